@@ -1,0 +1,77 @@
+// TODS 2025, figure 5: private counters at growing strides, which fall into fewer and fewer slots of the NIC's lock table,
+// and the two cures: a pad of 8 bytes, and counters packed back to back.
+#include "experiments.h"
+
+#include <sidelatch/checker/lock_table.h>
+#include <sidelatch/fabric/sim/simulation.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace sidelatch::bench {
+
+using checker::ClosedLoop;
+
+namespace {
+
+double lock_slot_bits(const fabric::sim::Profile& profile, std::uint64_t seed) {
+  fabric::sim::Simulation world({.profile = profile, .seed = seed});
+  fabric::Node& storage = world.add_node("storage");
+  std::array<fabric::Node*, 4> clients{};
+  for (fabric::Node*& client : clients) {
+    client = &world.add_node("client");
+  }
+  return checker::probe_lock_table(storage, clients).address_bits;
+}
+
+}  // namespace
+
+ExperimentResult atomics_stride(const ExperimentOptions& options) {
+  static constexpr std::array<std::uint32_t, 8> kWorkers = {1, 2, 4, 8, 16, 32, 64, 128};
+  static constexpr std::array<std::uint64_t, 9> kStrides = {64, 256, 512, 4096, 8, 64 + 8, 256 + 8, 512 + 8, 4096 + 8};
+  static constexpr std::size_t kFirstCured = 4;  // packed, then padded
+
+  std::vector<ClosedLoop> loops;
+  for (const std::uint64_t stride : kStrides) {
+    for (const std::uint32_t workers : kWorkers) {
+      ClosedLoop loop;
+      loop.workers = workers;
+      loop.offset = [stride](std::uint32_t w) { return w * stride; };
+      loops.push_back(loop);
+    }
+  }
+  const fabric::sim::Profile profile = fabric::sim::load_profile(options.profile);
+  const std::vector<double> mops = run_loops(profile, options.seed, loops);
+
+  ExperimentResult result{"atomics-stride", options.profile, options.seed, "workers", {}, {}};
+  for (std::size_t s = 0; s < kStrides.size(); ++s) {
+    const bool padded = s > kFirstCured;
+    Series series{padded ? fmt::format("{} B + 8", kStrides[s] - 8) : fmt::format("{} B", kStrides[s]), "Mops/s", {}};
+    for (std::size_t i = 0; i < kWorkers.size(); ++i) {
+      series.points.push_back({static_cast<double>(kWorkers[i]), mops[s * kWorkers.size() + i]});
+    }
+    result.series.push_back(std::move(series));
+  }
+
+  const auto at = [&](std::size_t stride, std::uint32_t workers) {
+    const auto index = static_cast<std::size_t>(std::ranges::find(kWorkers, workers) - kWorkers.begin());
+    return mops[stride * kWorkers.size() + index];
+  };
+  double slowest_cured = at(kFirstCured, 128);
+  for (std::size_t s = kFirstCured; s < kStrides.size(); ++s) {
+    slowest_cured = std::min(slowest_cured, at(s, 128));
+  }
+  result.targets.push_back(number_target("N4", 40, at(1, 128), "Mops/s"));
+  result.targets.push_back(number_target("N5", 20, at(2, 64), "Mops/s"));
+  result.targets.push_back(
+      shape_target("N5.scaling", at(2, 64) >= 0.97 * at(2, 128),
+                   fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128", at(2, 64), at(2, 128))));
+  result.targets.push_back(number_target("N6", 2.32, at(3, 128), "Mops/s"));
+  result.targets.push_back(number_target("N7", 51.2, slowest_cured, "Mops/s"));
+  result.targets.push_back(number_target("N8", 12, lock_slot_bits(profile, options.seed), "bits"));
+  return result;
+}
+
+}  // namespace sidelatch::bench

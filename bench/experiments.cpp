@@ -1,0 +1,124 @@
+// The registry of experiments, and how their results are shown.
+#include "experiments.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+namespace sidelatch::bench {
+
+namespace {
+
+// A new experiment is one line here.
+constexpr std::array kExperiments = {
+    Experiment{"atomics-contention", "RDMA atomics on one counter and on private counters, 1 to 512 workers",
+               atomics_contention},
+    Experiment{"atomics-stride", "private counters at growing strides, padded and packed; lock-slot address bits",
+               atomics_stride},
+};
+
+constexpr double kTolerance = 0.10;  // a reproduction within 10 % counts as reproduced
+
+
+}  // namespace
+
+std::span<const Experiment> experiments() { return kExperiments; }
+
+const Experiment& find_experiment(std::string_view name) {
+  const auto* found = std::ranges::find(kExperiments, name, &Experiment::name);
+  if (found != kExperiments.end()) {
+    return *found;
+  }
+  std::string names;
+  for (const Experiment& experiment : kExperiments) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", experiment.name);
+  }
+  throw std::invalid_argument(fmt::format("there is no experiment {}: the names are {}, targets and list", name, names));
+}
+
+Target number_target(std::string id, double expected, double measured, std::string unit) {
+  const bool ok = std::abs(measured - expected) <= kTolerance * std::abs(expected);
+  return {std::move(id), expected, measured, "", std::move(unit), ok};
+}
+
+Target shape_target(std::string id, bool holds, std::string seen) {
+  return {std::move(id), std::nullopt, 0, std::move(seen), "", holds};
+}
+
+std::string to_table(std::span<const Target> targets) {
+  std::string text = fmt::format("{:<14} {:>10} {:>10} {:>7}  {}\n", "target", "expected", "measured", "ratio", "");
+  for (const Target& target : targets) {
+    const char* verdict = target.ok ? "ok" : "MISSED";
+    if (target.expected) {
+      text += fmt::format("{:<14} {:>10.4g} {:>10.4g} {:>7.3f}  {} ({})\n", target.id, *target.expected,
+                          target.measured, target.measured / *target.expected, verdict, target.unit);
+    } else {
+      text += fmt::format("{:<14} {:>10} {:>10} {:>7}  {}: {}\n", target.id, "shape", "", "", verdict, target.seen);
+    }
+  }
+  return text;
+}
+
+std::string to_table(const ExperimentResult& result) {
+  std::string text = fmt::format("{}: profile {}, seed {}\n\n{:>10}", result.experiment, result.profile, result.seed,
+                                 result.x_label);
+  std::map<double, std::vector<std::optional<double>>> rows;
+  for (std::size_t s = 0; s < result.series.size(); ++s) {
+    text += fmt::format("  {:>16}", result.series[s].name);
+    for (const Point& point : result.series[s].points) {
+      rows[point.x].resize(result.series.size());
+      rows[point.x][s] = point.y;
+    }
+  }
+  text += "\n";
+  for (const auto& [x, values] : rows) {
+    text += fmt::format("{:>10g}", x);
+    for (const std::optional<double>& y : values) {
+      text += y ? fmt::format("  {:>16.2f}", *y) : fmt::format("  {:>16}", "");
+    }
+    text += "\n";
+  }
+  return text + "\n" + to_table(result.targets);
+}
+
+nlohmann::ordered_json to_json(std::span<const Target> targets) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Target& target : targets) {
+    nlohmann::ordered_json row;
+    row["id"] = target.id;
+    row["kind"] = target.expected ? "number" : "shape";
+    row["expected"] = target.expected ? nlohmann::ordered_json(*target.expected) : nlohmann::ordered_json();
+    row["measured"] = target.expected ? nlohmann::ordered_json(target.measured) : nlohmann::ordered_json(target.seen);
+    row["unit"] = target.unit;
+    row["ratio"] = target.expected ? nlohmann::ordered_json(target.measured / *target.expected)
+                                   : nlohmann::ordered_json();
+    row["ok"] = target.ok;
+    json.push_back(std::move(row));
+  }
+  return json;
+}
+
+nlohmann::ordered_json to_json(const ExperimentResult& result) {
+  nlohmann::ordered_json json;
+  json["experiment"] = result.experiment;
+  json["profile"] = result.profile;
+  json["seed"] = result.seed;
+  json["x"] = result.x_label;
+  json["series"] = nlohmann::ordered_json::array();
+  for (const Series& series : result.series) {
+    nlohmann::ordered_json points = nlohmann::ordered_json::array();
+    for (const Point& point : series.points) {
+      points.push_back({{"x", point.x}, {"y", point.y}});
+    }
+    json["series"].push_back({{"name", series.name}, {"unit", series.unit}, {"points", std::move(points)}});
+  }
+  json["targets"] = to_json(std::span<const Target>(result.targets));
+  return json;
+}
+
+}  // namespace sidelatch::bench

@@ -1,0 +1,115 @@
+// The check's report for people and for programs.
+#include <sidelatch/checker/check.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace sidelatch::checker {
+
+namespace {
+
+class Paint {
+ public:
+  explicit Paint(Colour colour) : on_(colour == Colour::on) {}
+  [[nodiscard]] std::string red(std::string_view text) const { return wrap("31", text); }
+  [[nodiscard]] std::string green(std::string_view text) const { return wrap("32", text); }
+  [[nodiscard]] std::string bold(std::string_view text) const { return wrap("1", text); }
+
+ private:
+  [[nodiscard]] std::string wrap(std::string_view code, std::string_view text) const {
+    return on_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+  }
+  bool on_;
+};
+
+std::string verdict_cell(const SchemeReport& scheme, const Paint& paint) {
+  const std::string padded = fmt::format("{:<13}", name(scheme.verdict));
+  return scheme.verdict == Verdict::unsafe ? paint.red(padded) : paint.green(padded);
+}
+
+nlohmann::ordered_json evidence_json(const std::optional<TornBlock>& evidence) {
+  if (!evidence) {
+    return nullptr;
+  }
+  return {{"slot", evidence->slot}, {"words", evidence->words}};
+}
+
+}  // namespace
+
+std::string to_table(const CheckReport& report, Colour colour) {
+  const Paint paint(colour);
+  std::string text;
+  text += fmt::format("Device {} (simulated): this table shows what schemes do under its profile, not what your NIC does.\n",
+                      report.device);
+  text += fmt::format("One writer, one reader, a 50 MB ring; seed {}, {:.1f} s.{}\n", report.seed, report.seconds,
+                      report.complete ? "" : " Cut short: counts below are what was measured.");
+  text += "\n" + paint.bold("Torn reads: one WRITE per block, one READ per look") + "\n";
+  text += fmt::format("{:>8}  {:>9}  {:>11}  {:>9}  {:>11}\n", "block", "reads", "consistent", "detected", "undetected");
+  for (const TornReads& probe : report.torn_reads) {
+    const std::string undetected = fmt::format("{:>11}", probe.undetected);
+    text += fmt::format("{:>6} B  {:>9}  {:>11}  {:>9}  {}\n", probe.block_bytes, probe.reads, probe.consistent,
+                        probe.detected, probe.undetected > 0 ? paint.red(undetected) : undetected);
+  }
+  text += "  detected: header and footer differ. undetected: they agree, and a line between does not.\n";
+  if (report.lock_table) {
+    const LockTable& table = *report.lock_table;
+    text += "\n" + paint.bold("Lock table of the atomics") + "\n";
+    text += fmt::format("  slot chosen by the low {} address bits, {} slots; {:.2f} Mops/s on one slot, {:.1f} on many\n",
+                        table.address_bits, table.slots, table.contended_mops, table.uncontended_mops);
+  }
+  text += "\n" + paint.bold("Schemes") + "\n";
+  for (const SchemeReport& scheme : report.schemes) {
+    text += fmt::format("  {:<20}  {}  {}\n", scheme.scheme, verdict_cell(scheme, paint), scheme.evidence);
+  }
+  text += "  unsafe: a torn value was accepted, and kept as evidence (--json). not exercised: no tear was seen, which\n"
+          "  proves nothing; a scheme is called safe only where the explorer has proved it.\n";
+  return text;
+}
+
+nlohmann::ordered_json to_json(const CheckReport& report) {
+  nlohmann::ordered_json json;
+  json["device"] = report.device;
+  json["fabric"] = report.fabric;
+  json["seed"] = report.seed;
+  json["seconds"] = report.seconds;
+  json["complete"] = report.complete;
+  json["probes"] = nlohmann::ordered_json::array();
+  for (const TornReads& probe : report.torn_reads) {
+    json["probes"].push_back({{"name", "torn-read"},
+                              {"size", probe.block_bytes},
+                              {"reads", probe.reads},
+                              {"consistent", probe.consistent},
+                              {"detected", probe.detected},
+                              {"undetected", probe.undetected},
+                              {"writes", probe.writes},
+                              {"evidence", evidence_json(probe.evidence)}});
+  }
+  if (report.lock_table) {
+    json["lock_table"] = {{"address_bits", report.lock_table->address_bits},
+                          {"slots", report.lock_table->slots},
+                          {"contended_mops", report.lock_table->contended_mops},
+                          {"uncontended_mops", report.lock_table->uncontended_mops}};
+  } else {
+    json["lock_table"] = nullptr;
+  }
+  json["schemes"] = nlohmann::ordered_json::array();
+  for (const SchemeReport& scheme : report.schemes) {
+    nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
+    for (const SchemeReads& size : scheme.sizes) {
+      sizes.push_back({{"size", size.object_bytes},
+                       {"reads", size.reads},
+                       {"accepted", size.accepted},
+                       {"rejected", size.rejected},
+                       {"torn", size.torn},
+                       {"evidence", evidence_json(size.evidence)}});
+    }
+    json["schemes"].push_back({{"scheme", scheme.scheme},
+                               {"verdict", name(scheme.verdict)},
+                               {"known_broken", scheme.known_broken},
+                               {"evidence", scheme.evidence},
+                               {"sizes", sizes}});
+  }
+  return json;
+}
+
+}  // namespace sidelatch::checker

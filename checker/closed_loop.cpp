@@ -1,0 +1,92 @@
+#include <sidelatch/checker/closed_loop.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+namespace sidelatch::checker {
+
+using namespace fabric;
+
+namespace {
+
+struct Window {
+  Time begins;
+  Time ends;
+  ClosedLoopResult* result;
+};
+
+Task<void> worker(QueuePair& qp, WorkRequest request, Window window) {
+  Reactor& reactor = qp.reactor();
+  for (;;) {
+    const Time started = reactor.now();
+    if (started >= window.ends) {
+      co_return;
+    }
+    co_await qp.submit(request);
+    const Time ended = reactor.now();
+    if (ended >= window.begins && ended < window.ends) {
+      ++window.result->operations;
+      window.result->total_wait += ended - started;
+    }
+  }
+}
+
+std::uint64_t region_bytes(const ClosedLoop& loop) {
+  std::uint64_t bytes = 8;
+  for (std::uint32_t w = 0; w < loop.workers; ++w) {
+    const std::uint64_t offset = loop.offset(w);
+    if (offset % 8 != 0) {
+      throw std::invalid_argument(
+          fmt::format("worker {}'s word lies at offset {}: it must be a multiple of 8", w, offset));
+    }
+    bytes = std::max(bytes, offset + 8);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+ClosedLoopResult run_closed_loop(Node& storage, std::span<Node* const> clients, const ClosedLoop& loop) {
+  if (loop.workers == 0 || clients.empty()) {
+    throw std::invalid_argument(fmt::format("a closed loop of {} workers on {} client nodes: both must be at least 1",
+                                            loop.workers, clients.size()));
+  }
+  if (!is_atomic(loop.opcode) && loop.opcode != Opcode::read) {
+    throw std::invalid_argument(fmt::format("a closed loop of {}: give CAS, FETCH-ADD or READ", name(loop.opcode)));
+  }
+  const MemoryRegion words = storage.allocate(region_bytes(loop), Access::remote_all);
+  std::vector<MemoryRegion> buffers;
+  buffers.reserve(clients.size());
+  for (Node* client : clients) {
+    buffers.push_back(client->allocate(std::uint64_t{kLineBytes} * loop.workers, Access::local_write));
+  }
+
+  ClosedLoopResult result;
+  Reactor& reactor = storage.reactor();
+  const Window window{reactor.now() + loop.warm_up, reactor.now() + loop.warm_up + loop.measured, &result};
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs;
+  for (std::uint32_t w = 0; w < loop.workers; ++w) {
+    const std::size_t c = w % clients.size();
+    QueuePairOptions options;
+    options.send_queue_depth = 4;
+    queue_pairs.push_back(clients[c]->connect(storage, options));
+    const RemoteSpan word = words.remote(loop.offset(w), 8);
+    WorkRequest request;
+    if (loop.opcode == Opcode::read) {
+      request = read(buffers[c].local(std::uint64_t{kLineBytes} * w, 8), word);
+    } else if (loop.opcode == Opcode::compare_swap) {
+      request = compare_swap(word, 0, 0);
+    } else {
+      request = fetch_add(word, 1);
+    }
+    reactor.spawn(worker(*queue_pairs.back(), request, window));
+  }
+  reactor.run();
+  result.elapsed = loop.measured;
+  return result;
+}
+
+}  // namespace sidelatch::checker

@@ -1,0 +1,33 @@
+#include <sidelatch/checker/lock_table.h>
+
+namespace sidelatch::checker {
+
+using namespace fabric;
+
+LockTable probe_lock_table(Node& storage, std::span<Node* const> clients) {
+  constexpr std::uint32_t kGroupWorkers = 32;  // enough to keep two slots busy on any NIC known
+  constexpr std::uint32_t kLowestBit = 3;      // an atomic's word is 8 bytes
+  constexpr std::uint32_t kHighestBit = 20;
+  constexpr double kTwoSlots = 1.5;  // halfway between the rate of one slot and of two
+
+  ClosedLoop loop;
+  loop.workers = kGroupWorkers;
+  loop.measured = std::chrono::microseconds(500);
+  LockTable table;
+  table.contended_mops = run_closed_loop(storage, clients, loop).mops();
+
+  for (std::uint32_t bit = kLowestBit; bit <= kHighestBit; ++bit) {
+    loop.offset = [bit](std::uint32_t w) { return w % 2 == 0 ? 0 : std::uint64_t{1} << bit; };
+    if (run_closed_loop(storage, clients, loop).mops() >= kTwoSlots * table.contended_mops) {
+      table.address_bits = bit + 1;
+      table.slots *= 2;
+    }
+  }
+
+  loop.workers = 4 * kGroupWorkers;
+  loop.offset = [](std::uint32_t w) { return std::uint64_t{w} * 8; };
+  table.uncontended_mops = run_closed_loop(storage, clients, loop).mops();
+  return table;
+}
+
+}  // namespace sidelatch::checker

@@ -1,0 +1,229 @@
+#include <sidelatch/checker/torn_read.h>
+
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace sidelatch::checker {
+
+using namespace fabric;
+
+namespace {
+
+constexpr std::uint64_t kWord = 8;
+
+std::uint64_t stride(std::uint64_t block_bytes) { return (block_bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+// Where to read so that a write is likely to be met: number n is written to slot (n - 1) % slots, and the reader waits for
+// it there. If the first look at a slot finds it written already, the writer is ahead, and the reader jumps further.
+class Frontier {
+ public:
+  explicit Frontier(std::uint64_t slots) : slots_(slots) {}
+  [[nodiscard]] std::uint64_t slot() const { return (next_ - 1) % slots_; }
+  void saw(std::uint64_t number) {
+    if (number < next_) {
+      waited_ = true;
+      return;
+    }
+    jump_ = waited_ ? 1 : std::min(jump_ * 2, std::max<std::uint64_t>(slots_ / 4, 1));
+    next_ = number + jump_;
+    waited_ = false;
+  }
+
+ private:
+  std::uint64_t slots_;
+  std::uint64_t next_ = 1;
+  std::uint64_t jump_ = 1;
+  bool waited_ = false;
+};
+
+struct Ring {
+  Ring(Node& storage, Node& writer, Node& reader, const RingOptions& ring_options)
+      : options(ring_options),
+        slots(ring_options.ring_bytes / stride(ring_options.block_bytes)),
+        memory(storage.allocate(slots * stride(ring_options.block_bytes), Access::remote_all)),
+        writer_buffer(writer.allocate(ring_options.block_bytes, Access::local_write)),
+        reader_buffer(reader.allocate(ring_options.block_bytes, Access::local_write)),
+        writer_qp(writer.connect(storage)),
+        reader_qp(reader.connect(storage)) {}
+
+  [[nodiscard]] RemoteSpan block(std::uint64_t slot) const {
+    return memory.remote(slot * stride(options.block_bytes), options.block_bytes);
+  }
+  [[nodiscard]] bool go_on(std::uint64_t reads) const {
+    constexpr std::uint64_t kAskEvery = 256;
+    return reads < options.reads && (reads % kAskEvery != 0 || options.keep_going());
+  }
+
+  const RingOptions& options;
+  std::uint64_t slots;
+  MemoryRegion memory;
+  MemoryRegion writer_buffer;
+  MemoryRegion reader_buffer;
+  std::unique_ptr<QueuePair> writer_qp;
+  std::unique_ptr<QueuePair> reader_qp;
+  bool stopped = false;
+  std::uint64_t writes = 0;
+};
+
+void fill(std::span<std::byte> bytes, std::uint64_t number) {
+  for (std::size_t i = 0; i < bytes.size(); i += kWord) {
+    std::memcpy(bytes.data() + i, &number, kWord);
+  }
+}
+
+std::vector<std::uint64_t> words_of(std::span<const std::byte> bytes) {
+  std::vector<std::uint64_t> words(bytes.size() / kWord);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
+}
+
+std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t offset) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + offset, kWord);
+  return word;
+}
+
+// All words equal, as one comparison of the block with itself shifted by a word.
+bool uniform(std::span<const std::byte> bytes) {
+  return bytes.size() <= kWord || std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
+}
+
+Task<void> write_blocks(Ring& ring) {
+  while (!ring.stopped) {
+    const std::uint64_t number = ++ring.writes;
+    fill(ring.writer_buffer.bytes(), number);
+    co_await ring.writer_qp->write(ring.writer_buffer.local(), ring.block((number - 1) % ring.slots));
+  }
+}
+
+Task<TornReads> read_blocks(Ring& ring) {
+  TornReads seen;
+  seen.block_bytes = ring.options.block_bytes;
+  Frontier frontier(ring.slots);
+  const std::span<const std::byte> bytes = ring.reader_buffer.bytes();
+  while (ring.go_on(seen.reads)) {
+    const std::uint64_t slot = frontier.slot();
+    co_await ring.reader_qp->read(ring.reader_buffer.local(), ring.block(slot));
+    ++seen.reads;
+    const std::uint64_t header = word_at(bytes, 0);
+    const std::uint64_t footer = word_at(bytes, bytes.size() - kWord);
+    if (header != footer) {
+      ++seen.detected;
+      continue;
+    }
+    if (uniform(bytes)) {
+      ++seen.consistent;
+    } else {
+      ++seen.undetected;
+      if (!seen.evidence) {
+        seen.evidence = TornBlock{slot, words_of(bytes)};
+      }
+    }
+    frontier.saw(header);
+  }
+  ring.stopped = true;
+  seen.writes = ring.writes;
+  co_return seen;
+}
+
+Task<void> update_objects(Ring& ring, const sync::OptimisticScheme& scheme) {
+  std::vector<std::byte> payload(scheme.payload_bytes(ring.options.block_bytes));
+  while (!ring.stopped) {
+    const std::uint64_t number = ++ring.writes;
+    fill(payload, number);
+    const bool done = co_await scheme.update(*ring.writer_qp, ring.block((number - 1) % ring.slots),
+                                             ring.writer_buffer.local(), payload);
+    if (!done) {
+      throw std::logic_error(fmt::format("{}: the only writer found object {} latched: an unlatch was lost",
+                                         scheme.name(), (number - 1) % ring.slots));
+    }
+  }
+}
+
+Task<SchemeReads> read_objects(Ring& ring, const sync::OptimisticScheme& scheme) {
+  SchemeReads seen;
+  seen.object_bytes = ring.options.block_bytes;
+  Frontier frontier(ring.slots);
+  std::vector<std::byte> payload(scheme.payload_bytes(ring.options.block_bytes));
+  while (ring.go_on(seen.reads)) {
+    const std::uint64_t slot = frontier.slot();
+    const sync::ReadResult result =
+        co_await scheme.read(*ring.reader_qp, ring.block(slot), ring.reader_buffer.local(), payload);
+    ++seen.reads;
+    if (!result.accepted) {
+      ++seen.rejected;
+      continue;
+    }
+    ++seen.accepted;
+    if (!uniform(payload)) {
+      ++seen.torn;
+      if (!seen.evidence) {
+        seen.evidence = TornBlock{slot, words_of(payload)};
+      }
+    }
+    frontier.saw(word_at(payload, 0));
+  }
+  ring.stopped = true;
+  seen.writes = ring.writes;
+  co_return seen;
+}
+
+}  // namespace
+
+void RingOptions::validate() const {
+  constexpr std::uint64_t kLargest = 1U << 20;
+  if (block_bytes < kLineBytes || block_bytes > kLargest || block_bytes % kWord != 0) {
+    throw std::invalid_argument(fmt::format("block size {}: it must be a multiple of {} bytes, {} to {}", block_bytes,
+                                            kWord, kLineBytes, kLargest));
+  }
+  if (ring_bytes / stride(block_bytes) < 2) {
+    throw std::invalid_argument(
+        fmt::format("a ring of {} bytes: it must hold at least 2 blocks of {} bytes", ring_bytes, block_bytes));
+  }
+  if (reads == 0) {
+    throw std::invalid_argument("0 reads: there must be at least 1");
+  }
+}
+
+TornReads probe_torn_reads(Node& storage, Node& writer, Node& reader, const RingOptions& options) {
+  options.validate();
+  Ring ring(storage, writer, reader, options);
+  storage.reactor().spawn(write_blocks(ring));
+  const TornReads seen = storage.reactor().run(read_blocks(ring));
+  storage.reactor().run();
+  return seen;
+}
+
+SchemeReads probe_scheme(Node& storage, Node& writer, Node& reader, const sync::OptimisticScheme& scheme,
+                         const RingOptions& options) {
+  options.validate();
+  Ring ring(storage, writer, reader, options);
+  storage.reactor().spawn(update_objects(ring, scheme));
+  const SchemeReads seen = storage.reactor().run(read_objects(ring, scheme));
+  storage.reactor().run();
+  return seen;
+}
+
+std::string describe(const TornBlock& block, std::size_t most) {
+  std::string text;
+  std::size_t runs = 0;
+  for (std::size_t i = 0; i < block.words.size();) {
+    std::size_t end = i;
+    while (end < block.words.size() && block.words[end] == block.words[i]) {
+      ++end;
+    }
+    if (++runs > most) {
+      return text + ", ...";
+    }
+    text += fmt::format("{}{} x{}", text.empty() ? "" : ", ", block.words[i], end - i);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace sidelatch::checker

@@ -1,0 +1,48 @@
+# The flags every target of this project is built with: sidelatch_flags, linked privately.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+find_program(SIDELATCH_CCACHE ccache)
+if(SIDELATCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${SIDELATCH_CCACHE}")
+endif()
+
+add_library(sidelatch_flags INTERFACE)
+# x86-64-v2, never native: a binary built here must run on the next machine, and two builds must behave alike.
+target_compile_options(
+    sidelatch_flags
+    INTERFACE -march=x86-64-v2
+              -Wall
+              -Wextra
+              -Wpedantic
+              -Wshadow
+              -Wconversion
+              -Wsign-conversion
+              -Wnon-virtual-dtor
+              -Wold-style-cast
+              -Woverloaded-virtual
+              -Wimplicit-fallthrough
+)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC bug 105651: a string literal + std::string is reported as an overlapping copy.
+    target_compile_options(sidelatch_flags INTERFACE -Wno-restrict)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC bug 105329, gone in 13: "text" + std::string(...) warns inside the standard library when optimized.
+    target_compile_options(sidelatch_flags INTERFACE -Wno-restrict)
+endif()
+# Private headers are named from the root of the source tree ("sync/words.h"); tests/layering says who may.
+target_include_directories(sidelatch_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+
+if(SIDELATCH_SANITIZE)
+    target_compile_options(
+        sidelatch_flags INTERFACE "-fsanitize=${SIDELATCH_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
+    )
+    target_link_options(sidelatch_flags INTERFACE "-fsanitize=${SIDELATCH_SANITIZE}")
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+        # GCC says so itself: the instrumentation hides initializations from these two analyses.
+        target_compile_options(sidelatch_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
+    endif()
+endif()

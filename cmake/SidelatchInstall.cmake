@@ -1,0 +1,28 @@
+# cmake --install: headers, both libraries, the program, the profiles, a CMake package and a pkg-config file.
+include(CMakePackageConfigHelpers)
+
+install(
+    TARGETS sidelatch_static sidelatch_shared
+    EXPORT sidelatchTargets
+    FILE_SET HEADERS
+)
+if(TARGET sidelatch)
+    install(TARGETS sidelatch)
+endif()
+install(FILES ${SIDELATCH_PROFILES} DESTINATION "${CMAKE_INSTALL_DATADIR}/sidelatch/profiles")
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/sidelatch")
+install(EXPORT sidelatchTargets NAMESPACE sidelatch:: DESTINATION "${package_dir}")
+configure_package_config_file(
+    "${PROJECT_SOURCE_DIR}/cmake/sidelatchConfig.cmake.in" "${PROJECT_BINARY_DIR}/sidelatchConfig.cmake"
+    INSTALL_DESTINATION "${package_dir}"
+)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/sidelatchConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/sidelatchConfig.cmake" "${PROJECT_BINARY_DIR}/sidelatchConfigVersion.cmake"
+        DESTINATION "${package_dir}"
+)
+
+# Relative, so that an installed tree can be moved, and --prefix may differ from the one configured.
+file(RELATIVE_PATH SIDELATCH_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/sidelatch.pc.in" "${PROJECT_BINARY_DIR}/sidelatch.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/sidelatch.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -1,0 +1,75 @@
+# One object library; from it libsidelatch.a, libsidelatch.so and, with tools/, the program.
+set(SIDELATCH_GENERATED "${PROJECT_BINARY_DIR}/generated")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in" "${SIDELATCH_GENERATED}/include/sidelatch/version.h" @ONLY)
+
+file(
+    GLOB_RECURSE SIDELATCH_SOURCES CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/fabric/*.cpp"
+    "${PROJECT_SOURCE_DIR}/sync/*.cpp"
+    "${PROJECT_SOURCE_DIR}/switchsync/*.cpp"
+    "${PROJECT_SOURCE_DIR}/p4/*.cpp"
+    "${PROJECT_SOURCE_DIR}/flows/*.cpp"
+    "${PROJECT_SOURCE_DIR}/structures/*.cpp"
+    "${PROJECT_SOURCE_DIR}/checker/*.cpp"
+    "${PROJECT_SOURCE_DIR}/bench/*.cpp"
+)
+list(FILTER SIDELATCH_SOURCES EXCLUDE REGEX "/bench/micro/")
+file(GLOB_RECURSE SIDELATCH_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/sidelatch/*.h")
+
+# The NIC profiles travel inside the library, so that the program needs no files beside it.
+file(GLOB SIDELATCH_PROFILES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/profiles/*.toml")
+add_custom_command(
+    OUTPUT "${SIDELATCH_GENERATED}/embedded_profiles.cpp"
+    COMMAND "${CMAKE_COMMAND}" "-DPROFILES=${SIDELATCH_PROFILES}" "-DOUTPUT=${SIDELATCH_GENERATED}/embedded_profiles.cpp"
+            -P "${PROJECT_SOURCE_DIR}/cmake/embed_profiles.cmake"
+    DEPENDS ${SIDELATCH_PROFILES} "${PROJECT_SOURCE_DIR}/cmake/embed_profiles.cmake"
+    COMMENT "Embedding the NIC profiles"
+    VERBATIM
+)
+
+add_library(sidelatch_objects OBJECT ${SIDELATCH_SOURCES} "${SIDELATCH_GENERATED}/embedded_profiles.cpp")
+target_include_directories(
+    sidelatch_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${SIDELATCH_GENERATED}/include"
+)
+target_link_libraries(sidelatch_objects PRIVATE sidelatch_flags ${SIDELATCH_DEPENDENCIES})
+
+add_library(sidelatch_static STATIC $<TARGET_OBJECTS:sidelatch_objects>)
+add_library(sidelatch_shared SHARED $<TARGET_OBJECTS:sidelatch_objects>)
+add_library(sidelatch::sidelatch ALIAS sidelatch_static)
+add_library(sidelatch::shared ALIAS sidelatch_shared)
+foreach(library sidelatch_static sidelatch_shared)
+    target_compile_features(${library} PUBLIC cxx_std_20)
+    target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:sidelatch_flags> ${SIDELATCH_DEPENDENCIES})
+    target_include_directories(
+        ${library} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+                          "$<BUILD_INTERFACE:${SIDELATCH_GENERATED}/include>" "$<INSTALL_INTERFACE:include>"
+    )
+endforeach()
+target_sources(
+    sidelatch_static
+    PUBLIC FILE_SET
+           HEADERS
+           BASE_DIRS
+           "${PROJECT_SOURCE_DIR}/include"
+           "${SIDELATCH_GENERATED}/include"
+           FILES
+           ${SIDELATCH_HEADERS}
+           "${SIDELATCH_GENERATED}/include/sidelatch/version.h"
+)
+set_target_properties(sidelatch_static PROPERTIES OUTPUT_NAME sidelatch EXPORT_NAME sidelatch)
+set_target_properties(
+    sidelatch_shared
+    PROPERTIES OUTPUT_NAME sidelatch
+               EXPORT_NAME shared
+               VERSION ${PROJECT_VERSION}
+               SOVERSION ${PROJECT_VERSION_MAJOR}
+)
+# CMake writes one source per public header that includes nothing else, and compiles it.
+set_target_properties(sidelatch_static PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${SIDELATCH_CHECK_HEADERS}")
+
+file(GLOB SIDELATCH_TOOLS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp")
+if(SIDELATCH_TOOLS)
+    add_executable(sidelatch ${SIDELATCH_TOOLS})
+    target_link_libraries(sidelatch PRIVATE sidelatch_flags sidelatch_static CLI11::CLI11 ${SIDELATCH_DEPENDENCIES})
+    set_target_properties(sidelatch PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+endif()

@@ -1,0 +1,86 @@
+# tests/FOLDER/**/*.cpp            -> test_FOLDER,          label FOLDER
+# tests/FOLDER/**/*_threaded_*.cpp -> test_FOLDER_threaded, labels FOLDER and threaded
+# examples/NAME.cpp                -> NAME, run as the test example.NAME, label example
+#
+# One program per folder and not per file: linking is what costs on a small machine. Tests that start threads live in
+# files named *_threaded_test.cpp; they alone are built and run under ThreadSanitizer (target threaded_tests).
+include(GoogleTest)
+add_custom_target(threaded_tests)
+
+function(sidelatch_add_test_program target labels)
+    add_executable(${target} ${ARGN})
+    target_link_libraries(
+        ${target} PRIVATE sidelatch_flags sidelatch_static GTest::gmock GTest::gtest_main ${SIDELATCH_DEPENDENCIES}
+    )
+    target_compile_definitions(${target} PRIVATE SIDELATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    list(GET labels 0 folder)
+    # PRE_TEST: the list of tests is asked for when ctest runs, so that a build never runs what it just built.
+    gtest_discover_tests(
+        ${target}
+        TEST_PREFIX "${folder}."
+        DISCOVERY_MODE PRE_TEST
+        NO_PRETTY_VALUES # a test keeps the name its source gives it
+        DISCOVERY_TIMEOUT 60
+        WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+        PROPERTIES TIMEOUT ${SIDELATCH_TEST_TIMEOUT}
+    )
+    # PROPERTIES above flattens lists, so a test with two labels gets them here, once its name is known.
+    set(label_file "${PROJECT_BINARY_DIR}/${target}_labels.cmake")
+    file(WRITE "${label_file}"
+         "if(${target}_TESTS)\n  set_tests_properties(\${${target}_TESTS} PROPERTIES LABELS \"${labels}\")\nendif()\n"
+    )
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${label_file}")
+endfunction()
+
+# Seconds for one test: far above what any needs, so that only a hang is cut off.
+set(SIDELATCH_TEST_TIMEOUT 120)
+if(SIDELATCH_SANITIZE)
+    set(SIDELATCH_TEST_TIMEOUT 300)
+endif()
+
+file(GLOB test_folders CONFIGURE_DEPENDS LIST_DIRECTORIES true "${PROJECT_SOURCE_DIR}/tests/*")
+foreach(path IN LISTS test_folders)
+    get_filename_component(folder "${path}" NAME)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${path}/*.cpp")
+    set(threaded ${sources})
+    list(FILTER threaded INCLUDE REGEX "_threaded_test\\.cpp$")
+    # Helpers without tests of their own are part of both programs.
+    set(helpers ${sources})
+    list(FILTER helpers EXCLUDE REGEX "_test\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "_threaded_test\\.cpp$")
+    if(NOT "${sources}" STREQUAL "${helpers}")
+        sidelatch_add_test_program(test_${folder} "${folder}" ${sources})
+    endif()
+    if(threaded)
+        sidelatch_add_test_program(test_${folder}_threaded "${folder};threaded" ${threaded} ${helpers})
+        add_dependencies(threaded_tests test_${folder}_threaded)
+    endif()
+endforeach()
+
+if(SIDELATCH_CHECK_HEADERS)
+    # CMake makes the target it depends on when it generates, and keeps it out of "all".
+    add_custom_target(headers_selfcontained ALL)
+    add_dependencies(headers_selfcontained sidelatch_static_verify_interface_header_sets)
+endif()
+
+# tests/tools runs the program itself.
+foreach(target test_tools test_tools_threaded)
+    if(TARGET ${target} AND TARGET sidelatch)
+        add_dependencies(${target} sidelatch)
+        target_compile_definitions(${target} PRIVATE SIDELATCH_PROGRAM="$<TARGET_FILE:sidelatch>")
+    endif()
+endforeach()
+
+file(GLOB examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
+foreach(source IN LISTS examples)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(example_${name} "${source}")
+    # No sidelatch_flags include path: an example sees what a user of the installed library sees.
+    target_link_libraries(example_${name} PRIVATE sidelatch_flags sidelatch_static fmt::fmt)
+    set_target_properties(
+        example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples"
+    )
+    add_test(NAME example.${name} COMMAND example_${name})
+    set_tests_properties(example.${name} PROPERTIES LABELS example TIMEOUT ${SIDELATCH_TEST_TIMEOUT})
+endforeach()

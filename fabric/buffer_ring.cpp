@@ -1,0 +1,87 @@
+#include <sidelatch/fabric/buffer_ring.h>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace sidelatch::fabric {
+
+// Waits until some holder drops its buffer.
+class BufferRing::Returned : public Waiter {
+ public:
+  explicit Returned(BufferRing& ring) noexcept : ring_(&ring) {}
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> awaiter) noexcept {
+    handle = awaiter;
+    ring_->holders_gone_.push_back(*this);
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  BufferRing* ring_;
+};
+
+namespace {
+
+std::uint64_t checked_stride(std::uint32_t count, std::uint64_t bytes) {
+  if (count == 0 || bytes == 0) {
+    throw std::invalid_argument(fmt::format("a BufferRing of {} buffers of {} bytes: both must be at least 1", count,
+                                            bytes));
+  }
+  return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+}
+
+}  // namespace
+
+BufferRing::BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes)
+    : qp_(&qp),
+      bytes_(bytes),
+      stride_(checked_stride(count, bytes)),
+      memory_(qp.node().allocate(stride_ * count, Access::local_write)),
+      slots_(count) {}
+
+std::uint32_t BufferRing::available() const noexcept {
+  std::uint32_t n = 0;
+  for (const Slot& slot : slots_) {
+    n += !slot.held && slot.free_after <= qp_->completed() ? 1U : 0U;
+  }
+  return n;
+}
+
+Task<RingBuffer> BufferRing::acquire() {
+  for (;;) {
+    Slot* oldest = nullptr;
+    for (Slot& slot : slots_) {
+      if (!slot.held && (oldest == nullptr || slot.free_after < oldest->free_after)) {
+        oldest = &slot;
+      }
+    }
+    if (oldest != nullptr && oldest->free_after <= qp_->completed()) {
+      oldest->held = true;
+      const auto index = static_cast<std::uint32_t>(oldest - slots_.data());
+      co_return RingBuffer(this, index, memory_.local(index * stride_, bytes_));
+    }
+    if (oldest != nullptr) {
+      co_await qp_->reach(oldest->free_after);
+    } else {
+      co_await Returned(*this);
+    }
+  }
+}
+
+void BufferRing::give_back(std::uint32_t index) noexcept {
+  slots_[index].held = false;
+  slots_[index].free_after = qp_->posted();
+  if (!holders_gone_.empty()) {
+    qp_->reactor().ready(holders_gone_.front());
+  }
+}
+
+void RingBuffer::drop() noexcept {
+  if (ring_ != nullptr) {
+    ring_->give_back(index_);
+    ring_ = nullptr;
+  }
+}
+
+}  // namespace sidelatch::fabric

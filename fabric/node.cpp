@@ -1,0 +1,149 @@
+#include <sidelatch/fabric/node.h>
+
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace sidelatch::fabric {
+
+namespace {
+
+std::byte* map_pages(std::uint64_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw std::runtime_error(fmt::format("cannot map {} bytes of memory for a region: {}", bytes, std::strerror(errno)));
+  }
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
+
+Node::Node(std::string name) : name_(std::move(name)) {}
+
+Node::~Node() { release_memory(); }
+
+void Node::release_memory() noexcept {
+  for (Registration& registration : registrations_) {
+    if (registration.owned && registration.data != nullptr) {
+      ::munmap(registration.data, registration.length);
+    }
+  }
+  registrations_.clear();
+  dying_.clear();
+}
+
+MemoryRegion Node::allocate(std::uint64_t bytes, Access access) {
+  if (bytes == 0) {
+    throw std::invalid_argument("a region of 0 bytes was asked for: it must have at least 1");
+  }
+  collect_garbage();
+  Registration registration;
+  registration.data = map_pages(bytes);
+  registration.length = bytes;
+  registration.access = access;
+  registration.owned = true;
+  return add(registration);
+}
+
+MemoryRegion Node::register_memory(std::span<std::byte> memory, Access access) {
+  if (memory.empty()) {
+    throw std::invalid_argument("a region of 0 bytes was asked for: it must have at least 1");
+  }
+  collect_garbage();
+  Registration registration;
+  registration.data = memory.data();
+  registration.length = memory.size();
+  registration.access = access;
+  return add(registration);
+}
+
+MemoryRegion Node::add(Registration registration) {
+  constexpr std::uint32_t kMostRegions = 1U << (32 - kGenerationBits);
+  std::uint32_t slot = 0;
+  if (free_slots_.empty()) {
+    if (registrations_.size() == kMostRegions) {
+      throw std::length_error(fmt::format("node {} has {} regions already: deregister some", name_, kMostRegions));
+    }
+    slot = static_cast<std::uint32_t>(registrations_.size());
+    registrations_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  Registration& entry = registrations_[slot];
+  const std::uint32_t generation = entry.generation == kGenerationMask ? 1 : entry.generation + 1;
+  entry = registration;
+  entry.generation = generation;
+  entry.alive = true;
+  entry.address = place_region(entry);
+
+  MemoryRegion region;
+  region.node_ = this;
+  region.data_ = entry.data;
+  region.length_ = entry.length;
+  region.address_ = entry.address;
+  region.access_ = entry.access;
+  region.lkey_ = LKey{(slot << kGenerationBits) | generation};
+  region.rkey_ = RKey{region.lkey_.value};
+  return region;
+}
+
+bool Node::in_use(LKey key) const {
+  return std::ranges::any_of(queue_pairs_, [&](const QueuePair* qp) { return qp->uses(key); });
+}
+
+bool Node::remove(LKey key, bool even_if_busy) {
+  const bool busy = in_use(key);
+  const std::uint32_t slot = key.value >> kGenerationBits;
+  Registration& entry = registrations_[slot];
+  if (busy && !even_if_busy) {
+    throw FabricError(Status::busy, fmt::format("region {:#x} of {} bytes on node {} has work requests in flight",
+                                                key.value, entry.length, name_));
+  }
+  if (busy && !entry.owned) {
+    // The owner of these bytes is about to reuse them, and the NIC will still write: there is no way to go on.
+    fmt::print(stderr,
+               "sidelatch: region {:#x} of {} bytes on node {} was destroyed while work requests use memory that the "
+               "caller owns; wait for their completions (co_await qp.drain()) before it goes. Aborting.\n",
+               key.value, entry.length, name_);
+    std::abort();
+  }
+  entry.alive = false;
+  region_removed(entry);
+  if (busy) {
+    dying_.push_back(slot);
+    return true;
+  }
+  if (entry.owned) {
+    ::munmap(entry.data, entry.length);
+  }
+  entry.data = nullptr;
+  free_slots_.push_back(slot);
+  return true;
+}
+
+void Node::collect_garbage() {
+  std::erase_if(dying_, [&](std::uint32_t slot) {
+    Registration& entry = registrations_[slot];
+    if (in_use(LKey{(slot << kGenerationBits) | entry.generation})) {
+      return false;
+    }
+    ::munmap(entry.data, entry.length);
+    entry.data = nullptr;
+    free_slots_.push_back(slot);
+    return true;
+  });
+}
+
+std::unique_ptr<QueuePair> Node::connect(Node& target) { return connect(target, QueuePairOptions{}); }
+
+}  // namespace sidelatch::fabric

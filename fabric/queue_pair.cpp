@@ -1,0 +1,427 @@
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::fabric {
+
+namespace {
+
+void require_range(const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+  if (value < least || value > most) {
+    throw std::invalid_argument(fmt::format("{} is {}: it must be {} to {}", field, value, least, most));
+  }
+}
+
+constexpr std::uint64_t kLongestTransfer = 1ULL << 31;  // InfiniBand: the largest message of an RC queue pair
+
+}  // namespace
+
+void QueuePairOptions::validate() const {
+  require_range("send_queue_depth", send_queue_depth, 2, 32768);
+  if (!std::has_single_bit(send_queue_depth)) {
+    throw std::invalid_argument(fmt::format("send_queue_depth is {}: it must be a power of two", send_queue_depth));
+  }
+  require_range("receive_queue_depth", receive_queue_depth, 1, 32768);
+  require_range("max_rd_atomic", max_rd_atomic, 1, 128);
+  require_range("max_inline", max_inline, 0, 1024);
+  require_range("signal_interval", signal_interval, 0, send_queue_depth);
+}
+
+QueuePair::QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& options)
+    : node_(&node), reactor_(&reactor), options_(options) {
+  options_.validate();
+  if (options_.signal_interval == 0) {
+    options_.signal_interval = options_.send_queue_depth / 2;
+  }
+  cq_waiter_.queue_pair = this;
+  node_index_ = node_->queue_pairs_.size();
+  node_->queue_pairs_.push_back(this);
+}
+
+QueuePair::~QueuePair() {
+  std::vector<QueuePair*>& all = node_->queue_pairs_;
+  all[node_index_] = all.back();
+  all[node_index_]->node_index_ = node_index_;
+  all.pop_back();
+}
+
+void QueuePair::check(const WorkRequest& request) const {
+  if (request.opcode == Opcode::recv) {
+    throw FabricError(Status::invalid_request, request, "a RECV belongs to the receive queue: use post_receive()");
+  }
+  const std::uint64_t length = request.length();
+  if (length > kLongestTransfer) {
+    throw FabricError(Status::invalid_request, request,
+                      fmt::format("the length must be at most {} bytes", kLongestTransfer));
+  }
+  if (is_atomic(request.opcode)) {
+    if (request.remote.value % 8 != 0) {
+      throw FabricError(Status::invalid_request, request,
+                        fmt::format("address {:#x} is misaligned: an atomic's address must be a multiple of 8",
+                                    request.remote.value));
+    }
+    if (request.local.data != nullptr && request.local.length != 8) {
+      throw FabricError(Status::invalid_request, request,
+                        fmt::format("its result buffer has {} bytes: it must have 8", request.local.length));
+    }
+  }
+  if (request.inlined) {
+    if (request.opcode != Opcode::write && request.opcode != Opcode::send) {
+      throw FabricError(Status::invalid_request, request, "only WRITE and SEND have a payload to inline");
+    }
+    if (length > options_.max_inline) {
+      throw FabricError(Status::invalid_request, request,
+                        fmt::format("an inlined payload must have at most {} bytes (max_inline)", options_.max_inline));
+    }
+    return;  // the payload is copied at the post: it needs no registered memory
+  }
+  if (request.local.length == 0) {
+    return;
+  }
+  const Node::Registration* region = node_->find(request.local.lkey);
+  if (region == nullptr) {
+    throw FabricError(Status::local_protection, request,
+                      fmt::format("lkey {:#x} names no live region of node {}", request.local.lkey.value,
+                                  node_->name()));
+  }
+  const bool inside = request.local.data >= region->data && request.local.length <= region->length &&
+                      static_cast<std::uint64_t>(request.local.data - region->data) <=
+                          region->length - request.local.length;
+  if (!inside) {
+    throw FabricError(Status::local_protection, request,
+                      fmt::format("local buffer {}+{} is outside region {:#x}, [{}, {})",
+                                  static_cast<const void*>(request.local.data), request.local.length,
+                                  request.local.lkey.value, static_cast<const void*>(region->data),
+                                  static_cast<const void*>(region->data + region->length)));
+  }
+  const bool delivers = request.opcode == Opcode::read || is_atomic(request.opcode);
+  if (delivers && !allows(region->access, Access::local_write)) {
+    throw FabricError(Status::local_protection, request,
+                      fmt::format("local region {:#x} has access {}: results need local_write",
+                                  request.local.lkey.value, to_string(region->access)));
+  }
+}
+
+void QueuePair::check_chain(std::span<const WorkRequest> chain) const {
+  const std::size_t longest = std::min(options_.send_queue_depth, reactor_->completion_queue_depth() / 2);
+  if (chain.empty() || chain.size() > longest) {
+    throw FabricError(Status::invalid_request,
+                      fmt::format("a chain of {} requests was posted: it must have 1 to {} (send_queue_depth, and half "
+                                  "of the completion queue)",
+                                  chain.size(), longest));
+  }
+  for (const WorkRequest& request : chain) {
+    check(request);
+  }
+}
+
+bool QueuePair::has_room(std::size_t n) const noexcept {
+  return outstanding() + n <= options_.send_queue_depth && reactor_->cq_free_ >= n;
+}
+
+void QueuePair::throw_if_failed() const {
+  if (state_ == State::error) {
+    throw FabricError(*error_);
+  }
+}
+
+bool QueuePair::post(std::span<const WorkRequest> chain) {
+  throw_if_failed();
+  check_chain(chain);
+  if (!line_.empty() || !reactor_->cq_waiters_.empty() || !has_room(chain.size())) {
+    return false;
+  }
+  post_now(chain, false);
+  return true;
+}
+
+void QueuePair::post_now(std::span<const WorkRequest> chain, bool signal_last) {
+  if (ring_ == nullptr) {
+    ring_ = std::make_unique<InFlight[]>(options_.send_queue_depth);
+  }
+  // ring_doorbell() reads it before it returns and posts nothing itself, so one per thread serves all queue pairs.
+  thread_local std::vector<WorkRequest> posting;
+  posting.assign(chain.begin(), chain.end());
+  posting.back().signaled |= signal_last;
+
+  reactor_->take_completion_entries(static_cast<std::uint32_t>(chain.size()));
+  const std::uint64_t first = posted_ + 1;
+  for (WorkRequest& request : posting) {
+    const std::uint64_t sequence = ++posted_;
+    InFlight& entry = in_flight(sequence);
+    const auto length = static_cast<std::uint32_t>(request.length());
+    entry = {0, request.remote.value, length, request.rkey.value, request.inlined ? 0 : request.local.lkey.value,
+             request.opcode};
+    if (is_atomic(request.opcode)) {
+      counters_.bytes_written += 8;
+      counters_.bytes_read += 8;
+      if (request.local.data == nullptr) {
+        request.local.data = result_slot(sequence);
+        request.local.length = 8;
+      }
+    } else if (request.opcode == Opcode::read) {
+      counters_.bytes_read += length;
+    } else {
+      counters_.bytes_written += length;
+    }
+    // Some request must be signalled while it is still known that its completion will free what others wait for: each
+    // interval, the one that fills the send queue, and all while the completion queue is half full (then at most half
+    // of it can be held by requests that nobody signalled).
+    ++since_signal_;
+    if (since_signal_ >= options_.signal_interval || outstanding() == options_.send_queue_depth ||
+        reactor_->cq_free_ <= reactor_->cq_depth_ / 2) {
+      request.signaled = true;
+    }
+    if (request.signaled) {
+      since_signal_ = 0;
+      last_signaled_ = sequence;
+    }
+  }
+  ++counters_.doorbells;
+  counters_.requests += chain.size();
+  ring_doorbell(posting, first);
+}
+
+void QueuePair::post_nudge() {
+  // An empty WRITE touches no memory; its completion says that everything before it has completed.
+  nudge_wanted_ = false;
+  const WorkRequest empty = WorkRequest{}.with_signal();
+  post_now({&empty, 1}, true);
+}
+
+void QueuePair::request_signal() {
+  if (last_signaled_ == posted_) {
+    return;
+  }
+  nudge_wanted_ = true;
+  if (has_room(1)) {
+    post_nudge();
+  } else if (reactor_->cq_free_ == 0 && !cq_waiter_.linked()) {
+    reactor_->cq_waiters_.push_back(cq_waiter_);
+  }
+}
+
+void QueuePair::wait_until_completed(ChainAwaiter& awaiter) {
+  Waiter* position = pending_.empty() ? nullptr : &pending_.back();
+  while (position != nullptr && static_cast<ChainAwaiter*>(position)->last_ > awaiter.last_) {
+    position = pending_.before(*position);
+  }
+  if (position == nullptr) {
+    pending_.push_front(awaiter);
+  } else {
+    pending_.insert_after(awaiter, *position);
+  }
+}
+
+bool QueuePair::start(ChainAwaiter& awaiter) {
+  if (state_ == State::error) {
+    awaiter.error_ = error_;
+    return false;
+  }
+  if (awaiter.chain_.empty()) {
+    if (awaiter.last_ == 0 || awaiter.last_ <= completed_) {
+      return false;
+    }
+    if (awaiter.last_ > posted_) {
+      throw FabricError(Status::invalid_request, fmt::format("request number {} was waited for, but only {} were posted",
+                                                             awaiter.last_, posted_));
+    }
+    wait_until_completed(awaiter);
+    if (last_signaled_ < awaiter.last_) {
+      request_signal();
+    }
+    return true;
+  }
+  check_chain(awaiter.chain_);
+  if (!awaiter.old_values_.empty() && awaiter.old_values_.size() != awaiter.chain_.size()) {
+    throw FabricError(Status::invalid_request, fmt::format("{} places for the old values of a chain of {} requests",
+                                                           awaiter.old_values_.size(), awaiter.chain_.size()));
+  }
+  if (!line_.empty() || !reactor_->cq_waiters_.empty() || !has_room(awaiter.chain_.size())) {
+    ++counters_.waits;
+    line_.push_back(awaiter);
+    request_signal();
+    admit();
+    return true;
+  }
+  return post_for(awaiter);
+}
+
+// True if the awaiter has to wait for the completion of what was posted.
+bool QueuePair::post_for(ChainAwaiter& awaiter) {
+  const bool wait = awaiter.until_ == ChainAwaiter::Until::completed;
+  post_now(awaiter.chain_, wait);
+  awaiter.last_ = posted_;
+  if (wait) {
+    wait_until_completed(awaiter);
+  }
+  return wait;
+}
+
+// False: the queue pair waits for completion queue entries.
+bool QueuePair::admit() {
+  cq_waiter_.unlink();
+  if (nudge_wanted_) {
+    if (last_signaled_ == posted_) {
+      nudge_wanted_ = false;
+    } else if (has_room(1)) {
+      post_nudge();
+    }
+  }
+  while (!line_.empty()) {
+    auto& awaiter = static_cast<ChainAwaiter&>(line_.front());
+    if (!has_room(awaiter.chain_.size())) {
+      break;
+    }
+    awaiter.unlink();
+    if (!post_for(awaiter)) {
+      reactor_->ready(awaiter);
+    }
+  }
+  const auto only_entries_missing = [&](std::size_t n) {
+    return outstanding() + n <= options_.send_queue_depth && reactor_->cq_free_ < n;
+  };
+  const bool waits = (nudge_wanted_ && only_entries_missing(1)) ||
+                     (!line_.empty() &&
+                      only_entries_missing(static_cast<ChainAwaiter&>(line_.front()).chain_.size()));
+  if (waits) {
+    reactor_->cq_waiters_.push_front(cq_waiter_);
+  }
+  return !waits;
+}
+
+// Old values are taken out as soon as their requests complete: the ring entries are free for others after that.
+void QueuePair::collect_results(ChainAwaiter& awaiter, std::uint64_t sequence) {
+  const std::size_t n = awaiter.chain_.size();
+  const std::uint64_t first = awaiter.last_ - n + 1;
+  for (std::uint64_t s = std::max(first, completed_ + 1); s <= std::min(awaiter.last_, sequence); ++s) {
+    const std::size_t i = s - first;
+    if (is_atomic(awaiter.chain_[i].opcode)) {
+      const std::byte* from =
+          awaiter.chain_[i].local.data != nullptr ? awaiter.chain_[i].local.data : result_slot(s);
+      std::memcpy(&awaiter.old_values_[i], from, 8);
+    }
+  }
+}
+
+void QueuePair::finish_chains(std::uint64_t sequence) {
+  Waiter* partial = nullptr;
+  while (!pending_.empty()) {
+    auto& awaiter = static_cast<ChainAwaiter&>(pending_.front());
+    if (awaiter.last_ > sequence) {
+      partial = &awaiter;
+      break;
+    }
+    if (!awaiter.chain_.empty()) {
+      ++counters_.round_trips;
+      if (!awaiter.old_values_.empty()) {
+        collect_results(awaiter, sequence);
+      }
+    }
+    reactor_->ready(awaiter);
+  }
+  if (partial != nullptr) {
+    auto& awaiter = static_cast<ChainAwaiter&>(*partial);
+    if (!awaiter.old_values_.empty() && awaiter.last_ - awaiter.chain_.size() < sequence) {
+      collect_results(awaiter, sequence);
+    }
+  }
+}
+
+void QueuePair::on_completed(std::uint64_t sequence) {
+  if (sequence <= completed_) {
+    return;
+  }
+  finish_chains(sequence);
+  const auto freed = static_cast<std::uint32_t>(sequence - completed_);
+  completed_ = sequence;
+  if (nudge_wanted_ || !line_.empty()) {
+    reactor_->cq_free_ += freed;
+    admit();
+    reactor_->return_completion_entries(0);
+  } else {
+    reactor_->return_completion_entries(freed);
+  }
+}
+
+void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view detail) {
+  on_completed(sequence - 1);
+  ++counters_.errors;
+  const InFlight& entry = in_flight(sequence);
+  WorkRequest request;
+  request.opcode = entry.opcode;
+  request.local.length = entry.length;
+  request.remote = {entry.remote};
+  request.rkey = {entry.rkey};
+  state_ = State::error;
+  error_ = std::make_shared<const FabricError>(status, request, detail);
+  fail_all(error_, sequence);
+}
+
+void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::uint64_t failed) {
+  cancel_in_flight();
+  const auto flushed = std::make_shared<const FabricError>(
+      cause->status() == Status::disconnected ? Status::disconnected : Status::flushed,
+      fmt::format("an earlier request of this queue pair failed: {}", cause->what()));
+  const auto fail = [&](ChainAwaiter& awaiter) {
+    const std::uint64_t before = awaiter.last_ - awaiter.chain_.size();
+    const bool is_cause = awaiter.last_ >= failed && before < failed && !awaiter.chain_.empty();
+    awaiter.error_ = is_cause ? cause : flushed;
+    reactor_->ready(awaiter);
+  };
+  while (!pending_.empty()) {
+    fail(static_cast<ChainAwaiter&>(pending_.front()));
+  }
+  while (!line_.empty()) {
+    auto& awaiter = static_cast<ChainAwaiter&>(line_.front());
+    awaiter.error_ = flushed;
+    reactor_->ready(awaiter);
+  }
+  nudge_wanted_ = false;
+  cq_waiter_.unlink();
+  const auto freed = static_cast<std::uint32_t>(outstanding());
+  completed_ = posted_;
+  last_signaled_ = posted_;
+  since_signal_ = 0;
+  reactor_->return_completion_entries(freed);
+}
+
+void QueuePair::disconnect() noexcept {
+  const bool idle = pending_.empty() && line_.empty() && outstanding() == 0;
+  if (!idle) {
+    fail_all(std::make_shared<const FabricError>(Status::disconnected, "the queue pair was destroyed"),
+             std::numeric_limits<std::uint64_t>::max());
+  }
+}
+
+Task<void> QueuePair::reconnect() {
+  if (state_ == State::ready) {
+    co_await drain();
+    co_return;
+  }
+  co_await restore_connection();
+  state_ = State::ready;
+  error_ = nullptr;
+}
+
+std::byte* QueuePair::result_slot(std::uint64_t sequence) noexcept {
+  return reinterpret_cast<std::byte*>(&in_flight(sequence).result);
+}
+
+bool QueuePair::uses(LKey key) const noexcept {
+  for (std::uint64_t s = completed_ + 1; s <= posted_; ++s) {
+    if (ring_[s & (options_.send_queue_depth - 1)].lkey == key.value) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace sidelatch::fabric

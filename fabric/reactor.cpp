@@ -1,0 +1,119 @@
+#include <sidelatch/fabric/reactor.h>
+
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace sidelatch::fabric {
+
+// The outermost frame of a spawned task. It lies in Reactor::spawned_ from its start to its end and destroys itself.
+struct Reactor::Root {
+  struct promise_type : PooledFrame {
+    promise_type(Reactor* owner, const Task<void>& /*task*/) noexcept : reactor(owner) {
+      self.handle = std::coroutine_handle<promise_type>::from_promise(*this);
+      reactor->spawned_.push_back(self);
+      ++reactor->spawned_count_;
+    }
+    promise_type(const promise_type&) = delete;
+    promise_type& operator=(const promise_type&) = delete;
+    ~promise_type() { --reactor->spawned_count_; }
+    Root get_return_object() noexcept { return {}; }
+    [[nodiscard]] std::suspend_never initial_suspend() const noexcept { return {}; }
+    [[nodiscard]] std::suspend_never final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    void unhandled_exception() noexcept {
+      if (!reactor->failure_) {
+        reactor->failure_ = std::current_exception();
+      }
+    }
+
+    Reactor* reactor;
+    Waiter self;
+  };
+};
+
+Reactor::Root Reactor::start_root(Reactor* /*reactor*/, Task<void> task) {
+  co_await task;
+}
+
+Reactor::Reactor(std::uint32_t completion_queue_depth)
+    : cq_depth_(completion_queue_depth), cq_free_(completion_queue_depth) {
+  if (completion_queue_depth < 2) {
+    throw std::invalid_argument(
+        fmt::format("completion_queue_depth is {}: it must be at least 2", completion_queue_depth));
+  }
+}
+
+Reactor::~Reactor() { destroy_spawned(); }
+
+void Reactor::destroy_spawned() noexcept {
+  while (!spawned_.empty()) {
+    spawned_.front().handle.destroy();
+  }
+}
+
+void Reactor::spawn(Task<void> task) { start_root(this, std::move(task)); }
+
+void Reactor::resume_ready() {
+  while (!ready_.empty()) {
+    Waiter& waiter = ready_.front();
+    waiter.unlink();
+    waiter.handle.resume();
+  }
+}
+
+void Reactor::rethrow_failure() {
+  if (failure_) {
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+}
+
+void Reactor::drive(const bool* until) {
+  for (;;) {
+    resume_ready();
+    rethrow_failure();
+    if (until != nullptr ? *until : spawned_count_ == 0) {
+      return;
+    }
+    if (ready_.empty() && !advance(std::nullopt)) {
+      throw FabricError(Status::stuck, fmt::format("{} task(s) wait, and nothing is left that could happen",
+                                                   spawned_count_ + (until != nullptr ? 1U : 0U)));
+    }
+  }
+}
+
+void Reactor::run() { drive(nullptr); }
+
+void Reactor::run_for(Duration duration) {
+  const Time limit = now() + duration;
+  bool more = true;
+  while (more) {
+    resume_ready();
+    rethrow_failure();
+    more = advance(limit) && now() < limit;
+    if (!more && has_ready()) {
+      more = true;
+    }
+  }
+}
+
+void Reactor::return_completion_entries(std::uint32_t n) {
+  cq_free_ += n;
+  // A queue pair that is admitted may free entries itself (an error flushes it): the outer loop then goes on.
+  if (admitting_) {
+    return;
+  }
+  admitting_ = true;
+  while (!cq_waiters_.empty()) {
+    auto& waiting = static_cast<QueuePair::CompletionQueueWaiter&>(cq_waiters_.front());
+    if (!waiting.queue_pair->admit()) {
+      break;
+    }
+  }
+  admitting_ = false;
+}
+
+}  // namespace sidelatch::fabric

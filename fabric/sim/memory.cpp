@@ -1,0 +1,227 @@
+// The micro-steps themselves: the only place where the bytes of a target change or are read.
+//
+// A request of several lines takes a while. It need not be on the agenda for each of its lines: as long as no other
+// request meets it, all its lines can be copied when it ends. The first request that touches the same bytes makes it
+// catch up with the clock (touch), and one that also takes a while puts both on the agenda line by line.
+#include "sim_queue_pair.h"
+#include "world.h"
+
+#include <sidelatch/fabric/model/effects.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sidelatch::fabric::sim {
+
+namespace {
+
+bool overlap(const Request& request, const std::byte* data, std::uint64_t length) {
+  return request.memory < data + length && data < request.memory + request.wr.length();
+}
+
+}  // namespace
+
+// The target's bytes, or null if their region has gone since the request arrived.
+std::byte* World::resolve(const Request& request) {
+  const Node::Registration* region = request.target->find(request.wr.rkey);
+  return region == nullptr ? nullptr : region->data + (request.wr.remote.value - region->address.value);
+}
+
+void World::begin(Request& request) {
+  request.memory = request.dropped ? nullptr : resolve(request);
+  if (request.memory == nullptr) {
+    if (request.kind == model::Kind::read && !request.dropped) {
+      respond_with_error(request, Status::remote_access, "the region was deregistered meanwhile");
+    }
+    return;
+  }
+  if (options.rules.one_step_requests) {
+    execute(request);
+    return;
+  }
+  if (request.kind == model::Kind::read) {
+    // Response packets follow the samples; the last one leaves after the last sample.
+    const std::uint64_t mtu_pieces = std::max<std::uint64_t>(request.target->profile.link.mtu / request.atom, 1);
+    const Time first_packet =
+        now + request.gap * static_cast<std::int64_t>(std::min(request.pieces, mtu_pieces) - 1);
+    respond(request, first_packet, request.wr.length(), request.last);
+  }
+  if (request.pieces == 1) {
+    touch(*request.target, request.memory, request.wr.length(), request.kind != model::Kind::read);
+    do_piece(request, 0);
+    return;
+  }
+  request.executing = true;
+  const bool writes = request.kind != model::Kind::read;
+  for (Request* other : request.target->executing) {
+    const bool conflict = writes || other->kind != model::Kind::read;
+    if (conflict && overlap(*other, request.memory, request.wr.length())) {
+      make_stepwise(*other);
+      request.stepwise = true;
+    }
+  }
+  request.target->executing.push_back(&request);
+  if (request.stepwise || observer != nullptr) {
+    request.stepwise = false;
+    make_stepwise(request);
+  }
+  schedule(request.last, request, Action::end);
+}
+
+// Preset strict: fetch and all places, or all samples, at one moment.
+void World::execute(Request& request) {
+  const std::uint64_t length = request.wr.length();
+  if (request.kind == model::Kind::read) {
+    std::memcpy(request.payload(), request.memory, length);
+  } else if (request.payload_bound) {
+    std::memcpy(request.memory, request.payload(), length);
+  } else if (request.queue_pair != nullptr) {
+    std::memmove(request.memory, request.wr.local.data, length);
+  }
+  observe_step(SimStep::Kind::execute, request);
+  respond(request, now, request.kind == model::Kind::read ? length : 0, now);
+}
+
+void World::make_steps(Request& request) {
+  if (!request.steps.empty()) {
+    return;
+  }
+  for (std::uint64_t i = 0; i < request.pieces; ++i) {
+    request.steps.push_back({piece_time(request, i).count(), static_cast<std::uint32_t>(i)});
+  }
+  std::ranges::stable_sort(request.steps, {}, &Request::Step::time);
+}
+
+void World::make_stepwise(Request& request) {
+  if (request.stepwise) {
+    return;
+  }
+  request.stepwise = true;
+  advance_steps(request, now);
+  if (request.steps_done < request.steps.size()) {
+    schedule(Time{request.steps[request.steps_done].time}, request, Action::step);
+  }
+}
+
+void World::advance_steps(Request& request, Time until) {
+  make_steps(request);
+  while (request.steps_done < request.steps.size() && request.steps[request.steps_done].time <= until.count()) {
+    do_piece(request, request.steps[request.steps_done].piece);
+    ++request.steps_done;
+  }
+}
+
+void World::step(Request& request) {
+  if (!request.executing) {
+    return;
+  }
+  advance_steps(request, now);
+  if (request.steps_done < request.steps.size()) {
+    schedule(Time{request.steps[request.steps_done].time}, request, Action::step);
+  }
+}
+
+void World::end(Request& request) {
+  if (!request.executing) {
+    return;
+  }
+  if (request.steps.empty()) {
+    do_all_pieces(request);
+  } else {
+    advance_steps(request, now);
+  }
+  stop(request);
+}
+
+void World::stop(Request& request) {
+  request.executing = false;
+  auto& executing = request.target->executing;
+  const auto place = std::ranges::find(executing, &request);
+  *place = executing.back();
+  executing.pop_back();
+}
+
+void World::do_piece(Request& request, std::uint64_t index) {
+  const model::Piece piece =
+      model::piece_at(request.wr.remote.value, request.wr.length(), request.atom, index);
+  if (request.kind == model::Kind::read) {
+    std::memcpy(request.payload() + piece.offset, request.memory + piece.offset, piece.length);
+    observe_step(SimStep::Kind::sample, request, index);
+  } else {
+    std::memcpy(request.memory + piece.offset, request.payload() + piece.offset, piece.length);
+    observe_step(SimStep::Kind::place, request, index);
+  }
+}
+
+void World::do_all_pieces(Request& request) {
+  if (request.kind == model::Kind::read) {
+    std::memcpy(request.payload(), request.memory, request.wr.length());
+  } else {
+    std::memcpy(request.memory, request.payload(), request.wr.length());
+  }
+}
+
+void World::catch_up(SimNode& node, const std::byte* data, std::uint64_t length, bool writes) {
+  for (Request* other : node.executing) {
+    const bool conflict = writes || other->kind != model::Kind::read;
+    if (conflict && overlap(*other, data, length)) {
+      advance_steps(*other, now);
+    }
+  }
+}
+
+void World::load(Request& request) {
+  std::byte* word = request.dropped ? nullptr : resolve(request);
+  if (word == nullptr) {
+    if (!request.dropped) {
+      respond_with_error(request, Status::remote_access, "the region was deregistered meanwhile");
+    }
+    return;
+  }
+  touch(*request.target, word, model::kWordBytes, /*writes=*/true);
+  request.old_value = model::load_word(word);
+  if (request.last > request.first) {
+    observe_step(SimStep::Kind::load, request);
+    schedule(request.last, request, Action::store);
+    return;
+  }
+  const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
+  if (effect.stores) {
+    model::store_word(word, effect.value);
+  }
+  observe_step(options.rules.one_step_requests ? SimStep::Kind::execute : SimStep::Kind::load_store, request);
+  respond(request, now, model::kWordBytes, now);
+}
+
+// Rule 8, scope nic: what was placed in the word since the load is overwritten.
+void World::store(Request& request) {
+  std::byte* word = request.dropped ? nullptr : resolve(request);
+  if (word != nullptr) {
+    const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
+    if (effect.stores) {
+      touch(*request.target, word, model::kWordBytes, /*writes=*/true);
+      model::store_word(word, effect.value);
+    }
+    observe_step(SimStep::Kind::store, request);
+  }
+  respond(request, now, model::kWordBytes, now);
+}
+
+void World::stop_executing(SimNode& node, const std::byte* data, std::uint64_t length) {
+  for (std::size_t i = 0; i < node.executing.size();) {
+    Request& request = *node.executing[i];
+    if (!overlap(request, data, length)) {
+      ++i;
+      continue;
+    }
+    advance_steps(request, now);
+    if (request.kind == model::Kind::read) {
+      request.failed = true;
+      request.status = Status::remote_access;
+      request.detail = "the region was deregistered meanwhile";
+    }
+    stop(request);
+  }
+}
+
+}  // namespace sidelatch::fabric::sim

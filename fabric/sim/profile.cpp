@@ -1,0 +1,256 @@
+#include <sidelatch/fabric/sim/profile.h>
+
+#include <sidelatch/fabric/sim/embedded_profiles.h>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <variant>
+
+namespace sidelatch::fabric::sim {
+
+namespace {
+
+using Real = double& (*)(Profile&);
+using Whole = std::uint64_t& (*)(Profile&);
+
+struct Field {
+  ProfileKey key;
+  std::variant<Real, Whole> place;
+};
+
+constexpr double kLongNs = 1e9;
+
+// The one list of keys: reading, checking and documentation go through it.
+const std::array kFields = {
+    Field{{"link.gbps", "Gbit/s", 0.001, 10000, "link rate"}, [](Profile& p) -> double& { return p.link.gbps; }},
+    Field{{"link.propagation_ns", "ns", 0, kLongNs, "one way, switch included"},
+          [](Profile& p) -> double& { return p.link.propagation_ns; }},
+    Field{{"link.jitter_ns", "ns", 0, kLongNs, "added to each message, uniform from 0"},
+          [](Profile& p) -> double& { return p.link.jitter_ns; }},
+    Field{{"link.mtu", "bytes", 256, 65536, "payload of one packet"},
+          [](Profile& p) -> std::uint64_t& { return p.link.mtu; }},
+    Field{{"link.header_bytes", "bytes", 0, 1024, "headers of one packet"},
+          [](Profile& p) -> std::uint64_t& { return p.link.header_bytes; }},
+    Field{{"nic.doorbell_ns", "ns", 0, kLongNs, "post to the NIC's first look at the request"},
+          [](Profile& p) -> double& { return p.nic.doorbell_ns; }},
+    Field{{"nic.request_ns", "ns", 0, kLongNs, "initiator: service time per request"},
+          [](Profile& p) -> double& { return p.nic.request_ns; }},
+    Field{{"nic.respond_write_ns", "ns", 0, kLongNs, "target: service time per WRITE or SEND"},
+          [](Profile& p) -> double& { return p.nic.respond_write_ns; }},
+    Field{{"nic.respond_read_ns", "ns", 0, kLongNs, "target: service time per READ"},
+          [](Profile& p) -> double& { return p.nic.respond_read_ns; }},
+    Field{{"nic.respond_atomic_ns", "ns", 0, kLongNs, "target: service time per atomic"},
+          [](Profile& p) -> double& { return p.nic.respond_atomic_ns; }},
+    Field{{"nic.packet_ns", "ns", 0, kLongNs, "service time per packet after a message's first"},
+          [](Profile& p) -> double& { return p.nic.packet_ns; }},
+    Field{{"nic.latency_ns", "ns", 0, kLongNs, "passing through one NIC"},
+          [](Profile& p) -> double& { return p.nic.latency_ns; }},
+    Field{{"nic.completion_ns", "ns", 0, kLongNs, "response's arrival to the CPU seeing the completion"},
+          [](Profile& p) -> double& { return p.nic.completion_ns; }},
+    Field{{"qp_cache.requester_entries", "queue pairs", 0, 1e9, "whose state the initiating NIC keeps; 0: all"},
+          [](Profile& p) -> std::uint64_t& { return p.qp_cache.requester_entries; }},
+    Field{{"qp_cache.miss_ns", "ns", 0, kLongNs, "added to the service time of a request that misses"},
+          [](Profile& p) -> double& { return p.qp_cache.miss_ns; }},
+    Field{{"lock_table.address_bits", "bits", 3, 30, "low address bits that choose a lock slot"},
+          [](Profile& p) -> std::uint64_t& { return p.lock_table.address_bits; }},
+    Field{{"lock_table.slot_bytes", "bytes", 8, 4096, "neighbouring bytes that share a slot, a power of two"},
+          [](Profile& p) -> std::uint64_t& { return p.lock_table.slot_bytes; }},
+    Field{{"lock_table.service_ns", "ns", 0.001, kLongNs, "how long an atomic holds its slot"},
+          [](Profile& p) -> double& { return p.lock_table.service_ns; }},
+    Field{{"lock_table.load_ns", "ns", 0, kLongNs, "of that, until the word has been read"},
+          [](Profile& p) -> double& { return p.lock_table.load_ns; }},
+    Field{{"pcie.gbps", "Gbit/s", 0.001, 10000, "payload rate of the slot"},
+          [](Profile& p) -> double& { return p.pcie.gbps; }},
+    Field{{"pcie.read_ns", "ns", 0, kLongNs, "latency of a DMA read"},
+          [](Profile& p) -> double& { return p.pcie.read_ns; }},
+    Field{{"pcie.write_ns", "ns", 0, kLongNs, "latency of a posted write"},
+          [](Profile& p) -> double& { return p.pcie.write_ns; }},
+    Field{{"pcie.reorder_probability", "", 0, 1, "that a line of a READ is sampled late"},
+          [](Profile& p) -> double& { return p.pcie.reorder_probability; }},
+    Field{{"pcie.reorder_ns", "ns", 0, kLongNs, "how late on average, exponential"},
+          [](Profile& p) -> double& { return p.pcie.reorder_ns; }},
+    Field{{"pcie.write_stall_probability", "", 0, 1, "that a WRITE stops at one of its lines"},
+          [](Profile& p) -> double& { return p.pcie.write_stall_probability; }},
+    Field{{"pcie.write_stall_ns", "ns", 0, kLongNs, "for how long at most, uniform"},
+          [](Profile& p) -> double& { return p.pcie.write_stall_ns; }},
+    Field{{"memory.atom_bytes", "bytes", 8, 64, "sampled and placed whole: 8, 16, 32 or 64"},
+          [](Profile& p) -> std::uint64_t& { return p.memory.atom_bytes; }},
+};
+
+double value_of(const Field& field, Profile& profile) {
+  if (const auto* real = std::get_if<Real>(&field.place)) {
+    return (*real)(profile);
+  }
+  return static_cast<double>(std::get<Whole>(field.place)(profile));
+}
+
+std::string range_of(const ProfileKey& key) {
+  return fmt::format("{:g} to {:g}{}{}", key.least, key.most, key.unit.empty() ? "" : " ", key.unit);
+}
+
+// The first complaint about a profile as a whole, or an empty string.
+std::string complaint(const Profile& profile) {
+  Profile copy = profile;
+  for (const Field& field : kFields) {
+    const double value = value_of(field, copy);
+    if (!(value >= field.key.least && value <= field.key.most)) {
+      return fmt::format("{} is {:g}: it must be {}", field.key.path, value, range_of(field.key));
+    }
+  }
+  if (!std::has_single_bit(profile.lock_table.slot_bytes)) {
+    return fmt::format("lock_table.slot_bytes is {}: it must be a power of two", profile.lock_table.slot_bytes);
+  }
+  if (profile.lock_table.slots() == 0) {
+    return fmt::format("lock_table.slot_bytes is {}: it must be at most 2^address_bits = {}",
+                       profile.lock_table.slot_bytes, std::uint64_t{1} << profile.lock_table.address_bits);
+  }
+  if (profile.lock_table.load_ns > profile.lock_table.service_ns) {
+    return fmt::format("lock_table.load_ns is {:g}: it must be at most lock_table.service_ns = {:g}",
+                       profile.lock_table.load_ns, profile.lock_table.service_ns);
+  }
+  if (!std::has_single_bit(profile.memory.atom_bytes)) {
+    return fmt::format("memory.atom_bytes is {}: it must be 8, 16, 32 or 64", profile.memory.atom_bytes);
+  }
+  return "";
+}
+
+[[noreturn]] void fail_at(std::string_view origin, const toml::source_region& where, std::string_view what) {
+  throw ProfileError(fmt::format("{}:{}:{}: error: {}", origin, where.begin.line, where.begin.column, what));
+}
+
+std::string known_keys(std::string_view table) {
+  std::string list;
+  for (const Field& field : kFields) {
+    const std::size_t dot = field.key.path.find('.');
+    if (field.key.path.substr(0, dot) == table) {
+      list += list.empty() ? "" : ", ";
+      list += field.key.path.substr(dot + 1);
+    }
+  }
+  return list;
+}
+
+void set_number(Profile& profile, const Field& field, const toml::node& node, std::string_view origin) {
+  const auto number = node.value<double>();
+  const bool is_number = node.is_integer() || node.is_floating_point();
+  if (!is_number || !number) {
+    fail_at(origin, node.source(), fmt::format("{} must be a number, {}", field.key.path, range_of(field.key)));
+  }
+  if (!(*number >= field.key.least && *number <= field.key.most)) {
+    fail_at(origin, node.source(),
+            fmt::format("{} is {:g}: it must be {}", field.key.path, *number, range_of(field.key)));
+  }
+  if (const auto* real = std::get_if<Real>(&field.place)) {
+    (*real)(profile) = *number;
+    return;
+  }
+  if (!node.is_integer()) {
+    fail_at(origin, node.source(), fmt::format("{} is {:g}: it must be a whole number", field.key.path, *number));
+  }
+  std::get<Whole>(field.place)(profile) = static_cast<std::uint64_t>(*node.value<std::int64_t>());
+}
+
+void read_table(Profile& profile, std::string_view table, const toml::table& keys, std::string_view origin) {
+  for (const auto& [key, node] : keys) {
+    const std::string path = fmt::format("{}.{}", table, key.str());
+    const auto* field =
+        std::ranges::find_if(kFields, [&](const Field& candidate) { return candidate.key.path == path; });
+    if (field == kFields.end()) {
+      fail_at(origin, key.source(), fmt::format("unknown key {}; [{}] has {}", path, table, known_keys(table)));
+    }
+    set_number(profile, *field, node, origin);
+  }
+}
+
+void read_top_level(Profile& profile, const toml::key& key, const toml::node& node, std::string_view origin) {
+  if (key.str() == "name" || key.str() == "description") {
+    if (!node.is_string()) {
+      fail_at(origin, node.source(), fmt::format("{} must be a string", key.str()));
+    }
+    (key.str() == "name" ? profile.name : profile.description) = *node.value<std::string>();
+    return;
+  }
+  if (known_keys(key.str()).empty()) {
+    fail_at(origin, key.source(),
+            fmt::format("unknown key {}; a profile has name, description, [link], [nic], [qp_cache], [lock_table], "
+                        "[pcie], [memory]",
+                        key.str()));
+  }
+  if (!node.is_table()) {
+    fail_at(origin, node.source(), fmt::format("{} must be a table: [{}]", key.str(), key.str()));
+  }
+  read_table(profile, key.str(), *node.as_table(), origin);
+}
+
+}  // namespace
+
+std::span<const ProfileKey> profile_keys() {
+  static const std::vector<ProfileKey> keys = [] {
+    std::vector<ProfileKey> list;
+    std::ranges::transform(kFields, std::back_inserter(list), &Field::key);
+    return list;
+  }();
+  return keys;
+}
+
+void Profile::validate() const {
+  const std::string what = complaint(*this);
+  if (!what.empty()) {
+    throw ProfileError(fmt::format("profile {}: {}", name, what));
+  }
+}
+
+Profile parse_profile(std::string_view toml, std::string_view origin) {
+  Profile profile;
+  try {
+    const toml::table file = toml::parse(toml);
+    for (const auto& [key, node] : file) {
+      read_top_level(profile, key, node, origin);
+    }
+  } catch (const toml::parse_error& error) {
+    fail_at(origin, error.source(), error.description());
+  }
+  const std::string what = complaint(profile);
+  if (!what.empty()) {
+    throw ProfileError(fmt::format("{}: error: {}", origin, what));
+  }
+  return profile;
+}
+
+std::vector<std::string> profile_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedProfile& profile : embedded_profiles()) {
+    names.emplace_back(profile.name);
+  }
+  return names;
+}
+
+Profile load_profile(std::string_view name_or_path) {
+  if (name_or_path.find('/') != std::string_view::npos || name_or_path.ends_with(".toml")) {
+    const std::string path{name_or_path};
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+      throw ProfileError(fmt::format("cannot read profile {}: give the path of a TOML file, or one of the names {}",
+                                     path, fmt::join(profile_names(), ", ")));
+    }
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return parse_profile(text, path);
+  }
+  for (const EmbeddedProfile& profile : embedded_profiles()) {
+    if (profile.name == name_or_path) {
+      return parse_profile(profile.toml, fmt::format("{}.toml", profile.name));
+    }
+  }
+  throw ProfileError(fmt::format("unknown profile {}: give the path of a TOML file, or one of the names {}",
+                                 name_or_path, fmt::join(profile_names(), ", ")));
+}
+
+}  // namespace sidelatch::fabric::sim

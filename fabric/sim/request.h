@@ -1,0 +1,86 @@
+// A work request on its way through the simulated NICs.
+#pragma once
+
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/fabric/work_request.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sidelatch::fabric::sim {
+
+class SimNode;
+class SimQueuePair;
+
+struct alignas(16) Request {
+  /// One piece that is placed or sampled, and when.
+  struct Step {
+    std::int64_t time;
+    std::uint32_t piece;
+  };
+
+  WorkRequest wr;
+  model::Kind kind = model::Kind::write;
+  SimQueuePair* queue_pair = nullptr;  ///< null once its queue pair has forgotten it
+  SimNode* initiator = nullptr;
+  SimNode* target = nullptr;
+  Request* next = nullptr;  ///< on its queue pair, in posting order
+  std::uint64_t sequence = 0;
+  std::uint32_t references = 0;  ///< events on the agenda, and 1 for its queue pair
+
+  bool payload_bound = false;  ///< fetched, or inlined
+  bool dropped = false;        ///< will not be executed: an earlier one failed, or its payload was never fetched
+  bool executing = false;      ///< between its first and its last place or sample
+  bool stepwise = false;       ///< its pieces are on the agenda one by one, because another request meets them
+  bool done = false;           ///< its response has arrived
+  bool failed = false;
+  Status status = Status::remote_access;
+  std::string detail;
+
+  std::byte* memory = nullptr;  ///< target bytes while executing
+  std::uint64_t pieces = 0;
+  std::uint64_t atom = 64;
+  std::uint64_t salt = 0;  ///< seeds the delays of its pieces
+  Time first{};            ///< of the first place or sample, were nothing late
+  Time last{};             ///< of the last one
+  Time gap{};              ///< between neighbouring pieces
+  std::uint64_t stall_at = 0;
+  Time stall{};
+  std::vector<Step> steps;  ///< in order of time, once another request meets it
+  std::size_t steps_done = 0;
+
+  std::uint64_t old_value = 0;
+  std::array<std::byte, 64> small{};
+  std::vector<std::byte> large;
+
+  /// The payload on its way, one way or the other.
+  [[nodiscard]] std::byte* payload() noexcept { return wr.length() <= small.size() ? small.data() : large.data(); }
+};
+
+/// Keeps requests for reuse: a warmed-up simulation allocates none.
+class RequestPool {
+ public:
+  [[nodiscard]] Request* take() {
+    if (free_.empty()) {
+      constexpr std::size_t kChunk = 64;
+      chunks_.push_back(std::make_unique<std::array<Request, kChunk>>());
+      for (Request& request : *chunks_.back()) {
+        free_.push_back(&request);
+      }
+    }
+    Request* request = free_.back();
+    free_.pop_back();
+    return request;
+  }
+  void give_back(Request* request) { free_.push_back(request); }
+
+ private:
+  std::vector<std::unique_ptr<std::array<Request, 64>>> chunks_;
+  std::vector<Request*> free_;
+};
+
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,238 @@
+// From the doorbell to the wire, and from the response to the completion: the initiating NIC.
+#include "sim_queue_pair.h"
+#include "world.h"
+
+#include <sidelatch/fabric/model/effects.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sidelatch::fabric::sim {
+
+namespace {
+
+std::uint64_t packets(std::uint64_t bytes, std::uint64_t mtu) { return bytes <= mtu ? 1 : (bytes + mtu - 1) / mtu; }
+
+}  // namespace
+
+SimQueuePair::SimQueuePair(SimNode& initiator, SimNode& target, const QueuePairOptions& options)
+    : QueuePair(initiator, initiator.reactor(), options), initiator_(&initiator), target_(&target) {}
+
+SimQueuePair::~SimQueuePair() {
+  disconnect();
+  cancel_in_flight();
+  if (cache_slot != kNotCached) {
+    initiator_->nic.cached_queue_pairs[cache_slot] = nullptr;
+  }
+}
+
+void SimQueuePair::ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) {
+  World& world = initiator_->world;
+  for (const WorkRequest& wr : chain) {
+    Request* request = world.make_request(*this, wr, first++, *initiator_, *target_);
+    (newest_ == nullptr ? oldest_ : newest_->next) = request;
+    newest_ = request;
+    world.observe_step(SimStep::Kind::post, *request);
+    if (wr.inlined && wr.length() > 0) {
+      std::memcpy(request->payload(), wr.local.data, wr.length());
+      request->payload_bound = true;
+    }
+    if (next_to_issue_ == nullptr) {
+      if (may_issue(*request)) {
+        count_issued(*request, +1);
+        world.issue(*request, /*from_doorbell=*/true);
+      } else {
+        next_to_issue_ = request;
+      }
+    }
+  }
+}
+
+bool SimQueuePair::may_issue(const Request& request) const {
+  const World& world = initiator_->world;
+  const bool occupies = request.kind == model::Kind::read || request.kind == model::Kind::atomic;
+  if (occupies && reads_issued_ + atomics_issued_ >= options().max_rd_atomic) {
+    return false;
+  }
+  const bool fence = request.wr.fence;
+  if (reads_issued_ > 0 && world.order(model::Kind::read, request.kind, fence) == model::Order::completed) {
+    return false;
+  }
+  return atomics_issued_ == 0 || world.order(model::Kind::atomic, request.kind, fence) != model::Order::completed;
+}
+
+void SimQueuePair::count_issued(const Request& request, int change) {
+  if (request.kind == model::Kind::read) {
+    reads_issued_ += static_cast<std::uint32_t>(change);
+  } else if (request.kind == model::Kind::atomic) {
+    atomics_issued_ += static_cast<std::uint32_t>(change);
+  }
+}
+
+void SimQueuePair::issue_waiting() {
+  while (next_to_issue_ != nullptr && may_issue(*next_to_issue_)) {
+    Request& request = *next_to_issue_;
+    next_to_issue_ = request.next;
+    count_issued(request, +1);
+    initiator_->world.issue(request, /*from_doorbell=*/false);
+  }
+}
+
+void SimQueuePair::cancel_in_flight() noexcept {
+  while (oldest_ != nullptr) {
+    Request* request = oldest_;
+    oldest_ = request->next;
+    request->queue_pair = nullptr;
+    initiator_->world.release(*request);
+  }
+  newest_ = next_to_issue_ = nullptr;
+  reads_issued_ = atomics_issued_ = 0;
+}
+
+Task<void> SimQueuePair::restore_connection() {
+  // Two round trips of the connection manager; requests of the old connection that are still on the wire come first.
+  const NicTimes& times = initiator_->times;
+  co_await reactor().sleep((times.propagation + times.latency * 2) * 4);
+}
+
+void SimQueuePair::drop_after(Request& failed) {
+  for (Request* request = failed.next; request != nullptr; request = request->next) {
+    request->dropped = true;
+  }
+}
+
+void SimQueuePair::on_response(Request& request) {
+  World& world = initiator_->world;
+  if (!request.failed && request.wr.length() > 0 && request.wr.local.data != nullptr) {
+    if (request.kind == model::Kind::read) {
+      world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
+      std::memcpy(request.wr.local.data, request.payload(), request.wr.length());
+      world.observe_step(SimStep::Kind::deliver, request);
+    } else if (request.kind == model::Kind::atomic) {
+      world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
+      model::store_word(request.wr.local.data, request.old_value);
+      world.observe_step(SimStep::Kind::deliver, request);
+    }
+  }
+  request.done = true;
+  complete_in_order();
+}
+
+void SimQueuePair::complete_in_order() {
+  World& world = initiator_->world;
+  std::uint64_t signaled = 0;
+  while (oldest_ != nullptr && oldest_->done) {
+    Request& request = *oldest_;
+    if (request.failed) {
+      const std::uint64_t sequence = request.sequence;
+      const Status status = request.status;
+      const std::string detail = request.detail;
+      if (signaled != 0) {
+        on_completed(signaled);
+      }
+      on_error(sequence, status, detail);
+      return;
+    }
+    oldest_ = request.next;
+    if (oldest_ == nullptr) {
+      newest_ = nullptr;
+    }
+    count_issued(request, -1);
+    if (request.kind == model::Kind::write || request.kind == model::Kind::send) {
+      Time& placed = request.target->nic.completed_writes_placed;
+      placed = std::max(placed, request.last);  // rule 2: from now on READs and atomics wait for these places
+    }
+    if (request.wr.signaled) {
+      signaled = request.sequence;
+    }
+    world.observe_step(SimStep::Kind::complete, request);
+    world.release(request);
+  }
+  issue_waiting();
+  if (signaled != 0) {
+    on_completed(signaled);
+  }
+}
+
+// The state of a queue pair that the NIC does not hold costs a fetch from host memory; the victim is random, so that more
+// queue pairs than entries cost a share of misses and not all of them.
+Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
+  std::vector<SimQueuePair*>& cached = node.nic.cached_queue_pairs;
+  if (cached.empty() || queue_pair.cache_slot != SimQueuePair::kNotCached) {
+    return Time::zero();
+  }
+  const auto slot = static_cast<std::size_t>(random_() % cached.size());
+  if (cached[slot] != nullptr) {
+    cached[slot]->cache_slot = SimQueuePair::kNotCached;
+  }
+  cached[slot] = &queue_pair;
+  queue_pair.cache_slot = slot;
+  return node.times.qp_miss;
+}
+
+void World::issue(Request& request, bool from_doorbell) {
+  SimNode& node = *request.initiator;
+  const NicTimes& times = node.times;
+  const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;
+  const std::uint64_t bytes = carries ? request.wr.length() : 0;
+  const std::uint64_t count = packets(bytes, node.profile.link.mtu);
+
+  const Time ready = now + (from_doorbell ? times.doorbell : Time::zero());
+  const Time served = std::max(ready, node.nic.requester_free) + times.request +
+                      times.packet * static_cast<std::int64_t>(count - 1) +
+                      qp_state_cost(node, *request.queue_pair);
+  node.nic.requester_free = served;
+
+  Time departs = std::max(served, node.nic.egress_free);
+  node.nic.egress_free = departs + wire_time(node, bytes, count);
+  // Under one-step requests the fetch is part of that one step.
+  if (bytes > 0 && !request.payload_bound && !options.rules.one_step_requests) {
+    departs += times.pcie_read;
+    schedule(departs, request, Action::fetch);
+  }
+  Time arrives = departs + times.latency + times.propagation + uniform(node.profile.link.jitter_ns);
+  arrives = std::max(arrives, request.queue_pair->last_arrival);
+  request.queue_pair->last_arrival = arrives;
+  schedule(arrives, request, Action::arrive);
+}
+
+void World::fetch(Request& request) {
+  if (request.queue_pair == nullptr) {
+    request.dropped = true;  // its queue pair went before the payload was read: nothing is sent
+    return;
+  }
+  const std::byte* from = request.wr.local.data;
+  touch(*request.initiator, from, request.wr.length(), /*writes=*/false);
+  std::memcpy(request.payload(), from, request.wr.length());
+  request.payload_bound = true;
+  if (observer != nullptr) {
+    const std::uint64_t lines =
+        model::piece_count(reinterpret_cast<std::uintptr_t>(from), request.wr.length(), kLineBytes);
+    for (std::uint64_t i = 0; i < lines; ++i) {
+      observe_step(SimStep::Kind::fetch, request, i);
+    }
+  }
+}
+
+void World::complete(Request& request) {
+  if (request.queue_pair != nullptr) {
+    request.queue_pair->on_response(request);
+  }
+}
+
+// The response of `bytes` leaves the target once it is `ready` and the link is free, but its end not before `tail`.
+void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail) {
+  SimNode& target = *request.target;
+  SimNode& initiator = *request.initiator;
+  const std::uint64_t count = packets(bytes, target.profile.link.mtu);
+  const Time wire = wire_time(target, bytes, count);
+  const Time starts = std::max(ready, target.nic.egress_free);
+  target.nic.egress_free = starts + wire;
+  const Time left = std::max(target.nic.egress_free, tail) + target.times.latency + target.times.propagation;
+  const Time received_wire = wire_time(initiator, bytes, count);
+  const Time received = std::max(left, initiator.nic.ingress_free + received_wire);
+  initiator.nic.ingress_free = received;
+  schedule(received + initiator.times.latency + initiator.times.completion, request, Action::complete);
+}
+
+}  // namespace sidelatch::fabric::sim

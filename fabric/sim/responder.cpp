@@ -1,0 +1,240 @@
+// The target's NIC: what it refuses, and when the micro-steps of what it accepts will happen.
+#include "sim_queue_pair.h"
+#include "world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace sidelatch::fabric::sim {
+
+namespace {
+
+constexpr model::Kind kKinds[] = {model::Kind::write, model::Kind::read, model::Kind::atomic, model::Kind::send};
+
+Access needed(model::Kind kind) {
+  switch (kind) {
+    case model::Kind::read:
+      return Access::remote_read;
+    case model::Kind::atomic:
+      return Access::remote_atomic;
+    case model::Kind::write:
+    case model::Kind::send:
+      return Access::remote_write;
+  }
+  return Access::remote_all;
+}
+
+// A number that looks random and is the same for the same request and piece.
+std::uint64_t scatter(std::uint64_t salt, std::uint64_t piece) {
+  std::uint64_t x = salt + (piece + 1) * 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+
+}  // namespace
+
+bool World::refuse(Request& request) {
+  const WorkRequest& wr = request.wr;
+  const std::uint64_t length = wr.length();
+  if (length == 0) {
+    return false;  // touches no memory: no key is checked
+  }
+  const Node::Registration* region = request.target->find(wr.rkey);
+  if (region == nullptr) {
+    respond_with_error(request, Status::remote_access,
+                       fmt::format("rkey {:#x} names no live region of node {}", wr.rkey.value, request.target->name()));
+    return true;
+  }
+  const std::uint64_t base = region->address.value;
+  const bool inside = wr.remote.value >= base && length <= region->length &&
+                      wr.remote.value - base <= region->length - length;
+  if (!inside) {
+    respond_with_error(request, Status::remote_access,
+                       fmt::format("[{:#x}, {:#x} + {}) is outside the region [{:#x}, {:#x})", wr.remote.value,
+                                   wr.remote.value, length, base, base + region->length));
+    return true;
+  }
+  if (!allows(region->access, needed(request.kind))) {
+    respond_with_error(request, Status::remote_access,
+                       fmt::format("the region has access {}: this needs {}", to_string(region->access),
+                                   to_string(needed(request.kind))));
+    return true;
+  }
+  return false;
+}
+
+void World::respond_with_error(Request& request, Status status, std::string detail) {
+  request.failed = true;
+  request.status = status;
+  request.detail = std::move(detail);
+  if (request.queue_pair != nullptr) {
+    request.queue_pair->drop_after(request);
+  }
+  respond(request, now, 0, now);
+}
+
+void World::arrive(Request& request) {
+  if (request.dropped) {
+    return;
+  }
+  SimNode& target = *request.target;
+  const NicTimes& times = target.times;
+  const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;
+  const std::uint64_t mtu = target.profile.link.mtu;
+  const std::uint64_t length = request.wr.length();
+  const std::uint64_t count = length <= mtu ? 1 : (length + mtu - 1) / mtu;
+
+  const Time wire = wire_time(target, carries ? length : 0, carries ? count : 1);
+  const Time starts = std::max(now, target.nic.ingress_free);
+  target.nic.ingress_free = starts + wire;
+  const Time received_first = starts + (carries && count > 1 ? wire_time(target, mtu, 1) : wire);
+
+  const Time service = request.kind == model::Kind::read     ? times.respond_read
+                       : request.kind == model::Kind::atomic ? times.respond_atomic
+                                                             : times.respond_write;
+  target.nic.responder_free = std::max(received_first, target.nic.responder_free) + service +
+                              times.packet * static_cast<std::int64_t>(count - 1);
+  const Time served = target.nic.responder_free + times.latency;
+
+  if (refuse(request)) {
+    return;
+  }
+  switch (request.kind) {
+    case model::Kind::write:
+    case model::Kind::send:
+      plan_write(request, served, received_first, starts + wire);
+      break;
+    case model::Kind::read:
+      plan_read(request, served);
+      break;
+    case model::Kind::atomic:
+      plan_atomic(request, served);
+      break;
+  }
+  if (request.queue_pair != nullptr) {
+    Time& until = request.queue_pair->executed_until[static_cast<std::size_t>(request.kind)];
+    until = std::max(until, request.last);
+  }
+}
+
+// The earliest moment at which the ordering rules let the request's first micro-step happen.
+Time World::not_before(const Request& request, Time time) const {
+  if (request.queue_pair != nullptr) {
+    for (const model::Kind first : kKinds) {
+      // Order::completed was waited for by the initiator; Order::same_word holds because a word has one lock slot, which
+      // serves in the order of arrival.
+      if (order(first, request.kind, request.wr.fence) == model::Order::executed) {
+        time = std::max(time, request.queue_pair->executed_until[static_cast<std::size_t>(first)]);  // rule 5
+      }
+    }
+  }
+  const bool sees_writes = request.kind == model::Kind::read ||
+                           (request.kind == model::Kind::atomic && options.rules.atomics_see_writes);
+  return sees_writes ? std::max(time, request.target->nic.completed_writes_placed) : time;  // rule 2
+}
+
+void World::plan_write(Request& request, Time served, Time received_first, Time received_last) {
+  SimNode& target = *request.target;
+  if (request.wr.length() == 0) {
+    request.last = served;
+    respond(request, served, 0, served);
+    return;
+  }
+  const Time first = not_before(request, served + target.times.pcie_write);
+  const std::uint64_t atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
+  const std::uint64_t count = model::piece_count(request.wr.remote.value, request.wr.length(), atom);
+  Time gap{static_cast<std::int64_t>(static_cast<double>(atom) * target.times.pcie_ps_per_byte)};
+  if (count > 1) {
+    // The last lines cannot be placed before they are received.
+    gap = std::max(gap, (received_last - received_first) / static_cast<std::int64_t>(count - 1));
+  }
+  if (!options.rules.one_step_requests) {
+    // The acknowledgement says that the NIC has the bytes, not that they are placed: rule 2.
+    const Time acknowledged = std::max(served, received_last);
+    respond(request, acknowledged, 0, acknowledged);
+  }
+  plan_pieces(request, first, gap);
+}
+
+void World::plan_read(Request& request, Time served) {
+  SimNode& target = *request.target;
+  if (request.wr.length() == 0) {
+    request.last = served;
+    respond(request, served, 0, served);
+    return;
+  }
+  const Time first = not_before(request, served) + target.times.pcie_read;
+  const std::uint64_t atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
+  plan_pieces(request, first, Time{static_cast<std::int64_t>(static_cast<double>(atom) * target.times.pcie_ps_per_byte)});
+}
+
+void World::plan_atomic(Request& request, Time served) {
+  SimNode& target = *request.target;
+  Time& slot =
+      target.nic.slot_free[(request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask];
+  const Time begins = not_before(request, std::max(served, slot));
+  slot = begins + target.times.slot_service;
+  request.first = begins + target.times.slot_load;
+  request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : slot;
+  schedule(request.first, request, Action::load);
+}
+
+void World::plan_pieces(Request& request, Time first, Time gap) {
+  SimNode& target = *request.target;
+  request.atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
+  request.pieces = model::piece_count(request.wr.remote.value, request.wr.length(), request.atom);
+  request.first = first;
+  request.gap = gap;
+  request.stall = Time::zero();
+  const Profile::Pcie& pcie = target.profile.pcie;
+  if (options.rules.one_step_requests) {
+    request.last = first;
+    schedule(first, request, Action::begin);
+    return;
+  }
+  const bool is_read = request.kind == model::Kind::read;
+  if (!is_read && chance(pcie.write_stall_probability)) {
+    request.stall_at = random_() % request.pieces;
+    request.stall = uniform(pcie.write_stall_ns);
+  }
+  const bool scattered = is_read ? pcie.reorder_probability > 0
+                                 : options.rules.placement == model::PlacementOrder::any || request.stall > Time::zero();
+  if (scattered) {
+    request.salt = random_();
+    request.last = first;
+    for (std::uint64_t i = 0; i < request.pieces; ++i) {
+      request.last = std::max(request.last, piece_time(request, i));
+    }
+  } else {
+    request.last = first + gap * static_cast<std::int64_t>(request.pieces - 1);
+  }
+  schedule(request.pieces == 1 ? request.last : request.first, request, Action::begin);
+}
+
+Time World::piece_time(const Request& request, std::uint64_t piece) const {
+  const Profile::Pcie& pcie = request.target->profile.pcie;
+  if (request.kind == model::Kind::read) {
+    // Rule 4: one memory read may fetch its lines concurrently, so any of them may be late.
+    Time late = Time::zero();
+    if (pcie.reorder_probability > 0) {
+      const std::uint64_t bits = scatter(request.salt, piece);
+      if (fraction(bits) < pcie.reorder_probability) {
+        late = Time{static_cast<std::int64_t>(-std::log1p(-fraction(scatter(bits, piece))) * pcie.reorder_ns * 1e3)};
+      }
+    }
+    return request.first + request.gap * static_cast<std::int64_t>(piece) + late;
+  }
+  // Rule 3: ascending, or in any order.
+  const std::uint64_t position = options.rules.placement == model::PlacementOrder::any
+                                     ? scatter(request.salt, piece) % request.pieces
+                                     : piece;
+  const Time stalled = request.stall > Time::zero() && position >= request.stall_at ? request.stall : Time::zero();
+  return request.first + request.gap * static_cast<std::int64_t>(position) + stalled;
+}
+
+}  // namespace sidelatch::fabric::sim

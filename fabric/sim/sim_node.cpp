@@ -1,0 +1,68 @@
+#include "sim_node.h"
+
+#include "sim_queue_pair.h"
+#include "world.h"
+
+#include <bit>
+#include <stdexcept>
+
+namespace sidelatch::fabric::sim {
+
+NicTimes::NicTimes(const Profile& profile)
+    : doorbell(from_ns(profile.nic.doorbell_ns)),
+      request(from_ns(profile.nic.request_ns)),
+      respond_write(from_ns(profile.nic.respond_write_ns)),
+      respond_read(from_ns(profile.nic.respond_read_ns)),
+      respond_atomic(from_ns(profile.nic.respond_atomic_ns)),
+      packet(from_ns(profile.nic.packet_ns)),
+      latency(from_ns(profile.nic.latency_ns)),
+      completion(from_ns(profile.nic.completion_ns)),
+      propagation(from_ns(profile.link.propagation_ns)),
+      qp_miss(from_ns(profile.qp_cache.miss_ns)),
+      slot_service(from_ns(profile.lock_table.service_ns)),
+      slot_load(from_ns(profile.lock_table.load_ns)),
+      pcie_read(from_ns(profile.pcie.read_ns)),
+      pcie_write(from_ns(profile.pcie.write_ns)),
+      wire_ps_per_byte(8e3 / profile.link.gbps),
+      pcie_ps_per_byte(8e3 / profile.pcie.gbps),
+      slot_shift(static_cast<unsigned>(std::countr_zero(profile.lock_table.slot_bytes))),
+      slot_mask(profile.lock_table.slots() - 1) {}
+
+SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile, std::uint32_t index)
+    : Node(std::move(name)),
+      world(the_world),
+      profile(node_profile),
+      times(node_profile),
+      next_address_((std::uint64_t{index} + 1) << 40) {
+  nic.slot_free.resize(profile.lock_table.slots());
+  nic.cached_queue_pairs.resize(profile.qp_cache.requester_entries);
+}
+
+SimNode::~SimNode() = default;
+
+Reactor& SimNode::reactor() { return world.reactor; }
+
+std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions& options) {
+  auto* node = dynamic_cast<SimNode*>(&target);
+  if (node == nullptr || &node->world != &world) {
+    throw std::invalid_argument("connect: node " + target.name() + " is not a node of the same simulation as " + name());
+  }
+  return std::make_unique<SimQueuePair>(*this, *node, options);
+}
+
+// Addresses are the simulation's own, so that a run does not depend on where the host puts memory. Only the low 12 bits
+// are kept: they decide lines and lock slots.
+RemoteAddress SimNode::place_region(const Registration& registration) {
+  constexpr std::uint64_t kPage = 4096;
+  const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(registration.data) % kPage;
+  const RemoteAddress address{next_address_ + in_page};
+  const std::uint64_t pages = (in_page + registration.length + kPage - 1) / kPage;
+  next_address_ += (pages + 1) * kPage;  // one page between regions, so that overruns are seen
+  return address;
+}
+
+void SimNode::region_removed(const Registration& registration) noexcept {
+  world.stop_executing(*this, registration.data, registration.length);
+}
+
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,67 @@
+// A simulated machine: its memory and its NIC's moving parts.
+#pragma once
+
+#include "request.h"
+
+#include <sidelatch/fabric/node.h>
+#include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/fabric/sim/profile.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sidelatch::fabric::sim {
+
+class World;
+
+/// Profile times as the simulator uses them.
+struct NicTimes {
+  explicit NicTimes(const Profile& profile);
+  Time doorbell, request, respond_write, respond_read, respond_atomic, packet, latency, completion;
+  Time propagation, qp_miss, slot_service, slot_load, pcie_read, pcie_write;
+  double wire_ps_per_byte, pcie_ps_per_byte;
+  /// Profile::LockTable::slot_of as a shift and a mask.
+  unsigned slot_shift;
+  std::uint64_t slot_mask;
+};
+
+/// When each part of a NIC is free again. A part serves in the order of arrival.
+struct Nic {
+  Time requester_free{};
+  Time responder_free{};
+  Time egress_free{};
+  Time ingress_free{};
+  /// Rule 2: the last place of every WRITE whose completion has been given.
+  Time completed_writes_placed{};
+  std::vector<Time> slot_free;
+  std::vector<SimQueuePair*> cached_queue_pairs;
+};
+
+class SimNode final : public Node {
+ public:
+  SimNode(World& world, std::string name, const Profile& node_profile, std::uint32_t index);
+  SimNode(const SimNode&) = delete;
+  SimNode& operator=(const SimNode&) = delete;
+  ~SimNode() override;
+
+  [[nodiscard]] Reactor& reactor() override;
+  using Node::connect;
+  [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
+
+  World& world;
+  Profile profile;
+  NicTimes times;
+  Nic nic;
+  std::vector<Request*> executing;  ///< requests of several pieces between their first and last
+
+ protected:
+  RemoteAddress place_region(const Registration& registration) override;
+  void region_removed(const Registration& registration) noexcept override;
+
+ private:
+  std::uint64_t next_address_;
+};
+
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,53 @@
+// The initiating end of a simulated connection.
+#pragma once
+
+#include "sim_node.h"
+
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+namespace sidelatch::fabric::sim {
+
+class SimQueuePair final : public QueuePair {
+ public:
+  SimQueuePair(SimNode& initiator, SimNode& target, const QueuePairOptions& options);
+  SimQueuePair(const SimQueuePair&) = delete;
+  SimQueuePair& operator=(const SimQueuePair&) = delete;
+  ~SimQueuePair() override;
+
+  /// The response to `request` has arrived.
+  void on_response(Request& request);
+  /// A later request of this queue pair reached the target after `failed` had been refused: the target takes no more.
+  void drop_after(Request& failed);
+
+  /// The last place, sample, load or store of the requests of each kind that have reached the target (rule 5).
+  std::array<Time, 4> executed_until{};
+  /// Messages of one queue pair arrive in posting order.
+  Time last_arrival{};
+  std::size_t cache_slot = kNotCached;
+  static constexpr std::size_t kNotCached = std::numeric_limits<std::size_t>::max();
+
+ protected:
+  void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) override;
+  void cancel_in_flight() noexcept override;
+  Task<void> restore_connection() override;
+
+ private:
+  [[nodiscard]] bool may_issue(const Request& request) const;
+  void issue_waiting();
+  void complete_in_order();
+  void count_issued(const Request& request, int change);
+
+  SimNode* initiator_;
+  SimNode* target_;
+  Request* oldest_ = nullptr;  // in flight, in posting order
+  Request* newest_ = nullptr;
+  Request* next_to_issue_ = nullptr;
+  std::uint32_t reads_issued_ = 0;
+  std::uint32_t atomics_issued_ = 0;
+};
+
+}  // namespace sidelatch::fabric::sim

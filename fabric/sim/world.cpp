@@ -1,0 +1,182 @@
+#include "world.h"
+
+#include "sim_queue_pair.h"
+
+#include <algorithm>
+
+namespace sidelatch::fabric::sim {
+
+namespace {
+
+// The agenda's payload: a request's address with the action in its low bits, or a timer with kTimerFlag.
+constexpr std::uintptr_t kActionMask = 7;
+constexpr std::uintptr_t kTimerFlag = 8;
+constexpr unsigned kTimerShift = 4;
+constexpr std::uint64_t kGenerationMask = (1U << 28) - 1;
+static_assert(alignof(Request) >= 16 && sizeof(std::uintptr_t) == 8);
+
+constexpr model::Kind kKinds[] = {model::Kind::write, model::Kind::read, model::Kind::atomic, model::Kind::send};
+
+}  // namespace
+
+SimReactor::SimReactor(World& world, std::uint32_t completion_queue_depth)
+    : Reactor(completion_queue_depth), world_(&world) {}
+SimReactor::~SimReactor() { destroy_spawned(); }
+Time SimReactor::now() const { return world_->now; }
+bool SimReactor::advance(std::optional<Time> limit) { return world_->advance(limit); }
+std::uint64_t SimReactor::start_timer(Duration duration, Waiter& waiter) {
+  return world_->start_timer(duration, waiter);
+}
+void SimReactor::cancel_timer(std::uint64_t timer) noexcept { world_->cancel_timer(timer); }
+
+World::World(const SimulationOptions& simulation_options)
+    : options(simulation_options),
+      reactor(*this, simulation_options.completion_queue_depth),
+      random_(simulation_options.seed) {
+  options.profile.validate();
+  model::validate(options.rules);
+  for (const model::Kind first : kKinds) {
+    for (const model::Kind second : kKinds) {
+      for (const bool fence : {false, true}) {
+        order_[static_cast<std::size_t>(first)][static_cast<std::size_t>(second)][fence ? 1 : 0] =
+            model::order_between(options.rules, first, second, fence);
+      }
+    }
+  }
+}
+
+World::~World() { reactor.destroy_spawned(); }
+
+bool World::advance(std::optional<Time> limit) {
+  while (!reactor.has_ready()) {
+    const bool more = agenda_.prepare();
+    if (limit && (!more || agenda_.next_time() > *limit)) {
+      now = std::max(now, *limit);
+      return more;
+    }
+    if (!more) {
+      return false;
+    }
+    const EventQueue::Event event = agenda_.pop();
+    now = Time{event.time};
+    ++events;
+    if ((event.payload & kTimerFlag) != 0) {
+      Timer& timer = timers_[(event.payload >> kTimerShift) & 0xffffffffU];
+      const auto index = static_cast<std::uint32_t>(&timer - timers_.data());
+      if (timer.waiter != nullptr) {
+        reactor.ready(*timer.waiter);
+      }
+      timer.waiter = nullptr;
+      timer.generation = (timer.generation + 1) & kGenerationMask;
+      free_timers_.push_back(index);
+      continue;
+    }
+    Request& request = *reinterpret_cast<Request*>(event.payload & ~kActionMask);
+    switch (static_cast<Action>(event.payload & kActionMask)) {
+      case Action::fetch:
+        fetch(request);
+        break;
+      case Action::arrive:
+        arrive(request);
+        break;
+      case Action::begin:
+        begin(request);
+        break;
+      case Action::step:
+        step(request);
+        break;
+      case Action::end:
+        end(request);
+        break;
+      case Action::load:
+        load(request);
+        break;
+      case Action::store:
+        store(request);
+        break;
+      case Action::complete:
+        complete(request);
+        break;
+    }
+    release(request);
+  }
+  return true;
+}
+
+void World::schedule(Time time, Request& request, Action action) {
+  ++request.references;
+  agenda_.push(std::max(time, now), reinterpret_cast<std::uintptr_t>(&request) | static_cast<std::uintptr_t>(action));
+}
+
+std::uint64_t World::start_timer(Duration duration, Waiter& waiter) {
+  std::uint32_t index = 0;
+  if (free_timers_.empty()) {
+    index = static_cast<std::uint32_t>(timers_.size());
+    timers_.emplace_back();
+  } else {
+    index = free_timers_.back();
+    free_timers_.pop_back();
+  }
+  Timer& timer = timers_[index];
+  timer.waiter = &waiter;
+  const std::uint64_t id = std::uint64_t{timer.generation} << 32 | index;
+  agenda_.push(now + duration, (id << kTimerShift) | kTimerFlag);
+  return id + (std::uint64_t{1} << 60);  // never zero
+}
+
+void World::cancel_timer(std::uint64_t timer) noexcept {
+  // A timer that has gone off has another generation now.
+  Timer& entry = timers_[timer & 0xffffffffU];
+  if (entry.generation == ((timer >> 32) & kGenerationMask)) {
+    entry.waiter = nullptr;
+  }
+}
+
+Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, std::uint64_t sequence,
+                             SimNode& initiator, SimNode& target) {
+  Request* request = pool_.take();
+  request->wr = wr;
+  request->kind = model::kind_of(wr.opcode);
+  request->queue_pair = &queue_pair;
+  request->initiator = &initiator;
+  request->target = &target;
+  request->next = nullptr;
+  request->sequence = sequence;
+  request->references = 1;
+  request->payload_bound = request->dropped = request->executing = request->stepwise = false;
+  request->done = request->failed = false;
+  request->pieces = 0;
+  request->first = request->last = request->gap = Time::zero();
+  request->steps.clear();
+  request->steps_done = 0;
+  if (wr.length() > request->small.size() && request->large.size() < wr.length()) {
+    request->large.resize(wr.length());
+  }
+  return request;
+}
+
+void World::release(Request& request) {
+  if (--request.references == 0) {
+    pool_.give_back(&request);
+  }
+}
+
+void World::observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece) {
+  if (observer != nullptr) [[unlikely]] {
+    observer->on_step({kind, now, request.queue_pair, request.sequence, piece, &request.wr});
+  }
+}
+
+bool World::chance(double probability) {
+  return probability > 0 && static_cast<double>(random_() >> 11) * 0x1.0p-53 < probability;
+}
+
+Time World::uniform(double at_most_ns) {
+  if (at_most_ns <= 0) {
+    return Time::zero();
+  }
+  const double part = static_cast<double>(random_() >> 11) * 0x1.0p-53;
+  return Time{static_cast<std::int64_t>(part * at_most_ns * 1e3)};
+}
+
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,137 @@
+// The simulated world: its clock, its agenda, and the way of a work request from doorbell to completion.
+//
+//   requester.cpp   doorbell -> initiator's NIC -> payload fetch -> link           (SimQueuePair, World::issue)
+//   responder.cpp   link -> target's NIC -> when its micro-steps happen            (World::arrive)
+//   memory.cpp      the micro-steps themselves, on the target's bytes              (World::begin, step, load, store)
+//   requester.cpp   response -> delivery -> completion in posting order            (World::complete)
+//
+// Every part of a NIC serves first come, first served, so its queue is one number: the time at which it is free.
+#pragma once
+
+#include "event_queue.h"
+#include "request.h"
+#include "sim_node.h"
+
+#include <sidelatch/fabric/model/pieces.h>
+#include <sidelatch/fabric/sim/simulation.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace sidelatch::fabric::sim {
+
+class SimReactor final : public Reactor {
+ public:
+  SimReactor(World& world, std::uint32_t completion_queue_depth);
+  SimReactor(const SimReactor&) = delete;
+  SimReactor& operator=(const SimReactor&) = delete;
+  ~SimReactor() override;
+  [[nodiscard]] Time now() const override;
+  using Reactor::destroy_spawned;
+  using Reactor::has_ready;
+
+ protected:
+  bool advance(std::optional<Time> limit) override;
+  std::uint64_t start_timer(Duration duration, Waiter& waiter) override;
+  void cancel_timer(std::uint64_t timer) noexcept override;
+
+ private:
+  World* world_;
+};
+
+struct Timer {
+  Waiter* waiter = nullptr;
+  std::uint32_t generation = 1;
+};
+
+class World {
+ public:
+  explicit World(const SimulationOptions& simulation_options);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World();
+
+  /// What an event does to its request. The value is kept in the low bits of the request's address on the agenda.
+  enum class Action : std::uint8_t { fetch, arrive, begin, step, end, load, store, complete };
+
+  // The agenda.
+  bool advance(std::optional<Time> limit);
+  void schedule(Time time, Request& request, Action action);
+  std::uint64_t start_timer(Duration duration, Waiter& waiter);
+  void cancel_timer(std::uint64_t timer) noexcept;
+
+  // A request's life, in order.
+  Request* make_request(SimQueuePair& queue_pair, const WorkRequest& wr, std::uint64_t sequence, SimNode& initiator,
+                        SimNode& target);
+  void issue(Request& request, bool from_doorbell);
+  void fetch(Request& request);
+  void arrive(Request& request);
+  void begin(Request& request);
+  void step(Request& request);
+  void end(Request& request);
+  void load(Request& request);
+  void store(Request& request);
+  void complete(Request& request);
+  /// Drops one reference; the last one frees the request.
+  void release(Request& request);
+
+  /// Something is about to read or write these bytes at once: what executes there catches up first.
+  void touch(SimNode& node, const std::byte* data, std::uint64_t length, bool writes) {
+    if (!node.executing.empty()) {
+      catch_up(node, data, length, writes);
+    }
+  }
+  /// Stops what executes in these bytes: the region has gone.
+  void stop_executing(SimNode& node, const std::byte* data, std::uint64_t length);
+  void observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece = 0);
+  [[nodiscard]] model::Order order(model::Kind first, model::Kind second, bool fence) const {
+    return order_[static_cast<std::size_t>(first)][static_cast<std::size_t>(second)][fence ? 1 : 0];
+  }
+  [[nodiscard]] bool chance(double probability);
+  [[nodiscard]] Time uniform(double at_most_ns);
+
+  SimulationOptions options;
+  SimReactor reactor;
+  Time now{};
+  StepObserver* observer = nullptr;
+  std::uint64_t events = 0;
+  std::vector<std::unique_ptr<SimNode>> nodes;
+
+ private:
+  [[nodiscard]] Time qp_state_cost(SimNode& node, SimQueuePair& queue_pair);
+  bool refuse(Request& request);
+  void respond_with_error(Request& request, Status status, std::string detail);
+  void respond(Request& request, Time ready, std::uint64_t bytes, Time tail);
+  [[nodiscard]] static Time wire_time(const SimNode& node, std::uint64_t bytes, std::uint64_t count) {
+    const auto on_wire = static_cast<double>(bytes + count * node.profile.link.header_bytes);
+    return Time{static_cast<std::int64_t>(on_wire * node.times.wire_ps_per_byte)};
+  }
+  [[nodiscard]] Time not_before(const Request& request, Time time) const;
+  void plan_write(Request& request, Time served, Time received_first, Time received_last);
+  void plan_read(Request& request, Time served);
+  void plan_atomic(Request& request, Time served);
+  void plan_pieces(Request& request, Time first, Time gap);
+  [[nodiscard]] Time piece_time(const Request& request, std::uint64_t piece) const;
+  [[nodiscard]] static std::byte* resolve(const Request& request);
+  void execute(Request& request);
+
+  void catch_up(SimNode& node, const std::byte* data, std::uint64_t length, bool writes);
+  void make_steps(Request& request);
+  void make_stepwise(Request& request);
+  void advance_steps(Request& request, Time until);
+  void do_piece(Request& request, std::uint64_t piece);
+  void do_all_pieces(Request& request);
+  void stop(Request& request);
+
+  model::Order order_[4][4][2];
+  std::mt19937_64 random_;
+  EventQueue agenda_;
+  RequestPool pool_;
+  std::vector<Timer> timers_;
+  std::vector<std::uint32_t> free_timers_;
+};
+
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,74 @@
+// Experiments: one file each in bench/, one line each in bench/experiments.cpp. Each reproduces a figure of a paper and
+// compares what it measured with the numbers of that paper, by their ids in docs/numbers.md.
+//
+//   ExperimentResult result = find_experiment("atomics-stride").run({.profile = "connectx5"});
+//   result.targets[0].ok      // within 10 %, or the shape holds
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sidelatch::bench {
+
+struct ExperimentOptions {
+  std::string profile = "connectx5";  ///< simulator profile: a name or the path of a TOML file
+  std::uint64_t seed = 1;
+};
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+struct Series {
+  std::string name;
+  std::string unit;  ///< of y
+  std::vector<Point> points;
+};
+
+/// A number or a shape that a paper reports, and what came out here.
+struct Target {
+  std::string id;                  ///< "N3", or "N1.atomics" where a row has several numbers
+  std::optional<double> expected;  ///< empty for a shape
+  double measured = 0;             ///< for a number
+  std::string seen;                ///< for a shape: what was seen, in one line
+  std::string unit;
+  bool ok = false;
+};
+
+/// A number: ok if `measured` is within 10 % of `expected`.
+[[nodiscard]] Target number_target(std::string id, double expected, double measured, std::string unit);
+/// A shape: an order or a crossing that must hold.
+[[nodiscard]] Target shape_target(std::string id, bool holds, std::string seen);
+
+struct ExperimentResult {
+  std::string experiment;
+  std::string profile;
+  std::uint64_t seed = 0;
+  std::string x_label;
+  std::vector<Series> series;
+  std::vector<Target> targets;
+};
+
+struct Experiment {
+  std::string_view name;
+  std::string_view summary;
+  ExperimentResult (*run)(const ExperimentOptions& options) = nullptr;
+};
+
+[[nodiscard]] std::span<const Experiment> experiments();
+/// Throws std::invalid_argument that lists the names.
+[[nodiscard]] const Experiment& find_experiment(std::string_view name);
+
+[[nodiscard]] std::string to_table(const ExperimentResult& result);
+[[nodiscard]] nlohmann::ordered_json to_json(const ExperimentResult& result);
+[[nodiscard]] std::string to_table(std::span<const Target> targets);
+[[nodiscard]] nlohmann::ordered_json to_json(std::span<const Target> targets);
+
+}  // namespace sidelatch::bench

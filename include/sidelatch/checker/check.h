@@ -1,0 +1,76 @@
+// `sidelatch check`: the torn-read experiment, the schemes on the same ring, the lock table; one report.
+//
+//   CheckReport report = run_check({.profile = "connectx5"});
+//   std::cout << to_table(report, Colour::off);
+//
+// The work is cut into jobs, each with a simulation of its own, and run on all cores; the result does not depend on how
+// many there are.
+#pragma once
+
+#include <sidelatch/checker/lock_table.h>
+#include <sidelatch/checker/torn_read.h>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sidelatch::checker {
+
+/// The device, connection or environment is not there: exit status 3.
+class EnvironmentError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct CheckOptions {
+  std::string fabric = "auto";          ///< auto, sim, softnic or verbs
+  std::string profile = "connectx5";    ///< for sim: a name or the path of a TOML file
+  double seconds = 25;                  ///< wall-clock limit; what was not measured by then is left out
+  std::vector<std::uint64_t> sizes = {64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};  ///< bytes
+  std::uint64_t reads = 50'000;         ///< per size and scheme
+  std::uint64_t seed = 1;
+  const std::atomic<bool>* interrupted = nullptr;  ///< set to true to end at once with what was measured
+  std::function<void(std::size_t done, std::size_t all)> progress;  ///< after each job, from any thread
+
+  /// Throws std::invalid_argument naming the option, its value and what is allowed.
+  void validate() const;
+};
+
+enum class Verdict : std::uint8_t { safe, unsafe, not_exercised };
+[[nodiscard]] std::string_view name(Verdict verdict);
+
+struct SchemeReport {
+  std::string scheme;
+  bool known_broken = false;
+  Verdict verdict = Verdict::not_exercised;
+  std::string evidence;  ///< "torn: N in M reads, first: ..." or "no tear in N chances"
+  std::vector<SchemeReads> sizes;
+};
+
+struct CheckReport {
+  std::string device;
+  std::string fabric;
+  std::uint64_t seed = 0;
+  double seconds = 0;
+  bool complete = true;  ///< false: the time limit or an interrupt cut it short
+  std::vector<TornReads> torn_reads;
+  std::optional<LockTable> lock_table;
+  std::vector<SchemeReport> schemes;
+
+  /// False if a scheme tore that is not known to be broken.
+  [[nodiscard]] bool as_expected() const;
+};
+
+/// Throws EnvironmentError if the fabric is not there, std::invalid_argument or ProfileError for bad options.
+[[nodiscard]] CheckReport run_check(const CheckOptions& options);
+
+enum class Colour : std::uint8_t { off, on };
+[[nodiscard]] std::string to_table(const CheckReport& report, Colour colour);
+[[nodiscard]] nlohmann::ordered_json to_json(const CheckReport& report);
+
+}  // namespace sidelatch::checker

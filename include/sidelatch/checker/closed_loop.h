@@ -1,0 +1,46 @@
+// A closed loop of one-word requests: every worker has one request outstanding, always. It measures how a NIC scales.
+//
+//   ClosedLoop loop{.workers = 128, .opcode = Opcode::compare_swap, .offset = [](std::uint32_t w) { return w * 64; }};
+//   double mops = run_closed_loop(storage, clients, loop).mops();
+//
+// Workers are spread over the client nodes in turn and each has a queue pair of its own, as in paper 001, section 3.2.
+//
+// Thread-safety: runs on the reactor of its nodes, in that thread.
+#pragma once
+
+#include <sidelatch/fabric/fabric.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace sidelatch::checker {
+
+struct ClosedLoop {
+  std::uint32_t workers = 1;
+  fabric::Opcode opcode = fabric::Opcode::compare_swap;  ///< compare_swap, fetch_add or read
+  /// Where worker w's word lies, in bytes from the start of a page-aligned region; a multiple of 8.
+  std::function<std::uint64_t(std::uint32_t)> offset = [](std::uint32_t) { return 0; };
+  fabric::Duration warm_up = std::chrono::microseconds(100);
+  fabric::Duration measured = std::chrono::microseconds(1000);
+};
+
+struct ClosedLoopResult {
+  std::uint64_t operations = 0;    ///< completed within `elapsed`
+  fabric::Duration elapsed{};      ///< of the world's clock
+  fabric::Duration total_wait{};   ///< summed over the operations
+  /// Millions of operations per second.
+  [[nodiscard]] double mops() const {
+    return elapsed.count() == 0 ? 0 : static_cast<double>(operations) / static_cast<double>(elapsed.count()) * 1e6;
+  }
+  /// Mean latency of one operation, nanoseconds.
+  [[nodiscard]] double mean_ns() const {
+    return operations == 0 ? 0 : fabric::to_ns(total_wait) / static_cast<double>(operations);
+  }
+};
+
+/// Throws std::invalid_argument for no worker, no client, an opcode that moves no word or a misaligned offset.
+[[nodiscard]] ClosedLoopResult run_closed_loop(fabric::Node& storage, std::span<fabric::Node* const> clients,
+                                               const ClosedLoop& loop);
+
+}  // namespace sidelatch::checker

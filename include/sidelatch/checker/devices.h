@@ -1,0 +1,21 @@
+// The devices that `--fabric` can name: RDMA NICs of this machine and the embedded fabrics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sidelatch::checker {
+
+struct Device {
+  std::string name;
+  std::string kind;  ///< "verbs" or "sim"
+  double link_gbps = 0;
+  std::uint64_t mtu = 0;
+  std::string atomic_scope;  ///< "none", "nic" or "global"
+};
+
+/// RDMA devices through libibverbs first, then one embedded simulator per compiled-in profile.
+[[nodiscard]] std::vector<Device> devices();
+
+}  // namespace sidelatch::checker

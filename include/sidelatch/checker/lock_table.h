@@ -1,0 +1,25 @@
+// What a NIC's lock table looks like from outside: which address bits choose a slot, and what one slot can do.
+//
+// Two groups of workers use atomics on two words whose addresses differ in one bit. If they are no faster together than
+// all on one word, both words have the same slot, so the bit does not count. TODS 2025, section 3.2.
+//
+// Thread-safety: runs on the reactor of its nodes, in that thread.
+#pragma once
+
+#include <sidelatch/checker/closed_loop.h>
+
+#include <cstdint>
+#include <span>
+
+namespace sidelatch::checker {
+
+struct LockTable {
+  std::uint32_t address_bits = 0;  ///< from bit 0 to the highest bit that chooses a slot; 0 if none does
+  std::uint64_t slots = 1;         ///< 2 to the number of bits that choose
+  double contended_mops = 0;       ///< all workers on one word
+  double uncontended_mops = 0;     ///< each worker on a word of its own, packed
+};
+
+[[nodiscard]] LockTable probe_lock_table(fabric::Node& storage, std::span<fabric::Node* const> clients);
+
+}  // namespace sidelatch::checker

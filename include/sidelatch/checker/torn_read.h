@@ -1,0 +1,70 @@
+// The torn-read experiment: one writer, one reader, a ring of blocks (TODS 2025, section 1 and figure 1(b)).
+//
+//   TornReads seen = probe_torn_reads(storage, writer, reader, {.block_bytes = 512, .reads = 100000});
+//   seen.undetected   // equal header and footer, mixed body: what the bookend scheme would have accepted
+//
+// The writer fills a block with a number and writes it to the next slot by one WRITE; each write has the next number. The
+// reader READs a block whole and looks at every word. It stays at the slot that is written next, so that most writes meet
+// a read. probe_scheme() does the same with a scheme's own update() and read() instead of the bare WRITE and READ.
+//
+// Thread-safety: runs on the reactor of its nodes, in that thread.
+#pragma once
+
+#include <sidelatch/fabric/node.h>
+#include <sidelatch/sync/optimistic.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace sidelatch::checker {
+
+struct RingOptions {
+  std::uint64_t block_bytes = 512;       ///< a multiple of 8, 64 to 1 MiB
+  std::uint64_t ring_bytes = 50'000'000; ///< at least two blocks
+  std::uint64_t reads = 100'000;
+  /// Asked now and then; false ends the probe with what it has.
+  std::function<bool()> keep_going = [] { return true; };
+
+  /// Throws std::invalid_argument naming the value and the allowed range.
+  void validate() const;
+};
+
+/// A block that mixes two writes, word by word.
+struct TornBlock {
+  std::uint64_t slot = 0;
+  std::vector<std::uint64_t> words;
+};
+
+/// Of reads, each is one of the three.
+struct TornReads {
+  std::uint64_t block_bytes = 0;
+  std::uint64_t reads = 0;
+  std::uint64_t consistent = 0;  ///< one number in all words
+  std::uint64_t detected = 0;    ///< header and footer differ
+  std::uint64_t undetected = 0;  ///< header and footer agree, some word between differs
+  std::uint64_t writes = 0;
+  std::optional<TornBlock> evidence;  ///< the first undetected one
+};
+
+[[nodiscard]] TornReads probe_torn_reads(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,
+                                         const RingOptions& options);
+
+struct SchemeReads {
+  std::uint64_t object_bytes = 0;
+  std::uint64_t reads = 0;
+  std::uint64_t accepted = 0;
+  std::uint64_t rejected = 0;  ///< the scheme saw a writer and asked to begin again
+  std::uint64_t torn = 0;      ///< accepted, and a mixture
+  std::uint64_t writes = 0;
+  std::optional<TornBlock> evidence;  ///< the first torn one; words of the payload
+};
+
+[[nodiscard]] SchemeReads probe_scheme(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,
+                                       const sync::OptimisticScheme& scheme, const RingOptions& options);
+
+/// "4711 x3, 4710 x13": the numbers of a block in order, with how often each follows itself; at most `most` of them.
+[[nodiscard]] std::string describe(const TornBlock& block, std::size_t most = 6);
+
+}  // namespace sidelatch::checker

@@ -1,0 +1,95 @@
+// BufferRing: registered buffers for requests that nobody waits for (asynchronous unlatching).
+//
+//   BufferRing ring(qp, 8, 256);
+//   RingBuffer buffer = co_await ring.acquire();          // waits while all buffers are in flight
+//   fill(buffer.span());
+//   co_await qp.enqueue(write(buffer.span(), object), fetch_add(latch, -1));
+//   // buffer goes out of scope: it is reused only after everything posted on qp up to here has completed
+//
+// The NIC fetches a WRITE's payload some time after the post, so a buffer refilled too early sends the wrong bytes
+// (memory model: `fetch`; paper 001, section 3.3: one buffer per outstanding request, free again when a later completion
+// of the same queue pair shows it). Dropping a RingBuffer is therefore always safe; what it must not be used for is a
+// request on another queue pair, whose completions say nothing about this one.
+//
+// Thread-safety: belongs to its queue pair's thread. The queue pair must outlive the ring, the ring its buffers.
+#pragma once
+
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::fabric {
+
+class BufferRing;
+
+/// A buffer that is the caller's until it is dropped. Move-only.
+class RingBuffer {
+ public:
+  RingBuffer() noexcept = default;
+  RingBuffer(RingBuffer&& other) noexcept
+      : ring_(std::exchange(other.ring_, nullptr)), index_(other.index_), span_(other.span_) {}
+  RingBuffer& operator=(RingBuffer&& other) noexcept {
+    if (this != &other) {
+      drop();
+      ring_ = std::exchange(other.ring_, nullptr);
+      index_ = other.index_;
+      span_ = other.span_;
+    }
+    return *this;
+  }
+  RingBuffer(const RingBuffer&) = delete;
+  RingBuffer& operator=(const RingBuffer&) = delete;
+  ~RingBuffer() { drop(); }
+
+  [[nodiscard]] bool valid() const noexcept { return ring_ != nullptr; }
+  [[nodiscard]] LocalSpan span() const noexcept { return span_; }
+  /// Gives the buffer back now; it is reused after everything posted on the ring's queue pair so far has completed.
+  void drop() noexcept;
+
+ private:
+  friend class BufferRing;
+  RingBuffer(BufferRing* ring, std::uint32_t index, LocalSpan span) noexcept
+      : ring_(ring), index_(index), span_(span) {}
+
+  BufferRing* ring_ = nullptr;
+  std::uint32_t index_ = 0;
+  LocalSpan span_;
+};
+
+class BufferRing {
+ public:
+  /// `count` buffers (at least 1) of `bytes` each (at least 1), registered at the queue pair's node, line-aligned.
+  BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes);
+  BufferRing(const BufferRing&) = delete;
+  BufferRing& operator=(const BufferRing&) = delete;
+  ~BufferRing() = default;
+
+  /// The buffer that has been free the longest; waits until there is one. Throws FabricError if the queue pair fails.
+  [[nodiscard]] Task<RingBuffer> acquire();
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
+  [[nodiscard]] std::uint64_t buffer_bytes() const noexcept { return bytes_; }
+  /// Buffers that could be acquired now without waiting.
+  [[nodiscard]] std::uint32_t available() const noexcept;
+
+ private:
+  friend class RingBuffer;
+  struct Slot {
+    bool held = false;
+    std::uint64_t free_after = 0;  // request number of the queue pair that must have completed
+  };
+  class Returned;
+
+  void give_back(std::uint32_t index) noexcept;
+
+  QueuePair* qp_;
+  std::uint64_t bytes_;
+  std::uint64_t stride_;
+  MemoryRegion memory_;
+  std::vector<Slot> slots_;
+  WaitList holders_gone_;  // acquirers that wait for a held buffer to be dropped
+};
+
+}  // namespace sidelatch::fabric

@@ -1,0 +1,94 @@
+// Node: one machine as seen through its NIC. It registers memory and connects queue pairs to other nodes.
+//
+//   std::unique_ptr<QueuePair> qp = client.connect(storage);
+//
+// Thread-safety: connect() and the making and ending of regions belong to one thread at a time per node.
+#pragma once
+
+#include <sidelatch/fabric/memory_region.h>
+#include <sidelatch/fabric/reactor.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sidelatch::fabric {
+
+class QueuePair;
+struct QueuePairOptions;
+
+class Node {
+ public:
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  virtual ~Node();
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] virtual Reactor& reactor() = 0;
+
+  /// New zeroed memory of `bytes` (at least 1), page-aligned. Pages that no one touches cost nothing.
+  [[nodiscard]] MemoryRegion allocate(std::uint64_t bytes, Access access);
+  /// Registers the caller's memory, which must stay valid until the region has ended.
+  [[nodiscard]] MemoryRegion register_memory(std::span<std::byte> memory, Access access);
+
+  /// Connects a reliable queue pair from this node to `target`, which must be of the same fabric.
+  [[nodiscard]] virtual std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) = 0;
+  [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target);
+
+  /// One registered region as the NIC knows it.
+  struct Registration {
+    std::byte* data = nullptr;
+    std::uint64_t length = 0;
+    RemoteAddress address;
+    Access access = Access::local_read;
+    std::uint32_t generation = 0;
+    bool alive = false;
+    bool owned = false;
+  };
+
+  /// The live region behind a key, or null; for fabrics.
+  [[nodiscard]] const Registration* find(LKey key) const noexcept { return find_key(key.value); }
+  [[nodiscard]] const Registration* find(RKey key) const noexcept { return find_key(key.value); }
+
+ protected:
+  explicit Node(std::string name);
+  /// Chooses the address under which other nodes reach a new region. `registration.data` and `length` are set.
+  virtual RemoteAddress place_region(const Registration& registration) = 0;
+  /// Other nodes can no longer reach this region; nothing may touch its bytes after this returns.
+  virtual void region_removed(const Registration& registration) noexcept = 0;
+  /// Unmaps what is left; a derived node whose queue pairs refer to it calls it when they are gone.
+  void release_memory() noexcept;
+
+ private:
+  friend class MemoryRegion;
+  friend class QueuePair;
+
+  // A key is a slot and the slot's generation, so that a key kept from an ended region is refused. Generation 0 is never
+  // used: key 0 is nobody's.
+  static constexpr std::uint32_t kGenerationBits = 12;
+  static constexpr std::uint32_t kGenerationMask = (1U << kGenerationBits) - 1;
+
+  [[nodiscard]] const Registration* find_key(std::uint32_t key) const noexcept {
+    const std::uint32_t slot = key >> kGenerationBits;
+    if (slot >= registrations_.size()) {
+      return nullptr;
+    }
+    const Registration& registration = registrations_[slot];
+    const bool same = registration.alive && registration.generation == (key & kGenerationMask);
+    return same ? &registration : nullptr;
+  }
+  MemoryRegion add(Registration registration);
+  /// False, and nothing changed, if work requests are in flight and `even_if_busy` is not set.
+  bool remove(LKey key, bool even_if_busy);
+  [[nodiscard]] bool in_use(LKey key) const;
+  void collect_garbage();
+
+  std::string name_;
+  std::vector<Registration> registrations_;
+  std::vector<std::uint32_t> free_slots_;
+  std::vector<std::uint32_t> dying_;  // removed, owned, still in use by work requests in flight
+  std::vector<QueuePair*> queue_pairs_;
+};
+
+}  // namespace sidelatch::fabric

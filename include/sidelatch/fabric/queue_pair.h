@@ -1,0 +1,276 @@
+// QueuePair: the one interface that every algorithm is written against, in every world.
+//
+// The life of a request:
+//   1. A WorkRequest is made by read(), write(), compare_swap() or fetch_add(): plain data.
+//   2. `co_await qp.submit(a, b, ...)` posts a chain with one doorbell, and resumes when its last request has completed.
+//   3. If the send queue or the completion queue is full, the task waits for room, in turn; nothing is lost.
+//   4. The NIC executes the chain under the memory model's rules (docs/memory-model.md): on one queue pair a READ after
+//      an atomic sees the atomic done, two READs may overlap, and so on.
+//   5. The completion frees the queue entries of everything posted before it, delivers the atomics' old values and
+//      resumes the task.
+//   6. A completion with an error moves the queue pair to the error state. What was posted later is flushed; every task
+//      that waits on the queue pair gets a FabricError: the cause for the failed chain, Status::flushed for the others.
+//   7. `co_await qp.reconnect()` makes it usable again.
+//
+// Requests that nobody waits for are posted by post() or enqueue(). They are signalled periodically, so that a queue of
+// unsignalled requests never jams; if one of them fails, the next use of the queue pair reports it.
+//
+// Guarantees: completions in posting order; at most max_rd_atomic READs and atomics outstanding at the target; a buffer
+// named by a request is not touched after that request has completed or been flushed, or the queue pair is destroyed.
+//
+// Thread-safety: a queue pair belongs to its reactor's thread.
+#pragma once
+
+#include <sidelatch/fabric/counters.h>
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/node.h>
+#include <sidelatch/fabric/reactor.h>
+#include <sidelatch/fabric/work_request.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sidelatch::fabric {
+
+struct QueuePairOptions {
+  std::uint32_t send_queue_depth = 64;    ///< requests in flight, 2 to 32768, a power of two
+  std::uint32_t receive_queue_depth = 16; ///< posted receive buffers, 1 to 32768
+  std::uint32_t max_rd_atomic = 16;       ///< READs and atomics outstanding at the target, 1 to 128
+  std::uint32_t max_inline = 220;         ///< bytes of an inlined payload, 0 to 1024
+  std::uint32_t signal_interval = 0;      ///< every so many unsignalled requests one is signalled; 0: half the depth
+
+  /// Throws std::invalid_argument that names the field, its value and the allowed range.
+  void validate() const;
+};
+
+class QueuePair {
+ public:
+  enum class State : std::uint8_t { ready, error };
+
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+  /// Tasks that wait on it get FabricError{Status::disconnected}. Its requests in flight no longer touch local memory.
+  virtual ~QueuePair();
+
+  /// Posts the whole chain with one doorbell and does not wait. False: there is no room, and nothing was posted; wait
+  /// with enqueue(), submit() or drain(). Throws FabricError for a bad request (nothing is posted, the queue pair stays
+  /// usable), and, in the error state, the error that led there.
+  [[nodiscard]] bool post(std::span<const WorkRequest> chain);
+
+  class ChainAwaiter;
+  template <std::size_t N>
+  class Submit;
+  class One;
+
+  /// Posts a chain with one doorbell, waits for its last completion, and returns the old values of its atomics, by
+  /// position (0 for other requests): std::array<std::uint64_t, N>.
+  template <class... Requests>
+  [[nodiscard]] Submit<sizeof...(Requests)> submit(const Requests&... requests);
+  /// The same for a chain whose length is known at run time; `chain` must stay valid while the caller waits.
+  /// `old_values` is empty or as long as the chain.
+  [[nodiscard]] ChainAwaiter submit(std::span<const WorkRequest> chain, std::span<std::uint64_t> old_values = {});
+  /// Waits for room only, posts, and goes on without waiting for completion.
+  template <class... Requests>
+  [[nodiscard]] Submit<sizeof...(Requests)> enqueue(const Requests&... requests);
+
+  [[nodiscard]] One read(LocalSpan into, RemoteSpan from);
+  [[nodiscard]] One write(LocalSpan from, RemoteSpan to);
+  /// Returns the old value: the swap happened if it equals `expected`.
+  [[nodiscard]] One compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired);
+  /// Returns the old value.
+  [[nodiscard]] One fetch_add(RemoteSpan word, std::uint64_t addend);
+
+  /// Waits until request number `sequence` (see posted()) and all before it have completed.
+  [[nodiscard]] ChainAwaiter reach(std::uint64_t sequence);
+  /// Waits until everything posted so far has completed.
+  [[nodiscard]] ChainAwaiter drain();
+
+  /// Brings a queue pair from the error state back to ready (from ready it only drains). Requests that were flushed are
+  /// not repeated.
+  [[nodiscard]] Task<void> reconnect();
+
+  [[nodiscard]] State state() const noexcept { return state_; }
+  /// The error that led to the error state, or null.
+  [[nodiscard]] const FabricError* error() const noexcept { return error_.get(); }
+  [[nodiscard]] const QueuePairOptions& options() const noexcept { return options_; }
+  [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
+  [[nodiscard]] Node& node() const noexcept { return *node_; }
+
+  /// Number of requests ever posted; the first one has sequence number 1.
+  [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
+  /// Every request up to this number has completed or been flushed.
+  [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
+  [[nodiscard]] std::uint64_t outstanding() const noexcept { return posted_ - completed_; }
+
+  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+  /// For schemes: an operation had to begin again.
+  void count_retry() noexcept { ++counters_.retries; }
+
+  /// Waits in the send queue's line, or for a completion; lies in the awaiting coroutine's frame.
+  class ChainAwaiter : public Waiter {
+   public:
+    enum class Until : std::uint8_t { posted, completed };
+
+    ChainAwaiter(QueuePair& qp, Until until, std::span<const WorkRequest> chain, std::span<std::uint64_t> old_values,
+                 std::uint64_t sequence = 0) noexcept
+        : qp_(&qp), chain_(chain), old_values_(old_values), last_(sequence), until_(until) {}
+
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> awaiter) {
+      handle = awaiter;
+      return qp_->start(*this);
+    }
+    void await_resume() const {
+      if (error_ != nullptr) [[unlikely]] {
+        throw FabricError(*error_);
+      }
+    }
+
+   protected:
+    friend class QueuePair;
+    QueuePair* qp_;
+    std::span<const WorkRequest> chain_;
+    std::span<std::uint64_t> old_values_;
+    std::uint64_t last_;  // sequence number of the chain's last request
+    Until until_;
+    std::shared_ptr<const FabricError> error_;
+  };
+
+ protected:
+  QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& options);
+
+  /// Gives a chain to the NIC; its first request has number `first`. It was checked, there is room, atomics have their
+  /// local buffers, and `signaled` is final.
+  virtual void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) = 0;
+  /// Forgets every request in flight: from now on none touches local memory or is reported.
+  virtual void cancel_in_flight() noexcept = 0;
+  /// Makes the connection usable again after cancel_in_flight().
+  virtual Task<void> restore_connection() = 0;
+
+  /// The NIC reports: requests up to `sequence` have completed.
+  void on_completed(std::uint64_t sequence);
+  /// The NIC reports: requests before `sequence` have completed, `sequence` failed.
+  void on_error(std::uint64_t sequence, Status status, std::string_view detail);
+  /// A derived class calls it first in its destructor.
+  void disconnect() noexcept;
+  /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.
+  [[nodiscard]] std::byte* result_slot(std::uint64_t sequence) noexcept;
+
+ private:
+  friend class ChainAwaiter;
+  friend class Node;
+  friend class Reactor;
+
+  struct CompletionQueueWaiter : Waiter {
+    QueuePair* queue_pair = nullptr;
+  };
+
+  /// What is remembered of a request in flight, to name it in errors and to know which regions are in use.
+  struct InFlight {
+    std::uint64_t result;
+    std::uint64_t remote;
+    std::uint32_t length;
+    std::uint32_t rkey;
+    std::uint32_t lkey;
+    Opcode opcode;
+  };
+
+  bool start(ChainAwaiter& awaiter);
+  bool admit();
+  void check(const WorkRequest& request) const;
+  void check_chain(std::span<const WorkRequest> chain) const;
+  [[nodiscard]] bool has_room(std::size_t n) const noexcept;
+  void post_now(std::span<const WorkRequest> chain, bool signal_last);
+  bool post_for(ChainAwaiter& awaiter);
+  void collect_results(ChainAwaiter& awaiter, std::uint64_t sequence);
+  void post_nudge();
+  void wait_until_completed(ChainAwaiter& awaiter);
+  void finish_chains(std::uint64_t sequence);
+  void fail_all(const std::shared_ptr<const FabricError>& cause, std::uint64_t failed);
+  void throw_if_failed() const;
+  void request_signal();
+  [[nodiscard]] bool uses(LKey key) const noexcept;
+  [[nodiscard]] InFlight& in_flight(std::uint64_t sequence) noexcept {
+    return ring_[sequence & (options_.send_queue_depth - 1)];
+  }
+
+  Node* node_;
+  std::size_t node_index_ = 0;
+  Reactor* reactor_;
+  QueuePairOptions options_;
+  State state_ = State::ready;
+  bool nudge_wanted_ = false;
+  std::uint32_t since_signal_ = 0;
+  std::uint64_t posted_ = 0;
+  std::uint64_t completed_ = 0;
+  std::uint64_t last_signaled_ = 0;
+  std::unique_ptr<InFlight[]> ring_;
+  WaitList pending_;  // ChainAwaiters by sequence number
+  WaitList line_;     // ChainAwaiters that wait for room, in turn
+  CompletionQueueWaiter cq_waiter_;
+  std::shared_ptr<const FabricError> error_;
+  Counters counters_;
+};
+
+/// Awaits a chain of N requests; see QueuePair::submit.
+template <std::size_t N>
+class [[nodiscard]] QueuePair::Submit : public QueuePair::ChainAwaiter {
+ public:
+  Submit(QueuePair& qp, Until until, const std::array<WorkRequest, N>& chain) noexcept
+      : ChainAwaiter(qp, until, {}, {}), requests_(chain) {
+    chain_ = requests_;
+    old_values_ = values_;
+  }
+  std::array<std::uint64_t, N> await_resume() const {
+    ChainAwaiter::await_resume();
+    return values_;
+  }
+
+ private:
+  std::array<WorkRequest, N> requests_;
+  std::array<std::uint64_t, N> values_{};
+};
+
+/// Awaits one request; an atomic's old value is its result.
+class [[nodiscard]] QueuePair::One : public QueuePair::Submit<1> {
+ public:
+  One(QueuePair& qp, const WorkRequest& request) noexcept : Submit(qp, Until::completed, {request}) {}
+  std::uint64_t await_resume() const { return Submit::await_resume()[0]; }
+};
+
+template <class... Requests>
+QueuePair::Submit<sizeof...(Requests)> QueuePair::submit(const Requests&... requests) {
+  return {*this, ChainAwaiter::Until::completed, std::array<WorkRequest, sizeof...(Requests)>{requests...}};
+}
+
+template <class... Requests>
+QueuePair::Submit<sizeof...(Requests)> QueuePair::enqueue(const Requests&... requests) {
+  return {*this, ChainAwaiter::Until::posted, std::array<WorkRequest, sizeof...(Requests)>{requests...}};
+}
+
+inline QueuePair::ChainAwaiter QueuePair::submit(std::span<const WorkRequest> chain,
+                                                 std::span<std::uint64_t> old_values) {
+  return {*this, ChainAwaiter::Until::completed, chain, old_values};
+}
+
+inline QueuePair::ChainAwaiter QueuePair::reach(std::uint64_t sequence) {
+  return {*this, ChainAwaiter::Until::completed, {}, {}, sequence};
+}
+
+inline QueuePair::ChainAwaiter QueuePair::drain() { return reach(posted_); }
+
+inline QueuePair::One QueuePair::read(LocalSpan into, RemoteSpan from) {
+  return {*this, fabric::read(into, from)};
+}
+inline QueuePair::One QueuePair::write(LocalSpan from, RemoteSpan to) { return {*this, fabric::write(from, to)}; }
+inline QueuePair::One QueuePair::compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired) {
+  return {*this, fabric::compare_swap(word, expected, desired)};
+}
+inline QueuePair::One QueuePair::fetch_add(RemoteSpan word, std::uint64_t addend) {
+  return {*this, fabric::fetch_add(word, addend)};
+}
+
+}  // namespace sidelatch::fabric

@@ -1,0 +1,174 @@
+// Reactor: runs tasks and resumes them when what they wait for has happened.
+//
+//   Reactor& reactor = fabric.reactor();
+//   int value = reactor.run(task());          // blocking code: drive the world until the task ends
+//   reactor.spawn(worker());                  // run beside others ...
+//   reactor.run();                            // ... until all of them have ended
+//   co_await reactor.sleep(from_ns(500));     // inside a task
+//
+// Each world has its own: the verbs reactor polls a completion queue, the simulator's advances virtual time, the
+// explorer's chooses the next micro-step. A task that waits for something that can never happen is not a hang: where the
+// world knows it (simulator, explorer), run() throws FabricError{Status::stuck}.
+//
+// The completion queue has a fixed depth. Every work request in flight holds one entry, signalled or not, because any
+// of them may complete with an error; a post that finds none left waits (back-pressure). Nothing is ever lost.
+//
+// Thread-safety: a reactor, its queue pairs, and its tasks belong to one thread. Use one reactor per thread.
+#pragma once
+
+#include <sidelatch/fabric/task.h>
+#include <sidelatch/fabric/types.h>
+#include <sidelatch/fabric/wait_list.h>
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+
+namespace sidelatch::fabric {
+
+class QueuePair;
+
+class Reactor {
+ public:
+  /// `completion_queue_depth`: work requests in flight over all queue pairs of this reactor, at least 2.
+  explicit Reactor(std::uint32_t completion_queue_depth);
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+  /// Destroys spawned tasks that have not ended.
+  virtual ~Reactor();
+
+  /// The world's clock.
+  [[nodiscard]] virtual Time now() const = 0;
+
+  /// Runs until `task` has ended and returns its value or throws its exception; other tasks run meanwhile.
+  template <class T>
+  T run(Task<T> task);
+
+  /// Runs `task` beside the others. An exception that leaves it is thrown by the run call that is in progress.
+  void spawn(Task<void> task);
+
+  /// Runs until every spawned task has ended.
+  void run();
+
+  /// Runs for `duration` of the world's time; returns early if nothing is left to happen.
+  void run_for(Duration duration);
+
+  /// Spawned tasks that have not ended.
+  [[nodiscard]] std::uint64_t spawned() const noexcept { return spawned_count_; }
+
+  class SleepAwaiter : public Waiter {
+   public:
+    SleepAwaiter(Reactor& reactor, Duration duration) noexcept : reactor_(&reactor), duration_(duration) {}
+    ~SleepAwaiter() {
+      if (timer_ != 0) {
+        reactor_->cancel_timer(timer_);
+      }
+    }
+    SleepAwaiter(const SleepAwaiter&) = delete;
+    SleepAwaiter& operator=(const SleepAwaiter&) = delete;
+    [[nodiscard]] bool await_ready() const noexcept { return duration_ <= Duration::zero(); }
+    void await_suspend(std::coroutine_handle<> awaiter) {
+      handle = awaiter;
+      timer_ = reactor_->start_timer(duration_, *this);
+    }
+    void await_resume() noexcept { timer_ = 0; }
+
+   private:
+    Reactor* reactor_;
+    Duration duration_;
+    std::uint64_t timer_ = 0;
+  };
+
+  /// Waits for `duration`; zero or less does not wait.
+  [[nodiscard]] SleepAwaiter sleep(Duration duration) noexcept { return {*this, duration}; }
+
+  /// Queues `waiter`'s coroutine to be resumed; for fabrics and synchronization objects.
+  void ready(Waiter& waiter) noexcept { ready_.push_back(waiter); }
+
+  [[nodiscard]] std::uint32_t completion_queue_depth() const noexcept { return cq_depth_; }
+  [[nodiscard]] std::uint32_t completion_queue_free() const noexcept { return cq_free_; }
+
+ protected:
+  /// Makes the world go on until some coroutine is ready, or `limit` is reached. False: nothing is left to happen.
+  virtual bool advance(std::optional<Time> limit) = 0;
+  /// Makes `waiter` ready after `duration`; returns a non-zero id.
+  virtual std::uint64_t start_timer(Duration duration, Waiter& waiter) = 0;
+  virtual void cancel_timer(std::uint64_t timer) noexcept = 0;
+
+  [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty(); }
+  /// Destroys spawned tasks; a derived reactor calls it first in its destructor, while the world still exists.
+  void destroy_spawned() noexcept;
+
+ private:
+  friend class QueuePair;
+  struct Root;
+
+  void take_completion_entries(std::uint32_t n) noexcept { cq_free_ -= n; }
+  void return_completion_entries(std::uint32_t n);
+
+  static Root start_root(Reactor* reactor, Task<void> task);
+  void resume_ready();
+  void rethrow_failure();
+  void drive(const bool* until);
+
+  WaitList ready_;
+  WaitList cq_waiters_;  // queue pairs that wait for completion entries
+  WaitList spawned_;
+  std::uint64_t spawned_count_ = 0;
+  std::uint32_t cq_depth_;
+  std::uint32_t cq_free_;
+  bool admitting_ = false;
+  std::exception_ptr failure_;
+};
+
+namespace detail {
+
+template <class T>
+struct RunSlot {
+  std::optional<T> value;
+  std::exception_ptr error;
+  bool done = false;
+};
+
+template <>
+struct RunSlot<void> {
+  std::exception_ptr error;
+  bool done = false;
+};
+
+template <class T>
+Task<void> run_into(Task<T> task, RunSlot<T>* slot) {
+  try {
+    if constexpr (std::is_void_v<T>) {
+      co_await task;
+    } else {
+      slot->value.emplace(co_await task);
+    }
+  } catch (...) {
+    slot->error = std::current_exception();
+  }
+  slot->done = true;
+}
+
+}  // namespace detail
+
+template <class T>
+T Reactor::run(Task<T> task) {
+  detail::RunSlot<T> slot;
+  // Not spawned: its frame must not outlive `slot`, also when another task's exception leaves drive().
+  Task<void> wrapper = detail::run_into(std::move(task), &slot);
+  {
+    auto start = wrapper.operator co_await();
+    if (start.await_suspend(std::noop_coroutine())) {
+      drive(&slot.done);
+    }
+  }
+  if (slot.error) {
+    std::rethrow_exception(slot.error);
+  }
+  if constexpr (!std::is_void_v<T>) {
+    return std::move(*slot.value);
+  }
+}
+
+}  // namespace sidelatch::fabric

@@ -1,0 +1,106 @@
+// Profile: what the simulator knows about a NIC, its link and its PCIe slot. One TOML file per NIC model.
+//
+//   Profile nic = load_profile("connectx5");          // compiled in, or the path of a TOML file
+//   nic.qp_cache.requester_entries = 64;
+//   nic.validate();
+//
+// Every key of a file must be known and in range; an error names file, line, column, key, value and what is allowed.
+// Keys that a file leaves out keep the default below. `profile_keys()` lists them all with unit, range and meaning.
+//
+// Thread-safety: plain values.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sidelatch::fabric::sim {
+
+/// A profile that cannot be used. The message is "FILE:LINE:COLUMN: error: ..." where a file is to blame.
+class ProfileError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Times are nanoseconds, rates Gbit/s, sizes bytes.
+struct Profile {
+  std::string name = "default";
+  std::string description;
+
+  struct Link {
+    double gbps = 100;
+    double propagation_ns = 300;  ///< one way, switch included
+    double jitter_ns = 0;         ///< added to each message, uniform from 0 to this
+    std::uint64_t mtu = 4096;
+    std::uint64_t header_bytes = 30;  ///< per packet on the wire
+  } link;
+
+  /// Service times bound the message rate; latencies are added to each message and bound nothing.
+  struct Nic {
+    double doorbell_ns = 250;          ///< from the post to the NIC's first look at the request
+    double request_ns = 20;            ///< initiator: service time per request
+    double respond_write_ns = 20;      ///< target: service time per WRITE or SEND
+    double respond_read_ns = 20;       ///< target: service time per READ
+    double respond_atomic_ns = 20;     ///< target: service time per atomic
+    double packet_ns = 5;              ///< either side: service time per packet after a message's first
+    double latency_ns = 100;           ///< passing through one NIC, either side, either direction
+    double completion_ns = 250;        ///< from the response's arrival to the moment the CPU sees the completion
+  } nic;
+
+  /// State of queue pairs that the initiating NIC keeps; beyond it, state is fetched from host memory.
+  struct QpCache {
+    std::uint64_t requester_entries = 0;  ///< 0: never misses
+    double miss_ns = 500;                 ///< added to the request's service time
+  } qp_cache;
+
+  /// Atomics whose addresses agree in bits log2(slot_bytes) to address_bits - 1 exclude each other.
+  struct LockTable {
+    std::uint64_t address_bits = 12;
+    std::uint64_t slot_bytes = 8;
+    double service_ns = 400;  ///< one atomic holds its slot so long
+    double load_ns = 300;     ///< of that, until the word has been read
+
+    [[nodiscard]] std::uint64_t slots() const { return (std::uint64_t{1} << address_bits) / slot_bytes; }
+    [[nodiscard]] std::uint64_t slot_of(std::uint64_t address) const { return (address / slot_bytes) % slots(); }
+  } lock_table;
+
+  struct Pcie {
+    double gbps = 126;        ///< of the slot, for payload
+    double read_ns = 350;     ///< latency of a DMA read
+    double write_ns = 150;    ///< latency of a posted write
+    double reorder_probability = 0;      ///< that a line of a READ is sampled late
+    double reorder_ns = 300;             ///< how late on average, exponential
+    double write_stall_probability = 0;  ///< that a WRITE stops at one of its lines for a while
+    double write_stall_ns = 0;           ///< for how long at most, uniform
+  } pcie;
+
+  struct Memory {
+    std::uint64_t atom_bytes = 64;  ///< sampled and placed whole: 8, 16, 32 or 64
+  } memory;
+
+  /// Throws ProfileError naming the first key that is out of range, its value and the range.
+  void validate() const;
+};
+
+/// One key of the file format, for messages, documentation and writers.
+struct ProfileKey {
+  std::string_view path;  ///< "lock_table.service_ns"
+  std::string_view unit;
+  double least = 0;
+  double most = 0;
+  std::string_view meaning;
+};
+[[nodiscard]] std::span<const ProfileKey> profile_keys();
+
+/// Reads a profile. `origin` names the text in messages.
+[[nodiscard]] Profile parse_profile(std::string_view toml, std::string_view origin);
+/// A compiled-in profile by its name, or a file if `name_or_path` contains '/' or ends in ".toml".
+[[nodiscard]] Profile load_profile(std::string_view name_or_path);
+/// Names of the compiled-in profiles.
+[[nodiscard]] std::vector<std::string> profile_names();
+
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,85 @@
+// Simulation: a fabric in virtual time. NICs, links and PCIe slots with the service times of a profile, over real bytes.
+//
+//   Simulation world({.profile = load_profile("connectx5"), .seed = 1});
+//   Node& storage = world.add_node("storage");
+//   Node& client  = world.add_node("client");
+//   MemoryRegion table = storage.allocate(1 << 20, Access::remote_all);
+//   auto qp = client.connect(storage);
+//   world.reactor().run(task(*qp, table.remote()));
+//
+// Work requests become the micro-steps of the memory model (fabric/model), drawn from it with timing: each step happens
+// at a moment of virtual time that the ordering table allows, so torn reads, lost unlatches and reused buffers happen
+// as often as the profile's delays make them. Memory of a target changes only at those moments. Equal options and
+// equal programs give equal runs, on every machine.
+//
+// What is simulated: doorbells, NIC service times and latencies, the queue-pair state cache, link rate, MTU, PCIe latency
+// and rate, lines of a READ that are sampled late, WRITEs that stall, the lock table of atomics, max_rd_atomic, fences,
+// errors and flushes. Not simulated: packet loss, congestion inside the switch, address translation caches, CPU caches.
+//
+// Thread-safety: a simulation and all in it belong to one thread; run as many side by side as there are cores.
+#pragma once
+
+#include <sidelatch/fabric/fabric.h>
+#include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/fabric/sim/profile.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace sidelatch::fabric::sim {
+
+class World;
+
+struct SimulationOptions {
+  Profile profile;  ///< of nodes that are added without one of their own
+  /// The memory model's rules. `rules.atom` is replaced by each target's profile.memory.atom_bytes if that is smaller.
+  model::Rules rules = model::rules_of(model::Preset::observed);
+  std::uint64_t seed = 1;
+  /// Work requests in flight over all queue pairs; the default is beyond what any experiment needs.
+  std::uint32_t completion_queue_depth = 1U << 30;
+};
+
+/// A micro-step that happened, for an observer.
+struct SimStep {
+  enum class Kind : std::uint8_t { post, fetch, place, sample, load, store, load_store, execute, deliver, complete };
+  Kind kind = Kind::post;
+  Time time{};
+  const QueuePair* queue_pair = nullptr;
+  std::uint64_t sequence = 0;           ///< of the request on its queue pair
+  std::uint64_t piece = 0;              ///< index of the piece for fetch, place and sample
+  const WorkRequest* request = nullptr; ///< as posted; valid during the call
+};
+
+/// Sees every micro-step in the order in which it takes effect. With an observer the simulation takes no short cuts and
+/// is slower; what happens is the same.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  virtual void on_step(const SimStep& step) = 0;
+};
+
+class Simulation : public Fabric {
+ public:
+  explicit Simulation(const SimulationOptions& options);
+  ~Simulation() override;
+
+  /// A new machine with one NIC. It lives as long as the simulation.
+  Node& add_node(std::string name);
+  Node& add_node(std::string name, const Profile& profile);
+
+  [[nodiscard]] std::string_view kind() const noexcept override { return "sim"; }
+  [[nodiscard]] Reactor& reactor() noexcept override;
+  [[nodiscard]] const SimulationOptions& options() const noexcept;
+
+  /// Null ends the observation. Set it before the first request is posted.
+  void observe(StepObserver* observer) noexcept;
+
+  /// Events handled so far: a measure of work, not of time.
+  [[nodiscard]] std::uint64_t events() const noexcept;
+
+ private:
+  std::unique_ptr<World> world_;
+};
+
+}  // namespace sidelatch::fabric::sim

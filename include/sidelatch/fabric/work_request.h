@@ -1,0 +1,72 @@
+// One entry of a send queue, as plain data.
+//
+//   WorkRequest latch = compare_swap(latch_word, 0, 1);
+//   WorkRequest copy  = read(buffer, object);
+//   auto old = co_await qp.submit(latch, copy);      // one doorbell; old[0] is the latch's former value
+//
+// Offsets, lengths and alignments are checked when the request is posted (QueuePair::post), before any of its chain
+// reaches the NIC. An atomic's old value is delivered to `local` if that is given (8 bytes), else to a slot of the
+// queue pair, from where submit() returns it.
+#pragma once
+
+#include <sidelatch/fabric/types.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace sidelatch::fabric {
+
+enum class Opcode : std::uint8_t { write, read, compare_swap, fetch_add, send, recv };
+
+/// The verb's name as messages print it: "WRITE", "READ", "CAS", "FETCH-ADD", "SEND", "RECV".
+[[nodiscard]] std::string_view name(Opcode opcode);
+
+[[nodiscard]] constexpr bool is_atomic(Opcode op) { return op == Opcode::compare_swap || op == Opcode::fetch_add; }
+
+struct WorkRequest {
+  Opcode opcode = Opcode::write;
+  /// Ask for a completion of its own. submit() signals the last request of its chain by itself.
+  bool signaled = false;
+  /// Start only after every earlier READ and atomic of this queue pair has completed (memory model, rule 6).
+  bool fence = false;
+  /// Bind the payload when it is posted: its buffer may be reused at once. At most QueuePairOptions::max_inline bytes.
+  bool inlined = false;
+  LocalSpan local;
+  RemoteAddress remote;
+  RKey rkey;
+  std::uint64_t compare = 0;      ///< CAS: the expected value
+  std::uint64_t swap_or_add = 0;  ///< CAS: the desired value; FETCH-ADD: the addend, modulo 2^64
+
+  /// Bytes this request moves over the network: the local length, or 8 for an atomic.
+  [[nodiscard]] constexpr std::uint64_t length() const { return is_atomic(opcode) ? 8 : local.length; }
+  [[nodiscard]] constexpr WorkRequest with_fence() const {
+    WorkRequest w = *this;
+    w.fence = true;
+    return w;
+  }
+  [[nodiscard]] constexpr WorkRequest with_inline() const {
+    WorkRequest w = *this;
+    w.inlined = true;
+    return w;
+  }
+  [[nodiscard]] constexpr WorkRequest with_signal() const {
+    WorkRequest w = *this;
+    w.signaled = true;
+    return w;
+  }
+};
+
+/// WRITE of all of `from` to the start of `to`; `to` must be at least as long.
+[[nodiscard]] WorkRequest write(LocalSpan from, RemoteSpan to);
+/// READ of `into.length` bytes from the start of `from`; `from` must be at least as long.
+[[nodiscard]] WorkRequest read(LocalSpan into, RemoteSpan from);
+/// Compare-and-swap of the 8-byte, 8-byte aligned word at the start of `word`.
+[[nodiscard]] WorkRequest compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired);
+/// Fetch-and-add on the 8-byte, 8-byte aligned word at the start of `word`; wraps around.
+[[nodiscard]] WorkRequest fetch_add(RemoteSpan word, std::uint64_t addend);
+/// SEND of all of `from` into the peer's oldest posted receive buffer.
+[[nodiscard]] WorkRequest send(LocalSpan from);
+/// A receive buffer for one SEND of the peer.
+[[nodiscard]] WorkRequest recv(LocalSpan into);
+
+}  // namespace sidelatch::fabric

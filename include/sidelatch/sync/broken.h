@@ -1,0 +1,18 @@
+// Specimens: schemes that are known to be wrong, for testing checkers. Nobody may use them for data.
+//
+//   auto naive = make_specimen("broken/naive");
+//
+// They live in sync/broken/, one file each, with who relied on it and which rule breaks it.
+#pragma once
+
+#include <sidelatch/sync/optimistic.h>
+
+#include <memory>
+#include <string_view>
+
+namespace sidelatch::sync {
+
+/// The specimen of that name. Throws std::invalid_argument that lists the names.
+[[nodiscard]] std::unique_ptr<OptimisticScheme> make_specimen(std::string_view name);
+
+}  // namespace sidelatch::sync

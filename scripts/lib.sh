@@ -1,0 +1,70 @@
+# What the scripts share. Sourced, never run: it moves to the root of the source tree, from wherever it was called.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# say TEXT: a line of the script's own, on standard error, so that a program's output stays clean.
+say() { printf '%s\n' "$*" >&2; }
+
+# die TEXT: the environment failed (exit status 3, as the program has it).
+die() {
+  say "$(basename "$0"): $*"
+  exit 3
+}
+
+# packages GROUP...: the Debian packages of the groups.
+packages() {
+  local group
+  for group in "$@"; do
+    case $group in
+      build)
+        echo g++ cmake ninja-build pkg-config libibverbs-dev librdmacm-dev libnuma-dev libtbb-dev libfmt-dev \
+          libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
+        ;;
+      test) echo libgtest-dev libgmock-dev libbenchmark-dev ;;
+      lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
+      *) die "unknown group '$group', there are: build test lint" ;;
+    esac
+  done
+}
+
+# missing GROUP...: those of the packages that are not installed.
+missing() {
+  local package wanted
+  wanted=$(packages "$@")
+  for package in $wanted; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+  done
+}
+
+# jobs: as many as there are cores, but no more than memory allows (a compiler takes up to 1.5 GiB here).
+jobs_allowed() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/^MemAvailable:/ { print int($2 / 1024 / 1536) }' /proc/meminfo)
+  ((memory >= 1)) || memory=1
+  echo $((cores < memory ? cores : memory))
+}
+
+# quietly COMMAND...: its output only if it fails.
+quietly() {
+  local log status=0
+  log=$(mktemp)
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  ((status == 0)) || cat "$log" >&2
+  rm -f "$log"
+  return "$status"
+}
+
+# configure PRESET [CMAKE ARGUMENT...]
+configure() { quietly cmake --preset "$@"; }
+
+# build PRESET [BUILD ARGUMENT...]: on a terminal with ninja's status line, else silent unless it fails.
+build() {
+  local preset=$1
+  shift
+  if [[ -t 2 ]]; then
+    cmake --build --preset "$preset" --parallel "$(jobs_allowed)" "$@" >&2
+  else
+    quietly cmake --build --preset "$preset" --parallel "$(jobs_allowed)" "$@"
+  fi
+}

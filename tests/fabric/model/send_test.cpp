@@ -1,0 +1,101 @@
+// SEND: a WRITE to where the receiver says, and a receive completion that shows earlier WRITEs.
+#include "enumerate.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace sidelatch::fabric::model::enumeration {
+namespace {
+
+constexpr Preset kAll[] = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
+const RemoteAddress x = Program::line(0);
+const RemoteAddress inbox = Program::line(1);
+const RemoteAddress inbox_end = Program::line(2);
+
+TEST(ModelSend, AReceiveCompletionShowsThePayloadAndEarlierWritesToTheCpu) {
+  Program p;
+  Actor& sender = p.client().write(x, 1).send(7);
+  p.cpu().receive(sender, p.bytes(inbox)).await_received(sender).load(inbox).load(x);
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{{7, 1}})) << name(preset);
+  }
+}
+
+TEST(ModelSend, PollingTheBufferShowsEarlierWritesOnlyWhereWritesAreOrdered) {
+  Program p;
+  Actor& sender = p.client().write(x, 1).send(7);
+  p.cpu().receive(sender, p.bytes(inbox)).load(inbox).load(x);
+  EXPECT_FALSE(reachable(p, Preset::strict, {7, 0}));
+  EXPECT_FALSE(reachable(p, Preset::observed, {7, 0}));
+  EXPECT_TRUE(reachable(p, Preset::relaxed, {7, 0}));
+}
+
+TEST(ModelSend, TheReceiveBufferFillsInAnyOrderEvenWhereWritesGoUpwards) {
+  Program p;
+  Actor& sender = p.client().send(7, 9);
+  p.cpu().receive(sender, p.bytes(inbox), 9).load(inbox_end).load(inbox);
+  EXPECT_FALSE(reachable(p, Preset::strict, {7, 0}));
+  EXPECT_EQ(outcomes(p, Preset::observed), (Outcomes{{0, 0}, {0, 7}, {7, 0}, {7, 7}}));
+}
+
+TEST(ModelSend, TheSendersCompletionDoesNotShowThePayload) {
+  Program p;
+  Actor& receiver = p.cpu();
+  Actor& sender = p.client().send(7).wait().signal();
+  receiver.receive(sender, p.bytes(inbox)).await(sender).load(inbox);
+  EXPECT_EQ(outcomes(p, Preset::strict), (Outcomes{{7}}));
+  EXPECT_EQ(outcomes(p, Preset::observed), (Outcomes{{0}, {7}}));
+}
+
+TEST(ModelSend, ASendMayOvertakeAReadUnlessItIsFenced) {
+  Program plain;
+  Actor& eager = plain.client().read(x).send(7);
+  plain.cpu().receive(eager, plain.bytes(x));
+  Program fenced;
+  Actor& careful = fenced.client().read(x).send(7).fenced();
+  fenced.cpu().receive(careful, fenced.bytes(x));
+  EXPECT_EQ(outcomes(plain, Preset::observed), (Outcomes{{0}, {7}}));
+  EXPECT_EQ(outcomes(fenced, Preset::observed), (Outcomes{{0}}));
+}
+
+TEST(ModelSend, ASendWithoutAReceiveBufferWaitsForOne) {
+  Program p;
+  p.client().send(7).wait().signal();
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{kDeadlock})) << name(preset);
+  }
+}
+
+TEST(ModelSend, SendsTakeReceiveBuffersInOrder) {
+  Program p;
+  Actor& sender = p.client().send(7).send(8);
+  p.cpu().receive(sender, p.bytes(inbox)).receive(sender, p.bytes(inbox_end));
+  p.observe(inbox);
+  p.observe(inbox_end);
+  for (const Preset preset : kAll) {
+    EXPECT_EQ(outcomes(p, preset), (Outcomes{{7, 8}})) << name(preset);
+  }
+}
+
+TEST(ModelSend, ASendLongerThanItsReceiveBufferIsRefusedWhicheverComesLast) {
+  Machine machine(rules_of(Preset::observed));
+  const NodeId node = machine.add_node();
+  const QpId qp = machine.add_qp(machine.add_client(), machine.add_nic(node));
+  alignas(64) std::byte bytes[64] = {};
+  WorkRequest send;
+  send.opcode = Opcode::send;
+  send.local = {bytes, 16, {}};
+  WorkRequest recv;
+  recv.opcode = Opcode::recv;
+  recv.local = {bytes + 32, 8, {}};
+  machine.post_receive(qp, recv);
+  EXPECT_THROW(static_cast<void>(machine.post(qp, send)), std::invalid_argument);
+  machine.reset();
+  static_cast<void>(machine.post(qp, send));
+  EXPECT_THROW(machine.post_receive(qp, recv), std::invalid_argument);
+  EXPECT_THROW(machine.post_receive(qp, send), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace sidelatch::fabric::model::enumeration

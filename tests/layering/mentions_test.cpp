@@ -1,0 +1,20 @@
+#include "tests/layering/source_tree.h"
+
+#include <gtest/gtest.h>
+
+namespace sidelatch::layering {
+namespace {
+
+// Folders that stand beside the tree where it is developed and nowhere else: what the project says must not need them.
+TEST(Mentions, NoFilePointsOutOfTheProject) {
+  // Put together here, so that this file does not mention them.
+  const std::string outside = std::string("shared") + "/";
+  for (const SourceFile& file : read_tree(SIDELATCH_SOURCE_DIR, [](const auto&) { return true; })) {
+    for (const char* folder : {"design", "papers", "rxe-vm"}) {
+      EXPECT_EQ(file.text.find(outside + folder), std::string::npos) << file.path << " mentions " << outside << folder;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::layering

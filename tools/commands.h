@@ -1,0 +1,51 @@
+// The subcommands of `sidelatch`, one file each. A command adds its options to the program and sets what is to be run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+namespace sidelatch::tools {
+
+// Exit statuses, the same for every command.
+inline constexpr int kAsExpected = 0;
+inline constexpr int kNotAsExpected = 1;
+inline constexpr int kBadInput = 2;
+inline constexpr int kNoEnvironment = 3;
+inline constexpr int kInterrupted = 130;
+
+/// What the chosen subcommand does; returns the exit status.
+using Action = std::function<int()>;
+
+void add_check(CLI::App& program, Action& action);
+void add_bench(CLI::App& program, Action& action);
+void add_devices(CLI::App& program, Action& action);
+
+/// Set by Ctrl-C.
+[[nodiscard]] const std::atomic<bool>& interrupted();
+
+/// True if the stream is a terminal and colours are wanted (NO_COLOR is not set).
+[[nodiscard]] bool on_terminal(int file_descriptor);
+
+/// "done of all" on standard error, for what takes longer than two seconds, on a terminal only.
+class Progress {
+ public:
+  Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+  /// May be called from any thread.
+  void show(std::size_t done, std::size_t all);
+
+ private:
+  bool terminal_;
+  std::int64_t started_ns_;
+  std::atomic<bool> shown_{false};
+};
+
+/// Writes a file, and throws std::runtime_error that names it if that fails.
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace sidelatch::tools

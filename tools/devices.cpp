@@ -1,0 +1,45 @@
+#include "commands.h"
+
+#include <sidelatch/checker/devices.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace sidelatch::tools {
+
+namespace {
+
+int print_devices(bool as_json) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  if (!as_json) {
+    fmt::print("{:<20} {:<8} {:>9} {:>6}  {}\n", "name", "kind", "Gbit/s", "MTU", "atomics");
+  }
+  for (const checker::Device& device : checker::devices()) {
+    json.push_back({{"name", device.name},
+                    {"kind", device.kind},
+                    {"link_gbps", device.link_gbps},
+                    {"mtu", device.mtu},
+                    {"atomic_scope", device.atomic_scope}});
+    if (!as_json) {
+      fmt::print("{:<20} {:<8} {:>9g} {:>6}  {}\n", device.name, device.kind, device.link_gbps, device.mtu,
+                 device.atomic_scope);
+    }
+  }
+  if (as_json) {
+    fmt::print("{}\n", json.dump(2));
+  }
+  return kAsExpected;
+}
+
+}  // namespace
+
+void add_devices(CLI::App& program, Action& action) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = program.add_subcommand("devices", "RDMA NICs of this machine, and the embedded fabrics");
+  command->add_flag("--json", *json, "print one JSON value instead of a table");
+  command->callback([json, &action] { action = [json] { return print_devices(*json); }; });
+}
+
+}  // namespace sidelatch::tools

@@ -1,0 +1,67 @@
+// The program `sidelatch`.
+#include "commands.h"
+
+#include <sidelatch/checker/check.h>
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/sim/profile.h>
+#include <sidelatch/version.h>
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <exception>
+
+namespace {
+
+using namespace sidelatch;
+
+std::atomic<bool> interrupt_seen{false};
+
+void on_interrupt(int /*signal*/) {
+  // The second Ctrl-C ends the process even if a job does not look.
+  if (interrupt_seen.exchange(true)) {
+    std::_Exit(tools::kInterrupted);
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App program{"sidelatch: synchronization primitives for one-sided RDMA, and the checker that proves or refutes them"};
+  program.set_version_flag("--version", fmt::format("sidelatch {}", kVersion));
+  program.require_subcommand(1);
+  program.failure_message(CLI::FailureMessage::simple);
+  tools::Action action;
+  tools::add_check(program, action);
+  tools::add_bench(program, action);
+  tools::add_devices(program, action);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // CLI11 has a status of its own for each kind of mistake; here every mistake is 2, and --help is 0.
+    const int status = program.exit(error);
+    return status == 0 ? tools::kAsExpected : tools::kBadInput;
+  }
+  return action();
+}
+
+}  // namespace
+
+const std::atomic<bool>& sidelatch::tools::interrupted() { return interrupt_seen; }
+
+int main(int argc, char** argv) {
+  std::signal(SIGINT, on_interrupt);
+  try {
+    return run(argc, argv);
+  } catch (const checker::EnvironmentError& error) {
+    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    return tools::kNoEnvironment;
+  } catch (const fabric::sim::ProfileError& error) {
+    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    return tools::kBadInput;
+  } catch (const std::invalid_argument& error) {
+    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    return tools::kBadInput;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    return tools::kNoEnvironment;
+  }
+}
