@@ -201,8 +201,8 @@ void World::store(Request& request) {
     if (effect.stores) {
       touch(*request.target, word, model::kWordBytes, /*writes=*/true);
       model::store_word(word, effect.value);
+      observe_step(SimStep::Kind::store, request);
     }
-    observe_step(SimStep::Kind::store, request);
   }
   respond(request, now, model::kWordBytes, now);
 }

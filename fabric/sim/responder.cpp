@@ -34,6 +34,9 @@ std::uint64_t scatter(std::uint64_t salt, std::uint64_t piece) {
   return x ^ (x >> 31);
 }
 
+// The smallest difference in time. The agenda breaks ties by insertion, which says nothing about the rules.
+constexpr Time kAfter{1};
+
 double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
 }  // namespace
@@ -129,13 +132,13 @@ Time World::not_before(const Request& request, Time time) const {
       // Order::completed was waited for by the initiator; Order::same_word holds because a word has one lock slot, which
       // serves in the order of arrival.
       if (order(first, request.kind, request.wr.fence) == model::Order::executed) {
-        time = std::max(time, request.queue_pair->executed_until[static_cast<std::size_t>(first)]);  // rule 5
+        time = std::max(time, request.queue_pair->executed_until[static_cast<std::size_t>(first)] + kAfter);  // rule 5
       }
     }
   }
   const bool sees_writes = request.kind == model::Kind::read ||
                            (request.kind == model::Kind::atomic && options.rules.atomics_see_writes);
-  return sees_writes ? std::max(time, request.target->nic.completed_writes_placed) : time;  // rule 2
+  return sees_writes ? std::max(time, request.target->nic.completed_writes_placed + kAfter) : time;  // rule 2
 }
 
 void World::plan_write(Request& request, Time served, Time received_first, Time received_last) {
@@ -178,9 +181,9 @@ void World::plan_atomic(Request& request, Time served) {
   Time& slot =
       target.nic.slot_free[(request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask];
   const Time begins = not_before(request, std::max(served, slot));
-  slot = begins + target.times.slot_service;
+  slot = begins + target.times.slot_service + kAfter;  // rule 8: the next one's load comes after this one's store
   request.first = begins + target.times.slot_load;
-  request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : slot;
+  request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : slot - kAfter;
   schedule(request.first, request, Action::load);
 }
 

@@ -28,6 +28,7 @@
 #include <sidelatch/fabric/work_request.h>
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -67,13 +68,13 @@ class QueuePair {
 
   /// Posts a chain with one doorbell, waits for its last completion, and returns the old values of its atomics, by
   /// position (0 for other requests): std::array<std::uint64_t, N>.
-  template <class... Requests>
+  template <std::same_as<WorkRequest>... Requests>
   [[nodiscard]] Submit<sizeof...(Requests)> submit(const Requests&... requests);
   /// The same for a chain whose length is known at run time; `chain` must stay valid while the caller waits.
   /// `old_values` is empty or as long as the chain.
   [[nodiscard]] ChainAwaiter submit(std::span<const WorkRequest> chain, std::span<std::uint64_t> old_values = {});
   /// Waits for room only, posts, and goes on without waiting for completion.
-  template <class... Requests>
+  template <std::same_as<WorkRequest>... Requests>
   [[nodiscard]] Submit<sizeof...(Requests)> enqueue(const Requests&... requests);
 
   [[nodiscard]] One read(LocalSpan into, RemoteSpan from);
@@ -241,12 +242,12 @@ class [[nodiscard]] QueuePair::One : public QueuePair::Submit<1> {
   std::uint64_t await_resume() const { return Submit::await_resume()[0]; }
 };
 
-template <class... Requests>
+template <std::same_as<WorkRequest>... Requests>
 QueuePair::Submit<sizeof...(Requests)> QueuePair::submit(const Requests&... requests) {
   return {*this, ChainAwaiter::Until::completed, std::array<WorkRequest, sizeof...(Requests)>{requests...}};
 }
 
-template <class... Requests>
+template <std::same_as<WorkRequest>... Requests>
 QueuePair::Submit<sizeof...(Requests)> QueuePair::enqueue(const Requests&... requests) {
   return {*this, ChainAwaiter::Until::posted, std::array<WorkRequest, sizeof...(Requests)>{requests...}};
 }

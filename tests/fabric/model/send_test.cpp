@@ -78,6 +78,31 @@ TEST(ModelSend, SendsTakeReceiveBuffersInOrder) {
   }
 }
 
+TEST(ModelSend, ReceiveCompletionsComeInPostingOrder) {
+  Machine machine(rules_of(Preset::relaxed));
+  const NodeId node = machine.add_node();
+  const QpId qp = machine.add_qp(machine.add_client(), machine.add_nic(node));
+  alignas(64) std::byte bytes[128] = {};
+  WorkRequest send;
+  send.opcode = Opcode::send;
+  send.inlined = true;
+  send.local = {bytes, 8, {}};
+  WorkRequest recv;
+  recv.opcode = Opcode::recv;
+  recv.local = {bytes + 64, 8, {}};
+  for (int i = 0; i < 2; ++i) {
+    machine.post_receive(qp, recv);
+    static_cast<void>(machine.post(qp, send));
+  }
+  machine.apply({StepKind::place, qp.value, 1, 0});  // nothing orders two payloads under relaxed
+  EXPECT_EQ(machine.blocked_by({StepKind::receive, qp.value, 1, 0}), Rule::receive);
+  machine.apply({StepKind::place, qp.value, 0, 0});
+  EXPECT_EQ(machine.blocked_by({StepKind::receive, qp.value, 1, 0}), Rule::receive);
+  machine.apply({StepKind::receive, qp.value, 0, 0});
+  machine.apply({StepKind::receive, qp.value, 1, 0});
+  EXPECT_EQ(machine.received_count(qp), 2U);
+}
+
 TEST(ModelSend, ASendLongerThanItsReceiveBufferIsRefusedWhicheverComesLast) {
   Machine machine(rules_of(Preset::observed));
   const NodeId node = machine.add_node();

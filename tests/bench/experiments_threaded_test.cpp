@@ -1,0 +1,76 @@
+#include <sidelatch/bench/experiment.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+namespace sidelatch::bench {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Experiments, ReproduceN1ToN8WithTheConnectx5Profile) {
+  std::set<std::string> rows;
+  for (const char* name : {"atomics-contention", "atomics-stride"}) {
+    for (const Target& target : find_experiment(name).run({}).targets) {
+      EXPECT_TRUE(target.ok) << target.id << " measured " << target.measured << " " << target.seen;
+      rows.insert(target.id.substr(0, target.id.find('.')));
+    }
+  }
+  EXPECT_EQ(rows, (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8"}));
+}
+
+TEST(Experiments, ANicWithAnotherLockTableMissesTheTargetsThatDependOnIt) {
+  const std::string path = ::testing::TempDir() + "/other.toml";
+  std::ofstream(path) << "[lock_table]\naddress_bits = 16\nservice_ns = 800\n";
+  const ExperimentResult result = find_experiment("atomics-stride").run({.profile = path});
+  for (const Target& target : result.targets) {
+    if (target.id == "N6" || target.id == "N8" || target.id == "N4") {
+      EXPECT_FALSE(target.ok) << target.id;
+    }
+  }
+  std::remove(path.c_str());
+}
+
+TEST(Experiments, EqualSeedsGiveEqualResults) {
+  const Experiment& experiment = find_experiment("atomics-stride");
+  EXPECT_EQ(to_json(experiment.run({.seed = 5})), to_json(experiment.run({.seed = 5})));
+  EXPECT_NE(to_json(experiment.run({.seed = 5})), to_json(experiment.run({.seed = 6})));
+}
+
+TEST(Targets, AreOkWithinTenPercent) {
+  EXPECT_TRUE(number_target("x", 100, 110, "").ok);
+  EXPECT_TRUE(number_target("x", 100, 90, "").ok);
+  EXPECT_FALSE(number_target("x", 100, 110.1, "").ok);
+  EXPECT_FALSE(number_target("x", 100, 89.9, "").ok);
+}
+
+TEST(Targets, JsonCarriesTheContract) {
+  const std::vector<Target> targets = {number_target("N3", 2, 3, "Mops/s"), shape_target("N2", true, "falls")};
+  const auto json = to_json(targets);
+  EXPECT_EQ(json[0]["id"], "N3");
+  EXPECT_EQ(json[0]["kind"], "number");
+  EXPECT_EQ(json[0]["ratio"], 1.5);
+  EXPECT_EQ(json[0]["ok"], false);
+  EXPECT_EQ(json[1]["kind"], "shape");
+  EXPECT_TRUE(json[1]["expected"].is_null());
+  EXPECT_TRUE(json[1]["ratio"].is_null());
+  EXPECT_EQ(json[1]["measured"], "falls");
+}
+
+TEST(Experiments, AnUnknownNameListsTheKnownOnes) {
+  try {
+    (void)find_experiment("atomics");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("atomics-contention, atomics-stride"));
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::bench

@@ -1,0 +1,114 @@
+// The check runs its jobs on all cores.
+#include <sidelatch/checker/check.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <tbb/global_control.h>
+
+namespace sidelatch::checker {
+namespace {
+
+using ::testing::HasSubstr;
+
+CheckOptions small() {
+  CheckOptions options;
+  options.fabric = "sim";
+  options.sizes = {64, 128, 512};
+  options.reads = 20000;
+  options.seconds = 3600;
+  return options;
+}
+
+nlohmann::ordered_json without_time(const CheckReport& report) {
+  nlohmann::ordered_json json = to_json(report);
+  json.erase("seconds");
+  return json;
+}
+
+TEST(Check, FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers) {
+  const CheckReport report = run_check(small());
+  EXPECT_TRUE(report.complete);
+  EXPECT_TRUE(report.as_expected());
+  ASSERT_EQ(report.schemes.size(), 5U);
+  EXPECT_EQ(report.schemes[0].scheme, "broken/bookend");
+  EXPECT_EQ(report.schemes[0].verdict, Verdict::unsafe);
+  EXPECT_THAT(report.schemes[0].evidence, HasSubstr("torn: "));
+  for (const SchemeReport& scheme : report.schemes) {
+    if (!scheme.known_broken) {
+      // Never "safe": that needs a proof by the explorer.
+      EXPECT_EQ(scheme.verdict, Verdict::not_exercised) << scheme.scheme;
+      EXPECT_EQ(scheme.evidence, "no tear in 60000 chances");
+    }
+  }
+}
+
+TEST(Check, TheResultDoesNotDependOnTheNumberOfThreads) {
+  nlohmann::ordered_json with_one;
+  {
+    const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
+    with_one = without_time(run_check(small()));
+  }
+  const tbb::global_control four(tbb::global_control::max_allowed_parallelism, 4);
+  EXPECT_EQ(with_one, without_time(run_check(small())));
+}
+
+TEST(Check, ASafeSchemeThatToreIsNotAsExpected) {
+  CheckReport report = run_check(small());
+  report.schemes.back().verdict = Verdict::unsafe;
+  EXPECT_FALSE(report.as_expected());
+}
+
+TEST(Check, TheTimeLimitKeepsWhatWasMeasured) {
+  CheckOptions options = small();
+  options.reads = 1'000'000'000;
+  options.seconds = 0.3;
+  const CheckReport report = run_check(options);
+  EXPECT_FALSE(report.complete);
+  EXPECT_FALSE(report.torn_reads.empty());
+  EXPECT_THAT(to_table(report, Colour::off), HasSubstr("Cut short"));
+}
+
+TEST(Check, AnInterruptEndsItAtOnce) {
+  const std::atomic<bool> interrupted{true};
+  CheckOptions options = small();
+  options.interrupted = &interrupted;
+  EXPECT_FALSE(run_check(options).complete);
+}
+
+TEST(Check, JsonCarriesTheContract) {
+  const nlohmann::ordered_json json = to_json(run_check(small()));
+  EXPECT_EQ(json["fabric"], "sim");
+  EXPECT_EQ(json["device"], "sim:connectx5");
+  ASSERT_EQ(json["probes"].size(), 3U);
+  for (const auto& probe : json["probes"]) {
+    EXPECT_EQ(probe["name"], "torn-read");
+    EXPECT_EQ(probe["reads"].get<int>(), probe["consistent"].get<int>() + probe["detected"].get<int>() +
+                                             probe["undetected"].get<int>());
+  }
+  EXPECT_EQ(json["lock_table"]["address_bits"], 12);
+  EXPECT_EQ(json["lock_table"]["slots"], 512);
+  EXPECT_EQ(json["schemes"][0]["verdict"], "unsafe");
+}
+
+TEST(Check, BadOptionsAreNamed) {
+  const auto message = [](auto change) -> std::string {
+    CheckOptions options = small();
+    change(options);
+    try {
+      (void)run_check(options);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message([](CheckOptions& o) { o.fabric = "tcp"; }), HasSubstr("--fabric tcp: it must be auto, verbs"));
+  EXPECT_THAT(message([](CheckOptions& o) { o.seconds = -1; }), HasSubstr("--seconds -1"));
+  EXPECT_THAT(message([](CheckOptions& o) { o.sizes = {}; }), HasSubstr("--sizes"));
+  EXPECT_THAT(message([](CheckOptions& o) { o.sizes = {100}; }), HasSubstr("block size 100"));
+  EXPECT_THAT(message([](CheckOptions& o) { o.profile = "none"; }), HasSubstr("unknown profile none"));
+  EXPECT_THAT(message([](CheckOptions& o) { o.fabric = "softnic"; }), HasSubstr("no software NIC"));
+}
+
+}  // namespace
+}  // namespace sidelatch::checker

@@ -1,0 +1,56 @@
+// Replays what the simulator did in the memory model's own state machine: every micro-step must be one that the rules
+// enable at that moment, and both must read the same values.
+#pragma once
+
+#include <sidelatch/fabric/model/machine.h>
+#include <sidelatch/fabric/sim/simulation.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sidelatch::fabric::sim {
+
+class Conformance : public StepObserver {
+ public:
+  explicit Conformance(const model::Rules& rules) : machine_(rules) {}
+
+  /// Parts of the simulation that will be used. Shadows start as zeroed copies of the same size.
+  void add_target(const Node& node);
+  void add_region(const Node& node, const MemoryRegion& region);
+  void add_queue_pair(const QueuePair& qp, const Node& target);
+
+  void on_step(const SimStep& step) override;
+
+  /// The first step that the rules forbid, or a value that differs; empty if there is none.
+  [[nodiscard]] const std::string& complaint() const { return complaint_; }
+  [[nodiscard]] std::uint64_t steps() const { return steps_; }
+  /// Compares the shadows of target regions with the bytes of the simulation.
+  void compare_memory();
+
+ private:
+  struct Shadow {
+    const std::byte* original;
+    std::unique_ptr<std::byte[]> bytes;
+    std::byte* data;
+    std::uint64_t length;
+    bool target;
+  };
+  [[nodiscard]] Shadow* shadow_of(const std::byte* data);
+  void apply(const SimStep& step, model::StepKind kind);
+  void check_value(const SimStep& step);
+  void complain(const SimStep& step, const std::string& what);
+
+  model::Machine machine_;
+  std::map<const Node*, std::pair<model::NodeId, model::NicId>> targets_;
+  std::map<const QueuePair*, model::QpId> queue_pairs_;
+  std::map<const QueuePair*, std::map<std::uint64_t, std::uint64_t>> results_;  // words for atomics without a buffer
+  std::vector<Shadow> shadows_;
+  std::string complaint_;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,111 @@
+#include <sidelatch/fabric/sim/profile.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sidelatch::fabric::sim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string error_of(std::string_view toml) {
+  try {
+    (void)parse_profile(toml, "nic.toml");
+  } catch (const ProfileError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Profile, ReadsEveryKeyItLists) {
+  // Each key in turn is set to its upper bound and must arrive: a key that is listed but not read would stay.
+  for (const ProfileKey& key : profile_keys()) {
+    const std::size_t dot = key.path.find('.');
+    std::string value = "2.5";
+    if (key.path == "lock_table.service_ns") {
+      value = "300.5";  // not below load_ns
+    } else if (key.path == "pcie.reorder_probability" || key.path == "pcie.write_stall_probability") {
+      value = "0.25";
+    }
+    const bool whole = key.path == "link.mtu" || key.path == "link.header_bytes" ||
+                       key.path == "qp_cache.requester_entries" || key.path.ends_with("_bits") ||
+                       key.path.ends_with("_bytes");
+    if (whole) {
+      value = key.path == "link.mtu" ? "1024" : key.path == "lock_table.address_bits" ? "10" : "16";
+    }
+    const std::string text = "[" + std::string(key.path.substr(0, dot)) + "]\n" +
+                             std::string(key.path.substr(dot + 1)) + " = " + value + "\n";
+    EXPECT_NO_THROW((void)parse_profile(text, "nic.toml")) << text;
+    const std::string wrong = "[" + std::string(key.path.substr(0, dot)) + "]\n" +
+                              std::string(key.path.substr(dot + 1)) + " = -1\n";
+    EXPECT_THAT(error_of(wrong), AllOf(HasSubstr(std::string(key.path) + " is -1: it must be "), StartsWith("nic.toml:2:")));
+  }
+}
+
+TEST(Profile, KeepsWhatTheFileSays) {
+  const Profile profile = parse_profile("name = \"x\"\n[lock_table]\naddress_bits = 10\nslot_bytes = 64\n", "nic.toml");
+  EXPECT_EQ(profile.name, "x");
+  EXPECT_EQ(profile.lock_table.slots(), 16U);
+  EXPECT_EQ(profile.lock_table.slot_of(0x40), 1U);
+  EXPECT_EQ(profile.lock_table.slot_of(0x3f), 0U);
+  EXPECT_EQ(profile.lock_table.slot_of(0x400), 0U);
+}
+
+TEST(Profile, AnUnknownKeyIsNamedWithItsPlaceAndTheKnownOnes) {
+  EXPECT_THAT(error_of("[link]\ngbps = 100\nspeed = 3\n"),
+              AllOf(StartsWith("nic.toml:3:1: error: unknown key link.speed"), HasSubstr("gbps, propagation_ns")));
+  EXPECT_THAT(error_of("[lnik]\ngbps = 100\n"), AllOf(StartsWith("nic.toml:1:"), HasSubstr("unknown key lnik")));
+}
+
+TEST(Profile, AValueOfTheWrongSortIsNamed) {
+  EXPECT_THAT(error_of("[link]\ngbps = \"fast\"\n"), HasSubstr("nic.toml:2:8: error: link.gbps must be a number"));
+  EXPECT_THAT(error_of("[link]\nmtu = 1500.5\n"), HasSubstr("link.mtu is 1500.5: it must be a whole number"));
+  EXPECT_THAT(error_of("link = 3\n"), HasSubstr("link must be a table"));
+  EXPECT_THAT(error_of("name = 3\n"), HasSubstr("name must be a string"));
+  EXPECT_THAT(error_of("[link]\ngbps = nan\n"), HasSubstr("link.gbps is nan"));
+}
+
+TEST(Profile, ATextThatIsNotTomlIsAnErrorAtItsPlace) {
+  EXPECT_THAT(error_of("[link\n"), StartsWith("nic.toml:1:"));
+}
+
+TEST(Profile, ValuesThatContradictEachOtherAreNamed) {
+  EXPECT_THAT(error_of("[lock_table]\nservice_ns = 10\nload_ns = 20\n"),
+              HasSubstr("lock_table.load_ns is 20: it must be at most lock_table.service_ns = 10"));
+  EXPECT_THAT(error_of("[lock_table]\nslot_bytes = 24\n"), HasSubstr("lock_table.slot_bytes is 24"));
+  EXPECT_THAT(error_of("[lock_table]\naddress_bits = 4\nslot_bytes = 64\n"), HasSubstr("lock_table.slot_bytes is 64"));
+  EXPECT_THAT(error_of("[memory]\natom_bytes = 24\n"), HasSubstr("memory.atom_bytes is 24"));
+}
+
+TEST(Profile, AnUnknownNameListsTheKnownOnes) {
+  EXPECT_THAT(profile_names(), Contains("connectx5"));
+  try {
+    (void)load_profile("connectx9");
+    FAIL();
+  } catch (const ProfileError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("connectx9"), HasSubstr("connectx5")));
+  }
+}
+
+TEST(Profile, AFileThatCannotBeReadIsNamed) {
+  try {
+    (void)load_profile("/no/such/nic.toml");
+    FAIL();
+  } catch (const ProfileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/no/such/nic.toml"));
+  }
+}
+
+TEST(Profile, EveryEmbeddedProfileIsValidAndCarriesItsName) {
+  for (const std::string& name : profile_names()) {
+    EXPECT_EQ(load_profile(name).name, name);
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::fabric::sim

@@ -1,0 +1,276 @@
+#include <sidelatch/fabric/sim/simulation.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace sidelatch::fabric::sim {
+namespace {
+
+// Every delay but those that a test sets is zero, so that times can be added up by hand.
+Profile quiet_profile() {
+  Profile p;
+  p.link.gbps = 10000;
+  p.link.propagation_ns = p.link.jitter_ns = 0;
+  p.link.header_bytes = 0;
+  p.nic = {.doorbell_ns = 0,
+           .request_ns = 0,
+           .respond_write_ns = 0,
+           .respond_read_ns = 0,
+           .respond_atomic_ns = 0,
+           .packet_ns = 0,
+           .latency_ns = 0,
+           .completion_ns = 0};
+  p.lock_table.service_ns = 0.001;
+  p.lock_table.load_ns = 0;
+  p.pcie.gbps = 10000;
+  p.pcie.read_ns = p.pcie.write_ns = 0;
+  return p;
+}
+
+struct Pair {
+  explicit Pair(const Profile& profile, std::uint64_t seed = 1) : world({.profile = profile, .seed = seed}) {
+    table = storage.allocate(1 << 20, Access::remote_all);
+    buffer = client.allocate(1 << 20, Access::local_write);
+    qp = client.connect(storage);
+  }
+  Time duration_of(Task<void> task) {
+    const Time before = world.reactor().now();
+    world.reactor().run(std::move(task));
+    return world.reactor().now() - before;
+  }
+  Simulation world;
+  Node& storage = world.add_node("storage");
+  Node& client = world.add_node("client");
+  MemoryRegion table;
+  MemoryRegion buffer;
+  std::unique_ptr<QueuePair> qp;
+};
+
+Task<void> one_read(QueuePair& qp, LocalSpan into, RemoteSpan from) { co_await qp.read(into, from); }
+Task<void> one_write(QueuePair& qp, LocalSpan from, RemoteSpan to) { co_await qp.write(from, to); }
+Task<void> one_atomic(QueuePair& qp, RemoteSpan word) { co_await qp.fetch_add(word, 1); }
+
+constexpr double kRounding = 0.1;  // nanoseconds: wire and PCIe time of a few bytes at 10 Tbit/s
+
+TEST(Simulation, AReadTakesTheSumOfItsParts) {
+  Profile p = quiet_profile();
+  p.link.propagation_ns = 100;
+  p.nic.doorbell_ns = 10;
+  p.nic.request_ns = 20;
+  p.nic.latency_ns = 5;
+  p.nic.respond_read_ns = 30;
+  p.nic.completion_ns = 40;
+  p.pcie.read_ns = 300;
+  Pair pair(p);
+  // There: doorbell, request, NIC, wire, service, NIC; the DMA read; back: NIC, wire, NIC, completion.
+  const double expected = 10 + 20 + 5 + 100 + 30 + 5 + 300 + 5 + 100 + 5 + 40;
+  EXPECT_NEAR(to_ns(pair.duration_of(one_read(*pair.qp, pair.buffer.local(0, 8), pair.table.remote(0, 8)))), expected,
+              kRounding);
+}
+
+TEST(Simulation, AWriteIsAcknowledgedBeforeItIsPlaced) {
+  Profile p = quiet_profile();
+  p.pcie.write_ns = 5000;
+  Pair pair(p);
+  const std::uint64_t value = 7;
+  std::memcpy(pair.buffer.bytes().data(), &value, 8);
+  const Time took = pair.duration_of(one_write(*pair.qp, pair.buffer.local(0, 8), pair.table.remote(0, 8)));
+  EXPECT_LT(to_ns(took), 1);
+  std::uint64_t seen = 0;
+  std::memcpy(&seen, pair.table.bytes().data(), 8);
+  EXPECT_EQ(seen, 0U);
+  pair.world.reactor().run_for(from_ns(5001));
+  std::memcpy(&seen, pair.table.bytes().data(), 8);
+  EXPECT_EQ(seen, value);
+}
+
+TEST(Simulation, AReadAfterAWritesCompletionSeesIt) {
+  Profile p = quiet_profile();
+  p.pcie.write_ns = 5000;  // placed long after the completion: the READ has to wait (rule 2)
+  Pair pair(p);
+  auto other = pair.client.connect(pair.storage);
+  const std::uint64_t value = 7;
+  std::memcpy(pair.buffer.bytes().data(), &value, 8);
+  pair.world.reactor().run(one_write(*pair.qp, pair.buffer.local(0, 8), pair.table.remote(0, 8)));
+  pair.world.reactor().run(one_read(*other, pair.buffer.local(64, 8), pair.table.remote(0, 8)));
+  std::uint64_t seen = 0;
+  std::memcpy(&seen, pair.buffer.bytes().data() + 64, 8);
+  EXPECT_EQ(seen, value);
+}
+
+TEST(Simulation, ALargeReadIsBoundByTheLink) {
+  Profile p = quiet_profile();
+  p.link.gbps = 8;  // one byte per nanosecond
+  p.link.mtu = 1024;
+  p.link.header_bytes = 24;
+  Pair pair(p);
+  const std::uint64_t bytes = 1 << 20;
+  // The request's header, then 1024 packets with 24 bytes of headers each.
+  const double expected = 24 + 1048576 + 1024 * 24;
+  EXPECT_NEAR(to_ns(pair.duration_of(one_read(*pair.qp, pair.buffer.local(), pair.table.remote(0, bytes)))), expected,
+              expected * 0.01);
+}
+
+Task<void> hammer(QueuePair& qp, RemoteSpan word, int times) {
+  for (int i = 0; i < times; ++i) {
+    co_await qp.fetch_add(word, 1);
+  }
+}
+
+Time time_of_two(std::uint64_t first, std::uint64_t second) {
+  Profile p = quiet_profile();
+  p.lock_table = {.address_bits = 10, .slot_bytes = 16, .service_ns = 100, .load_ns = 50};
+  Pair pair(p);
+  auto other = pair.client.connect(pair.storage);
+  pair.world.reactor().spawn(hammer(*pair.qp, pair.table.remote(first, 8), 50));
+  pair.world.reactor().spawn(hammer(*other, pair.table.remote(second, 8), 50));
+  pair.world.reactor().run();
+  return pair.world.reactor().now();
+}
+
+TEST(Simulation, AtomicsWhoseAddressesShareALockSlotExcludeEachOther) {
+  EXPECT_NEAR(to_ns(time_of_two(0, 0)), 100 * 100, 20);          // one word
+  EXPECT_NEAR(to_ns(time_of_two(0, 8)), 100 * 100, 20);          // one slot of 16 bytes
+  EXPECT_NEAR(to_ns(time_of_two(0, 1024)), 100 * 100, 20);       // equal in the low 10 bits
+  EXPECT_NEAR(to_ns(time_of_two(0, 16)), 50 * 100, 20);          // neighbouring slots
+  EXPECT_NEAR(to_ns(time_of_two(0, 1024 + 512)), 50 * 100, 20);  // differ in bit 9
+}
+
+Time time_with_queue_pairs(std::uint32_t n) {
+  Profile p = quiet_profile();
+  p.qp_cache = {.requester_entries = 8, .miss_ns = 1000};
+  Pair pair(p);
+  std::vector<std::unique_ptr<QueuePair>> all;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    all.push_back(pair.client.connect(pair.storage));
+  }
+  const auto round = [&] {
+    for (auto& qp : all) {
+      pair.world.reactor().run(one_atomic(*qp, pair.table.remote(0, 8)));
+    }
+  };
+  round();  // fills the cache
+  const Time before = pair.world.reactor().now();
+  round();
+  return pair.world.reactor().now() - before;
+}
+
+TEST(Simulation, MoreQueuePairsThanTheNicHoldsCostMisses) {
+  EXPECT_LT(to_ns(time_with_queue_pairs(4)), 1000);
+  // 16 queue pairs share 8 entries: in one round at least 8 of them miss.
+  EXPECT_GE(to_ns(time_with_queue_pairs(16)), 8 * 1000);
+}
+
+Task<void> overwrite(QueuePair& qp, MemoryRegion& buffer, RemoteSpan block, int times) {
+  for (int i = 1; i <= times; ++i) {
+    std::memset(buffer.bytes().data(), i % 256, block.length);
+    co_await qp.write(buffer.local(0, block.length), block);
+  }
+}
+
+struct Mixtures {
+  int equal_ends = 0;
+  int different_ends = 0;
+  bool operator==(const Mixtures&) const = default;
+};
+
+Task<Mixtures> watch(QueuePair& qp, MemoryRegion& buffer, RemoteSpan block, int times) {
+  Mixtures seen;
+  for (int i = 0; i < times; ++i) {
+    co_await qp.read(buffer.local(0, block.length), block);
+    const std::byte* bytes = buffer.bytes().data();
+    if (bytes[0] != bytes[block.length - 1]) {
+      ++seen.different_ends;
+    } else if (std::memcmp(bytes, bytes + 1, block.length - 1) != 0) {
+      ++seen.equal_ends;
+    }
+  }
+  co_return seen;
+}
+
+Mixtures mixtures(std::uint64_t bytes, double reorder_probability, std::uint64_t seed) {
+  Profile p = load_profile("connectx5");
+  p.pcie.reorder_probability = reorder_probability;
+  Pair pair(p, seed);
+  auto reader = pair.client.connect(pair.storage);
+  MemoryRegion into = pair.client.allocate(bytes, Access::local_write);
+  pair.world.reactor().spawn(overwrite(*pair.qp, pair.buffer, pair.table.remote(0, bytes), 20000));
+  return pair.world.reactor().run(watch(*reader, into, pair.table.remote(0, bytes), 20000));
+}
+
+TEST(Simulation, LinesSampledLateMixBlocksInTheMiddle) {
+  EXPECT_GT(mixtures(512, 0.05, 1).equal_ends, 0);
+}
+
+TEST(Simulation, WithoutLateLinesAMixtureAlwaysShowsAtTheEnds) {
+  // Both sides go through the lines in ascending order, so a block is a prefix of one write and a suffix of another.
+  const Mixtures seen = mixtures(512, 0, 1);
+  EXPECT_EQ(seen.equal_ends, 0);
+  EXPECT_GT(seen.different_ends, 0);
+}
+
+TEST(Simulation, ABlockOfOneLineIsNeverMixed) {
+  EXPECT_EQ(mixtures(64, 0.2, 1), (Mixtures{0, 0}));
+}
+
+TEST(Simulation, EqualSeedsGiveEqualRuns) {
+  EXPECT_EQ(mixtures(1024, 0.05, 3), mixtures(1024, 0.05, 3));
+  EXPECT_FALSE(mixtures(1024, 0.05, 3) == mixtures(1024, 0.05, 4));
+}
+
+Task<void> add_many(QueuePair& qp, RemoteSpan word, int times, Duration pause) {
+  for (int i = 0; i < times; ++i) {
+    co_await qp.fetch_add(word, 1);
+    co_await qp.reactor().sleep(pause);
+  }
+}
+
+TEST(Simulation, AWriteIntoTheMiddleOfAnAtomicIsLostUnderScopeNicOnly) {
+  // An atomic holds the word for 400 ns between its load and its store; a WRITE of 1000000 comes in meanwhile.
+  const auto lost = [](model::AtomicScope scope) {
+    Profile p = quiet_profile();
+    p.lock_table.service_ns = 500;
+    p.lock_table.load_ns = 100;
+    model::Rules rules;
+    rules.atomic_scope = scope;
+    Simulation world({.profile = p, .rules = rules});
+    Node& storage = world.add_node("storage");
+    Node& client = world.add_node("client");
+    const MemoryRegion word = storage.allocate(8, Access::remote_all);
+    const MemoryRegion buffer = client.allocate(8, Access::local_write);
+    const std::uint64_t value = 1'000'000;
+    std::memcpy(buffer.bytes().data(), &value, 8);
+    auto adder = client.connect(storage);
+    auto writer = client.connect(storage);
+    world.reactor().spawn(add_many(*adder, word.remote(), 1, Duration::zero()));
+    world.reactor().run_for(from_ns(300));
+    world.reactor().run(one_write(*writer, buffer.local(), word.remote()));
+    world.reactor().run();
+    world.reactor().run_for(from_ns(1000));
+    std::uint64_t seen = 0;
+    std::memcpy(&seen, word.bytes().data(), 8);
+    return seen;
+  };
+  EXPECT_EQ(lost(model::AtomicScope::nic), 1U);
+  EXPECT_EQ(lost(model::AtomicScope::global), 1'000'000U);
+}
+
+TEST(Simulation, NodesOfAnotherSimulationAreRefused) {
+  Simulation one({.profile = quiet_profile()});
+  Simulation two({.profile = quiet_profile()});
+  Node& here = one.add_node("here");
+  Node& there = two.add_node("there");
+  EXPECT_THROW((void)here.connect(there), std::invalid_argument);
+}
+
+TEST(Simulation, ABadProfileIsRefused) {
+  Profile p = quiet_profile();
+  p.link.gbps = 0;
+  EXPECT_THROW(Simulation({.profile = p}), ProfileError);
+}
+
+}  // namespace
+}  // namespace sidelatch::fabric::sim
