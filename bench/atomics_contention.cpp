@@ -19,8 +19,7 @@ ExperimentResult atomics_contention(const ExperimentOptions& options) {
     std::uint64_t stride;
   };
   static constexpr std::array kLines = {Line{"uncontended CAS", Opcode::compare_swap, 64},
-                                        Line{"READ", Opcode::read, 64},
-                                        Line{"contended CAS", Opcode::compare_swap, 0}};
+                                        Line{"READ", Opcode::read, 64}, Line{"contended CAS", Opcode::compare_swap, 0}};
 
   std::vector<ClosedLoop> loops;
   for (const Line& line : kLines) {
@@ -47,14 +46,12 @@ ExperimentResult atomics_contention(const ExperimentOptions& options) {
     const auto index = static_cast<std::size_t>(std::ranges::find(kWorkers, workers) - kWorkers.begin());
     return mops[line * kWorkers.size() + index];
   };
-  const auto highest = [&](std::size_t line) {
-    return std::ranges::max(result.series[line].points, {}, &Point::y).y;
-  };
+  const auto highest = [&](std::size_t line) { return std::ranges::max(result.series[line].points, {}, &Point::y).y; };
   result.targets.push_back(number_target("N1.atomics", 51.2, at(0, 128), "Mops/s"));
   result.targets.push_back(number_target("N1.reads", 51.2, at(1, 128), "Mops/s"));
-  result.targets.push_back(shape_target(
-      "N1.peak", at(0, 128) >= 0.97 * highest(0) && at(0, 64) < 0.97 * highest(0),
-      fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128, highest {:.1f}", at(0, 64), at(0, 128), highest(0))));
+  result.targets.push_back(shape_target("N1.peak", at(0, 128) >= 0.97 * highest(0) && at(0, 64) < 0.97 * highest(0),
+                                        fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128, highest {:.1f}",
+                                                    at(0, 64), at(0, 128), highest(0))));
   // "Falls off" is read as: at least a tenth below the peak with 512 workers, and not yet with 256.
   result.targets.push_back(shape_target("N2", at(0, 512) < 0.9 * at(0, 128) && at(0, 256) > 0.9 * at(0, 128),
                                         fmt::format("{:.1f} Mops/s with 128 workers, {:.1f} with 256, {:.1f} with 512",

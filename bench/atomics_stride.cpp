@@ -1,5 +1,5 @@
-// TODS 2025, figure 5: private counters at growing strides, which fall into fewer and fewer slots of the NIC's lock table,
-// and the two cures: a pad of 8 bytes, and counters packed back to back.
+// TODS 2025, figure 5: private counters at growing strides, which fall into fewer and fewer slots of the NIC's lock
+// table, and the two cures: a pad of 8 bytes, and counters packed back to back.
 #include "experiments.h"
 
 #include <sidelatch/checker/lock_table.h>

@@ -24,7 +24,6 @@ constexpr std::array kExperiments = {
 
 constexpr double kTolerance = 0.10;  // a reproduction within 10 % counts as reproduced
 
-
 }  // namespace
 
 std::span<const Experiment> experiments() { return kExperiments; }
@@ -38,7 +37,8 @@ const Experiment& find_experiment(std::string_view name) {
   for (const Experiment& experiment : kExperiments) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", experiment.name);
   }
-  throw std::invalid_argument(fmt::format("there is no experiment {}: the names are {}, targets and list", name, names));
+  throw std::invalid_argument(
+      fmt::format("there is no experiment {}: the names are {}, targets and list", name, names));
 }
 
 Target number_target(std::string id, double expected, double measured, std::string unit) {
@@ -65,8 +65,8 @@ std::string to_table(std::span<const Target> targets) {
 }
 
 std::string to_table(const ExperimentResult& result) {
-  std::string text = fmt::format("{}: profile {}, seed {}\n\n{:>10}", result.experiment, result.profile, result.seed,
-                                 result.x_label);
+  std::string text =
+      fmt::format("{}: profile {}, seed {}\n\n{:>10}", result.experiment, result.profile, result.seed, result.x_label);
   std::map<double, std::vector<std::optional<double>>> rows;
   for (std::size_t s = 0; s < result.series.size(); ++s) {
     text += fmt::format("  {:>16}", result.series[s].name);
@@ -95,8 +95,8 @@ nlohmann::ordered_json to_json(std::span<const Target> targets) {
     row["expected"] = target.expected ? nlohmann::ordered_json(*target.expected) : nlohmann::ordered_json();
     row["measured"] = target.expected ? nlohmann::ordered_json(target.measured) : nlohmann::ordered_json(target.seen);
     row["unit"] = target.unit;
-    row["ratio"] = target.expected ? nlohmann::ordered_json(target.measured / *target.expected)
-                                   : nlohmann::ordered_json();
+    row["ratio"] =
+        target.expected ? nlohmann::ordered_json(target.measured / *target.expected) : nlohmann::ordered_json();
     row["ok"] = target.ok;
     json.push_back(std::move(row));
   }

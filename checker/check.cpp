@@ -40,15 +40,17 @@ void require_fabric(const std::string& fabric) {
         "--fabric verbs: no RDMA device: libibverbs lists none (it looks in /sys/class/infiniband and "
         "/dev/infiniband/uverbs*); load the NIC's driver, or use --fabric sim");
   }
-  throw EnvironmentError(fmt::format("--fabric verbs: found {}, but this version cannot drive RDMA devices yet; use "
-                                     "--fabric sim",
-                                     found));
+  throw EnvironmentError(
+      fmt::format("--fabric verbs: found {}, but this version cannot drive RDMA devices yet; use "
+                  "--fabric sim",
+                  found));
 }
 
 class Limit {
  public:
   explicit Limit(const CheckOptions& options)
-      : ends_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds))),
+      : ends_(Clock::now() +
+              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds))),
         interrupted_(options.interrupted) {}
   [[nodiscard]] bool reached() const {
     return (interrupted_ != nullptr && interrupted_->load(std::memory_order_relaxed)) || Clock::now() >= ends_;
@@ -142,9 +144,8 @@ std::string_view name(Verdict verdict) {
 }
 
 bool CheckReport::as_expected() const {
-  return std::ranges::none_of(schemes, [](const SchemeReport& scheme) {
-    return scheme.verdict == Verdict::unsafe && !scheme.known_broken;
-  });
+  return std::ranges::none_of(
+      schemes, [](const SchemeReport& scheme) { return scheme.verdict == Verdict::unsafe && !scheme.known_broken; });
 }
 
 CheckReport run_check(const CheckOptions& options) {

@@ -39,12 +39,14 @@ nlohmann::ordered_json evidence_json(const std::optional<TornBlock>& evidence) {
 std::string to_table(const CheckReport& report, Colour colour) {
   const Paint paint(colour);
   std::string text;
-  text += fmt::format("Device {} (simulated): this table shows what schemes do under its profile, not what your NIC does.\n",
-                      report.device);
+  text += fmt::format(
+      "Device {} (simulated): this table shows what schemes do under its profile, not what your NIC does.\n",
+      report.device);
   text += fmt::format("One writer, one reader, a 50 MB ring; seed {}, {:.1f} s.{}\n", report.seed, report.seconds,
                       report.complete ? "" : " Cut short: counts below are what was measured.");
   text += "\n" + paint.bold("Torn reads: one WRITE per block, one READ per look") + "\n";
-  text += fmt::format("{:>8}  {:>9}  {:>11}  {:>9}  {:>11}\n", "block", "reads", "consistent", "detected", "undetected");
+  text +=
+      fmt::format("{:>8}  {:>9}  {:>11}  {:>9}  {:>11}\n", "block", "reads", "consistent", "detected", "undetected");
   for (const TornReads& probe : report.torn_reads) {
     const std::string undetected = fmt::format("{:>11}", probe.undetected);
     text += fmt::format("{:>6} B  {:>9}  {:>11}  {:>9}  {}\n", probe.block_bytes, probe.reads, probe.consistent,
@@ -54,15 +56,17 @@ std::string to_table(const CheckReport& report, Colour colour) {
   if (report.lock_table) {
     const LockTable& table = *report.lock_table;
     text += "\n" + paint.bold("Lock table of the atomics") + "\n";
-    text += fmt::format("  slot chosen by the low {} address bits, {} slots; {:.2f} Mops/s on one slot, {:.1f} on many\n",
-                        table.address_bits, table.slots, table.contended_mops, table.uncontended_mops);
+    text +=
+        fmt::format("  slot chosen by the low {} address bits, {} slots; {:.2f} Mops/s on one slot, {:.1f} on many\n",
+                    table.address_bits, table.slots, table.contended_mops, table.uncontended_mops);
   }
   text += "\n" + paint.bold("Schemes") + "\n";
   for (const SchemeReport& scheme : report.schemes) {
     text += fmt::format("  {:<20}  {}  {}\n", scheme.scheme, verdict_cell(scheme, paint), scheme.evidence);
   }
-  text += "  unsafe: a torn value was accepted, and kept as evidence (--json). not exercised: no tear was seen, which\n"
-          "  proves nothing; a scheme is called safe only where the explorer has proved it.\n";
+  text +=
+      "  unsafe: a torn value was accepted, and kept as evidence (--json). not exercised: no tear was seen, which\n"
+      "  proves nothing; a scheme is called safe only where the explorer has proved it.\n";
   return text;
 }
 

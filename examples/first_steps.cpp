@@ -6,17 +6,15 @@
 #include <vector>
 
 using namespace sidelatch::fabric;
-using sidelatch::sync::TwoReadVersion;
 
 Task<bool> update_then_read(QueuePair& qp, RemoteSpan object, LocalSpan scratch) {
-  const TwoReadVersion scheme;
-  std::vector<std::byte> written(scheme.payload_bytes(object.length), std::byte{42});
+  const sidelatch::sync::TwoReadVersion scheme;
+  const std::vector<std::byte> written(scheme.payload_bytes(object.length), std::byte{42});
   std::vector<std::byte> seen(written.size());
   const bool updated = co_await scheme.update(qp, object, scratch, written);  // false: someone else holds the latch
   const auto result = co_await scheme.read(qp, object, scratch, seen);        // not accepted: a writer was there
-  std::cout << "version " << result.version << " after " << to_ns(qp.reactor().now()) << " ns, "
-            << qp.counters().round_trips << " round trips\n";
-  co_return updated && result.accepted && seen == written;
+  std::cout << "version " << result.version << ", " << qp.counters().round_trips << " round trips\n";
+  co_return (updated && result.accepted && seen == written);
 }
 
 int main() {

@@ -25,8 +25,8 @@ namespace {
 
 std::uint64_t checked_stride(std::uint32_t count, std::uint64_t bytes) {
   if (count == 0 || bytes == 0) {
-    throw std::invalid_argument(fmt::format("a BufferRing of {} buffers of {} bytes: both must be at least 1", count,
-                                            bytes));
+    throw std::invalid_argument(
+        fmt::format("a BufferRing of {} buffers of {} bytes: both must be at least 1", count, bytes));
   }
   return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
 }

@@ -35,10 +35,12 @@ std::string_view advice(Status status) {
     case Status::invalid_request:
       return "correct the request; nothing was posted and the queue pair is unharmed";
     case Status::local_protection:
-      return "use a buffer of a MemoryRegion of the queue pair's own node, registered with Access::local_write for READ "
+      return "use a buffer of a MemoryRegion of the queue pair's own node, registered with Access::local_write for "
+             "READ "
              "and atomic results";
     case Status::remote_access:
-      return "check the RemoteSpan: rkey, bounds, and the Access given when the region was registered; then reconnect()";
+      return "check the RemoteSpan: rkey, bounds, and the Access given when the region was registered; then "
+             "reconnect()";
     case Status::remote_invalid_request:
       return "align atomics to 8 bytes; then reconnect()";
     case Status::retry_exceeded:

@@ -20,7 +20,8 @@ namespace {
 std::byte* map_pages(std::uint64_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
-    throw std::runtime_error(fmt::format("cannot map {} bytes of memory for a region: {}", bytes, std::strerror(errno)));
+    throw std::runtime_error(
+        fmt::format("cannot map {} bytes of memory for a region: {}", bytes, std::strerror(errno)));
   }
   return static_cast<std::byte*>(memory);
 }

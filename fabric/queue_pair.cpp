@@ -87,19 +87,19 @@ void QueuePair::check(const WorkRequest& request) const {
   }
   const Node::Registration* region = node_->find(request.local.lkey);
   if (region == nullptr) {
-    throw FabricError(Status::local_protection, request,
-                      fmt::format("lkey {:#x} names no live region of node {}", request.local.lkey.value,
-                                  node_->name()));
+    throw FabricError(
+        Status::local_protection, request,
+        fmt::format("lkey {:#x} names no live region of node {}", request.local.lkey.value, node_->name()));
   }
-  const bool inside = request.local.data >= region->data && request.local.length <= region->length &&
-                      static_cast<std::uint64_t>(request.local.data - region->data) <=
-                          region->length - request.local.length;
+  const bool inside =
+      request.local.data >= region->data && request.local.length <= region->length &&
+      static_cast<std::uint64_t>(request.local.data - region->data) <= region->length - request.local.length;
   if (!inside) {
-    throw FabricError(Status::local_protection, request,
-                      fmt::format("local buffer {}+{} is outside region {:#x}, [{}, {})",
-                                  static_cast<const void*>(request.local.data), request.local.length,
-                                  request.local.lkey.value, static_cast<const void*>(region->data),
-                                  static_cast<const void*>(region->data + region->length)));
+    throw FabricError(
+        Status::local_protection, request,
+        fmt::format("local buffer {}+{} is outside region {:#x}, [{}, {})",
+                    static_cast<const void*>(request.local.data), request.local.length, request.local.lkey.value,
+                    static_cast<const void*>(region->data), static_cast<const void*>(region->data + region->length)));
   }
   const bool delivers = request.opcode == Opcode::read || is_atomic(request.opcode);
   if (delivers && !allows(region->access, Access::local_write)) {
@@ -157,7 +157,11 @@ void QueuePair::post_now(std::span<const WorkRequest> chain, bool signal_last) {
     const std::uint64_t sequence = ++posted_;
     InFlight& entry = in_flight(sequence);
     const auto length = static_cast<std::uint32_t>(request.length());
-    entry = {0, request.remote.value, length, request.rkey.value, request.inlined ? 0 : request.local.lkey.value,
+    entry = {0,
+             request.remote.value,
+             length,
+             request.rkey.value,
+             request.inlined ? 0 : request.local.lkey.value,
              request.opcode};
     if (is_atomic(request.opcode)) {
       counters_.bytes_written += 8;
@@ -230,8 +234,9 @@ bool QueuePair::start(ChainAwaiter& awaiter) {
       return false;
     }
     if (awaiter.last_ > posted_) {
-      throw FabricError(Status::invalid_request, fmt::format("request number {} was waited for, but only {} were posted",
-                                                             awaiter.last_, posted_));
+      throw FabricError(
+          Status::invalid_request,
+          fmt::format("request number {} was waited for, but only {} were posted", awaiter.last_, posted_));
     }
     wait_until_completed(awaiter);
     if (last_signaled_ < awaiter.last_) {
@@ -289,8 +294,7 @@ bool QueuePair::admit() {
     return outstanding() + n <= options_.send_queue_depth && reactor_->cq_free_ < n;
   };
   const bool waits = (nudge_wanted_ && only_entries_missing(1)) ||
-                     (!line_.empty() &&
-                      only_entries_missing(static_cast<ChainAwaiter&>(line_.front()).chain_.size()));
+                     (!line_.empty() && only_entries_missing(static_cast<ChainAwaiter&>(line_.front()).chain_.size()));
   if (waits) {
     reactor_->cq_waiters_.push_front(cq_waiter_);
   }
@@ -304,8 +308,7 @@ void QueuePair::collect_results(ChainAwaiter& awaiter, std::uint64_t sequence) {
   for (std::uint64_t s = std::max(first, completed_ + 1); s <= std::min(awaiter.last_, sequence); ++s) {
     const std::size_t i = s - first;
     if (is_atomic(awaiter.chain_[i].opcode)) {
-      const std::byte* from =
-          awaiter.chain_[i].local.data != nullptr ? awaiter.chain_[i].local.data : result_slot(s);
+      const std::byte* from = awaiter.chain_[i].local.data != nullptr ? awaiter.chain_[i].local.data : result_slot(s);
       std::memcpy(&awaiter.old_values_[i], from, 8);
     }
   }

@@ -35,9 +35,7 @@ struct Reactor::Root {
   };
 };
 
-Reactor::Root Reactor::start_root(Reactor* /*reactor*/, Task<void> task) {
-  co_await task;
-}
+Reactor::Root Reactor::start_root(Reactor* /*reactor*/, Task<void> task) { co_await task; }
 
 Reactor::Reactor(std::uint32_t completion_queue_depth)
     : cq_depth_(completion_queue_depth), cq_free_(completion_queue_depth) {

@@ -10,9 +10,9 @@ namespace {
 
 void require_inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t length) {
   if (offset > length || bytes > length - offset) {
-    throw std::out_of_range(fmt::format(
-        "bytes [{}, {} + {}) are outside a span of {} bytes: offset + length must be at most {}", offset, offset, bytes,
-        length, length));
+    throw std::out_of_range(
+        fmt::format("bytes [{}, {} + {}) are outside a span of {} bytes: offset + length must be at most {}", offset,
+                    offset, bytes, length, length));
   }
 }
 

@@ -28,9 +28,10 @@ namespace {
 
 void require_room(Opcode opcode, std::uint64_t bytes, const RemoteSpan& remote) {
   if (remote.length < bytes) {
-    throw std::out_of_range(fmt::format("{} of {} bytes at {:#x}: the remote span has only {} bytes; pass a longer span "
-                                        "or a shorter buffer",
-                                        name(opcode), bytes, remote.address.value, remote.length));
+    throw std::out_of_range(
+        fmt::format("{} of {} bytes at {:#x}: the remote span has only {} bytes; pass a longer span "
+                    "or a shorter buffer",
+                    name(opcode), bytes, remote.address.value, remote.length));
   }
 }
 
@@ -64,9 +65,7 @@ WorkRequest compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t 
   return atomic(Opcode::compare_swap, word, expected, desired);
 }
 
-WorkRequest fetch_add(RemoteSpan word, std::uint64_t addend) {
-  return atomic(Opcode::fetch_add, word, 0, addend);
-}
+WorkRequest fetch_add(RemoteSpan word, std::uint64_t addend) { return atomic(Opcode::fetch_add, word, 0, addend); }
 
 WorkRequest send(LocalSpan from) {
   WorkRequest wr;

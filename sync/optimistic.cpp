@@ -23,17 +23,18 @@ Task<bool> header_unchanged(QueuePair& qp, RemoteSpan object, LocalSpan scratch,
 
 void OptimisticScheme::check_sizes(const RemoteSpan& object, const LocalSpan& scratch, std::uint64_t payload) const {
   if (object.length < kLineBytes || object.length % 8 != 0 || object.address.value % kLineBytes != 0) {
-    throw std::invalid_argument(fmt::format("{}: an object of {} bytes at {:#x}: its length must be a multiple of 8 and "
-                                            "at least {}, its address a multiple of {}",
-                                            name(), object.length, object.address.value, kLineBytes, kLineBytes));
+    throw std::invalid_argument(
+        fmt::format("{}: an object of {} bytes at {:#x}: its length must be a multiple of 8 and "
+                    "at least {}, its address a multiple of {}",
+                    name(), object.length, object.address.value, kLineBytes, kLineBytes));
   }
   if (scratch.length < object.length) {
     throw std::invalid_argument(fmt::format("{}: a scratch buffer of {} bytes for an object of {}: it must be as long",
                                             name(), scratch.length, object.length));
   }
   if (payload != payload_bytes(object.length)) {
-    throw std::invalid_argument(fmt::format("{}: {} payload bytes for an object of {} bytes: it has {}", name(), payload,
-                                            object.length, payload_bytes(object.length)));
+    throw std::invalid_argument(fmt::format("{}: {} payload bytes for an object of {} bytes: it has {}", name(),
+                                            payload, object.length, payload_bytes(object.length)));
   }
 }
 

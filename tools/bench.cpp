@@ -75,7 +75,7 @@ void add_bench(CLI::App& program, Action& action) {
   command->add_option("--profile", arguments->options.profile,
                       "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command->add_option("--fabric", arguments->fabric, "sim (default sim)");
-  command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)");
+  command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
   command->add_flag("--json", arguments->json, "print one JSON value instead of a table");
   command->add_flag("--strict", arguments->strict, "exit with 1 if a target is missed");
   command->callback([arguments, &action] { action = [arguments] { return bench_command(*arguments); }; });

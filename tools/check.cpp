@@ -64,9 +64,11 @@ void add_check(CLI::App& program, Action& action) {
                       "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command->add_option("--seconds", arguments->options.seconds, "time limit, seconds (default 25)");
   command->add_option("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
-      ->delimiter(',');
-  command->add_option("--reads", arguments->options.reads, "reads per size and scheme (default 50000)");
-  command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)");
+      ->delimiter(',')
+      ->check(whole_number());
+  command->add_option("--reads", arguments->options.reads, "reads per size and scheme (default 50000)")
+      ->check(whole_number());
+  command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
   command->add_flag("--json", arguments->json, "print one JSON value instead of the table");
   command->add_option("--out", arguments->out, "folder to save check.json and check.txt in");
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });

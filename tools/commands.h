@@ -45,6 +45,9 @@ class Progress {
   std::atomic<bool> shown_{false};
 };
 
+/// For options that are whole numbers: CLI11 alone would wrap a negative one around.
+[[nodiscard]] CLI::Validator whole_number();
+
 /// Writes a file, and throws std::runtime_error that names it if that fails.
 void write_file(const std::string& path, const std::string& text);
 

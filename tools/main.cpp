@@ -24,8 +24,24 @@ void on_interrupt(int /*signal*/) {
   }
 }
 
+// CLI11 would only say that a subcommand is missing.
+void require_known_command(const CLI::App& program, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    return;
+  }
+  std::string names;
+  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == argv[1]) {
+      return;
+    }
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  throw std::invalid_argument(fmt::format("there is no command {}: the commands are {}", argv[1], names));
+}
+
 int run(int argc, char** argv) {
-  CLI::App program{"sidelatch: synchronization primitives for one-sided RDMA, and the checker that proves or refutes them"};
+  CLI::App program{
+      "sidelatch: synchronization primitives for one-sided RDMA, and the checker that proves or refutes them"};
   program.set_version_flag("--version", fmt::format("sidelatch {}", kVersion));
   program.require_subcommand(1);
   program.failure_message(CLI::FailureMessage::simple);
@@ -33,6 +49,7 @@ int run(int argc, char** argv) {
   tools::add_check(program, action);
   tools::add_bench(program, action);
   tools::add_devices(program, action);
+  require_known_command(program, argc, argv);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -23,9 +23,7 @@ constexpr std::int64_t kQuietNs = 2'000'000'000;
 
 }  // namespace
 
-bool on_terminal(int file_descriptor) {
-  return ::isatty(file_descriptor) == 1 && std::getenv("NO_COLOR") == nullptr;
-}
+bool on_terminal(int file_descriptor) { return ::isatty(file_descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 Progress::Progress() : terminal_(::isatty(STDERR_FILENO) == 1), started_ns_(now_ns()) {}
 
@@ -40,6 +38,14 @@ void Progress::show(std::size_t done, std::size_t all) {
     shown_ = true;
     fmt::print(stderr, "\r{} of {}", done, all);
   }
+}
+
+CLI::Validator whole_number() {
+  return {[](const std::string& text) -> std::string {
+            const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+            return digits ? "" : fmt::format("{}: it must be a whole number, 0 or more", text);
+          },
+          "", "whole number"};
 }
 
 void write_file(const std::string& path, const std::string& text) {

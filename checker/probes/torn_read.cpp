@@ -18,8 +18,9 @@ constexpr std::uint64_t kWord = 8;
 
 std::uint64_t stride(std::uint64_t block_bytes) { return (block_bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
-// Where to read so that a write is likely to be met: number n is written to slot (n - 1) % slots, and the reader waits for
-// it there. If the first look at a slot finds it written already, the writer is ahead, and the reader jumps further.
+// Where to read so that a write is likely to be met: number n is written to slot (n - 1) % slots, and the reader waits
+// for it there. If the first look at a slot finds it written already, the writer is ahead, and the reader jumps
+// further.
 class Frontier {
  public:
   explicit Frontier(std::uint64_t slots) : slots_(slots) {}

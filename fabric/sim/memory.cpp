@@ -42,8 +42,7 @@ void World::begin(Request& request) {
   if (request.kind == model::Kind::read) {
     // Response packets follow the samples; the last one leaves after the last sample.
     const std::uint64_t mtu_pieces = std::max<std::uint64_t>(request.target->profile.link.mtu / request.atom, 1);
-    const Time first_packet =
-        now + request.gap * static_cast<std::int64_t>(std::min(request.pieces, mtu_pieces) - 1);
+    const Time first_packet = now + request.gap * static_cast<std::int64_t>(std::min(request.pieces, mtu_pieces) - 1);
     respond(request, first_packet, request.wr.length(), request.last);
   }
   if (request.pieces == 1) {
@@ -142,8 +141,7 @@ void World::stop(Request& request) {
 }
 
 void World::do_piece(Request& request, std::uint64_t index) {
-  const model::Piece piece =
-      model::piece_at(request.wr.remote.value, request.wr.length(), request.atom, index);
+  const model::Piece piece = model::piece_at(request.wr.remote.value, request.wr.length(), request.atom, index);
   if (request.kind == model::Kind::read) {
     std::memcpy(request.payload() + piece.offset, request.memory + piece.offset, piece.length);
     observe_step(SimStep::Kind::sample, request, index);

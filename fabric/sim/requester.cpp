@@ -23,6 +23,7 @@ SimQueuePair::~SimQueuePair() {
   cancel_in_flight();
   if (cache_slot != kNotCached) {
     initiator_->nic.cached_queue_pairs[cache_slot] = nullptr;
+    initiator_->nic.free_cache_slots.push_back(cache_slot);
   }
 }
 
@@ -154,16 +155,21 @@ void SimQueuePair::complete_in_order() {
   }
 }
 
-// The state of a queue pair that the NIC does not hold costs a fetch from host memory; the victim is random, so that more
-// queue pairs than entries cost a share of misses and not all of them.
+// The state of a queue pair that the NIC does not hold costs a fetch from host memory. A free entry is taken first; the
+// victim is random, so that more queue pairs than entries cost a share of misses and not all of them.
 Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
   std::vector<SimQueuePair*>& cached = node.nic.cached_queue_pairs;
   if (cached.empty() || queue_pair.cache_slot != SimQueuePair::kNotCached) {
     return Time::zero();
   }
-  const auto slot = static_cast<std::size_t>(random_() % cached.size());
-  if (cached[slot] != nullptr) {
+  std::vector<std::size_t>& free = node.nic.free_cache_slots;
+  std::size_t slot = 0;
+  if (free.empty()) {
+    slot = static_cast<std::size_t>(random_() % cached.size());
     cached[slot]->cache_slot = SimQueuePair::kNotCached;
+  } else {
+    slot = free.back();
+    free.pop_back();
   }
   cached[slot] = &queue_pair;
   queue_pair.cache_slot = slot;
@@ -179,8 +185,7 @@ void World::issue(Request& request, bool from_doorbell) {
 
   const Time ready = now + (from_doorbell ? times.doorbell : Time::zero());
   const Time served = std::max(ready, node.nic.requester_free) + times.request +
-                      times.packet * static_cast<std::int64_t>(count - 1) +
-                      qp_state_cost(node, *request.queue_pair);
+                      times.packet * static_cast<std::int64_t>(count - 1) + qp_state_cost(node, *request.queue_pair);
   node.nic.requester_free = served;
 
   Time departs = std::max(served, node.nic.egress_free);

@@ -49,13 +49,14 @@ bool World::refuse(Request& request) {
   }
   const Node::Registration* region = request.target->find(wr.rkey);
   if (region == nullptr) {
-    respond_with_error(request, Status::remote_access,
-                       fmt::format("rkey {:#x} names no live region of node {}", wr.rkey.value, request.target->name()));
+    respond_with_error(
+        request, Status::remote_access,
+        fmt::format("rkey {:#x} names no live region of node {}", wr.rkey.value, request.target->name()));
     return true;
   }
   const std::uint64_t base = region->address.value;
-  const bool inside = wr.remote.value >= base && length <= region->length &&
-                      wr.remote.value - base <= region->length - length;
+  const bool inside =
+      wr.remote.value >= base && length <= region->length && wr.remote.value - base <= region->length - length;
   if (!inside) {
     respond_with_error(request, Status::remote_access,
                        fmt::format("[{:#x}, {:#x} + {}) is outside the region [{:#x}, {:#x})", wr.remote.value,
@@ -129,15 +130,15 @@ void World::arrive(Request& request) {
 Time World::not_before(const Request& request, Time time) const {
   if (request.queue_pair != nullptr) {
     for (const model::Kind first : kKinds) {
-      // Order::completed was waited for by the initiator; Order::same_word holds because a word has one lock slot, which
-      // serves in the order of arrival.
+      // Order::completed was waited for by the initiator; Order::same_word holds because a word has one lock slot,
+      // which serves in the order of arrival.
       if (order(first, request.kind, request.wr.fence) == model::Order::executed) {
         time = std::max(time, request.queue_pair->executed_until[static_cast<std::size_t>(first)] + kAfter);  // rule 5
       }
     }
   }
-  const bool sees_writes = request.kind == model::Kind::read ||
-                           (request.kind == model::Kind::atomic && options.rules.atomics_see_writes);
+  const bool sees_writes =
+      request.kind == model::Kind::read || (request.kind == model::Kind::atomic && options.rules.atomics_see_writes);
   return sees_writes ? std::max(time, request.target->nic.completed_writes_placed + kAfter) : time;  // rule 2
 }
 
@@ -173,13 +174,13 @@ void World::plan_read(Request& request, Time served) {
   }
   const Time first = not_before(request, served) + target.times.pcie_read;
   const std::uint64_t atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
-  plan_pieces(request, first, Time{static_cast<std::int64_t>(static_cast<double>(atom) * target.times.pcie_ps_per_byte)});
+  plan_pieces(request, first,
+              Time{static_cast<std::int64_t>(static_cast<double>(atom) * target.times.pcie_ps_per_byte)});
 }
 
 void World::plan_atomic(Request& request, Time served) {
   SimNode& target = *request.target;
-  Time& slot =
-      target.nic.slot_free[(request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask];
+  Time& slot = target.nic.slot_free[(request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask];
   const Time begins = not_before(request, std::max(served, slot));
   slot = begins + target.times.slot_service + kAfter;  // rule 8: the next one's load comes after this one's store
   request.first = begins + target.times.slot_load;
@@ -205,8 +206,9 @@ void World::plan_pieces(Request& request, Time first, Time gap) {
     request.stall_at = random_() % request.pieces;
     request.stall = uniform(pcie.write_stall_ns);
   }
-  const bool scattered = is_read ? pcie.reorder_probability > 0
-                                 : options.rules.placement == model::PlacementOrder::any || request.stall > Time::zero();
+  const bool scattered = is_read
+                             ? pcie.reorder_probability > 0
+                             : options.rules.placement == model::PlacementOrder::any || request.stall > Time::zero();
   if (scattered) {
     request.salt = random_();
     request.last = first;
@@ -233,9 +235,8 @@ Time World::piece_time(const Request& request, std::uint64_t piece) const {
     return request.first + request.gap * static_cast<std::int64_t>(piece) + late;
   }
   // Rule 3: ascending, or in any order.
-  const std::uint64_t position = options.rules.placement == model::PlacementOrder::any
-                                     ? scatter(request.salt, piece) % request.pieces
-                                     : piece;
+  const std::uint64_t position =
+      options.rules.placement == model::PlacementOrder::any ? scatter(request.salt, piece) % request.pieces : piece;
   const Time stalled = request.stall > Time::zero() && position >= request.stall_at ? request.stall : Time::zero();
   return request.first + request.gap * static_cast<std::int64_t>(position) + stalled;
 }

@@ -4,6 +4,7 @@
 #include "world.h"
 
 #include <bit>
+#include <numeric>
 #include <stdexcept>
 
 namespace sidelatch::fabric::sim {
@@ -36,6 +37,8 @@ SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile
       next_address_((std::uint64_t{index} + 1) << 40) {
   nic.slot_free.resize(profile.lock_table.slots());
   nic.cached_queue_pairs.resize(profile.qp_cache.requester_entries);
+  nic.free_cache_slots.resize(profile.qp_cache.requester_entries);
+  std::iota(nic.free_cache_slots.begin(), nic.free_cache_slots.end(), std::size_t{0});
 }
 
 SimNode::~SimNode() = default;
@@ -45,7 +48,8 @@ Reactor& SimNode::reactor() { return world.reactor; }
 std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions& options) {
   auto* node = dynamic_cast<SimNode*>(&target);
   if (node == nullptr || &node->world != &world) {
-    throw std::invalid_argument("connect: node " + target.name() + " is not a node of the same simulation as " + name());
+    throw std::invalid_argument("connect: node " + target.name() + " is not a node of the same simulation as " +
+                                name());
   }
   return std::make_unique<SimQueuePair>(*this, *node, options);
 }

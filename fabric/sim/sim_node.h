@@ -37,6 +37,7 @@ struct Nic {
   Time completed_writes_placed{};
   std::vector<Time> slot_free;
   std::vector<SimQueuePair*> cached_queue_pairs;
+  std::vector<std::size_t> free_cache_slots;
 };
 
 class SimNode final : public Node {

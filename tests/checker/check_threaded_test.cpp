@@ -83,8 +83,8 @@ TEST(Check, JsonCarriesTheContract) {
   ASSERT_EQ(json["probes"].size(), 3U);
   for (const auto& probe : json["probes"]) {
     EXPECT_EQ(probe["name"], "torn-read");
-    EXPECT_EQ(probe["reads"].get<int>(), probe["consistent"].get<int>() + probe["detected"].get<int>() +
-                                             probe["undetected"].get<int>());
+    EXPECT_EQ(probe["reads"].get<int>(),
+              probe["consistent"].get<int>() + probe["detected"].get<int>() + probe["undetected"].get<int>());
   }
   EXPECT_EQ(json["lock_table"]["address_bits"], 12);
   EXPECT_EQ(json["lock_table"]["slots"], 512);

@@ -75,9 +75,9 @@ TEST(TornReads, ANicThatSamplesInOrderHasNoUndetectedOnes) {
 TEST(TornReads, KeepGoingEndsTheProbeEarly) {
   Cluster cluster(1);
   int asked = 0;
-  const TornReads seen = probe_torn_reads(
-      cluster.storage, cluster.writer, cluster.reader,
-      {.block_bytes = 64, .reads = 100000, .keep_going = [&] { return ++asked < 3; }});
+  const TornReads seen =
+      probe_torn_reads(cluster.storage, cluster.writer, cluster.reader,
+                       {.block_bytes = 64, .reads = 100000, .keep_going = [&] { return ++asked < 3; }});
   EXPECT_GT(seen.reads, 0U);
   EXPECT_LT(seen.reads, 100000U);
 }
@@ -106,8 +106,7 @@ TEST(Describe, CountsEqualNeighbours) {
 
 SchemeReads ring(const sync::OptimisticScheme& scheme, std::uint64_t bytes, std::uint64_t seed) {
   Cluster cluster(seed, tearing_profile());
-  return probe_scheme(cluster.storage, cluster.writer, cluster.reader, scheme,
-                      {.block_bytes = bytes, .reads = 5000});
+  return probe_scheme(cluster.storage, cluster.writer, cluster.reader, scheme, {.block_bytes = bytes, .reads = 5000});
 }
 
 TEST(Schemes, ThoseThatAreNotKnownToBeBrokenAcceptNoMixture) {

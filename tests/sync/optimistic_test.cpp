@@ -128,7 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryScheme,
                          ::testing::ValuesIn(checker::schemes().begin(), checker::schemes().end()),
                          [](const auto& scheme) {
                            std::string text(scheme.param.name);
-                           std::ranges::replace_if(text, [](char c) { return c == '/' || c == '-'; }, '_');
+                           std::ranges::replace_if(
+                               text, [](char c) { return c == '/' || c == '-'; }, '_');
                            return text;
                          });
 
@@ -176,8 +177,7 @@ TEST(RoundTrips, AreThoseOfThePaper) {
     Store store;
     std::vector<std::byte> payload(scheme.payload_bytes(256));
     if (update) {
-      store.world.reactor().run(
-          scheme.update(*store.qp, store.objects.remote(0, 256), store.scratch.local(), payload));
+      store.world.reactor().run(scheme.update(*store.qp, store.objects.remote(0, 256), store.scratch.local(), payload));
     } else {
       store.world.reactor().run(scheme.read(*store.qp, store.objects.remote(0, 256), store.scratch.local(), payload));
     }

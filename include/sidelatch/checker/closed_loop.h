@@ -26,9 +26,9 @@ struct ClosedLoop {
 };
 
 struct ClosedLoopResult {
-  std::uint64_t operations = 0;    ///< completed within `elapsed`
-  fabric::Duration elapsed{};      ///< of the world's clock
-  fabric::Duration total_wait{};   ///< summed over the operations
+  std::uint64_t operations = 0;   ///< completed within `elapsed`
+  fabric::Duration elapsed{};     ///< of the world's clock
+  fabric::Duration total_wait{};  ///< summed over the operations
   /// Millions of operations per second.
   [[nodiscard]] double mops() const {
     return elapsed.count() == 0 ? 0 : static_cast<double>(operations) / static_cast<double>(elapsed.count()) * 1e6;

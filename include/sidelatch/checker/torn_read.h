@@ -3,9 +3,10 @@
 //   TornReads seen = probe_torn_reads(storage, writer, reader, {.block_bytes = 512, .reads = 100000});
 //   seen.undetected   // equal header and footer, mixed body: what the bookend scheme would have accepted
 //
-// The writer fills a block with a number and writes it to the next slot by one WRITE; each write has the next number. The
-// reader READs a block whole and looks at every word. It stays at the slot that is written next, so that most writes meet
-// a read. probe_scheme() does the same with a scheme's own update() and read() instead of the bare WRITE and READ.
+// The writer fills a block with a number and writes it to the next slot by one WRITE; each write has the next number.
+// The reader READs a block whole and looks at every word. It stays at the slot that is written next, so that most
+// writes meet a read. probe_scheme() does the same with a scheme's own update() and read() instead of the bare WRITE
+// and READ.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
@@ -21,8 +22,8 @@
 namespace sidelatch::checker {
 
 struct RingOptions {
-  std::uint64_t block_bytes = 512;       ///< a multiple of 8, 64 to 1 MiB
-  std::uint64_t ring_bytes = 50'000'000; ///< at least two blocks
+  std::uint64_t block_bytes = 512;        ///< a multiple of 8, 64 to 1 MiB
+  std::uint64_t ring_bytes = 50'000'000;  ///< at least two blocks
   std::uint64_t reads = 100'000;
   /// Asked now and then; false ends the probe with what it has.
   std::function<bool()> keep_going = [] { return true; };

@@ -4,10 +4,11 @@
 //   MemoryRegion buffer = client.allocate(4096, Access::local_write);
 //   co_await qp.read(buffer.local(0, 64), table.remote(128, 64));
 //
-// A region ends by deregister() or by its destructor. While work requests of its own node are in flight from or into it,
-// deregister() throws FabricError{Status::busy} and changes nothing. The destructor keeps memory that allocate() made
-// alive until those requests are done; for memory that the user registered it cannot, and ends the process with a
-// message: a dangling DMA is never an option. Requests of other nodes that arrive later fail with Status::remote_access.
+// A region ends by deregister() or by its destructor. While work requests of its own node are in flight from or into
+// it, deregister() throws FabricError{Status::busy} and changes nothing. The destructor keeps memory that allocate()
+// made alive until those requests are done; for memory that the user registered it cannot, and ends the process with a
+// message: a dangling DMA is never an option. Requests of other nodes that arrive later fail with
+// Status::remote_access.
 //
 // Thread-safety: a handle is a value for one thread; local() and remote() only compute. The node must outlive it.
 #pragma once
@@ -24,12 +25,12 @@ class Node;
 
 /// What a NIC may do with a region; combine with |.
 enum class Access : std::uint8_t {
-  local_read = 0,    ///< source of WRITE and SEND: always allowed
-  local_write = 1,   ///< destination of READ, atomic results and RECV
-  remote_read = 2,   ///< target of READ
-  remote_write = 4,  ///< target of WRITE
-  remote_atomic = 8, ///< target of CAS and FETCH-ADD
-  remote_all = 15,   ///< everything
+  local_read = 0,     ///< source of WRITE and SEND: always allowed
+  local_write = 1,    ///< destination of READ, atomic results and RECV
+  remote_read = 2,    ///< target of READ
+  remote_write = 4,   ///< target of WRITE
+  remote_atomic = 8,  ///< target of CAS and FETCH-ADD
+  remote_all = 15,    ///< everything
 };
 
 [[nodiscard]] constexpr Access operator|(Access a, Access b) {

@@ -64,8 +64,8 @@ class Node {
   friend class MemoryRegion;
   friend class QueuePair;
 
-  // A key is a slot and the slot's generation, so that a key kept from an ended region is refused. Generation 0 is never
-  // used: key 0 is nobody's.
+  // A key is a slot and the slot's generation, so that a key kept from an ended region is refused. Generation 0 is
+  // never used: key 0 is nobody's.
   static constexpr std::uint32_t kGenerationBits = 12;
   static constexpr std::uint32_t kGenerationMask = (1U << kGenerationBits) - 1;
 

@@ -2,7 +2,8 @@
 //
 // The life of a request:
 //   1. A WorkRequest is made by read(), write(), compare_swap() or fetch_add(): plain data.
-//   2. `co_await qp.submit(a, b, ...)` posts a chain with one doorbell, and resumes when its last request has completed.
+//   2. `co_await qp.submit(a, b, ...)` posts a chain with one doorbell, and resumes when its last request has
+//   completed.
 //   3. If the send queue or the completion queue is full, the task waits for room, in turn; nothing is lost.
 //   4. The NIC executes the chain under the memory model's rules (docs/memory-model.md): on one queue pair a READ after
 //      an atomic sees the atomic done, two READs may overlap, and so on.
@@ -37,11 +38,11 @@
 namespace sidelatch::fabric {
 
 struct QueuePairOptions {
-  std::uint32_t send_queue_depth = 64;    ///< requests in flight, 2 to 32768, a power of two
-  std::uint32_t receive_queue_depth = 16; ///< posted receive buffers, 1 to 32768
-  std::uint32_t max_rd_atomic = 16;       ///< READs and atomics outstanding at the target, 1 to 128
-  std::uint32_t max_inline = 220;         ///< bytes of an inlined payload, 0 to 1024
-  std::uint32_t signal_interval = 0;      ///< every so many unsignalled requests one is signalled; 0: half the depth
+  std::uint32_t send_queue_depth = 64;     ///< requests in flight, 2 to 32768, a power of two
+  std::uint32_t receive_queue_depth = 16;  ///< posted receive buffers, 1 to 32768
+  std::uint32_t max_rd_atomic = 16;        ///< READs and atomics outstanding at the target, 1 to 128
+  std::uint32_t max_inline = 220;          ///< bytes of an inlined payload, 0 to 1024
+  std::uint32_t signal_interval = 0;       ///< every so many unsignalled requests one is signalled; 0: half the depth
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;
@@ -263,9 +264,7 @@ inline QueuePair::ChainAwaiter QueuePair::reach(std::uint64_t sequence) {
 
 inline QueuePair::ChainAwaiter QueuePair::drain() { return reach(posted_); }
 
-inline QueuePair::One QueuePair::read(LocalSpan into, RemoteSpan from) {
-  return {*this, fabric::read(into, from)};
-}
+inline QueuePair::One QueuePair::read(LocalSpan into, RemoteSpan from) { return {*this, fabric::read(into, from)}; }
 inline QueuePair::One QueuePair::write(LocalSpan from, RemoteSpan to) { return {*this, fabric::write(from, to)}; }
 inline QueuePair::One QueuePair::compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired) {
   return {*this, fabric::compare_swap(word, expected, desired)};

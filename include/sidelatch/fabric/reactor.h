@@ -7,8 +7,8 @@
 //   co_await reactor.sleep(from_ns(500));     // inside a task
 //
 // Each world has its own: the verbs reactor polls a completion queue, the simulator's advances virtual time, the
-// explorer's chooses the next micro-step. A task that waits for something that can never happen is not a hang: where the
-// world knows it (simulator, explorer), run() throws FabricError{Status::stuck}.
+// explorer's chooses the next micro-step. A task that waits for something that can never happen is not a hang: where
+// the world knows it (simulator, explorer), run() throws FabricError{Status::stuck}.
 //
 // The completion queue has a fixed depth. Every work request in flight holds one entry, signalled or not, because any
 // of them may complete with an error; a post that finds none left waits (back-pressure). Nothing is ever lost.

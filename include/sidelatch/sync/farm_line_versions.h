@@ -1,4 +1,5 @@
-// FaRM's line versions: every line carries the object's version, so that one READ tells whether its lines belong together.
+// FaRM's line versions: every line carries the object's version, so that one READ tells whether its lines belong
+// together.
 //
 //   READ object: latch free, all versions equal -> READ header: free and same version
 //

@@ -5,11 +5,11 @@
 //   if (seen.accepted) use(payload);           // else a writer was there: begin again
 //   bool done = co_await scheme.update(qp, object, scratch, payload);
 //
-// An object is `object_bytes` of the memory node, aligned to a line: an 8-byte latch, an 8-byte version, what the scheme
-// adds, and the payload. Writers are the same in all schemes: latch by CAS, with the object's READ in the same doorbell
-// (an atomic is executed before a later READ of its queue pair: rule 5); new payload and version; one WRITE, with the
-// unlatching FETCH-ADD in the same doorbell (WRITE before atomic: rule 5). Source: paper "Synchronizing Disaggregated
-// Data Structures with One-Sided RDMA" (TODS 2025), sections 3.3 and 4.3.
+// An object is `object_bytes` of the memory node, aligned to a line: an 8-byte latch, an 8-byte version, what the
+// scheme adds, and the payload. Writers are the same in all schemes: latch by CAS, with the object's READ in the same
+// doorbell (an atomic is executed before a later READ of its queue pair: rule 5); new payload and version; one WRITE,
+// with the unlatching FETCH-ADD in the same doorbell (WRITE before atomic: rule 5). Source: paper "Synchronizing
+// Disaggregated Data Structures with One-Sided RDMA" (TODS 2025), sections 3.3 and 4.3.
 //
 // An accepted read is latch-equivalent: the payload is one committed version, unchanged until the final validation.
 //

@@ -2,8 +2,8 @@
 //
 //   READ header: latch free -> wait -> READ payload -> wait -> READ header: free and same version
 //
-// The reads must not overlap: two READs in flight on one queue pair may be sampled in either order (rule 5). Three round
-// trips per read, no cost per byte. Source: TODS 2025, section 4.3 and figure 13(a).
+// The reads must not overlap: two READs in flight on one queue pair may be sampled in either order (rule 5). Three
+// round trips per read, no cost per byte. Source: TODS 2025, section 4.3 and figure 13(a).
 #pragma once
 
 #include <sidelatch/sync/optimistic.h>

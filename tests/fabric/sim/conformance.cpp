@@ -42,9 +42,9 @@ Conformance::Shadow* Conformance::shadow_of(const std::byte* data) {
 
 void Conformance::complain(const SimStep& step, const std::string& what) {
   if (complaint_.empty()) {
-    complaint_ = fmt::format("at {} ps, {} number {}, step kind {} piece {}: {}", step.time.count(),
-                             fabric::name(step.request->opcode), step.sequence, static_cast<int>(step.kind), step.piece,
-                             what);
+    complaint_ =
+        fmt::format("at {} ps, {} number {}, step kind {} piece {}: {}", step.time.count(),
+                    fabric::name(step.request->opcode), step.sequence, static_cast<int>(step.kind), step.piece, what);
   }
 }
 

@@ -41,9 +41,10 @@ TEST(Profile, ReadsEveryKeyItLists) {
     const std::string text = "[" + std::string(key.path.substr(0, dot)) + "]\n" +
                              std::string(key.path.substr(dot + 1)) + " = " + value + "\n";
     EXPECT_NO_THROW((void)parse_profile(text, "nic.toml")) << text;
-    const std::string wrong = "[" + std::string(key.path.substr(0, dot)) + "]\n" +
-                              std::string(key.path.substr(dot + 1)) + " = -1\n";
-    EXPECT_THAT(error_of(wrong), AllOf(HasSubstr(std::string(key.path) + " is -1: it must be "), StartsWith("nic.toml:2:")));
+    const std::string wrong =
+        "[" + std::string(key.path.substr(0, dot)) + "]\n" + std::string(key.path.substr(dot + 1)) + " = -1\n";
+    EXPECT_THAT(error_of(wrong),
+                AllOf(HasSubstr(std::string(key.path) + " is -1: it must be "), StartsWith("nic.toml:2:")));
   }
 }
 
@@ -70,9 +71,7 @@ TEST(Profile, AValueOfTheWrongSortIsNamed) {
   EXPECT_THAT(error_of("[link]\ngbps = nan\n"), HasSubstr("link.gbps is nan"));
 }
 
-TEST(Profile, ATextThatIsNotTomlIsAnErrorAtItsPlace) {
-  EXPECT_THAT(error_of("[link\n"), StartsWith("nic.toml:1:"));
-}
+TEST(Profile, ATextThatIsNotTomlIsAnErrorAtItsPlace) { EXPECT_THAT(error_of("[link\n"), StartsWith("nic.toml:1:")); }
 
 TEST(Profile, ValuesThatContradictEachOtherAreNamed) {
   EXPECT_THAT(error_of("[lock_table]\nservice_ns = 10\nload_ns = 20\n"),

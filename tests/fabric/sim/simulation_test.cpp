@@ -194,6 +194,9 @@ Task<Mixtures> watch(QueuePair& qp, MemoryRegion& buffer, RemoteSpan block, int 
 Mixtures mixtures(std::uint64_t bytes, double reorder_probability, std::uint64_t seed) {
   Profile p = load_profile("connectx5");
   p.pcie.reorder_probability = reorder_probability;
+  // Lines arrive packet by packet over a slow link, so they are placed more slowly than they are sampled.
+  p.link.mtu = 256;
+  p.link.gbps = 20;
   Pair pair(p, seed);
   auto reader = pair.client.connect(pair.storage);
   MemoryRegion into = pair.client.allocate(bytes, Access::local_write);
@@ -201,9 +204,7 @@ Mixtures mixtures(std::uint64_t bytes, double reorder_probability, std::uint64_t
   return pair.world.reactor().run(watch(*reader, into, pair.table.remote(0, bytes), 20000));
 }
 
-TEST(Simulation, LinesSampledLateMixBlocksInTheMiddle) {
-  EXPECT_GT(mixtures(512, 0.05, 1).equal_ends, 0);
-}
+TEST(Simulation, LinesSampledLateMixBlocksInTheMiddle) { EXPECT_GT(mixtures(512, 0.05, 1).equal_ends, 0); }
 
 TEST(Simulation, WithoutLateLinesAMixtureAlwaysShowsAtTheEnds) {
   // Both sides go through the lines in ascending order, so a block is a prefix of one write and a suffix of another.
@@ -212,9 +213,7 @@ TEST(Simulation, WithoutLateLinesAMixtureAlwaysShowsAtTheEnds) {
   EXPECT_GT(seen.different_ends, 0);
 }
 
-TEST(Simulation, ABlockOfOneLineIsNeverMixed) {
-  EXPECT_EQ(mixtures(64, 0.2, 1), (Mixtures{0, 0}));
-}
+TEST(Simulation, ABlockOfOneLineIsNeverMixed) { EXPECT_EQ(mixtures(64, 0.2, 1), (Mixtures{0, 0})); }
 
 TEST(Simulation, EqualSeedsGiveEqualRuns) {
   EXPECT_EQ(mixtures(1024, 0.05, 3), mixtures(1024, 0.05, 3));

@@ -41,14 +41,14 @@ struct Profile {
 
   /// Service times bound the message rate; latencies are added to each message and bound nothing.
   struct Nic {
-    double doorbell_ns = 250;          ///< from the post to the NIC's first look at the request
-    double request_ns = 20;            ///< initiator: service time per request
-    double respond_write_ns = 20;      ///< target: service time per WRITE or SEND
-    double respond_read_ns = 20;       ///< target: service time per READ
-    double respond_atomic_ns = 20;     ///< target: service time per atomic
-    double packet_ns = 5;              ///< either side: service time per packet after a message's first
-    double latency_ns = 100;           ///< passing through one NIC, either side, either direction
-    double completion_ns = 250;        ///< from the response's arrival to the moment the CPU sees the completion
+    double doorbell_ns = 250;       ///< from the post to the NIC's first look at the request
+    double request_ns = 20;         ///< initiator: service time per request
+    double respond_write_ns = 20;   ///< target: service time per WRITE or SEND
+    double respond_read_ns = 20;    ///< target: service time per READ
+    double respond_atomic_ns = 20;  ///< target: service time per atomic
+    double packet_ns = 5;           ///< either side: service time per packet after a message's first
+    double latency_ns = 100;        ///< passing through one NIC, either side, either direction
+    double completion_ns = 250;     ///< from the response's arrival to the moment the CPU sees the completion
   } nic;
 
   /// State of queue pairs that the initiating NIC keeps; beyond it, state is fetched from host memory.
@@ -69,9 +69,9 @@ struct Profile {
   } lock_table;
 
   struct Pcie {
-    double gbps = 126;        ///< of the slot, for payload
-    double read_ns = 350;     ///< latency of a DMA read
-    double write_ns = 150;    ///< latency of a posted write
+    double gbps = 126;                   ///< of the slot, for payload
+    double read_ns = 350;                ///< latency of a DMA read
+    double write_ns = 150;               ///< latency of a posted write
     double reorder_probability = 0;      ///< that a line of a READ is sampled late
     double reorder_ns = 300;             ///< how late on average, exponential
     double write_stall_probability = 0;  ///< that a WRITE stops at one of its lines for a while

@@ -1,4 +1,5 @@
-// Simulation: a fabric in virtual time. NICs, links and PCIe slots with the service times of a profile, over real bytes.
+// Simulation: a fabric in virtual time. NICs, links and PCIe slots with the service times of a profile, over real
+// bytes.
 //
 //   Simulation world({.profile = load_profile("connectx5"), .seed = 1});
 //   Node& storage = world.add_node("storage");
@@ -12,9 +13,10 @@
 // as often as the profile's delays make them. Memory of a target changes only at those moments. Equal options and
 // equal programs give equal runs, on every machine.
 //
-// What is simulated: doorbells, NIC service times and latencies, the queue-pair state cache, link rate, MTU, PCIe latency
-// and rate, lines of a READ that are sampled late, WRITEs that stall, the lock table of atomics, max_rd_atomic, fences,
-// errors and flushes. Not simulated: packet loss, congestion inside the switch, address translation caches, CPU caches.
+// What is simulated: doorbells, NIC service times and latencies, the queue-pair state cache, link rate, MTU, PCIe
+// latency and rate, lines of a READ that are sampled late, WRITEs that stall, the lock table of atomics, max_rd_atomic,
+// fences, errors and flushes. Not simulated: packet loss, congestion inside the switch, address translation caches, CPU
+// caches.
 //
 // Thread-safety: a simulation and all in it belong to one thread; run as many side by side as there are cores.
 #pragma once
@@ -46,9 +48,9 @@ struct SimStep {
   Kind kind = Kind::post;
   Time time{};
   const QueuePair* queue_pair = nullptr;
-  std::uint64_t sequence = 0;           ///< of the request on its queue pair
-  std::uint64_t piece = 0;              ///< index of the piece for fetch, place and sample
-  const WorkRequest* request = nullptr; ///< as posted; valid during the call
+  std::uint64_t sequence = 0;            ///< of the request on its queue pair
+  std::uint64_t piece = 0;               ///< index of the piece for fetch, place and sample
+  const WorkRequest* request = nullptr;  ///< as posted; valid during the call
 };
 
 /// Sees every micro-step in the order in which it takes effect. With an observer the simulation takes no short cuts and
