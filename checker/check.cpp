@@ -93,7 +93,7 @@ SchemeReport judge(const Scheme& scheme, std::vector<SchemeReads> sizes) {
     report.evidence = fmt::format("torn: {} in {} reads; first at {} B, object {}: {}", torn, reads,
                                   worst->object_bytes, worst->evidence->slot, describe(*worst->evidence));
   } else {
-    report.evidence = fmt::format("no tear in {} chances", reads);
+    report.evidence = reads == 0 ? "not run" : fmt::format("no tear in {} chances", reads);
   }
   report.sizes = std::move(sizes);
   return report;
@@ -103,6 +103,7 @@ SchemeReport judge(const Scheme& scheme, std::vector<SchemeReads> sizes) {
 SchemeReport judge_bookend(const std::vector<TornReads>& probes) {
   static constexpr Scheme kBookend{"broken/bookend", true, nullptr};
   std::vector<SchemeReads> sizes;
+  sizes.reserve(probes.size());
   for (const TornReads& probe : probes) {
     sizes.push_back({probe.block_bytes, probe.reads, probe.consistent + probe.undetected, probe.detected,
                      probe.undetected, probe.writes, probe.evidence});

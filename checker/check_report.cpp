@@ -24,7 +24,15 @@ class Paint {
 
 std::string verdict_cell(const SchemeReport& scheme, const Paint& paint) {
   const std::string padded = fmt::format("{:<13}", name(scheme.verdict));
-  return scheme.verdict == Verdict::unsafe ? paint.red(padded) : paint.green(padded);
+  switch (scheme.verdict) {
+    case Verdict::unsafe:
+      return paint.red(padded);
+    case Verdict::safe:
+      return paint.green(padded);
+    case Verdict::not_exercised:
+      break;
+  }
+  return padded;
 }
 
 nlohmann::ordered_json evidence_json(const std::optional<TornBlock>& evidence) {

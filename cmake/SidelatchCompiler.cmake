@@ -10,10 +10,12 @@ if(SIDELATCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(sidelatch_flags INTERFACE)
+# No semantic interposition: otherwise position-independent code may not inline a function of its own file.
 # x86-64-v2, never native: a binary built here must run on the next machine, and two builds must behave alike.
 target_compile_options(
     sidelatch_flags
     INTERFACE -march=x86-64-v2
+              -fno-semantic-interposition
               -Wall
               -Wextra
               -Wpedantic
@@ -25,10 +27,6 @@ target_compile_options(
               -Woverloaded-virtual
               -Wimplicit-fallthrough
 )
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # GCC bug 105651: a string literal + std::string is reported as an overlapping copy.
-    target_compile_options(sidelatch_flags INTERFACE -Wno-restrict)
-endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC bug 105329, gone in 13: "text" + std::string(...) warns inside the standard library when optimized.
     target_compile_options(sidelatch_flags INTERFACE -Wno-restrict)

@@ -28,7 +28,6 @@ void QueuePairOptions::validate() const {
   if (!std::has_single_bit(send_queue_depth)) {
     throw std::invalid_argument(fmt::format("send_queue_depth is {}: it must be a power of two", send_queue_depth));
   }
-  require_range("receive_queue_depth", receive_queue_depth, 1, 32768);
   require_range("max_rd_atomic", max_rd_atomic, 1, 128);
   require_range("max_inline", max_inline, 0, 1024);
   require_range("signal_interval", signal_interval, 0, send_queue_depth);
@@ -53,8 +52,10 @@ QueuePair::~QueuePair() {
 }
 
 void QueuePair::check(const WorkRequest& request) const {
-  if (request.opcode == Opcode::recv) {
-    throw FabricError(Status::invalid_request, request, "a RECV belongs to the receive queue: use post_receive()");
+  if (request.opcode == Opcode::send || request.opcode == Opcode::recv) {
+    throw FabricError(Status::invalid_request, request,
+                      "two-sided requests are part of the memory model, but no fabric carries them yet: use WRITE, READ, "
+                      "CAS or FETCH-ADD");
   }
   const std::uint64_t length = request.length();
   if (length > kLongestTransfer) {
@@ -73,8 +74,8 @@ void QueuePair::check(const WorkRequest& request) const {
     }
   }
   if (request.inlined) {
-    if (request.opcode != Opcode::write && request.opcode != Opcode::send) {
-      throw FabricError(Status::invalid_request, request, "only WRITE and SEND have a payload to inline");
+    if (request.opcode != Opcode::write) {
+      throw FabricError(Status::invalid_request, request, "only a WRITE has a payload to inline");
     }
     if (length > options_.max_inline) {
       throw FabricError(Status::invalid_request, request,

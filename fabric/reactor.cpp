@@ -24,7 +24,7 @@ struct Reactor::Root {
     [[nodiscard]] std::suspend_never initial_suspend() const noexcept { return {}; }
     [[nodiscard]] std::suspend_never final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}
-    void unhandled_exception() noexcept {
+    void unhandled_exception() const noexcept {
       if (!reactor->failure_) {
         reactor->failure_ = std::current_exception();
       }

@@ -22,6 +22,9 @@ struct Arguments {
 };
 
 int status_of(const std::vector<bench::Target>& targets, bool strict) {
+  if (interrupted()) {
+    return kInterrupted;
+  }
   return strict && !std::ranges::all_of(targets, &bench::Target::ok) ? kNotAsExpected : kAsExpected;
 }
 
@@ -42,6 +45,9 @@ int list(const Arguments& arguments) {
 int targets(const Arguments& arguments) {
   std::vector<bench::Target> all;
   for (const bench::Experiment& experiment : bench::experiments()) {
+    if (interrupted()) {
+      break;
+    }
     const bench::ExperimentResult result = experiment.run(arguments.options);
     all.insert(all.end(), result.targets.begin(), result.targets.end());
   }

@@ -195,7 +195,7 @@ TornReads probe_torn_reads(Node& storage, Node& writer, Node& reader, const Ring
   options.validate();
   Ring ring(storage, writer, reader, options);
   storage.reactor().spawn(write_blocks(ring));
-  const TornReads seen = storage.reactor().run(read_blocks(ring));
+  TornReads seen = storage.reactor().run(read_blocks(ring));
   storage.reactor().run();
   return seen;
 }
@@ -205,7 +205,7 @@ SchemeReads probe_scheme(Node& storage, Node& writer, Node& reader, const sync::
   options.validate();
   Ring ring(storage, writer, reader, options);
   storage.reactor().spawn(update_objects(ring, scheme));
-  const SchemeReads seen = storage.reactor().run(read_objects(ring, scheme));
+  SchemeReads seen = storage.reactor().run(read_objects(ring, scheme));
   storage.reactor().run();
   return seen;
 }

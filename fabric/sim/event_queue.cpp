@@ -2,20 +2,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 namespace sidelatch::fabric::sim {
 
 void EventQueue::insert_due(const Event& event) {
   // Few events are due at a time, and a new one is usually among the last: search from the far end.
   auto place = due_.begin();
-  while (place != due_.end() && Later{}(*place, event)) {
+  while (place != due_.end() && place->time > event.time) {
     ++place;
   }
   due_.insert(place, event);
 }
 
 void EventQueue::add_to_heap(const Event& event) {
-  heap_.push_back(event);
+  heap_.push_back({event, inserted_++});
   std::ranges::push_heap(heap_, Later{});
 }
 
@@ -34,9 +35,9 @@ std::int64_t EventQueue::next_used_bucket() const {
 }
 
 void EventQueue::move_from_heap() {
-  while (!heap_.empty() && (heap_.front().time >> kBucketBits) < due_bucket_ + kBuckets) {
+  while (!heap_.empty() && (heap_.front().event.time >> kBucketBits) < due_bucket_ + kBuckets) {
     std::ranges::pop_heap(heap_, Later{});
-    const Event event = heap_.back();
+    const Event event = heap_.back().event;
     heap_.pop_back();
     const std::int64_t bucket = event.time >> kBucketBits;
     if (bucket <= due_bucket_) {
@@ -50,24 +51,27 @@ void EventQueue::move_from_heap() {
 void EventQueue::empty_bucket(std::int64_t bucket) {
   const std::size_t slot = slot_of(bucket);
   used_[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
-  // The list is latest-inserted first. Sorting by insertion costs little for the few events of 16 ns.
+  // The list has the latest insertion first, as due_ wants it for equal times; so a stable sort by time is enough.
+  // Sorting by insertion costs little for the few events of 16 ns.
   constexpr std::size_t kFew = 24;
   std::uint32_t node = heads_[slot];
+  heads_[slot] = kNone;
   while (node != kNone) {
-    due_.push_back(nodes_[node].event);
+    const Event event = nodes_[node].event;
     const std::uint32_t next = nodes_[node].next;
     nodes_[node].next = free_;
     free_ = node;
     node = next;
     --in_wheel_;
-    if (due_.size() <= kFew) {
-      for (std::size_t i = due_.size() - 1; i > 0 && Later{}(due_[i], due_[i - 1]); --i) {
-        std::swap(due_[i], due_[i - 1]);
-      }
+    due_.push_back(event);
+    std::size_t i = due_.size() - 1;
+    for (; i > 0 && i < kFew && due_[i - 1].time < event.time; --i) {
+      due_[i] = due_[i - 1];
     }
+    due_[i] = event;
   }
   if (due_.size() > kFew) {
-    std::ranges::sort(due_, Later{});
+    std::ranges::stable_sort(due_, std::greater<>{}, &Event::time);
   }
 }
 
@@ -77,7 +81,7 @@ bool EventQueue::load_due() {
       due_bucket_ = next_used_bucket();
       empty_bucket(due_bucket_);
     } else if (!heap_.empty()) {
-      due_bucket_ = heap_.front().time >> kBucketBits;
+      due_bucket_ = heap_.front().event.time >> kBucketBits;
     } else {
       return false;
     }

@@ -18,13 +18,14 @@ class EventQueue {
  public:
   struct Event {
     std::int64_t time;       // picoseconds
-    std::uint64_t order;     // of insertion
     std::uintptr_t payload;  // the queue's user knows what it is
   };
 
+  EventQueue() { heads_.fill(kNone); }
+
   /// `time` must not lie before the last event popped.
   void push(Time time, std::uintptr_t payload) {
-    const Event event{time.count(), inserted_++, payload};
+    const Event event{time.count(), payload};
     const std::int64_t bucket = event.time >> kBucketBits;
     if (bucket <= due_bucket_) {
       insert_due(event);
@@ -56,9 +57,15 @@ class EventQueue {
     Event event;
     std::uint32_t next;
   };
+  // The heap forgets the order of insertion, so its events carry it. In the wheel it is the order of the lists: an event
+  // leaves the heap before any other can be pushed into its bucket.
+  struct Far {
+    Event event;
+    std::uint64_t order;
+  };
   struct Later {
-    bool operator()(const Event& a, const Event& b) const {
-      return a.time != b.time ? a.time > b.time : a.order > b.order;
+    bool operator()(const Far& a, const Far& b) const {
+      return a.event.time != b.event.time ? a.event.time > b.event.time : a.order > b.order;
     }
   };
 
@@ -72,7 +79,7 @@ class EventQueue {
     } else {
       free_ = nodes_[node].next;
     }
-    nodes_[node] = {event, (used_[slot / 64] >> (slot % 64) & 1) != 0 ? heads_[slot] : kNone};
+    nodes_[node] = {event, heads_[slot]};
     heads_[slot] = node;
     used_[slot / 64] |= std::uint64_t{1} << (slot % 64);
     ++in_wheel_;
@@ -83,15 +90,16 @@ class EventQueue {
   void move_from_heap();
   [[nodiscard]] std::int64_t next_used_bucket() const;
 
-  // Events of bucket `due_bucket_` and before, latest first, so that the next one is at the back.
+  // Events of bucket `due_bucket_` and before, latest first, so that the next one is at the back. Of equal times, the one
+  // inserted first is nearer to the back.
   std::vector<Event> due_;
   std::int64_t due_bucket_ = 0;
-  std::array<std::uint32_t, kBuckets> heads_{};
+  std::array<std::uint32_t, kBuckets> heads_;  // latest insertion first
   std::array<std::uint64_t, kBuckets / 64> used_{};
   std::vector<Node> nodes_;
   std::uint32_t free_ = kNone;
   std::size_t in_wheel_ = 0;
-  std::vector<Event> heap_;
+  std::vector<Far> heap_;
   std::uint64_t inserted_ = 0;
 };
 

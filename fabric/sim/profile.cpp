@@ -92,6 +92,9 @@ double value_of(const Field& field, Profile& profile) {
   return static_cast<double>(std::get<Whole>(field.place)(profile));
 }
 
+// False for a NaN.
+bool in_range(const ProfileKey& key, double value) { return value >= key.least && value <= key.most; }
+
 std::string range_of(const ProfileKey& key) {
   return fmt::format("{:g} to {:g}{}{}", key.least, key.most, key.unit.empty() ? "" : " ", key.unit);
 }
@@ -101,7 +104,7 @@ std::string complaint(const Profile& profile) {
   Profile copy = profile;
   for (const Field& field : kFields) {
     const double value = value_of(field, copy);
-    if (!(value >= field.key.least && value <= field.key.most)) {
+    if (!in_range(field.key, value)) {
       return fmt::format("{} is {:g}: it must be {}", field.key.path, value, range_of(field.key));
     }
   }
@@ -144,7 +147,7 @@ void set_number(Profile& profile, const Field& field, const toml::node& node, st
   if (!is_number || !number) {
     fail_at(origin, node.source(), fmt::format("{} must be a number, {}", field.key.path, range_of(field.key)));
   }
-  if (!(*number >= field.key.least && *number <= field.key.most)) {
+  if (!in_range(field.key, *number)) {
     fail_at(origin, node.source(),
             fmt::format("{} is {:g}: it must be {}", field.key.path, *number, range_of(field.key)));
   }
@@ -193,12 +196,12 @@ void read_top_level(Profile& profile, const toml::key& key, const toml::node& no
 }  // namespace
 
 std::span<const ProfileKey> profile_keys() {
-  static const std::vector<ProfileKey> keys = [] {
+  static const std::vector<ProfileKey> kKeys = [] {
     std::vector<ProfileKey> list;
     std::ranges::transform(kFields, std::back_inserter(list), &Field::key);
     return list;
   }();
-  return keys;
+  return kKeys;
 }
 
 void Profile::validate() const {

@@ -34,6 +34,11 @@ std::uint64_t scatter(std::uint64_t salt, std::uint64_t piece) {
   return x ^ (x >> 31);
 }
 
+// Exponentially distributed with that mean, from a number uniform in [0, 1).
+Time exponential(double uniform, double mean_ns) {
+  return Time{static_cast<std::int64_t>(-std::log1p(-uniform) * mean_ns * 1e3)};
+}
+
 // The smallest difference in time. The agenda breaks ties by insertion, which says nothing about the rules.
 constexpr Time kAfter{1};
 
@@ -229,7 +234,7 @@ Time World::piece_time(const Request& request, std::uint64_t piece) const {
     if (pcie.reorder_probability > 0) {
       const std::uint64_t bits = scatter(request.salt, piece);
       if (fraction(bits) < pcie.reorder_probability) {
-        late = Time{static_cast<std::int64_t>(-std::log1p(-fraction(scatter(bits, piece))) * pcie.reorder_ns * 1e3)};
+        late = exponential(fraction(scatter(bits, piece)), pcie.reorder_ns);
       }
     }
     return request.first + request.gap * static_cast<std::int64_t>(piece) + late;

@@ -71,6 +71,7 @@ bool World::advance(std::optional<Time> limit) {
       free_timers_.push_back(index);
       continue;
     }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the action shares a word with the address, which keeps events small
     Request& request = *reinterpret_cast<Request*>(event.payload & ~kActionMask);
     switch (static_cast<Action>(event.payload & kActionMask)) {
       case Action::fetch:

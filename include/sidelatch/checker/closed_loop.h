@@ -3,7 +3,7 @@
 //   ClosedLoop loop{.workers = 128, .opcode = Opcode::compare_swap, .offset = [](std::uint32_t w) { return w * 64; }};
 //   double mops = run_closed_loop(storage, clients, loop).mops();
 //
-// Workers are spread over the client nodes in turn and each has a queue pair of its own, as in paper 001, section 3.2.
+// Workers are spread over the client nodes in turn and each has a queue pair of its own, as in TODS 2025, section 3.2.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once

@@ -7,7 +7,7 @@
 //   // buffer goes out of scope: it is reused only after everything posted on qp up to here has completed
 //
 // The NIC fetches a WRITE's payload some time after the post, so a buffer refilled too early sends the wrong bytes
-// (memory model: `fetch`; paper 001, section 3.3: one buffer per outstanding request, free again when a later
+// (memory model: `fetch`; TODS 2025, section 3.3: one buffer per outstanding request, free again when a later
 // completion of the same queue pair shows it). Dropping a RingBuffer is therefore always safe; what it must not be used
 // for is a request on another queue pair, whose completions say nothing about this one.
 //

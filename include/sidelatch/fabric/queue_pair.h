@@ -39,7 +39,6 @@ namespace sidelatch::fabric {
 
 struct QueuePairOptions {
   std::uint32_t send_queue_depth = 64;     ///< requests in flight, 2 to 32768, a power of two
-  std::uint32_t receive_queue_depth = 16;  ///< posted receive buffers, 1 to 32768
   std::uint32_t max_rd_atomic = 16;        ///< READs and atomics outstanding at the target, 1 to 128
   std::uint32_t max_inline = 220;          ///< bytes of an inlined payload, 0 to 1024
   std::uint32_t signal_interval = 0;       ///< every so many unsignalled requests one is signalled; 0: half the depth

@@ -10,13 +10,15 @@
 //
 // Work requests become the micro-steps of the memory model (fabric/model), drawn from it with timing: each step happens
 // at a moment of virtual time that the ordering table allows, so torn reads, lost unlatches and reused buffers happen
-// as often as the profile's delays make them. Memory of a target changes only at those moments. Equal options and
-// equal programs give equal runs, on every machine.
+// as often as the profile's delays make them. Equal options and equal programs give equal runs, on every machine.
 //
 // What is simulated: doorbells, NIC service times and latencies, the queue-pair state cache, link rate, MTU, PCIe
-// latency and rate, lines of a READ that are sampled late, WRITEs that stall, the lock table of atomics, max_rd_atomic,
-// fences, errors and flushes. Not simulated: packet loss, congestion inside the switch, address translation caches, CPU
-// caches.
+// latency and the pace of a request's lines, lines of a READ that are sampled late, WRITEs that stall, the lock table of
+// atomics, max_rd_atomic, fences, errors and flushes. Not simulated: CPU time, PCIe bandwidth shared between requests,
+// packet loss, congestion inside the switch, address translation caches, CPU caches.
+//
+// A request's lines may be copied together when it ends, as long as no other request can tell. Code that looks at a
+// target's bytes by itself while tasks are running may therefore see a request late; after run() it sees all.
 //
 // Thread-safety: a simulation and all in it belong to one thread; run as many side by side as there are cores.
 #pragma once
@@ -54,7 +56,7 @@ struct SimStep {
 };
 
 /// Sees every micro-step in the order in which it takes effect. With an observer the simulation takes no short cuts and
-/// is slower; what happens is the same.
+/// is slower; what requests read and write is the same.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
