@@ -59,6 +59,10 @@ class WaitList {
   [[nodiscard]] Waiter* before(const Waiter& waiter) const noexcept {
     return waiter.previous_ == &head_ ? nullptr : waiter.previous_;
   }
+  /// The waiter behind `waiter`, or null if it is the last.
+  [[nodiscard]] Waiter* after(const Waiter& waiter) const noexcept {
+    return waiter.next_ == &head_ ? nullptr : waiter.next_;
+  }
   void insert_after(Waiter& waiter, Waiter& position) noexcept { insert_before(waiter, *position.next_); }
 
  private:
