@@ -23,10 +23,16 @@ class BufferRing::Returned : public Waiter {
 
 namespace {
 
+constexpr std::uint64_t kMostBytes = 1ULL << 48;  // more than an address space holds, and no sum below overflows
+
 std::uint64_t checked_stride(std::uint32_t count, std::uint64_t bytes) {
   if (count == 0 || bytes == 0) {
     throw std::invalid_argument(
         fmt::format("a BufferRing of {} buffers of {} bytes: both must be at least 1", count, bytes));
+  }
+  if (bytes > kMostBytes / count) {
+    throw std::invalid_argument(fmt::format("a BufferRing of {} buffers of {} bytes: all together must be at most {}",
+                                            count, bytes, kMostBytes));
   }
   return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
@@ -72,7 +78,8 @@ Task<RingBuffer> BufferRing::acquire() {
 void BufferRing::give_back(std::uint32_t index) noexcept {
   slots_[index].held = false;
   slots_[index].free_after = qp_->posted();
-  if (!holders_gone_.empty()) {
+  // All of them: the first may be destroyed, or told of an error, before it takes the buffer.
+  while (!holders_gone_.empty()) {
     qp_->reactor().ready(holders_gone_.front());
   }
 }

@@ -53,9 +53,10 @@ QueuePair::~QueuePair() {
 
 void QueuePair::check(const WorkRequest& request) const {
   if (request.opcode == Opcode::send || request.opcode == Opcode::recv) {
-    throw FabricError(Status::invalid_request, request,
-                      "two-sided requests are part of the memory model, but no fabric carries them yet: use WRITE, READ, "
-                      "CAS or FETCH-ADD");
+    throw FabricError(
+        Status::invalid_request, request,
+        "two-sided requests are part of the memory model, but no fabric carries them yet: use WRITE, READ, "
+        "CAS or FETCH-ADD");
   }
   const std::uint64_t length = request.length();
   if (length > kLongestTransfer) {
@@ -123,8 +124,17 @@ void QueuePair::check_chain(std::span<const WorkRequest> chain) const {
   }
 }
 
-bool QueuePair::has_room(std::size_t n) const noexcept {
-  return outstanding() + n <= options_.send_queue_depth && reactor_->cq_free_ >= n;
+bool QueuePair::send_queue_has_room(std::size_t n) const noexcept {
+  return outstanding() + n <= options_.send_queue_depth;
+}
+
+// True for a chain of `n` that has to wait: there is no room, or others wait already.
+bool QueuePair::must_wait(std::size_t n) const noexcept {
+  return !line_.empty() || !reactor_->cq_waiters_.empty() || !send_queue_has_room(n) || reactor_->cq_free_ < n;
+}
+
+std::size_t QueuePair::first_chain_length() const noexcept {
+  return line_.empty() ? 0 : static_cast<const ChainAwaiter&>(line_.front()).chain_.size();
 }
 
 void QueuePair::throw_if_failed() const {
@@ -136,7 +146,10 @@ void QueuePair::throw_if_failed() const {
 bool QueuePair::post(std::span<const WorkRequest> chain) {
   throw_if_failed();
   check_chain(chain);
-  if (!line_.empty() || !reactor_->cq_waiters_.empty() || !has_room(chain.size())) {
+  if (must_wait(chain.size())) {
+    if (!send_queue_has_room(chain.size())) {
+      request_signal();  // who only tries again must find room at some time
+    }
     return false;
   }
   post_now(chain, false);
@@ -201,15 +214,12 @@ void QueuePair::post_nudge() {
   post_now({&empty, 1}, true);
 }
 
+// Sees to it that the completion of everything posted so far will be reported.
 void QueuePair::request_signal() {
-  if (last_signaled_ == posted_) {
-    return;
-  }
-  nudge_wanted_ = true;
-  if (has_room(1)) {
-    post_nudge();
-  } else if (reactor_->cq_free_ == 0 && !cq_waiter_.linked()) {
-    reactor_->cq_waiters_.push_back(cq_waiter_);
+  if (last_signaled_ != posted_) {
+    nudge_wanted_ = true;
+    take_place();
+    reactor_->return_completion_entries(0);
   }
 }
 
@@ -230,34 +240,37 @@ bool QueuePair::start(ChainAwaiter& awaiter) {
     awaiter.error_ = error_;
     return false;
   }
-  if (awaiter.chain_.empty()) {
-    if (awaiter.last_ == 0 || awaiter.last_ <= completed_) {
-      return false;
-    }
-    if (awaiter.last_ > posted_) {
-      throw FabricError(
-          Status::invalid_request,
-          fmt::format("request number {} was waited for, but only {} were posted", awaiter.last_, posted_));
-    }
-    wait_until_completed(awaiter);
-    if (last_signaled_ < awaiter.last_) {
-      request_signal();
-    }
-    return true;
+  if (awaiter.until_ == ChainAwaiter::Until::reached) {
+    return start_reach(awaiter);
   }
   check_chain(awaiter.chain_);
   if (!awaiter.old_values_.empty() && awaiter.old_values_.size() != awaiter.chain_.size()) {
     throw FabricError(Status::invalid_request, fmt::format("{} places for the old values of a chain of {} requests",
                                                            awaiter.old_values_.size(), awaiter.chain_.size()));
   }
-  if (!line_.empty() || !reactor_->cq_waiters_.empty() || !has_room(awaiter.chain_.size())) {
+  if (must_wait(awaiter.chain_.size())) {
     ++counters_.waits;
     line_.push_back(awaiter);
-    request_signal();
-    admit();
+    take_place();
+    reactor_->return_completion_entries(0);
     return true;
   }
   return post_for(awaiter);
+}
+
+bool QueuePair::start_reach(ChainAwaiter& awaiter) {
+  if (awaiter.last_ <= completed_) {
+    return false;
+  }
+  if (awaiter.last_ > posted_) {
+    throw FabricError(Status::invalid_request,
+                      fmt::format("request number {} was waited for, but only {} were posted", awaiter.last_, posted_));
+  }
+  wait_until_completed(awaiter);
+  if (last_signaled_ < awaiter.last_) {
+    request_signal();
+  }
+  return true;
 }
 
 // True if the awaiter has to wait for the completion of what was posted.
@@ -271,35 +284,49 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
   return wait;
 }
 
-// False: the queue pair waits for completion queue entries.
+// Joins the queue pairs that want completion entries, in turn, if the send queue has room for what is next: a nudge, or
+// the first chain in line. Where only a nudge can make that room, there will be one.
+void QueuePair::take_place() {
+  if (state_ == State::error || cq_waiter_.linked()) {
+    return;
+  }
+  const std::size_t n = first_chain_length();
+  nudge_wanted_ = last_signaled_ != posted_ && (nudge_wanted_ || !send_queue_has_room(n));
+  if (nudge_wanted_ || (n != 0 && send_queue_has_room(n))) {
+    reactor_->cq_waiters_.push_back(cq_waiter_);
+  }
+}
+
+// Posts what is next. False: there are too few completion entries for it, and it stays first in turn.
 bool QueuePair::admit() {
+  const std::size_t n = nudge_wanted_ ? 1 : first_chain_length();
+  const bool posts = n != 0 && send_queue_has_room(n);  // the task that wanted it may have been destroyed
+  if (posts && reactor_->cq_free_ < n) {
+    return false;
+  }
   cq_waiter_.unlink();
-  if (nudge_wanted_) {
-    if (last_signaled_ == posted_) {
-      nudge_wanted_ = false;
-    } else if (has_room(1)) {
-      post_nudge();
-    }
+  if (posts && nudge_wanted_) {
+    post_nudge();
+  } else if (posts) {
+    post_first_in_line();
   }
-  while (!line_.empty()) {
-    auto& awaiter = static_cast<ChainAwaiter&>(line_.front());
-    if (!has_room(awaiter.chain_.size())) {
-      break;
-    }
-    awaiter.unlink();
-    if (!post_for(awaiter)) {
-      reactor_->ready(awaiter);
-    }
+  take_place();
+  return true;
+}
+
+void QueuePair::post_first_in_line() {
+  auto& awaiter = static_cast<ChainAwaiter&>(line_.front());
+  awaiter.unlink();
+  try {
+    check_chain(awaiter.chain_);  // a region may have ended while the chain waited
+  } catch (const FabricError& error) {
+    awaiter.error_ = std::make_shared<const FabricError>(error);
+    reactor_->ready(awaiter);
+    return;
   }
-  const auto only_entries_missing = [&](std::size_t n) {
-    return outstanding() + n <= options_.send_queue_depth && reactor_->cq_free_ < n;
-  };
-  const bool waits = (nudge_wanted_ && only_entries_missing(1)) ||
-                     (!line_.empty() && only_entries_missing(static_cast<ChainAwaiter&>(line_.front()).chain_.size()));
-  if (waits) {
-    reactor_->cq_waiters_.push_front(cq_waiter_);
+  if (!post_for(awaiter)) {
+    reactor_->ready(awaiter);
   }
-  return !waits;
 }
 
 // Old values are taken out as soon as their requests complete: the ring entries are free for others after that.
@@ -316,11 +343,9 @@ void QueuePair::collect_results(ChainAwaiter& awaiter, std::uint64_t sequence) {
 }
 
 void QueuePair::finish_chains(std::uint64_t sequence) {
-  Waiter* partial = nullptr;
   while (!pending_.empty()) {
     auto& awaiter = static_cast<ChainAwaiter&>(pending_.front());
     if (awaiter.last_ > sequence) {
-      partial = &awaiter;
       break;
     }
     if (!awaiter.chain_.empty()) {
@@ -331,10 +356,14 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
     }
     reactor_->ready(awaiter);
   }
-  if (partial != nullptr) {
-    auto& awaiter = static_cast<ChainAwaiter&>(*partial);
-    if (!awaiter.old_values_.empty() && awaiter.last_ - awaiter.chain_.size() < sequence) {
-      collect_results(awaiter, sequence);
+  // Of the chains left only the first can have begun to complete; tasks that wait for a number may be before it.
+  for (Waiter* next = pending_.empty() ? nullptr : &pending_.front(); next != nullptr; next = pending_.after(*next)) {
+    auto& awaiter = static_cast<ChainAwaiter&>(*next);
+    if (!awaiter.chain_.empty()) {
+      if (!awaiter.old_values_.empty()) {
+        collect_results(awaiter, sequence);
+      }
+      break;
     }
   }
 }
@@ -347,16 +376,12 @@ void QueuePair::on_completed(std::uint64_t sequence) {
   const auto freed = static_cast<std::uint32_t>(sequence - completed_);
   completed_ = sequence;
   if (nudge_wanted_ || !line_.empty()) {
-    reactor_->cq_free_ += freed;
-    admit();
-    reactor_->return_completion_entries(0);
-  } else {
-    reactor_->return_completion_entries(freed);
+    take_place();
   }
+  reactor_->return_completion_entries(freed);
 }
 
 void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view detail) {
-  on_completed(sequence - 1);
   ++counters_.errors;
   const InFlight& entry = in_flight(sequence);
   WorkRequest request;
@@ -364,16 +389,22 @@ void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view
   request.local.length = entry.length;
   request.remote = {entry.remote};
   request.rkey = {entry.rkey};
+  // First of all, so that nothing is posted into the room that the requests before it leave.
   state_ = State::error;
   error_ = std::make_shared<const FabricError>(status, request, detail);
+  nudge_wanted_ = false;
+  cq_waiter_.unlink();
+  on_completed(sequence - 1);
   fail_all(error_, sequence);
 }
 
 void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::uint64_t failed) {
   cancel_in_flight();
-  const auto flushed = std::make_shared<const FabricError>(
-      cause->status() == Status::disconnected ? Status::disconnected : Status::flushed,
-      fmt::format("an earlier request of this queue pair failed: {}", cause->what()));
+  const auto flushed =
+      cause->status() == Status::disconnected
+          ? cause
+          : std::make_shared<const FabricError>(
+                Status::flushed, fmt::format("an earlier request of this queue pair failed: {}", cause->what()));
   const auto fail = [&](ChainAwaiter& awaiter) {
     const std::uint64_t before = awaiter.last_ - awaiter.chain_.size();
     const bool is_cause = awaiter.last_ >= failed && before < failed && !awaiter.chain_.empty();
@@ -410,9 +441,18 @@ Task<void> QueuePair::reconnect() {
     co_await drain();
     co_return;
   }
+  const std::shared_ptr<const FabricError> failure = error_;
+  const std::weak_ptr<const bool> alive = alive_;
   co_await restore_connection();
-  state_ = State::ready;
-  error_ = nullptr;
+  if (alive.expired()) {
+    throw FabricError(Status::disconnected, "the queue pair was destroyed during reconnect()");
+  }
+  // Another task may have reconnected it meanwhile, and a request may have failed since.
+  if (error_ == failure) {
+    state_ = State::ready;
+    error_ = nullptr;
+  }
+  throw_if_failed();
 }
 
 std::byte* QueuePair::result_slot(std::uint64_t sequence) noexcept {

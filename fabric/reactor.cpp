@@ -100,7 +100,8 @@ void Reactor::run_for(Duration duration) {
 
 void Reactor::return_completion_entries(std::uint32_t n) {
   cq_free_ += n;
-  // A queue pair that is admitted may free entries itself (an error flushes it): the outer loop then goes on.
+  // Each queue pair posts one thing and goes to the end, so that a busy one cannot keep the others waiting. One that is
+  // admitted may free entries itself (an error flushes it): the outer loop then goes on.
   if (admitting_) {
     return;
   }

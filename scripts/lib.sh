@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts share. Sourced, never run: it moves to the root of the source tree, from wherever it was called.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

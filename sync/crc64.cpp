@@ -40,8 +40,9 @@ Task<ReadResult> Crc64::read(QueuePair& qp, RemoteSpan object, LocalSpan scratch
   std::uint64_t stored = 0;
   std::memcpy(&stored, scratch.data + kCrcOffset, sizeof stored);
   std::memcpy(payload.data(), scratch.data + kPayloadOffset, payload.size());
-  // An object that was never written is all zeros, and its CRC is not. A mixture of version 0 and the first update passes
-  // here, and the validation refuses it: the writer latched before it wrote, and the version is 1 when it unlatches.
+  // An object that was never written is all zeros, and its CRC is not. A mixture of version 0 and the first update
+  // passes here, and the validation refuses it: the writer latched before it wrote, and the version is 1 when it
+  // unlatches.
   const bool right = header.version == 0 ? stored == 0 : stored == checksum(header.version, payload);
   if (header.latch != 0 || !right) {
     co_return ReadResult{};

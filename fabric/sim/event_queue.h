@@ -57,8 +57,8 @@ class EventQueue {
     Event event;
     std::uint32_t next;
   };
-  // The heap forgets the order of insertion, so its events carry it. In the wheel it is the order of the lists: an event
-  // leaves the heap before any other can be pushed into its bucket.
+  // The heap forgets the order of insertion, so its events carry it. In the wheel it is the order of the lists: an
+  // event leaves the heap before any other can be pushed into its bucket.
   struct Far {
     Event event;
     std::uint64_t order;
@@ -90,8 +90,8 @@ class EventQueue {
   void move_from_heap();
   [[nodiscard]] std::int64_t next_used_bucket() const;
 
-  // Events of bucket `due_bucket_` and before, latest first, so that the next one is at the back. Of equal times, the one
-  // inserted first is nearer to the back.
+  // Events of bucket `due_bucket_` and before, latest first, so that the next one is at the back. Of equal times, the
+  // one inserted first is nearer to the back.
   std::vector<Event> due_;
   std::int64_t due_bucket_ = 0;
   std::array<std::uint32_t, kBuckets> heads_;  // latest insertion first

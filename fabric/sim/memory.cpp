@@ -217,6 +217,9 @@ void World::stop_executing(SimNode& node, const std::byte* data, std::uint64_t l
       request.failed = true;
       request.status = Status::remote_access;
       request.detail = "the region was deregistered meanwhile";
+      if (request.queue_pair != nullptr) {
+        request.queue_pair->drop_after(request);
+      }
     }
     stop(request);
   }

@@ -31,6 +31,7 @@ void SimQueuePair::ring_doorbell(std::span<const WorkRequest> chain, std::uint64
   World& world = initiator_->world;
   for (const WorkRequest& wr : chain) {
     Request* request = world.make_request(*this, wr, first++, *initiator_, *target_);
+    request->dropped = target_refuses_;
     (newest_ == nullptr ? oldest_ : newest_->next) = request;
     newest_ = request;
     world.observe_step(SimStep::Kind::post, *request);
@@ -88,6 +89,7 @@ void SimQueuePair::cancel_in_flight() noexcept {
   }
   newest_ = next_to_issue_ = nullptr;
   reads_issued_ = atomics_issued_ = 0;
+  target_refuses_ = false;
 }
 
 Task<void> SimQueuePair::restore_connection() {
@@ -97,6 +99,7 @@ Task<void> SimQueuePair::restore_connection() {
 }
 
 void SimQueuePair::drop_after(Request& failed) {
+  target_refuses_ = true;
   for (Request* request = failed.next; request != nullptr; request = request->next) {
     request->dropped = true;
   }
@@ -128,10 +131,7 @@ void SimQueuePair::complete_in_order() {
       const std::uint64_t sequence = request.sequence;
       const Status status = request.status;
       const std::string detail = request.detail;
-      if (signaled != 0) {
-        on_completed(signaled);
-      }
-      on_error(sequence, status, detail);
+      on_error(sequence, status, detail);  // and with it the completion of everything before
       return;
     }
     oldest_ = request.next;

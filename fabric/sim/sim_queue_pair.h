@@ -20,7 +20,7 @@ class SimQueuePair final : public QueuePair {
 
   /// The response to `request` has arrived.
   void on_response(Request& request);
-  /// A later request of this queue pair reached the target after `failed` had been refused: the target takes no more.
+  /// The target has refused `failed`: it takes nothing more of this queue pair until it is reconnected.
   void drop_after(Request& failed);
 
   /// The last place, sample, load or store of the requests of each kind that have reached the target (rule 5).
@@ -48,6 +48,7 @@ class SimQueuePair final : public QueuePair {
   Request* next_to_issue_ = nullptr;
   std::uint32_t reads_issued_ = 0;
   std::uint32_t atomics_issued_ = 0;
+  bool target_refuses_ = false;
 };
 
 }  // namespace sidelatch::fabric::sim

@@ -211,6 +211,17 @@ TEST(RegionLifetime, DeregisterRefusesWhileRequestsUseTheRegionAndChangesNothing
   region.deregister();  // of a region that has ended: nothing
 }
 
+TEST(RegionLifetime, AnInlinedPayloadDoesNotUseItsRegionAfterThePost) {
+  TwoNodes world;
+  MemoryRegion region = world.client.allocate(4096, Access::local_read);
+  TwoNodes::store(region, 0, 4);
+  const WorkRequest out = write(region.local(0, 8), world.word(0)).with_inline();
+  ASSERT_TRUE(world.qp->post({&out, 1}));
+  region.deregister();
+  world.settle();
+  EXPECT_EQ(world.value(0), 4U);
+}
+
 TEST(RegionLifetime, AllocatedMemoryOutlivesItsHandleUntilTheRequestsAreDone) {
   TwoNodes world;
   world.set(0, 9);

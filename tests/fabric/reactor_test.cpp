@@ -98,6 +98,20 @@ TEST(Reactors, AnExceptionOfASpawnedTaskLeavesTheRunThatIsInProgress) {
   EXPECT_THAT(order, ElementsAre(1));
 }
 
+TEST(Reactors, OfSeveralExceptionsTheFirstIsThrown) {
+  TwoNodes world;
+  Reactor& reactor = world.reactor();
+  const auto fails = [](Reactor& r, const char* message) -> Task<> {
+    co_await r.sleep(from_ns(10));
+    throw std::runtime_error(message);
+  };
+  reactor.spawn(fails(reactor, "first"));
+  reactor.spawn(fails(reactor, "second"));
+  EXPECT_THAT([&] { reactor.run(); }, ThrowsMessage<std::runtime_error>("first"));
+  EXPECT_EQ(reactor.spawned(), 0U);
+  reactor.run();
+}
+
 TEST(Reactors, AnExceptionOfATaskThatFailedInSpawnIsThrownByTheNextRun) {
   TwoNodes world;
   Reactor& reactor = world.reactor();

@@ -38,10 +38,10 @@
 namespace sidelatch::fabric {
 
 struct QueuePairOptions {
-  std::uint32_t send_queue_depth = 64;     ///< requests in flight, 2 to 32768, a power of two
-  std::uint32_t max_rd_atomic = 16;        ///< READs and atomics outstanding at the target, 1 to 128
-  std::uint32_t max_inline = 220;          ///< bytes of an inlined payload, 0 to 1024
-  std::uint32_t signal_interval = 0;       ///< every so many unsignalled requests one is signalled; 0: half the depth
+  std::uint32_t send_queue_depth = 64;  ///< requests in flight, 2 to 32768, a power of two
+  std::uint32_t max_rd_atomic = 16;     ///< READs and atomics outstanding at the target, 1 to 128
+  std::uint32_t max_inline = 220;       ///< bytes of an inlined payload, 0 to 1024
+  std::uint32_t signal_interval = 0;    ///< every so many unsignalled requests one is signalled; 0: half the depth
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;
@@ -113,7 +113,7 @@ class QueuePair {
   /// Waits in the send queue's line, or for a completion; lies in the awaiting coroutine's frame.
   class ChainAwaiter : public Waiter {
    public:
-    enum class Until : std::uint8_t { posted, completed };
+    enum class Until : std::uint8_t { posted, completed, reached };
 
     ChainAwaiter(QueuePair& qp, Until until, std::span<const WorkRequest> chain, std::span<std::uint64_t> old_values,
                  std::uint64_t sequence = 0) noexcept
@@ -180,10 +180,15 @@ class QueuePair {
   };
 
   bool start(ChainAwaiter& awaiter);
+  bool start_reach(ChainAwaiter& awaiter);
+  void take_place();
   bool admit();
+  void post_first_in_line();
   void check(const WorkRequest& request) const;
   void check_chain(std::span<const WorkRequest> chain) const;
-  [[nodiscard]] bool has_room(std::size_t n) const noexcept;
+  [[nodiscard]] bool send_queue_has_room(std::size_t n) const noexcept;
+  [[nodiscard]] bool must_wait(std::size_t n) const noexcept;
+  [[nodiscard]] std::size_t first_chain_length() const noexcept;
   void post_now(std::span<const WorkRequest> chain, bool signal_last);
   bool post_for(ChainAwaiter& awaiter);
   void collect_results(ChainAwaiter& awaiter, std::uint64_t sequence);
@@ -203,7 +208,8 @@ class QueuePair {
   Reactor* reactor_;
   QueuePairOptions options_;
   State state_ = State::ready;
-  bool nudge_wanted_ = false;
+  bool nudge_wanted_ =
+      false;  // an empty request is to be posted, whose completion says that all before it have completed
   std::uint32_t since_signal_ = 0;
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
@@ -213,6 +219,7 @@ class QueuePair {
   WaitList line_;     // ChainAwaiters that wait for room, in turn
   CompletionQueueWaiter cq_waiter_;
   std::shared_ptr<const FabricError> error_;
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // for who must know that this has gone
   Counters counters_;
 };
 
@@ -258,7 +265,7 @@ inline QueuePair::ChainAwaiter QueuePair::submit(std::span<const WorkRequest> ch
 }
 
 inline QueuePair::ChainAwaiter QueuePair::reach(std::uint64_t sequence) {
-  return {*this, ChainAwaiter::Until::completed, {}, {}, sequence};
+  return {*this, ChainAwaiter::Until::reached, {}, {}, sequence};
 }
 
 inline QueuePair::ChainAwaiter QueuePair::drain() { return reach(posted_); }

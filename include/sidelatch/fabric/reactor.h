@@ -44,7 +44,8 @@ class Reactor {
   template <class T>
   T run(Task<T> task);
 
-  /// Runs `task` beside the others. An exception that leaves it is thrown by the run call that is in progress.
+  /// Runs `task` beside the others. An exception that leaves it is thrown by the run call that is in progress, the
+  /// first of them if several leave at one moment.
   void spawn(Task<void> task);
 
   /// Runs until every spawned task has ended.

@@ -23,7 +23,9 @@ using Time = Duration;
 /// Whole nanoseconds of a Duration, with fraction.
 [[nodiscard]] constexpr double to_ns(Duration d) { return static_cast<double>(d.count()) / 1e3; }
 /// A Duration from nanoseconds, rounded to picoseconds.
-[[nodiscard]] constexpr Duration from_ns(double ns) { return Duration{static_cast<std::int64_t>(ns * 1e3 + 0.5)}; }
+[[nodiscard]] constexpr Duration from_ns(double ns) {
+  return Duration{static_cast<std::int64_t>(ns * 1e3 + (ns < 0 ? -0.5 : 0.5))};
+}
 
 /// Bytes of a cache line, the unit that a coherent DMA reads or writes whole (PCIe, x86).
 inline constexpr std::size_t kLineBytes = 64;

@@ -13,9 +13,9 @@
 // as often as the profile's delays make them. Equal options and equal programs give equal runs, on every machine.
 //
 // What is simulated: doorbells, NIC service times and latencies, the queue-pair state cache, link rate, MTU, PCIe
-// latency and the pace of a request's lines, lines of a READ that are sampled late, WRITEs that stall, the lock table of
-// atomics, max_rd_atomic, fences, errors and flushes. Not simulated: CPU time, PCIe bandwidth shared between requests,
-// packet loss, congestion inside the switch, address translation caches, CPU caches.
+// latency and the pace of a request's lines, lines of a READ that are sampled late, WRITEs that stall, the lock table
+// of atomics, max_rd_atomic, fences, errors and flushes. Not simulated: CPU time, PCIe bandwidth shared between
+// requests, packet loss, congestion inside the switch, address translation caches, CPU caches.
 //
 // A request's lines may be copied together when it ends, as long as no other request can tell. Code that looks at a
 // target's bytes by itself while tasks are running may therefore see a request late; after run() it sees all.
