@@ -23,7 +23,7 @@ class Paint {
 };
 
 std::string verdict_cell(const SchemeReport& scheme, const Paint& paint) {
-  const std::string padded = fmt::format("{:<13}", name(scheme.verdict));
+  std::string padded = fmt::format("{:<13}", name(scheme.verdict));
   switch (scheme.verdict) {
     case Verdict::unsafe:
       return paint.red(padded);

@@ -98,15 +98,17 @@ TEST(Reactors, AnExceptionOfASpawnedTaskLeavesTheRunThatIsInProgress) {
   EXPECT_THAT(order, ElementsAre(1));
 }
 
-TEST(Reactors, OfSeveralExceptionsTheFirstIsThrown) {
+TEST(Reactors, OfSeveralExceptionsOfOneMomentTheFirstIsThrown) {
   TwoNodes world;
   Reactor& reactor = world.reactor();
-  const auto fails = [](Reactor& r, const char* message) -> Task<> {
-    co_await r.sleep(from_ns(10));
+  const auto fails = [](QueuePair& qp, const char* message) -> Task<> {
+    co_await qp.drain();
     throw std::runtime_error(message);
   };
-  reactor.spawn(fails(reactor, "first"));
-  reactor.spawn(fails(reactor, "second"));
+  const WorkRequest add = fetch_add(world.word(0), 1).with_signal();
+  ASSERT_TRUE(world.qp->post({&add, 1}));
+  reactor.spawn(fails(*world.qp, "first"));
+  reactor.spawn(fails(*world.qp, "second"));
   EXPECT_THAT([&] { reactor.run(); }, ThrowsMessage<std::runtime_error>("first"));
   EXPECT_EQ(reactor.spawned(), 0U);
   reactor.run();

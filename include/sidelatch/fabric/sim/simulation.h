@@ -66,6 +66,8 @@ class StepObserver {
 class Simulation : public Fabric {
  public:
   explicit Simulation(const SimulationOptions& options);
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
   ~Simulation() override;
 
   /// A new machine with one NIC. It lives as long as the simulation.
