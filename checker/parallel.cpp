@@ -3,22 +3,35 @@
 #include "parallel_tbb.h"
 
 #include <atomic>
+#include <exception>
 
 namespace sidelatch::checker {
 namespace {
 
 // oneTBB orders each job after what the caller did before, and before what the caller does next. ThreadSanitizer does
-// not see that, because the library is not built with it; the two atomics say it once more, in terms that it sees.
+// not see that, because the library is not built with it; `begun` and `ended` say it once more, in terms that it sees.
+// For the same reason an exception is carried to the caller here, and not by oneTBB.
 struct Loop {
   const std::function<void(std::size_t)>* job;
   std::atomic<bool> begun{false};
+  std::atomic<bool> failed{false};
+  std::exception_ptr error = nullptr;  // of the job that set `failed`
   std::atomic<std::size_t> ended{0};
 };
 
 void run_one(void* context, std::size_t index) {
   Loop& loop = *static_cast<Loop*>(context);
   (void)loop.begun.load(std::memory_order_acquire);
-  (*loop.job)(index);
+  if (loop.failed.load(std::memory_order_relaxed)) {
+    return;
+  }
+  try {
+    (*loop.job)(index);
+  } catch (...) {
+    if (!loop.failed.exchange(true)) {
+      loop.error = std::current_exception();
+    }
+  }
   loop.ended.fetch_add(1, std::memory_order_release);
 }
 
@@ -29,6 +42,9 @@ void for_each_index(std::size_t count, const std::function<void(std::size_t)>& j
   loop.begun.store(true, std::memory_order_release);
   tbb_for(count, run_one, &loop);
   (void)loop.ended.load(std::memory_order_acquire);
+  if (loop.error) {
+    std::rethrow_exception(loop.error);
+  }
 }
 
 }  // namespace sidelatch::checker

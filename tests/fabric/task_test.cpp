@@ -163,9 +163,7 @@ TEST(Tasks, LocalsOfADestroyedTaskAreDestroyedWithThoseOfItsCallees) {
   TwoNodes world;
   const auto token = std::make_shared<int>(0);
   const auto outer = [](Reactor& reactor, std::shared_ptr<int> mine) -> Task<> {
-    const auto inner = [](Reactor& r, std::shared_ptr<int> /*its*/) -> Task<> {
-      co_await r.sleep(from_ns(100));
-    };
+    const auto inner = [](Reactor& r, std::shared_ptr<int> /*its*/) -> Task<> { co_await r.sleep(from_ns(100)); };
     co_await inner(reactor, mine);
   };
   {
