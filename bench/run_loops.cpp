@@ -1,8 +1,7 @@
 #include "experiments.h"
 
+#include <sidelatch/checker/parallel.h>
 #include <sidelatch/fabric/sim/simulation.h>
-
-#include <tbb/parallel_for.h>
 
 #include <array>
 
@@ -13,7 +12,7 @@ using namespace fabric;
 std::vector<double> run_loops(const sim::Profile& profile, std::uint64_t seed,
                               std::span<const checker::ClosedLoop> loops) {
   std::vector<double> mops(loops.size());
-  tbb::parallel_for(std::size_t{0}, loops.size(), [&](std::size_t i) {
+  checker::for_each_index(loops.size(), [&](std::size_t i) {
     sim::Simulation world({.profile = profile, .seed = seed + i});
     Node& storage = world.add_node("storage");
     std::array<Node*, 4> clients{};

@@ -1,11 +1,11 @@
 #include <sidelatch/checker/check.h>
 
 #include <sidelatch/checker/devices.h>
+#include <sidelatch/checker/parallel.h>
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/sim/simulation.h>
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <array>
@@ -189,7 +189,7 @@ CheckReport run_check(const CheckOptions& options) {
       options.progress(++done, jobs);
     }
   };
-  tbb::parallel_for(std::size_t{0}, jobs, run_job);
+  for_each_index(jobs, run_job);
 
   CheckReport report;
   report.device = "sim:" + profile.name;
