@@ -69,8 +69,12 @@ std::string to_table(const CheckReport& report, Colour colour) {
                     table.address_bits, table.slots, table.contended_mops, table.uncontended_mops);
   }
   text += "\n" + paint.bold("Schemes") + "\n";
+  std::size_t width = 0;
   for (const SchemeReport& scheme : report.schemes) {
-    text += fmt::format("  {:<20}  {}  {}\n", scheme.scheme, verdict_cell(scheme, paint), scheme.evidence);
+    width = std::max(width, scheme.scheme.size());
+  }
+  for (const SchemeReport& scheme : report.schemes) {
+    text += fmt::format("  {:<{}}  {}  {}\n", scheme.scheme, width, verdict_cell(scheme, paint), scheme.evidence);
   }
   text +=
       "  unsafe: a torn value was accepted, and kept as evidence (--json). not exercised: no tear was seen, which\n"

@@ -64,6 +64,7 @@ Task<RingBuffer> BufferRing::acquire() {
     }
     if (oldest != nullptr && oldest->free_after <= qp_->completed()) {
       oldest->held = true;
+      ++held_;
       const auto index = static_cast<std::uint32_t>(oldest - slots_.data());
       co_return RingBuffer(this, index, memory_.local(index * stride_, bytes_));
     }
@@ -77,6 +78,7 @@ Task<RingBuffer> BufferRing::acquire() {
 
 void BufferRing::give_back(std::uint32_t index) noexcept {
   slots_[index].held = false;
+  --held_;
   slots_[index].free_after = qp_->posted();
   // All of them: the first may be destroyed, or told of an error, before it takes the buffer.
   while (!holders_gone_.empty()) {

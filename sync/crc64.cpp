@@ -1,8 +1,13 @@
 #include <sidelatch/sync/crc64.h>
 
+#include <sidelatch/sync/latch_word.h>
+
 #include <isa-l/crc64.h>
 
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
 
 namespace sidelatch::sync {
 
@@ -10,45 +15,93 @@ using namespace fabric;
 
 namespace {
 
-// Layout: latch, CRC's own word at 16, then the payload. What the CRC covers is not contiguous, so it is chained: the
-// version first, the payload after it.
-constexpr std::uint64_t kCrcOffset = kHeaderBytes;
-constexpr std::uint64_t kPayloadOffset = kCrcOffset + 8;
-
 std::uint64_t extend(std::uint64_t crc, const void* bytes, std::uint64_t length) {
   return ::crc64_ecma_refl(crc, static_cast<const unsigned char*>(bytes), length);
 }
 
-std::uint64_t checksum(std::uint64_t version, std::span<const std::byte> payload) {
-  return extend(extend(0, &version, sizeof version), payload.data(), payload.size());
+// CRC-8 of a CRC-64: eight bits in which random contents collide once in 256.
+std::uint64_t crc8_of(std::uint64_t crc) {
+  constexpr std::uint8_t kPolynomial = 0x07;
+  std::uint8_t remainder = 0;
+  for (unsigned byte = 0; byte < 8; ++byte) {
+    remainder = static_cast<std::uint8_t>(remainder ^ (crc >> (8 * byte)));
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      const bool carry = (remainder & 0x80) != 0;
+      remainder = static_cast<std::uint8_t>(remainder << 1);
+      remainder = carry ? static_cast<std::uint8_t>(remainder ^ kPolynomial) : remainder;
+    }
+  }
+  return remainder;
+}
+
+// A checksum without collisions: the number of a content among all that have the same CRC.
+std::uint64_t ideal_of(std::uint64_t crc, std::uint64_t version, std::span<const std::byte> payload) {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::vector<std::byte>> contents;
+  std::vector<std::byte> content(sizeof version + payload.size());
+  std::memcpy(content.data(), &version, sizeof version);
+  std::memcpy(content.data() + sizeof version, payload.data(), payload.size());
+  const std::scoped_lock lock(mutex);
+  for (;; ++crc) {
+    const auto [entry, is_new] = contents.try_emplace(crc, content);
+    if (is_new || entry->second == content) {
+      return crc;
+    }
+  }
+}
+
+std::string full_name(Checksum checksum) {
+  const std::string base = "optimistic/crc64";
+  return checksum == Checksum::crc8 ? base + "+crc8" : checksum == Checksum::ideal ? base + "+ideal" : base;
 }
 
 }  // namespace
 
 std::uint64_t crc64(std::span<const std::byte> bytes) { return extend(0, bytes.data(), bytes.size()); }
 
-void Crc64::encode(std::span<std::byte> object, std::uint64_t version, std::span<const std::byte> payload) const {
-  const std::uint64_t crc = checksum(version, payload);
-  std::memcpy(object.data() + kCrcOffset, &crc, sizeof crc);
-  std::memcpy(object.data() + kPayloadOffset, payload.data(), payload.size());
+Crc64::Crc64(WriterUnlatch unlatch, Checksum checksum)
+    : OptimisticScheme(full_name(checksum), unlatch), checksum_(checksum) {}
+
+// What it covers is not contiguous, so it is chained: the version first, the payload after it. An object that was never
+// written has version 0, an all-zero payload and checksum 0.
+std::uint64_t Crc64::checksum_of(std::uint64_t version, std::span<const std::byte> payload) const {
+  const std::uint64_t crc = extend(extend(0, &version, sizeof version), payload.data(), payload.size());
+  switch (checksum_) {
+    case Checksum::crc64:
+      return crc;
+    case Checksum::crc8:
+      return crc8_of(crc);
+    case Checksum::ideal:
+      return ideal_of(crc, version, payload);
+  }
+  return crc;
 }
 
-Task<ReadResult> Crc64::read(QueuePair& qp, RemoteSpan object, LocalSpan scratch, std::span<std::byte> payload) const {
-  check_sizes(object, scratch, payload.size());
-  co_await qp.read(scratch.subspan(0, object.length), object);
-  const ObjectHeader header = header_of(scratch.bytes());
-  std::uint64_t stored = 0;
-  std::memcpy(&stored, scratch.data + kCrcOffset, sizeof stored);
-  std::memcpy(payload.data(), scratch.data + kPayloadOffset, payload.size());
-  // An object that was never written is all zeros, and its CRC is not. A mixture of version 0 and the first update
-  // passes here, and the validation refuses it: the writer latched before it wrote, and the version is 1 when it
-  // unlatches.
-  const bool right = header.version == 0 ? stored == 0 : stored == checksum(header.version, payload);
-  if (header.latch != 0 || !right) {
-    co_return ReadResult{};
+void Crc64::encode(const ObjectBuffer& buffer, std::uint64_t version) const {
+  const std::uint64_t checksum = checksum_of(version, buffer.payload());
+  std::memcpy(buffer.record().data + buffer.shape().checksum, &checksum, sizeof checksum);
+}
+
+// Figure 13(b).
+Task<OptimisticScheme::Attempt> Crc64::try_read(Session& session, Object object, const ObjectBuffer& buffer) const {
+  co_await session.qp().read(buffer.record(), object.record());
+  const ObjectHeader header = header_in_record(buffer);
+  if (header.latch != kFree) {
+    co_return Attempt{false, header};
   }
-  const bool unchanged = co_await header_unchanged(qp, object, scratch, header);
-  co_return ReadResult{unchanged, header.version};
+  co_await session.spend(CpuWork::checksum, object.shape->payload_bytes);
+  std::uint64_t stored = 0;
+  std::memcpy(&stored, buffer.record().data + object.shape->checksum, sizeof stored);
+  const std::span<const std::byte> payload = buffer.payload();
+  bool right = false;
+  if (header.version == 0 && stored == 0) {
+    // Never written: a payload line of the first update may be among the lines, but none that is not zero may.
+    right = payload.empty() || (payload[0] == std::byte{0} &&
+                                std::memcmp(payload.data(), payload.data() + 1, payload.size() - 1) == 0);
+  } else {
+    right = stored == checksum_of(header.version, payload);
+  }
+  co_return Attempt{right, header};
 }
 
 }  // namespace sidelatch::sync

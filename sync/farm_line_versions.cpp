@@ -1,71 +1,40 @@
 #include <sidelatch/sync/farm_line_versions.h>
 
-#include <algorithm>
-#include <cstring>
+#include <sidelatch/sync/latch_word.h>
+
+#include "line_version_kernels.h"
 
 namespace sidelatch::sync {
 
 using namespace fabric;
 
-namespace {
+FarmLineVersions::FarmLineVersions(WriterUnlatch unlatch, LineVersion width, Duration longest_read)
+    : OptimisticScheme(width == LineVersion::bits64 ? "optimistic/farm" : "optimistic/farm+v16", unlatch),
+      width_(width),
+      longest_read_(longest_read) {}
 
-// Line 0 begins with latch and version, every other line with the version alone.
-constexpr std::uint64_t kVersionBytes = 8;
-
-struct LineData {
-  std::uint64_t offset;  // of the data in the object
-  std::uint64_t bytes;
-};
-
-LineData data_of_line(std::uint64_t line, std::uint64_t object_bytes) {
-  const std::uint64_t begin = line * kLineBytes;
-  const std::uint64_t offset = begin + (line == 0 ? kHeaderBytes : kVersionBytes);
-  const std::uint64_t end = std::min(begin + kLineBytes, object_bytes);
-  return {offset, end > offset ? end - offset : 0};
+void FarmLineVersions::encode(const ObjectBuffer& buffer, std::uint64_t version) const {
+  kernels::scatter_lines(buffer.record().bytes(), buffer.shape(), version, buffer.payload());
 }
 
-std::uint64_t lines(std::uint64_t object_bytes) { return (object_bytes + kLineBytes - 1) / kLineBytes; }
-
-// The version of a line lies right before its data.
-std::uint64_t version_offset(const LineData& line) { return line.offset - kVersionBytes; }
-
-}  // namespace
-
-std::uint64_t FarmLineVersions::payload_bytes(std::uint64_t object_bytes) const noexcept {
-  return object_bytes - kVersionBytes * (lines(object_bytes) + 1);
+// Under the latch: whatever the versions say, this is the object.
+void FarmLineVersions::decode(const ObjectBuffer& buffer) const {
+  (void)kernels::gather_lines(buffer.record().bytes(), buffer.shape(), 0, buffer.payload());
 }
 
-void FarmLineVersions::encode(std::span<std::byte> object, std::uint64_t version,
-                              std::span<const std::byte> payload) const {
-  const std::byte* from = payload.data();
-  for (std::uint64_t i = 0; i < lines(object.size()); ++i) {
-    const LineData line = data_of_line(i, object.size());
-    std::memcpy(object.data() + version_offset(line), &version, kVersionBytes);
-    std::memcpy(object.data() + line.offset, from, line.bytes);
-    from += line.bytes;
+Task<OptimisticScheme::Attempt> FarmLineVersions::try_read(Session& session, Object object,
+                                                           const ObjectBuffer& buffer) const {
+  const Time begun = session.now();
+  co_await session.qp().read(buffer.record(), object.record());
+  const bool in_time = width_ == LineVersion::bits64 || session.now() - begun <= longest_read_;
+  const ObjectHeader header = header_in_record(buffer);
+  if (header.latch != kFree || !in_time) {
+    co_return Attempt{false, header};
   }
-}
-
-Task<ReadResult> FarmLineVersions::read(QueuePair& qp, RemoteSpan object, LocalSpan scratch,
-                                        std::span<std::byte> payload) const {
-  check_sizes(object, scratch, payload.size());
-  co_await qp.read(scratch.subspan(0, object.length), object);
-  const ObjectHeader header = header_of(scratch.bytes());
-  bool equal = header.latch == 0;
-  std::byte* into = payload.data();
-  for (std::uint64_t i = 0; i < lines(object.length); ++i) {
-    const LineData line = data_of_line(i, object.length);
-    std::uint64_t version = 0;
-    std::memcpy(&version, scratch.data + version_offset(line), kVersionBytes);
-    equal = equal && version == header.version;
-    std::memcpy(into, scratch.data + line.offset, line.bytes);
-    into += line.bytes;
-  }
-  if (!equal) {
-    co_return ReadResult{};
-  }
-  const bool unchanged = co_await header_unchanged(qp, object, scratch, header);
-  co_return ReadResult{unchanged, header.version};
+  co_await session.spend(CpuWork::line_versions, object.shape->bytes);
+  const bool equal =
+      kernels::gather_lines(buffer.record().bytes(), *object.shape, header.version, buffer.payload());
+  co_return Attempt{equal, header};
 }
 
 }  // namespace sidelatch::sync

@@ -1,58 +1,118 @@
 #include <sidelatch/sync/optimistic.h>
 
-#include <fmt/format.h>
+#include <sidelatch/sync/latch_word.h>
 
+#include "latching.h"
+
+#include <array>
 #include <cstring>
-#include <stdexcept>
+#include <utility>
 
 namespace sidelatch::sync {
 
 using namespace fabric;
 
-ObjectHeader header_of(std::span<const std::byte> object) {
+namespace {
+
+ExclusiveLatch make_writer(const WriterUnlatch& unlatch) {
+  if (const auto* by_write = std::get_if<WriteUnlatch>(&unlatch)) {
+    return {Acquire::speculative, *by_write};
+  }
+  return {Acquire::speculative, std::get<Release>(unlatch)};
+}
+
+void put_word(const LocalSpan& at, std::uint64_t offset, std::uint64_t word) {
+  std::memcpy(at.data + offset, &word, sizeof word);
+}
+
+}  // namespace
+
+ObjectHeader header_in(std::span<const std::byte> bytes, const RecordShape& shape) {
   ObjectHeader header;
-  std::memcpy(&header, object.data(), kHeaderBytes);
+  std::memcpy(&header.latch, bytes.data() + shape.latch_in_header(), sizeof header.latch);
+  if (shape.has_version()) {
+    std::memcpy(&header.version, bytes.data() + shape.version_in_header(), sizeof header.version);
+  }
   return header;
 }
 
-Task<bool> header_unchanged(QueuePair& qp, RemoteSpan object, LocalSpan scratch, ObjectHeader seen) {
-  co_await qp.read(scratch.subspan(0, kHeaderBytes), object);
-  const ObjectHeader now = header_of(scratch.bytes());
-  co_return now.latch == 0 && now == seen;
+OptimisticScheme::OptimisticScheme(std::string name, WriterUnlatch unlatch)
+    : name_(std::move(name)), writer_(make_writer(unlatch)) {
+  name_ += writer_.unlatches_by_write() ? "+write-unlatch" : "";
 }
 
-void OptimisticScheme::check_sizes(const RemoteSpan& object, const LocalSpan& scratch, std::uint64_t payload) const {
-  if (object.length < kLineBytes || object.length % 8 != 0 || object.address.value % kLineBytes != 0) {
-    throw std::invalid_argument(
-        fmt::format("{}: an object of {} bytes at {:#x}: its length must be a multiple of 8 and "
-                    "at least {}, its address a multiple of {}",
-                    name(), object.length, object.address.value, kLineBytes, kLineBytes));
+Task<ObjectHeader> OptimisticScheme::read_header(Session& session, Object object, const ObjectBuffer& buffer) {
+  const LocalSpan into = buffer.header();
+  co_await session.qp().read(into, object.header());
+  co_return header_in(into.bytes(), *object.shape);
+}
+
+ObjectHeader OptimisticScheme::header_in_record(const ObjectBuffer& buffer) {
+  const RecordShape& shape = buffer.shape();
+  return header_in(buffer.part(shape.header, shape.header_bytes).bytes(), shape);
+}
+
+Task<ExclusiveGuard> OptimisticScheme::do_latch(Session& session, Object object, std::source_location place) const {
+  Hold hold = co_await writer_.acquire(*this, session, object, place);
+  if (hold.scheme != nullptr) {
+    const ObjectBuffer& buffer = hold.buffer;
+    hold.version = object.shape->decoupled ? header_in(buffer.header().bytes(), *object.shape).version
+                                           : header_in_record(buffer).version;
+    decode(buffer);
   }
-  if (scratch.length < object.length) {
-    throw std::invalid_argument(fmt::format("{}: a scratch buffer of {} bytes for an object of {}: it must be as long",
-                                            name(), scratch.length, object.length));
+  co_return ExclusiveGuard(std::move(hold));
+}
+
+Task<void> OptimisticScheme::commit(Hold hold) const {
+  const ObjectBuffer& buffer = hold.buffer;
+  const RecordShape& shape = *hold.object.shape;
+  // A holder that died may have placed its version in some lines and not in others: two steps get past both.
+  const std::uint64_t version = hold.version + (hold.inherited ? 2 : 1);
+  if (shape.decoupled) {
+    put_word(buffer.header(), shape.version_in_header(), version);
+    encode(buffer, version);
+    const std::array<WorkRequest, 2> writes = {
+        write(buffer.record(), hold.object.record()),
+        write(buffer.header().subspan(shape.version_in_header(), 8), hold.object.version())};
+    co_await writer_.write_and_unlatch(std::move(hold), writes);
+    co_return;
   }
-  if (payload != payload_bytes(object.length)) {
-    throw std::invalid_argument(fmt::format("{}: {} payload bytes for an object of {} bytes: it has {}", name(),
-                                            payload, object.length, payload_bytes(object.length)));
+  put_word(buffer.record(), shape.header + shape.latch_in_header(), hold.word);  // still latched
+  put_word(buffer.record(), shape.header + shape.version_in_header(), version);
+  encode(buffer, version);
+  const std::array<WorkRequest, 1> writes = {write(buffer.record(), hold.object.record())};
+  co_await writer_.write_and_unlatch(std::move(hold), writes);
+}
+
+Task<void> OptimisticScheme::abort(Hold hold) const { return writer_.unlatch(std::move(hold)); }
+
+Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object, std::source_location place) const {
+  Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
+  RingBuffer buffer = co_await session.take_buffer(*object.shape);
+  hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
+  Attempts attempts(session);
+  LeaseWatch watch(session);
+  for (;;) {
+    const Attempt attempt = co_await try_read(session, object, hold.buffer);
+    if (attempt.accepted) {
+      hold.version = attempt.header.version;
+      co_return ReadGuard(std::move(hold), attempt_validates());
+    }
+    if (attempts.expired()) {
+      co_return ReadGuard();
+    }
+    if (watch.expired(attempt.header.latch)) {
+      throw_holder_lost(object, attempt.header.latch);
+    }
+    co_await attempts.pause();
   }
 }
 
-Task<bool> OptimisticScheme::update(QueuePair& qp, RemoteSpan object, LocalSpan scratch,
-                                    std::span<const std::byte> payload) const {
-  check_sizes(object, scratch, payload.size());
-  const LocalSpan copy = scratch.subspan(0, object.length);
-  // Speculative read: the READ sees the object as it is once the CAS has been executed.
-  const auto old = co_await qp.submit(compare_swap(object, 0, 1), fabric::read(copy, object));
-  if (old[0] != 0) {
-    co_return false;
-  }
-  const std::uint64_t version = header_of(copy.bytes()).version + 1;
-  const ObjectHeader header{1, version};  // still latched: the FETCH-ADD unlatches
-  std::memcpy(copy.data, &header, kHeaderBytes);
-  encode(copy.bytes(), version, payload);
-  co_await qp.submit(write(copy, object), fetch_add(object, ~std::uint64_t{0}));
-  co_return true;
+Task<bool> OptimisticScheme::validate(Hold hold) const {
+  const ObjectHeader now = co_await read_header(*hold.session, hold.object, hold.buffer);
+  co_return now.latch == kFree && now.version == hold.version;
 }
+
+Task<void> OptimisticScheme::release(Hold /*hold*/) const { co_return; }
 
 }  // namespace sidelatch::sync

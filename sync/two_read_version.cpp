@@ -1,28 +1,23 @@
 #include <sidelatch/sync/two_read_version.h>
 
-#include <cstring>
+#include <sidelatch/sync/latch_word.h>
 
 namespace sidelatch::sync {
 
 using namespace fabric;
 
-void TwoReadVersion::encode(std::span<std::byte> object, std::uint64_t /*version*/,
-                            std::span<const std::byte> payload) const {
-  std::memcpy(object.data() + kHeaderBytes, payload.data(), payload.size());
-}
-
-Task<ReadResult> TwoReadVersion::read(QueuePair& qp, RemoteSpan object, LocalSpan scratch,
-                                      std::span<std::byte> payload) const {
-  check_sizes(object, scratch, payload.size());
-  co_await qp.read(scratch.subspan(0, kHeaderBytes), object);
-  const ObjectHeader header = header_of(scratch.bytes());
-  if (header.latch != 0) {
-    co_return ReadResult{};
+// Figure 13(a).
+Task<OptimisticScheme::Attempt> TwoReadVersion::try_read(Session& session, Object object,
+                                                         const ObjectBuffer& buffer) const {
+  const ObjectHeader before = co_await read_header(session, object, buffer);
+  if (before.latch != kFree) {
+    co_return Attempt{false, before};
   }
-  co_await qp.read(scratch.subspan(0, payload.size()), object.subspan(kHeaderBytes, payload.size()));
-  std::memcpy(payload.data(), scratch.data, payload.size());
-  const bool unchanged = co_await header_unchanged(qp, object, scratch, header);
-  co_return ReadResult{unchanged, header.version};
+  const RecordShape& shape = *object.shape;
+  const std::uint64_t bytes = shape.payload_bytes;
+  co_await session.qp().read(buffer.part(shape.payload, bytes), object.record().subspan(shape.payload, bytes));
+  const ObjectHeader after = co_await read_header(session, object, buffer);
+  co_return Attempt{after.latch == kFree && after.version == before.version, after};
 }
 
 }  // namespace sidelatch::sync

@@ -42,6 +42,11 @@ class Frontier {
   bool waited_ = false;
 };
 
+bool go_on(const RingOptions& options, std::uint64_t reads) {
+  constexpr std::uint64_t kAskEvery = 256;
+  return reads < options.reads && (reads % kAskEvery != 0 || options.keep_going());
+}
+
 struct Ring {
   Ring(Node& storage, Node& writer, Node& reader, const RingOptions& ring_options)
       : options(ring_options),
@@ -55,11 +60,6 @@ struct Ring {
   [[nodiscard]] RemoteSpan block(std::uint64_t slot) const {
     return memory.remote(slot * stride(options.block_bytes), options.block_bytes);
   }
-  [[nodiscard]] bool go_on(std::uint64_t reads) const {
-    constexpr std::uint64_t kAskEvery = 256;
-    return reads < options.reads && (reads % kAskEvery != 0 || options.keep_going());
-  }
-
   const RingOptions& options;
   std::uint64_t slots;
   MemoryRegion memory;
@@ -107,7 +107,7 @@ Task<TornReads> read_blocks(Ring& ring) {
   seen.block_bytes = ring.options.block_bytes;
   Frontier frontier(ring.slots);
   const std::span<const std::byte> bytes = ring.reader_buffer.bytes();
-  while (ring.go_on(seen.reads)) {
+  while (go_on(ring.options, seen.reads)) {
     const std::uint64_t slot = frontier.slot();
     co_await ring.reader_qp->read(ring.reader_buffer.local(), ring.block(slot));
     ++seen.reads;
@@ -132,29 +132,70 @@ Task<TornReads> read_blocks(Ring& ring) {
   co_return seen;
 }
 
-Task<void> update_objects(Ring& ring, const sync::OptimisticScheme& scheme) {
-  std::vector<std::byte> payload(scheme.payload_bytes(ring.options.block_bytes));
+// The same ring, of a scheme's records instead of bare blocks.
+struct ObjectRing {
+  ObjectRing(Node& storage, Node& writer, Node& reader, const SelectedScheme& selected,
+             const RingOptions& ring_options)
+      : options(ring_options),
+        scheme(*selected.scheme),
+        layout(shape_in(selected, ring_options.block_bytes), selected.layout,
+               ring_options.ring_bytes / stride(ring_options.block_bytes)),
+        memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
+        objects(layout, memory.remote()),
+        writer_qp(writer.connect(storage)),
+        reader_qp(reader.connect(storage)) {}
+
+  // Whole words of payload, so that every word can carry the number.
+  static sync::RecordShape shape_in(const SelectedScheme& selected, std::uint64_t block_bytes) {
+    const std::uint64_t payload = selected.scheme->largest_payload(block_bytes, selected.layout);
+    return selected.scheme->shape(std::max(payload / kWord * kWord, kWord), selected.layout);
+  }
+  [[nodiscard]] sync::SessionOptions session_options(const sync::Retry& retry) const {
+    sync::SessionOptions session;
+    session.buffers = std::min(session.buffers, scheme.most_buffers());
+    session.retry = retry;
+    return session;
+  }
+
+  const RingOptions& options;
+  const sync::Scheme& scheme;
+  sync::Layout layout;
+  MemoryRegion memory;
+  sync::ObjectArray objects;
+  std::unique_ptr<QueuePair> writer_qp;
+  std::unique_ptr<QueuePair> reader_qp;
+  bool stopped = false;
+  std::uint64_t writes = 0;
+};
+
+Task<void> update_objects(ObjectRing& ring) {
+  // Nobody else latches, so a latch that stays held for so long is one whose unlatch was lost.
+  const sync::Retry patience = sync::Retry::backoff().within(std::chrono::milliseconds(10));
+  sync::Session session(*ring.writer_qp, sync::buffer_bytes(ring.layout.shape()), ring.session_options(patience));
   while (!ring.stopped) {
     const std::uint64_t number = ++ring.writes;
-    fill(payload, number);
-    const bool done = co_await scheme.update(*ring.writer_qp, ring.block((number - 1) % ring.slots),
-                                             ring.writer_buffer.local(), payload);
+    const std::uint64_t slot = (number - 1) % ring.objects.size();
+    const bool done = co_await ring.scheme.update(session, ring.objects.at(slot),
+                                                  [number](std::span<std::byte> payload) { fill(payload, number); });
     if (!done) {
       throw std::logic_error(fmt::format("{}: the only writer found object {} latched: an unlatch was lost",
-                                         scheme.name(), (number - 1) % ring.slots));
+                                         ring.scheme.name(), slot));
     }
   }
+  co_await ring.writer_qp->drain();
 }
 
-Task<SchemeReads> read_objects(Ring& ring, const sync::OptimisticScheme& scheme) {
+Task<SchemeReads> read_objects(ObjectRing& ring) {
+  // One attempt at a time, so that the reader can follow the writer.
+  const sync::Retry once = sync::Retry::at_once().within(Duration(1));
+  sync::Session session(*ring.reader_qp, sync::buffer_bytes(ring.layout.shape()), ring.session_options(once));
   SchemeReads seen;
   seen.object_bytes = ring.options.block_bytes;
-  Frontier frontier(ring.slots);
-  std::vector<std::byte> payload(scheme.payload_bytes(ring.options.block_bytes));
-  while (ring.go_on(seen.reads)) {
+  Frontier frontier(ring.objects.size());
+  std::vector<std::byte> payload(ring.layout.shape().payload_bytes);
+  while (go_on(ring.options, seen.reads)) {
     const std::uint64_t slot = frontier.slot();
-    const sync::ReadResult result =
-        co_await scheme.read(*ring.reader_qp, ring.block(slot), ring.reader_buffer.local(), payload);
+    const sync::ReadResult result = co_await ring.scheme.read(session, ring.objects.at(slot), payload);
     ++seen.reads;
     if (!result.accepted) {
       ++seen.rejected;
@@ -171,6 +212,7 @@ Task<SchemeReads> read_objects(Ring& ring, const sync::OptimisticScheme& scheme)
   }
   ring.stopped = true;
   seen.writes = ring.writes;
+  co_await ring.reader_qp->drain();
   co_return seen;
 }
 
@@ -200,12 +242,12 @@ TornReads probe_torn_reads(Node& storage, Node& writer, Node& reader, const Ring
   return seen;
 }
 
-SchemeReads probe_scheme(Node& storage, Node& writer, Node& reader, const sync::OptimisticScheme& scheme,
+SchemeReads probe_scheme(Node& storage, Node& writer, Node& reader, const SelectedScheme& scheme,
                          const RingOptions& options) {
   options.validate();
-  Ring ring(storage, writer, reader, options);
-  storage.reactor().spawn(update_objects(ring, scheme));
-  SchemeReads seen = storage.reactor().run(read_objects(ring, scheme));
+  ObjectRing ring(storage, writer, reader, scheme, options);
+  storage.reactor().spawn(update_objects(ring));
+  SchemeReads seen = storage.reactor().run(read_objects(ring));
   storage.reactor().run();
   return seen;
 }

@@ -178,6 +178,7 @@ void World::load(Request& request) {
   }
   touch(*request.target, word, model::kWordBytes, /*writes=*/true);
   request.old_value = model::load_word(word);
+  request.loaded = true;
   if (request.last > request.first) {
     observe_step(SimStep::Kind::load, request);
     schedule(request.last, request, Action::store);
@@ -203,6 +204,31 @@ void World::store(Request& request) {
     }
   }
   respond(request, now, model::kWordBytes, now);
+}
+
+void World::revoke(Request& request) {
+  if (request.done) {
+    return;
+  }
+  // An acknowledged WRITE completes as if it were placed: rule 2. Everything else has not been answered, or its answer
+  // must not count.
+  const bool acknowledged = request.kind == model::Kind::write && !options.rules.one_step_requests;
+  const bool answered = acknowledged || request.executing || request.loaded;
+  if (request.executing) {
+    advance_steps(request, now);
+    stop(request);
+  }
+  request.dropped = true;
+  if (acknowledged || request.failed) {
+    return;
+  }
+  if (!answered) {
+    respond_with_error(request, Status::retry_exceeded, kRevoked);
+    return;
+  }
+  request.failed = true;
+  request.status = Status::retry_exceeded;
+  request.detail = kRevoked;
 }
 
 void World::stop_executing(SimNode& node, const std::byte* data, std::uint64_t length) {

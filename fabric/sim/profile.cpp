@@ -83,6 +83,11 @@ const std::array kFields = {
           [](Profile& p) -> double& { return p.pcie.write_stall_ns; }},
     Field{{"memory.atom_bytes", "bytes", 8, 64, "sampled and placed whole: 8, 16, 32 or 64"},
           [](Profile& p) -> std::uint64_t& { return p.memory.atom_bytes; }},
+    Field{{"cpu.checksum_gbytes", "Gbyte/s", 0, 1e6, "CRC64 of an object at the client; 0: costs nothing"},
+          [](Profile& p) -> double& { return p.cpu.checksum_gbytes; }},
+    Field{{"cpu.line_versions_gbytes", "Gbyte/s", 0, 1e6,
+           "comparing line versions and gathering at the client; 0: costs nothing"},
+          [](Profile& p) -> double& { return p.cpu.line_versions_gbytes; }},
 };
 
 double value_of(const Field& field, Profile& profile) {

@@ -34,6 +34,8 @@ struct alignas(16) Request {
 
   bool payload_bound = false;  ///< fetched, or inlined
   bool dropped = false;        ///< will not be executed: an earlier one failed, or its payload was never fetched
+  bool arrived = false;        ///< at the target, and accepted
+  bool loaded = false;         ///< an atomic's load has happened
   bool executing = false;      ///< between its first and its last place or sample
   bool stepwise = false;       ///< its pieces are on the agenda one by one, because another request meets them
   bool done = false;           ///< its response has arrived

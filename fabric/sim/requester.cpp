@@ -92,7 +92,19 @@ void SimQueuePair::cancel_in_flight() noexcept {
   target_refuses_ = false;
 }
 
+void SimQueuePair::revoke() {
+  revoked_ = true;
+  for (Request* request = oldest_; request != nullptr; request = request->next) {
+    if (request->arrived) {
+      initiator_->world.revoke(*request);
+    }
+  }
+}
+
 Task<void> SimQueuePair::restore_connection() {
+  if (revoked_) {
+    throw FabricError(Status::disconnected, kRevoked);
+  }
   // Two round trips of the connection manager; requests of the old connection that are still on the wire come first.
   const NicTimes& times = initiator_->times;
   co_await reactor().sleep((times.propagation + times.latency * 2) * 4);

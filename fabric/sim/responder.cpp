@@ -91,6 +91,10 @@ void World::arrive(Request& request) {
   if (request.dropped) {
     return;
   }
+  if (request.queue_pair != nullptr && request.queue_pair->revoked()) {
+    respond_with_error(request, Status::retry_exceeded, kRevoked);
+    return;
+  }
   SimNode& target = *request.target;
   const NicTimes& times = target.times;
   const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;
@@ -113,6 +117,7 @@ void World::arrive(Request& request) {
   if (refuse(request)) {
     return;
   }
+  request.arrived = true;
   switch (request.kind) {
     case model::Kind::write:
     case model::Kind::send:

@@ -54,6 +54,19 @@ std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions
   return std::make_unique<SimQueuePair>(*this, *node, options);
 }
 
+void SimNode::revoke(QueuePair& queue_pair) {
+  auto* ended = dynamic_cast<SimQueuePair*>(&queue_pair);
+  if (ended == nullptr || &ended->target() != this) {
+    throw std::invalid_argument("revoke: the queue pair is not connected to node " + name());
+  }
+  ended->revoke();
+}
+
+Duration SimNode::cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
+  const double rate = work == CpuWork::checksum ? profile.cpu.checksum_gbytes : profile.cpu.line_versions_gbytes;
+  return rate == 0 ? Duration{} : from_ns(static_cast<double>(bytes) / rate);
+}
+
 // Addresses are the simulation's own, so that a run does not depend on where the host puts memory. Only the low 12 bits
 // are kept: they decide lines and lock slots.
 RemoteAddress SimNode::place_region(const Registration& registration) {

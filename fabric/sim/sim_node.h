@@ -51,6 +51,9 @@ class SimNode final : public Node {
   using Node::connect;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
 
+  void revoke(QueuePair& queue_pair) override;
+  [[nodiscard]] Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept override;
+
   World& world;
   Profile profile;
   NicTimes times;

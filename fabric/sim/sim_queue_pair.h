@@ -23,6 +23,11 @@ class SimQueuePair final : public QueuePair {
   /// The target has refused `failed`: it takes nothing more of this queue pair until it is reconnected.
   void drop_after(Request& failed);
 
+  /// The target has ended its half of the connection, for good.
+  void revoke();
+  [[nodiscard]] bool revoked() const noexcept { return revoked_; }
+  [[nodiscard]] SimNode& target() const noexcept { return *target_; }
+
   /// The last place, sample, load or store of the requests of each kind that have reached the target (rule 5).
   std::array<Time, 4> executed_until{};
   /// Messages of one queue pair arrive in posting order.
@@ -49,6 +54,7 @@ class SimQueuePair final : public QueuePair {
   std::uint32_t reads_issued_ = 0;
   std::uint32_t atomics_issued_ = 0;
   bool target_refuses_ = false;
+  bool revoked_ = false;
 };
 
 }  // namespace sidelatch::fabric::sim

@@ -144,7 +144,8 @@ Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, st
   request->next = nullptr;
   request->sequence = sequence;
   request->references = 1;
-  request->payload_bound = request->dropped = request->executing = request->stepwise = false;
+  request->payload_bound = request->dropped = request->arrived = request->loaded = false;
+  request->executing = request->stepwise = false;
   request->done = request->failed = false;
   request->pieces = 0;
   request->first = request->last = request->gap = Time::zero();

@@ -47,6 +47,9 @@ struct Timer {
   std::uint32_t generation = 1;
 };
 
+/// What the initiator is told of a queue pair that the target has ended.
+inline constexpr const char* kRevoked = "the target has ended this queue pair; connect a new one";
+
 class World {
  public:
   explicit World(const SimulationOptions& simulation_options);
@@ -84,6 +87,8 @@ class World {
       catch_up(node, data, length, writes);
     }
   }
+  /// Stops a request that has arrived: no further micro-step of it happens at the target.
+  void revoke(Request& request);
   /// Stops what executes in these bytes: the region has gone.
   void stop_executing(SimNode& node, const std::byte* data, std::uint64_t length);
   void observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece = 0);

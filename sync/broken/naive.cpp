@@ -1,25 +1,36 @@
-#include "naive.h"
+// The naive optimistic latch: latch, version and data by one READ, and the header once more for validation.
+//
+// Several published systems did this, an earlier one of the TODS 2025 paper's own authors among them (section 4.2). It
+// trusts that the header is sampled before the data. The lines of one READ are sampled in any order (rule 4): the data
+// may be old and the header, sampled after the writer has unlatched, new; the validation then confirms the new header.
+#include "specimens.h"
 
-#include <cstring>
+#include <sidelatch/sync/latch_word.h>
+#include <sidelatch/sync/optimistic.h>
 
 namespace sidelatch::sync::broken {
 
 using namespace fabric;
 
-void Naive::encode(std::span<std::byte> object, std::uint64_t /*version*/, std::span<const std::byte> payload) const {
-  std::memcpy(object.data() + kHeaderBytes, payload.data(), payload.size());
-}
+namespace {
 
-Task<ReadResult> Naive::read(QueuePair& qp, RemoteSpan object, LocalSpan scratch, std::span<std::byte> payload) const {
-  check_sizes(object, scratch, payload.size());
-  co_await qp.read(scratch.subspan(0, object.length), object);
-  const ObjectHeader header = header_of(scratch.bytes());
-  if (header.latch != 0) {
-    co_return ReadResult{};
+class Naive final : public OptimisticScheme {
+ public:
+  Naive() : OptimisticScheme("broken/naive") {}
+  [[nodiscard]] RecordNeeds needs() const noexcept override { return {.version = true, .header_inside = true}; }
+
+ protected:
+  [[nodiscard]] Task<Attempt> try_read(Session& session, Object object, const ObjectBuffer& buffer) const override {
+    co_await session.qp().read(buffer.record(), object.record());
+    const ObjectHeader header = header_in_record(buffer);
+    co_return Attempt{header.latch == kFree, header};
   }
-  std::memcpy(payload.data(), scratch.data + kHeaderBytes, payload.size());
-  const bool unchanged = co_await header_unchanged(qp, object, scratch, header);
-  co_return ReadResult{unchanged, header.version};
-}
+  void encode(const ObjectBuffer& /*buffer*/, std::uint64_t /*version*/) const override {}
+  void decode(const ObjectBuffer& /*buffer*/) const override {}
+};
+
+}  // namespace
+
+std::unique_ptr<Scheme> make_naive() { return std::make_unique<Naive>(); }
 
 }  // namespace sidelatch::sync::broken

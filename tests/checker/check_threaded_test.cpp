@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <tbb/global_control.h>
 
+#include <algorithm>
+
 namespace sidelatch::checker {
 namespace {
 
@@ -32,7 +34,7 @@ TEST(Check, FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers) {
   const CheckReport report = run_check(small(kEnoughToTear));
   EXPECT_TRUE(report.complete);
   EXPECT_TRUE(report.as_expected());
-  ASSERT_EQ(report.schemes.size(), 5U);
+  ASSERT_GE(report.schemes.size(), 5U);
   EXPECT_EQ(report.schemes[0].scheme, "broken/bookend");
   EXPECT_EQ(report.schemes[0].verdict, Verdict::unsafe);
   EXPECT_THAT(report.schemes[0].evidence, HasSubstr("torn: "));
@@ -57,7 +59,9 @@ TEST(Check, TheResultDoesNotDependOnTheNumberOfThreads) {
 
 TEST(Check, ASafeSchemeThatToreIsNotAsExpected) {
   CheckReport report = run_check(small());
-  report.schemes.back().verdict = Verdict::unsafe;
+  const auto safe = std::ranges::find(report.schemes, "optimistic/farm", &SchemeReport::scheme);
+  ASSERT_NE(safe, report.schemes.end());
+  safe->verdict = Verdict::unsafe;
   EXPECT_FALSE(report.as_expected());
 }
 

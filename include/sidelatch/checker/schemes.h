@@ -1,20 +1,59 @@
-// The registry of schemes: one line each in checker/schemes.cpp. `check`, `bench` and the tests read it.
+// The registry of schemes: one line each in checker/schemes.cpp. `check`, `explore`, `bench` and the tests read it.
+//
+//   SelectedScheme chosen = select_scheme("optimistic/farm+write-unlatch");
+//   Layout layout(chosen.scheme->shape(256, chosen.layout), chosen.layout, 1000);
+//
+// Thread-safety: the registry is constant.
 #pragma once
 
-#include <sidelatch/sync/optimistic.h>
+#include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/sync/scheme.h>
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 
 namespace sidelatch::checker {
 
-struct Scheme {
-  std::string_view name;      ///< as on the command line
-  bool known_broken = false;  ///< a specimen: a tear is what is expected of it
-  std::unique_ptr<sync::OptimisticScheme> (*make)() = nullptr;
+/// What a scheme promises its readers, beside what all promise their writers.
+enum class Promise : std::uint8_t {
+  exclusion,         ///< a latch: nobody writes while someone reads
+  latch_equivalent,  ///< see sync::Semantics
+  consistent,
 };
 
-[[nodiscard]] std::span<const Scheme> schemes();
+enum class Kind : std::uint8_t {
+  latch,
+  optimistic,
+  specimen,    ///< known to be wrong: for testing checkers
+  model_only,  ///< a variant that only the explorer can make use of
+};
+
+struct SchemeEntry {
+  std::string_view name;  ///< as on the command line
+  Kind kind = Kind::optimistic;
+  Promise promise = Promise::latch_equivalent;
+  /// True where it keeps its promises, by preset: strict, observed, spec, relaxed. See docs/memory-model.md.
+  std::array<bool, 4> safe{};
+  std::unique_ptr<sync::Scheme> (*make)() = nullptr;
+
+  [[nodiscard]] bool safe_under(fabric::model::Preset preset) const { return safe.at(static_cast<std::size_t>(preset)); }
+  /// A tear is what is expected of it, on a NIC as the papers measured them.
+  [[nodiscard]] bool known_broken() const { return !safe_under(fabric::model::Preset::observed); }
+};
+
+[[nodiscard]] std::span<const SchemeEntry> schemes();
+
+struct SelectedScheme {
+  const SchemeEntry* entry = nullptr;
+  std::unique_ptr<sync::Scheme> scheme;
+  sync::LayoutKind layout = sync::LayoutKind::padded;
+};
+
+/// The scheme of that name, which may end in "+header" or "+footer" for another layout than its own. Throws
+/// std::invalid_argument that lists the names.
+[[nodiscard]] SelectedScheme select_scheme(std::string_view name);
 
 }  // namespace sidelatch::checker

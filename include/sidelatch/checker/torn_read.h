@@ -11,8 +11,8 @@
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
 
+#include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/node.h>
-#include <sidelatch/sync/optimistic.h>
 
 #include <cstdint>
 #include <functional>
@@ -63,7 +63,7 @@ struct SchemeReads {
 };
 
 [[nodiscard]] SchemeReads probe_scheme(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,
-                                       const sync::OptimisticScheme& scheme, const RingOptions& options);
+                                       const SelectedScheme& scheme, const RingOptions& options);
 
 /// "4711 x3, 4710 x13": the numbers of a block in order, with how often each follows itself; at most `most` of them.
 [[nodiscard]] std::string describe(const TornBlock& block, std::size_t most = 6);

@@ -71,6 +71,8 @@ class BufferRing {
 
   [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   [[nodiscard]] std::uint64_t buffer_bytes() const noexcept { return bytes_; }
+  /// Buffers that callers have not dropped yet.
+  [[nodiscard]] std::uint32_t held() const noexcept { return held_; }
   /// Buffers that could be acquired now without waiting.
   [[nodiscard]] std::uint32_t available() const noexcept;
 
@@ -89,6 +91,7 @@ class BufferRing {
   std::uint64_t stride_;
   MemoryRegion memory_;
   std::vector<Slot> slots_;
+  std::uint32_t held_ = 0;
   WaitList holders_gone_;  // acquirers that wait for a held buffer to be dropped
 };
 

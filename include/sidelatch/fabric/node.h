@@ -8,6 +8,7 @@
 #include <sidelatch/fabric/memory_region.h>
 #include <sidelatch/fabric/reactor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ namespace sidelatch::fabric {
 
 class QueuePair;
 struct QueuePairOptions;
+
+/// Work of a client's CPU that takes long enough to be simulated.
+enum class CpuWork : std::uint8_t { checksum, line_versions };
 
 class Node {
  public:
@@ -35,6 +39,20 @@ class Node {
   /// Connects a reliable queue pair from this node to `target`, which must be of the same fabric.
   [[nodiscard]] virtual std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) = 0;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target);
+
+  /// Revocation (memory model, rule 10): ends `queue_pair`, which was connected to this node, at this node. When this
+  /// returns, no further micro-step of it happens here, whatever its NIC has taken; its own node gets
+  /// Status::retry_exceeded for what it had in flight and for all that it posts. Throws std::invalid_argument if the
+  /// queue pair is not connected to this node.
+  virtual void revoke(QueuePair& queue_pair) = 0;
+
+  /// What `bytes` of `work` cost this node's CPU beyond the time that really passes: zero, except in a world whose
+  /// clock is not the machine's.
+  [[nodiscard]] virtual Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
+    (void)work;
+    (void)bytes;
+    return {};
+  }
 
   /// One registered region as the NIC knows it.
   struct Registration {

@@ -76,6 +76,8 @@ class QueuePair {
   /// Waits for room only, posts, and goes on without waiting for completion.
   template <std::same_as<WorkRequest>... Requests>
   [[nodiscard]] Submit<sizeof...(Requests)> enqueue(const Requests&... requests);
+  /// The same for a chain whose length is known at run time; `chain` must stay valid until the await returns.
+  [[nodiscard]] ChainAwaiter enqueue(std::span<const WorkRequest> chain);
 
   [[nodiscard]] One read(LocalSpan into, RemoteSpan from);
   [[nodiscard]] One write(LocalSpan from, RemoteSpan to);
@@ -257,6 +259,10 @@ QueuePair::Submit<sizeof...(Requests)> QueuePair::submit(const Requests&... requ
 template <std::same_as<WorkRequest>... Requests>
 QueuePair::Submit<sizeof...(Requests)> QueuePair::enqueue(const Requests&... requests) {
   return {*this, ChainAwaiter::Until::posted, std::array<WorkRequest, sizeof...(Requests)>{requests...}};
+}
+
+inline QueuePair::ChainAwaiter QueuePair::enqueue(std::span<const WorkRequest> chain) {
+  return {*this, ChainAwaiter::Until::posted, chain, {}};
 }
 
 inline QueuePair::ChainAwaiter QueuePair::submit(std::span<const WorkRequest> chain,

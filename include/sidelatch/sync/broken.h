@@ -5,7 +5,7 @@
 // They live in sync/broken/, one file each, with who relied on it and which rule breaks it.
 #pragma once
 
-#include <sidelatch/sync/optimistic.h>
+#include <sidelatch/sync/scheme.h>
 
 #include <memory>
 #include <string_view>
@@ -13,6 +13,6 @@
 namespace sidelatch::sync {
 
 /// The specimen of that name. Throws std::invalid_argument that lists the names.
-[[nodiscard]] std::unique_ptr<OptimisticScheme> make_specimen(std::string_view name);
+[[nodiscard]] std::unique_ptr<Scheme> make_specimen(std::string_view name);
 
 }  // namespace sidelatch::sync

@@ -1,26 +1,45 @@
 // FaRM's line versions: every line carries the object's version, so that one READ tells whether its lines belong
 // together.
 //
-//   READ object: latch free, all versions equal -> READ header: free and same version
+//   READ record: latch free, all versions equal -> READ header: free and same version
 //
-// A line is sampled whole by coherent DMA, so its version and its data belong together; hence lines must be aligned and
-// the NIC must not copy in smaller pieces. Two round trips per read; 8 bytes of each line are lost, and payload is
-// gathered from the lines. Source: FaRM (NSDI 2014); TODS 2025, section 4.3.
+// A line is sampled whole by coherent DMA, so its version and its data belong together; hence lines must be aligned, and
+// the NIC must not copy in smaller pieces (`atom` 64). Two round trips per read, one for a consistent read. A version
+// takes 8 bytes of each line, or 2; the payload is scattered over the lines by writers and gathered by readers, with the
+// widest vectors that the CPU has. Source: FaRM (NSDI 2014); TODS 2025, section 4.3.
+//
+// Two-byte versions wrap: lines that are 65 536 updates apart look alike. A read takes part in that only if it lasts
+// longer than so many updates; one update is at least two round trips, so kLongestRead is far below. A read that lasted
+// longer is not accepted, and begins again. FaRM bounds it in the same way.
 #pragma once
 
 #include <sidelatch/sync/optimistic.h>
 
 namespace sidelatch::sync {
 
+enum class LineVersion : std::uint8_t { bits16 = 2, bits64 = 8 };
+
 class FarmLineVersions final : public OptimisticScheme {
  public:
-  [[nodiscard]] std::string_view name() const noexcept override { return "optimistic/farm"; }
-  [[nodiscard]] std::uint64_t payload_bytes(std::uint64_t object_bytes) const noexcept override;
-  [[nodiscard]] fabric::Task<ReadResult> read(fabric::QueuePair& qp, fabric::RemoteSpan object,
-                                              fabric::LocalSpan scratch, std::span<std::byte> payload) const override;
+  /// 65 536 updates take at least 65 ms, at one microsecond each; half of that.
+  static constexpr fabric::Duration kLongestRead = std::chrono::milliseconds(32);
+
+  explicit FarmLineVersions(WriterUnlatch unlatch = Release::combined, LineVersion width = LineVersion::bits64,
+                            fabric::Duration longest_read = kLongestRead);
+
+  [[nodiscard]] RecordNeeds needs() const noexcept override {
+    return {.version = true, .line_versions = static_cast<std::uint32_t>(width_), .header_inside = true};
+  }
 
  protected:
-  void encode(std::span<std::byte> object, std::uint64_t version, std::span<const std::byte> payload) const override;
+  [[nodiscard]] fabric::Task<Attempt> try_read(Session& session, Object object,
+                                               const ObjectBuffer& buffer) const override;
+  void encode(const ObjectBuffer& buffer, std::uint64_t version) const override;
+  void decode(const ObjectBuffer& buffer) const override;
+
+ private:
+  LineVersion width_;
+  fabric::Duration longest_read_;
 };
 
 }  // namespace sidelatch::sync

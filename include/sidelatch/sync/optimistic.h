@@ -1,74 +1,87 @@
 // Optimistic schemes: readers take no latch, and find out afterwards whether a writer was at work.
 //
-//   TwoReadVersion scheme;
-//   ReadResult seen = co_await scheme.read(qp, object, scratch, payload);
-//   if (seen.accepted) use(payload);           // else a writer was there: begin again
-//   bool done = co_await scheme.update(qp, object, scratch, payload);
+// Writers are the same in all of them: they latch exclusively (ExclusiveLatch, speculatively), write payload, version + 1
+// and what the scheme adds by one WRITE of the record, and unlatch by FETCH-ADD or, in a footer layout, by that WRITE.
 //
-// An object is `object_bytes` of the memory node, aligned to a line: an 8-byte latch, an 8-byte version, what the
-// scheme adds, and the payload. Writers are the same in all schemes: latch by CAS, with the object's READ in the same
-// doorbell (an atomic is executed before a later READ of its queue pair: rule 5); new payload and version; one WRITE,
-// with the unlatching FETCH-ADD in the same doorbell (WRITE before atomic: rule 5). Source: paper "Synchronizing
-// Disaggregated Data Structures with One-Sided RDMA" (TODS 2025), sections 3.3 and 4.3.
+// A reader's attempt sees a consistent payload or none. begin_read() makes attempts until one succeeds or the deadline
+// passes; validate() then reads the header once more: free, and the version still the same. Source: TODS 2025, sections
+// 4.1 and 4.3, figures 12 and 13.
 //
-// An accepted read is latch-equivalent: the payload is one committed version, unchanged until the final validation.
+// Restarts are bounded by the session's deadline, and only by it: a reader of an object that is written without pause
+// may starve, as with any optimistic scheme. Versions have 64 bits and do not wrap: at one update per microsecond that
+// would take half a million years.
 //
-// Thread-safety: schemes have no state; one object may serve any number of tasks.
+// Thread-safety: no state.
 #pragma once
 
-#include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/sync/exclusive_latch.h>
+#include <sidelatch/sync/scheme.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string_view>
+#include <string>
+#include <variant>
 
 namespace sidelatch::sync {
 
-struct ReadResult {
-  bool accepted = false;
-  std::uint64_t version = 0;  ///< of the object; meaningful if accepted
-};
+/// How writers unlatch: by FETCH-ADD (Release), or with the WRITE itself (WriteUnlatch, safe under `observed` only).
+using WriterUnlatch = std::variant<Release, WriteUnlatch>;
 
-class OptimisticScheme {
- public:
-  OptimisticScheme() = default;
-  OptimisticScheme(const OptimisticScheme&) = delete;
-  OptimisticScheme& operator=(const OptimisticScheme&) = delete;
-  virtual ~OptimisticScheme() = default;
-
-  /// As on the command line: "optimistic/two-read".
-  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// Payload bytes of an object of `object_bytes`, a multiple of 8 and at least 64; a multiple of 8.
-  [[nodiscard]] virtual std::uint64_t payload_bytes(std::uint64_t object_bytes) const noexcept = 0;
-
-  /// Reads the object once. `scratch` is registered memory of the queue pair's node, at least as long as the object and
-  /// aligned to a line; `payload` has payload_bytes(object.length). Throws std::invalid_argument for other sizes.
-  [[nodiscard]] virtual fabric::Task<ReadResult> read(fabric::QueuePair& qp, fabric::RemoteSpan object,
-                                                      fabric::LocalSpan scratch,
-                                                      std::span<std::byte> payload) const = 0;
-
-  /// Latches the object, replaces its payload and unlatches it. False: it was latched by someone else, and nothing was
-  /// changed. Sizes as for read().
-  [[nodiscard]] fabric::Task<bool> update(fabric::QueuePair& qp, fabric::RemoteSpan object, fabric::LocalSpan scratch,
-                                          std::span<const std::byte> payload) const;
-
- protected:
-  /// Puts payload and version into the bytes of an object; the latch word is not its business.
-  virtual void encode(std::span<std::byte> object, std::uint64_t version, std::span<const std::byte> payload) const = 0;
-  void check_sizes(const fabric::RemoteSpan& object, const fabric::LocalSpan& scratch, std::uint64_t payload) const;
-};
-
-/// The first 16 bytes of every object: latch and version, in one line.
+/// Latch and version as one READ sees them.
 struct ObjectHeader {
-  std::uint64_t latch = 0;  ///< 0 free, 1 held
+  std::uint64_t latch = 0;
   std::uint64_t version = 0;
   friend bool operator==(const ObjectHeader&, const ObjectHeader&) = default;
 };
-inline constexpr std::uint64_t kHeaderBytes = sizeof(ObjectHeader);
-[[nodiscard]] ObjectHeader header_of(std::span<const std::byte> object);
+/// The header in `bytes`, which are a copy of all of it.
+[[nodiscard]] ObjectHeader header_in(std::span<const std::byte> bytes, const RecordShape& shape);
 
-/// READs the header again into the start of `scratch`: true if it is free and still `seen`. The final validation.
-[[nodiscard]] fabric::Task<bool> header_unchanged(fabric::QueuePair& qp, fabric::RemoteSpan object,
-                                                  fabric::LocalSpan scratch, ObjectHeader seen);
+class OptimisticScheme : public Scheme {
+ public:
+  explicit OptimisticScheme(std::string name, WriterUnlatch unlatch = Release::combined);
+
+  [[nodiscard]] std::string_view name() const noexcept override { return name_; }
+  [[nodiscard]] LayoutKind default_layout() const noexcept override {
+    return writer_.unlatches_by_write() ? LayoutKind::padded_footer : LayoutKind::padded;
+  }
+
+ protected:
+  /// What one attempt to read saw.
+  struct Attempt {
+    bool accepted = false;
+    ObjectHeader header;  ///< as read, accepted or not
+  };
+  /// Reads the object once; if it accepts, the buffer holds a consistent payload.
+  [[nodiscard]] virtual fabric::Task<Attempt> try_read(Session& session, Object object,
+                                                       const ObjectBuffer& buffer) const = 0;
+  /// The attempt's last READ was a validation.
+  [[nodiscard]] virtual bool attempt_validates() const noexcept { return false; }
+  /// Puts what the scheme adds, and the payload if it lies apart, into the buffer's record. The header is in it already.
+  virtual void encode(const ObjectBuffer& buffer, std::uint64_t version) const = 0;
+  /// Gathers the payload of a record that was latched, so that it is in buffer.payload().
+  virtual void decode(const ObjectBuffer& buffer) const = 0;
+
+  /// READs the header into the buffer's place for it.
+  [[nodiscard]] static fabric::Task<ObjectHeader> read_header(Session& session, Object object,
+                                                              const ObjectBuffer& buffer);
+  /// The header within the buffer's record.
+  [[nodiscard]] static ObjectHeader header_in_record(const ObjectBuffer& buffer);
+
+  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
+                                                      std::source_location place) const override;
+  [[nodiscard]] fabric::Task<void> commit(Hold hold) const override;
+  [[nodiscard]] fabric::Task<void> abort(Hold hold) const override;
+  [[nodiscard]] fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,
+                                                      std::source_location place) const override;
+  [[nodiscard]] fabric::Task<bool> validate(Hold hold) const override;
+  [[nodiscard]] fabric::Task<void> release(Hold hold) const override;
+
+  [[nodiscard]] const ExclusiveLatch& writer() const noexcept { return writer_; }
+
+ private:
+  std::string name_;
+  ExclusiveLatch writer_;
+};
 
 }  // namespace sidelatch::sync

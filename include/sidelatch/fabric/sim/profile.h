@@ -82,6 +82,12 @@ struct Profile {
     std::uint64_t atom_bytes = 64;  ///< sampled and placed whole: 8, 16, 32 or 64
   } memory;
 
+  /// What a client's CPU does with the bytes that it read; rates in Gbyte/s, 0: costs nothing.
+  struct Cpu {
+    double checksum_gbytes = 0;       ///< CRC64 of an object
+    double line_versions_gbytes = 0;  ///< comparing the versions of an object's lines and gathering its payload
+  } cpu;
+
   /// Throws ProfileError naming the first key that is out of range, its value and the range.
   void validate() const;
 };

@@ -1,0 +1,122 @@
+// Guards: an object that is being read or changed.
+//
+//   ExclusiveGuard guard = co_await scheme.latch(session, object);
+//   if (!guard) ...                                   // the deadline passed; nothing is latched
+//   change(guard.payload());                          // a private copy
+//   co_await guard.commit();                          // write it and unlatch, or abort(): only unlatch
+//
+//   ReadGuard seen = co_await scheme.begin_read(session, object);
+//   use(seen.payload());
+//   const bool unchanged = co_await seen.validate();  // or release(): no matter whether it changed since
+//
+// A guard that holds a latch must be ended by commit(), abort(), validate() or release(); dropping it is an error (see
+// SessionOptions::dropped_guard). Once one of them is called the guard is empty, whatever comes of the call: after a
+// FabricError from it the object's state is unknown, as after any lost connection.
+//
+// Thread-safety: a guard belongs to its session's task. The session, the object's array and the scheme must outlive it.
+#pragma once
+
+#include <sidelatch/sync/session.h>
+
+#include <cstdint>
+#include <source_location>
+#include <span>
+#include <utility>
+
+namespace sidelatch::sync {
+
+class Scheme;
+
+/// What a guard stands for; schemes work on it.
+struct Hold {
+  const Scheme* scheme = nullptr;  ///< null: nothing is held
+  Session* session = nullptr;
+  Object object{};
+  ObjectBuffer buffer{};
+  std::uint64_t word = 0;  ///< what this hold added to the latch word; 0 if it holds no latch
+  fabric::Time since{};    ///< when the latch was asked for
+  std::uint64_t version = 0;
+  bool inherited = false;
+  std::source_location place{};
+
+  [[nodiscard]] fabric::QueuePair& qp() const { return session->qp(); }
+};
+
+class GuardBase {
+ public:
+  GuardBase(const GuardBase&) = delete;
+  GuardBase& operator=(const GuardBase&) = delete;
+
+  [[nodiscard]] explicit operator bool() const noexcept { return hold_.scheme != nullptr; }
+  /// The object's version when it was read; 0 for schemes without versions.
+  [[nodiscard]] std::uint64_t version() const noexcept { return hold_.version; }
+  [[nodiscard]] const Object& object() const noexcept { return hold_.object; }
+
+ protected:
+  GuardBase() noexcept = default;
+  explicit GuardBase(Hold hold) noexcept : hold_(std::move(hold)) {}
+  GuardBase(GuardBase&& other) noexcept : hold_(other.take()) {}
+  GuardBase& operator=(GuardBase&& other) noexcept {
+    if (this != &other) {
+      drop();
+      hold_ = other.take();
+    }
+    return *this;
+  }
+  ~GuardBase() { drop(); }
+
+  [[nodiscard]] const Hold& hold() const noexcept { return hold_; }
+  [[nodiscard]] Hold take() noexcept {
+    Hold taken = std::move(hold_);
+    hold_.scheme = nullptr;
+    return taken;
+  }
+
+ private:
+  void drop() noexcept {
+    if (hold_.scheme != nullptr && hold_.word != 0) {
+      hold_.session->options().dropped_guard({hold_.place, hold_.object.latch().address});
+    }
+    hold_.scheme = nullptr;
+  }
+
+  Hold hold_;
+};
+
+/// An object latched exclusively, and a copy of its payload.
+class [[nodiscard]] ExclusiveGuard : public GuardBase {
+ public:
+  ExclusiveGuard() noexcept = default;
+  explicit ExclusiveGuard(Hold hold) noexcept : GuardBase(std::move(hold)) {}
+
+  /// The payload as it was latched, to be changed in place.
+  [[nodiscard]] std::span<std::byte> payload() noexcept { return hold().buffer.payload(); }
+  /// The latch was taken over from a holder that died: the payload may be half written. Repair and commit it.
+  [[nodiscard]] bool inherited() const noexcept { return hold().inherited; }
+
+  /// Writes the payload and unlatches. Throws LatchError::lease_expired, and writes nothing, if that came too late.
+  [[nodiscard]] fabric::Task<void> commit();
+  /// Unlatches; the object stays as it was. Throws LatchError::torn_takeover, and keeps the latch, for an inherited one.
+  [[nodiscard]] fabric::Task<void> abort();
+};
+
+/// An object that was read, by a consistent copy of its payload.
+class [[nodiscard]] ReadGuard : public GuardBase {
+ public:
+  ReadGuard() noexcept = default;
+  explicit ReadGuard(Hold hold, bool fresh = false) noexcept : GuardBase(std::move(hold)), fresh_(fresh) {}
+
+  [[nodiscard]] std::span<const std::byte> payload() const noexcept { return hold().buffer.payload(); }
+  /// The scheme's own last step was a validation: one right now would tell nothing new.
+  [[nodiscard]] bool fresh() const noexcept { return fresh_; }
+
+  /// Ends the read: true if the object did not change since. Under a latch it cannot, and this unlatches.
+  [[nodiscard]] fabric::Task<bool> validate();
+  /// Ends the read without that knowledge: no message for an optimistic scheme, the unlatch for a latch.
+  [[nodiscard]] fabric::Task<void> release();
+
+ private:
+  bool fresh_ = false;
+};
+
+}  // namespace sidelatch::sync

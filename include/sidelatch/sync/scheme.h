@@ -1,0 +1,117 @@
+// Scheme: a way to synchronize the clients of an object. Latches and optimistic schemes share this interface, so that a
+// data structure, a benchmark or a checker takes any of them.
+//
+//   const Crc64 scheme;
+//   Layout layout(scheme.shape(256, LayoutKind::padded), LayoutKind::padded, 1000);
+//   ...
+//   bool done = co_await scheme.update(session, objects.at(7), [](std::span<std::byte> payload) { ... });
+//   ReadResult result = co_await scheme.read(session, objects.at(7), payload);
+//
+// Guarantees. Writers exclude each other, and no update is lost. A read that is accepted gives one committed payload,
+// and with Semantics::latch_equivalent the payload did not change between the read's first look at the object and its
+// last: what holding a shared latch would have given. Every latch that is released becomes free. Which rules of the
+// memory model a scheme needs for that is in docs/schemes.md.
+//
+// Memory that was allocated and never written is a free latch, version 0 and a payload of zeros, for every scheme.
+//
+// Thread-safety: schemes have no state; one object may serve any number of tasks.
+#pragma once
+
+#include <sidelatch/sync/guard.h>
+
+#include <exception>
+#include <limits>
+#include <source_location>
+#include <span>
+#include <string_view>
+
+namespace sidelatch::sync {
+
+struct ReadResult {
+  bool accepted = false;      ///< false: the deadline passed
+  std::uint64_t version = 0;  ///< of the object; meaningful if accepted
+};
+
+enum class Semantics : std::uint8_t {
+  latch_equivalent,  ///< and unchanged until the final validation
+  consistent,        ///< one committed payload, perhaps no longer the newest
+};
+
+class Scheme {
+ public:
+  Scheme() = default;
+  Scheme(const Scheme&) = delete;
+  Scheme& operator=(const Scheme&) = delete;
+  virtual ~Scheme() = default;
+
+  /// As on the command line: "optimistic/two-read".
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  /// What a record holds beside its payload.
+  [[nodiscard]] virtual RecordNeeds needs() const noexcept = 0;
+  /// The layout to use if nothing speaks for another.
+  [[nodiscard]] virtual LayoutKind default_layout() const noexcept { return LayoutKind::padded; }
+  /// How a record with such a payload looks. Throws std::invalid_argument if the scheme cannot have that layout.
+  [[nodiscard]] virtual RecordShape shape(std::uint64_t payload_bytes, LayoutKind kind) const;
+  /// The largest payload of a record of at most `record_bytes`. Throws std::invalid_argument if not one byte fits.
+  [[nodiscard]] std::uint64_t largest_payload(std::uint64_t record_bytes, LayoutKind kind) const;
+  /// A session with more buffers would hide what the scheme does; only specimens limit it.
+  [[nodiscard]] virtual std::uint32_t most_buffers() const noexcept {
+    return std::numeric_limits<std::uint32_t>::max();
+  }
+
+  /// Latches the object exclusively and reads it. Empty: the deadline passed, and nothing is latched. Throws
+  /// LatchError::takeover_refused, FabricError.
+  [[nodiscard]] fabric::Task<ExclusiveGuard> latch(
+      Session& session, Object object, std::source_location place = std::source_location::current()) const {
+    return do_latch(session, object, place);
+  }
+  /// Reads the object consistently. Empty: the deadline passed, and nothing is latched. Throws LatchError::holder_lost,
+  /// FabricError.
+  [[nodiscard]] fabric::Task<ReadGuard> begin_read(
+      Session& session, Object object, std::source_location place = std::source_location::current()) const {
+    return do_begin_read(session, object, place);
+  }
+
+  /// Reads the object into `payload`, which has the record's payload_bytes; begins again until it is accepted.
+  [[nodiscard]] fabric::Task<ReadResult> read(Session& session, Object object, std::span<std::byte> payload,
+                                              Semantics semantics = Semantics::latch_equivalent) const;
+  /// Latches the object, lets `modify` change its payload, writes and unlatches. False: the deadline passed, and nothing
+  /// was changed. If `modify` throws, the object is unlatched unchanged and the exception goes on.
+  template <class Modify>
+  [[nodiscard]] fabric::Task<bool> update(Session& session, Object object, Modify modify) const;
+
+ protected:
+  friend class ExclusiveGuard;
+  friend class ReadGuard;
+
+  [[nodiscard]] virtual fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
+                                                              std::source_location place) const = 0;
+  [[nodiscard]] virtual fabric::Task<void> commit(Hold hold) const = 0;
+  [[nodiscard]] virtual fabric::Task<void> abort(Hold hold) const = 0;
+  [[nodiscard]] virtual fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,
+                                                              std::source_location place) const = 0;
+  [[nodiscard]] virtual fabric::Task<bool> validate(Hold hold) const = 0;
+  [[nodiscard]] virtual fabric::Task<void> release(Hold hold) const = 0;
+};
+
+template <class Modify>
+fabric::Task<bool> Scheme::update(Session& session, Object object, Modify modify) const {
+  ExclusiveGuard guard = co_await latch(session, object);
+  if (!guard) {
+    co_return false;
+  }
+  std::exception_ptr error;
+  try {
+    modify(guard.payload());
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (error) {
+    co_await guard.abort();
+    std::rethrow_exception(error);
+  }
+  co_await guard.commit();
+  co_return true;
+}
+
+}  // namespace sidelatch::sync

@@ -1,0 +1,154 @@
+// Session: one worker's way to the objects of one memory node. It brings the queue pair, registered buffers, the retry
+// policy and, if wanted, an owner id with a lease.
+//
+//   const RecordShape shape = scheme.shape(256, LayoutKind::padded);
+//   Session session(*qp, buffer_bytes(shape));
+//   const auto result = co_await scheme.read(session, objects.at(7), payload);
+//
+// Every guard (guard.h) holds one buffer while it lives. A buffer goes round a ring: the payload of an asynchronous
+// unlatch leaves it some time after the post, so it is used again only once a later completion of the queue pair shows
+// that it is free (TODS 2025, section 3.3).
+//
+// Thread-safety: a session belongs to one task at a time, on its queue pair's reactor.
+#pragma once
+
+#include <sidelatch/fabric/buffer_ring.h>
+#include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/sync/layout.h>
+#include <sidelatch/sync/lease.h>
+#include <sidelatch/sync/retry.h>
+
+#include <cstdint>
+#include <source_location>
+#include <span>
+
+namespace sidelatch::sync {
+
+/// A guard that was dropped while it held its latch.
+struct DroppedGuard {
+  std::source_location place;  ///< of the acquisition
+  fabric::RemoteAddress latch;
+};
+using DroppedGuardHandler = void (*)(const DroppedGuard&);
+/// The default. Debug builds of the library print the place of acquisition and abort; others do nothing: the latch stays
+/// held until its lease ends.
+void report_dropped_guard(const DroppedGuard& dropped);
+
+struct SessionOptions {
+  std::uint32_t buffers = 8;         ///< guards and unlatches under way at once, at least 1
+  Retry retry;                       ///< after meeting a latched object
+  std::uint16_t owner = 0;           ///< 1 to 65535, unique among clients of the memory node; 0: no owner, no lease
+  Lease lease;                       ///< needs an owner
+  Revoker* revoker = nullptr;        ///< needed to take over; must outlive the session
+  std::uint64_t seed = 1;            ///< of the backoff
+  DroppedGuardHandler dropped_guard = report_dropped_guard;
+
+  /// Throws std::invalid_argument that names the field, its value and what is allowed.
+  void validate() const;
+};
+
+struct SessionCounters {
+  std::uint64_t operations = 0;  ///< guards asked for
+  std::uint64_t retries = 0;     ///< attempts that met a latch or a torn object
+  std::uint64_t deadlines = 0;   ///< operations given up
+  std::uint64_t takeovers = 0;   ///< latches taken over from holders whose lease had ended
+};
+
+/// One buffer of a session, cut for a record: the record's bytes, the payload gathered from them, and room for a header.
+class ObjectBuffer {
+ public:
+  ObjectBuffer() noexcept = default;
+  ObjectBuffer(fabric::RingBuffer ring, const RecordShape& shape) noexcept : ring_(std::move(ring)), shape_(&shape) {}
+
+  /// All of the record.
+  [[nodiscard]] fabric::LocalSpan record() const noexcept { return cut(0, shape_->bytes); }
+  /// `bytes` of the record from `offset`, which must lie in it.
+  [[nodiscard]] fabric::LocalSpan part(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return cut(offset, bytes);
+  }
+  /// Bytes for a copy of the header alone.
+  [[nodiscard]] fabric::LocalSpan header() const noexcept;
+  /// The payload as one run of bytes: in the record, or beside it where lines carry versions.
+  [[nodiscard]] std::span<std::byte> payload() const noexcept;
+  [[nodiscard]] const RecordShape& shape() const noexcept { return *shape_; }
+  /// Gives the buffer back; the ring reuses it after everything posted so far has completed.
+  void drop() noexcept { ring_.drop(); }
+
+ private:
+  [[nodiscard]] fabric::LocalSpan cut(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const fabric::LocalSpan all = ring_.span();
+    return {all.data + offset, bytes, all.lkey};
+  }
+
+  fabric::RingBuffer ring_;
+  const RecordShape* shape_ = nullptr;
+};
+
+/// Bytes of a session's buffer for records of that shape.
+[[nodiscard]] std::uint64_t buffer_bytes(const RecordShape& shape);
+
+class Session {
+ public:
+  /// `bytes_per_buffer`: the largest buffer_bytes() of the records it will see. Throws std::invalid_argument for bad
+  /// options.
+  Session(fabric::QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOptions& options = {});
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() = default;
+
+  [[nodiscard]] fabric::QueuePair& qp() noexcept { return *qp_; }
+  [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const SessionCounters& counters() const noexcept { return counters_; }
+  [[nodiscard]] SessionCounters& counters() noexcept { return counters_; }
+  [[nodiscard]] fabric::Time now() const { return qp_->reactor().now(); }
+
+  /// A buffer for a record of that shape; waits while all are in flight. Throws LatchError::buffers_exhausted if guards
+  /// hold them all, std::invalid_argument if the record is too large.
+  [[nodiscard]] fabric::Task<fabric::RingBuffer> take_buffer(const RecordShape& shape);
+
+  /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
+  [[nodiscard]] std::uint64_t next_word() noexcept;
+  /// Charges this worker for work of its CPU, in worlds with a clock of their own.
+  [[nodiscard]] fabric::Reactor::SleepAwaiter spend(fabric::CpuWork work, std::uint64_t bytes) noexcept {
+    return qp_->reactor().sleep(qp_->node().cpu_time(work, bytes));
+  }
+  [[nodiscard]] std::uint64_t random() noexcept;
+
+ private:
+  fabric::QueuePair* qp_;
+  SessionOptions options_;
+  fabric::BufferRing ring_;
+  SessionCounters counters_;
+  std::uint64_t random_;
+  std::uint16_t epoch_ = 0;
+};
+
+/// The attempts of one operation: for schemes.
+class Attempts {
+ public:
+  explicit Attempts(Session& session) noexcept;
+  /// After an attempt that failed: true if the deadline has passed.
+  [[nodiscard]] bool expired() noexcept;
+  /// How long to wait before the next one, as something to await.
+  [[nodiscard]] fabric::Reactor::SleepAwaiter pause() noexcept;
+
+ private:
+  Session* session_;
+  fabric::Time began_;
+  fabric::Duration bound_;
+};
+
+/// Watches one latch for a holder that seems dead: for schemes.
+class LeaseWatch {
+ public:
+  explicit LeaseWatch(Session& session) noexcept : session_(&session) {}
+  /// `word` was seen in the latch. True if its holder has had it for a whole lease.
+  [[nodiscard]] bool expired(std::uint64_t word) noexcept;
+
+ private:
+  Session* session_;
+  std::uint64_t holder_ = 0;
+  fabric::Time since_{};
+};
+
+}  // namespace sidelatch::sync

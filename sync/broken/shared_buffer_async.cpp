@@ -1,0 +1,63 @@
+// Asynchronous unlatching from one local buffer that is filled again right after the post.
+//
+// The easiest mistake with this optimization (TODS 2025, section 3.3: several buffers per queue pair). A NIC fetches a
+// WRITE's payload some time after the doorbell. What the CPU puts into the buffer for the next object by then goes into
+// the last one; even a NIC that did everything in order would do that.
+#include "specimens.h"
+
+#include "sync/latching.h"
+
+#include <sidelatch/sync/exclusive_latch.h>
+
+#include <cstring>
+#include <utility>
+
+namespace sidelatch::sync::broken {
+
+using namespace fabric;
+
+namespace {
+
+class SharedBufferAsync final : public Scheme {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "broken/shared-buffer-async"; }
+  [[nodiscard]] RecordNeeds needs() const noexcept override { return {}; }
+  [[nodiscard]] std::uint32_t most_buffers() const noexcept override { return 1; }
+
+ protected:
+  [[nodiscard]] Task<ExclusiveGuard> do_latch(Session& session, Object object,
+                                              std::source_location place) const override {
+    // The CPU makes the buffer ready for the next object: the bug shows here.
+    RingBuffer buffer = co_await session.take_buffer(*object.shape);
+    std::memset(buffer.span().data, 0, buffer.span().length);
+    buffer.drop();
+    Hold hold = co_await latch_.acquire(*this, session, object, place);
+    co_return ExclusiveGuard(std::move(hold));
+  }
+  [[nodiscard]] Task<void> commit(Hold hold) const override {
+    const WorkRequest payload = write_payload(hold);
+    // The bug: given back before the post, the buffer is free as soon as what was posted before has completed.
+    hold.buffer.drop();
+    co_await hold.qp().enqueue(payload, fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word));
+  }
+  [[nodiscard]] Task<void> abort(Hold hold) const override { return latch_.unlatch(std::move(hold)); }
+  [[nodiscard]] Task<ReadGuard> do_begin_read(Session& session, Object object,
+                                              std::source_location place) const override {
+    Hold hold = co_await latch_.acquire(*this, session, object, place);
+    co_return ReadGuard(std::move(hold));
+  }
+  [[nodiscard]] Task<bool> validate(Hold hold) const override {
+    co_await latch_.unlatch(std::move(hold));
+    co_return true;
+  }
+  [[nodiscard]] Task<void> release(Hold hold) const override { return latch_.unlatch(std::move(hold)); }
+
+ private:
+  ExclusiveLatch latch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Scheme> make_shared_buffer_async() { return std::make_unique<SharedBufferAsync>(); }
+
+}  // namespace sidelatch::sync::broken

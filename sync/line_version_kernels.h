@@ -1,0 +1,29 @@
+// FaRM's lines: payload scattered over lines that begin with a version, and gathered from them while the versions are
+// compared. The one loop over bytes in sync/ that is worth vectors.
+#pragma once
+
+#include <sidelatch/sync/layout.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sidelatch::sync::kernels {
+
+enum class Level : std::uint8_t { portable, avx2, avx512 };
+[[nodiscard]] std::string_view name(Level level);
+/// The widest that this CPU has.
+[[nodiscard]] Level best_level();
+[[nodiscard]] bool supported(Level level);
+
+/// Writes `payload` and, in every line without header, `version` into the record; the header is not touched.
+void scatter_lines(std::span<std::byte> record, const RecordShape& shape, std::uint64_t version,
+                   std::span<const std::byte> payload, Level level = best_level());
+/// Copies the record's payload; true if every line without header has `version`. With narrow versions their low bits
+/// are compared.
+[[nodiscard]] bool gather_lines(std::span<const std::byte> record, const RecordShape& shape, std::uint64_t version,
+                                std::span<std::byte> payload, Level level = best_level());
+
+}  // namespace sidelatch::sync::kernels

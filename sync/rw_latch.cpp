@@ -1,0 +1,88 @@
+#include <sidelatch/sync/rw_latch.h>
+
+#include <sidelatch/sync/latch_word.h>
+
+#include "latching.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace sidelatch::sync {
+
+using namespace fabric;
+
+namespace {
+
+constexpr std::uint64_t kMinusOneReader = std::uint64_t{0} - kOneReader;
+
+}  // namespace
+
+RwLatch::RwLatch(Acquire acquire, Release release)
+    : writer_(acquire, release),
+      acquire_(acquire),
+      release_(release),
+      name_(fmt::format("latch-rw/{}", level_name(acquire, release))) {}
+
+Task<ExclusiveGuard> RwLatch::do_latch(Session& session, Object object, std::source_location place) const {
+  Hold hold = co_await writer_.acquire(*this, session, object, place);
+  co_return ExclusiveGuard(std::move(hold));
+}
+
+Task<void> RwLatch::commit(Hold hold) const {
+  const std::array<WorkRequest, 1> writes = {write_payload(hold)};
+  co_await writer_.write_and_unlatch(std::move(hold), writes);
+}
+
+Task<void> RwLatch::abort(Hold hold) const { return writer_.unlatch(std::move(hold)); }
+
+Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::source_location place) const {
+  Hold hold{.scheme = this, .session = &session, .object = object, .word = kOneReader, .place = place};
+  RingBuffer buffer = co_await session.take_buffer(*object.shape);
+  hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
+  QueuePair& qp = session.qp();
+  Attempts attempts(session);
+  LeaseWatch watch(session);
+  for (;;) {
+    const WorkRequest count_in = fetch_add(object.latch(), kOneReader);
+    std::uint64_t seen = 0;
+    if (acquire_ == Acquire::speculative) {
+      const auto old = co_await qp.submit(count_in, fabric::read(hold.buffer.record(), object.record()));
+      seen = old[0];
+    } else {
+      const auto old = co_await qp.submit(count_in);
+      seen = old[0];
+      if (!is_exclusive(seen)) {
+        co_await qp.read(hold.buffer.record(), object.record());
+      }
+    }
+    if (!is_exclusive(seen)) {
+      co_return ReadGuard(std::move(hold));
+    }
+    co_await qp.submit(fetch_add(object.latch(), kMinusOneReader));
+    if (attempts.expired()) {
+      co_return ReadGuard();
+    }
+    if (watch.expired(seen)) {
+      throw_holder_lost(object, seen);
+    }
+    co_await attempts.pause();
+  }
+}
+
+Task<bool> RwLatch::validate(Hold hold) const {
+  co_await release(std::move(hold));
+  co_return true;
+}
+
+// The READ has completed: only now may the count go down (rule 5, READ \ atomic).
+Task<void> RwLatch::release(Hold hold) const {
+  const WorkRequest count_out = fetch_add(hold.object.latch(), kMinusOneReader);
+  if (release_ == Release::async) {
+    co_await hold.qp().enqueue(count_out);
+  } else {
+    co_await hold.qp().submit(count_out);
+  }
+}
+
+}  // namespace sidelatch::sync

@@ -1,0 +1,104 @@
+#include <sidelatch/sync/scheme.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace sidelatch::sync {
+
+using namespace fabric;
+
+Task<void> ExclusiveGuard::commit() {
+  if (!*this) {
+    throw std::logic_error("commit() of a guard that holds nothing");
+  }
+  const Scheme& scheme = *hold().scheme;
+  return scheme.commit(take());
+}
+
+Task<void> ExclusiveGuard::abort() {
+  if (!*this) {
+    throw std::logic_error("abort() of a guard that holds nothing");
+  }
+  if (inherited()) {
+    throw LatchError(LatchError::Kind::torn_takeover,
+                     fmt::format("abort() of the object at {:#x}, which was taken over from a holder that died: it may "
+                                 "be half written; repair its payload and commit() it",
+                                 object().record_address.value));
+  }
+  const Scheme& scheme = *hold().scheme;
+  return scheme.abort(take());
+}
+
+Task<bool> ReadGuard::validate() {
+  if (!*this) {
+    throw std::logic_error("validate() of a guard that holds nothing");
+  }
+  const Scheme& scheme = *hold().scheme;
+  return scheme.validate(take());
+}
+
+Task<void> ReadGuard::release() {
+  if (!*this) {
+    throw std::logic_error("release() of a guard that holds nothing");
+  }
+  const Scheme& scheme = *hold().scheme;
+  return scheme.release(take());
+}
+
+RecordShape Scheme::shape(std::uint64_t payload_bytes, LayoutKind kind) const {
+  try {
+    return make_shape(needs(), kind, payload_bytes);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("{}: {}", name(), error.what()));
+  }
+}
+
+std::uint64_t Scheme::largest_payload(std::uint64_t record_bytes, LayoutKind kind) const {
+  // A record grows with its payload, so the largest that fits is found by halving.
+  std::uint64_t fits = 0;
+  std::uint64_t too_large = std::min(record_bytes, kLargestPayload) + 1;
+  while (too_large - fits > 1) {
+    const std::uint64_t middle = fits + (too_large - fits) / 2;
+    (shape(middle, kind).bytes <= record_bytes ? fits : too_large) = middle;
+  }
+  if (fits == 0) {
+    throw std::invalid_argument(fmt::format("{}: a record of {} bytes in layout {} has no room for payload; it needs at "
+                                            "least {} bytes",
+                                            name(), record_bytes, sync::name(kind), shape(1, kind).bytes));
+  }
+  return fits;
+}
+
+Task<ReadResult> Scheme::read(Session& session, Object object, std::span<std::byte> payload,
+                              Semantics semantics) const {
+  if (payload.size() != object.shape->payload_bytes) {
+    throw std::invalid_argument(fmt::format("{}: a read into {} bytes of a payload of {}: both must be equal", name(),
+                                            payload.size(), object.shape->payload_bytes));
+  }
+  Attempts attempts(session);
+  for (;;) {
+    ReadGuard guard = co_await begin_read(session, object);
+    if (!guard) {
+      co_return ReadResult{};
+    }
+    const std::uint64_t version = guard.version();
+    std::memcpy(payload.data(), guard.payload().data(), payload.size());
+    if (guard.fresh() || semantics == Semantics::consistent) {
+      co_await guard.release();
+      co_return ReadResult{true, version};
+    }
+    const bool unchanged = co_await guard.validate();
+    if (unchanged) {
+      co_return ReadResult{true, version};
+    }
+    if (attempts.expired()) {
+      co_return ReadResult{};
+    }
+    co_await attempts.pause();
+  }
+}
+
+}  // namespace sidelatch::sync

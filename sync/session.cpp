@@ -1,0 +1,149 @@
+#include <sidelatch/sync/session.h>
+
+#include <sidelatch/sync/latch_word.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace sidelatch::sync {
+
+using namespace fabric;
+
+namespace {
+
+std::uint64_t whole_lines(std::uint64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+// Where the parts of an ObjectBuffer begin.
+std::uint64_t payload_area(const RecordShape& shape) { return whole_lines(shape.bytes); }
+std::uint64_t header_area(const RecordShape& shape) {
+  return payload_area(shape) + (shape.contiguous() ? 0 : whole_lines(shape.payload_bytes));
+}
+
+}  // namespace
+
+void report_dropped_guard([[maybe_unused]] const DroppedGuard& dropped) {
+#ifndef NDEBUG
+  // Straight to the standard error: this may run while an exception is on its way.
+  std::fputs(fmt::format("sidelatch: a guard was dropped that holds the latch at {:#x}; it was acquired at {}:{} ({}). "
+                         "A guard ends by commit(), abort() or release().\n",
+                         dropped.latch.value, dropped.place.file_name(), dropped.place.line(),
+                         dropped.place.function_name())
+                 .c_str(),
+             stderr);
+  std::abort();
+#endif
+}
+
+void Retry::validate() const {
+  if (wait == Wait::backoff && (first <= Duration::zero() || cap < first)) {
+    throw std::invalid_argument(fmt::format("backoff from {:g} to {:g} ns: the first bound must be above 0 and the cap "
+                                            "not below it",
+                                            to_ns(first), to_ns(cap)));
+  }
+  if (deadline && *deadline <= Duration::zero()) {
+    throw std::invalid_argument(fmt::format("a deadline after {:g} ns: it must be above 0", to_ns(*deadline)));
+  }
+}
+
+void SessionOptions::validate() const {
+  retry.validate();
+  if (buffers == 0) {
+    throw std::invalid_argument("a session of 0 buffers: it must have at least 1");
+  }
+  if (lease.length != Duration::zero() && owner == 0) {
+    throw std::invalid_argument("a lease without owner id: give the session an owner, 1 to 65535");
+  }
+  if (lease.length < Duration::zero() || lease.margin < Duration::zero() ||
+      (lease.length > Duration::zero() && lease.margin >= lease.length)) {
+    throw std::invalid_argument(fmt::format("a lease of {:g} ns with a margin of {:g} ns: the margin must be at least 0 "
+                                            "and less than the lease",
+                                            to_ns(lease.length), to_ns(lease.margin)));
+  }
+}
+
+LocalSpan ObjectBuffer::header() const noexcept { return cut(header_area(*shape_), shape_->header_bytes); }
+
+std::span<std::byte> ObjectBuffer::payload() const noexcept {
+  const std::uint64_t offset = shape_->contiguous() ? shape_->payload : payload_area(*shape_);
+  return {ring_.span().data + offset, shape_->payload_bytes};
+}
+
+std::uint64_t buffer_bytes(const RecordShape& shape) { return header_area(shape) + kLineBytes; }
+
+Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOptions& options)
+    : qp_(&qp),
+      options_((options.validate(), options)),
+      ring_(qp, options.buffers, bytes_per_buffer),
+      random_(options.seed * 0x9e3779b97f4a7c15ULL + 1) {}
+
+Task<RingBuffer> Session::take_buffer(const RecordShape& shape) {
+  if (buffer_bytes(shape) > ring_.buffer_bytes()) {
+    throw std::invalid_argument(fmt::format("a record of {} bytes needs a session with buffers of {} bytes: it has {}",
+                                            shape.bytes, sync::buffer_bytes(shape), ring_.buffer_bytes()));
+  }
+  if (ring_.held() == ring_.count()) {
+    throw LatchError(LatchError::Kind::buffers_exhausted,
+                     fmt::format("all {} buffers of the session are held by guards: end one first, or raise "
+                                 "SessionOptions::buffers",
+                                 ring_.count()));
+  }
+  ++counters_.operations;
+  return ring_.acquire();
+}
+
+std::uint64_t Session::next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
+
+// xorshift64*: only the spread of the waits depends on it.
+std::uint64_t Session::random() noexcept {
+  random_ ^= random_ >> 12;
+  random_ ^= random_ << 25;
+  random_ ^= random_ >> 27;
+  return random_ * 0x2545f4914f6cdd1dULL;
+}
+
+Attempts::Attempts(Session& session) noexcept
+    : session_(&session),
+      began_(session.options().retry.deadline ? session.now() : Time::zero()),
+      bound_(session.options().retry.first) {}
+
+bool Attempts::expired() noexcept {
+  const Retry& retry = session_->options().retry;
+  ++session_->counters().retries;
+  session_->qp().count_retry();
+  const bool over = retry.deadline && session_->now() - began_ >= *retry.deadline;
+  session_->counters().deadlines += over ? 1 : 0;
+  return over;
+}
+
+Reactor::SleepAwaiter Attempts::pause() noexcept {
+  const Retry& retry = session_->options().retry;
+  if (retry.wait == Retry::Wait::at_once) {
+    return session_->qp().reactor().sleep(Duration::zero());
+  }
+  Duration wait{static_cast<std::int64_t>(session_->random() % static_cast<std::uint64_t>(bound_.count() + 1))};
+  bound_ = std::min(bound_ * 2, retry.cap);
+  if (retry.deadline) {
+    wait = std::min(wait, began_ + *retry.deadline - session_->now());
+  }
+  return session_->qp().reactor().sleep(wait);
+}
+
+bool LeaseWatch::expired(std::uint64_t word) noexcept {
+  const Duration length = session_->options().lease.length;
+  if (length == Duration::zero() || !is_exclusive(word) || owner_of(word) == 0) {
+    return false;
+  }
+  const std::uint64_t holder = holder_of(word);
+  if (holder != holder_) {
+    holder_ = holder;
+    since_ = session_->now();
+    return false;
+  }
+  return session_->now() - since_ >= length;
+}
+
+}  // namespace sidelatch::sync
