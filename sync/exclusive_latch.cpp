@@ -36,7 +36,7 @@ ExclusiveLatch::ExclusiveLatch(Acquire acquire, WriteUnlatch unlatch)
 
 // Figure 7, upper half.
 Task<Hold> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Object object,
-                                   std::source_location place) const {
+                                   std::source_location place, Purpose purpose) const {
   if (write_unlatch_ && !object.shape->header_last) {
     throw std::invalid_argument(fmt::format("{}: write unlatch needs a footer layout: the latch must have the record's "
                                             "highest address",
@@ -76,6 +76,9 @@ Task<Hold> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Objec
       co_return Hold{};
     }
     if (watch.expired(seen)) {
+      if (purpose == Purpose::read) {
+        throw_holder_lost(object, seen);
+      }
       co_await revoke_holder(session, object, seen);
       expected = seen;
       continue;
@@ -138,7 +141,7 @@ Task<void> ExclusiveLatch::commit(Hold hold) const {
 Task<void> ExclusiveLatch::abort(Hold hold) const { return unlatch(std::move(hold)); }
 
 Task<ReadGuard> ExclusiveLatch::do_begin_read(Session& session, Object object, std::source_location place) const {
-  Hold hold = co_await acquire(*this, session, object, place);
+  Hold hold = co_await acquire(*this, session, object, place, Purpose::read);
   co_return ReadGuard(std::move(hold));
 }
 

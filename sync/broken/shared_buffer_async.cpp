@@ -43,7 +43,7 @@ class SharedBufferAsync final : public Scheme {
   [[nodiscard]] Task<void> abort(Hold hold) const override { return latch_.unlatch(std::move(hold)); }
   [[nodiscard]] Task<ReadGuard> do_begin_read(Session& session, Object object,
                                               std::source_location place) const override {
-    Hold hold = co_await latch_.acquire(*this, session, object, place);
+    Hold hold = co_await latch_.acquire(*this, session, object, place, ExclusiveLatch::Purpose::read);
     co_return ReadGuard(std::move(hold));
   }
   [[nodiscard]] Task<bool> validate(Hold hold) const override {

@@ -58,9 +58,11 @@ class ExclusiveLatch final : public Scheme {
   }
 
   /// For schemes whose writers latch exclusively. Latches for `scheme` and reads the record, and the header if that is
-  /// apart; the hold is empty if the deadline passed.
+  /// apart; the hold is empty if the deadline passed. `purpose`: only who will write may take over from a holder that
+  /// died, because the object may be half written; a reader gets LatchError::holder_lost.
+  enum class Purpose : std::uint8_t { write, read };
   [[nodiscard]] fabric::Task<Hold> acquire(const Scheme& scheme, Session& session, Object object,
-                                           std::source_location place) const;
+                                           std::source_location place, Purpose purpose = Purpose::write) const;
   /// Posts `writes`, at most 3 that concern the held object, and the unlatch. With write unlatch the last of them must
   /// be the whole record. Throws LatchError::lease_expired before anything is posted.
   [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold hold, std::span<const fabric::WorkRequest> writes) const;

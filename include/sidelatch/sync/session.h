@@ -36,9 +36,9 @@ void report_dropped_guard(const DroppedGuard& dropped);
 
 struct SessionOptions {
   std::uint32_t buffers = 8;         ///< guards and unlatches under way at once, at least 1
-  Retry retry;                       ///< after meeting a latched object
+  Retry retry{};                     ///< after meeting a latched object
   std::uint16_t owner = 0;           ///< 1 to 65535, unique among clients of the memory node; 0: no owner, no lease
-  Lease lease;                       ///< needs an owner
+  Lease lease{};                     ///< needs an owner
   Revoker* revoker = nullptr;        ///< needed to take over; must outlive the session
   std::uint64_t seed = 1;            ///< of the backoff
   DroppedGuardHandler dropped_guard = report_dropped_guard;

@@ -1,0 +1,89 @@
+// A memory node with a few objects, and clients to synchronize.
+#pragma once
+
+#include <sidelatch/fabric/sim/simulation.h>
+#include <sidelatch/sync/scheme.h>
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace sidelatch::sync {
+
+class Store {
+ public:
+  explicit Store(const Scheme& the_scheme, std::uint64_t payload_bytes = 200, std::uint64_t count = 4)
+      : Store(the_scheme, payload_bytes, count, the_scheme.default_layout()) {}
+  Store(const Scheme& the_scheme, std::uint64_t payload_bytes, std::uint64_t count, LayoutKind kind,
+        const fabric::sim::SimulationOptions& options = {.profile = fabric::sim::load_profile("connectx5")})
+      : scheme(the_scheme),
+        world(options),
+        layout(scheme.shape(payload_bytes, kind), kind, count),
+        memory(storage.allocate(layout.total_bytes(), fabric::Access::remote_all)),
+        objects(layout, memory.remote()) {}
+
+  /// A client of its own, with its own queue pair.
+  Session& add_session(const SessionOptions& options = {}) {
+    return add_session(options, world.options().profile);
+  }
+  Session& add_session(const SessionOptions& options, const fabric::sim::Profile& profile) {
+    fabric::Node& node = world.add_node("client", profile);
+    queue_pairs.push_back(node.connect(storage));
+    sessions.push_back(std::make_unique<Session>(*queue_pairs.back(), buffer_bytes(layout.shape()), options));
+    return *sessions.back();
+  }
+  template <class T>
+  T run(fabric::Task<T> task) {
+    return world.reactor().run(std::move(task));
+  }
+  /// Lets everything that was posted be executed.
+  void settle() {
+    for (auto& queue_pair : queue_pairs) {
+      if (queue_pair->state() == fabric::QueuePair::State::ready) {
+        run(drain(*queue_pair));
+      }
+    }
+    world.reactor().run_for(fabric::from_ns(1e5));
+  }
+  [[nodiscard]] std::uint64_t word_at(std::uint64_t offset) const {
+    std::uint64_t word = 0;
+    std::memcpy(&word, memory.bytes().data() + offset, sizeof word);
+    return word;
+  }
+  void set_word(std::uint64_t offset, std::uint64_t word) {
+    std::memcpy(memory.bytes().data() + offset, &word, sizeof word);
+  }
+  [[nodiscard]] std::uint64_t latch_word(std::uint64_t object) const { return word_at(layout.latch(object)); }
+
+  const Scheme& scheme;
+  fabric::sim::Simulation world;
+  fabric::Node& storage = world.add_node("storage");
+  Layout layout;
+  fabric::MemoryRegion memory;
+  ObjectArray objects;
+  std::vector<std::unique_ptr<fabric::QueuePair>> queue_pairs;
+  std::vector<std::unique_ptr<Session>> sessions;
+
+ private:
+  static fabric::Task<void> drain(fabric::QueuePair& qp) { co_await qp.drain(); }
+};
+
+inline std::vector<std::byte> pattern(std::size_t bytes, std::uint8_t first) {
+  std::vector<std::byte> out(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    out[i] = static_cast<std::byte>(first + i * 7);
+  }
+  return out;
+}
+
+/// Puts `payload` into an object, by a whole update.
+inline fabric::Task<bool> put(const Scheme& scheme, Session& session, Object object, std::vector<std::byte> payload) {
+  const bool done = co_await scheme.update(session, object, [&payload](std::span<std::byte> into) {
+    std::memcpy(into.data(), payload.data(), into.size());
+  });
+  co_return done;
+}
+
+}  // namespace sidelatch::sync
