@@ -20,6 +20,11 @@ constexpr std::array kExperiments = {
                atomics_contention},
     Experiment{"atomics-stride", "private counters at growing strides, padded and packed; lock-slot address bits",
                atomics_stride},
+    Experiment{"latch-ablation", "one worker, latch optimizations one after the other", latch_ablation},
+    Experiment{"latch-scaling", "exclusive latches on 20 000 tuples, 8 to 128 workers", latch_scaling},
+    Experiment{"optimistic-size", "reads of 256 B to 256 KiB by one worker, latches and optimistic schemes",
+               optimistic_size},
+    Experiment{"optimistic-scaling", "reads and updates by optimistic schemes, 8 to 128 workers", optimistic_scaling},
 };
 
 constexpr double kTolerance = 0.10;  // a reproduction within 10 % counts as reproduced

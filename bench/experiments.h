@@ -12,6 +12,10 @@ namespace sidelatch::bench {
 
 ExperimentResult atomics_contention(const ExperimentOptions& options);
 ExperimentResult atomics_stride(const ExperimentOptions& options);
+ExperimentResult latch_ablation(const ExperimentOptions& options);
+ExperimentResult latch_scaling(const ExperimentOptions& options);
+ExperimentResult optimistic_size(const ExperimentOptions& options);
+ExperimentResult optimistic_scaling(const ExperimentOptions& options);
 
 /// Runs each loop in a simulation of its own: four client nodes and one storage node, as in TODS 2025, section 2.4.
 /// All cores; the results are in the order of the loops and do not depend on the number of cores.

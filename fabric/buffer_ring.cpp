@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <stdexcept>
 
 namespace sidelatch::fabric {
@@ -44,7 +45,10 @@ BufferRing::BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes)
       bytes_(bytes),
       stride_(checked_stride(count, bytes)),
       memory_(qp.node().allocate(stride_ * count, Access::local_write)),
-      slots_(count) {}
+      slots_(count),
+      free_(count) {
+  std::iota(free_.begin(), free_.end(), 0U);
+}
 
 std::uint32_t BufferRing::available() const noexcept {
   std::uint32_t n = 0;
@@ -56,20 +60,12 @@ std::uint32_t BufferRing::available() const noexcept {
 
 Task<RingBuffer> BufferRing::acquire() {
   for (;;) {
-    Slot* oldest = nullptr;
-    for (Slot& slot : slots_) {
-      if (!slot.held && (oldest == nullptr || slot.free_after < oldest->free_after)) {
-        oldest = &slot;
-      }
+    RingBuffer buffer = try_acquire();
+    if (buffer.valid()) {
+      co_return buffer;
     }
-    if (oldest != nullptr && oldest->free_after <= qp_->completed()) {
-      oldest->held = true;
-      ++held_;
-      const auto index = static_cast<std::uint32_t>(oldest - slots_.data());
-      co_return RingBuffer(this, index, memory_.local(index * stride_, bytes_));
-    }
-    if (oldest != nullptr) {
-      co_await qp_->reach(oldest->free_after);
+    if (held_ < slots_.size()) {
+      co_await qp_->reach(slots_[oldest_free()].free_after);
     } else {
       co_await Returned(*this);
     }
@@ -78,19 +74,19 @@ Task<RingBuffer> BufferRing::acquire() {
 
 void BufferRing::give_back(std::uint32_t index) noexcept {
   slots_[index].held = false;
-  --held_;
   slots_[index].free_after = qp_->posted();
+  const std::size_t behind_the_free = first_free_ + (slots_.size() - held_);
+  free_[behind_the_free >= slots_.size() ? behind_the_free - slots_.size() : behind_the_free] = index;
+  --held_;
   // All of them: the first may be destroyed, or told of an error, before it takes the buffer.
   while (!holders_gone_.empty()) {
     qp_->reactor().ready(holders_gone_.front());
   }
 }
 
-void RingBuffer::drop() noexcept {
-  if (ring_ != nullptr) {
-    ring_->give_back(index_);
-    ring_ = nullptr;
-  }
+void RingBuffer::give_back() noexcept {
+  ring_->give_back(index_);
+  ring_ = nullptr;
 }
 
 }  // namespace sidelatch::fabric

@@ -1,42 +1,21 @@
 #include <sidelatch/fabric/frame_pool.h>
 
-#include <array>
-#include <new>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SIDELATCH_POOL_FRAMES 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIDELATCH_POOL_FRAMES 0
-#endif
-#endif
-#ifndef SIDELATCH_POOL_FRAMES
-#define SIDELATCH_POOL_FRAMES 1
-#endif
-
 namespace sidelatch::fabric {
 
 namespace {
 
-constexpr bool kPooled = SIDELATCH_POOL_FRAMES != 0;
-constexpr std::size_t kGrain = 64;
-constexpr std::size_t kLargest = 4096;
+constinit thread_local bool cleaned = false;
 
-struct FreeBlock {
-  FreeBlock* next;
-};
-
-struct ThreadPool {
-  std::array<FreeBlock*, kLargest / kGrain> free{};
-  FramePoolStats stats;
-
-  ThreadPool() = default;
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
-  ~ThreadPool() {
-    for (FreeBlock*& list : free) {
+struct Cleaner {
+  Cleaner() = default;
+  Cleaner(const Cleaner&) = delete;
+  Cleaner& operator=(const Cleaner&) = delete;
+  ~Cleaner() {
+    cleaned = true;
+    detail::has_frame_cleaner = false;
+    for (detail::FreeFrame*& list : detail::free_frames) {
       while (list != nullptr) {
-        FreeBlock* block = list;
+        detail::FreeFrame* block = list;
         list = block->next;
         ::operator delete(block);
       }
@@ -44,38 +23,33 @@ struct ThreadPool {
   }
 };
 
-thread_local ThreadPool pool;
-
-constexpr std::size_t size_class(std::size_t bytes) { return (bytes - 1) / kGrain; }
+void clean_up_when_the_thread_ends() {
+  static thread_local const Cleaner cleaner;
+  static_cast<void>(cleaner);
+  detail::has_frame_cleaner = !cleaned;
+}
 
 }  // namespace
 
-void* FramePool::take(std::size_t bytes) {
-  ++pool.stats.taken;
-  if (kPooled && bytes <= kLargest && bytes != 0) {
-    FreeBlock*& list = pool.free[size_class(bytes)];
-    if (list != nullptr) {
-      FreeBlock* block = list;
-      list = block->next;
-      return block;
-    }
-    ++pool.stats.allocated;
-    return ::operator new((size_class(bytes) + 1) * kGrain);
+void* FramePool::allocate(std::size_t bytes) {
+  ++detail::frame_stats.allocated;
+  if (!pooled(bytes)) {
+    return ::operator new(bytes);
   }
-  ++pool.stats.allocated;
-  return ::operator new(bytes);
+  clean_up_when_the_thread_ends();
+  return ::operator new((bytes + detail::kFrameGrain - 1) / detail::kFrameGrain * detail::kFrameGrain);
 }
 
-void FramePool::give_back(void* block, std::size_t bytes) noexcept {
-  if (kPooled && bytes <= kLargest && bytes != 0) {
-    FreeBlock*& list = pool.free[size_class(bytes)];
-    auto* freed = ::new (block) FreeBlock{list};
-    list = freed;
+// The first frame that ends in a thread which has taken none; one that ends after the thread's cleaner; or one that is
+// not pooled.
+void FramePool::release(void* block, std::size_t bytes) noexcept {
+  if (!pooled(bytes) || cleaned) {
+    ::operator delete(block);
     return;
   }
-  ::operator delete(block);
+  clean_up_when_the_thread_ends();
+  detail::FreeFrame*& list = list_of(bytes);
+  list = ::new (block) detail::FreeFrame{list};
 }
-
-FramePoolStats FramePool::stats() noexcept { return pool.stats; }
 
 }  // namespace sidelatch::fabric

@@ -33,22 +33,21 @@ Task<OptimisticScheme::Attempt> CopyOnWrite::try_read(Session& session, Object o
 
 // The current copy is brought to where payload() is, whatever copy that is.
 Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std::source_location place) const {
-  Hold hold = co_await writer().acquire(*this, session, object, place);
-  if (hold.scheme != nullptr) {
+  ExclusiveGuard guard = co_await writer().acquire(*this, session, object, place);
+  if (guard) {
+    Hold& hold = guard.hold_of_scheme();
     const RecordShape& shape = *object.shape;
-    const ObjectBuffer& buffer = hold.buffer;
-    hold.version = shape.decoupled ? header_in(buffer.header().bytes(), shape).version
-                                   : header_in_record(buffer).version;
+    hold.version = latched_version(hold);
     const std::uint64_t current = copy_offset(shape, hold.version);
     if (current != shape.payload) {
-      std::memcpy(buffer.payload().data(), buffer.record().data + current, shape.payload_bytes);
+      std::memcpy(hold.buffer.payload().data(), hold.buffer.record().data + current, shape.payload_bytes);
     }
     hold.inherited = false;  // a holder that died has left the current copy whole
   }
-  co_return ExclusiveGuard(std::move(hold));
+  co_return guard;
 }
 
-Task<void> CopyOnWrite::commit(Hold hold) const {
+Task<void> CopyOnWrite::commit(Hold& hold) const {
   require_lease(hold);
   const RecordShape& shape = *hold.object.shape;
   const std::uint64_t bytes = shape.payload_words();
@@ -64,8 +63,9 @@ Task<void> CopyOnWrite::commit(Hold hold) const {
   }
 }
 
-Task<bool> CopyOnWrite::validate(Hold hold) const {
+Task<bool> CopyOnWrite::validate(Hold& hold) const {
   const ObjectHeader now = co_await read_header(*hold.session, hold.object, hold.buffer);
+  hold.buffer.drop();
   co_return now.version == hold.version;
 }
 

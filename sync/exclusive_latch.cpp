@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
 #include <stdexcept>
 
@@ -35,45 +34,60 @@ ExclusiveLatch::ExclusiveLatch(Acquire acquire, WriteUnlatch unlatch)
     : acquire_(acquire), release_(Release::combined), write_unlatch_(unlatch), name_("latch-exclusive/write-unlatch") {}
 
 // Figure 7, upper half.
-Task<Hold> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Object object,
-                                   std::source_location place, Purpose purpose) const {
+Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Object object,
+                                             std::source_location place, Purpose purpose) const {
   if (write_unlatch_ && !object.shape->header_last) {
     throw std::invalid_argument(fmt::format("{}: write unlatch needs a footer layout: the latch must have the record's "
                                             "highest address",
                                             scheme.name()));
   }
+  RingBuffer buffer = session.take_buffer(*object.shape);
+  if (!buffer.valid()) {
+    buffer = co_await session.wait_for_buffer();
+  }
   Hold hold{.scheme = &scheme, .session = &session, .object = object, .place = place};
-  RingBuffer buffer = co_await session.take_buffer(*object.shape);
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   QueuePair& qp = session.qp();
-  const Reads reads(object, hold.buffer);
   Attempts attempts(session);
   LeaseWatch watch(session);
   std::uint64_t expected = kFree;
   for (;;) {
-    hold.since = session.now();
+    hold.since = session.has_lease() ? session.now() : Time::zero();
     hold.word = session.next_word();
     // Readers who look in while a dead holder's latch is taken over stay counted.
     const std::uint64_t desired = hold.word | (expected & kReadersMask);
+    const WorkRequest latch = compare_swap(object.latch(), expected, desired);
+    const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
     std::uint64_t seen = 0;
-    if (acquire_ == Acquire::speculative) {
-      const Chain chain(compare_swap(object.latch(), expected, desired), reads);
-      std::array<std::uint64_t, Chain::kMost> old{};
-      co_await qp.submit(chain.requests(), std::span(old).first(chain.requests().size()));
+    if (object.version_is_apart()) {
+      const WorkRequest header = fabric::read(hold.buffer.header(), object.header());
+      if (acquire_ == Acquire::speculative) {
+        const auto old = co_await qp.submit(latch, record, header);
+        seen = old[0];
+      } else {
+        const auto old = co_await qp.submit(latch);
+        seen = old[0];
+        if (seen == expected) {
+          co_await qp.submit(record, header);
+        }
+      }
+    } else if (acquire_ == Acquire::speculative) {
+      const auto old = co_await qp.submit(latch, record);
       seen = old[0];
     } else {
-      seen = co_await qp.compare_swap(object.latch(), expected, desired);
+      const auto old = co_await qp.submit(latch);
+      seen = old[0];
       if (seen == expected) {
-        co_await qp.submit(reads.requests());
+        co_await qp.submit(record);
       }
     }
     if (seen == expected) {
       hold.inherited = is_exclusive(expected);
       session.counters().takeovers += hold.inherited ? 1 : 0;
-      co_return hold;
+      co_return std::move(hold);
     }
     if (attempts.expired()) {
-      co_return Hold{};
+      co_return ExclusiveGuard();
     }
     if (watch.expired(seen)) {
       if (purpose == Purpose::read) {
@@ -89,35 +103,49 @@ Task<Hold> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Objec
 }
 
 // Figure 7, lower half.
-Task<void> ExclusiveLatch::write_and_unlatch(Hold hold, std::span<const WorkRequest> writes) const {
+Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) const {
   require_lease(hold);
   QueuePair& qp = hold.qp();
   if (write_unlatch_) {
-    // The last WRITE carries the free latch.
+    // The WRITE carries the free latch.
     const std::uint64_t offset = hold.object.shape->header + hold.object.shape->latch_in_header();
     std::memcpy(hold.buffer.record().data + offset, &kFree, sizeof kFree);
     if (*write_unlatch_ == WriteUnlatch::async) {
-      co_await qp.enqueue(writes);
+      co_await qp.enqueue(write);
     } else {
-      co_await qp.submit(writes);
+      co_await qp.submit(write);
     }
+    hold.buffer.drop();
     co_return;
   }
   const WorkRequest unlatch = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
-  if (release_ == Release::basic) {
-    co_await qp.submit(writes);
-    co_await qp.submit(unlatch);
-    co_return;
+  switch (release_) {
+    case Release::basic:
+      co_await qp.submit(write);
+      co_await qp.submit(unlatch);
+      break;
+    case Release::combined:
+      co_await qp.submit(write, unlatch);
+      break;
+    case Release::async:
+      co_await qp.enqueue(write, unlatch);
+      break;
   }
-  const Chain chain(writes, unlatch);
-  if (release_ == Release::async) {
-    co_await qp.enqueue(chain.requests());
-  } else {
-    co_await qp.submit(chain.requests());
-  }
+  hold.buffer.drop();
 }
 
-Task<void> ExclusiveLatch::unlatch(Hold hold) const {
+Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest record, WorkRequest version) const {
+  require_lease(hold);
+  const WorkRequest unlatch = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+  if (release_ == Release::async) {
+    co_await hold.qp().enqueue(record, version, unlatch);
+  } else {
+    co_await hold.qp().submit(record, version, unlatch);
+  }
+  hold.buffer.drop();
+}
+
+Task<void> ExclusiveLatch::unlatch(Hold& hold) const {
   const WorkRequest unlatch = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   const bool async = write_unlatch_ ? *write_unlatch_ == WriteUnlatch::async : release_ == Release::async;
   if (async) {
@@ -125,31 +153,30 @@ Task<void> ExclusiveLatch::unlatch(Hold hold) const {
   } else {
     co_await hold.qp().submit(unlatch);
   }
+  hold.buffer.drop();
 }
 
 Task<ExclusiveGuard> ExclusiveLatch::do_latch(Session& session, Object object, std::source_location place) const {
-  Hold hold = co_await acquire(*this, session, object, place);
-  co_return ExclusiveGuard(std::move(hold));
+  return acquire(*this, session, object, place);
 }
 
-Task<void> ExclusiveLatch::commit(Hold hold) const {
-  const std::array<WorkRequest, 1> writes = {write_unlatch_ ? write(hold.buffer.record(), hold.object.record())
-                                                            : write_payload(hold)};
-  co_await write_and_unlatch(std::move(hold), writes);
+Task<void> ExclusiveLatch::commit(Hold& hold) const {
+  return write_and_unlatch(
+      hold, write_unlatch_ ? fabric::write(hold.buffer.record(), hold.object.record()) : write_payload(hold));
 }
 
-Task<void> ExclusiveLatch::abort(Hold hold) const { return unlatch(std::move(hold)); }
+Task<void> ExclusiveLatch::abort(Hold& hold) const { return unlatch(hold); }
 
 Task<ReadGuard> ExclusiveLatch::do_begin_read(Session& session, Object object, std::source_location place) const {
-  Hold hold = co_await acquire(*this, session, object, place, Purpose::read);
-  co_return ReadGuard(std::move(hold));
+  ExclusiveGuard guard = co_await acquire(*this, session, object, place, Purpose::read);
+  co_return guard.release_hold();
 }
 
-Task<bool> ExclusiveLatch::validate(Hold hold) const {
-  co_await unlatch(std::move(hold));
+Task<bool> ExclusiveLatch::validate(Hold& hold) const {
+  co_await unlatch(hold);
   co_return true;
 }
 
-Task<void> ExclusiveLatch::release(Hold hold) const { return unlatch(std::move(hold)); }
+Task<void> ExclusiveLatch::release(Hold& hold) const { return unlatch(hold); }
 
 }  // namespace sidelatch::sync

@@ -22,15 +22,12 @@ std::string_view level_name(Acquire acquire, Release release) {
 
 WorkRequest write_payload(const Hold& hold) {
   const RecordShape& shape = *hold.object.shape;
-  const std::uint64_t bytes = shape.payload_words();
-  return write(hold.buffer.part(shape.payload, bytes), hold.object.record().subspan(shape.payload, bytes));
+  return write(hold.buffer.part(shape.payload, shape.payload_words()),
+               hold.object.part(shape.payload, shape.payload_words()));
 }
 
-void require_lease(const Hold& hold) {
+void check_lease(const Hold& hold) {
   const Lease& lease = hold.session->options().lease;
-  if (lease.length == Duration::zero()) {
-    return;
-  }
   const Duration held = hold.session->now() - hold.since;
   if (held >= lease.length - lease.margin) {
     throw LatchError(LatchError::Kind::lease_expired,

@@ -4,7 +4,6 @@
 
 #include "latching.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -53,17 +52,21 @@ ObjectHeader OptimisticScheme::header_in_record(const ObjectBuffer& buffer) {
 }
 
 Task<ExclusiveGuard> OptimisticScheme::do_latch(Session& session, Object object, std::source_location place) const {
-  Hold hold = co_await writer_.acquire(*this, session, object, place);
-  if (hold.scheme != nullptr) {
-    const ObjectBuffer& buffer = hold.buffer;
-    hold.version = object.shape->decoupled ? header_in(buffer.header().bytes(), *object.shape).version
-                                           : header_in_record(buffer).version;
-    decode(buffer);
+  ExclusiveGuard guard = co_await writer_.acquire(*this, session, object, place);
+  if (guard) {
+    Hold& hold = guard.hold_of_scheme();
+    hold.version = latched_version(hold);
+    decode(hold.buffer);
   }
-  co_return ExclusiveGuard(std::move(hold));
+  co_return guard;
 }
 
-Task<void> OptimisticScheme::commit(Hold hold) const {
+std::uint64_t OptimisticScheme::latched_version(const Hold& hold) {
+  return hold.object.version_is_apart() ? header_in(hold.buffer.header().bytes(), *hold.object.shape).version
+                                        : header_in_record(hold.buffer).version;
+}
+
+Task<void> OptimisticScheme::commit(Hold& hold) const {
   const ObjectBuffer& buffer = hold.buffer;
   const RecordShape& shape = *hold.object.shape;
   // A holder that died may have placed its version in some lines and not in others: two steps get past both.
@@ -71,24 +74,24 @@ Task<void> OptimisticScheme::commit(Hold hold) const {
   if (shape.decoupled) {
     put_word(buffer.header(), shape.version_in_header(), version);
     encode(buffer, version);
-    const std::array<WorkRequest, 2> writes = {
-        write(buffer.record(), hold.object.record()),
-        write(buffer.header().subspan(shape.version_in_header(), 8), hold.object.version())};
-    co_await writer_.write_and_unlatch(std::move(hold), writes);
-    co_return;
+    return writer_.write_and_unlatch(
+        hold, write(buffer.record(), hold.object.record()),
+        write(buffer.header().subspan(shape.version_in_header(), 8), hold.object.version()));
   }
   put_word(buffer.record(), shape.header + shape.latch_in_header(), hold.word);  // still latched
   put_word(buffer.record(), shape.header + shape.version_in_header(), version);
   encode(buffer, version);
-  const std::array<WorkRequest, 1> writes = {write(buffer.record(), hold.object.record())};
-  co_await writer_.write_and_unlatch(std::move(hold), writes);
+  return writer_.write_and_unlatch(hold, write(buffer.record(), hold.object.record()));
 }
 
-Task<void> OptimisticScheme::abort(Hold hold) const { return writer_.unlatch(std::move(hold)); }
+Task<void> OptimisticScheme::abort(Hold& hold) const { return writer_.unlatch(hold); }
 
 Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object, std::source_location place) const {
+  RingBuffer buffer = session.take_buffer(*object.shape);
+  if (!buffer.valid()) {
+    buffer = co_await session.wait_for_buffer();
+  }
   Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
-  RingBuffer buffer = co_await session.take_buffer(*object.shape);
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   Attempts attempts(session);
   LeaseWatch watch(session);
@@ -108,11 +111,15 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
   }
 }
 
-Task<bool> OptimisticScheme::validate(Hold hold) const {
+Task<bool> OptimisticScheme::validate(Hold& hold) const {
   const ObjectHeader now = co_await read_header(*hold.session, hold.object, hold.buffer);
+  hold.buffer.drop();
   co_return now.latch == kFree && now.version == hold.version;
 }
 
-Task<void> OptimisticScheme::release(Hold /*hold*/) const { co_return; }
+Task<void> OptimisticScheme::release(Hold& hold) const {
+  hold.buffer.drop();
+  co_return;
+}
 
 }  // namespace sidelatch::sync

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 
 namespace sidelatch::sync {
 
@@ -25,20 +24,21 @@ RwLatch::RwLatch(Acquire acquire, Release release)
       name_(fmt::format("latch-rw/{}", level_name(acquire, release))) {}
 
 Task<ExclusiveGuard> RwLatch::do_latch(Session& session, Object object, std::source_location place) const {
-  Hold hold = co_await writer_.acquire(*this, session, object, place);
-  co_return ExclusiveGuard(std::move(hold));
+  return writer_.acquire(*this, session, object, place);
 }
 
-Task<void> RwLatch::commit(Hold hold) const {
-  const std::array<WorkRequest, 1> writes = {write_payload(hold)};
-  co_await writer_.write_and_unlatch(std::move(hold), writes);
+Task<void> RwLatch::commit(Hold& hold) const {
+  return writer_.write_and_unlatch(hold, write_payload(hold));
 }
 
-Task<void> RwLatch::abort(Hold hold) const { return writer_.unlatch(std::move(hold)); }
+Task<void> RwLatch::abort(Hold& hold) const { return writer_.unlatch(hold); }
 
 Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::source_location place) const {
+  RingBuffer buffer = session.take_buffer(*object.shape);
+  if (!buffer.valid()) {
+    buffer = co_await session.wait_for_buffer();
+  }
   Hold hold{.scheme = this, .session = &session, .object = object, .word = kOneReader, .place = place};
-  RingBuffer buffer = co_await session.take_buffer(*object.shape);
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   QueuePair& qp = session.qp();
   Attempts attempts(session);
@@ -57,7 +57,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
       }
     }
     if (!is_exclusive(seen)) {
-      co_return ReadGuard(std::move(hold));
+      co_return std::move(hold);
     }
     co_await qp.submit(fetch_add(object.latch(), kMinusOneReader));
     if (attempts.expired()) {
@@ -70,19 +70,20 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   }
 }
 
-Task<bool> RwLatch::validate(Hold hold) const {
-  co_await release(std::move(hold));
+Task<bool> RwLatch::validate(Hold& hold) const {
+  co_await release(hold);
   co_return true;
 }
 
 // The READ has completed: only now may the count go down (rule 5, READ \ atomic).
-Task<void> RwLatch::release(Hold hold) const {
+Task<void> RwLatch::release(Hold& hold) const {
   const WorkRequest count_out = fetch_add(hold.object.latch(), kMinusOneReader);
   if (release_ == Release::async) {
     co_await hold.qp().enqueue(count_out);
   } else {
     co_await hold.qp().submit(count_out);
   }
+  hold.buffer.drop();
 }
 
 }  // namespace sidelatch::sync

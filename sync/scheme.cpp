@@ -10,17 +10,17 @@ namespace sidelatch::sync {
 
 using namespace fabric;
 
-Task<void> ExclusiveGuard::commit() {
-  if (!*this) {
-    throw std::logic_error("commit() of a guard that holds nothing");
-  }
-  const Scheme& scheme = *hold().scheme;
-  return scheme.commit(take());
+namespace detail {
+
+void throw_empty_guard(const char* call) {
+  throw std::logic_error(fmt::format("{}() of a guard that holds nothing", call));
 }
+
+}  // namespace detail
 
 Task<void> ExclusiveGuard::abort() {
   if (!*this) {
-    throw std::logic_error("abort() of a guard that holds nothing");
+    detail::throw_empty_guard("abort");
   }
   if (inherited()) {
     throw LatchError(LatchError::Kind::torn_takeover,
@@ -28,24 +28,21 @@ Task<void> ExclusiveGuard::abort() {
                                  "be half written; repair its payload and commit() it",
                                  object().record_address.value));
   }
-  const Scheme& scheme = *hold().scheme;
-  return scheme.abort(take());
+  return end().abort(mutable_hold());
 }
 
 Task<bool> ReadGuard::validate() {
   if (!*this) {
-    throw std::logic_error("validate() of a guard that holds nothing");
+    detail::throw_empty_guard("validate");
   }
-  const Scheme& scheme = *hold().scheme;
-  return scheme.validate(take());
+  return end().validate(mutable_hold());
 }
 
 Task<void> ReadGuard::release() {
   if (!*this) {
-    throw std::logic_error("release() of a guard that holds nothing");
+    detail::throw_empty_guard("release");
   }
-  const Scheme& scheme = *hold().scheme;
-  return scheme.release(take());
+  return end().release(mutable_hold());
 }
 
 RecordShape Scheme::shape(std::uint64_t payload_bytes, LayoutKind kind) const {

@@ -1,7 +1,5 @@
 #include <sidelatch/sync/session.h>
 
-#include <sidelatch/sync/latch_word.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,7 +78,7 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
       ring_(qp, options.buffers, bytes_per_buffer),
       random_(options.seed * 0x9e3779b97f4a7c15ULL + 1) {}
 
-Task<RingBuffer> Session::take_buffer(const RecordShape& shape) {
+void Session::check_buffer(const RecordShape& shape) {
   if (buffer_bytes(shape) > ring_.buffer_bytes()) {
     throw std::invalid_argument(fmt::format("a record of {} bytes needs a session with buffers of {} bytes: it has {}",
                                             shape.bytes, sync::buffer_bytes(shape), ring_.buffer_bytes()));
@@ -91,11 +89,8 @@ Task<RingBuffer> Session::take_buffer(const RecordShape& shape) {
                                  "SessionOptions::buffers",
                                  ring_.count()));
   }
-  ++counters_.operations;
-  return ring_.acquire();
+  checked_shape_ = &shape;
 }
-
-std::uint64_t Session::next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
 
 // xorshift64*: only the spread of the waits depends on it.
 std::uint64_t Session::random() noexcept {
@@ -104,11 +99,6 @@ std::uint64_t Session::random() noexcept {
   random_ ^= random_ >> 27;
   return random_ * 0x2545f4914f6cdd1dULL;
 }
-
-Attempts::Attempts(Session& session) noexcept
-    : session_(&session),
-      began_(session.options().retry.deadline ? session.now() : Time::zero()),
-      bound_(session.options().retry.first) {}
 
 bool Attempts::expired() noexcept {
   const Retry& retry = session_->options().retry;
@@ -124,8 +114,8 @@ Reactor::SleepAwaiter Attempts::pause() noexcept {
   if (retry.wait == Retry::Wait::at_once) {
     return session_->qp().reactor().sleep(Duration::zero());
   }
+  bound_ = bound_ == Duration::zero() ? retry.first : std::min(bound_ * 2, retry.cap);
   Duration wait{static_cast<std::int64_t>(session_->random() % static_cast<std::uint64_t>(bound_.count() + 1))};
-  bound_ = std::min(bound_ * 2, retry.cap);
   if (retry.deadline) {
     wait = std::min(wait, began_ + *retry.deadline - session_->now());
   }

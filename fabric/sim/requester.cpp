@@ -29,6 +29,8 @@ SimQueuePair::~SimQueuePair() {
 
 void SimQueuePair::ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) {
   World& world = initiator_->world;
+  Time& busy_until = initiator_->nic.requester_free;
+  busy_until = std::max(world.now + initiator_->times.doorbell, busy_until) + initiator_->times.chain;
   for (const WorkRequest& wr : chain) {
     Request* request = world.make_request(*this, wr, first++, *initiator_, *target_);
     request->dropped = target_refuses_;
@@ -242,13 +244,14 @@ void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail
   SimNode& target = *request.target;
   SimNode& initiator = *request.initiator;
   const std::uint64_t count = packets(bytes, target.profile.link.mtu);
+  // `ready` may lie ahead, and others may be ready before it: a link's queue is the work it has been given and not done,
+  // so that a response that is not ready yet keeps nobody waiting.
   const Time wire = wire_time(target, bytes, count);
-  const Time starts = std::max(ready, target.nic.egress_free);
-  target.nic.egress_free = starts + wire;
-  const Time left = std::max(target.nic.egress_free, tail) + target.times.latency + target.times.propagation;
-  const Time received_wire = wire_time(initiator, bytes, count);
-  const Time received = std::max(left, initiator.nic.ingress_free + received_wire);
-  initiator.nic.ingress_free = received;
+  target.nic.egress_free = std::max(now, target.nic.egress_free) + wire;
+  const Time way = target.times.latency + target.times.propagation;
+  const Time left = std::max({ready + wire, target.nic.egress_free, tail}) + way;
+  initiator.nic.ingress_free = std::max(now + way, initiator.nic.ingress_free) + wire_time(initiator, bytes, count);
+  const Time received = std::max(left, initiator.nic.ingress_free);
   schedule(received + initiator.times.latency + initiator.times.completion, request, Action::complete);
 }
 

@@ -192,9 +192,10 @@ void World::plan_atomic(Request& request, Time served) {
   SimNode& target = *request.target;
   Time& slot = target.nic.slot_free[(request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask];
   const Time begins = not_before(request, std::max(served, slot));
-  slot = begins + target.times.slot_service + kAfter;  // rule 8: the next one's load comes after this one's store
   request.first = begins + target.times.slot_load;
-  request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : slot - kAfter;
+  const Time stored = begins + target.times.slot_service;
+  request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : stored;
+  slot = stored + kAfter + target.times.slot_recovery;  // rule 8: the next one's load comes after this one's store
   schedule(request.first, request, Action::load);
 }
 

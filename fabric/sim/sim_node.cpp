@@ -11,6 +11,7 @@ namespace sidelatch::fabric::sim {
 
 NicTimes::NicTimes(const Profile& profile)
     : doorbell(from_ns(profile.nic.doorbell_ns)),
+      chain(from_ns(profile.nic.chain_ns)),
       request(from_ns(profile.nic.request_ns)),
       respond_write(from_ns(profile.nic.respond_write_ns)),
       respond_read(from_ns(profile.nic.respond_read_ns)),
@@ -22,6 +23,7 @@ NicTimes::NicTimes(const Profile& profile)
       qp_miss(from_ns(profile.qp_cache.miss_ns)),
       slot_service(from_ns(profile.lock_table.service_ns)),
       slot_load(from_ns(profile.lock_table.load_ns)),
+      slot_recovery(from_ns(profile.lock_table.recovery_ns)),
       pcie_read(from_ns(profile.pcie.read_ns)),
       pcie_write(from_ns(profile.pcie.write_ns)),
       wire_ps_per_byte(8e3 / profile.link.gbps),

@@ -19,8 +19,8 @@ class World;
 /// Profile times as the simulator uses them.
 struct NicTimes {
   explicit NicTimes(const Profile& profile);
-  Time doorbell, request, respond_write, respond_read, respond_atomic, packet, latency, completion;
-  Time propagation, qp_miss, slot_service, slot_load, pcie_read, pcie_write;
+  Time doorbell, chain, request, respond_write, respond_read, respond_atomic, packet, latency, completion;
+  Time propagation, qp_miss, slot_service, slot_load, slot_recovery, pcie_read, pcie_write;
   double wire_ps_per_byte, pcie_ps_per_byte;
   /// Profile::LockTable::slot_of as a shift and a mask.
   unsigned slot_shift;

@@ -10,7 +10,6 @@
 
 #include <sidelatch/sync/optimistic.h>
 
-#include <array>
 #include <cstring>
 
 namespace sidelatch::sync::broken {
@@ -37,16 +36,16 @@ class Marking final : public OptimisticScheme {
   void encode(const ObjectBuffer& /*buffer*/, std::uint64_t /*version*/) const override {}
   void decode(const ObjectBuffer& /*buffer*/) const override {}
 
-  [[nodiscard]] Task<void> commit(Hold hold) const override {
+  [[nodiscard]] Task<void> commit(Hold& hold) const override {
     // Two sources, because the NIC reads them after the post.
     const LocalSpan marks = hold.buffer.header();
     const std::uint64_t mark = 1;
     const std::uint64_t none = 0;
     std::memcpy(marks.data, &mark, sizeof mark);
     std::memcpy(marks.data + sizeof mark, &none, sizeof none);
-    const std::array<WorkRequest, 3> writes = {write(marks.subspan(0, 8), hold.object.version()), write_payload(hold),
-                                               write(marks.subspan(8, 8), hold.object.version())};
-    co_await writer().write_and_unlatch(std::move(hold), writes);
+    co_await hold.qp().submit(write(marks.subspan(0, 8), hold.object.version()), write_payload(hold),
+                              write(marks.subspan(8, 8), hold.object.version()),
+                              fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word));
   }
 };
 

@@ -21,10 +21,10 @@ class RwAsyncCasUnlatch final : public RwSpecimen {
   RwAsyncCasUnlatch() : RwSpecimen("broken/rw-async-cas-unlatch") {}
 
  protected:
-  [[nodiscard]] Task<void> commit(Hold hold) const override {
+  [[nodiscard]] Task<void> commit(Hold& hold) const override {
     co_await hold.qp().enqueue(write_payload(hold), compare_swap(hold.object.latch(), hold.word, kFree));
   }
-  [[nodiscard]] Task<void> abort(Hold hold) const override {
+  [[nodiscard]] Task<void> abort(Hold& hold) const override {
     co_await hold.qp().enqueue(compare_swap(hold.object.latch(), hold.word, kFree));
   }
 };

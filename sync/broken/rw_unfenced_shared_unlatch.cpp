@@ -23,8 +23,11 @@ class RwUnfencedSharedUnlatch final : public RwSpecimen {
  protected:
   [[nodiscard]] Task<ReadGuard> do_begin_read(Session& session, Object object,
                                               std::source_location place) const override {
+    RingBuffer buffer = session.take_buffer(*object.shape);
+    if (!buffer.valid()) {
+      buffer = co_await session.wait_for_buffer();
+    }
     Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
-    RingBuffer buffer = co_await session.take_buffer(*object.shape);
     hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
     Attempts attempts(session);
     for (;;) {
@@ -40,7 +43,7 @@ class RwUnfencedSharedUnlatch final : public RwSpecimen {
       co_await attempts.pause();
     }
   }
-  [[nodiscard]] Task<void> release(Hold /*hold*/) const override { co_return; }
+  [[nodiscard]] Task<void> release(Hold& /*hold*/) const override { co_return; }
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ class RwWriteUnlatch final : public RwSpecimen {
   [[nodiscard]] LayoutKind default_layout() const noexcept override { return LayoutKind::padded_footer; }
 
  protected:
-  [[nodiscard]] Task<void> commit(Hold hold) const override {
+  [[nodiscard]] Task<void> commit(Hold& hold) const override {
     const RecordShape& shape = *hold.object.shape;
     std::memcpy(hold.buffer.record().data + shape.header + shape.latch_in_header(), &kFree, sizeof kFree);
     co_await hold.qp().write(hold.buffer.record(), hold.object.record());

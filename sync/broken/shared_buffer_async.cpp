@@ -28,29 +28,32 @@ class SharedBufferAsync final : public Scheme {
   [[nodiscard]] Task<ExclusiveGuard> do_latch(Session& session, Object object,
                                               std::source_location place) const override {
     // The CPU makes the buffer ready for the next object: the bug shows here.
-    RingBuffer buffer = co_await session.take_buffer(*object.shape);
+    RingBuffer buffer = session.take_buffer(*object.shape);
+    if (!buffer.valid()) {
+      buffer = co_await session.wait_for_buffer();
+    }
     std::memset(buffer.span().data, 0, buffer.span().length);
     buffer.drop();
-    Hold hold = co_await latch_.acquire(*this, session, object, place);
-    co_return ExclusiveGuard(std::move(hold));
+    ExclusiveGuard guard = co_await latch_.acquire(*this, session, object, place);
+    co_return guard;
   }
-  [[nodiscard]] Task<void> commit(Hold hold) const override {
+  [[nodiscard]] Task<void> commit(Hold& hold) const override {
     const WorkRequest payload = write_payload(hold);
     // The bug: given back before the post, the buffer is free as soon as what was posted before has completed.
     hold.buffer.drop();
     co_await hold.qp().enqueue(payload, fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word));
   }
-  [[nodiscard]] Task<void> abort(Hold hold) const override { return latch_.unlatch(std::move(hold)); }
+  [[nodiscard]] Task<void> abort(Hold& hold) const override { return latch_.unlatch(hold); }
   [[nodiscard]] Task<ReadGuard> do_begin_read(Session& session, Object object,
                                               std::source_location place) const override {
-    Hold hold = co_await latch_.acquire(*this, session, object, place, ExclusiveLatch::Purpose::read);
-    co_return ReadGuard(std::move(hold));
+    ExclusiveGuard guard = co_await latch_.acquire(*this, session, object, place, ExclusiveLatch::Purpose::read);
+    co_return guard.release_hold();
   }
-  [[nodiscard]] Task<bool> validate(Hold hold) const override {
-    co_await latch_.unlatch(std::move(hold));
+  [[nodiscard]] Task<bool> validate(Hold& hold) const override {
+    co_await latch_.unlatch(hold);
     co_return true;
   }
-  [[nodiscard]] Task<void> release(Hold hold) const override { return latch_.unlatch(std::move(hold)); }
+  [[nodiscard]] Task<void> release(Hold& hold) const override { return latch_.unlatch(hold); }
 
  private:
   ExclusiveLatch latch_;

@@ -14,15 +14,30 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Experiments, ReproduceN1ToN8WithTheConnectx5Profile) {
+// Missed, and said to be missed in docs/numbers.md.
+const std::set<std::string> kKnownMisses = {"N15.ratio"};
+
+TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
   std::set<std::string> rows;
-  for (const char* name : {"atomics-contention", "atomics-stride"}) {
-    for (const Target& target : find_experiment(name).run({}).targets) {
-      EXPECT_TRUE(target.ok) << target.id << " measured " << target.measured << " " << target.seen;
+  for (const Experiment& experiment : experiments()) {
+    for (const Target& target : experiment.run({}).targets) {
+      EXPECT_EQ(target.ok, !kKnownMisses.contains(target.id))
+          << target.id << " measured " << target.measured << " " << target.seen;
       rows.insert(target.id.substr(0, target.id.find('.')));
     }
   }
-  EXPECT_EQ(rows, (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8"}));
+  EXPECT_EQ(rows, (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N14", "N15",
+                                         "N16"}));
+}
+
+TEST(Experiments, AFastChecksumTakesN14sReasonAway) {
+  const std::string path = ::testing::TempDir() + "/fast.toml";
+  std::ofstream(path) << "[cpu]\nchecksum_gbytes = 100\n";
+  const ExperimentResult result = find_experiment("optimistic-size").run({.profile = path});
+  const auto crc = std::ranges::find(result.targets, "N14.crc64", &Target::id);
+  ASSERT_NE(crc, result.targets.end());
+  EXPECT_FALSE(crc->ok);
+  std::remove(path.c_str());
 }
 
 TEST(Experiments, ANicWithAnotherLockTableMissesTheTargetsThatDependOnIt) {

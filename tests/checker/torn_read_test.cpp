@@ -182,7 +182,7 @@ class Stuck final : public sync::OptimisticScheme {
     const sync::ObjectHeader header = co_await read_header(session, object, buffer);
     co_return Attempt{false, header};
   }
-  [[nodiscard]] Task<void> commit(sync::Hold /*hold*/) const override { co_return; }
+  [[nodiscard]] Task<void> commit(sync::Hold& /*hold*/) const override { co_return; }
   void encode(const sync::ObjectBuffer& /*buffer*/, std::uint64_t /*version*/) const override {}
   void decode(const sync::ObjectBuffer& /*buffer*/) const override {}
 };

@@ -46,10 +46,15 @@ class RingBuffer {
   [[nodiscard]] bool valid() const noexcept { return ring_ != nullptr; }
   [[nodiscard]] LocalSpan span() const noexcept { return span_; }
   /// Gives the buffer back now; it is reused after everything posted on the ring's queue pair so far has completed.
-  void drop() noexcept;
+  void drop() noexcept {
+    if (ring_ != nullptr) {
+      give_back();
+    }
+  }
 
  private:
   friend class BufferRing;
+  void give_back() noexcept;
   RingBuffer(BufferRing* ring, std::uint32_t index, LocalSpan span) noexcept
       : ring_(ring), index_(index), span_(span) {}
 
@@ -68,6 +73,20 @@ class BufferRing {
 
   /// The buffer that has been free the longest; waits until there is one. Throws FabricError if the queue pair fails.
   [[nodiscard]] Task<RingBuffer> acquire();
+  /// The same without waiting: an empty RingBuffer if none is free now.
+  [[nodiscard]] RingBuffer try_acquire() noexcept {
+    if (held_ == slots_.size()) {
+      return {};
+    }
+    const std::uint32_t index = oldest_free();
+    if (slots_[index].free_after > qp_->completed()) {
+      return {};
+    }
+    slots_[index].held = true;
+    ++held_;
+    first_free_ = first_free_ + 1 == slots_.size() ? 0 : first_free_ + 1;
+    return {this, index, {memory_.bytes().data() + index * stride_, bytes_, memory_.lkey()}};
+  }
 
   [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
   [[nodiscard]] std::uint64_t buffer_bytes() const noexcept { return bytes_; }
@@ -90,7 +109,11 @@ class BufferRing {
   std::uint64_t bytes_;
   std::uint64_t stride_;
   MemoryRegion memory_;
+  [[nodiscard]] std::uint32_t oldest_free() const noexcept { return free_[first_free_]; }
+
   std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;  // slots that are not held, in the order in which they were given back: a circle
+  std::size_t first_free_ = 0;
   std::uint32_t held_ = 0;
   WaitList holders_gone_;  // acquirers that wait for a held buffer to be dropped
 };

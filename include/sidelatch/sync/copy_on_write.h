@@ -36,8 +36,8 @@ class CopyOnWrite final : public OptimisticScheme {
 
   [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
                                                       std::source_location place) const override;
-  [[nodiscard]] fabric::Task<void> commit(Hold hold) const override;
-  [[nodiscard]] fabric::Task<bool> validate(Hold hold) const override;
+  [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
+  [[nodiscard]] fabric::Task<bool> validate(Hold& hold) const override;
 
  private:
   Release release_;

@@ -58,27 +58,31 @@ class ExclusiveLatch final : public Scheme {
   }
 
   /// For schemes whose writers latch exclusively. Latches for `scheme` and reads the record, and the header if that is
-  /// apart; the hold is empty if the deadline passed. `purpose`: only who will write may take over from a holder that
-  /// died, because the object may be half written; a reader gets LatchError::holder_lost.
+  /// apart; empty if the deadline passed. `purpose`: only who will write may take over from a holder that died, because
+  /// the object may be half written; a reader gets LatchError::holder_lost.
   enum class Purpose : std::uint8_t { write, read };
-  [[nodiscard]] fabric::Task<Hold> acquire(const Scheme& scheme, Session& session, Object object,
-                                           std::source_location place, Purpose purpose = Purpose::write) const;
-  /// Posts `writes`, at most 3 that concern the held object, and the unlatch. With write unlatch the last of them must
-  /// be the whole record. Throws LatchError::lease_expired before anything is posted.
-  [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold hold, std::span<const fabric::WorkRequest> writes) const;
+  [[nodiscard]] fabric::Task<ExclusiveGuard> acquire(const Scheme& scheme, Session& session, Object object,
+                                                     std::source_location place,
+                                                     Purpose purpose = Purpose::write) const;
+  /// Posts the WRITE and the unlatch. With write unlatch the WRITE must be the whole record. Throws
+  /// LatchError::lease_expired before anything is posted.
+  [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest write) const;
+  /// The same for a record and the version that lies apart from it; always in one doorbell.
+  [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest record,
+                                                     fabric::WorkRequest version) const;
   /// Unlatches only.
-  [[nodiscard]] fabric::Task<void> unlatch(Hold hold) const;
+  [[nodiscard]] fabric::Task<void> unlatch(Hold& hold) const;
   [[nodiscard]] bool unlatches_by_write() const noexcept { return write_unlatch_.has_value(); }
 
  protected:
   [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
                                                       std::source_location place) const override;
-  [[nodiscard]] fabric::Task<void> commit(Hold hold) const override;
-  [[nodiscard]] fabric::Task<void> abort(Hold hold) const override;
+  [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
+  [[nodiscard]] fabric::Task<void> abort(Hold& hold) const override;
   [[nodiscard]] fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,
                                                       std::source_location place) const override;
-  [[nodiscard]] fabric::Task<bool> validate(Hold hold) const override;
-  [[nodiscard]] fabric::Task<void> release(Hold hold) const override;
+  [[nodiscard]] fabric::Task<bool> validate(Hold& hold) const override;
+  [[nodiscard]] fabric::Task<void> release(Hold& hold) const override;
 
  private:
   Acquire acquire_;

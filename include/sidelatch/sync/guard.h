@@ -9,7 +9,7 @@
 //   use(seen.payload());
 //   const bool unchanged = co_await seen.validate();  // or release(): no matter whether it changed since
 //
-// A guard that holds a latch must be ended by commit(), abort(), validate() or release(); dropping it is an error (see
+// A guard must stay where it is until what ends it has returned. One that holds a latch must be ended by commit(), abort(), validate() or release(); dropping it is an error (see
 // SessionOptions::dropped_guard). Once one of them is called the guard is empty, whatever comes of the call: after a
 // FabricError from it the object's state is unknown, as after any lost connection.
 //
@@ -54,7 +54,7 @@ class GuardBase {
 
  protected:
   GuardBase() noexcept = default;
-  explicit GuardBase(Hold hold) noexcept : hold_(std::move(hold)) {}
+  explicit GuardBase(Hold&& hold) noexcept : hold_(std::move(hold)) {}
   GuardBase(GuardBase&& other) noexcept : hold_(other.take()) {}
   GuardBase& operator=(GuardBase&& other) noexcept {
     if (this != &other) {
@@ -66,6 +66,9 @@ class GuardBase {
   ~GuardBase() { drop(); }
 
   [[nodiscard]] const Hold& hold() const noexcept { return hold_; }
+  [[nodiscard]] Hold& mutable_hold() noexcept { return hold_; }
+  /// From now on nothing is held; the hold itself stays until its scheme is done with it.
+  [[nodiscard]] const Scheme& end() noexcept { return *std::exchange(hold_.scheme, nullptr); }
   [[nodiscard]] Hold take() noexcept {
     Hold taken = std::move(hold_);
     hold_.scheme = nullptr;
@@ -87,7 +90,7 @@ class GuardBase {
 class [[nodiscard]] ExclusiveGuard : public GuardBase {
  public:
   ExclusiveGuard() noexcept = default;
-  explicit ExclusiveGuard(Hold hold) noexcept : GuardBase(std::move(hold)) {}
+  explicit ExclusiveGuard(Hold&& hold) noexcept : GuardBase(std::move(hold)) {}
 
   /// The payload as it was latched, to be changed in place.
   [[nodiscard]] std::span<std::byte> payload() noexcept { return hold().buffer.payload(); }
@@ -98,13 +101,18 @@ class [[nodiscard]] ExclusiveGuard : public GuardBase {
   [[nodiscard]] fabric::Task<void> commit();
   /// Unlatches; the object stays as it was. Throws LatchError::torn_takeover, and keeps the latch, for an inherited one.
   [[nodiscard]] fabric::Task<void> abort();
+
+  /// For schemes: what the guard stands for, and the guard gives it up.
+  [[nodiscard]] Hold release_hold() noexcept { return take(); }
+  /// For schemes: the hold, to be completed.
+  [[nodiscard]] Hold& hold_of_scheme() noexcept { return mutable_hold(); }
 };
 
 /// An object that was read, by a consistent copy of its payload.
 class [[nodiscard]] ReadGuard : public GuardBase {
  public:
   ReadGuard() noexcept = default;
-  explicit ReadGuard(Hold hold, bool fresh = false) noexcept : GuardBase(std::move(hold)), fresh_(fresh) {}
+  explicit ReadGuard(Hold&& hold, bool fresh = false) noexcept : GuardBase(std::move(hold)), fresh_(fresh) {}
 
   [[nodiscard]] std::span<const std::byte> payload() const noexcept { return hold().buffer.payload(); }
   /// The scheme's own last step was a validation: one right now would tell nothing new.

@@ -93,8 +93,14 @@ struct Object {
   const RecordShape* shape = nullptr;
 
   [[nodiscard]] fabric::RemoteSpan record() const { return {record_address, shape->bytes, rkey}; }
+  /// `bytes` of the record from `offset`, which must lie in it.
+  [[nodiscard]] fabric::RemoteSpan part(std::uint64_t offset, std::uint64_t bytes) const {
+    return {record_address + offset, bytes, rkey};
+  }
   [[nodiscard]] fabric::RemoteSpan header() const { return {header_address, shape->header_bytes, rkey}; }
   [[nodiscard]] fabric::RemoteSpan latch() const { return {header_address + shape->latch_in_header(), 8, rkey}; }
+  /// The record alone does not tell the version.
+  [[nodiscard]] bool version_is_apart() const { return shape->decoupled && shape->has_version(); }
   [[nodiscard]] fabric::RemoteSpan version() const { return {header_address + shape->version_in_header(), 8, rkey}; }
 };
 

@@ -65,17 +65,19 @@ class OptimisticScheme : public Scheme {
   /// READs the header into the buffer's place for it.
   [[nodiscard]] static fabric::Task<ObjectHeader> read_header(Session& session, Object object,
                                                               const ObjectBuffer& buffer);
+  /// The version of an object that was just latched.
+  [[nodiscard]] static std::uint64_t latched_version(const Hold& hold);
   /// The header within the buffer's record.
   [[nodiscard]] static ObjectHeader header_in_record(const ObjectBuffer& buffer);
 
   [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
                                                       std::source_location place) const override;
-  [[nodiscard]] fabric::Task<void> commit(Hold hold) const override;
-  [[nodiscard]] fabric::Task<void> abort(Hold hold) const override;
+  [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
+  [[nodiscard]] fabric::Task<void> abort(Hold& hold) const override;
   [[nodiscard]] fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,
                                                       std::source_location place) const override;
-  [[nodiscard]] fabric::Task<bool> validate(Hold hold) const override;
-  [[nodiscard]] fabric::Task<void> release(Hold hold) const override;
+  [[nodiscard]] fabric::Task<bool> validate(Hold& hold) const override;
+  [[nodiscard]] fabric::Task<void> release(Hold& hold) const override;
 
   [[nodiscard]] const ExclusiveLatch& writer() const noexcept { return writer_; }
 

@@ -30,12 +30,12 @@ class RwLatch : public Scheme {
  protected:
   [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
                                                       std::source_location place) const override;
-  [[nodiscard]] fabric::Task<void> commit(Hold hold) const override;
-  [[nodiscard]] fabric::Task<void> abort(Hold hold) const override;
+  [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
+  [[nodiscard]] fabric::Task<void> abort(Hold& hold) const override;
   [[nodiscard]] fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,
                                                       std::source_location place) const override;
-  [[nodiscard]] fabric::Task<bool> validate(Hold hold) const override;
-  [[nodiscard]] fabric::Task<void> release(Hold hold) const override;
+  [[nodiscard]] fabric::Task<bool> validate(Hold& hold) const override;
+  [[nodiscard]] fabric::Task<void> release(Hold& hold) const override;
 
  private:
   ExclusiveLatch writer_;

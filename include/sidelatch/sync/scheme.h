@@ -86,13 +86,24 @@ class Scheme {
 
   [[nodiscard]] virtual fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
                                                               std::source_location place) const = 0;
-  [[nodiscard]] virtual fabric::Task<void> commit(Hold hold) const = 0;
-  [[nodiscard]] virtual fabric::Task<void> abort(Hold hold) const = 0;
+  [[nodiscard]] virtual fabric::Task<void> commit(Hold& hold) const = 0;
+  [[nodiscard]] virtual fabric::Task<void> abort(Hold& hold) const = 0;
   [[nodiscard]] virtual fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,
                                                               std::source_location place) const = 0;
-  [[nodiscard]] virtual fabric::Task<bool> validate(Hold hold) const = 0;
-  [[nodiscard]] virtual fabric::Task<void> release(Hold hold) const = 0;
+  [[nodiscard]] virtual fabric::Task<bool> validate(Hold& hold) const = 0;
+  [[nodiscard]] virtual fabric::Task<void> release(Hold& hold) const = 0;
 };
+
+namespace detail {
+[[noreturn]] void throw_empty_guard(const char* call);
+}  // namespace detail
+
+inline fabric::Task<void> ExclusiveGuard::commit() {
+  if (!*this) [[unlikely]] {
+    detail::throw_empty_guard("commit");
+  }
+  return end().commit(mutable_hold());
+}
 
 template <class Modify>
 fabric::Task<bool> Scheme::update(Session& session, Object object, Modify modify) const {

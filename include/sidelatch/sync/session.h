@@ -14,6 +14,7 @@
 
 #include <sidelatch/fabric/buffer_ring.h>
 #include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/layout.h>
 #include <sidelatch/sync/lease.h>
 #include <sidelatch/sync/retry.h>
@@ -100,14 +101,22 @@ class Session {
   [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
   [[nodiscard]] const SessionCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] SessionCounters& counters() noexcept { return counters_; }
+  [[nodiscard]] bool has_lease() const noexcept { return options_.lease.length != fabric::Duration::zero(); }
   [[nodiscard]] fabric::Time now() const { return qp_->reactor().now(); }
 
-  /// A buffer for a record of that shape; waits while all are in flight. Throws LatchError::buffers_exhausted if guards
-  /// hold them all, std::invalid_argument if the record is too large.
-  [[nodiscard]] fabric::Task<fabric::RingBuffer> take_buffer(const RecordShape& shape);
+  /// A buffer for a record of that shape, or an empty one while all are in flight: await wait_for_buffer() then. Throws
+  /// LatchError::buffers_exhausted if guards hold them all, std::invalid_argument if the record is too large.
+  [[nodiscard]] fabric::RingBuffer take_buffer(const RecordShape& shape) {
+    if (&shape != checked_shape_ || ring_.held() == ring_.count()) [[unlikely]] {
+      check_buffer(shape);
+    }
+    ++counters_.operations;
+    return ring_.try_acquire();
+  }
+  [[nodiscard]] fabric::Task<fabric::RingBuffer> wait_for_buffer() { return ring_.acquire(); }
 
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
-  [[nodiscard]] std::uint64_t next_word() noexcept;
+  [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
   /// Charges this worker for work of its CPU, in worlds with a clock of their own.
   [[nodiscard]] fabric::Reactor::SleepAwaiter spend(fabric::CpuWork work, std::uint64_t bytes) noexcept {
     return qp_->reactor().sleep(qp_->node().cpu_time(work, bytes));
@@ -115,9 +124,12 @@ class Session {
   [[nodiscard]] std::uint64_t random() noexcept;
 
  private:
+  void check_buffer(const RecordShape& shape);
+
   fabric::QueuePair* qp_;
   SessionOptions options_;
   fabric::BufferRing ring_;
+  const RecordShape* checked_shape_ = nullptr;  // the last one that fits
   SessionCounters counters_;
   std::uint64_t random_;
   std::uint16_t epoch_ = 0;
@@ -126,7 +138,9 @@ class Session {
 /// The attempts of one operation: for schemes.
 class Attempts {
  public:
-  explicit Attempts(Session& session) noexcept;
+  explicit Attempts(Session& session) noexcept
+      : session_(&session),
+        began_(session.options().retry.deadline ? session.now() : fabric::Time::zero()) {}
   /// After an attempt that failed: true if the deadline has passed.
   [[nodiscard]] bool expired() noexcept;
   /// How long to wait before the next one, as something to await.
@@ -135,7 +149,7 @@ class Attempts {
  private:
   Session* session_;
   fabric::Time began_;
-  fabric::Duration bound_;
+  fabric::Duration bound_{};  // of the last wait
 };
 
 /// Watches one latch for a holder that seems dead: for schemes.

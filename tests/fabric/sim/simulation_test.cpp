@@ -122,7 +122,7 @@ Task<void> hammer(QueuePair& qp, RemoteSpan word, int times) {
 
 Time time_of_two(std::uint64_t first, std::uint64_t second) {
   Profile p = quiet_profile();
-  p.lock_table = {.address_bits = 10, .slot_bytes = 16, .service_ns = 100, .load_ns = 50};
+  p.lock_table = {.address_bits = 10, .slot_bytes = 16, .load_ns = 50, .service_ns = 100};
   Pair pair(p);
   auto other = pair.client.connect(pair.storage);
   pair.world.reactor().spawn(hammer(*pair.qp, pair.table.remote(first, 8), 50));

@@ -42,6 +42,7 @@ struct Profile {
   /// Service times bound the message rate; latencies are added to each message and bound nothing.
   struct Nic {
     double doorbell_ns = 250;       ///< from the post to the NIC's first look at the request
+    double chain_ns = 0;            ///< initiator: service time per doorbell, beside that of its requests
     double request_ns = 20;         ///< initiator: service time per request
     double respond_write_ns = 20;   ///< target: service time per WRITE or SEND
     double respond_read_ns = 20;    ///< target: service time per READ
@@ -61,8 +62,9 @@ struct Profile {
   struct LockTable {
     std::uint64_t address_bits = 12;
     std::uint64_t slot_bytes = 8;
-    double service_ns = 400;  ///< one atomic holds its slot so long
-    double load_ns = 300;     ///< of that, until the word has been read
+    double load_ns = 300;     ///< from getting the slot until the word has been read
+    double service_ns = 400;  ///< from getting the slot until the new value has been stored
+    double recovery_ns = 0;   ///< from then on the slot stays taken so long
 
     [[nodiscard]] std::uint64_t slots() const { return (std::uint64_t{1} << address_bits) / slot_bytes; }
     [[nodiscard]] std::uint64_t slot_of(std::uint64_t address) const { return (address / slot_bytes) % slots(); }

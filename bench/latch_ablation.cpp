@@ -1,0 +1,63 @@
+// TODS 2025, figure 8: one worker, one tuple of 256 bytes, latch optimizations switched on one after the other.
+#include "experiments.h"
+#include "scheme_load.h"
+
+#include <sidelatch/sync/exclusive_latch.h>
+#include <sidelatch/sync/rw_latch.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace sidelatch::bench {
+
+using namespace sync;
+
+namespace {
+
+constexpr std::uint64_t kTuple = 256 + 8;  // with its latch
+
+}  // namespace
+
+ExperimentResult latch_ablation(const ExperimentOptions& options) {
+  static constexpr std::array kLevels = {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined,
+                                         LatchLevel::async};
+  std::vector<SchemeLoad> loads;
+  const auto add = [&](auto make, LayoutKind layout, bool updates) {
+    loads.push_back({.make = make, .layout = layout, .tuple_bytes = kTuple, .objects = 1, .client_nodes = 1, .updates = updates});
+  };
+  for (const LatchLevel level : kLevels) {
+    add([level] { return std::make_unique<ExclusiveLatch>(level); }, LayoutKind::interleaved, true);
+  }
+  // Write unlatch comes on top of the other optimizations.
+  add([] { return std::make_unique<ExclusiveLatch>(Acquire::speculative, WriteUnlatch::async); },
+      LayoutKind::footer, true);
+  for (const LatchLevel level : kLevels) {
+    add([level] { return std::make_unique<RwLatch>(level); }, LayoutKind::interleaved, false);
+  }
+  const std::vector<LoadResult> seen = run_loads(fabric::sim::load_profile(options.profile), options.seed, loads);
+
+  ExperimentResult result{"latch-ablation", options.profile, options.seed, "level", {}, {}};
+  Series exclusive{"exclusive (1 basic, 2 speculative, 3 combined, 4 async, 5 write unlatch)", "Mops/s", {}};
+  Series shared{"shared", "Mops/s", {}};
+  constexpr std::size_t kExclusive = kLevels.size() + 1;
+  for (std::size_t i = 0; i < kExclusive; ++i) {
+    exclusive.points.push_back({static_cast<double>(i + 1), seen[i].mops});
+  }
+  for (std::size_t i = 0; i < kLevels.size(); ++i) {
+    shared.points.push_back({static_cast<double>(i + 1), seen[kExclusive + i].mops});
+  }
+  result.series = {exclusive, shared};
+  const auto mops = [&](std::size_t i) { return seen[i].mops; };
+  // "Adds little" is read as: less than any of the other optimizations, in proportion.
+  const bool rising = mops(0) < mops(1) && mops(1) < mops(2) && mops(2) < mops(3);
+  const bool little = mops(4) / mops(3) < std::min({mops(1) / mops(0), mops(2) / mops(1), mops(3) / mops(2)});
+  result.targets.push_back(
+      shape_target("N9", rising && little,
+                   fmt::format("{:.3f} basic, {:.3f} speculative, {:.3f} combined, {:.3f} async, {:.3f} write unlatch",
+                               mops(0), mops(1), mops(2), mops(3), mops(4))));
+  return result;
+}
+
+}  // namespace sidelatch::bench

@@ -1,0 +1,70 @@
+// TODS 2025, figure 9: optimized exclusive latches over 20 000 tuples of 256 bytes, by workers, against a READ and a
+// WRITE without any synchronization.
+#include "experiments.h"
+#include "scheme_load.h"
+#include "unsynchronised.h"
+
+#include <sidelatch/sync/exclusive_latch.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace sidelatch::bench {
+
+using namespace sync;
+
+namespace {
+
+// With its latch; so the tuples' latches are 264 bytes apart and have different lock slots.
+constexpr std::uint64_t kTuple = 256 + 8;
+
+}  // namespace
+
+ExperimentResult latch_scaling(const ExperimentOptions& options) {
+  static constexpr std::array<std::uint32_t, 3> kWorkers = {8, 32, 128};
+  struct Line {
+    std::string name;
+    std::function<std::unique_ptr<Scheme>()> make;
+  };
+  std::vector<Line> lines;
+  for (const LatchLevel level :
+       {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined, LatchLevel::async}) {
+    lines.push_back({std::string(name(level)), [level] { return std::make_unique<ExclusiveLatch>(level); }});
+  }
+  lines.push_back({"unsynchronised", [] { return std::make_unique<Unsynchronised>(); }});
+  std::vector<SchemeLoad> loads;
+  for (const Line& line : lines) {
+    for (const std::uint32_t workers : kWorkers) {
+      loads.push_back({.make = line.make, .tuple_bytes = kTuple, .workers = workers, .updates = true});
+    }
+  }
+  const std::vector<LoadResult> seen = run_loads(fabric::sim::load_profile(options.profile), options.seed, loads);
+
+  ExperimentResult result{"latch-scaling", options.profile, options.seed, "workers", {}, {}};
+  for (std::size_t l = 0; l < lines.size(); ++l) {
+    Series series{lines[l].name, "Mops/s", {}};
+    for (std::size_t i = 0; i < kWorkers.size(); ++i) {
+      series.points.push_back({static_cast<double>(kWorkers[i]), seen[l * kWorkers.size() + i].mops});
+    }
+    result.series.push_back(std::move(series));
+  }
+  const auto at = [&](std::size_t line, std::size_t w) { return seen[line * kWorkers.size() + w].mops; };
+  constexpr std::size_t kCombined = 2;
+  constexpr std::size_t kAsync = 3;
+  constexpr std::size_t kNothing = 4;
+  // "Equals" is read as: within 10 %.
+  const double few = at(kAsync, 0) / at(kNothing, 0);
+  const double some = at(kAsync, 1) / at(kNothing, 1);
+  result.targets.push_back(shape_target(
+      "N10.equal", few > 0.9 && few < 1.1 && some > 0.9 && some < 1.1,
+      fmt::format("async over unsynchronised: {:.2f} with 8 workers, {:.2f} with 32", few, some)));
+  result.targets.push_back(
+      shape_target("N10.counterproductive", at(kAsync, 2) < at(kCombined, 2),
+                   fmt::format("with 128 workers: {:.2f} Mops/s combined, {:.2f} async, {:.2f} unsynchronised",
+                               at(kCombined, 2), at(kAsync, 2), at(kNothing, 2))));
+  return result;
+}
+
+}  // namespace sidelatch::bench

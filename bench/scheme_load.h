@@ -1,0 +1,47 @@
+// Workers that read or update random objects through a scheme, as fast as they can: what the papers' experiments with
+// latches and optimistic schemes measure.
+#pragma once
+
+#include <sidelatch/fabric/sim/profile.h>
+#include <sidelatch/fabric/types.h>
+#include <sidelatch/sync/layout.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sidelatch::sync {
+class Scheme;
+}
+
+namespace sidelatch::bench {
+
+struct SchemeLoad {
+  std::function<std::unique_ptr<sync::Scheme>()> make;
+  /// Not padded: that is what the papers measure, and their remedy is an experiment of its own.
+  sync::LayoutKind layout = sync::LayoutKind::interleaved;
+  std::uint64_t tuple_bytes = 256;  ///< of a record: latch, version and what else the scheme adds included
+  std::uint64_t objects = 20'000;
+  std::uint32_t workers = 1;
+  std::uint32_t client_nodes = 4;
+  bool updates = false;  ///< else reads, with a final validation
+  fabric::sim::Profile::Cpu cpu{};
+  fabric::Duration warm_up = fabric::from_ns(100'000);
+  fabric::Duration measured = fabric::from_ns(1'000'000);
+};
+
+struct LoadResult {
+  double mops = 0;               ///< millions of operations per second
+  double gbytes = 0;  ///< tuples, Gbyte/s
+  double retries_per_operation = 0;
+};
+
+/// Runs each load in a simulation of its own: `client_nodes` clients and one storage node. All cores; the results are in
+/// the order of the loads and do not depend on the number of cores.
+[[nodiscard]] std::vector<LoadResult> run_loads(const fabric::sim::Profile& profile, std::uint64_t seed,
+                                                std::span<const SchemeLoad> loads);
+
+}  // namespace sidelatch::bench

@@ -1,0 +1,44 @@
+// No allocation after warm-up. This program counts its own: operator new is replaced.
+#include "cycle.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+std::atomic<std::uint64_t> g_allocations{0};
+
+void* counted(std::size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes); }
+void* operator new[](std::size_t bytes) { return counted(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+
+namespace sidelatch::sync {
+namespace {
+
+TEST(Allocations, AnExclusiveCycleMakesNoneOnceWarm) {
+  Cycle cycle;
+  const std::uint64_t cold = g_allocations.load();
+  cycle.run_latched(1000);
+  const std::uint64_t warm = g_allocations.load();
+  EXPECT_GT(warm, cold) << "nothing is counted";
+  cycle.run_latched(100'000);
+  EXPECT_EQ(g_allocations.load(), warm);
+}
+
+}  // namespace
+}  // namespace sidelatch::sync
