@@ -25,14 +25,15 @@ ExperimentResult latch_ablation(const ExperimentOptions& options) {
                                          LatchLevel::async};
   std::vector<SchemeLoad> loads;
   const auto add = [&](auto make, LayoutKind layout, bool updates) {
-    loads.push_back({.make = make, .layout = layout, .tuple_bytes = kTuple, .objects = 1, .client_nodes = 1, .updates = updates});
+    loads.push_back(
+        {.make = make, .layout = layout, .tuple_bytes = kTuple, .objects = 1, .client_nodes = 1, .updates = updates});
   };
   for (const LatchLevel level : kLevels) {
     add([level] { return std::make_unique<ExclusiveLatch>(level); }, LayoutKind::interleaved, true);
   }
   // Write unlatch comes on top of the other optimizations.
-  add([] { return std::make_unique<ExclusiveLatch>(Acquire::speculative, WriteUnlatch::async); },
-      LayoutKind::footer, true);
+  add([] { return std::make_unique<ExclusiveLatch>(Acquire::speculative, WriteUnlatch::async); }, LayoutKind::footer,
+      true);
   for (const LatchLevel level : kLevels) {
     add([level] { return std::make_unique<RwLatch>(level); }, LayoutKind::interleaved, false);
   }

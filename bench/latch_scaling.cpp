@@ -29,8 +29,7 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
     std::function<std::unique_ptr<Scheme>()> make;
   };
   std::vector<Line> lines;
-  for (const LatchLevel level :
-       {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined, LatchLevel::async}) {
+  for (const LatchLevel level : {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined, LatchLevel::async}) {
     lines.push_back({std::string(name(level)), [level] { return std::make_unique<ExclusiveLatch>(level); }});
   }
   lines.push_back({"unsynchronised", [] { return std::make_unique<Unsynchronised>(); }});
@@ -57,9 +56,9 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
   // "Equals" is read as: within 10 %.
   const double few = at(kAsync, 0) / at(kNothing, 0);
   const double some = at(kAsync, 1) / at(kNothing, 1);
-  result.targets.push_back(shape_target(
-      "N10.equal", few > 0.9 && few < 1.1 && some > 0.9 && some < 1.1,
-      fmt::format("async over unsynchronised: {:.2f} with 8 workers, {:.2f} with 32", few, some)));
+  result.targets.push_back(
+      shape_target("N10.equal", few > 0.9 && few < 1.1 && some > 0.9 && some < 1.1,
+                   fmt::format("async over unsynchronised: {:.2f} with 8 workers, {:.2f} with 32", few, some)));
   result.targets.push_back(
       shape_target("N10.counterproductive", at(kAsync, 2) < at(kCombined, 2),
                    fmt::format("with 128 workers: {:.2f} Mops/s combined, {:.2f} async, {:.2f} unsynchronised",

@@ -20,7 +20,18 @@ using namespace sync;
 
 namespace {
 
-enum Line : std::uint8_t { pessimistic, farm, crc, two_read, large_pessimistic, large_farm, write_unlatch, faa, unsync, lines };
+enum Line : std::uint8_t {
+  pessimistic,
+  farm,
+  crc,
+  two_read,
+  large_pessimistic,
+  large_farm,
+  write_unlatch,
+  faa,
+  unsync,
+  lines
+};
 
 }  // namespace
 
@@ -41,9 +52,9 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
       {.make = [] { return std::make_unique<Unsynchronised>(); }, .updates = true},
   }};
   const std::array<std::string, lines> names = {
-      "read 256 B latch-rw/async", "read 256 B farm",        "read 256 B crc64",
-      "read 256 B two-read",       "read 16 KiB latch-rw/async", "read 16 KiB farm",
-      "update farm+write-unlatch", "update farm, atomic unlatch",   "update unsynchronised"};
+      "read 256 B latch-rw/async",  "read 256 B farm",  "read 256 B crc64",          "read 256 B two-read",
+      "read 16 KiB latch-rw/async", "read 16 KiB farm", "update farm+write-unlatch", "update farm, atomic unlatch",
+      "update unsynchronised"};
   std::vector<SchemeLoad> loads;
   for (const SchemeLoad& model : models) {
     for (const std::uint32_t workers : kWorkers) {

@@ -29,10 +29,10 @@ enum Line : std::uint8_t { pessimistic, broken, farm, crc, two_read, own_crc, ow
 }  // namespace
 
 ExperimentResult optimistic_size(const ExperimentOptions& options) {
-  static constexpr std::array<std::uint64_t, 11> kSizes = {256,   512,    1024,   2048,   4096,   8192,
+  static constexpr std::array<std::uint64_t, 11> kSizes = {256,   512,   1024,  2048,   4096,  8192,
                                                            16384, 32768, 65536, 131072, 262144};
   const fabric::sim::Profile profile = fabric::sim::load_profile(options.profile);
-  const std::array<std::string, lines> names = {"latch-rw/async", "broken/naive",     "farm",    "crc64 (table)",
+  const std::array<std::string, lines> names = {"latch-rw/async", "broken/naive",    "farm",          "crc64 (table)",
                                                 "two-read",       "crc64 (our own)", "farm (our own)"};
   const std::array<std::function<std::unique_ptr<Scheme>()>, lines> makers = {
       [] { return std::make_unique<RwLatch>(); },          [] { return make_specimen("broken/naive"); },
@@ -74,9 +74,9 @@ ExperimentResult optimistic_size(const ExperimentOptions& options) {
       crc_behind_from = kSizes[i];
     }
   }
-  result.targets.push_back(shape_target("N14.pessimistic", ahead,
-                                        fmt::format("256 B: {:.3f} Mops/s pessimistic, {:.3f} best optimistic",
-                                                    at(pessimistic, 0), at(farm, 0))));
+  result.targets.push_back(shape_target(
+      "N14.pessimistic", ahead,
+      fmt::format("256 B: {:.3f} Mops/s pessimistic, {:.3f} best optimistic", at(pessimistic, 0), at(farm, 0))));
   result.targets.push_back(
       shape_target("N14.farm", farm_nearest && two_read_beyond,
                    fmt::format("64 KiB: {:.4f} Mops/s farm, {:.4f} two-read; 128 KiB: {:.4f} and {:.4f}", at(farm, 8),

@@ -52,8 +52,8 @@ LoadResult run_load(const sim::Profile& profile, std::uint64_t seed, const Schem
     clients.push_back(&world.add_node("client"));
   }
   const std::unique_ptr<Scheme> scheme = load.make();
-  const Layout layout(scheme->shape(scheme->largest_payload(load.tuple_bytes, load.layout), load.layout),
-                      load.layout, load.objects);
+  const Layout layout(scheme->shape(scheme->largest_payload(load.tuple_bytes, load.layout), load.layout), load.layout,
+                      load.objects);
   const MemoryRegion memory = storage.allocate(layout.total_bytes(), Access::remote_all);
   const ObjectArray objects(layout, memory.remote());
 

@@ -34,13 +34,13 @@ struct SchemeLoad {
 };
 
 struct LoadResult {
-  double mops = 0;               ///< millions of operations per second
+  double mops = 0;    ///< millions of operations per second
   double gbytes = 0;  ///< tuples, Gbyte/s
   double retries_per_operation = 0;
 };
 
-/// Runs each load in a simulation of its own: `client_nodes` clients and one storage node. All cores; the results are in
-/// the order of the loads and do not depend on the number of cores.
+/// Runs each load in a simulation of its own: `client_nodes` clients and one storage node. All cores; the results are
+/// in the order of the loads and do not depend on the number of cores.
 [[nodiscard]] std::vector<LoadResult> run_loads(const fabric::sim::Profile& profile, std::uint64_t seed,
                                                 std::span<const SchemeLoad> loads);
 

@@ -21,7 +21,7 @@ packages() {
         echo g++ cmake ninja-build pkg-config libibverbs-dev librdmacm-dev libnuma-dev libtbb-dev libfmt-dev \
           libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
         ;;
-      test) echo libgtest-dev libgmock-dev libbenchmark-dev ;;
+      test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind ;;
       lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
       *) die "unknown group '$group', there are: build test lint" ;;
     esac

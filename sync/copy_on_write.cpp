@@ -53,9 +53,8 @@ Task<void> CopyOnWrite::commit(Hold& hold) const {
   const std::uint64_t bytes = shape.payload_words();
   const LocalSpan from = hold.buffer.part(shape.payload, bytes);
   const RemoteSpan to = hold.object.record().subspan(copy_offset(shape, hold.version + 1), bytes);
-  const std::array<WorkRequest, 3> chain = {
-      write(from, to), fetch_add(hold.object.version(), 1),
-      fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word).with_fence()};
+  const std::array<WorkRequest, 3> chain = {write(from, to), fetch_add(hold.object.version(), 1),
+                                            fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word).with_fence()};
   if (release_ == Release::async) {
     co_await hold.qp().enqueue(std::span(chain));
   } else {

@@ -96,8 +96,8 @@ Task<OptimisticScheme::Attempt> Crc64::try_read(Session& session, Object object,
   bool right = false;
   if (header.version == 0 && stored == 0) {
     // Never written: a payload line of the first update may be among the lines, but none that is not zero may.
-    right = payload.empty() || (payload[0] == std::byte{0} &&
-                                std::memcmp(payload.data(), payload.data() + 1, payload.size() - 1) == 0);
+    right = payload.empty() ||
+            (payload[0] == std::byte{0} && std::memcmp(payload.data(), payload.data() + 1, payload.size() - 1) == 0);
   } else {
     right = stored == checksum_of(header.version, payload);
   }

@@ -37,9 +37,10 @@ ExclusiveLatch::ExclusiveLatch(Acquire acquire, WriteUnlatch unlatch)
 Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Object object,
                                              std::source_location place, Purpose purpose) const {
   if (write_unlatch_ && !object.shape->header_last) {
-    throw std::invalid_argument(fmt::format("{}: write unlatch needs a footer layout: the latch must have the record's "
-                                            "highest address",
-                                            scheme.name()));
+    throw std::invalid_argument(
+        fmt::format("{}: write unlatch needs a footer layout: the latch must have the record's "
+                    "highest address",
+                    scheme.name()));
   }
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {

@@ -1,8 +1,7 @@
 #include <sidelatch/sync/farm_line_versions.h>
 
 #include <sidelatch/sync/latch_word.h>
-
-#include "line_version_kernels.h"
+#include <sidelatch/sync/line_versions.h>
 
 namespace sidelatch::sync {
 
@@ -32,8 +31,7 @@ Task<OptimisticScheme::Attempt> FarmLineVersions::try_read(Session& session, Obj
     co_return Attempt{false, header};
   }
   co_await session.spend(CpuWork::line_versions, object.shape->bytes);
-  const bool equal =
-      kernels::gather_lines(buffer.record().bytes(), *object.shape, header.version, buffer.payload());
+  const bool equal = kernels::gather_lines(buffer.record().bytes(), *object.shape, header.version, buffer.payload());
   co_return Attempt{equal, header};
 }
 

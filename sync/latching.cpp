@@ -42,9 +42,10 @@ Task<void> revoke_holder(Session& session, Object object, std::uint64_t word) {
   if (revoker == nullptr) {
     throw LatchError(
         LatchError::Kind::takeover_refused,
-        fmt::format("the lease of owner {} on the latch at {:#x} has ended, but its late writes can only be kept out by "
-                    "the memory node: give the session a Revoker",
-                    owner_of(word), object.latch().address.value));
+        fmt::format(
+            "the lease of owner {} on the latch at {:#x} has ended, but its late writes can only be kept out by "
+            "the memory node: give the session a Revoker",
+            owner_of(word), object.latch().address.value));
   }
   co_await revoker->revoke(owner_of(word));
 }

@@ -16,7 +16,7 @@ using namespace fabric;
 namespace {
 
 constexpr std::uint64_t kWord = 8;
-constexpr std::uint64_t kLargestArray = 1ULL << 47;    // a process's address space
+constexpr std::uint64_t kLargestArray = 1ULL << 47;  // a process's address space
 constexpr std::uint64_t kEnoughSlots = 64;
 
 constexpr std::array kNames = {

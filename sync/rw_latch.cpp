@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-
 namespace sidelatch::sync {
 
 using namespace fabric;
@@ -27,9 +26,7 @@ Task<ExclusiveGuard> RwLatch::do_latch(Session& session, Object object, std::sou
   return writer_.acquire(*this, session, object, place);
 }
 
-Task<void> RwLatch::commit(Hold& hold) const {
-  return writer_.write_and_unlatch(hold, write_payload(hold));
-}
+Task<void> RwLatch::commit(Hold& hold) const { return writer_.write_and_unlatch(hold, write_payload(hold)); }
 
 Task<void> RwLatch::abort(Hold& hold) const { return writer_.unlatch(hold); }
 

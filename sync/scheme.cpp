@@ -62,9 +62,10 @@ std::uint64_t Scheme::largest_payload(std::uint64_t record_bytes, LayoutKind kin
     (shape(middle, kind).bytes <= record_bytes ? fits : too_large) = middle;
   }
   if (fits == 0) {
-    throw std::invalid_argument(fmt::format("{}: a record of {} bytes in layout {} has no room for payload; it needs at "
-                                            "least {} bytes",
-                                            name(), record_bytes, sync::name(kind), shape(1, kind).bytes));
+    throw std::invalid_argument(
+        fmt::format("{}: a record of {} bytes in layout {} has no room for payload; it needs at "
+                    "least {} bytes",
+                    name(), record_bytes, sync::name(kind), shape(1, kind).bytes));
   }
   return fits;
 }

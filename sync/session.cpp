@@ -26,21 +26,22 @@ std::uint64_t header_area(const RecordShape& shape) {
 void report_dropped_guard([[maybe_unused]] const DroppedGuard& dropped) {
 #ifndef NDEBUG
   // Straight to the standard error: this may run while an exception is on its way.
-  std::fputs(fmt::format("sidelatch: a guard was dropped that holds the latch at {:#x}; it was acquired at {}:{} ({}). "
-                         "A guard ends by commit(), abort() or release().\n",
-                         dropped.latch.value, dropped.place.file_name(), dropped.place.line(),
-                         dropped.place.function_name())
-                 .c_str(),
-             stderr);
+  std::fputs(
+      fmt::format("sidelatch: a guard was dropped that holds the latch at {:#x}; it was acquired at {}:{} ({}). "
+                  "A guard ends by commit(), abort() or release().\n",
+                  dropped.latch.value, dropped.place.file_name(), dropped.place.line(), dropped.place.function_name())
+          .c_str(),
+      stderr);
   std::abort();
 #endif
 }
 
 void Retry::validate() const {
   if (wait == Wait::backoff && (first <= Duration::zero() || cap < first)) {
-    throw std::invalid_argument(fmt::format("backoff from {:g} to {:g} ns: the first bound must be above 0 and the cap "
-                                            "not below it",
-                                            to_ns(first), to_ns(cap)));
+    throw std::invalid_argument(
+        fmt::format("backoff from {:g} to {:g} ns: the first bound must be above 0 and the cap "
+                    "not below it",
+                    to_ns(first), to_ns(cap)));
   }
   if (deadline && *deadline <= Duration::zero()) {
     throw std::invalid_argument(fmt::format("a deadline after {:g} ns: it must be above 0", to_ns(*deadline)));
@@ -57,9 +58,10 @@ void SessionOptions::validate() const {
   }
   if (lease.length < Duration::zero() || lease.margin < Duration::zero() ||
       (lease.length > Duration::zero() && lease.margin >= lease.length)) {
-    throw std::invalid_argument(fmt::format("a lease of {:g} ns with a margin of {:g} ns: the margin must be at least 0 "
-                                            "and less than the lease",
-                                            to_ns(lease.length), to_ns(lease.margin)));
+    throw std::invalid_argument(
+        fmt::format("a lease of {:g} ns with a margin of {:g} ns: the margin must be at least 0 "
+                    "and less than the lease",
+                    to_ns(lease.length), to_ns(lease.margin)));
   }
 }
 

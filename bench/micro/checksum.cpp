@@ -1,8 +1,7 @@
 // What a client's CPU spends on telling a consistent object from a torn one: CRC64 against the table-driven CRC64 that
 // papers used, and FaRM's line versions against a plain copy. The counter `ratio` is measured within the run.
-#include "sync/line_version_kernels.h"
-
 #include <sidelatch/sync/crc64.h>
+#include <sidelatch/sync/line_versions.h>
 
 #include <benchmark/benchmark.h>
 

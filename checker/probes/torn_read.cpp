@@ -134,8 +134,7 @@ Task<TornReads> read_blocks(Ring& ring) {
 
 // The same ring, of a scheme's records instead of bare blocks.
 struct ObjectRing {
-  ObjectRing(Node& storage, Node& writer, Node& reader, const SelectedScheme& selected,
-             const RingOptions& ring_options)
+  ObjectRing(Node& storage, Node& writer, Node& reader, const SelectedScheme& selected, const RingOptions& ring_options)
       : options(ring_options),
         scheme(*selected.scheme),
         layout(shape_in(selected, ring_options.block_bytes), selected.layout,
@@ -178,8 +177,8 @@ Task<void> update_objects(ObjectRing& ring) {
     const bool done = co_await ring.scheme.update(session, ring.objects.at(slot),
                                                   [number](std::span<std::byte> payload) { fill(payload, number); });
     if (!done) {
-      throw std::logic_error(fmt::format("{}: the only writer found object {} latched: an unlatch was lost",
-                                         ring.scheme.name(), slot));
+      throw std::logic_error(
+          fmt::format("{}: the only writer found object {} latched: an unlatch was lost", ring.scheme.name(), slot));
     }
   }
   co_await ring.writer_qp->drain();

@@ -244,8 +244,8 @@ void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail
   SimNode& target = *request.target;
   SimNode& initiator = *request.initiator;
   const std::uint64_t count = packets(bytes, target.profile.link.mtu);
-  // `ready` may lie ahead, and others may be ready before it: a link's queue is the work it has been given and not done,
-  // so that a response that is not ready yet keeps nobody waiting.
+  // `ready` may lie ahead, and others may be ready before it: a link's queue is the work it has been given and not
+  // done, so that a response that is not ready yet keeps nobody waiting.
   const Time wire = wire_time(target, bytes, count);
   target.nic.egress_free = std::max(now, target.nic.egress_free) + wire;
   const Time way = target.times.latency + target.times.propagation;

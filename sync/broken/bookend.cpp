@@ -1,8 +1,8 @@
 // Bookends: a version before the data and the same version behind it; a reader accepts if both are equal.
 //
 // The idea is older than RDMA (a sequence lock's two counters), and several one-sided stores and message rings carry a
-// header and a footer version this way; figure 1 of TODS 2025 measures how it fails. It trusts that the lines of one READ
-// are sampled in ascending order. They are sampled in any order (rule 4): both ends may be new, or old, and a line
+// header and a footer version this way; figure 1 of TODS 2025 measures how it fails. It trusts that the lines of one
+// READ are sampled in ascending order. They are sampled in any order (rule 4): both ends may be new, or old, and a line
 // between them not. Up to two lines there is nothing between.
 #include "specimens.h"
 

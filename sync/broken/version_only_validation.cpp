@@ -1,5 +1,5 @@
-// Version-only validation: versioning with two reads, but the validation looks at the version and not at the latch, with
-// the header behind the data.
+// Version-only validation: versioning with two reads, but the validation looks at the version and not at the latch,
+// with the header behind the data.
 //
 // A footer layout is what write unlatch needs, and "the version did not change" sounds like enough. It is not: data is
 // placed before the version that says so. A reader that begins after the latch was taken would be refused at its first

@@ -26,8 +26,8 @@ TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
       rows.insert(target.id.substr(0, target.id.find('.')));
     }
   }
-  EXPECT_EQ(rows, (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N14", "N15",
-                                         "N16"}));
+  EXPECT_EQ(rows,
+            (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N14", "N15", "N16"}));
 }
 
 TEST(Experiments, AFastChecksumTakesN14sReasonAway) {

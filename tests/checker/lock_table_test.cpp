@@ -31,7 +31,8 @@ TEST(LockTable, AnInventedOneIsInferredToo) {
   sim::Profile profile = sim::load_profile("connectx5");
   profile.lock_table.address_bits = 10;
   profile.lock_table.slot_bytes = 32;
-  profile.lock_table.service_ns = 600;
+  profile.lock_table.service_ns = 500;
+  profile.lock_table.recovery_ns = 100;
   const LockTable table = probe(profile);
   EXPECT_EQ(table.address_bits, 10U);
   EXPECT_EQ(table.slots, 32U);

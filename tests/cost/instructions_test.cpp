@@ -28,11 +28,10 @@ TEST(DISABLED_UnderCallgrind, Latched) { Cycle().run_latched(times_from_environm
 TEST(DISABLED_UnderCallgrind, Bare) { Cycle().run_bare(times_from_environment()); }
 
 double instructions(const std::string& test, int cycles) {
-  const std::string command = "SIDELATCH_CYCLES=" + std::to_string(cycles) +
-                              " valgrind --tool=callgrind --callgrind-out-file=/dev/null /proc/" +
-                              std::to_string(::getpid()) +
-                              "/exe --gtest_also_run_disabled_tests --gtest_filter=DISABLED_UnderCallgrind." + test +
-                              " 2>&1";
+  const std::string command =
+      "SIDELATCH_CYCLES=" + std::to_string(cycles) +
+      " valgrind --tool=callgrind --callgrind-out-file=/dev/null /proc/" + std::to_string(::getpid()) +
+      "/exe --gtest_also_run_disabled_tests --gtest_filter=DISABLED_UnderCallgrind." + test + " 2>&1";
   std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) {
     throw std::runtime_error("popen failed");

@@ -103,7 +103,9 @@ class StubQueuePair final : public QueuePair {
   std::uint64_t signaled_ = 0;
 };
 
-inline bool StubReactor::advance(std::optional<Time> /*limit*/) { return queue_pair != nullptr && queue_pair->complete(); }
+inline bool StubReactor::advance(std::optional<Time> /*limit*/) {
+  return queue_pair != nullptr && queue_pair->complete();
+}
 
 inline std::unique_ptr<QueuePair> StubNode::connect(Node& /*target*/, const QueuePairOptions& options) {
   return std::make_unique<StubQueuePair>(*this, *reactor_, options);

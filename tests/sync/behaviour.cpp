@@ -29,8 +29,8 @@ std::uint64_t first_word(std::span<const std::byte> payload) {
 }
 
 bool uniform(std::span<const std::byte> payload) {
-  return std::memcmp(payload.data(), payload.data() + sizeof(std::uint64_t),
-                     payload.size() - sizeof(std::uint64_t)) == 0;
+  return std::memcmp(payload.data(), payload.data() + sizeof(std::uint64_t), payload.size() - sizeof(std::uint64_t)) ==
+         0;
 }
 
 // What is known of an object from outside.

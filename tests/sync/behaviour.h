@@ -32,9 +32,7 @@ struct Behaviour {
   std::uint64_t stuck = 0;         ///< operations that met their deadline: some latch never became free
   std::uint64_t left_latched = 0;  ///< objects whose latch word is not free in the end
 
-  [[nodiscard]] bool good() const {
-    return not_excluded + torn + stale + lost + stuck + left_latched == 0;
-  }
+  [[nodiscard]] bool good() const { return not_excluded + torn + stale + lost + stuck + left_latched == 0; }
   [[nodiscard]] std::string to_string() const;
   Behaviour& operator+=(const Behaviour& other);
 };

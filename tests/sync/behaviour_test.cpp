@@ -40,7 +40,8 @@ TEST_P(EverySchemeUnderEveryPreset, KeepsItsPromisesExactlyWhereItIsSafe) {
 
 std::string test_name(const auto& info) {
   std::string text = std::string(std::get<0>(info.param).name) + "_" + std::string(name(std::get<1>(info.param)));
-  std::ranges::replace_if(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::ranges::replace_if(
+      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return text;
 }
 

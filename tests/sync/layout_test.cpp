@@ -117,7 +117,8 @@ TEST(Layout, PaddingMakesLatchesUseAllSlotsThatTheirAlignmentCanReach) {
   const RecordShape aligned = make_shape(kVersion, LayoutKind::padded, 4080);
   EXPECT_EQ(Layout(aligned, LayoutKind::interleaved, 10'000).slots_used(), 1U);
   EXPECT_EQ(Layout(aligned, LayoutKind::padded, 10'000).slots_used(), 64U);
-  EXPECT_EQ(Layout(make_shape(kVersion, LayoutKind::decoupled, 4096), LayoutKind::decoupled, 10'000).slots_used(), 256U);
+  EXPECT_EQ(Layout(make_shape(kVersion, LayoutKind::decoupled, 4096), LayoutKind::decoupled, 10'000).slots_used(),
+            256U);
 }
 
 TEST(Layout, PaddingNeverMakesAStrideWorse) {
@@ -142,19 +143,24 @@ TEST(Layout, BadArgumentsAreNamed) {
   const RecordShape shape = make_shape(kVersion, LayoutKind::padded, 100);
   const Layout layout(shape, LayoutKind::padded, 10);
   EXPECT_THAT(message_of([] { (void)make_shape(kLatchOnly, LayoutKind::padded, 0); }), HasSubstr("payload of 0 bytes"));
-  EXPECT_THAT(message_of([] { (void)make_shape(kLatchOnly, LayoutKind::padded, ~0ULL); }), HasSubstr("1 to 1073741824"));
-  EXPECT_THAT(message_of([] { (void)make_shape({.line_versions = 4}, LayoutKind::padded, 8); }), HasSubstr("of 4 bytes"));
+  EXPECT_THAT(message_of([] { (void)make_shape(kLatchOnly, LayoutKind::padded, ~0ULL); }),
+              HasSubstr("1 to 1073741824"));
+  EXPECT_THAT(message_of([] { (void)make_shape({.line_versions = 4}, LayoutKind::padded, 8); }),
+              HasSubstr("of 4 bytes"));
   EXPECT_THAT(message_of([] { (void)make_shape(kCrc, LayoutKind::decoupled, 8); }), HasSubstr("layout decoupled"));
   EXPECT_THAT(message_of([&] { Layout(shape, LayoutKind::padded, 0); }), HasSubstr("0 objects"));
-  EXPECT_THAT(message_of([&] { Layout(shape, LayoutKind::padded, 1ULL << 60); }), HasSubstr("1152921504606846976 objects"));
+  EXPECT_THAT(message_of([&] { Layout(shape, LayoutKind::padded, 1ULL << 60); }),
+              HasSubstr("1152921504606846976 objects"));
   EXPECT_THAT(message_of([&] { Layout(shape, LayoutKind::footer, 1); }), HasSubstr("shaped for another layout"));
   EXPECT_THAT(message_of([&] { (void)layout.latch(10); }), HasSubstr("object 10: the layout has objects 0 to 9"));
   EXPECT_THAT(message_of([&] { (void)layout.checksum(0); }), HasSubstr("no checksum"));
-  EXPECT_THAT(message_of([] {
-                (void)Layout(make_shape(kLatchOnly, LayoutKind::padded, 8), LayoutKind::padded, 1).version(0);
+  EXPECT_THAT(
+      message_of([] { (void)Layout(make_shape(kLatchOnly, LayoutKind::padded, 8), LayoutKind::padded, 1).version(0); }),
+      HasSubstr("no version"));
+  EXPECT_THAT(message_of([&] {
+                ObjectArray(layout, RemoteSpan{{4096}, 100, {}});
               }),
-              HasSubstr("no version"));
-  EXPECT_THAT(message_of([&] { ObjectArray(layout, RemoteSpan{{4096}, 100, {}}); }), HasSubstr("a region of 100 bytes"));
+              HasSubstr("a region of 100 bytes"));
   EXPECT_THAT(message_of([&] { ObjectArray(layout, RemoteSpan{{4104}, 1 << 20, {}}); }), HasSubstr("multiple of 64"));
   EXPECT_THAT(message_of([] { (void)parse_layout("sideways"); }), HasSubstr("interleaved, padded, decoupled"));
 }

@@ -176,7 +176,8 @@ TEST(Lease, AnInheritedObjectCannotBeAbortedBecauseItMayBeTorn) {
 }
 
 TEST(Lease, AReaderThatMeetsADeadHolderIsToldToTakeOver) {
-  for (const char* name : {"latch-rw/async", "latch-exclusive/async", "optimistic/farm", "optimistic/two-read", "optimistic/crc64"}) {
+  for (const char* name :
+       {"latch-rw/async", "latch-exclusive/async", "optimistic/farm", "optimistic/two-read", "optimistic/crc64"}) {
     const auto selected = checker::select_scheme(name);
     Store store(*selected.scheme);
     RevocationService service(store.storage);
@@ -208,8 +209,8 @@ TEST(Lease, AnOutOfPlaceUpdateNeedsNoRepair) {
 }
 
 // The crash suite: writers that count up, of which one is killed at a random moment while its requests may be under way
-// for longer than a lease. Whoever is taken for dead loses its queue pairs; nobody may ever see a mixture, or a number that
-// an awaited commit had passed.
+// for longer than a lease. Whoever is taken for dead loses its queue pairs; nobody may ever see a mixture, or a number
+// that an awaited commit had passed.
 struct Crash {
   std::uint64_t torn = 0;
   std::uint64_t lost = 0;
@@ -364,13 +365,12 @@ std::vector<checker::SchemeEntry> safe_schemes() {
   return chosen;
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, EverySchemeWithLeases, ::testing::ValuesIn(safe_schemes()),
-                         [](const auto& scheme) {
-                           std::string text(scheme.param.name);
-                           std::ranges::replace_if(
-                               text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-                           return text;
-                         });
+INSTANTIATE_TEST_SUITE_P(Registry, EverySchemeWithLeases, ::testing::ValuesIn(safe_schemes()), [](const auto& scheme) {
+  std::string text(scheme.param.name);
+  std::ranges::replace_if(
+      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return text;
+});
 
 }  // namespace
 }  // namespace sidelatch::sync

@@ -25,9 +25,7 @@ class Store {
         objects(layout, memory.remote()) {}
 
   /// A client of its own, with its own queue pair.
-  Session& add_session(const SessionOptions& options = {}) {
-    return add_session(options, world.options().profile);
-  }
+  Session& add_session(const SessionOptions& options = {}) { return add_session(options, world.options().profile); }
   Session& add_session(const SessionOptions& options, const fabric::sim::Profile& profile) {
     fabric::Node& node = world.add_node("client", profile);
     queue_pairs.push_back(node.connect(storage));

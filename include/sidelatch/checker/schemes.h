@@ -39,7 +39,9 @@ struct SchemeEntry {
   std::array<bool, 4> safe{};
   std::unique_ptr<sync::Scheme> (*make)() = nullptr;
 
-  [[nodiscard]] bool safe_under(fabric::model::Preset preset) const { return safe.at(static_cast<std::size_t>(preset)); }
+  [[nodiscard]] bool safe_under(fabric::model::Preset preset) const {
+    return safe.at(static_cast<std::size_t>(preset));
+  }
   /// A tear is what is expected of it, on a NIC as the papers measured them.
   [[nodiscard]] bool known_broken() const { return !safe_under(fabric::model::Preset::observed); }
 };

@@ -3,9 +3,9 @@
 //   reader   READ header -> wait -> READ copy (version mod 2) -> wait -> READ header: same version
 //   writer   CAS latch, READ record; WRITE the other copy, FETCH-ADD(+1) on the version, fenced FETCH-ADD unlatch
 //
-// A committed payload is never overwritten while it is current, so readers do not care whether a writer is at work: only
-// a second update could touch what they read, and the version tells. A writer that dies half-way leaves the current copy
-// whole: what is taken over from it needs no repair. Three round trips per read, twice the space.
+// A committed payload is never overwritten while it is current, so readers do not care whether a writer is at work:
+// only a second update could touch what they read, and the version tells. A writer that dies half-way leaves the
+// current copy whole: what is taken over from it needs no repair. Three round trips per read, twice the space.
 //
 // The WRITE is placed before the FETCH-ADD that publishes it (rule 5, under every preset). The unlatch is fenced: two
 // atomics on different words are not ordered, and the next writer must see the new version. The version pointer is

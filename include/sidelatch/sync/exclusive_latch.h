@@ -9,13 +9,14 @@
 //   WriteUnlatch           one WRITE of payload and latch, which has the highest address: lines are placed in ascending
 //                          order (rule 3, `observed` only). Needs a footer layout.
 //
-// Acquire and Release combine freely; the paper's levels are "basic", "speculative" (with basic release), "combined" and
-// "async" (both with speculative acquisition).
+// Acquire and Release combine freely; the paper's levels are "basic", "speculative" (with basic release), "combined"
+// and "async" (both with speculative acquisition).
 //
 // Write unlatch works because the latch is only ever taken by CAS: a failed one stores nothing, so it cannot bring the
 // latched word back (rule 8). With a latch that others add to it would be lost; RwLatch therefore does not take it.
 //
-// An unlatch subtracts the word that the acquisition put there. Source: TODS 2025, sections 3.1 and 3.3, figures 3 and 7.
+// An unlatch subtracts the word that the acquisition put there. Source: TODS 2025, sections 3.1 and 3.3, figures 3
+// and 7.
 //
 // Thread-safety: no state.
 #pragma once

@@ -3,10 +3,10 @@
 //
 //   READ record: latch free, all versions equal -> READ header: free and same version
 //
-// A line is sampled whole by coherent DMA, so its version and its data belong together; hence lines must be aligned, and
-// the NIC must not copy in smaller pieces (`atom` 64). Two round trips per read, one for a consistent read. A version
-// takes 8 bytes of each line, or 2; the payload is scattered over the lines by writers and gathered by readers, with the
-// widest vectors that the CPU has. Source: FaRM (NSDI 2014); TODS 2025, section 4.3.
+// A line is sampled whole by coherent DMA, so its version and its data belong together; hence lines must be aligned,
+// and the NIC must not copy in smaller pieces (`atom` 64). Two round trips per read, one for a consistent read. A
+// version takes 8 bytes of each line, or 2; the payload is scattered over the lines by writers and gathered by readers,
+// with the widest vectors that the CPU has. Source: FaRM (NSDI 2014); TODS 2025, section 4.3.
 //
 // Two-byte versions wrap: lines that are 65 536 updates apart look alike. A read takes part in that only if it lasts
 // longer than so many updates; one update is at least two round trips, so kLongestRead is far below. A read that lasted

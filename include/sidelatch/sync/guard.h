@@ -9,9 +9,10 @@
 //   use(seen.payload());
 //   const bool unchanged = co_await seen.validate();  // or release(): no matter whether it changed since
 //
-// A guard must stay where it is until what ends it has returned. One that holds a latch must be ended by commit(), abort(), validate() or release(); dropping it is an error (see
-// SessionOptions::dropped_guard). Once one of them is called the guard is empty, whatever comes of the call: after a
-// FabricError from it the object's state is unknown, as after any lost connection.
+// A guard must stay where it is until what ends it has returned. One that holds a latch must be ended by commit(),
+// abort(), validate() or release(); dropping it is an error (see SessionOptions::dropped_guard). Once one of them is
+// called the guard is empty, whatever comes of the call: after a FabricError from it the object's state is unknown, as
+// after any lost connection.
 //
 // Thread-safety: a guard belongs to its session's task. The session, the object's array and the scheme must outlive it.
 #pragma once
@@ -99,7 +100,8 @@ class [[nodiscard]] ExclusiveGuard : public GuardBase {
 
   /// Writes the payload and unlatches. Throws LatchError::lease_expired, and writes nothing, if that came too late.
   [[nodiscard]] fabric::Task<void> commit();
-  /// Unlatches; the object stays as it was. Throws LatchError::torn_takeover, and keeps the latch, for an inherited one.
+  /// Unlatches; the object stays as it was. Throws LatchError::torn_takeover, and keeps the latch, for an inherited
+  /// one.
   [[nodiscard]] fabric::Task<void> abort();
 
   /// For schemes: what the guard stands for, and the guard gives it up.

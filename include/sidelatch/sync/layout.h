@@ -55,16 +55,16 @@ struct RecordShape {
   static constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
   std::uint64_t payload_bytes = 0;
-  std::uint64_t bytes = 0;             ///< of the record, a multiple of 8
-  std::uint64_t alignment = 8;         ///< of the record: 8, or 64 where lines matter
-  std::uint64_t payload = 0;           ///< offset of the first byte of payload
-  std::uint64_t header = 0;            ///< offset of the header
-  std::uint64_t header_bytes = 8;      ///< 8: latch; 16: latch and version
-  std::uint64_t checksum = kNone;      ///< offset of the checksum
-  std::uint32_t line_versions = 0;     ///< bytes of a line's version, see RecordNeeds
-  std::uint32_t copies = 1;            ///< of the payload, back to back, each rounded up to 8 bytes
-  bool header_last = false;            ///< the latch is the header's and the record's last word
-  bool decoupled = false;              ///< the header lies apart
+  std::uint64_t bytes = 0;          ///< of the record, a multiple of 8
+  std::uint64_t alignment = 8;      ///< of the record: 8, or 64 where lines matter
+  std::uint64_t payload = 0;        ///< offset of the first byte of payload
+  std::uint64_t header = 0;         ///< offset of the header
+  std::uint64_t header_bytes = 8;   ///< 8: latch; 16: latch and version
+  std::uint64_t checksum = kNone;   ///< offset of the checksum
+  std::uint32_t line_versions = 0;  ///< bytes of a line's version, see RecordNeeds
+  std::uint32_t copies = 1;         ///< of the payload, back to back, each rounded up to 8 bytes
+  bool header_last = false;         ///< the latch is the header's and the record's last word
+  bool decoupled = false;           ///< the header lies apart
 
   [[nodiscard]] constexpr bool has_version() const { return header_bytes == 16; }
   /// Offsets within the header.
@@ -74,9 +74,7 @@ struct RecordShape {
   [[nodiscard]] constexpr std::uint64_t payload_words() const { return (payload_bytes + 7) / 8 * 8; }
   /// The payload is one run of bytes: no line versions between.
   [[nodiscard]] constexpr bool contiguous() const { return line_versions == 0; }
-  [[nodiscard]] constexpr std::uint64_t lines() const {
-    return (bytes + fabric::kLineBytes - 1) / fabric::kLineBytes;
-  }
+  [[nodiscard]] constexpr std::uint64_t lines() const { return (bytes + fabric::kLineBytes - 1) / fabric::kLineBytes; }
 };
 
 /// The largest payload that a record may have: below the largest message of an RC queue pair, 2^31 bytes.

@@ -1,7 +1,8 @@
 // Optimistic schemes: readers take no latch, and find out afterwards whether a writer was at work.
 //
-// Writers are the same in all of them: they latch exclusively (ExclusiveLatch, speculatively), write payload, version + 1
-// and what the scheme adds by one WRITE of the record, and unlatch by FETCH-ADD or, in a footer layout, by that WRITE.
+// Writers are the same in all of them: they latch exclusively (ExclusiveLatch, speculatively), write payload, version +
+// 1 and what the scheme adds by one WRITE of the record, and unlatch by FETCH-ADD or, in a footer layout, by that
+// WRITE.
 //
 // A reader's attempt sees a consistent payload or none. begin_read() makes attempts until one succeeds or the deadline
 // passes; validate() then reads the header once more: free, and the version still the same. Source: TODS 2025, sections
@@ -57,7 +58,8 @@ class OptimisticScheme : public Scheme {
                                                        const ObjectBuffer& buffer) const = 0;
   /// The attempt's last READ was a validation.
   [[nodiscard]] virtual bool attempt_validates() const noexcept { return false; }
-  /// Puts what the scheme adds, and the payload if it lies apart, into the buffer's record. The header is in it already.
+  /// Puts what the scheme adds, and the payload if it lies apart, into the buffer's record. The header is in it
+  /// already.
   virtual void encode(const ObjectBuffer& buffer, std::uint64_t version) const = 0;
   /// Gathers the payload of a record that was latched, so that it is in buffer.payload().
   virtual void decode(const ObjectBuffer& buffer) const = 0;

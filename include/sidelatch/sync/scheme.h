@@ -61,22 +61,22 @@ class Scheme {
 
   /// Latches the object exclusively and reads it. Empty: the deadline passed, and nothing is latched. Throws
   /// LatchError::takeover_refused, FabricError.
-  [[nodiscard]] fabric::Task<ExclusiveGuard> latch(
-      Session& session, Object object, std::source_location place = std::source_location::current()) const {
+  [[nodiscard]] fabric::Task<ExclusiveGuard> latch(Session& session, Object object,
+                                                   std::source_location place = std::source_location::current()) const {
     return do_latch(session, object, place);
   }
   /// Reads the object consistently. Empty: the deadline passed, and nothing is latched. Throws LatchError::holder_lost,
   /// FabricError.
-  [[nodiscard]] fabric::Task<ReadGuard> begin_read(
-      Session& session, Object object, std::source_location place = std::source_location::current()) const {
+  [[nodiscard]] fabric::Task<ReadGuard> begin_read(Session& session, Object object,
+                                                   std::source_location place = std::source_location::current()) const {
     return do_begin_read(session, object, place);
   }
 
   /// Reads the object into `payload`, which has the record's payload_bytes; begins again until it is accepted.
   [[nodiscard]] fabric::Task<ReadResult> read(Session& session, Object object, std::span<std::byte> payload,
                                               Semantics semantics = Semantics::latch_equivalent) const;
-  /// Latches the object, lets `modify` change its payload, writes and unlatches. False: the deadline passed, and nothing
-  /// was changed. If `modify` throws, the object is unlatched unchanged and the exception goes on.
+  /// Latches the object, lets `modify` change its payload, writes and unlatches. False: the deadline passed, and
+  /// nothing was changed. If `modify` throws, the object is unlatched unchanged and the exception goes on.
   template <class Modify>
   [[nodiscard]] fabric::Task<bool> update(Session& session, Object object, Modify modify) const;
 

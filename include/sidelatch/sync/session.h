@@ -31,17 +31,17 @@ struct DroppedGuard {
   fabric::RemoteAddress latch;
 };
 using DroppedGuardHandler = void (*)(const DroppedGuard&);
-/// The default. Debug builds of the library print the place of acquisition and abort; others do nothing: the latch stays
-/// held until its lease ends.
+/// The default. Debug builds of the library print the place of acquisition and abort; others do nothing: the latch
+/// stays held until its lease ends.
 void report_dropped_guard(const DroppedGuard& dropped);
 
 struct SessionOptions {
-  std::uint32_t buffers = 8;         ///< guards and unlatches under way at once, at least 1
-  Retry retry{};                     ///< after meeting a latched object
-  std::uint16_t owner = 0;           ///< 1 to 65535, unique among clients of the memory node; 0: no owner, no lease
-  Lease lease{};                     ///< needs an owner
-  Revoker* revoker = nullptr;        ///< needed to take over; must outlive the session
-  std::uint64_t seed = 1;            ///< of the backoff
+  std::uint32_t buffers = 8;   ///< guards and unlatches under way at once, at least 1
+  Retry retry{};               ///< after meeting a latched object
+  std::uint16_t owner = 0;     ///< 1 to 65535, unique among clients of the memory node; 0: no owner, no lease
+  Lease lease{};               ///< needs an owner
+  Revoker* revoker = nullptr;  ///< needed to take over; must outlive the session
+  std::uint64_t seed = 1;      ///< of the backoff
   DroppedGuardHandler dropped_guard = report_dropped_guard;
 
   /// Throws std::invalid_argument that names the field, its value and what is allowed.
@@ -55,7 +55,8 @@ struct SessionCounters {
   std::uint64_t takeovers = 0;   ///< latches taken over from holders whose lease had ended
 };
 
-/// One buffer of a session, cut for a record: the record's bytes, the payload gathered from them, and room for a header.
+/// One buffer of a session, cut for a record: the record's bytes, the payload gathered from them, and room for a
+/// header.
 class ObjectBuffer {
  public:
   ObjectBuffer() noexcept = default;
@@ -139,8 +140,7 @@ class Session {
 class Attempts {
  public:
   explicit Attempts(Session& session) noexcept
-      : session_(&session),
-        began_(session.options().retry.deadline ? session.now() : fabric::Time::zero()) {}
+      : session_(&session), began_(session.options().retry.deadline ? session.now() : fabric::Time::zero()) {}
   /// After an attempt that failed: true if the deadline has passed.
   [[nodiscard]] bool expired() noexcept;
   /// How long to wait before the next one, as something to await.

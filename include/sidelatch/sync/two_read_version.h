@@ -4,8 +4,8 @@
 //
 // The reads must not overlap: two READs in flight on one queue pair may be sampled in either order (rule 5). Latch and
 // version must lie in one line, which is sampled whole. Three round trips per read, no cost per byte. The third READ is
-// the final validation, so a consistent read costs as much as a latch-equivalent one. Source: TODS 2025, section 4.3 and
-// figure 13(a).
+// the final validation, so a consistent read costs as much as a latch-equivalent one. Source: TODS 2025, section 4.3
+// and figure 13(a).
 #pragma once
 
 #include <sidelatch/sync/optimistic.h>

@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-
 Task<void> write_all(QueuePair& qp, LocalSpan from, RemoteSpan to, std::string& error) {
   try {
     co_await qp.write(from, to);

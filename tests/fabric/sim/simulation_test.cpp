@@ -197,6 +197,8 @@ Mixtures mixtures(std::uint64_t bytes, double reorder_probability, std::uint64_t
   // Lines arrive packet by packet over a slow link, so they are placed more slowly than they are sampled.
   p.link.mtu = 256;
   p.link.gbps = 20;
+  p.link.jitter_ns = 400;  // or reader and writer, each as regular as a clock, may never meet
+  p.pcie.read_ns = 350;    // long enough for a WRITE that arrives after the READ to be placed while it is sampled
   Pair pair(p, seed);
   auto reader = pair.client.connect(pair.storage);
   MemoryRegion into = pair.client.allocate(bytes, Access::local_write);

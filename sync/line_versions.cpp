@@ -1,4 +1,4 @@
-#include "line_version_kernels.h"
+#include <sidelatch/sync/line_versions.h>
 
 #include <algorithm>
 #include <cstring>
@@ -88,7 +88,7 @@ constexpr __mmask32 kDataWords = static_cast<__mmask32>((std::uint64_t{1} << ((k
 
 template <std::size_t Width>
 [[gnu::target("avx512f,avx512bw")]] std::uint64_t gather_avx512(const std::byte* lines, std::size_t n,
-                                                               std::uint64_t version, std::byte* out) {
+                                                                std::uint64_t version, std::byte* out) {
   std::uint64_t differ = 0;
   for (std::size_t i = 0; i < n; ++i) {
     differ |= difference<Width>(lines, version);
@@ -102,7 +102,7 @@ template <std::size_t Width>
 
 template <std::size_t Width>
 [[gnu::target("avx512f,avx512bw")]] void scatter_avx512(std::byte* lines, std::size_t n, std::uint64_t version,
-                                                       const std::byte* in) {
+                                                        const std::byte* in) {
   for (std::size_t i = 0; i < n; ++i) {
     const __m512i data = _mm512_maskz_loadu_epi16(kDataWords<Width>, in);
     std::memcpy(lines, &version, Width);

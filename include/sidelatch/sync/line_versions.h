@@ -1,5 +1,10 @@
 // FaRM's lines: payload scattered over lines that begin with a version, and gathered from them while the versions are
-// compared. The one loop over bytes in sync/ that is worth vectors.
+// compared. The one loop over bytes in sync/ that is worth vectors: AVX-512, AVX2 or portable, chosen at run time.
+//
+//   scatter_lines(record, shape, version, payload);
+//   bool equal = gather_lines(record, shape, version, payload);
+//
+// Thread-safety: functions of their arguments.
 #pragma once
 
 #include <sidelatch/sync/layout.h>

@@ -1,4 +1,4 @@
-#include "sync/line_version_kernels.h"
+#include <sidelatch/sync/line_versions.h>
 
 #include <gtest/gtest.h>
 
