@@ -46,7 +46,8 @@ ExperimentResult optimistic_size(const ExperimentOptions& options) {
                        .tuple_bytes = size,
                        .objects = 100,
                        .client_nodes = 1,
-                       .cpu = l >= own_crc ? kOwnKernels : profile.cpu});
+                       .cpu = l >= own_crc ? kOwnKernels : profile.cpu,
+                       .measured = fabric::from_ns(10e6)});
     }
   }
   const std::vector<LoadResult> seen = run_loads(profile, options.seed, loads);

@@ -24,8 +24,8 @@ struct Cleaner {
 };
 
 void clean_up_when_the_thread_ends() {
-  static thread_local const Cleaner cleaner;
-  static_cast<void>(cleaner);
+  static thread_local const Cleaner kCleaner;
+  static_cast<void>(kCleaner);
   detail::has_frame_cleaner = !cleaned;
 }
 

@@ -119,7 +119,7 @@ RecordShape make_shape(const RecordNeeds& needs, LayoutKind kind, std::uint64_t 
 }
 
 Layout::Layout(const RecordShape& shape, LayoutKind kind, std::uint64_t count)
-    : shape_(shape), kind_(kind), count_(count), stride_(round_up(shape.bytes, shape.alignment)), records_(0) {
+    : shape_(shape), kind_(kind), count_(count), stride_(round_up(shape.bytes, shape.alignment)) {
   if (count == 0) {
     throw std::invalid_argument("a layout of 0 objects: there must be at least 1");
   }

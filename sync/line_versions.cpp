@@ -190,10 +190,10 @@ bool supported(Level level) {
 }
 
 Level best_level() {
-  static const Level best = supported(Level::avx512) ? Level::avx512
-                            : supported(Level::avx2) ? Level::avx2
-                                                     : Level::portable;
-  return best;
+  static const Level kBest = supported(Level::avx512) ? Level::avx512
+                             : supported(Level::avx2) ? Level::avx2
+                                                      : Level::portable;
+  return kBest;
 }
 
 void scatter_lines(std::span<std::byte> record, const RecordShape& shape, std::uint64_t version,

@@ -144,7 +144,7 @@ class Layout {
   LayoutKind kind_;
   std::uint64_t count_;
   std::uint64_t stride_;
-  std::uint64_t records_;  // offset of record 0
+  std::uint64_t records_ = 0;  // offset of record 0
 };
 
 /// A layout in a memory node's region. Objects that it gives refer to it.
