@@ -31,6 +31,9 @@ namespace sidelatch::sync {
 namespace {
 
 TEST(Allocations, AnExclusiveCycleMakesNoneOnceWarm) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "frames are not pooled under AddressSanitizer, so that it sees their use after their end";
+#endif
   Cycle cycle;
   const std::uint64_t cold = g_allocations.load();
   cycle.run_latched(1000);
