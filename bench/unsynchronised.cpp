@@ -16,7 +16,8 @@ Task<Hold> Unsynchronised::fetch(Session& session, Object object, std::source_lo
   co_return hold;
 }
 
-Task<ExclusiveGuard> Unsynchronised::do_latch(Session& session, Object object, std::source_location place) const {
+Task<ExclusiveGuard> Unsynchronised::do_latch(Session& session, Object object, std::source_location place,
+                                              Takeover /*takeover*/) const {
   Hold hold = co_await fetch(session, object, place);
   co_return ExclusiveGuard(std::move(hold));
 }

@@ -13,7 +13,8 @@ class Unsynchronised final : public sync::Scheme {
 
  protected:
   [[nodiscard]] fabric::Task<sync::ExclusiveGuard> do_latch(sync::Session& session, sync::Object object,
-                                                            std::source_location place) const override;
+                                                            std::source_location place,
+                                                            sync::Takeover takeover) const override;
   [[nodiscard]] fabric::Task<void> commit(sync::Hold& hold) const override;
   [[nodiscard]] fabric::Task<void> abort(sync::Hold& hold) const override;
   [[nodiscard]] fabric::Task<sync::ReadGuard> do_begin_read(sync::Session& session, sync::Object object,

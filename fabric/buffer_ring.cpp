@@ -45,15 +45,16 @@ BufferRing::BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes)
       bytes_(bytes),
       stride_(checked_stride(count, bytes)),
       memory_(qp.node().allocate(stride_ * count, Access::local_write)),
-      slots_(count),
+      count_(count),
+      free_after_(count),
       free_(count) {
   std::iota(free_.begin(), free_.end(), 0U);
 }
 
 std::uint32_t BufferRing::available() const noexcept {
   std::uint32_t n = 0;
-  for (const Slot& slot : slots_) {
-    n += !slot.held && slot.free_after <= qp_->completed() ? 1U : 0U;
+  for (std::uint32_t i = 0; i < count_ - held_; ++i) {
+    n += free_after_[free_[(first_free_ + i) % count_]] <= qp_->completed() ? 1U : 0U;
   }
   return n;
 }
@@ -64,8 +65,8 @@ Task<RingBuffer> BufferRing::acquire() {
     if (buffer.valid()) {
       co_return buffer;
     }
-    if (held_ < slots_.size()) {
-      co_await qp_->reach(slots_[oldest_free()].free_after);
+    if (held_ < count_) {
+      co_await qp_->reach(free_after_[oldest_free()]);
     } else {
       co_await Returned(*this);
     }
@@ -73,10 +74,9 @@ Task<RingBuffer> BufferRing::acquire() {
 }
 
 void BufferRing::give_back(std::uint32_t index) noexcept {
-  slots_[index].held = false;
-  slots_[index].free_after = qp_->posted();
-  const std::size_t behind_the_free = first_free_ + (slots_.size() - held_);
-  free_[behind_the_free >= slots_.size() ? behind_the_free - slots_.size() : behind_the_free] = index;
+  free_after_[index] = qp_->posted();
+  const std::uint32_t behind_the_free = first_free_ + (count_ - held_);
+  free_[behind_the_free >= count_ ? behind_the_free - count_ : behind_the_free] = index;
   --held_;
   // All of them: the first may be destroyed, or told of an error, before it takes the buffer.
   while (!holders_gone_.empty()) {

@@ -32,8 +32,9 @@ Task<OptimisticScheme::Attempt> CopyOnWrite::try_read(Session& session, Object o
 }
 
 // The current copy is brought to where payload() is, whatever copy that is.
-Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std::source_location place) const {
-  ExclusiveGuard guard = co_await writer().acquire(*this, session, object, place);
+Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std::source_location place,
+                                           Takeover /*takeover*/) const {
+  ExclusiveGuard guard = co_await writer().acquire(*this, session, object, place, Takeover::allowed);
   if (guard) {
     Hold& hold = guard.hold_of_scheme();
     const RecordShape& shape = *object.shape;
@@ -48,7 +49,10 @@ Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std:
 }
 
 Task<void> CopyOnWrite::commit(Hold& hold) const {
-  require_lease(hold);
+  if (lease_is_over(hold)) {
+    co_await writer().unlatch(hold);
+    throw_lease_expired(hold);
+  }
   const RecordShape& shape = *hold.object.shape;
   const std::uint64_t bytes = shape.payload_words();
   const LocalSpan from = hold.buffer.part(shape.payload, bytes);
@@ -60,6 +64,7 @@ Task<void> CopyOnWrite::commit(Hold& hold) const {
   } else {
     co_await hold.qp().submit(std::span(chain));
   }
+  hold.buffer.drop();
 }
 
 Task<bool> CopyOnWrite::validate(Hold& hold) const {

@@ -35,25 +35,30 @@ ExclusiveLatch::ExclusiveLatch(Acquire acquire, WriteUnlatch unlatch)
 
 // Figure 7, upper half.
 Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Object object,
-                                             std::source_location place, Purpose purpose) const {
+                                             std::source_location place, Takeover takeover) const {
   if (write_unlatch_ && !object.shape->header_last) {
     throw std::invalid_argument(
         fmt::format("{}: write unlatch needs a footer layout: the latch must have the record's "
                     "highest address",
                     scheme.name()));
   }
+  Attempts attempts(session);
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {
     buffer = co_await session.wait_for_buffer();
   }
-  Hold hold{.scheme = &scheme, .session = &session, .object = object, .place = place};
-  hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
+  Hold hold{.scheme = &scheme,
+            .session = &session,
+            .object = object,
+            .buffer = ObjectBuffer(std::move(buffer), *object.shape),
+            .place = place};
   QueuePair& qp = session.qp();
-  Attempts attempts(session);
   LeaseWatch watch(session);
   std::uint64_t expected = kFree;
   for (;;) {
-    hold.since = session.has_lease() ? session.now() : Time::zero();
+    if (session.has_lease()) {
+      hold.since = session.now();
+    }
     hold.word = session.next_word();
     // Readers who look in while a dead holder's latch is taken over stay counted.
     const std::uint64_t desired = hold.word | (expected & kReadersMask);
@@ -83,15 +88,17 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
       }
     }
     if (seen == expected) {
-      hold.inherited = is_exclusive(expected);
-      session.counters().takeovers += hold.inherited ? 1 : 0;
+      if (expected != kFree) [[unlikely]] {
+        hold.inherited = true;
+        ++session.counters().takeovers;
+      }
       co_return std::move(hold);
     }
     if (attempts.expired()) {
       co_return ExclusiveGuard();
     }
     if (watch.expired(seen)) {
-      if (purpose == Purpose::read) {
+      if (takeover == Takeover::refused) {
         throw_holder_lost(object, seen);
       }
       co_await revoke_holder(session, object, seen);
@@ -105,7 +112,11 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
 
 // Figure 7, lower half.
 Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) const {
-  require_lease(hold);
+  if (lease_is_over(hold)) {
+    // Nobody else has it: a takeover would have ended this queue pair first, and then the unlatch fails.
+    co_await unlatch(hold);
+    throw_lease_expired(hold);
+  }
   QueuePair& qp = hold.qp();
   if (write_unlatch_) {
     // The WRITE carries the free latch.
@@ -113,35 +124,42 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
     std::memcpy(hold.buffer.record().data + offset, &kFree, sizeof kFree);
     if (*write_unlatch_ == WriteUnlatch::async) {
       co_await qp.enqueue(write);
+    } else if (hold.session->has_lease()) {
+      // The WRITE's completion does not say that it is placed (rule 2), and revocation would lose it; the READ behind
+      // it does (rule 5).
+      co_await qp.submit(write, fabric::read(hold.buffer.header(), hold.object.header()));
     } else {
       co_await qp.submit(write);
     }
     hold.buffer.drop();
     co_return;
   }
-  const WorkRequest unlatch = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+  const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   switch (release_) {
     case Release::basic:
       co_await qp.submit(write);
-      co_await qp.submit(unlatch);
+      co_await qp.submit(give_back);
       break;
     case Release::combined:
-      co_await qp.submit(write, unlatch);
+      co_await qp.submit(write, give_back);
       break;
     case Release::async:
-      co_await qp.enqueue(write, unlatch);
+      co_await qp.enqueue(write, give_back);
       break;
   }
   hold.buffer.drop();
 }
 
 Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest record, WorkRequest version) const {
-  require_lease(hold);
-  const WorkRequest unlatch = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+  if (lease_is_over(hold)) {
+    co_await unlatch(hold);
+    throw_lease_expired(hold);
+  }
+  const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   if (release_ == Release::async) {
-    co_await hold.qp().enqueue(record, version, unlatch);
+    co_await hold.qp().enqueue(record, version, give_back);
   } else {
-    co_await hold.qp().submit(record, version, unlatch);
+    co_await hold.qp().submit(record, version, give_back);
   }
   hold.buffer.drop();
 }
@@ -157,8 +175,9 @@ Task<void> ExclusiveLatch::unlatch(Hold& hold) const {
   hold.buffer.drop();
 }
 
-Task<ExclusiveGuard> ExclusiveLatch::do_latch(Session& session, Object object, std::source_location place) const {
-  return acquire(*this, session, object, place);
+Task<ExclusiveGuard> ExclusiveLatch::do_latch(Session& session, Object object, std::source_location place,
+                                              Takeover takeover) const {
+  return acquire(*this, session, object, place, takeover);
 }
 
 Task<void> ExclusiveLatch::commit(Hold& hold) const {
@@ -169,13 +188,15 @@ Task<void> ExclusiveLatch::commit(Hold& hold) const {
 Task<void> ExclusiveLatch::abort(Hold& hold) const { return unlatch(hold); }
 
 Task<ReadGuard> ExclusiveLatch::do_begin_read(Session& session, Object object, std::source_location place) const {
-  ExclusiveGuard guard = co_await acquire(*this, session, object, place, Purpose::read);
+  ExclusiveGuard guard = co_await acquire(*this, session, object, place, Takeover::refused);
   co_return guard.release_hold();
 }
 
+// A reader whose lease is over may have been taken for dead: the object may have changed since.
 Task<bool> ExclusiveLatch::validate(Hold& hold) const {
+  const bool in_time = !lease_is_over(hold);
   co_await unlatch(hold);
-  co_return true;
+  co_return in_time;
 }
 
 Task<void> ExclusiveLatch::release(Hold& hold) const { return unlatch(hold); }

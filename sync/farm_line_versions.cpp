@@ -21,6 +21,10 @@ void FarmLineVersions::decode(const ObjectBuffer& buffer) const {
   (void)kernels::gather_lines(buffer.record().bytes(), buffer.shape(), 0, buffer.payload());
 }
 
+std::uint64_t FarmLineVersions::highest_version(const ObjectBuffer& buffer, std::uint64_t header) const {
+  return kernels::highest_version(buffer.record().bytes(), buffer.shape(), header);
+}
+
 Task<OptimisticScheme::Attempt> FarmLineVersions::try_read(Session& session, Object object,
                                                            const ObjectBuffer& buffer) const {
   const Time begun = session.now();

@@ -26,18 +26,27 @@ WorkRequest write_payload(const Hold& hold) {
                hold.object.part(shape.payload, shape.payload_words()));
 }
 
-void check_lease(const Hold& hold) {
+bool lease_is_over_now(const Hold& hold) {
   const Lease& lease = hold.session->options().lease;
-  const Duration held = hold.session->now() - hold.since;
-  if (held >= lease.length - lease.margin) {
-    throw LatchError(LatchError::Kind::lease_expired,
-                     fmt::format("the latch at {:#x} has been held for {:g} ns, and its lease allows {:g}: nothing was "
-                                 "written; latch the object again",
-                                 hold.object.latch().address.value, to_ns(held), to_ns(lease.length - lease.margin)));
-  }
+  return hold.session->now() - hold.since >= lease.length - lease.margin;
+}
+
+void throw_lease_expired(const Hold& hold) {
+  const Lease& lease = hold.session->options().lease;
+  throw LatchError(LatchError::Kind::lease_expired,
+                   fmt::format("the latch at {:#x} was held for {:g} ns, and its lease allows {:g}: nothing was "
+                               "written, and the object is unlatched; latch it again",
+                               hold.object.latch().address.value, to_ns(hold.session->now() - hold.since),
+                               to_ns(lease.length - lease.margin)));
 }
 
 Task<void> revoke_holder(Session& session, Object object, std::uint64_t word) {
+  if (owner_of(word) == session.options().owner) {
+    throw LatchError(LatchError::Kind::held_by_self,
+                     fmt::format("the latch at {:#x} is held by this session's own owner id {}: end that guard first, "
+                                 "and give each session an owner id of its own",
+                                 object.latch().address.value, owner_of(word)));
+  }
   Revoker* revoker = session.options().revoker;
   if (revoker == nullptr) {
     throw LatchError(

@@ -14,15 +14,15 @@ namespace sidelatch::sync {
 /// The payload alone, without the latch word.
 [[nodiscard]] fabric::WorkRequest write_payload(const Hold& hold);
 
-/// Throws LatchError::lease_expired if the hold is older than its lease allows.
-void check_lease(const Hold& hold);
-inline void require_lease(const Hold& hold) {
-  if (hold.session->has_lease()) {
-    check_lease(hold);
-  }
+/// Whether the hold is older than its lease allows.
+[[nodiscard]] bool lease_is_over_now(const Hold& hold);
+[[nodiscard]] inline bool lease_is_over(const Hold& hold) {
+  return hold.session->has_lease() && lease_is_over_now(hold);
 }
+[[noreturn]] void throw_lease_expired(const Hold& hold);
 
-/// Has the memory node end the queue pairs of the holder in `word`, once. Throws LatchError::takeover_refused.
+/// Has the memory node end the queue pairs of the holder in `word`. Throws LatchError::takeover_refused, and
+/// LatchError::held_by_self if that holder is this session.
 [[nodiscard]] fabric::Task<void> revoke_holder(Session& session, Object object, std::uint64_t word);
 
 [[noreturn]] void throw_holder_lost(const Object& object, std::uint64_t word);

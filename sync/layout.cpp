@@ -90,7 +90,7 @@ LayoutKind parse_layout(std::string_view text) {
 }
 
 RecordShape make_shape(const RecordNeeds& needs, LayoutKind kind, std::uint64_t payload_bytes) {
-  if (payload_bytes == 0 || payload_bytes > kLargestPayload) {
+  if (payload_bytes == 0 || payload_bytes > kLargestPayload / std::max(needs.copies, 1U)) {
     throw std::invalid_argument(
         fmt::format("a payload of {} bytes: it must be 1 to {}", payload_bytes, kLargestPayload));
   }
@@ -114,8 +114,11 @@ RecordShape make_shape(const RecordNeeds& needs, LayoutKind kind, std::uint64_t 
   shape.header_last = is_footer(kind);
   shape.decoupled = kind == LayoutKind::decoupled;
   shape.copies = needs.copies;
-  return needs.line_versions != 0 ? shape_with_line_versions(shape, needs.line_versions, shape.header_last)
-                                  : contiguous_shape(shape, needs.checksum);
+  shape.needs = needs.code();
+  shape = needs.line_versions != 0 ? shape_with_line_versions(shape, needs.line_versions, shape.header_last)
+                                   : contiguous_shape(shape, needs.checksum);
+  shape.client_bytes = shape.header_area() + kLineBytes;
+  return shape;
 }
 
 Layout::Layout(const RecordShape& shape, LayoutKind kind, std::uint64_t count)

@@ -20,8 +20,15 @@ void RevocationService::enlist(std::uint16_t owner, QueuePair& queue_pair) {
 
 Task<void> RevocationService::revoke(std::uint16_t owner) {
   co_await node_->reactor().sleep(round_trip_ / 2);
+  const auto known = queue_pairs_.find(owner);
+  if (known == queue_pairs_.end()) {
+    throw LatchError(LatchError::Kind::takeover_refused,
+                     fmt::format("owner {} has enlisted no queue pair, so nothing keeps its late writes out: every "
+                                 "session with an owner id must be enlisted",
+                                 owner));
+  }
   revoked_.insert(owner);
-  for (QueuePair* queue_pair : queue_pairs_[owner]) {
+  for (QueuePair* queue_pair : known->second) {
     node_->revoke(*queue_pair);
   }
   co_await node_->reactor().sleep(round_trip_ / 2);

@@ -243,4 +243,20 @@ bool gather_lines(std::span<const std::byte> record, const RecordShape& shape, s
   return differ == 0;
 }
 
+std::uint64_t highest_version(std::span<const std::byte> record, const RecordShape& shape, std::uint64_t header) {
+  const Parts parts = parts_of(shape);
+  const std::uint64_t lines = parts.full_lines + (parts.rest > 0 ? 1 : 0);
+  std::uint64_t highest = header;
+  for (std::uint64_t i = 0; i < lines; ++i) {
+    std::uint64_t version = 0;
+    std::memcpy(&version, record.data() + parts.lines + i * kLineBytes, shape.line_versions);
+    if (shape.line_versions == 2) {
+      const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(version - header));
+      version = header + static_cast<std::uint64_t>(static_cast<std::int64_t>(ahead));
+    }
+    highest = std::max(highest, version);
+  }
+  return highest;
+}
+
 }  // namespace sidelatch::sync::kernels

@@ -51,11 +51,15 @@ ObjectHeader OptimisticScheme::header_in_record(const ObjectBuffer& buffer) {
   return header_in(buffer.part(shape.header, shape.header_bytes).bytes(), shape);
 }
 
-Task<ExclusiveGuard> OptimisticScheme::do_latch(Session& session, Object object, std::source_location place) const {
-  ExclusiveGuard guard = co_await writer_.acquire(*this, session, object, place);
+Task<ExclusiveGuard> OptimisticScheme::do_latch(Session& session, Object object, std::source_location place,
+                                                Takeover takeover) const {
+  ExclusiveGuard guard = co_await writer_.acquire(*this, session, object, place, takeover);
   if (guard) {
     Hold& hold = guard.hold_of_scheme();
     hold.version = latched_version(hold);
+    if (hold.inherited) {
+      hold.version = highest_version(hold.buffer, hold.version);
+    }
     decode(hold.buffer);
   }
   co_return guard;
@@ -69,8 +73,7 @@ std::uint64_t OptimisticScheme::latched_version(const Hold& hold) {
 Task<void> OptimisticScheme::commit(Hold& hold) const {
   const ObjectBuffer& buffer = hold.buffer;
   const RecordShape& shape = *hold.object.shape;
-  // A holder that died may have placed its version in some lines and not in others: two steps get past both.
-  const std::uint64_t version = hold.version + (hold.inherited ? 2 : 1);
+  const std::uint64_t version = hold.version + 1;
   if (shape.decoupled) {
     put_word(buffer.header(), shape.version_in_header(), version);
     encode(buffer, version);
@@ -87,13 +90,13 @@ Task<void> OptimisticScheme::commit(Hold& hold) const {
 Task<void> OptimisticScheme::abort(Hold& hold) const { return writer_.unlatch(hold); }
 
 Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object, std::source_location place) const {
+  Attempts attempts(session);
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {
     buffer = co_await session.wait_for_buffer();
   }
   Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
-  Attempts attempts(session);
   LeaseWatch watch(session);
   for (;;) {
     const Attempt attempt = co_await try_read(session, object, hold.buffer);

@@ -22,8 +22,9 @@ RwLatch::RwLatch(Acquire acquire, Release release)
       release_(release),
       name_(fmt::format("latch-rw/{}", level_name(acquire, release))) {}
 
-Task<ExclusiveGuard> RwLatch::do_latch(Session& session, Object object, std::source_location place) const {
-  return writer_.acquire(*this, session, object, place);
+Task<ExclusiveGuard> RwLatch::do_latch(Session& session, Object object, std::source_location place,
+                                       Takeover takeover) const {
+  return writer_.acquire(*this, session, object, place, takeover);
 }
 
 Task<void> RwLatch::commit(Hold& hold) const { return writer_.write_and_unlatch(hold, write_payload(hold)); }
@@ -31,6 +32,7 @@ Task<void> RwLatch::commit(Hold& hold) const { return writer_.write_and_unlatch(
 Task<void> RwLatch::abort(Hold& hold) const { return writer_.unlatch(hold); }
 
 Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::source_location place) const {
+  Attempts attempts(session);
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {
     buffer = co_await session.wait_for_buffer();
@@ -38,7 +40,6 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   Hold hold{.scheme = this, .session = &session, .object = object, .word = kOneReader, .place = place};
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   QueuePair& qp = session.qp();
-  Attempts attempts(session);
   LeaseWatch watch(session);
   for (;;) {
     const WorkRequest count_in = fetch_add(object.latch(), kOneReader);

@@ -45,6 +45,17 @@ Task<void> ReadGuard::release() {
   return end().release(mutable_hold());
 }
 
+void Scheme::check_own(const Object& object) const {
+  needs_code_.store(needs().code(), std::memory_order_relaxed);
+  if (object.shape->needs == needs_code_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  throw std::invalid_argument(
+      fmt::format("{}: the object at {:#x} has a record that another scheme shaped; make its layout with this scheme's "
+                  "shape()",
+                  name(), object.record_address.value));
+}
+
 RecordShape Scheme::shape(std::uint64_t payload_bytes, LayoutKind kind) const {
   try {
     return make_shape(needs(), kind, payload_bytes);
@@ -77,6 +88,7 @@ Task<ReadResult> Scheme::read(Session& session, Object object, std::span<std::by
                                             payload.size(), object.shape->payload_bytes));
   }
   Attempts attempts(session);
+  const Session::Operation operation(session, attempts.began());
   for (;;) {
     ReadGuard guard = co_await begin_read(session, object);
     if (!guard) {

@@ -11,18 +11,6 @@ namespace sidelatch::sync {
 
 using namespace fabric;
 
-namespace {
-
-std::uint64_t whole_lines(std::uint64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
-
-// Where the parts of an ObjectBuffer begin.
-std::uint64_t payload_area(const RecordShape& shape) { return whole_lines(shape.bytes); }
-std::uint64_t header_area(const RecordShape& shape) {
-  return payload_area(shape) + (shape.contiguous() ? 0 : whole_lines(shape.payload_bytes));
-}
-
-}  // namespace
-
 void report_dropped_guard([[maybe_unused]] const DroppedGuard& dropped) {
 #ifndef NDEBUG
   // Straight to the standard error: this may run while an exception is on its way.
@@ -56,6 +44,10 @@ void SessionOptions::validate() const {
   if (lease.length != Duration::zero() && owner == 0) {
     throw std::invalid_argument("a lease without owner id: give the session an owner, 1 to 65535");
   }
+  if (owner != 0 && lease.length == Duration::zero()) {
+    throw std::invalid_argument(fmt::format(
+        "owner id {} without a lease: others would take its latches over; give it the lease that they have", owner));
+  }
   if (lease.length < Duration::zero() || lease.margin < Duration::zero() ||
       (lease.length > Duration::zero() && lease.margin >= lease.length)) {
     throw std::invalid_argument(
@@ -65,33 +57,39 @@ void SessionOptions::validate() const {
   }
 }
 
-LocalSpan ObjectBuffer::header() const noexcept { return cut(header_area(*shape_), shape_->header_bytes); }
+LocalSpan ObjectBuffer::header() const noexcept { return cut(shape_->header_area(), shape_->header_bytes); }
 
 std::span<std::byte> ObjectBuffer::payload() const noexcept {
-  const std::uint64_t offset = shape_->contiguous() ? shape_->payload : payload_area(*shape_);
+  const std::uint64_t offset = shape_->contiguous() ? shape_->payload : shape_->payload_area();
   return {ring_.span().data + offset, shape_->payload_bytes};
 }
-
-std::uint64_t buffer_bytes(const RecordShape& shape) { return header_area(shape) + kLineBytes; }
 
 Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOptions& options)
     : qp_(&qp),
       options_((options.validate(), options)),
       ring_(qp, options.buffers, bytes_per_buffer),
-      random_(options.seed * 0x9e3779b97f4a7c15ULL + 1) {}
-
-void Session::check_buffer(const RecordShape& shape) {
-  if (buffer_bytes(shape) > ring_.buffer_bytes()) {
-    throw std::invalid_argument(fmt::format("a record of {} bytes needs a session with buffers of {} bytes: it has {}",
-                                            shape.bytes, sync::buffer_bytes(shape), ring_.buffer_bytes()));
+      random_(options.seed * 0x9e3779b97f4a7c15ULL + 1) {
+  constexpr std::uint32_t kLongestChain = 4;
+  if (qp.options().send_queue_depth < kLongestChain) {
+    throw std::invalid_argument(
+        fmt::format("a session on a queue pair with a send queue of {}: it must have at least {}",
+                    qp.options().send_queue_depth, kLongestChain));
   }
+}
+
+void Session::refuse_buffer(const RecordShape& shape) {
+  throw std::invalid_argument(fmt::format("a record of {} bytes needs a session with buffers of {} bytes: it has {}",
+                                          shape.bytes, sync::buffer_bytes(shape), ring_.buffer_bytes()));
+}
+
+Task<RingBuffer> Session::wait_for_buffer() {
   if (ring_.held() == ring_.count()) {
     throw LatchError(LatchError::Kind::buffers_exhausted,
                      fmt::format("all {} buffers of the session are held by guards: end one first, or raise "
                                  "SessionOptions::buffers",
                                  ring_.count()));
   }
-  checked_shape_ = &shape;
+  return ring_.acquire();
 }
 
 // xorshift64*: only the spread of the waits depends on it.

@@ -28,10 +28,12 @@ std::byte* World::resolve(const Request& request) {
 }
 
 void World::begin(Request& request) {
-  request.memory = request.dropped ? nullptr : resolve(request);
+  request.memory = request.dropped || revoked(request) ? nullptr : resolve(request);
   if (request.memory == nullptr) {
-    if (request.kind == model::Kind::read && !request.dropped) {
-      respond_with_error(request, Status::remote_access, "the region was deregistered meanwhile");
+    const bool answered = request.kind != model::Kind::read && !options.rules.one_step_requests;
+    if (!answered && !request.dropped) {
+      respond_with_error(request, revoked(request) ? Status::retry_exceeded : Status::remote_access,
+                         revoked(request) ? kRevoked : "the region was deregistered meanwhile");
     }
     return;
   }
@@ -169,16 +171,16 @@ void World::catch_up(SimNode& node, const std::byte* data, std::uint64_t length,
 }
 
 void World::load(Request& request) {
-  std::byte* word = request.dropped ? nullptr : resolve(request);
+  std::byte* word = request.dropped || revoked(request) ? nullptr : resolve(request);
   if (word == nullptr) {
     if (!request.dropped) {
-      respond_with_error(request, Status::remote_access, "the region was deregistered meanwhile");
+      respond_with_error(request, revoked(request) ? Status::retry_exceeded : Status::remote_access,
+                         revoked(request) ? kRevoked : "the region was deregistered meanwhile");
     }
     return;
   }
   touch(*request.target, word, model::kWordBytes, /*writes=*/true);
   request.old_value = model::load_word(word);
-  request.loaded = true;
   if (request.last > request.first) {
     observe_step(SimStep::Kind::load, request);
     schedule(request.last, request, Action::store);
@@ -194,7 +196,7 @@ void World::load(Request& request) {
 
 // Rule 8, scope nic: what was placed in the word since the load is overwritten.
 void World::store(Request& request) {
-  std::byte* word = request.dropped ? nullptr : resolve(request);
+  std::byte* word = request.dropped || revoked(request) ? nullptr : resolve(request);
   if (word != nullptr) {
     const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
     if (effect.stores) {
@@ -206,29 +208,18 @@ void World::store(Request& request) {
   respond(request, now, model::kWordBytes, now);
 }
 
-void World::revoke(Request& request) {
-  if (request.done) {
-    return;
-  }
-  // An acknowledged WRITE completes as if it were placed: rule 2. Everything else has not been answered, or its answer
-  // must not count.
-  const bool acknowledged = request.kind == model::Kind::write && !options.rules.one_step_requests;
-  const bool answered = acknowledged || request.executing || request.loaded;
-  if (request.executing) {
+// Requests that have not begun see it when they would.
+void World::revoke(SimNode& target, std::uint64_t connection) {
+  revoked_.insert(connection);
+  for (std::size_t i = 0; i < target.executing.size();) {
+    Request& request = *target.executing[i];
+    if (request.connection != connection) {
+      ++i;
+      continue;
+    }
     advance_steps(request, now);
     stop(request);
   }
-  request.dropped = true;
-  if (acknowledged || request.failed) {
-    return;
-  }
-  if (!answered) {
-    respond_with_error(request, Status::retry_exceeded, kRevoked);
-    return;
-  }
-  request.failed = true;
-  request.status = Status::retry_exceeded;
-  request.detail = kRevoked;
 }
 
 void World::stop_executing(SimNode& node, const std::byte* data, std::uint64_t length) {

@@ -28,14 +28,13 @@ struct alignas(16) Request {
   SimQueuePair* queue_pair = nullptr;  ///< null once its queue pair has forgotten it
   SimNode* initiator = nullptr;
   SimNode* target = nullptr;
-  Request* next = nullptr;  ///< on its queue pair, in posting order
+  Request* next = nullptr;       ///< on its queue pair, in posting order
+  std::uint64_t connection = 0;  ///< number of its queue pair, which stays when the queue pair has gone
   std::uint64_t sequence = 0;
   std::uint32_t references = 0;  ///< events on the agenda, and 1 for its queue pair
 
   bool payload_bound = false;  ///< fetched, or inlined
   bool dropped = false;        ///< will not be executed: an earlier one failed, or its payload was never fetched
-  bool arrived = false;        ///< at the target, and accepted
-  bool loaded = false;         ///< an atomic's load has happened
   bool executing = false;      ///< between its first and its last place or sample
   bool stepwise = false;       ///< its pieces are on the agenda one by one, because another request meets them
   bool done = false;           ///< its response has arrived

@@ -16,7 +16,10 @@ std::uint64_t packets(std::uint64_t bytes, std::uint64_t mtu) { return bytes <= 
 }  // namespace
 
 SimQueuePair::SimQueuePair(SimNode& initiator, SimNode& target, const QueuePairOptions& options)
-    : QueuePair(initiator, initiator.reactor(), options), initiator_(&initiator), target_(&target) {}
+    : QueuePair(initiator, initiator.reactor(), options),
+      initiator_(&initiator),
+      target_(&target),
+      connection_(++initiator.world.connections) {}
 
 SimQueuePair::~SimQueuePair() {
   disconnect();
@@ -96,9 +99,13 @@ void SimQueuePair::cancel_in_flight() noexcept {
 
 void SimQueuePair::revoke() {
   revoked_ = true;
+  initiator_->world.revoke(*target_, connection_);
+  // Rule 10: what has not completed yet completes as failed, whatever of it was executed.
   for (Request* request = oldest_; request != nullptr; request = request->next) {
-    if (request->arrived) {
-      initiator_->world.revoke(*request);
+    if (!request->failed) {
+      request->failed = true;
+      request->status = Status::retry_exceeded;
+      request->detail = kRevoked;
     }
   }
 }

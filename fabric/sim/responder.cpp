@@ -91,7 +91,7 @@ void World::arrive(Request& request) {
   if (request.dropped) {
     return;
   }
-  if (request.queue_pair != nullptr && request.queue_pair->revoked()) {
+  if (revoked(request)) {
     respond_with_error(request, Status::retry_exceeded, kRevoked);
     return;
   }
@@ -117,7 +117,6 @@ void World::arrive(Request& request) {
   if (refuse(request)) {
     return;
   }
-  request.arrived = true;
   switch (request.kind) {
     case model::Kind::write:
     case model::Kind::send:

@@ -25,7 +25,7 @@ class SimQueuePair final : public QueuePair {
 
   /// The target has ended its half of the connection, for good.
   void revoke();
-  [[nodiscard]] bool revoked() const noexcept { return revoked_; }
+  [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
   [[nodiscard]] SimNode& target() const noexcept { return *target_; }
 
   /// The last place, sample, load or store of the requests of each kind that have reached the target (rule 5).
@@ -48,6 +48,7 @@ class SimQueuePair final : public QueuePair {
 
   SimNode* initiator_;
   SimNode* target_;
+  std::uint64_t connection_;
   Request* oldest_ = nullptr;  // in flight, in posting order
   Request* newest_ = nullptr;
   Request* next_to_issue_ = nullptr;

@@ -139,12 +139,13 @@ Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, st
   request->wr = wr;
   request->kind = model::kind_of(wr.opcode);
   request->queue_pair = &queue_pair;
+  request->connection = queue_pair.connection();
   request->initiator = &initiator;
   request->target = &target;
   request->next = nullptr;
   request->sequence = sequence;
   request->references = 1;
-  request->payload_bound = request->dropped = request->arrived = request->loaded = false;
+  request->payload_bound = request->dropped = false;
   request->executing = request->stepwise = false;
   request->done = request->failed = false;
   request->pieces = 0;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <unordered_set>
 #include <vector>
 
 namespace sidelatch::fabric::sim {
@@ -87,8 +88,12 @@ class World {
       catch_up(node, data, length, writes);
     }
   }
-  /// Stops a request that has arrived: no further micro-step of it happens at the target.
-  void revoke(Request& request);
+  /// Revocation: from now on no micro-step of this connection's requests happens at its target.
+  void revoke(SimNode& target, std::uint64_t connection);
+  /// Whether its connection was revoked.
+  [[nodiscard]] bool revoked(const Request& request) const {
+    return !revoked_.empty() && revoked_.contains(request.connection);
+  }
   /// Stops what executes in these bytes: the region has gone.
   void stop_executing(SimNode& node, const std::byte* data, std::uint64_t length);
   void observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece = 0);
@@ -103,6 +108,7 @@ class World {
   Time now{};
   StepObserver* observer = nullptr;
   std::uint64_t events = 0;
+  std::uint64_t connections = 0;  // ever made
   std::vector<std::unique_ptr<SimNode>> nodes;
 
  private:
@@ -132,6 +138,7 @@ class World {
   void stop(Request& request);
 
   model::Order order_[4][4][2];
+  std::unordered_set<std::uint64_t> revoked_;  // connections
   std::mt19937_64 random_;
   EventQueue agenda_;
   RequestPool pool_;

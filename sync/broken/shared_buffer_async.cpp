@@ -25,8 +25,8 @@ class SharedBufferAsync final : public Scheme {
   [[nodiscard]] std::uint32_t most_buffers() const noexcept override { return 1; }
 
  protected:
-  [[nodiscard]] Task<ExclusiveGuard> do_latch(Session& session, Object object,
-                                              std::source_location place) const override {
+  [[nodiscard]] Task<ExclusiveGuard> do_latch(Session& session, Object object, std::source_location place,
+                                              Takeover takeover) const override {
     // The CPU makes the buffer ready for the next object: the bug shows here.
     RingBuffer buffer = session.take_buffer(*object.shape);
     if (!buffer.valid()) {
@@ -34,7 +34,7 @@ class SharedBufferAsync final : public Scheme {
     }
     std::memset(buffer.span().data, 0, buffer.span().length);
     buffer.drop();
-    ExclusiveGuard guard = co_await latch_.acquire(*this, session, object, place);
+    ExclusiveGuard guard = co_await latch_.acquire(*this, session, object, place, takeover);
     co_return guard;
   }
   [[nodiscard]] Task<void> commit(Hold& hold) const override {
@@ -46,7 +46,7 @@ class SharedBufferAsync final : public Scheme {
   [[nodiscard]] Task<void> abort(Hold& hold) const override { return latch_.unlatch(hold); }
   [[nodiscard]] Task<ReadGuard> do_begin_read(Session& session, Object object,
                                               std::source_location place) const override {
-    ExclusiveGuard guard = co_await latch_.acquire(*this, session, object, place, ExclusiveLatch::Purpose::read);
+    ExclusiveGuard guard = co_await latch_.acquire(*this, session, object, place, Takeover::refused);
     co_return guard.release_hold();
   }
   [[nodiscard]] Task<bool> validate(Hold& hold) const override {

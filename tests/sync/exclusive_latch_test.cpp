@@ -70,7 +70,8 @@ TEST(ExclusiveLatch, TakesTheLatchFromZeroToOneAndBack) {
 TEST(ExclusiveLatch, ASessionWithOwnerLeavesItsIdInTheWord) {
   const ExclusiveLatch latch;
   Store store(latch);
-  const std::uint64_t word = store.run(word_while_latched(store, store.add_session({.owner = 0x1234})));
+  const std::uint64_t word =
+      store.run(word_while_latched(store, store.add_session({.owner = 0x1234, .lease = {from_ns(1e6), from_ns(1e3)}})));
   EXPECT_TRUE(is_exclusive(word));
   EXPECT_EQ(owner_of(word), 0x1234U);
   EXPECT_EQ(epoch_of(word), 1U);

@@ -69,6 +69,7 @@ TEST(Lease, AHolderThatTakesTooLongWritesNothing) {
   store.run(hold_for(store, session, from_ns(18'000), outcome));
   EXPECT_EQ(outcome, LatchError::Kind::lease_expired);
   store.settle();
+  EXPECT_EQ(store.latch_word(0), kFree);
   EXPECT_EQ(store.memory.bytes()[store.layout.payload(0)], std::byte{0});
 }
 
@@ -145,6 +146,55 @@ TEST(Lease, WithoutRevokerATakeoverIsRefused) {
   EXPECT_EQ(store.latch_word(0), exclusive_word(7, 1));
 }
 
+TEST(Lease, AnOwnerThatNeverEnlistedCannotBeTakenOver) {
+  const ExclusiveLatch latch;
+  Store store(latch);
+  RevocationService service(store.storage);
+  store.set_word(store.layout.latch(0), exclusive_word(7, 1));
+  EXPECT_THAT(message_of_take(store, store.add_session(leased(2, &service))),
+              HasSubstr("owner 7 has enlisted no queue"));
+  EXPECT_EQ(store.latch_word(0), exclusive_word(7, 1));
+}
+
+TEST(Lease, ASessionDoesNotTakeItsOwnLatchOver) {
+  const ExclusiveLatch latch;
+  Store store(latch);
+  RevocationService service(store.storage);
+  Session& session = store.add_session(leased(2, &service));
+  service.enlist(2, session.qp());
+  store.set_word(store.layout.latch(0), exclusive_word(2, 1));
+  EXPECT_THAT(message_of_take(store, session), HasSubstr("held by this session's own owner id 2"));
+  EXPECT_FALSE(service.revoked(2));
+}
+
+TEST(Lease, AnUpdateDoesNotTakeOverBecauseItCannotRepair) {
+  const ExclusiveLatch latch;
+  Store store(latch);
+  RevocationService service(store.storage);
+  store.set_word(store.layout.latch(0), exclusive_word(7, 1));
+  try {
+    (void)store.run(put(latch, store.add_session(leased(2, &service)), store.objects.at(0), pattern(200, 1)));
+    FAIL();
+  } catch (const LatchError& error) {
+    EXPECT_EQ(error.kind(), LatchError::Kind::holder_lost);
+  }
+}
+
+Task<bool> read_slowly(Store& store, Session& session) {
+  ReadGuard guard = co_await store.scheme.begin_read(session, store.objects.at(0));
+  co_await store.world.reactor().sleep(kLease.length);
+  const bool valid = co_await guard.validate();
+  co_return valid;
+}
+
+TEST(Lease, AReadUnderALatchThatOutlivesItsLeaseIsNotValidated) {
+  const ExclusiveLatch latch(LatchLevel::async);
+  Store store(latch);
+  EXPECT_FALSE(store.run(read_slowly(store, store.add_session(leased(1, nullptr)))));
+  store.settle();
+  EXPECT_EQ(store.latch_word(0), kFree);
+}
+
 TEST(Lease, AnAnonymousHolderIsNeverTakenOver) {
   const ExclusiveLatch latch;
   Store store(latch);
@@ -169,6 +219,7 @@ TEST(Lease, AnInheritedObjectCannotBeAbortedBecauseItMayBeTorn) {
   const ExclusiveLatch latch;
   Store store(latch);
   RevocationService service(store.storage);
+  service.enlist(7, store.add_session(leased(7, &service)).qp());
   store.set_word(store.layout.latch(0), exclusive_word(7, 1));
   std::string message;
   store.run(abort_inherited(store, store.add_session(leased(2, &service)), message));
@@ -198,6 +249,7 @@ TEST(Lease, AnOutOfPlaceUpdateNeedsNoRepair) {
   const auto selected = checker::select_scheme("optimistic/copy-on-write");
   Store store(*selected.scheme);
   RevocationService service(store.storage);
+  service.enlist(7, store.add_session(leased(7, &service)).qp());
   Session& session = store.add_session(leased(2, &service));
   store.run(put(store.scheme, session, store.objects.at(0), pattern(200, 1)));
   store.settle();

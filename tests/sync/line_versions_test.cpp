@@ -80,6 +80,21 @@ TEST(LineVersionKernels, EveryLevelFindsOneLineOfAnotherVersion) {
   }
 }
 
+TEST(LineVersionKernels, TheHighestVersionOfALineIsFound) {
+  for (const std::uint32_t width : {2U, 8U}) {
+    const RecordShape shape =
+        make_shape({.version = true, .line_versions = width, .header_inside = true}, LayoutKind::padded, 300);
+    std::vector<std::byte> record(shape.bytes);
+    const std::vector<std::byte> payload = numbers(300);
+    scatter_lines(record, shape, 70'000, payload);
+    EXPECT_EQ(highest_version(record, shape, 70'000), 70'000U);
+    EXPECT_EQ(highest_version(record, shape, 70'005), 70'005U);  // the header may be ahead of the lines
+    const std::uint64_t ahead = 70'003;
+    std::memcpy(record.data() + 128, &ahead, width);
+    EXPECT_EQ(highest_version(record, shape, 70'000), 70'003U) << width;
+  }
+}
+
 TEST(LineVersionKernels, NarrowVersionsCompareTheirLowBits) {
   const RecordShape shape =
       make_shape({.version = true, .line_versions = 2, .header_inside = true}, LayoutKind::padded, 300);

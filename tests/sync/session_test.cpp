@@ -40,6 +40,7 @@ TEST(SessionOptions, BadOnesAreNamed) {
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.cap = from_ns(1); }), HasSubstr("backoff from 500 to 1 ns"));
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.deadline = Duration(0); }), HasSubstr("deadline after 0 ns"));
   EXPECT_THAT(message([](SessionOptions& o) { o.lease.length = from_ns(10); }), HasSubstr("lease without owner"));
+  EXPECT_THAT(message([](SessionOptions& o) { o.owner = 1; }), HasSubstr("owner id 1 without a lease"));
   EXPECT_THAT(message([](SessionOptions& o) {
                 o.owner = 1;
                 o.lease = {from_ns(10), from_ns(10)};
@@ -147,6 +148,25 @@ TEST(Session, ARecordThatIsTooLargeIsNamed) {
   Session small(store.add_session().qp(), 64);
   EXPECT_THAT(message_of([&] { store.run(put(latch, small, store.objects.at(0), pattern(200, 1))); }),
               HasSubstr("needs a session with buffers of"));
+}
+
+TEST(Scheme, AnObjectOfAnotherSchemesShapeIsRefused) {
+  const TwoReadVersion two_read;
+  const Crc64 crc;
+  Store store(two_read);
+  Session& session = store.add_session();
+  std::vector<std::byte> payload(200);
+  EXPECT_THAT(message_of([&] { (void)store.run(crc.read(session, store.objects.at(0), payload)); }),
+              HasSubstr("another scheme shaped"));
+  EXPECT_THAT(message_of([&] { (void)store.run(put(crc, session, store.objects.at(0), pattern(200, 1))); }),
+              HasSubstr("another scheme shaped"));
+}
+
+TEST(Session, AQueuePairTooShortForAChainIsRefused) {
+  const ExclusiveLatch latch;
+  Store store(latch);
+  const auto qp = store.world.add_node("client").connect(store.storage, {.send_queue_depth = 2});
+  EXPECT_THAT(message_of([&] { Session(*qp, 1024); }), HasSubstr("send queue of 2"));
 }
 
 TEST(Update, AnExceptionUnlatchesTheObjectAndGoesOn) {

@@ -75,20 +75,19 @@ class BufferRing {
   [[nodiscard]] Task<RingBuffer> acquire();
   /// The same without waiting: an empty RingBuffer if none is free now.
   [[nodiscard]] RingBuffer try_acquire() noexcept {
-    if (held_ == slots_.size()) {
+    if (held_ == count_) {
       return {};
     }
     const std::uint32_t index = oldest_free();
-    if (slots_[index].free_after > qp_->completed()) {
+    if (free_after_[index] > qp_->completed()) {
       return {};
     }
-    slots_[index].held = true;
     ++held_;
-    first_free_ = first_free_ + 1 == slots_.size() ? 0 : first_free_ + 1;
+    first_free_ = first_free_ + 1 == count_ ? 0 : first_free_ + 1;
     return {this, index, {memory_.bytes().data() + index * stride_, bytes_, memory_.lkey()}};
   }
 
-  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(slots_.size()); }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] std::uint64_t buffer_bytes() const noexcept { return bytes_; }
   /// Buffers that callers have not dropped yet.
   [[nodiscard]] std::uint32_t held() const noexcept { return held_; }
@@ -97,10 +96,6 @@ class BufferRing {
 
  private:
   friend class RingBuffer;
-  struct Slot {
-    bool held = false;
-    std::uint64_t free_after = 0;  // request number of the queue pair that must have completed
-  };
   class Returned;
 
   void give_back(std::uint32_t index) noexcept;
@@ -111,9 +106,10 @@ class BufferRing {
   MemoryRegion memory_;
   [[nodiscard]] std::uint32_t oldest_free() const noexcept { return free_[first_free_]; }
 
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;  // slots that are not held, in the order in which they were given back: a circle
-  std::size_t first_free_ = 0;
+  std::uint32_t count_;
+  std::vector<std::uint64_t> free_after_;  // request number of the queue pair that must have completed, by buffer
+  std::vector<std::uint32_t> free_;  // buffers that are not held, in the order in which they were given back: a circle
+  std::uint32_t first_free_ = 0;
   std::uint32_t held_ = 0;
   WaitList holders_gone_;  // acquirers that wait for a held buffer to be dropped
 };

@@ -34,8 +34,8 @@ class CopyOnWrite final : public OptimisticScheme {
   void encode(const ObjectBuffer& /*buffer*/, std::uint64_t /*version*/) const override {}
   void decode(const ObjectBuffer& /*buffer*/) const override {}
 
-  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
-                                                      std::source_location place) const override;
+  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object, std::source_location place,
+                                                      Takeover takeover) const override;
   [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
   [[nodiscard]] fabric::Task<bool> validate(Hold& hold) const override;
 

@@ -59,12 +59,9 @@ class ExclusiveLatch final : public Scheme {
   }
 
   /// For schemes whose writers latch exclusively. Latches for `scheme` and reads the record, and the header if that is
-  /// apart; empty if the deadline passed. `purpose`: only who will write may take over from a holder that died, because
-  /// the object may be half written; a reader gets LatchError::holder_lost.
-  enum class Purpose : std::uint8_t { write, read };
+  /// apart; empty if the deadline passed.
   [[nodiscard]] fabric::Task<ExclusiveGuard> acquire(const Scheme& scheme, Session& session, Object object,
-                                                     std::source_location place,
-                                                     Purpose purpose = Purpose::write) const;
+                                                     std::source_location place, Takeover takeover) const;
   /// Posts the WRITE and the unlatch. With write unlatch the WRITE must be the whole record. Throws
   /// LatchError::lease_expired before anything is posted.
   [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest write) const;
@@ -76,8 +73,8 @@ class ExclusiveLatch final : public Scheme {
   [[nodiscard]] bool unlatches_by_write() const noexcept { return write_unlatch_.has_value(); }
 
  protected:
-  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
-                                                      std::source_location place) const override;
+  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object, std::source_location place,
+                                                      Takeover takeover) const override;
   [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
   [[nodiscard]] fabric::Task<void> abort(Hold& hold) const override;
   [[nodiscard]] fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,

@@ -36,6 +36,8 @@ class FarmLineVersions final : public OptimisticScheme {
                                                const ObjectBuffer& buffer) const override;
   void encode(const ObjectBuffer& buffer, std::uint64_t version) const override;
   void decode(const ObjectBuffer& buffer) const override;
+  /// Holders that died one after the other may each have left a version in some lines and not in the header.
+  [[nodiscard]] std::uint64_t highest_version(const ObjectBuffer& buffer, std::uint64_t header) const override;
 
  private:
   LineVersion width_;

@@ -48,9 +48,16 @@ struct RecordNeeds {
   std::uint32_t line_versions = 0;  ///< bytes of the version at the start of each line without header: 0, 2 or 8
   std::uint32_t copies = 1;         ///< of the payload, for out-of-place updates; more than 1 excludes the two above
   bool header_inside = false;       ///< one READ must see header and payload: no decoupled layout
+
+  /// A number that differs where needs differ.
+  [[nodiscard]] constexpr std::uint32_t code() const {
+    return 1U | (version ? 2U : 0U) | (checksum ? 4U : 0U) | (header_inside ? 8U : 0U) | line_versions << 8 |
+           copies << 16;
+  }
 };
 
-/// How one record is laid out. Offsets are bytes from the record's start; the header's own, if it is decoupled, is 0.
+/// How one record is laid out; made by Scheme::shape(). Offsets are bytes from the record's start; the header's own, if
+/// it is decoupled, is 0.
 struct RecordShape {
   static constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
@@ -63,6 +70,8 @@ struct RecordShape {
   std::uint64_t checksum = kNone;   ///< offset of the checksum
   std::uint32_t line_versions = 0;  ///< bytes of a line's version, see RecordNeeds
   std::uint32_t copies = 1;         ///< of the payload, back to back, each rounded up to 8 bytes
+  std::uint32_t needs = 0;          ///< RecordNeeds::code() of the schemes that it was made for
+  std::uint64_t client_bytes = 0;   ///< of the client's buffer for it, see header_area()
   bool header_last = false;         ///< the latch is the header's and the record's last word
   bool decoupled = false;           ///< the header lies apart
 
@@ -74,6 +83,14 @@ struct RecordShape {
   [[nodiscard]] constexpr std::uint64_t payload_words() const { return (payload_bytes + 7) / 8 * 8; }
   /// The payload is one run of bytes: no line versions between.
   [[nodiscard]] constexpr bool contiguous() const { return line_versions == 0; }
+  /// Offsets in a client's buffer for such a record: the payload gathered from it, and a header read by itself.
+  [[nodiscard]] constexpr std::uint64_t payload_area() const { return whole_lines(bytes); }
+  [[nodiscard]] constexpr std::uint64_t header_area() const {
+    return payload_area() + (contiguous() ? 0 : whole_lines(payload_bytes));
+  }
+  [[nodiscard]] static constexpr std::uint64_t whole_lines(std::uint64_t count) {
+    return (count + fabric::kLineBytes - 1) / fabric::kLineBytes * fabric::kLineBytes;
+  }
   [[nodiscard]] constexpr std::uint64_t lines() const { return (bytes + fabric::kLineBytes - 1) / fabric::kLineBytes; }
 };
 

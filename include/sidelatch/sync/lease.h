@@ -6,8 +6,9 @@
 //
 // A session with an owner id writes it into the latch word, with an epoch that counts its acquisitions. Whoever waits
 // for the latch and sees one and the same holder for a whole lease length takes that holder for dead. A holder keeps to
-// it: it neither writes nor unlatches once `length - margin` has passed since it asked for the latch (commit() then
-// throws LatchError::lease_expired). Clocks are never compared, only durations; `margin` covers their drift.
+// it: once `length - margin` has passed since it asked for the latch, commit() writes nothing and throws
+// LatchError::lease_expired, and a read under the latch is not validated. Clocks are never compared, only durations;
+// `margin` covers their drift. All sessions on an object use the same length, and no two the same owner id.
 //
 // That alone is not enough. A dead client's NIC may hold a WRITE that it places at any later time, into the next
 // holder's object (memory model, rule 9). So a takeover first has the memory node end the dead client's queue pairs
@@ -34,7 +35,7 @@
 
 namespace sidelatch::sync {
 
-/// Length zero: no lease, latches are held as long as their holders like.
+/// Length zero: no lease, and no owner id; latches are held as long as their holders like.
 struct Lease {
   fabric::Duration length{};
   fabric::Duration margin{};  ///< less than length
@@ -47,6 +48,7 @@ class LatchError : public std::runtime_error {
     takeover_refused,   ///< the holder seems dead, and the session has no revoker
     holder_lost,        ///< a reader met a holder that seems dead: latch() takes over
     buffers_exhausted,  ///< the session holds as many guards as it has buffers
+    held_by_self,       ///< the session's own owner id holds the latch already
     torn_takeover,      ///< abort() of an inherited object, which may be half written
   };
   LatchError(Kind kind, const std::string& what) : std::runtime_error(what), kind_(kind) {}
@@ -64,6 +66,7 @@ class Revoker {
   Revoker& operator=(const Revoker&) = delete;
   virtual ~Revoker() = default;
   /// Returns once none of `owner`'s requests can touch the memory node any more. Revoking twice is no error.
+  /// Throws LatchError::takeover_refused for an owner that it does not know.
   [[nodiscard]] virtual fabric::Task<void> revoke(std::uint16_t owner) = 0;
 };
 

@@ -31,4 +31,9 @@ void scatter_lines(std::span<std::byte> record, const RecordShape& shape, std::u
 [[nodiscard]] bool gather_lines(std::span<const std::byte> record, const RecordShape& shape, std::uint64_t version,
                                 std::span<std::byte> payload, Level level = best_level());
 
+/// The highest version in any line; `header` is the one beside the latch. A narrow version counts as the one nearest to
+/// it.
+[[nodiscard]] std::uint64_t highest_version(std::span<const std::byte> record, const RecordShape& shape,
+                                            std::uint64_t header);
+
 }  // namespace sidelatch::sync::kernels

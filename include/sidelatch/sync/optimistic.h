@@ -64,6 +64,11 @@ class OptimisticScheme : public Scheme {
   /// Gathers the payload of a record that was latched, so that it is in buffer.payload().
   virtual void decode(const ObjectBuffer& buffer) const = 0;
 
+  /// A version that is not below any that a writer may have left in the record, for one that was taken over.
+  [[nodiscard]] virtual std::uint64_t highest_version(const ObjectBuffer& /*buffer*/, std::uint64_t header) const {
+    return header + 1;  // the dead holder's, which may be placed in part
+  }
+
   /// READs the header into the buffer's place for it.
   [[nodiscard]] static fabric::Task<ObjectHeader> read_header(Session& session, Object object,
                                                               const ObjectBuffer& buffer);
@@ -72,8 +77,8 @@ class OptimisticScheme : public Scheme {
   /// The header within the buffer's record.
   [[nodiscard]] static ObjectHeader header_in_record(const ObjectBuffer& buffer);
 
-  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
-                                                      std::source_location place) const override;
+  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object, std::source_location place,
+                                                      Takeover takeover) const override;
   [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
   [[nodiscard]] fabric::Task<void> abort(Hold& hold) const override;
   [[nodiscard]] fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,

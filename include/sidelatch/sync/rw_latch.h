@@ -28,8 +28,8 @@ class RwLatch : public Scheme {
   [[nodiscard]] RecordNeeds needs() const noexcept override { return {}; }
 
  protected:
-  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
-                                                      std::source_location place) const override;
+  [[nodiscard]] fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object, std::source_location place,
+                                                      Takeover takeover) const override;
   [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
   [[nodiscard]] fabric::Task<void> abort(Hold& hold) const override;
   [[nodiscard]] fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,

@@ -19,6 +19,7 @@
 
 #include <sidelatch/sync/guard.h>
 
+#include <atomic>
 #include <exception>
 #include <limits>
 #include <source_location>
@@ -36,6 +37,9 @@ enum class Semantics : std::uint8_t {
   latch_equivalent,  ///< and unchanged until the final validation
   consistent,        ///< one committed payload, perhaps no longer the newest
 };
+
+/// Whether an acquisition may take a latch over from a holder that seems dead (lease.h); else LatchError::holder_lost.
+enum class Takeover : std::uint8_t { allowed, refused };
 
 class Scheme {
  public:
@@ -63,12 +67,14 @@ class Scheme {
   /// LatchError::takeover_refused, FabricError.
   [[nodiscard]] fabric::Task<ExclusiveGuard> latch(Session& session, Object object,
                                                    std::source_location place = std::source_location::current()) const {
-    return do_latch(session, object, place);
+    require_own(object);
+    return do_latch(session, object, place, Takeover::allowed);
   }
   /// Reads the object consistently. Empty: the deadline passed, and nothing is latched. Throws LatchError::holder_lost,
   /// FabricError.
   [[nodiscard]] fabric::Task<ReadGuard> begin_read(Session& session, Object object,
                                                    std::source_location place = std::source_location::current()) const {
+    require_own(object);
     return do_begin_read(session, object, place);
   }
 
@@ -76,7 +82,9 @@ class Scheme {
   [[nodiscard]] fabric::Task<ReadResult> read(Session& session, Object object, std::span<std::byte> payload,
                                               Semantics semantics = Semantics::latch_equivalent) const;
   /// Latches the object, lets `modify` change its payload, writes and unlatches. False: the deadline passed, and
-  /// nothing was changed. If `modify` throws, the object is unlatched unchanged and the exception goes on.
+  /// nothing was changed. If `modify` throws, the object is unlatched unchanged and the exception goes on. It cannot
+  /// know how to repair what a dead holder left half written, so it does not take over: LatchError::holder_lost; use
+  /// latch() then.
   template <class Modify>
   [[nodiscard]] fabric::Task<bool> update(Session& session, Object object, Modify modify) const;
 
@@ -84,14 +92,25 @@ class Scheme {
   friend class ExclusiveGuard;
   friend class ReadGuard;
 
+  /// Throws std::invalid_argument for an object of another scheme's shape.
+  void require_own(const Object& object) const {
+    if (object.shape->needs != needs_code_.load(std::memory_order_relaxed)) [[unlikely]] {
+      check_own(object);
+    }
+  }
+  void check_own(const Object& object) const;
+
   [[nodiscard]] virtual fabric::Task<ExclusiveGuard> do_latch(Session& session, Object object,
-                                                              std::source_location place) const = 0;
+                                                              std::source_location place, Takeover takeover) const = 0;
   [[nodiscard]] virtual fabric::Task<void> commit(Hold& hold) const = 0;
   [[nodiscard]] virtual fabric::Task<void> abort(Hold& hold) const = 0;
   [[nodiscard]] virtual fabric::Task<ReadGuard> do_begin_read(Session& session, Object object,
                                                               std::source_location place) const = 0;
   [[nodiscard]] virtual fabric::Task<bool> validate(Hold& hold) const = 0;
   [[nodiscard]] virtual fabric::Task<void> release(Hold& hold) const = 0;
+
+ private:
+  mutable std::atomic<std::uint32_t> needs_code_{0};  // needs().code() once it was asked for
 };
 
 namespace detail {
@@ -107,7 +126,8 @@ inline fabric::Task<void> ExclusiveGuard::commit() {
 
 template <class Modify>
 fabric::Task<bool> Scheme::update(Session& session, Object object, Modify modify) const {
-  ExclusiveGuard guard = co_await latch(session, object);
+  require_own(object);
+  ExclusiveGuard guard = co_await do_latch(session, object, std::source_location::current(), Takeover::refused);
   if (!guard) {
     co_return false;
   }

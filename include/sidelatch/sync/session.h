@@ -20,6 +20,7 @@
 #include <sidelatch/sync/retry.h>
 
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <span>
 
@@ -87,7 +88,7 @@ class ObjectBuffer {
 };
 
 /// Bytes of a session's buffer for records of that shape.
-[[nodiscard]] std::uint64_t buffer_bytes(const RecordShape& shape);
+[[nodiscard]] constexpr std::uint64_t buffer_bytes(const RecordShape& shape) { return shape.client_bytes; }
 
 class Session {
  public:
@@ -105,16 +106,17 @@ class Session {
   [[nodiscard]] bool has_lease() const noexcept { return options_.lease.length != fabric::Duration::zero(); }
   [[nodiscard]] fabric::Time now() const { return qp_->reactor().now(); }
 
-  /// A buffer for a record of that shape, or an empty one while all are in flight: await wait_for_buffer() then. Throws
-  /// LatchError::buffers_exhausted if guards hold them all, std::invalid_argument if the record is too large.
+  /// A buffer for a record of that shape, or an empty one if none is free now: await wait_for_buffer() then. Throws
+  /// std::invalid_argument if the record is too large.
   [[nodiscard]] fabric::RingBuffer take_buffer(const RecordShape& shape) {
-    if (&shape != checked_shape_ || ring_.held() == ring_.count()) [[unlikely]] {
-      check_buffer(shape);
+    if (buffer_bytes(shape) > ring_.buffer_bytes()) [[unlikely]] {
+      refuse_buffer(shape);
     }
     ++counters_.operations;
     return ring_.try_acquire();
   }
-  [[nodiscard]] fabric::Task<fabric::RingBuffer> wait_for_buffer() { return ring_.acquire(); }
+  /// Throws LatchError::buffers_exhausted if guards hold them all.
+  [[nodiscard]] fabric::Task<fabric::RingBuffer> wait_for_buffer();
 
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
   [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
@@ -124,14 +126,27 @@ class Session {
   }
   [[nodiscard]] std::uint64_t random() noexcept;
 
+  /// While it lives, what is begun is part of an operation that began at `began`: its deadline counts from there.
+  class Operation {
+   public:
+    Operation(Session& session, fabric::Time began) noexcept : session_(&session) { session.operation_began_ = began; }
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+    ~Operation() { session_->operation_began_.reset(); }
+
+   private:
+    Session* session_;
+  };
+
  private:
-  void check_buffer(const RecordShape& shape);
+  friend class Attempts;
+  [[noreturn]] void refuse_buffer(const RecordShape& shape);
 
   fabric::QueuePair* qp_;
   SessionOptions options_;
   fabric::BufferRing ring_;
-  const RecordShape* checked_shape_ = nullptr;  // the last one that fits
   SessionCounters counters_;
+  std::optional<fabric::Time> operation_began_;
   std::uint64_t random_;
   std::uint16_t epoch_ = 0;
 };
@@ -140,7 +155,10 @@ class Session {
 class Attempts {
  public:
   explicit Attempts(Session& session) noexcept
-      : session_(&session), began_(session.options().retry.deadline ? session.now() : fabric::Time::zero()) {}
+      : session_(&session),
+        began_(session.options().retry.deadline ? session.operation_began_.value_or(session.now())
+                                                : fabric::Time::zero()) {}
+  [[nodiscard]] fabric::Time began() const noexcept { return began_; }
   /// After an attempt that failed: true if the deadline has passed.
   [[nodiscard]] bool expired() noexcept;
   /// How long to wait before the next one, as something to await.
