@@ -66,7 +66,7 @@ void add_check(CLI::App& program, Action& action) {
   command->add_option("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
       ->delimiter(',')
       ->check(whole_number());
-  command->add_option("--reads", arguments->options.reads, "reads per size and scheme (default 30000)")
+  command->add_option("--reads", arguments->options.reads, "reads per size and scheme (default 20000)")
       ->check(whole_number());
   command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
   command->add_flag("--json", arguments->json, "print one JSON value instead of the table");

@@ -32,7 +32,7 @@ struct CheckOptions {
   std::string profile = "connectx5";  ///< for sim: a name or the path of a TOML file
   double seconds = 25;                ///< wall-clock limit; what was not measured by then is left out
   std::vector<std::uint64_t> sizes = {64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};  ///< bytes
-  std::uint64_t reads = 30'000;                                                           ///< per size and scheme
+  std::uint64_t reads = 20'000;                                                           ///< per size and scheme
   std::uint64_t seed = 1;
   const std::atomic<bool>* interrupted = nullptr;  ///< set to true to end at once with what was measured
   std::function<void(std::size_t done, std::size_t all)> progress;  ///< after each job, from any thread
