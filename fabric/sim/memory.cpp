@@ -21,19 +21,34 @@ bool overlap(const Request& request, const std::byte* data, std::uint64_t length
 
 }  // namespace
 
-// The target's bytes, or null if their region has gone since the request arrived.
-std::byte* World::resolve(const Request& request) {
+// The target's bytes, or null if the request may not touch them: dropped, revoked, or their region has gone since it
+// arrived.
+std::byte* World::resolve(const Request& request) const {
+  if (request.dropped || revoked(request.connection)) {
+    return nullptr;
+  }
   const Node::Registration* region = request.target->find(request.wr.rkey);
   return region == nullptr ? nullptr : region->data + (request.wr.remote.value - region->address.value);
 }
 
+// The answer to a request that resolve() has no bytes for and that was not answered before.
+void World::refuse_unresolved(Request& request) {
+  if (request.dropped) {
+    return;
+  }
+  if (revoked(request.connection)) {
+    respond_with_error(request, Status::retry_exceeded, kRevoked);
+  } else {
+    respond_with_error(request, Status::remote_access, "the region was deregistered meanwhile");
+  }
+}
+
 void World::begin(Request& request) {
-  request.memory = request.dropped || revoked(request) ? nullptr : resolve(request);
+  request.memory = resolve(request);
   if (request.memory == nullptr) {
     const bool answered = request.kind != model::Kind::read && !options.rules.one_step_requests;
-    if (!answered && !request.dropped) {
-      respond_with_error(request, revoked(request) ? Status::retry_exceeded : Status::remote_access,
-                         revoked(request) ? kRevoked : "the region was deregistered meanwhile");
+    if (!answered) {
+      refuse_unresolved(request);
     }
     return;
   }
@@ -171,12 +186,9 @@ void World::catch_up(SimNode& node, const std::byte* data, std::uint64_t length,
 }
 
 void World::load(Request& request) {
-  std::byte* word = request.dropped || revoked(request) ? nullptr : resolve(request);
+  std::byte* word = resolve(request);
   if (word == nullptr) {
-    if (!request.dropped) {
-      respond_with_error(request, revoked(request) ? Status::retry_exceeded : Status::remote_access,
-                         revoked(request) ? kRevoked : "the region was deregistered meanwhile");
-    }
+    refuse_unresolved(request);
     return;
   }
   touch(*request.target, word, model::kWordBytes, /*writes=*/true);
@@ -196,7 +208,7 @@ void World::load(Request& request) {
 
 // Rule 8, scope nic: what was placed in the word since the load is overwritten.
 void World::store(Request& request) {
-  std::byte* word = request.dropped || revoked(request) ? nullptr : resolve(request);
+  std::byte* word = resolve(request);
   if (word != nullptr) {
     const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
     if (effect.stores) {

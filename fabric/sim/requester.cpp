@@ -98,7 +98,6 @@ void SimQueuePair::cancel_in_flight() noexcept {
 }
 
 void SimQueuePair::revoke() {
-  revoked_ = true;
   initiator_->world.revoke(*target_, connection_);
   // Rule 10: what has not completed yet completes as failed, whatever of it was executed.
   for (Request* request = oldest_; request != nullptr; request = request->next) {
@@ -111,7 +110,7 @@ void SimQueuePair::revoke() {
 }
 
 Task<void> SimQueuePair::restore_connection() {
-  if (revoked_) {
+  if (initiator_->world.revoked(connection_)) {
     throw FabricError(Status::disconnected, kRevoked);
   }
   // Two round trips of the connection manager; requests of the old connection that are still on the wire come first.

@@ -91,7 +91,7 @@ void World::arrive(Request& request) {
   if (request.dropped) {
     return;
   }
-  if (revoked(request)) {
+  if (revoked(request.connection)) {
     respond_with_error(request, Status::retry_exceeded, kRevoked);
     return;
   }

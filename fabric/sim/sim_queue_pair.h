@@ -55,7 +55,6 @@ class SimQueuePair final : public QueuePair {
   std::uint32_t reads_issued_ = 0;
   std::uint32_t atomics_issued_ = 0;
   bool target_refuses_ = false;
-  bool revoked_ = false;
 };
 
 }  // namespace sidelatch::fabric::sim

@@ -90,9 +90,8 @@ class World {
   }
   /// Revocation: from now on no micro-step of this connection's requests happens at its target.
   void revoke(SimNode& target, std::uint64_t connection);
-  /// Whether its connection was revoked.
-  [[nodiscard]] bool revoked(const Request& request) const {
-    return !revoked_.empty() && revoked_.contains(request.connection);
+  [[nodiscard]] bool revoked(std::uint64_t connection) const {
+    return !revoked_.empty() && revoked_.contains(connection);
   }
   /// Stops what executes in these bytes: the region has gone.
   void stop_executing(SimNode& node, const std::byte* data, std::uint64_t length);
@@ -126,7 +125,8 @@ class World {
   void plan_atomic(Request& request, Time served);
   void plan_pieces(Request& request, Time first, Time gap);
   [[nodiscard]] Time piece_time(const Request& request, std::uint64_t piece) const;
-  [[nodiscard]] static std::byte* resolve(const Request& request);
+  [[nodiscard]] std::byte* resolve(const Request& request) const;
+  void refuse_unresolved(Request& request);
   void execute(Request& request);
 
   void catch_up(SimNode& node, const std::byte* data, std::uint64_t length, bool writes);
