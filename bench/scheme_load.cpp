@@ -69,16 +69,9 @@ LoadResult run_load(const sim::Profile& profile, std::uint64_t seed, const Schem
     reactor.spawn(work(load, *scheme, objects, *sessions.back(), window, operations));
   }
   reactor.run();
-  std::uint64_t retries = 0;
-  std::uint64_t attempts = 0;
-  for (const auto& session : sessions) {
-    retries += session->counters().retries;
-    attempts += session->counters().operations;
-  }
   LoadResult result;
   result.mops = static_cast<double>(operations) / static_cast<double>(load.measured.count()) * 1e6;
   result.gbytes = result.mops * static_cast<double>(load.tuple_bytes) / 1e3;
-  result.retries_per_operation = static_cast<double>(retries) / static_cast<double>(attempts);
   return result;
 }
 

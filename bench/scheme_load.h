@@ -36,7 +36,6 @@ struct SchemeLoad {
 struct LoadResult {
   double mops = 0;    ///< millions of operations per second
   double gbytes = 0;  ///< tuples, Gbyte/s
-  double retries_per_operation = 0;
 };
 
 /// Runs each load in a simulation of its own: `client_nodes` clients and one storage node. All cores; the results are
