@@ -1,8 +1,5 @@
 #include <sidelatch/sync/copy_on_write.h>
 
-#include "latching.h"
-
-#include <array>
 #include <cstring>
 
 namespace sidelatch::sync {
@@ -18,7 +15,7 @@ std::uint64_t copy_offset(const RecordShape& shape, std::uint64_t version) {
 
 }  // namespace
 
-CopyOnWrite::CopyOnWrite(Release release) : OptimisticScheme("optimistic/copy-on-write", release), release_(release) {}
+CopyOnWrite::CopyOnWrite(Release release) : OptimisticScheme("optimistic/copy-on-write", release) {}
 
 Task<OptimisticScheme::Attempt> CopyOnWrite::try_read(Session& session, Object object,
                                                       const ObjectBuffer& buffer) const {
@@ -49,22 +46,12 @@ Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std:
 }
 
 Task<void> CopyOnWrite::commit(Hold& hold) const {
-  if (lease_is_over(hold)) {
-    co_await writer().unlatch(hold);
-    throw_lease_expired(hold);
-  }
   const RecordShape& shape = *hold.object.shape;
   const std::uint64_t bytes = shape.payload_words();
-  const LocalSpan from = hold.buffer.part(shape.payload, bytes);
-  const RemoteSpan to = hold.object.record().subspan(copy_offset(shape, hold.version + 1), bytes);
-  const std::array<WorkRequest, 3> chain = {write(from, to), fetch_add(hold.object.version(), 1),
-                                            fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word).with_fence()};
-  if (release_ == Release::async) {
-    co_await hold.qp().enqueue(std::span(chain));
-  } else {
-    co_await hold.qp().submit(std::span(chain));
-  }
-  hold.buffer.drop();
+  return writer().write_and_unlatch(
+      hold,
+      write(hold.buffer.part(shape.payload, bytes), hold.object.part(copy_offset(shape, hold.version + 1), bytes)),
+      fetch_add(hold.object.version(), 1));
 }
 
 Task<bool> CopyOnWrite::validate(Hold& hold) const {

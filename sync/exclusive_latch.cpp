@@ -150,16 +150,17 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
   hold.buffer.drop();
 }
 
-Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest record, WorkRequest version) const {
+Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, WorkRequest publish) const {
   if (lease_is_over(hold)) {
     co_await unlatch(hold);
     throw_lease_expired(hold);
   }
-  const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+  WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+  give_back.fence = is_atomic(publish.opcode);  // atomics on different words are not ordered (rule 5)
   if (release_ == Release::async) {
-    co_await hold.qp().enqueue(record, version, give_back);
+    co_await hold.qp().enqueue(write, publish, give_back);
   } else {
-    co_await hold.qp().submit(record, version, give_back);
+    co_await hold.qp().submit(write, publish, give_back);
   }
   hold.buffer.drop();
 }

@@ -8,16 +8,13 @@ namespace sidelatch::sync {
 
 using namespace fabric;
 
-std::string_view level_name(Acquire acquire, Release release) {
-  switch (release) {
-    case Release::basic:
-      return acquire == Acquire::basic ? "basic" : "speculative";
-    case Release::combined:
-      return acquire == Acquire::basic ? "basic+combined" : "combined";
-    case Release::async:
-      return acquire == Acquire::basic ? "basic+async" : "async";
+std::string level_name(Acquire acquire, Release release) {
+  for (const LatchLevel level : {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined, LatchLevel::async}) {
+    if (acquire_of(level) == acquire && release_of(level) == release) {
+      return std::string(name(level));
+    }
   }
-  return "unknown";
+  return release == Release::combined ? "basic+combined" : "basic+async";
 }
 
 WorkRequest write_payload(const Hold& hold) {

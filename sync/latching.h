@@ -4,12 +4,12 @@
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/guard.h>
 
-#include <string_view>
+#include <string>
 
 namespace sidelatch::sync {
 
 /// "basic", "speculative", "combined" or "async"; for other combinations "basic+async", say.
-[[nodiscard]] std::string_view level_name(Acquire acquire, Release release);
+[[nodiscard]] std::string level_name(Acquire acquire, Release release);
 
 /// The payload alone, without the latch word.
 [[nodiscard]] fabric::WorkRequest write_payload(const Hold& hold);

@@ -117,7 +117,7 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
 Task<bool> OptimisticScheme::validate(Hold& hold) const {
   const ObjectHeader now = co_await read_header(*hold.session, hold.object, hold.buffer);
   hold.buffer.drop();
-  co_return now.latch == kFree&& now.version == hold.version;
+  co_return (now == ObjectHeader{kFree, hold.version});
 }
 
 Task<void> OptimisticScheme::release(Hold& hold) const {

@@ -38,9 +38,6 @@ class CopyOnWrite final : public OptimisticScheme {
                                                       Takeover takeover) const override;
   [[nodiscard]] fabric::Task<void> commit(Hold& hold) const override;
   [[nodiscard]] fabric::Task<bool> validate(Hold& hold) const override;
-
- private:
-  Release release_;
 };
 
 }  // namespace sidelatch::sync

@@ -65,9 +65,9 @@ class ExclusiveLatch final : public Scheme {
   /// Posts the WRITE and the unlatch. With write unlatch the WRITE must be the whole record. Throws
   /// LatchError::lease_expired before anything is posted.
   [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest write) const;
-  /// The same for a record and the version that lies apart from it; always in one doorbell.
-  [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest record,
-                                                     fabric::WorkRequest version) const;
+  /// The same for a WRITE and a second request, a WRITE or an atomic, that makes it current; always in one doorbell.
+  [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest write,
+                                                     fabric::WorkRequest publish) const;
   /// Unlatches only.
   [[nodiscard]] fabric::Task<void> unlatch(Hold& hold) const;
   [[nodiscard]] bool unlatches_by_write() const noexcept { return write_unlatch_.has_value(); }
