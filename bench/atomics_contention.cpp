@@ -31,35 +31,30 @@ ExperimentResult atomics_contention(const ExperimentOptions& options) {
       loops.push_back(loop);
     }
   }
-  const std::vector<double> mops = run_loops(fabric::sim::load_profile(options.profile), options.seed, loops);
+  const Curves mops(kWorkers, run_loops(fabric::sim::load_profile(options.profile), options.seed, loops));
 
   ExperimentResult result{"atomics-contention", options.profile, options.seed, "workers", {}, {}};
   for (std::size_t l = 0; l < kLines.size(); ++l) {
-    Series series{kLines[l].name, "Mops/s", {}};
-    for (std::size_t i = 0; i < kWorkers.size(); ++i) {
-      series.points.push_back({static_cast<double>(kWorkers[i]), mops[l * kWorkers.size() + i]});
-    }
-    result.series.push_back(std::move(series));
+    result.series.push_back(mops.series(l, kLines[l].name, "Mops/s"));
   }
 
-  const auto at = [&](std::size_t line, std::uint32_t workers) {
-    const auto index = static_cast<std::size_t>(std::ranges::find(kWorkers, workers) - kWorkers.begin());
-    return mops[line * kWorkers.size() + index];
-  };
   const auto highest = [&](std::size_t line) { return std::ranges::max(result.series[line].points, {}, &Point::y).y; };
-  result.targets.push_back(number_target("N1.atomics", 51.2, at(0, 128), "Mops/s"));
-  result.targets.push_back(number_target("N1.reads", 51.2, at(1, 128), "Mops/s"));
-  result.targets.push_back(shape_target("N1.peak", at(0, 128) >= 0.97 * highest(0) && at(0, 64) < 0.97 * highest(0),
+  result.targets.push_back(number_target("N1.atomics", 51.2, mops.at(0, 128), "Mops/s"));
+  result.targets.push_back(number_target("N1.reads", 51.2, mops.at(1, 128), "Mops/s"));
+  result.targets.push_back(shape_target("N1.peak",
+                                        mops.at(0, 128) >= 0.97 * highest(0) && mops.at(0, 64) < 0.97 * highest(0),
                                         fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128, highest {:.1f}",
-                                                    at(0, 64), at(0, 128), highest(0))));
+                                                    mops.at(0, 64), mops.at(0, 128), highest(0))));
   // "Falls off" is read as: at least a tenth below the peak with 512 workers, and not yet with 256.
-  result.targets.push_back(shape_target("N2", at(0, 512) < 0.9 * at(0, 128) && at(0, 256) > 0.9 * at(0, 128),
-                                        fmt::format("{:.1f} Mops/s with 128 workers, {:.1f} with 256, {:.1f} with 512",
-                                                    at(0, 128), at(0, 256), at(0, 512))));
+  result.targets.push_back(
+      shape_target("N2", mops.at(0, 512) < 0.9 * mops.at(0, 128) && mops.at(0, 256) > 0.9 * mops.at(0, 128),
+                   fmt::format("{:.1f} Mops/s with 128 workers, {:.1f} with 256, {:.1f} with 512", mops.at(0, 128),
+                               mops.at(0, 256), mops.at(0, 512))));
   result.targets.push_back(number_target("N3", 2.32, highest(2), "Mops/s"));
-  result.targets.push_back(shape_target(
-      "N3.scaling", at(2, 8) >= 0.97 * highest(2) && at(2, 2) < 0.9 * highest(2),
-      fmt::format("{:.2f} Mops/s with 2 workers, {:.2f} with 8, highest {:.2f}", at(2, 2), at(2, 8), highest(2))));
+  result.targets.push_back(shape_target("N3.scaling",
+                                        mops.at(2, 8) >= 0.97 * highest(2) && mops.at(2, 2) < 0.9 * highest(2),
+                                        fmt::format("{:.2f} Mops/s with 2 workers, {:.2f} with 8, highest {:.2f}",
+                                                    mops.at(2, 2), mops.at(2, 8), highest(2))));
   return result;
 }
 

@@ -43,32 +43,25 @@ ExperimentResult atomics_stride(const ExperimentOptions& options) {
     }
   }
   const fabric::sim::Profile profile = fabric::sim::load_profile(options.profile);
-  const std::vector<double> mops = run_loops(profile, options.seed, loops);
+  const Curves mops(kWorkers, run_loops(profile, options.seed, loops));
 
   ExperimentResult result{"atomics-stride", options.profile, options.seed, "workers", {}, {}};
   for (std::size_t s = 0; s < kStrides.size(); ++s) {
     const bool padded = s > kFirstCured;
-    Series series{padded ? fmt::format("{} B + 8", kStrides[s] - 8) : fmt::format("{} B", kStrides[s]), "Mops/s", {}};
-    for (std::size_t i = 0; i < kWorkers.size(); ++i) {
-      series.points.push_back({static_cast<double>(kWorkers[i]), mops[s * kWorkers.size() + i]});
-    }
-    result.series.push_back(std::move(series));
+    std::string name = padded ? fmt::format("{} B + 8", kStrides[s] - 8) : fmt::format("{} B", kStrides[s]);
+    result.series.push_back(mops.series(s, std::move(name), "Mops/s"));
   }
 
-  const auto at = [&](std::size_t stride, std::uint32_t workers) {
-    const auto index = static_cast<std::size_t>(std::ranges::find(kWorkers, workers) - kWorkers.begin());
-    return mops[stride * kWorkers.size() + index];
-  };
-  double slowest_cured = at(kFirstCured, 128);
+  double slowest_cured = mops.at(kFirstCured, 128);
   for (std::size_t s = kFirstCured; s < kStrides.size(); ++s) {
-    slowest_cured = std::min(slowest_cured, at(s, 128));
+    slowest_cured = std::min(slowest_cured, mops.at(s, 128));
   }
-  result.targets.push_back(number_target("N4", 40, at(1, 128), "Mops/s"));
-  result.targets.push_back(number_target("N5", 20, at(2, 64), "Mops/s"));
+  result.targets.push_back(number_target("N4", 40, mops.at(1, 128), "Mops/s"));
+  result.targets.push_back(number_target("N5", 20, mops.at(2, 64), "Mops/s"));
   result.targets.push_back(
-      shape_target("N5.scaling", at(2, 64) >= 0.97 * at(2, 128),
-                   fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128", at(2, 64), at(2, 128))));
-  result.targets.push_back(number_target("N6", 2.32, at(3, 128), "Mops/s"));
+      shape_target("N5.scaling", mops.at(2, 64) >= 0.97 * mops.at(2, 128),
+                   fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128", mops.at(2, 64), mops.at(2, 128))));
+  result.targets.push_back(number_target("N6", 2.32, mops.at(3, 128), "Mops/s"));
   result.targets.push_back(number_target("N7", 51.2, slowest_cured, "Mops/s"));
   result.targets.push_back(number_target("N8", 12, lock_slot_bits(profile, options.seed), "bits"));
   return result;

@@ -1,4 +1,4 @@
-// The registry of experiments, and how their results are shown.
+// The registry of experiments, and how their results are put together and shown.
 #include "experiments.h"
 
 #include <fmt/format.h>
@@ -44,6 +44,22 @@ const Experiment& find_experiment(std::string_view name) {
   }
   throw std::invalid_argument(
       fmt::format("there is no experiment {}: the names are {}, targets and list", name, names));
+}
+
+double Curves::at(std::size_t line, std::uint64_t x) const {
+  const auto found = std::ranges::find(xs_, x);
+  if (found == xs_.end()) {
+    throw std::out_of_range(fmt::format("nothing was measured at {}", x));
+  }
+  return ys_.at(line * xs_.size() + static_cast<std::size_t>(found - xs_.begin()));
+}
+
+Series Curves::series(std::size_t line, std::string name, std::string unit) const {
+  Series series{std::move(name), std::move(unit), {}};
+  for (const std::uint64_t x : xs_) {
+    series.points.push_back({static_cast<double>(x), at(line, x)});
+  }
+  return series;
 }
 
 Target number_target(std::string id, double expected, double measured, std::string unit) {

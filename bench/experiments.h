@@ -5,7 +5,13 @@
 #include <sidelatch/checker/closed_loop.h>
 #include <sidelatch/fabric/sim/profile.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <ranges>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sidelatch::bench {
@@ -21,5 +27,23 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options);
 /// All cores; the results are in the order of the loops and do not depend on the number of cores.
 [[nodiscard]] std::vector<double> run_loops(const fabric::sim::Profile& profile, std::uint64_t seed,
                                             std::span<const checker::ClosedLoop> loops);
+
+/// What an experiment measured for each of its lines at the same values of x. `results` are in the order in which the
+/// experiments run them: all values of x of line 0, then those of line 1, and so on.
+class Curves {
+ public:
+  template <std::ranges::input_range Xs, std::ranges::input_range Results, class Figure = std::identity>
+  Curves(const Xs& xs, const Results& results, Figure figure = {}) : xs_(xs.begin(), xs.end()) {
+    std::ranges::transform(results, std::back_inserter(ys_), figure);
+  }
+
+  /// By the value of x, not its position. Throws std::out_of_range for one that was not measured.
+  [[nodiscard]] double at(std::size_t line, std::uint64_t x) const;
+  [[nodiscard]] Series series(std::size_t line, std::string name, std::string unit) const;
+
+ private:
+  std::vector<std::uint64_t> xs_;
+  std::vector<double> ys_;
+};
 
 }  // namespace sidelatch::bench

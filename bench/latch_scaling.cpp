@@ -39,30 +39,26 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
       loads.push_back({.make = line.make, .tuple_bytes = kTuple, .workers = workers, .updates = true});
     }
   }
-  const std::vector<LoadResult> seen = run_loads(fabric::sim::load_profile(options.profile), options.seed, loads);
+  const Curves mops(kWorkers, run_loads(fabric::sim::load_profile(options.profile), options.seed, loads),
+                    &LoadResult::mops);
 
   ExperimentResult result{"latch-scaling", options.profile, options.seed, "workers", {}, {}};
   for (std::size_t l = 0; l < lines.size(); ++l) {
-    Series series{lines[l].name, "Mops/s", {}};
-    for (std::size_t i = 0; i < kWorkers.size(); ++i) {
-      series.points.push_back({static_cast<double>(kWorkers[i]), seen[l * kWorkers.size() + i].mops});
-    }
-    result.series.push_back(std::move(series));
+    result.series.push_back(mops.series(l, lines[l].name, "Mops/s"));
   }
-  const auto at = [&](std::size_t line, std::size_t w) { return seen[line * kWorkers.size() + w].mops; };
   constexpr std::size_t kCombined = 2;
   constexpr std::size_t kAsync = 3;
   constexpr std::size_t kNothing = 4;
   // "Equals" is read as: within 10 %.
-  const double few = at(kAsync, 0) / at(kNothing, 0);
-  const double some = at(kAsync, 1) / at(kNothing, 1);
+  const double few = mops.at(kAsync, 8) / mops.at(kNothing, 8);
+  const double some = mops.at(kAsync, 32) / mops.at(kNothing, 32);
   result.targets.push_back(
       shape_target("N10.equal", few > 0.9 && few < 1.1 && some > 0.9 && some < 1.1,
                    fmt::format("async over unsynchronised: {:.2f} with 8 workers, {:.2f} with 32", few, some)));
   result.targets.push_back(
-      shape_target("N10.counterproductive", at(kAsync, 2) < at(kCombined, 2),
+      shape_target("N10.counterproductive", mops.at(kAsync, 128) < mops.at(kCombined, 128),
                    fmt::format("with 128 workers: {:.2f} Mops/s combined, {:.2f} async, {:.2f} unsynchronised",
-                               at(kCombined, 2), at(kAsync, 2), at(kNothing, 2))));
+                               mops.at(kCombined, 128), mops.at(kAsync, 128), mops.at(kNothing, 128))));
   return result;
 }
 

@@ -50,38 +50,33 @@ ExperimentResult optimistic_size(const ExperimentOptions& options) {
                        .measured = fabric::from_ns(10e6)});
     }
   }
-  const std::vector<LoadResult> seen = run_loads(profile, options.seed, loads);
+  const Curves mops(kSizes, run_loads(profile, options.seed, loads), &LoadResult::mops);
 
   ExperimentResult result{"optimistic-size", options.profile, options.seed, "bytes", {}, {}};
   for (std::size_t l = 0; l < lines; ++l) {
-    Series series{names.at(l), "Mops/s", {}};
-    for (std::size_t i = 0; i < kSizes.size(); ++i) {
-      series.points.push_back({static_cast<double>(kSizes[i]), seen[l * kSizes.size() + i].mops});
-    }
-    result.series.push_back(std::move(series));
+    result.series.push_back(mops.series(l, names.at(l), "Mops/s"));
   }
-  const auto at = [&](std::size_t line, std::size_t size) { return seen[line * kSizes.size() + size].mops; };
   bool ahead = true;
   bool farm_nearest = true;
   bool two_read_beyond = true;
   std::uint64_t crc_behind_from = 0;
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+  for (const std::uint64_t size : kSizes) {
     for (const std::size_t line : {broken, farm, crc, two_read}) {
-      ahead = ahead && at(pessimistic, i) > at(line, i);
+      ahead = ahead && mops.at(pessimistic, size) > mops.at(line, size);
     }
-    const bool farm_wins = at(farm, i) > at(two_read, i) && at(farm, i) >= at(crc, i);
-    (kSizes[i] <= 65536 ? farm_nearest : two_read_beyond) &= kSizes[i] <= 65536 ? farm_wins : !farm_wins;
-    if (crc_behind_from == 0 && at(crc, i) < at(two_read, i)) {
-      crc_behind_from = kSizes[i];
+    const bool farm_wins = mops.at(farm, size) > mops.at(two_read, size) && mops.at(farm, size) >= mops.at(crc, size);
+    (size <= 65536 ? farm_nearest : two_read_beyond) &= size <= 65536 ? farm_wins : !farm_wins;
+    if (crc_behind_from == 0 && mops.at(crc, size) < mops.at(two_read, size)) {
+      crc_behind_from = size;
     }
   }
+  result.targets.push_back(shape_target("N14.pessimistic", ahead,
+                                        fmt::format("256 B: {:.3f} Mops/s pessimistic, {:.3f} best optimistic",
+                                                    mops.at(pessimistic, 256), mops.at(farm, 256))));
   result.targets.push_back(shape_target(
-      "N14.pessimistic", ahead,
-      fmt::format("256 B: {:.3f} Mops/s pessimistic, {:.3f} best optimistic", at(pessimistic, 0), at(farm, 0))));
-  result.targets.push_back(
-      shape_target("N14.farm", farm_nearest && two_read_beyond,
-                   fmt::format("64 KiB: {:.4f} Mops/s farm, {:.4f} two-read; 128 KiB: {:.4f} and {:.4f}", at(farm, 8),
-                               at(two_read, 8), at(farm, 9), at(two_read, 9))));
+      "N14.farm", farm_nearest && two_read_beyond,
+      fmt::format("64 KiB: {:.4f} Mops/s farm, {:.4f} two-read; 128 KiB: {:.4f} and {:.4f}", mops.at(farm, 65536),
+                  mops.at(two_read, 65536), mops.at(farm, 131072), mops.at(two_read, 131072))));
   result.targets.push_back(
       shape_target("N14.crc64", crc_behind_from == 4096,
                    fmt::format("a table-driven CRC64 falls behind versioning from {} B on", crc_behind_from)));
