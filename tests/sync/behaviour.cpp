@@ -1,12 +1,11 @@
 #include "behaviour.h"
 
-#include <sidelatch/fabric/sim/simulation.h>
+#include "store.h"
+
 #include <sidelatch/sync/latch_word.h>
 
 #include <fmt/format.h>
 
-#include <cstring>
-#include <memory>
 #include <vector>
 
 namespace sidelatch::sync {
@@ -15,25 +14,7 @@ using namespace fabric;
 
 namespace {
 
-// All words of a payload are the number of updates that its object has seen.
-void fill(std::span<std::byte> payload, std::uint64_t number) {
-  for (std::size_t i = 0; i < payload.size(); i += sizeof number) {
-    std::memcpy(payload.data() + i, &number, sizeof number);
-  }
-}
-
-std::uint64_t first_word(std::span<const std::byte> payload) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, payload.data(), sizeof word);
-  return word;
-}
-
-bool uniform(std::span<const std::byte> payload) {
-  return std::memcmp(payload.data(), payload.data() + sizeof(std::uint64_t), payload.size() - sizeof(std::uint64_t)) ==
-         0;
-}
-
-// What is known of an object from outside.
+// What is known of an object from outside. All words of its payload are the number of updates that it has seen.
 struct Watch {
   std::uint32_t writers_inside = 0;
   std::uint32_t readers_inside = 0;
@@ -45,38 +26,27 @@ struct Cluster {
   Cluster(const checker::SelectedScheme& selected_scheme, const Situation& the_situation)
       : situation(the_situation),
         selected(selected_scheme),
-        world({.profile = adversarial_profile(),
-               .rules = model::rules_of(the_situation.preset),
-               .seed = the_situation.seed}),
-        storage(world.add_node("storage")),
-        layout(selected.scheme->shape(situation.payload_bytes, selected.layout), selected.layout, situation.objects),
-        memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
-        objects(layout, memory.remote()),
+        store(*selected.scheme, situation.payload_bytes, situation.objects, selected.layout,
+              {.profile = adversarial_profile(), .rules = model::rules_of(situation.preset), .seed = situation.seed}),
         watches(situation.objects) {}
 
   Situation situation;
   const checker::SelectedScheme& selected;
-  sim::Simulation world;
-  Node& storage;
-  Layout layout;
-  MemoryRegion memory;
-  ObjectArray objects;
+  Store store;
   std::vector<Watch> watches;
-  std::vector<std::unique_ptr<QueuePair>> queue_pairs;
-  std::vector<std::unique_ptr<Session>> sessions;
   Behaviour seen;
 };
 
 Task<void> linger(Cluster& cluster, Session& session) {
-  co_await cluster.world.reactor().sleep(from_ns(static_cast<double>(session.random() % 1000)));
+  co_await cluster.store.world.reactor().sleep(from_ns(static_cast<double>(session.random() % 1000)));
 }
 
 Task<void> write_objects(Cluster& cluster, Session& session) {
   const Scheme& scheme = *cluster.selected.scheme;
   for (std::uint32_t i = 0; i < cluster.situation.operations; ++i) {
-    const std::uint64_t which = session.random() % cluster.objects.size();
+    const std::uint64_t which = session.random() % cluster.store.objects.size();
     Watch& watch = cluster.watches[which];
-    ExclusiveGuard guard = co_await scheme.latch(session, cluster.objects.at(which));
+    ExclusiveGuard guard = co_await scheme.latch(session, cluster.store.objects.at(which));
     if (!guard) {
       ++cluster.seen.stuck;
       co_return;
@@ -106,10 +76,10 @@ Task<void> read_objects(Cluster& cluster, Session& session) {
   const Scheme& scheme = *cluster.selected.scheme;
   const bool shares_latch = cluster.selected.entry->promise == checker::Promise::exclusion;
   for (std::uint32_t i = 0; i < cluster.situation.operations; ++i) {
-    const std::uint64_t which = session.random() % cluster.objects.size();
+    const std::uint64_t which = session.random() % cluster.store.objects.size();
     Watch& watch = cluster.watches[which];
     const std::uint64_t ended_before = watch.ended;
-    ReadGuard guard = co_await scheme.begin_read(session, cluster.objects.at(which));
+    ReadGuard guard = co_await scheme.begin_read(session, cluster.store.objects.at(which));
     if (!guard) {
       ++cluster.seen.stuck;
       co_return;
@@ -132,18 +102,16 @@ Task<void> read_objects(Cluster& cluster, Session& session) {
 }
 
 void judge_end(Cluster& cluster) {
-  for (std::uint64_t i = 0; i < cluster.objects.size(); ++i) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, cluster.memory.bytes().data() + cluster.layout.latch(i), sizeof word);
-    cluster.seen.left_latched += word == kFree ? 0U : 1U;
+  for (std::uint64_t i = 0; i < cluster.store.objects.size(); ++i) {
+    cluster.seen.left_latched += cluster.store.latch_word(i) == kFree ? 0U : 1U;
   }
 }
 
 // What the objects hold in the end, as a client alone sees it.
 Task<void> read_final(Cluster& cluster, Session& session) {
-  for (std::uint64_t i = 0; i < cluster.objects.size(); ++i) {
+  for (std::uint64_t i = 0; i < cluster.store.objects.size(); ++i) {
     std::vector<std::byte> payload(cluster.situation.payload_bytes);
-    const ReadResult result = co_await cluster.selected.scheme->read(session, cluster.objects.at(i), payload);
+    const ReadResult result = co_await cluster.selected.scheme->read(session, cluster.store.objects.at(i), payload);
     if (!result.accepted) {
       ++cluster.seen.stuck;
       continue;
@@ -186,7 +154,6 @@ sim::Profile adversarial_profile() {
 
 Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& situation) {
   Cluster cluster(selected, situation);
-  const std::uint64_t bytes = buffer_bytes(cluster.layout.shape());
   SessionOptions options;
   options.buffers = std::min(4U, selected.scheme->most_buffers());
   options.retry = Retry::backoff(from_ns(200), from_ns(5000)).within(from_ns(5e6));
@@ -195,25 +162,20 @@ Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& 
     // Some hear late that their requests have completed: what rule 2 says of completed WRITEs has its window then.
     sim::Profile profile = adversarial_profile();
     profile.nic.completion_ns *= i % 2 == 0 ? 30 : 1;
-    Node& node = cluster.world.add_node("client", profile);
-    cluster.queue_pairs.push_back(node.connect(cluster.storage));
     options.seed = situation.seed * 100 + i;
-    cluster.sessions.push_back(std::make_unique<Session>(*cluster.queue_pairs.back(), bytes, options));
+    cluster.store.add_session(options, profile);
   }
-  Reactor& reactor = cluster.world.reactor();
+  Reactor& reactor = cluster.store.world.reactor();
   for (std::uint32_t i = 0; i < clients; ++i) {
-    Session& session = *cluster.sessions[i];
+    Session& session = *cluster.store.sessions[i];
     reactor.spawn(i < situation.writers ? write_objects(cluster, session) : read_objects(cluster, session));
   }
   reactor.run();
-  for (auto& queue_pair : cluster.queue_pairs) {
-    reactor.run([](QueuePair& qp) -> Task<void> { co_await qp.drain(); }(*queue_pair));
-  }
-  reactor.run_for(from_ns(1e5));  // WRITEs that have completed are placed
+  cluster.store.settle();
   judge_end(cluster);
   if (cluster.seen.left_latched == 0) {
-    reactor.run(read_final(cluster, *cluster.sessions.back()));
-    reactor.run([](QueuePair& qp) -> Task<void> { co_await qp.drain(); }(*cluster.queue_pairs.back()));
+    cluster.store.run(read_final(cluster, *cluster.store.sessions.back()));
+    cluster.store.settle();
   }
   return cluster.seen;
 }

@@ -1,9 +1,10 @@
 #include <sidelatch/sync/layout.h>
 
+#include "message_of.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <set>
 
 namespace sidelatch::sync {
@@ -22,15 +23,6 @@ constexpr RecordNeeds kFarm8{.version = true, .line_versions = 8, .header_inside
 constexpr RecordNeeds kFarm2{.version = true, .line_versions = 2, .header_inside = true};
 constexpr RecordNeeds kCopies{.version = true, .copies = 2};
 constexpr RecordNeeds kAllNeeds[] = {kLatchOnly, kVersion, kCrc, kFarm8, kFarm2, kCopies};
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(RecordShape, KeepsTheHeaderInOneLineAndThePartsApart) {
   for (const RecordNeeds& needs : kAllNeeds) {

@@ -284,18 +284,10 @@ struct Scene {
   std::uint64_t acknowledged = 0;  // number whose commit has returned
 };
 
-void fill(std::span<std::byte> payload, std::uint64_t number) {
-  for (std::size_t i = 0; i < payload.size(); i += sizeof number) {
-    std::memcpy(payload.data() + i, &number, sizeof number);
-  }
-}
-
 void look_at(Scene& scene, std::span<const std::byte> payload) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, payload.data(), sizeof number);
-  const bool uniform = std::memcmp(payload.data(), payload.data() + 8, payload.size() - 8) == 0;
-  scene.seen.torn += uniform ? 0U : 1U;
-  scene.seen.lost += uniform && scene.awaited && number < scene.acknowledged ? 1U : 0U;
+  const bool whole = uniform(payload);
+  scene.seen.torn += whole ? 0U : 1U;
+  scene.seen.lost += whole && scene.awaited && first_word(payload) < scene.acknowledged ? 1U : 0U;
 }
 
 Task<void> count_up(Scene& scene, Session& session, int times) {
@@ -377,7 +369,7 @@ Crash crash_once(const checker::SelectedScheme& selected, std::uint64_t seed, bo
   for (const auto& session : store.sessions) {
     seen.takeovers += session->counters().takeovers;
   }
-  store.settle();
+  store.settle_survivors();
   return seen;
 }
 

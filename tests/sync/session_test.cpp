@@ -1,5 +1,6 @@
 #include <sidelatch/sync/session.h>
 
+#include "message_of.h"
 #include "store.h"
 
 #include <sidelatch/sync/crc64.h>
@@ -18,15 +19,6 @@ namespace {
 
 using namespace fabric;
 using ::testing::HasSubstr;
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(SessionOptions, BadOnesAreNamed) {
   const auto message = [](const std::function<void(SessionOptions&)>& change) {

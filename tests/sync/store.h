@@ -6,8 +6,8 @@
 
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace sidelatch::sync {
@@ -36,14 +36,21 @@ class Store {
   T run(fabric::Task<T> task) {
     return world.reactor().run(std::move(task));
   }
-  /// Lets everything that was posted be executed.
+  /// Lets everything that was posted be executed. Throws what a queue pair has failed with.
   void settle() {
+    for (auto& queue_pair : queue_pairs) {
+      run(drain(*queue_pair));
+    }
+    place();
+  }
+  /// The same where queue pairs may have been revoked: those that have failed are passed over.
+  void settle_survivors() {
     for (auto& queue_pair : queue_pairs) {
       if (queue_pair->state() == fabric::QueuePair::State::ready) {
         run(drain(*queue_pair));
       }
     }
-    world.reactor().run_for(fabric::from_ns(1e5));
+    place();
   }
   [[nodiscard]] std::uint64_t word_at(std::uint64_t offset) const {
     std::uint64_t word = 0;
@@ -65,6 +72,8 @@ class Store {
   std::vector<std::unique_ptr<Session>> sessions;
 
  private:
+  /// A WRITE may complete before it is placed.
+  void place() { world.reactor().run_for(fabric::from_ns(1e5)); }
   static fabric::Task<void> drain(fabric::QueuePair& qp) { co_await qp.drain(); }
 };
 
@@ -74,6 +83,24 @@ inline std::vector<std::byte> pattern(std::size_t bytes, std::uint8_t first) {
     out[i] = static_cast<std::byte>(first + i * 7);
   }
   return out;
+}
+
+/// Makes every word of a payload `number`; so a mixture of two payloads is not uniform().
+inline void fill(std::span<std::byte> payload, std::uint64_t number) {
+  for (std::size_t i = 0; i < payload.size(); i += sizeof number) {
+    std::memcpy(payload.data() + i, &number, sizeof number);
+  }
+}
+
+inline std::uint64_t first_word(std::span<const std::byte> payload) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, payload.data(), sizeof word);
+  return word;
+}
+
+inline bool uniform(std::span<const std::byte> payload) {
+  return std::memcmp(payload.data(), payload.data() + sizeof(std::uint64_t), payload.size() - sizeof(std::uint64_t)) ==
+         0;
 }
 
 /// Puts `payload` into an object, by a whole update.
