@@ -24,7 +24,6 @@
 #include <sidelatch/sync/scheme.h>
 
 #include <optional>
-#include <span>
 #include <string>
 
 namespace sidelatch::sync {
