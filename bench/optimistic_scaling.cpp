@@ -81,7 +81,7 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
   result.targets.push_back(
       shape_target("N15.many", farm_ratio > 1.2 && crc_ratio > 1.2,
                    fmt::format("128 workers over pessimistic: {:.2f} farm, {:.2f} crc64", farm_ratio, crc_ratio)));
-  // "Almost 2x" as a number; docs/numbers.md says why it is missed.
+  // "Almost 2x" as a number; docs/simulator.md says why it is missed.
   result.targets.push_back(number_target("N15.ratio", 1.9, std::min(farm_ratio, crc_ratio), "x"));
   result.targets.push_back(number_target("N15.link", 12, gbytes.at(large_pessimistic, 8), "Gbyte/s"));
   result.targets.push_back(shape_target("N15.large", mops.at(large_pessimistic, 8) > mops.at(large_farm, 8),

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Missed, and said to be missed in docs/numbers.md.
+// Missed; docs/simulator.md says so, and why.
 const std::set<std::string> kKnownMisses = {"N15.ratio"};
 
 TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
