@@ -15,9 +15,11 @@
 
 namespace sidelatch::fabric {
 
-namespace {
+Node::Node(std::string name) : name_(std::move(name)) {}
 
-std::byte* map_pages(std::uint64_t bytes) {
+Node::~Node() { release_memory(); }
+
+std::byte* Node::obtain_memory(std::uint64_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     throw std::runtime_error(
@@ -26,16 +28,12 @@ std::byte* map_pages(std::uint64_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-}  // namespace
-
-Node::Node(std::string name) : name_(std::move(name)) {}
-
-Node::~Node() { release_memory(); }
+void Node::return_memory(std::byte* memory, std::uint64_t bytes) noexcept { ::munmap(memory, bytes); }
 
 void Node::release_memory() noexcept {
   for (Registration& registration : registrations_) {
     if (registration.owned && registration.data != nullptr) {
-      ::munmap(registration.data, registration.length);
+      return_memory(registration.data, registration.length);
     }
   }
   registrations_.clear();
@@ -48,7 +46,7 @@ MemoryRegion Node::allocate(std::uint64_t bytes, Access access) {
   }
   collect_garbage();
   Registration registration;
-  registration.data = map_pages(bytes);
+  registration.data = obtain_memory(bytes);
   registration.length = bytes;
   registration.access = access;
   registration.owned = true;
@@ -125,7 +123,7 @@ bool Node::remove(LKey key, bool even_if_busy) {
     return true;
   }
   if (entry.owned) {
-    ::munmap(entry.data, entry.length);
+    return_memory(entry.data, entry.length);
   }
   entry.data = nullptr;
   free_slots_.push_back(slot);
@@ -138,7 +136,7 @@ void Node::collect_garbage() {
     if (in_use(LKey{(slot << kGenerationBits) | entry.generation})) {
       return false;
     }
-    ::munmap(entry.data, entry.length);
+    return_memory(entry.data, entry.length);
     entry.data = nullptr;
     free_slots_.push_back(slot);
     return true;

@@ -48,9 +48,11 @@ Reactor::Reactor(std::uint32_t completion_queue_depth)
 Reactor::~Reactor() { destroy_spawned(); }
 
 void Reactor::destroy_spawned() noexcept {
+  abandons_tasks_ = true;
   while (!spawned_.empty()) {
     spawned_.front().handle.destroy();
   }
+  abandons_tasks_ = false;
 }
 
 void Reactor::spawn(Task<void> task) { start_root(this, std::move(task)); }

@@ -112,14 +112,14 @@ bool Attempts::expired() noexcept {
 Reactor::SleepAwaiter Attempts::pause() noexcept {
   const Retry& retry = session_->options().retry;
   if (retry.wait == Retry::Wait::at_once) {
-    return session_->qp().reactor().sleep(Duration::zero());
+    return session_->qp().reactor().retry(loop_, Duration::zero());
   }
   bound_ = bound_ == Duration::zero() ? retry.first : std::min(bound_ * 2, retry.cap);
   Duration wait{static_cast<std::int64_t>(session_->random() % static_cast<std::uint64_t>(bound_.count() + 1))};
   if (retry.deadline) {
     wait = std::min(wait, began_ + *retry.deadline - session_->now());
   }
-  return session_->qp().reactor().sleep(wait);
+  return session_->qp().reactor().retry(loop_, wait);
 }
 
 bool LeaseWatch::expired(std::uint64_t word) noexcept {

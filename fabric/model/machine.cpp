@@ -355,6 +355,8 @@ std::uint64_t Machine::cpu_load(ThreadId id, RemoteAddress address) const {
   return load_word(word);
 }
 
+std::uint32_t Machine::stores(ThreadId id) const { return static_cast<std::uint32_t>(at(id).stores.size()); }
+
 bool Machine::drained(ThreadId id) const {
   const Thread& thread = at(id);
   return thread.drained == thread.stores.size();

@@ -75,6 +75,9 @@ class Node {
   virtual RemoteAddress place_region(const Registration& registration) = 0;
   /// Other nodes can no longer reach this region; nothing may touch its bytes after this returns.
   virtual void region_removed(const Registration& registration) noexcept = 0;
+  /// Zeroed, page-aligned memory for a region of allocate(), and its way back.
+  [[nodiscard]] virtual std::byte* obtain_memory(std::uint64_t bytes);
+  virtual void return_memory(std::byte* memory, std::uint64_t bytes) noexcept;
   /// Unmaps what is left; a derived node whose queue pairs refer to it calls it when they are gone.
   void release_memory() noexcept;
 

@@ -57,9 +57,14 @@ class Reactor {
   /// Spawned tasks that have not ended.
   [[nodiscard]] std::uint64_t spawned() const noexcept { return spawned_count_; }
 
+  /// Names a retry loop of a task to a world that explores; the others do not look at it.
+  using LoopId = std::uint32_t;
+  static constexpr LoopId kNoLoop = 0;
+
   class SleepAwaiter : public Waiter {
    public:
-    SleepAwaiter(Reactor& reactor, Duration duration) noexcept : reactor_(&reactor), duration_(duration) {}
+    SleepAwaiter(Reactor& reactor, Duration duration, LoopId loop = kNoLoop) noexcept
+        : reactor_(&reactor), duration_(duration), loop_(loop) {}
     ~SleepAwaiter() {
       if (timer_ != 0) {
         reactor_->cancel_timer(timer_);
@@ -67,21 +72,33 @@ class Reactor {
     }
     SleepAwaiter(const SleepAwaiter&) = delete;
     SleepAwaiter& operator=(const SleepAwaiter&) = delete;
-    [[nodiscard]] bool await_ready() const noexcept { return duration_ <= Duration::zero(); }
+    [[nodiscard]] bool await_ready() const noexcept { return duration_ <= Duration::zero() && loop_ == kNoLoop; }
     void await_suspend(std::coroutine_handle<> awaiter) {
       handle = awaiter;
-      timer_ = reactor_->start_timer(duration_, *this);
+      timer_ = loop_ == kNoLoop ? reactor_->start_timer(duration_, *this)
+                                : reactor_->start_retry(loop_, duration_, *this);
     }
     void await_resume() noexcept { timer_ = 0; }
 
    private:
     Reactor* reactor_;
     Duration duration_;
+    LoopId loop_;
     std::uint64_t timer_ = 0;
   };
 
   /// Waits for `duration`; zero or less does not wait.
   [[nodiscard]] SleepAwaiter sleep(Duration duration) noexcept { return {*this, duration}; }
+
+  /// A loop that repeats an attempt until it succeeds begins here, or at each retry() of it. What an attempt that failed
+  /// has learned must not matter to the next one. Tells a world that explores where to look for attempts that repeat
+  /// each other; costs nothing elsewhere.
+  [[nodiscard]] LoopId begin_retries() { return explores_ ? begin_loop() : kNoLoop; }
+  /// Waits for `duration` before the next attempt of the loop.
+  [[nodiscard]] SleepAwaiter retry(LoopId loop, Duration duration) noexcept { return {*this, duration, loop}; }
+
+  /// Spawned tasks are being destroyed before their end: what they hold is given up with the world.
+  [[nodiscard]] bool abandons_tasks() const noexcept { return abandons_tasks_; }
 
   /// Queues `waiter`'s coroutine to be resumed; for fabrics and synchronization objects.
   void ready(Waiter& waiter) noexcept { ready_.push_back(waiter); }
@@ -95,7 +112,15 @@ class Reactor {
   /// Makes `waiter` ready after `duration`; returns a non-zero id.
   virtual std::uint64_t start_timer(Duration duration, Waiter& waiter) = 0;
   virtual void cancel_timer(std::uint64_t timer) noexcept = 0;
+  /// For a world that explores, which sets explores_.
+  [[nodiscard]] virtual LoopId begin_loop() { return kNoLoop; }
+  [[nodiscard]] virtual std::uint64_t start_retry(LoopId /*loop*/, Duration duration, Waiter& waiter) {
+    return start_timer(duration, waiter);
+  }
+  bool explores_ = false;
 
+  /// Resumes tasks until none is ready.
+  void resume_ready();
   [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty(); }
   /// Destroys spawned tasks; a derived reactor calls it first in its destructor, while the world still exists.
   void destroy_spawned() noexcept;
@@ -108,7 +133,6 @@ class Reactor {
   void return_completion_entries(std::uint32_t n);
 
   static Root start_root(Reactor* reactor, Task<void> task);
-  void resume_ready();
   void rethrow_failure();
   void drive(const bool* until);
 
@@ -119,6 +143,7 @@ class Reactor {
   std::uint32_t cq_depth_;
   std::uint32_t cq_free_;
   bool admitting_ = false;
+  bool abandons_tasks_ = false;
   std::exception_ptr failure_;
 };
 

@@ -78,7 +78,7 @@ class GuardBase {
 
  private:
   void drop() noexcept {
-    if (hold_.scheme != nullptr && hold_.word != 0) {
+    if (hold_.scheme != nullptr && hold_.word != 0 && !hold_.qp().reactor().abandons_tasks()) {
       hold_.session->options().dropped_guard({hold_.place, hold_.object.latch().address});
     }
     hold_.scheme = nullptr;

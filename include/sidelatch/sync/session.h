@@ -157,7 +157,8 @@ class Attempts {
   explicit Attempts(Session& session) noexcept
       : session_(&session),
         began_(session.options().retry.deadline ? session.operation_began_.value_or(session.now())
-                                                : fabric::Time::zero()) {}
+                                                : fabric::Time::zero()),
+        loop_(session.qp().reactor().begin_retries()) {}
   [[nodiscard]] fabric::Time began() const noexcept { return began_; }
   /// After an attempt that failed: true if the deadline has passed.
   [[nodiscard]] bool expired() noexcept;
@@ -167,6 +168,7 @@ class Attempts {
  private:
   Session* session_;
   fabric::Time began_;
+  fabric::Reactor::LoopId loop_;
   fabric::Duration bound_{};  // of the last wait
 };
 

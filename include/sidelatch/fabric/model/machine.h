@@ -75,6 +75,8 @@ class Machine {
   void cpu_store(ThreadId thread, RemoteAddress address, std::uint64_t value);
   /// The value the thread loads now: its own youngest buffered store to the word, else memory. Throws as cpu_store.
   [[nodiscard]] std::uint64_t cpu_load(ThreadId thread, RemoteAddress address) const;
+  /// Stores of the thread since reset(), drained or not.
+  [[nodiscard]] std::uint32_t stores(ThreadId thread) const;
   /// Whether the thread's store buffer is empty, so that an mfence may pass.
   [[nodiscard]] bool drained(ThreadId thread) const;
 

@@ -1,0 +1,255 @@
+#include <sidelatch/explore/check.h>
+
+#include <sidelatch/checker/parallel.h>
+
+#include "search.h"
+#include "trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+namespace sidelatch::explore {
+
+namespace {
+
+// Large enough that handing work over costs nothing, small enough that all threads have some.
+constexpr std::uint64_t kExecutionsOfATask = 2000;
+constexpr std::size_t kTasksOfARound = 16;
+constexpr std::uint64_t kRandomExecutions = 10'000;
+
+class Coordinator {
+ public:
+  Coordinator(const Program& program, const Options& options)
+      : program_(&program), options_(&options), began_(std::chrono::steady_clock::now()) {
+    fabric::model::validate(options.rules);
+    if (options.max_events == 0) {
+      throw std::invalid_argument("max_events is 0: an execution must have at least 1 event");
+    }
+    const unsigned all = std::max(1U, std::thread::hardware_concurrency());
+    threads_ = options.threads == 0 ? all : options.threads;
+    if (options.budget.count() > 0) {
+      deadline_ = began_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(options.budget);
+    }
+    workers_.resize(threads_);
+    // The first one finds what is wrong with the program itself.
+    workers_.front() = std::make_unique<Worker>(program, options, stop_, deadline_);
+  }
+
+  Verdict run() {
+    if (options_->mode == Mode::random || options_->mode == Mode::pct) {
+      run_random();
+    } else {
+      run_all();
+    }
+    return finish();
+  }
+
+ private:
+  Worker& worker(std::size_t slot) {
+    if (workers_[slot] == nullptr) {
+      workers_[slot] = std::make_unique<Worker>(*program_, *options_, stop_, deadline_);
+    }
+    return *workers_[slot];
+  }
+
+  template <class Job>
+  void in_parallel(std::size_t count, Job job) {
+    std::atomic<std::size_t> next{0};
+    const std::size_t slots = std::min<std::size_t>(threads_, count);
+    const auto work = [&](std::size_t slot) {
+      for (std::size_t i = next++; i < count; i = next++) {
+        job(worker(slot), i);
+      }
+    };
+    if (slots == 1) {
+      work(0);
+    } else {
+      checker::for_each_index(slots, work);
+    }
+  }
+
+  void run_all() {
+    std::vector<Task> tasks(1);
+    std::uint64_t most = kExecutionsOfATask;
+    while (!tasks.empty()) {
+      if (options_->max_executions != 0) {
+        const std::uint64_t done = verdict_.executions + verdict_.redundant;
+        if (done >= options_->max_executions) {
+          bound(fmt::format("{} executions", options_->max_executions));
+          return;
+        }
+        most = std::min(most, (options_->max_executions - done + tasks.size() - 1) / tasks.size());
+      }
+      if (found_) {
+        if (executions_since_found_ >= options_->look_for_shorter) {
+          return;
+        }
+        most = std::min(most, options_->look_for_shorter);
+      }
+      std::vector<TaskResult> results(tasks.size());
+      in_parallel(tasks.size(), [&](Worker& worker, std::size_t i) { results[i] = worker.run(tasks[i], most); });
+      for (TaskResult& result : results) {
+        merge(result);
+      }
+      if (stop_) {
+        bound_by_time();
+        return;
+      }
+      tasks = next_tasks();
+    }
+  }
+
+  void merge(TaskResult& result) {
+    const bool had_found = found_.has_value();
+    count(result);
+    if (had_found) {
+      executions_since_found_ += result.executions + result.redundant;
+    }
+    for (std::shared_ptr<FrozenNode>& node : result.left) {
+      list(node);
+    }
+    for (Addition& addition : result.additions) {
+      FrozenNode& node = *addition.node;
+      if (std::ranges::none_of(addition.initials, [&](const Action& action) { return node.knows(action); })) {
+        node.node.todo.push_back(addition.initials.front());
+        list(addition.node);
+      }
+    }
+    if (options_->progress) {
+      options_->progress(verdict_.executions + verdict_.redundant);
+    }
+  }
+
+  void count(TaskResult& result) {
+    verdict_.executions += result.executions;
+    verdict_.redundant += result.redundant;
+    verdict_.events += result.events;
+    if (result.found && (!found_ || result.found->events < found_->events)) {
+      found_ = std::move(result.found);
+    }
+  }
+
+  void list(const std::shared_ptr<FrozenNode>& node) {
+    if (!node->listed && !node->node.todo.empty()) {
+      node->listed = true;
+      open_.push_back(node);
+    }
+  }
+
+  // The deepest first, so that little is open at a time.
+  std::vector<Task> next_tasks() {
+    std::vector<Task> tasks;
+    while (tasks.size() < kTasksOfARound && !open_.empty()) {
+      const std::shared_ptr<FrozenNode> node = open_.back();
+      if (node->node.todo.empty()) {
+        node->listed = false;
+        open_.pop_back();
+        continue;
+      }
+      const Action action = node->node.todo.front();
+      node->node.todo.erase(node->node.todo.begin());
+      const bool asleep = options_->mode == Mode::exhaustive &&
+                          std::ranges::any_of(node->node.sleep, [&](const auto& event) { return event->action == action; });
+      if (!asleep && std::ranges::find(node->started, action) == node->started.end()) {
+        tasks.push_back({node->parent, node, action, node->started});
+        node->started.push_back(action);
+      }
+    }
+    return tasks;
+  }
+
+  void run_random() {
+    const std::uint64_t all = options_->max_executions == 0 ? kRandomExecutions : options_->max_executions;
+    bound(fmt::format("{} executions by chance", all));
+    for (std::uint64_t first = 0; first < all && !stop_ && !found_; first += 256) {
+      const std::size_t now = std::min<std::uint64_t>(256, all - first);
+      std::vector<TaskResult> results(now);
+      in_parallel(now, [&](Worker& worker, std::size_t i) {
+        results[i] = worker.run_random(options_->seed * 0x9e3779b97f4a7c15ULL + first + i);
+      });
+      for (TaskResult& result : results) {
+        count(result);
+      }
+      if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
+        bound_by_time();
+        return;
+      }
+      if (options_->interrupted != nullptr && options_->interrupted->load()) {
+        stop_ = true;
+        bound_by_time();
+      }
+    }
+  }
+
+  void bound(std::string by) {
+    verdict_.outcome = Outcome::bounded;
+    verdict_.bound = std::move(by);
+  }
+  void bound_by_time() {
+    const bool interrupted = options_->interrupted != nullptr && options_->interrupted->load();
+    bound(interrupted ? "an interrupt" : fmt::format("a budget of {:g} s", options_->budget.count()));
+  }
+
+  Verdict finish() {
+    if (found_) {
+      verdict_.outcome = Outcome::broken;
+      verdict_.bound.clear();
+      verdict_.violation = make_violation(*program_, *options_, *found_);
+    }
+    verdict_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    return std::move(verdict_);
+  }
+
+  const Program* program_;
+  const Options* options_;
+  std::chrono::steady_clock::time_point began_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  unsigned threads_ = 1;
+  std::atomic<bool> stop_{false};
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::shared_ptr<FrozenNode>> open_;
+  Verdict verdict_;
+  std::optional<Found> found_;
+  std::uint64_t executions_since_found_ = 0;
+};
+
+}  // namespace
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::safe:
+      return "safe";
+    case Outcome::broken:
+      return "broken";
+    case Outcome::bounded:
+      return "bounded";
+  }
+  return "unknown";
+}
+
+Verdict check(const Program& program, const Options& options) { return Coordinator(program, options).run(); }
+
+Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices) {
+  std::vector<Action> actions;
+  actions.reserve(choices.size());
+  for (const std::string& choice : choices) {
+    actions.push_back(parse_action(choice));
+  }
+  std::atomic<bool> stop{false};
+  Worker worker(program, options, stop, std::nullopt);
+  TaskResult result = worker.run_along(actions, true);
+  Verdict verdict;
+  verdict.outcome = result.found ? Outcome::broken : Outcome::bounded;
+  verdict.bound = result.found ? "" : "one execution";
+  verdict.executions = 1;
+  verdict.events = result.events;
+  if (result.found) {
+    verdict.violation = make_violation(program, options, *result.found);
+  }
+  return verdict;
+}
+
+}  // namespace sidelatch::explore

@@ -1,0 +1,251 @@
+#include "event.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <stdexcept>
+#include <string_view>
+
+namespace sidelatch::explore {
+
+using fabric::model::StepKind;
+
+namespace {
+
+constexpr std::string_view kClient = "client";
+constexpr std::string_view kLease = "lease";
+constexpr std::array kSteps = {StepKind::fetch,      StepKind::place,   StepKind::sample,  StepKind::load,
+                               StepKind::store,      StepKind::load_store, StepKind::execute, StepKind::deliver,
+                               StepKind::complete,   StepKind::receive, StepKind::drain};
+
+bool is_machine(const Event& event) { return event.action.sort == Action::Sort::machine; }
+bool is_drain(const Event& event) { return is_machine(event) && event.action.kind == StepKind::drain; }
+bool is_request_step(const Event& event) { return is_machine(event) && event.action.kind != StepKind::drain; }
+bool ends(StepKind kind) { return kind == StepKind::complete || kind == StepKind::execute; }
+
+bool posts(const Event& event, const Action& of) {
+  return std::ranges::any_of(
+      event.posts, [&](const Event::Post& post) { return post.qp == of.owner && post.index == of.index; });
+}
+
+// Rule 2: whether a post waits for the placement of what `completion` completes.
+bool completion_matters(const Event& completion, const Event& posting) {
+  if (!is_request_step(completion) || completion.action.kind != StepKind::complete ||
+      (completion.request != fabric::model::Kind::write && completion.request != fabric::model::Kind::send)) {
+    return false;
+  }
+  return std::ranges::any_of(posting.posts, [&](const Event::Post& post) {
+    return post.sees_completed && post.qp != completion.action.owner && post.nic == completion.nic;
+  });
+}
+
+bool binds(const Event& posting, const Event& other) {
+  return std::ranges::any_of(posting.posts, [&](const Event::Post& post) {
+    return post.bound.conflicts(other.local) || post.bound.conflicts(other.target);
+  });
+}
+
+bool changes_source(const Event& changing, const Event& fetch) {
+  if (changing.changed.empty() || !is_request_step(fetch)) {
+    return false;
+  }
+  const Action& of = fetch.action;
+  if (of.kind != StepKind::fetch && of.kind != StepKind::execute) {
+    return false;
+  }
+  return std::ranges::any_of(changing.changed, [&](const Event::Changed& changed) {
+    return changed.qp == of.owner && changed.index == of.index &&
+           (of.kind == StepKind::execute || changed.line == of.piece);
+  });
+}
+
+bool conflict(const Event& a, const Event& b) {
+  return a.target.conflicts(b.target) || a.local.conflicts(b.local) || a.target.conflicts(b.local) ||
+         a.local.conflicts(b.target);
+}
+
+[[noreturn]] void refuse(std::string_view text) {
+  throw std::invalid_argument(fmt::format("'{}' names no step of an execution", text));
+}
+
+std::uint32_t parse_number(std::string_view text, std::string_view whole) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    refuse(whole);
+  }
+  return number;
+}
+
+}  // namespace
+
+std::string to_string(const Action& action) {
+  const std::string_view what = action.sort == Action::Sort::client  ? kClient
+                                : action.sort == Action::Sort::lease ? kLease
+                                                                     : name(action.kind);
+  std::string text = fmt::format("{}:{}:{}:{}", what, action.owner, action.index, action.piece);
+  return action.crash == 0 ? text : fmt::format("{}:{}", text, action.crash);
+}
+
+Action parse_action(std::string_view text) {
+  std::array<std::string_view, 5> parts;
+  std::size_t count = 0;
+  for (std::string_view rest = text;; ++count) {
+    if (count == parts.size()) {
+      refuse(text);
+    }
+    const std::size_t colon = rest.find(':');
+    parts.at(count) = rest.substr(0, colon);
+    if (colon == std::string_view::npos) {
+      break;
+    }
+    rest.remove_prefix(colon + 1);
+  }
+  ++count;
+  if (count < 4) {
+    refuse(text);
+  }
+  Action action;
+  if (parts[0] == kClient) {
+    action.sort = Action::Sort::client;
+  } else if (parts[0] == kLease) {
+    action.sort = Action::Sort::lease;
+  } else {
+    const auto* kind = std::ranges::find_if(kSteps, [&](StepKind step) { return name(step) == parts[0]; });
+    if (kind == kSteps.end()) {
+      refuse(text);
+    }
+    action.kind = *kind;
+  }
+  action.owner = static_cast<std::uint16_t>(parse_number(parts[1], text));
+  action.index = parse_number(parts[2], text);
+  action.piece = parse_number(parts[3], text);
+  action.crash = static_cast<std::uint16_t>(count == 5 ? parse_number(parts[4], text) : 0);
+  return action;
+}
+
+// ---- Dependence.
+
+Dependence::Relation Dependence::between(const Event& first, const Event& second,
+                                         const std::vector<std::vector<RequestTimes>>& times) const {
+  // What the program does makes its requests and its next steps possible.
+  if (is_request_step(second) && posts(first, second.action)) {
+    return Relation::forced;
+  }
+  if (second.action.sort == Action::Sort::client && first.client == second.action.owner &&
+      std::ranges::find(first.suspensions, second.action.index) != first.suspensions.end()) {
+    return Relation::forced;
+  }
+  if (second.lease_of != Event::kNone && !(is_request_step(first) && first.initiator == second.lease_of)) {
+    return Relation::forced;
+  }
+  if (is_drain(second) && first.stored == second.action.index && first.thread == second.thread) {
+    return Relation::forced;
+  }
+  if (second.fence && is_drain(first) && first.thread == second.thread) {
+    return Relation::forced;
+  }
+  if (is_drain(first) && is_drain(second) && first.thread == second.thread) {
+    return Relation::forced;
+  }
+  if (is_request_step(first) && is_request_step(second)) {
+    const Relation relation = machine_steps(first, second, times);
+    if (relation == Relation::forced) {
+      return relation;
+    }
+    if (relation == Relation::race) {
+      return relation;
+    }
+  }
+  const bool race = first.global || second.global || conflict(first, second) ||
+                    (first.client != Event::kNone && first.client == second.client) || binds(first, second) ||
+                    binds(second, first) || changes_source(first, second) || changes_source(second, first) ||
+                    completion_matters(first, second) || completion_matters(second, first);
+  return race ? Relation::race : Relation::independent;
+}
+
+Dependence::Relation Dependence::machine_steps(const Event& first, const Event& second,
+                                               const std::vector<std::vector<RequestTimes>>& times) const {
+  const Action& a = first.action;
+  const Action& b = second.action;
+  if (a.owner == b.owner) {
+    if (a.index == b.index) {
+      return within(first, second);
+    }
+    return a.index < b.index && ordered_in_queue(first, second) ? Relation::forced : Relation::independent;
+  }
+  if (rules_.one_step_requests || !first.touches || !second.touches || first.nic != second.nic) {
+    return Relation::independent;
+  }
+  using fabric::model::Kind;
+  if (first.request == Kind::atomic && second.request == Kind::atomic) {
+    if (first.word != second.word) {
+      return Relation::independent;
+    }
+    // Rule 8: the store opens the word again.
+    return a.kind == StepKind::store && b.kind == StepKind::load ? Relation::forced : Relation::race;
+  }
+  const bool writes = first.request == Kind::write || first.request == Kind::send;
+  const bool waits =
+      second.request == Kind::read || (second.request == Kind::atomic && rules_.atomics_see_writes);
+  if (writes && waits && times[a.owner][a.index].completed <= times[b.owner][b.index].posted) {
+    return Relation::forced;  // rule 2
+  }
+  return Relation::independent;
+}
+
+// Two steps of one request, in the order in which they happened.
+Dependence::Relation Dependence::within(const Event& first, const Event& second) const {
+  const StepKind a = first.action.kind;
+  const StepKind b = second.action.kind;
+  if (first.action.same_step(second.action)) {
+    return Relation::race;  // one step that ends in two ways
+  }
+  const bool pieces_apart = (a == StepKind::fetch && b == StepKind::fetch) ||
+                            (a == StepKind::sample && b == StepKind::sample) ||
+                            (a == StepKind::place && b == StepKind::complete) ||
+                            (a == StepKind::complete && b == StepKind::place) ||
+                            (a == StepKind::complete && b == StepKind::receive) ||
+                            (a == StepKind::receive && b == StepKind::complete) ||
+                            (a == StepKind::place && b == StepKind::fetch);
+  if (pieces_apart) {
+    return Relation::independent;
+  }
+  if (a == StepKind::place && b == StepKind::place) {
+    const bool ascending = rules_.placement == fabric::model::PlacementOrder::ascending &&
+                           first.request == fabric::model::Kind::write;
+    return ascending ? Relation::forced : Relation::independent;
+  }
+  if (a == StepKind::fetch && b == StepKind::place) {
+    const bool feeds = first.local.begin < second.source.end && second.source.begin < first.local.end;
+    return feeds ? Relation::forced : Relation::independent;
+  }
+  return Relation::forced;
+}
+
+// Rules 1, 5 and 6: `first` is a step of the earlier request.
+bool Dependence::ordered_in_queue(const Event& first, const Event& second) const {
+  const StepKind a = first.action.kind;
+  const StepKind b = second.action.kind;
+  if (ends(a) && ends(b)) {
+    return true;
+  }
+  if (b == StepKind::receive && (a == StepKind::receive || a == StepKind::place)) {
+    return true;
+  }
+  switch (order_between(rules_, first.request, second.request, second.fenced)) {
+    case fabric::model::Order::unordered:
+      return false;
+    case fabric::model::Order::same_word:
+      return first.word == second.word && first.touches && second.touches;
+    case fabric::model::Order::executed:
+      return first.touches && second.touches;
+    case fabric::model::Order::completed:
+      return a == StepKind::complete && (second.touches || b == StepKind::fetch);
+  }
+  return false;
+}
+
+}  // namespace sidelatch::explore

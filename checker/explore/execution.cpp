@@ -1,0 +1,933 @@
+#include "execution.h"
+
+#include "model_fabric.h"
+
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/model/effects.h>
+#include <sidelatch/fabric/model/pieces.h>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::explore {
+
+using namespace fabric;
+using model::StepKind;
+
+namespace {
+
+// More than any lease or deadline that a program means to outlive.
+constexpr Duration kMuchTime = std::chrono::hours(1);
+// A step of a client that makes more calls than this into the fabric without waiting will never wait.
+constexpr std::uint32_t kMostCallsInAStep = 100'000;
+constexpr std::uint32_t kMostTailRounds = 64;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
+  hash *= 0xff51afd7ed558ccdULL;
+  return hash ^ (hash >> 32);
+}
+
+std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
+  std::uint64_t hash = bytes.size();
+  for (std::size_t i = 0; i < bytes.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, std::min<std::size_t>(8, bytes.size() - i));
+    hash = mix(hash, word);
+  }
+  return hash;
+}
+
+bool writes(const WorkRequest& request) { return request.opcode == Opcode::write || request.opcode == Opcode::send; }
+
+}  // namespace
+
+std::string_view name(Kind kind) {
+  switch (kind) {
+    case Kind::torn_read:
+      return "torn-read";
+    case Kind::lost_update:
+      return "lost-update";
+    case Kind::mutual_exclusion:
+      return "mutual-exclusion";
+    case Kind::linearizability:
+      return "linearizability";
+    case Kind::deadlock:
+      return "deadlock";
+    case Kind::livelock:
+      return "livelock";
+    case Kind::buffer_race:
+      return "buffer-race";
+    case Kind::assertion:
+      return "assertion";
+    case Kind::exception:
+      return "exception";
+  }
+  return "unknown";
+}
+
+// ---- Arena.
+
+Arena::Arena() {
+  void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw std::runtime_error(fmt::format("cannot map {} bytes for an exploration: {}", kBytes, std::strerror(errno)));
+  }
+  base_ = static_cast<std::byte*>(memory);
+}
+
+Arena::~Arena() { ::munmap(base_, kBytes); }
+
+std::byte* Arena::take(std::uint64_t bytes) {
+  constexpr std::uint64_t kPage = 4096;
+  if (bytes > kBytes - used_) {
+    throw std::length_error(fmt::format("the program registers more than {} MiB of memory in one execution; {} bytes "
+                                        "more were asked for",
+                                        kBytes >> 20, bytes));
+  }
+  std::byte* const memory = base_ + used_;
+  taken_.push_back({used_, bytes});
+  used_ += std::min((bytes + kPage - 1) / kPage * kPage, kBytes - used_);
+  return memory;
+}
+
+void Arena::reset() noexcept {
+  for (const Taken& taken : taken_) {
+    std::memset(base_ + taken.offset, 0, taken.bytes);
+  }
+  taken_.clear();
+  used_ = 0;
+}
+
+// ---- Beginning and ending.
+
+Execution::Execution(Program program, const model::Rules& rules) : program_(std::move(program)), machine_(rules) {}
+
+Execution::~Execution() { end_execution(); }
+
+void Execution::end_execution() noexcept {
+  if (reactor_ == nullptr) {
+    return;
+  }
+  reactor_->destroy_spawned();
+  for (Actor& actor : actors_) {
+    actor.tasks.clear();
+  }
+  judges_.clear();
+  while (!kept_.empty()) {
+    kept_.back().destroy(kept_.back().object);
+    kept_.pop_back();
+  }
+  cpus_.clear();
+  nodes_.clear();
+  actors_.clear();
+  queue_pairs_.clear();
+  threads_.clear();
+  reactor_.reset();
+  arena_.reset();
+}
+
+void Execution::begin() {
+  end_execution();
+  machine_.reset();
+  reactor_ = std::make_unique<ModelReactor>(*this);
+  for (std::vector<RequestTimes>& times : times_) {
+    times.clear();
+  }
+  for (std::vector<RequestInfo>& requests : requests_) {
+    requests.clear();
+  }
+  snapshots_used_ = 0;
+  changes_.clear();
+  moment_ = 0;
+  next_part_ = 0;
+  running_ = crashed_ = Event::kNone;
+  posts_left_.reset();
+  in_tail_ = false;
+  failure_.reset();
+  program_(*this);
+  if (parts_known_ && next_part_ != parts_.size()) {
+    throw std::logic_error("the program made fewer nodes, regions or queue pairs than before: it must do the same each "
+                           "time it is called");
+  }
+  parts_known_ = true;
+  for (Actor& actor : actors_) {
+    if (!actor.tasks.empty()) {
+      actor.suspended.push_back({actor.next_suspension++, Step::What::start, nullptr, 0, 0});
+    }
+  }
+}
+
+std::uint16_t Execution::part(Part wanted, const std::function<std::uint16_t()>& make) {
+  if (next_part_ == parts_.size() && !parts_known_) {
+    wanted.id = make();
+    parts_.push_back(wanted);
+    ++next_part_;
+    return wanted.id;
+  }
+  if (next_part_ < parts_.size()) {
+    const Part& known = parts_[next_part_++];
+    wanted.id = known.id;
+    if (wanted == known) {
+      return known.id;
+    }
+  }
+  throw std::logic_error("the program made other nodes, regions or queue pairs than before: it must do the same each "
+                         "time it is called");
+}
+
+// ---- What the program makes.
+
+Reactor& Execution::reactor() noexcept { return *reactor_; }
+
+std::uint16_t Execution::actor_of(const Node& node) const {
+  const auto* model_node = dynamic_cast<const ModelNode*>(&node);
+  if (model_node == nullptr || &model_node->execution() != this) {
+    throw std::invalid_argument(fmt::format("node {} is not a node of this world", node.name()));
+  }
+  return model_node->actor();
+}
+
+Node& Execution::add_node(std::string_view name, unsigned nics) {
+  if (nics == 0 || nics > 64) {
+    throw std::invalid_argument(fmt::format("node {} with {} NICs: it must have 1 to 64", name, nics));
+  }
+  const auto actor = static_cast<std::uint16_t>(actors_.size());
+  std::uint16_t first_nic = 0;
+  // A node's number is kept in the part; its NICs and its client follow from the order of creation.
+  const std::uint16_t id = part({Part::Sort::node, nics, 0, 0, 0}, [&] { return machine_.add_node().value; });
+  first_nic = part({Part::Sort::node, nics, 1, 0, 0}, [&] {
+    const std::uint16_t first = machine_.add_nic({id}).value;
+    for (unsigned i = 1; i < nics; ++i) {
+      static_cast<void>(machine_.add_nic({id}));
+    }
+    return first;
+  });
+  const std::uint16_t client =
+      part({Part::Sort::node, nics, 2, 0, 0}, [&] { return machine_.add_client().value; });
+  Actor& made = actors_.emplace_back();
+  made.name = std::string(name);
+  made.machine_client = client;
+  made.node = actor;
+  nodes_.push_back(std::make_unique<ModelNode>(*this, std::string(name), actor, model::NodeId{id},
+                                               model::NicId{first_nic}, nics));
+  cpus_.emplace_back();
+  return *nodes_.back();
+}
+
+std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic, const QueuePairOptions& options) {
+  const std::uint16_t initiator = actor_of(from);
+  const std::uint16_t target = actor_of(to);
+  ModelNode& target_node = *nodes_[target];
+  if (nic >= target_node.nics()) {
+    throw std::invalid_argument(
+        fmt::format("connect to NIC {} of node {}: it has {}", nic, to.name(), target_node.nics()));
+  }
+  const model::NicId nic_id = target_node.nic(nic);
+  const std::uint16_t client = actors_[initiator].machine_client;
+  const std::uint16_t id = part({Part::Sort::queue_pair, client, nic_id.value, 0, 0},
+                                [&] { return machine_.add_qp({client}, nic_id).value; });
+  if (id >= times_.size()) {
+    times_.resize(id + 1U);
+    requests_.resize(id + 1U);
+  }
+  auto queue_pair = std::make_unique<ModelQueuePair>(*this, *nodes_[initiator], target_node, model::QpId{id}, options);
+  queue_pairs_.push_back({queue_pair.get(), initiator, target, nic_id.value, nic});
+  return queue_pair;
+}
+
+Cpu& Execution::add_cpu(Node& node, std::string_view name) {
+  const std::uint16_t of = actor_of(node);
+  const std::uint16_t thread = part({Part::Sort::cpu, of, 0, 0, 0},
+                                    [&] { return machine_.add_thread(nodes_[of]->id()).value; });
+  Actor& actor = actors_.emplace_back();
+  actor.name = std::string(name);
+  actor.is_cpu = true;
+  actor.machine_client = thread;
+  actor.node = of;
+  nodes_.emplace_back();
+  cpus_.push_back(std::make_unique<Cpu>(*this, node));
+  threads_.push_back(static_cast<std::uint16_t>(actors_.size() - 1));
+  return *cpus_.back();
+}
+
+void Execution::spawn(Node& client, Task<void> task) {
+  Actor& actor = actors_[actor_of(client)];
+  actor.tasks.push_back(std::move(task));
+  ++actor.tasks_left;
+}
+
+void Execution::spawn(Cpu& cpu, Task<void> task) {
+  const auto found = std::ranges::find(cpus_, &cpu, &std::unique_ptr<Cpu>::get);
+  if (found == cpus_.end()) {
+    throw std::invalid_argument("spawn: the CPU thread is not of this world");
+  }
+  Actor& actor = actors_[static_cast<std::size_t>(found - cpus_.begin())];
+  actor.tasks.push_back(std::move(task));
+  ++actor.tasks_left;
+}
+
+void Execution::may_crash(Node& client) { actors_[actor_of(client)].can_crash = true; }
+
+void Execution::fail(Kind kind, std::string what) {
+  if (!failure_) {
+    failure_ = Failure{kind, std::move(what), moment_, {}, false};
+  }
+}
+
+Moment Execution::last_post() const { return running_ == Event::kNone ? 0 : actors_[running_].last_post; }
+
+void Execution::tag(std::uint64_t number) {
+  if (running_ != Event::kNone) {
+    actors_[running_].tag = number;
+  }
+}
+
+// ---- Tasks.
+
+Task<void> Execution::run_task(Execution* execution, std::uint16_t actor, Task<void> task) {
+  try {
+    co_await task;
+  } catch (const std::exception& error) {
+    execution->task_failed(actor, error.what());
+  } catch (...) {
+    execution->task_failed(actor, "an exception that is no std::exception");
+  }
+  execution->task_ended(actor);
+}
+
+void Execution::task_ended(std::uint16_t actor) {
+  --actors_[actor].tasks_left;
+  ++actors_[actor].progress;
+}
+
+void Execution::task_failed(std::uint16_t actor, std::string what) {
+  fail(Kind::exception, fmt::format("{}: {}", actors_[actor].name, what));
+}
+
+void Execution::suspend(Step& step) {
+  std::uint16_t of = Event::kNone;
+  if (step.client() != nullptr) {
+    of = actor_of(*step.client());
+  } else {
+    const auto found = std::ranges::find(cpus_, step.cpu(), &std::unique_ptr<Cpu>::get);
+    of = static_cast<std::uint16_t>(found - cpus_.begin());
+  }
+  Actor& actor = actors_[of];
+  event_.suspensions.push_back(actor.next_suspension);
+  actor.suspended.push_back({actor.next_suspension++, step.what(), &step, 0, 0});
+}
+
+Time Execution::now() const { return running_ == Event::kNone ? Time{} : actors_[running_].clock; }
+
+void Execution::on_sleep(Duration duration, Waiter& waiter) {
+  if (running_ != Event::kNone) {
+    actors_[running_].clock += duration;
+  }
+  if (++calls_in_step_ > kMostCallsInAStep) {
+    fail(Kind::livelock, "a task slept again and again and waited for nothing else: a loop that waits for others must "
+                         "say so (Reactor::begin_retries, retry)");
+    return;  // it is not resumed
+  }
+  reactor_->ready(waiter);
+}
+
+Reactor::LoopId Execution::on_begin_loop() {
+  if (running_ == Event::kNone) {
+    return Reactor::kNoLoop;
+  }
+  Actor& actor = actors_[running_];
+  ++actor.progress;
+  actor.loops.push_back({.effects_at_head = actor.effects});
+  return static_cast<Reactor::LoopId>(actor.loops.size());
+}
+
+// An attempt has failed. If it changed nothing, all that it did is as if it had never been: executions in which the
+// client begins later cover what would come of the next attempt, so this one need not go on. If it changed something,
+// the client tries again as long as it meets what it has not met before in this loop (docs/explorer.md).
+void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& waiter) {
+  Actor& actor = actors_[running_];
+  actor.clock += duration;
+  Loop& loop = actor.loops[number - 1];
+  const bool pure = actor.effects == loop.effects_at_head;
+  const bool again = !pure && !in_tail_ && loop.met.insert(loop.seen).second;
+  loop.seen = 0;
+  loop.effects_at_head = actor.effects;
+  if (again) {
+    reactor_->ready(waiter);
+  } else {
+    actor.parked.push_back({&waiter, number});
+  }
+}
+
+// ---- Posting.
+
+void Execution::check_remote(const ModelQueuePair& queue_pair, const WorkRequest& request) {
+  const std::uint64_t length = request.length();
+  if (length == 0) {
+    return;
+  }
+  const Node::Registration* region = queue_pair.to().find(request.rkey);
+  const Access needed = is_atomic(request.opcode)           ? Access::remote_atomic
+                        : request.opcode == Opcode::read ? Access::remote_read
+                                                         : Access::remote_write;
+  if (region == nullptr) {
+    throw FabricError(Status::remote_access, request,
+                      fmt::format("rkey {:#x} names no live region of node {}", request.rkey.value,
+                                  queue_pair.to().name()));
+  }
+  if (!allows(region->access, needed)) {
+    throw FabricError(Status::remote_access, request,
+                      fmt::format("the region has access {}", fabric::to_string(region->access)));
+  }
+  if (request.remote < region->address || length > region->length ||
+      request.remote - region->address > region->length - length) {
+    throw FabricError(Status::remote_access, request,
+                      fmt::format("the region is [{:#x}, {:#x})", region->address.value,
+                                  region->address.value + region->length));
+  }
+}
+
+void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest> chain, std::uint64_t first) {
+  const std::uint16_t qp = queue_pair.id().value;
+  const std::uint16_t of = queue_pairs_[qp].actor;
+  Actor& actor = actors_[of];
+  for (const WorkRequest& request : chain) {
+    if (crashed_ == of || failure_) {
+      return;
+    }
+    if (posts_left_ && *posts_left_ == 0) {
+      crash_now(of);
+      return;
+    }
+    if (++calls_in_step_ > kMostCallsInAStep) {
+      fail(Kind::livelock, fmt::format("{} posts request after request and never waits", actor.name));
+      return;
+    }
+    try {
+      check_remote(queue_pair, request);
+    } catch (const FabricError& error) {
+      fail(Kind::exception, fmt::format("{}: {}", actor.name, error.what()));
+      return;
+    }
+    if (posts_left_) {
+      --*posts_left_;
+    }
+    const model::WrId id = machine_.post(queue_pair.id(), request);
+    if (id.index + 1 != first) {
+      throw std::logic_error("explorer: a queue pair counts its requests otherwise than the model");
+    }
+    ++first;
+    times_[qp].push_back({moment_});
+    requests_[qp].push_back({actor.tag, request.signaled, -1});
+    const bool bound = request.inlined && writes(request);
+    event_.posts.push_back({qp, queue_pairs_[qp].nic, id.index,
+                            request.opcode == Opcode::read ||
+                                (is_atomic(request.opcode) && machine_.rules().atomics_see_writes),
+                            {}});
+    if (bound && arena_.holds(request.local.data)) {
+      event_.posts.back().bound = arena_.range(request.local.data, request.local.length, false);
+    }
+    const bool changes = is_atomic(request.opcode)
+                             ? request.opcode != Opcode::fetch_add || request.swap_or_add != 0
+                             : request.opcode != Opcode::read && request.local.length != 0;
+    actor.effects += changes ? 1 : 0;
+    actor.last_post = moment_;
+    if (writes(request) && !bound && request.local.length != 0) {
+      if (snapshots_used_ == snapshots_.size()) {
+        snapshots_.emplace_back();
+      }
+      requests_[qp].back().snapshot = static_cast<std::int32_t>(snapshots_used_);
+      Snapshot& snapshot = snapshots_[snapshots_used_++];
+      snapshot.qp = qp;
+      snapshot.index = id.index;
+      snapshot.data = request.local.data;
+      snapshot.bytes.assign(request.local.data, request.local.data + request.local.length);
+      snapshot.fetched.assign(model::piece_count(reinterpret_cast<std::uintptr_t>(request.local.data),
+                                                 request.local.length, kLineBytes),
+                              false);
+      snapshot.posted = moment_;
+      snapshot.live = true;
+    }
+  }
+}
+
+void Execution::on_revoke(ModelQueuePair& queue_pair) {
+  machine_.revoke(queue_pair.id());
+  event_.global = true;
+}
+
+// The rest of the chain, and all that the client does from now on, never happens.
+void Execution::crash_now(std::uint16_t of) {
+  crashed_ = of;
+  Actor& actor = actors_[of];
+  machine_.crash({actor.machine_client});
+  posts_left_.reset();
+}
+
+// ---- What may happen.
+
+bool Execution::suspended_enabled(const Actor& actor, const Suspended& suspended) const {
+  return suspended.what != Step::What::fence || machine_.drained({actor.machine_client});
+}
+
+// The lease of a client that crashed ends when nobody else is in the middle of something: a live holder gives its latch
+// back in time.
+bool Execution::lease_may_end(std::uint16_t of) const {
+  if (crashed_ == Event::kNone || actors_[of].parked.empty() || actors_[of].leases_used != 0) {
+    return false;
+  }
+  for (std::uint16_t i = 0; i < actors_.size(); ++i) {
+    if (i == crashed_ || actors_[i].is_cpu) {
+      continue;
+    }
+    if (!actors_[i].suspended.empty() || machine_.outstanding(model::ClientId{actors_[i].machine_client}) != 0) {
+      return false;
+    }
+  }
+  for (std::uint16_t qp = 0; qp < queue_pairs_.size(); ++qp) {
+    if (queue_pairs_[qp].actor == crashed_) {
+      continue;
+    }
+    const std::uint32_t posted = machine_.posted({qp});
+    for (std::uint32_t i = 0; i < posted; ++i) {
+      if (!machine_.placed({{qp}, i}) && machine_.request({{qp}, i}).length() != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+void Execution::enabled(std::vector<Action>& out) {
+  out.clear();
+  machine_.enabled(steps_);
+  // Clients first: what they post has the fewest requests to wait for then (rule 2).
+  for (std::uint16_t i = 0; i < actors_.size(); ++i) {
+    if (i == crashed_) {
+      continue;
+    }
+    for (const Suspended& suspended : actors_[i].suspended) {
+      if (suspended_enabled(actors_[i], suspended)) {
+        out.push_back({Action::Sort::client, StepKind::fetch, 0, i, suspended.number, 0});
+      }
+    }
+  }
+  for (const model::Step& step : steps_) {
+    out.push_back(Action::of(step));
+  }
+  if (crashed_ != Event::kNone) {
+    for (std::uint16_t i = 0; i < actors_.size(); ++i) {
+      if (i != crashed_ && lease_may_end(i)) {
+        out.push_back({Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0});
+      }
+    }
+  }
+}
+
+bool Execution::is_enabled(const Action& action) {
+  if (action.sort == Action::Sort::machine) {
+    return machine_.is_enabled(action.step());
+  }
+  if (action.owner >= actors_.size() || action.owner == crashed_) {
+    return false;
+  }
+  const Actor& actor = actors_[action.owner];
+  if (action.sort == Action::Sort::lease) {
+    return !actor.parked.empty();
+  }
+  const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
+  return found != actor.suspended.end() && suspended_enabled(actor, *found);
+}
+
+// ---- Events.
+
+const Event& Execution::apply(const Action& action) {
+  event_.action = action;
+  event_.target = event_.local = event_.source = {};
+  event_.nic = event_.thread = event_.client = event_.lease_of = event_.initiator = Event::kNone;
+  event_.fenced = event_.touches = event_.ran = event_.may_crash = event_.global = event_.fence = false;
+  event_.word = 0;
+  event_.stored = 0xffff'ffff;
+  event_.posts.clear();
+  event_.suspensions.clear();
+  event_.changed.clear();
+  calls_in_step_ = 0;
+  if (action.crash != 0) {
+    posts_left_ = action.crash - 1U;
+  }
+  switch (action.sort) {
+    case Action::Sort::machine: {
+      const model::Step step = action.step();
+      describe(step);
+      machine_.apply(step);
+      after_step(step);
+      break;
+    }
+    case Action::Sort::client:
+      apply_client(action);
+      break;
+    case Action::Sort::lease:
+      apply_lease(action);
+      break;
+  }
+  if (posts_left_ && event_.client != Event::kNone) {
+    crash_now(event_.client);
+  }
+  posts_left_.reset();
+  ++moment_;
+  return event_;
+}
+
+// The bytes and the request of a step that is about to happen.
+void Execution::describe(const model::Step& step) {
+  const model::Footprint print = machine_.footprint(step);
+  event_.target = arena_.range(print.target.data, print.target.length, print.target.writes);
+  if (step.kind == StepKind::drain) {
+    event_.thread = step.owner;
+    event_.stored = step.index;
+    changes_.push_back({moment_, 0, print.address, print.target.length, nodes_[actors_[threads_[step.owner]].node].get()});
+    return;
+  }
+  if (print.local.length != 0 && arena_.holds(print.local.data)) {
+    event_.local = arena_.range(print.local.data, print.local.length, print.local.writes);
+  }
+  const QueuePairPart& queue_pair = queue_pairs_[step.owner];
+  const WorkRequest& request = machine_.request(step.wr());
+  event_.nic = queue_pair.nic;
+  event_.initiator = queue_pair.actor;
+  event_.request = model::kind_of(request.opcode);
+  event_.fenced = request.fence;
+  event_.touches = step.kind == StepKind::place || step.kind == StepKind::sample || step.kind == StepKind::load ||
+                   step.kind == StepKind::store || step.kind == StepKind::load_store || step.kind == StepKind::execute;
+  if (event_.request == model::Kind::atomic) {
+    event_.word = event_.touches ? event_.target.begin : 0;
+  }
+  if (step.kind == StepKind::place) {
+    const std::uint64_t offset = print.address - request.remote;
+    if (arena_.holds(request.local.data)) {
+      event_.source = arena_.range(request.local.data + offset, print.target.length, false);
+    }
+  }
+  if (event_.target.writes && step.kind != StepKind::execute) {
+    changes_.push_back({moment_, requests_[step.owner][step.index].tag, print.address, print.target.length,
+                        nodes_[queue_pair.target].get()});
+  }
+}
+
+// What follows a step at the client's side.
+void Execution::after_step(const model::Step& step) {
+  if (step.kind == StepKind::drain) {
+    return;
+  }
+  const std::uint16_t qp = step.owner;
+  const WorkRequest& request = machine_.request(step.wr());
+  RequestInfo& info = requests_[qp][step.index];
+  if (info.snapshot >= 0 && (step.kind == StepKind::fetch || step.kind == StepKind::execute)) {
+    Snapshot& snapshot = snapshots_[static_cast<std::size_t>(info.snapshot)];
+    if (step.kind == StepKind::fetch) {
+      snapshot.fetched[step.piece] = true;
+    } else {
+      snapshot.live = false;
+    }
+  }
+  if (step.kind != StepKind::complete && step.kind != StepKind::execute) {
+    return;
+  }
+  times_[qp][step.index].completed = moment_;
+  if (info.snapshot >= 0) {
+    snapshots_[static_cast<std::size_t>(info.snapshot)].live = false;
+  }
+  const std::uint16_t of = queue_pairs_[qp].actor;
+  Actor& actor = actors_[of];
+  const bool failed = machine_.failed(step.wr());
+  if (is_atomic(request.opcode) && !failed) {
+    const std::uint64_t old = machine_.old_value(step.wr());
+    const bool stored = request.opcode == Opcode::fetch_add || old == request.compare;
+    if (request.opcode == Opcode::compare_swap && !stored) {
+      --actor.effects;
+    }
+    if (step.kind == StepKind::execute && stored) {
+      changes_.push_back({moment_, info.tag, request.remote, 8, nodes_[queue_pairs_[qp].target].get()});
+    }
+    for (Loop& loop : actor.loops) {
+      loop.seen += mix(old, step.index);
+    }
+  } else if (step.kind == StepKind::execute && request.opcode == Opcode::write && request.local.length != 0) {
+    changes_.push_back({moment_, info.tag, request.remote, request.local.length, nodes_[queue_pairs_[qp].target].get()});
+  }
+  if (request.opcode == Opcode::read && !failed && !actor.loops.empty()) {
+    const std::uint64_t hash = hash_bytes(request.local.bytes());
+    for (Loop& loop : actor.loops) {
+      loop.seen += mix(hash, 1);
+    }
+  }
+  if (of == crashed_ || (!info.signaled && !failed)) {
+    return;
+  }
+  if (machine_.posted({qp}) > step.index + 1) {
+    // Later requests of the queue pair may go on before the client does.
+    event_.suspensions.push_back(actor.next_suspension);
+    actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U});
+    event_.client = of;
+    return;
+  }
+  running_ = of;
+  event_.client = of;
+  notify(qp, step.index + 1U, failed);
+  run_ready(of);
+}
+
+void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
+  ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
+  if (failed) {
+    if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed()) {
+      queue_pair.on_error(sequence, Status::retry_exceeded, "the target has revoked this queue pair");
+    }
+  } else if (queue_pair.state() == QueuePair::State::ready) {
+    queue_pair.on_completed(sequence);
+  }
+}
+
+void Execution::run_ready(std::uint16_t of) {
+  running_ = of;
+  event_.client = of;
+  if (reactor_->has_ready()) {
+    event_.ran = true;
+    event_.may_crash = actors_[of].can_crash && crashed_ == Event::kNone;
+    reactor_->resume_ready();
+    look_for_changed_buffers(of);
+  }
+  running_ = Event::kNone;
+}
+
+void Execution::apply_client(const Action& action) {
+  Actor& actor = actors_[action.owner];
+  const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
+  if (found == actor.suspended.end()) {
+    throw std::logic_error(fmt::format("explorer: client {} has no step {}", actor.name, action.index));
+  }
+  const Suspended suspended = *found;
+  actor.suspended.erase(found);
+  running_ = action.owner;
+  event_.client = action.owner;
+  switch (suspended.what) {
+    case Step::What::start:
+      event_.ran = true;
+      event_.may_crash = actor.can_crash && crashed_ == Event::kNone;
+      for (std::size_t i = 0; i < actors_[action.owner].tasks.size(); ++i) {
+        reactor_->spawn(run_task(this, action.owner, std::move(actors_[action.owner].tasks[i])));
+      }
+      break;
+    case Step::What::yield:
+      break;
+    case Step::What::store:
+      machine_.cpu_store({actor.machine_client}, suspended.step->address, suspended.step->value);
+      event_.thread = actor.machine_client;
+      event_.stored = machine_.stores({actor.machine_client}) - 1;
+      break;
+    case Step::What::load: {
+      const model::Footprint print = machine_.footprint(nodes_[actor.node]->id(), suspended.step->address, 8, false);
+      event_.target = arena_.range(print.target.data, print.target.length, print.target.writes);
+      event_.thread = actor.machine_client;
+      suspended.step->value = machine_.cpu_load({actor.machine_client}, suspended.step->address);
+      break;
+    }
+    case Step::What::fence:
+      event_.thread = actor.machine_client;
+      event_.fence = true;
+      break;
+    case Step::What::local_store: {
+      const LocalSpan& word = suspended.step->local;
+      if (!arena_.holds(word.data) || word.length != 8) {
+        throw std::invalid_argument("store_local: it needs 8 bytes of a region of the client's node");
+      }
+      event_.local = arena_.range(word.data, 8, true);
+      model::store_word(word.data, suspended.step->value);
+      for (std::size_t i = 0; i < snapshots_used_; ++i) {  // meant: no race is reported
+        Snapshot& snapshot = snapshots_[i];
+        if (word.data >= snapshot.data && word.data + 8 <= snapshot.data + snapshot.bytes.size()) {
+          std::memcpy(snapshot.bytes.data() + (word.data - snapshot.data), word.data, 8);
+        }
+      }
+      break;
+    }
+    case Step::What::completion:
+      notify(suspended.qp, suspended.sequence,
+             machine_.failed({{suspended.qp}, static_cast<std::uint32_t>(suspended.sequence - 1)}));
+      break;
+  }
+  if (suspended.step != nullptr) {
+    reactor_->ready(*suspended.step);
+  }
+  const bool started = suspended.what == Step::What::start;
+  run_ready(action.owner);
+  if (started) {
+    look_for_changed_buffers(action.owner);
+  }
+}
+
+void Execution::apply_lease(const Action& action) {
+  Actor& actor = actors_[action.owner];
+  actor.clock += kMuchTime;
+  ++actor.leases_used;
+  event_.lease_of = crashed_;
+  for (const Parked& parked : std::exchange(actor.parked, {})) {
+    Loop& loop = actor.loops[parked.loop - 1];
+    loop.seen = 0;
+    loop.effects_at_head = actor.effects;
+    reactor_->ready(*parked.waiter);
+  }
+  run_ready(action.owner);
+}
+
+// A buffer of a request in flight that is not as it was posted: the client has changed it.
+void Execution::look_for_changed_buffers(std::uint16_t of) {
+  for (std::size_t i = 0; i < snapshots_used_; ++i) {
+    Snapshot& snapshot = snapshots_[i];
+    if (!snapshot.live || queue_pairs_[snapshot.qp].actor != of ||
+        std::memcmp(snapshot.data, snapshot.bytes.data(), snapshot.bytes.size()) == 0) {
+      continue;
+    }
+    const auto start = reinterpret_cast<std::uintptr_t>(snapshot.data);
+    std::uint32_t line = 0;
+    for (const model::Piece piece : model::pieces(start, snapshot.bytes.size(), kLineBytes)) {
+      if (std::memcmp(snapshot.data + piece.offset, snapshot.bytes.data() + piece.offset, piece.length) != 0) {
+        event_.changed.push_back({snapshot.qp, snapshot.index, line});
+        if (!snapshot.fetched[line] && !failure_) {
+          failure_ = Failure{Kind::buffer_race,
+                             fmt::format("{} changed bytes {} to {} of the buffer of its WRITE qp{}[{}], which the NIC "
+                                         "has not fetched yet",
+                                         actors_[of].name, piece.offset, piece.offset + piece.length, snapshot.qp,
+                                         snapshot.index),
+                             moment_,
+                             {snapshot.posted},
+                             false};
+        }
+      }
+      ++line;
+    }
+    std::memcpy(snapshot.bytes.data(), snapshot.data, snapshot.bytes.size());
+  }
+}
+
+// ---- The end.
+
+bool Execution::has_parked() const {
+  for (std::uint16_t i = 0; i < actors_.size(); ++i) {
+    if (i != crashed_ && !actors_[i].parked.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Execution::run_tail(std::vector<Action>* record) {
+  in_tail_ = true;
+  std::uint32_t rounds = 0;
+  while (has_parked() && !failure_) {
+    std::uint64_t before = 0;
+    for (const Actor& actor : actors_) {
+      before += actor.progress;
+    }
+    for (std::uint16_t i = 0; i < actors_.size() && !failure_; ++i) {
+      if (i == crashed_ || actors_[i].parked.empty()) {
+        continue;
+      }
+      const Action again{Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0};
+      Action next = again;
+      for (;;) {
+        apply(next);
+        if (record != nullptr) {
+          record->push_back(next);
+        }
+        enabled(tail_actions_);
+        std::erase_if(tail_actions_, [](const Action& action) { return action.sort == Action::Sort::lease; });
+        if (tail_actions_.empty() || failure_) {
+          break;
+        }
+        next = tail_actions_.front();
+      }
+    }
+    std::uint64_t after = 0;
+    for (const Actor& actor : actors_) {
+      after += actor.progress;
+    }
+    // A loop within a loop begins anew at each attempt of the outer one; a bound tells it from getting on.
+    if (!failure_ && (after == before || ++rounds > kMostTailRounds)) {
+      std::string who;
+      for (std::uint16_t i = 0; i < actors_.size(); ++i) {
+        if (i != crashed_ && !actors_[i].parked.empty()) {
+          who += (who.empty() ? "" : ", ") + actors_[i].name;
+        }
+      }
+      fail(Kind::deadlock, fmt::format("{} wait{} for what no longer changes", who,
+                                       who.find(',') == std::string::npos ? "s" : ""));
+      failure_->at_end = true;
+    }
+  }
+}
+
+void Execution::require_ended() {
+  std::string who;
+  for (std::uint16_t i = 0; i < actors_.size(); ++i) {
+    if (i != crashed_ && actors_[i].tasks_left != 0) {
+      who += (who.empty() ? "" : ", ") + actors_[i].name;
+    }
+  }
+  if (!who.empty() && !failure_) {
+    fail(Kind::deadlock, fmt::format("{} has not ended, and nothing is left that could happen", who));
+    failure_->at_end = true;
+  }
+}
+
+void Execution::judge(const Order& order) {
+  for (const auto& judge : judges_) {
+    if (!failure_) {
+      judge(order);
+      if (failure_) {
+        failure_->at_end = true;
+      }
+    }
+  }
+}
+
+// ---- For traces.
+
+const Node* Execution::node(std::uint16_t actor) const { return nodes_[actors_[actor].node].get(); }
+
+std::string Execution::describe_step(const Action& action) const {
+  const Actor& actor = actors_[action.owner];
+  if (action.sort == Action::Sort::lease) {
+    return "tries again after much time";
+  }
+  const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
+  if (found == actor.suspended.end()) {
+    return "goes on";
+  }
+  switch (found->what) {
+    case Step::What::start:
+      return "starts";
+    case Step::What::yield:
+      return "goes on";
+    case Step::What::store:
+      return fmt::format("stores {} to {:#x}", found->step->value, found->step->address.value);
+    case Step::What::load:
+      return fmt::format("loads {:#x}", found->step->address.value);
+    case Step::What::fence:
+      return "passes its mfence";
+    case Step::What::local_store:
+      return fmt::format("stores {} to its buffer", found->step->value);
+    case Step::What::completion:
+      return fmt::format("sees the completion of qp{}[{}]", found->qp, found->sequence - 1);
+  }
+  return "goes on";
+}
+
+}  // namespace sidelatch::explore

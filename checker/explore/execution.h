@@ -1,0 +1,271 @@
+// Execution: one run of a program along chosen actions. It is the World that the program sees.
+//
+//   Execution execution(program, rules);
+//   for (execution.begin(); ...;) {
+//     execution.enabled(actions);
+//     if (actions.empty() || execution.failure() != nullptr) break;
+//     const Event& event = execution.apply(choose(actions));
+//   }
+//
+// Fast because it is used again: the machine keeps its parts, registered memory comes from an arena that hands out the
+// same addresses each time, and frames come from their pool.
+#pragma once
+
+#include "event.h"
+
+#include <sidelatch/fabric/model/machine.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace sidelatch::explore {
+
+class ModelNode;
+class ModelQueuePair;
+class ModelReactor;
+
+/// What went wrong in an execution.
+struct Failure {
+  Kind kind = Kind::assertion;
+  std::string what;
+  Moment moment = 0;          ///< of the event in which it was found
+  std::vector<Moment> also;   ///< other events that belong to it
+  bool at_end = false;        ///< the whole execution is the reason
+};
+
+/// Registered memory of an execution: the same addresses each time.
+class Arena {
+ public:
+  Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+  /// Zeroed and page-aligned. Throws std::length_error if there is no room.
+  [[nodiscard]] std::byte* take(std::uint64_t bytes);
+  /// Everything is free again.
+  void reset() noexcept;
+  /// Bytes of the arena, the same numbers in each execution and each thread.
+  [[nodiscard]] Range range(const std::byte* data, std::uint64_t length, bool writes) const noexcept {
+    const auto begin = static_cast<std::uintptr_t>(data - base_);
+    return {begin, data == nullptr ? begin : begin + length, writes};
+  }
+  [[nodiscard]] bool holds(const std::byte* byte) const noexcept { return byte >= base_ && byte < base_ + kBytes; }
+
+ private:
+  static constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
+  std::byte* base_;
+  std::uint64_t used_ = 0;
+  struct Taken {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+  std::vector<Taken> taken_;
+};
+
+class Execution final : public World {
+ public:
+  Execution(Program program, const fabric::model::Rules& rules);
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+  ~Execution() override;
+
+  // ---- For explorers.
+
+  /// Ends the last execution and starts the next. Throws what the program throws, and std::logic_error if it does not
+  /// do the same as before.
+  void begin();
+  /// What may happen now, in an order that does not depend on how this state was reached.
+  void enabled(std::vector<Action>& out);
+  [[nodiscard]] bool is_enabled(const Action& action);
+  /// Makes an enabled action happen. The event is valid until the next one.
+  const Event& apply(const Action& action);
+  /// The next event has this number.
+  [[nodiscard]] Moment next_moment() const noexcept { return moment_; }
+  [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
+  [[nodiscard]] const std::vector<std::vector<RequestTimes>>& times() const noexcept { return times_; }
+
+  /// Nothing is enabled. Whether some client has parked in a loop that met what it could not pass.
+  [[nodiscard]] bool has_parked() const;
+  /// Lets the parked clients try again, one after the other, alone and with much time passed, until all have ended or
+  /// none gets on: that is a deadlock. Actions are added to `record`.
+  void run_tail(std::vector<Action>* record);
+  /// Nothing is enabled and nobody is parked. Fails with a deadlock if a task has not ended.
+  void require_ended();
+  /// Calls what the program gave to at_end().
+  void judge(const Order& order);
+  [[nodiscard]] const std::vector<Order::Change>& changes() const noexcept { return changes_; }
+
+  // ---- For traces.
+
+  [[nodiscard]] const fabric::model::Machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] std::string_view actor_name(std::uint16_t actor) const { return actors_[actor].name; }
+  [[nodiscard]] std::size_t actor_count() const noexcept { return actors_.size(); }
+  [[nodiscard]] std::uint16_t initiator(std::uint16_t qp) const { return queue_pairs_[qp].actor; }
+  [[nodiscard]] std::uint16_t target_of(std::uint16_t qp) const { return queue_pairs_[qp].target; }
+  [[nodiscard]] unsigned nic_of(std::uint16_t qp) const { return queue_pairs_[qp].nic_at_node; }
+  [[nodiscard]] std::uint16_t actor_of_thread(std::uint16_t thread) const { return threads_[thread]; }
+  /// What the program step `action` is about to do: "starts", "stores 3 to ...".
+  [[nodiscard]] std::string describe_step(const Action& action) const;
+  [[nodiscard]] std::string address_name(const fabric::Node& node, fabric::RemoteAddress address) const;
+  [[nodiscard]] const fabric::Node* node(std::uint16_t actor) const;
+
+  // ---- World.
+
+  [[nodiscard]] fabric::Reactor& reactor() noexcept override;
+  [[nodiscard]] fabric::Node& add_node(std::string_view name, unsigned nics) override;
+  [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(fabric::Node& from, fabric::Node& to, unsigned nic,
+                                                           const fabric::QueuePairOptions& options) override;
+  [[nodiscard]] Cpu& add_cpu(fabric::Node& node, std::string_view name) override;
+  void spawn(fabric::Node& client, fabric::Task<void> task) override;
+  void spawn(Cpu& cpu, fabric::Task<void> task) override;
+  void may_crash(fabric::Node& client) override;
+  void fail(Kind kind, std::string what) override;
+  [[nodiscard]] Moment moment() const override { return moment_; }
+  [[nodiscard]] Moment last_post() const override;
+  void tag(std::uint64_t number) override;
+  void at_end(std::function<void(const Order&)> judge) override { judges_.push_back(std::move(judge)); }
+  [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
+
+ protected:
+  void keep(Kept kept) override { kept_.push_back(kept); }
+  void suspend(Step& step) override;
+
+ private:
+  friend class ModelNode;
+  friend class ModelQueuePair;
+  friend class ModelReactor;
+
+  struct Suspended {
+    std::uint32_t number = 0;
+    Step::What what = Step::What::start;
+    Step* step = nullptr;
+    std::uint16_t qp = 0;            // completion
+    std::uint64_t sequence = 0;
+  };
+  struct Loop {
+    std::uint64_t effects_at_head = 0;
+    std::uint64_t seen = 0;  // hash of what was read since the head
+    std::unordered_set<std::uint64_t> met{};
+  };
+  struct Parked {
+    fabric::Waiter* waiter = nullptr;
+    fabric::Reactor::LoopId loop = 0;
+  };
+  struct Actor {
+    std::string name;
+    bool is_cpu = false;
+    bool can_crash = false;
+    std::uint16_t machine_client = 0;  // or thread
+    std::uint16_t node = 0;            // the actor of its node
+    std::vector<fabric::Task<void>> tasks;
+    std::vector<Suspended> suspended;
+    std::vector<Parked> parked;
+    std::vector<Loop> loops;
+    std::uint32_t next_suspension = 0;
+    std::uint32_t tasks_left = 0;
+    std::uint32_t leases_used = 0;
+    std::uint64_t progress = 0;  // tasks ended and loops begun
+    std::uint64_t effects = 0;   // requests that may have changed memory
+    std::uint64_t tag = 0;
+    Moment last_post = 0;
+    fabric::Time clock{};
+  };
+  struct QueuePairPart {
+    ModelQueuePair* queue_pair = nullptr;
+    std::uint16_t actor = 0;
+    std::uint16_t target = 0;
+    std::uint16_t nic = 0;
+    unsigned nic_at_node = 0;
+  };
+  struct RequestInfo {
+    std::uint64_t tag = 0;
+    bool signaled = false;
+    std::int32_t snapshot = -1;
+  };
+  // The payload of a WRITE in flight as it was when it was posted.
+  struct Snapshot {
+    std::uint16_t qp = 0;
+    std::uint32_t index = 0;
+    const std::byte* data = nullptr;
+    std::vector<std::byte> bytes;
+    std::vector<bool> fetched;  // by 64-byte line
+    Moment posted = 0;
+    bool live = false;
+  };
+  // The parts of the machine, in the order in which the program asked for them.
+  struct Part {
+    enum class Sort : std::uint8_t { node, cpu, queue_pair, region } sort;
+    std::uint64_t a;
+    std::uint64_t b;
+    std::uint64_t c;
+    std::uint16_t id;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+
+  void end_execution() noexcept;
+  [[nodiscard]] std::uint16_t part(Part wanted, const std::function<std::uint16_t()>& make);
+  [[nodiscard]] std::uint16_t actor_of(const fabric::Node& node) const;
+  static fabric::Task<void> run_task(Execution* execution, std::uint16_t actor, fabric::Task<void> task);
+  void task_ended(std::uint16_t actor);
+  void task_failed(std::uint16_t actor, std::string what);
+
+  void describe(const fabric::model::Step& step);
+  void after_step(const fabric::model::Step& step);
+  void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
+  void apply_client(const Action& action);
+  void apply_lease(const Action& action);
+  void run_ready(std::uint16_t actor);
+  void look_for_changed_buffers(std::uint16_t actor);
+  void crash_now(std::uint16_t actor);
+  [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
+  [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
+
+  // From the queue pairs and the reactor.
+  void on_post(ModelQueuePair& queue_pair, std::span<const fabric::WorkRequest> chain, std::uint64_t first);
+  void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
+  void on_revoke(ModelQueuePair& queue_pair);
+  [[nodiscard]] fabric::Reactor::LoopId on_begin_loop();
+  void on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
+  void on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
+  [[nodiscard]] fabric::Time now() const;
+
+  Program program_;
+  fabric::model::Machine machine_;
+  Arena arena_;
+  std::vector<Part> parts_;
+  std::size_t next_part_ = 0;
+  bool parts_known_ = false;
+
+  std::unique_ptr<ModelReactor> reactor_;
+  std::vector<std::unique_ptr<ModelNode>> nodes_;  // by actor; null for CPU threads
+  std::vector<std::unique_ptr<Cpu>> cpus_;         // by actor; null for nodes
+  std::vector<Actor> actors_;
+  std::vector<QueuePairPart> queue_pairs_;  // by QpId
+  std::vector<std::uint16_t> threads_;      // actors by ThreadId
+  std::vector<Kept> kept_;
+  std::vector<std::function<void(const Order&)>> judges_;
+  std::vector<std::vector<RequestTimes>> times_;
+  std::vector<std::vector<RequestInfo>> requests_;
+  std::vector<Snapshot> snapshots_;
+  std::size_t snapshots_used_ = 0;
+  std::vector<Order::Change> changes_;
+
+  Moment moment_ = 0;
+  Event event_;
+  std::uint16_t running_ = Event::kNone;
+  std::uint16_t crashed_ = Event::kNone;
+  std::optional<std::uint32_t> posts_left_;  // until the running client crashes
+  bool in_tail_ = false;
+  std::uint32_t calls_in_step_ = 0;
+  std::optional<Failure> failure_;
+  std::vector<fabric::model::Step> steps_;
+  std::vector<Action> tail_actions_;
+};
+
+}  // namespace sidelatch::explore

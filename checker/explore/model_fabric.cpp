@@ -1,0 +1,51 @@
+#include "model_fabric.h"
+
+#include <sidelatch/fabric/error.h>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace sidelatch::explore {
+
+using namespace fabric;
+
+void ModelNode::revoke(QueuePair& queue_pair) {
+  auto* ended = dynamic_cast<ModelQueuePair*>(&queue_pair);
+  if (ended == nullptr || &ended->to() != this) {
+    throw std::invalid_argument("revoke: the queue pair is not connected to node " + name());
+  }
+  execution_->on_revoke(*ended);
+}
+
+// Addresses of a node begin at one page, one page apart from each other, so that overruns are seen.
+RemoteAddress ModelNode::place_region(const Registration& registration) {
+  if (!registration.owned) {
+    throw std::invalid_argument(fmt::format(
+        "node {}: a program that is explored has its registered memory from allocate(), so that it is the same in "
+        "each execution; register_memory() was called",
+        name()));
+  }
+  const RemoteAddress address{next_address_};
+  constexpr std::uint64_t kPage = 4096;
+  next_address_ += ((registration.length + kPage - 1) / kPage + 1) * kPage;
+  constexpr std::uint8_t kFromOthers = static_cast<std::uint8_t>(Access::remote_all) &
+                                       ~static_cast<std::uint8_t>(Access::local_write);
+  if ((static_cast<std::uint8_t>(registration.access) & kFromOthers) != 0) {
+    static_cast<void>(execution_->part(
+        {Execution::Part::Sort::region, id_.value, reinterpret_cast<std::uintptr_t>(registration.data),
+         registration.length, 0},
+        [&] {
+          execution_->machine_.map(id_, address, {registration.data, registration.length});
+          return std::uint16_t{0};
+        }));
+  }
+  return address;
+}
+
+Task<void> ModelQueuePair::restore_connection() {
+  throw FabricError(Status::retry_exceeded, "the target has revoked this queue pair: connect a new one");
+  co_return;
+}
+
+}  // namespace sidelatch::explore

@@ -1,0 +1,112 @@
+// The explorer's side of the fabric interface: nodes, queue pairs and the reactor of an Execution.
+#pragma once
+
+#include "execution.h"
+
+#include <sidelatch/fabric/node.h>
+#include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/fabric/reactor.h>
+
+namespace sidelatch::explore {
+
+/// Tasks go on when the explorer says so; sleeping takes no step.
+class ModelReactor final : public fabric::Reactor {
+ public:
+  explicit ModelReactor(Execution& execution) : Reactor(1U << 20), execution_(&execution) { explores_ = true; }
+  ModelReactor(const ModelReactor&) = delete;
+  ModelReactor& operator=(const ModelReactor&) = delete;
+  ~ModelReactor() override { destroy_spawned(); }
+
+  [[nodiscard]] fabric::Time now() const override { return execution_->now(); }
+  using Reactor::destroy_spawned;
+  using Reactor::has_ready;
+  using Reactor::resume_ready;
+
+ protected:
+  // Nobody drives this reactor but the explorer.
+  bool advance(std::optional<fabric::Time> /*limit*/) override { return false; }
+  std::uint64_t start_timer(fabric::Duration duration, fabric::Waiter& waiter) override {
+    execution_->on_sleep(duration, waiter);
+    return 1;
+  }
+  void cancel_timer(std::uint64_t /*timer*/) noexcept override {}
+  [[nodiscard]] LoopId begin_loop() override { return execution_->on_begin_loop(); }
+  [[nodiscard]] std::uint64_t start_retry(LoopId loop, fabric::Duration duration, fabric::Waiter& waiter) override {
+    execution_->on_retry(loop, duration, waiter);
+    return 1;
+  }
+
+ private:
+  Execution* execution_;
+};
+
+class ModelNode final : public fabric::Node {
+ public:
+  ModelNode(Execution& execution, std::string name, std::uint16_t actor, fabric::model::NodeId id,
+            fabric::model::NicId first_nic, unsigned nics)
+      : Node(std::move(name)), execution_(&execution), actor_(actor), id_(id), first_nic_(first_nic), nics_(nics) {}
+  ModelNode(const ModelNode&) = delete;
+  ModelNode& operator=(const ModelNode&) = delete;
+  ~ModelNode() override { release_memory(); }
+
+  [[nodiscard]] fabric::Reactor& reactor() override { return execution_->reactor(); }
+  using Node::connect;
+  [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(Node& target,
+                                                           const fabric::QueuePairOptions& options) override {
+    return execution_->connect(*this, target, 0, options);
+  }
+  void revoke(fabric::QueuePair& queue_pair) override;
+
+  [[nodiscard]] std::uint16_t actor() const noexcept { return actor_; }
+  [[nodiscard]] fabric::model::NodeId id() const noexcept { return id_; }
+  [[nodiscard]] fabric::model::NicId nic(unsigned number) const {
+    return {static_cast<std::uint16_t>(first_nic_.value + number)};
+  }
+  [[nodiscard]] unsigned nics() const noexcept { return nics_; }
+  [[nodiscard]] const Execution& execution() const noexcept { return *execution_; }
+
+ protected:
+  [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override { return execution_->arena_.take(bytes); }
+  void return_memory(std::byte* /*memory*/, std::uint64_t /*bytes*/) noexcept override {}
+  fabric::RemoteAddress place_region(const Registration& registration) override;
+  void region_removed(const Registration& /*registration*/) noexcept override {}
+
+ private:
+  Execution* execution_;
+  std::uint16_t actor_;
+  fabric::model::NodeId id_;
+  fabric::model::NicId first_nic_;
+  unsigned nics_;
+  std::uint64_t next_address_ = 0x1000;
+};
+
+class ModelQueuePair final : public fabric::QueuePair {
+ public:
+  ModelQueuePair(Execution& execution, ModelNode& from, ModelNode& to, fabric::model::QpId id,
+                 const fabric::QueuePairOptions& options)
+      : QueuePair(from, execution.reactor(), options), execution_(&execution), from_(&from), to_(&to), id_(id) {}
+  ModelQueuePair(const ModelQueuePair&) = delete;
+  ModelQueuePair& operator=(const ModelQueuePair&) = delete;
+  ~ModelQueuePair() override { disconnect(); }
+
+  [[nodiscard]] fabric::model::QpId id() const noexcept { return id_; }
+  [[nodiscard]] ModelNode& from() const noexcept { return *from_; }
+  [[nodiscard]] ModelNode& to() const noexcept { return *to_; }
+  using QueuePair::on_completed;
+  using QueuePair::on_error;
+
+ protected:
+  void ring_doorbell(std::span<const fabric::WorkRequest> chain, std::uint64_t first) override {
+    execution_->on_post(*this, chain, first);
+  }
+  void cancel_in_flight() noexcept override {}
+  fabric::Task<void> restore_connection() override;
+
+ private:
+  Execution* execution_;
+  ModelNode* from_;
+  ModelNode* to_;
+  fabric::model::QpId id_;
+};
+
+}  // namespace sidelatch::explore

@@ -1,0 +1,402 @@
+#include <sidelatch/explore/scheme_program.h>
+
+#include "execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+namespace sidelatch::explore {
+
+using namespace fabric;
+using namespace sync;
+
+namespace {
+
+constexpr std::uint32_t kMostClients = 16;
+
+struct Operation {
+  bool writes = false;
+  std::uint32_t client = 0;
+  Moment began = 0;
+  Moment inside = 0;   // the latch was there, or the value accepted
+  Moment leaves = 0;   // commit() or validate() was called
+  Moment last_post = 0;  // of what decided that a read is accepted
+  Moment ended = 0;
+  bool has_ended = false;
+  bool accepted = true;
+  std::uint64_t number = 0;
+};
+
+// What all executions of a program share.
+struct Setting {
+  const Scheme* scheme;
+  checker::Promise promise;
+  Workload workload;
+  LayoutKind kind;
+  RecordShape shape;
+  // The record after that many updates one after another, by their number; made by the first who asks.
+  std::mutex mutex{};
+  std::vector<std::vector<std::byte>> images{};
+};
+
+// What one execution keeps.
+struct Run {
+  std::shared_ptr<Setting> setting;
+  World* world;
+  Layout layout;
+  MemoryRegion memory;
+  ObjectArray objects;
+  std::vector<Operation> operations{};
+
+  Run(std::shared_ptr<Setting> the_setting, World& the_world, Node& storage)
+      : setting(std::move(the_setting)),
+        world(&the_world),
+        layout(setting->shape, setting->kind, 1),
+        memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
+        objects(layout, memory.remote()) {}
+};
+
+// Kills writes of a dead client, or says that it does.
+class WorldRevoker final : public Revoker {
+ public:
+  WorldRevoker(Node& storage, QueuePair& dead, bool revokes) : storage_(&storage), dead_(&dead), revokes_(revokes) {}
+  [[nodiscard]] Task<void> revoke(std::uint16_t /*owner*/) override {
+    if (revokes_) {
+      storage_->revoke(*dead_);
+    }
+    co_return;
+  }
+
+ private:
+  Node* storage_;
+  QueuePair* dead_;
+  bool revokes_;
+};
+
+std::uint64_t word_for(std::uint64_t number, std::uint64_t salt, bool first) {
+  return first || number == 0 ? number : number + salt;
+}
+
+void fill(std::span<std::byte> payload, std::uint64_t number, std::uint64_t salt) {
+  for (std::size_t i = 0; i < payload.size(); i += 8) {
+    const std::uint64_t word = word_for(number, salt, i == 0);
+    std::memcpy(payload.data() + i, &word, std::min<std::size_t>(8, payload.size() - i));
+  }
+}
+
+std::uint64_t number_in(std::span<const std::byte> payload) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, payload.data(), std::min<std::size_t>(8, payload.size()));
+  return number;
+}
+
+bool is_whole(std::span<const std::byte> payload, std::uint64_t salt) {
+  const std::uint64_t number = number_in(payload);
+  for (std::size_t i = 0; i < payload.size(); i += 8) {
+    const std::uint64_t word = word_for(number, salt, i == 0);
+    if (std::memcmp(payload.data() + i, &word, std::min<std::size_t>(8, payload.size() - i)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string words_of(std::span<const std::byte> payload) {
+  std::string text;
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i + 8 <= payload.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, payload.data() + i, 8);
+    if (i == 0 || word != last) {
+      text += fmt::format("{}{}", text.empty() ? "" : ", then ", word);
+    }
+    last = word;
+  }
+  return text;
+}
+
+Task<void> write_object(Run* run, Session* session, std::uint32_t client) {
+  const Setting& setting = *run->setting;
+  World& world = *run->world;
+  std::uint64_t own = 0;
+  bool took_over = false;
+  for (std::uint32_t i = 0; i < setting.workload.updates; ++i) {
+    const std::size_t which = run->operations.size();
+    run->operations.push_back({.writes = true, .client = client, .began = world.moment()});
+    ExclusiveGuard guard = co_await setting.scheme->latch(*session, run->objects.at(0));
+    run->operations[which].inside = world.moment();
+    std::uint64_t number = number_in(guard.payload());
+    if (guard.inherited()) {
+      took_over = true;
+    } else if (!is_whole(guard.payload(), setting.workload.salt)) {
+      world.fail(Kind::torn_read, fmt::format("a writer latched the object and found its words to be {}",
+                                              words_of(guard.payload())));
+    } else if (took_over && number != own) {
+      world.fail(Kind::lost_update, fmt::format("after a takeover {} was written, and {} is there: the dead client's "
+                                                "late WRITE erased it",
+                                                own, number));
+    }
+    own = number + (guard.inherited() ? 10 : 1);
+    world.tag(own);
+    fill(guard.payload(), own, setting.workload.salt);
+    run->operations[which].leaves = world.moment();
+    run->operations[which].number = own;
+    co_await guard.commit();
+    world.tag(0);
+    run->operations[which].ended = world.moment();
+    run->operations[which].has_ended = true;
+  }
+}
+
+Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
+  const Setting& setting = *run->setting;
+  World& world = *run->world;
+  for (std::uint32_t i = 0; i < setting.workload.reads; ++i) {
+    const std::size_t which = run->operations.size();
+    run->operations.push_back({.client = client, .began = world.moment()});
+    ReadGuard guard = co_await setting.scheme->begin_read(*session, run->objects.at(0));
+    run->operations[which].inside = world.moment();
+    const std::uint64_t number = number_in(guard.payload());
+    const std::uint64_t version = guard.version();
+    const bool whole = is_whole(guard.payload(), setting.workload.salt);
+    const std::string words = whole ? "" : words_of(guard.payload());
+    const auto judge = [&] {
+      if (!whole) {
+        world.fail(Kind::torn_read, fmt::format("a reader accepted an object whose words are {}", words));
+      } else if (setting.promise == checker::Promise::latch_equivalent && version != number) {
+        world.fail(Kind::torn_read, fmt::format("a reader accepted version {} with the data of version {}", version, number));
+      }
+    };
+    run->operations[which].number = number;
+    run->operations[which].leaves = world.moment();
+    if (guard.fresh() || setting.promise == checker::Promise::consistent) {
+      run->operations[which].last_post = world.last_post();
+      judge();
+      co_await guard.release();
+    } else {
+      const bool unchanged = co_await guard.validate();
+      run->operations[which].last_post = world.last_post();
+      if (!unchanged) {
+        // As a failed attempt, which Scheme::read would repeat: not one that this program has to judge.
+        run->operations[which].accepted = false;
+        co_return;
+      }
+      judge();
+    }
+    run->operations[which].ended = world.moment();
+    run->operations[which].has_ended = true;
+  }
+}
+
+bool overlap(const Operation& a, const Operation& b, const Order& order) {
+  return !order.before(a.leaves, b.inside) && !order.before(b.leaves, a.inside);
+}
+
+void judge_exclusion(const Run& run, const Order& order) {
+  const bool latch = run.setting->promise == checker::Promise::exclusion;
+  for (std::size_t i = 0; i < run.operations.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      const Operation& a = run.operations[i];
+      const Operation& b = run.operations[k];
+      const bool exclude = (a.writes && b.writes) || (latch && (a.writes || b.writes));
+      if (exclude && a.client != b.client && a.has_ended && b.has_ended && overlap(a, b, order)) {
+        run.world->fail(Kind::mutual_exclusion,
+                        fmt::format("clients {} and {} were inside at once", b.client, a.client));
+        return;
+      }
+    }
+  }
+}
+
+// A value of `older` that was followed by `newer` before `older` began.
+void judge_age(const Run& run, const Order& order) {
+  for (const Operation& newer : run.operations) {
+    for (const Operation& older : run.operations) {
+      if (&newer == &older || !newer.has_ended || !older.has_ended || newer.number <= older.number ||
+          (older.writes && newer.writes)) {
+        continue;
+      }
+      const bool same_client = newer.client == older.client && newer.ended < older.began;
+      if (same_client || (newer.client != older.client && !order.before(older.began, newer.ended))) {
+        run.world->fail(Kind::linearizability,
+                        fmt::format("client {} {} number {} although client {}'s {} of number {} had ended before",
+                                    older.client, older.writes ? "wrote" : "read", older.number, newer.client,
+                                    newer.writes ? "update" : "read", newer.number));
+        return;
+      }
+    }
+  }
+  if (run.setting->promise != checker::Promise::latch_equivalent) {
+    return;
+  }
+  // Nothing newer may be placed before the validation begins.
+  for (const Operation& read : run.operations) {
+    if (read.writes || !read.has_ended) {
+      continue;
+    }
+    for (const Order::Change& change : order.changes()) {
+      if (change.tag > read.number && !order.before(read.last_post, change.moment) && change.length > 8) {
+        run.world->fail(Kind::linearizability,
+                        fmt::format("client {} accepted number {} after a part of number {} had been placed: it would "
+                                    "not have kept the object unchanged as a shared latch does",
+                                    read.client, read.number, change.tag));
+        return;
+      }
+    }
+  }
+}
+
+std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::uint64_t updates);
+
+void judge_result(const Run& run) {
+  std::vector<std::uint64_t> numbers;
+  for (const Operation& operation : run.operations) {
+    if (operation.writes && operation.has_ended) {
+      numbers.push_back(operation.number);
+    }
+  }
+  std::ranges::sort(numbers);
+  const auto twice = std::ranges::adjacent_find(numbers);
+  if (twice != numbers.end()) {
+    run.world->fail(Kind::lost_update, fmt::format("two updates gave the number {}: one of them is lost", *twice));
+    return;
+  }
+  const std::span<const std::byte> record = run.memory.bytes().subspan(run.layout.record(0), run.setting->shape.bytes);
+  const std::vector<std::byte> right = image_of(run.setting, numbers.size());
+  if (std::memcmp(record.data(), right.data(), right.size()) == 0) {
+    return;
+  }
+  std::uint64_t latch = 0;
+  std::memcpy(&latch, run.memory.bytes().data() + run.layout.latch(0), sizeof latch);
+  if (latch != 0) {
+    run.world->fail(Kind::deadlock, fmt::format("everybody has unlatched, and the latch word is {:#x}", latch));
+    return;
+  }
+  std::size_t wrong = 0;
+  while (record[wrong] == right[wrong]) {
+    ++wrong;
+  }
+  run.world->fail(Kind::lost_update,
+                  fmt::format("after {} updates the object's line {} is not what they make of it one after another",
+                              numbers.size(), wrong / 64));
+}
+
+void build(const std::shared_ptr<Setting>& setting, World& world) {
+  const Workload& workload = setting->workload;
+  Node& storage = world.add_node("memory", workload.nics);
+  Run& run = world.make<Run>(setting, world, storage);
+  QueuePair* first = nullptr;
+  for (std::uint32_t i = 0; i < workload.writers + workload.readers; ++i) {
+    const bool writes = i < workload.writers;
+    Node& node = world.add_node(writes ? fmt::format("writer {}", i) : fmt::format("reader {}", i - workload.writers));
+    auto& qp = world.make<std::unique_ptr<QueuePair>>(world.connect(node, storage, i % workload.nics, {}));
+    first = first == nullptr ? qp.get() : first;
+    SessionOptions options;
+    options.buffers = std::min(4U, setting->scheme->most_buffers());
+    if (workload.crash) {
+      options.owner = static_cast<std::uint16_t>(i + 1);
+      options.lease = Lease{.length = from_ns(1e6), .margin = from_ns(1e5)};
+      options.revoker = &world.make<WorldRevoker>(storage, *first, workload.revocation);
+    }
+    Session& session = world.make<Session>(*qp, buffer_bytes(setting->shape), options);
+    world.spawn(node, writes ? write_object(&run, &session, i) : read_object(&run, &session, i));
+    if (workload.crash && i == 0) {
+      world.may_crash(node);
+    }
+  }
+  world.at_end([&run](const Order& order) {
+    judge_exclusion(run, order);
+    judge_age(run, order);
+    const bool refused = std::ranges::any_of(run.operations, [](const Operation& o) { return o.writes && !o.has_ended; });
+    if (!run.world->crashed() && !refused && !run.setting->workload.crash) {
+      judge_result(run);
+    }
+  });
+}
+
+// The record after so many updates of one writer alone, when everything is one step.
+std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::uint64_t updates) {
+  const std::scoped_lock lock(setting->mutex);
+  if (setting->images.size() <= updates) {
+    setting->images.resize(updates + 1);
+  }
+  std::vector<std::byte>& image = setting->images[updates];
+  if (image.empty()) {
+    auto alone = std::make_shared<Setting>(setting->scheme, setting->promise, setting->workload, setting->kind,
+                                           setting->shape);
+    alone->workload.writers = 1;
+    alone->workload.updates = static_cast<std::uint32_t>(updates);
+    alone->workload.readers = 0;
+    alone->workload.crash = false;
+    alone->workload.nics = 1;
+    const MemoryRegion* memory = nullptr;
+    const Layout* layout = nullptr;
+    Execution execution(
+        [&](World& world) {
+          Node& storage = world.add_node("memory");
+          Run& run = world.make<Run>(alone, world, storage);
+          memory = &run.memory;
+          layout = &run.layout;
+          Node& node = world.add_node("writer");
+          auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
+          Session& session = world.make<Session>(*qp, buffer_bytes(alone->shape),
+                                                 SessionOptions{.buffers = std::min(4U, alone->scheme->most_buffers())});
+          world.spawn(node, write_object(&run, &session, 0));
+        },
+        model::rules_of(model::Preset::strict));
+    execution.begin();
+    std::vector<Action> actions;
+    for (execution.enabled(actions); !actions.empty(); execution.enabled(actions)) {
+      execution.apply(actions.back());
+    }
+    const auto bytes = memory->bytes().subspan(layout->record(0), alone->shape.bytes);
+    image.assign(bytes.begin(), bytes.end());
+  }
+  return image;
+}
+
+}  // namespace
+
+void Workload::validate() const {
+  const auto refuse = [](const char* field, std::uint64_t value, const char* allowed) {
+    throw std::invalid_argument(fmt::format("workload: {} is {}: it must be {}", field, value, allowed));
+  };
+  if (writers + readers == 0 || writers + readers > kMostClients) {
+    refuse("writers + readers", writers + readers, "1 to 16");
+  }
+  if (lines == 0 || lines > 64) {
+    refuse("lines", lines, "1 to 64");
+  }
+  if (nics == 0 || nics > 16) {
+    refuse("nics", nics, "1 to 16");
+  }
+  if (updates > 64 || reads > 64) {
+    refuse("updates or reads", std::max(updates, reads), "0 to 64");
+  }
+  if (crash && writers < 2) {
+    refuse("writers", writers, "2 at least with crash, since one of them takes over");
+  }
+}
+
+Program scheme_program(const Scheme& scheme, checker::Promise promise, const Workload& workload, LayoutKind layout) {
+  workload.validate();
+  const std::uint64_t payload = scheme.largest_payload(workload.lines * kLineBytes, layout) / 8 * 8;
+  if (payload == 0) {
+    throw std::invalid_argument(fmt::format("{}: {} lines have no room for a word of payload; give it more lines",
+                                            scheme.name(), workload.lines));
+  }
+  auto setting = std::make_shared<Setting>(&scheme, promise, workload, layout, scheme.shape(payload, layout));
+  return [setting](World& world) { build(setting, world); };
+}
+
+Program scheme_program(const Scheme& scheme, checker::Promise promise, const Workload& workload) {
+  return scheme_program(scheme, promise, workload, scheme.default_layout());
+}
+
+}  // namespace sidelatch::explore

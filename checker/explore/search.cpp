@@ -1,0 +1,506 @@
+#include "search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <stdexcept>
+
+namespace sidelatch::explore {
+
+using fabric::model::StepKind;
+
+namespace {
+
+void set_bit(Before& set, Moment bit) { set[bit / 64] |= std::uint64_t{1} << (bit % 64); }
+
+void include(Before& set, const Before& other) {
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    set[i] |= other[i];
+  }
+}
+
+bool contains(const std::vector<std::shared_ptr<const Event>>& events, const Action& action) {
+  return std::ranges::any_of(events, [&](const auto& event) { return event->action == action; });
+}
+
+bool is_load(const Event& event) {
+  return event.action.sort == Action::Sort::machine && event.action.kind == StepKind::load;
+}
+
+}  // namespace
+
+bool Node::knows(const Action& action) const {
+  return event.action == action || std::ranges::find(todo, action) != todo.end() || contains(sleep, action);
+}
+
+bool FrozenNode::knows(const Action& action) const {
+  return node.knows(action) || std::ranges::find(started, action) != started.end();
+}
+
+Worker::Worker(const Program& program, const Options& options, std::atomic<bool>& stop,
+               std::optional<std::chrono::steady_clock::time_point> deadline)
+    : options_(&options),
+      stop_(&stop),
+      deadline_(deadline),
+      reduce_(options.mode == Mode::exhaustive),
+      dependence_(options.rules),
+      execution_(program, options.rules) {}
+
+bool Worker::should_stop() {
+  constexpr std::uint32_t kLookEvery = 64;
+  if (++looks_ % kLookEvery == 0) {
+    const bool late = deadline_ && std::chrono::steady_clock::now() > *deadline_;
+    const bool interrupted = options_->interrupted != nullptr && options_->interrupted->load(std::memory_order_relaxed);
+    if (late || interrupted) {
+      stop_->store(true, std::memory_order_relaxed);
+    }
+  }
+  return stop_->load(std::memory_order_relaxed);
+}
+
+// ---- The path to a task.
+
+void Worker::load(const Task& task) {
+  frozen_.clear();
+  events_.clear();
+  rows_.clear();
+  additions_.clear();
+  for (std::shared_ptr<FrozenNode> node = task.parent; node != nullptr; node = node->parent) {
+    frozen_.push_back(node);
+  }
+  std::ranges::reverse(frozen_);
+  base_ = depth_ = frozen_.size();
+  first_owner_ = task.at;
+  for (const auto& node : frozen_) {
+    events_.push_back(&node->node.event);
+    rows_.push_back(&node->node.before);
+  }
+  while (nodes_.size() < base_) {
+    nodes_.push_back(nullptr);
+  }
+}
+
+void Worker::replay_to(std::size_t depth) {
+  execution_.begin();
+  for (std::size_t i = 0; i < depth; ++i) {
+    execution_.apply(event(i).action);
+  }
+}
+
+// A new node at the top, in the present state.
+void Worker::push(const Action& action) {
+  if (nodes_.size() == depth_) {
+    nodes_.push_back(nullptr);
+  }
+  if (nodes_[depth_] == nullptr) {
+    nodes_[depth_] = std::make_unique<Node>();
+  }
+  Node& node = *nodes_[depth_];
+  node.sleep.clear();
+  node.todo.clear();
+  if (depth_ != 0 && reduces()) {
+    const Event& last = event(depth_ - 1);
+    const std::vector<std::shared_ptr<const Event>>& asleep =
+        depth_ - 1 < base_ ? frozen_[depth_ - 1]->node.sleep : nodes_[depth_ - 1]->sleep;
+    for (const std::shared_ptr<const Event>& sleeper : asleep) {
+      if (!sleeper->action.same_step(last.action) &&
+          dependence_.between(*sleeper, last, execution_.times()) == Dependence::Relation::independent) {
+        node.sleep.push_back(sleeper);
+      }
+    }
+  }
+  node.event.action = action;
+  events_.resize(depth_);
+  rows_.resize(depth_);
+  events_.push_back(&node.event);
+  rows_.push_back(&node.before);
+  ++depth_;
+}
+
+// ---- Events and their races.
+
+// `enabled_` holds what was enabled before.
+void Worker::make_happen(std::size_t depth, const Action& action) {
+  Node& node = *nodes_[depth];
+  node.event = execution_.apply(action);
+  if (node.event.may_crash && action.crash == 0) {
+    const std::size_t most = std::max<std::size_t>(1, node.event.posts.size());
+    for (std::size_t n = 1; n <= most; ++n) {
+      Action crash = action;
+      crash.crash = static_cast<std::uint16_t>(n);
+      node.todo.push_back(crash);
+    }
+  }
+  // A revocation disables what it keeps from happening, and so does whose lease ends first: everything else that could
+  // have come instead is explored.
+  const bool everything = !reduces() || node.event.global || action.sort == Action::Sort::lease;
+  if (everything) {
+    for (const Action& other : enabled_) {
+      if (!node.knows(other) && !other.same_step(action)) {
+        node.todo.push_back(other);
+      }
+    }
+  }
+  find_order(depth);
+}
+
+void Worker::find_order(std::size_t depth) {
+  Before& before = nodes_[depth]->before;
+  before.assign(depth / 64 + 1, 0);
+  const Event& own = event(depth);
+  std::size_t opened_by = depth;  // rule 8: the store that let this load in
+  for (std::size_t i = depth; i-- > 0;) {
+    if (has_bit(before, static_cast<Moment>(i))) {
+      continue;
+    }
+    const Dependence::Relation relation = dependence_.between(event(i), own, execution_.times());
+    if (relation == Dependence::Relation::independent) {
+      continue;
+    }
+    if (reduces() && relation == Dependence::Relation::race) {
+      reverse(i, depth);
+    }
+    if (is_load(own) && opened_by == depth && relation == Dependence::Relation::forced &&
+        event(i).action.sort == Action::Sort::machine && event(i).action.kind == StepKind::store &&
+        event(i).word == own.word && event(i).action.owner != own.action.owner) {
+      opened_by = i;
+    }
+    set_bit(before, static_cast<Moment>(i));
+    include(before, *rows_[i]);
+  }
+  if (reduces() && opened_by != depth) {
+    for (std::size_t i = opened_by; i-- > 0;) {
+      if (is_load(event(i)) && event(i).action.owner == event(opened_by).action.owner &&
+          event(i).action.index == event(opened_by).action.index) {
+        reverse_lock(i, opened_by, depth);
+        break;
+      }
+    }
+  }
+}
+
+// `second` could happen before `first`: one of the events that may begin what leads to it there must be a choice there.
+void Worker::reverse(std::size_t first, std::size_t second) {
+  members_.clear();
+  initials_.clear();
+  for (std::size_t k = first + 1; k <= second; ++k) {
+    if (k != second && has_bit(*rows_[k], static_cast<Moment>(first))) {
+      continue;
+    }
+    const Before& row = *rows_[k];
+    const bool initial =
+        std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
+    members_.push_back(static_cast<Moment>(k));
+    if (initial) {
+      initials_.push_back(event(k).action);
+    }
+  }
+  add_choice(first, initials_);
+}
+
+// An atomic waited for another to give its word back. It could have been first, if nothing else that it needs follows
+// from the other's load.
+void Worker::reverse_lock(std::size_t holder_load, std::size_t holder_store, std::size_t second) {
+  const Event& own = event(second);
+  for (std::size_t k = holder_load + 1; k < second; ++k) {
+    if (k != holder_store && has_bit(*rows_[k], static_cast<Moment>(holder_load)) &&
+        dependence_.between(event(k), own, execution_.times()) != Dependence::Relation::independent) {
+      return;
+    }
+  }
+  members_.clear();
+  initials_.clear();
+  for (std::size_t k = holder_load + 1; k <= second; ++k) {
+    if (k != second && has_bit(*rows_[k], static_cast<Moment>(holder_load))) {
+      continue;
+    }
+    const Before& row = *rows_[k];
+    const bool initial =
+        std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
+    members_.push_back(static_cast<Moment>(k));
+    if (initial) {
+      initials_.push_back(event(k).action);
+    }
+  }
+  add_choice(holder_load, initials_);
+}
+
+void Worker::add_choice(std::size_t depth, const std::vector<Action>& initials) {
+  if (depth > base_ || (depth == base_ && first_owner_ == nullptr)) {
+    Node& node = *nodes_[depth];
+    if (std::ranges::none_of(initials, [&](const Action& action) { return node.knows(action); })) {
+      node.todo.push_back(initials.front());
+    }
+    return;
+  }
+  const std::shared_ptr<FrozenNode>& frozen = depth == base_                        ? first_owner_
+                                              : frozen_[depth]->owner != nullptr ? frozen_[depth]->owner
+                                                                                 : frozen_[depth];
+  if (std::ranges::any_of(initials, [&](const Action& action) { return frozen->knows(action); })) {
+    return;
+  }
+  for (const Addition& addition : additions_) {
+    if (addition.node == frozen &&
+        std::ranges::find(initials, addition.initials.front()) != initials.end()) {
+      return;
+    }
+  }
+  additions_.push_back({frozen, initials});
+}
+
+// ---- Executions.
+
+void Worker::extend(TaskResult& result) {
+  for (;;) {
+    if (execution_.failure() != nullptr) {
+      end_execution(result);
+      return;
+    }
+    execution_.enabled(enabled_);
+    if (enabled_.empty()) {
+      end_execution(result);
+      return;
+    }
+    if (depth_ >= options_->max_events) {
+      Failure failure;
+      failure.kind = Kind::livelock;
+      failure.what = fmt::format("an execution has more than {} events: the program never ends, or a loop that waits "
+                                 "for others does not say so (sync::Attempts, Reactor::begin_retries)",
+                                 options_->max_events);
+      failure.at_end = true;
+      record(result, failure, {});
+      ++result.executions;
+      return;
+    }
+    push(Action{});
+    Node& node = *nodes_[depth_ - 1];
+    const auto chosen = std::ranges::find_if(
+        enabled_, [&](const Action& action) { return !reduces() || !contains(node.sleep, action); });
+    if (chosen == enabled_.end()) {
+      --depth_;
+      ++result.redundant;
+      return;
+    }
+    make_happen(depth_ - 1, *chosen);
+  }
+}
+
+void Worker::end_execution(TaskResult& result) {
+  ++result.executions;
+  std::vector<Action> tail;
+  if (execution_.failure() == nullptr) {
+    if (execution_.has_parked()) {
+      execution_.run_tail(&tail);
+    } else {
+      execution_.require_ended();
+      events_.resize(depth_);
+      rows_.resize(depth_);
+      execution_.judge(PathOrder(execution_, rows_));
+    }
+  }
+  if (execution_.failure() != nullptr) {
+    record(result, *execution_.failure(), tail);
+  }
+}
+
+void Worker::record(TaskResult& result, const Failure& failure, const std::vector<Action>& tail) {
+  std::size_t count = depth_ + tail.size();
+  if (!failure.at_end && tail.empty() && failure.moment < depth_) {
+    Before needed = *rows_[failure.moment];
+    needed.resize(depth_ / 64 + 1, 0);
+    for (const Moment also : failure.also) {
+      include(needed, *rows_[also]);
+      set_bit(needed, also);
+    }
+    count = 1;
+    for (const std::uint64_t word : needed) {
+      count += static_cast<std::size_t>(std::popcount(word));
+    }
+  }
+  if (result.found && result.found->events <= count) {
+    return;
+  }
+  Found found;
+  found.failure = failure;
+  found.events = count;
+  found.tail = tail;
+  for (std::size_t i = 0; i < depth_; ++i) {
+    found.choices.push_back(event(i).action);
+  }
+  result.found = std::move(found);
+}
+
+// Goes back to the deepest node with a choice left, and makes it. False: there is none.
+bool Worker::next_choice() {
+  const std::size_t bottom = base_ + (first_owner_ != nullptr ? 1 : 0);
+  while (depth_ > bottom) {
+    Node& node = *nodes_[depth_ - 1];
+    node.sleep.push_back(std::make_shared<Event>(node.event));
+    while (!node.todo.empty()) {
+      const Action action = node.todo.front();
+      node.todo.erase(node.todo.begin());
+      if (reduces() && contains(node.sleep, action)) {
+        continue;
+      }
+      replay_to(depth_ - 1);
+      execution_.enabled(enabled_);
+      if (!execution_.is_enabled(action)) {
+        throw std::logic_error(fmt::format("explorer: the step '{}' is not possible where it was to be tried",
+                                           to_string(action)));
+      }
+      node.event.action = action;
+      events_.resize(depth_);
+      rows_.resize(depth_);
+      make_happen(depth_ - 1, action);
+      return true;
+    }
+    --depth_;
+  }
+  return false;
+}
+
+TaskResult Worker::run(const Task& task, std::uint64_t most_executions) {
+  TaskResult result;
+  load(task);
+  if (task.at != nullptr) {
+    // The choices given out before this one are asleep; what they are shows when they happen.
+    std::vector<std::shared_ptr<const Event>> asleep = task.at->node.sleep;
+    for (const Action& action : task.asleep) {
+      if (reduces() && !contains(asleep, action)) {
+        replay_to(base_);
+        asleep.push_back(std::make_shared<Event>(execution_.apply(action)));
+      }
+    }
+    replay_to(base_);
+    execution_.enabled(enabled_);
+    push(task.first);
+    Node& node = *nodes_[depth_ - 1];
+    node.sleep = std::move(asleep);
+    make_happen(depth_ - 1, task.first);
+    for (const Action& action : node.todo) {
+      if (!task.at->knows(action)) {
+        additions_.push_back({task.at, {action}});
+      }
+    }
+    node.todo.clear();
+  } else {
+    execution_.begin();
+  }
+  for (;;) {
+    extend(result);
+    result.events += depth_;
+    result.stopped = should_stop();
+    if (result.stopped || result.executions + result.redundant >= most_executions) {
+      freeze(result);
+      break;
+    }
+    if (!next_choice()) {
+      break;
+    }
+  }
+  result.additions = std::move(additions_);
+  additions_.clear();
+  return result;
+}
+
+// The stack becomes frozen nodes; what is left to choose at them is for others to explore.
+void Worker::freeze(TaskResult& result) {
+  std::shared_ptr<FrozenNode> parent = frozen_.empty() ? nullptr : frozen_.back();
+  for (std::size_t i = base_; i < depth_; ++i) {
+    auto frozen = std::make_shared<FrozenNode>();
+    Node& node = *nodes_[i];
+    frozen->node = std::move(node);
+    node = Node{};
+    frozen->parent = parent;
+    if (i == base_) {
+      frozen->owner = first_owner_;
+    }
+    // The rest of this choice's subtree is explored too.
+    frozen->node.sleep.push_back(std::make_shared<Event>(frozen->node.event));
+    parent = frozen;
+    result.left.push_back(std::move(frozen));
+  }
+  depth_ = base_;
+}
+
+TaskResult Worker::run_random(std::uint64_t seed) {
+  TaskResult result;
+  load({});
+  execution_.begin();
+  std::mt19937_64 random(seed);
+  const bool by_priority = options_->mode == Mode::pct;
+  // PCT: actors have priorities; at a few chosen moments the actor in front falls behind all others.
+  std::vector<std::uint64_t> priority;
+  std::vector<Moment> changes;
+  constexpr Moment kUsualLength = 200;
+  for (std::uint32_t i = 0; by_priority && i < options_->priority_changes; ++i) {
+    changes.push_back(static_cast<Moment>(random() % kUsualLength));
+  }
+  const auto group_of = [&](const Action& action) -> std::size_t {
+    const bool of_client = action.sort != Action::Sort::machine || action.kind == StepKind::drain;
+    const std::size_t group = 2U * action.owner + (of_client ? 1U : 0U);
+    while (priority.size() <= group) {
+      priority.push_back((random() >> 1) | (std::uint64_t{1} << 62));
+    }
+    return group;
+  };
+  while (execution_.failure() == nullptr) {
+    execution_.enabled(enabled_);
+    if (enabled_.empty() || depth_ >= options_->max_events) {
+      break;
+    }
+    Action action = enabled_[random() % enabled_.size()];
+    if (by_priority) {
+      for (const Action& other : enabled_) {
+        if (priority[group_of(other)] > priority[group_of(action)] || group_of(action) >= priority.size()) {
+          action = other;
+        }
+      }
+      if (std::ranges::find(changes, static_cast<Moment>(depth_)) != changes.end()) {
+        priority[group_of(action)] = depth_;
+      }
+    }
+    push(action);
+    make_happen(depth_ - 1, action);
+    if (!nodes_[depth_ - 1]->todo.empty()) {
+      nodes_[depth_ - 1]->todo.clear();
+    }
+  }
+  if (depth_ >= options_->max_events) {
+    extend(result);
+  } else {
+    end_execution(result);
+  }
+  result.events += depth_;
+  return result;
+}
+
+TaskResult Worker::run_along(const std::vector<Action>& choices, bool to_the_end) {
+  TaskResult result;
+  load({});
+  execution_.begin();
+  for (const Action& action : choices) {
+    if (execution_.failure() != nullptr) {
+      break;
+    }
+    execution_.enabled(enabled_);
+    if (!execution_.is_enabled(action)) {
+      throw std::invalid_argument(
+          fmt::format("the step '{}' is not possible after {} steps of the trace", to_string(action), depth_));
+    }
+    push(action);
+    make_happen(depth_ - 1, action);
+    nodes_[depth_ - 1]->todo.clear();
+  }
+  if (to_the_end) {
+    extend(result);
+  } else if (execution_.failure() != nullptr) {
+    record(result, *execution_.failure(), {});
+  }
+  result.events += depth_;
+  return result;
+}
+
+}  // namespace sidelatch::explore

@@ -1,0 +1,145 @@
+// The search through the executions of a program.
+//
+// A Worker explores the subtree below a path of choices (a Task), depth first. After so many executions it stops and
+// hands its stack back: the nodes on it are frozen, and each choice that is left at one of them becomes a task of its
+// own. What a subtree finds out about nodes above it (a race to be reversed there) travels as an Addition. The
+// Coordinator runs tasks in rounds and merges their results in the order of the tasks, so that the result does not
+// depend on the number of threads.
+#pragma once
+
+#include "execution.h"
+
+#include <sidelatch/explore/check.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sidelatch::explore {
+
+/// Events before this one in the order of an execution, one bit each.
+using Before = std::vector<std::uint64_t>;
+
+inline bool has_bit(const Before& set, Moment bit) { return (set[bit / 64] >> (bit % 64) & 1) != 0; }
+
+/// A state of an execution and the choice made in it.
+struct Node {
+  Event event;    // of the choice
+  Before before;  // of the event
+  std::vector<std::shared_ptr<const Event>> sleep;  // choices that need not be explored, or have been
+  std::vector<Action> todo;                         // choices to be explored
+  [[nodiscard]] bool knows(const Action& action) const;
+};
+
+struct FrozenNode {
+  Node node;
+  std::shared_ptr<FrozenNode> parent;
+  std::shared_ptr<FrozenNode> owner;  // of the choices of this state, if that is another node: one per choice exists
+  std::vector<Action> started;        // given out as tasks
+  bool listed = false;                // has choices to give out
+
+  [[nodiscard]] bool knows(const Action& action) const;
+};
+
+struct Task {
+  std::shared_ptr<FrozenNode> parent;  // the state in which `first` is chosen is behind this node's choice; null: the start
+  std::shared_ptr<FrozenNode> at;      // the node whose choice `first` replaces; null for the first task
+  Action first;
+  std::vector<Action> asleep;  // choices of that state that were given out before
+};
+
+/// A race between an event below and the choice of a frozen node: one of `initials` must be explored there.
+struct Addition {
+  std::shared_ptr<FrozenNode> node;
+  std::vector<Action> initials;
+};
+
+struct Found {
+  Failure failure;
+  std::vector<Action> choices;
+  std::vector<Action> tail;
+  std::size_t events = 0;  // that it depends on
+};
+
+struct TaskResult {
+  std::uint64_t executions = 0;
+  std::uint64_t redundant = 0;
+  std::uint64_t events = 0;
+  bool stopped = false;  // not by the number of executions
+  std::optional<Found> found;
+  std::vector<Addition> additions;
+  std::vector<std::shared_ptr<FrozenNode>> left;  // the nodes of the stack, top first
+};
+
+/// The order of the execution whose nodes are given.
+class PathOrder final : public Order {
+ public:
+  PathOrder(const Execution& execution, const std::vector<const Before*>& rows)
+      : execution_(&execution), rows_(&rows) {}
+  [[nodiscard]] bool before(Moment first, Moment second) const override {
+    return first == second || (first < second && has_bit(*(*rows_)[second], first));
+  }
+  [[nodiscard]] const std::vector<Change>& changes() const override { return execution_->changes(); }
+
+ private:
+  const Execution* execution_;
+  const std::vector<const Before*>* rows_;
+};
+
+class Worker {
+ public:
+  /// `stop`: set from outside to end the search; the worker sets it too when `deadline` has passed.
+  Worker(const Program& program, const Options& options, std::atomic<bool>& stop,
+         std::optional<std::chrono::steady_clock::time_point> deadline);
+
+  [[nodiscard]] TaskResult run(const Task& task, std::uint64_t most_executions);
+  /// One execution by chance.
+  [[nodiscard]] TaskResult run_random(std::uint64_t seed);
+  /// One execution along `choices`, then on by default if `to_the_end`.
+  [[nodiscard]] TaskResult run_along(const std::vector<Action>& choices, bool to_the_end);
+  /// Of the last execution.
+  [[nodiscard]] const std::vector<const Before*>& rows() const noexcept { return rows_; }
+  [[nodiscard]] const Event& event(std::size_t depth) const { return *events_[depth]; }
+  [[nodiscard]] std::size_t depth() const noexcept { return depth_; }
+
+ private:
+  void load(const Task& task);
+  void push(const Action& action);
+  void make_happen(std::size_t depth, const Action& action);
+  void find_order(std::size_t depth);
+  void reverse(std::size_t first, std::size_t second);
+  void reverse_lock(std::size_t holder_load, std::size_t holder_store, std::size_t second);
+  void add_choice(std::size_t depth, const std::vector<Action>& initials);
+  void extend(TaskResult& result);
+  void end_execution(TaskResult& result);
+  void record(TaskResult& result, const Failure& failure, const std::vector<Action>& tail);
+  bool next_choice();
+  void replay_to(std::size_t depth);
+  void freeze(TaskResult& result);
+  [[nodiscard]] bool should_stop();
+  [[nodiscard]] bool reduces() const { return reduce_; }
+
+  const Options* options_;
+  std::atomic<bool>* stop_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  bool reduce_;
+  std::uint32_t looks_ = 0;
+  std::shared_ptr<FrozenNode> first_owner_;  // of the choices at depth base_, if another task began there
+  Dependence dependence_;
+  Execution execution_;
+  std::size_t base_ = 0;                             // nodes below are frozen
+  std::vector<std::shared_ptr<FrozenNode>> frozen_;  // the path to the task
+  std::vector<std::unique_ptr<Node>> nodes_;         // by depth; the first base_ are not used
+  std::size_t depth_ = 0;
+  std::vector<const Event*> events_;   // of frozen and own nodes
+  std::vector<const Before*> rows_;
+  std::vector<Action> enabled_;
+  std::vector<Action> initials_;
+  std::vector<Moment> members_;
+  std::vector<Addition> additions_;
+};
+
+}  // namespace sidelatch::explore

@@ -1,0 +1,325 @@
+#include "trace.h"
+
+#include <sidelatch/fabric/model/effects.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+namespace sidelatch::explore {
+
+using fabric::model::StepKind;
+
+namespace {
+
+// What the violation depends on: the past of its moments.
+std::vector<bool> needed_events(const Worker& worker, const Failure& failure) {
+  std::vector<bool> needed(worker.depth(), failure.at_end);
+  const auto need = [&](Moment moment) {
+    for (Moment i = 0; i < moment; ++i) {
+      needed[i] = needed[i] || has_bit(*worker.rows()[moment], i);
+    }
+    needed[moment] = true;
+  };
+  if (!failure.at_end) {
+    need(failure.moment);
+    for (const Moment also : failure.also) {
+      need(also);
+    }
+  }
+  return needed;
+}
+
+// Who does it: machine steps of a queue pair belong together, and so does what a client does.
+std::uint32_t actor_key(const Event& event) {
+  const bool of_queue_pair = event.action.sort == Action::Sort::machine && event.action.kind != StepKind::drain;
+  return (of_queue_pair ? 0U : 0x1'0000U) | event.action.owner;
+}
+
+// One of the orders of these events that are equivalent to the given one: it stays with an actor as long as it can.
+std::vector<Action> calm_order(const Worker& worker, const std::vector<bool>& needed) {
+  std::vector<std::size_t> left;
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    if (needed[i]) {
+      left.push_back(i);
+    }
+  }
+  std::vector<Action> order;
+  std::uint32_t last = ~0U;
+  while (!left.empty()) {
+    const auto is_next = [&](std::size_t candidate) {
+      const Before& row = *worker.rows()[candidate];
+      return std::ranges::none_of(left, [&](std::size_t other) {
+        return other < candidate && has_bit(row, static_cast<Moment>(other));
+      });
+    };
+    std::size_t chosen = left.front();
+    for (const std::size_t candidate : left) {
+      if (actor_key(worker.event(candidate)) == last && is_next(candidate)) {
+        chosen = candidate;
+        break;
+      }
+    }
+    last = actor_key(worker.event(chosen));
+    order.push_back(worker.event(chosen).action);
+    std::erase(left, chosen);
+  }
+  return order;
+}
+
+std::string words_of(const std::byte* data, std::uint64_t length) {
+  if (length == 0) {
+    return "";
+  }
+  std::vector<std::string> words;
+  for (std::uint64_t i = 0; i + 8 <= length; i += 8) {
+    const std::uint64_t word = fabric::model::load_word(data + i);
+    words.push_back(word < 1'000'000'000 ? fmt::format("{}", word)
+                    : ~word < 1'000'000  ? fmt::format("-{}", ~word + 1)
+                                         : fmt::format("{:#x}", word));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < words.size();) {
+    std::size_t same = i;
+    while (same < words.size() && words[same] == words[i]) {
+      ++same;
+    }
+    text += text.empty() ? "" : " ";
+    text += same - i > 2 ? fmt::format("{}({}x)", words[i], same - i) : words[i];
+    i = same - i > 2 ? same : i + 1;
+  }
+  return text;
+}
+
+/// Runs the choices again and describes each step.
+class Describer {
+ public:
+  Describer(Execution& execution, Violation& violation) : execution_(&execution), violation_(&violation) {}
+
+  void step(const Action& action) {
+    TraceStep step;
+    const bool machine_step = action.sort == Action::Sort::machine;
+    if (machine_step && action.kind != StepKind::drain) {
+      before_machine_step(action, step);
+    } else if (machine_step) {
+      step.actor = execution_->actor_name(execution_->actor_of_thread(action.owner));
+      step.action = "drains a store";
+    } else {
+      step.actor = execution_->actor_name(action.owner);
+      step.action = execution_->describe_step(action);
+    }
+    const fabric::model::Footprint print =
+        machine_step ? execution_->machine().footprint(action.step()) : fabric::model::Footprint{};
+    const Event& event = execution_->apply(action);
+    if (print.target.length != 0) {
+      step.target = fmt::format("{:#x}", print.address.value);
+      step.value = words_of(print.target.data, print.target.length);
+    } else if (print.local.length != 0 && (action.kind == StepKind::deliver || action.kind == StepKind::fetch)) {
+      step.value = words_of(print.local.data, print.local.length);
+    }
+    if (machine_step && action.kind == StepKind::complete) {
+      step.value = old_value(action);
+    }
+    violation_->trace.push_back(step);
+    if (event.client != Event::kNone && (event.ran || !event.posts.empty())) {
+      client_part(event, action);
+    }
+    if (action.crash != 0) {
+      TraceStep crash;
+      crash.actor = execution_->actor_name(event.client);
+      crash.action = "crashes";
+      crash.rule = fabric::model::describe(fabric::model::Rule::crash);
+      violation_->trace.push_back(crash);
+    }
+    violation_->choices.push_back(to_string(action));
+  }
+
+ private:
+  [[nodiscard]] std::string request_name(std::uint16_t qp, std::uint32_t index) const {
+    const fabric::WorkRequest& request = execution_->machine().request({{qp}, index});
+    return fmt::format("qp{}[{}] {}{}", qp, index, name(request.opcode), request.fence ? " fenced" : "");
+  }
+
+  void before_machine_step(const Action& action, TraceStep& step) const {
+    step.actor = fmt::format("NIC of {}", execution_->actor_name(execution_->initiator(action.owner)));
+    step.action = name(action.kind);
+    step.wr = request_name(action.owner, action.index);
+    if (const auto rule = execution_->machine().permitted_by(action.step())) {
+      step.rule = fabric::model::describe(*rule);
+    }
+  }
+
+  [[nodiscard]] std::string old_value(const Action& action) const {
+    const fabric::model::Machine& machine = execution_->machine();
+    const fabric::model::WrId wr = action.step().wr();
+    if (machine.failed(wr)) {
+      return "failed: revoked";
+    }
+    return fabric::is_atomic(machine.request(wr).opcode) ? fmt::format("found {}", machine.old_value(wr)) : "";
+  }
+
+  void client_part(const Event& event, const Action& action) {
+    TraceStep step;
+    step.actor = execution_->actor_name(event.client);
+    std::string posted;
+    for (const Event::Post& post : event.posts) {
+      const fabric::WorkRequest& request = execution_->machine().request({{post.qp}, post.index});
+      posted += posted.empty() ? "" : ", ";
+      posted += request_name(post.qp, post.index);
+      if (request.opcode == fabric::Opcode::compare_swap) {
+        posted += fmt::format(" {} -> {}", request.compare, request.swap_or_add);
+      } else if (request.opcode == fabric::Opcode::fetch_add) {
+        posted += fmt::format(" {:+}", static_cast<std::int64_t>(request.swap_or_add));
+      }
+    }
+    step.action = posted.empty() ? "goes on" : "posts";
+    step.wr = posted;
+    if (posted.empty() && action.sort != Action::Sort::machine) {
+      return;
+    }
+    violation_->trace.push_back(step);
+  }
+
+  Execution* execution_;
+  Violation* violation_;
+};
+
+}  // namespace
+
+Violation make_violation(const Program& program, const Options& options, const Found& found) {
+  std::atomic<bool> stop{false};
+  Worker worker(program, options, stop, std::nullopt);
+  static_cast<void>(worker.run_along(found.choices, false));
+  std::vector<Action> order = found.choices;
+  if (worker.depth() == found.choices.size() && found.tail.empty()) {
+    order = calm_order(worker, needed_events(worker, found.failure));
+  }
+  Violation violation;
+  violation.kind = found.failure.kind;
+  violation.what = found.failure.what;
+  Execution execution(program, options.rules);
+  execution.begin();
+  Describer describer(execution, violation);
+  for (const Action& action : order) {
+    describer.step(action);
+  }
+  for (const Action& action : found.tail) {
+    describer.step(action);
+  }
+  if (!violation.trace.empty()) {
+    violation.trace.back().note = found.failure.what;
+  }
+  return violation;
+}
+
+// ---- Text.
+
+namespace {
+
+constexpr std::size_t kWidest = 34;
+
+std::string cut(std::string text) {
+  if (text.size() > kWidest) {
+    text.resize(kWidest - 3);
+    text += "...";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Violation& violation) {
+  std::vector<std::string> columns;  // actors, then memory words
+  const auto column = [&](const std::string& title) {
+    const auto found = std::ranges::find(columns, title);
+    if (found != columns.end()) {
+      return static_cast<std::size_t>(found - columns.begin());
+    }
+    columns.push_back(title);
+    return columns.size() - 1;
+  };
+  for (const TraceStep& step : violation.trace) {
+    if (!step.actor.starts_with("NIC of ")) {
+      static_cast<void>(column(step.actor));
+    }
+  }
+  for (const TraceStep& step : violation.trace) {
+    static_cast<void>(column(step.actor));
+  }
+  std::map<std::string, std::string> lines;
+  const auto line_of = [](const std::string& address) {
+    const std::uint64_t value = std::stoull(address, nullptr, 16);
+    return fmt::format("line {:#x}", value / 64 * 64);
+  };
+  for (const TraceStep& step : violation.trace) {
+    if (!step.target.empty()) {
+      lines.emplace(line_of(step.target), "");
+    }
+  }
+  for (const auto& [title, nothing] : lines) {
+    static_cast<void>(column(title));
+  }
+  struct Row {
+    std::vector<std::string> cells;
+    std::string remark;
+  };
+  std::vector<Row> rows;
+  std::vector<std::size_t> width(columns.size());
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    width[i] = columns[i].size();
+  }
+  for (const TraceStep& step : violation.trace) {
+    Row row;
+    row.cells.resize(columns.size());
+    std::string text = step.action;
+    if (!step.wr.empty()) {
+      text += " " + step.wr;
+    }
+    if (!step.value.empty() && step.target.empty()) {
+      text += ": " + step.value;
+    }
+    row.cells[column(step.actor)] = cut(text);
+    if (!step.target.empty()) {
+      row.cells[column(line_of(step.target))] = cut(step.value);
+    }
+    row.remark = !step.rule.empty() ? step.rule : step.note;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      width[i] = std::max(width[i], row.cells[i].size());
+    }
+    rows.push_back(std::move(row));
+  }
+  std::string text = "     ";
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    text += fmt::format("{:<{}}  ", columns[i], width[i]);
+  }
+  text += "\n";
+  std::size_t number = 0;
+  for (const Row& row : rows) {
+    std::string line = fmt::format("{:>3}  ", ++number);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      line += fmt::format("{:<{}}  ", row.cells[i], width[i]);
+    }
+    line += row.remark;
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string to_text(const Verdict& verdict) {
+  switch (verdict.outcome) {
+    case Outcome::safe:
+      return fmt::format("safe: all {} executions\n", verdict.executions);
+    case Outcome::bounded:
+      return fmt::format("bounded: nothing was found in {} executions, which {} ended\n", verdict.executions,
+                         verdict.bound);
+    case Outcome::broken:
+      return fmt::format("broken: {}: {}\n{}", name(verdict.violation->kind), verdict.violation->what,
+                         to_text(*verdict.violation));
+  }
+  return "";
+}
+
+}  // namespace sidelatch::explore

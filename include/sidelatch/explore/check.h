@@ -1,0 +1,98 @@
+// Checks a program in every execution that the memory model allows.
+//
+//   explore::Verdict verdict = explore::check(program, {.rules = rules_of(Preset::spec)});
+//   if (verdict.outcome == explore::Outcome::broken) std::cout << to_text(*verdict.violation);
+//
+// The search is stateless: the program runs again for each execution, along another sequence of choices among what may
+// happen next. Executions that differ only in the order of independent events are explored once (source-set dynamic
+// partial-order reduction with sleep sets: Abdulla, Aronsson, Jonsson, Sagonas: Optimal dynamic partial order
+// reduction, POPL 2014). docs/explorer.md says what is sound, what is bounded and what is not modelled.
+//
+// Thread-safety: check() may be called from several threads; it uses all cores by itself.
+#pragma once
+
+#include <sidelatch/explore/world.h>
+#include <sidelatch/fabric/model/rules.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sidelatch::explore {
+
+enum class Mode : std::uint8_t {
+  exhaustive,
+  plain,   ///< every order of events, without reduction: for testing the reduction
+  random,  ///< each choice by chance
+  pct,     ///< random priorities and a few changes of them (Burckhardt et al., ASPLOS 2010)
+};
+
+struct Options {
+  fabric::model::Rules rules{};
+  Mode mode = Mode::exhaustive;
+  std::uint64_t seed = 1;                 ///< random, pct
+  std::uint64_t max_executions = 0;       ///< 0: no bound; random and pct need one, and take 10 000 without
+  std::uint32_t max_events = 10'000;      ///< of one execution: a longer one is reported as one that never ends
+  std::uint32_t priority_changes = 3;     ///< pct
+  std::chrono::duration<double> budget{0};  ///< 0: no limit
+  unsigned threads = 0;                   ///< 0: all cores. The verdict does not depend on it
+  /// After a violation so many executions more look for one with a shorter trace.
+  std::uint64_t look_for_shorter = 500;
+  const std::atomic<bool>* interrupted = nullptr;
+  /// Called now and then with the number of executions so far.
+  std::function<void(std::uint64_t)> progress{};
+};
+
+enum class Outcome : std::uint8_t {
+  safe,     ///< all executions were explored
+  broken,   ///< a violation was found
+  bounded,  ///< none was found in the part that was explored
+};
+
+/// "safe", "broken", "bounded".
+[[nodiscard]] std::string_view name(Outcome outcome);
+
+struct TraceStep {
+  std::string actor;   ///< a client, a CPU thread, or a NIC
+  std::string action;  ///< "sample", "place", "posts", ...
+  std::string wr;      ///< the request, "qp0[2] WRITE"; may be empty
+  std::string target;  ///< the bytes at the memory node; may be empty
+  std::string value;   ///< the words that were read or written; may be empty
+  std::string rule;    ///< the rule that let the step leave the order that naive designs assume; may be empty
+  std::string note;
+};
+
+struct Violation {
+  Kind kind = Kind::assertion;
+  std::string what;
+  std::vector<TraceStep> trace;      ///< what the violation depends on, in an order that changes actors seldom
+  std::vector<std::string> choices;  ///< the same for replay()
+};
+
+struct Verdict {
+  Outcome outcome = Outcome::safe;
+  std::uint64_t executions = 0;  ///< that are not equivalent to each other
+  std::uint64_t redundant = 0;   ///< that were given up because an equivalent one had been explored
+  std::uint64_t events = 0;      ///< that happened, replays included
+  double seconds = 0;
+  std::string bound;  ///< which bound was met, if `outcome` is bounded
+  std::optional<Violation> violation;
+};
+
+/// Throws what the program throws while it is built, and std::logic_error if it is not the same each time.
+[[nodiscard]] Verdict check(const Program& program, const Options& options);
+
+/// Runs the program once along `choices`, then on by default. Throws std::invalid_argument if a choice is not possible
+/// where it stands.
+[[nodiscard]] Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices);
+
+/// A timeline with one column per actor.
+[[nodiscard]] std::string to_text(const Violation& violation);
+/// "safe: all 1234 executions", "broken: torn-read after ...", with the timeline.
+[[nodiscard]] std::string to_text(const Verdict& verdict);
+
+}  // namespace sidelatch::explore
