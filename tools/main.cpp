@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
   program.failure_message(CLI::FailureMessage::simple);
   tools::Action action;
   tools::add_check(program, action);
+  tools::add_explore(program, action);
   tools::add_bench(program, action);
   tools::add_devices(program, action);
   require_known_command(program, argc, argv);

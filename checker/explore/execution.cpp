@@ -107,7 +107,8 @@ void Arena::reset() noexcept {
 
 // ---- Beginning and ending.
 
-Execution::Execution(Program program, const model::Rules& rules) : program_(std::move(program)), machine_(rules) {}
+Execution::Execution(Program program, const model::Rules& rules, std::uint32_t writing_retries)
+    : program_(std::move(program)), machine_(rules), writing_retries_(writing_retries) {}
 
 Execution::~Execution() { end_execution(); }
 
@@ -145,6 +146,7 @@ void Execution::begin() {
   }
   snapshots_used_ = 0;
   changes_.clear();
+  samples_.clear();
   moment_ = 0;
   next_part_ = 0;
   running_ = crashed_ = Event::kNone;
@@ -356,7 +358,7 @@ void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& wait
   actor.clock += duration;
   Loop& loop = actor.loops[number - 1];
   const bool pure = actor.effects == loop.effects_at_head;
-  const bool again = !pure && !in_tail_ && loop.met.insert(loop.seen).second;
+  const bool again = !pure && !in_tail_ && loop.failed++ < writing_retries_ && loop.met.insert(loop.seen).second;
   loop.seen = 0;
   loop.effects_at_head = actor.effects;
   if (again) {
@@ -615,6 +617,10 @@ void Execution::describe(const model::Step& step) {
       event_.source = arena_.range(request.local.data + offset, print.target.length, false);
     }
   }
+  if (step.kind == StepKind::sample || (step.kind == StepKind::execute && event_.request == model::Kind::read)) {
+    samples_.push_back({moment_, requests_[step.owner][step.index].tag, print.address, print.target.length,
+                        nodes_[queue_pair.target].get()});
+  }
   if (event_.target.writes && step.kind != StepKind::execute) {
     changes_.push_back({moment_, requests_[step.owner][step.index].tag, print.address, print.target.length,
                         nodes_[queue_pair.target].get()});
@@ -657,7 +663,7 @@ void Execution::after_step(const model::Step& step) {
       changes_.push_back({moment_, info.tag, request.remote, 8, nodes_[queue_pairs_[qp].target].get()});
     }
     for (Loop& loop : actor.loops) {
-      loop.seen += mix(old, step.index);
+      loop.seen += mix(old, 2);
     }
   } else if (step.kind == StepKind::execute && request.opcode == Opcode::write && request.local.length != 0) {
     changes_.push_back({moment_, info.tag, request.remote, request.local.length, nodes_[queue_pairs_[qp].target].get()});

@@ -70,7 +70,7 @@ class Arena {
 
 class Execution final : public World {
  public:
-  Execution(Program program, const fabric::model::Rules& rules);
+  Execution(Program program, const fabric::model::Rules& rules, std::uint32_t writing_retries = 2);
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
   ~Execution() override;
@@ -99,7 +99,8 @@ class Execution final : public World {
   void require_ended();
   /// Calls what the program gave to at_end().
   void judge(const Order& order);
-  [[nodiscard]] const std::vector<Order::Change>& changes() const noexcept { return changes_; }
+  [[nodiscard]] const std::vector<Order::Access>& changes() const noexcept { return changes_; }
+  [[nodiscard]] const std::vector<Order::Access>& samples() const noexcept { return samples_; }
 
   // ---- For traces.
 
@@ -152,6 +153,7 @@ class Execution final : public World {
     std::uint64_t effects_at_head = 0;
     std::uint64_t seen = 0;  // hash of what was read since the head
     std::unordered_set<std::uint64_t> met{};
+    std::uint32_t failed = 0;
   };
   struct Parked {
     fabric::Waiter* waiter = nullptr;
@@ -237,6 +239,7 @@ class Execution final : public World {
 
   Program program_;
   fabric::model::Machine machine_;
+  std::uint32_t writing_retries_;
   Arena arena_;
   std::vector<Part> parts_;
   std::size_t next_part_ = 0;
@@ -254,7 +257,8 @@ class Execution final : public World {
   std::vector<std::vector<RequestInfo>> requests_;
   std::vector<Snapshot> snapshots_;
   std::size_t snapshots_used_ = 0;
-  std::vector<Order::Change> changes_;
+  std::vector<Order::Access> changes_;
+  std::vector<Order::Access> samples_;
 
   Moment moment_ = 0;
   Event event_;

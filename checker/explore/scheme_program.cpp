@@ -121,6 +121,9 @@ std::string words_of(std::span<const std::byte> payload) {
   return text;
 }
 
+// Readers' requests carry numbers that no update has.
+std::uint64_t tag_of_read(std::size_t operation) { return (std::uint64_t{1} << 48) + operation; }
+
 Task<void> write_object(Run* run, Session* session, std::uint32_t client) {
   const Setting& setting = *run->setting;
   World& world = *run->world;
@@ -160,6 +163,7 @@ Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
   for (std::uint32_t i = 0; i < setting.workload.reads; ++i) {
     const std::size_t which = run->operations.size();
     run->operations.push_back({.client = client, .began = world.moment()});
+    world.tag(tag_of_read(which));
     ReadGuard guard = co_await setting.scheme->begin_read(*session, run->objects.at(0));
     run->operations[which].inside = world.moment();
     const std::uint64_t number = number_in(guard.payload());
@@ -235,13 +239,22 @@ void judge_age(const Run& run, const Order& order) {
   if (run.setting->promise != checker::Promise::latch_equivalent) {
     return;
   }
-  // Nothing newer may be placed before the validation begins.
-  for (const Operation& read : run.operations) {
+  // Of what was read, nothing newer may be placed before the validation begins. The latch, which is all that 8 bytes
+  // can be, does not belong to it.
+  for (std::size_t i = 0; i < run.operations.size(); ++i) {
+    const Operation& read = run.operations[i];
     if (read.writes || !read.has_ended) {
       continue;
     }
-    for (const Order::Change& change : order.changes()) {
-      if (change.tag > read.number && !order.before(read.last_post, change.moment) && change.length > 8) {
+    const auto was_read = [&](const Order::Access& change) {
+      return std::ranges::any_of(order.samples(), [&](const Order::Access& sample) {
+        return sample.tag == tag_of_read(i) && sample.node == change.node &&
+               sample.address < change.address + change.length && change.address < sample.address + sample.length;
+      });
+    };
+    for (const Order::Access& change : order.changes()) {
+      const bool newer = change.tag > read.number && change.tag < tag_of_read(0);
+      if (newer && change.length > 8 && !order.before(read.last_post, change.moment) && was_read(change)) {
         run.world->fail(Kind::linearizability,
                         fmt::format("client {} accepted number {} after a part of number {} had been placed: it would "
                                     "not have kept the object unchanged as a shared latch does",
@@ -320,7 +333,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
   });
 }
 
-// The record after so many updates of one writer alone, when everything is one step.
+// The record after so many updates, each by a writer that is alone, when every request is one step.
 std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::uint64_t updates) {
   const std::scoped_lock lock(setting->mutex);
   if (setting->images.size() <= updates) {
@@ -330,11 +343,7 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
   if (image.empty()) {
     auto alone = std::make_shared<Setting>(setting->scheme, setting->promise, setting->workload, setting->kind,
                                            setting->shape);
-    alone->workload.writers = 1;
-    alone->workload.updates = static_cast<std::uint32_t>(updates);
-    alone->workload.readers = 0;
-    alone->workload.crash = false;
-    alone->workload.nics = 1;
+    alone->workload.updates = 1;
     const MemoryRegion* memory = nullptr;
     const Layout* layout = nullptr;
     Execution execution(
@@ -343,17 +352,22 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
           Run& run = world.make<Run>(alone, world, storage);
           memory = &run.memory;
           layout = &run.layout;
-          Node& node = world.add_node("writer");
-          auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
-          Session& session = world.make<Session>(*qp, buffer_bytes(alone->shape),
-                                                 SessionOptions{.buffers = std::min(4U, alone->scheme->most_buffers())});
-          world.spawn(node, write_object(&run, &session, 0));
+          for (std::uint64_t i = 0; i < updates; ++i) {
+            Node& node = world.add_node("writer");
+            auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
+            Session& session = world.make<Session>(
+                *qp, buffer_bytes(alone->shape),
+                SessionOptions{.buffers = std::min(4U, alone->scheme->most_buffers())});
+            world.spawn(node, write_object(&run, &session, static_cast<std::uint32_t>(i)));
+          }
         },
         model::rules_of(model::Preset::strict));
     execution.begin();
+    // A client begins only when nothing of the one before is left to happen.
     std::vector<Action> actions;
     for (execution.enabled(actions); !actions.empty(); execution.enabled(actions)) {
-      execution.apply(actions.back());
+      const auto machine_step = std::ranges::find(actions, Action::Sort::machine, &Action::sort);
+      execution.apply(machine_step != actions.end() ? *machine_step : actions.front());
     }
     const auto bytes = memory->bytes().subspan(layout->record(0), alone->shape.bytes);
     image.assign(bytes.begin(), bytes.end());

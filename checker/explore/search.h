@@ -82,7 +82,8 @@ class PathOrder final : public Order {
   [[nodiscard]] bool before(Moment first, Moment second) const override {
     return first == second || (first < second && has_bit(*(*rows_)[second], first));
   }
-  [[nodiscard]] const std::vector<Change>& changes() const override { return execution_->changes(); }
+  [[nodiscard]] const std::vector<Access>& changes() const override { return execution_->changes(); }
+  [[nodiscard]] const std::vector<Access>& samples() const override { return execution_->samples(); }
 
  private:
   const Execution* execution_;

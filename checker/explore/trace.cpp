@@ -199,7 +199,7 @@ Violation make_violation(const Program& program, const Options& options, const F
   Violation violation;
   violation.kind = found.failure.kind;
   violation.what = found.failure.what;
-  Execution execution(program, options.rules);
+  Execution execution(program, options.rules, options.writing_retries);
   execution.begin();
   Describer describer(execution, violation);
   for (const Action& action : order) {

@@ -61,16 +61,18 @@ class Order {
   /// Whether `first` is `second` or happens before it in every order of this execution's events.
   [[nodiscard]] virtual bool before(Moment first, Moment second) const = 0;
 
-  /// A change of a node's memory: a WRITE's line placed, or an atomic's result.
-  struct Change {
+  /// Bytes of a node's memory that a request has touched.
+  struct Access {
     Moment moment = 0;
     std::uint64_t tag = 0;  ///< of the client that posted it, at that time; see World::tag
     fabric::RemoteAddress address;
     std::uint64_t length = 0;
     const fabric::Node* node = nullptr;
   };
-  /// All changes, in their order.
-  [[nodiscard]] virtual const std::vector<Change>& changes() const = 0;
+  /// Lines of WRITEs placed, results of atomics and CPU stores, in their order.
+  [[nodiscard]] virtual const std::vector<Access>& changes() const = 0;
+  /// Lines of READs, in their order.
+  [[nodiscard]] virtual const std::vector<Access>& samples() const = 0;
 
  protected:
   ~Order() = default;
@@ -116,7 +118,7 @@ class World : public fabric::Fabric {
   [[nodiscard]] virtual Moment moment() const = 0;
   /// The moment at which the running client posted its newest chain.
   [[nodiscard]] virtual Moment last_post() const = 0;
-  /// What the running client posts from now on carries this number (Order::Change). 0 at the beginning.
+  /// What the running client posts from now on carries this number (Order::Access). 0 at the beginning.
   virtual void tag(std::uint64_t number) = 0;
   /// Called at the end of an execution in which every task has ended or its client crashed, with everything placed.
   virtual void at_end(std::function<void(const Order&)> judge) = 0;

@@ -1,0 +1,277 @@
+#include "commands.h"
+
+#include <sidelatch/explore/scheme_check.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+namespace sidelatch::tools {
+
+namespace {
+
+using fabric::model::Preset;
+
+constexpr std::array kPresets = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
+
+struct Arguments {
+  std::vector<std::string> schemes = {"all"};
+  std::vector<std::string> models = {"all"};
+  std::vector<std::string> parameters;
+  std::string mode = "exhaustive";
+  std::string trace_file;
+  std::string replay_file;
+  double budget = 0;
+  explore::CellOptions cell;
+  bool without_revocation = false;
+  bool json = false;
+  bool allow_bounded = false;
+};
+
+struct Cell {
+  std::string scheme;
+  Preset model = Preset::observed;
+  std::optional<bool> safe;  // documented
+  explore::CellResult result;
+
+  [[nodiscard]] bool as_expected(bool allow_bounded) const {
+    const explore::Outcome outcome = result.verdict.outcome;
+    if (outcome == explore::Outcome::bounded) {
+      return allow_bounded;
+    }
+    return safe.value_or(true) == (outcome == explore::Outcome::safe);
+  }
+};
+
+explore::Mode mode_of(const std::string& text) {
+  if (text == "exhaustive") {
+    return explore::Mode::exhaustive;
+  }
+  if (text == "random") {
+    return explore::Mode::random;
+  }
+  if (text == "pct") {
+    return explore::Mode::pct;
+  }
+  throw std::invalid_argument(fmt::format("--mode {}: the modes are exhaustive, random, pct", text));
+}
+
+void set_parameters(fabric::model::Rules& rules, const std::vector<std::string>& parameters) {
+  for (const std::string& parameter : parameters) {
+    const std::size_t equals = parameter.find('=');
+    if (equals == std::string::npos) {
+      throw std::invalid_argument(fmt::format("--param {}: it must be NAME=VALUE", parameter));
+    }
+    fabric::model::set_parameter(rules, parameter.substr(0, equals), parameter.substr(equals + 1));
+  }
+}
+
+std::vector<Cell> cells_of(const Arguments& arguments) {
+  std::vector<std::string> schemes;
+  for (const std::string& name : arguments.schemes) {
+    if (name == "all") {
+      for (const checker::SchemeEntry& entry : checker::schemes()) {
+        schemes.emplace_back(entry.name);
+      }
+    } else {
+      schemes.push_back(name);
+    }
+  }
+  std::vector<Preset> models;
+  for (const std::string& name : arguments.models) {
+    if (name == "all") {
+      models.insert(models.end(), kPresets.begin(), kPresets.end());
+    } else {
+      models.push_back(fabric::model::parse_preset(name));
+    }
+  }
+  // The table of verdicts is for the presets, one NIC, and clients that do not crash.
+  const bool documented = arguments.parameters.empty() && arguments.cell.nics == 1 && !arguments.cell.crash &&
+                          arguments.cell.lines >= 3;
+  std::vector<Cell> cells;
+  for (const std::string& scheme : schemes) {
+    const checker::SelectedScheme selected = checker::select_scheme(scheme);
+    for (const Preset model : models) {
+      Cell cell;
+      cell.scheme = scheme;
+      cell.model = model;
+      if (documented && selected.entry->name == scheme) {
+        cell.safe = selected.entry->safe_under(model);
+      }
+      cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+nlohmann::ordered_json to_json(const Cell& cell) {
+  const explore::Verdict& verdict = cell.result.verdict;
+  nlohmann::ordered_json json = {{"scheme", cell.scheme},
+                                 {"model", fabric::model::name(cell.model)},
+                                 {"verdict", explore::name(verdict.outcome)},
+                                 {"expected", nullptr},
+                                 {"executions", verdict.executions},
+                                 {"seconds", verdict.seconds},
+                                 {"violation", nullptr}};
+  if (cell.safe) {
+    json["expected"] = *cell.safe ? "safe" : "broken";
+  }
+  if (!verdict.bound.empty()) {
+    json["bound"] = verdict.bound;
+  }
+  if (verdict.violation) {
+    json["violation"] = explore::to_json(*verdict.violation);
+  }
+  return json;
+}
+
+void print_cell(const Cell& cell) {
+  const explore::Verdict& verdict = cell.result.verdict;
+  const std::string what = verdict.violation ? fmt::format("{}: {}", explore::name(verdict.violation->kind), verdict.violation->what)
+                           : !verdict.bound.empty() ? "by " + verdict.bound
+                                                    : "";
+  fmt::print("{:<35} {:<9} {:<8} {:>9} executions {:>8.2f} s  {}\n", cell.scheme, fabric::model::name(cell.model),
+             explore::name(verdict.outcome), verdict.executions, verdict.seconds, what);
+  std::fflush(stdout);
+}
+
+// What --replay reads again: the program, the model, and the choices.
+nlohmann::ordered_json trace_json(const Cell& cell, const Arguments& arguments) {
+  return {{"scheme", cell.scheme},
+          {"model", fabric::model::name(cell.model)},
+          {"parameters", arguments.parameters},
+          {"workload", explore::to_json(cell.result.workload)},
+          {"violation", explore::to_json(*cell.result.verdict.violation)},
+          {"choices", cell.result.verdict.violation->choices}};
+}
+
+int replay(const Arguments& arguments) {
+  std::ifstream file(arguments.replay_file, std::ios::binary);
+  if (!file) {
+    throw std::invalid_argument(
+        fmt::format("--replay {}: cannot open it: {}", arguments.replay_file, std::strerror(errno)));
+  }
+  explore::Verdict verdict;
+  try {
+    const auto json = nlohmann::ordered_json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+    explore::Options options = arguments.cell.options;
+    options.rules = rules_of(fabric::model::parse_preset(json.at("model").get<std::string>()));
+    set_parameters(options.rules, json.at("parameters").get<std::vector<std::string>>());
+    verdict = explore::replay_cell(json.at("scheme").get<std::string>(), explore::workload_of(json.at("workload")), options,
+                                   json.at("choices").get<std::vector<std::string>>());
+  } catch (const nlohmann::json::exception& error) {
+    throw std::invalid_argument(
+        fmt::format("--replay {}: it is no trace of `explore --trace`: {}", arguments.replay_file, error.what()));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("--replay {}: {}", arguments.replay_file, error.what()));
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", (verdict.violation ? explore::to_json(*verdict.violation) : nlohmann::ordered_json(nullptr)).dump(2));
+  } else {
+    fmt::print("{}", explore::to_text(verdict));
+  }
+  return verdict.violation ? kNotAsExpected : kAsExpected;
+}
+
+int explore_command(Arguments arguments) {
+  arguments.cell.revocation = !arguments.without_revocation;
+  if (arguments.without_revocation && !arguments.cell.crash) {
+    throw std::invalid_argument("--without-revocation says how a takeover is done: give --crash too");
+  }
+  if (arguments.budget < 0) {
+    throw std::invalid_argument(fmt::format("--budget {}: it must be a number of seconds, 0 or more", arguments.budget));
+  }
+  explore::Options& options = arguments.cell.options;
+  options.mode = mode_of(arguments.mode);
+  options.budget = std::chrono::duration<double>(arguments.budget);
+  options.interrupted = &interrupted();
+  if (!arguments.replay_file.empty()) {
+    return replay(arguments);
+  }
+  std::vector<Cell> cells = cells_of(arguments);
+  if (!arguments.trace_file.empty() && cells.size() != 1) {
+    throw std::invalid_argument(
+        fmt::format("--trace {}: a trace is of one scheme under one model, and {} cells were asked for",
+                    arguments.trace_file, cells.size()));
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  bool as_expected = true;
+  {
+    Progress progress;
+    std::size_t done = 0;
+    for (Cell& cell : cells) {
+      if (interrupted()) {
+        break;
+      }
+      options.rules = rules_of(cell.model);
+      set_parameters(options.rules, arguments.parameters);
+      if (cells.size() == 1) {
+        options.progress = [&](std::uint64_t executions) { progress.show(executions, 0); };
+      }
+      cell.result = explore::explore_cell(cell.scheme, arguments.cell);
+      if (cells.size() > 1) {
+        progress.show(++done, cells.size());
+      }
+      as_expected = as_expected && cell.as_expected(arguments.allow_bounded);
+      json.push_back(to_json(cell));
+      if (!arguments.json && cells.size() > 1) {
+        print_cell(cell);
+      }
+    }
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", json.dump(2));
+  } else if (cells.size() == 1 && !json.empty()) {
+    fmt::print("{} under {}: {}", cells.front().scheme, fabric::model::name(cells.front().model),
+               explore::to_text(cells.front().result.verdict));
+  }
+  std::fflush(stdout);
+  if (!arguments.trace_file.empty() && cells.front().result.verdict.violation) {
+    write_file(arguments.trace_file, trace_json(cells.front(), arguments).dump(2) + "\n");
+  }
+  if (interrupted()) {
+    return kInterrupted;
+  }
+  return as_expected ? kAsExpected : kNotAsExpected;
+}
+
+}  // namespace
+
+void add_explore(CLI::App& program, Action& action) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = program.add_subcommand("explore", "Every execution of a scheme that the memory model allows");
+  command->add_option("--scheme", arguments->schemes, "a scheme, or all (default all); may be repeated");
+  command->add_option("--model", arguments->models, "strict, observed, spec, relaxed, or all (default all)");
+  command->add_option("--param", arguments->parameters, "a parameter of the model, NAME=VALUE; may be repeated");
+  command->add_option("--clients", arguments->cell.clients, "2 to 8 (default 2)")->check(whole_number());
+  command->add_option("--lines", arguments->cell.lines, "cache lines of the object (default 3)")->check(whole_number());
+  command->add_option("--nics", arguments->cell.nics, "NICs of the memory node (default 1)")->check(whole_number());
+  command->add_flag("--crash", arguments->cell.crash, "a writer may crash at any step, and another takes over");
+  command->add_flag("--without-revocation", arguments->without_revocation, "with --crash: taking over revokes nothing");
+  command->add_option("--budget", arguments->budget, "seconds for each scheme under each model (default: no limit)");
+  command->add_option("--executions", arguments->cell.options.max_executions, "at most so many (default: no limit)")
+      ->check(whole_number());
+  command->add_option("--retries", arguments->cell.options.writing_retries,
+                      "failed attempts that write, per retry loop (default 2)")
+      ->check(whole_number());
+  command->add_option("--mode", arguments->mode, "exhaustive, random or pct (default exhaustive)");
+  command->add_option("--seed", arguments->cell.options.seed, "of random and pct (default 1)")->check(whole_number());
+  command->add_option("--threads", arguments->cell.options.threads, "default: all cores")->check(whole_number());
+  command->add_option("--trace", arguments->trace_file, "file for the violation's trace");
+  command->add_option("--replay", arguments->replay_file, "run the trace in this file again, and nothing else");
+  command->add_flag("--allow-bounded", arguments->allow_bounded, "exit with 0 although a budget ran out");
+  command->add_flag("--json", arguments->json, "print one JSON value instead of the table");
+  command->callback([arguments, &action] { action = [arguments] { return explore_command(*arguments); }; });
+}
+
+}  // namespace sidelatch::tools
