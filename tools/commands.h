@@ -22,6 +22,7 @@ using Action = std::function<int()>;
 void add_check(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 void add_explore(CLI::App& program, Action& action);
+void add_litmus(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
 
 /// Set by Ctrl-C.

@@ -2,6 +2,7 @@
 #include "commands.h"
 
 #include <sidelatch/checker/check.h>
+#include <sidelatch/explore/litmus.h>
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/sim/profile.h>
 #include <sidelatch/version.h>
@@ -48,6 +49,7 @@ int run(int argc, char** argv) {
   tools::Action action;
   tools::add_check(program, action);
   tools::add_explore(program, action);
+  tools::add_litmus(program, action);
   tools::add_bench(program, action);
   tools::add_devices(program, action);
   require_known_command(program, argc, argv);
@@ -74,6 +76,9 @@ int main(int argc, char** argv) {
     return tools::kNoEnvironment;
   } catch (const fabric::sim::ProfileError& error) {
     fmt::print(stderr, "sidelatch: {}\n", error.what());
+    return tools::kBadInput;
+  } catch (const explore::LitmusError& error) {
+    fmt::print(stderr, "{}\n", error.what());
     return tools::kBadInput;
   } catch (const std::invalid_argument& error) {
     fmt::print(stderr, "sidelatch: {}\n", error.what());

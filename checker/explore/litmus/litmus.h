@@ -12,13 +12,13 @@
 // Thread-safety: plain values and pure functions.
 #pragma once
 
+#include <sidelatch/explore/litmus.h>
 #include <sidelatch/fabric/model/rules.h>
 #include <sidelatch/fabric/work_request.h>
 
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -190,13 +190,6 @@ struct LitmusTest {
   void apply_params(fabric::model::Rules& rules) const;
   /// What the test says of `model`: true for allowed, false for forbidden, or nothing.
   [[nodiscard]] std::optional<bool> expected(fabric::model::Preset model) const;
-};
-
-/// What is wrong with a text, and where: "FILE:LINE:COLUMN: error: ...". Lines and columns count from 1; a column is a
-/// byte.
-class LitmusError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
 };
 
 /// Throws LitmusError if the text is no litmus test; `file_name` is only quoted.

@@ -1,0 +1,366 @@
+// Runs a parsed litmus test: its threads become clients and CPU threads of a World.
+#include "litmus.h"
+
+#include <sidelatch/explore/check.h>
+#include <sidelatch/explore/litmus.h>
+#include <sidelatch/fabric/model/effects.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace sidelatch::explore {
+
+using namespace fabric;
+using namespace litmus;
+
+namespace {
+
+using Values = std::vector<std::optional<std::int64_t>>;
+
+std::uint64_t offset_of(const MemoryWord& word) { return std::uint64_t{word.line} * kLineBytes + std::uint64_t{word.word} * 8; }
+
+std::uint64_t span_of(const Target& target) {
+  return target.across_lines ? (target.count - 1) * kLineBytes + 8 : target.count * std::uint64_t{8};
+}
+
+std::uint64_t stride_of(const Target& target) { return target.across_lines ? kLineBytes : 8; }
+
+std::uint64_t room_of(const Target& target) { return (span_of(target) + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+std::uint64_t room_of(const std::vector<Statement>& body) {
+  std::uint64_t room = 0;
+  for (const Statement& statement : body) {
+    if (const auto* post = std::get_if<Post>(&statement.action)) {
+      room += room_of(post->target);
+    } else if (const auto* branch = std::get_if<If>(&statement.action)) {
+      room += room_of(branch->then_body) + room_of(branch->else_body);
+    }
+  }
+  return room;
+}
+
+// The memory and the registers of one execution.
+struct Machine {
+  const LitmusTest* test = nullptr;
+  std::vector<MemoryRegion> nodes;
+  std::vector<std::vector<Values>> registers;  // by thread, register, word
+
+  [[nodiscard]] std::optional<std::int64_t> value(const Variable& variable) const {
+    if (const auto* word = std::get_if<MemoryWord>(&variable)) {
+      return static_cast<std::int64_t>(model::load_word(nodes[word->node].bytes().data() + offset_of(*word)));
+    }
+    const auto& word = std::get<RegisterWord>(variable);
+    return registers[word.thread][word.reg][word.index];
+  }
+};
+
+struct ThreadRun {
+  Machine* machine = nullptr;
+  World* world = nullptr;
+  const litmus::Thread* thread = nullptr;
+  std::uint32_t number = 0;
+  // A client's.
+  Node* node = nullptr;
+  std::vector<fabric::QueuePair*> queue_pairs;
+  MemoryRegion memory;  // payloads and results, one stretch per request
+  MemoryRegion buffers;  // one line per `buf`
+  std::uint64_t used = 0;
+  struct Pending {
+    const Post* post;
+    LocalSpan from;
+  };
+  std::vector<Pending> pending;
+  // A CPU thread's.
+  Cpu* cpu = nullptr;
+
+  void assign(std::uint32_t reg, std::uint32_t index, std::uint64_t value) {
+    machine->registers[number][reg][index] = static_cast<std::int64_t>(value);
+  }
+};
+
+Task<void> post(ThreadRun* run, const Post* post) {
+  const RemoteSpan remote = run->machine->nodes[post->target.node].remote(offset_of(post->target.at(0)), span_of(post->target));
+  const LocalSpan local = run->memory.local(run->used, span_of(post->target));
+  run->used += room_of(post->target);
+  WorkRequest request;
+  switch (post->opcode) {
+    case Opcode::write:
+      if (post->buffer) {
+        request = write(run->buffers.local(*post->buffer * kLineBytes, 8), remote);
+      } else {
+        for (std::uint32_t i = 0; i < post->target.count; ++i) {
+          model::store_word(local.data + i * stride_of(post->target), static_cast<std::uint64_t>(post->operand));
+        }
+        request = write(local, remote).with_inline();
+      }
+      break;
+    case Opcode::read:
+      request = read(local, remote);
+      break;
+    case Opcode::compare_swap:
+      request = compare_swap(remote, static_cast<std::uint64_t>(post->expected), static_cast<std::uint64_t>(post->operand));
+      break;
+    default:
+      request = fetch_add(remote, static_cast<std::uint64_t>(post->operand));
+      break;
+  }
+  if (is_atomic(post->opcode)) {
+    request.local = local;
+  }
+  request.fence = post->fence;
+  if (post->result) {
+    run->pending.push_back({post, local});
+  }
+  co_await run->queue_pairs[post->queue_pair]->enqueue(request);
+}
+
+Task<void> wait(ThreadRun* run, const Wait* wait) {
+  for (std::uint32_t i = 0; i < run->queue_pairs.size(); ++i) {
+    const bool waited = wait->queue_pairs.empty() || std::ranges::find(wait->queue_pairs, i) != wait->queue_pairs.end();
+    if (!waited) {
+      continue;
+    }
+    co_await run->queue_pairs[i]->drain();
+    for (const ThreadRun::Pending& pending : run->pending) {
+      if (pending.post->queue_pair == i) {
+        for (std::uint32_t k = 0; k < pending.post->target.count; ++k) {
+          run->assign(*pending.post->result, k,
+                      model::load_word(pending.from.data + k * stride_of(pending.post->target)));
+        }
+      }
+    }
+    std::erase_if(run->pending, [i](const ThreadRun::Pending& pending) { return pending.post->queue_pair == i; });
+  }
+}
+
+Task<void> run_body(ThreadRun* run, const std::vector<Statement>* body) {
+  for (const Statement& statement : *body) {
+    if (const auto* request = std::get_if<Post>(&statement.action)) {
+      co_await post(run, request);
+    } else if (const auto* waits = std::get_if<Wait>(&statement.action)) {
+      co_await wait(run, waits);
+    } else if (const auto* sets = std::get_if<SetBuffer>(&statement.action)) {
+      co_await run->world->store_local(*run->node, run->buffers.local(sets->buffer * kLineBytes, 8),
+                                       static_cast<std::uint64_t>(sets->value));
+    } else if (const auto* stores = std::get_if<Store>(&statement.action)) {
+      co_await run->cpu->store(run->machine->nodes[stores->word.node].remote(offset_of(stores->word), 8),
+                               static_cast<std::uint64_t>(stores->value));
+    } else if (const auto* loads = std::get_if<Load>(&statement.action)) {
+      const std::uint64_t value =
+          co_await run->cpu->load(run->machine->nodes[loads->word.node].remote(offset_of(loads->word), 8));
+      if (loads->result) {
+        run->assign(*loads->result, 0, value);
+      }
+    } else if (std::holds_alternative<Mfence>(statement.action)) {
+      co_await run->cpu->mfence();
+    } else {
+      const auto& branch = std::get<If>(statement.action);
+      const bool taken = holds(branch.condition, [run](const Variable& v) { return run->machine->value(v); });
+      co_await run_body(run, taken ? &branch.then_body : &branch.else_body);
+    }
+  }
+}
+
+Task<void> run_thread(ThreadRun* run) {
+  co_await run_body(run, &run->thread->body);
+  // What was never waited for has completed in a final state.
+  const Wait all;
+  co_await wait(run, &all);
+}
+
+// Final states, without their names: registers that were assigned, and memory.
+struct Reached {
+  std::mutex mutex;
+  std::map<Values, bool> states;  // whether `exists` holds
+};
+
+std::vector<Variable> variables_of(const LitmusTest& test) {
+  std::vector<Variable> variables;
+  for (std::uint32_t t = 0; t < test.threads.size(); ++t) {
+    for (std::uint32_t r = 0; r < test.threads[t].registers.size(); ++r) {
+      for (std::uint32_t i = 0; i < test.threads[t].registers[r].words; ++i) {
+        variables.emplace_back(RegisterWord{t, r, i});
+      }
+    }
+  }
+  for (std::uint32_t n = 0; n < test.nodes.size(); ++n) {
+    for (std::uint32_t l = 0; l < test.nodes[n].lines.size(); ++l) {
+      for (std::uint32_t w = 0; w < test.nodes[n].lines[l].words.size(); ++w) {
+        variables.emplace_back(MemoryWord{n, l, w});
+      }
+    }
+  }
+  return variables;
+}
+
+void build_client(const litmus::Thread& thread, const std::vector<Node*>& nodes, World& world, ThreadRun& run) {
+  run.node = &world.add_node(thread.name);
+  for (const litmus::QueuePair& queue_pair : thread.queue_pairs) {
+    run.queue_pairs.push_back(world
+                                  .make<std::unique_ptr<fabric::QueuePair>>(world.connect(
+                                      *run.node, *nodes[queue_pair.node], queue_pair.nic, QueuePairOptions{}))
+                                  .get());
+  }
+  run.memory = run.node->allocate(room_of(thread.body) + kLineBytes, Access::local_write);
+  run.buffers = run.node->allocate((thread.buffers.size() + 1) * kLineBytes, Access::local_write);
+  for (std::size_t i = 0; i < thread.buffers.size(); ++i) {
+    model::store_word(run.buffers.bytes().data() + i * kLineBytes, static_cast<std::uint64_t>(thread.buffers[i].initial));
+  }
+  if (thread.may_crash) {
+    world.may_crash(*run.node);
+  }
+  world.spawn(*run.node, run_thread(&run));
+}
+
+void build(const LitmusTest& test, const std::vector<Variable>& variables, Reached& reached, World& world) {
+  auto& machine = world.make<Machine>();
+  machine.test = &test;
+  std::vector<Node*> nodes;
+  for (const MemoryNode& node : test.nodes) {
+    nodes.push_back(&world.add_node(node.name, 2));
+    machine.nodes.push_back(nodes.back()->allocate((node.lines.size() + 1) * kLineBytes, Access::remote_all));
+    for (std::uint32_t l = 0; l < node.lines.size(); ++l) {
+      for (std::uint32_t w = 0; w < node.lines[l].words.size(); ++w) {
+        model::store_word(machine.nodes.back().bytes().data() + offset_of({0, l, w}),
+                          static_cast<std::uint64_t>(node.lines[l].words[w].initial));
+      }
+    }
+  }
+  for (std::uint32_t t = 0; t < test.threads.size(); ++t) {
+    const litmus::Thread& thread = test.threads[t];
+    auto& registers = machine.registers.emplace_back();
+    for (const Register& reg : thread.registers) {
+      registers.emplace_back(reg.words);
+    }
+    auto& run = world.make<ThreadRun>();
+    run.machine = &machine;
+    run.world = &world;
+    run.thread = &thread;
+    run.number = t;
+    if (thread.is_client) {
+      build_client(thread, nodes, world, run);
+    } else {
+      run.cpu = &world.add_cpu(*nodes.front(), thread.name);
+      world.spawn(*run.cpu, run_thread(&run));
+    }
+  }
+  world.at_end([&test, &variables, &reached, &machine](const Order& /*order*/) {
+    Values state;
+    state.reserve(variables.size());
+    for (const Variable& variable : variables) {
+      state.push_back(machine.value(variable));
+    }
+    const bool satisfies = test.exists && holds(*test.exists, [&](const Variable& v) { return machine.value(v); });
+    const std::scoped_lock lock(reached.mutex);
+    reached.states.emplace(std::move(state), satisfies);
+  });
+}
+
+}  // namespace
+
+std::optional<bool> LitmusResult::ok() const {
+  if (!expected || !reachable) {
+    return std::nullopt;
+  }
+  // A state that was reached is reachable however little was explored.
+  if (verdict.outcome == Outcome::bounded && !*reachable) {
+    return std::nullopt;
+  }
+  return *reachable == *expected;
+}
+
+std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view file_name,
+                                     std::span<const model::Preset> models, const Options& options) {
+  const LitmusTest test = parse_litmus(text, file_name);
+  const std::vector<Variable> variables = variables_of(test);
+  std::vector<LitmusResult> results;
+  for (const model::Preset preset : models) {
+    Options explored = options;
+    explored.rules = rules_of(preset);
+    test.apply_params(explored.rules);
+    Reached reached;
+    LitmusResult result;
+    result.test = test.name;
+    result.model = preset;
+    result.expected = test.expected(preset);
+    result.verdict = check([&](World& world) { build(test, variables, reached, world); }, explored);
+    if (test.exists) {
+      result.reachable = false;
+    }
+    for (const auto& [values, satisfies] : reached.states) {
+      LitmusState state;
+      for (std::size_t i = 0; i < variables.size(); ++i) {
+        if (values[i]) {
+          state.emplace_back(state_name(test, variables[i]), *values[i]);
+        }
+      }
+      result.states.push_back(std::move(state));
+      result.satisfies.push_back(satisfies);
+      if (satisfies) {
+        result.reachable = true;
+      }
+    }
+    if (result.verdict.violation && result.verdict.violation->kind == Kind::deadlock) {
+      result.states.push_back({{"deadlock", 1}});
+      result.satisfies.push_back(false);
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+nlohmann::ordered_json to_json(const LitmusResult& result) {
+  const auto word = [](const std::optional<bool>& value) -> nlohmann::ordered_json {
+    return value ? nlohmann::ordered_json(*value ? "allowed" : "forbidden") : nlohmann::ordered_json(nullptr);
+  };
+  const auto flag = [](const std::optional<bool>& value) -> nlohmann::ordered_json {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+  };
+  nlohmann::ordered_json states = nlohmann::ordered_json::array();
+  for (const LitmusState& state : result.states) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : state) {
+      object[name] = value;
+    }
+    states.push_back(std::move(object));
+  }
+  return {{"test", result.test},
+          {"model", model::name(result.model)},
+          {"reachable", flag(result.reachable)},
+          {"expected", word(result.expected)},
+          {"ok", flag(result.ok())},
+          {"states", states},
+          {"executions", result.verdict.executions},
+          {"seconds", result.verdict.seconds}};
+}
+
+std::string to_text(const LitmusResult& result) {
+  std::string text = fmt::format("{} under {}: ", result.test, model::name(result.model));
+  if (result.reachable) {
+    text += *result.reachable ? "reachable" : "not reachable";
+    if (result.expected) {
+      const std::optional<bool> ok = result.ok();
+      text += fmt::format(", expected {}: {}", *result.expected ? "allowed" : "forbidden",
+                          ok ? (*ok ? "ok" : "NOT AS EXPECTED") : "undecided");
+    }
+  } else {
+    text += "no condition";
+  }
+  text += fmt::format(" ({} states, {} executions{})\n", result.states.size(), result.verdict.executions,
+                      result.verdict.outcome == Outcome::bounded ? ", bounded by " + result.verdict.bound : "");
+  for (std::size_t i = 0; i < result.states.size(); ++i) {
+    text += result.satisfies[i] ? "  * " : "    ";
+    for (const auto& [name, value] : result.states[i]) {
+      text += fmt::format("{}={} ", name, value);
+    }
+    text.back() = '\n';
+  }
+  return text;
+}
+
+}  // namespace sidelatch::explore

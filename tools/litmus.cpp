@@ -1,0 +1,96 @@
+#include "commands.h"
+
+#include <sidelatch/explore/litmus.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sidelatch::tools {
+
+namespace {
+
+using fabric::model::Preset;
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::vector<std::string> models;
+  double budget = 0;
+  explore::Options options;
+  bool json = false;
+};
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file) {
+    throw std::invalid_argument(fmt::format("{}: cannot read it: {}", path, std::strerror(errno)));
+  }
+  return text;
+}
+
+int litmus(Arguments arguments) {
+  if (arguments.budget < 0) {
+    throw std::invalid_argument(fmt::format("--budget {}: it must be a number of seconds, 0 or more", arguments.budget));
+  }
+  std::vector<Preset> models;
+  for (const std::string& name : arguments.models) {
+    models.push_back(fabric::model::parse_preset(name));
+  }
+  if (models.empty()) {
+    models = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
+  }
+  arguments.options.budget = std::chrono::duration<double>(arguments.budget);
+  arguments.options.interrupted = &interrupted();
+  // All files are read and parsed before the first is explored: a mistake in the last one is not found after an hour.
+  std::vector<std::string> texts;
+  for (const std::string& file : arguments.files) {
+    texts.push_back(read_file(file));
+    static_cast<void>(explore::run_litmus(texts.back(), file, {}, arguments.options));
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  bool as_expected = true;
+  Progress progress;
+  for (std::size_t i = 0; i < texts.size() && !interrupted(); ++i) {
+    for (const explore::LitmusResult& result :
+         explore::run_litmus(texts[i], arguments.files[i], models, arguments.options)) {
+      as_expected = as_expected && (!result.expected || result.ok().value_or(false));
+      json.push_back(explore::to_json(result));
+      if (!arguments.json) {
+        fmt::print("{}", explore::to_text(result));
+      }
+    }
+    progress.show(i + 1, texts.size());
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", json.dump(2));
+  }
+  if (interrupted()) {
+    return kInterrupted;
+  }
+  return as_expected ? kAsExpected : kNotAsExpected;
+}
+
+}  // namespace
+
+void add_litmus(CLI::App& program, Action& action) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = program.add_subcommand("litmus", "All final states of small tests of the memory model");
+  command->add_option("files", arguments->files, "litmus files (docs/litmus.md)")->required();
+  command->add_option("--model", arguments->models, "strict, observed, spec or relaxed; may be repeated (default all)");
+  command->add_option("--budget", arguments->budget, "seconds for each test under each model (default: no limit)");
+  command->add_option("--threads", arguments->options.threads, "default: all cores")->check(whole_number());
+  command->add_flag("--json", arguments->json, "print one JSON value instead of text");
+  command->callback([arguments, &action] { action = [arguments] { return litmus(*arguments); }; });
+}
+
+}  // namespace sidelatch::tools
