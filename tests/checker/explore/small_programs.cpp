@@ -197,7 +197,7 @@ SmallProgram random_program(std::uint64_t seed) {
     if (below(4) == 0) {
       thread.nics.push_back(below(program.nics));
     }
-    const std::uint32_t ops = 1 + below(threads == 2 ? 3 : 2);
+    const std::uint32_t ops = 1 + below(threads == 2 ? 3 - program.lines / 2 : 1);
     for (std::uint32_t i = 0; i < ops; ++i) {
       Op op;
       op.line = below(program.lines);

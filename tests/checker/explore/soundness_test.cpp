@@ -5,13 +5,19 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace sidelatch::explore {
 namespace {
 
 using fabric::model::Preset;
 using fabric::model::Rules;
 
-constexpr std::uint64_t kMostPlain = 3'000;
+constexpr std::uint64_t kMostPlain = 20'000;
+constexpr std::uint64_t kMostReduced = 20'000;
+
+// A few hundred programs in CI; SIDELATCH_LONG=1 makes it thousands.
+std::uint64_t seeds() { return std::getenv("SIDELATCH_LONG") != nullptr ? 20'000 : 300; }
 
 std::string difference(const std::set<State>& plain, const std::set<State>& reduced) {
   std::string text;
@@ -34,7 +40,7 @@ TEST_P(Soundness, RandomProgramsReachTheSameStates) {
   std::uint64_t compared = 0;
   std::uint64_t several = 0;
   std::uint64_t saved = 0;
-  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
     const SmallProgram program = random_program(seed);
     Options options;
     options.rules = rules_of(GetParam());
@@ -44,7 +50,11 @@ TEST_P(Soundness, RandomProgramsReachTheSameStates) {
       options.rules.atomic_scope = fabric::model::AtomicScope::global;
     }
     options.threads = 1;
+    options.max_executions = kMostReduced;
     const Reached reduced = reach(program, options);
+    if (reduced.verdict.outcome == Outcome::bounded) {
+      continue;  // too large to try every order of it
+    }
     ASSERT_EQ(reduced.verdict.outcome, Outcome::safe) << program.to_string() << to_text(reduced.verdict);
     options.mode = Mode::plain;
     options.max_executions = kMostPlain;
@@ -63,9 +73,10 @@ TEST_P(Soundness, RandomProgramsReachTheSameStates) {
         << "seed " << seed << "\n" << program.to_string() << difference(plain.states, reduced.states);
     ASSERT_LE(reduced.verdict.executions, plain.verdict.executions);
   }
-  EXPECT_GT(compared, 100U);
-  EXPECT_GT(several, 50U);
-  EXPECT_GT(saved, 100U);
+  EXPECT_GT(compared, 50U);
+  EXPECT_GT(several, 20U);
+  EXPECT_GT(saved, 50U);
+  RecordProperty("compared", static_cast<int>(compared));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPreset, Soundness,
