@@ -126,8 +126,9 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
   Node& node = *nodes_[depth];
   node.event = execution_.apply(action);
   if (node.event.may_crash && action.crash == 0) {
-    const std::size_t most = std::max<std::size_t>(1, node.event.posts.size());
-    for (std::size_t n = 1; n <= most; ++n) {
+    // Before the first request of a step is as after the last one of the step before.
+    const bool begins = action.sort == Action::Sort::client && action.index == 0;
+    for (std::size_t n = begins ? 1 : 2; n <= node.event.posts.size() + 1; ++n) {
       Action crash = action;
       crash.crash = static_cast<std::uint16_t>(n);
       node.todo.push_back(crash);
@@ -159,7 +160,9 @@ void Worker::find_order(std::size_t depth) {
     if (relation == Dependence::Relation::independent) {
       continue;
     }
-    if (reduces() && relation == Dependence::Relation::race) {
+    // All that could have come instead of a revocation, or of a lease's end, is explored anyway.
+    const bool open = event(i).global || event(i).action.sort == Action::Sort::lease;
+    if (reduces() && relation == Dependence::Relation::race && !open) {
       reverse(i, depth);
     }
     if (is_load(own) && opened_by == depth && relation == Dependence::Relation::forced &&
