@@ -130,6 +130,12 @@ Action parse_action(std::string_view text) {
 
 Dependence::Relation Dependence::between(const Event& first, const Event& second,
                                          const std::vector<std::vector<RequestTimes>>& times) const {
+  const bool requests = is_request_step(first) && is_request_step(second);
+  if (requests && first.client == Event::kNone && second.client == Event::kNone) {
+    // Most pairs: no client goes on in either of them.
+    const Relation relation = machine_steps(first, second, times);
+    return relation != Relation::independent ? relation : conflict(first, second) ? Relation::race : Relation::independent;
+  }
   // What the program does makes its requests and its next steps possible.
   if (is_request_step(second) && posts(first, second.action)) {
     return Relation::forced;
@@ -150,12 +156,9 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
   if (is_drain(first) && is_drain(second) && first.thread == second.thread) {
     return Relation::forced;
   }
-  if (is_request_step(first) && is_request_step(second)) {
+  if (requests) {
     const Relation relation = machine_steps(first, second, times);
-    if (relation == Relation::forced) {
-      return relation;
-    }
-    if (relation == Relation::race) {
+    if (relation != Relation::independent) {
       return relation;
     }
   }

@@ -80,6 +80,12 @@ struct Event {
   std::uint16_t client = kNone;  ///< whose local state this event reads or changes
   bool ran = false;              ///< a task of it went on
   bool may_crash = false;        ///< and could have crashed instead
+  // What it touched at a node, for judges.
+  std::uint16_t node = kNone;  ///< the node's actor
+  fabric::RemoteAddress address;
+  std::uint32_t length = 0;
+  bool changes = false;
+  std::uint64_t tag = 0;
   bool global = false;           ///< dependent with everything: revocation
   std::uint16_t lease_of = kNone;  ///< a lease ran out: after everything but the requests of this client, which crashed
   struct Post {

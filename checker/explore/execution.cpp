@@ -144,9 +144,7 @@ void Execution::begin() {
   for (std::vector<RequestInfo>& requests : requests_) {
     requests.clear();
   }
-  snapshots_used_ = 0;
-  changes_.clear();
-  samples_.clear();
+  snapshots_used_ = snapshots_live_ = 0;
   moment_ = 0;
   next_part_ = 0;
   running_ = crashed_ = Event::kNone;
@@ -322,7 +320,7 @@ void Execution::suspend(Step& step) {
     of = static_cast<std::uint16_t>(found - cpus_.begin());
   }
   Actor& actor = actors_[of];
-  event_.suspensions.push_back(actor.next_suspension);
+  event_->suspensions.push_back(actor.next_suspension);
   actor.suspended.push_back({actor.next_suspension++, step.what(), &step, 0, 0});
 }
 
@@ -429,12 +427,12 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
     times_[qp].push_back({moment_});
     requests_[qp].push_back({actor.tag, request.signaled, -1});
     const bool bound = request.inlined && writes(request);
-    event_.posts.push_back({qp, queue_pairs_[qp].nic, id.index,
+    event_->posts.push_back({qp, queue_pairs_[qp].nic, id.index,
                             request.opcode == Opcode::read ||
                                 (is_atomic(request.opcode) && machine_.rules().atomics_see_writes),
                             {}});
     if (bound && arena_.holds(request.local.data)) {
-      event_.posts.back().bound = arena_.range(request.local.data, request.local.length, false);
+      event_->posts.back().bound = arena_.range(request.local.data, request.local.length, false);
     }
     const bool changes = is_atomic(request.opcode)
                              ? request.opcode != Opcode::fetch_add || request.swap_or_add != 0
@@ -456,13 +454,14 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
                               false);
       snapshot.posted = moment_;
       snapshot.live = true;
+      ++snapshots_live_;
     }
   }
 }
 
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
   machine_.revoke(queue_pair.id());
-  event_.global = true;
+  event_->global = true;
 }
 
 // The rest of the chain, and all that the client does from now on, never happens.
@@ -550,16 +549,29 @@ bool Execution::is_enabled(const Action& action) {
 
 // ---- Events.
 
-const Event& Execution::apply(const Action& action) {
-  event_.action = action;
-  event_.target = event_.local = event_.source = {};
-  event_.nic = event_.thread = event_.client = event_.lease_of = event_.initiator = Event::kNone;
-  event_.fenced = event_.touches = event_.ran = event_.may_crash = event_.global = event_.fence = false;
-  event_.word = 0;
-  event_.stored = 0xffff'ffff;
-  event_.posts.clear();
-  event_.suspensions.clear();
-  event_.changed.clear();
+void Execution::apply(const Action& action, Event& event) {
+  event_ = &event;
+  happen(action, true);
+  event_ = &scratch_;
+}
+
+void Execution::repeat(const Action& action) { happen(action, false); }
+
+void Execution::happen(const Action& action, bool described) {
+  event_->action = action;
+  event_->client = Event::kNone;
+  event_->may_crash = event_->ran = false;
+  event_->posts.clear();
+  event_->suspensions.clear();
+  event_->changed.clear();
+  if (described) {
+    event_->target = event_->local = event_->source = {};
+    event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
+    event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = false;
+    event_->word = 0;
+    event_->stored = 0xffff'ffff;
+    event_->length = 0;
+  }
   calls_in_step_ = 0;
   if (action.crash != 0) {
     posts_left_ = action.crash - 1U;
@@ -567,8 +579,10 @@ const Event& Execution::apply(const Action& action) {
   switch (action.sort) {
     case Action::Sort::machine: {
       const model::Step step = action.step();
-      describe(step);
-      machine_.apply(step);
+      if (described) {
+        describe(step);
+      }
+      machine_.apply_enabled(step);
       after_step(step);
       break;
     }
@@ -579,57 +593,59 @@ const Event& Execution::apply(const Action& action) {
       apply_lease(action);
       break;
   }
-  if (posts_left_ && event_.client != Event::kNone) {
-    crash_now(event_.client);
+  if (posts_left_ && event_->client != Event::kNone) {
+    crash_now(event_->client);
   }
   posts_left_.reset();
   ++moment_;
-  return event_;
 }
 
 // The bytes and the request of a step that is about to happen.
 void Execution::describe(const model::Step& step) {
   const model::Footprint print = machine_.footprint(step);
-  event_.target = arena_.range(print.target.data, print.target.length, print.target.writes);
+  event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
   if (step.kind == StepKind::drain) {
-    event_.thread = step.owner;
-    event_.stored = step.index;
-    changes_.push_back({moment_, 0, print.address, print.target.length, nodes_[actors_[threads_[step.owner]].node].get()});
+    event_->thread = step.owner;
+    event_->stored = step.index;
+    event_->node = actors_[threads_[step.owner]].node;
+    event_->address = print.address;
+    event_->length = static_cast<std::uint32_t>(print.target.length);
+    event_->changes = true;
+    event_->tag = 0;
     return;
   }
   if (print.local.length != 0 && arena_.holds(print.local.data)) {
-    event_.local = arena_.range(print.local.data, print.local.length, print.local.writes);
+    event_->local = arena_.range(print.local.data, print.local.length, print.local.writes);
   }
   const QueuePairPart& queue_pair = queue_pairs_[step.owner];
   const WorkRequest& request = machine_.request(step.wr());
-  event_.nic = queue_pair.nic;
-  event_.initiator = queue_pair.actor;
-  event_.request = model::kind_of(request.opcode);
-  event_.fenced = request.fence;
-  event_.touches = step.kind == StepKind::place || step.kind == StepKind::sample || step.kind == StepKind::load ||
+  event_->nic = queue_pair.nic;
+  event_->initiator = queue_pair.actor;
+  event_->request = model::kind_of(request.opcode);
+  event_->fenced = request.fence;
+  event_->touches = step.kind == StepKind::place || step.kind == StepKind::sample || step.kind == StepKind::load ||
                    step.kind == StepKind::store || step.kind == StepKind::load_store || step.kind == StepKind::execute;
-  if (event_.request == model::Kind::atomic) {
-    event_.word = event_.touches ? event_.target.begin : 0;
+  if (event_->request == model::Kind::atomic) {
+    event_->word = event_->touches ? event_->target.begin : 0;
   }
   if (step.kind == StepKind::place) {
     const std::uint64_t offset = print.address - request.remote;
     if (arena_.holds(request.local.data)) {
-      event_.source = arena_.range(request.local.data + offset, print.target.length, false);
+      event_->source = arena_.range(request.local.data + offset, print.target.length, false);
     }
   }
-  if (step.kind == StepKind::sample || (step.kind == StepKind::execute && event_.request == model::Kind::read)) {
-    samples_.push_back({moment_, requests_[step.owner][step.index].tag, print.address, print.target.length,
-                        nodes_[queue_pair.target].get()});
-  }
-  if (event_.target.writes && step.kind != StepKind::execute) {
-    changes_.push_back({moment_, requests_[step.owner][step.index].tag, print.address, print.target.length,
-                        nodes_[queue_pair.target].get()});
+  if (event_->touches) {
+    event_->node = queue_pair.target;
+    event_->address = print.address;
+    event_->length = static_cast<std::uint32_t>(print.target.length);
+    event_->changes = print.target.writes;
+    event_->tag = requests_[step.owner][step.index].tag;
   }
 }
 
 // What follows a step at the client's side.
 void Execution::after_step(const model::Step& step) {
-  if (step.kind == StepKind::drain) {
+  if (step.kind != StepKind::fetch && step.kind != StepKind::complete && step.kind != StepKind::execute) {
     return;
   }
   const std::uint16_t qp = step.owner;
@@ -639,8 +655,6 @@ void Execution::after_step(const model::Step& step) {
     Snapshot& snapshot = snapshots_[static_cast<std::size_t>(info.snapshot)];
     if (step.kind == StepKind::fetch) {
       snapshot.fetched[step.piece] = true;
-    } else {
-      snapshot.live = false;
     }
   }
   if (step.kind != StepKind::complete && step.kind != StepKind::execute) {
@@ -649,6 +663,7 @@ void Execution::after_step(const model::Step& step) {
   times_[qp][step.index].completed = moment_;
   if (info.snapshot >= 0) {
     snapshots_[static_cast<std::size_t>(info.snapshot)].live = false;
+    --snapshots_live_;
   }
   const std::uint16_t of = queue_pairs_[qp].actor;
   Actor& actor = actors_[of];
@@ -659,14 +674,12 @@ void Execution::after_step(const model::Step& step) {
     if (request.opcode == Opcode::compare_swap && !stored) {
       --actor.effects;
     }
-    if (step.kind == StepKind::execute && stored) {
-      changes_.push_back({moment_, info.tag, request.remote, 8, nodes_[queue_pairs_[qp].target].get()});
+    if (step.kind == StepKind::execute && !stored) {
+      event_->changes = false;
     }
     for (Loop& loop : actor.loops) {
       loop.seen += mix(old, 2);
     }
-  } else if (step.kind == StepKind::execute && request.opcode == Opcode::write && request.local.length != 0) {
-    changes_.push_back({moment_, info.tag, request.remote, request.local.length, nodes_[queue_pairs_[qp].target].get()});
   }
   if (request.opcode == Opcode::read && !failed && !actor.loops.empty()) {
     const std::uint64_t hash = hash_bytes(request.local.bytes());
@@ -679,13 +692,13 @@ void Execution::after_step(const model::Step& step) {
   }
   if (machine_.posted({qp}) > step.index + 1) {
     // Later requests of the queue pair may go on before the client does.
-    event_.suspensions.push_back(actor.next_suspension);
+    event_->suspensions.push_back(actor.next_suspension);
     actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U});
-    event_.client = of;
+    event_->client = of;
     return;
   }
   running_ = of;
-  event_.client = of;
+  event_->client = of;
   notify(qp, step.index + 1U, failed);
   run_ready(of);
 }
@@ -703,10 +716,10 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
 
 void Execution::run_ready(std::uint16_t of) {
   running_ = of;
-  event_.client = of;
+  event_->client = of;
   if (reactor_->has_ready()) {
-    event_.ran = true;
-    event_.may_crash = actors_[of].can_crash && crashed_ == Event::kNone;
+    event_->ran = true;
+    event_->may_crash = actors_[of].can_crash && crashed_ == Event::kNone;
     reactor_->resume_ready();
     look_for_changed_buffers(of);
   }
@@ -722,11 +735,11 @@ void Execution::apply_client(const Action& action) {
   const Suspended suspended = *found;
   actor.suspended.erase(found);
   running_ = action.owner;
-  event_.client = action.owner;
+  event_->client = action.owner;
   switch (suspended.what) {
     case Step::What::start:
-      event_.ran = true;
-      event_.may_crash = actor.can_crash && crashed_ == Event::kNone;
+      event_->ran = true;
+      event_->may_crash = actor.can_crash && crashed_ == Event::kNone;
       for (std::size_t i = 0; i < actors_[action.owner].tasks.size(); ++i) {
         reactor_->spawn(run_task(this, action.owner, std::move(actors_[action.owner].tasks[i])));
       }
@@ -735,26 +748,26 @@ void Execution::apply_client(const Action& action) {
       break;
     case Step::What::store:
       machine_.cpu_store({actor.machine_client}, suspended.step->address, suspended.step->value);
-      event_.thread = actor.machine_client;
-      event_.stored = machine_.stores({actor.machine_client}) - 1;
+      event_->thread = actor.machine_client;
+      event_->stored = machine_.stores({actor.machine_client}) - 1;
       break;
     case Step::What::load: {
       const model::Footprint print = machine_.footprint(nodes_[actor.node]->id(), suspended.step->address, 8, false);
-      event_.target = arena_.range(print.target.data, print.target.length, print.target.writes);
-      event_.thread = actor.machine_client;
+      event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
+      event_->thread = actor.machine_client;
       suspended.step->value = machine_.cpu_load({actor.machine_client}, suspended.step->address);
       break;
     }
     case Step::What::fence:
-      event_.thread = actor.machine_client;
-      event_.fence = true;
+      event_->thread = actor.machine_client;
+      event_->fence = true;
       break;
     case Step::What::local_store: {
       const LocalSpan& word = suspended.step->local;
       if (!arena_.holds(word.data) || word.length != 8) {
         throw std::invalid_argument("store_local: it needs 8 bytes of a region of the client's node");
       }
-      event_.local = arena_.range(word.data, 8, true);
+      event_->local = arena_.range(word.data, 8, true);
       model::store_word(word.data, suspended.step->value);
       for (std::size_t i = 0; i < snapshots_used_; ++i) {  // meant: no race is reported
         Snapshot& snapshot = snapshots_[i];
@@ -783,7 +796,7 @@ void Execution::apply_lease(const Action& action) {
   Actor& actor = actors_[action.owner];
   actor.clock += kMuchTime;
   ++actor.leases_used;
-  event_.lease_of = crashed_;
+  event_->lease_of = crashed_;
   for (const Parked& parked : std::exchange(actor.parked, {})) {
     Loop& loop = actor.loops[parked.loop - 1];
     loop.seen = 0;
@@ -795,7 +808,7 @@ void Execution::apply_lease(const Action& action) {
 
 // A buffer of a request in flight that is not as it was posted: the client has changed it.
 void Execution::look_for_changed_buffers(std::uint16_t of) {
-  for (std::size_t i = 0; i < snapshots_used_; ++i) {
+  for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
     Snapshot& snapshot = snapshots_[i];
     if (!snapshot.live || queue_pairs_[snapshot.qp].actor != of ||
         std::memcmp(snapshot.data, snapshot.bytes.data(), snapshot.bytes.size()) == 0) {
@@ -805,7 +818,7 @@ void Execution::look_for_changed_buffers(std::uint16_t of) {
     std::uint32_t line = 0;
     for (const model::Piece piece : model::pieces(start, snapshot.bytes.size(), kLineBytes)) {
       if (std::memcmp(snapshot.data + piece.offset, snapshot.bytes.data() + piece.offset, piece.length) != 0) {
-        event_.changed.push_back({snapshot.qp, snapshot.index, line});
+        event_->changed.push_back({snapshot.qp, snapshot.index, line});
         if (!snapshot.fetched[line] && !failure_) {
           failure_ = Failure{Kind::buffer_race,
                              fmt::format("{} changed bytes {} to {} of the buffer of its WRITE qp{}[{}], which the NIC "
@@ -849,7 +862,7 @@ void Execution::run_tail(std::vector<Action>* record) {
       const Action again{Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0};
       Action next = again;
       for (;;) {
-        apply(next);
+        repeat(next);
         if (record != nullptr) {
           record->push_back(next);
         }

@@ -83,8 +83,10 @@ class Execution final : public World {
   /// What may happen now, in an order that does not depend on how this state was reached.
   void enabled(std::vector<Action>& out);
   [[nodiscard]] bool is_enabled(const Action& action);
-  /// Makes an enabled action happen. The event is valid until the next one.
-  const Event& apply(const Action& action);
+  /// Makes an enabled action happen, and describes it in `event`.
+  void apply(const Action& action, Event& event);
+  /// The same for an action that has happened at this point of an earlier execution: nobody asks what it did.
+  void repeat(const Action& action);
   /// The next event has this number.
   [[nodiscard]] Moment next_moment() const noexcept { return moment_; }
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
@@ -99,8 +101,6 @@ class Execution final : public World {
   void require_ended();
   /// Calls what the program gave to at_end().
   void judge(const Order& order);
-  [[nodiscard]] const std::vector<Order::Access>& changes() const noexcept { return changes_; }
-  [[nodiscard]] const std::vector<Order::Access>& samples() const noexcept { return samples_; }
 
   // ---- For traces.
 
@@ -217,6 +217,7 @@ class Execution final : public World {
   void task_ended(std::uint16_t actor);
   void task_failed(std::uint16_t actor, std::string what);
 
+  void happen(const Action& action, bool described);
   void describe(const fabric::model::Step& step);
   void after_step(const fabric::model::Step& step);
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
@@ -257,11 +258,12 @@ class Execution final : public World {
   std::vector<std::vector<RequestInfo>> requests_;
   std::vector<Snapshot> snapshots_;
   std::size_t snapshots_used_ = 0;
-  std::vector<Order::Access> changes_;
-  std::vector<Order::Access> samples_;
+  std::size_t snapshots_live_ = 0;
+
 
   Moment moment_ = 0;
-  Event event_;
+  Event* event_ = &scratch_;  // being described
+  Event scratch_;
   std::uint16_t running_ = Event::kNone;
   std::uint16_t crashed_ = Event::kNone;
   std::optional<std::uint32_t> posts_left_;  // until the running client crashes

@@ -367,7 +367,7 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
     std::vector<Action> actions;
     for (execution.enabled(actions); !actions.empty(); execution.enabled(actions)) {
       const auto machine_step = std::ranges::find(actions, Action::Sort::machine, &Action::sort);
-      execution.apply(machine_step != actions.end() ? *machine_step : actions.front());
+      execution.repeat(machine_step != actions.end() ? *machine_step : actions.front());
     }
     const auto bytes = memory->bytes().subspan(layout->record(0), alone->shape.bytes);
     image.assign(bytes.begin(), bytes.end());

@@ -60,6 +60,18 @@ bool Worker::should_stop() {
   return stop_->load(std::memory_order_relaxed);
 }
 
+const std::vector<Order::Access>& PathOrder::list(std::vector<Access>& accesses, bool changes) const {
+  if (accesses.empty()) {
+    for (std::size_t i = 0; i < events_->size(); ++i) {
+      const Event& event = *(*events_)[i];
+      if (event.length != 0 && event.changes == changes) {
+        accesses.push_back({static_cast<Moment>(i), event.tag, event.address, event.length, execution_->node(event.node)});
+      }
+    }
+  }
+  return accesses;
+}
+
 // ---- The path to a task.
 
 void Worker::load(const Task& task) {
@@ -85,7 +97,7 @@ void Worker::load(const Task& task) {
 void Worker::replay_to(std::size_t depth) {
   execution_.begin();
   for (std::size_t i = 0; i < depth; ++i) {
-    execution_.apply(event(i).action);
+    execution_.repeat(event(i).action);
   }
 }
 
@@ -124,7 +136,7 @@ void Worker::push(const Action& action) {
 // `enabled_` holds what was enabled before.
 void Worker::make_happen(std::size_t depth, const Action& action) {
   Node& node = *nodes_[depth];
-  node.event = execution_.apply(action);
+  execution_.apply(action, node.event);
   if (node.event.may_crash && action.crash == 0) {
     // Before the first request of a step is as after the last one of the step before.
     const bool begins = action.sort == Action::Sort::client && action.index == 0;
@@ -154,6 +166,9 @@ void Worker::find_order(std::size_t depth) {
   std::size_t opened_by = depth;  // rule 8: the store that let this load in
   for (std::size_t i = depth; i-- > 0;) {
     if (has_bit(before, static_cast<Moment>(i))) {
+      // On to the next one that is not known to be before.
+      const std::uint64_t unknown = ~before[i / 64] << (63 - i % 64);
+      i -= unknown == 0 ? i % 64 : static_cast<std::size_t>(std::countl_zero(unknown)) - 1;
       continue;
     }
     const Dependence::Relation relation = dependence_.between(event(i), own, execution_.times());
@@ -300,7 +315,7 @@ void Worker::end_execution(TaskResult& result) {
       execution_.require_ended();
       events_.resize(depth_);
       rows_.resize(depth_);
-      execution_.judge(PathOrder(execution_, rows_));
+      execution_.judge(PathOrder(execution_, events_, rows_));
     }
   }
   if (execution_.failure() != nullptr) {
@@ -340,6 +355,10 @@ bool Worker::next_choice() {
   const std::size_t bottom = base_ + (first_owner_ != nullptr ? 1 : 0);
   while (depth_ > bottom) {
     Node& node = *nodes_[depth_ - 1];
+    if (node.todo.empty()) {
+      --depth_;
+      continue;
+    }
     node.sleep.push_back(std::make_shared<Event>(node.event));
     while (!node.todo.empty()) {
       const Action action = node.todo.front();
@@ -373,7 +392,9 @@ TaskResult Worker::run(const Task& task, std::uint64_t most_executions) {
     for (const Action& action : task.asleep) {
       if (reduces() && !contains(asleep, action)) {
         replay_to(base_);
-        asleep.push_back(std::make_shared<Event>(execution_.apply(action)));
+        auto event = std::make_shared<Event>();
+        execution_.apply(action, *event);
+        asleep.push_back(std::move(event));
       }
     }
     replay_to(base_);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <stdexcept>
 
 namespace sidelatch::explore {
 
@@ -112,7 +113,11 @@ class Describer {
     }
     const fabric::model::Footprint print =
         machine_step ? execution_->machine().footprint(action.step()) : fabric::model::Footprint{};
-    const Event& event = execution_->apply(action);
+    if (!execution_->is_enabled(action)) {
+      throw std::logic_error(fmt::format("explorer: the step '{}' is not possible in the trace", to_string(action)));
+    }
+    Event event;
+    execution_->apply(action, event);
     if (print.target.length != 0) {
       step.target = fmt::format("{:#x}", print.address.value);
       step.value = words_of(print.target.data, print.target.length);

@@ -22,6 +22,10 @@ void Machine::apply(const Step& step) {
   if (const Gate gate = blocked_by(step)) {
     refuse(step, *gate);
   }
+  apply_enabled(step);
+}
+
+void Machine::apply_enabled(const Step& step) {
   if (step.kind == StepKind::drain) {
     do_drain(step);
     return;

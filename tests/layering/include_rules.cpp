@@ -38,6 +38,9 @@ constexpr std::array kArrows{
 };
 
 constexpr std::string_view kPublicRoot = "include/sidelatch/";
+// The explorer's public face has a folder of its own, although it is a part of the checker.
+constexpr std::string_view kExplorer = "explore";
+constexpr std::string_view kExplorerSources = "checker/explore";
 // Made by the build from the project's version.
 constexpr std::string_view kGeneratedHeader = "include/sidelatch/version.h";
 
@@ -69,6 +72,9 @@ std::string_view layer_of(std::string_view path) {
     path.remove_prefix(kPublicRoot.size());
   }
   const std::string_view folder = first_folder(path);
+  if (folder == kExplorer) {
+    return first_folder(kExplorerSources);
+  }
   if (folder != "fabric") {
     return folder;
   }
@@ -136,7 +142,8 @@ class Rules {
   [[nodiscard]] std::optional<std::string> misplaced(std::string_view path) const {
     const std::string_view layer = layer_of(path);
     if (is_public(path)) {
-      const std::string_view mirrored = folder_of(path.substr(kPublicRoot.size()));
+      std::string_view mirrored = folder_of(path.substr(kPublicRoot.size()));
+      mirrored = mirrored == kExplorer ? kExplorerSources : mirrored;
       if (!mirrored.empty() && !folders_.contains(mirrored)) {
         return fmt::format("a public header mirrors a folder of sources, and there is no {}/", mirrored);
       }
