@@ -96,8 +96,8 @@ std::vector<Cell> cells_of(const Arguments& arguments) {
     }
   }
   // The table of verdicts is for the presets, one NIC, and clients that do not crash.
-  const bool documented = arguments.parameters.empty() && arguments.cell.nics == 1 && !arguments.cell.crash &&
-                          arguments.cell.lines >= 3;
+  const bool documented =
+      arguments.parameters.empty() && arguments.cell.nics == 1 && !arguments.cell.crash && arguments.cell.lines >= 3;
   std::vector<Cell> cells;
   for (const std::string& scheme : schemes) {
     const checker::SelectedScheme selected = checker::select_scheme(scheme);
@@ -116,13 +116,10 @@ std::vector<Cell> cells_of(const Arguments& arguments) {
 
 nlohmann::ordered_json to_json(const Cell& cell) {
   const explore::Verdict& verdict = cell.result.verdict;
-  nlohmann::ordered_json json = {{"scheme", cell.scheme},
-                                 {"model", fabric::model::name(cell.model)},
-                                 {"verdict", explore::name(verdict.outcome)},
-                                 {"expected", nullptr},
-                                 {"executions", verdict.executions},
-                                 {"seconds", verdict.seconds},
-                                 {"violation", nullptr}};
+  nlohmann::ordered_json json = {
+      {"scheme", cell.scheme}, {"model", fabric::model::name(cell.model)}, {"verdict", explore::name(verdict.outcome)},
+      {"expected", nullptr},   {"executions", verdict.executions},         {"seconds", verdict.seconds},
+      {"violation", nullptr}};
   if (cell.safe) {
     json["expected"] = *cell.safe ? "safe" : "broken";
   }
@@ -137,7 +134,8 @@ nlohmann::ordered_json to_json(const Cell& cell) {
 
 void print_cell(const Cell& cell) {
   const explore::Verdict& verdict = cell.result.verdict;
-  const std::string what = verdict.violation ? fmt::format("{}: {}", explore::name(verdict.violation->kind), verdict.violation->what)
+  const std::string what = verdict.violation
+                               ? fmt::format("{}: {}", explore::name(verdict.violation->kind), verdict.violation->what)
                            : !verdict.bound.empty() ? "by " + verdict.bound
                                                     : "";
   fmt::print("{:<35} {:<9} {:<8} {:>9} executions {:>8.2f} s  {}\n", cell.scheme, fabric::model::name(cell.model),
@@ -167,8 +165,8 @@ int replay(const Arguments& arguments) {
     explore::Options options = arguments.cell.options;
     options.rules = rules_of(fabric::model::parse_preset(json.at("model").get<std::string>()));
     set_parameters(options.rules, json.at("parameters").get<std::vector<std::string>>());
-    verdict = explore::replay_cell(json.at("scheme").get<std::string>(), explore::workload_of(json.at("workload")), options,
-                                   json.at("choices").get<std::vector<std::string>>());
+    verdict = explore::replay_cell(json.at("scheme").get<std::string>(), explore::workload_of(json.at("workload")),
+                                   options, json.at("choices").get<std::vector<std::string>>());
   } catch (const nlohmann::json::exception& error) {
     throw std::invalid_argument(
         fmt::format("--replay {}: it is no trace of `explore --trace`: {}", arguments.replay_file, error.what()));
@@ -176,7 +174,8 @@ int replay(const Arguments& arguments) {
     throw std::invalid_argument(fmt::format("--replay {}: {}", arguments.replay_file, error.what()));
   }
   if (arguments.json) {
-    fmt::print("{}\n", (verdict.violation ? explore::to_json(*verdict.violation) : nlohmann::ordered_json(nullptr)).dump(2));
+    fmt::print("{}\n",
+               (verdict.violation ? explore::to_json(*verdict.violation) : nlohmann::ordered_json(nullptr)).dump(2));
   } else {
     fmt::print("{}", explore::to_text(verdict));
   }
@@ -189,7 +188,8 @@ int explore_command(Arguments arguments) {
     throw std::invalid_argument("--without-revocation says how a takeover is done: give --crash too");
   }
   if (arguments.budget < 0) {
-    throw std::invalid_argument(fmt::format("--budget {}: it must be a number of seconds, 0 or more", arguments.budget));
+    throw std::invalid_argument(
+        fmt::format("--budget {}: it must be a number of seconds, 0 or more", arguments.budget));
   }
   explore::Options& options = arguments.cell.options;
   options.mode = mode_of(arguments.mode);
@@ -261,8 +261,9 @@ void add_explore(CLI::App& program, Action& action) {
   command->add_option("--budget", arguments->budget, "seconds for each scheme under each model (default: no limit)");
   command->add_option("--executions", arguments->cell.options.max_executions, "at most so many (default: no limit)")
       ->check(whole_number());
-  command->add_option("--retries", arguments->cell.options.writing_retries,
-                      "failed attempts that write, per retry loop (default 2)")
+  command
+      ->add_option("--retries", arguments->cell.options.writing_retries,
+                   "failed attempts that write, per retry loop (default 2)")
       ->check(whole_number());
   command->add_option("--mode", arguments->mode, "exhaustive, random or pct (default exhaustive)");
   command->add_option("--seed", arguments->cell.options.seed, "of random and pct (default 1)")->check(whole_number());

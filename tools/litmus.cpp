@@ -40,9 +40,11 @@ std::string read_file(const std::string& path) {
 
 int litmus(Arguments arguments) {
   if (arguments.budget < 0) {
-    throw std::invalid_argument(fmt::format("--budget {}: it must be a number of seconds, 0 or more", arguments.budget));
+    throw std::invalid_argument(
+        fmt::format("--budget {}: it must be a number of seconds, 0 or more", arguments.budget));
   }
   std::vector<Preset> models;
+  models.reserve(arguments.models.size());
   for (const std::string& name : arguments.models) {
     models.push_back(fabric::model::parse_preset(name));
   }
@@ -53,6 +55,7 @@ int litmus(Arguments arguments) {
   arguments.options.interrupted = &interrupted();
   // All files are read and parsed before the first is explored: a mistake in the last one is not found after an hour.
   std::vector<std::string> texts;
+  texts.reserve(arguments.files.size());
   for (const std::string& file : arguments.files) {
     texts.push_back(read_file(file));
     static_cast<void>(explore::run_litmus(texts.back(), file, {}, arguments.options));

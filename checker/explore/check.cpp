@@ -151,8 +151,9 @@ class Coordinator {
       }
       const Action action = node->node.todo.front();
       node->node.todo.erase(node->node.todo.begin());
-      const bool asleep = options_->mode == Mode::exhaustive &&
-                          std::ranges::any_of(node->node.sleep, [&](const auto& event) { return event->action == action; });
+      const bool asleep =
+          options_->mode == Mode::exhaustive &&
+          std::ranges::any_of(node->node.sleep, [&](const auto& event) { return event->action == action; });
       if (!asleep && std::ranges::find(node->started, action) == node->started.end()) {
         tasks.push_back({node->parent, node, action, node->started});
         node->started.push_back(action);

@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::string_view kClient = "client";
 constexpr std::string_view kLease = "lease";
-constexpr std::array kSteps = {StepKind::fetch,      StepKind::place,   StepKind::sample,  StepKind::load,
-                               StepKind::store,      StepKind::load_store, StepKind::execute, StepKind::deliver,
-                               StepKind::complete,   StepKind::receive, StepKind::drain};
+constexpr std::array kSteps = {StepKind::fetch,    StepKind::place,      StepKind::sample,  StepKind::load,
+                               StepKind::store,    StepKind::load_store, StepKind::execute, StepKind::deliver,
+                               StepKind::complete, StepKind::receive,    StepKind::drain};
 
 bool is_machine(const Event& event) { return event.action.sort == Action::Sort::machine; }
 bool is_drain(const Event& event) { return is_machine(event) && event.action.kind == StepKind::drain; }
@@ -26,8 +26,8 @@ bool is_request_step(const Event& event) { return is_machine(event) && event.act
 bool ends(StepKind kind) { return kind == StepKind::complete || kind == StepKind::execute; }
 
 bool posts(const Event& event, const Action& of) {
-  return std::ranges::any_of(
-      event.posts, [&](const Event::Post& post) { return post.qp == of.owner && post.index == of.index; });
+  return std::ranges::any_of(event.posts,
+                             [&](const Event::Post& post) { return post.qp == of.owner && post.index == of.index; });
 }
 
 // Rule 2: whether a post waits for the placement of what `completion` completes.
@@ -134,7 +134,9 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
   if (requests && first.client == Event::kNone && second.client == Event::kNone) {
     // Most pairs: no client goes on in either of them.
     const Relation relation = machine_steps(first, second, times);
-    return relation != Relation::independent ? relation : conflict(first, second) ? Relation::race : Relation::independent;
+    return relation != Relation::independent ? relation
+           : conflict(first, second)         ? Relation::race
+                                             : Relation::independent;
   }
   // What the program does makes its requests and its next steps possible.
   if (is_request_step(second) && posts(first, second.action)) {
@@ -191,8 +193,7 @@ Dependence::Relation Dependence::machine_steps(const Event& first, const Event& 
     return a.kind == StepKind::store && b.kind == StepKind::load ? Relation::forced : Relation::race;
   }
   const bool writes = first.request == Kind::write || first.request == Kind::send;
-  const bool waits =
-      second.request == Kind::read || (second.request == Kind::atomic && rules_.atomics_see_writes);
+  const bool waits = second.request == Kind::read || (second.request == Kind::atomic && rules_.atomics_see_writes);
   if (writes && waits && times[a.owner][a.index].completed <= times[b.owner][b.index].posted) {
     return Relation::forced;  // rule 2
   }
@@ -206,19 +207,17 @@ Dependence::Relation Dependence::within(const Event& first, const Event& second)
   if (first.action.same_step(second.action)) {
     return Relation::race;  // one step that ends in two ways
   }
-  const bool pieces_apart = (a == StepKind::fetch && b == StepKind::fetch) ||
-                            (a == StepKind::sample && b == StepKind::sample) ||
-                            (a == StepKind::place && b == StepKind::complete) ||
-                            (a == StepKind::complete && b == StepKind::place) ||
-                            (a == StepKind::complete && b == StepKind::receive) ||
-                            (a == StepKind::receive && b == StepKind::complete) ||
-                            (a == StepKind::place && b == StepKind::fetch);
+  const bool pieces_apart =
+      (a == StepKind::fetch && b == StepKind::fetch) || (a == StepKind::sample && b == StepKind::sample) ||
+      (a == StepKind::place && b == StepKind::complete) || (a == StepKind::complete && b == StepKind::place) ||
+      (a == StepKind::complete && b == StepKind::receive) || (a == StepKind::receive && b == StepKind::complete) ||
+      (a == StepKind::place && b == StepKind::fetch);
   if (pieces_apart) {
     return Relation::independent;
   }
   if (a == StepKind::place && b == StepKind::place) {
-    const bool ascending = rules_.placement == fabric::model::PlacementOrder::ascending &&
-                           first.request == fabric::model::Kind::write;
+    const bool ascending =
+        rules_.placement == fabric::model::PlacementOrder::ascending && first.request == fabric::model::Kind::write;
     return ascending ? Relation::forced : Relation::independent;
   }
   if (a == StepKind::fetch && b == StepKind::place) {

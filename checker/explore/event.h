@@ -1,8 +1,9 @@
 // What an explorer chooses (Action), what it did (Event), and when two of them must keep their order.
 //
 // An Action is the name of an event: it means the same in every execution in which it may happen. An Event is what the
-// action did when it happened: the bytes it touched and the requests it posted. Whether two events are dependent follows
-// from these records alone, so an event of one execution can be compared with those of another that begins the same way.
+// action did when it happened: the bytes it touched and the requests it posted. Whether two events are dependent
+// follows from these records alone, so an event of one execution can be compared with those of another that begins the
+// same way.
 #pragma once
 
 #include <sidelatch/explore/world.h>
@@ -69,8 +70,8 @@ struct Event {
   std::uint16_t nic = kNone;
   fabric::model::Kind request = fabric::model::Kind::write;
   bool fenced = false;
-  bool touches = false;  ///< a step at the target that rules 2 and 5 order
-  std::uintptr_t word = 0;  ///< of an atomic
+  bool touches = false;             ///< a step at the target that rules 2 and 5 order
+  std::uintptr_t word = 0;          ///< of an atomic
   std::uint16_t initiator = kNone;  ///< the client of the request
   // A CPU thread's store, load, fence or drain.
   std::uint16_t thread = kNone;
@@ -86,7 +87,7 @@ struct Event {
   std::uint32_t length = 0;
   bool changes = false;
   std::uint64_t tag = 0;
-  bool global = false;           ///< dependent with everything: revocation
+  bool global = false;             ///< dependent with everything: revocation
   std::uint16_t lease_of = kNone;  ///< a lease ran out: after everything but the requests of this client, which crashed
   struct Post {
     std::uint16_t qp = 0;

@@ -34,9 +34,9 @@ class ModelReactor;
 struct Failure {
   Kind kind = Kind::assertion;
   std::string what;
-  Moment moment = 0;          ///< of the event in which it was found
-  std::vector<Moment> also;   ///< other events that belong to it
-  bool at_end = false;        ///< the whole execution is the reason
+  Moment moment = 0;         ///< of the event in which it was found
+  std::vector<Moment> also;  ///< other events that belong to it
+  bool at_end = false;       ///< the whole execution is the reason
 };
 
 /// Registered memory of an execution: the same addresses each time.
@@ -106,7 +106,7 @@ class Execution final : public World {
 
   [[nodiscard]] const fabric::model::Machine& machine() const noexcept { return machine_; }
   [[nodiscard]] std::string_view actor_name(std::uint16_t actor) const { return actors_[actor].name; }
-  [[nodiscard]] std::size_t actor_count() const noexcept { return actors_.size(); }
+  [[nodiscard]] std::uint16_t actor_count() const noexcept { return static_cast<std::uint16_t>(actors_.size()); }
   [[nodiscard]] std::uint16_t initiator(std::uint16_t qp) const { return queue_pairs_[qp].actor; }
   [[nodiscard]] std::uint16_t target_of(std::uint16_t qp) const { return queue_pairs_[qp].target; }
   [[nodiscard]] unsigned nic_of(std::uint16_t qp) const { return queue_pairs_[qp].nic_at_node; }
@@ -146,7 +146,7 @@ class Execution final : public World {
     std::uint32_t number = 0;
     Step::What what = Step::What::start;
     Step* step = nullptr;
-    std::uint16_t qp = 0;            // completion
+    std::uint16_t qp = 0;  // completion
     std::uint64_t sequence = 0;
   };
   struct Loop {
@@ -210,6 +210,9 @@ class Execution final : public World {
     friend bool operator==(const Part&, const Part&) = default;
   };
 
+  [[nodiscard]] std::uint16_t queue_pair_count() const noexcept {
+    return static_cast<std::uint16_t>(queue_pairs_.size());
+  }
   void end_execution() noexcept;
   [[nodiscard]] std::uint16_t part(Part wanted, const std::function<std::uint16_t()>& make);
   [[nodiscard]] std::uint16_t actor_of(const fabric::Node& node) const;
@@ -259,7 +262,6 @@ class Execution final : public World {
   std::vector<Snapshot> snapshots_;
   std::size_t snapshots_used_ = 0;
   std::size_t snapshots_live_ = 0;
-
 
   Moment moment_ = 0;
   Event* event_ = &scratch_;  // being described

@@ -29,16 +29,16 @@ RemoteAddress ModelNode::place_region(const Registration& registration) {
   const RemoteAddress address{next_address_};
   constexpr std::uint64_t kPage = 4096;
   next_address_ += ((registration.length + kPage - 1) / kPage + 1) * kPage;
-  constexpr std::uint8_t kFromOthers = static_cast<std::uint8_t>(Access::remote_all) &
-                                       ~static_cast<std::uint8_t>(Access::local_write);
+  constexpr std::uint8_t kFromOthers =
+      static_cast<std::uint8_t>(Access::remote_all) & ~static_cast<std::uint8_t>(Access::local_write);
   if ((static_cast<std::uint8_t>(registration.access) & kFromOthers) != 0) {
-    static_cast<void>(execution_->part(
-        {Execution::Part::Sort::region, id_.value, reinterpret_cast<std::uintptr_t>(registration.data),
-         registration.length, 0},
-        [&] {
-          execution_->machine_.map(id_, address, {registration.data, registration.length});
-          return std::uint16_t{0};
-        }));
+    static_cast<void>(
+        execution_->part({Execution::Part::Sort::region, id_.value, reinterpret_cast<std::uintptr_t>(registration.data),
+                          registration.length, 0},
+                         [&] {
+                           execution_->machine_.map(id_, address, {registration.data, registration.length});
+                           return std::uint16_t{0};
+                         }));
   }
   return address;
 }

@@ -66,7 +66,8 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
       explored.budget = std::max(explored.budget - spent, std::chrono::duration<double>(1e-3));
     }
-    Verdict verdict = check(scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout), explored);
+    Verdict verdict =
+        check(scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout), explored);
     ++result.programs;
     result.verdict.executions += verdict.executions;
     result.verdict.redundant += verdict.redundant;
@@ -109,8 +110,8 @@ nlohmann::ordered_json to_json(const Violation& violation) {
 }
 
 nlohmann::ordered_json to_json(const Workload& workload) {
-  return {{"writers", workload.writers}, {"updates", workload.updates}, {"readers", workload.readers},
-          {"reads", workload.reads},     {"lines", workload.lines},     {"nics", workload.nics},
+  return {{"writers", workload.writers}, {"updates", workload.updates},       {"readers", workload.readers},
+          {"reads", workload.reads},     {"lines", workload.lines},           {"nics", workload.nics},
           {"crash", workload.crash},     {"revocation", workload.revocation}, {"salt", workload.salt}};
 }
 

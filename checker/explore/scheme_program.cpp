@@ -24,8 +24,8 @@ struct Operation {
   bool writes = false;
   std::uint32_t client = 0;
   Moment began = 0;
-  Moment inside = 0;   // the latch was there, or the value accepted
-  Moment leaves = 0;   // commit() or validate() was called
+  Moment inside = 0;     // the latch was there, or the value accepted
+  Moment leaves = 0;     // commit() or validate() was called
   Moment last_post = 0;  // of what decided that a read is accepted
   Moment ended = 0;
   bool has_ended = false;
@@ -138,8 +138,8 @@ Task<void> write_object(Run* run, Session* session, std::uint32_t client) {
     if (guard.inherited()) {
       took_over = true;
     } else if (!is_whole(guard.payload(), setting.workload.salt)) {
-      world.fail(Kind::torn_read, fmt::format("a writer latched the object and found its words to be {}",
-                                              words_of(guard.payload())));
+      world.fail(Kind::torn_read,
+                 fmt::format("a writer latched the object and found its words to be {}", words_of(guard.payload())));
     } else if (took_over && number != own) {
       world.fail(Kind::lost_update, fmt::format("after a takeover {} was written, and {} is there: the dead client's "
                                                 "late WRITE erased it",
@@ -174,7 +174,8 @@ Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
       if (!whole) {
         world.fail(Kind::torn_read, fmt::format("a reader accepted an object whose words are {}", words));
       } else if (setting.promise == checker::Promise::latch_equivalent && version != number) {
-        world.fail(Kind::torn_read, fmt::format("a reader accepted version {} with the data of version {}", version, number));
+        world.fail(Kind::torn_read,
+                   fmt::format("a reader accepted version {} with the data of version {}", version, number));
       }
     };
     run->operations[which].number = number;
@@ -326,7 +327,8 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
   world.at_end([&run](const Order& order) {
     judge_exclusion(run, order);
     judge_age(run, order);
-    const bool refused = std::ranges::any_of(run.operations, [](const Operation& o) { return o.writes && !o.has_ended; });
+    const bool refused =
+        std::ranges::any_of(run.operations, [](const Operation& o) { return o.writes && !o.has_ended; });
     if (!run.world->crashed() && !refused && !run.setting->workload.crash) {
       judge_result(run);
     }
@@ -341,8 +343,8 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
   }
   std::vector<std::byte>& image = setting->images[updates];
   if (image.empty()) {
-    auto alone = std::make_shared<Setting>(setting->scheme, setting->promise, setting->workload, setting->kind,
-                                           setting->shape);
+    auto alone =
+        std::make_shared<Setting>(setting->scheme, setting->promise, setting->workload, setting->kind, setting->shape);
     alone->workload.updates = 1;
     const MemoryRegion* memory = nullptr;
     const Layout* layout = nullptr;
@@ -355,9 +357,9 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
           for (std::uint64_t i = 0; i < updates; ++i) {
             Node& node = world.add_node("writer");
             auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
-            Session& session = world.make<Session>(
-                *qp, buffer_bytes(alone->shape),
-                SessionOptions{.buffers = std::min(4U, alone->scheme->most_buffers())});
+            Session& session =
+                world.make<Session>(*qp, buffer_bytes(alone->shape),
+                                    SessionOptions{.buffers = std::min(4U, alone->scheme->most_buffers())});
             world.spawn(node, write_object(&run, &session, static_cast<std::uint32_t>(i)));
           }
         },

@@ -65,7 +65,8 @@ const std::vector<Order::Access>& PathOrder::list(std::vector<Access>& accesses,
     for (std::size_t i = 0; i < events_->size(); ++i) {
       const Event& event = *(*events_)[i];
       if (event.length != 0 && event.changes == changes) {
-        accesses.push_back({static_cast<Moment>(i), event.tag, event.address, event.length, execution_->node(event.node)});
+        accesses.push_back(
+            {static_cast<Moment>(i), event.tag, event.address, event.length, execution_->node(event.node)});
       }
     }
   }
@@ -208,8 +209,7 @@ void Worker::reverse(std::size_t first, std::size_t second) {
       continue;
     }
     const Before& row = *rows_[k];
-    const bool initial =
-        std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
+    const bool initial = std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
     members_.push_back(static_cast<Moment>(k));
     if (initial) {
       initials_.push_back(event(k).action);
@@ -235,8 +235,7 @@ void Worker::reverse_lock(std::size_t holder_load, std::size_t holder_store, std
       continue;
     }
     const Before& row = *rows_[k];
-    const bool initial =
-        std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
+    const bool initial = std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
     members_.push_back(static_cast<Moment>(k));
     if (initial) {
       initials_.push_back(event(k).action);
@@ -253,15 +252,14 @@ void Worker::add_choice(std::size_t depth, const std::vector<Action>& initials) 
     }
     return;
   }
-  const std::shared_ptr<FrozenNode>& frozen = depth == base_                        ? first_owner_
+  const std::shared_ptr<FrozenNode>& frozen = depth == base_                     ? first_owner_
                                               : frozen_[depth]->owner != nullptr ? frozen_[depth]->owner
                                                                                  : frozen_[depth];
   if (std::ranges::any_of(initials, [&](const Action& action) { return frozen->knows(action); })) {
     return;
   }
   for (const Addition& addition : additions_) {
-    if (addition.node == frozen &&
-        std::ranges::find(initials, addition.initials.front()) != initials.end()) {
+    if (addition.node == frozen && std::ranges::find(initials, addition.initials.front()) != initials.end()) {
       return;
     }
   }
@@ -284,9 +282,10 @@ void Worker::extend(TaskResult& result) {
     if (depth_ >= options_->max_events) {
       Failure failure;
       failure.kind = Kind::livelock;
-      failure.what = fmt::format("an execution has more than {} events: the program never ends, or a loop that waits "
-                                 "for others does not say so (sync::Attempts, Reactor::begin_retries)",
-                                 options_->max_events);
+      failure.what = fmt::format(
+          "an execution has more than {} events: the program never ends, or a loop that waits "
+          "for others does not say so (sync::Attempts, Reactor::begin_retries)",
+          options_->max_events);
       failure.at_end = true;
       record(result, failure, {});
       ++result.executions;
@@ -369,8 +368,8 @@ bool Worker::next_choice() {
       replay_to(depth_ - 1);
       execution_.enabled(enabled_);
       if (!execution_.is_enabled(action)) {
-        throw std::logic_error(fmt::format("explorer: the step '{}' is not possible where it was to be tried",
-                                           to_string(action)));
+        throw std::logic_error(
+            fmt::format("explorer: the step '{}' is not possible where it was to be tried", to_string(action)));
       }
       node.event.action = action;
       events_.resize(depth_);

@@ -27,8 +27,8 @@ inline bool has_bit(const Before& set, Moment bit) { return (set[bit / 64] >> (b
 
 /// A state of an execution and the choice made in it.
 struct Node {
-  Event event;    // of the choice
-  Before before;  // of the event
+  Event event;                                      // of the choice
+  Before before;                                    // of the event
   std::vector<std::shared_ptr<const Event>> sleep;  // choices that need not be explored, or have been
   std::vector<Action> todo;                         // choices to be explored
   [[nodiscard]] bool knows(const Action& action) const;
@@ -45,8 +45,9 @@ struct FrozenNode {
 };
 
 struct Task {
-  std::shared_ptr<FrozenNode> parent;  // the state in which `first` is chosen is behind this node's choice; null: the start
-  std::shared_ptr<FrozenNode> at;      // the node whose choice `first` replaces; null for the first task
+  std::shared_ptr<FrozenNode>
+      parent;                      // the state in which `first` is chosen is behind this node's choice; null: the start
+  std::shared_ptr<FrozenNode> at;  // the node whose choice `first` replaces; null for the first task
   Action first;
   std::vector<Action> asleep;  // choices of that state that were given out before
 };
@@ -141,7 +142,7 @@ class Worker {
   std::vector<std::shared_ptr<FrozenNode>> frozen_;  // the path to the task
   std::vector<std::unique_ptr<Node>> nodes_;         // by depth; the first base_ are not used
   std::size_t depth_ = 0;
-  std::vector<const Event*> events_;   // of frozen and own nodes
+  std::vector<const Event*> events_;  // of frozen and own nodes
   std::vector<const Before*> rows_;
   std::vector<Action> enabled_;
   std::vector<Action> initials_;

@@ -52,9 +52,8 @@ std::vector<Action> calm_order(const Worker& worker, const std::vector<bool>& ne
   while (!left.empty()) {
     const auto is_next = [&](std::size_t candidate) {
       const Before& row = *worker.rows()[candidate];
-      return std::ranges::none_of(left, [&](std::size_t other) {
-        return other < candidate && has_bit(row, static_cast<Moment>(other));
-      });
+      return std::ranges::none_of(
+          left, [&](std::size_t other) { return other < candidate && has_bit(row, static_cast<Moment>(other)); });
     };
     std::size_t chosen = left.front();
     for (const std::size_t candidate : left) {

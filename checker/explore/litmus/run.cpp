@@ -22,7 +22,9 @@ namespace {
 
 using Values = std::vector<std::optional<std::int64_t>>;
 
-std::uint64_t offset_of(const MemoryWord& word) { return std::uint64_t{word.line} * kLineBytes + std::uint64_t{word.word} * 8; }
+std::uint64_t offset_of(const MemoryWord& word) {
+  return std::uint64_t{word.line} * kLineBytes + std::uint64_t{word.word} * 8;
+}
 
 std::uint64_t span_of(const Target& target) {
   return target.across_lines ? (target.count - 1) * kLineBytes + 8 : target.count * std::uint64_t{8};
@@ -67,7 +69,7 @@ struct ThreadRun {
   // A client's.
   Node* node = nullptr;
   std::vector<fabric::QueuePair*> queue_pairs;
-  MemoryRegion memory;  // payloads and results, one stretch per request
+  MemoryRegion memory;   // payloads and results, one stretch per request
   MemoryRegion buffers;  // one line per `buf`
   std::uint64_t used = 0;
   struct Pending {
@@ -78,13 +80,14 @@ struct ThreadRun {
   // A CPU thread's.
   Cpu* cpu = nullptr;
 
-  void assign(std::uint32_t reg, std::uint32_t index, std::uint64_t value) {
+  void assign(std::uint32_t reg, std::uint32_t index, std::uint64_t value) const {
     machine->registers[number][reg][index] = static_cast<std::int64_t>(value);
   }
 };
 
 Task<void> post(ThreadRun* run, const Post* post) {
-  const RemoteSpan remote = run->machine->nodes[post->target.node].remote(offset_of(post->target.at(0)), span_of(post->target));
+  const RemoteSpan remote =
+      run->machine->nodes[post->target.node].remote(offset_of(post->target.at(0)), span_of(post->target));
   const LocalSpan local = run->memory.local(run->used, span_of(post->target));
   run->used += room_of(post->target);
   WorkRequest request;
@@ -103,7 +106,8 @@ Task<void> post(ThreadRun* run, const Post* post) {
       request = read(local, remote);
       break;
     case Opcode::compare_swap:
-      request = compare_swap(remote, static_cast<std::uint64_t>(post->expected), static_cast<std::uint64_t>(post->operand));
+      request =
+          compare_swap(remote, static_cast<std::uint64_t>(post->expected), static_cast<std::uint64_t>(post->operand));
       break;
     default:
       request = fetch_add(remote, static_cast<std::uint64_t>(post->operand));
@@ -209,7 +213,8 @@ void build_client(const litmus::Thread& thread, const std::vector<Node*>& nodes,
   run.memory = run.node->allocate(room_of(thread.body) + kLineBytes, Access::local_write);
   run.buffers = run.node->allocate((thread.buffers.size() + 1) * kLineBytes, Access::local_write);
   for (std::size_t i = 0; i < thread.buffers.size(); ++i) {
-    model::store_word(run.buffers.bytes().data() + i * kLineBytes, static_cast<std::uint64_t>(thread.buffers[i].initial));
+    model::store_word(run.buffers.bytes().data() + i * kLineBytes,
+                      static_cast<std::uint64_t>(thread.buffers[i].initial));
   }
   if (thread.may_crash) {
     world.may_crash(*run.node);

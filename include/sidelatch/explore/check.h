@@ -34,15 +34,15 @@ enum class Mode : std::uint8_t {
 struct Options {
   fabric::model::Rules rules{};
   Mode mode = Mode::exhaustive;
-  std::uint64_t seed = 1;                 ///< random, pct
-  std::uint64_t max_executions = 0;       ///< 0: no bound; random and pct need one, and take 10 000 without
-  std::uint32_t max_events = 10'000;      ///< of one execution: a longer one is reported as one that never ends
-  std::uint32_t priority_changes = 3;     ///< pct
+  std::uint64_t seed = 1;              ///< random, pct
+  std::uint64_t max_executions = 0;    ///< 0: no bound; random and pct need one, and take 10 000 without
+  std::uint32_t max_events = 10'000;   ///< of one execution: a longer one is reported as one that never ends
+  std::uint32_t priority_changes = 3;  ///< pct
   /// Attempts of one retry loop that fail after they have changed memory, and after which the client tries again; what
   /// an attempt that changed nothing would have led to is covered without bound. See docs/explorer.md.
   std::uint32_t writing_retries = 2;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
-  unsigned threads = 0;                   ///< 0: all cores. The verdict does not depend on it
+  unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
   /// After a violation so many executions more look for one with a shorter trace.
   std::uint64_t look_for_shorter = 500;
   const std::atomic<bool>* interrupted = nullptr;

@@ -29,8 +29,8 @@ struct CellOptions {
 };
 
 struct CellResult {
-  Verdict verdict;     ///< of all programs together
-  Workload workload;   ///< of the program that is broken
+  Verdict verdict;    ///< of all programs together
+  Workload workload;  ///< of the program that is broken
   std::uint32_t programs = 0;
 };
 

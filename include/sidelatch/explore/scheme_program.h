@@ -3,7 +3,8 @@
 //
 //   const sync::TwoReadVersion scheme;
 //   explore::Verdict verdict = explore::check(
-//       explore::scheme_program(scheme, checker::Promise::latch_equivalent, {.writers = 1, .updates = 2, .readers = 1}),
+//       explore::scheme_program(scheme, checker::Promise::latch_equivalent, {.writers = 1, .updates = 2, .readers =
+//       1}),
 //       {.rules = rules_of(Preset::spec)});
 //
 // Every word of the payload holds the number of updates that the object has seen. Judged are: a payload that is not one

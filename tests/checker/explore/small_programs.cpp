@@ -124,9 +124,9 @@ Task<void> run_cpu(Cpu* cpu, RemoteSpan memory, Registers* registers, std::size_
 std::size_t registers_of(const Thread& thread) {
   std::size_t count = 0;
   for (const Op& op : thread.ops) {
-    count += op.what == Op::What::read ? op.lines
+    count += op.what == Op::What::read                                                           ? op.lines
              : op.what == Op::What::cas || op.what == Op::What::faa || op.what == Op::What::load ? 1U
-                                                                                                  : 0U;
+                                                                                                 : 0U;
   }
   return count;
 }
@@ -209,7 +209,7 @@ SmallProgram random_program(std::uint64_t seed) {
         op.what = std::array{Op::What::store, Op::What::load, Op::What::load, Op::What::mfence}[below(4)];
       } else {
         op.what = std::array{Op::What::write, Op::What::write, Op::What::write_buffer, Op::What::read, Op::What::read,
-                             Op::What::cas, Op::What::faa, Op::What::faa, Op::What::wait}[below(9)];
+                             Op::What::cas,   Op::What::faa,   Op::What::faa,          Op::What::wait}[below(9)];
         op.expected = op.what == Op::What::cas && below(2) == 0 ? value / 2 : 0;
       }
       thread.ops.push_back(op);
@@ -228,7 +228,7 @@ SmallProgram random_program(std::uint64_t seed) {
 }
 
 std::string SmallProgram::to_string() const {
-  static constexpr std::array kNames = {"write", "write.buf", "buf :=", "read", "cas", "faa",
+  static constexpr std::array kNames = {"write", "write.buf", "buf :=", "read", "cas",   "faa",
                                         "wait",  "yield",     "store",  "load", "mfence"};
   std::string text = fmt::format("{} lines, {} NICs\n", lines, nics);
   for (const Thread& thread : threads) {

@@ -11,7 +11,19 @@
 namespace sidelatch::explore {
 
 struct Op {
-  enum class What : std::uint8_t { write, write_buffer, change_buffer, read, cas, faa, wait, yield, store, load, mfence };
+  enum class What : std::uint8_t {
+    write,
+    write_buffer,
+    change_buffer,
+    read,
+    cas,
+    faa,
+    wait,
+    yield,
+    store,
+    load,
+    mfence
+  };
   What what = What::write;
   std::uint32_t line = 0;   ///< of the memory node, the first
   std::uint32_t lines = 1;  ///< WRITE and READ: one word of each line

@@ -69,8 +69,8 @@ TEST_P(Soundness, RandomProgramsReachTheSameStates) {
     ++compared;
     several += plain.states.size() > 1 ? 1U : 0U;
     saved += plain.verdict.executions > reduced.verdict.executions ? 1U : 0U;
-    ASSERT_EQ(plain.states, reduced.states)
-        << "seed " << seed << "\n" << program.to_string() << difference(plain.states, reduced.states);
+    ASSERT_EQ(plain.states, reduced.states) << "seed " << seed << "\n"
+                                            << program.to_string() << difference(plain.states, reduced.states);
     ASSERT_LE(reduced.verdict.executions, plain.verdict.executions);
   }
   EXPECT_GT(compared, 50U);

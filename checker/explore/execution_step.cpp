@@ -1,0 +1,491 @@
+// What may happen in an execution, what happens, and how it ends.
+#include "execution.h"
+#include "model_fabric.h"
+
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/model/effects.h>
+#include <sidelatch/fabric/model/pieces.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::explore {
+
+using namespace fabric;
+using model::StepKind;
+
+namespace {
+
+// More than any lease or deadline that a program means to outlive.
+constexpr Duration kMuchTime = std::chrono::hours(1);
+// A program in which somebody gets on in each of so many rounds does not end.
+constexpr std::uint32_t kMostTailRounds = 64;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
+  hash *= 0xff51afd7ed558ccdULL;
+  return hash ^ (hash >> 32);
+}
+
+std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
+  std::uint64_t hash = bytes.size();
+  for (std::size_t i = 0; i < bytes.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, std::min<std::size_t>(8, bytes.size() - i));
+    hash = mix(hash, word);
+  }
+  return hash;
+}
+
+}  // namespace
+
+// ---- What may happen.
+
+bool Execution::suspended_enabled(const Actor& actor, const Suspended& suspended) const {
+  return suspended.what != Step::What::fence || machine_.drained({actor.machine_client});
+}
+
+// The lease of a client that crashed ends when nobody else is in the middle of something: a live holder gives its latch
+// back in time.
+bool Execution::lease_may_end(std::uint16_t of) const {
+  if (crashed_ == Event::kNone || actors_[of].parked.empty() || actors_[of].leases_used != 0) {
+    return false;
+  }
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    if (i == crashed_ || actors_[i].is_cpu) {
+      continue;
+    }
+    if (!actors_[i].suspended.empty() || machine_.outstanding(model::ClientId{actors_[i].machine_client}) != 0) {
+      return false;
+    }
+  }
+  for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
+    if (queue_pairs_[qp].actor == crashed_) {
+      continue;
+    }
+    const std::uint32_t posted = machine_.posted({qp});
+    for (std::uint32_t i = 0; i < posted; ++i) {
+      if (!machine_.placed({{qp}, i}) && machine_.request({{qp}, i}).length() != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+void Execution::enabled(std::vector<Action>& out) {
+  out.clear();
+  machine_.enabled(steps_);
+  // Clients first: what they post has the fewest requests to wait for then (rule 2).
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    if (i == crashed_) {
+      continue;
+    }
+    for (const Suspended& suspended : actors_[i].suspended) {
+      if (suspended_enabled(actors_[i], suspended)) {
+        out.push_back({Action::Sort::client, StepKind::fetch, 0, i, suspended.number, 0});
+      }
+    }
+  }
+  for (const model::Step& step : steps_) {
+    out.push_back(Action::of(step));
+  }
+  if (crashed_ != Event::kNone) {
+    for (std::uint16_t i = 0; i < actor_count(); ++i) {
+      if (i != crashed_ && lease_may_end(i)) {
+        out.push_back({Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0});
+      }
+    }
+  }
+}
+
+bool Execution::is_enabled(const Action& action) {
+  if (action.sort == Action::Sort::machine) {
+    return machine_.is_enabled(action.step());
+  }
+  if (action.owner >= actors_.size() || action.owner == crashed_) {
+    return false;
+  }
+  const Actor& actor = actors_[action.owner];
+  if (action.sort == Action::Sort::lease) {
+    return !actor.parked.empty();
+  }
+  const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
+  return found != actor.suspended.end() && suspended_enabled(actor, *found);
+}
+
+// ---- Events.
+
+void Execution::apply(const Action& action, Event& event) {
+  event_ = &event;
+  happen(action, true);
+  event_ = &scratch_;
+}
+
+void Execution::repeat(const Action& action) { happen(action, false); }
+
+void Execution::happen(const Action& action, bool described) {
+  event_->action = action;
+  event_->client = Event::kNone;
+  event_->may_crash = event_->ran = false;
+  event_->posts.clear();
+  event_->suspensions.clear();
+  event_->changed.clear();
+  if (described) {
+    event_->target = event_->local = event_->source = {};
+    event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
+    event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = false;
+    event_->word = 0;
+    event_->stored = 0xffff'ffff;
+    event_->length = 0;
+  }
+  calls_in_step_ = 0;
+  if (action.crash != 0) {
+    posts_left_ = action.crash - 1U;
+  }
+  switch (action.sort) {
+    case Action::Sort::machine: {
+      const model::Step step = action.step();
+      if (described) {
+        describe(step);
+      }
+      machine_.apply_enabled(step);
+      after_step(step);
+      break;
+    }
+    case Action::Sort::client:
+      apply_client(action);
+      break;
+    case Action::Sort::lease:
+      apply_lease(action);
+      break;
+  }
+  if (posts_left_ && event_->client != Event::kNone) {
+    crash_now(event_->client);
+  }
+  posts_left_.reset();
+  ++moment_;
+}
+
+// The bytes and the request of a step that is about to happen.
+void Execution::describe(const model::Step& step) {
+  const model::Footprint print = machine_.footprint(step);
+  event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
+  if (step.kind == StepKind::drain) {
+    event_->thread = step.owner;
+    event_->stored = step.index;
+    event_->node = actors_[threads_[step.owner]].node;
+    event_->address = print.address;
+    event_->length = static_cast<std::uint32_t>(print.target.length);
+    event_->changes = true;
+    event_->tag = 0;
+    return;
+  }
+  if (print.local.length != 0 && arena_.holds(print.local.data)) {
+    event_->local = arena_.range(print.local.data, print.local.length, print.local.writes);
+  }
+  const QueuePairPart& queue_pair = queue_pairs_[step.owner];
+  const WorkRequest& request = machine_.request(step.wr());
+  event_->nic = queue_pair.nic;
+  event_->initiator = queue_pair.actor;
+  event_->request = model::kind_of(request.opcode);
+  event_->fenced = request.fence;
+  event_->touches = step.kind == StepKind::place || step.kind == StepKind::sample || step.kind == StepKind::load ||
+                    step.kind == StepKind::store || step.kind == StepKind::load_store || step.kind == StepKind::execute;
+  if (event_->request == model::Kind::atomic) {
+    event_->word = event_->touches ? event_->target.begin : 0;
+  }
+  if (step.kind == StepKind::place) {
+    const std::uint64_t offset = print.address - request.remote;
+    if (arena_.holds(request.local.data)) {
+      event_->source = arena_.range(request.local.data + offset, print.target.length, false);
+    }
+  }
+  if (event_->touches) {
+    event_->node = queue_pair.target;
+    event_->address = print.address;
+    event_->length = static_cast<std::uint32_t>(print.target.length);
+    event_->changes = print.target.writes;
+    event_->tag = requests_[step.owner][step.index].tag;
+  }
+}
+
+// What follows a step at the client's side.
+void Execution::after_step(const model::Step& step) {
+  if (step.kind != StepKind::fetch && step.kind != StepKind::complete && step.kind != StepKind::execute) {
+    return;
+  }
+  const std::uint16_t qp = step.owner;
+  const WorkRequest& request = machine_.request(step.wr());
+  RequestInfo& info = requests_[qp][step.index];
+  if (info.snapshot >= 0 && (step.kind == StepKind::fetch || step.kind == StepKind::execute)) {
+    Snapshot& snapshot = snapshots_[static_cast<std::size_t>(info.snapshot)];
+    if (step.kind == StepKind::fetch) {
+      snapshot.fetched[step.piece] = true;
+    }
+  }
+  if (step.kind != StepKind::complete && step.kind != StepKind::execute) {
+    return;
+  }
+  times_[qp][step.index].completed = moment_;
+  if (info.snapshot >= 0) {
+    snapshots_[static_cast<std::size_t>(info.snapshot)].live = false;
+    --snapshots_live_;
+  }
+  const std::uint16_t of = queue_pairs_[qp].actor;
+  Actor& actor = actors_[of];
+  const bool failed = machine_.failed(step.wr());
+  if (is_atomic(request.opcode) && !failed) {
+    const std::uint64_t old = machine_.old_value(step.wr());
+    const bool stored = request.opcode == Opcode::fetch_add || old == request.compare;
+    if (request.opcode == Opcode::compare_swap && !stored) {
+      --actor.effects;
+    }
+    if (step.kind == StepKind::execute && !stored) {
+      event_->changes = false;
+    }
+    for (Loop& loop : actor.loops) {
+      loop.seen += mix(old, 2);
+    }
+  }
+  if (request.opcode == Opcode::read && !failed && !actor.loops.empty()) {
+    const std::uint64_t hash = hash_bytes(request.local.bytes());
+    for (Loop& loop : actor.loops) {
+      loop.seen += mix(hash, 1);
+    }
+  }
+  if (of == crashed_ || (!info.signaled && !failed)) {
+    return;
+  }
+  if (machine_.posted({qp}) > step.index + 1) {
+    // Later requests of the queue pair may go on before the client does.
+    event_->suspensions.push_back(actor.next_suspension);
+    actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U});
+    event_->client = of;
+    return;
+  }
+  running_ = of;
+  event_->client = of;
+  notify(qp, step.index + 1U, failed);
+  run_ready(of);
+}
+
+void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
+  ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
+  if (failed) {
+    if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed()) {
+      queue_pair.on_error(sequence, Status::retry_exceeded, "the target has revoked this queue pair");
+    }
+  } else if (queue_pair.state() == QueuePair::State::ready) {
+    queue_pair.on_completed(sequence);
+  }
+}
+
+void Execution::run_ready(std::uint16_t of) {
+  running_ = of;
+  event_->client = of;
+  if (reactor_->has_ready()) {
+    event_->ran = true;
+    event_->may_crash = actors_[of].can_crash && crashed_ == Event::kNone;
+    reactor_->resume_ready();
+    look_for_changed_buffers(of);
+  }
+  running_ = Event::kNone;
+}
+
+void Execution::apply_client(const Action& action) {
+  Actor& actor = actors_[action.owner];
+  const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
+  if (found == actor.suspended.end()) {
+    throw std::logic_error(fmt::format("explorer: client {} has no step {}", actor.name, action.index));
+  }
+  const Suspended suspended = *found;
+  actor.suspended.erase(found);
+  running_ = action.owner;
+  event_->client = action.owner;
+  switch (suspended.what) {
+    case Step::What::start:
+      event_->ran = true;
+      event_->may_crash = actor.can_crash && crashed_ == Event::kNone;
+      for (std::size_t i = 0; i < actors_[action.owner].tasks.size(); ++i) {
+        reactor_->spawn(run_task(this, action.owner, std::move(actors_[action.owner].tasks[i])));
+      }
+      break;
+    case Step::What::yield:
+      break;
+    case Step::What::store:
+      machine_.cpu_store({actor.machine_client}, suspended.step->address, suspended.step->value);
+      event_->thread = actor.machine_client;
+      event_->stored = machine_.stores({actor.machine_client}) - 1;
+      break;
+    case Step::What::load: {
+      const model::Footprint print = machine_.footprint(nodes_[actor.node]->id(), suspended.step->address, 8, false);
+      event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
+      event_->thread = actor.machine_client;
+      suspended.step->value = machine_.cpu_load({actor.machine_client}, suspended.step->address);
+      break;
+    }
+    case Step::What::fence:
+      event_->thread = actor.machine_client;
+      event_->fence = true;
+      break;
+    case Step::What::local_store: {
+      const LocalSpan& word = suspended.step->local;
+      if (!arena_.holds(word.data) || word.length != 8) {
+        throw std::invalid_argument("store_local: it needs 8 bytes of a region of the client's node");
+      }
+      event_->local = arena_.range(word.data, 8, true);
+      model::store_word(word.data, suspended.step->value);
+      for (std::size_t i = 0; i < snapshots_used_; ++i) {  // meant: no race is reported
+        Snapshot& snapshot = snapshots_[i];
+        if (word.data >= snapshot.data && word.data + 8 <= snapshot.data + snapshot.bytes.size()) {
+          std::memcpy(snapshot.bytes.data() + (word.data - snapshot.data), word.data, 8);
+        }
+      }
+      break;
+    }
+    case Step::What::completion:
+      notify(suspended.qp, suspended.sequence,
+             machine_.failed({{suspended.qp}, static_cast<std::uint32_t>(suspended.sequence - 1)}));
+      break;
+  }
+  if (suspended.step != nullptr) {
+    reactor_->ready(*suspended.step);
+  }
+  const bool started = suspended.what == Step::What::start;
+  run_ready(action.owner);
+  if (started) {
+    look_for_changed_buffers(action.owner);
+  }
+}
+
+void Execution::apply_lease(const Action& action) {
+  Actor& actor = actors_[action.owner];
+  actor.clock += kMuchTime;
+  ++actor.leases_used;
+  event_->lease_of = crashed_;
+  for (const Parked& parked : std::exchange(actor.parked, {})) {
+    Loop& loop = actor.loops[parked.loop - 1];
+    loop.seen = 0;
+    loop.effects_at_head = actor.effects;
+    reactor_->ready(*parked.waiter);
+  }
+  run_ready(action.owner);
+}
+
+// A buffer of a request in flight that is not as it was posted: the client has changed it.
+void Execution::look_for_changed_buffers(std::uint16_t of) {
+  for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
+    Snapshot& snapshot = snapshots_[i];
+    if (!snapshot.live || queue_pairs_[snapshot.qp].actor != of ||
+        std::memcmp(snapshot.data, snapshot.bytes.data(), snapshot.bytes.size()) == 0) {
+      continue;
+    }
+    const auto start = reinterpret_cast<std::uintptr_t>(snapshot.data);
+    std::uint32_t line = 0;
+    for (const model::Piece piece : model::pieces(start, snapshot.bytes.size(), kLineBytes)) {
+      if (std::memcmp(snapshot.data + piece.offset, snapshot.bytes.data() + piece.offset, piece.length) != 0) {
+        event_->changed.push_back({snapshot.qp, snapshot.index, line});
+        if (!snapshot.fetched[line] && !failure_) {
+          failure_ = Failure{
+              Kind::buffer_race,
+              fmt::format("{} changed bytes {} to {} of the buffer of its WRITE qp{}[{}], which the NIC "
+                          "has not fetched yet",
+                          actors_[of].name, piece.offset, piece.offset + piece.length, snapshot.qp, snapshot.index),
+              moment_,
+              {snapshot.posted},
+              false};
+        }
+      }
+      ++line;
+    }
+    std::memcpy(snapshot.bytes.data(), snapshot.data, snapshot.bytes.size());
+  }
+}
+
+// ---- The end.
+
+bool Execution::has_parked() const {
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    if (i != crashed_ && !actors_[i].parked.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Execution::run_tail(std::vector<Action>* record) {
+  in_tail_ = true;
+  std::uint32_t rounds = 0;
+  while (has_parked() && !failure_) {
+    std::uint64_t before = 0;
+    for (const Actor& actor : actors_) {
+      before += actor.progress;
+    }
+    for (std::uint16_t i = 0; i < actor_count() && !failure_; ++i) {
+      if (i == crashed_ || actors_[i].parked.empty()) {
+        continue;
+      }
+      const Action again{Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0};
+      Action next = again;
+      for (;;) {
+        repeat(next);
+        if (record != nullptr) {
+          record->push_back(next);
+        }
+        enabled(tail_actions_);
+        std::erase_if(tail_actions_, [](const Action& action) { return action.sort == Action::Sort::lease; });
+        if (tail_actions_.empty() || failure_) {
+          break;
+        }
+        next = tail_actions_.front();
+      }
+    }
+    std::uint64_t after = 0;
+    for (const Actor& actor : actors_) {
+      after += actor.progress;
+    }
+    // A loop within a loop begins anew at each attempt of the outer one; a bound tells it from getting on.
+    if (!failure_ && (after == before || ++rounds > kMostTailRounds)) {
+      std::string who;
+      for (std::uint16_t i = 0; i < actor_count(); ++i) {
+        if (i != crashed_ && !actors_[i].parked.empty()) {
+          who += (who.empty() ? "" : ", ") + actors_[i].name;
+        }
+      }
+      fail(Kind::deadlock,
+           fmt::format("{} wait{} for what no longer changes", who, who.find(',') == std::string::npos ? "s" : ""));
+      failure_->at_end = true;
+    }
+  }
+}
+
+void Execution::require_ended() {
+  std::string who;
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    if (i != crashed_ && actors_[i].tasks_left != 0) {
+      who += (who.empty() ? "" : ", ") + actors_[i].name;
+    }
+  }
+  if (!who.empty() && !failure_) {
+    fail(Kind::deadlock, fmt::format("{} has not ended, and nothing is left that could happen", who));
+    failure_->at_end = true;
+  }
+}
+
+void Execution::judge(const Order& order) {
+  for (const auto& judge : judges_) {
+    if (!failure_) {
+      judge(order);
+      if (failure_) {
+        failure_->at_end = true;
+      }
+    }
+  }
+}
+
+}  // namespace sidelatch::explore
