@@ -236,7 +236,9 @@ int explore_command(Arguments arguments) {
                explore::to_text(cells.front().result.verdict));
   }
   std::fflush(stdout);
-  if (!arguments.trace_file.empty() && cells.front().result.verdict.violation) {
+  if (!arguments.trace_file.empty() && !cells.front().result.verdict.violation) {
+    fmt::print(stderr, "sidelatch: nothing is broken, so {} was not written\n", arguments.trace_file);
+  } else if (!arguments.trace_file.empty()) {
     write_file(arguments.trace_file, trace_json(cells.front(), arguments).dump(2) + "\n");
   }
   if (interrupted()) {

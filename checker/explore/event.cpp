@@ -32,7 +32,7 @@ bool posts(const Event& event, const Action& of) {
 
 // Rule 2: whether a post waits for the placement of what `completion` completes.
 bool completion_matters(const Event& completion, const Event& posting) {
-  if (!is_request_step(completion) || completion.action.kind != StepKind::complete ||
+  if (!is_request_step(completion) || completion.action.kind != StepKind::complete || completion.empty ||
       (completion.request != fabric::model::Kind::write && completion.request != fabric::model::Kind::send)) {
     return false;
   }

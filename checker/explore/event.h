@@ -70,6 +70,7 @@ struct Event {
   std::uint16_t nic = kNone;
   fabric::model::Kind request = fabric::model::Kind::write;
   bool fenced = false;
+  bool empty = false;               ///< it moves no bytes, so nothing waits for its placement
   bool touches = false;             ///< a step at the target that rules 2 and 5 order
   std::uintptr_t word = 0;          ///< of an atomic
   std::uint16_t initiator = kNone;  ///< the client of the request

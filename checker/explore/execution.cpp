@@ -328,7 +328,8 @@ Reactor::LoopId Execution::on_begin_loop() {
   }
   Actor& actor = actors_[running_];
   ++actor.progress;
-  actor.loops.push_back({.effects_at_head = actor.effects});
+  const std::uint64_t progress = progress_of_all();
+  actor.loops.push_back({.effects_at_head = actor.effects, .head = progress});
   return static_cast<Reactor::LoopId>(actor.loops.size());
 }
 
@@ -341,6 +342,10 @@ void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& wait
   Loop& loop = actor.loops[number - 1];
   const bool pure = actor.effects == loop.effects_at_head;
   const bool again = !pure && !in_tail_ && loop.failed++ < writing_retries_ && loop.met.insert(loop.seen).second;
+  const bool alike = !pure && loop.failed > 1 && loop.seen == loop.seen_before;
+  loop.repeats_since = alike ? std::optional(loop.head) : std::nullopt;
+  loop.seen_before = loop.seen;
+  loop.head = progress_of_all();
   loop.seen = 0;
   loop.effects_at_head = actor.effects;
   if (again) {

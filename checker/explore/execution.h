@@ -97,6 +97,9 @@ class Execution final : public World {
   /// Lets the parked clients try again, one after the other, alone and with much time passed, until all have ended or
   /// none gets on: that is a deadlock. Actions are added to `record`.
   void run_tail(std::vector<Action>* record);
+  /// Nothing is enabled. Whether all who have not ended are in loops whose attempts change memory, have failed twice
+  /// alike, and nobody got on meanwhile: they can go on like that for ever.
+  [[nodiscard]] bool is_livelock() const;
   /// Nothing is enabled and nobody is parked. Fails with a deadlock if a task has not ended.
   void require_ended();
   /// Calls what the program gave to at_end().
@@ -154,6 +157,9 @@ class Execution final : public World {
     std::uint64_t seen = 0;  // hash of what was read since the head
     std::unordered_set<std::uint64_t> met{};
     std::uint32_t failed = 0;
+    std::uint64_t seen_before = 0;                 // by the last attempt that failed
+    std::uint64_t head = 0;                        // progress of all when the attempt began
+    std::optional<std::uint64_t> repeats_since{};  // as `head`, if the last two attempts were the same
   };
   struct Parked {
     fabric::Waiter* waiter = nullptr;
@@ -227,6 +233,7 @@ class Execution final : public World {
   void apply_client(const Action& action);
   void apply_lease(const Action& action);
   void run_ready(std::uint16_t actor);
+  [[nodiscard]] std::uint64_t progress_of_all() const;
   void look_for_changed_buffers(std::uint16_t actor);
   void crash_now(std::uint16_t actor);
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;

@@ -194,6 +194,7 @@ void Execution::describe(const model::Step& step) {
   event_->initiator = queue_pair.actor;
   event_->request = model::kind_of(request.opcode);
   event_->fenced = request.fence;
+  event_->empty = request.length() == 0;
   event_->touches = step.kind == StepKind::place || step.kind == StepKind::sample || step.kind == StepKind::load ||
                     step.kind == StepKind::store || step.kind == StepKind::load_store || step.kind == StepKind::execute;
   if (event_->request == model::Kind::atomic) {
@@ -418,14 +419,37 @@ bool Execution::has_parked() const {
   return false;
 }
 
+std::uint64_t Execution::progress_of_all() const {
+  std::uint64_t sum = 0;
+  for (const Actor& actor : actors_) {
+    sum += actor.progress;
+  }
+  return sum;
+}
+
+bool Execution::is_livelock() const {
+  const std::uint64_t progress = progress_of_all();
+  std::uint32_t repeating = 0;
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    const Actor& actor = actors_[i];
+    if (i == crashed_ || actor.tasks_left == 0) {
+      continue;
+    }
+    for (const Parked& parked : actor.parked) {
+      repeating += actor.loops[parked.loop - 1].repeats_since == progress ? 1U : 0U;
+    }
+    if (actor.parked.empty()) {
+      return false;
+    }
+  }
+  return repeating > 1;
+}
+
 void Execution::run_tail(std::vector<Action>* record) {
   in_tail_ = true;
   std::uint32_t rounds = 0;
   while (has_parked() && !failure_) {
-    std::uint64_t before = 0;
-    for (const Actor& actor : actors_) {
-      before += actor.progress;
-    }
+    const std::uint64_t before = progress_of_all();
     for (std::uint16_t i = 0; i < actor_count() && !failure_; ++i) {
       if (i == crashed_ || actors_[i].parked.empty()) {
         continue;
@@ -445,10 +469,7 @@ void Execution::run_tail(std::vector<Action>* record) {
         next = tail_actions_.front();
       }
     }
-    std::uint64_t after = 0;
-    for (const Actor& actor : actors_) {
-      after += actor.progress;
-    }
+    const std::uint64_t after = progress_of_all();
     // A loop within a loop begins anew at each attempt of the outer one; a bound tells it from getting on.
     if (!failure_ && (after == before || ++rounds > kMostTailRounds)) {
       std::string who;

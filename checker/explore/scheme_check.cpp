@@ -60,11 +60,14 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
   const checker::SelectedScheme selected = checker::select_scheme(scheme);
   CellResult result;
   const auto began = std::chrono::steady_clock::now();
-  for (const Workload& workload : workloads_of(selected, options)) {
+  const std::vector<Workload> workloads = workloads_of(selected, options);
+  for (const Workload& workload : workloads) {
     Options explored = options.options;
     if (explored.budget.count() > 0) {
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
-      explored.budget = std::max(explored.budget - spent, std::chrono::duration<double>(1e-3));
+      // Each program has its share of what is left.
+      const auto left = static_cast<double>(workloads.size() - result.programs);
+      explored.budget = std::max((explored.budget - spent) / left, std::chrono::duration<double>(1e-3));
     }
     Verdict verdict =
         check(scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout), explored);
@@ -82,7 +85,9 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
     }
     if (verdict.outcome == Outcome::bounded) {
       result.verdict.outcome = Outcome::bounded;
-      result.verdict.bound = verdict.bound;
+      const bool by_time = explored.budget.count() > 0 && verdict.bound.starts_with("a budget");
+      result.verdict.bound =
+          by_time ? fmt::format("a budget of {:g} s", options.options.budget.count()) : verdict.bound;
       result.workload = workload;
     }
   }

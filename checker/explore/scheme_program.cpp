@@ -164,7 +164,17 @@ Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
     const std::size_t which = run->operations.size();
     run->operations.push_back({.client = client, .began = world.moment()});
     world.tag(tag_of_read(which));
-    ReadGuard guard = co_await setting.scheme->begin_read(*session, run->objects.at(0));
+    ReadGuard guard;
+    try {
+      guard = co_await setting.scheme->begin_read(*session, run->objects.at(0));
+    } catch (const LatchError& error) {
+      if (error.kind() != LatchError::Kind::holder_lost) {
+        throw;
+      }
+    }
+    if (!guard) {
+      co_return;  // its holder crashed, and readers do not take over
+    }
     run->operations[which].inside = world.moment();
     const std::uint64_t number = number_in(guard.payload());
     const std::uint64_t version = guard.version();
@@ -240,8 +250,8 @@ void judge_age(const Run& run, const Order& order) {
   if (run.setting->promise != checker::Promise::latch_equivalent) {
     return;
   }
-  // Of what was read, nothing newer may be placed before the validation begins. The latch, which is all that 8 bytes
-  // can be, does not belong to it.
+  // Of what was read, nothing newer may be placed before the validation begins. The latch does not belong to it.
+  const RemoteAddress latch = run.memory.remote().address + run.layout.latch(0);
   for (std::size_t i = 0; i < run.operations.size(); ++i) {
     const Operation& read = run.operations[i];
     if (read.writes || !read.has_ended) {
@@ -255,7 +265,8 @@ void judge_age(const Run& run, const Order& order) {
     };
     for (const Order::Access& change : order.changes()) {
       const bool newer = change.tag > read.number && change.tag < tag_of_read(0);
-      if (newer && change.length > 8 && !order.before(read.last_post, change.moment) && was_read(change)) {
+      const bool is_latch = change.length == 8 && change.address == latch;
+      if (newer && !is_latch && !order.before(read.last_post, change.moment) && was_read(change)) {
         run.world->fail(Kind::linearizability,
                         fmt::format("client {} accepted number {} after a part of number {} had been placed: it would "
                                     "not have kept the object unchanged as a shared latch does",
@@ -296,9 +307,11 @@ void judge_result(const Run& run) {
   while (record[wrong] == right[wrong]) {
     ++wrong;
   }
+  const RecordShape& shape = run.setting->shape;
+  const bool in_header = wrong >= shape.header && wrong < shape.header + shape.header_bytes;
   run.world->fail(Kind::lost_update,
-                  fmt::format("after {} updates the object's line {} is not what they make of it one after another",
-                              numbers.size(), wrong / 64));
+                  fmt::format("after {} updates byte {} of the object{} is not what they make of it one after another",
+                              numbers.size(), wrong, in_header ? ", in its header," : ""));
 }
 
 void build(const std::shared_ptr<Setting>& setting, World& world) {
@@ -329,7 +342,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     judge_age(run, order);
     const bool refused =
         std::ranges::any_of(run.operations, [](const Operation& o) { return o.writes && !o.has_ended; });
-    if (!run.world->crashed() && !refused && !run.setting->workload.crash) {
+    if (!run.world->crashed() && !refused) {
       judge_result(run);
     }
   });

@@ -309,7 +309,16 @@ void Worker::end_execution(TaskResult& result) {
   std::vector<Action> tail;
   if (execution_.failure() == nullptr) {
     if (execution_.has_parked()) {
+      const bool livelock = execution_.is_livelock();
       execution_.run_tail(&tail);
+      if (livelock && execution_.failure() == nullptr) {
+        // Each can get on alone, but together they need not.
+        Failure failure;
+        failure.kind = Kind::livelock;
+        failure.what = "clients make each other fail, undo what they did, and may repeat that for ever";
+        failure.at_end = true;
+        record(result, failure, {});
+      }
     } else {
       execution_.require_ended();
       events_.resize(depth_);

@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 
 namespace sidelatch::explore {
 
@@ -288,6 +290,8 @@ std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view fil
     Options explored = options;
     explored.rules = rules_of(preset);
     test.apply_params(explored.rules);
+    explored.look_for_shorter =
+        std::numeric_limits<std::uint64_t>::max();  // all states are wanted, beside a deadlock too
     Reached reached;
     LitmusResult result;
     result.test = test.name;
@@ -310,7 +314,10 @@ std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view fil
         result.reachable = true;
       }
     }
-    if (result.verdict.violation && result.verdict.violation->kind == Kind::deadlock) {
+    if (result.verdict.violation && result.verdict.violation->kind != Kind::deadlock) {
+      throw std::logic_error(fmt::format("{}: {}", test.name, result.verdict.violation->what));
+    }
+    if (result.verdict.violation) {
       result.states.push_back({{"deadlock", 1}});
       result.satisfies.push_back(false);
     }
