@@ -22,7 +22,6 @@ namespace sidelatch::explore {
 namespace {
 
 using fabric::model::Preset;
-using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;

@@ -21,10 +21,7 @@ namespace {
 using fabric::RemoteSpan;
 using fabric::Task;
 using fabric::model::Preset;
-using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 constexpr std::array kPresets = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
 
