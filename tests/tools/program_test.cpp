@@ -5,21 +5,25 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 namespace sidelatch::tools {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 struct Outcome {
   int status = -1;
@@ -107,6 +111,37 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"bench", "name"}, std::pair{"bench nosuch", "nosuch"},
                       std::pair{"bench list --fabric verbs", "--fabric verbs"}));
 
+INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
+                         ::testing::Values(std::pair{"explore --scheme nosuch", "nosuch"},
+                                           std::pair{"explore --scheme broken/naive --scheme nosuch", "nosuch"},
+                                           std::pair{"explore --model nosuch", "nosuch"},
+                                           std::pair{"explore --scheme broken/naive --param nosuch=1", "nosuch"},
+                                           std::pair{"explore --scheme broken/naive --param atom=7", "atom = '7'"},
+                                           std::pair{"explore --scheme broken/naive --param atom", "--param atom"},
+                                           std::pair{"explore --scheme broken/naive --clients 1", "1 clients"},
+                                           std::pair{"explore --scheme broken/naive --clients 9", "9 clients"},
+                                           std::pair{"explore --scheme broken/naive --lines 0", "lines is 0"},
+                                           std::pair{"explore --scheme broken/naive --nics 17", "nics is 17"},
+                                           std::pair{"explore --scheme broken/naive --executions x", "--executions"},
+                                           std::pair{"explore --scheme broken/naive --threads -1", "--threads"},
+                                           std::pair{"explore --mode plain", "--mode plain"},
+                                           std::pair{"explore --budget -1", "--budget -1"},
+                                           std::pair{"explore --without-revocation", "--without-revocation"},
+                                           std::pair{"explore --scheme broken/naive --trace t.json", "--trace t.json"},
+                                           std::pair{"explore --trace t.json", "--trace t.json"},
+                                           std::pair{"explore --replay /no/such/file", "/no/such/file"},
+                                           std::pair{"explore --bogus", "--bogus"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Litmus, WrongInput,
+    ::testing::Values(
+        std::pair{"litmus", "files"}, std::pair{"litmus /no/such.litmus", "/no/such.litmus"},
+        std::pair{"litmus --model nosuch " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus", "nosuch"},
+        std::pair{"litmus --budget -1 " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus", "--budget -1"},
+        // All files are read before the first is explored.
+        std::pair{"litmus " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus /no/such.litmus",
+                  "/no/such.litmus"}));
+
 TEST(Program, AProfileWithAnUnknownKeyIsRefusedWithItsPlace) {
   const std::string path = ::testing::TempDir() + "/bad_" + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << "[link]\nspeed = 3\n";
@@ -139,6 +174,231 @@ TEST(Program, ListsExperimentsAndDevices) {
   const auto json = nlohmann::json::parse(run("devices --json").out);
   EXPECT_TRUE(std::ranges::any_of(json, [](const auto& device) { return device["name"] == "sim:connectx5"; }));
   EXPECT_EQ(run("--version").out, "sidelatch 0.1.0\n");
+}
+
+// ---- explore.
+
+std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) {
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+// A file of its own for each test.
+std::string scratch(const std::string& name) {
+  return ::testing::TempDir() + "/sidelatch_" + std::to_string(::getpid()) + "_" + name;
+}
+
+TEST(Explore, ASafeCellThatShouldBeExitsWith0) {
+  const Outcome outcome = run("explore --scheme latch-exclusive/basic --model spec --json");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  const auto json = nlohmann::ordered_json::parse(outcome.out);
+  ASSERT_EQ(json.size(), 1U);
+  EXPECT_THAT(keys_of(json[0]),
+              ElementsAre("scheme", "model", "verdict", "expected", "executions", "seconds", "violation"));
+  EXPECT_EQ(json[0]["scheme"], "latch-exclusive/basic");
+  EXPECT_EQ(json[0]["model"], "spec");
+  EXPECT_EQ(json[0]["verdict"], "safe");
+  EXPECT_EQ(json[0]["expected"], "safe");
+  EXPECT_GE(json[0]["executions"], 2);
+  EXPECT_TRUE(json[0]["violation"].is_null());
+}
+
+TEST(Explore, ABrokenCellThatShouldBeExitsWith0AndHasATrace) {
+  const Outcome outcome = run("explore --scheme broken/naive --model observed --json");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = nlohmann::ordered_json::parse(outcome.out);
+  ASSERT_EQ(json.size(), 1U);
+  EXPECT_EQ(json[0]["verdict"], "broken");
+  EXPECT_EQ(json[0]["expected"], "broken");
+  const auto& violation = json[0]["violation"];
+  EXPECT_THAT(keys_of(violation), ElementsAre("kind", "what", "trace"));
+  EXPECT_EQ(violation["kind"], "torn-read");
+  ASSERT_FALSE(violation["trace"].empty());
+  EXPECT_THAT(keys_of(violation["trace"][0]), ElementsAre("actor", "action", "wr", "target", "value", "rule", "note"));
+}
+
+TEST(Explore, PrintsATimelineForPeople) {
+  const Outcome outcome = run("explore --scheme broken/naive --model observed");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("broken/naive under observed: broken: torn-read"), HasSubstr("writer 0"),
+                                 HasSubstr("reader 0"), HasSubstr("rule 4")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b[")));
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST(Explore, SeveralCellsAreALineEach) {
+  const Outcome outcome =
+      run("explore --scheme broken/naive --scheme latch-exclusive/basic --model strict --model observed");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 4);
+  EXPECT_THAT(outcome.out,
+              AllOf(ContainsRegex("broken/naive +strict +safe"), ContainsRegex("broken/naive +observed +broken"),
+                    ContainsRegex("latch-exclusive/basic +strict +safe"),
+                    ContainsRegex("latch-exclusive/basic +observed +safe")));
+}
+
+TEST(Explore, AVerdictThatIsNotAsExpectedExitsWith1) {
+  // Nothing is documented beside the presets, so whatever is broken is not as expected.
+  const Outcome outcome = run("explore --scheme latch-exclusive/basic --model observed --nics 2 --json");
+  EXPECT_EQ(outcome.status, 1);
+  const auto json = nlohmann::ordered_json::parse(outcome.out);
+  EXPECT_EQ(json[0]["verdict"], "broken");
+  EXPECT_TRUE(json[0]["expected"].is_null());
+  EXPECT_EQ(run("explore --scheme latch-exclusive/basic --model observed --nics 2 --param atomic_scope=global").status,
+            0);
+}
+
+TEST(Explore, ABoundExitsWith1UnlessItIsAllowed) {
+  const std::string bounded = "explore --scheme latch-rw/async --model observed --json --executions 3";
+  const Outcome outcome = run(bounded);
+  EXPECT_EQ(outcome.status, 1);
+  const auto json = nlohmann::ordered_json::parse(outcome.out);
+  EXPECT_EQ(json[0]["verdict"], "bounded");
+  EXPECT_THAT(json[0]["bound"].get<std::string>(), HasSubstr("3 executions"));
+  EXPECT_EQ(run(bounded + " --allow-bounded").status, 0);
+  EXPECT_EQ(run("explore --scheme optimistic/two-read --model observed --mode random --executions 100").status, 1);
+}
+
+TEST(Explore, ATraceReplaysToTheSameViolation) {
+  const std::string path = scratch("trace.json");
+  const Outcome found = run("explore --scheme broken/naive --model observed --json --trace " + path);
+  EXPECT_EQ(found.status, 0) << found.err;
+  const auto violation = nlohmann::ordered_json::parse(found.out)[0]["violation"];
+  const Outcome again = run("explore --json --replay " + path);
+  EXPECT_EQ(again.status, 1) << again.err;  // a violation, and nothing that expects one
+  const auto replayed = nlohmann::ordered_json::parse(again.out);
+  EXPECT_EQ(replayed["kind"], violation["kind"]);
+  EXPECT_EQ(replayed["what"], violation["what"]);
+  EXPECT_EQ(replayed["trace"].size(), violation["trace"].size());
+  EXPECT_THAT(run("explore --replay " + path).out, HasSubstr("broken: torn-read"));
+  std::filesystem::remove(path);
+}
+
+TEST(Explore, ATraceKeepsItsParameters) {
+  const std::string path = scratch("atom.json");
+  EXPECT_EQ(run("explore --scheme optimistic/farm --model observed --param atom=32 --executions 100000 --trace " + path)
+                .status,
+            1);
+  EXPECT_THAT(run("explore --replay " + path).out, HasSubstr("broken: torn-read"));
+  std::filesystem::remove(path);
+}
+
+TEST(Explore, ADamagedTraceIsRefusedWithItsName) {
+  const std::string path = scratch("damaged.json");
+  ASSERT_EQ(run("explore --scheme broken/naive --model observed --trace " + path).status, 0);
+  const std::string whole = slurp(path);
+  const auto json = nlohmann::ordered_json::parse(whole);
+  const auto expect_refused = [&](const std::string& text, const std::string& part) {
+    std::ofstream(path, std::ios::binary) << text;
+    const Outcome outcome = run("explore --replay " + path);
+    EXPECT_EQ(outcome.status, 2) << text;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(path), HasSubstr(part)));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  };
+  expect_refused(whole.substr(0, whole.size() / 2), "parse error");
+  expect_refused("", "parse error");
+  expect_refused("[]", "no trace");
+  expect_refused("3", "no trace");
+  for (const std::string key : {"scheme", "model", "parameters", "workload", "choices"}) {
+    auto without = json;
+    without.erase(key);
+    expect_refused(without.dump(), key);
+    auto other = json;
+    other[key] = 3;
+    expect_refused(other.dump(), "");
+  }
+  auto changed = json;
+  changed["choices"][1] = "nosuch:0:0:0";
+  expect_refused(changed.dump(), "'nosuch:0:0:0'");
+  changed = json;
+  changed["choices"][1] = changed["choices"][0];
+  expect_refused(changed.dump(), changed["choices"][0].get<std::string>());
+  changed = json;
+  changed["scheme"] = "broken/none";
+  expect_refused(changed.dump(), "broken/none");
+  changed = json;
+  changed["workload"].erase("lines");
+  expect_refused(changed.dump(), "\"lines\"");
+  std::filesystem::remove(path);
+}
+
+// ---- litmus.
+
+std::string litmus_file(const std::string& name, const std::string& text) {
+  const std::string path = scratch(name);
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+// Both loads may come before both stores drain, under every model.
+std::string store_buffering(const std::string& expectation) {
+  return "litmus t\nvar x = 0\nvar y = 0\nC0:\n  store x 1\n  r0 = load y\nC1:\n  store y 1\n  r1 = load x\n"
+         "exists C0:r0 == 0 && C1:r1 == 0\n" +
+         expectation;
+}
+
+TEST(Litmus, TestsAsExpectedExitWith0) {
+  const std::string folder = SIDELATCH_SOURCE_DIR "/tests/litmus/";
+  const Outcome outcome =
+      run("litmus --json " + folder + "load-buffering.litmus " + folder + "cpu-store-buffering.litmus");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  const auto json = nlohmann::ordered_json::parse(outcome.out);
+  ASSERT_EQ(json.size(), 8U);  // two files, four models
+  for (const auto& result : json) {
+    EXPECT_THAT(keys_of(result),
+                ElementsAre("test", "model", "reachable", "expected", "ok", "states", "executions", "seconds"));
+    EXPECT_EQ(result["ok"], true);
+  }
+  EXPECT_EQ(json[0]["test"], "load-buffering");
+  EXPECT_EQ(json[0]["model"], "strict");
+  EXPECT_EQ(json[7]["test"], "cpu-store-buffering");
+  EXPECT_EQ(json[7]["model"], "relaxed");
+}
+
+TEST(Litmus, PrintsStatesForPeople) {
+  const std::string path = litmus_file("right.litmus", store_buffering("expect all allowed\n"));
+  const Outcome outcome = run("litmus --model observed " + path);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("t under observed: reachable, expected allowed: ok"),
+                                 HasSubstr("* C0:r0=0 C1:r1=0 x=1 y=1")));
+  std::filesystem::remove(path);
+}
+
+TEST(Litmus, AWrongExpectationExitsWith1) {
+  const std::string path = litmus_file("wrong.litmus", store_buffering("expect all forbidden\n"));
+  const Outcome outcome = run("litmus " + path);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("NOT AS EXPECTED"));
+  const auto json = nlohmann::ordered_json::parse(run("litmus --json --model spec " + path).out);
+  ASSERT_EQ(json.size(), 1U);
+  EXPECT_EQ(json[0]["ok"], false);
+  EXPECT_EQ(json[0]["expected"], "forbidden");
+  // One wrong file among right ones is enough.
+  EXPECT_EQ(run("litmus " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus " + path).status, 1);
+  std::filesystem::remove(path);
+}
+
+TEST(Litmus, WithoutExpectationATestIsAsExpected) {
+  const std::string path = litmus_file("open.litmus", store_buffering(""));
+  EXPECT_EQ(run("litmus " + path).status, 0);
+  std::filesystem::remove(path);
+}
+
+TEST(Litmus, ASyntaxErrorExitsWith2AndItsPlaceBeforeAnythingIsExplored) {
+  const std::string path = litmus_file("bad.litmus", "litmus t\nvar x = 0\nP0:\n  wirte x 1\n");
+  for (const char* json : {"", "--json "}) {
+    const Outcome outcome =
+        run(std::string("litmus ") + json + SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus " + path);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, StartsWith(path + ":4:3: error: "));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace
