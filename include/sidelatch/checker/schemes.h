@@ -35,9 +35,8 @@ struct SchemeEntry {
   std::string_view name;  ///< as on the command line
   Kind kind = Kind::optimistic;
   Promise promise = Promise::latch_equivalent;
-  /// True where it should keep its promises, by preset: strict, observed, spec, relaxed. The expected verdicts of
-  /// docs/memory-model.md, tested by simulation with seeds (tests/sync/behaviour_test.cpp); no explorer run proves them
-  /// yet.
+  /// True where it should keep its promises, by preset: strict, observed, spec, relaxed. `explore` confirms each of
+  /// them for small programs (docs/verdicts.md); tests/sync/behaviour_test.cpp simulates larger ones.
   std::array<bool, 4> safe{};
   std::unique_ptr<sync::Scheme> (*make)() = nullptr;
 
