@@ -50,7 +50,11 @@ class Progress {
 /// For options that are whole numbers: CLI11 alone would wrap a negative one around.
 [[nodiscard]] CLI::Validator whole_number();
 
-/// Writes a file, and throws std::runtime_error that names it if that fails.
+/// The text of a file. Throws std::invalid_argument that names it.
+[[nodiscard]] std::string read_file(const std::string& path);
+/// Throws std::invalid_argument that names the file if it cannot be written. For before what takes long.
+void require_writable(const std::string& path);
+/// Throws std::invalid_argument that names the file.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace sidelatch::tools

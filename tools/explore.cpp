@@ -6,11 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -148,21 +144,19 @@ nlohmann::ordered_json trace_json(const Cell& cell, const Arguments& arguments) 
   return {{"scheme", cell.scheme},
           {"model", fabric::model::name(cell.model)},
           {"parameters", arguments.parameters},
+          {"retries", arguments.cell.options.writing_retries},
           {"workload", explore::to_json(cell.result.workload)},
           {"violation", explore::to_json(*cell.result.verdict.violation)},
           {"choices", cell.result.verdict.violation->choices}};
 }
 
 int replay(const Arguments& arguments) {
-  std::ifstream file(arguments.replay_file, std::ios::binary);
-  if (!file) {
-    throw std::invalid_argument(
-        fmt::format("--replay {}: cannot open it: {}", arguments.replay_file, std::strerror(errno)));
-  }
+  const std::string text = read_file(arguments.replay_file);
   explore::Verdict verdict;
   try {
-    const auto json = nlohmann::ordered_json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+    const auto json = nlohmann::ordered_json::parse(text);
     explore::Options options = arguments.cell.options;
+    options.writing_retries = json.at("retries").get<std::uint32_t>();
     options.rules = rules_of(fabric::model::parse_preset(json.at("model").get<std::string>()));
     set_parameters(options.rules, json.at("parameters").get<std::vector<std::string>>());
     verdict = explore::replay_cell(json.at("scheme").get<std::string>(), explore::workload_of(json.at("workload")),
@@ -203,6 +197,9 @@ int explore_command(Arguments arguments) {
     throw std::invalid_argument(
         fmt::format("--trace {}: a trace is of one scheme under one model, and {} cells were asked for",
                     arguments.trace_file, cells.size()));
+  }
+  if (!arguments.trace_file.empty()) {
+    require_writable(arguments.trace_file);
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   bool as_expected = true;

@@ -5,11 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -28,15 +24,6 @@ struct Arguments {
   explore::Options options;
   bool json = false;
 };
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) {
-    throw std::invalid_argument(fmt::format("{}: cannot read it: {}", path, std::strerror(errno)));
-  }
-  return text;
-}
 
 int litmus(Arguments arguments) {
   if (arguments.budget < 0) {

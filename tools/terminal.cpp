@@ -7,8 +7,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
+#include <system_error>
 
 namespace sidelatch::tools {
 
@@ -48,12 +51,40 @@ CLI::Validator whole_number() {
           "", "whole number"};
 }
 
+std::string read_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw std::invalid_argument(fmt::format("cannot read {}: it is a folder", path));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) {
+    throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  }
+  return text.str();
+}
+
+void require_writable(const std::string& path) {
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(path, ignored);
+  if (!std::ofstream(path, std::ios::app)) {
+    throw std::invalid_argument(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  }
+  if (is_new) {
+    std::filesystem::remove(path, ignored);
+  }
+}
+
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
   if (!file) {
-    throw std::runtime_error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+    throw std::invalid_argument(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   }
 }
 

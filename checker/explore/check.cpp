@@ -165,11 +165,12 @@ class Coordinator {
   void run_random() {
     const std::uint64_t all = options_->max_executions == 0 ? kRandomExecutions : options_->max_executions;
     bound(fmt::format("{} executions by chance", all));
+    const std::size_t usual_length = std::max<std::size_t>(1, worker(0).run_along({}, true).events);
     for (std::uint64_t first = 0; first < all && !stop_ && !found_; first += 256) {
       const std::size_t now = std::min<std::uint64_t>(256, all - first);
       std::vector<TaskResult> results(now);
       in_parallel(now, [&](Worker& worker, std::size_t i) {
-        results[i] = worker.run_random(options_->seed * 0x9e3779b97f4a7c15ULL + first + i);
+        results[i] = worker.run_random(options_->seed * 0x9e3779b97f4a7c15ULL + first + i, usual_length);
       });
       for (TaskResult& result : results) {
         count(result);

@@ -70,8 +70,9 @@ bool conflict(const Event& a, const Event& b) {
   throw std::invalid_argument(fmt::format("'{}' names no step of an execution", text));
 }
 
-std::uint32_t parse_number(std::string_view text, std::string_view whole) {
-  std::uint32_t number = 0;
+template <class Number>
+Number parse_number(std::string_view text, std::string_view whole) {
+  Number number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size()) {
     refuse(whole);
@@ -119,10 +120,10 @@ Action parse_action(std::string_view text) {
     }
     action.kind = *kind;
   }
-  action.owner = static_cast<std::uint16_t>(parse_number(parts[1], text));
-  action.index = parse_number(parts[2], text);
-  action.piece = parse_number(parts[3], text);
-  action.crash = static_cast<std::uint16_t>(count == 5 ? parse_number(parts[4], text) : 0);
+  action.owner = parse_number<std::uint16_t>(parts[1], text);
+  action.index = parse_number<std::uint32_t>(parts[2], text);
+  action.piece = parse_number<std::uint32_t>(parts[3], text);
+  action.crash = count == 5 ? parse_number<std::uint16_t>(parts[4], text) : std::uint16_t{0};
   return action;
 }
 

@@ -54,6 +54,7 @@ struct Range {
   std::uintptr_t end = 0;
   bool writes = false;
 
+  friend bool operator==(const Range&, const Range&) = default;
   [[nodiscard]] bool conflicts(const Range& other) const {
     return begin < other.end && other.begin < end && (writes || other.writes);
   }
@@ -96,6 +97,7 @@ struct Event {
     std::uint32_t index = 0;
     bool sees_completed = false;  ///< a READ or atomic, for rule 2
     Range bound;                  ///< inline payload: local bytes that it read
+    friend bool operator==(const Post&, const Post&) = default;
   };
   std::vector<Post> posts;
   std::vector<std::uint32_t> suspensions;  ///< numbers of the client's steps that it made possible

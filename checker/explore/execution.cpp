@@ -132,6 +132,7 @@ void Execution::begin() {
   running_ = crashed_ = Event::kNone;
   posts_left_.reset();
   in_tail_ = false;
+  overdue_ = 0;
   failure_.reset();
   program_(*this);
   if (parts_known_ && next_part_ != parts_.size()) {
@@ -329,7 +330,7 @@ Reactor::LoopId Execution::on_begin_loop() {
   Actor& actor = actors_[running_];
   ++actor.progress;
   const std::uint64_t progress = progress_of_all();
-  actor.loops.push_back({.effects_at_head = actor.effects, .head = progress});
+  actor.loops.push_back({.effects_at_head = actor.effects, .head = progress, .began = moment_});
   return static_cast<Reactor::LoopId>(actor.loops.size());
 }
 
@@ -343,9 +344,10 @@ void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& wait
   const bool pure = actor.effects == loop.effects_at_head;
   const bool again = !pure && !in_tail_ && loop.failed++ < writing_retries_ && loop.met.insert(loop.seen).second;
   const bool alike = !pure && loop.failed > 1 && loop.seen == loop.seen_before;
-  loop.repeats_since = alike ? std::optional(loop.head) : std::nullopt;
+  loop.repeats = alike ? std::optional<Loop::Repetition>({loop.head, loop.began, moment_}) : std::nullopt;
   loop.seen_before = loop.seen;
   loop.head = progress_of_all();
+  loop.began = moment_;
   loop.seen = 0;
   loop.effects_at_head = actor.effects;
   if (again) {
@@ -414,7 +416,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
     }
     ++first;
     times_[qp].push_back({moment_});
-    requests_[qp].push_back({actor.tag, request.signaled, -1});
+    requests_[qp].push_back({actor.tag, request.signaled, -1, actor.progress});
     const bool bound = request.inlined && writes(request);
     event_->posts.push_back(
         {qp,
@@ -452,6 +454,11 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
   machine_.revoke(queue_pair.id());
   event_->global = true;
+}
+
+// What is in flight goes on, and is reported to nobody.
+void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
+  queue_pairs_[queue_pair.id().value].queue_pair = nullptr;
 }
 
 // The rest of the chain, and all that the client does from now on, never happens.

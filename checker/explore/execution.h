@@ -87,6 +87,8 @@ class Execution final : public World {
   void apply(const Action& action, Event& event);
   /// The same for an action that has happened at this point of an earlier execution: nobody asks what it did.
   void repeat(const Action& action);
+  /// The same; whether the client did what it did in that execution.
+  [[nodiscard]] bool repeats(const Event& before);
   /// The next event has this number.
   [[nodiscard]] Moment next_moment() const noexcept { return moment_; }
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
@@ -157,9 +159,15 @@ class Execution final : public World {
     std::uint64_t seen = 0;  // hash of what was read since the head
     std::unordered_set<std::uint64_t> met{};
     std::uint32_t failed = 0;
-    std::uint64_t seen_before = 0;                 // by the last attempt that failed
-    std::uint64_t head = 0;                        // progress of all when the attempt began
-    std::optional<std::uint64_t> repeats_since{};  // as `head`, if the last two attempts were the same
+    std::uint64_t seen_before = 0;  // by the last attempt that failed
+    std::uint64_t head = 0;         // progress of all when the attempt began
+    Moment began = 0;               // the attempt
+    struct Repetition {
+      std::uint64_t head;
+      Moment began;
+      Moment ended;
+    };
+    std::optional<Repetition> repeats{};  // the last attempt, if it was as the one before
   };
   struct Parked {
     fabric::Waiter* waiter = nullptr;
@@ -195,6 +203,7 @@ class Execution final : public World {
     std::uint64_t tag = 0;
     bool signaled = false;
     std::int32_t snapshot = -1;
+    std::uint64_t progress = 0;  // of its client when it was posted
   };
   // The payload of a WRITE in flight as it was when it was posted.
   struct Snapshot {
@@ -232,6 +241,7 @@ class Execution final : public World {
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
   void apply_client(const Action& action);
   void apply_lease(const Action& action);
+  void set_may_crash(std::uint16_t actor);
   void run_ready(std::uint16_t actor);
   [[nodiscard]] std::uint64_t progress_of_all() const;
   void look_for_changed_buffers(std::uint16_t actor);
@@ -243,6 +253,7 @@ class Execution final : public World {
   void on_post(ModelQueuePair& queue_pair, std::span<const fabric::WorkRequest> chain, std::uint64_t first);
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
   void on_revoke(ModelQueuePair& queue_pair);
+  void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
   [[nodiscard]] fabric::Reactor::LoopId on_begin_loop();
   void on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
   void on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
@@ -278,6 +289,7 @@ class Execution final : public World {
   std::optional<std::uint32_t> posts_left_;  // until the running client crashes
   bool in_tail_ = false;
   std::uint32_t calls_in_step_ = 0;
+  std::uint64_t overdue_ = 0;  // steps at a target of requests whose client had got on meanwhile
   std::optional<Failure> failure_;
   std::vector<fabric::model::Step> steps_;
   std::vector<Action> tail_actions_;

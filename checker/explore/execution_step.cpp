@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -107,6 +108,9 @@ bool Execution::is_enabled(const Action& action) {
   if (action.sort == Action::Sort::machine) {
     return machine_.is_enabled(action.step());
   }
+  if (action.piece != 0 || action.kind != StepKind::fetch) {
+    return false;
+  }
   if (action.owner >= actors_.size() || action.owner == crashed_) {
     return false;
   }
@@ -127,6 +131,12 @@ void Execution::apply(const Action& action, Event& event) {
 }
 
 void Execution::repeat(const Action& action) { happen(action, false); }
+
+bool Execution::repeats(const Event& before) {
+  happen(before.action, false);
+  return scratch_.client == before.client && scratch_.ran == before.ran && scratch_.posts == before.posts &&
+         scratch_.suspensions == before.suspensions;
+}
 
 void Execution::happen(const Action& action, bool described) {
   event_->action = action;
@@ -164,7 +174,7 @@ void Execution::happen(const Action& action, bool described) {
       apply_lease(action);
       break;
   }
-  if (posts_left_ && event_->client != Event::kNone) {
+  if (posts_left_ && event_->may_crash) {
     crash_now(event_->client);
   }
   posts_left_.reset();
@@ -217,6 +227,19 @@ void Execution::describe(const model::Step& step) {
 
 // What follows a step at the client's side.
 void Execution::after_step(const model::Step& step) {
+  switch (step.kind) {
+    case StepKind::place:
+    case StepKind::store:
+    case StepKind::load_store:
+    case StepKind::execute:
+      overdue_ += requests_[step.owner][step.index].progress != actors_[queue_pairs_[step.owner].actor].progress;
+      break;
+    case StepKind::drain:
+      overdue_ += actors_[threads_[step.owner]].tasks_left == 0;
+      break;
+    default:
+      break;
+  }
   if (step.kind != StepKind::fetch && step.kind != StepKind::complete && step.kind != StepKind::execute) {
     return;
   }
@@ -276,6 +299,9 @@ void Execution::after_step(const model::Step& step) {
 }
 
 void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
+  if (queue_pairs_[qp].queue_pair == nullptr) {
+    return;
+  }
   ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
   if (failed) {
     if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed()) {
@@ -286,12 +312,19 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
   }
 }
 
+void Execution::set_may_crash(std::uint16_t of) {
+  event_->may_crash = actors_[of].can_crash && crashed_ == Event::kNone;
+  if (!event_->may_crash) {
+    posts_left_.reset();
+  }
+}
+
 void Execution::run_ready(std::uint16_t of) {
   running_ = of;
   event_->client = of;
   if (reactor_->has_ready()) {
     event_->ran = true;
-    event_->may_crash = actors_[of].can_crash && crashed_ == Event::kNone;
+    set_may_crash(of);
     reactor_->resume_ready();
     look_for_changed_buffers(of);
   }
@@ -311,7 +344,7 @@ void Execution::apply_client(const Action& action) {
   switch (suspended.what) {
     case Step::What::start:
       event_->ran = true;
-      event_->may_crash = actor.can_crash && crashed_ == Event::kNone;
+      set_may_crash(action.owner);
       for (std::size_t i = 0; i < actors_[action.owner].tasks.size(); ++i) {
         reactor_->spawn(run_task(this, action.owner, std::move(actors_[action.owner].tasks[i])));
       }
@@ -420,7 +453,7 @@ bool Execution::has_parked() const {
 }
 
 std::uint64_t Execution::progress_of_all() const {
-  std::uint64_t sum = 0;
+  std::uint64_t sum = overdue_;
   for (const Actor& actor : actors_) {
     sum += actor.progress;
   }
@@ -430,19 +463,26 @@ std::uint64_t Execution::progress_of_all() const {
 bool Execution::is_livelock() const {
   const std::uint64_t progress = progress_of_all();
   std::uint32_t repeating = 0;
+  Moment begun = 0;  // when all of them were at it
+  Moment ended = std::numeric_limits<Moment>::max();
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     const Actor& actor = actors_[i];
     if (i == crashed_ || actor.tasks_left == 0) {
       continue;
     }
     for (const Parked& parked : actor.parked) {
-      repeating += actor.loops[parked.loop - 1].repeats_since == progress ? 1U : 0U;
+      const auto& repeats = actor.loops[parked.loop - 1].repeats;
+      if (repeats && repeats->head == progress) {
+        ++repeating;
+        begun = std::max(begun, repeats->began);
+        ended = std::min(ended, repeats->ended);
+      }
     }
     if (actor.parked.empty()) {
       return false;
     }
   }
-  return repeating > 1;
+  return repeating > 1 && begun < ended;
 }
 
 void Execution::run_tail(std::vector<Action>* record) {

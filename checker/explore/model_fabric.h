@@ -87,7 +87,10 @@ class ModelQueuePair final : public fabric::QueuePair {
       : QueuePair(from, execution.reactor(), options), execution_(&execution), from_(&from), to_(&to), id_(id) {}
   ModelQueuePair(const ModelQueuePair&) = delete;
   ModelQueuePair& operator=(const ModelQueuePair&) = delete;
-  ~ModelQueuePair() override { disconnect(); }
+  ~ModelQueuePair() override {
+    disconnect();
+    execution_->on_disconnect(*this);
+  }
 
   [[nodiscard]] fabric::model::QpId id() const noexcept { return id_; }
   [[nodiscard]] ModelNode& from() const noexcept { return *from_; }

@@ -98,7 +98,12 @@ void Worker::load(const Task& task) {
 void Worker::replay_to(std::size_t depth) {
   execution_.begin();
   for (std::size_t i = 0; i < depth; ++i) {
-    execution_.repeat(event(i).action);
+    if (!execution_.repeats(event(i))) {
+      throw std::logic_error(fmt::format(
+          "the program did something else after {} steps than before, in the same order of events: it must depend on "
+          "nothing but its world (no clock, no chance, no variable that outlives it)",
+          i));
+    }
   }
 }
 
@@ -419,6 +424,11 @@ TaskResult Worker::run(const Task& task, std::uint64_t most_executions) {
     node.todo.clear();
   } else {
     execution_.begin();
+    extend(result);
+    replay_to(depth_);  // whether the program does the same again
+    execution_.begin();
+    result = {};
+    load(task);
   }
   for (;;) {
     extend(result);
@@ -457,27 +467,31 @@ void Worker::freeze(TaskResult& result) {
   depth_ = base_;
 }
 
-TaskResult Worker::run_random(std::uint64_t seed) {
+TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
   TaskResult result;
   load({});
   execution_.begin();
   std::mt19937_64 random(seed);
   const bool by_priority = options_->mode == Mode::pct;
-  // PCT: actors have priorities; at a few chosen moments the actor in front falls behind all others.
+  // PCT: actors have priorities; at a few chosen moments the one in front falls behind all others, and the chosen
+  // moments' numbers, not their order in time, say who is behind whom then.
   std::vector<std::uint64_t> priority;
-  std::vector<Moment> changes;
-  constexpr Moment kUsualLength = 200;
+  std::vector<std::size_t> changes;
   for (std::uint32_t i = 0; by_priority && i < options_->priority_changes; ++i) {
-    changes.push_back(static_cast<Moment>(random() % kUsualLength));
+    changes.push_back(random() % usual_length);
   }
-  const auto group_of = [&](const Action& action) -> std::size_t {
+  const auto priority_of = [&](const Action& action) -> std::uint64_t& {
     const bool of_client = action.sort != Action::Sort::machine || action.kind == StepKind::drain;
     const std::size_t group = 2U * action.owner + (of_client ? 1U : 0U);
     while (priority.size() <= group) {
       priority.push_back((random() >> 1) | (std::uint64_t{1} << 62));
     }
-    return group;
+    return priority[group];
   };
+  // From some moment on the first client that may crash does, in the middle of what it posts.
+  const std::size_t crash_after = random() % (2 * usual_length);
+  const auto crash = static_cast<std::uint16_t>(1 + random() % 4);
+  bool crashed = false;
   while (execution_.failure() == nullptr) {
     execution_.enabled(enabled_);
     if (enabled_.empty() || depth_ >= options_->max_events) {
@@ -485,20 +499,30 @@ TaskResult Worker::run_random(std::uint64_t seed) {
     }
     Action action = enabled_[random() % enabled_.size()];
     if (by_priority) {
+      std::uint64_t highest = priority_of(action);
       for (const Action& other : enabled_) {
-        if (priority[group_of(other)] > priority[group_of(action)] || group_of(action) >= priority.size()) {
+        const std::uint64_t own = priority_of(other);
+        if (own > highest) {
           action = other;
+          highest = own;
         }
       }
-      if (std::ranges::find(changes, static_cast<Moment>(depth_)) != changes.end()) {
-        priority[group_of(action)] = depth_;
+      for (std::size_t i = 0; i < changes.size(); ++i) {
+        if (changes[i] == depth_) {
+          priority_of(action) = i;
+        }
       }
     }
+    action.crash = crashed || depth_ < crash_after ? std::uint16_t{0} : crash;
     push(action);
     make_happen(depth_ - 1, action);
-    if (!nodes_[depth_ - 1]->todo.empty()) {
-      nodes_[depth_ - 1]->todo.clear();
-    }
+    Node& node = *nodes_[depth_ - 1];
+    node.todo.clear();
+    crashed = crashed || (action.crash != 0 && node.event.may_crash);
+    node.event.action.crash =
+        node.event.may_crash
+            ? static_cast<std::uint16_t>(std::min<std::size_t>(action.crash, node.event.posts.size() + 1))
+            : std::uint16_t{0};
   }
   if (depth_ >= options_->max_events) {
     extend(result);
@@ -524,6 +548,11 @@ TaskResult Worker::run_along(const std::vector<Action>& choices, bool to_the_end
     }
     push(action);
     make_happen(depth_ - 1, action);
+    const Node& node = *nodes_[depth_ - 1];
+    if (action.crash != 0 && (!node.event.may_crash || action.crash > node.event.posts.size() + 1)) {
+      throw std::invalid_argument(
+          fmt::format("the crash in '{}' is not possible after {} steps of the trace", to_string(action), depth_ - 1));
+    }
     nodes_[depth_ - 1]->todo.clear();
   }
   if (to_the_end) {

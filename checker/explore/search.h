@@ -104,8 +104,8 @@ class Worker {
          std::optional<std::chrono::steady_clock::time_point> deadline);
 
   [[nodiscard]] TaskResult run(const Task& task, std::uint64_t most_executions);
-  /// One execution by chance.
-  [[nodiscard]] TaskResult run_random(std::uint64_t seed);
+  /// One execution by chance. PCT changes priorities within its first `usual_length` events.
+  [[nodiscard]] TaskResult run_random(std::uint64_t seed, std::size_t usual_length);
   /// One execution along `choices`, then on by default if `to_the_end`.
   [[nodiscard]] TaskResult run_along(const std::vector<Action>& choices, bool to_the_end);
   /// Of the last execution.

@@ -130,12 +130,17 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                                            std::pair{"explore --scheme broken/naive --trace t.json", "--trace t.json"},
                                            std::pair{"explore --trace t.json", "--trace t.json"},
                                            std::pair{"explore --replay /no/such/file", "/no/such/file"},
+                                           std::pair{"explore --replay /tmp", "/tmp"},
+                                           std::pair{"explore --scheme broken/naive --model observed --trace "
+                                                     "/proc/none/t.json",
+                                                     "/proc/none/t.json"},
                                            std::pair{"explore --bogus", "--bogus"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Litmus, WrongInput,
     ::testing::Values(
         std::pair{"litmus", "files"}, std::pair{"litmus /no/such.litmus", "/no/such.litmus"},
+        std::pair{"litmus /tmp", "/tmp"},
         std::pair{"litmus --model nosuch " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus", "nosuch"},
         std::pair{"litmus --budget -1 " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus", "--budget -1"},
         // All files are read before the first is explored.
@@ -284,6 +289,13 @@ TEST(Explore, ATraceKeepsItsParameters) {
                 .status,
             1);
   EXPECT_THAT(run("explore --replay " + path).out, HasSubstr("broken: torn-read"));
+  std::filesystem::remove(path);
+}
+
+TEST(Explore, ATraceKeepsItsRetries) {
+  const std::string path = scratch("retries.json");
+  ASSERT_EQ(run("explore --scheme broken/rw-async-cas-unlatch --model spec --retries 0 --trace " + path).status, 0);
+  EXPECT_EQ(run("explore --replay " + path).status, 1);
   std::filesystem::remove(path);
 }
 

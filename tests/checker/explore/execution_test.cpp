@@ -622,5 +622,25 @@ TEST(Crashes, MayComeBetweenAnyTwoStepsAndAtMostOnce) {
   EXPECT_EQ(reached(true), (States{{1, 1, 0}, {0, 0, 1}, {1, 0, 1}, {1, 1, 1}}));
 }
 
+// ---- Queue pairs.
+
+Task<void> post_and_end(std::unique_ptr<fabric::QueuePair> qp, fabric::LocalSpan from, RemoteSpan to) {
+  co_await qp->enqueue(fabric::write(from, to).with_inline().with_signal());
+}
+
+TEST(Parts, ARequestOutlivesItsQueuePairAndIsReportedToNobody) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    client.set(0, 7);
+    world.spawn(*client.node,
+                post_and_end(world.connect(*client.node, *store.node, 0, {}), client.word(0), store.word(0)));
+    world.at_end([&](const Order& /*order*/) { world.require(store.value(0) == 7, "what was posted is placed"); });
+  };
+  for (const Preset preset : kPresets) {
+    EXPECT_TRUE(is_safe(program, under(preset))) << name(preset);
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::explore

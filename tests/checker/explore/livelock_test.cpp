@@ -40,6 +40,47 @@ Program two_flags(bool polite) {
   };
 }
 
+// Raises its flag and takes it back until the gate is open. Two of them fail as often as they like while the gate's
+// WRITE is on its way; but it arrives.
+Task<void> wait_at_gate(World* world, Node* node, QueuePair* qp, MemoryRegion* words, std::uint32_t own) {
+  auto& buffer = world->make<MemoryRegion>(node->allocate(64, Access::local_write));
+  const auto loop = node->reactor().begin_retries();
+  for (;;) {
+    co_await qp->fetch_add(words->remote(own * 64, 8), 1);
+    co_await qp->read(buffer.local(0, 8), words->remote(0, 8));
+    if (buffer.bytes()[0] != std::byte{0}) {
+      break;
+    }
+    co_await qp->fetch_add(words->remote(own * 64, 8), ~std::uint64_t{0});
+    co_await node->reactor().retry(loop, Duration::zero());
+  }
+}
+
+Task<void> open_gate(QueuePair* qp, MemoryRegion* words) {
+  co_await qp->enqueue(fetch_add(words->remote(0, 8), 1));  // and does not wait
+}
+
+Program gate(bool opens) {
+  return [opens](World& world) {
+    Node& memory = world.add_node("memory");
+    auto& words = world.make<MemoryRegion>(memory.allocate(192, Access::remote_all));
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      Node& node = world.add_node(fmt::format("client {}", i));
+      auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(memory));
+      if (i != 0) {
+        world.spawn(node, wait_at_gate(&world, &node, qp.get(), &words, i));
+      } else if (opens) {
+        world.spawn(node, open_gate(qp.get(), &words));
+      }
+    }
+  };
+}
+
+TEST(Livelock, IsNotSeenWhereARequestOnItsWayEndsIt) {
+  EXPECT_TRUE(is_safe(gate(true), {}));
+  EXPECT_TRUE(is_broken(gate(false), {}, Kind::deadlock));
+}
+
 TEST(Livelock, IsToldFromADeadlock) { EXPECT_TRUE(is_broken(two_flags(false), {}, Kind::livelock)); }
 
 TEST(Livelock, IsNotSeenWhereOneOfThemGetsOn) { EXPECT_TRUE(is_safe(two_flags(true), {})); }

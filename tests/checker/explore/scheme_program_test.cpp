@@ -131,7 +131,7 @@ TEST(SchemeProgram, WritersDoNotNeedWhatReadersForget) {
 
 // ---- An exclusive latch, and how it can be given back.
 
-enum class Unlatch : std::uint8_t { after_the_write, before_the_write, never, twice };
+enum class Unlatch : std::uint8_t { after_the_write, before_the_write, never, twice, never_after_a_read };
 
 class Latch final : public Scheme {
  public:
@@ -152,6 +152,7 @@ class Latch final : public Scheme {
     const fabric::WorkRequest give_back = fabric::fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
     switch (unlatch_) {
       case Unlatch::after_the_write:
+      case Unlatch::never_after_a_read:
         co_await hold.qp().submit(write, give_back);
         break;
       case Unlatch::before_the_write:
@@ -173,10 +174,16 @@ class Latch final : public Scheme {
     co_return guard.release_hold();
   }
   [[nodiscard]] Task<bool> validate(Hold& hold) const override {
-    co_await latch_.unlatch(hold);
+    co_await release(hold);
     co_return true;
   }
-  [[nodiscard]] Task<void> release(Hold& hold) const override { return latch_.unlatch(hold); }
+  [[nodiscard]] Task<void> release(Hold& hold) const override {
+    if (unlatch_ == Unlatch::never_after_a_read) {
+      hold.buffer.drop();
+    } else {
+      co_await latch_.unlatch(hold);
+    }
+  }
 
  private:
   ExclusiveLatch latch_{LatchLevel::basic};
@@ -215,6 +222,18 @@ TEST(SchemeProgram, ALatchThatIsNotGivenBackIsADeadlock) {
   for (const Preset preset : kPresets) {
     EXPECT_TRUE(is_broken(latch(scheme, kWriters), under(preset), Kind::deadlock)) << name(preset);
   }
+}
+
+// Nobody comes later who would wait for it.
+TEST(SchemeProgram, ALatchThatTheLastOneKeepsIsADeadlock) {
+  const Latch writer(Unlatch::never);
+  EXPECT_TRUE(is_broken(latch(writer, {}), under(Preset::observed), Kind::deadlock));
+  const Latch reader(Unlatch::never_after_a_read);
+  const Workload read_once{.writers = 0, .readers = 1};
+  EXPECT_TRUE(is_broken(latch(reader, read_once), under(Preset::observed), Kind::deadlock));
+  // A latch that is not in the record.
+  EXPECT_TRUE(is_broken(scheme_program(reader, Promise::exclusion, read_once, LayoutKind::decoupled),
+                        under(Preset::observed), Kind::deadlock));
 }
 
 TEST(SchemeProgram, ALatchThatIsGivenBackTwiceIsNeverFreeAgain) {
