@@ -1,0 +1,178 @@
+// A client that waits is not run again until it can read something new. That loses nothing: the final states are those
+// of the same program whose loops are written out, attempt by attempt, without a word to the explorer.
+#include <sidelatch/explore/check.h>
+
+#include "clients.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace sidelatch::explore {
+namespace {
+
+using fabric::Task;
+using fabric::model::Preset;
+
+constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; who fails so often gives up
+
+struct Op {
+  enum class What : std::uint8_t { write, read, add, raise_flag, wait_for_flag, latch, try_latch_by_adding, unlatch };
+  What what = What::read;
+  std::uint64_t value = 0;
+};
+using Ops = std::vector<Op>;
+using State = std::vector<std::uint64_t>;
+
+struct Run {
+  bool written_out = false;
+  bool gave_up = false;
+  State seen;
+};
+
+// Line 0 holds data, line 1 the flag, line 2 the latch.
+Task<void> run(Run* run, Client* client, Store* store, Ops ops) {
+  for (const Op& op : ops) {
+    if (op.what == Op::What::write) {
+      client->set(0, op.value);
+      co_await client->qp->write(client->word(0), store->word(0));
+    } else if (op.what == Op::What::read) {
+      co_await client->qp->read(client->word(0), store->word(0));
+      run->seen.push_back(client->value(0));
+    } else if (op.what == Op::What::add) {
+      const std::uint64_t old = co_await client->qp->fetch_add(store->word(0), op.value);
+      run->seen.push_back(old);
+    } else if (op.what == Op::What::raise_flag) {
+      co_await client->qp->fetch_add(store->word(1), 1);
+    } else if (op.what == Op::What::unlatch) {
+      // Nobody waits for it: what comes next may overtake it.
+      co_await client->qp->enqueue(fabric::fetch_add(store->word(2), ~std::uint64_t{0}));
+    } else {
+      const auto loop = run->written_out ? fabric::Reactor::kNoLoop : client->node->reactor().begin_retries();
+      for (std::uint32_t attempt = 1;; ++attempt) {
+        bool done = false;
+        if (op.what == Op::What::wait_for_flag) {
+          co_await client->qp->read(client->word(0), store->word(1));
+          done = client->value(0) != 0;
+        } else if (op.what == Op::What::latch) {
+          const std::uint64_t old = co_await client->qp->compare_swap(store->word(2), 0, 1);
+          done = old == 0;
+        } else {
+          const std::uint64_t old = co_await client->qp->fetch_add(store->word(2), 1);
+          done = old == 0;
+          if (!done) {
+            co_await client->qp->fetch_add(store->word(2), ~std::uint64_t{0});
+          }
+        }
+        if (done) {
+          break;
+        }
+        if (run->written_out) {
+          if (attempt == kAttempts) {
+            run->gave_up = true;
+            co_return;
+          }
+        } else {
+          co_await client->node->reactor().retry(loop, fabric::Duration::zero());
+        }
+      }
+    }
+  }
+}
+
+struct Reached {
+  std::set<State> states;
+  Verdict verdict;
+};
+
+Reached reach(const std::vector<Ops>& clients, Preset preset, bool written_out) {
+  Reached reached;
+  const Program program = [&](World& world) {
+    auto& store = world.make<Store>(world, 3);
+    auto& runs = world.make<std::vector<Run>>(clients.size());
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      runs[i].written_out = written_out;
+      auto& client = world.make<Client>(world, store, "client");
+      world.spawn(*client.node, run(&runs[i], &client, &store, clients[i]));
+    }
+    world.at_end([&](const Order& /*order*/) {
+      State state = {store.value(0), store.value(1), store.value(2)};
+      for (const Run& one : runs) {
+        if (one.gave_up) {
+          return;
+        }
+        state.insert(state.end(), one.seen.begin(), one.seen.end());
+      }
+      reached.states.insert(state);
+    });
+  };
+  reached.verdict =
+      check(program, {.rules = rules_of(preset), .max_executions = 4000, .writing_retries = kAttempts, .threads = 1});
+  return reached;
+}
+
+std::vector<Ops> random_clients(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  std::uint64_t value = 1;
+  const auto data = [&] {
+    return Op{std::array{Op::What::write, Op::What::read, Op::What::add}.at(below(3)), value++ * 10};
+  };
+  std::vector<Ops> clients(2 + below(8) / 7);
+  const bool flags = below(2) == 0;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    Ops& ops = clients[i];
+    if (below(4) == 0) {
+      ops.push_back(data());
+    }
+    if (flags) {
+      if (i == 0) {
+        ops.push_back(data());
+      }
+      ops.push_back({i == 0 ? Op::What::raise_flag : Op::What::wait_for_flag});
+      ops.push_back(data());
+    } else {
+      ops.push_back({i != 0 && below(3) == 0 ? Op::What::try_latch_by_adding : Op::What::latch});
+      ops.push_back(data());
+      ops.push_back({Op::What::unlatch});
+    }
+    if (below(4) == 0) {
+      ops.push_back(data());
+    }
+  }
+  return clients;
+}
+
+class LoopSoundness : public ::testing::TestWithParam<Preset> {};
+
+TEST_P(LoopSoundness, WaitingReachesWhatTryingAgainReaches) {
+  std::uint32_t compared = 0;
+  std::uint32_t several = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const std::vector<Ops> clients = random_clients(seed);
+    const Reached written_out = reach(clients, GetParam(), true);
+    const Reached waiting = reach(clients, GetParam(), false);
+    if (written_out.verdict.outcome == Outcome::bounded || waiting.verdict.outcome == Outcome::bounded) {
+      continue;
+    }
+    ASSERT_EQ(written_out.verdict.outcome, Outcome::safe) << seed << to_text(written_out.verdict);
+    ASSERT_EQ(waiting.verdict.outcome, Outcome::safe) << seed << to_text(waiting.verdict);
+    ASSERT_EQ(written_out.states, waiting.states) << "seed " << seed;
+    ++compared;
+    several += waiting.states.size() > 1 ? 1U : 0U;
+  }
+  EXPECT_GT(compared, 40U);
+  EXPECT_GT(several, 30U);
+  RecordProperty("compared", static_cast<int>(compared));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPreset, LoopSoundness,
+                         ::testing::Values(Preset::strict, Preset::observed, Preset::relaxed),
+                         [](const auto& parameter) { return std::string(name(parameter.param)); });
+
+}  // namespace
+}  // namespace sidelatch::explore

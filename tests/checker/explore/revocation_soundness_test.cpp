@@ -1,0 +1,95 @@
+// What a revocation keeps from happening: with and without reduction, the same final states.
+#include <sidelatch/explore/check.h>
+
+#include "clients.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <tuple>
+
+namespace sidelatch::explore {
+namespace {
+
+using fabric::Task;
+using fabric::model::Preset;
+
+struct Variant {
+  bool by_atomics;      // what the victim has in flight: a WRITE of two lines, or FETCH-ADD and WRITE
+  bool looks_before;    // the revoker reads the memory before it revokes
+  bool reads_after;     // and reads or adds afterwards
+  bool victim_crashes;  // may
+};
+
+Task<void> victim(const Variant* variant, Client* client, Store* store) {
+  client->set(0, 1);
+  client->set(1, 1);
+  try {
+    if (variant->by_atomics) {
+      co_await client->qp->submit(fabric::fetch_add(store->word(0), 1));
+      co_await client->qp->submit(fabric::write(client->word(0), store->word(1)));
+    } else {
+      co_await client->qp->submit(fabric::write(client->lines(0, 2), store->lines(0, 2)));
+    }
+    store->world->tag(1);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it was revoked, which this test is about
+  }
+}
+
+Task<void> revoker(const Variant* variant, Client* client, Client* dead, Store* store, std::uint64_t* seen) {
+  if (variant->looks_before) {
+    const std::uint64_t old = co_await client->qp->fetch_add(store->word(0), 8);
+    *seen = old;
+  } else {
+    co_await client->world->yield(*client->node);
+  }
+  store->node->revoke(*dead->qp);
+  if (variant->reads_after) {
+    co_await client->qp->read(client->lines(0, 2), store->lines(0, 2));
+    *seen = *seen * 100 + client->value(0) * 10 + client->value(1);
+  } else {
+    const std::uint64_t old = co_await client->qp->fetch_add(store->word(0), 16);
+    *seen = *seen * 100 + old;
+  }
+}
+
+using State = std::array<std::uint64_t, 3>;
+
+std::set<State> states(const Variant& variant, Preset preset, Mode mode) {
+  std::set<State> all;
+  const Program program = [&](World& world) {
+    auto& store = world.make<Store>(world, 2);
+    auto& seen = world.make<std::uint64_t>(0);
+    auto& dead = world.make<Client>(world, store, "victim");
+    auto& client = world.make<Client>(world, store, "revoker");
+    if (variant.victim_crashes) {
+      world.may_crash(*dead.node);
+    }
+    world.spawn(*dead.node, victim(&variant, &dead, &store));
+    world.spawn(*client.node, revoker(&variant, &client, &dead, &store, &seen));
+    world.at_end([&](const Order& /*order*/) { all.insert({store.value(0), store.value(1), seen}); });
+  };
+  const Verdict verdict = check(program, {.rules = rules_of(preset), .mode = mode, .threads = 1});
+  EXPECT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
+  return all;
+}
+
+class Revocation : public ::testing::TestWithParam<std::tuple<Preset, bool, bool, bool, bool>> {};
+
+TEST_P(Revocation, ReachesTheSameStatesWithoutReduction) {
+  const auto [preset, by_atomics, looks_before, reads_after, victim_crashes] = GetParam();
+  const Variant variant{by_atomics, looks_before, reads_after, victim_crashes};
+  const std::set<State> reduced = states(variant, preset, Mode::exhaustive);
+  EXPECT_GT(reduced.size(), 1U);
+  EXPECT_EQ(reduced, states(variant, preset, Mode::plain));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryVariant, Revocation,
+                         ::testing::Combine(::testing::Values(Preset::strict, Preset::observed, Preset::relaxed),
+                                            ::testing::Bool(), ::testing::Bool(), ::testing::Bool(),
+                                            ::testing::Bool()));
+
+}  // namespace
+}  // namespace sidelatch::explore
