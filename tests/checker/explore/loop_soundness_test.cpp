@@ -21,7 +21,17 @@ using fabric::model::Preset;
 constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; who fails so often gives up
 
 struct Op {
-  enum class What : std::uint8_t { write, read, add, raise_flag, wait_for_flag, latch, try_latch_by_adding, unlatch };
+  enum class What : std::uint8_t {
+    write,
+    read,
+    add,
+    raise_flag,
+    wait_for_flag,
+    latch,
+    try_latch_by_adding,
+    unlatch,
+    peek
+  };
   What what = What::read;
   std::uint64_t value = 0;
 };
@@ -42,6 +52,9 @@ Task<void> run(Run* run, Client* client, Store* store, Ops ops) {
       co_await client->qp->write(client->word(0), store->word(0));
     } else if (op.what == Op::What::read) {
       co_await client->qp->read(client->word(0), store->word(0));
+      run->seen.push_back(client->value(0));
+    } else if (op.what == Op::What::peek) {
+      co_await client->qp->read(client->word(0), store->word(2));
       run->seen.push_back(client->value(0));
     } else if (op.what == Op::What::add) {
       const std::uint64_t old = co_await client->qp->fetch_add(store->word(0), op.value);
@@ -138,6 +151,9 @@ std::vector<Ops> random_clients(std::uint64_t seed) {
     } else {
       ops.push_back({i != 0 && below(3) == 0 ? Op::What::try_latch_by_adding : Op::What::latch});
       ops.push_back(data());
+      for (std::uint64_t peeks = below(3); i == 0 && peeks != 0; --peeks) {
+        ops.push_back({Op::What::peek});
+      }
       ops.push_back({Op::What::unlatch});
     }
     if (below(4) == 0) {
