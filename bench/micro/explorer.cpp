@@ -18,11 +18,12 @@ void latch_exclusive_basic(benchmark::State& state) {
   explore::Options options;
   options.rules = fabric::model::rules_of(fabric::model::Preset::observed);
   options.threads = 1;
+  const explore::Program program =
+      explore::scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout);
   std::uint64_t events = 0;
   std::uint64_t executions = 0;
   for (auto _ : state) {
-    const explore::Verdict verdict = explore::check(
-        explore::scheme_program(*selected.scheme, selected.entry->promise, workload, selected.layout), options);
+    const explore::Verdict verdict = explore::check(program, options);
     events += verdict.events;
     executions += verdict.executions + verdict.redundant;
   }
