@@ -267,6 +267,8 @@ void Execution::fail(Kind kind, std::string what) {
 
 Moment Execution::last_post() const { return running_ == Event::kNone ? 0 : actors_[running_].last_post; }
 
+Moment Execution::last_retry() const { return running_ == Event::kNone ? 0 : actors_[running_].last_retry; }
+
 void Execution::tag(std::uint64_t number) {
   if (running_ != Event::kNone) {
     actors_[running_].tag = number;
@@ -340,6 +342,7 @@ Reactor::LoopId Execution::on_begin_loop() {
 void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& waiter) {
   Actor& actor = actors_[running_];
   actor.clock += duration;
+  actor.last_retry = moment_;
   Loop& loop = actor.loops[number - 1];
   const bool pure = actor.effects == loop.effects_at_head;
   const bool again = !pure && !in_tail_ && loop.failed++ < writing_retries_ && loop.met.insert(loop.seen).second;

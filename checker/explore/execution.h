@@ -134,6 +134,7 @@ class Execution final : public World {
   void fail(Kind kind, std::string what) override;
   [[nodiscard]] Moment moment() const override { return moment_; }
   [[nodiscard]] Moment last_post() const override;
+  [[nodiscard]] Moment last_retry() const override;
   void tag(std::uint64_t number) override;
   void at_end(std::function<void(const Order&)> judge) override { judges_.push_back(std::move(judge)); }
   [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
@@ -190,6 +191,7 @@ class Execution final : public World {
     std::uint64_t effects = 0;   // requests that may have changed memory
     std::uint64_t tag = 0;
     Moment last_post = 0;
+    Moment last_retry = 0;
     fabric::Time clock{};
   };
   struct QueuePairPart {

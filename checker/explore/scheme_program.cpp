@@ -26,6 +26,7 @@ struct Operation {
   Moment began = 0;
   Moment inside = 0;     // the latch was there, or the value accepted
   Moment leaves = 0;     // commit() or validate() was called
+  Moment attempt = 0;    // of a read: its last attempt began after this moment
   Moment last_post = 0;  // of what decided that a read is accepted
   Moment ended = 0;
   bool has_ended = false;
@@ -176,6 +177,7 @@ Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
       co_return;  // its holder crashed, and readers do not take over
     }
     run->operations[which].inside = world.moment();
+    run->operations[which].attempt = std::max(run->operations[which].began, world.last_retry());
     const std::uint64_t number = number_in(guard.payload());
     const std::uint64_t version = guard.version();
     const bool whole = is_whole(guard.payload(), setting.workload.salt);
@@ -260,7 +262,7 @@ void judge_age(const Run& run, const Order& order) {
     }
     const auto was_read = [&](const Order::Access& change) {
       return std::ranges::any_of(order.samples(), [&](const Order::Access& sample) {
-        return sample.tag == tag_of_read(i) && sample.node == change.node &&
+        return sample.tag == tag_of_read(i) && sample.moment > read.attempt && sample.node == change.node &&
                sample.address < change.address + change.length && change.address < sample.address + sample.length;
       });
     };

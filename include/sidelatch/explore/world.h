@@ -118,6 +118,8 @@ class World : public fabric::Fabric {
   [[nodiscard]] virtual Moment moment() const = 0;
   /// The moment at which the running client posted its newest chain.
   [[nodiscard]] virtual Moment last_post() const = 0;
+  /// The moment at which an attempt of the running client last failed (Reactor::retry); 0 if none has.
+  [[nodiscard]] virtual Moment last_retry() const = 0;
   /// What the running client posts from now on carries this number (Order::Access). 0 at the beginning.
   virtual void tag(std::uint64_t number) = 0;
   /// Called at the end of an execution in which every task has ended or its client crashed, with everything placed.
