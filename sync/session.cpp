@@ -68,7 +68,8 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
     : qp_(&qp),
       options_((options.validate(), options)),
       ring_(qp, options.buffers, bytes_per_buffer),
-      random_(options.seed * 0x9e3779b97f4a7c15ULL + 1) {
+      random_(options.seed * 0x9e3779b97f4a7c15ULL + 1),
+      marks_attempts_(options.retry.deadline || qp.reactor().explores()) {
   constexpr std::uint32_t kLongestChain = 4;
   if (qp.options().send_queue_depth < kLongestChain) {
     throw std::invalid_argument(
@@ -98,6 +99,13 @@ std::uint64_t Session::random() noexcept {
   random_ ^= random_ << 25;
   random_ ^= random_ >> 27;
   return random_ * 0x2545f4914f6cdd1dULL;
+}
+
+void Attempts::mark_begin() noexcept {
+  if (session_->options().retry.deadline) {
+    began_ = session_->operation_began_.value_or(session_->now());
+  }
+  loop_ = session_->qp().reactor().begin_retries();
 }
 
 bool Attempts::expired() noexcept {

@@ -75,8 +75,8 @@ class Reactor {
     [[nodiscard]] bool await_ready() const noexcept { return duration_ <= Duration::zero() && loop_ == kNoLoop; }
     void await_suspend(std::coroutine_handle<> awaiter) {
       handle = awaiter;
-      timer_ = loop_ == kNoLoop ? reactor_->start_timer(duration_, *this)
-                                : reactor_->start_retry(loop_, duration_, *this);
+      timer_ =
+          loop_ == kNoLoop ? reactor_->start_timer(duration_, *this) : reactor_->start_retry(loop_, duration_, *this);
     }
     void await_resume() noexcept { timer_ = 0; }
 
@@ -90,12 +90,15 @@ class Reactor {
   /// Waits for `duration`; zero or less does not wait.
   [[nodiscard]] SleepAwaiter sleep(Duration duration) noexcept { return {*this, duration}; }
 
-  /// A loop that repeats an attempt until it succeeds begins here, or at each retry() of it. What an attempt that failed
-  /// has learned must not matter to the next one. Tells a world that explores where to look for attempts that repeat
-  /// each other; costs nothing elsewhere.
+  /// A loop that repeats an attempt until it succeeds begins here, or at each retry() of it. What an attempt that
+  /// failed has learned must not matter to the next one. Tells a world that explores where to look for attempts that
+  /// repeat each other; costs nothing elsewhere.
   [[nodiscard]] LoopId begin_retries() { return explores_ ? begin_loop() : kNoLoop; }
   /// Waits for `duration` before the next attempt of the loop.
   [[nodiscard]] SleepAwaiter retry(LoopId loop, Duration duration) noexcept { return {*this, duration, loop}; }
+
+  /// Whether this is a world that explores.
+  [[nodiscard]] bool explores() const noexcept { return explores_; }
 
   /// Spawned tasks are being destroyed before their end: what they hold is given up with the world.
   [[nodiscard]] bool abandons_tasks() const noexcept { return abandons_tasks_; }

@@ -149,16 +149,17 @@ class Session {
   std::optional<fabric::Time> operation_began_;
   std::uint64_t random_;
   std::uint16_t epoch_ = 0;
+  bool marks_attempts_;  // somebody wants to know when they begin: the deadline, or a world that explores
 };
 
 /// The attempts of one operation: for schemes.
 class Attempts {
  public:
-  explicit Attempts(Session& session) noexcept
-      : session_(&session),
-        began_(session.options().retry.deadline ? session.operation_began_.value_or(session.now())
-                                                : fabric::Time::zero()),
-        loop_(session.qp().reactor().begin_retries()) {}
+  explicit Attempts(Session& session) noexcept : session_(&session) {
+    if (session.marks_attempts_) [[unlikely]] {
+      mark_begin();
+    }
+  }
   [[nodiscard]] fabric::Time began() const noexcept { return began_; }
   /// After an attempt that failed: true if the deadline has passed.
   [[nodiscard]] bool expired() noexcept;
@@ -166,9 +167,11 @@ class Attempts {
   [[nodiscard]] fabric::Reactor::SleepAwaiter pause() noexcept;
 
  private:
+  void mark_begin() noexcept;
+
   Session* session_;
-  fabric::Time began_;
-  fabric::Reactor::LoopId loop_;
+  fabric::Time began_{};  // if there is a deadline
+  fabric::Reactor::LoopId loop_ = fabric::Reactor::kNoLoop;
   fabric::Duration bound_{};  // of the last wait
 };
 
