@@ -125,6 +125,7 @@ class Coordinator {
 
   void count(TaskResult& result) {
     verdict_.executions += result.executions;
+    judged_ += result.judged;
     verdict_.redundant += result.redundant;
     verdict_.events += result.events;
     if (result.found && (!found_ || result.found->events < found_->events)) {
@@ -196,6 +197,9 @@ class Coordinator {
   }
 
   Verdict finish() {
+    if (!found_ && verdict_.outcome == Outcome::safe && judged_ == 0) {
+      bound("clients that wait in every execution, so that none could be judged at its end,");
+    }
     if (found_) {
       verdict_.outcome = Outcome::broken;
       verdict_.bound.clear();
@@ -216,6 +220,7 @@ class Coordinator {
   Verdict verdict_;
   std::optional<Found> found_;
   std::uint64_t executions_since_found_ = 0;
+  std::uint64_t judged_ = 0;
 };
 
 }  // namespace

@@ -147,7 +147,8 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       std::ranges::find(first.suspensions, second.action.index) != first.suspensions.end()) {
     return Relation::forced;
   }
-  if (second.lease_of != Event::kNone && !(is_request_step(first) && first.initiator == second.lease_of)) {
+  if (second.lease_of != Event::kNone && !first.by_cpu &&
+      !(is_request_step(first) && first.initiator == second.lease_of)) {
     return Relation::forced;
   }
   if (is_drain(second) && first.stored == second.action.index && first.thread == second.thread) {

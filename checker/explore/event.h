@@ -79,6 +79,7 @@ struct Event {
   std::uint16_t thread = kNone;
   std::uint32_t stored = 0xffff'ffff;  ///< a store: its number, which its drain has too
   bool fence = false;
+  bool by_cpu = false;  ///< a step of a CPU thread, or its drain
   // The client's part.
   std::uint16_t client = kNone;  ///< whose local state this event reads or changes
   bool ran = false;              ///< a task of it went on

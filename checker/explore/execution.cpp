@@ -131,8 +131,8 @@ void Execution::begin() {
   next_part_ = 0;
   running_ = crashed_ = Event::kNone;
   posts_left_.reset();
-  in_tail_ = false;
-  overdue_ = 0;
+  in_tail_ = liveness_after_crash_ = false;
+  progress_.clear();
   failure_.reset();
   program_(*this);
   if (parts_known_ && next_part_ != parts_.size()) {
@@ -142,7 +142,8 @@ void Execution::begin() {
   }
   parts_known_ = true;
   for (Actor& actor : actors_) {
-    if (!actor.tasks.empty()) {
+    // Each in its own time: a task that waits for another must be able to begin after it.
+    for (std::size_t i = 0; i < actor.tasks.size(); ++i) {
       actor.suspended.push_back({actor.next_suspension++, Step::What::start, nullptr, 0, 0});
     }
   }
@@ -253,6 +254,10 @@ void Execution::spawn(Cpu& cpu, Task<void> task) {
     throw std::invalid_argument("spawn: the CPU thread is not of this world");
   }
   Actor& actor = actors_[static_cast<std::size_t>(found - cpus_.begin())];
+  if (!actor.tasks.empty()) {
+    throw std::invalid_argument(
+        fmt::format("spawn: the CPU thread {} has a task already: make another thread", actor.name));
+  }
   actor.tasks.push_back(std::move(task));
   ++actor.tasks_left;
 }
@@ -260,7 +265,9 @@ void Execution::spawn(Cpu& cpu, Task<void> task) {
 void Execution::may_crash(Node& client) { actors_[actor_of(client)].can_crash = true; }
 
 void Execution::fail(Kind kind, std::string what) {
-  if (!failure_) {
+  // The task of a client that has crashed runs on to its next wait, but that is not the client any more.
+  const bool by_the_dead = running_ != Event::kNone && running_ == crashed_;
+  if (!failure_ && !by_the_dead) {
     failure_ = Failure{kind, std::move(what), moment_, {}, false};
   }
 }
@@ -291,6 +298,7 @@ Task<void> Execution::run_task(Execution* execution, std::uint16_t actor, Task<v
 void Execution::task_ended(std::uint16_t actor) {
   --actors_[actor].tasks_left;
   ++actors_[actor].progress;
+  progress_.push_back(moment_);
 }
 
 void Execution::task_failed(std::uint16_t actor, std::string what) {
@@ -331,8 +339,8 @@ Reactor::LoopId Execution::on_begin_loop() {
   }
   Actor& actor = actors_[running_];
   ++actor.progress;
-  const std::uint64_t progress = progress_of_all();
-  actor.loops.push_back({.effects_at_head = actor.effects, .head = progress, .began = moment_});
+  progress_.push_back(moment_);
+  actor.loops.push_back({.effects_at_head = actor.effects, .began = moment_});
   return static_cast<Reactor::LoopId>(actor.loops.size());
 }
 
@@ -347,16 +355,15 @@ void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& wait
   const bool pure = actor.effects == loop.effects_at_head;
   const bool again = !pure && !in_tail_ && loop.failed++ < writing_retries_ && loop.met.insert(loop.seen).second;
   const bool alike = !pure && loop.failed > 1 && loop.seen == loop.seen_before;
-  loop.repeats = alike ? std::optional<Loop::Repetition>({loop.head, loop.began, moment_}) : std::nullopt;
+  loop.repeats = alike ? std::optional<Loop::Repetition>({loop.began, moment_}) : std::nullopt;
   loop.seen_before = loop.seen;
-  loop.head = progress_of_all();
   loop.began = moment_;
   loop.seen = 0;
   loop.effects_at_head = actor.effects;
   if (again) {
     reactor_->ready(waiter);
   } else {
-    actor.parked.push_back({&waiter, number});
+    actor.parked.push_back({&waiter, number, actor.progress + actor.effects});
   }
 }
 
@@ -392,6 +399,17 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
   const std::uint16_t qp = queue_pair.id().value;
   const std::uint16_t of = queue_pairs_[qp].actor;
   Actor& actor = actors_[of];
+  if (running_ != of) {
+    if (running_ == Event::kNone) {
+      throw std::logic_error(fmt::format(
+          "a request was posted on a queue pair of {} by no task of it: what a client does is in its tasks, "
+          "which World::spawn takes",
+          actor.name));
+    }
+    fail(Kind::exception,
+         fmt::format("{} posted on a queue pair of {}: each client has its own", actors_[running_].name, actor.name));
+    return;
+  }
   for (const WorkRequest& request : chain) {
     if (crashed_ == of || failure_) {
       return;
@@ -455,13 +473,31 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
 }
 
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
+  if (running_ != Event::kNone && running_ == crashed_) {
+    return;
+  }
   machine_.revoke(queue_pair.id());
   event_->global = true;
 }
 
-// What is in flight goes on, and is reported to nobody.
+// No rule says what becomes of requests in flight then.
 void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
-  queue_pairs_[queue_pair.id().value].queue_pair = nullptr;
+  const std::uint16_t qp = queue_pair.id().value;
+  queue_pairs_[qp].queue_pair = nullptr;
+  if (running_ != Event::kNone && running_ != crashed_ && times_[qp].size() != completed_requests(qp)) {
+    fail(Kind::exception,
+         fmt::format("{} destroyed queue pair qp{} with requests in flight, and the model does not say what becomes of "
+                     "them: wait for them first (co_await qp.drain())",
+                     actors_[queue_pairs_[qp].actor].name, qp));
+  }
+}
+
+std::size_t Execution::completed_requests(std::uint16_t qp) const noexcept {
+  std::size_t count = 0;
+  while (count < times_[qp].size() && times_[qp][count].completed != RequestTimes{}.completed) {
+    ++count;
+  }
+  return count;
 }
 
 // The rest of the chain, and all that the client does from now on, never happens.

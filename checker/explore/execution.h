@@ -101,9 +101,11 @@ class Execution final : public World {
   void run_tail(std::vector<Action>* record);
   /// Nothing is enabled. Whether all who have not ended are in loops whose attempts change memory, have failed twice
   /// alike, and nobody got on meanwhile: they can go on like that for ever.
-  [[nodiscard]] bool is_livelock() const;
+  [[nodiscard]] bool is_livelock(const Order& order) const;
   /// Nothing is enabled and nobody is parked. Fails with a deadlock if a task has not ended.
   void require_ended();
+  /// Rule 9: after a crash only if the program asks for it.
+  [[nodiscard]] bool judges_liveness() const noexcept { return crashed_ == Event::kNone || liveness_after_crash_; }
   /// Calls what the program gave to at_end().
   void judge(const Order& order);
 
@@ -131,6 +133,7 @@ class Execution final : public World {
   void spawn(fabric::Node& client, fabric::Task<void> task) override;
   void spawn(Cpu& cpu, fabric::Task<void> task) override;
   void may_crash(fabric::Node& client) override;
+  void require_liveness_after_crash() override { liveness_after_crash_ = true; }
   void fail(Kind kind, std::string what) override;
   [[nodiscard]] Moment moment() const override { return moment_; }
   [[nodiscard]] Moment last_post() const override;
@@ -161,10 +164,8 @@ class Execution final : public World {
     std::unordered_set<std::uint64_t> met{};
     std::uint32_t failed = 0;
     std::uint64_t seen_before = 0;  // by the last attempt that failed
-    std::uint64_t head = 0;         // progress of all when the attempt began
     Moment began = 0;               // the attempt
     struct Repetition {
-      std::uint64_t head;
       Moment began;
       Moment ended;
     };
@@ -173,6 +174,7 @@ class Execution final : public World {
   struct Parked {
     fabric::Waiter* waiter = nullptr;
     fabric::Reactor::LoopId loop = 0;
+    std::uint64_t progress = 0;  // of the client, and what it had changed
   };
   struct Actor {
     std::string name;
@@ -243,9 +245,11 @@ class Execution final : public World {
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
   void apply_client(const Action& action);
   void apply_lease(const Action& action);
+  void resume_parked_siblings(std::uint16_t actor);
   void set_may_crash(std::uint16_t actor);
   void run_ready(std::uint16_t actor);
   [[nodiscard]] std::uint64_t progress_of_all() const;
+  void renew_snapshots(const std::byte* data, std::uint64_t length);
   void look_for_changed_buffers(std::uint16_t actor);
   void crash_now(std::uint16_t actor);
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
@@ -256,6 +260,7 @@ class Execution final : public World {
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
   void on_revoke(ModelQueuePair& queue_pair);
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
+  [[nodiscard]] std::size_t completed_requests(std::uint16_t qp) const noexcept;
   [[nodiscard]] fabric::Reactor::LoopId on_begin_loop();
   void on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
   void on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
@@ -289,9 +294,11 @@ class Execution final : public World {
   std::uint16_t running_ = Event::kNone;
   std::uint16_t crashed_ = Event::kNone;
   std::optional<std::uint32_t> posts_left_;  // until the running client crashes
+  bool liveness_after_crash_ = false;
   bool in_tail_ = false;
   std::uint32_t calls_in_step_ = 0;
-  std::uint64_t overdue_ = 0;  // steps at a target of requests whose client had got on meanwhile
+  // When somebody got on: a task ended, a loop began, or a request took effect whose client had got on since its post.
+  std::vector<Moment> progress_;
   std::optional<Failure> failure_;
   std::vector<fabric::model::Step> steps_;
   std::vector<Action> tail_actions_;

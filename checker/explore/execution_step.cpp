@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -148,7 +147,7 @@ void Execution::happen(const Action& action, bool described) {
   if (described) {
     event_->target = event_->local = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
-    event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = false;
+    event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = event_->by_cpu = false;
     event_->word = 0;
     event_->stored = 0xffff'ffff;
     event_->length = 0;
@@ -187,6 +186,7 @@ void Execution::describe(const model::Step& step) {
   event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
   if (step.kind == StepKind::drain) {
     event_->thread = step.owner;
+    event_->by_cpu = true;
     event_->stored = step.index;
     event_->node = actors_[threads_[step.owner]].node;
     event_->address = print.address;
@@ -232,15 +232,20 @@ void Execution::after_step(const model::Step& step) {
     case StepKind::store:
     case StepKind::load_store:
     case StepKind::execute:
-      overdue_ += requests_[step.owner][step.index].progress != actors_[queue_pairs_[step.owner].actor].progress;
+      if (requests_[step.owner][step.index].progress != actors_[queue_pairs_[step.owner].actor].progress) {
+        progress_.push_back(moment_);
+      }
       break;
     case StepKind::drain:
-      overdue_ += actors_[threads_[step.owner]].tasks_left == 0;
+      if (actors_[threads_[step.owner]].tasks_left == 0) {
+        progress_.push_back(moment_);
+      }
       break;
     default:
       break;
   }
-  if (step.kind != StepKind::fetch && step.kind != StepKind::complete && step.kind != StepKind::execute) {
+  if (step.kind != StepKind::fetch && step.kind != StepKind::deliver && step.kind != StepKind::complete &&
+      step.kind != StepKind::execute) {
     return;
   }
   const std::uint16_t qp = step.owner;
@@ -250,16 +255,17 @@ void Execution::after_step(const model::Step& step) {
     Snapshot& snapshot = snapshots_[static_cast<std::size_t>(info.snapshot)];
     if (step.kind == StepKind::fetch) {
       snapshot.fetched[step.piece] = true;
+    } else {
+      snapshot.fetched.assign(snapshot.fetched.size(), true);
     }
+  }
+  if (step.kind == StepKind::deliver || step.kind == StepKind::execute) {
+    renew_snapshots(request.local.data, request.length());
   }
   if (step.kind != StepKind::complete && step.kind != StepKind::execute) {
     return;
   }
   times_[qp][step.index].completed = moment_;
-  if (info.snapshot >= 0) {
-    snapshots_[static_cast<std::size_t>(info.snapshot)].live = false;
-    --snapshots_live_;
-  }
   const std::uint16_t of = queue_pairs_[qp].actor;
   Actor& actor = actors_[of];
   const bool failed = machine_.failed(step.wr());
@@ -327,8 +333,30 @@ void Execution::run_ready(std::uint16_t of) {
     set_may_crash(of);
     reactor_->resume_ready();
     look_for_changed_buffers(of);
+    if (actors_[of].tasks.size() > 1) {
+      resume_parked_siblings(of);
+    }
   }
   running_ = Event::kNone;
+}
+
+// A task of a client may wait for another task of it, whose requests are behind its own in a queue pair: beginning
+// later is not as good for it as trying again.
+void Execution::resume_parked_siblings(std::uint16_t of) {
+  Actor& actor = actors_[of];
+  bool resumed = false;
+  std::erase_if(actor.parked, [&](const Parked& parked) {
+    const bool stale = parked.progress != actor.progress + actor.effects;
+    if (stale) {
+      reactor_->ready(*parked.waiter);
+      resumed = true;
+    }
+    return stale;
+  });
+  if (resumed) {
+    reactor_->resume_ready();
+    look_for_changed_buffers(of);
+  }
 }
 
 void Execution::apply_client(const Action& action) {
@@ -341,18 +369,19 @@ void Execution::apply_client(const Action& action) {
   actor.suspended.erase(found);
   running_ = action.owner;
   event_->client = action.owner;
+  event_->by_cpu = actor.is_cpu;
   switch (suspended.what) {
     case Step::What::start:
       event_->ran = true;
       set_may_crash(action.owner);
-      for (std::size_t i = 0; i < actors_[action.owner].tasks.size(); ++i) {
-        reactor_->spawn(run_task(this, action.owner, std::move(actors_[action.owner].tasks[i])));
-      }
+      // Its tasks have the first numbers of its suspensions.
+      reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
       break;
     case Step::What::yield:
       break;
     case Step::What::store:
       machine_.cpu_store({actor.machine_client}, suspended.step->address, suspended.step->value);
+      ++actor.effects;
       event_->thread = actor.machine_client;
       event_->stored = machine_.stores({actor.machine_client}) - 1;
       break;
@@ -361,6 +390,9 @@ void Execution::apply_client(const Action& action) {
       event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
       event_->thread = actor.machine_client;
       suspended.step->value = machine_.cpu_load({actor.machine_client}, suspended.step->address);
+      for (Loop& loop : actor.loops) {
+        loop.seen += mix(suspended.step->value, 3);
+      }
       break;
     }
     case Step::What::fence:
@@ -374,12 +406,7 @@ void Execution::apply_client(const Action& action) {
       }
       event_->local = arena_.range(word.data, 8, true);
       model::store_word(word.data, suspended.step->value);
-      for (std::size_t i = 0; i < snapshots_used_; ++i) {  // meant: no race is reported
-        Snapshot& snapshot = snapshots_[i];
-        if (word.data >= snapshot.data && word.data + 8 <= snapshot.data + snapshot.bytes.size()) {
-          std::memcpy(snapshot.bytes.data() + (word.data - snapshot.data), word.data, 8);
-        }
-      }
+      renew_snapshots(word.data, 8);  // meant: no race is reported
       break;
     }
     case Step::What::completion:
@@ -411,12 +438,33 @@ void Execution::apply_lease(const Action& action) {
   run_ready(action.owner);
 }
 
-// A buffer of a request in flight that is not as it was posted: the client has changed it.
+// Bytes that have changed, but not by what would be a race.
+void Execution::renew_snapshots(const std::byte* data, std::uint64_t length) {
+  for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
+    Snapshot& snapshot = snapshots_[i];
+    const std::byte* const begin = std::max(data, snapshot.data);
+    const std::byte* const end = std::min(data + length, snapshot.data + snapshot.bytes.size());
+    if (snapshot.live && begin < end) {
+      std::memcpy(snapshot.bytes.data() + (begin - snapshot.data), begin, static_cast<std::size_t>(end - begin));
+    }
+  }
+}
+
+// A buffer of a request that the client does not know to be complete, and that is not as it was posted: the client has
+// changed it.
 void Execution::look_for_changed_buffers(std::uint16_t of) {
   for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
     Snapshot& snapshot = snapshots_[i];
-    if (!snapshot.live || queue_pairs_[snapshot.qp].actor != of ||
-        std::memcmp(snapshot.data, snapshot.bytes.data(), snapshot.bytes.size()) == 0) {
+    if (!snapshot.live || queue_pairs_[snapshot.qp].actor != of) {
+      continue;
+    }
+    const ModelQueuePair* const queue_pair = queue_pairs_[snapshot.qp].queue_pair;
+    if (queue_pair == nullptr || queue_pair->completed() > snapshot.index) {
+      snapshot.live = false;
+      --snapshots_live_;
+      continue;
+    }
+    if (std::memcmp(snapshot.data, snapshot.bytes.data(), snapshot.bytes.size()) == 0) {
       continue;
     }
     const auto start = reinterpret_cast<std::uintptr_t>(snapshot.data);
@@ -453,36 +501,48 @@ bool Execution::has_parked() const {
 }
 
 std::uint64_t Execution::progress_of_all() const {
-  std::uint64_t sum = overdue_;
+  std::uint64_t sum = 0;
   for (const Actor& actor : actors_) {
     sum += actor.progress;
   }
   return sum;
 }
 
-bool Execution::is_livelock() const {
-  const std::uint64_t progress = progress_of_all();
-  std::uint32_t repeating = 0;
-  Moment begun = 0;  // when all of them were at it
-  Moment ended = std::numeric_limits<Moment>::max();
+bool Execution::is_livelock(const Order& order) const {
+  std::vector<Loop::Repetition> repeating;
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     const Actor& actor = actors_[i];
     if (i == crashed_ || actor.tasks_left == 0) {
       continue;
     }
-    for (const Parked& parked : actor.parked) {
-      const auto& repeats = actor.loops[parked.loop - 1].repeats;
-      if (repeats && repeats->head == progress) {
-        ++repeating;
-        begun = std::max(begun, repeats->began);
-        ended = std::min(ended, repeats->ended);
-      }
-    }
     if (actor.parked.empty()) {
       return false;
     }
+    for (const Parked& parked : actor.parked) {
+      const auto& repeats = actor.loops[parked.loop - 1].repeats;
+      if (repeats) {
+        repeating.push_back(*repeats);
+      }
+    }
   }
-  return repeating > 1 && begun < ended;
+  // Somebody got on because of what they did, or at least after it.
+  for (const Moment moment : progress_) {
+    if (std::ranges::any_of(repeating, [&](const Loop::Repetition& attempt) {
+          return moment != attempt.began && order.before(attempt.began, moment);
+        })) {
+      return false;
+    }
+  }
+  // Two that have something to do with each other.
+  for (std::size_t i = 0; i < repeating.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (order.before(repeating[i].began, repeating[k].ended) &&
+          order.before(repeating[k].began, repeating[i].ended)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void Execution::run_tail(std::vector<Action>* record) {
@@ -512,6 +572,9 @@ void Execution::run_tail(std::vector<Action>* record) {
     const std::uint64_t after = progress_of_all();
     // A loop within a loop begins anew at each attempt of the outer one; a bound tells it from getting on.
     if (!failure_ && (after == before || ++rounds > kMostTailRounds)) {
+      if (!judges_liveness()) {
+        return;
+      }
       std::string who;
       for (std::uint16_t i = 0; i < actor_count(); ++i) {
         if (i != crashed_ && !actors_[i].parked.empty()) {
@@ -526,6 +589,9 @@ void Execution::run_tail(std::vector<Action>* record) {
 }
 
 void Execution::require_ended() {
+  if (!judges_liveness()) {
+    return;
+  }
   std::string who;
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i != crashed_ && actors_[i].tasks_left != 0) {

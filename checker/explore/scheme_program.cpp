@@ -185,7 +185,8 @@ Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
     const auto judge = [&] {
       if (!whole) {
         world.fail(Kind::torn_read, fmt::format("a reader accepted an object whose words are {}", words));
-      } else if (setting.promise == checker::Promise::latch_equivalent && version != number && !world.crashed()) {
+      } else if (setting.promise == checker::Promise::latch_equivalent && version != number &&
+                 !setting.workload.crash) {
         // (Who takes over leaves a gap between the numbers.)
         world.fail(Kind::torn_read,
                    fmt::format("a reader accepted version {} with the data of version {}", version, number));
@@ -240,7 +241,8 @@ void judge_age(const Run& run, const Order& order) {
           (older.writes && newer.writes)) {
         continue;
       }
-      const bool same_client = newer.client == older.client && newer.ended < older.began;
+      // A client's operations stand in their order.
+      const bool same_client = newer.client == older.client && &newer < &older;
       if (same_client || (newer.client != older.client && !order.before(older.began, newer.ended))) {
         run.world->fail(Kind::linearizability,
                         fmt::format("client {} {} number {} although client {}'s {} of number {} had ended before",
@@ -338,6 +340,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     world.spawn(node, writes ? write_object(&run, &session, i) : read_object(&run, &session, i));
     if (workload.crash && i == 0) {
       world.may_crash(node);
+      world.require_liveness_after_crash();
     }
   }
   world.at_end([&run](const Order& order) {

@@ -144,9 +144,8 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
   Node& node = *nodes_[depth];
   execution_.apply(action, node.event);
   if (node.event.may_crash && action.crash == 0) {
-    // Before the first request of a step is as after the last one of the step before.
-    const bool begins = action.sort == Action::Sort::client && action.index == 0;
-    for (std::size_t n = begins ? 1 : 2; n <= node.event.posts.size() + 1; ++n) {
+    // Also before the first: what the client has learned by then may matter, although it tells nobody.
+    for (std::size_t n = 1; n <= node.event.posts.size() + 1; ++n) {
       Action crash = action;
       crash.crash = static_cast<std::uint16_t>(n);
       node.todo.push_back(crash);
@@ -314,7 +313,10 @@ void Worker::end_execution(TaskResult& result) {
   std::vector<Action> tail;
   if (execution_.failure() == nullptr) {
     if (execution_.has_parked()) {
-      const bool livelock = execution_.is_livelock();
+      events_.resize(depth_);
+      rows_.resize(depth_);
+      const bool livelock =
+          execution_.judges_liveness() && execution_.is_livelock(PathOrder(execution_, events_, rows_));
       execution_.run_tail(&tail);
       if (livelock && execution_.failure() == nullptr) {
         // Each can get on alone, but together they need not.
@@ -329,6 +331,7 @@ void Worker::end_execution(TaskResult& result) {
       events_.resize(depth_);
       rows_.resize(depth_);
       execution_.judge(PathOrder(execution_, events_, rows_));
+      ++result.judged;
     }
   }
   if (execution_.failure() != nullptr) {
@@ -412,6 +415,10 @@ TaskResult Worker::run(const Task& task, std::uint64_t most_executions) {
     }
     replay_to(base_);
     execution_.enabled(enabled_);
+    if (!execution_.is_enabled(task.first)) {
+      throw std::logic_error(
+          fmt::format("explorer: the step '{}' is not possible where it was to be tried", to_string(task.first)));
+    }
     push(task.first);
     Node& node = *nodes_[depth_ - 1];
     node.sleep = std::move(asleep);

@@ -67,6 +67,7 @@ struct Found {
 
 struct TaskResult {
   std::uint64_t executions = 0;
+  std::uint64_t judged = 0;  // of the executions: those in which everybody got to the end
   std::uint64_t redundant = 0;
   std::uint64_t events = 0;
   bool stopped = false;  // not by the number of executions

@@ -14,8 +14,11 @@
 //
 // The explorer calls the program again for each execution, so a program must do the same each time: no clocks, no
 // random numbers without a fixed seed, nothing kept between two calls. Memory that NICs touch comes from allocate().
-// Clients tell each other things through the fabric only; what they share in this process (a monitor) must not change
-// what they do.
+// Clients tell each other things through the fabric only. What they share in this process must not change what they do,
+// and a check on it while they run sees one order of many that are equivalent: two clients that never meet in the
+// fabric run one after the other, whatever they exclude. Take moment() where something begins and ends, and compare
+// with Order::before in at_end(). A queue pair is used by its own client's tasks, and lives until its requests are
+// done.
 //
 // Time does not pass, except for a task that sleeps: now() is the sum of what the calling client has slept. Retry loops
 // say that they are (sync::Attempts does, or Reactor::begin_retries and retry); a loop that does not is cut off as one
@@ -91,11 +94,15 @@ class World : public fabric::Fabric {
   [[nodiscard]] virtual std::unique_ptr<fabric::QueuePair> connect(fabric::Node& from, fabric::Node& to, unsigned nic,
                                                                    const fabric::QueuePairOptions& options) = 0;
   [[nodiscard]] virtual Cpu& add_cpu(fabric::Node& node, std::string_view name) = 0;
-  /// Gives a client or a CPU thread its task; several tasks of one client begin together.
+  /// Gives a client or a CPU thread its task; several tasks of one client begin each in its
+  /// own time. A CPU thread has one.
   virtual void spawn(fabric::Node& client, fabric::Task<void> task) = 0;
   virtual void spawn(Cpu& cpu, fabric::Task<void> task) = 0;
-  /// The client may stop for ever at any of its steps (rule 9). At most one client crashes in an execution.
+  /// The client may stop for ever at any of its steps (rule 9). At most one client crashes in an execution. Its task
+  /// runs on to its next wait, without effect on the world; do not judge by what it sets in this process meanwhile.
   virtual void may_crash(fabric::Node& client) = 0;
+  /// Others must get on although a client has crashed, as with leases. Without it waiting for the dead is no deadlock.
+  virtual void require_liveness_after_crash() = 0;
 
   /// An object that lives as long as this execution. What was made last ends first, after all tasks.
   template <class T, class... Arguments>

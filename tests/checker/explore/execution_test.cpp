@@ -359,6 +359,24 @@ Task<void> read_into_the_buffer(Client* client, Store* store) {
   co_await client->qp->submit(fabric::read(client->word(0), store->word(1)));
 }
 
+// The NIC may be done with it, but the client does not know.
+Task<void> change_before_it_is_known_to_be_sent(Client* client, Store* store, fabric::QueuePair* second) {
+  client->set(0, 1);
+  co_await client->qp->enqueue(fabric::write(client->word(0), store->word(0)));
+  co_await second->read(client->word(1), store->word(1));
+  client->set(0, 2);
+  co_await client->qp->drain();
+}
+
+// What a READ delivers is sent on by a WRITE behind it: nobody but the NIC changes the buffer.
+Task<void> send_on_what_was_read(Client* client, Store* store) {
+  const std::uint64_t first = client->qp->posted() + 1;
+  co_await client->qp->enqueue(fabric::read(client->word(0), store->word(1)).with_signal(),
+                               fabric::write(client->word(0), store->word(0)).with_fence());
+  co_await client->qp->reach(first);
+  co_await client->qp->drain();
+}
+
 void first_value(World& world, Store& store) { world.require(store.value(0) == 1, "another value was sent"); }
 
 TEST(Buffers, ChangedAfterThePostOfAWriteRace) {
@@ -367,6 +385,19 @@ TEST(Buffers, ChangedAfterThePostOfAWriteRace) {
         << name(preset);
     EXPECT_TRUE(is_broken(clients({change_a_step_after_the_post}, first_value), under(preset), Kind::buffer_race))
         << name(preset);
+  }
+}
+
+TEST(Buffers, ChangedBeforeItIsKnownToBeSentRace) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    auto& second = world.make<std::unique_ptr<fabric::QueuePair>>(client.node->connect(*store.node));
+    world.spawn(*client.node, change_before_it_is_known_to_be_sent(&client, &store, second.get()));
+  };
+  for (const Preset preset : kPresets) {
+    EXPECT_TRUE(is_broken(program, under(preset), Kind::buffer_race)) << name(preset);
+    EXPECT_TRUE(is_safe(clients({send_on_what_was_read}), under(preset))) << name(preset);
   }
 }
 
@@ -576,7 +607,7 @@ TEST(Parts, ACpuThreadSeesItsOwnStores) {
   EXPECT_TRUE(is_safe(program, under(Preset::observed)));
 }
 
-// Two tasks of one client begin together and share its steps.
+// Two tasks of one client begin each in its own time.
 TEST(Parts, AClientMayHaveSeveralTasks) {
   const Program program = [](World& world) {
     auto& store = world.make<Store>(world);
@@ -624,22 +655,153 @@ TEST(Crashes, MayComeBetweenAnyTwoStepsAndAtMostOnce) {
 
 // ---- Queue pairs.
 
-Task<void> post_and_end(std::unique_ptr<fabric::QueuePair> qp, fabric::LocalSpan from, RemoteSpan to) {
-  co_await qp->enqueue(fabric::write(from, to).with_inline().with_signal());
+Task<void> post_and_end(std::unique_ptr<fabric::QueuePair> qp, RemoteSpan to, bool drain) {
+  co_await qp->enqueue(fabric::fetch_add(to, 1));
+  if (drain) {
+    co_await qp->drain();
+  }
 }
 
-TEST(Parts, ARequestOutlivesItsQueuePairAndIsReportedToNobody) {
-  const Program program = [](World& world) {
-    auto& store = world.make<Store>(world);
-    auto& client = world.make<Client>(world, store, "client");
-    client.set(0, 7);
-    world.spawn(*client.node,
-                post_and_end(world.connect(*client.node, *store.node, 0, {}), client.word(0), store.word(0)));
-    world.at_end([&](const Order& /*order*/) { world.require(store.value(0) == 7, "what was posted is placed"); });
+TEST(Parts, AQueuePairOutlivesItsRequests) {
+  const auto program = [](bool drain) {
+    return [drain](World& world) {
+      auto& store = world.make<Store>(world);
+      fabric::Node& node = world.add_node("client");
+      world.spawn(node, post_and_end(world.connect(node, *store.node, 0, {}), store.word(0), drain));
+      world.at_end([&](const Order& /*order*/) { world.require(store.value(0) == 1, "what was posted is executed"); });
+    };
   };
   for (const Preset preset : kPresets) {
-    EXPECT_TRUE(is_safe(program, under(preset))) << name(preset);
+    EXPECT_TRUE(is_safe(program(true), under(preset))) << name(preset);
+    EXPECT_TRUE(is_broken(program(false), under(preset), Kind::exception)) << name(preset);
   }
+}
+
+Task<void> post_for_another(Client* client, Store* store) { co_await client->qp->fetch_add(store->word(0), 1); }
+
+TEST(Parts, AClientPostsOnItsOwnQueuePairsOnly) {
+  const Program foreign = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& owner = world.make<Client>(world, store, "owner");
+    world.spawn(world.add_node("other"), post_for_another(&owner, &store));
+  };
+  EXPECT_TRUE(is_broken(foreign, under(Preset::observed), Kind::exception));
+  const Program early = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& owner = world.make<Client>(world, store, "owner");
+    const std::array chain = {fabric::fetch_add(store.word(0), 1)};
+    static_cast<void>(owner.qp->post(chain));
+  };
+  EXPECT_THROW(static_cast<void>(check(early, under(Preset::observed))), std::logic_error);
+}
+
+// The waiting task's READ is in front of the other task's WRITE in their queue pair.
+Task<void> wait_behind_own_flag(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const fabric::Reactor::LoopId loop = reactor.begin_retries();
+  for (;;) {
+    co_await client->qp->read(client->word(0), store->word(0));
+    if (client->value(0) != 0) {
+      co_return;
+    }
+    co_await reactor.retry(loop, fabric::from_ns(100));
+  }
+}
+Task<void> look_and_raise_flag(Client* client, Store* store) {
+  co_await client->qp->read(client->word(1), store->word(1));
+  client->set(2, 1);
+  co_await client->qp->write(client->word(2), store->word(0));
+}
+
+TEST(Parts, TasksOfAClientMayWaitForEachOther) {
+  std::uint32_t judged = 0;
+  const Program program = [&](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& client = world.make<Client>(world, store, "client");
+    world.spawn(*client.node, wait_behind_own_flag(&client, &store));
+    world.spawn(*client.node, look_and_raise_flag(&client, &store));
+    world.at_end([&](const Order& /*order*/) { ++judged; });
+  };
+  EXPECT_TRUE(is_safe(program, {.rules = rules_of(Preset::observed), .threads = 1}));
+  EXPECT_GT(judged, 0U);
+}
+
+TEST(Parts, ACpuThreadHasOneTask) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    Cpu& cpu = world.add_cpu(*store.node, "cpu");
+    world.spawn(cpu, load_own(&cpu, &world, store.word(0)));
+    world.spawn(cpu, load_own(&cpu, &world, store.word(0)));
+  };
+  EXPECT_THROW(static_cast<void>(check(program, under(Preset::observed))), std::invalid_argument);
+}
+
+// ---- Liveness after a crash.
+
+TEST(Crashes, WaitingForTheDeadIsADeadlockOnlyIfTheProgramSaysSo) {
+  const auto program = [](bool liveness) {
+    return [liveness](World& world) {
+      auto& store = world.make<Store>(world);
+      for (const char* name : {"first", "second"}) {
+        auto& client = world.make<Client>(world, store, name);
+        world.spawn(*client.node, latched_increment(&client, &store));
+        if (std::string_view(name) == "first") {
+          world.may_crash(*client.node);
+        }
+      }
+      if (liveness) {
+        world.require_liveness_after_crash();
+      }
+    };
+  };
+  EXPECT_TRUE(is_safe(program(false), under(Preset::observed)));
+  EXPECT_TRUE(is_broken(program(true), under(Preset::observed), Kind::deadlock));
+}
+
+// The end of a lease says nothing about what CPU threads have done by then.
+Task<void> take_and_keep(Client* client, Store* store) {
+  co_await client->qp->compare_swap(store->word(0), 0, 1);
+  co_await client->qp->fetch_add(store->word(0), ~std::uint64_t{0});
+}
+Task<void> wait_for_the_lease(Client* client, Store* store, std::uint64_t* seen) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const fabric::Reactor::LoopId loop = reactor.begin_retries();
+  const fabric::Time began = reactor.now();
+  for (;;) {
+    const std::uint64_t latch = co_await client->qp->compare_swap(store->word(0), 0, 2);
+    if (latch == 0) {
+      co_return;
+    }
+    if (reactor.now() - began > fabric::from_ns(1e9)) {
+      break;
+    }
+    co_await reactor.retry(loop, fabric::from_ns(100));
+  }
+  co_await client->qp->read(client->word(0), store->word(1));
+  *seen = client->value(0);
+}
+Task<void> store_once(Cpu* cpu, RemoteSpan word) { co_await cpu->store(word, 1); }
+
+TEST(Crashes, ALeaseEndsWhateverCpuThreadsDo) {
+  const auto reached = [](Mode mode) {
+    std::set<std::uint64_t> all;
+    const Program program = [&](World& world) {
+      auto& store = world.make<Store>(world);
+      auto& seen = world.make<std::uint64_t>(77);
+      auto& holder = world.make<Client>(world, store, "holder");
+      auto& waiter = world.make<Client>(world, store, "waiter");
+      Cpu& cpu = world.add_cpu(*store.node, "cpu");
+      world.may_crash(*holder.node);
+      world.spawn(*holder.node, take_and_keep(&holder, &store));
+      world.spawn(*waiter.node, wait_for_the_lease(&waiter, &store, &seen));
+      world.spawn(cpu, store_once(&cpu, store.word(1)));
+      world.at_end([&](const Order& /*order*/) { all.insert(seen); });
+    };
+    EXPECT_TRUE(is_safe(program, {.rules = rules_of(Preset::observed), .mode = mode, .threads = 1}));
+    return all;
+  };
+  EXPECT_EQ(reached(Mode::exhaustive), (std::set<std::uint64_t>{0, 1, 77}));
+  EXPECT_EQ(reached(Mode::exhaustive), reached(Mode::plain));
 }
 
 }  // namespace

@@ -81,6 +81,50 @@ TEST(Livelock, IsNotSeenWhereARequestOnItsWayEndsIt) {
   EXPECT_TRUE(is_broken(gate(false), {}, Kind::deadlock));
 }
 
+Task<void> read_once(QueuePair* qp, LocalSpan buffer, RemoteSpan word) { co_await qp->read(buffer, word); }
+
+// Somebody who has nothing to do with it ends late.
+TEST(Livelock, IsSeenBesideOthers) {
+  const Program pair = two_flags(false);
+  const Program program = [pair](World& world) {
+    pair(world);
+    Node& elsewhere = world.add_node("elsewhere");
+    auto& word = world.make<MemoryRegion>(elsewhere.allocate(64, Access::remote_all));
+    Node& node = world.add_node("reader");
+    auto& buffer = world.make<MemoryRegion>(node.allocate(64, Access::local_write));
+    auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(elsewhere));
+    world.spawn(node, read_once(qp.get(), buffer.local(0, 8), word.remote(0, 8)));
+  };
+  EXPECT_TRUE(is_broken(program, {}, Kind::livelock));
+}
+
+Task<void> enter_by_stores(Cpu* cpu, World* world, RemoteSpan own, RemoteSpan other) {
+  const auto loop = world->reactor().begin_retries();
+  for (;;) {
+    co_await cpu->store(own, 1);
+    co_await cpu->mfence();
+    const std::uint64_t up = co_await cpu->load(other);
+    if (up == 0) {
+      break;
+    }
+    co_await cpu->store(own, 0);
+    co_await world->reactor().retry(loop, Duration::zero());
+  }
+  co_await cpu->store(own, 0);
+}
+
+TEST(Livelock, OfCpuThreadsIsSeenToo) {
+  const Program program = [](World& world) {
+    Node& memory = world.add_node("memory");
+    auto& flags = world.make<MemoryRegion>(memory.allocate(128, Access::remote_all));
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      Cpu& cpu = world.add_cpu(memory, fmt::format("cpu {}", i));
+      world.spawn(cpu, enter_by_stores(&cpu, &world, flags.remote(i * 64, 8), flags.remote((1 - i) * 64, 8)));
+    }
+  };
+  EXPECT_TRUE(is_broken(program, {}, Kind::livelock));
+}
+
 TEST(Livelock, IsToldFromADeadlock) { EXPECT_TRUE(is_broken(two_flags(false), {}, Kind::livelock)); }
 
 TEST(Livelock, IsNotSeenWhereOneOfThemGetsOn) { EXPECT_TRUE(is_safe(two_flags(true), {})); }
