@@ -232,20 +232,7 @@ void Worker::reverse_lock(std::size_t holder_load, std::size_t holder_store, std
       return;
     }
   }
-  members_.clear();
-  initials_.clear();
-  for (std::size_t k = holder_load + 1; k <= second; ++k) {
-    if (k != second && has_bit(*rows_[k], static_cast<Moment>(holder_load))) {
-      continue;
-    }
-    const Before& row = *rows_[k];
-    const bool initial = std::ranges::none_of(members_, [&](Moment member) { return has_bit(row, member); });
-    members_.push_back(static_cast<Moment>(k));
-    if (initial) {
-      initials_.push_back(event(k).action);
-    }
-  }
-  add_choice(holder_load, initials_);
+  reverse(holder_load, second);
 }
 
 void Worker::add_choice(std::size_t depth, const std::vector<Action>& initials) {

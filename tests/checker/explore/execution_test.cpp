@@ -783,25 +783,21 @@ Task<void> wait_for_the_lease(Client* client, Store* store, std::uint64_t* seen)
 Task<void> store_once(Cpu* cpu, RemoteSpan word) { co_await cpu->store(word, 1); }
 
 TEST(Crashes, ALeaseEndsWhateverCpuThreadsDo) {
-  const auto reached = [](Mode mode) {
-    std::set<std::uint64_t> all;
-    const Program program = [&](World& world) {
-      auto& store = world.make<Store>(world);
-      auto& seen = world.make<std::uint64_t>(77);
-      auto& holder = world.make<Client>(world, store, "holder");
-      auto& waiter = world.make<Client>(world, store, "waiter");
-      Cpu& cpu = world.add_cpu(*store.node, "cpu");
-      world.may_crash(*holder.node);
-      world.spawn(*holder.node, take_and_keep(&holder, &store));
-      world.spawn(*waiter.node, wait_for_the_lease(&waiter, &store, &seen));
-      world.spawn(cpu, store_once(&cpu, store.word(1)));
-      world.at_end([&](const Order& /*order*/) { all.insert(seen); });
-    };
-    EXPECT_TRUE(is_safe(program, {.rules = rules_of(Preset::observed), .mode = mode, .threads = 1}));
-    return all;
+  std::set<std::uint64_t> all;
+  const Program program = [&](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& seen = world.make<std::uint64_t>(77);
+    auto& holder = world.make<Client>(world, store, "holder");
+    auto& waiter = world.make<Client>(world, store, "waiter");
+    Cpu& cpu = world.add_cpu(*store.node, "cpu");
+    world.may_crash(*holder.node);
+    world.spawn(*holder.node, take_and_keep(&holder, &store));
+    world.spawn(*waiter.node, wait_for_the_lease(&waiter, &store, &seen));
+    world.spawn(cpu, store_once(&cpu, store.word(1)));
+    world.at_end([&](const Order& /*order*/) { all.insert(seen); });
   };
-  EXPECT_EQ(reached(Mode::exhaustive), (std::set<std::uint64_t>{0, 1, 77}));
-  EXPECT_EQ(reached(Mode::exhaustive), reached(Mode::plain));
+  EXPECT_TRUE(is_safe(program, {.rules = rules_of(Preset::observed), .threads = 1}));
+  EXPECT_EQ(all, (std::set<std::uint64_t>{0, 1, 77}));  // 77: the latch was free
 }
 
 }  // namespace
