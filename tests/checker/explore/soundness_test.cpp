@@ -22,7 +22,7 @@ constexpr bool kSlow = false;
 bool takes_long() { return std::getenv("SIDELATCH_LONG") != nullptr; }
 
 // A larger program is not compared.
-std::uint64_t most_executions() { return takes_long() ? 20'000 : kSlow ? 500 : 3000; }
+std::uint64_t most_executions() { return takes_long() ? 20'000 : kSlow ? 1500 : 3000; }
 
 // A few hundred programs in CI; SIDELATCH_LONG=1 makes it thousands.
 std::uint64_t seeds() { return takes_long() ? 20'000 : kSlow ? 100 : 300; }
