@@ -265,9 +265,7 @@ void Execution::spawn(Cpu& cpu, Task<void> task) {
 void Execution::may_crash(Node& client) { actors_[actor_of(client)].can_crash = true; }
 
 void Execution::fail(Kind kind, std::string what) {
-  // The task of a client that has crashed runs on to its next wait, but that is not the client any more.
-  const bool by_the_dead = running_ != Event::kNone && running_ == crashed_;
-  if (!failure_ && !by_the_dead) {
+  if (!failure_ && !runs_the_dead()) {
     failure_ = Failure{kind, std::move(what), moment_, {}, false};
   }
 }
@@ -473,7 +471,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
 }
 
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
-  if (running_ != Event::kNone && running_ == crashed_) {
+  if (runs_the_dead()) {
     return;
   }
   machine_.revoke(queue_pair.id());
@@ -484,20 +482,13 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
 void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
   const std::uint16_t qp = queue_pair.id().value;
   queue_pairs_[qp].queue_pair = nullptr;
-  if (running_ != Event::kNone && running_ != crashed_ && times_[qp].size() != completed_requests(qp)) {
+  const auto in_flight = [](const RequestTimes& times) { return times.completed == RequestTimes{}.completed; };
+  if (running_ != Event::kNone && std::ranges::any_of(times_[qp], in_flight)) {
     fail(Kind::exception,
          fmt::format("{} destroyed queue pair qp{} with requests in flight, and the model does not say what becomes of "
                      "them: wait for them first (co_await qp.drain())",
                      actors_[queue_pairs_[qp].actor].name, qp));
   }
-}
-
-std::size_t Execution::completed_requests(std::uint16_t qp) const noexcept {
-  std::size_t count = 0;
-  while (count < times_[qp].size() && times_[qp][count].completed != RequestTimes{}.completed) {
-    ++count;
-  }
-  return count;
 }
 
 // The rest of the chain, and all that the client does from now on, never happens.

@@ -260,7 +260,8 @@ class Execution final : public World {
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
   void on_revoke(ModelQueuePair& queue_pair);
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
-  [[nodiscard]] std::size_t completed_requests(std::uint16_t qp) const noexcept;
+  // The task of a client that has crashed runs on to its next wait, but that is not the client any more.
+  [[nodiscard]] bool runs_the_dead() const noexcept { return running_ != Event::kNone && running_ == crashed_; }
   [[nodiscard]] fabric::Reactor::LoopId on_begin_loop();
   void on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
   void on_sleep(fabric::Duration duration, fabric::Waiter& waiter);

@@ -3,6 +3,7 @@
 #include <sidelatch/explore/gtest.h>
 #include <sidelatch/explore/scheme_program.h>
 
+#include "checking.h"
 #include "clients.h"
 
 #include <fmt/format.h>
@@ -25,19 +26,6 @@ using fabric::model::Preset;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-constexpr std::array kPresets = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
-
-Options under(Preset preset) { return {.rules = rules_of(preset)}; }
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "no std::invalid_argument";
-}
 
 // ---- A counter.
 

@@ -2,6 +2,8 @@
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/scheme_program.h>
 
+#include "checking.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,11 +39,7 @@ void expect_same(const Verdict& a, const Verdict& b) {
 Verdict same_with_any_number_of_threads(const Program& program, Options options) {
   options.threads = 1;
   Verdict one = check(program, options);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  const std::vector<unsigned> others = {3};
-#else
-  const std::vector<unsigned> others = {2, 3, 7};
-#endif
+  const std::vector<unsigned> others = kSanitized ? std::vector<unsigned>{3} : std::vector<unsigned>{2, 3, 7};
   for (const unsigned threads : others) {
     SCOPED_TRACE(fmt::format("{} threads", threads));
     options.threads = threads;

@@ -2,6 +2,7 @@
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/gtest.h>
 
+#include "checking.h"
 #include "clients.h"
 
 #include <gmock/gmock.h>
@@ -22,10 +23,6 @@ using fabric::RemoteSpan;
 using fabric::Task;
 using fabric::model::Preset;
 using ::testing::HasSubstr;
-
-constexpr std::array kPresets = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
-
-Options under(Preset preset) { return {.rules = rules_of(preset)}; }
 
 using ClientTask = Task<void> (*)(Client*, Store*);
 

@@ -2,6 +2,7 @@
 // of the same program whose loops are written out, attempt by attempt, without a word to the explorer.
 #include <sidelatch/explore/check.h>
 
+#include "checking.h"
 #include "clients.h"
 
 #include <fmt/format.h>
@@ -20,11 +21,7 @@ using fabric::model::Preset;
 
 constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; who fails so often gives up
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 30;
-#else
-constexpr std::uint64_t kSeeds = 100;
-#endif
+constexpr std::uint64_t kSeeds = kSanitized ? 30 : 100;
 
 struct Op {
   enum class What : std::uint8_t {

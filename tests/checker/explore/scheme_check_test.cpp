@@ -2,6 +2,8 @@
 // says.
 #include <sidelatch/explore/scheme_check.h>
 
+#include "checking.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -143,15 +145,6 @@ TEST(Cells, ThreeClientsAreTwoWritersAndAReaderOrAWriterAndTwoReaders) {
 }
 
 // ---- Wrong input, and JSON.
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "no std::invalid_argument";
-}
 
 TEST(Cells, WrongInputIsNamed) {
   const auto refusal = [](std::string_view scheme, const CellOptions& options) {

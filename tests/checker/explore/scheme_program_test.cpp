@@ -8,6 +8,8 @@
 #include <sidelatch/sync/optimistic.h>
 #include <sidelatch/sync/two_read_version.h>
 
+#include "checking.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,11 +31,8 @@ using fabric::model::Rules;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr std::array kPresets = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
 constexpr Workload kReaders{.updates = 2, .readers = 1};
 constexpr Workload kWriters{.writers = 2};
-
-Options under(Preset preset) { return {.rules = rules_of(preset)}; }
 
 // ---- An optimistic scheme with two reads, and what can be forgotten in it.
 
@@ -318,15 +317,6 @@ TEST(SchemeProgram, ALatchThroughTwoNicsNeedsAtomicsThatAreGlobal) {
 }
 
 // ---- What a workload may be.
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "no std::invalid_argument";
-}
 
 std::string refusal(const Workload& workload) {
   return message_of([&] { workload.validate(); });

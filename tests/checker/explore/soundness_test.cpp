@@ -1,5 +1,6 @@
 // The reduction loses nothing: on programs small enough to try every order of events, the final states are the same
 // with it and without it.
+#include "checking.h"
 #include "small_programs.h"
 
 #include <fmt/format.h>
@@ -13,19 +14,13 @@ namespace {
 using fabric::model::Preset;
 using fabric::model::Rules;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
-
 bool takes_long() { return std::getenv("SIDELATCH_LONG") != nullptr; }
 
 // A larger program is not compared.
-std::uint64_t most_executions() { return takes_long() ? 20'000 : kSlow ? 1500 : 3000; }
+std::uint64_t most_executions() { return takes_long() ? 20'000 : kSanitized ? 1500 : 3000; }
 
 // A few hundred programs in CI; SIDELATCH_LONG=1 makes it thousands.
-std::uint64_t seeds() { return takes_long() ? 20'000 : kSlow ? 100 : 300; }
+std::uint64_t seeds() { return takes_long() ? 20'000 : kSanitized ? 100 : 300; }
 
 std::string difference(const std::set<State>& plain, const std::set<State>& reduced) {
   std::string text;

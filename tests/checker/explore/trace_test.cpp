@@ -3,6 +3,7 @@
 #include <sidelatch/explore/scheme_check.h>
 #include <sidelatch/fabric/model/rules.h>
 
+#include "checking.h"
 #include "clients.h"
 
 #include <gmock/gmock.h>
@@ -25,8 +26,6 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Options under(Preset preset) { return {.rules = rules_of(preset)}; }
 
 Violation violation_of(const Program& program, Preset preset) {
   const Verdict verdict = check(program, under(preset));

@@ -2,6 +2,8 @@
 // that were worked out by hand.
 #include <sidelatch/explore/litmus.h>
 
+#include "tests/checker/explore/checking.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,8 +25,6 @@ using fabric::model::Preset;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr std::array kPresets = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
 
 // ---- The files.
 

@@ -1,0 +1,34 @@
+// What tests of the explorer share: presets, refusals, and whether a sanitizer makes everything slow.
+#pragma once
+
+#include <sidelatch/explore/check.h>
+
+#include <array>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace sidelatch::explore {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+inline constexpr std::array kPresets = {fabric::model::Preset::strict, fabric::model::Preset::observed,
+                                        fabric::model::Preset::spec, fabric::model::Preset::relaxed};
+
+inline Options under(fabric::model::Preset preset) { return {.rules = rules_of(preset)}; }
+
+/// What is said of an argument that is refused.
+inline std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "no std::invalid_argument";
+}
+
+}  // namespace sidelatch::explore
