@@ -22,6 +22,8 @@ std::string_view name(Status status) {
       return "flushed";
     case Status::disconnected:
       return "disconnected";
+    case Status::device_failure:
+      return "device failure";
     case Status::busy:
       return "busy";
     case Status::stuck:
@@ -51,6 +53,8 @@ std::string_view advice(Status status) {
       return "handle the error of the earlier request, then reconnect() and decide whether to repeat this one";
     case Status::disconnected:
       return "keep the QueuePair alive until its tasks are done";
+    case Status::device_failure:
+      return "look into the kernel's log (dmesg) and restart the process";
     case Status::busy:
       return "wait for the completions first, for example with co_await qp.drain()";
     case Status::stuck:

@@ -32,6 +32,9 @@ void Node::return_memory(std::byte* memory, std::uint64_t bytes) noexcept { ::mu
 
 void Node::release_memory() noexcept {
   for (Registration& registration : registrations_) {
+    if (registration.data != nullptr) {
+      region_ended(registration);
+    }
     if (registration.owned && registration.data != nullptr) {
       return_memory(registration.data, registration.length);
     }
@@ -83,7 +86,19 @@ MemoryRegion Node::add(Registration registration) {
   entry = registration;
   entry.generation = generation;
   entry.alive = true;
-  entry.address = place_region(entry);
+  const LKey key{(slot << kGenerationBits) | generation};
+  entry.rkey = RKey{key.value};
+  try {
+    place_region(entry);
+  } catch (...) {
+    if (entry.owned) {
+      return_memory(entry.data, entry.length);
+    }
+    entry.data = nullptr;
+    entry.alive = false;
+    free_slots_.push_back(slot);
+    throw;
+  }
 
   MemoryRegion region;
   region.node_ = this;
@@ -91,8 +106,8 @@ MemoryRegion Node::add(Registration registration) {
   region.length_ = entry.length;
   region.address_ = entry.address;
   region.access_ = entry.access;
-  region.lkey_ = LKey{(slot << kGenerationBits) | generation};
-  region.rkey_ = RKey{region.lkey_.value};
+  region.lkey_ = key;
+  region.rkey_ = entry.rkey;
   return region;
 }
 
@@ -117,11 +132,12 @@ bool Node::remove(LKey key, bool even_if_busy) {
     std::abort();
   }
   entry.alive = false;
-  region_removed(entry);
+  region_removed(entry, busy);
   if (busy) {
     dying_.push_back(slot);
     return true;
   }
+  region_ended(entry);
   if (entry.owned) {
     return_memory(entry.data, entry.length);
   }
@@ -136,6 +152,7 @@ void Node::collect_garbage() {
     if (in_use(LKey{(slot << kGenerationBits) | entry.generation})) {
       return false;
     }
+    region_ended(entry);
     return_memory(entry.data, entry.length);
     entry.data = nullptr;
     free_slots_.push_back(slot);

@@ -456,6 +456,9 @@ Task<void> QueuePair::reconnect() {
 }
 
 std::byte* QueuePair::result_slot(std::uint64_t sequence) noexcept {
+  if (results_ != nullptr) {
+    return results_ + (sequence & (options_.send_queue_depth - 1)) * 8;
+  }
   return reinterpret_cast<std::byte*>(&in_flight(sequence).result);
 }
 

@@ -19,7 +19,7 @@ void ModelNode::revoke(QueuePair& queue_pair) {
 }
 
 // Addresses of a node begin at one page, one page apart from each other, so that overruns are seen.
-RemoteAddress ModelNode::place_region(const Registration& registration) {
+void ModelNode::place_region(Registration& registration) {
   if (!registration.owned) {
     throw std::invalid_argument(fmt::format(
         "node {}: a program that is explored has its registered memory from allocate(), so that it is the same in "
@@ -27,6 +27,7 @@ RemoteAddress ModelNode::place_region(const Registration& registration) {
         name()));
   }
   const RemoteAddress address{next_address_};
+  registration.address = address;
   constexpr std::uint64_t kPage = 4096;
   next_address_ += ((registration.length + kPage - 1) / kPage + 1) * kPage;
   constexpr std::uint8_t kFromOthers =
@@ -40,7 +41,6 @@ RemoteAddress ModelNode::place_region(const Registration& registration) {
                            return std::uint16_t{0};
                          }));
   }
-  return address;
 }
 
 Task<void> ModelQueuePair::restore_connection() {

@@ -68,8 +68,8 @@ class ModelNode final : public fabric::Node {
  protected:
   [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override { return execution_->arena_.take(bytes); }
   void return_memory(std::byte* /*memory*/, std::uint64_t /*bytes*/) noexcept override {}
-  fabric::RemoteAddress place_region(const Registration& registration) override;
-  void region_removed(const Registration& /*registration*/) noexcept override {}
+  void place_region(Registration& registration) override;
+  void region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept override {}
 
  private:
   Execution* execution_;

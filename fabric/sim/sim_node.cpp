@@ -71,16 +71,15 @@ Duration SimNode::cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
 
 // Addresses are the simulation's own, so that a run does not depend on where the host puts memory. Only the low 12 bits
 // are kept: they decide lines and lock slots.
-RemoteAddress SimNode::place_region(const Registration& registration) {
+void SimNode::place_region(Registration& registration) {
   constexpr std::uint64_t kPage = 4096;
   const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(registration.data) % kPage;
-  const RemoteAddress address{next_address_ + in_page};
+  registration.address = RemoteAddress{next_address_ + in_page};
   const std::uint64_t pages = (in_page + registration.length + kPage - 1) / kPage;
   next_address_ += (pages + 1) * kPage;  // one page between regions, so that overruns are seen
-  return address;
 }
 
-void SimNode::region_removed(const Registration& registration) noexcept {
+void SimNode::region_removed(Registration& registration, bool /*in_use*/) noexcept {
   world.stop_executing(*this, registration.data, registration.length);
 }
 

@@ -61,8 +61,8 @@ class SimNode final : public Node {
   std::vector<Request*> executing;  ///< requests of several pieces between their first and last
 
  protected:
-  RemoteAddress place_region(const Registration& registration) override;
-  void region_removed(const Registration& registration) noexcept override;
+  void place_region(Registration& registration) override;
+  void region_removed(Registration& registration, bool in_use) noexcept override;
 
  private:
   std::uint64_t next_address_;

@@ -42,10 +42,10 @@ class StubNode final : public Node {
   void revoke(QueuePair& /*queue_pair*/) override {}
 
  protected:
-  RemoteAddress place_region(const Registration& registration) override {
-    return {reinterpret_cast<std::uintptr_t>(registration.data)};
+  void place_region(Registration& registration) override {
+    registration.address = {reinterpret_cast<std::uintptr_t>(registration.data)};
   }
-  void region_removed(const Registration& /*registration*/) noexcept override {}
+  void region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept override {}
 
  private:
   StubReactor* reactor_;

@@ -23,10 +23,11 @@ enum class Status : std::uint8_t {
   remote_invalid_request,  ///< the target refused: misaligned atomic, or a length it cannot serve
   retry_exceeded,          ///< the target did not answer
   rnr_retry_exceeded,      ///< the target had no receive buffer posted
-  flushed,       ///< an earlier request of the queue pair failed; this one was not executed, or not known to be
-  disconnected,  ///< the queue pair was destroyed while the request was in flight
-  busy,          ///< the object is still in use by work requests in flight
-  stuck,         ///< a task waits for something that can no longer happen
+  flushed,         ///< an earlier request of the queue pair failed; this one was not executed, or not known to be
+  disconnected,    ///< the queue pair was destroyed while the request was in flight
+  device_failure,  ///< the NIC or its driver failed
+  busy,            ///< the object is still in use by work requests in flight
+  stuck,           ///< a task waits for something that can no longer happen
 };
 
 [[nodiscard]] std::string_view name(Status status);

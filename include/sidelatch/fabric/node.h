@@ -59,6 +59,9 @@ class Node {
     std::byte* data = nullptr;
     std::uint64_t length = 0;
     RemoteAddress address;
+    RKey rkey;                   ///< what other nodes present
+    std::uint32_t nic_lkey = 0;  ///< what this node's NIC knows it by, where that is not its LKey
+    void* nic_region = nullptr;  ///< the fabric's own
     Access access = Access::local_read;
     std::uint32_t generation = 0;
     bool alive = false;
@@ -71,10 +74,13 @@ class Node {
 
  protected:
   explicit Node(std::string name);
-  /// Chooses the address under which other nodes reach a new region. `registration.data` and `length` are set.
-  virtual RemoteAddress place_region(const Registration& registration) = 0;
-  /// Other nodes can no longer reach this region; nothing may touch its bytes after this returns.
-  virtual void region_removed(const Registration& registration) noexcept = 0;
+  /// Chooses `address` and, unless it is the region's LKey, `rkey`, under which other nodes reach a new region. `data`,
+  /// `length` and `access` are set. Where it throws, there is no region.
+  virtual void place_region(Registration& registration) = 0;
+  /// Other nodes can no longer reach this region; nothing of theirs may touch its bytes after this returns. Requests of
+  /// this node still use it if `in_use`; region_ended() follows when they are done, before its memory goes.
+  virtual void region_removed(Registration& registration, bool in_use) noexcept = 0;
+  virtual void region_ended(Registration& registration) noexcept { (void)registration; }
   /// Zeroed, page-aligned memory for a region of allocate(), and its way back.
   [[nodiscard]] virtual std::byte* obtain_memory(std::uint64_t bytes);
   virtual void return_memory(std::byte* memory, std::uint64_t bytes) noexcept;

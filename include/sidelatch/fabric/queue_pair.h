@@ -28,6 +28,7 @@
 #include <sidelatch/fabric/reactor.h>
 #include <sidelatch/fabric/work_request.h>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -161,6 +162,10 @@ class QueuePair {
   void disconnect() noexcept;
   /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.
   [[nodiscard]] std::byte* result_slot(std::uint64_t sequence) noexcept;
+  /// For fabrics whose NIC writes results to registered memory only: 8 bytes for each entry of the send queue.
+  void use_results(std::byte* results) noexcept { results_ = results; }
+  /// The device gives less than was asked for. Before the first request.
+  void limit_inline(std::uint32_t bytes) noexcept { options_.max_inline = std::min(options_.max_inline, bytes); }
 
  private:
   friend class ChainAwaiter;
@@ -217,8 +222,9 @@ class QueuePair {
   std::uint64_t completed_ = 0;
   std::uint64_t last_signaled_ = 0;
   std::unique_ptr<InFlight[]> ring_;
-  WaitList pending_;  // ChainAwaiters by sequence number
-  WaitList line_;     // ChainAwaiters that wait for room, in turn
+  std::byte* results_ = nullptr;  // if they are not in ring_
+  WaitList pending_;              // ChainAwaiters by sequence number
+  WaitList line_;                 // ChainAwaiters that wait for room, in turn
   CompletionQueueWaiter cq_waiter_;
   std::shared_ptr<const FabricError> error_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // for who must know that this has gone

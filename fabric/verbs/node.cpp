@@ -1,0 +1,130 @@
+#include "node.h"
+
+#include <sidelatch/fabric/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::fabric::verbs {
+
+namespace {
+
+int access_flags(Access access, bool relaxed_ordering) {
+  int flags = 0;
+  const auto add_if = [&](bool wanted, ibv_access_flags flag) { flags |= wanted ? static_cast<int>(flag) : 0; };
+  // ibv_reg_mr(3): remote rights to change need the local one.
+  add_if(allows(access, Access::local_write) || allows(access, Access::remote_write) ||
+             allows(access, Access::remote_atomic),
+         IBV_ACCESS_LOCAL_WRITE);
+  add_if(allows(access, Access::remote_read), IBV_ACCESS_REMOTE_READ);
+  add_if(allows(access, Access::remote_write), IBV_ACCESS_REMOTE_WRITE);
+  add_if(allows(access, Access::remote_atomic), IBV_ACCESS_REMOTE_ATOMIC);
+  add_if(relaxed_ordering, IBV_ACCESS_RELAXED_ORDERING);
+  return flags;
+}
+
+}  // namespace
+
+VerbsNode::VerbsNode(std::string name, const Port& port, VerbsReactor& reactor)
+    : Node(std::move(name)), port_(&port), reactor_(&reactor), domain_(ibv_alloc_pd(port.context())) {
+  if (domain_ == nullptr) {
+    throw DeviceError(
+        fmt::format("cannot make a protection domain on {}: {}", port.device_name(), std::strerror(errno)));
+  }
+  passive_completions_.reset(ibv_create_cq(port.context(), 1, nullptr, nullptr, 0));
+  if (passive_completions_ == nullptr) {
+    throw DeviceError(
+        fmt::format("cannot make a completion queue on {}: {}", port.device_name(), std::strerror(errno)));
+  }
+}
+
+VerbsNode::~VerbsNode() {
+  for (PassiveEnd* end : passive_ends_) {
+    end->raw_.reset();
+    end->node_ = nullptr;
+  }
+  release_memory();
+}
+
+std::unique_ptr<QueuePair> VerbsNode::connect(Node& target, const QueuePairOptions& options) {
+  auto* const here = dynamic_cast<VerbsNode*>(&target);
+  if (here == nullptr) {
+    throw std::invalid_argument(
+        fmt::format("connect: node {} is not a node of this fabric ({})", target.name(), port_->device_name()));
+  }
+  options.validate();
+  return std::make_unique<VerbsQueuePair>(*this, *port_, *reactor_, domain_.get(), std::make_unique<PassiveEnd>(*here),
+                                          options);
+}
+
+void VerbsNode::revoke(QueuePair& queue_pair) {
+  auto* const of_verbs = dynamic_cast<VerbsQueuePair*>(&queue_pair);
+  auto* const end = of_verbs == nullptr ? nullptr : dynamic_cast<PassiveEnd*>(&of_verbs->peer());
+  if (end == nullptr || end->node() != this) {
+    throw std::invalid_argument("revoke: the queue pair is not connected to node " + name());
+  }
+  end->revoke();
+}
+
+void VerbsNode::place_region(Registration& registration) {
+  ibv_mr* const region = ibv_reg_mr(domain_.get(), registration.data, registration.length,
+                                    access_flags(registration.access, port_->options().relaxed_ordering));
+  if (region == nullptr) {
+    const int error = errno;
+    throw DeviceError(fmt::format(
+        "cannot register {} bytes with {}: {}{}", registration.length, port_->device_name(), std::strerror(error),
+        error == ENOMEM ? "; raise the limit of locked memory (ulimit -l unlimited, or LimitMEMLOCK= of the service)"
+                        : ""));
+  }
+  registration.address = {reinterpret_cast<std::uintptr_t>(registration.data)};
+  registration.rkey = {region->rkey};
+  registration.nic_lkey = region->lkey;
+  registration.nic_region = region;
+}
+
+// The NIC has one registration for both sides: it is kept while requests of this node need it.
+void VerbsNode::region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept {}
+
+void VerbsNode::region_ended(Registration& registration) noexcept {
+  if (auto* const region = static_cast<ibv_mr*>(std::exchange(registration.nic_region, nullptr))) {
+    ibv_dereg_mr(region);
+  }
+}
+
+VerbsNode::PassiveEnd::PassiveEnd(VerbsNode& node) : node_(&node) { node.passive_ends_.push_back(this); }
+
+VerbsNode::PassiveEnd::~PassiveEnd() {
+  raw_.reset();
+  if (node_ != nullptr) {
+    std::erase(node_->passive_ends_, this);
+  }
+}
+
+Address VerbsNode::PassiveEnd::accept(const Address& initiator) {
+  if (revoked_ || node_ == nullptr) {
+    throw FabricError(Status::retry_exceeded, revoked_ ? "the target has revoked this queue pair: connect a new one"
+                                                       : "the target node no longer exists");
+  }
+  const Port& port = *node_->port_;
+  if (raw_ == nullptr) {
+    std::uint32_t no_inline = 0;
+    raw_ = port.make_queue_pair(node_->domain_.get(), node_->passive_completions_.get(), 1, no_inline);
+  }
+  const Address own = port.address_of(*raw_, initiator.packet_number ^ 0x5a5a5a);
+  port.connect(*raw_, own, initiator, 1);
+  return own;
+}
+
+void VerbsNode::PassiveEnd::revoke() noexcept {
+  revoked_ = true;
+  if (raw_ != nullptr) {
+    Port::stop(*raw_);
+  }
+}
+
+}  // namespace sidelatch::fabric::verbs

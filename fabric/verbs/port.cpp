@@ -1,0 +1,299 @@
+#include "port.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+namespace sidelatch::fabric::verbs {
+
+namespace {
+
+using DeviceList = std::unique_ptr<ibv_device*, decltype([](ibv_device** list) { ibv_free_device_list(list); })>;
+
+void require_range(const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+  if (value < least || value > most) {
+    throw std::invalid_argument(fmt::format("{} is {}: it must be {} to {}", field, value, least, most));
+  }
+}
+
+[[noreturn]] void fail(const std::string& what, int error, std::string_view advice = {}) {
+  throw DeviceError(fmt::format("{}: {}{}{}", what, std::strerror(error), advice.empty() ? "" : "; ", advice));
+}
+
+// The commonest causes, by ibv_*(3) and what kernels answer.
+std::string_view advice_for(int error) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+      return "the process may not use /dev/infiniband/uverbs*: check its permissions, or run as a member of its group";
+    case ENOMEM:
+      return "raise the limit of locked memory (ulimit -l unlimited, or LimitMEMLOCK= of the service)";
+    default:
+      return {};
+  }
+}
+
+constexpr std::uint32_t bytes_of(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+constexpr ibv_mtu mtu_of(std::uint32_t bytes) { return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7); }
+
+bool is_mapped_ipv4(const ibv_gid& gid) {
+  constexpr std::array<std::uint8_t, 12> kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(gid.raw, kPrefix.data(), kPrefix.size()) == 0;
+}
+
+bool is_empty(const ibv_gid& gid) {
+  return std::ranges::all_of(gid.raw, [](std::uint8_t byte) { return byte == 0; });
+}
+
+Context open(const std::string& name, ibv_device* device) {
+  Context context(ibv_open_device(device));
+  if (context == nullptr) {
+    const int error = errno;
+    fail(fmt::format("cannot open the RDMA device {}", name), error, advice_for(error));
+  }
+  return context;
+}
+
+bool has_active_port(ibv_context* context, const ibv_device_attr& limits) {
+  for (std::uint8_t number = 1; number <= limits.phys_port_cnt; ++number) {
+    ibv_port_attr port{};
+    if (ibv_query_port(context, number, &port) == 0 && port.state == IBV_PORT_ACTIVE) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void DeviceOptions::validate() const {
+  if (mtu != 0 && (mtu < 256 || mtu > 4096 || !std::has_single_bit(mtu))) {
+    throw std::invalid_argument(fmt::format("mtu is {}: it must be 256, 512, 1024, 2048 or 4096, or 0", mtu));
+  }
+  require_range("completion_queue_depth", completion_queue_depth, 2, 1U << 20);
+  if (gid_index < -1 || gid_index > 255) {
+    throw std::invalid_argument(fmt::format("gid_index is {}: it must be 0 to 255, or -1", gid_index));
+  }
+}
+
+void ConnectionOptions::validate() const {
+  require_range("timeout", timeout, 0, 31);
+  require_range("retry_count", retry_count, 0, 7);
+  require_range("rnr_retry", rnr_retry, 0, 7);
+  require_range("min_rnr_timer", min_rnr_timer, 0, 31);
+  require_range("service_level", service_level, 0, 15);
+}
+
+std::vector<std::string> device_names() {
+  int count = 0;
+  const DeviceList list(ibv_get_device_list(&count));
+  std::vector<std::string> names;
+  for (int i = 0; list != nullptr && i < count; ++i) {
+    names.emplace_back(ibv_get_device_name(list.get()[i]));
+  }
+  return names;
+}
+
+Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
+    : options_(options), connections_(connections) {
+  options.validate();
+  connections.validate();
+  // Must come before any registration: what a child process shares must not be copied on write under the NIC.
+  if (const int error = ibv_fork_init(); error != 0) {
+    fail("ibv_fork_init", error, "set RDMAV_HUGEPAGES_SAFE=1, or do not fork");
+  }
+  int count = 0;
+  const DeviceList list(ibv_get_device_list(&count));
+  if (list == nullptr || count == 0) {
+    throw DeviceError(
+        "no RDMA device: libibverbs lists none (it looks in /sys/class/infiniband and /dev/infiniband/uverbs*); load "
+        "the "
+        "NIC's driver");
+  }
+  std::string seen;
+  for (int i = 0; i < count && context_ == nullptr; ++i) {
+    ibv_device* const device = list.get()[i];
+    const std::string name = ibv_get_device_name(device);
+    seen += (seen.empty() ? "" : ", ") + name;
+    if (!options.device.empty() && options.device != name) {
+      continue;
+    }
+    Context context = open(name, device);
+    if (const int error = ibv_query_device(context.get(), &limits_); error != 0) {
+      fail(fmt::format("cannot query the RDMA device {}", name), error);
+    }
+    if (!options.device.empty() || has_active_port(context.get(), limits_)) {
+      context_ = std::move(context);
+      name_ = name;
+    }
+  }
+  if (context_ == nullptr) {
+    throw DeviceError(options.device.empty()
+                          ? fmt::format("no RDMA device has an active port ({}): bring a link up", seen)
+                          : fmt::format("there is no RDMA device {}: found {}", options.device, seen));
+  }
+  choose_port();
+  choose_gid();
+  if (options.mtu > bytes_of(port_.active_mtu)) {
+    throw DeviceError(
+        fmt::format("mtu {} is more than the {} that port {} of {} has now: raise the MTU of its network "
+                    "interface (RoCE needs 4200 for 4096)",
+                    options.mtu, bytes_of(port_.active_mtu), number_, name_));
+  }
+  if (limits_.atomic_cap == IBV_ATOMIC_NONE) {
+    throw DeviceError(fmt::format("the RDMA device {} has no atomics, and all latches need them", name_));
+  }
+  if (static_cast<std::uint32_t>(limits_.max_cqe) < options.completion_queue_depth) {
+    throw DeviceError(fmt::format("completion_queue_depth is {}: the device {} allows {}",
+                                  options.completion_queue_depth, name_, limits_.max_cqe));
+  }
+}
+
+void Port::choose_port() {
+  if (options_.port > limits_.phys_port_cnt) {
+    throw DeviceError(fmt::format("port {} of {}: it has {} ports", options_.port, name_, limits_.phys_port_cnt));
+  }
+  for (std::uint8_t number = 1; number <= limits_.phys_port_cnt; ++number) {
+    if (options_.port != 0 && options_.port != number) {
+      continue;
+    }
+    if (const int error = ibv_query_port(context_.get(), number, &port_); error != 0) {
+      fail(fmt::format("cannot query port {} of {}", number, name_), error);
+    }
+    if (port_.state == IBV_PORT_ACTIVE) {
+      number_ = number;
+      return;
+    }
+  }
+  throw DeviceError(fmt::format("{} of {} is not active but {}: bring its link up",
+                                options_.port == 0 ? "no port" : fmt::format("port {}", options_.port), name_,
+                                ibv_port_state_str(port_.state)));
+}
+
+void Port::choose_gid() {
+  const bool ethernet = port_.link_layer == IBV_LINK_LAYER_ETHERNET;
+  std::optional<int> chosen;
+  int best = -1;
+  for (int index = 0; index < port_.gid_tbl_len; ++index) {
+    ibv_gid_entry entry{};
+    if ((options_.gid_index >= 0 && options_.gid_index != index) ||
+        ibv_query_gid_ex(context_.get(), number_, static_cast<std::uint32_t>(index), &entry, 0) != 0 ||
+        is_empty(entry.gid)) {
+      continue;
+    }
+    // InfiniBand has its own; on Ethernet version 2 can be routed, and IPv4 is what most switches are set up for.
+    const int rank = !ethernet ? 1 : entry.gid_type != IBV_GID_TYPE_ROCE_V2 ? 0 : is_mapped_ipv4(entry.gid) ? 2 : 1;
+    if (rank > best) {
+      best = rank;
+      chosen = index;
+      gid_ = entry.gid;
+    }
+  }
+  if (!chosen) {
+    throw DeviceError(
+        options_.gid_index >= 0
+            ? fmt::format("port {} of {} has no GID {}", number_, name_, options_.gid_index)
+            : fmt::format("port {} of {} has no GID: give its network interface an IP address", number_, name_));
+  }
+  gid_index_ = static_cast<std::uint8_t>(*chosen);
+}
+
+RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,
+                                   std::uint32_t& max_inline) const {
+  ibv_qp_init_attr attributes{};
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.send_cq = attributes.recv_cq = completions;
+  attributes.cap.max_send_wr = send_queue_depth;
+  attributes.cap.max_recv_wr = 1;
+  attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
+  // No query tells how much a device can inline: it is tried.
+  for (;;) {
+    attributes.cap.max_inline_data = max_inline;
+    RawQueuePair queue_pair(ibv_create_qp(domain, &attributes));
+    if (queue_pair != nullptr) {
+      return queue_pair;
+    }
+    const int error = errno;
+    if (max_inline == 0 || (error != EINVAL && error != ENOMEM)) {
+      fail(fmt::format("cannot make a queue pair of depth {} on {} (it allows {} queue pairs with {} requests)",
+                       send_queue_depth, name_, limits_.max_qp, limits_.max_qp_wr),
+           error, advice_for(error));
+    }
+    max_inline /= 2;
+  }
+}
+
+Address Port::address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) const {
+  Address address;
+  address.gid = gid_;
+  address.queue_pair = queue_pair.qp_num;
+  address.packet_number = packet_number & 0xff'ffff;
+  address.lid = port_.lid;
+  address.mtu = static_cast<std::uint8_t>(options_.mtu == 0 ? port_.active_mtu : mtu_of(options_.mtu));
+  address.responder = static_cast<std::uint8_t>(std::clamp(limits_.max_qp_rd_atom, 0, 255));
+  return address;
+}
+
+void Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const {
+  const auto modify = [&](ibv_qp_attr& attributes, int mask, const char* state) {
+    if (const int error = ibv_modify_qp(&queue_pair, &attributes, mask); error != 0) {
+      fail(fmt::format("cannot bring a queue pair of {} to {}", name_, state), error, advice_for(error));
+    }
+  };
+  ibv_qp_attr reset{};
+  reset.qp_state = IBV_QPS_RESET;
+  modify(reset, IBV_QP_STATE, "RESET");
+
+  ibv_qp_attr init{};
+  init.qp_state = IBV_QPS_INIT;
+  init.pkey_index = connections_.pkey_index;
+  init.port_num = number_;
+  init.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  modify(init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+
+  ibv_qp_attr receive{};
+  receive.qp_state = IBV_QPS_RTR;
+  receive.path_mtu = static_cast<ibv_mtu>(std::min(own.mtu, peer.mtu));
+  receive.dest_qp_num = peer.queue_pair;
+  receive.rq_psn = peer.packet_number;
+  receive.max_dest_rd_atomic = own.responder;
+  receive.min_rnr_timer = connections_.min_rnr_timer;
+  receive.ah_attr.is_global = port_.link_layer == IBV_LINK_LAYER_ETHERNET || peer.lid == 0 ? 1 : 0;
+  receive.ah_attr.grh.dgid = peer.gid;
+  receive.ah_attr.grh.sgid_index = gid_index_;
+  receive.ah_attr.grh.hop_limit = 64;
+  receive.ah_attr.grh.traffic_class = connections_.traffic_class;
+  receive.ah_attr.dlid = peer.lid;
+  receive.ah_attr.sl = connections_.service_level;
+  receive.ah_attr.port_num = number_;
+  modify(receive,
+         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+             IBV_QP_MIN_RNR_TIMER,
+         "RTR");
+
+  ibv_qp_attr send{};
+  send.qp_state = IBV_QPS_RTS;
+  send.timeout = connections_.timeout;
+  send.retry_cnt = connections_.retry_count;
+  send.rnr_retry = connections_.rnr_retry;
+  send.sq_psn = own.packet_number;
+  send.max_rd_atomic = static_cast<std::uint8_t>(
+      std::min({outstanding, static_cast<std::uint32_t>(peer.responder),
+                static_cast<std::uint32_t>(std::clamp(limits_.max_qp_init_rd_atom, 1, 255))}));
+  modify(send,
+         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+         "RTS");
+}
+
+void Port::stop(ibv_qp& queue_pair) noexcept {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  ibv_modify_qp(&queue_pair, &attributes, IBV_QP_STATE);
+}
+
+}  // namespace sidelatch::fabric::verbs

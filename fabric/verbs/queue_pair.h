@@ -1,0 +1,62 @@
+// The initiating end of a connection, and what it knows of the other end.
+#pragma once
+
+#include "reactor.h"
+
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace sidelatch::fabric::verbs {
+
+class VerbsNode;
+
+/// The other end: makes it ready for a (new) connection.
+class Peer {
+ public:
+  Peer() = default;
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  virtual ~Peer() = default;
+  /// Ready to be connected to `initiator`; returns its own address. Throws FabricError if it does not answer or
+  /// refuses.
+  virtual Address accept(const Address& initiator) = 0;
+};
+
+class VerbsQueuePair final : public QueuePair {
+ public:
+  VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain, std::unique_ptr<Peer> peer,
+                 const QueuePairOptions& options);
+  VerbsQueuePair(const VerbsQueuePair&) = delete;
+  VerbsQueuePair& operator=(const VerbsQueuePair&) = delete;
+  ~VerbsQueuePair() override;
+
+  [[nodiscard]] Peer& peer() noexcept { return *peer_; }
+  void on_completion(const ibv_wc& completion, std::uint32_t epoch);
+  void report_failed_post();
+
+ protected:
+  void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) override;
+  void cancel_in_flight() noexcept override;
+  Task<void> restore_connection() override;
+
+ private:
+  void connect();
+  [[nodiscard]] std::uint64_t mark(std::uint64_t sequence) const noexcept;
+
+  VerbsNode* node_;
+  const Port* port_;
+  VerbsReactor* reactor_;
+  std::unique_ptr<Peer> peer_;
+  std::unique_ptr<std::uint64_t[]> results_;
+  MemoryRegistration results_region_;
+  RawQueuePair raw_;
+  std::uint32_t place_;
+  std::uint32_t epoch_ = 0;  // completions of an earlier connection are nobody's
+  std::uint64_t failed_post_ = 0;
+  int post_error_ = 0;
+};
+
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,65 @@
+// VerbsReactor: polls the completion queue of a fabric and resumes the tasks that wait.
+#pragma once
+
+#include "port.h"
+
+#include <sidelatch/fabric/reactor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+class VerbsQueuePair;
+
+class VerbsReactor final : public Reactor {
+ public:
+  explicit VerbsReactor(const Port& port);
+  VerbsReactor(const VerbsReactor&) = delete;
+  VerbsReactor& operator=(const VerbsReactor&) = delete;
+  ~VerbsReactor() override { destroy_spawned(); }
+
+  [[nodiscard]] Time now() const override;
+
+  [[nodiscard]] ibv_cq* completions() const noexcept { return completions_.get(); }
+  /// Destroys what was spawned, while its nodes still exist.
+  void end() noexcept { destroy_spawned(); }
+  /// A place in the table of queue pairs; completions carry it.
+  [[nodiscard]] std::uint32_t attach(VerbsQueuePair& queue_pair);
+  void detach(std::uint32_t place) noexcept;
+  /// `queue_pair` could not post: what it says of that is asked for when nobody is in the middle of posting.
+  void report_later(VerbsQueuePair& queue_pair) { failed_.push_back(&queue_pair); }
+
+ protected:
+  bool advance(std::optional<Time> limit) override;
+  std::uint64_t start_timer(Duration duration, Waiter& waiter) override;
+  void cancel_timer(std::uint64_t timer) noexcept override;
+
+ private:
+  struct Timer {
+    Time due;
+    std::uint64_t number;
+    Waiter* waiter;
+  };
+  // The earliest is in front of a heap.
+  static bool later(const Timer& a, const Timer& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
+
+  void poll();
+  void fire_timers();
+  void report_failed();
+  void look_at_events();
+
+  const Port* port_;
+  CompletionQueue completions_;
+  std::chrono::steady_clock::time_point began_;
+  std::vector<VerbsQueuePair*> queue_pairs_;
+  std::vector<std::uint32_t> free_places_;
+  std::vector<VerbsQueuePair*> failed_;
+  std::vector<Timer> timers_;
+  std::uint64_t next_timer_ = 1;
+  std::uint32_t idle_polls_ = 0;
+};
+
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,53 @@
+// Which NIC, port and address, and how its connections behave.
+//
+//   VerbsFabric fabric({.device = "mlx5_0"});
+//
+// Everything left out is chosen: the first device with an active port, on RoCE the first GID of version 2, IPv4 before
+// IPv6, the port's MTU. Limits of the device are applied, and what it cannot do at all is an error that names it.
+//
+// Thread-safety: values.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+/// There is no device like that, or the operating system does not let us use it; says what to do.
+class DeviceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct DeviceOptions {
+  std::string device;     ///< as `sidelatch devices` lists it; empty: the first with an active port
+  std::uint8_t port = 0;  ///< 1 and up; 0: the first that is active
+  int gid_index = -1;     ///< -1: chosen
+  std::uint32_t mtu = 0;  ///< bytes, 256 to 4096, a power of two; 0: the port's
+  std::uint32_t completion_queue_depth = 4096;  ///< requests in flight over all queue pairs, 2 to 1048576
+  bool relaxed_ordering = false;                ///< let PCIe reorder the NIC's writes to registered memory
+
+  /// Throws std::invalid_argument that names the field, its value and the allowed range.
+  void validate() const;
+};
+
+/// Of the connections of one fabric. Units are InfiniBand's.
+struct ConnectionOptions {
+  std::uint8_t timeout = 14;        ///< 4.096 us * 2^timeout without an answer, then again: 0 (for ever) to 31
+  std::uint8_t retry_count = 7;     ///< how often again, 0 to 7
+  std::uint8_t rnr_retry = 7;       ///< 0 to 6; 7: for ever
+  std::uint8_t min_rnr_timer = 12;  ///< 0 to 31, see the InfiniBand specification, table 45
+  std::uint8_t traffic_class = 0;   ///< of RoCE packets
+  std::uint8_t service_level = 0;   ///< 0 to 15
+  std::uint16_t pkey_index = 0;
+
+  /// Throws std::invalid_argument that names the field, its value and the allowed range.
+  void validate() const;
+};
+
+/// Names of the RDMA devices that the operating system knows.
+[[nodiscard]] std::vector<std::string> device_names();
+
+}  // namespace sidelatch::fabric::verbs
