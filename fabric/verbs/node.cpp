@@ -1,5 +1,7 @@
 #include "node.h"
 
+#include "remote_node.h"
+
 #include <sidelatch/fabric/error.h>
 
 #include <fmt/format.h>
@@ -44,32 +46,36 @@ VerbsNode::VerbsNode(std::string name, const Port& port, VerbsReactor& reactor)
 }
 
 VerbsNode::~VerbsNode() {
-  for (PassiveEnd* end : passive_ends_) {
-    end->raw_.reset();
-    end->node_ = nullptr;
+  for (LocalPeer* peer : peers_) {
+    peer->end_.destroy();
+    peer->node_ = nullptr;
   }
   release_memory();
 }
 
 std::unique_ptr<QueuePair> VerbsNode::connect(Node& target, const QueuePairOptions& options) {
-  auto* const here = dynamic_cast<VerbsNode*>(&target);
-  if (here == nullptr) {
+  options.validate();
+  std::unique_ptr<Peer> peer;
+  if (auto* const here = dynamic_cast<VerbsNode*>(&target)) {
+    peer = std::make_unique<LocalPeer>(*here);
+  } else if (auto* const remote = dynamic_cast<RemoteNode*>(&target)) {
+    peer = remote_peer(*remote);
+  } else {
     throw std::invalid_argument(
         fmt::format("connect: node {} is not a node of this fabric ({})", target.name(), port_->device_name()));
   }
-  options.validate();
-  return std::make_unique<VerbsQueuePair>(*this, *port_, *reactor_, domain_.get(), std::make_unique<PassiveEnd>(*here),
-                                          options);
+  return std::make_unique<VerbsQueuePair>(*this, *port_, *reactor_, domain_.get(), std::move(peer), options);
 }
 
-void VerbsNode::revoke(QueuePair& queue_pair) {
+void revoke_connection(const Node& node, QueuePair& queue_pair) {
   auto* const of_verbs = dynamic_cast<VerbsQueuePair*>(&queue_pair);
-  auto* const end = of_verbs == nullptr ? nullptr : dynamic_cast<PassiveEnd*>(&of_verbs->peer());
-  if (end == nullptr || end->node() != this) {
-    throw std::invalid_argument("revoke: the queue pair is not connected to node " + name());
+  if (of_verbs == nullptr || !of_verbs->peer().belongs_to(node)) {
+    throw std::invalid_argument("revoke: the queue pair is not connected to node " + node.name());
   }
-  end->revoke();
+  of_verbs->peer().revoke();
 }
+
+void VerbsNode::revoke(QueuePair& queue_pair) { revoke_connection(*this, queue_pair); }
 
 void VerbsNode::place_region(Registration& registration) {
   ibv_mr* const region = ibv_reg_mr(domain_.get(), registration.data, registration.length,
@@ -96,35 +102,24 @@ void VerbsNode::region_ended(Registration& registration) noexcept {
   }
 }
 
-VerbsNode::PassiveEnd::PassiveEnd(VerbsNode& node) : node_(&node) { node.passive_ends_.push_back(this); }
+VerbsNode::LocalPeer::LocalPeer(VerbsNode& node)
+    : node_(&node), end_(node.port(), node.domain(), node.passive_completions()) {
+  node.peers_.push_back(this);
+}
 
-VerbsNode::PassiveEnd::~PassiveEnd() {
-  raw_.reset();
+VerbsNode::LocalPeer::~LocalPeer() {
   if (node_ != nullptr) {
-    std::erase(node_->passive_ends_, this);
+    std::erase(node_->peers_, this);
   }
 }
 
-Address VerbsNode::PassiveEnd::accept(const Address& initiator) {
-  if (revoked_ || node_ == nullptr) {
-    throw FabricError(Status::retry_exceeded, revoked_ ? "the target has revoked this queue pair: connect a new one"
-                                                       : "the target node no longer exists");
+Address VerbsNode::LocalPeer::accept(const Address& initiator) {
+  if (end_.revoked() || node_ == nullptr) {
+    throw FabricError(Status::retry_exceeded, end_.revoked()
+                                                  ? "the target has revoked this queue pair: connect a new one"
+                                                  : "the target node no longer exists");
   }
-  const Port& port = *node_->port_;
-  if (raw_ == nullptr) {
-    std::uint32_t no_inline = 0;
-    raw_ = port.make_queue_pair(node_->domain_.get(), node_->passive_completions_.get(), 1, no_inline);
-  }
-  const Address own = port.address_of(*raw_, initiator.packet_number ^ 0x5a5a5a);
-  port.connect(*raw_, own, initiator, 1);
-  return own;
-}
-
-void VerbsNode::PassiveEnd::revoke() noexcept {
-  revoked_ = true;
-  if (raw_ != nullptr) {
-    Port::stop(*raw_);
-  }
+  return end_.accept(initiator);
 }
 
 }  // namespace sidelatch::fabric::verbs

@@ -1,6 +1,7 @@
-// A node of this process: a protection domain, its regions, and the passive ends of connections to it.
+// A node of this process: a protection domain, its regions, and the other ends of connections to it.
 #pragma once
 
+#include "passive_end.h"
 #include "queue_pair.h"
 
 #include <sidelatch/fabric/node.h>
@@ -23,22 +24,25 @@ class VerbsNode final : public Node {
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
   void revoke(QueuePair& queue_pair) override;
 
-  /// The passive end of one connection.
-  class PassiveEnd final : public Peer {
+  [[nodiscard]] const Port& port() const noexcept { return *port_; }
+  [[nodiscard]] ibv_pd* domain() const noexcept { return domain_.get(); }
+  [[nodiscard]] ibv_cq* passive_completions() const noexcept { return passive_completions_.get(); }
+
+  /// The other end of a connection within this process.
+  class LocalPeer final : public Peer {
    public:
-    explicit PassiveEnd(VerbsNode& node);
-    PassiveEnd(const PassiveEnd&) = delete;
-    PassiveEnd& operator=(const PassiveEnd&) = delete;
-    ~PassiveEnd() override;
+    explicit LocalPeer(VerbsNode& node);
+    LocalPeer(const LocalPeer&) = delete;
+    LocalPeer& operator=(const LocalPeer&) = delete;
+    ~LocalPeer() override;
     Address accept(const Address& initiator) override;
-    void revoke() noexcept;
-    [[nodiscard]] VerbsNode* node() const noexcept { return node_; }
+    void revoke() override { end_.revoke(); }
+    [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == node_; }
 
    private:
     friend class VerbsNode;
     VerbsNode* node_;  // null when the node has gone
-    RawQueuePair raw_;
-    bool revoked_ = false;
+    PassiveEnd end_;
   };
 
  protected:
@@ -50,8 +54,8 @@ class VerbsNode final : public Node {
   const Port* port_;
   VerbsReactor* reactor_;
   ProtectionDomain domain_;
-  CompletionQueue passive_completions_;  // stays empty: the passive ends post nothing
-  std::vector<PassiveEnd*> passive_ends_;
+  CompletionQueue passive_completions_;  // stays empty
+  std::vector<LocalPeer*> peers_;
 };
 
 }  // namespace sidelatch::fabric::verbs

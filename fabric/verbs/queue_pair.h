@@ -23,6 +23,9 @@ class Peer {
   /// Ready to be connected to `initiator`; returns its own address. Throws FabricError if it does not answer or
   /// refuses.
   virtual Address accept(const Address& initiator) = 0;
+  /// Ends the connection there, for good: when this returns nothing of it happens any more.
+  virtual void revoke() = 0;
+  [[nodiscard]] virtual bool belongs_to(const Node& node) const noexcept = 0;
 };
 
 class VerbsQueuePair final : public QueuePair {

@@ -1,0 +1,313 @@
+#include <sidelatch/fabric/verbs/memory_server.h>
+
+#include "node.h"
+#include "socket.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <map>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Who connects says hello at once.
+constexpr auto kHelloLimit = std::chrono::seconds(10);
+// Answers are short: who has so many bytes of them waiting does not read.
+constexpr std::size_t kMostUnread = 1 << 20;
+
+// Takes as long for every wrong token.
+bool same_token(const std::string& a, const std::string& b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(i < b.size() ? b[i] : 0);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+// One thread serves all clients. A client that sends nonsense, too much, or nothing is closed; the others go on.
+class MemoryServer::Loop {
+ public:
+  Loop(VerbsNode& node, const ServerOptions& options) : node_(&node), options_(options) {
+    if (options.most_clients == 0 || options.most_connections == 0) {
+      throw std::invalid_argument("most_clients and most_connections must be 1 at least");
+    }
+    at_ = HostAndPort::parse(options.address, kDefaultPort);
+    if (options.any_port) {
+      at_.port = 0;
+    }
+    listening_ = listen_on(at_);
+    wake_ = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!wake_.valid()) {
+      throw SocketError(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+    }
+  }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  ~Loop() {
+    if (thread_.joinable()) {
+      const std::uint64_t one = 1;
+      static_cast<void>(::write(wake_.number(), &one, sizeof one));
+      thread_.join();
+    }
+  }
+
+  void share(std::string_view name, const MemoryRegion& region) {
+    if (thread_.joinable()) {
+      throw std::logic_error("share: the server has started; share its regions before that");
+    }
+    if (name.empty() || name.size() > 255 ||
+        std::ranges::any_of(welcome_.regions, [&](const auto& one) { return one.name == name; })) {
+      throw std::invalid_argument(
+          fmt::format("share: the name '{}' is empty, longer than 255 bytes, or used already", name));
+    }
+    welcome_.regions.push_back({std::string(name), region.remote(), region.access()});
+    static_cast<void>(wire::encode(welcome_));  // that it is not too long
+  }
+
+  void start() {
+    if (thread_.joinable()) {
+      throw std::logic_error("start: the server has started already");
+    }
+    welcome_.node = node_->name();
+    thread_ = std::thread([this] { run(); });
+  }
+
+  [[nodiscard]] const HostAndPort& at() const noexcept { return at_; }
+  [[nodiscard]] std::uint32_t clients() const noexcept { return greeted_; }
+
+ private:
+  struct Connection {
+    std::uint16_t owner = 0;
+    std::unique_ptr<PassiveEnd> end;
+  };
+  struct Client {
+    FileDescriptor socket;
+    Clock::time_point since = Clock::now();
+    bool greeted = false;
+    bool closing = false;  // when everything is sent
+    std::vector<std::byte> received;
+    std::vector<std::byte> to_send;
+    std::map<std::uint32_t, Connection> connections;
+  };
+
+  void run() {
+    std::vector<pollfd> watched;
+    for (;;) {
+      watched.assign({{wake_.number(), POLLIN, 0}, {listening_.number(), POLLIN, 0}});
+      for (const Client& client : clients_) {
+        watched.push_back(
+            {client.socket.number(), static_cast<short>(POLLIN | (client.to_send.empty() ? 0 : POLLOUT)), 0});
+      }
+      constexpr int kLookEveryMs = 1000;
+      if (::poll(watched.data(), watched.size(), kLookEveryMs) < 0 && errno != EINTR) {
+        return;
+      }
+      if (watched[0].revents != 0) {
+        return;
+      }
+      std::size_t i = 2;
+      for (auto client = clients_.begin(); i < watched.size(); ++i) {
+        if (serve(*client, watched[i].revents)) {
+          ++client;
+        } else {
+          greeted_ -= client->greeted ? 1U : 0U;
+          connections_ -= client->connections.size();
+          client = clients_.erase(client);  // and with it all its connections
+        }
+      }
+      if (watched[1].revents != 0) {
+        accept_clients();
+      }
+    }
+  }
+
+  void accept_clients() {
+    for (;;) {
+      FileDescriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (!socket.valid()) {
+        return;
+      }
+      const int yes = 1;
+      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      // A machine that is gone says nothing: ask it.
+      const int idle_s = 5;
+      ::setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
+      Client& client = clients_.emplace_back();
+      client.socket = std::move(socket);
+      if (clients_.size() > options_.most_clients) {
+        refuse(client, fmt::format("it has {} clients already (ServerOptions::most_clients)", options_.most_clients));
+      }
+    }
+  }
+
+  // False: it is to be closed.
+  bool serve(Client& client, short events) {
+    if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && !receive(client)) {
+      return false;
+    }
+    if (!send(client)) {
+      return false;
+    }
+    const bool silent = !client.greeted && Clock::now() - client.since > kHelloLimit;
+    return !silent && !(client.closing && client.to_send.empty()) && client.to_send.size() <= kMostUnread;
+  }
+
+  bool receive(Client& client) {
+    std::array<std::byte, 16384> more{};
+    const ssize_t count = ::recv(client.socket.number(), more.data(), more.size(), 0);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
+      return false;
+    }
+    if (count < 0 || client.closing) {
+      return true;
+    }
+    client.received.insert(client.received.end(), more.begin(), more.begin() + count);
+    std::span<const std::byte> bytes = client.received;
+    try {
+      while (!client.closing) {
+        const std::optional<wire::Message> message = wire::decode(bytes);
+        if (!message) {
+          break;
+        }
+        answer(client, *message);
+      }
+    } catch (const wire::WireError& error) {
+      refuse(client, error.what());
+    }
+    client.received.assign(bytes.begin(), bytes.end());
+    return true;
+  }
+
+  static bool send(Client& client) {
+    while (!client.to_send.empty()) {
+      const ssize_t sent = ::send(client.socket.number(), client.to_send.data(), client.to_send.size(), MSG_NOSIGNAL);
+      if (sent < 0) {
+        return errno == EAGAIN || errno == EINTR;
+      }
+      client.to_send.erase(client.to_send.begin(), client.to_send.begin() + sent);
+    }
+    return true;
+  }
+
+  static void reply(Client& client, const wire::Message& message) {
+    const std::vector<std::byte> bytes = wire::encode(message);
+    client.to_send.insert(client.to_send.end(), bytes.begin(), bytes.end());
+  }
+  static void refuse(Client& client, std::string why) {
+    reply(client, wire::Refused{std::move(why)});
+    client.closing = true;
+  }
+
+  void answer(Client& client, const wire::Message& message) {
+    if (const auto* const hello = std::get_if<wire::Hello>(&message)) {
+      if (client.greeted || !same_token(options_.token, hello->token)) {
+        refuse(client, client.greeted ? "a second hello" : "the token is not the server's (--token)");
+        return;
+      }
+      client.greeted = true;
+      ++greeted_;
+      reply(client, welcome_);
+    } else if (!client.greeted) {
+      refuse(client, "the first message must be a hello");
+    } else if (const auto* const connect = std::get_if<wire::Connect>(&message)) {
+      reply(client, accept(client, *connect));
+    } else if (const auto* const disconnect = std::get_if<wire::Disconnect>(&message)) {
+      connections_ -= client.connections.erase(disconnect->connection);
+      if (disconnect->confirm != 0) {
+        reply(client, wire::Revoked{});
+      }
+    } else if (const auto* const revoke = std::get_if<wire::Revoke>(&message)) {
+      revoke_owner(revoke->owner);
+      reply(client, wire::Revoked{revoke->owner});
+    } else {
+      refuse(client, "a message that only servers send");
+    }
+  }
+
+  wire::Message accept(Client& client, const wire::Connect& connect) {
+    auto found = client.connections.find(connect.connection);
+    if (found == client.connections.end()) {
+      if (connections_ >= options_.most_connections) {
+        return wire::Refused{
+            fmt::format("it has {} connections already (ServerOptions::most_connections)", connections_)};
+      }
+      found = client.connections
+                  .emplace(connect.connection,
+                           Connection{connect.owner, std::make_unique<PassiveEnd>(node_->port(), node_->domain(),
+                                                                                  node_->passive_completions())})
+                  .first;
+      ++connections_;
+    }
+    if (found->second.end->revoked()) {
+      return wire::Refused{"the connection was revoked: make a new one"};
+    }
+    try {
+      return wire::Accepted{connect.connection, found->second.end->accept(connect.address)};
+    } catch (const std::exception& error) {
+      client.connections.erase(found);
+      --connections_;
+      return wire::Refused{error.what()};
+    }
+  }
+
+  void revoke_owner(std::uint16_t owner) {
+    for (Client& client : clients_) {
+      for (auto& [number, connection] : client.connections) {
+        if (connection.owner == owner && owner != 0) {
+          connection.end->revoke();
+        }
+      }
+    }
+  }
+
+  VerbsNode* node_;
+  ServerOptions options_;
+  HostAndPort at_;
+  FileDescriptor listening_;
+  FileDescriptor wake_;
+  wire::Welcome welcome_;
+  std::list<Client> clients_;
+  std::size_t connections_ = 0;
+  std::atomic<std::uint32_t> greeted_{0};
+  std::thread thread_;
+};
+
+MemoryServer::MemoryServer(Node& node, const ServerOptions& options) {
+  auto* const verbs_node = dynamic_cast<VerbsNode*>(&node);
+  if (verbs_node == nullptr) {
+    throw std::invalid_argument(fmt::format("node {} was not made by VerbsFabric::add_node", node.name()));
+  }
+  loop_ = std::make_unique<Loop>(*verbs_node, options);
+}
+
+MemoryServer::~MemoryServer() = default;
+
+void MemoryServer::share(std::string_view name, const MemoryRegion& region) { loop_->share(name, region); }
+void MemoryServer::start() { loop_->start(); }
+std::string MemoryServer::address() const { return loop_->at().to_string(); }
+std::uint32_t MemoryServer::clients() const noexcept { return loop_->clients(); }
+
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,47 @@
+// The end of a connection that only serves: it belongs to the node whose memory is accessed.
+#pragma once
+
+#include "port.h"
+
+namespace sidelatch::fabric::verbs {
+
+class PassiveEnd {
+ public:
+  /// `completions` stays empty: this end posts nothing.
+  PassiveEnd(const Port& port, ibv_pd* domain, ibv_cq* completions)
+      : port_(&port), domain_(domain), completions_(completions) {}
+  PassiveEnd(const PassiveEnd&) = delete;
+  PassiveEnd& operator=(const PassiveEnd&) = delete;
+  ~PassiveEnd() = default;
+
+  /// Ready for a (new) connection with `initiator`; returns its own address. Throws DeviceError.
+  Address accept(const Address& initiator) {
+    if (raw_ == nullptr) {
+      std::uint32_t no_inline = 0;
+      raw_ = port_->make_queue_pair(domain_, completions_, 1, no_inline);
+    }
+    // Any packet number will do, if the last connection had another one.
+    const Address own = port_->address_of(*raw_, initiator.packet_number ^ 0x5a'5a5a);
+    port_->connect(*raw_, own, initiator, 1);
+    return own;
+  }
+  /// Nothing of the connection happens here any more when this returns. For good.
+  void revoke() noexcept {
+    revoked_ = true;
+    if (raw_ != nullptr) {
+      Port::stop(*raw_);
+    }
+  }
+  [[nodiscard]] bool revoked() const noexcept { return revoked_; }
+  /// Gives the NIC's resources back, before its node goes.
+  void destroy() noexcept { raw_.reset(); }
+
+ private:
+  const Port* port_;
+  ibv_pd* domain_;
+  ibv_cq* completions_;
+  RawQueuePair raw_;
+  bool revoked_ = false;
+};
+
+}  // namespace sidelatch::fabric::verbs

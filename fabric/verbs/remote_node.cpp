@@ -1,0 +1,129 @@
+#include "remote_node.h"
+
+#include "socket.h"
+
+#include <sidelatch/fabric/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::fabric::verbs {
+
+struct RemoteNode::Parts {
+  Parts(VerbsFabric& the_fabric, std::string_view address, const RemoteOptions& the_options)
+      : fabric(&the_fabric),
+        options(the_options),
+        server(HostAndPort::parse(address, kDefaultPort)),
+        conversation(server, the_options.limit) {}
+
+  // The answer of the kind that belongs to the question. Throws SocketError for another one.
+  template <class Answer>
+  Answer ask(const wire::Message& question) {
+    wire::Message answer = conversation.ask(question);
+    if (const auto* const refused = std::get_if<wire::Refused>(&answer)) {
+      throw SocketError(fmt::format("{} refuses: {}", server.to_string(), refused->why));
+    }
+    if (auto* const wanted = std::get_if<Answer>(&answer)) {
+      return std::move(*wanted);
+    }
+    throw SocketError(fmt::format("{} answers something else than was asked", server.to_string()));
+  }
+
+  VerbsFabric* fabric;
+  RemoteOptions options;
+  HostAndPort server;
+  Conversation conversation;
+  wire::Welcome welcome;
+  const RemoteNode* node = nullptr;  // null when it has gone
+  std::uint32_t next_connection = 1;
+};
+
+namespace {
+
+template <class Parts>
+class RemotePeer final : public Peer {
+ public:
+  explicit RemotePeer(std::shared_ptr<Parts> parts) : parts_(std::move(parts)), number_(parts_->next_connection++) {}
+  RemotePeer(const RemotePeer&) = delete;
+  RemotePeer& operator=(const RemotePeer&) = delete;
+  ~RemotePeer() override {
+    try {
+      if (!ended_) {
+        parts_->conversation.tell(wire::Disconnect{number_, 0});
+      }
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and this with it
+    }
+  }
+  Address accept(const Address& initiator) override {
+    try {
+      const auto accepted =
+          parts_->template ask<wire::Accepted>(wire::Connect{number_, parts_->options.owner, initiator});
+      return accepted.address;
+    } catch (const SocketError& error) {
+      throw FabricError(Status::retry_exceeded, error.what());
+    }
+  }
+  void revoke() override {
+    ended_ = true;
+    static_cast<void>(parts_->template ask<wire::Revoked>(wire::Disconnect{number_, 1}));
+  }
+  [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
+
+ private:
+  std::shared_ptr<Parts> parts_;
+  std::uint32_t number_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+RemoteNode::RemoteNode(VerbsFabric& fabric, std::string_view address, const RemoteOptions& options)
+    : Node(std::string(address)), parts_(std::make_shared<Parts>(fabric, address, options)) {
+  parts_->welcome = parts_->ask<wire::Welcome>(wire::Hello{options.token});
+  parts_->node = this;
+}
+
+RemoteNode::~RemoteNode() { parts_->node = nullptr; }
+
+Reactor& RemoteNode::reactor() { return parts_->fabric->reactor(); }
+
+RemoteSpan RemoteNode::region(std::string_view name) const {
+  const auto& regions = parts_->welcome.regions;
+  const auto found = std::ranges::find(regions, name, &wire::SharedRegion::name);
+  if (found == regions.end()) {
+    std::string names;
+    for (const wire::SharedRegion& region : regions) {
+      names += (names.empty() ? "" : ", ") + region.name;
+    }
+    throw std::out_of_range(fmt::format("{} shares no region '{}': it has {}", parts_->server.to_string(), name,
+                                        names.empty() ? "none" : names));
+  }
+  return found->span;
+}
+
+std::unique_ptr<QueuePair> RemoteNode::connect(Node& /*target*/, const QueuePairOptions& /*options*/) {
+  throw std::logic_error(fmt::format(
+      "node {} is in another process: connect from a node of this one, as in client.connect(remote)", name()));
+}
+
+void RemoteNode::revoke(QueuePair& queue_pair) { revoke_connection(*this, queue_pair); }
+
+void RemoteNode::revoke_owner(std::uint16_t owner) {
+  static_cast<void>(parts_->ask<wire::Revoked>(wire::Revoke{owner}));
+}
+
+void RemoteNode::place_region(Registration& /*registration*/) {
+  throw std::logic_error(
+      fmt::format("node {} is in another process: it registers its memory itself (MemoryServer::share)", name()));
+}
+
+void RemoteNode::region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept {}
+
+std::unique_ptr<Peer> remote_peer(RemoteNode& node) { return node.make_peer(); }
+
+std::unique_ptr<Peer> RemoteNode::make_peer() { return std::make_unique<RemotePeer<Parts>>(parts_); }
+
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,17 @@
+// What the other files of this folder need of RemoteNode.
+#pragma once
+
+#include "queue_pair.h"
+
+#include <sidelatch/fabric/verbs/memory_server.h>
+
+#include <memory>
+
+namespace sidelatch::fabric::verbs {
+
+/// The other end of a new connection to that node.
+[[nodiscard]] std::unique_ptr<Peer> remote_peer(RemoteNode& node);
+/// Throws std::invalid_argument if the queue pair is not connected to `node`.
+void revoke_connection(const Node& node, QueuePair& queue_pair);
+
+}  // namespace sidelatch::fabric::verbs

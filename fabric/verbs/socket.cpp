@@ -1,0 +1,212 @@
+#include "socket.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace sidelatch::fabric::verbs {
+
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype([](addrinfo* list) { ::freeaddrinfo(list); })>;
+using Clock = std::chrono::steady_clock;
+
+AddressList resolve(const HostAndPort& name, bool to_listen) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
+  addrinfo* list = nullptr;
+  const int error = ::getaddrinfo(name.host.c_str(), std::to_string(name.port).c_str(), &hints, &list);
+  if (error != 0) {
+    throw SocketError(fmt::format("{}: cannot find this host: {}", name.to_string(),
+                                  error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error)));
+  }
+  return AddressList(list);
+}
+
+// Whether something can be read or written, or has failed, before the deadline.
+bool wait_for(int socket, short events, Clock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd one{socket, events, 0};
+    const int count = ::poll(&one, 1, left.count() < 0 ? 0 : static_cast<int>(left.count()) + 1);
+    if (count > 0) {
+      return true;
+    }
+    if (count == 0 || errno != EINTR) {
+      return false;
+    }
+  }
+}
+
+// 0, or why it failed.
+int connect_within(int socket, const addrinfo& to, Clock::time_point deadline) {
+  if (::connect(socket, to.ai_addr, to.ai_addrlen) == 0) {
+    return 0;
+  }
+  if (errno != EINPROGRESS) {
+    return errno;
+  }
+  if (!wait_for(socket, POLLOUT, deadline)) {
+    return ETIMEDOUT;
+  }
+  int error = 0;
+  socklen_t length = sizeof error;
+  return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+}  // namespace
+
+HostAndPort HostAndPort::parse(std::string_view text, std::uint16_t default_port) {
+  const auto refuse = [&] {
+    throw std::invalid_argument(
+        fmt::format("'{}' is no address: it must be HOST, HOST:PORT or [IPv6]:PORT, with a port of 1 to 65535", text));
+  };
+  HostAndPort result{std::string(text), default_port};
+  std::optional<std::string_view> port;
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find(']');
+    if (end == std::string_view::npos || (end + 1 < text.size() && text[end + 1] != ':')) {
+      refuse();
+    }
+    result.host = text.substr(1, end - 1);
+    if (end + 1 < text.size()) {
+      port = text.substr(end + 2);
+    }
+  } else if (const std::size_t colon = text.rfind(':'); colon != std::string_view::npos) {
+    if (text.find(':') != colon) {
+      refuse();  // IPv6 without brackets
+    }
+    result.host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  if (port) {
+    const auto [end, error] = std::from_chars(port->data(), port->data() + port->size(), result.port);
+    if (error != std::errc{} || end != port->data() + port->size() || result.port == 0) {
+      refuse();
+    }
+  }
+  if (result.host.empty()) {
+    refuse();
+  }
+  return result;
+}
+
+std::string HostAndPort::to_string() const {
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
+}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    FileDescriptor old(std::exchange(number_, std::exchange(other.number_, -1)));
+  }
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (number_ >= 0) {
+    ::close(number_);
+  }
+}
+
+FileDescriptor listen_on(HostAndPort& at) {
+  const AddressList list = resolve(at, true);
+  FileDescriptor socket(::socket(list->ai_family, list->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, list->ai_protocol));
+  const int yes = 1;
+  constexpr int kBacklog = 128;
+  if (!socket.valid() || ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+      ::bind(socket.number(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(socket.number(), kBacklog) != 0) {
+    throw SocketError(fmt::format("cannot listen on {}: {}", at.to_string(), std::strerror(errno)));
+  }
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    throw SocketError(fmt::format("cannot listen on {}: {}", at.to_string(), std::strerror(errno)));
+  }
+  at.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                              : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  return socket;
+}
+
+Conversation::Conversation(const HostAndPort& to, std::chrono::milliseconds limit)
+    : peer_(to.to_string()), limit_(limit) {
+  const AddressList list = resolve(to, false);
+  const Clock::time_point deadline = Clock::now() + limit;
+  int error = 0;
+  for (const addrinfo* address = list.get(); address != nullptr && !socket_.valid(); address = address->ai_next) {
+    FileDescriptor socket(
+        ::socket(address->ai_family, address->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol));
+    error = socket.valid() ? connect_within(socket.number(), *address, deadline) : errno;
+    if (error == 0) {
+      socket_ = std::move(socket);
+    }
+  }
+  if (!socket_.valid()) {
+    throw SocketError(
+        fmt::format("cannot connect to {}: {}; start the memory server first, and see that no firewall is "
+                    "between",
+                    peer_, std::strerror(error)));
+  }
+  const int yes = 1;
+  ::setsockopt(socket_.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+void Conversation::send(std::span<const std::byte> bytes) {
+  const Clock::time_point deadline = Clock::now() + limit_;
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    } else if (errno != EINTR && (errno != EAGAIN || !wait_for(socket_.number(), POLLOUT, deadline))) {
+      throw SocketError(fmt::format("{} takes no message: {}", peer_, std::strerror(errno)));
+    }
+  }
+}
+
+void Conversation::tell(const wire::Message& message) { send(wire::encode(message)); }
+
+wire::Message Conversation::ask(const wire::Message& question) {
+  tell(question);
+  const Clock::time_point deadline = Clock::now() + limit_;
+  for (;;) {
+    std::span<const std::byte> bytes = received_;
+    std::optional<wire::Message> answer;
+    try {
+      answer = wire::decode(bytes);
+    } catch (const wire::WireError& error) {
+      throw SocketError(fmt::format("{}: {}", peer_, error.what()));
+    }
+    if (answer) {
+      received_.assign(bytes.begin(), bytes.end());
+      return *std::move(answer);
+    }
+    std::array<std::byte, 4096> more{};
+    const ssize_t count = ::recv(socket_.number(), more.data(), more.size(), 0);
+    if (count > 0) {
+      received_.insert(received_.end(), more.begin(), more.begin() + count);
+    } else if (count == 0) {
+      throw SocketError(fmt::format("{} has closed the connection", peer_));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket_.number(), POLLIN, deadline)) {
+        throw SocketError(fmt::format("{} has not answered within {} ms", peer_, limit_.count()));
+      }
+    } else if (errno != EINTR) {
+      throw SocketError(fmt::format("{}: {}", peer_, std::strerror(errno)));
+    }
+  }
+}
+
+}  // namespace sidelatch::fabric::verbs

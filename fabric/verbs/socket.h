@@ -1,0 +1,69 @@
+// TCP sockets as the bootstrap needs them: addresses by name, time limits on everything, whole messages.
+#pragma once
+
+#include "wire.h"
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+/// Says which address, what went wrong, and what to do.
+class SocketError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// "HOST:PORT", "HOST", "[IPv6]:PORT", "[IPv6]". Throws std::invalid_argument that quotes it.
+struct HostAndPort {
+  std::string host;
+  std::uint16_t port = 0;
+
+  static HostAndPort parse(std::string_view text, std::uint16_t default_port);
+  [[nodiscard]] std::string to_string() const;
+};
+
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int number) : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor();
+  [[nodiscard]] int number() const noexcept { return number_; }
+  [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+/// A listening socket; `at.port` 0 is any free one, and `at` then says which. Not blocking.
+[[nodiscard]] FileDescriptor listen_on(HostAndPort& at);
+
+/// The client's side: asks and waits for the answer.
+class Conversation {
+ public:
+  /// Connects within `limit`.
+  Conversation(const HostAndPort& to, std::chrono::milliseconds limit);
+  /// Throws SocketError if the other side is gone, silent for longer than the limit, or does not speak the protocol.
+  [[nodiscard]] wire::Message ask(const wire::Message& question);
+  /// Without an answer.
+  void tell(const wire::Message& message);
+
+ private:
+  void send(std::span<const std::byte> bytes);
+
+  std::string peer_;
+  std::chrono::milliseconds limit_;
+  FileDescriptor socket_;
+  std::vector<std::byte> received_;
+};
+
+}  // namespace sidelatch::fabric::verbs
