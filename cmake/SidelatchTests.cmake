@@ -1,5 +1,6 @@
 # tests/FOLDER/**/*.cpp            -> test_FOLDER,          label FOLDER
 # tests/FOLDER/**/*_threaded_*.cpp -> test_FOLDER_threaded, labels FOLDER and threaded
+# tests/vm/**/*.cpp                -> test_vm, run as the one test `vm` in a guest with an RDMA device, label vm
 # examples/NAME.cpp                -> NAME, run as the test example.NAME, label example
 #
 # One program per folder and not per file: linking is what costs on a small machine. Tests that start threads live in
@@ -7,13 +8,17 @@
 include(GoogleTest)
 add_custom_target(threaded_tests)
 
-function(sidelatch_add_test_program target labels)
+function(sidelatch_make_test_program target)
     add_executable(${target} ${ARGN})
     target_link_libraries(
         ${target} PRIVATE sidelatch_flags sidelatch_static GTest::gmock GTest::gtest_main ${SIDELATCH_DEPENDENCIES}
     )
     target_compile_definitions(${target} PRIVATE SIDELATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endfunction()
+
+function(sidelatch_add_test_program target labels)
+    sidelatch_make_test_program(${target} ${ARGN})
     list(GET labels 0 folder)
     # PRE_TEST: the list of tests is asked for when ctest runs, so that a build never runs what it just built.
     gtest_discover_tests(
@@ -40,6 +45,7 @@ if(SIDELATCH_SANITIZE)
 endif()
 
 file(GLOB test_folders CONFIGURE_DEPENDS LIST_DIRECTORIES true "${PROJECT_SOURCE_DIR}/tests/*")
+list(REMOVE_ITEM test_folders "${PROJECT_SOURCE_DIR}/tests/vm")
 foreach(path IN LISTS test_folders)
     get_filename_component(folder "${path}" NAME)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${path}/*.cpp")
@@ -57,6 +63,11 @@ foreach(path IN LISTS test_folders)
         add_dependencies(threaded_tests test_${folder}_threaded)
     endif()
 endforeach()
+
+file(GLOB_RECURSE vm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/vm/*.cpp")
+sidelatch_make_test_program(test_vm ${vm_sources})
+add_test(NAME vm COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/run" "${PROJECT_BINARY_DIR}")
+set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 720 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 
 if(SIDELATCH_CHECK_HEADERS)
     # CMake makes the target it depends on when it generates, and keeps it out of "all".

@@ -22,8 +22,11 @@ packages() {
           libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
         ;;
       test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind ;;
+      vm)
+        echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest
+        ;;
       lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
-      *) die "unknown group '$group', there are: build test lint" ;;
+      *) die "unknown group '$group', there are: build test vm lint" ;;
     esac
   done
 }

@@ -1,0 +1,144 @@
+// Messages of the bootstrap: what is sent comes out, and nothing else is taken for a message.
+#include "fabric/verbs/wire.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sidelatch::fabric::verbs::wire {
+namespace {
+
+using ::testing::HasSubstr;
+
+Address an_address() {
+  Address address;
+  for (std::uint8_t i = 0; i < 16; ++i) {
+    address.gid.raw[i] = static_cast<std::uint8_t>(200 + i);
+  }
+  address.queue_pair = 0xabcdef;
+  address.packet_number = 0x123456;
+  address.lid = 0xfedc;
+  address.mtu = 5;
+  address.responder = 128;
+  return address;
+}
+
+template <class T>
+T decoded(std::span<const std::byte> bytes) {
+  const std::optional<Message> message = decode(bytes);
+  EXPECT_TRUE(message && std::holds_alternative<T>(*message));
+  EXPECT_TRUE(bytes.empty());
+  return message ? std::get<T>(*message) : T{};
+}
+
+std::string error_of(std::span<const std::byte> bytes) {
+  try {
+    const bool complete = decode(bytes).has_value();
+    return complete ? "a message" : "incomplete";
+  } catch (const WireError& error) {
+    return error.what();
+  }
+}
+
+std::vector<Message> one_of_each() {
+  return {Hello{"secret"},
+          Welcome{"storage", {{"table", {{0x7f0000001000}, 1 << 20, {0x1234}}, Access::remote_all}}},
+          Connect{7, 3, an_address()},
+          Accepted{7, an_address()},
+          Disconnect{7, 1},
+          Revoke{3},
+          Revoked{3},
+          Refused{"why"}};
+}
+
+TEST(Wire, FieldsComeOutAsTheyWentIn) {
+  EXPECT_EQ(decoded<Hello>(encode(Hello{"secret"})).token, "secret");
+  const auto welcome = decoded<Welcome>(encode(one_of_each()[1]));
+  EXPECT_EQ(welcome.node, "storage");
+  ASSERT_EQ(welcome.regions.size(), 1U);
+  EXPECT_EQ(welcome.regions[0].name, "table");
+  EXPECT_EQ(welcome.regions[0].span.address.value, 0x7f0000001000U);
+  EXPECT_EQ(welcome.regions[0].span.length, 1U << 20);
+  EXPECT_EQ(welcome.regions[0].span.rkey.value, 0x1234U);
+  EXPECT_EQ(welcome.regions[0].access, Access::remote_all);
+  const auto connect = decoded<Connect>(encode(one_of_each()[2]));
+  EXPECT_EQ(connect.connection, 7U);
+  EXPECT_EQ(connect.owner, 3U);
+  EXPECT_EQ(std::to_integer<int>(std::byte{connect.address.gid.raw[15]}), 215);
+  EXPECT_EQ(connect.address.queue_pair, 0xabcdefU);
+  EXPECT_EQ(connect.address.packet_number, 0x123456U);
+  EXPECT_EQ(connect.address.lid, 0xfedcU);
+  EXPECT_EQ(connect.address.mtu, 5U);
+  EXPECT_EQ(connect.address.responder, 128U);
+  EXPECT_EQ(decoded<Disconnect>(encode(Disconnect{7, 1})).confirm, 1U);
+  EXPECT_EQ(decoded<Refused>(encode(Refused{"why"})).why, "why");
+}
+
+// As it stands in the header's comment, so that another implementation can be written from it.
+TEST(Wire, BytesAreAsDocumented) {
+  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 1, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
+  const std::vector<std::byte> bytes = encode(Revoke{0x1234});
+  ASSERT_EQ(bytes.size(), expected.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_EQ(std::to_integer<std::uint8_t>(bytes[i]), expected[i]) << i;
+  }
+}
+
+TEST(Wire, EveryBeginningIsIncomplete) {
+  for (const Message& message : one_of_each()) {
+    const std::vector<std::byte> bytes = encode(message);
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+      EXPECT_EQ(error_of(std::span(bytes).first(length)), "incomplete") << message.index() << " " << length;
+    }
+  }
+}
+
+TEST(Wire, MessagesFollowEachOther) {
+  std::vector<std::byte> bytes;
+  for (const Message& message : one_of_each()) {
+    const std::vector<std::byte> one = encode(message);
+    bytes.insert(bytes.end(), one.begin(), one.end());
+  }
+  std::span<const std::byte> rest = bytes;
+  for (const Message& message : one_of_each()) {
+    const std::optional<Message> next = decode(rest);
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->index(), message.index());
+  }
+  EXPECT_TRUE(rest.empty());
+}
+
+TEST(Wire, WhatIsNoMessageIsNamed) {
+  const auto changed = [](std::size_t offset, std::uint8_t value) {
+    std::vector<std::byte> bytes = encode(Hello{"secret"});
+    bytes[offset] = std::byte{value};
+    return bytes;
+  };
+  EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
+  EXPECT_THAT(error_of(changed(4, 2)), HasSubstr("version 2"));
+  EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
+  EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
+  EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more
+  EXPECT_THAT(error_of(changed(8, 7)), HasSubstr("early"));         // the payload is longer than it says
+  EXPECT_THAT(error_of(changed(12, 5)), HasSubstr("left behind"));  // the text is shorter
+  const std::string http = "GET / HTTP/1.1\r\n";
+  EXPECT_THAT(error_of(std::as_bytes(std::span(http))), HasSubstr("does not speak this protocol"));
+}
+
+TEST(Wire, WhatIsTooLongIsNotSent) {
+  EXPECT_THROW(static_cast<void>(encode(Hello{std::string(70'000, 'x')})), WireError);
+  Welcome welcome;
+  for (int i = 0; i < 1000; ++i) {
+    welcome.regions.push_back({std::string(200, 'r'), {}, {}});
+  }
+  EXPECT_THROW(static_cast<void>(encode(welcome)), WireError);
+}
+
+}  // namespace
+}  // namespace sidelatch::fabric::verbs::wire

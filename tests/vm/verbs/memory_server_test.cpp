@@ -1,0 +1,206 @@
+// A memory node in another process: values, wrong guests, clients and servers that die.
+#include <sidelatch/fabric/verbs/memory_server.h>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace sidelatch::fabric::verbs {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
+
+Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
+  const std::uint64_t old = co_await qp->fetch_add(where, addend);
+  co_return old;
+}
+
+Task<Status> status_of_add(QueuePair* qp, RemoteSpan where) {
+  try {
+    co_await qp->fetch_add(where, 1);
+  } catch (const FabricError& error) {
+    co_return error.status();
+  }
+  throw std::logic_error("the request was executed");
+}
+
+template <class Function>
+std::string error_of(Function function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class VerbsMemoryServer : public ::testing::Test {
+ protected:
+  void start(const std::string& token = {}) {
+    server.emplace(storage, ServerOptions{.address = "127.0.0.1", .any_port = true, .token = token, .most_clients = 8});
+    server->share("table", table);
+    server->start();
+  }
+  [[nodiscard]] std::uint64_t word() const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, table.bytes().data(), sizeof value);
+    return value;
+  }
+  template <class T>
+  T run(Task<T> task) {
+    return client_fabric.reactor().run(std::move(task));
+  }
+  // Until the server has noticed; a test that waits in vain fails.
+  void wait_for_clients(std::uint32_t count) {
+    for (int i = 0; i < 3000 && server->clients() != count; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_EQ(server->clients(), count);
+  }
+
+  VerbsFabric fabric{{}, kConnections};
+  Node& storage = fabric.add_node("storage");
+  MemoryRegion table = storage.allocate(4096, Access::remote_all);
+  VerbsFabric client_fabric{{}, kConnections};
+  Node& client = client_fabric.add_node("client");
+  std::optional<MemoryServer> server;
+};
+
+TEST_F(VerbsMemoryServer, ClientsReachWhatItShares) {
+  start();
+  RemoteNode remote(client_fabric, server->address());
+  const RemoteSpan span = remote.region("table");
+  EXPECT_EQ(span.length, 4096U);
+  auto qp = client.connect(remote);
+  auto second = client.connect(remote);
+  EXPECT_EQ(run(add(qp.get(), span.subspan(0, 8), 5)), 0U);
+  EXPECT_EQ(run(add(second.get(), span.subspan(0, 8), 6)), 5U);
+  EXPECT_EQ(word(), 11U);
+  EXPECT_EQ(server->clients(), 1U);
+  EXPECT_THAT(error_of([&] { static_cast<void>(remote.region("tabel")); }), HasSubstr("table"));
+  EXPECT_THROW(static_cast<void>(remote.allocate(64, Access::remote_all)), std::logic_error);
+  EXPECT_THROW(static_cast<void>(remote.connect(client, {})), std::logic_error);
+}
+
+TEST_F(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
+  start();
+  RemoteNode remote(client_fabric, server->address());
+  auto qp = client.connect(remote);
+  RemoteSpan wrong = remote.region("table").subspan(0, 8);
+  wrong.rkey.value ^= 0xff00;
+  EXPECT_EQ(run(status_of_add(qp.get(), wrong)), Status::remote_access);
+  run(qp->reconnect());
+  EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 0U);
+}
+
+TEST_F(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
+  start();
+  RemoteNode first(client_fabric, server->address(), {.owner = 1});
+  RemoteNode second(client_fabric, server->address(), {.owner = 2});
+  const RemoteSpan span = first.region("table").subspan(0, 8);
+  auto a = client.connect(first);
+  auto b = client.connect(first);
+  auto c = client.connect(second);
+  first.revoke(*b);
+  EXPECT_EQ(run(status_of_add(b.get(), span)), Status::retry_exceeded);
+  EXPECT_EQ(run(add(a.get(), span, 1)), 0U);
+  second.revoke_owner(1);
+  EXPECT_EQ(run(status_of_add(a.get(), span)), Status::retry_exceeded);
+  EXPECT_THROW(run(a->reconnect()), FabricError);
+  EXPECT_EQ(run(add(c.get(), span, 1)), 1U);
+  EXPECT_THROW(second.revoke(*a), std::invalid_argument);
+}
+
+TEST_F(VerbsMemoryServer, RefusesAWrongToken) {
+  start("secret");
+  const std::string address = server->address();
+  EXPECT_THAT(error_of([&] { const RemoteNode remote(client_fabric, address, {.token = "guess"}); }),
+              HasSubstr("token"));
+  EXPECT_NO_THROW(const RemoteNode remote(client_fabric, address, {.token = "secret"}));
+}
+
+TEST_F(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
+  start();
+  const std::string address = server->address();
+  const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  for (const std::string& text : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, '\0'), std::string()}) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    static_cast<void>(::send(socket, text.data(), text.size(), MSG_NOSIGNAL));
+    ::close(socket);
+  }
+  RemoteNode remote(client_fabric, address);
+  auto qp = client.connect(remote);
+  EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 0U);
+}
+
+// Its connections go with it, and the others go on.
+TEST_F(VerbsMemoryServer, NoticesAClientThatIsKilled) {
+  start();
+  const std::string address = server->address();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    VerbsFabric own({}, kConnections);
+    Node& node = own.add_node("child");
+    RemoteNode remote(own, address);
+    auto qp = node.connect(remote);
+    own.reactor().run(add(qp.get(), remote.region("table").subspan(0, 8), 100));
+    for (;;) {
+      ::pause();
+    }
+  }
+  RemoteNode remote(client_fabric, address);
+  auto qp = client.connect(remote);
+  wait_for_clients(2);
+  for (int i = 0; i < 3000 && word() < 100; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(word(), 100U);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  wait_for_clients(1);
+  EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 100U);
+}
+
+TEST_F(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
+  start();
+  RemoteNode remote(client_fabric, server->address());
+  auto qp = client.connect(remote);
+  const RemoteSpan span = remote.region("table").subspan(0, 8);
+  EXPECT_EQ(run(add(qp.get(), span, 1)), 0U);
+  server.reset();
+  EXPECT_EQ(run(status_of_add(qp.get(), span)), Status::retry_exceeded);
+  EXPECT_THROW(run(qp->reconnect()), FabricError);
+}
+
+TEST_F(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
+  start();
+  std::vector<std::unique_ptr<RemoteNode>> remotes;
+  for (int i = 0; i < 8; ++i) {
+    remotes.push_back(std::make_unique<RemoteNode>(client_fabric, server->address()));
+  }
+  EXPECT_THAT(error_of([&] { const RemoteNode ninth(client_fabric, server->address()); }), HasSubstr("8 clients"));
+}
+
+}  // namespace
+}  // namespace sidelatch::fabric::verbs
