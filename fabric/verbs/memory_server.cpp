@@ -38,7 +38,7 @@ constexpr std::size_t kMostUnread = 1 << 20;
 bool same_token(const std::string& a, const std::string& b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(i < b.size() ? b[i] : 0);
+    difference |= static_cast<unsigned>(a[i] != (i < b.size() ? b[i] : '\0'));
   }
   return difference == 0;
 }

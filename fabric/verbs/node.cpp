@@ -16,9 +16,9 @@ namespace sidelatch::fabric::verbs {
 
 namespace {
 
-int access_flags(Access access, bool relaxed_ordering) {
-  int flags = 0;
-  const auto add_if = [&](bool wanted, ibv_access_flags flag) { flags |= wanted ? static_cast<int>(flag) : 0; };
+unsigned access_flags(Access access, bool relaxed_ordering) {
+  unsigned flags = 0;
+  const auto add_if = [&](bool wanted, ibv_access_flags flag) { flags |= wanted ? static_cast<unsigned>(flag) : 0U; };
   // ibv_reg_mr(3): remote rights to change need the local one.
   add_if(allows(access, Access::local_write) || allows(access, Access::remote_write) ||
              allows(access, Access::remote_atomic),
