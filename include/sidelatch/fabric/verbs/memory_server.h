@@ -70,6 +70,9 @@ class MemoryServer {
   /// HOST:PORT, with the port that it has.
   [[nodiscard]] std::string address() const;
   [[nodiscard]] std::uint32_t clients() const noexcept;
+  /// Why the server has ended all connections and takes no new ones: the device is lost, or its thread failed. Empty:
+  /// it serves.
+  [[nodiscard]] std::string failure() const;
 
  private:
   class Loop;
