@@ -48,10 +48,10 @@ class NumaNode {
 };
 
 struct DeviceOptions {
-  std::string device;     ///< as `sidelatch devices` lists it; empty: the first with an active port
-  std::uint8_t port = 0;  ///< 1 and up; 0: the first that is active
-  int gid_index = -1;     ///< -1: chosen
-  std::uint32_t mtu = 0;  ///< bytes, 256 to 4096, a power of two; 0: the port's
+  std::string device = {};  ///< as `sidelatch devices` lists it; empty: the first with an active port
+  std::uint8_t port = 0;    ///< 1 and up; 0: the first that is active
+  int gid_index = -1;       ///< -1: chosen
+  std::uint32_t mtu = 0;    ///< bytes, 256 to 4096, a power of two; 0: the port's
   std::uint32_t completion_queue_depth = 4096;  ///< requests in flight over all queue pairs, 2 to 1048576
   bool relaxed_ordering = false;                ///< let PCIe reorder the NIC's writes to registered memory
   /// Bytes of the huge pages that allocate() takes, a power of two that the kernel has (x86-64: 2 << 20 or 1 << 30); 0:
