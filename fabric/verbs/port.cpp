@@ -111,13 +111,14 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
     : options_(options), connections_(connections) {
   options.validate();
   connections.validate();
-  // Must come before any registration: what a child process shares must not be copied on write under the NIC.
-  if (const int error = ibv_fork_init(); error != 0) {
+  // Must come before any registration: what a child process shares must not be copied on write under the NIC. Not where
+  // the kernel sees to it: libibverbs would call madvise(2) all the same, which fails for a part of a huge page.
+  const bool is_needed = ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
+  if (const int error = is_needed ? ibv_fork_init() : 0; error != 0) {
     fail("ibv_fork_init", error, "set RDMAV_HUGEPAGES_SAFE=1, or do not fork");
   }
   // Read by libibverbs once, before anything else: it cannot be set for the user here. ibv_fork_init(3).
-  if (options.huge_pages != 0 && ibv_is_fork_initialized() == IBV_FORK_ENABLED &&
-      std::getenv("RDMAV_HUGEPAGES_SAFE") == nullptr) {  // NOLINT(concurrency-mt-unsafe): no one sets it
+  if (options.huge_pages != 0 && is_needed && std::getenv("RDMAV_HUGEPAGES_SAFE") == nullptr) {
     throw DeviceError(
         "huge_pages: this kernel copies registered memory on fork; set RDMAV_HUGEPAGES_SAFE=1 in the environment of "
         "the process");
