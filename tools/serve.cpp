@@ -59,6 +59,9 @@ int serve(const ServeArguments& arguments) {
     if (arguments.once && server.clients_so_far() > 0 && server.clients() == 0) {
       return kAsExpected;
     }
+    if (const std::string failure = server.failure(); !failure.empty()) {
+      throw std::runtime_error(failure);
+    }
     constexpr auto kLookEvery = std::chrono::milliseconds(50);
     std::this_thread::sleep_for(kLookEvery);
   }

@@ -91,12 +91,27 @@ class MemoryServer::Loop {
       throw std::logic_error("start: the server has started already");
     }
     welcome_.node = node_->name();
-    thread_ = std::thread([this] { run(); });
+    const Port& port = node_->port();
+    std::optional<NumberList> cpus = port.options().pin_thread ? near_cpus(port.device_name()) : std::nullopt;
+    thread_ = std::thread([this, cpus = std::move(cpus)] {
+      try {
+        if (cpus) {
+          pin_thread(*cpus);
+        }
+        run();
+      } catch (const std::exception& error) {
+        fail(error.what());
+        clients_.clear();
+        greeted_ = 0;
+        listening_ = {};
+      }
+    });
   }
 
   [[nodiscard]] const HostAndPort& at() const noexcept { return at_; }
   [[nodiscard]] std::uint32_t clients() const noexcept { return greeted_; }
   [[nodiscard]] std::uint64_t clients_so_far() const noexcept { return greeted_so_far_; }
+  [[nodiscard]] std::string failure() const { return failed_ ? failure_ : std::string(); }
 
  private:
   struct Connection {
@@ -121,19 +136,23 @@ class MemoryServer::Loop {
   void run() {
     std::vector<pollfd> watched;
     for (;;) {
-      watched.assign({{wake_.number(), POLLIN, 0}, {listening_.number(), POLLIN, 0}});
+      // A device that is gone is readable for ever.
+      watched.assign({{wake_.number(), POLLIN, 0},
+                      {listening_.number(), POLLIN, 0},
+                      {failed_ ? -1 : events().descriptor(), POLLIN, 0}});
       for (const Client& client : clients_) {
         watched.push_back(
             {client.socket.number(), static_cast<short>(POLLIN | (client.to_send.empty() ? 0 : POLLOUT)), 0});
       }
       constexpr int kLookEveryMs = 1000;
       if (::poll(watched.data(), watched.size(), kLookEveryMs) < 0 && errno != EINTR) {
-        return;
+        throw SocketError(fmt::format("poll: {}", std::strerror(errno)));
       }
       if (watched[0].revents != 0) {
         return;
       }
-      std::size_t i = 2;
+      look_at_events();
+      std::size_t i = 3;
       for (auto client = clients_.begin(); i < watched.size(); ++i) {
         if (serve(*client, watched[i].revents)) {
           ++client;
@@ -152,6 +171,28 @@ class MemoryServer::Loop {
     }
   }
 
+  [[nodiscard]] DeviceEvents& events() const noexcept { return node_->port().events(); }
+
+  // Also when its file is quiet: the fabric's own thread may have read the report.
+  void look_at_events() {
+    if (failed_ || events().acknowledge() != IBV_EVENT_DEVICE_FATAL) {
+      return;
+    }
+    fail(events().describe(IBV_EVENT_DEVICE_FATAL));
+    for (Client& client : clients_) {
+      client.connections.clear();
+      refuse(client, failure_);
+    }
+    connections_ = 0;
+  }
+  // Once; failure_ does not change any more.
+  void fail(std::string why) {
+    if (!failed_) {
+      failure_ = std::move(why);
+      failed_ = true;
+    }
+  }
+
   void accept_clients() {
     for (;;) {
       FileDescriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -167,7 +208,9 @@ class MemoryServer::Loop {
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
       Client& client = clients_.emplace_back();
       client.socket = std::move(socket);
-      if (clients_.size() > options_.most_clients) {
+      if (failed_) {
+        refuse(client, failure_);
+      } else if (clients_.size() > options_.most_clients) {
         refuse(client, fmt::format("it has {} clients already (ServerOptions::most_clients)", options_.most_clients));
       }
     }
@@ -368,6 +411,8 @@ class MemoryServer::Loop {
   std::uint64_t lent_bytes_ = 0;
   std::atomic<std::uint32_t> greeted_{0};
   std::atomic<std::uint64_t> greeted_so_far_{0};
+  std::string failure_;  // for other threads when failed_
+  std::atomic<bool> failed_{false};
   std::thread thread_;
 };
 
@@ -386,5 +431,6 @@ void MemoryServer::start() { loop_->start(); }
 std::string MemoryServer::address() const { return loop_->at().to_string(); }
 std::uint32_t MemoryServer::clients() const noexcept { return loop_->clients(); }
 std::uint64_t MemoryServer::clients_so_far() const noexcept { return loop_->clients_so_far(); }
+std::string MemoryServer::failure() const { return loop_->failure(); }
 
 }  // namespace sidelatch::fabric::verbs

@@ -82,10 +82,14 @@ ibv_mr* VerbsNode::register_with_nic(std::byte* data, std::uint64_t bytes, Acces
       ibv_reg_mr(domain_.get(), data, bytes, access_flags(access, port_->options().relaxed_ordering));
   if (region == nullptr) {
     const int error = errno;
-    throw DeviceError(fmt::format(
-        "cannot register {} bytes with {}: {}{}", bytes, port_->device_name(), std::strerror(error),
+    // EINVAL: another library of this process has called ibv_fork_init(3).
+    const char* const advice =
         error == ENOMEM ? "; raise the limit of locked memory (ulimit -l unlimited, or LimitMEMLOCK= of the service)"
-                        : ""));
+        : error == EINVAL && port_->options().huge_pages != 0
+            ? "; set RDMAV_HUGEPAGES_SAFE=1 in the environment of the process"
+            : "";
+    throw DeviceError(fmt::format("cannot register {} bytes with {}: {}{}", bytes, port_->device_name(),
+                                  std::strerror(error), advice));
   }
   return region;
 }

@@ -6,6 +6,8 @@
 
 #include <sidelatch/fabric/node.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +69,10 @@ class VerbsNode final : public Node {
   void place_region(Registration& registration) override;
   void region_removed(Registration& registration, bool in_use) noexcept override;
   void region_ended(Registration& registration) noexcept override;
+  [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override { return port_->placement().obtain(bytes); }
+  void return_memory(std::byte* memory, std::uint64_t bytes) noexcept override {
+    port_->placement().give_back(memory, bytes);
+  }
 
  private:
   [[nodiscard]] ibv_mr* register_with_nic(std::byte* data, std::uint64_t bytes, Access access) const;

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -76,6 +77,13 @@ void DeviceOptions::validate() const {
     throw std::invalid_argument(fmt::format("mtu is {}: it must be 256, 512, 1024, 2048 or 4096, or 0", mtu));
   }
   require_range("completion_queue_depth", completion_queue_depth, 2, 1U << 20);
+  constexpr std::uint64_t kLeastHugePage = 1 << 16;
+  constexpr std::uint64_t kMostHugePage = 1ULL << 34;
+  if (huge_pages != 0 &&
+      (huge_pages < kLeastHugePage || huge_pages > kMostHugePage || !std::has_single_bit(huge_pages))) {
+    throw std::invalid_argument(fmt::format(
+        "huge_pages is {}: it must be the size of a huge page in bytes, such as 2097152, or 0", huge_pages));
+  }
   if (gid_index < -1 || gid_index > 255) {
     throw std::invalid_argument(fmt::format("gid_index is {}: it must be 0 to 255, or -1", gid_index));
   }
@@ -103,9 +111,17 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
     : options_(options), connections_(connections) {
   options.validate();
   connections.validate();
-  // Must come before any registration: what a child process shares must not be copied on write under the NIC.
-  if (const int error = ibv_fork_init(); error != 0) {
+  // Must come before any registration: what a child process shares must not be copied on write under the NIC. Not where
+  // the kernel sees to it: libibverbs would call madvise(2) all the same, which fails for a part of a huge page.
+  const bool is_needed = ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
+  if (const int error = is_needed ? ibv_fork_init() : 0; error != 0) {
     fail("ibv_fork_init", error, "set RDMAV_HUGEPAGES_SAFE=1, or do not fork");
+  }
+  // Read by libibverbs once, before anything else: it cannot be set for the user here. ibv_fork_init(3).
+  if (options.huge_pages != 0 && is_needed && std::getenv("RDMAV_HUGEPAGES_SAFE") == nullptr) {
+    throw DeviceError(
+        "huge_pages: this kernel copies registered memory on fork; set RDMAV_HUGEPAGES_SAFE=1 in the environment of "
+        "the process");
   }
   int count = 0;
   const DeviceList list(ibv_get_device_list(&count));
@@ -151,6 +167,12 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
   if (static_cast<std::uint32_t>(limits_.max_cqe) < options.completion_queue_depth) {
     throw DeviceError(fmt::format("completion_queue_depth is {}: the device {} allows {}",
                                   options.completion_queue_depth, name_, limits_.max_cqe));
+  }
+  events_ = std::make_unique<DeviceEvents>(*context_, name_);
+  placement_.emplace(options, name_);
+  // Before the fabric touches memory of its own.
+  if (options.pin_thread) {
+    pin_thread_near(name_);
   }
 }
 

@@ -1,12 +1,16 @@
 // Port: an opened device, and the port and address that its connections use.
 #pragma once
 
+#include "events.h"
+#include "placement.h"
+
 #include <sidelatch/fabric/verbs/device.h>
 
 #include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace sidelatch::fabric::verbs {
@@ -39,6 +43,8 @@ class Port {
   [[nodiscard]] const std::string& device_name() const noexcept { return name_; }
   [[nodiscard]] const ibv_device_attr& limits() const noexcept { return limits_; }
   [[nodiscard]] const DeviceOptions& options() const noexcept { return options_; }
+  [[nodiscard]] DeviceEvents& events() const noexcept { return *events_; }
+  [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
 
   /// A reliable queue pair in the reset state.
   [[nodiscard]] RawQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,
@@ -57,6 +63,8 @@ class Port {
   ConnectionOptions connections_;
   std::string name_;
   Context context_;
+  std::unique_ptr<DeviceEvents> events_;
+  std::optional<Placement> placement_;
   ibv_device_attr limits_{};
   ibv_port_attr port_{};
   std::uint8_t number_ = 0;

@@ -3,7 +3,6 @@
 #include "queue_pair.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -103,21 +102,10 @@ void VerbsReactor::report_failed() {
   }
 }
 
-// The kernel's reports on devices, ports and queue pairs. A request that they concern fails by itself; what is left is
-// to acknowledge them (a queue pair with one that was not cannot be destroyed), and to give up if the device is gone.
+// A request that a report concerns fails by itself; what is left is to give up if the device is gone.
 void VerbsReactor::look_at_events() {
-  pollfd readable{port_->context()->async_fd, POLLIN, 0};
-  while (::poll(&readable, 1, 0) == 1) {
-    ibv_async_event event{};
-    if (ibv_get_async_event(port_->context(), &event) != 0) {
-      return;
-    }
-    const ibv_event_type type = event.event_type;
-    ibv_ack_async_event(&event);
-    if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR) {
-      throw DeviceError(fmt::format("the RDMA device {} reports: {}; all its connections are lost",
-                                    port_->device_name(), ibv_event_type_str(type)));
-    }
+  if (const std::optional<ibv_event_type> fatal = port_->events().acknowledge()) {
+    throw DeviceError(port_->events().describe(*fatal));
   }
 }
 

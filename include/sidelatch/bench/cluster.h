@@ -39,9 +39,9 @@ class Cluster {
   static constexpr std::uint32_t kMostRanks = 256;
 
   struct Options {
-    std::string server{};       ///< HOST[:PORT] of the memory server
-    std::string token{};        ///< that server's
-    std::string device{};       ///< empty: the first with an active port
+    std::string server = {};    ///< HOST[:PORT] of the memory server
+    std::string token = {};     ///< that server's
+    std::string device = {};    ///< empty: the first with an active port
     std::string run = "bench";  ///< runs of different names may use one server at a time
     std::uint32_t rank = 0;
     std::uint32_t ranks = 1;

@@ -29,9 +29,9 @@ class EnvironmentError : public std::runtime_error {
 
 struct CheckOptions {
   std::string fabric = "auto";  ///< auto (verbs where there is an active device, else sim), sim, softnic or verbs
-  std::string device{};         ///< for verbs: as `sidelatch devices` lists it; empty: the first with an active port
-  std::string server{};         ///< for verbs: HOST[:PORT] of a memory server; empty: this machine has the memory too
-  std::string token{};          ///< that server's
+  std::string device = {};      ///< for verbs: as `sidelatch devices` lists it; empty: the first with an active port
+  std::string server = {};      ///< for verbs: HOST[:PORT] of a memory server; empty: this machine has the memory too
+  std::string token = {};       ///< that server's
   std::string profile = "connectx5";  ///< for sim: a name or the path of a TOML file
   double seconds = 25;                ///< wall-clock limit; what was not measured by then is left out
   std::vector<std::uint64_t> sizes = {64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};  ///< bytes

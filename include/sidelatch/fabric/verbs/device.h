@@ -1,6 +1,7 @@
 // Which NIC, port and address, and how its connections behave.
 //
 //   VerbsFabric fabric({.device = "mlx5_0"});
+//   VerbsFabric near({.device = "mlx5_0", .huge_pages = 2 << 20, .numa = NumaNode::nic(), .pin_thread = true});
 //
 // Everything left out is chosen: the first device with an active port, on RoCE the first GID of version 2, IPv4 before
 // IPv6, the port's MTU. Limits of the device are applied, and what it cannot do at all is an error that names it.
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -21,13 +23,46 @@ class DeviceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Which machine node's memory allocate() takes.
+class NumaNode {
+ public:
+  enum class Kind : std::uint8_t { any, nic, number };
+
+  /// Wherever the operating system puts it.
+  [[nodiscard]] static constexpr NumaNode any() noexcept { return NumaNode(Kind::any, 0); }
+  /// The NIC's. As any() where the operating system does not know the NIC's node, or all memory is at one.
+  [[nodiscard]] static constexpr NumaNode nic() noexcept { return NumaNode(Kind::nic, 0); }
+  /// As /sys/devices/system/node numbers them.
+  [[nodiscard]] static constexpr NumaNode number(std::uint32_t number) noexcept {
+    return NumaNode(Kind::number, number);
+  }
+
+  [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
+  [[nodiscard]] constexpr std::uint32_t value() const noexcept { return value_; }
+  friend bool operator==(const NumaNode&, const NumaNode&) = default;
+
+ private:
+  constexpr NumaNode(Kind kind, std::uint32_t value) noexcept : kind_(kind), value_(value) {}
+  Kind kind_;
+  std::uint32_t value_;
+};
+
 struct DeviceOptions {
-  std::string device{};   ///< as `sidelatch devices` lists it; empty: the first with an active port
-  std::uint8_t port = 0;  ///< 1 and up; 0: the first that is active
-  int gid_index = -1;     ///< -1: chosen
-  std::uint32_t mtu = 0;  ///< bytes, 256 to 4096, a power of two; 0: the port's
+  std::string device = {};  ///< as `sidelatch devices` lists it; empty: the first with an active port
+  std::uint8_t port = 0;    ///< 1 and up; 0: the first that is active
+  int gid_index = -1;       ///< -1: chosen
+  std::uint32_t mtu = 0;    ///< bytes, 256 to 4096, a power of two; 0: the port's
   std::uint32_t completion_queue_depth = 4096;  ///< requests in flight over all queue pairs, 2 to 1048576
   bool relaxed_ordering = false;                ///< let PCIe reorder the NIC's writes to registered memory
+  /// Bytes of the huge pages that allocate() takes, a power of two that the kernel has (x86-64: 2 << 20 or 1 << 30); 0:
+  /// ordinary pages. A region takes whole pages and keeps the length that was asked for.
+  std::uint64_t huge_pages = 0;
+  /// Strict: memory is at that node, or allocate() throws DeviceError; ordinary pages that the node does not have end
+  /// the process, as under `numactl --membind`.
+  NumaNode numa = NumaNode::any();
+  /// pin_thread_near() for the thread that makes the fabric, which stays so when the fabric goes, and for the thread of
+  /// each MemoryServer.
+  bool pin_thread = false;
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;
@@ -49,5 +84,11 @@ struct ConnectionOptions {
 
 /// Names of the RDMA devices that the operating system knows.
 [[nodiscard]] std::vector<std::string> device_names();
+
+/// From now on the calling thread runs only on those of its CPUs that are near `device` (local_cpulist of its PCI
+/// device); threads that it starts inherit that. Its previous CPUs are not kept: call sched_getaffinity() before, to
+/// give them back. False, and nothing is changed, if the operating system does not say what is near: the device is not
+/// hardware (soft-RoCE). Throws DeviceError if there is no such device, or if the thread may run on none of these CPUs.
+bool pin_thread_near(std::string_view device);
 
 }  // namespace sidelatch::fabric::verbs
