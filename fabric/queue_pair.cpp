@@ -213,7 +213,8 @@ void QueuePair::wait_until_completed(ChainAwaiter& awaiter) {
   }
 }
 
-bool QueuePair::start(ChainAwaiter& awaiter) {
+// Every request passes here: what it calls is as short as a call.
+[[gnu::flatten]] bool QueuePair::start(ChainAwaiter& awaiter) {
   if (state_ == State::error) {
     awaiter.error_ = error_;
     return false;
@@ -221,22 +222,30 @@ bool QueuePair::start(ChainAwaiter& awaiter) {
   if (awaiter.until_ == ChainAwaiter::Until::reached) {
     return start_reach(awaiter);
   }
-  if (!awaiter.old_values_.empty() && awaiter.old_values_.size() != awaiter.chain_.size()) {
-    throw FabricError(Status::invalid_request, fmt::format("{} places for the old values of a chain of {} requests",
-                                                           awaiter.old_values_.size(), awaiter.chain_.size()));
+  if (!awaiter.old_values_.empty() && awaiter.old_values_.size() != awaiter.chain_.size()) [[unlikely]] {
+    refuse_places(awaiter);
   }
-  if (must_wait(awaiter.chain_.size())) {
-    check_chain(awaiter.chain_);
-    ++counters_.waits;
-    line_.push_back(awaiter);
-    take_place();
-    reactor_->return_completion_entries(0);
+  if (must_wait(awaiter.chain_.size())) [[unlikely]] {
+    join_line(awaiter);
     return true;
   }
   return post_for(awaiter);
 }
 
-bool QueuePair::start_reach(ChainAwaiter& awaiter) {
+[[gnu::noinline]] void QueuePair::refuse_places(const ChainAwaiter& awaiter) {
+  throw FabricError(Status::invalid_request, fmt::format("{} places for the old values of a chain of {} requests",
+                                                         awaiter.old_values_.size(), awaiter.chain_.size()));
+}
+
+[[gnu::noinline]] void QueuePair::join_line(ChainAwaiter& awaiter) {
+  check_chain(awaiter.chain_);
+  ++counters_.waits;
+  line_.push_back(awaiter);
+  take_place();
+  reactor_->return_completion_entries(0);
+}
+
+[[gnu::noinline]] bool QueuePair::start_reach(ChainAwaiter& awaiter) {
   if (awaiter.last_ <= completed_) {
     return false;
   }
@@ -264,7 +273,7 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
 
 // Joins the queue pairs that want completion entries, in turn, if the send queue has room for what is next: a nudge, or
 // the first chain in line. Where only a nudge can make that room, there will be one.
-void QueuePair::take_place() {
+[[gnu::noinline]] void QueuePair::take_place() {
   if (state_ == State::error || cq_waiter_.linked()) {
     return;
   }
@@ -344,7 +353,7 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
   }
 }
 
-void QueuePair::on_completed(std::uint64_t sequence) {
+[[gnu::flatten]] void QueuePair::on_completed(std::uint64_t sequence) {
   if (sequence <= completed_) {
     return;
   }

@@ -156,19 +156,10 @@ void VerbsQueuePair::report_refused() {
   }
 }
 
-void VerbsQueuePair::on_completion(const ibv_wc& completion) {
-  if ((completion.wr_id ^ mark_) >> 32 != 0 || state() != State::ready) {
-    return;  // of an earlier connection
-  }
-  const auto ahead = static_cast<std::uint32_t>(completion.wr_id) - static_cast<std::uint32_t>(completed());
-  const std::uint64_t sequence = completed() + ahead;
-  if (completion.status == IBV_WC_SUCCESS) [[likely]] {
-    on_completed(sequence);
-  } else {
-    on_error(sequence, status_of(completion.status),
-             fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),
-                         completion.vendor_err));
-  }
+void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion) {
+  on_error(sequence, status_of(completion.status),
+           fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),
+                       completion.vendor_err));
 }
 
 void VerbsQueuePair::cancel_in_flight() noexcept {

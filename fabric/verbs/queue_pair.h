@@ -37,7 +37,17 @@ class VerbsQueuePair final : public QueuePair {
   ~VerbsQueuePair() override;
 
   [[nodiscard]] Peer& peer() noexcept { return *peer_; }
-  void on_completion(const ibv_wc& completion);
+  void on_completion(const ibv_wc& completion) {
+    if ((completion.wr_id ^ mark_) >> 32 != 0) [[unlikely]] {
+      return;  // of an earlier connection
+    }
+    const auto ahead = static_cast<std::uint32_t>(completion.wr_id) - static_cast<std::uint32_t>(completed());
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+      on_failure(completed() + ahead, completion);
+    } else {
+      on_completed(completed() + ahead);
+    }
+  }
   /// What the driver refused.
   void report_refused();
 
@@ -48,6 +58,7 @@ class VerbsQueuePair final : public QueuePair {
 
  private:
   void connect();
+  void on_failure(std::uint64_t sequence, const ibv_wc& completion);
 
   const Port* port_;
   VerbsReactor* reactor_;

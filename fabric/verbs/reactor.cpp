@@ -61,14 +61,15 @@ std::uint64_t VerbsReactor::new_mark(std::uint32_t place) noexcept {
 }
 
 void VerbsReactor::grow_posting(std::size_t n) {
-  posting_.assign(std::bit_ceil(n + 1), {});
-  for (std::size_t i = 0; i < posting_.size(); ++i) {
-    posting_[i].request.next = i + 1 < posting_.size() ? &posting_[i + 1].request : nullptr;
+  posting_room_ = std::bit_ceil(n + 1);
+  posting_.assign(posting_room_, {});
+  for (std::size_t i = 0; i < posting_room_; ++i) {
+    posting_[i].request.next = i + 1 < posting_room_ ? &posting_[i + 1].request : nullptr;
     posting_[i].request.sg_list = &posting_[i].buffer;
   }
 }
 
-bool VerbsReactor::advance(std::optional<Time> limit) {
+[[gnu::flatten]] bool VerbsReactor::advance(std::optional<Time> limit) {
   for (idle_polls_ = 0;; ++idle_polls_) {
     poll();
     if (!refused_.empty()) [[unlikely]] {

@@ -34,7 +34,7 @@ class VerbsReactor final : public Reactor {
   /// Room for `n` requests and one more, in a row. Read by the provider before ibv_post_send() returns, so one serves
   /// all queue pairs.
   [[nodiscard]] Posting* posting(std::size_t n) {
-    if (n >= posting_.size()) [[unlikely]] {
+    if (n >= posting_room_) [[unlikely]] {
       grow_posting(n);
     }
     return posting_.data();
@@ -80,6 +80,7 @@ class VerbsReactor final : public Reactor {
   std::vector<std::uint32_t> free_places_;
   std::vector<VerbsQueuePair*> refused_;
   std::vector<Posting> posting_;
+  std::size_t posting_room_ = 0;
   std::vector<Timer> timers_;
   std::uint64_t next_timer_ = 1;
   std::uint32_t idle_polls_ = 0;

@@ -80,12 +80,12 @@ class QueuePair {
   /// The same for a chain whose length is known at run time; `chain` must stay valid until the await returns.
   [[nodiscard]] ChainAwaiter enqueue(std::span<const WorkRequest> chain);
 
-  [[nodiscard]] One read(LocalSpan into, RemoteSpan from);
-  [[nodiscard]] One write(LocalSpan from, RemoteSpan to);
+  [[nodiscard]] One read(const LocalSpan& into, const RemoteSpan& from);
+  [[nodiscard]] One write(const LocalSpan& from, const RemoteSpan& to);
   /// Returns the old value: the swap happened if it equals `expected`.
-  [[nodiscard]] One compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired);
+  [[nodiscard]] One compare_swap(const RemoteSpan& word, std::uint64_t expected, std::uint64_t desired);
   /// Returns the old value.
-  [[nodiscard]] One fetch_add(RemoteSpan word, std::uint64_t addend);
+  [[nodiscard]] One fetch_add(const RemoteSpan& word, std::uint64_t addend);
 
   /// Waits until request number `sequence` (see posted()) and all before it have completed.
   [[nodiscard]] ChainAwaiter reach(std::uint64_t sequence);
@@ -214,6 +214,8 @@ class QueuePair {
 
   bool start(ChainAwaiter& awaiter);
   bool start_reach(ChainAwaiter& awaiter);
+  [[noreturn]] static void refuse_places(const ChainAwaiter& awaiter);
+  void join_line(ChainAwaiter& awaiter);
   void take_place();
   bool admit();
   void post_first_in_line();
@@ -313,12 +315,12 @@ inline QueuePair::ChainAwaiter QueuePair::reach(std::uint64_t sequence) {
 
 inline QueuePair::ChainAwaiter QueuePair::drain() { return reach(posted_); }
 
-inline QueuePair::One QueuePair::read(LocalSpan into, RemoteSpan from) { return {*this, fabric::read(into, from)}; }
-inline QueuePair::One QueuePair::write(LocalSpan from, RemoteSpan to) { return {*this, fabric::write(from, to)}; }
-inline QueuePair::One QueuePair::compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired) {
+inline QueuePair::One QueuePair::read(const LocalSpan& into, const RemoteSpan& from) { return {*this, fabric::read(into, from)}; }
+inline QueuePair::One QueuePair::write(const LocalSpan& from, const RemoteSpan& to) { return {*this, fabric::write(from, to)}; }
+inline QueuePair::One QueuePair::compare_swap(const RemoteSpan& word, std::uint64_t expected, std::uint64_t desired) {
   return {*this, fabric::compare_swap(word, expected, desired)};
 }
-inline QueuePair::One QueuePair::fetch_add(RemoteSpan word, std::uint64_t addend) {
+inline QueuePair::One QueuePair::fetch_add(const RemoteSpan& word, std::uint64_t addend) {
   return {*this, fabric::fetch_add(word, addend)};
 }
 
