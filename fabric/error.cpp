@@ -48,7 +48,8 @@ std::string_view advice(Status status) {
       return "check the RemoteSpan: rkey, bounds, and the Access given when the region was registered; then "
              "reconnect()";
     case Status::remote_invalid_request:
-      return "align atomics to 8 bytes, and look at the target: its NIC could not execute the request; then reconnect()";
+      return "align atomics to 8 bytes, and look at the target: its NIC could not execute the request; then "
+             "reconnect()";
     case Status::retry_exceeded:
       return "check that the target and the link are up; then reconnect()";
     case Status::rnr_retry_exceeded:

@@ -1,4 +1,5 @@
-// The way of every request to the NIC: checked, numbered, counted, signalled where it must be, in one pass over its chain.
+// The way of every request to the NIC: checked, numbered, counted, signalled where it must be, in one pass over its
+// chain.
 #pragma once
 
 #include <sidelatch/fabric/queue_pair.h>
@@ -83,8 +84,7 @@ void QueuePair::take_chain(std::span<const WorkRequest> chain, bool signal_last,
     entry.rkey = request.rkey.value;
     entry.opcode = request.opcode;
     ++since_signal;
-    const bool signaled =
-        request.signaled || since_signal >= interval || (sequence == last && must_signal_last);
+    const bool signaled = request.signaled || since_signal >= interval || (sequence == last && must_signal_last);
     if (signaled) {
       since_signal = 0;
       signaled_last = sequence;

@@ -240,7 +240,8 @@ Address Port::address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) 
   return address;
 }
 
-std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const {
+std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer,
+                            std::uint32_t outstanding) const {
   const auto modify = [&](ibv_qp_attr& attributes, int mask, const char* state) {
     if (const int error = ibv_modify_qp(&queue_pair, &attributes, mask); error != 0) {
       fail(fmt::format("cannot bring a queue pair of {} to {}", name_, state), error, advice_for(error));

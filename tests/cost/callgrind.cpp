@@ -13,11 +13,10 @@ namespace sidelatch {
 namespace {
 
 double instructions(const std::string& test, const std::string& arguments, int times) {
-  const std::string command = "SIDELATCH_REPETITIONS=" + std::to_string(times) +
-                              " valgrind --tool=callgrind --callgrind-out-file=/dev/null " + arguments + " /proc/" +
-                              std::to_string(::getpid()) +
-                              "/exe --gtest_also_run_disabled_tests --gtest_filter=DISABLED_UnderCallgrind." + test +
-                              " 2>&1";
+  const std::string command =
+      "SIDELATCH_REPETITIONS=" + std::to_string(times) + " valgrind --tool=callgrind --callgrind-out-file=/dev/null " +
+      arguments + " /proc/" + std::to_string(::getpid()) +
+      "/exe --gtest_also_run_disabled_tests --gtest_filter=DISABLED_UnderCallgrind." + test + " 2>&1";
   std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) {
     throw std::runtime_error("popen failed");

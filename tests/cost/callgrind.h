@@ -15,8 +15,8 @@ inline constexpr bool kCountsInstructions = false;  // what a debug or sanitized
 [[nodiscard]] int repetitions();
 
 /// Instructions of one repetition of DISABLED_UnderCallgrind.`test`: the difference of two runs of different length, so
-/// that what is not part of a repetition cancels out. `arguments`: more of them for callgrind. Throws std::runtime_error
-/// if valgrind does.
+/// that what is not part of a repetition cancels out. `arguments`: more of them for callgrind. Throws
+/// std::runtime_error if valgrind does.
 [[nodiscard]] double instructions_of(const std::string& test, const std::string& arguments = {});
 
 }  // namespace sidelatch

@@ -166,7 +166,7 @@ class QueuePair {
   struct NicRequest {
     const WorkRequest& request;
     std::uint64_t sequence;
-    std::byte* data;     ///< the local buffer; an atomic has one in any case
+    std::byte* data;  ///< the local buffer; an atomic has one in any case
     std::uint32_t length;
     std::uint32_t lkey;  ///< Node::Registration::nic_lkey; means nothing if `length` is 0 or the payload inlined
     bool signaled;       ///< instead of the request's
@@ -176,8 +176,8 @@ class QueuePair {
   void on_completed(std::uint64_t sequence);
   /// The NIC reports: requests before `sequence` have completed, `sequence` failed.
   void on_error(std::uint64_t sequence, Status status, std::string_view detail);
-  /// The NIC's driver reports: `sequence` and what was posted behind it were not taken. Of those before it only what was
-  /// reported so far is known to have completed.
+  /// The NIC's driver reports: `sequence` and what was posted behind it were not taken. Of those before it only what
+  /// was reported so far is known to have completed.
   void on_refused(std::uint64_t sequence, Status status, std::string_view detail);
   /// A derived class calls it first in its destructor.
   void disconnect() noexcept;
@@ -255,8 +255,8 @@ class QueuePair {
   std::unique_ptr<InFlight[]> ring_;
   std::byte* results_ = nullptr;  // if they are not in ring_
   std::uint32_t results_lkey_ = 0;
-  WaitList pending_;              // ChainAwaiters by sequence number
-  WaitList line_;                 // ChainAwaiters that wait for room, in turn
+  WaitList pending_;  // ChainAwaiters by sequence number
+  WaitList line_;     // ChainAwaiters that wait for room, in turn
   CompletionQueueWaiter cq_waiter_;
   std::shared_ptr<const FabricError> error_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // for who must know that this has gone
@@ -315,8 +315,12 @@ inline QueuePair::ChainAwaiter QueuePair::reach(std::uint64_t sequence) {
 
 inline QueuePair::ChainAwaiter QueuePair::drain() { return reach(posted_); }
 
-inline QueuePair::One QueuePair::read(const LocalSpan& into, const RemoteSpan& from) { return {*this, fabric::read(into, from)}; }
-inline QueuePair::One QueuePair::write(const LocalSpan& from, const RemoteSpan& to) { return {*this, fabric::write(from, to)}; }
+inline QueuePair::One QueuePair::read(const LocalSpan& into, const RemoteSpan& from) {
+  return {*this, fabric::read(into, from)};
+}
+inline QueuePair::One QueuePair::write(const LocalSpan& from, const RemoteSpan& to) {
+  return {*this, fabric::write(from, to)};
+}
 inline QueuePair::One QueuePair::compare_swap(const RemoteSpan& word, std::uint64_t expected, std::uint64_t desired) {
   return {*this, fabric::compare_swap(word, expected, desired)};
 }

@@ -27,19 +27,19 @@ struct StubDevice {
   ibv_wc_status failure = IBV_WC_GENERAL_ERR;
   std::uint64_t refused_request = 0;  ///< ibv_post_send() returns `refusal` at it
   int refusal = 0;
-  int registration_error = 0;                ///< ibv_reg_mr() fails with it
-  bool poll_fails = false;                   ///< ibv_poll_cq() returns -1
-  bool holds_completions = false;            ///< ibv_poll_cq() finds none
-  int most_polled = 1 << 20;                 ///< completions per ibv_poll_cq()
-  std::deque<ibv_async_event> events;        ///< what ibv_get_async_event() gives; see raise()
-  void raise(ibv_event_type type) const;     ///< the kernel has news
+  int registration_error = 0;             ///< ibv_reg_mr() fails with it
+  bool poll_fails = false;                ///< ibv_poll_cq() returns -1
+  bool holds_completions = false;         ///< ibv_poll_cq() finds none
+  int most_polled = 1 << 20;              ///< completions per ibv_poll_cq()
+  std::deque<ibv_async_event> events;     ///< what ibv_get_async_event() gives; see raise()
+  void raise(ibv_event_type type) const;  ///< the kernel has news
 
   // What happened.
   std::uint64_t requests = 0;
   std::uint64_t events_acknowledged = 0;
-  std::uint32_t most_rd_atomic = 0;          ///< of the last queue pair that became ready to send
-  ibv_mtu path_mtu{};                        ///< of the last queue pair that became ready to receive
-  std::uint8_t gid_index = 0;                ///< the same
+  std::uint32_t most_rd_atomic = 0;  ///< of the last queue pair that became ready to send
+  ibv_mtu path_mtu{};                ///< of the last queue pair that became ready to receive
+  std::uint8_t gid_index = 0;        ///< the same
 };
 
 /// The one device. Assign a new one to begin a test.
