@@ -17,8 +17,10 @@ namespace sidelatch::fabric::verbs {
 namespace {
 
 constexpr int kBatch = 32;
-// So many polls without a completion: look for events of the device, and let others have the core.
-constexpr std::uint32_t kIdlePolls = 256;
+// So many polls without a completion: let others have the core. That is longer than a NIC needs for a request, and so
+// are the system calls: they would come too late to notice it. Every few times, look for events of the device too.
+constexpr std::uint32_t kIdlePolls = 1024;
+constexpr std::uint32_t kIdlePollsPerLook = 8 * kIdlePolls;
 constexpr unsigned kPlaceShift = 44;
 constexpr unsigned kConnectionShift = 32;
 constexpr std::uint32_t kConnectionMask = 0xfff;
@@ -87,8 +89,10 @@ void VerbsReactor::grow_posting(std::size_t n) {
     if (limit && now() >= *limit) {
       return true;
     }
-    if (idle_polls_ % kIdlePolls == kIdlePolls - 1) {
-      look_at_events();
+    if (idle_polls_ % kIdlePolls == kIdlePolls - 1) [[unlikely]] {
+      if (idle_polls_ % kIdlePollsPerLook == kIdlePollsPerLook - 1) {
+        look_at_events();
+      }
       std::this_thread::yield();
     }
   }

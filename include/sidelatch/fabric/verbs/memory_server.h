@@ -43,7 +43,7 @@ inline constexpr std::uint16_t kDefaultPort = 18515;
 struct ServerOptions {
   std::string address = "127.0.0.1:18515";  ///< HOST[:PORT]; port 0 cannot be written: set any_port
   bool any_port = false;                    ///< a free port instead; MemoryServer::address() says which
-  std::string token;                        ///< what clients must present; empty: nothing
+  std::string token{};                      ///< what clients must present; empty: nothing
   std::uint32_t most_clients = 1024;
   std::uint32_t most_connections = 65536;  ///< over all clients
 };
@@ -71,7 +71,7 @@ class MemoryServer {
 };
 
 struct RemoteOptions {
-  std::string token;
+  std::string token{};
   /// Of the RDMA connections that are made through this node: whose latches are taken there; see SessionOptions::owner.
   std::uint16_t owner = 0;
   std::chrono::milliseconds limit{10'000};  ///< for every answer of the server
