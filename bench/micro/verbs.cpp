@@ -1,5 +1,5 @@
-// One operation at a time, or a queue full of them, over a real device: the client in this process, the memory in a child
-// process. What ib_atomic_lat, ib_read_lat and ib_atomic_bw do, with the counters that they print.
+// One operation at a time, or a queue full of them, over a real device: the client in this process, the memory in a
+// child process. What ib_atomic_lat, ib_read_lat and ib_atomic_bw do, with the counters that they print.
 #include <sidelatch/fabric/verbs/memory_server.h>
 
 #include <benchmark/benchmark.h>
