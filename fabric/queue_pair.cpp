@@ -317,11 +317,12 @@ void QueuePair::post_first_in_line() {
 // Old values are taken out as soon as their requests complete: the ring entries are free for others after that.
 void QueuePair::collect_results(ChainAwaiter& awaiter, std::uint64_t sequence) {
   const std::uint64_t before = awaiter.last_ - awaiter.chain_.size();
-  const std::uint64_t end = std::min(awaiter.last_, sequence) - before;
-  for (std::uint64_t i = std::max(before, completed_) - before; i < end; ++i) {
+  const std::uint64_t end = std::min(awaiter.last_, sequence);  // before the chain's first if that is still to complete
+  for (std::uint64_t s = std::max(before, completed_) + 1; s <= end; ++s) {
+    const std::size_t i = s - before - 1;
     const WorkRequest& request = awaiter.chain_[i];
     if (is_atomic(request.opcode)) {
-      const std::byte* const from = request.local.data != nullptr ? request.local.data : result_slot(before + 1 + i);
+      const std::byte* const from = request.local.data != nullptr ? request.local.data : result_slot(s);
       std::memcpy(&awaiter.old_values_[i], from, 8);
     }
   }
