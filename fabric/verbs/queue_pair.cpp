@@ -75,7 +75,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
       mark_(reactor.new_mark(place_)) {
   try {
     const std::size_t bytes = options.send_queue_depth * sizeof(std::uint64_t);
-    results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, IBV_ACCESS_LOCAL_WRITE));
+    results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
     if (results_region_ == nullptr) {
       throw DeviceError(
           fmt::format("cannot register {} bytes with {}: {}; raise the limit of locked memory (ulimit -l "
