@@ -68,6 +68,12 @@ file(GLOB_RECURSE vm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/vm/*
 sidelatch_make_test_program(test_vm ${vm_sources})
 add_test(NAME vm COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/run" "${PROJECT_BINARY_DIR}")
 set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 720 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+if(SIDELATCH_BUILD_MICRO)
+    add_dependencies(test_vm bench_verbs) # tests/vm/perftest runs it
+endif()
+
+# What an operation over verbs costs is counted with the provider that tests/fabric has instead of libibverbs.
+target_sources(test_cost PRIVATE "${PROJECT_SOURCE_DIR}/tests/fabric/verbs/stub_provider.cpp")
 
 if(SIDELATCH_CHECK_HEADERS)
     # CMake makes the target it depends on when it generates, and keeps it out of "all".

@@ -8,6 +8,8 @@ std::string_view name(Status status) {
   switch (status) {
     case Status::invalid_request:
       return "invalid request";
+    case Status::local_operation:
+      return "local operation error";
     case Status::local_protection:
       return "local protection error";
     case Status::remote_access:
@@ -36,6 +38,8 @@ std::string_view advice(Status status) {
   switch (status) {
     case Status::invalid_request:
       return "correct the request; nothing was posted and the queue pair is unharmed";
+    case Status::local_operation:
+      return "compare the request with the limits of the device (ibv_devinfo -v); then reconnect()";
     case Status::local_protection:
       return "use a buffer of a MemoryRegion of the queue pair's own node, registered with Access::local_write for "
              "READ "
@@ -44,13 +48,14 @@ std::string_view advice(Status status) {
       return "check the RemoteSpan: rkey, bounds, and the Access given when the region was registered; then "
              "reconnect()";
     case Status::remote_invalid_request:
-      return "align atomics to 8 bytes; then reconnect()";
+      return "align atomics to 8 bytes, and look at the target: its NIC could not execute the request; then "
+             "reconnect()";
     case Status::retry_exceeded:
       return "check that the target and the link are up; then reconnect()";
     case Status::rnr_retry_exceeded:
       return "post receive buffers at the target before sending; then reconnect()";
     case Status::flushed:
-      return "handle the error of the earlier request, then reconnect() and decide whether to repeat this one";
+      return "handle the error of the request that failed, then reconnect() and decide whether to repeat this one";
     case Status::disconnected:
       return "keep the QueuePair alive until its tasks are done";
     case Status::device_failure:

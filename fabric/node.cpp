@@ -85,8 +85,8 @@ MemoryRegion Node::add(Registration registration) {
   const std::uint32_t generation = entry.generation == kGenerationMask ? 1 : entry.generation + 1;
   entry = registration;
   entry.generation = generation;
-  entry.alive = true;
   const LKey key{(slot << kGenerationBits) | generation};
+  entry.live_key = entry.nic_lkey = key.value;
   entry.rkey = RKey{key.value};
   try {
     place_region(entry);
@@ -95,7 +95,7 @@ MemoryRegion Node::add(Registration registration) {
       return_memory(entry.data, entry.length);
     }
     entry.data = nullptr;
-    entry.alive = false;
+    entry.live_key = 0;
     free_slots_.push_back(slot);
     throw;
   }
@@ -131,7 +131,7 @@ bool Node::remove(LKey key, bool even_if_busy) {
                key.value, entry.length, name_);
     std::abort();
   }
-  entry.alive = false;
+  entry.live_key = 0;
   region_removed(entry, busy);
   if (busy) {
     dying_.push_back(slot);

@@ -1,9 +1,12 @@
 #include <sidelatch/fabric/queue_pair.h>
 
+#include "take_chain.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -19,8 +22,6 @@ void require_range(const char* field, std::uint64_t value, std::uint64_t least, 
   }
 }
 
-constexpr std::uint64_t kLongestTransfer = 1ULL << 31;  // InfiniBand: the largest message of an RC queue pair
-
 }  // namespace
 
 void QueuePairOptions::validate() const {
@@ -34,7 +35,10 @@ void QueuePairOptions::validate() const {
 }
 
 QueuePair::QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& options)
-    : node_(&node), reactor_(&reactor), options_(options) {
+    : node_(&node),
+      reactor_(&reactor),
+      options_(options),
+      longest_chain_(std::min(options.send_queue_depth, reactor.completion_queue_depth() / 2)) {
   options_.validate();
   if (options_.signal_interval == 0) {
     options_.signal_interval = options_.send_queue_depth / 2;
@@ -111,13 +115,21 @@ void QueuePair::check(const WorkRequest& request) const {
   }
 }
 
+void QueuePair::refuse(const WorkRequest& request) const {
+  check(request);
+  throw std::logic_error("a request was refused that is not wrong");
+}
+
+void QueuePair::refuse_length(std::size_t n) const {
+  throw FabricError(Status::invalid_request,
+                    fmt::format("a chain of {} requests was posted: it must have 1 to {} (send_queue_depth, and half "
+                                "of the completion queue)",
+                                n, longest_chain_));
+}
+
 void QueuePair::check_chain(std::span<const WorkRequest> chain) const {
-  const std::size_t longest = std::min(options_.send_queue_depth, reactor_->completion_queue_depth() / 2);
-  if (chain.empty() || chain.size() > longest) {
-    throw FabricError(Status::invalid_request,
-                      fmt::format("a chain of {} requests was posted: it must have 1 to {} (send_queue_depth, and half "
-                                  "of the completion queue)",
-                                  chain.size(), longest));
+  if (chain.empty() || chain.size() > longest_chain_) {
+    refuse_length(chain.size());
   }
   for (const WorkRequest& request : chain) {
     check(request);
@@ -145,73 +157,39 @@ void QueuePair::throw_if_failed() const {
 
 bool QueuePair::post(std::span<const WorkRequest> chain) {
   throw_if_failed();
-  check_chain(chain);
   if (must_wait(chain.size())) {
+    check_chain(chain);
     if (!send_queue_has_room(chain.size())) {
       request_signal();  // who only tries again must find room at some time
     }
     return false;
   }
-  post_now(chain, false);
+  post_chain(chain, false);
   return true;
 }
 
-void QueuePair::post_now(std::span<const WorkRequest> chain, bool signal_last) {
-  if (ring_ == nullptr) {
-    ring_ = std::make_unique<InFlight[]>(options_.send_queue_depth);
-  }
-  // ring_doorbell() reads it before it returns and posts nothing itself, so one per thread serves all queue pairs.
-  thread_local std::vector<WorkRequest> posting;
-  posting.assign(chain.begin(), chain.end());
-  posting.back().signaled |= signal_last;
+void QueuePair::ring_doorbell(std::span<const WorkRequest> /*chain*/, std::uint64_t /*first*/) {
+  std::abort();  // a fabric overrides this or post_chain()
+}
 
-  reactor_->take_completion_entries(static_cast<std::uint32_t>(chain.size()));
-  const std::uint64_t first = posted_ + 1;
-  for (WorkRequest& request : posting) {
-    const std::uint64_t sequence = ++posted_;
-    InFlight& entry = in_flight(sequence);
-    const auto length = static_cast<std::uint32_t>(request.length());
-    entry = {0,
-             request.remote.value,
-             length,
-             request.rkey.value,
-             request.inlined ? 0 : request.local.lkey.value,
-             request.opcode};
-    if (is_atomic(request.opcode)) {
-      counters_.bytes_written += 8;
-      counters_.bytes_read += 8;
-      if (request.local.data == nullptr) {
-        request.local.data = result_slot(sequence);
-        request.local.length = 8;
-      }
-    } else if (request.opcode == Opcode::read) {
-      counters_.bytes_read += length;
-    } else {
-      counters_.bytes_written += length;
-    }
-    // Some request must be signalled while it is still known that its completion will free what others wait for: each
-    // interval, the one that fills the send queue, and all while the completion queue is half full (then at most half
-    // of it can be held by requests that nobody signalled).
-    ++since_signal_;
-    if (since_signal_ >= options_.signal_interval || outstanding() == options_.send_queue_depth ||
-        reactor_->cq_free_ <= reactor_->cq_depth_ / 2) {
-      request.signaled = true;
-    }
-    if (request.signaled) {
-      since_signal_ = 0;
-      last_signaled_ = sequence;
-    }
-  }
-  ++counters_.doorbells;
-  counters_.requests += chain.size();
-  ring_doorbell(posting, first);
+void QueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {
+  // ring_doorbell() reads it before it returns and posts nothing itself, so one serves all queue pairs.
+  std::vector<WorkRequest>& posting = reactor_->posting_;
+  posting.clear();
+  take_chain(chain, signal_last, [&](const NicRequest& taken) {
+    WorkRequest& request = posting.emplace_back(taken.request);
+    request.local.data = taken.data;
+    request.local.length = taken.length;
+    request.signaled = taken.signaled;
+  });
+  ring_doorbell(posting, posted_ - chain.size() + 1);
 }
 
 void QueuePair::post_nudge() {
   // An empty WRITE touches no memory; its completion says that everything before it has completed.
   nudge_wanted_ = false;
   const WorkRequest empty = WorkRequest{}.with_signal();
-  post_now({&empty, 1}, true);
+  post_chain({&empty, 1}, true);
 }
 
 // Sees to it that the completion of everything posted so far will be reported.
@@ -235,7 +213,8 @@ void QueuePair::wait_until_completed(ChainAwaiter& awaiter) {
   }
 }
 
-bool QueuePair::start(ChainAwaiter& awaiter) {
+// Every request passes here: what it calls is as short as a call.
+[[gnu::flatten]] bool QueuePair::start(ChainAwaiter& awaiter) {
   if (state_ == State::error) {
     awaiter.error_ = error_;
     return false;
@@ -243,22 +222,30 @@ bool QueuePair::start(ChainAwaiter& awaiter) {
   if (awaiter.until_ == ChainAwaiter::Until::reached) {
     return start_reach(awaiter);
   }
-  check_chain(awaiter.chain_);
-  if (!awaiter.old_values_.empty() && awaiter.old_values_.size() != awaiter.chain_.size()) {
-    throw FabricError(Status::invalid_request, fmt::format("{} places for the old values of a chain of {} requests",
-                                                           awaiter.old_values_.size(), awaiter.chain_.size()));
+  if (!awaiter.old_values_.empty() && awaiter.old_values_.size() != awaiter.chain_.size()) [[unlikely]] {
+    refuse_places(awaiter);
   }
-  if (must_wait(awaiter.chain_.size())) {
-    ++counters_.waits;
-    line_.push_back(awaiter);
-    take_place();
-    reactor_->return_completion_entries(0);
+  if (must_wait(awaiter.chain_.size())) [[unlikely]] {
+    join_line(awaiter);
     return true;
   }
   return post_for(awaiter);
 }
 
-bool QueuePair::start_reach(ChainAwaiter& awaiter) {
+[[gnu::noinline]] void QueuePair::refuse_places(const ChainAwaiter& awaiter) {
+  throw FabricError(Status::invalid_request, fmt::format("{} places for the old values of a chain of {} requests",
+                                                         awaiter.old_values_.size(), awaiter.chain_.size()));
+}
+
+[[gnu::noinline]] void QueuePair::join_line(ChainAwaiter& awaiter) {
+  check_chain(awaiter.chain_);
+  ++counters_.waits;
+  line_.push_back(awaiter);
+  take_place();
+  reactor_->return_completion_entries(0);
+}
+
+[[gnu::noinline]] bool QueuePair::start_reach(ChainAwaiter& awaiter) {
   if (awaiter.last_ <= completed_) {
     return false;
   }
@@ -276,7 +263,7 @@ bool QueuePair::start_reach(ChainAwaiter& awaiter) {
 // True if the awaiter has to wait for the completion of what was posted.
 bool QueuePair::post_for(ChainAwaiter& awaiter) {
   const bool wait = awaiter.until_ == ChainAwaiter::Until::completed;
-  post_now(awaiter.chain_, wait);
+  post_chain(awaiter.chain_, wait);
   awaiter.last_ = posted_;
   if (wait) {
     wait_until_completed(awaiter);
@@ -286,7 +273,7 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
 
 // Joins the queue pairs that want completion entries, in turn, if the send queue has room for what is next: a nudge, or
 // the first chain in line. Where only a nudge can make that room, there will be one.
-void QueuePair::take_place() {
+[[gnu::noinline]] void QueuePair::take_place() {
   if (state_ == State::error || cq_waiter_.linked()) {
     return;
   }
@@ -318,25 +305,24 @@ void QueuePair::post_first_in_line() {
   auto& awaiter = static_cast<ChainAwaiter&>(line_.front());
   awaiter.unlink();
   try {
-    check_chain(awaiter.chain_);  // a region may have ended while the chain waited
-  } catch (const FabricError& error) {
+    if (post_for(awaiter)) {
+      return;
+    }
+  } catch (const FabricError& error) {  // a region may have ended while the chain waited
     awaiter.error_ = std::make_shared<const FabricError>(error);
-    reactor_->ready(awaiter);
-    return;
   }
-  if (!post_for(awaiter)) {
-    reactor_->ready(awaiter);
-  }
+  reactor_->ready(awaiter);
 }
 
 // Old values are taken out as soon as their requests complete: the ring entries are free for others after that.
 void QueuePair::collect_results(ChainAwaiter& awaiter, std::uint64_t sequence) {
-  const std::size_t n = awaiter.chain_.size();
-  const std::uint64_t first = awaiter.last_ - n + 1;
-  for (std::uint64_t s = std::max(first, completed_ + 1); s <= std::min(awaiter.last_, sequence); ++s) {
-    const std::size_t i = s - first;
-    if (is_atomic(awaiter.chain_[i].opcode)) {
-      const std::byte* from = awaiter.chain_[i].local.data != nullptr ? awaiter.chain_[i].local.data : result_slot(s);
+  const std::uint64_t before = awaiter.last_ - awaiter.chain_.size();
+  const std::uint64_t end = std::min(awaiter.last_, sequence);  // before the chain's first if that is still to complete
+  for (std::uint64_t s = std::max(before, completed_) + 1; s <= end; ++s) {
+    const std::size_t i = s - before - 1;
+    const WorkRequest& request = awaiter.chain_[i];
+    if (is_atomic(request.opcode)) {
+      const std::byte* const from = request.local.data != nullptr ? request.local.data : result_slot(s);
       std::memcpy(&awaiter.old_values_[i], from, 8);
     }
   }
@@ -368,7 +354,7 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
   }
 }
 
-void QueuePair::on_completed(std::uint64_t sequence) {
+[[gnu::flatten]] void QueuePair::on_completed(std::uint64_t sequence) {
   if (sequence <= completed_) {
     return;
   }
@@ -382,6 +368,17 @@ void QueuePair::on_completed(std::uint64_t sequence) {
 }
 
 void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view detail) {
+  enter_error(sequence, status, detail);
+  on_completed(sequence - 1);
+  fail_all(error_, sequence);
+}
+
+void QueuePair::on_refused(std::uint64_t sequence, Status status, std::string_view detail) {
+  enter_error(sequence, status, detail);
+  fail_all(error_, sequence);
+}
+
+void QueuePair::enter_error(std::uint64_t sequence, Status status, std::string_view detail) {
   ++counters_.errors;
   const InFlight& entry = in_flight(sequence);
   WorkRequest request;
@@ -394,8 +391,6 @@ void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view
   error_ = std::make_shared<const FabricError>(status, request, detail);
   nudge_wanted_ = false;
   cq_waiter_.unlink();
-  on_completed(sequence - 1);
-  fail_all(error_, sequence);
 }
 
 void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::uint64_t failed) {
@@ -404,7 +399,7 @@ void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::u
       cause->status() == Status::disconnected
           ? cause
           : std::make_shared<const FabricError>(
-                Status::flushed, fmt::format("an earlier request of this queue pair failed: {}", cause->what()));
+                Status::flushed, fmt::format("another request of this queue pair failed: {}", cause->what()));
   const auto fail = [&](ChainAwaiter& awaiter) {
     const std::uint64_t before = awaiter.last_ - awaiter.chain_.size();
     const bool is_cause = awaiter.last_ >= failed && before < failed && !awaiter.chain_.empty();

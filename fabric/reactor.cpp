@@ -65,12 +65,6 @@ void Reactor::resume_ready() {
   }
 }
 
-void Reactor::rethrow_failure() {
-  if (failure_) {
-    std::rethrow_exception(std::exchange(failure_, nullptr));
-  }
-}
-
 void Reactor::drive(const bool* until) {
   for (;;) {
     resume_ready();
@@ -100,8 +94,7 @@ void Reactor::run_for(Duration duration) {
   }
 }
 
-void Reactor::return_completion_entries(std::uint32_t n) {
-  cq_free_ += n;
+void Reactor::admit_waiting() {
   // Each queue pair posts one thing and goes to the end, so that a busy one cannot keep the others waiting. One that is
   // admitted may free entries itself (an error flushes it): the outer loop then goes on.
   if (admitting_) {

@@ -161,7 +161,7 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
                     "interface (RoCE needs 4200 for 4096)",
                     options.mtu, bytes_of(port_.active_mtu), number_, name_));
   }
-  if (limits_.atomic_cap == IBV_ATOMIC_NONE) {
+  if (limits_.atomic_cap == IBV_ATOMIC_NONE || limits_.max_qp_rd_atom < 1) {
     throw DeviceError(fmt::format("the RDMA device {} has no atomics, and all latches need them", name_));
   }
   if (static_cast<std::uint32_t>(limits_.max_cqe) < options.completion_queue_depth) {
@@ -201,7 +201,8 @@ void Port::choose_gid() {
   const bool ethernet = port_.link_layer == IBV_LINK_LAYER_ETHERNET;
   std::optional<int> chosen;
   int best = -1;
-  for (int index = 0; index < port_.gid_tbl_len; ++index) {
+  constexpr int kMostGids = 256;  // the index of a connection's GID has 8 bits
+  for (int index = 0; index < std::min(port_.gid_tbl_len, kMostGids); ++index) {
     ibv_gid_entry entry{};
     if ((options_.gid_index >= 0 && options_.gid_index != index) ||
         ibv_query_gid_ex(context_.get(), number_, static_cast<std::uint32_t>(index), &entry, 0) != 0 ||
@@ -261,12 +262,16 @@ Address Port::address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) 
   return address;
 }
 
-void Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const {
+std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer,
+                            std::uint32_t outstanding) const {
   const auto modify = [&](ibv_qp_attr& attributes, int mask, const char* state) {
     if (const int error = ibv_modify_qp(&queue_pair, &attributes, mask); error != 0) {
       fail(fmt::format("cannot bring a queue pair of {} to {}", name_, state), error, advice_for(error));
     }
   };
+  if (peer.responder == 0) {
+    throw DeviceError(fmt::format("the peer of a queue pair of {} serves no READs and no atomics", name_));
+  }
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_RESET;
   modify(reset, IBV_QP_STATE, "RESET");
@@ -310,6 +315,7 @@ void Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer, 
   modify(send,
          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
          "RTS");
+  return send.max_rd_atomic;
 }
 
 void Port::stop(ibv_qp& queue_pair) noexcept {

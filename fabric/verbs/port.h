@@ -50,8 +50,9 @@ class Port {
   [[nodiscard]] RawQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,
                                              std::uint32_t& max_inline) const;
   [[nodiscard]] Address address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) const;
-  /// From any state to ready, connected to `peer`. `outstanding`: READs and atomics that this end may have in flight.
-  void connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const;
+  /// From any state to ready, connected to `peer`. `outstanding`: READs and atomics that this end may have in flight;
+  /// returns how many it and the peer can.
+  std::uint32_t connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const;
   /// Nothing of it happens any more at this end.
   static void stop(ibv_qp& queue_pair) noexcept;
 

@@ -1,5 +1,6 @@
 #include "queue_pair.h"
 
+#include "fabric/take_chain.h"
 #include "node.h"
 
 #include <sidelatch/fabric/error.h>
@@ -11,7 +12,6 @@
 #include <cstring>
 #include <random>
 #include <utility>
-#include <vector>
 
 namespace sidelatch::fabric::verbs {
 
@@ -25,7 +25,7 @@ Status status_of(ibv_wc_status status) {
     case IBV_WC_LOC_EEC_OP_ERR:
     case IBV_WC_MW_BIND_ERR:
     case IBV_WC_LOC_RDD_VIOL_ERR:
-      return Status::invalid_request;
+      return Status::local_operation;
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
       return Status::local_protection;
@@ -49,18 +49,10 @@ Status status_of(ibv_wc_status status) {
   }
 }
 
-ibv_wr_opcode opcode_of(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::read:
-      return IBV_WR_RDMA_READ;
-    case Opcode::compare_swap:
-      return IBV_WR_ATOMIC_CMP_AND_SWP;
-    case Opcode::fetch_add:
-      return IBV_WR_ATOMIC_FETCH_AND_ADD;
-    default:
-      return IBV_WR_RDMA_WRITE;
-  }
-}
+constexpr std::array kOpcodes = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+                                 IBV_WR_ATOMIC_FETCH_AND_ADD};
+static_assert(Opcode::write == Opcode{0} && Opcode::read == Opcode{1} && Opcode::compare_swap == Opcode{2} &&
+              Opcode::fetch_add == Opcode{3});
 
 constexpr unsigned flag_if(bool wanted, ibv_send_flags flag) { return wanted ? static_cast<unsigned>(flag) : 0U; }
 
@@ -75,22 +67,22 @@ std::uint32_t random_packet_number() {
 VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain,
                                std::unique_ptr<Peer> peer, const QueuePairOptions& options)
     : QueuePair(node, reactor, options),
-      node_(&node),
       port_(&port),
       reactor_(&reactor),
       peer_(std::move(peer)),
       results_(std::make_unique<std::uint64_t[]>(options.send_queue_depth)),
-      place_(reactor.attach(*this)) {
+      place_(reactor.attach(*this)),
+      mark_(reactor.new_mark(place_)) {
   try {
     const std::size_t bytes = options.send_queue_depth * sizeof(std::uint64_t);
-    results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, IBV_ACCESS_LOCAL_WRITE));
+    results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
     if (results_region_ == nullptr) {
       throw DeviceError(
           fmt::format("cannot register {} bytes with {}: {}; raise the limit of locked memory (ulimit -l "
                       "unlimited)",
                       bytes, port.device_name(), std::strerror(errno)));
     }
-    use_results(reinterpret_cast<std::byte*>(results_.get()));
+    use_results(reinterpret_cast<std::byte*>(results_.get()), results_region_->lkey);
     std::uint32_t max_inline = options.max_inline;
     raw_ = port.make_queue_pair(domain, reactor.completions(), options.send_queue_depth, max_inline);
     limit_inline(max_inline);
@@ -110,31 +102,19 @@ VerbsQueuePair::~VerbsQueuePair() {
 void VerbsQueuePair::connect() {
   const Address own = port_->address_of(*raw_, random_packet_number());
   const Address peer = peer_->accept(own);
-  port_->connect(*raw_, own, peer, options().max_rd_atomic);
+  limit_rd_atomic(port_->connect(*raw_, own, peer, options().max_rd_atomic));
 }
 
-std::uint64_t VerbsQueuePair::mark(std::uint64_t sequence) const noexcept {
-  return (static_cast<std::uint64_t>(place_) << 44) | (static_cast<std::uint64_t>(epoch_) << 32) |
-         (sequence & 0xffff'ffff);
-}
-
-void VerbsQueuePair::ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) {
-  // Read by the provider before ibv_post_send() returns.
-  static thread_local std::vector<ibv_send_wr> requests;
-  static thread_local std::vector<ibv_sge> buffers;
-  if (requests.size() < chain.size()) {
-    requests.resize(chain.size());
-    buffers.resize(chain.size());
-  }
-  for (std::size_t i = 0; i < chain.size(); ++i) {
-    const WorkRequest& from = chain[i];
-    ibv_send_wr& to = requests[i];
-    to.wr_id = mark(first + i);
-    to.next = i + 1 < chain.size() ? &requests[i + 1] : nullptr;
-    to.sg_list = &buffers[i];
-    to.num_sge = from.local.length == 0 ? 0 : 1;
-    to.opcode = opcode_of(from.opcode);
-    to.send_flags = flag_if(from.signaled, IBV_SEND_SIGNALED) | flag_if(from.fence, IBV_SEND_FENCE) |
+void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {
+  VerbsReactor::Posting* const first = reactor_->posting(chain.size());
+  VerbsReactor::Posting* next = first;
+  take_chain(chain, signal_last, [&next, mark = mark_](const NicRequest& taken) {
+    const WorkRequest& from = taken.request;
+    ibv_send_wr& to = next->request;
+    to.wr_id = mark | (taken.sequence & 0xffff'ffff);
+    to.num_sge = taken.length == 0 ? 0 : 1;
+    to.opcode = kOpcodes[static_cast<std::size_t>(from.opcode)];
+    to.send_flags = flag_if(taken.signaled, IBV_SEND_SIGNALED) | flag_if(from.fence, IBV_SEND_FENCE) |
                     flag_if(from.inlined, IBV_SEND_INLINE);
     if (is_atomic(from.opcode)) {
       to.wr.atomic.remote_addr = from.remote.value;
@@ -145,44 +125,46 @@ void VerbsQueuePair::ring_doorbell(std::span<const WorkRequest> chain, std::uint
       to.wr.rdma.remote_addr = from.remote.value;
       to.wr.rdma.rkey = from.rkey.value;
     }
-    buffers[i].addr = reinterpret_cast<std::uintptr_t>(from.local.data);
-    buffers[i].length = static_cast<std::uint32_t>(from.local.length);
-    const Node::Registration* const region = from.inlined ? nullptr : node_->find(from.local.lkey);
-    buffers[i].lkey = region != nullptr ? region->nic_lkey : results_region_->lkey;
+    next->buffer.addr = reinterpret_cast<std::uintptr_t>(taken.data);
+    next->buffer.length = taken.length;
+    next->buffer.lkey = taken.lkey;
+    ++next;
+  });
+  if (refused_ != 0) [[unlikely]] {
+    return;  // it would overtake what was refused; it will be flushed
   }
+  // The places are linked for good, but for the last one of a chain.
+  ibv_send_wr& last = (next - 1)->request;
+  last.next = nullptr;
   ibv_send_wr* refused = nullptr;
-  const int error = ibv_post_send(raw_.get(), requests.data(), &refused);
+  const int error = ibv_post_send(raw_.get(), &first->request, &refused);
   if (error != 0) [[unlikely]] {
-    failed_post_ = first + (refused == nullptr ? 0 : static_cast<std::uint64_t>(refused - requests.data()));
-    post_error_ = error;
+    refused_ = posted() + 1 - chain.size();
+    for (const ibv_send_wr* taken = &first->request; refused != nullptr && taken != refused; taken = taken->next) {
+      ++refused_;
+    }
+    refusal_ = error;
     reactor_->report_later(*this);
   }
+  last.next = &next->request;
 }
 
-void VerbsQueuePair::report_failed_post() {
-  if (state() == State::ready && failed_post_ > completed()) {
-    on_error(failed_post_, Status::invalid_request,
-             fmt::format("the NIC's driver does not take it: {}", std::strerror(post_error_)));
+void VerbsQueuePair::report_refused() {
+  if (refused_ != 0 && state() == State::ready) {
+    on_refused(refused_, Status::local_operation,
+               fmt::format("the driver of {} does not take it: {}", port_->device_name(), std::strerror(refusal_)));
   }
 }
 
-void VerbsQueuePair::on_completion(const ibv_wc& completion, std::uint32_t epoch) {
-  if (epoch != epoch_ || state() != State::ready) {
-    return;
-  }
-  const auto ahead = static_cast<std::uint32_t>(completion.wr_id) - static_cast<std::uint32_t>(completed());
-  const std::uint64_t sequence = completed() + ahead;
-  if (completion.status == IBV_WC_SUCCESS) [[likely]] {
-    on_completed(sequence);
-  } else {
-    on_error(sequence, status_of(completion.status),
-             fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),
-                         completion.vendor_err));
-  }
+void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion) {
+  on_error(sequence, status_of(completion.status),
+           fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),
+                       completion.vendor_err));
 }
 
 void VerbsQueuePair::cancel_in_flight() noexcept {
-  epoch_ = (epoch_ + 1) & 0xfff;
+  mark_ = reactor_->new_mark(place_);
+  refused_ = 0;
   Port::stop(*raw_);
 }
 

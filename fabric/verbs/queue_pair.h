@@ -37,19 +37,29 @@ class VerbsQueuePair final : public QueuePair {
   ~VerbsQueuePair() override;
 
   [[nodiscard]] Peer& peer() noexcept { return *peer_; }
-  void on_completion(const ibv_wc& completion, std::uint32_t epoch);
-  void report_failed_post();
+  void on_completion(const ibv_wc& completion) {
+    if ((completion.wr_id ^ mark_) >> 32 != 0) [[unlikely]] {
+      return;  // of an earlier connection
+    }
+    const auto ahead = static_cast<std::uint32_t>(completion.wr_id) - static_cast<std::uint32_t>(completed());
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+      on_failure(completed() + ahead, completion);
+    } else {
+      on_completed(completed() + ahead);
+    }
+  }
+  /// What the driver refused.
+  void report_refused();
 
  protected:
-  void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) override;
+  void post_chain(std::span<const WorkRequest> chain, bool signal_last) override;
   void cancel_in_flight() noexcept override;
   Task<void> restore_connection() override;
 
  private:
   void connect();
-  [[nodiscard]] std::uint64_t mark(std::uint64_t sequence) const noexcept;
+  void on_failure(std::uint64_t sequence, const ibv_wc& completion);
 
-  VerbsNode* node_;
   const Port* port_;
   VerbsReactor* reactor_;
   std::unique_ptr<Peer> peer_;
@@ -57,9 +67,9 @@ class VerbsQueuePair final : public QueuePair {
   MemoryRegistration results_region_;
   RawQueuePair raw_;
   std::uint32_t place_;
-  std::uint32_t epoch_ = 0;  // completions of an earlier connection are nobody's
-  std::uint64_t failed_post_ = 0;
-  int post_error_ = 0;
+  std::uint64_t mark_;         // what its requests carry beside their numbers, until the connection ends
+  std::uint64_t refused_ = 0;  // the request that the driver did not take; nothing is posted behind it
+  int refusal_ = 0;
 };
 
 }  // namespace sidelatch::fabric::verbs

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -15,10 +16,13 @@ namespace sidelatch::fabric::verbs {
 namespace {
 
 constexpr int kBatch = 32;
-// So many polls without a completion: look for events of the device, and let others have the core.
-constexpr std::uint32_t kIdlePolls = 256;
+// So many polls without a completion: let others have the core. That is longer than a NIC needs for a request, and so
+// are the system calls: they would come too late to notice it. Every few times, look for events of the device too.
+constexpr std::uint32_t kIdlePolls = 1024;
+constexpr std::uint32_t kIdlePollsPerLook = 8 * kIdlePolls;
 constexpr unsigned kPlaceShift = 44;
-constexpr unsigned kEpochShift = 32;
+constexpr unsigned kConnectionShift = 32;
+constexpr std::uint32_t kConnectionMask = 0xfff;
 
 }  // namespace
 
@@ -37,25 +41,41 @@ Time VerbsReactor::now() const { return std::chrono::duration_cast<Time>(std::ch
 
 std::uint32_t VerbsReactor::attach(VerbsQueuePair& queue_pair) {
   if (free_places_.empty()) {
-    free_places_.push_back(static_cast<std::uint32_t>(queue_pairs_.size()));
-    queue_pairs_.push_back(nullptr);
+    free_places_.push_back(static_cast<std::uint32_t>(places_.size()));
+    places_.emplace_back();
   }
   const std::uint32_t place = free_places_.back();
   free_places_.pop_back();
-  queue_pairs_[place] = &queue_pair;
+  places_[place].queue_pair = &queue_pair;
   return place;
 }
 
 void VerbsReactor::detach(std::uint32_t place) noexcept {
-  std::erase(failed_, queue_pairs_[place]);
-  queue_pairs_[place] = nullptr;
+  std::erase(refused_, places_[place].queue_pair);
+  places_[place].queue_pair = nullptr;
   free_places_.push_back(place);
 }
 
-bool VerbsReactor::advance(std::optional<Time> limit) {
+std::uint64_t VerbsReactor::new_mark(std::uint32_t place) noexcept {
+  const std::uint64_t connection = ++places_[place].connections & kConnectionMask;
+  return (std::uint64_t{place} << kPlaceShift) | (connection << kConnectionShift);
+}
+
+void VerbsReactor::grow_posting(std::size_t n) {
+  posting_room_ = std::bit_ceil(n + 1);
+  posting_.assign(posting_room_, {});
+  for (std::size_t i = 0; i < posting_room_; ++i) {
+    posting_[i].request.next = i + 1 < posting_room_ ? &posting_[i + 1].request : nullptr;
+    posting_[i].request.sg_list = &posting_[i].buffer;
+  }
+}
+
+[[gnu::flatten]] bool VerbsReactor::advance(std::optional<Time> limit) {
   for (idle_polls_ = 0;; ++idle_polls_) {
-    report_failed();
     poll();
+    if (!refused_.empty()) [[unlikely]] {
+      report_refused();  // after all that has completed
+    }
     if (!timers_.empty()) {
       fire_timers();
     }
@@ -68,8 +88,10 @@ bool VerbsReactor::advance(std::optional<Time> limit) {
     if (limit && now() >= *limit) {
       return true;
     }
-    if (idle_polls_ % kIdlePolls == kIdlePolls - 1) {
-      look_at_events();
+    if (idle_polls_ % kIdlePolls == kIdlePolls - 1) [[unlikely]] {
+      if (idle_polls_ % kIdlePollsPerLook == kIdlePollsPerLook - 1) {
+        look_at_events();
+      }
       std::this_thread::yield();
     }
   }
@@ -80,25 +102,25 @@ void VerbsReactor::poll() {
   int count = kBatch;
   while (count == kBatch) {
     count = ibv_poll_cq(completions_.get(), kBatch, completions.data());
-    if (count < 0) {
+    if (count < 0) [[unlikely]] {
       throw DeviceError(
           fmt::format("polling the completion queue of {} failed: restart the process", port_->device_name()));
     }
     for (int i = 0; i < count; ++i) {
       const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
-      VerbsQueuePair* const queue_pair = queue_pairs_[completion.wr_id >> kPlaceShift];
+      VerbsQueuePair* const queue_pair = places_[completion.wr_id >> kPlaceShift].queue_pair;
       if (queue_pair != nullptr) {
-        queue_pair->on_completion(completion, static_cast<std::uint32_t>(completion.wr_id >> kEpochShift) & 0xfff);
+        queue_pair->on_completion(completion);
       }
     }
   }
 }
 
-void VerbsReactor::report_failed() {
-  while (!failed_.empty()) {
-    VerbsQueuePair* const queue_pair = failed_.back();
-    failed_.pop_back();
-    queue_pair->report_failed_post();
+void VerbsReactor::report_refused() {
+  while (!refused_.empty()) {
+    VerbsQueuePair* const queue_pair = refused_.back();
+    refused_.pop_back();
+    queue_pair->report_refused();
   }
 }
 

@@ -26,11 +26,28 @@ class VerbsReactor final : public Reactor {
   [[nodiscard]] ibv_cq* completions() const noexcept { return completions_.get(); }
   /// Destroys what was spawned, while its nodes still exist.
   void end() noexcept { destroy_spawned(); }
+  /// A request in the NIC's form. It is linked to the one behind it and to its buffer.
+  struct Posting {
+    ibv_send_wr request;
+    ibv_sge buffer;
+  };
+  /// Room for `n` requests and one more, in a row. Read by the provider before ibv_post_send() returns, so one serves
+  /// all queue pairs.
+  [[nodiscard]] Posting* posting(std::size_t n) {
+    if (n >= posting_room_) [[unlikely]] {
+      grow_posting(n);
+    }
+    return posting_.data();
+  }
+
   /// A place in the table of queue pairs; completions carry it.
   [[nodiscard]] std::uint32_t attach(VerbsQueuePair& queue_pair);
   void detach(std::uint32_t place) noexcept;
+  /// What the identifiers of a connection's requests begin with: the place, and a number of its own there, because
+  /// completions of an earlier connection, even of another queue pair, may still lie in the completion queue.
+  [[nodiscard]] std::uint64_t new_mark(std::uint32_t place) noexcept;
   /// `queue_pair` could not post: what it says of that is asked for when nobody is in the middle of posting.
-  void report_later(VerbsQueuePair& queue_pair) { failed_.push_back(&queue_pair); }
+  void report_later(VerbsQueuePair& queue_pair) { refused_.push_back(&queue_pair); }
 
  protected:
   bool advance(std::optional<Time> limit) override;
@@ -48,15 +65,22 @@ class VerbsReactor final : public Reactor {
 
   void poll();
   void fire_timers();
-  void report_failed();
+  void report_refused();
+  void grow_posting(std::size_t n);
   void look_at_events();
 
   const Port* port_;
   CompletionQueue completions_;
   std::chrono::steady_clock::time_point began_;
-  std::vector<VerbsQueuePair*> queue_pairs_;
+  struct Place {
+    VerbsQueuePair* queue_pair = nullptr;
+    std::uint32_t connections = 0;  // that began here
+  };
+  std::vector<Place> places_;
   std::vector<std::uint32_t> free_places_;
-  std::vector<VerbsQueuePair*> failed_;
+  std::vector<VerbsQueuePair*> refused_;
+  std::vector<Posting> posting_;
+  std::size_t posting_room_ = 0;
   std::vector<Timer> timers_;
   std::uint64_t next_timer_ = 1;
   std::uint32_t idle_polls_ = 0;

@@ -1,5 +1,6 @@
 // No allocation after warm-up. This program counts its own: operator new is replaced.
 #include "cycle.h"
+#include "verbs_operations.h"
 
 #include <gtest/gtest.h>
 
@@ -40,6 +41,25 @@ TEST(Allocations, AnExclusiveCycleMakesNoneOnceWarm) {
   const std::uint64_t warm = g_allocations.load();
   EXPECT_GT(warm, cold) << "nothing is counted";
   cycle.run_latched(100'000);
+  EXPECT_EQ(g_allocations.load(), warm);
+}
+
+TEST(Allocations, OperationsOverVerbsMakeNoneOnceWarm) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "frames are not pooled under AddressSanitizer, so that it sees their use after their end";
+#endif
+  fabric::verbs::Operations operations;
+  const auto run_all = [&](int times) {
+    operations.run_reads(times);
+    operations.run_writes(times);
+    operations.run_atomics(times);
+    operations.run_chains(times);
+  };
+  const std::uint64_t cold = g_allocations.load();
+  run_all(1000);
+  const std::uint64_t warm = g_allocations.load();
+  EXPECT_GT(warm, cold) << "nothing is counted";
+  run_all(25'000);
   EXPECT_EQ(g_allocations.load(), warm);
 }
 

@@ -13,6 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr Status kAll[] = {Status::invalid_request,
+                           Status::local_operation,
                            Status::local_protection,
                            Status::remote_access,
                            Status::remote_invalid_request,
@@ -20,6 +21,7 @@ constexpr Status kAll[] = {Status::invalid_request,
                            Status::rnr_retry_exceeded,
                            Status::flushed,
                            Status::disconnected,
+                           Status::device_failure,
                            Status::busy,
                            Status::stuck};
 

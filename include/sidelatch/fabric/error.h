@@ -18,6 +18,7 @@ namespace sidelatch::fabric {
 /// Completion statuses; the names follow the ibv_wc_status they stand for, with those that only software can detect.
 enum class Status : std::uint8_t {
   invalid_request,         ///< refused when posted: a length, alignment or option that no NIC could execute
+  local_operation,         ///< the NIC or its driver refused it after the post: a length or option it cannot execute
   local_protection,        ///< the local buffer is not inside a registered region of this node, or lacks local_write
   remote_access,           ///< the target refused: wrong rkey, outside the region, or the region lacks the right
   remote_invalid_request,  ///< the target refused: misaligned atomic, or a length it cannot serve

@@ -54,17 +54,17 @@ class Node {
     return {};
   }
 
-  /// One registered region as the NIC knows it.
-  struct Registration {
+  /// One registered region as the NIC knows it. Looked up for every request: its size makes an index a shift.
+  struct alignas(64) Registration {
     std::byte* data = nullptr;
     std::uint64_t length = 0;
     RemoteAddress address;
     RKey rkey;                   ///< what other nodes present
-    std::uint32_t nic_lkey = 0;  ///< what this node's NIC knows it by, where that is not its LKey
+    std::uint32_t nic_lkey = 0;  ///< what this node's NIC knows it by; its LKey, if the fabric does not say otherwise
     void* nic_region = nullptr;  ///< the fabric's own
     Access access = Access::local_read;
     std::uint32_t generation = 0;
-    bool alive = false;
+    std::uint32_t live_key = 0;  ///< its key while it is alive, else 0, which is nobody's
     bool owned = false;
   };
 
@@ -102,8 +102,7 @@ class Node {
       return nullptr;
     }
     const Registration& registration = registrations_[slot];
-    const bool same = registration.alive && registration.generation == (key & kGenerationMask);
-    return same ? &registration : nullptr;
+    return registration.live_key == key && key != 0 ? &registration : nullptr;
   }
   MemoryRegion add(Registration registration);
   /// False, and nothing changed, if work requests are in flight and `even_if_busy` is not set.

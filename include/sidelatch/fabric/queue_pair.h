@@ -80,12 +80,12 @@ class QueuePair {
   /// The same for a chain whose length is known at run time; `chain` must stay valid until the await returns.
   [[nodiscard]] ChainAwaiter enqueue(std::span<const WorkRequest> chain);
 
-  [[nodiscard]] One read(LocalSpan into, RemoteSpan from);
-  [[nodiscard]] One write(LocalSpan from, RemoteSpan to);
+  [[nodiscard]] One read(const LocalSpan& into, const RemoteSpan& from);
+  [[nodiscard]] One write(const LocalSpan& from, const RemoteSpan& to);
   /// Returns the old value: the swap happened if it equals `expected`.
-  [[nodiscard]] One compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired);
+  [[nodiscard]] One compare_swap(const RemoteSpan& word, std::uint64_t expected, std::uint64_t desired);
   /// Returns the old value.
-  [[nodiscard]] One fetch_add(RemoteSpan word, std::uint64_t addend);
+  [[nodiscard]] One fetch_add(const RemoteSpan& word, std::uint64_t addend);
 
   /// Waits until request number `sequence` (see posted()) and all before it have completed.
   [[nodiscard]] ChainAwaiter reach(std::uint64_t sequence);
@@ -147,25 +147,51 @@ class QueuePair {
   QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& options);
 
   /// Gives a chain to the NIC; its first request has number `first`. It was checked, there is room, atomics have their
-  /// local buffers, and `signaled` is final.
-  virtual void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) = 0;
+  /// local buffers, and `signaled` is final. For fabrics that do not override post_chain().
+  virtual void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first);
+  /// Posts a chain for which there is room, by one call of take_chain(): for fabrics whose NIC wants another form of
+  /// it. Throws FabricError for a bad request; then nothing was posted.
+  virtual void post_chain(std::span<const WorkRequest> chain, bool signal_last);
+  /// Checks a chain, gives its requests their numbers and calls `give` with each of them in turn, as NicRequest; keeps
+  /// what has to be known while they are in flight. Throws FabricError for a bad request: then no request has become a
+  /// number, whatever was given before. Defined in fabric/take_chain.h.
+  template <class Give>
+  void take_chain(std::span<const WorkRequest> chain, bool signal_last, Give give);
   /// Forgets every request in flight: from now on none touches local memory or is reported.
   virtual void cancel_in_flight() noexcept = 0;
   /// Makes the connection usable again after cancel_in_flight().
   virtual Task<void> restore_connection() = 0;
 
+  /// A checked request, and what posting adds to it.
+  struct NicRequest {
+    const WorkRequest& request;
+    std::uint64_t sequence;
+    std::byte* data;  ///< the local buffer; an atomic has one in any case
+    std::uint32_t length;
+    std::uint32_t lkey;  ///< Node::Registration::nic_lkey; means nothing if `length` is 0 or the payload inlined
+    bool signaled;       ///< instead of the request's
+  };
+
   /// The NIC reports: requests up to `sequence` have completed.
   void on_completed(std::uint64_t sequence);
   /// The NIC reports: requests before `sequence` have completed, `sequence` failed.
   void on_error(std::uint64_t sequence, Status status, std::string_view detail);
+  /// The NIC's driver reports: `sequence` and what was posted behind it were not taken. Of those before it only what
+  /// was reported so far is known to have completed.
+  void on_refused(std::uint64_t sequence, Status status, std::string_view detail);
   /// A derived class calls it first in its destructor.
   void disconnect() noexcept;
   /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.
   [[nodiscard]] std::byte* result_slot(std::uint64_t sequence) noexcept;
-  /// For fabrics whose NIC writes results to registered memory only: 8 bytes for each entry of the send queue.
-  void use_results(std::byte* results) noexcept { results_ = results; }
+  /// For fabrics whose NIC writes results to registered memory only: 8 bytes for each entry of the send queue, and the
+  /// key that the NIC knows them by.
+  void use_results(std::byte* results, std::uint32_t nic_lkey) noexcept {
+    results_ = results;
+    results_lkey_ = nic_lkey;
+  }
   /// The device gives less than was asked for. Before the first request.
   void limit_inline(std::uint32_t bytes) noexcept { options_.max_inline = std::min(options_.max_inline, bytes); }
+  void limit_rd_atomic(std::uint32_t most) noexcept { options_.max_rd_atomic = std::min(options_.max_rd_atomic, most); }
 
  private:
   friend class ChainAwaiter;
@@ -188,20 +214,24 @@ class QueuePair {
 
   bool start(ChainAwaiter& awaiter);
   bool start_reach(ChainAwaiter& awaiter);
+  [[noreturn]] static void refuse_places(const ChainAwaiter& awaiter);
+  void join_line(ChainAwaiter& awaiter);
   void take_place();
   bool admit();
   void post_first_in_line();
   void check(const WorkRequest& request) const;
   void check_chain(std::span<const WorkRequest> chain) const;
+  [[noreturn]] void refuse(const WorkRequest& request) const;
+  [[noreturn]] void refuse_length(std::size_t n) const;
   [[nodiscard]] bool send_queue_has_room(std::size_t n) const noexcept;
   [[nodiscard]] bool must_wait(std::size_t n) const noexcept;
   [[nodiscard]] std::size_t first_chain_length() const noexcept;
-  void post_now(std::span<const WorkRequest> chain, bool signal_last);
   bool post_for(ChainAwaiter& awaiter);
   void collect_results(ChainAwaiter& awaiter, std::uint64_t sequence);
   void post_nudge();
   void wait_until_completed(ChainAwaiter& awaiter);
   void finish_chains(std::uint64_t sequence);
+  void enter_error(std::uint64_t sequence, Status status, std::string_view detail);
   void fail_all(const std::shared_ptr<const FabricError>& cause, std::uint64_t failed);
   void throw_if_failed() const;
   void request_signal();
@@ -221,10 +251,12 @@ class QueuePair {
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
   std::uint64_t last_signaled_ = 0;
+  std::size_t longest_chain_;
   std::unique_ptr<InFlight[]> ring_;
   std::byte* results_ = nullptr;  // if they are not in ring_
-  WaitList pending_;              // ChainAwaiters by sequence number
-  WaitList line_;                 // ChainAwaiters that wait for room, in turn
+  std::uint32_t results_lkey_ = 0;
+  WaitList pending_;  // ChainAwaiters by sequence number
+  WaitList line_;     // ChainAwaiters that wait for room, in turn
   CompletionQueueWaiter cq_waiter_;
   std::shared_ptr<const FabricError> error_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // for who must know that this has gone
@@ -235,8 +267,9 @@ class QueuePair {
 template <std::size_t N>
 class [[nodiscard]] QueuePair::Submit : public QueuePair::ChainAwaiter {
  public:
-  Submit(QueuePair& qp, Until until, const std::array<WorkRequest, N>& chain) noexcept
-      : ChainAwaiter(qp, until, {}, {}), requests_(chain) {
+  template <std::same_as<WorkRequest>... Requests>
+  Submit(QueuePair& qp, Until until, const Requests&... requests) noexcept
+      : ChainAwaiter(qp, until, {}, {}), requests_{requests...} {
     chain_ = requests_;
     old_values_ = values_;
   }
@@ -253,18 +286,18 @@ class [[nodiscard]] QueuePair::Submit : public QueuePair::ChainAwaiter {
 /// Awaits one request; an atomic's old value is its result.
 class [[nodiscard]] QueuePair::One : public QueuePair::Submit<1> {
  public:
-  One(QueuePair& qp, const WorkRequest& request) noexcept : Submit(qp, Until::completed, {request}) {}
+  One(QueuePair& qp, const WorkRequest& request) noexcept : Submit(qp, Until::completed, request) {}
   std::uint64_t await_resume() const { return Submit::await_resume()[0]; }
 };
 
 template <std::same_as<WorkRequest>... Requests>
 QueuePair::Submit<sizeof...(Requests)> QueuePair::submit(const Requests&... requests) {
-  return {*this, ChainAwaiter::Until::completed, std::array<WorkRequest, sizeof...(Requests)>{requests...}};
+  return {*this, ChainAwaiter::Until::completed, requests...};
 }
 
 template <std::same_as<WorkRequest>... Requests>
 QueuePair::Submit<sizeof...(Requests)> QueuePair::enqueue(const Requests&... requests) {
-  return {*this, ChainAwaiter::Until::posted, std::array<WorkRequest, sizeof...(Requests)>{requests...}};
+  return {*this, ChainAwaiter::Until::posted, requests...};
 }
 
 inline QueuePair::ChainAwaiter QueuePair::enqueue(std::span<const WorkRequest> chain) {
@@ -282,12 +315,16 @@ inline QueuePair::ChainAwaiter QueuePair::reach(std::uint64_t sequence) {
 
 inline QueuePair::ChainAwaiter QueuePair::drain() { return reach(posted_); }
 
-inline QueuePair::One QueuePair::read(LocalSpan into, RemoteSpan from) { return {*this, fabric::read(into, from)}; }
-inline QueuePair::One QueuePair::write(LocalSpan from, RemoteSpan to) { return {*this, fabric::write(from, to)}; }
-inline QueuePair::One QueuePair::compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired) {
+inline QueuePair::One QueuePair::read(const LocalSpan& into, const RemoteSpan& from) {
+  return {*this, fabric::read(into, from)};
+}
+inline QueuePair::One QueuePair::write(const LocalSpan& from, const RemoteSpan& to) {
+  return {*this, fabric::write(from, to)};
+}
+inline QueuePair::One QueuePair::compare_swap(const RemoteSpan& word, std::uint64_t expected, std::uint64_t desired) {
   return {*this, fabric::compare_swap(word, expected, desired)};
 }
-inline QueuePair::One QueuePair::fetch_add(RemoteSpan word, std::uint64_t addend) {
+inline QueuePair::One QueuePair::fetch_add(const RemoteSpan& word, std::uint64_t addend) {
   return {*this, fabric::fetch_add(word, addend)};
 }
 

@@ -19,10 +19,13 @@
 #include <sidelatch/fabric/task.h>
 #include <sidelatch/fabric/types.h>
 #include <sidelatch/fabric/wait_list.h>
+#include <sidelatch/fabric/work_request.h>
 
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace sidelatch::fabric {
 
@@ -133,10 +136,20 @@ class Reactor {
   struct Root;
 
   void take_completion_entries(std::uint32_t n) noexcept { cq_free_ -= n; }
-  void return_completion_entries(std::uint32_t n);
+  void return_completion_entries(std::uint32_t n) {
+    cq_free_ += n;
+    if (!cq_waiters_.empty()) [[unlikely]] {
+      admit_waiting();
+    }
+  }
+  void admit_waiting();
 
   static Root start_root(Reactor* reactor, Task<void> task);
-  void rethrow_failure();
+  void rethrow_failure() {
+    if (failure_) [[unlikely]] {
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+  }
   void drive(const bool* until);
 
   WaitList ready_;
@@ -148,6 +161,7 @@ class Reactor {
   bool admitting_ = false;
   bool abandons_tasks_ = false;
   std::exception_ptr failure_;
+  std::vector<WorkRequest> posting_;  // of the chain that is being posted
 };
 
 namespace detail {

@@ -56,14 +56,48 @@ struct WorkRequest {
   }
 };
 
+namespace detail {
+
+[[noreturn]] void throw_no_room(Opcode opcode, std::uint64_t bytes, const RemoteSpan& remote);
+
+inline WorkRequest one_sided(Opcode opcode, std::uint64_t bytes, const RemoteSpan& remote) {
+  if (remote.length < bytes) [[unlikely]] {
+    throw_no_room(opcode, bytes, remote);
+  }
+  WorkRequest wr;
+  wr.opcode = opcode;
+  wr.remote = remote.address;
+  wr.rkey = remote.rkey;
+  return wr;
+}
+
+}  // namespace detail
+
 /// WRITE of all of `from` to the start of `to`; `to` must be at least as long.
-[[nodiscard]] WorkRequest write(LocalSpan from, RemoteSpan to);
+[[nodiscard]] inline WorkRequest write(const LocalSpan& from, const RemoteSpan& to) {
+  WorkRequest wr = detail::one_sided(Opcode::write, from.length, to);
+  wr.local = from;
+  return wr;
+}
 /// READ of `into.length` bytes from the start of `from`; `from` must be at least as long.
-[[nodiscard]] WorkRequest read(LocalSpan into, RemoteSpan from);
+[[nodiscard]] inline WorkRequest read(const LocalSpan& into, const RemoteSpan& from) {
+  WorkRequest wr = detail::one_sided(Opcode::read, into.length, from);
+  wr.local = into;
+  return wr;
+}
 /// Compare-and-swap of the 8-byte, 8-byte aligned word at the start of `word`.
-[[nodiscard]] WorkRequest compare_swap(RemoteSpan word, std::uint64_t expected, std::uint64_t desired);
+[[nodiscard]] inline WorkRequest compare_swap(const RemoteSpan& word, std::uint64_t expected, std::uint64_t desired) {
+  WorkRequest wr = detail::one_sided(Opcode::compare_swap, 8, word);
+  wr.compare = expected;
+  wr.swap_or_add = desired;
+  return wr;
+}
 /// Fetch-and-add on the 8-byte, 8-byte aligned word at the start of `word`; wraps around.
-[[nodiscard]] WorkRequest fetch_add(RemoteSpan word, std::uint64_t addend);
+[[nodiscard]] inline WorkRequest fetch_add(const RemoteSpan& word, std::uint64_t addend) {
+  WorkRequest wr = detail::one_sided(Opcode::fetch_add, 8, word);
+  wr.swap_or_add = addend;
+  return wr;
+}
 /// SEND of all of `from` into the peer's oldest posted receive buffer.
 [[nodiscard]] WorkRequest send(LocalSpan from);
 /// A receive buffer for one SEND of the peer.

@@ -1,0 +1,271 @@
+// What a NIC and its driver may report while requests are in flight, from a provider that reports it when asked to.
+#include "stub_provider.h"
+
+#include <sidelatch/fabric/verbs/verbs_fabric.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace sidelatch::fabric::verbs {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ProviderFailures : public ::testing::Test {
+ protected:
+  struct Outcome {
+    std::optional<Status> status;  // none: executed
+    std::string message;
+    bool ended = false;
+  };
+
+  [[nodiscard]] std::uint64_t word(std::uint64_t offset) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, table.bytes().data() + offset, sizeof value);
+    return value;
+  }
+  // In words: the request that adds 1 there.
+  [[nodiscard]] WorkRequest add(std::uint64_t offset) const { return fetch_add(table.remote(offset, 8), 1); }
+
+  template <class... Requests>
+  Outcome submit(const Requests&... requests) {
+    Outcome outcome;
+    fabric->reactor().run(submitting(qp.get(), &outcome, requests...));
+    return outcome;
+  }
+  template <class... Requests>
+  static Task<void> submitting(QueuePair* one, Outcome* outcome, Requests... requests) {
+    try {
+      co_await one->submit(requests...);
+    } catch (const FabricError& error) {
+      outcome->status = error.status();
+      outcome->message = error.what();
+    }
+    outcome->ended = true;
+  }
+  static Task<void> reaching(QueuePair* one, Outcome* outcome, std::uint64_t sequence) {
+    try {
+      co_await one->reach(sequence);
+    } catch (const FabricError& error) {
+      outcome->status = error.status();
+    }
+    outcome->ended = true;
+  }
+  void expect_recovers() {
+    EXPECT_EQ(qp->state(), QueuePair::State::error);
+    fabric->reactor().run(qp->reconnect());
+    EXPECT_EQ(qp->state(), QueuePair::State::ready);
+    const std::uint64_t before = word(512);
+    EXPECT_EQ(submit(add(512)).status, std::nullopt);
+    EXPECT_EQ(word(512), before + 1);
+  }
+  // Request number `n` from now on.
+  static std::uint64_t in(std::uint64_t n) { return stub_device().requests + n; }
+
+  void SetUp() override { stub_device() = StubDevice(); }
+
+  // Made when the device is as it should be; the members below need it.
+  std::unique_ptr<VerbsFabric> fabric = [] {
+    stub_device() = StubDevice();
+    return std::make_unique<VerbsFabric>();
+  }();
+  Node& storage = fabric->add_node("storage");
+  Node& client = fabric->add_node("client");
+  MemoryRegion table = storage.allocate(4096, Access::remote_all);
+  MemoryRegion buffer = client.allocate(4096, Access::local_write);
+  std::unique_ptr<QueuePair> qp = client.connect(storage);
+};
+
+TEST_F(ProviderFailures, NoneIsReportedWithoutCause) {
+  buffer.bytes()[0] = std::byte{7};
+  EXPECT_EQ(
+      submit(write(buffer.local(0, 8), table.remote(64, 8)), read(buffer.local(8, 8), table.remote(64, 8))).status,
+      std::nullopt);
+  EXPECT_EQ(word(64), 7U);
+  EXPECT_EQ(buffer.bytes()[8], std::byte{7});
+}
+
+// ibv_poll_cq(3), and the InfiniBand specification, 11.6.2, for what the names mean. Local: the request itself was
+// wrong. Remote: the target refused. What has to do with neither is the device's.
+TEST_F(ProviderFailures, EveryCompletionStatusHasItsMeaning) {
+  struct Case {
+    ibv_wc_status reported;
+    Status expected;
+  };
+  constexpr std::array kCases = {
+      Case{IBV_WC_LOC_LEN_ERR, Status::local_operation},
+      Case{IBV_WC_LOC_QP_OP_ERR, Status::local_operation},
+      Case{IBV_WC_LOC_EEC_OP_ERR, Status::local_operation},
+      Case{IBV_WC_LOC_PROT_ERR, Status::local_protection},
+      Case{IBV_WC_WR_FLUSH_ERR, Status::flushed},
+      Case{IBV_WC_MW_BIND_ERR, Status::local_operation},
+      Case{IBV_WC_BAD_RESP_ERR, Status::remote_invalid_request},
+      Case{IBV_WC_LOC_ACCESS_ERR, Status::local_protection},
+      Case{IBV_WC_REM_INV_REQ_ERR, Status::remote_invalid_request},
+      Case{IBV_WC_REM_ACCESS_ERR, Status::remote_access},
+      Case{IBV_WC_REM_OP_ERR, Status::remote_invalid_request},
+      Case{IBV_WC_RETRY_EXC_ERR, Status::retry_exceeded},
+      Case{IBV_WC_RNR_RETRY_EXC_ERR, Status::rnr_retry_exceeded},
+      Case{IBV_WC_LOC_RDD_VIOL_ERR, Status::local_operation},
+      Case{IBV_WC_REM_INV_RD_REQ_ERR, Status::remote_invalid_request},
+      Case{IBV_WC_REM_ABORT_ERR, Status::remote_invalid_request},
+      Case{IBV_WC_INV_EECN_ERR, Status::device_failure},
+      Case{IBV_WC_INV_EEC_STATE_ERR, Status::device_failure},
+      Case{IBV_WC_FATAL_ERR, Status::device_failure},
+      Case{IBV_WC_RESP_TIMEOUT_ERR, Status::retry_exceeded},
+      Case{IBV_WC_GENERAL_ERR, Status::device_failure},
+      Case{IBV_WC_TM_ERR, Status::device_failure},
+      Case{IBV_WC_TM_RNDV_INCOMPLETE, Status::device_failure},
+  };
+  static_assert(kCases.size() == IBV_WC_TM_RNDV_INCOMPLETE, "all but IBV_WC_SUCCESS");
+  for (const Case& one : kCases) {
+    SCOPED_TRACE(ibv_wc_status_str(one.reported));
+    stub_device().failing_request = in(1);
+    stub_device().failure = one.reported;
+    const Outcome outcome = submit(add(0));
+    EXPECT_EQ(outcome.status, one.expected);
+    EXPECT_THAT(outcome.message, HasSubstr(ibv_wc_status_str(one.reported)));
+    EXPECT_THAT(outcome.message, HasSubstr("stub0"));
+    EXPECT_THAT(outcome.message, HasSubstr(std::string(advice(one.expected))));
+    EXPECT_THAT(outcome.message, HasSubstr("FETCH-ADD"));
+    expect_recovers();
+  }
+  EXPECT_EQ(word(0), 0U);
+}
+
+TEST_F(ProviderFailures, AFailureInAChainIsTheChains) {
+  stub_device().failing_request = in(2);
+  stub_device().failure = IBV_WC_REM_ACCESS_ERR;
+  EXPECT_EQ(submit(add(0), read(buffer.local(0, 8), table.remote(0, 8)), add(8)).status, Status::remote_access);
+  EXPECT_EQ(word(0), 1U);
+  EXPECT_EQ(word(8), 0U);
+  expect_recovers();
+}
+
+TEST_F(ProviderFailures, WhatTheDriverRefusesInAChainIsTheChainsError) {
+  stub_device().refused_request = in(2);
+  stub_device().refusal = ENOMEM;
+  const Outcome outcome = submit(add(0), read(buffer.local(0, 8), table.remote(0, 8)), add(8));
+  EXPECT_EQ(outcome.status, Status::local_operation);
+  EXPECT_THAT(outcome.message, HasSubstr("READ"));
+  EXPECT_THAT(outcome.message, HasSubstr("stub0"));
+  EXPECT_THAT(outcome.message, HasSubstr(std::strerror(ENOMEM)));
+  EXPECT_EQ(word(8), 0U);
+  expect_recovers();
+}
+
+// Nobody knows whether what was posted before it has been executed, unless it has completed.
+TEST_F(ProviderFailures, ARefusalDoesNotMakeEarlierRequestsDone) {
+  Outcome earlier;
+  Outcome reached;
+  Outcome refused;
+  Outcome later;
+  EXPECT_TRUE(qp->post(std::array{add(0)}));  // not signalled
+  stub_device().refused_request = in(1);
+  stub_device().refusal = EINVAL;
+  fabric->reactor().spawn(submitting(qp.get(), &refused, add(8)));
+  fabric->reactor().spawn(reaching(qp.get(), &reached, 1));
+  fabric->reactor().spawn(submitting(qp.get(), &later, add(16)));
+  fabric->reactor().run();
+  EXPECT_EQ(refused.status, Status::local_operation);
+  EXPECT_EQ(reached.status, Status::flushed);
+  EXPECT_EQ(later.status, Status::flushed);
+  EXPECT_EQ(word(8), 0U);
+  EXPECT_EQ(word(16), 0U) << "it has overtaken what was refused";
+  expect_recovers();
+  stub_device().refused_request = in(2);
+  fabric->reactor().spawn(submitting(qp.get(), &earlier, add(24)));
+  fabric->reactor().spawn(submitting(qp.get(), &refused, add(32)));
+  fabric->reactor().run();
+  EXPECT_EQ(earlier.status, std::nullopt) << "it has completed";
+  EXPECT_EQ(refused.status, Status::local_operation);
+  expect_recovers();
+}
+
+TEST_F(ProviderFailures, ACompletionQueueThatCannotBePolledIsADeviceError) {
+  stub_device().poll_fails = true;
+  Outcome outcome;
+  EXPECT_THROW(fabric->reactor().run(submitting(qp.get(), &outcome, add(0))), DeviceError);
+  EXPECT_FALSE(outcome.ended);
+}
+
+TEST_F(ProviderFailures, ADeviceThatIsLostIsADeviceErrorAndNotAHang) {
+  stub_device().holds_completions = true;
+  stub_device().raise(IBV_EVENT_DEVICE_FATAL);
+  Outcome outcome;
+  try {
+    fabric->reactor().run(submitting(qp.get(), &outcome, add(0)));
+    ADD_FAILURE() << "no error";
+  } catch (const DeviceError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("stub0"));
+    EXPECT_THAT(error.what(), HasSubstr(ibv_event_type_str(IBV_EVENT_DEVICE_FATAL)));
+  }
+  EXPECT_EQ(stub_device().events_acknowledged, 1U);
+}
+
+// A queue pair with an event that nobody acknowledged cannot be destroyed. Its requests fail by themselves.
+TEST_F(ProviderFailures, EventsOfOneQueuePairAreAcknowledgedAndEndNothingElse) {
+  stub_device().holds_completions = true;
+  stub_device().raise(IBV_EVENT_QP_FATAL);
+  stub_device().raise(IBV_EVENT_PORT_ERR);
+  Outcome outcome;
+  fabric->reactor().spawn(submitting(qp.get(), &outcome, add(0)));
+  fabric->reactor().run_for(std::chrono::milliseconds(20));
+  while (stub_device().events_acknowledged < 2) {
+    fabric->reactor().run_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_FALSE(outcome.ended);
+  stub_device().holds_completions = false;
+  fabric->reactor().run();
+  EXPECT_TRUE(outcome.ended);
+  EXPECT_EQ(outcome.status, std::nullopt);
+}
+
+// They stay in the completion queue, with some providers, and look like those of the requests that come next.
+TEST_F(ProviderFailures, CompletionsOfAnEarlierConnectionAreNobodys) {
+  stub_device().most_polled = 1;
+  stub_device().failing_request = in(1);
+  stub_device().failure = IBV_WC_REM_ACCESS_ERR;
+  std::array<Outcome, 4> outcomes;
+  for (Outcome& outcome : outcomes) {
+    fabric->reactor().spawn(submitting(qp.get(), &outcome, add(0)));
+  }
+  fabric->reactor().run();
+  EXPECT_EQ(outcomes[0].status, Status::remote_access);
+  EXPECT_EQ(outcomes[3].status, Status::flushed);
+  fabric->reactor().run(qp->reconnect());
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(submit(add(8)).status, std::nullopt);
+    EXPECT_EQ(word(8), i + 1);
+  }
+  EXPECT_EQ(word(0), 0U);
+}
+
+TEST_F(ProviderFailures, CompletionsOfADestroyedQueuePairAreNotThoseOfTheNextInItsPlace) {
+  stub_device().holds_completions = true;
+  Outcome lost;
+  fabric->reactor().spawn(submitting(qp.get(), &lost, add(0)));
+  fabric->reactor().run_for(std::chrono::milliseconds(1));
+  qp.reset();
+  qp = client.connect(storage);
+  Outcome outcome;
+  stub_device().most_polled = 1;
+  stub_device().failing_request = in(1);
+  stub_device().failure = IBV_WC_RETRY_EXC_ERR;
+  fabric->reactor().spawn(submitting(qp.get(), &outcome, add(8)));
+  stub_device().holds_completions = false;
+  fabric->reactor().run();
+  EXPECT_EQ(lost.status, Status::disconnected);
+  EXPECT_EQ(outcome.status, Status::retry_exceeded)
+      << "the completion of another queue pair's request was taken for it";
+}
+
+}  // namespace
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,54 @@
+// A provider for libibverbs without a device. A program that contains it takes the ibv_* functions from here and not
+// from libibverbs: there is one device, stub0, as stub_device() describes it. Requests are executed on memory of this
+// process when they are posted, and can be made to fail in every way that the interface knows.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+struct StubDevice {
+  // What it is. As made: RoCE, one active port with one GID, atomics, MTU 4096.
+  StubDevice();
+  bool present = true;
+  ibv_device_attr limits{};
+  std::vector<ibv_port_attr> ports;  ///< the first is port 1
+  std::vector<ibv_gid_entry> gids;   ///< of every port, by index; one of zeroes is empty
+  std::uint32_t most_inline = 1024;  ///< ibv_create_qp() refuses more
+
+  // What goes wrong. Requests count from 1, over all queue pairs, from the making of this object on.
+  std::uint64_t failing_request = 0;  ///< completes with `failure`, and its queue pair goes to the error state
+  ibv_wc_status failure = IBV_WC_GENERAL_ERR;
+  std::uint64_t refused_request = 0;  ///< ibv_post_send() returns `refusal` at it
+  int refusal = 0;
+  int registration_error = 0;             ///< ibv_reg_mr() fails with it
+  bool poll_fails = false;                ///< ibv_poll_cq() returns -1
+  bool holds_completions = false;         ///< ibv_poll_cq() finds none
+  int most_polled = 1 << 20;              ///< completions per ibv_poll_cq()
+  std::deque<ibv_async_event> events;     ///< what ibv_get_async_event() gives; see raise()
+  void raise(ibv_event_type type) const;  ///< the kernel has news
+
+  // What happened.
+  std::uint64_t requests = 0;
+  std::uint64_t events_acknowledged = 0;
+  std::uint32_t most_rd_atomic = 0;  ///< of the last queue pair that became ready to send
+  ibv_mtu path_mtu{};                ///< of the last queue pair that became ready to receive
+  std::uint8_t gid_index = 0;        ///< the same
+};
+
+/// The one device. Assign a new one to begin a test.
+StubDevice& stub_device();
+
+}  // namespace sidelatch::fabric::verbs
+
+// Where a request enters the provider and a completion leaves it, by names that callgrind can be told.
+extern "C" {
+int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refused);
+int stub_poll_cq(ibv_cq* queue, int most, ibv_wc* completions);
+}
