@@ -20,8 +20,12 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   virtual ~Peer() = default;
-  /// Ready to be connected to `initiator`; returns its own address. Throws FabricError if it does not answer or
-  /// refuses.
+  /// Makes `queue_pair`, whatever its state, ready and connected to the other end. `outstanding`: READs and atomics
+  /// that it may have in flight. Throws FabricError if the other end does not answer or refuses, and DeviceError. This
+  /// one exchanges addresses.
+  virtual void connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding);
+  /// The other end's part of the exchange: ready to be connected to `initiator`; returns its own address. Throws
+  /// FabricError if it does not answer or refuses.
   virtual Address accept(const Address& initiator) = 0;
   /// Ends the connection there, for good: when this returns nothing of it happens any more.
   virtual void revoke() = 0;
@@ -46,7 +50,7 @@ class VerbsQueuePair final : public QueuePair {
   Task<void> restore_connection() override;
 
  private:
-  void connect();
+  void connect() { peer_->connect(*port_, *raw_, options().max_rd_atomic); }
   [[nodiscard]] std::uint64_t mark(std::uint64_t sequence) const noexcept;
 
   VerbsNode* node_;

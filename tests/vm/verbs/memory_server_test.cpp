@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
+constexpr ConnectionOptions through(Through way) { return {.timeout = 18, .retry_count = 2, .through = way}; }
 
 Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
   const std::uint64_t old = co_await qp->fetch_add(where, addend);
@@ -49,7 +49,8 @@ std::string error_of(Function function) {
   return "no error";
 }
 
-class VerbsMemoryServer : public ::testing::Test {
+// Whichever way queue pairs find each other, a memory server behaves the same.
+class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
  protected:
   void start(const std::string& token = {}) {
     server.emplace(storage, ServerOptions{.address = "127.0.0.1", .any_port = true, .token = token, .most_clients = 8});
@@ -73,17 +74,19 @@ class VerbsMemoryServer : public ::testing::Test {
     ASSERT_EQ(server->clients(), count);
   }
 
-  VerbsFabric fabric{{}, kConnections};
+  VerbsFabric fabric{{}, through(GetParam())};
   Node& storage = fabric.add_node("storage");
   MemoryRegion table = storage.allocate(4096, Access::remote_all);
-  VerbsFabric client_fabric{{}, kConnections};
+  VerbsFabric client_fabric{{}, through(GetParam())};
   Node& client = client_fabric.add_node("client");
   std::optional<MemoryServer> server;
 };
 
-TEST_F(VerbsMemoryServer, ClientsReachWhatItShares) {
+TEST_P(VerbsMemoryServer, ClientsReachWhatItShares) {
   start();
   RemoteNode remote(client_fabric, server->address());
+  EXPECT_EQ(remote.through(), GetParam());
+  EXPECT_EQ(remote.why_exchange().empty(), GetParam() == Through::connection_manager);
   const RemoteSpan span = remote.region("table");
   EXPECT_EQ(span.length, 4096U);
   auto qp = client.connect(remote);
@@ -97,7 +100,7 @@ TEST_F(VerbsMemoryServer, ClientsReachWhatItShares) {
   EXPECT_THROW(static_cast<void>(remote.connect(client, {})), std::logic_error);
 }
 
-TEST_F(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
+TEST_P(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
   start();
   RemoteNode remote(client_fabric, server->address());
   auto qp = client.connect(remote);
@@ -108,7 +111,7 @@ TEST_F(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
   EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 0U);
 }
 
-TEST_F(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
+TEST_P(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   start();
   RemoteNode first(client_fabric, server->address(), {.owner = 1});
   RemoteNode second(client_fabric, server->address(), {.owner = 2});
@@ -126,7 +129,7 @@ TEST_F(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   EXPECT_THROW(second.revoke(*a), std::invalid_argument);
 }
 
-TEST_F(VerbsMemoryServer, RefusesAWrongToken) {
+TEST_P(VerbsMemoryServer, RefusesAWrongToken) {
   start("secret");
   const std::string address = server->address();
   EXPECT_THAT(error_of([&] { const RemoteNode remote(client_fabric, address, {.token = "guess"}); }),
@@ -134,7 +137,7 @@ TEST_F(VerbsMemoryServer, RefusesAWrongToken) {
   EXPECT_NO_THROW(const RemoteNode remote(client_fabric, address, {.token = "secret"}));
 }
 
-TEST_F(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
+TEST_P(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
   start();
   const std::string address = server->address();
   const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
@@ -154,13 +157,13 @@ TEST_F(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
 }
 
 // Its connections go with it, and the others go on.
-TEST_F(VerbsMemoryServer, NoticesAClientThatIsKilled) {
+TEST_P(VerbsMemoryServer, NoticesAClientThatIsKilled) {
   start();
   const std::string address = server->address();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    VerbsFabric own({}, kConnections);
+    VerbsFabric own({}, through(GetParam()));
     Node& node = own.add_node("child");
     RemoteNode remote(own, address);
     auto qp = node.connect(remote);
@@ -182,7 +185,7 @@ TEST_F(VerbsMemoryServer, NoticesAClientThatIsKilled) {
   EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 100U);
 }
 
-TEST_F(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
+TEST_P(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
   start();
   RemoteNode remote(client_fabric, server->address());
   auto qp = client.connect(remote);
@@ -193,7 +196,7 @@ TEST_F(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
   EXPECT_THROW(run(qp->reconnect()), FabricError);
 }
 
-TEST_F(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
+TEST_P(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
   start();
   std::vector<std::unique_ptr<RemoteNode>> remotes;
   for (int i = 0; i < 8; ++i) {
@@ -201,6 +204,9 @@ TEST_F(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
   }
   EXPECT_THAT(error_of([&] { const RemoteNode ninth(client_fabric, server->address()); }), HasSubstr("8 clients"));
 }
+
+INSTANTIATE_TEST_SUITE_P(, VerbsMemoryServer, ::testing::Values(Through::exchange, Through::connection_manager),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace
 }  // namespace sidelatch::fabric::verbs
