@@ -46,6 +46,8 @@ bool same_token(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
+bool is_name(std::string_view name) { return !name.empty() && name.size() <= 255; }
+
 // Cannot be guessed: who shows it has been told it over TCP.
 std::uint64_t new_ticket() {
   std::uint64_t ticket = 0;
@@ -91,8 +93,7 @@ class MemoryServer::Loop {
     if (thread_.joinable()) {
       throw std::logic_error("share: the server has started; share its regions before that");
     }
-    if (name.empty() || name.size() > 255 ||
-        std::ranges::any_of(welcome_.regions, [&](const auto& one) { return one.name == name; })) {
+    if (!is_name(name) || find_region(name)) {
       throw std::invalid_argument(
           fmt::format("share: the name '{}' is empty, longer than 255 bytes, or used already", name));
     }
@@ -117,6 +118,10 @@ class MemoryServer::Loop {
     std::unique_ptr<PassiveEnd> end;
     std::uint64_t ticket = 0;  // 0: none is out
   };
+  struct LentRegion {
+    std::unique_ptr<VerbsNode::Lent> memory;
+    std::string name;  // if it is published
+  };
   struct Client {
     FileDescriptor socket;
     Clock::time_point since = Clock::now();
@@ -125,6 +130,7 @@ class MemoryServer::Loop {
     std::vector<std::byte> received;
     std::vector<std::byte> to_send;
     std::map<std::uint32_t, Connection> connections;
+    std::map<std::uint32_t, LentRegion> lent;
   };
 
   void run() {
@@ -152,7 +158,10 @@ class MemoryServer::Loop {
         } else {
           greeted_ -= client->greeted ? 1U : 0U;
           connections_ -= client->connections.size();
-          client = clients_.erase(client);  // and with it all its connections
+          for (const auto& [number, region] : client->lent) {
+            lent_bytes_ -= region.memory->bytes();
+          }
+          client = clients_.erase(client);  // and with it all its connections and memory
         }
       }
       if (watched[2].revents != 0) {
@@ -266,9 +275,72 @@ class MemoryServer::Loop {
     } else if (const auto* const revoke = std::get_if<wire::Revoke>(&message)) {
       revoke_owner(revoke->owner);
       reply(client, wire::Revoked{revoke->owner});
+    } else if (const auto* const wanted = std::get_if<wire::Allocate>(&message)) {
+      reply(client, lend(client, *wanted));
+    } else if (const auto* const release = std::get_if<wire::Release>(&message)) {
+      const auto found = client.lent.find(release->region);
+      if (found != client.lent.end()) {
+        lent_bytes_ -= found->second.memory->bytes();
+        client.lent.erase(found);
+      }
+      reply(client, wire::Released{release->region});
+    } else if (const auto* const publish = std::get_if<wire::Publish>(&message)) {
+      reply(client, this->publish(client, *publish));
+    } else if (const auto* const find = std::get_if<wire::Find>(&message)) {
+      reply(client, wire::Found{find_region(find->name).value_or(RemoteSpan{})});
     } else {
       refuse(client, "a message that only servers send");
     }
+  }
+
+  wire::Message lend(Client& client, const wire::Allocate& wanted) {
+    if (wanted.bytes > options_.most_lent_bytes - lent_bytes_) {
+      return wire::Refused{
+          fmt::format("it lends {} bytes, {} of them are lent, {} were asked for "
+                      "(ServerOptions::most_lent_bytes)",
+                      options_.most_lent_bytes, lent_bytes_, wanted.bytes)};
+    }
+    if (wanted.bytes == 0 || client.lent.contains(wanted.region)) {
+      return wire::Refused{"a region of 0 bytes, or one that this client has already"};
+    }
+    try {
+      const auto& region =
+          client.lent
+              .emplace(wanted.region,
+                       LentRegion{std::make_unique<VerbsNode::Lent>(*node_, wanted.bytes, wanted.access), {}})
+              .first->second;
+      lent_bytes_ += wanted.bytes;
+      return wire::Allocated{wanted.region, region.memory->remote()};
+    } catch (const std::exception& error) {
+      return wire::Refused{error.what()};
+    }
+  }
+
+  wire::Message publish(Client& client, const wire::Publish& publish) {
+    const auto found = client.lent.find(publish.region);
+    if (found == client.lent.end() || !found->second.name.empty() || !is_name(publish.name)) {
+      return wire::Refused{fmt::format("it cannot publish '{}': no such region, or a wrong name", publish.name)};
+    }
+    if (find_region(publish.name)) {
+      return wire::Refused{fmt::format("the name '{}' is used already", publish.name)};
+    }
+    found->second.name = publish.name;
+    return wire::Published{publish.region};
+  }
+
+  [[nodiscard]] std::optional<RemoteSpan> find_region(std::string_view name) const {
+    const auto shared = std::ranges::find(welcome_.regions, name, &wire::SharedRegion::name);
+    if (shared != welcome_.regions.end()) {
+      return shared->span;
+    }
+    for (const Client& client : clients_) {
+      for (const auto& [number, region] : client.lent) {
+        if (!name.empty() && region.name == name) {
+          return region.memory->remote();
+        }
+      }
+    }
+    return std::nullopt;
   }
 
   wire::Message accept(Client& client, const wire::Connect& connect) {
@@ -380,6 +452,7 @@ class MemoryServer::Loop {
   std::optional<ConnectionListener> manager_;
   std::list<Client> clients_;
   std::size_t connections_ = 0;
+  std::uint64_t lent_bytes_ = 0;
   std::atomic<std::uint32_t> greeted_{0};
   std::thread thread_;
 };

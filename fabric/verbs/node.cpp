@@ -77,16 +77,21 @@ void revoke_connection(const Node& node, QueuePair& queue_pair) {
 
 void VerbsNode::revoke(QueuePair& queue_pair) { revoke_connection(*this, queue_pair); }
 
-void VerbsNode::place_region(Registration& registration) {
-  ibv_mr* const region = ibv_reg_mr(domain_.get(), registration.data, registration.length,
-                                    access_flags(registration.access, port_->options().relaxed_ordering));
+ibv_mr* VerbsNode::register_with_nic(std::byte* data, std::uint64_t bytes, Access access) const {
+  ibv_mr* const region =
+      ibv_reg_mr(domain_.get(), data, bytes, access_flags(access, port_->options().relaxed_ordering));
   if (region == nullptr) {
     const int error = errno;
     throw DeviceError(fmt::format(
-        "cannot register {} bytes with {}: {}{}", registration.length, port_->device_name(), std::strerror(error),
+        "cannot register {} bytes with {}: {}{}", bytes, port_->device_name(), std::strerror(error),
         error == ENOMEM ? "; raise the limit of locked memory (ulimit -l unlimited, or LimitMEMLOCK= of the service)"
                         : ""));
   }
+  return region;
+}
+
+void VerbsNode::place_region(Registration& registration) {
+  ibv_mr* const region = register_with_nic(registration.data, registration.length, registration.access);
   registration.address = {reinterpret_cast<std::uintptr_t>(registration.data)};
   registration.rkey = {region->rkey};
   registration.nic_lkey = region->lkey;
@@ -100,6 +105,25 @@ void VerbsNode::region_ended(Registration& registration) noexcept {
   if (auto* const region = static_cast<ibv_mr*>(std::exchange(registration.nic_region, nullptr))) {
     ibv_dereg_mr(region);
   }
+}
+
+VerbsNode::Lent::Lent(VerbsNode& node, std::uint64_t bytes, Access access)
+    : node_(&node), bytes_(bytes), data_(node.obtain_memory(bytes)) {
+  try {
+    region_.reset(node.register_with_nic(data_, bytes, access));
+  } catch (...) {
+    node.return_memory(data_, bytes);
+    throw;
+  }
+}
+
+VerbsNode::Lent::~Lent() {
+  region_.reset();
+  node_->return_memory(data_, bytes_);
+}
+
+RemoteSpan VerbsNode::Lent::remote() const noexcept {
+  return {{reinterpret_cast<std::uintptr_t>(data_)}, bytes_, {region_->rkey}};
 }
 
 VerbsNode::LocalPeer::LocalPeer(VerbsNode& node)

@@ -28,6 +28,24 @@ class VerbsNode final : public Node {
   [[nodiscard]] ibv_pd* domain() const noexcept { return domain_.get(); }
   [[nodiscard]] ibv_cq* passive_completions() const noexcept { return passive_completions_.get(); }
 
+  /// Memory of this node that another process uses, and none of this one. Unlike a MemoryRegion it may be made and
+  /// ended by any thread.
+  class Lent {
+   public:
+    Lent(VerbsNode& node, std::uint64_t bytes, Access access);
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    ~Lent();
+    [[nodiscard]] RemoteSpan remote() const noexcept;
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+
+   private:
+    VerbsNode* node_;
+    std::uint64_t bytes_;
+    std::byte* data_;
+    MemoryRegistration region_;
+  };
+
   /// The other end of a connection within this process.
   class LocalPeer final : public Peer {
    public:
@@ -51,6 +69,8 @@ class VerbsNode final : public Node {
   void region_ended(Registration& registration) noexcept override;
 
  private:
+  [[nodiscard]] ibv_mr* register_with_nic(std::byte* data, std::uint64_t bytes, Access access) const;
+
   const Port* port_;
   VerbsReactor* reactor_;
   ProtectionDomain domain_;

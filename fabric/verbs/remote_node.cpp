@@ -68,6 +68,7 @@ struct RemoteNode::Parts {
   std::string why_exchange;
   const RemoteNode* node = nullptr;  // null when it has gone
   std::uint32_t next_connection = 1;
+  std::uint32_t next_region = 1;
 };
 
 namespace {
@@ -139,17 +140,35 @@ Through RemoteNode::through() const noexcept { return parts_->through; }
 const std::string& RemoteNode::why_exchange() const noexcept { return parts_->why_exchange; }
 
 RemoteSpan RemoteNode::region(std::string_view name) const {
-  const auto& regions = parts_->welcome.regions;
-  const auto found = std::ranges::find(regions, name, &wire::SharedRegion::name);
-  if (found == regions.end()) {
+  const std::optional<RemoteSpan> found = find_region(name);
+  if (!found) {
     std::string names;
-    for (const wire::SharedRegion& region : regions) {
+    for (const wire::SharedRegion& region : parts_->welcome.regions) {
       names += (names.empty() ? "" : ", ") + region.name;
     }
     throw std::out_of_range(fmt::format("{} shares no region '{}': it has {}", parts_->server.to_string(), name,
                                         names.empty() ? "none" : names));
   }
-  return found->span;
+  return *found;
+}
+
+std::optional<RemoteSpan> RemoteNode::find_region(std::string_view name) const {
+  const auto& regions = parts_->welcome.regions;
+  const auto shared = std::ranges::find(regions, name, &wire::SharedRegion::name);
+  if (shared != regions.end()) {
+    return shared->span;
+  }
+  const RemoteSpan published = parts_->ask<wire::Found>(wire::Find{std::string(name)}).span;
+  return published.length == 0 ? std::nullopt : std::optional(published);
+}
+
+void RemoteNode::publish(std::string_view name, const MemoryRegion& region) {
+  const Registration* const registration = find(region.lkey());
+  if (registration == nullptr || registration->rkey != region.rkey()) {
+    throw std::invalid_argument(
+        fmt::format("publish: '{}' is to name a region that is not one of {}'s", name, parts_->server.to_string()));
+  }
+  static_cast<void>(parts_->ask<wire::Published>(wire::Publish{registration->nic_lkey, std::string(name)}));
 }
 
 std::unique_ptr<QueuePair> RemoteNode::connect(Node& /*target*/, const QueuePairOptions& /*options*/) {
@@ -163,12 +182,29 @@ void RemoteNode::revoke_owner(std::uint16_t owner) {
   static_cast<void>(parts_->ask<wire::Revoked>(wire::Revoke{owner}));
 }
 
-void RemoteNode::place_region(Registration& /*registration*/) {
-  throw std::logic_error(
-      fmt::format("node {} is in another process: it registers its memory itself (MemoryServer::share)", name()));
+// The memory is the server's.
+std::byte* RemoteNode::obtain_memory(std::uint64_t /*bytes*/) { return nullptr; }
+void RemoteNode::return_memory(std::byte* /*memory*/, std::uint64_t /*bytes*/) noexcept {}
+
+void RemoteNode::place_region(Registration& registration) {
+  if (!registration.owned) {
+    throw std::logic_error(
+        fmt::format("node {} is in another process: memory of this one cannot be registered there", name()));
+  }
+  const std::uint32_t number = parts_->next_region++;
+  const RemoteSpan span =
+      parts_->ask<wire::Allocated>(wire::Allocate{number, registration.length, registration.access}).span;
+  registration.address = span.address;
+  registration.rkey = span.rkey;
+  registration.nic_lkey = number;
 }
 
-void RemoteNode::region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept {}
+void RemoteNode::region_removed(Registration& registration, bool /*in_use*/) noexcept {
+  try {
+    static_cast<void>(parts_->ask<wire::Released>(wire::Release{registration.nic_lkey}));
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and its memory with it
+  }
+}
 
 std::unique_ptr<Peer> remote_peer(RemoteNode& node) { return node.make_peer(); }
 

@@ -203,6 +203,41 @@ void visit(T& ticket, V&& v) {
   v(ticket.connection);
   v(ticket.ticket);
 }
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Allocate>
+void visit(T& allocate, V&& v) {
+  v(allocate.region);
+  v(allocate.bytes);
+  v(allocate.access);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Allocated>
+void visit(T& allocated, V&& v) {
+  v(allocated.region);
+  v(allocated.span);
+}
+template <class T, class V>
+  requires(std::same_as<std::remove_const_t<T>, Release> || std::same_as<std::remove_const_t<T>, Released> ||
+           std::same_as<std::remove_const_t<T>, Published>)
+void visit(T& message, V&& v) {
+  v(message.region);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Publish>
+void visit(T& publish, V&& v) {
+  v(publish.region);
+  v(publish.name);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Find>
+void visit(T& find, V&& v) {
+  v(find.name);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Found>
+void visit(T& found, V&& v) {
+  v(found.span);
+}
 
 template <std::size_t kType = 0>
 Message make(std::size_t type) {

@@ -86,12 +86,45 @@ struct Ticket {
   std::uint32_t connection = 0;
   std::uint64_t ticket = 0;
 };
+/// Client: memory of the server for its own use, zeroed, with remote rights `access`.
+struct Allocate {
+  std::uint32_t region = 0;
+  std::uint64_t bytes = 0;
+  Access access{};
+};
+struct Allocated {
+  std::uint32_t region = 0;
+  RemoteSpan span;
+};
+/// Client: it does not need that memory any more; Released follows when nobody reaches it.
+struct Release {
+  std::uint32_t region = 0;
+};
+struct Released {
+  std::uint32_t region = 0;
+};
+/// Client: others may find its memory by this name.
+struct Publish {
+  std::uint32_t region = 0;
+  std::string name;
+};
+struct Published {
+  std::uint32_t region = 0;
+};
+/// Client: where is the memory that is shared or published as `name`? Found with a span of 0 bytes: nowhere.
+struct Find {
+  std::string name;
+};
+struct Found {
+  RemoteSpan span;
+};
 /// Server: the last message of the client was not carried out, and why.
 struct Refused {
   std::string why;
 };
 
-using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Announce, Ticket>;
+using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate,
+                             Allocated, Release, Released, Publish, Published, Find, Found, Announce, Ticket>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// The message at the beginning of `bytes`, which are shortened by it; nothing if it is not complete yet.

@@ -58,8 +58,10 @@ class MemoryRegion {
   [[nodiscard]] LKey lkey() const noexcept { return lkey_; }
   [[nodiscard]] RKey rkey() const noexcept { return rkey_; }
 
-  /// The bytes as this node's CPU sees them.
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data_, static_cast<std::size_t>(length_)}; }
+  /// The bytes as this node's CPU sees them; none if this node is another process's (verbs::RemoteNode).
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept {
+    return {data_, data_ == nullptr ? 0 : static_cast<std::size_t>(length_)};
+  }
   /// The whole region for WRs of this node.
   [[nodiscard]] LocalSpan local() const noexcept { return {data_, length_, lkey_}; }
   /// Bytes [offset, offset + length) for WRs of this node. Throws std::out_of_range.

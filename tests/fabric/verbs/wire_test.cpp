@@ -58,6 +58,14 @@ std::vector<Message> one_of_each() {
           Revoke{3},
           Revoked{3},
           Refused{"why"},
+          Allocate{5, 1 << 20, Access::remote_read},
+          Allocated{5, {{0x7f0000001000}, 1 << 20, {0x1234}}},
+          Release{5},
+          Released{5},
+          Publish{5, "board"},
+          Published{5},
+          Find{"board"},
+          Found{{{0x7f0000001000}, 4096, {0x1234}}},
           Announce{8, 4},
           Ticket{8, 0x0123'4567'89ab'cdef}};
 }
@@ -92,6 +100,19 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   const auto ticket = decoded<Ticket>(encode(Ticket{8, 0x0123'4567'89ab'cdef}));
   EXPECT_EQ(ticket.connection, 8U);
   EXPECT_EQ(ticket.ticket, 0x0123'4567'89ab'cdefU);
+  const auto allocate = decoded<Allocate>(encode(Allocate{5, std::uint64_t{1} << 40, Access::remote_read}));
+  EXPECT_EQ(allocate.region, 5U);
+  EXPECT_EQ(allocate.bytes, std::uint64_t{1} << 40);
+  EXPECT_EQ(allocate.access, Access::remote_read);
+  const auto allocated = decoded<Allocated>(encode(Allocated{5, {{0x7f0000001000}, 1 << 20, {0x1234}}}));
+  EXPECT_EQ(allocated.region, 5U);
+  EXPECT_EQ(allocated.span.rkey.value, 0x1234U);
+  EXPECT_EQ(decoded<Release>(encode(Release{5})).region, 5U);
+  const auto publish = decoded<Publish>(encode(Publish{5, "board"}));
+  EXPECT_EQ(publish.region, 5U);
+  EXPECT_EQ(publish.name, "board");
+  EXPECT_EQ(decoded<Find>(encode(Find{"board"})).name, "board");
+  EXPECT_EQ(decoded<Found>(encode(Found{{{0x7f0000001000}, 4096, {0x1234}}})).span.length, 4096U);
 }
 
 // As it stands in the header's comment, so that another implementation can be written from it.

@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr std::uint64_t kLent = 1 << 20;
 constexpr ConnectionOptions through(Through way) { return {.timeout = 18, .retry_count = 2, .through = way}; }
 
 Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
@@ -53,7 +54,10 @@ std::string error_of(Function function) {
 class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
  protected:
   void start(const std::string& token = {}) {
-    server.emplace(storage, ServerOptions{.address = "127.0.0.1", .any_port = true, .token = token, .most_clients = 8});
+    server.emplace(
+        storage,
+        ServerOptions{
+            .address = "127.0.0.1", .any_port = true, .token = token, .most_clients = 8, .most_lent_bytes = kLent});
     server->share("table", table);
     server->start();
   }
@@ -96,8 +100,54 @@ TEST_P(VerbsMemoryServer, ClientsReachWhatItShares) {
   EXPECT_EQ(word(), 11U);
   EXPECT_EQ(server->clients(), 1U);
   EXPECT_THAT(error_of([&] { static_cast<void>(remote.region("tabel")); }), HasSubstr("table"));
-  EXPECT_THROW(static_cast<void>(remote.allocate(64, Access::remote_all)), std::logic_error);
   EXPECT_THROW(static_cast<void>(remote.connect(client, {})), std::logic_error);
+}
+
+TEST_P(VerbsMemoryServer, LendsMemoryThatOthersFindByItsName) {
+  start();
+  RemoteNode one(client_fabric, server->address());
+  RemoteNode two(client_fabric, server->address());
+  auto qp_one = client.connect(one);
+  auto qp_two = client.connect(two);
+  MemoryRegion lent = one.allocate(kLent, Access::remote_all);
+  EXPECT_TRUE(lent.bytes().empty());
+  EXPECT_EQ(run(add(qp_one.get(), lent.remote(kLent - 8, 8), 3)), 0U);
+  EXPECT_FALSE(two.find_region("board").has_value());
+  one.publish("board", lent);
+  EXPECT_THROW(one.publish("again", lent), std::runtime_error);
+  const RemoteSpan found = two.region("board");
+  EXPECT_EQ(found.length, kLent);
+  EXPECT_EQ(run(add(qp_two.get(), found.subspan(kLent - 8, 8), 3)), 3U);
+  // All is lent.
+  EXPECT_THAT(error_of([&] { static_cast<void>(two.allocate(8, Access::remote_all)); }), HasSubstr("most_lent_bytes"));
+  lent.deregister();
+  EXPECT_FALSE(two.find_region("board").has_value());
+  EXPECT_EQ(run(status_of_add(qp_two.get(), found.subspan(0, 8))), Status::remote_access);
+  const MemoryRegion next = two.allocate(kLent, Access::remote_read);
+  run(qp_two->reconnect());
+  EXPECT_EQ(run(status_of_add(qp_two.get(), next.remote(0, 8))), Status::remote_access);
+  std::vector<std::byte> own(64);
+  EXPECT_THROW(static_cast<void>(two.register_memory(own, Access::remote_all)), std::logic_error);
+  EXPECT_THROW(one.publish("next", next), std::invalid_argument);
+}
+
+TEST_P(VerbsMemoryServer, OneOfSeveralPublishesAName) {
+  start();
+  RemoteNode one(client_fabric, server->address());
+  const MemoryRegion first = one.allocate(64, Access::remote_all);
+  one.publish("board", first);
+  {
+    RemoteNode two(client_fabric, server->address());
+    const MemoryRegion second = two.allocate(64, Access::remote_all);
+    EXPECT_THROW(two.publish("board", second), std::runtime_error);
+    EXPECT_THROW(two.publish("table", second), std::runtime_error);
+    two.publish("mine", second);
+    EXPECT_TRUE(one.find_region("mine").has_value());
+  }
+  // What a client had ends with it.
+  wait_for_clients(1);
+  EXPECT_FALSE(one.find_region("mine").has_value());
+  const MemoryRegion rest = one.allocate(kLent - 64, Access::remote_all);
 }
 
 TEST_P(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
@@ -206,7 +256,7 @@ TEST_P(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, VerbsMemoryServer, ::testing::Values(Through::exchange, Through::connection_manager),
-                         [](const auto& info) { return std::string(name(info.param)); });
+                         [](const auto& one) { return std::string(name(one.param)); });
 
 }  // namespace
 }  // namespace sidelatch::fabric::verbs

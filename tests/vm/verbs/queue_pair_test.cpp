@@ -56,12 +56,12 @@ class VerbsQueuePairs : public ::testing::Test {
     co_return old;
   }
   // That a queue pair that failed is as good as new.
-  void expect_recovers(QueuePair& qp) {
-    EXPECT_EQ(qp.state(), QueuePair::State::error);
-    run(qp.reconnect());
-    EXPECT_EQ(qp.state(), QueuePair::State::ready);
+  void expect_recovers(QueuePair& failed) {
+    EXPECT_EQ(failed.state(), QueuePair::State::error);
+    run(failed.reconnect());
+    EXPECT_EQ(failed.state(), QueuePair::State::ready);
     const std::uint64_t before = word(512);
-    EXPECT_EQ(run(add(&qp, table.remote(512, 8), 5)), before);
+    EXPECT_EQ(run(add(&failed, table.remote(512, 8), 5)), before);
     EXPECT_EQ(word(512), before + 5);
   }
 

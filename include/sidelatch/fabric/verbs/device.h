@@ -23,7 +23,7 @@ class DeviceError : public std::runtime_error {
 };
 
 struct DeviceOptions {
-  std::string device;     ///< as `sidelatch devices` lists it; empty: the first with an active port
+  std::string device{};   ///< as `sidelatch devices` lists it; empty: the first with an active port
   std::uint8_t port = 0;  ///< 1 and up; 0: the first that is active
   int gid_index = -1;     ///< -1: chosen
   std::uint32_t mtu = 0;  ///< bytes, 256 to 4096, a power of two; 0: the port's

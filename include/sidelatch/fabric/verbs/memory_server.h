@@ -15,6 +15,10 @@
 //   auto qp = client.connect(storage);
 //   co_await qp->read(buffer, storage.region("table"));
 //
+// A server may also lend memory (ServerOptions::most_lent_bytes): RemoteNode::allocate() then works as on any node, but
+// for the CPU, which sees none of the bytes. What a client has allocated ends with it. Clients find each other's memory
+// by publish() and region().
+//
 // Each client holds one TCP connection for as long as it uses the server. When that ends, because the client has ended
 // or its machine is gone, the server destroys its RDMA connections: nothing of a dead client stays, and nothing that it
 // posted arrives later. That is not a revocation by lease: who must not wait for TCP to notice calls revoke().
@@ -31,6 +35,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,9 +48,10 @@ inline constexpr std::uint16_t kDefaultPort = 18515;
 struct ServerOptions {
   std::string address = "127.0.0.1:18515";  ///< HOST[:PORT]; port 0 cannot be written: set any_port
   bool any_port = false;                    ///< a free port instead; MemoryServer::address() says which
-  std::string token;                        ///< what clients must present; empty: nothing
+  std::string token{};                      ///< what clients must present; empty: nothing
   std::uint32_t most_clients = 1024;
   std::uint32_t most_connections = 65536;  ///< over all clients
+  std::uint64_t most_lent_bytes = 0;       ///< of memory that clients allocate here, over all of them
 };
 
 class MemoryServer {
@@ -72,7 +78,7 @@ class MemoryServer {
 };
 
 struct RemoteOptions {
-  std::string token;
+  std::string token{};
   /// Of the RDMA connections that are made through this node: whose latches are taken there; see SessionOptions::owner.
   std::uint16_t owner = 0;
   std::chrono::milliseconds limit{10'000};  ///< for every answer of the server
@@ -92,8 +98,14 @@ class RemoteNode final : public Node {
   [[nodiscard]] Through through() const noexcept;
   /// Why not the connection manager; empty if it is.
   [[nodiscard]] const std::string& why_exchange() const noexcept;
-  /// A region that the server shares. Throws std::out_of_range that lists what there is.
+  /// What the server shares, or a client has published, by that name. Throws std::out_of_range that lists what the
+  /// server shares.
   [[nodiscard]] RemoteSpan region(std::string_view name) const;
+  /// As region(), but nothing where there is none.
+  [[nodiscard]] std::optional<RemoteSpan> find_region(std::string_view name) const;
+  /// Lets all clients find `region`, of this node's allocate(), by `name`, until it ends. Throws std::runtime_error if
+  /// the name is used already: exactly one of several clients that publish it succeeds.
+  void publish(std::string_view name, const MemoryRegion& region);
 
   /// Not possible: the memory is elsewhere. Throws std::logic_error.
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
@@ -104,6 +116,9 @@ class RemoteNode final : public Node {
   void revoke_owner(std::uint16_t owner);
 
  protected:
+  [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override;
+  void return_memory(std::byte* memory, std::uint64_t bytes) noexcept override;
+  /// Throws std::runtime_error that says why, if the server does not lend so much.
   void place_region(Registration& registration) override;
   void region_removed(Registration& registration, bool in_use) noexcept override;
 
