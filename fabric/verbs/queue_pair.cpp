@@ -89,7 +89,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
       place_(reactor.attach(*this)) {
   try {
     const std::size_t bytes = options.send_queue_depth * sizeof(std::uint64_t);
-    results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, IBV_ACCESS_LOCAL_WRITE));
+    results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, static_cast<int>(IBV_ACCESS_LOCAL_WRITE)));
     if (results_region_ == nullptr) {
       throw DeviceError(
           fmt::format("cannot register {} bytes with {}: {}; raise the limit of locked memory (ulimit -l "
