@@ -23,7 +23,7 @@ namespace sidelatch::fabric::verbs::wire {
 
 inline constexpr std::uint16_t kVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 12;
-inline constexpr std::size_t kLongest = 64 * 1024;  ///< bytes of a payload
+inline constexpr std::size_t kLongest = std::size_t{64} * 1024;  ///< bytes of a payload
 
 class WireError : public std::runtime_error {
  public:

@@ -365,14 +365,23 @@ TEST(VerbsConnectionManagerLimits, AServerThatHasEndedIsAnError) {
   EXPECT_THAT(error_of([&] { client.connect(ticket); }), HasSubstr("nobody listens there"));
 }
 
-TEST(VerbsConnectionManagerLimits, AnotherPortThanTheFabricsIsNamed) {
+// The guest has one device: the other one is made up.
+TEST(VerbsConnectionManagerLimits, AnotherDeviceOrPortThanTheFabricsIsNamed) {
   const Port port({}, {});
   rdma_cm_id elsewhere{};
   elsewhere.verbs = port.context();
   elsewhere.port_num = static_cast<std::uint8_t>(port.number() + 1);
   EXPECT_THAT(error_of([&] { require_same_device(port, elsewhere); }),
               AllOf(HasSubstr("port 2 of rxe0"), HasSubstr("port 1 of rxe0"), HasSubstr("DeviceOptions::device")));
+  ibv_device device{};
+  std::memcpy(device.name, "other0", sizeof "other0");
+  ibv_context context{};
+  context.device = &device;
+  elsewhere.verbs = &context;
   elsewhere.port_num = port.number();
+  EXPECT_THAT(error_of([&] { require_same_device(port, elsewhere); }),
+              AllOf(HasSubstr("port 1 of other0"), HasSubstr("port 1 of rxe0")));
+  elsewhere.verbs = port.context();
   EXPECT_EQ(error_of([&] { require_same_device(port, elsewhere); }), "no error");
 }
 
