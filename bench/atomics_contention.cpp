@@ -31,9 +31,9 @@ ExperimentResult atomics_contention(const ExperimentOptions& options) {
       loops.push_back(loop);
     }
   }
-  const Curves mops(kWorkers, run_loops(fabric::sim::load_profile(options.profile), options.seed, loops));
+  const Curves mops(kWorkers, run_loops(options, loops));
 
-  ExperimentResult result{"atomics-contention", options.profile, options.seed, "workers", {}, {}};
+  ExperimentResult result = begin_result("atomics-contention", options, "workers");
   for (std::size_t l = 0; l < kLines.size(); ++l) {
     result.series.push_back(mops.series(l, kLines[l].name, "Mops/s"));
   }

@@ -1,6 +1,8 @@
 // The registry of experiments, and how their results are put together and shown.
 #include "experiments.h"
 
+#include <sidelatch/bench/cluster.h>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -71,6 +73,13 @@ Target shape_target(std::string id, bool holds, std::string seen) {
   return {std::move(id), std::nullopt, 0, std::move(seen), "", holds};
 }
 
+ExperimentResult begin_result(std::string experiment, const ExperimentOptions& options, std::string x_label) {
+  if (options.cluster != nullptr) {
+    return {std::move(experiment), "verbs", options.cluster->device(), options.seed, std::move(x_label), {}, {}};
+  }
+  return {std::move(experiment), "sim", options.profile, options.seed, std::move(x_label), {}, {}};
+}
+
 std::string to_table(std::span<const Target> targets) {
   std::string text = fmt::format("{:<14} {:>10} {:>10} {:>7}  {}\n", "target", "expected", "measured", "ratio", "");
   for (const Target& target : targets) {
@@ -87,7 +96,8 @@ std::string to_table(std::span<const Target> targets) {
 
 std::string to_table(const ExperimentResult& result) {
   std::string text =
-      fmt::format("{}: profile {}, seed {}\n\n{:>10}", result.experiment, result.profile, result.seed, result.x_label);
+      fmt::format("{}: {} {}, seed {}\n\n{:>10}", result.experiment, result.fabric == "sim" ? "profile" : "device",
+                  result.profile, result.seed, result.x_label);
   std::map<double, std::vector<std::optional<double>>> rows;
   for (std::size_t s = 0; s < result.series.size(); ++s) {
     text += fmt::format("  {:>16}", result.series[s].name);
@@ -127,7 +137,8 @@ nlohmann::ordered_json to_json(std::span<const Target> targets) {
 nlohmann::ordered_json to_json(const ExperimentResult& result) {
   nlohmann::ordered_json json;
   json["experiment"] = result.experiment;
-  json["profile"] = result.profile;
+  json["fabric"] = result.fabric;
+  json[result.fabric == "sim" ? "profile" : "device"] = result.profile;
   json["seed"] = result.seed;
   json["x"] = result.x_label;
   json["series"] = nlohmann::ordered_json::array();

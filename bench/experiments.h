@@ -23,9 +23,14 @@ ExperimentResult latch_scaling(const ExperimentOptions& options);
 ExperimentResult optimistic_size(const ExperimentOptions& options);
 ExperimentResult optimistic_scaling(const ExperimentOptions& options);
 
-/// Runs each loop in a simulation of its own: four client nodes and one storage node, as in TODS 2025, section 2.4.
-/// All cores; the results are in the order of the loops and do not depend on the number of cores.
-[[nodiscard]] std::vector<double> run_loops(const fabric::sim::Profile& profile, std::uint64_t seed,
+/// A result without series and targets.
+[[nodiscard]] ExperimentResult begin_result(std::string experiment, const ExperimentOptions& options,
+                                            std::string x_label);
+
+/// Millions of operations per second of each loop, in the order of the loops. In a simulation of its own each: four
+/// client nodes and one storage node, as in TODS 2025, section 2.4, on all cores; the results do not depend on how many
+/// there are. Or one after the other by the processes of a cluster.
+[[nodiscard]] std::vector<double> run_loops(const ExperimentOptions& options,
                                             std::span<const checker::ClosedLoop> loops);
 
 /// What an experiment measured for each of its lines at the same values of x. `results` are in the order in which the

@@ -37,9 +37,9 @@ ExperimentResult latch_ablation(const ExperimentOptions& options) {
   for (const LatchLevel level : kLevels) {
     add([level] { return std::make_unique<RwLatch>(level); }, LayoutKind::interleaved, false);
   }
-  const std::vector<LoadResult> seen = run_loads(fabric::sim::load_profile(options.profile), options.seed, loads);
+  const std::vector<LoadResult> seen = run_loads(options, loads);
 
-  ExperimentResult result{"latch-ablation", options.profile, options.seed, "level", {}, {}};
+  ExperimentResult result = begin_result("latch-ablation", options, "level");
   Series exclusive{"exclusive (1 basic, 2 speculative, 3 combined, 4 async, 5 write unlatch)", "Mops/s", {}};
   Series shared{"shared", "Mops/s", {}};
   constexpr std::size_t kExclusive = kLevels.size() + 1;

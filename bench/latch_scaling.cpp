@@ -38,10 +38,9 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
       loads.push_back({.make = line.make, .tuple_bytes = kTuple, .workers = workers, .updates = true});
     }
   }
-  const Curves mops(kWorkers, run_loads(fabric::sim::load_profile(options.profile), options.seed, loads),
-                    &LoadResult::mops);
+  const Curves mops(kWorkers, run_loads(options, loads), &LoadResult::mops);
 
-  ExperimentResult result{"latch-scaling", options.profile, options.seed, "workers", {}, {}};
+  ExperimentResult result = begin_result("latch-scaling", options, "workers");
   for (std::size_t l = 0; l < lines.size(); ++l) {
     result.series.push_back(mops.series(l, lines[l].name, "Mops/s"));
   }

@@ -64,11 +64,11 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
       loads.push_back(std::move(load));
     }
   }
-  const std::vector<LoadResult> seen = run_loads(profile, options.seed, loads);
+  const std::vector<LoadResult> seen = run_loads(options, loads);
   const Curves mops(kWorkers, seen, &LoadResult::mops);
   const Curves gbytes(kWorkers, seen, &LoadResult::gbytes);
 
-  ExperimentResult result{"optimistic-scaling", options.profile, options.seed, "workers", {}, {}};
+  ExperimentResult result = begin_result("optimistic-scaling", options, "workers");
   for (std::size_t l = 0; l < lines; ++l) {
     result.series.push_back(mops.series(l, names.at(l), "Mops/s"));
   }

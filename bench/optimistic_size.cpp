@@ -50,9 +50,9 @@ ExperimentResult optimistic_size(const ExperimentOptions& options) {
                        .measured = fabric::from_ns(10e6)});
     }
   }
-  const Curves mops(kSizes, run_loads(profile, options.seed, loads), &LoadResult::mops);
+  const Curves mops(kSizes, run_loads(options, loads), &LoadResult::mops);
 
-  ExperimentResult result{"optimistic-size", options.profile, options.seed, "bytes", {}, {}};
+  ExperimentResult result = begin_result("optimistic-size", options, "bytes");
   for (std::size_t l = 0; l < lines; ++l) {
     result.series.push_back(mops.series(l, names.at(l), "Mops/s"));
   }

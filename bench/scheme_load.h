@@ -2,6 +2,7 @@
 // latches and optimistic schemes measure.
 #pragma once
 
+#include <sidelatch/bench/experiment.h>
 #include <sidelatch/fabric/sim/profile.h>
 #include <sidelatch/fabric/types.h>
 #include <sidelatch/sync/layout.h>
@@ -38,9 +39,9 @@ struct LoadResult {
   double gbytes = 0;  ///< tuples, Gbyte/s
 };
 
-/// Runs each load in a simulation of its own: `client_nodes` clients and one storage node. All cores; the results are
-/// in the order of the loads and do not depend on the number of cores.
-[[nodiscard]] std::vector<LoadResult> run_loads(const fabric::sim::Profile& profile, std::uint64_t seed,
-                                                std::span<const SchemeLoad> loads);
+/// In the order of the loads. In a simulation of its own each: `client_nodes` clients and one storage node, on all
+/// cores; the results do not depend on how many there are. Or one after the other by the processes of a cluster, whose
+/// computing takes the time that it takes.
+[[nodiscard]] std::vector<LoadResult> run_loads(const ExperimentOptions& options, std::span<const SchemeLoad> loads);
 
 }  // namespace sidelatch::bench

@@ -4,6 +4,7 @@
 #include <sidelatch/checker/parallel.h>
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/sim/simulation.h>
+#include <sidelatch/fabric/verbs/memory_server.h>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <memory>
 
 namespace sidelatch::checker {
 
@@ -21,18 +23,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What can be run now. RDMA devices are looked for, so that the message can say what was there.
-void require_fabric(const std::string& fabric) {
-  if (fabric == "sim" || fabric == "auto") {
-    return;
-  }
-  if (fabric == "softnic") {
-    throw EnvironmentError("--fabric softnic: this version has no software NIC; use --fabric sim");
-  }
+[[noreturn]] void no_active_device(const std::vector<Device>& all) {
   std::string found;
-  for (const Device& device : devices()) {
+  for (const Device& device : all) {
     if (device.kind == "verbs") {
-      found += (found.empty() ? "" : ", ") + device.name;
+      found += fmt::format("{}{} ({})", found.empty() ? "" : ", ", device.name, device.state);
     }
   }
   if (found.empty()) {
@@ -40,10 +35,30 @@ void require_fabric(const std::string& fabric) {
         "--fabric verbs: no RDMA device: libibverbs lists none (it looks in /sys/class/infiniband and "
         "/dev/infiniband/uverbs*); load the NIC's driver, or use --fabric sim");
   }
-  throw EnvironmentError(
-      fmt::format("--fabric verbs: found {}, but this version cannot drive RDMA devices yet; use "
-                  "--fabric sim",
-                  found));
+  throw EnvironmentError(fmt::format(
+      "--fabric verbs: no RDMA device with an active port, found {}; see docs/hardware.md, or use --fabric sim",
+      found));
+}
+
+// "sim" or "verbs".
+std::string_view choose_fabric(const CheckOptions& options) {
+  const bool names_a_nic = !options.device.empty() || !options.server.empty();
+  if (options.fabric == "softnic") {
+    throw EnvironmentError("--fabric softnic: this version has no software NIC; use --fabric sim or verbs");
+  }
+  if (options.fabric == "sim") {
+    return "sim";
+  }
+  const std::vector<Device> all = devices();
+  const bool active =
+      std::ranges::any_of(all, [](const Device& one) { return one.kind == "verbs" && one.state == "active"; });
+  if (options.fabric == "verbs" || names_a_nic) {
+    if (!active && options.device.empty()) {
+      no_active_device(all);
+    }
+    return "verbs";
+  }
+  return active ? "verbs" : "sim";
 }
 
 class Limit {
@@ -52,6 +67,13 @@ class Limit {
       : ends_(Clock::now() +
               std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds))),
         interrupted_(options.interrupted) {}
+  /// An equal part of what is left, of `parts`.
+  [[nodiscard]] Limit share(std::size_t parts) const {
+    Limit part = *this;
+    const Clock::time_point now = Clock::now();
+    part.ends_ = now + std::max(Clock::duration::zero(), ends_ - now) / static_cast<std::int64_t>(parts);
+    return part;
+  }
   [[nodiscard]] bool reached() const {
     return (interrupted_ != nullptr && interrupted_->load(std::memory_order_relaxed)) || Clock::now() >= ends_;
   }
@@ -63,15 +85,33 @@ class Limit {
 
 // One writer, one reader, one memory node; the lock table wants four clients.
 struct Cluster {
-  Cluster(const sim::Profile& profile, std::uint64_t seed) : world({.profile = profile, .seed = seed}) {
+  Node* storage = nullptr;
+  std::array<Node*, 4> clients{};
+};
+
+struct SimCluster : Cluster {
+  SimCluster(const sim::Profile& profile, std::uint64_t seed) : world({.profile = profile, .seed = seed}) {
     storage = &world.add_node("storage");
     for (Node*& client : clients) {
       client = &world.add_node("client");
     }
   }
   sim::Simulation world;
-  Node* storage = nullptr;
-  std::array<Node*, 4> clients{};
+};
+
+struct VerbsCluster : Cluster {
+  explicit VerbsCluster(const CheckOptions& options) : fabric({.device = options.device}) {
+    if (!options.server.empty()) {
+      remote =
+          std::make_unique<verbs::RemoteNode>(fabric, options.server, verbs::RemoteOptions{.token = options.token});
+    }
+    storage = remote != nullptr ? static_cast<Node*>(remote.get()) : &fabric.add_node("storage");
+    for (Node*& client : clients) {
+      client = &fabric.add_node("client");
+    }
+  }
+  verbs::VerbsFabric fabric;
+  std::unique_ptr<verbs::RemoteNode> remote;
 };
 
 SchemeReport judge(const SchemeEntry& scheme, std::vector<SchemeReads> sizes) {
@@ -135,6 +175,10 @@ void CheckOptions::validate() const {
   if (!(seconds > 0) || !std::isfinite(seconds) || seconds > 86400) {
     throw std::invalid_argument(fmt::format("--seconds {}: it must be above 0 and at most 86400", seconds));
   }
+  if ((fabric == "sim" || fabric == "softnic") && !(device.empty() && server.empty())) {
+    throw std::invalid_argument(
+        fmt::format("--fabric {}: --device and --connect are for verbs; leave them out, or --fabric", fabric));
+  }
   if (sizes.empty()) {
     throw std::invalid_argument("--sizes: give at least one block size in bytes");
   }
@@ -163,72 +207,108 @@ bool CheckReport::as_expected() const {
       schemes, [](const SchemeReport& scheme) { return scheme.verdict == Verdict::unsafe && !scheme.known_broken; });
 }
 
-CheckReport run_check(const CheckOptions& options) {
-  options.validate();
-  require_fabric(options.fabric);
-  const sim::Profile profile = sim::load_profile(options.profile);
-  const Clock::time_point started = Clock::now();
-  const Limit limit(options);
+namespace {
 
-  // Jobs: one per size for the torn-read probe, one per scheme and size, and the lock table.
-  const std::vector<const SchemeEntry*> all_schemes = schemes_on_the_ring();
-  const std::size_t n_sizes = options.sizes.size();
-  std::vector<std::optional<TornReads>> torn(n_sizes);
-  std::vector<std::optional<SchemeReads>> ring(n_sizes * all_schemes.size());
-  std::optional<LockTable> lock_table;
-  const std::size_t jobs = torn.size() + ring.size() + 1;
-  std::atomic<std::size_t> done{0};
+// The jobs: one per size for the torn-read probe, one per scheme and size, and the lock table.
+class Work {
+ public:
+  explicit Work(const CheckOptions& options)
+      : options_(&options), torn_(options.sizes.size()), ring_(options.sizes.size() * schemes_.size()) {}
 
-  const auto run_job = [&](std::size_t job) {
-    if (limit.reached()) {
-      return;
-    }
-    Cluster cluster(profile, options.seed * 1000003 + job);
-    RingOptions ring_options;
-    ring_options.reads = options.reads;
-    ring_options.keep_going = [&] { return !limit.reached(); };
-    ring_options.block_bytes = options.sizes[job % n_sizes];
+  [[nodiscard]] std::size_t jobs() const { return torn_.size() + ring_.size() + 1; }
+
+  void run(std::size_t job, const Cluster& cluster, RingOptions ring, const LockTableOptions& lock_table) {
+    const std::size_t n_sizes = options_->sizes.size();
+    ring.reads = options_->reads;
+    ring.block_bytes = options_->sizes[job % n_sizes];
     Node& storage = *cluster.storage;
     Node& writer = *cluster.clients[0];
     Node& reader = *cluster.clients[1];
-    if (job < torn.size()) {
-      torn[job] = probe_torn_reads(storage, writer, reader, ring_options);
-    } else if (job < torn.size() + ring.size()) {
-      const std::size_t i = job - torn.size();
-      ring[i] = probe_scheme(storage, writer, reader, select_scheme(all_schemes[i / n_sizes]->name), ring_options);
+    if (job < torn_.size()) {
+      torn_[job] = probe_torn_reads(storage, writer, reader, ring);
+    } else if (job < torn_.size() + ring_.size()) {
+      const std::size_t i = job - torn_.size();
+      ring_[i] = probe_scheme(storage, writer, reader, select_scheme(schemes_[i / n_sizes]->name), ring);
     } else {
-      lock_table = probe_lock_table(storage, cluster.clients);
+      lock_table_ = probe_lock_table(storage, cluster.clients, lock_table);
     }
-    if (options.progress) {
-      options.progress(++done, jobs);
+    if (options_->progress) {
+      options_->progress(++done_, jobs());
     }
-  };
-  for_each_index(jobs, run_job);
+  }
 
-  CheckReport report;
-  report.device = "sim:" + profile.name;
-  report.fabric = "sim";
-  report.seed = options.seed;
-  report.lock_table = lock_table;
-  report.complete = lock_table.has_value();
-  for (const std::optional<TornReads>& probe : torn) {
-    if (probe) {
-      report.torn_reads.push_back(*probe);
-    }
-    report.complete = report.complete && probe && probe->reads == options.reads;
-  }
-  report.schemes.push_back(judge_bookend(report.torn_reads));
-  for (std::size_t s = 0; s < all_schemes.size(); ++s) {
-    std::vector<SchemeReads> sizes;
-    for (std::size_t i = 0; i < n_sizes; ++i) {
-      const std::optional<SchemeReads>& probe = ring[s * n_sizes + i];
+  // What all jobs saw.
+  void report_to(CheckReport& report) const {
+    report.lock_table = lock_table_;
+    report.complete = lock_table_.has_value();
+    for (const std::optional<TornReads>& probe : torn_) {
       if (probe) {
-        sizes.push_back(*probe);
+        report.torn_reads.push_back(*probe);
       }
-      report.complete = report.complete && probe && probe->reads == options.reads;
+      report.complete = report.complete && probe && probe->reads == options_->reads;
     }
-    report.schemes.push_back(judge(*all_schemes[s], std::move(sizes)));
+    report.schemes.push_back(judge_bookend(report.torn_reads));
+    const std::size_t n_sizes = options_->sizes.size();
+    for (std::size_t s = 0; s < schemes_.size(); ++s) {
+      std::vector<SchemeReads> sizes;
+      for (std::size_t i = 0; i < n_sizes; ++i) {
+        const std::optional<SchemeReads>& probe = ring_[s * n_sizes + i];
+        if (probe) {
+          sizes.push_back(*probe);
+        }
+        report.complete = report.complete && probe && probe->reads == options_->reads;
+      }
+      report.schemes.push_back(judge(*schemes_[s], std::move(sizes)));
+    }
   }
+
+ private:
+  const CheckOptions* options_;
+  std::vector<const SchemeEntry*> schemes_ = schemes_on_the_ring();
+  std::vector<std::optional<TornReads>> torn_;
+  std::vector<std::optional<SchemeReads>> ring_;
+  std::optional<LockTable> lock_table_;
+  std::atomic<std::size_t> done_{0};
+};
+
+void run_in_simulations(Work& work, const CheckOptions& options, const Limit& limit, CheckReport& report) {
+  const sim::Profile profile = sim::load_profile(options.profile);
+  report.device = "sim:" + profile.name;
+  report.seed = options.seed;
+  for_each_index(work.jobs(), [&](std::size_t job) {
+    if (!limit.reached()) {
+      const SimCluster cluster(profile, options.seed * 1000003 + job);
+      work.run(job, cluster, {.keep_going = [&] { return !limit.reached(); }}, {});
+    }
+  });
+}
+
+// One job after the other, each with its share of the time that is left.
+void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, CheckReport& report) {
+  const VerbsCluster cluster(options);
+  report.device = cluster.fabric.device_name();
+  report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
+  for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
+    const Limit share = limit.share(work.jobs() - job);
+    const auto keep_going = [&] { return !share.reached(); };
+    // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
+    work.run(
+        job, cluster, {.patience = std::chrono::seconds(10), .keep_going = keep_going},
+        {.warm_up = std::chrono::milliseconds(2), .measured = std::chrono::milliseconds(10), .keep_going = keep_going});
+  }
+}
+
+}  // namespace
+
+CheckReport run_check(const CheckOptions& options) {
+  options.validate();
+  const Clock::time_point started = Clock::now();
+  const Limit limit(options);
+  Work work(options);
+  CheckReport report;
+  report.fabric = choose_fabric(options);
+  (report.fabric == "sim" ? run_in_simulations : run_on_a_nic)(work, options, limit, report);
+  work.report_to(report);
   report.seconds = std::chrono::duration<double>(Clock::now() - started).count();
   return report;
 }

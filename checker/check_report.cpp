@@ -47,10 +47,16 @@ nlohmann::ordered_json evidence_json(const std::optional<TornBlock>& evidence) {
 std::string to_table(const CheckReport& report, Colour colour) {
   const Paint paint(colour);
   std::string text;
-  text += fmt::format(
-      "Device {} (simulated): this table shows what schemes do under its profile, not what your NIC does.\n",
-      report.device);
-  text += fmt::format("One writer, one reader, a 50 MB ring; seed {}, {:.1f} s.{}\n", report.seed, report.seconds,
+  const bool simulated = report.fabric == "sim";
+  if (simulated) {
+    text += fmt::format(
+        "Device {} (simulated): this table shows what schemes do under its profile, not what your NIC does.\n",
+        report.device);
+  } else {
+    text += fmt::format("Device {} (verbs), memory on {}.\n", report.device, report.memory);
+  }
+  text += fmt::format("One writer, one reader, a 50 MB ring; {}{:.1f} s.{}\n",
+                      simulated ? fmt::format("seed {}, ", report.seed) : "", report.seconds,
                       report.complete ? "" : " Cut short: counts below are what was measured.");
   text += "\n" + paint.bold("Torn reads: one WRITE per block, one READ per look") + "\n";
   text +=
@@ -86,7 +92,11 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
   nlohmann::ordered_json json;
   json["device"] = report.device;
   json["fabric"] = report.fabric;
-  json["seed"] = report.seed;
+  if (report.fabric == "sim") {
+    json["seed"] = report.seed;
+  } else {
+    json["memory"] = report.memory;
+  }
   json["seconds"] = report.seconds;
   json["complete"] = report.complete;
   json["probes"] = nlohmann::ordered_json::array();

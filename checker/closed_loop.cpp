@@ -34,7 +34,9 @@ Task<void> worker(QueuePair& qp, WorkRequest request, Window window) {
   }
 }
 
-std::uint64_t region_bytes(const ClosedLoop& loop) {
+}  // namespace
+
+std::uint64_t memory_bytes(const ClosedLoop& loop) {
   std::uint64_t bytes = 8;
   for (std::uint32_t w = 0; w < loop.workers; ++w) {
     const std::uint64_t offset = loop.offset(w);
@@ -47,9 +49,13 @@ std::uint64_t region_bytes(const ClosedLoop& loop) {
   return bytes;
 }
 
-}  // namespace
-
 ClosedLoopResult run_closed_loop(Node& storage, std::span<Node* const> clients, const ClosedLoop& loop) {
+  const MemoryRegion words = storage.allocate(memory_bytes(loop), Access::remote_all);
+  return run_closed_loop(storage, words.remote(), clients, loop);
+}
+
+ClosedLoopResult run_closed_loop(Node& storage, RemoteSpan words, std::span<Node* const> clients,
+                                 const ClosedLoop& loop) {
   if (loop.workers == 0 || clients.empty()) {
     throw std::invalid_argument(fmt::format("a closed loop of {} workers on {} client nodes: both must be at least 1",
                                             loop.workers, clients.size()));
@@ -57,23 +63,25 @@ ClosedLoopResult run_closed_loop(Node& storage, std::span<Node* const> clients, 
   if (!is_atomic(loop.opcode) && loop.opcode != Opcode::read) {
     throw std::invalid_argument(fmt::format("a closed loop of {}: give CAS, FETCH-ADD or READ", name(loop.opcode)));
   }
-  const MemoryRegion words = storage.allocate(region_bytes(loop), Access::remote_all);
+  if (loop.process >= loop.processes) {
+    throw std::invalid_argument(fmt::format("process {} of {}: they are counted from 0", loop.process, loop.processes));
+  }
   std::vector<MemoryRegion> buffers;
   buffers.reserve(clients.size());
   for (Node* client : clients) {
     buffers.push_back(client->allocate(std::uint64_t{kLineBytes} * loop.workers, Access::local_write));
   }
 
-  ClosedLoopResult result;
-  Reactor& reactor = storage.reactor();
-  const Window window{reactor.now() + loop.warm_up, reactor.now() + loop.warm_up + loop.measured, &result};
-  std::vector<std::unique_ptr<QueuePair>> queue_pairs;
-  for (std::uint32_t w = 0; w < loop.workers; ++w) {
+  struct Worker {
+    std::unique_ptr<QueuePair> queue_pair;
+    WorkRequest request;
+  };
+  std::vector<Worker> workers;
+  for (std::uint32_t w = loop.process; w < loop.workers; w += loop.processes) {
     const std::size_t c = w % clients.size();
     QueuePairOptions options;
     options.send_queue_depth = 4;
-    queue_pairs.push_back(clients[c]->connect(storage, options));
-    const RemoteSpan word = words.remote(loop.offset(w), 8);
+    const RemoteSpan word = words.subspan(loop.offset(w), 8);
     WorkRequest request;
     if (loop.opcode == Opcode::read) {
       request = read(buffers[c].local(std::uint64_t{kLineBytes} * w, 8), word);
@@ -82,7 +90,14 @@ ClosedLoopResult run_closed_loop(Node& storage, std::span<Node* const> clients, 
     } else {
       request = fetch_add(word, 1);
     }
-    reactor.spawn(worker(*queue_pairs.back(), request, window));
+    workers.push_back({clients[c]->connect(storage, options), request});
+  }
+  loop.all_connected();
+  ClosedLoopResult result;
+  Reactor& reactor = storage.reactor();
+  const Window window{reactor.now() + loop.warm_up, reactor.now() + loop.warm_up + loop.measured, &result};
+  for (Worker& one : workers) {
+    reactor.spawn(worker(*one.queue_pair, one.request, window));
   }
   reactor.run();
   result.elapsed = loop.measured;

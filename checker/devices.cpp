@@ -4,6 +4,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 
 namespace sidelatch::checker {
@@ -48,9 +50,10 @@ unsigned lanes(std::uint8_t active_width) {
 }
 
 Device describe(ibv_device* device) {
-  Device found{.name = ibv_get_device_name(device), .kind = "verbs", .atomic_scope = "none"};
+  Device found{.name = ibv_get_device_name(device), .kind = "verbs", .atomic_scope = "none", .state = "down"};
   const std::unique_ptr<ibv_context, int (*)(ibv_context*)> context(ibv_open_device(device), ibv_close_device);
   if (context == nullptr) {
+    found.state = std::strerror(errno);
     return found;
   }
   ibv_device_attr attributes{};
@@ -59,11 +62,16 @@ Device describe(ibv_device* device) {
                          : attributes.atomic_cap == IBV_ATOMIC_HCA ? "nic"
                                                                    : "none";
   }
-  ibv_port_attr port{};
-  if (ibv_query_port(context.get(), 1, &port) == 0) {
-    constexpr std::uint64_t kSmallestMtu = 128;  // IBV_MTU_256 is 1
-    found.mtu = kSmallestMtu << static_cast<unsigned>(port.active_mtu);
-    found.link_gbps = lane_gbps(port.active_speed) * lanes(port.active_width);
+  // The port that is used if none is asked for: the first active one. Else the first says what the device could do.
+  for (std::uint8_t number = attributes.phys_port_cnt; number > 0; --number) {
+    ibv_port_attr port{};
+    const bool active = ibv_query_port(context.get(), number, &port) == 0 && port.state == IBV_PORT_ACTIVE;
+    if (active || (number == 1 && found.state == "down")) {
+      constexpr std::uint64_t kSmallestMtu = 128;  // IBV_MTU_256 is 1
+      found.mtu = port.active_mtu == 0 ? 0 : kSmallestMtu << static_cast<unsigned>(port.active_mtu);
+      found.link_gbps = lane_gbps(port.active_speed) * lanes(port.active_width);
+      found.state = active ? "active" : "down";
+    }
   }
   return found;
 }
@@ -79,7 +87,7 @@ std::vector<Device> devices() {
   }
   for (const std::string& name : fabric::sim::profile_names()) {
     const fabric::sim::Profile profile = fabric::sim::load_profile(name);
-    found.push_back({"sim:" + name, "sim", profile.link.gbps, profile.link.mtu, "nic"});
+    found.push_back({"sim:" + name, "sim", profile.link.gbps, profile.link.mtu, "nic", "active"});
   }
   return found;
 }

@@ -1,12 +1,16 @@
 #include "commands.h"
+#include "serve.h"
 
+#include <sidelatch/bench/cluster.h>
 #include <sidelatch/bench/experiment.h>
+#include <sidelatch/checker/check.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -16,7 +20,12 @@ namespace {
 struct Arguments {
   std::string name;
   bench::ExperimentOptions options;
-  std::string fabric = "sim";
+  std::string fabric = "auto";
+  bench::Cluster::Options cluster;
+  std::optional<std::uint32_t> rank;
+  std::optional<std::uint32_t> ranks;
+  double milliseconds = 200;
+  ServeArguments serve;
   bool json = false;
   bool strict = false;
 };
@@ -42,6 +51,9 @@ int list(const Arguments& arguments) {
   return kAsExpected;
 }
 
+// Only one process prints the result of all.
+bool prints(const Arguments& arguments) { return arguments.options.cluster == nullptr || arguments.cluster.rank == 0; }
+
 int targets(const Arguments& arguments) {
   std::vector<bench::Target> all;
   for (const bench::Experiment& experiment : bench::experiments()) {
@@ -51,24 +63,74 @@ int targets(const Arguments& arguments) {
     const bench::ExperimentResult result = experiment.run(arguments.options);
     all.insert(all.end(), result.targets.begin(), result.targets.end());
   }
-  fmt::print("{}", arguments.json ? bench::to_json(all).dump(2) + "\n" : bench::to_table(all));
+  if (prints(arguments)) {
+    fmt::print("{}", arguments.json ? bench::to_json(all).dump(2) + "\n" : bench::to_table(all));
+  }
   return status_of(all, arguments.strict);
 }
 
-int bench_command(const Arguments& arguments) {
-  if (arguments.fabric != "sim") {
-    throw std::invalid_argument(
-        fmt::format("--fabric {}: this version runs its experiments on sim only", arguments.fabric));
-  }
-  if (arguments.name == "list") {
-    return list(arguments);
-  }
+int run_experiments(const Arguments& arguments) {
   if (arguments.name == "targets") {
     return targets(arguments);
   }
   const bench::ExperimentResult result = bench::find_experiment(arguments.name).run(arguments.options);
-  fmt::print("{}", arguments.json ? bench::to_json(result).dump(2) + "\n" : bench::to_table(result));
+  if (prints(arguments)) {
+    fmt::print("{}", arguments.json ? bench::to_json(result).dump(2) + "\n" : bench::to_table(result));
+  }
   return status_of(result.targets, arguments.strict);
+}
+
+int run_in_cluster(Arguments arguments) {
+  if (arguments.name != "targets") {
+    static_cast<void>(bench::find_experiment(arguments.name));  // before others wait for this process
+  }
+  if (arguments.rank.has_value() != arguments.ranks.has_value()) {
+    throw std::invalid_argument("--rank and --ranks: give both, or none to take what mpirun or srun says");
+  }
+  const auto started = arguments.rank ? bench::Rank{*arguments.rank, *arguments.ranks}
+                                      : bench::rank_from_environment().value_or(bench::Rank{});
+  arguments.cluster.rank = started.rank;
+  arguments.cluster.ranks = started.ranks;
+  constexpr double kLongest = 3.6e6;
+  if (!(arguments.milliseconds >= 1) || arguments.milliseconds > kLongest) {
+    throw std::invalid_argument(
+        fmt::format("--milliseconds {}: it must be 1 to {} (an hour)", arguments.milliseconds, kLongest));
+  }
+  arguments.cluster.measured = fabric::from_ns(arguments.milliseconds * 1e6);
+  arguments.cluster.warm_up = arguments.cluster.measured / 10;
+  bench::Cluster cluster(arguments.cluster);
+  arguments.options.cluster = &cluster;
+  return run_experiments(arguments);
+}
+
+int bench_command(const Arguments& arguments) {
+  if (arguments.serve.wanted) {
+    ServeArguments serving = arguments.serve;
+    serving.device = arguments.cluster.device;
+    serving.token = arguments.cluster.token;
+    serving.json = arguments.json;
+    return serve(serving);
+  }
+  if (arguments.name.empty()) {
+    throw std::invalid_argument("bench: give an experiment, or list, or targets, or --server");
+  }
+  if (arguments.name == "list") {
+    return list(arguments);
+  }
+  const bool connects = !arguments.cluster.server.empty();
+  if (arguments.fabric == "softnic") {
+    throw checker::EnvironmentError("--fabric softnic: this version has no software NIC; use --fabric sim");
+  }
+  if (arguments.fabric != "auto" && arguments.fabric != "sim" && arguments.fabric != "verbs") {
+    throw std::invalid_argument(fmt::format("--fabric {}: it must be auto, verbs, softnic or sim", arguments.fabric));
+  }
+  if (arguments.fabric == "sim" && connects) {
+    throw std::invalid_argument("--fabric sim: --connect is for verbs; leave one of them out");
+  }
+  if (arguments.fabric == "verbs" && !connects) {
+    throw std::invalid_argument("--fabric verbs: give --connect HOST[:PORT], after `sidelatch bench --server` there");
+  }
+  return connects ? run_in_cluster(arguments) : run_experiments(arguments);
 }
 
 }  // namespace
@@ -76,11 +138,33 @@ int bench_command(const Arguments& arguments) {
 void add_bench(CLI::App& program, Action& action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = program.add_subcommand("bench", "Experiments that reproduce figures of the papers");
-  command->add_option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)")
-      ->required();
+  command->add_option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)");
   command->add_option("--profile", arguments->options.profile,
                       "simulator: NIC profile, a name or a TOML file (default connectx5)");
-  command->add_option("--fabric", arguments->fabric, "sim (default sim)");
+  command->add_option("--fabric", arguments->fabric,
+                      "auto, verbs or sim (default auto: verbs with --connect, else sim)");
+  CLI::Option* server = add_serve_options(*command, arguments->serve);
+  CLI::Option* connect =
+      command
+          ->add_option("--connect", arguments->cluster.server,
+                       "HOST[:PORT] of `sidelatch bench --server`: run on NICs, with the memory there")
+          ->excludes(server);
+  command->add_option("--device", arguments->cluster.device,
+                      "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
+  command->add_option("--token", arguments->cluster.token, "--server, --connect: a word that both must give");
+  command
+      ->add_option("--rank", arguments->rank,
+                   "--connect: number of this client, from 0 (default: what mpirun or srun says, else 0)")
+      ->check(whole_number())
+      ->needs(connect);
+  command->add_option("--ranks", arguments->ranks, "--connect: how many clients there are")
+      ->check(whole_number())
+      ->needs(connect);
+  command
+      ->add_option("--run", arguments->cluster.run, "--connect: name that the clients of one run share (default bench)")
+      ->needs(connect);
+  command->add_option("--milliseconds", arguments->milliseconds, "--connect: measured per point (default 200)")
+      ->needs(connect);
   command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
   command->add_flag("--json", arguments->json, "print one JSON value instead of a table");
   command->add_flag("--strict", arguments->strict, "exit with 1 if a target is missed");

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "serve.h"
 
 #include <sidelatch/checker/check.h>
 
@@ -17,11 +18,19 @@ namespace {
 
 struct Arguments {
   checker::CheckOptions options;
+  ServeArguments serve;
   bool json = false;
   std::string out;
 };
 
 int check(const Arguments& arguments) {
+  if (arguments.serve.wanted) {
+    ServeArguments serving = arguments.serve;
+    serving.device = arguments.options.device;
+    serving.token = arguments.options.token;
+    serving.json = arguments.json;
+    return serve(serving);
+  }
   if (!arguments.out.empty()) {
     // Before the work, so that nothing is measured in vain.
     std::error_code error;
@@ -60,6 +69,14 @@ void add_check(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand(
       "check", "Torn reads by block size, the schemes on the same ring, the lock table; a verdict per scheme");
   command->add_option("--fabric", arguments->options.fabric, "auto, verbs, softnic or sim (default auto)");
+  command->add_option("--device", arguments->options.device,
+                      "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
+  CLI::Option* server = add_serve_options(*command, arguments->serve);
+  command
+      ->add_option("--connect", arguments->options.server,
+                   "HOST[:PORT] of `sidelatch check --server`: the memory is there (default: on this machine)")
+      ->excludes(server);
+  command->add_option("--token", arguments->options.token, "--server, --connect: a word that both must give");
   command->add_option("--profile", arguments->options.profile,
                       "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command->add_option("--seconds", arguments->options.seconds, "time limit, seconds (default 25)");

@@ -14,17 +14,18 @@ namespace {
 int print_devices(bool as_json) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   if (!as_json) {
-    fmt::print("{:<20} {:<8} {:>9} {:>6}  {}\n", "name", "kind", "Gbit/s", "MTU", "atomics");
+    fmt::print("{:<20} {:<8} {:>9} {:>6}  {:<7}  {}\n", "name", "kind", "Gbit/s", "MTU", "atomics", "state");
   }
   for (const checker::Device& device : checker::devices()) {
     json.push_back({{"name", device.name},
                     {"kind", device.kind},
                     {"link_gbps", device.link_gbps},
                     {"mtu", device.mtu},
-                    {"atomic_scope", device.atomic_scope}});
+                    {"atomic_scope", device.atomic_scope},
+                    {"state", device.state}});
     if (!as_json) {
-      fmt::print("{:<20} {:<8} {:>9g} {:>6}  {}\n", device.name, device.kind, device.link_gbps, device.mtu,
-                 device.atomic_scope);
+      fmt::print("{:<20} {:<8} {:>9g} {:>6}  {:<7}  {}\n", device.name, device.kind, device.link_gbps, device.mtu,
+                 device.atomic_scope, device.state);
     }
   }
   if (as_json) {

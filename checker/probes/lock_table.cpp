@@ -4,7 +4,8 @@ namespace sidelatch::checker {
 
 using namespace fabric;
 
-LockTable probe_lock_table(Node& storage, std::span<Node* const> clients) {
+std::optional<LockTable> probe_lock_table(Node& storage, std::span<Node* const> clients,
+                                          const LockTableOptions& options) {
   constexpr std::uint32_t kGroupWorkers = 32;  // enough to keep two slots busy on any NIC known
   constexpr std::uint32_t kLowestBit = 3;      // an atomic's word is 8 bytes
   constexpr std::uint32_t kHighestBit = 20;
@@ -12,11 +13,15 @@ LockTable probe_lock_table(Node& storage, std::span<Node* const> clients) {
 
   ClosedLoop loop;
   loop.workers = kGroupWorkers;
-  loop.measured = std::chrono::microseconds(500);
+  loop.warm_up = options.warm_up;
+  loop.measured = options.measured;
   LockTable table;
   table.contended_mops = run_closed_loop(storage, clients, loop).mops();
 
   for (std::uint32_t bit = kLowestBit; bit <= kHighestBit; ++bit) {
+    if (!options.keep_going()) {
+      return std::nullopt;
+    }
     loop.offset = [bit](std::uint32_t w) { return w % 2 == 0 ? 0 : std::uint64_t{1} << bit; };
     if (run_closed_loop(storage, clients, loop).mops() >= kTwoSlots * table.contended_mops) {
       table.address_bits = bit + 1;

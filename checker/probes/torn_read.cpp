@@ -169,7 +169,7 @@ struct ObjectRing {
 
 Task<void> update_objects(ObjectRing& ring) {
   // Nobody else latches, so a latch that stays held for so long is one whose unlatch was lost.
-  const sync::Retry patience = sync::Retry::backoff().within(std::chrono::milliseconds(10));
+  const sync::Retry patience = sync::Retry::backoff().within(ring.options.patience);
   sync::Session session(*ring.writer_qp, sync::buffer_bytes(ring.layout.shape()), ring.session_options(patience));
   while (!ring.stopped) {
     const std::uint64_t number = ++ring.writes;

@@ -111,6 +111,7 @@ class MemoryServer::Loop {
 
   [[nodiscard]] const HostAndPort& at() const noexcept { return at_; }
   [[nodiscard]] std::uint32_t clients() const noexcept { return greeted_; }
+  [[nodiscard]] std::uint64_t clients_so_far() const noexcept { return greeted_so_far_; }
 
  private:
   struct Connection {
@@ -260,6 +261,7 @@ class MemoryServer::Loop {
       }
       client.greeted = true;
       ++greeted_;
+      ++greeted_so_far_;
       reply(client, welcome_);
     } else if (!client.greeted) {
       refuse(client, "the first message must be a hello");
@@ -454,6 +456,7 @@ class MemoryServer::Loop {
   std::size_t connections_ = 0;
   std::uint64_t lent_bytes_ = 0;
   std::atomic<std::uint32_t> greeted_{0};
+  std::atomic<std::uint64_t> greeted_so_far_{0};
   std::thread thread_;
 };
 
@@ -471,5 +474,6 @@ void MemoryServer::share(std::string_view name, const MemoryRegion& region) { lo
 void MemoryServer::start() { loop_->start(); }
 std::string MemoryServer::address() const { return loop_->at().to_string(); }
 std::uint32_t MemoryServer::clients() const noexcept { return loop_->clients(); }
+std::uint64_t MemoryServer::clients_so_far() const noexcept { return loop_->clients_so_far(); }
 
 }  // namespace sidelatch::fabric::verbs

@@ -18,7 +18,7 @@ LockTable probe(const sim::Profile& profile) {
   for (Node*& client : clients) {
     client = &world.add_node("client");
   }
-  return probe_lock_table(storage, clients);
+  return probe_lock_table(storage, clients).value();
 }
 
 TEST(LockTable, IsInferredFromRatesAlone) {

@@ -108,8 +108,26 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"check --profile nosuch", "nosuch"}, std::pair{"check --reads 0", "0 reads"},
                       std::pair{"check --profile /no/file.toml", "/no/file.toml"},
                       std::pair{"check --out /proc/none", "/proc/none"}, std::pair{"check --bogus", "--bogus"},
-                      std::pair{"bench", "name"}, std::pair{"bench nosuch", "nosuch"},
-                      std::pair{"bench list --fabric verbs", "--fabric verbs"}));
+                      std::pair{"bench", "an experiment"}, std::pair{"bench nosuch", "nosuch"},
+                      std::pair{"bench latch-scaling --fabric tcp", "--fabric tcp"},
+                      std::pair{"bench latch-scaling --fabric verbs", "--connect"}));
+
+// Before anything is connected.
+INSTANTIATE_TEST_SUITE_P(
+    Remote, WrongInput,
+    ::testing::Values(std::pair{"check --server --connect localhost", "--connect"},
+                      std::pair{"check --fabric sim --connect localhost", "--connect"},
+                      std::pair{"check --fabric sim --device mlx5_0", "--device"},
+                      std::pair{"check --lend 1", "--server"}, std::pair{"check --server --lend 0", "--lend 0"},
+                      std::pair{"check --server --lend -1", "-1"},
+                      std::pair{"bench nosuch --connect localhost", "nosuch"},
+                      std::pair{"bench latch-scaling --fabric sim --connect localhost", "--connect"},
+                      std::pair{"bench latch-scaling --rank 1", "--connect"},
+                      std::pair{"bench latch-scaling --connect localhost --rank 1", "--ranks"},
+                      std::pair{"bench latch-scaling --connect localhost --rank 2 --ranks 2", "--rank 2"},
+                      std::pair{"bench latch-scaling --connect localhost --rank 0 --ranks 257", "--ranks 257"},
+                      std::pair{"bench latch-scaling --connect localhost --run ''", "--run"},
+                      std::pair{"bench latch-scaling --connect localhost --milliseconds 0", "--milliseconds 0"}));
 
 INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                          ::testing::Values(std::pair{"explore --scheme nosuch", "nosuch"},

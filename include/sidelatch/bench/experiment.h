@@ -16,9 +16,12 @@
 
 namespace sidelatch::bench {
 
+class Cluster;
+
 struct ExperimentOptions {
   std::string profile = "connectx5";  ///< simulator profile: a name or the path of a TOML file
   std::uint64_t seed = 1;
+  Cluster* cluster = nullptr;  ///< real NICs instead of the simulator; its processes all run the experiment
 };
 
 struct Point {
@@ -49,7 +52,8 @@ struct Target {
 
 struct ExperimentResult {
   std::string experiment;
-  std::string profile;
+  std::string fabric;   ///< "sim" or "verbs"
+  std::string profile;  ///< sim: of the NIC; verbs: the device's name
   std::uint64_t seed = 0;
   std::string x_label;
   std::vector<Series> series;

@@ -3,8 +3,8 @@
 //   CheckReport report = run_check({.profile = "connectx5"});
 //   std::cout << to_table(report, Colour::off);
 //
-// The work is cut into jobs, each with a simulation of its own, and run on all cores; the result does not depend on how
-// many there are.
+// In the simulator the work is cut into jobs, each with a simulation of its own, and run on all cores; the result does
+// not depend on how many there are. On a NIC the jobs follow each other, and share the time that is left.
 #pragma once
 
 #include <sidelatch/checker/lock_table.h>
@@ -28,7 +28,10 @@ class EnvironmentError : public std::runtime_error {
 };
 
 struct CheckOptions {
-  std::string fabric = "auto";        ///< auto, sim, softnic or verbs
+  std::string fabric = "auto";  ///< auto (verbs where there is an active device, else sim), sim, softnic or verbs
+  std::string device{};         ///< for verbs: as `sidelatch devices` lists it; empty: the first with an active port
+  std::string server{};         ///< for verbs: HOST[:PORT] of a memory server; empty: this machine has the memory too
+  std::string token{};          ///< that server's
   std::string profile = "connectx5";  ///< for sim: a name or the path of a TOML file
   double seconds = 25;                ///< wall-clock limit; what was not measured by then is left out
   std::vector<std::uint64_t> sizes = {64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};  ///< bytes
@@ -55,6 +58,7 @@ struct SchemeReport {
 struct CheckReport {
   std::string device;
   std::string fabric;
+  std::string memory;  ///< for verbs: "this machine", or HOST:PORT
   std::uint64_t seed = 0;
   double seconds = 0;
   bool complete = true;  ///< false: the time limit or an interrupt cut it short

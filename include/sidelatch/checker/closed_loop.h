@@ -4,6 +4,7 @@
 //   double mops = run_closed_loop(storage, clients, loop).mops();
 //
 // Workers are spread over the client nodes in turn and each has a queue pair of its own, as in TODS 2025, section 3.2.
+// They may also be spread over processes, which then use the same memory and begin together (`all_connected`).
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
@@ -23,6 +24,10 @@ struct ClosedLoop {
   std::function<std::uint64_t(std::uint32_t)> offset = [](std::uint32_t) { return 0; };
   fabric::Duration warm_up = std::chrono::microseconds(100);
   fabric::Duration measured = std::chrono::microseconds(1000);
+  std::uint32_t process = 0;  ///< this one runs the workers w with w % processes == process
+  std::uint32_t processes = 1;
+  /// Called when this process's workers are connected, before its clock starts: waits for the other processes.
+  std::function<void()> all_connected = [] {};
 };
 
 struct ClosedLoopResult {
@@ -39,8 +44,14 @@ struct ClosedLoopResult {
   }
 };
 
+/// What the workers' words need. Throws std::invalid_argument for a misaligned offset.
+[[nodiscard]] std::uint64_t memory_bytes(const ClosedLoop& loop);
+
 /// Throws std::invalid_argument for no worker, no client, an opcode that moves no word or a misaligned offset.
 [[nodiscard]] ClosedLoopResult run_closed_loop(fabric::Node& storage, std::span<fabric::Node* const> clients,
                                                const ClosedLoop& loop);
+/// The same on memory of `storage` that is there already, memory_bytes() of it at least.
+[[nodiscard]] ClosedLoopResult run_closed_loop(fabric::Node& storage, fabric::RemoteSpan words,
+                                               std::span<fabric::Node* const> clients, const ClosedLoop& loop);
 
 }  // namespace sidelatch::checker

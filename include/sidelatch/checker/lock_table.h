@@ -9,6 +9,8 @@
 #include <sidelatch/checker/closed_loop.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 
 namespace sidelatch::checker {
@@ -20,6 +22,14 @@ struct LockTable {
   double uncontended_mops = 0;     ///< each worker on a word of its own, packed
 };
 
-[[nodiscard]] LockTable probe_lock_table(fabric::Node& storage, std::span<fabric::Node* const> clients);
+struct LockTableOptions {
+  fabric::Duration warm_up = std::chrono::microseconds(100);  ///< of each of its loops, of the world's clock
+  fabric::Duration measured = std::chrono::microseconds(500);
+  /// Asked between the loops; false ends the probe without a result.
+  std::function<bool()> keep_going = [] { return true; };
+};
+
+[[nodiscard]] std::optional<LockTable> probe_lock_table(fabric::Node& storage, std::span<fabric::Node* const> clients,
+                                                        const LockTableOptions& options = {});
 
 }  // namespace sidelatch::checker

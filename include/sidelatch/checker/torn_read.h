@@ -25,6 +25,8 @@ struct RingOptions {
   std::uint64_t block_bytes = 512;        ///< a multiple of 8, 64 to 1 MiB
   std::uint64_t ring_bytes = 50'000'000;  ///< at least two blocks
   std::uint64_t reads = 100'000;
+  /// The only writer waits for its own unlatch no longer than that, of the world's clock.
+  fabric::Duration patience = std::chrono::milliseconds(10);
   /// Asked now and then; false ends the probe with what it has.
   std::function<bool()> keep_going = [] { return true; };
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -59,6 +60,7 @@ class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
         ServerOptions{
             .address = "127.0.0.1", .any_port = true, .token = token, .most_clients = 8, .most_lent_bytes = kLent});
     server->share("table", table);
+    server->share("readable", readable);
     server->start();
   }
   [[nodiscard]] std::uint64_t word() const {
@@ -81,6 +83,7 @@ class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
   VerbsFabric fabric{{}, through(GetParam())};
   Node& storage = fabric.add_node("storage");
   MemoryRegion table = storage.allocate(4096, Access::remote_all);
+  MemoryRegion readable = storage.allocate(4096, Access::remote_read);
   VerbsFabric client_fabric{{}, through(GetParam())};
   Node& client = client_fabric.add_node("client");
   std::optional<MemoryServer> server;
@@ -244,6 +247,147 @@ TEST_P(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
   server.reset();
   EXPECT_EQ(run(status_of_add(qp.get(), span)), Status::retry_exceeded);
   EXPECT_THROW(run(qp->reconnect()), FabricError);
+}
+
+// A memory node in a process of its own, which can be killed.
+class ServerProcess {
+ public:
+  ServerProcess() {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) {
+      throw std::runtime_error("pipe failed");
+    }
+    process_ = ::fork();
+    if (process_ == 0) {
+      VerbsFabric fabric({}, through(Through::automatic));
+      Node& storage = fabric.add_node("storage");
+      const MemoryRegion table = storage.allocate(4096, Access::remote_all);
+      MemoryServer server(storage, {.address = "127.0.0.1", .any_port = true});
+      server.share("table", table);
+      server.start();
+      const std::string address = server.address() + "\n";
+      static_cast<void>(::write(ends[1], address.data(), address.size()));
+      for (;;) {
+        ::pause();
+      }
+    }
+    ::close(ends[1]);
+    for (char letter = 0; ::read(ends[0], &letter, 1) == 1 && letter != '\n';) {
+      address_ += letter;
+    }
+    ::close(ends[0]);
+  }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess() { kill(); }
+  [[nodiscard]] const std::string& address() const { return address_; }
+  void kill() {
+    if (process_ > 0) {
+      ::kill(process_, SIGKILL);
+      ::waitpid(process_, nullptr, 0);
+      process_ = 0;
+    }
+  }
+
+ private:
+  pid_t process_ = 0;
+  std::string address_;
+};
+
+// Adds 1 until an error; how often it succeeded.
+Task<void> add_until_error(QueuePair* qp, RemoteSpan where, std::uint64_t* done, std::optional<Status>* status) {
+  try {
+    for (;;) {
+      co_await qp->fetch_add(where, 1);
+      ++*done;
+    }
+  } catch (const FabricError& error) {
+    *status = error.status();
+  }
+}
+Task<void> add_until_set(QueuePair* qp, RemoteSpan where, std::uint64_t* done, const std::optional<Status>* status) {
+  const std::uint64_t least = 200;
+  while (!status->has_value() || *done < least) {
+    co_await qp->fetch_add(where, 1);
+    ++*done;
+  }
+}
+
+TEST(VerbsMemoryServers, OneOfThemIsKilledUnderLoadAndTheOtherGoesOn) {
+  ServerProcess first;
+  const ServerProcess second;
+  VerbsFabric fabric({}, through(Through::automatic));
+  Node& client = fabric.add_node("client");
+  RemoteNode to_first(fabric, first.address());
+  RemoteNode to_second(fabric, second.address());
+  auto a = client.connect(to_first);
+  auto b = client.connect(to_second);
+  std::uint64_t done_a = 0;
+  std::uint64_t done_b = 0;
+  std::optional<Status> status;
+  Reactor& reactor = fabric.reactor();
+  reactor.spawn(add_until_error(a.get(), to_first.region("table").subspan(0, 8), &done_a, &status));
+  reactor.spawn(add_until_set(b.get(), to_second.region("table").subspan(0, 8), &done_b, &status));
+  reactor.spawn([](Reactor* on, ServerProcess* victim, const std::uint64_t* done) -> Task<void> {
+    while (*done < 50) {
+      co_await on->sleep(from_ns(1e6));
+    }
+    victim->kill();
+  }(&reactor, &first, &done_a));
+  const auto began = std::chrono::steady_clock::now();
+  reactor.run();
+  EXPECT_EQ(status, Status::retry_exceeded);
+  // 4.096 us * 2^18, three times, and what an emulated machine takes on top.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
+  EXPECT_GE(done_a, 50U);
+  EXPECT_EQ(reactor.run(add(b.get(), to_second.region("table").subspan(0, 8), 0)), done_b);
+  EXPECT_THROW(reactor.run(a->reconnect()), FabricError);
+}
+
+// One client makes every mistake there is, again and again; the other's values stay exact.
+TEST_P(VerbsMemoryServer, AClientsErrorsAreItsOwn) {
+  start();
+  const std::string address = server->address();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int wrong = 0;
+    VerbsFabric own({}, through(GetParam()));
+    Node& node = own.add_node("child");
+    RemoteNode remote(own, address);
+    const RemoteSpan words = remote.region("table");
+    auto qp = node.connect(remote);
+    const auto fails_with = [&](RemoteSpan span, Status expected) {
+      if (own.reactor().run(status_of_add(qp.get(), span)) != expected) {
+        ++wrong;
+      }
+      if (qp->state() == QueuePair::State::error) {
+        own.reactor().run(qp->reconnect());
+      }
+    };
+    for (int i = 0; i < 5; ++i) {
+      RemoteSpan span = words.subspan(0, 8);
+      span.rkey.value ^= 0xff00;
+      fails_with(span, Status::remote_access);
+      span = words.subspan(0, 8);
+      span.address.value += 4096;
+      fails_with(span, Status::remote_access);
+      fails_with(remote.region("readable").subspan(0, 8), Status::remote_access);
+    }
+    ::_exit(wrong);
+  }
+  RemoteNode remote(client_fabric, address);
+  auto qp = client.connect(remote);
+  std::uint64_t done = 0;
+  int status = -1;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    ASSERT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), done);
+    ++done;
+  }
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_GT(done, 0U);
+  EXPECT_EQ(word(), done);
 }
 
 TEST_P(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {

@@ -70,7 +70,10 @@ class MemoryServer {
   void start();
   /// HOST:PORT, with the port that it has.
   [[nodiscard]] std::string address() const;
+  /// Connected now.
   [[nodiscard]] std::uint32_t clients() const noexcept;
+  /// All that have ever connected.
+  [[nodiscard]] std::uint64_t clients_so_far() const noexcept;
 
  private:
   class Loop;

@@ -1,0 +1,207 @@
+// The program on a real driver: one machine, a server and clients, several clients of one experiment; and what it says
+// when one of them is missing.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace sidelatch::tools {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+std::string program() {
+  const char* const path = std::getenv("SIDELATCH_PROGRAM");
+  if (path == nullptr) {
+    throw std::runtime_error("SIDELATCH_PROGRAM is not set: tests/vm/run sets it");
+  }
+  return path;
+}
+
+// The program as a process of its own; its output comes through a pipe, errors with it.
+class Program {
+ public:
+  explicit Program(const std::string& arguments, const std::string& environment = {}) {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) {
+      throw std::runtime_error("pipe failed");
+    }
+    const std::string command = "exec env " + environment + " " + program() + " " + arguments;
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::dup2(ends[1], 1);
+      ::dup2(ends[1], 2);
+      ::close(ends[0]);
+      ::close(ends[1]);
+      ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    from_ = ::fdopen(ends[0], "r");
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    if (process_ > 0) {
+      ::kill(process_, SIGKILL);
+      ::waitpid(process_, nullptr, 0);
+    }
+    std::fclose(from_);
+  }
+  std::string line() {
+    std::array<char, 1024> text{};
+    return std::fgets(text.data(), text.size(), from_) == nullptr ? std::string() : std::string(text.data());
+  }
+  // Until it ends; its exit status.
+  int wait() {
+    std::array<char, 4096> text{};
+    for (std::size_t n = 0; (n = std::fread(text.data(), 1, text.size(), from_)) > 0;) {
+      output.append(text.data(), n);
+    }
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    process_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  void interrupt() const { ::kill(process_, SIGINT); }
+
+  std::string output;
+
+ private:
+  pid_t process_ = 0;
+  FILE* from_ = nullptr;
+};
+
+constexpr const char* kQuick = "--sizes 64,512 --reads 200 --json ";
+
+void expect_a_full_report(const json& report, const std::string& memory) {
+  EXPECT_EQ(report["fabric"], "verbs");
+  EXPECT_EQ(report["device"], "rxe0");
+  EXPECT_EQ(report["memory"], memory);
+  EXPECT_TRUE(report["complete"]);
+  ASSERT_EQ(report["probes"].size(), 2U);
+  for (const json& probe : report["probes"]) {
+    EXPECT_EQ(probe["reads"], 200);
+    EXPECT_EQ(probe["consistent"].get<int>() + probe["detected"].get<int>() + probe["undetected"].get<int>(), 200);
+    EXPECT_GT(probe["writes"], 0);
+  }
+  EXPECT_GT(report["lock_table"]["uncontended_mops"], 0);
+  for (const json& scheme : report["schemes"]) {
+    for (const json& size : scheme["sizes"]) {
+      EXPECT_EQ(size["reads"], 200) << scheme["scheme"];
+    }
+    if (!scheme["known_broken"]) {
+      EXPECT_EQ(scheme["verdict"], "not exercised") << scheme["scheme"] << ": " << scheme["evidence"];
+    }
+  }
+}
+
+TEST(ProgramOnVerbs, ListsTheDevice) {
+  Program devices("devices --json");
+  EXPECT_EQ(devices.wait(), 0);
+  const json all = json::parse(devices.output);
+  const auto rxe = std::ranges::find_if(all, [](const json& one) { return one["name"] == "rxe0"; });
+  ASSERT_NE(rxe, all.end());
+  EXPECT_EQ((*rxe)["kind"], "verbs");
+  EXPECT_EQ((*rxe)["state"], "active");
+  EXPECT_EQ((*rxe)["mtu"], 4096);
+  EXPECT_EQ((*rxe)["atomic_scope"], "nic");
+}
+
+// Where there is a NIC, a check without options is a check of it.
+TEST(ProgramOnVerbs, ChecksTheNicAloneOnOneMachine) {
+  Program check(std::string("check --seconds 120 ") + kQuick);
+  ASSERT_EQ(check.wait(), 0) << check.output;
+  expect_a_full_report(json::parse(check.output), "this machine");
+}
+
+TEST(ProgramOnVerbs, ChecksBetweenAServerAndAClient) {
+  Program server("check --server 127.0.0.1:18600 --lend 128 --token secret --once");
+  EXPECT_THAT(server.line(), HasSubstr("rxe0 lends 128 MiB at 127.0.0.1:18600"));
+  Program stranger("check --connect 127.0.0.1:18600 --token guess");
+  EXPECT_EQ(stranger.wait(), 3);
+  EXPECT_THAT(stranger.output, HasSubstr("token"));
+  Program client(std::string("check --connect 127.0.0.1:18600 --token secret --seconds 120 ") + kQuick);
+  ASSERT_EQ(client.wait(), 0) << client.output;
+  expect_a_full_report(json::parse(client.output), "127.0.0.1:18600");
+  EXPECT_EQ(server.wait(), 0) << server.output;
+}
+
+TEST(ProgramOnVerbs, AServerEndsByCtrlC) {
+  Program server("check --server 127.0.0.1:18601 --lend 1");
+  EXPECT_THAT(server.line(), HasSubstr("127.0.0.1:18601"));
+  server.interrupt();
+  EXPECT_EQ(server.wait(), 130);
+}
+
+TEST(ProgramOnVerbs, NamesWhatIsNotThere) {
+  Program no_server("check --connect 127.0.0.1:18602");
+  EXPECT_EQ(no_server.wait(), 3);
+  EXPECT_THAT(no_server.output, HasSubstr("cannot connect to 127.0.0.1:18602"));
+  Program no_device("check --device mlx5_77");
+  EXPECT_EQ(no_device.wait(), 3);
+  EXPECT_THAT(no_device.output, HasSubstr("mlx5_77"));
+  EXPECT_THAT(no_device.output, HasSubstr("rxe0"));
+}
+
+class Bench : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_THAT(server.line(), HasSubstr("lends")); }
+  static std::string client(const std::string& rest) {
+    return "bench latch-ablation --connect 127.0.0.1:18603 --milliseconds 50 --json " + rest;
+  }
+  static void expect_points(const std::string& output) {
+    const json result = json::parse(output);
+    EXPECT_EQ(result["fabric"], "verbs");
+    EXPECT_EQ(result["device"], "rxe0");
+    EXPECT_EQ(result["series"][0]["points"].size(), 5U);
+    for (const json& series : result["series"]) {
+      for (const json& point : series["points"]) {
+        EXPECT_GT(point["y"], 0);
+      }
+    }
+  }
+  Program server{"bench --server 127.0.0.1:18603 --lend 64"};
+};
+
+TEST_F(Bench, RunsWithClientsStartedByHand) {
+  Program second(client("--rank 1 --ranks 2"));
+  Program first(client("--rank 0 --ranks 2"));
+  ASSERT_EQ(first.wait(), 0) << first.output;
+  expect_points(first.output);
+  EXPECT_EQ(second.wait(), 0) << second.output;
+  EXPECT_EQ(second.output, "");  // one of them prints
+}
+
+TEST_F(Bench, TakesRanksFromMpirunAndSrun) {
+  Program first(client(""), "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
+  Program second(client(""), "SLURM_PROCID=1 SLURM_NTASKS=2");
+  ASSERT_EQ(first.wait(), 0) << first.output;
+  expect_points(first.output);
+  EXPECT_EQ(second.wait(), 0) << second.output;
+}
+
+TEST_F(Bench, RefusesARankThatIsThereAlready) {
+  Program first(client("--rank 0 --ranks 3"));
+  Program second(client("--rank 1 --ranks 3"));
+  Program other(client("--rank 1 --ranks 2"));
+  EXPECT_EQ(other.wait(), 3);
+  EXPECT_THAT(other.output, HasSubstr("rank 0 counts 3"));
+  Program again(client("--rank 0 --ranks 3"));
+  EXPECT_EQ(again.wait(), 3);
+  EXPECT_THAT(again.output, HasSubstr("is used already"));
+}
+
+}  // namespace
+}  // namespace sidelatch::tools

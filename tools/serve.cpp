@@ -1,0 +1,68 @@
+#include "serve.h"
+
+#include "commands.h"
+
+#include <sidelatch/fabric/verbs/memory_server.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+namespace sidelatch::tools {
+
+CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments) {
+  CLI::Option* server =
+      command
+          .add_option_function<std::string>(
+              "--server",
+              [&arguments](const std::string& address) {
+                arguments.wanted = true;
+                arguments.address = address == "loopback" ? "" : address;
+              },
+              "HOST[:PORT] to listen on (default 127.0.0.1:18515): lend this machine's memory to --connect clients")
+          ->expected(0, 1)
+          ->default_str("loopback")
+          ->type_name("[HOST[:PORT]]");
+  command.add_option("--lend", arguments.lend_mib, "--server: MiB of memory to lend (default 1024)")
+      ->check(whole_number())
+      ->needs(server);
+  command.add_flag("--once", arguments.once, "--server: end when the clients that came have gone")->needs(server);
+  return server;
+}
+
+int serve(const ServeArguments& arguments) {
+  using namespace fabric;
+  constexpr std::uint64_t kMib = 1 << 20;
+  if (arguments.lend_mib == 0 || arguments.lend_mib > (std::uint64_t{1} << 40) / kMib) {
+    throw std::invalid_argument(fmt::format("--lend {}: it must be 1 to 1048576 MiB", arguments.lend_mib));
+  }
+  verbs::VerbsFabric fabric({.device = arguments.device});
+  Node& storage = fabric.add_node("storage");
+  verbs::ServerOptions options{.token = arguments.token, .most_lent_bytes = arguments.lend_mib * kMib};
+  if (!arguments.address.empty()) {
+    options.address = arguments.address;
+  }
+  verbs::MemoryServer server(storage, options);
+  server.start();
+  if (arguments.json) {
+    const nlohmann::ordered_json json = {
+        {"device", fabric.device_name()}, {"address", server.address()}, {"lends_bytes", options.most_lent_bytes}};
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{} lends {} MiB at {}; Ctrl-C ends it\n", fabric.device_name(), arguments.lend_mib, server.address());
+  }
+  std::fflush(stdout);
+  while (!interrupted()) {
+    if (arguments.once && server.clients_so_far() > 0 && server.clients() == 0) {
+      return kAsExpected;
+    }
+    constexpr auto kLookEvery = std::chrono::milliseconds(50);
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  return kInterrupted;
+}
+
+}  // namespace sidelatch::tools
