@@ -1,5 +1,6 @@
 #include <sidelatch/fabric/verbs/memory_server.h>
 
+#include "connection_manager.h"
 #include "node.h"
 #include "socket.h"
 
@@ -8,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -45,6 +48,17 @@ bool same_token(const std::string& a, const std::string& b) {
 
 bool is_name(std::string_view name) { return !name.empty() && name.size() <= 255; }
 
+// Cannot be guessed: who shows it has been told it over TCP.
+std::uint64_t new_ticket() {
+  std::uint64_t ticket = 0;
+  while (ticket == 0) {
+    if (::getrandom(&ticket, sizeof ticket, 0) != sizeof ticket) {
+      throw std::runtime_error(fmt::format("the system gives no random numbers: {}", std::strerror(errno)));
+    }
+  }
+  return ticket;
+}
+
 }  // namespace
 
 // One thread serves all clients. A client that sends nonsense, too much, or nothing is closed; the others go on.
@@ -59,6 +73,7 @@ class MemoryServer::Loop {
       at_.port = 0;
     }
     listening_ = listen_on(at_);
+    offer_manager();
     wake_ = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!wake_.valid()) {
       throw SocketError(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
@@ -117,6 +132,7 @@ class MemoryServer::Loop {
   struct Connection {
     std::uint16_t owner = 0;
     std::unique_ptr<PassiveEnd> end;
+    std::uint64_t ticket = 0;  // 0: none is out
   };
   struct LentRegion {
     std::unique_ptr<VerbsNode::Lent> memory;
@@ -136,10 +152,11 @@ class MemoryServer::Loop {
   void run() {
     std::vector<pollfd> watched;
     for (;;) {
-      // A device that is gone is readable for ever.
+      // A device that is gone is readable for ever. poll(2) passes over -1.
       watched.assign({{wake_.number(), POLLIN, 0},
                       {listening_.number(), POLLIN, 0},
-                      {failed_ ? -1 : events().descriptor(), POLLIN, 0}});
+                      {failed_ ? -1 : events().descriptor(), POLLIN, 0},
+                      {manager_ ? manager_->descriptor() : -1, POLLIN, 0}});
       for (const Client& client : clients_) {
         watched.push_back(
             {client.socket.number(), static_cast<short>(POLLIN | (client.to_send.empty() ? 0 : POLLOUT)), 0});
@@ -152,7 +169,7 @@ class MemoryServer::Loop {
         return;
       }
       look_at_events();
-      std::size_t i = 3;
+      std::size_t i = 4;
       for (auto client = clients_.begin(); i < watched.size(); ++i) {
         if (serve(*client, watched[i].revents)) {
           ++client;
@@ -164,6 +181,9 @@ class MemoryServer::Loop {
           }
           client = clients_.erase(client);  // and with it all its connections and memory
         }
+      }
+      if (watched[3].revents != 0) {
+        serve_manager();
       }
       if (watched[1].revents != 0) {
         accept_clients();
@@ -288,6 +308,8 @@ class MemoryServer::Loop {
       refuse(client, "the first message must be a hello");
     } else if (const auto* const connect = std::get_if<wire::Connect>(&message)) {
       reply(client, accept(client, *connect));
+    } else if (const auto* const announce = std::get_if<wire::Announce>(&message)) {
+      reply(client, expect(client, *announce));
     } else if (const auto* const disconnect = std::get_if<wire::Disconnect>(&message)) {
       connections_ -= client.connections.erase(disconnect->connection);
       if (disconnect->confirm != 0) {
@@ -365,29 +387,93 @@ class MemoryServer::Loop {
   }
 
   wire::Message accept(Client& client, const wire::Connect& connect) {
-    auto found = client.connections.find(connect.connection);
+    if (node_->port().connections().through == Through::connection_manager) {
+      return wire::Refused{"it takes connections through the connection manager only (ConnectionOptions::through)"};
+    }
+    return with_connection(client, connect.connection, connect.owner, [&](Connection& connection) -> wire::Message {
+      return wire::Accepted{connect.connection, connection.end->accept(connect.address)};
+    });
+  }
+
+  wire::Message expect(Client& client, const wire::Announce& announce) {
+    if (!manager_) {
+      return wire::Refused{"it has no connection manager: " + welcome_.no_manager};
+    }
+    return with_connection(client, announce.connection, announce.owner, [&](Connection& connection) -> wire::Message {
+      manager_->forget(connection.end->queue_pair());
+      connection.ticket = new_ticket();
+      return wire::Ticket{announce.connection, connection.ticket};
+    });
+  }
+
+  // What `use` answers for that connection of the client, which is made if there is none; or why not.
+  template <class Use>
+  wire::Message with_connection(Client& client, std::uint32_t number, std::uint16_t owner, Use use) {
+    auto found = client.connections.find(number);
     if (found == client.connections.end()) {
       if (connections_ >= options_.most_connections) {
         return wire::Refused{
             fmt::format("it has {} connections already (ServerOptions::most_connections)", connections_)};
       }
-      found = client.connections
-                  .emplace(connect.connection,
-                           Connection{connect.owner, std::make_unique<PassiveEnd>(node_->port(), node_->domain(),
-                                                                                  node_->passive_completions())})
-                  .first;
+      auto end = std::make_unique<PassiveEnd>(node_->port(), node_->domain(), node_->passive_completions());
+      found = client.connections.emplace(number, Connection{owner, std::move(end)}).first;
       ++connections_;
     }
     if (found->second.end->revoked()) {
       return wire::Refused{"the connection was revoked: make a new one"};
     }
     try {
-      return wire::Accepted{connect.connection, found->second.end->accept(connect.address)};
+      return use(found->second);
     } catch (const std::exception& error) {
       client.connections.erase(found);
       --connections_;
       return wire::Refused{error.what()};
     }
+  }
+
+  // Welcome says where it listens, or why it does not.
+  void offer_manager() {
+    const Through through = node_->port().connections().through;
+    if (through == Through::exchange) {
+      welcome_.no_manager = "its ConnectionOptions::through is exchange";
+      return;
+    }
+    try {
+      manager_.emplace(node_->port(), bound_to(listening_));
+      welcome_.manager = manager_->at();
+    } catch (const ManagerError& error) {
+      if (through == Through::connection_manager) {
+        throw;
+      }
+      welcome_.no_manager = error.what();
+    }
+  }
+
+  void serve_manager() {
+    try {
+      manager_->serve([this](std::uint64_t ticket) -> ibv_qp& { return end_for(ticket); });
+    } catch (const ManagerError& error) {
+      // Clients that are there go on; new ones are told.
+      manager_.reset();
+      welcome_.manager = {};
+      welcome_.no_manager = error.what();
+    }
+  }
+
+  // A ticket is good for one time.
+  ibv_qp& end_for(std::uint64_t ticket) {
+    for (Client& client : clients_) {
+      for (auto& [number, connection] : client.connections) {
+        if (ticket != 0 && connection.ticket == ticket) {
+          connection.ticket = 0;
+          if (connection.end->revoked()) {
+            throw ManagerError("the connection was revoked: make a new one");
+          }
+          return connection.end->queue_pair();
+        }
+      }
+    }
+    throw ManagerError("no connection waits for this ticket");
   }
 
   void revoke_owner(std::uint16_t owner) {
@@ -406,6 +492,7 @@ class MemoryServer::Loop {
   FileDescriptor listening_;
   FileDescriptor wake_;
   wire::Welcome welcome_;
+  std::optional<ConnectionListener> manager_;
   std::list<Client> clients_;
   std::size_t connections_ = 0;
   std::uint64_t lent_bytes_ = 0;

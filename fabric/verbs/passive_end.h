@@ -16,14 +16,19 @@ class PassiveEnd {
 
   /// Ready for a (new) connection with `initiator`; returns its own address. Throws DeviceError.
   Address accept(const Address& initiator) {
+    ibv_qp& raw = queue_pair();
+    // Any packet number will do, if the last connection had another one.
+    const Address own = port_->address_of(raw, initiator.packet_number ^ 0x5a'5a5a);
+    port_->connect(raw, own, initiator, 1);
+    return own;
+  }
+  /// For who connects it by other means. Throws DeviceError.
+  [[nodiscard]] ibv_qp& queue_pair() {
     if (raw_ == nullptr) {
       std::uint32_t no_inline = 0;
       raw_ = port_->make_queue_pair(domain_, completions_, 1, no_inline);
     }
-    // Any packet number will do, if the last connection had another one.
-    const Address own = port_->address_of(*raw_, initiator.packet_number ^ 0x5a'5a5a);
-    port_->connect(*raw_, own, initiator, 1);
-    return own;
+    return *raw_;
   }
   /// Nothing of the connection happens here any more when this returns. For good.
   void revoke() noexcept {

@@ -97,6 +97,18 @@ void ConnectionOptions::validate() const {
   require_range("service_level", service_level, 0, 15);
 }
 
+std::string_view name(Through through) {
+  switch (through) {
+    case Through::automatic:
+      return "automatic";
+    case Through::connection_manager:
+      return "connection_manager";
+    case Through::exchange:
+      return "exchange";
+  }
+  return "unknown";
+}
+
 std::vector<std::string> device_names() {
   int count = 0;
   const DeviceList list(ibv_get_device_list(&count));
@@ -198,7 +210,7 @@ void Port::choose_port() {
 }
 
 void Port::choose_gid() {
-  const bool ethernet = port_.link_layer == IBV_LINK_LAYER_ETHERNET;
+  const bool ethernet = is_ethernet();
   std::optional<int> chosen;
   int best = -1;
   constexpr int kMostGids = 256;  // the index of a connection's GID has 8 bits
@@ -215,6 +227,7 @@ void Port::choose_gid() {
       best = rank;
       chosen = index;
       gid_ = entry.gid;
+      gid_interface_ = entry.ndev_ifindex;
     }
   }
   if (!chosen) {
@@ -257,31 +270,40 @@ Address Port::address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) 
   address.queue_pair = queue_pair.qp_num;
   address.packet_number = packet_number & 0xff'ffff;
   address.lid = port_.lid;
-  address.mtu = static_cast<std::uint8_t>(options_.mtu == 0 ? port_.active_mtu : mtu_of(options_.mtu));
-  address.responder = static_cast<std::uint8_t>(std::clamp(limits_.max_qp_rd_atom, 0, 255));
+  address.mtu = static_cast<std::uint8_t>(mtu());
+  address.responder = most_served();
   return address;
+}
+
+ibv_mtu Port::mtu() const noexcept { return options_.mtu == 0 ? port_.active_mtu : mtu_of(options_.mtu); }
+std::uint8_t Port::most_initiated() const noexcept {
+  return static_cast<std::uint8_t>(std::clamp(limits_.max_qp_init_rd_atom, 1, 255));
+}
+std::uint8_t Port::most_served() const noexcept {
+  return static_cast<std::uint8_t>(std::clamp(limits_.max_qp_rd_atom, 0, 255));
+}
+
+void Port::modify(ibv_qp& queue_pair, ibv_qp_attr& attributes, int mask, const char* state) const {
+  if (const int error = ibv_modify_qp(&queue_pair, &attributes, mask); error != 0) {
+    fail(fmt::format("cannot bring a queue pair of {} to {}", name_, state), error, advice_for(error));
+  }
 }
 
 std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Address& peer,
                             std::uint32_t outstanding) const {
-  const auto modify = [&](ibv_qp_attr& attributes, int mask, const char* state) {
-    if (const int error = ibv_modify_qp(&queue_pair, &attributes, mask); error != 0) {
-      fail(fmt::format("cannot bring a queue pair of {} to {}", name_, state), error, advice_for(error));
-    }
-  };
   if (peer.responder == 0) {
     throw DeviceError(fmt::format("the peer of a queue pair of {} serves no READs and no atomics", name_));
   }
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_RESET;
-  modify(reset, IBV_QP_STATE, "RESET");
+  modify(queue_pair, reset, IBV_QP_STATE, "RESET");
 
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.pkey_index = connections_.pkey_index;
   init.port_num = number_;
   init.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-  modify(init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+  modify(queue_pair, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 
   ibv_qp_attr receive{};
   receive.qp_state = IBV_QPS_RTR;
@@ -290,7 +312,7 @@ std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Addres
   receive.rq_psn = peer.packet_number;
   receive.max_dest_rd_atomic = own.responder;
   receive.min_rnr_timer = connections_.min_rnr_timer;
-  receive.ah_attr.is_global = port_.link_layer == IBV_LINK_LAYER_ETHERNET || peer.lid == 0 ? 1 : 0;
+  receive.ah_attr.is_global = is_ethernet() || peer.lid == 0 ? 1 : 0;
   receive.ah_attr.grh.dgid = peer.gid;
   receive.ah_attr.grh.sgid_index = gid_index_;
   receive.ah_attr.grh.hop_limit = 64;
@@ -298,7 +320,7 @@ std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Addres
   receive.ah_attr.dlid = peer.lid;
   receive.ah_attr.sl = connections_.service_level;
   receive.ah_attr.port_num = number_;
-  modify(receive,
+  modify(queue_pair, receive,
          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
              IBV_QP_MIN_RNR_TIMER,
          "RTR");
@@ -310,9 +332,8 @@ std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Addres
   send.rnr_retry = connections_.rnr_retry;
   send.sq_psn = own.packet_number;
   send.max_rd_atomic = static_cast<std::uint8_t>(
-      std::min({outstanding, static_cast<std::uint32_t>(peer.responder),
-                static_cast<std::uint32_t>(std::clamp(limits_.max_qp_init_rd_atom, 1, 255))}));
-  modify(send,
+      std::min({outstanding, static_cast<std::uint32_t>(peer.responder), std::uint32_t{most_initiated()}}));
+  modify(queue_pair, send,
          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
          "RTS");
   return send.max_rd_atomic;

@@ -15,9 +15,9 @@
 
 namespace sidelatch::fabric::verbs {
 
-template <class T, int (*kDestroy)(T*)>
+template <class T, int (*Function)(T*)>
 struct Destroy {
-  void operator()(T* object) const noexcept { kDestroy(object); }
+  void operator()(T* object) const noexcept { Function(object); }
 };
 using Context = std::unique_ptr<ibv_context, Destroy<ibv_context, ibv_close_device>>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroy<ibv_pd, ibv_dealloc_pd>>;
@@ -45,6 +45,16 @@ class Port {
   [[nodiscard]] const DeviceOptions& options() const noexcept { return options_; }
   [[nodiscard]] DeviceEvents& events() const noexcept { return *events_; }
   [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
+  [[nodiscard]] const ConnectionOptions& connections() const noexcept { return connections_; }
+  [[nodiscard]] std::uint8_t number() const noexcept { return number_; }
+  [[nodiscard]] bool is_ethernet() const noexcept { return port_.link_layer == IBV_LINK_LAYER_ETHERNET; }
+  [[nodiscard]] const ibv_gid& gid() const noexcept { return gid_; }
+  /// Index of the GID's network interface; 0: it has none.
+  [[nodiscard]] std::uint32_t gid_interface() const noexcept { return gid_interface_; }
+  [[nodiscard]] ibv_mtu mtu() const noexcept;
+  /// READs and atomics that one end may have in flight, and serve, at a time.
+  [[nodiscard]] std::uint8_t most_initiated() const noexcept;
+  [[nodiscard]] std::uint8_t most_served() const noexcept;
 
   /// A reliable queue pair in the reset state.
   [[nodiscard]] RawQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,
@@ -53,6 +63,8 @@ class Port {
   /// From any state to ready, connected to `peer`. `outstanding`: READs and atomics that this end may have in flight;
   /// returns how many it and the peer can.
   std::uint32_t connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const;
+  /// ibv_modify_qp(3). `state`: for the error.
+  void modify(ibv_qp& queue_pair, ibv_qp_attr& attributes, int mask, const char* state) const;
   /// Nothing of it happens any more at this end.
   static void stop(ibv_qp& queue_pair) noexcept;
 
@@ -71,6 +83,7 @@ class Port {
   std::uint8_t number_ = 0;
   ibv_gid gid_{};
   std::uint8_t gid_index_ = 0;
+  std::uint32_t gid_interface_ = 0;
 };
 
 }  // namespace sidelatch::fabric::verbs

@@ -64,6 +64,12 @@ std::uint32_t random_packet_number() {
 
 }  // namespace
 
+std::uint32_t Peer::connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
+  const Address own = port.address_of(queue_pair, random_packet_number());
+  const Address other = accept(own);
+  return port.connect(queue_pair, own, other, outstanding);
+}
+
 VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain,
                                std::unique_ptr<Peer> peer, const QueuePairOptions& options)
     : QueuePair(node, reactor, options),
@@ -97,12 +103,6 @@ VerbsQueuePair::~VerbsQueuePair() {
   disconnect();
   raw_.reset();
   reactor_->detach(place_);
-}
-
-void VerbsQueuePair::connect() {
-  const Address own = port_->address_of(*raw_, random_packet_number());
-  const Address peer = peer_->accept(own);
-  limit_rd_atomic(port_->connect(*raw_, own, peer, options().max_rd_atomic));
 }
 
 void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {

@@ -20,8 +20,12 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   virtual ~Peer() = default;
-  /// Ready to be connected to `initiator`; returns its own address. Throws FabricError if it does not answer or
-  /// refuses.
+  /// Makes `queue_pair`, whatever its state, ready and connected to the other end. `outstanding`: READs and atomics
+  /// that it may have in flight; returns how many the other end allows it. Throws FabricError if the other end does not answer or refuses, and DeviceError. This
+  /// one exchanges addresses.
+  virtual std::uint32_t connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding);
+  /// The other end's part of the exchange: ready to be connected to `initiator`; returns its own address. Throws
+  /// FabricError if it does not answer or refuses.
   virtual Address accept(const Address& initiator) = 0;
   /// Ends the connection there, for good: when this returns nothing of it happens any more.
   virtual void revoke() = 0;
@@ -57,7 +61,7 @@ class VerbsQueuePair final : public QueuePair {
   Task<void> restore_connection() override;
 
  private:
-  void connect();
+  void connect() { limit_rd_atomic(peer_->connect(*port_, *raw_, options().max_rd_atomic)); }
   void on_failure(std::uint64_t sequence, const ibv_wc& completion);
 
   const Port* port_;

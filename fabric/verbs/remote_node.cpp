@@ -1,5 +1,6 @@
 #include "remote_node.h"
 
+#include "connection_manager.h"
 #include "socket.h"
 
 #include <sidelatch/fabric/error.h>
@@ -32,11 +33,39 @@ struct RemoteNode::Parts {
     throw SocketError(fmt::format("{} answers something else than was asked", server.to_string()));
   }
 
+  // The way to connect, from what both sides have. It is decided here and once: that a later attempt fails is an error,
+  // and no reason to try the other way.
+  void choose_way() {
+    const Port& port = port_of(*fabric);
+    const Through wanted = port.connections().through;
+    if (wanted == Through::exchange) {
+      why_exchange = "this fabric's ConnectionOptions::through is exchange";
+      return;
+    }
+    try {
+      if (welcome.manager.port == 0) {
+        throw ManagerError(fmt::format("the server has no connection manager: {}", welcome.no_manager));
+      }
+      require_manager_route(port, welcome.manager, options.limit);
+      through = Through::connection_manager;
+    } catch (const ManagerError& error) {
+      if (wanted == Through::connection_manager) {
+        throw ManagerError(
+            fmt::format("{} cannot be reached through the connection manager, which "
+                        "ConnectionOptions::through demands: {}",
+                        server.to_string(), error.what()));
+      }
+      why_exchange = error.what();
+    }
+  }
+
   VerbsFabric* fabric;
   RemoteOptions options;
   HostAndPort server;
   Conversation conversation;
   wire::Welcome welcome;
+  Through through = Through::exchange;
+  std::string why_exchange;
   const RemoteNode* node = nullptr;  // null when it has gone
   std::uint32_t next_connection = 1;
   std::uint32_t next_region = 1;
@@ -56,6 +85,20 @@ class RemotePeer final : public Peer {
         parts_->conversation.tell(wire::Disconnect{number_, 0});
       }
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and this with it
+    }
+  }
+  std::uint32_t connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) override {
+    if (parts_->through == Through::exchange) {
+      return Peer::connect(port, queue_pair, outstanding);
+    }
+    try {
+      const auto ticket = parts_->template ask<wire::Ticket>(wire::Announce{number_, parts_->options.owner});
+      return connect_through_manager(port, queue_pair, parts_->welcome.manager, ticket.ticket, outstanding,
+                                     parts_->options.limit);
+    } catch (const SocketError& error) {
+      throw FabricError(Status::retry_exceeded, error.what());
+    } catch (const ManagerError& error) {
+      throw FabricError(Status::retry_exceeded, error.what());
     }
   }
   Address accept(const Address& initiator) override {
@@ -84,12 +127,16 @@ class RemotePeer final : public Peer {
 RemoteNode::RemoteNode(VerbsFabric& fabric, std::string_view address, const RemoteOptions& options)
     : Node(std::string(address)), parts_(std::make_shared<Parts>(fabric, address, options)) {
   parts_->welcome = parts_->ask<wire::Welcome>(wire::Hello{options.token});
+  parts_->choose_way();
   parts_->node = this;
 }
 
 RemoteNode::~RemoteNode() { parts_->node = nullptr; }
 
 Reactor& RemoteNode::reactor() { return parts_->fabric->reactor(); }
+
+Through RemoteNode::through() const noexcept { return parts_->through; }
+const std::string& RemoteNode::why_exchange() const noexcept { return parts_->why_exchange; }
 
 RemoteSpan RemoteNode::region(std::string_view name) const {
   const std::optional<RemoteSpan> found = find_region(name);

@@ -131,14 +131,19 @@ FileDescriptor listen_on(HostAndPort& at) {
       ::bind(socket.number(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(socket.number(), kBacklog) != 0) {
     throw SocketError(fmt::format("cannot listen on {}: {}", at.to_string(), std::strerror(errno)));
   }
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  if (::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    throw SocketError(fmt::format("cannot listen on {}: {}", at.to_string(), std::strerror(errno)));
-  }
+  const sockaddr_storage bound = bound_to(socket);
   at.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
                                               : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
   return socket;
+}
+
+sockaddr_storage bound_to(const FileDescriptor& socket) {
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    throw SocketError(fmt::format("a socket does not tell its address: {}", std::strerror(errno)));
+  }
+  return bound;
 }
 
 Conversation::Conversation(const HostAndPort& to, std::chrono::milliseconds limit)

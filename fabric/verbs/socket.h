@@ -3,6 +3,8 @@
 
 #include "wire.h"
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
@@ -46,6 +48,9 @@ class FileDescriptor {
 
 /// A listening socket; `at.port` 0 is any free one, and `at` then says which. Not blocking.
 [[nodiscard]] FileDescriptor listen_on(HostAndPort& at);
+
+/// The address that a socket has. Throws SocketError.
+[[nodiscard]] sockaddr_storage bound_to(const FileDescriptor& socket);
 
 /// The client's side: asks and waits for the answer.
 class Conversation {

@@ -30,4 +30,6 @@ Node& VerbsFabric::add_node(std::string_view name) {
 
 const std::string& VerbsFabric::device_name() const noexcept { return parts_->port.device_name(); }
 
+const Port& port_of(const VerbsFabric& fabric) { return fabric.parts_->port; }
+
 }  // namespace sidelatch::fabric::verbs

@@ -148,10 +148,18 @@ void visit(T& hello, V&& v) {
   v(hello.token);
 }
 template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, ManagerAddress>
+void visit(T& manager, V&& v) {
+  v(manager.ip);
+  v(manager.port);
+}
+template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Welcome>
 void visit(T& welcome, V&& v) {
   v(welcome.node);
   v(welcome.regions);
+  v(welcome.manager);
+  v(welcome.no_manager);
 }
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Connect>
@@ -183,6 +191,18 @@ void visit(T& refused, V&& v) {
   v(refused.why);
 }
 
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Announce>
+void visit(T& announce, V&& v) {
+  v(announce.connection);
+  v(announce.owner);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Ticket>
+void visit(T& ticket, V&& v) {
+  v(ticket.connection);
+  v(ticket.ticket);
+}
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Allocate>
 void visit(T& allocate, V&& v) {

@@ -21,9 +21,9 @@
 
 namespace sidelatch::fabric::verbs::wire {
 
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 12;
-inline constexpr std::size_t kLongest = 64 * 1024;  ///< bytes of a payload
+inline constexpr std::size_t kLongest = std::size_t{64} * 1024;  ///< bytes of a payload
 
 class WireError : public std::runtime_error {
  public:
@@ -39,10 +39,17 @@ struct SharedRegion {
   RemoteSpan span;
   Access access{};
 };
+/// Where the server's connection manager listens.
+struct ManagerAddress {
+  ibv_gid ip{};            ///< IPv6, or IPv4 mapped into it
+  std::uint16_t port = 0;  ///< of the connection manager, not of TCP; 0: it has none
+};
 /// The server's answer.
 struct Welcome {
   std::string node;
   std::vector<SharedRegion> regions;
+  ManagerAddress manager;
+  std::string no_manager;  ///< why it has none
 };
 /// Client: its end of connection `connection`, new or once more. `owner`: 0, or whose latches are taken by it.
 struct Connect {
@@ -68,6 +75,16 @@ struct Revoke {
 };
 struct Revoked {
   std::uint16_t owner = 0;
+};
+/// Client: its end of connection `connection`, new or once more, is about to come through the connection manager.
+struct Announce {
+  std::uint32_t connection = 0;
+  std::uint16_t owner = 0;
+};
+/// Server: what the client shows there. Good for one time.
+struct Ticket {
+  std::uint32_t connection = 0;
+  std::uint64_t ticket = 0;
 };
 /// Client: memory of the server for its own use, zeroed, with remote rights `access`.
 struct Allocate {
@@ -107,7 +124,7 @@ struct Refused {
 };
 
 using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate,
-                             Allocated, Release, Released, Publish, Published, Find, Found>;
+                             Allocated, Release, Released, Publish, Published, Find, Found, Announce, Ticket>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// The message at the beginning of `bytes`, which are shortened by it; nothing if it is not complete yet.

@@ -48,7 +48,10 @@ std::string error_of(std::span<const std::byte> bytes) {
 
 std::vector<Message> one_of_each() {
   return {Hello{"secret"},
-          Welcome{"storage", {{"table", {{0x7f0000001000}, 1 << 20, {0x1234}}, Access::remote_all}}},
+          Welcome{"storage",
+                  {{"table", {{0x7f0000001000}, 1 << 20, {0x1234}}, Access::remote_all}},
+                  {an_address().gid, 0x8642},
+                  "none"},
           Connect{7, 3, an_address()},
           Accepted{7, an_address()},
           Disconnect{7, 1},
@@ -62,7 +65,9 @@ std::vector<Message> one_of_each() {
           Publish{5, "board"},
           Published{5},
           Find{"board"},
-          Found{{{0x7f0000001000}, 4096, {0x1234}}}};
+          Found{{{0x7f0000001000}, 4096, {0x1234}}},
+          Announce{8, 4},
+          Ticket{8, 0x0123'4567'89ab'cdef}};
 }
 
 TEST(Wire, FieldsComeOutAsTheyWentIn) {
@@ -75,6 +80,9 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(welcome.regions[0].span.length, 1U << 20);
   EXPECT_EQ(welcome.regions[0].span.rkey.value, 0x1234U);
   EXPECT_EQ(welcome.regions[0].access, Access::remote_all);
+  EXPECT_EQ(std::to_integer<int>(std::byte{welcome.manager.ip.raw[15]}), 215);
+  EXPECT_EQ(welcome.manager.port, 0x8642U);
+  EXPECT_EQ(welcome.no_manager, "none");
   const auto connect = decoded<Connect>(encode(one_of_each()[2]));
   EXPECT_EQ(connect.connection, 7U);
   EXPECT_EQ(connect.owner, 3U);
@@ -86,6 +94,12 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(connect.address.responder, 128U);
   EXPECT_EQ(decoded<Disconnect>(encode(Disconnect{7, 1})).confirm, 1U);
   EXPECT_EQ(decoded<Refused>(encode(Refused{"why"})).why, "why");
+  const auto announce = decoded<Announce>(encode(Announce{8, 4}));
+  EXPECT_EQ(announce.connection, 8U);
+  EXPECT_EQ(announce.owner, 4U);
+  const auto ticket = decoded<Ticket>(encode(Ticket{8, 0x0123'4567'89ab'cdef}));
+  EXPECT_EQ(ticket.connection, 8U);
+  EXPECT_EQ(ticket.ticket, 0x0123'4567'89ab'cdefU);
   const auto allocate = decoded<Allocate>(encode(Allocate{5, std::uint64_t{1} << 40, Access::remote_read}));
   EXPECT_EQ(allocate.region, 5U);
   EXPECT_EQ(allocate.bytes, std::uint64_t{1} << 40);
@@ -103,7 +117,7 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
 
 // As it stands in the header's comment, so that another implementation can be written from it.
 TEST(Wire, BytesAreAsDocumented) {
-  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 1, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
+  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 2, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
   const std::vector<std::byte> bytes = encode(Revoke{0x1234});
   ASSERT_EQ(bytes.size(), expected.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -142,7 +156,7 @@ TEST(Wire, WhatIsNoMessageIsNamed) {
     return bytes;
   };
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(4, 2)), HasSubstr("version 2"));
+  EXPECT_THAT(error_of(changed(4, 3)), HasSubstr("version 3"));
   EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
   EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more

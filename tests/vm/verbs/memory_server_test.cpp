@@ -25,7 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kLent = 1 << 20;
-constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
+constexpr ConnectionOptions through(Through way) { return {.timeout = 18, .retry_count = 2, .through = way}; }
 
 Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
   const std::uint64_t old = co_await qp->fetch_add(where, addend);
@@ -51,7 +51,8 @@ std::string error_of(Function function) {
   return "no error";
 }
 
-class VerbsMemoryServer : public ::testing::Test {
+// Whichever way queue pairs find each other, a memory server behaves the same.
+class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
  protected:
   void start(const std::string& token = {}) {
     server.emplace(
@@ -79,18 +80,20 @@ class VerbsMemoryServer : public ::testing::Test {
     ASSERT_EQ(server->clients(), count);
   }
 
-  VerbsFabric fabric{{}, kConnections};
+  VerbsFabric fabric{{}, through(GetParam())};
   Node& storage = fabric.add_node("storage");
   MemoryRegion table = storage.allocate(4096, Access::remote_all);
   MemoryRegion readable = storage.allocate(4096, Access::remote_read);
-  VerbsFabric client_fabric{{}, kConnections};
+  VerbsFabric client_fabric{{}, through(GetParam())};
   Node& client = client_fabric.add_node("client");
   std::optional<MemoryServer> server;
 };
 
-TEST_F(VerbsMemoryServer, ClientsReachWhatItShares) {
+TEST_P(VerbsMemoryServer, ClientsReachWhatItShares) {
   start();
   RemoteNode remote(client_fabric, server->address());
+  EXPECT_EQ(remote.through(), GetParam());
+  EXPECT_EQ(remote.why_exchange().empty(), GetParam() == Through::connection_manager);
   const RemoteSpan span = remote.region("table");
   EXPECT_EQ(span.length, 4096U);
   auto qp = client.connect(remote);
@@ -103,7 +106,7 @@ TEST_F(VerbsMemoryServer, ClientsReachWhatItShares) {
   EXPECT_THROW(static_cast<void>(remote.connect(client, {})), std::logic_error);
 }
 
-TEST_F(VerbsMemoryServer, LendsMemoryThatOthersFindByItsName) {
+TEST_P(VerbsMemoryServer, LendsMemoryThatOthersFindByItsName) {
   start();
   RemoteNode one(client_fabric, server->address());
   RemoteNode two(client_fabric, server->address());
@@ -131,7 +134,7 @@ TEST_F(VerbsMemoryServer, LendsMemoryThatOthersFindByItsName) {
   EXPECT_THROW(one.publish("next", next), std::invalid_argument);
 }
 
-TEST_F(VerbsMemoryServer, OneOfSeveralPublishesAName) {
+TEST_P(VerbsMemoryServer, OneOfSeveralPublishesAName) {
   start();
   RemoteNode one(client_fabric, server->address());
   const MemoryRegion first = one.allocate(64, Access::remote_all);
@@ -150,7 +153,7 @@ TEST_F(VerbsMemoryServer, OneOfSeveralPublishesAName) {
   const MemoryRegion rest = one.allocate(kLent - 64, Access::remote_all);
 }
 
-TEST_F(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
+TEST_P(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
   start();
   RemoteNode remote(client_fabric, server->address());
   auto qp = client.connect(remote);
@@ -161,7 +164,7 @@ TEST_F(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {
   EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 0U);
 }
 
-TEST_F(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
+TEST_P(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   start();
   RemoteNode first(client_fabric, server->address(), {.owner = 1});
   RemoteNode second(client_fabric, server->address(), {.owner = 2});
@@ -179,7 +182,7 @@ TEST_F(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   EXPECT_THROW(second.revoke(*a), std::invalid_argument);
 }
 
-TEST_F(VerbsMemoryServer, RefusesAWrongToken) {
+TEST_P(VerbsMemoryServer, RefusesAWrongToken) {
   start("secret");
   const std::string address = server->address();
   EXPECT_THAT(error_of([&] { const RemoteNode remote(client_fabric, address, {.token = "guess"}); }),
@@ -187,7 +190,7 @@ TEST_F(VerbsMemoryServer, RefusesAWrongToken) {
   EXPECT_NO_THROW(const RemoteNode remote(client_fabric, address, {.token = "secret"}));
 }
 
-TEST_F(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
+TEST_P(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
   start();
   const std::string address = server->address();
   const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
@@ -207,13 +210,13 @@ TEST_F(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
 }
 
 // Its connections go with it, and the others go on.
-TEST_F(VerbsMemoryServer, NoticesAClientThatIsKilled) {
+TEST_P(VerbsMemoryServer, NoticesAClientThatIsKilled) {
   start();
   const std::string address = server->address();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    VerbsFabric own({}, kConnections);
+    VerbsFabric own({}, through(GetParam()));
     Node& node = own.add_node("child");
     RemoteNode remote(own, address);
     auto qp = node.connect(remote);
@@ -235,7 +238,7 @@ TEST_F(VerbsMemoryServer, NoticesAClientThatIsKilled) {
   EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 100U);
 }
 
-TEST_F(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
+TEST_P(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
   start();
   RemoteNode remote(client_fabric, server->address());
   auto qp = client.connect(remote);
@@ -256,7 +259,7 @@ class ServerProcess {
     }
     process_ = ::fork();
     if (process_ == 0) {
-      VerbsFabric fabric({}, kConnections);
+      VerbsFabric fabric({}, through(Through::automatic));
       Node& storage = fabric.add_node("storage");
       const MemoryRegion table = storage.allocate(4096, Access::remote_all);
       MemoryServer server(storage, {.address = "127.0.0.1", .any_port = true});
@@ -313,7 +316,7 @@ Task<void> add_until_set(QueuePair* qp, RemoteSpan where, std::uint64_t* done, c
 TEST(VerbsMemoryServers, OneOfThemIsKilledUnderLoadAndTheOtherGoesOn) {
   ServerProcess first;
   const ServerProcess second;
-  VerbsFabric fabric({}, kConnections);
+  VerbsFabric fabric({}, through(Through::automatic));
   Node& client = fabric.add_node("client");
   RemoteNode to_first(fabric, first.address());
   RemoteNode to_second(fabric, second.address());
@@ -342,14 +345,14 @@ TEST(VerbsMemoryServers, OneOfThemIsKilledUnderLoadAndTheOtherGoesOn) {
 }
 
 // One client makes every mistake there is, again and again; the other's values stay exact.
-TEST_F(VerbsMemoryServer, AClientsErrorsAreItsOwn) {
+TEST_P(VerbsMemoryServer, AClientsErrorsAreItsOwn) {
   start();
   const std::string address = server->address();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     int wrong = 0;
-    VerbsFabric own({}, kConnections);
+    VerbsFabric own({}, through(GetParam()));
     Node& node = own.add_node("child");
     RemoteNode remote(own, address);
     const RemoteSpan words = remote.region("table");
@@ -387,7 +390,7 @@ TEST_F(VerbsMemoryServer, AClientsErrorsAreItsOwn) {
   EXPECT_EQ(word(), done);
 }
 
-TEST_F(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
+TEST_P(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
   start();
   std::vector<std::unique_ptr<RemoteNode>> remotes;
   for (int i = 0; i < 8; ++i) {
@@ -395,6 +398,9 @@ TEST_F(VerbsMemoryServer, MoreClientsThanItTakesAreRefused) {
   }
   EXPECT_THAT(error_of([&] { const RemoteNode ninth(client_fabric, server->address()); }), HasSubstr("8 clients"));
 }
+
+INSTANTIATE_TEST_SUITE_P(, VerbsMemoryServer, ::testing::Values(Through::exchange, Through::connection_manager),
+                         [](const auto& one) { return std::string(name(one.param)); });
 
 }  // namespace
 }  // namespace sidelatch::fabric::verbs

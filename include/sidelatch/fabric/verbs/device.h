@@ -68,6 +68,14 @@ struct DeviceOptions {
   void validate() const;
 };
 
+/// How the two ends of a connection to a memory server find each other.
+enum class Through : std::uint8_t {
+  automatic,           ///< the connection manager if both sides have it, the exchange otherwise; RemoteNode says which
+  connection_manager,  ///< librdmacm: routes and paths come from the system; without it an error
+  exchange,            ///< addresses over the server's TCP connection; needs nothing but the device
+};
+[[nodiscard]] std::string_view name(Through through);
+
 /// Of the connections of one fabric. Units are InfiniBand's.
 struct ConnectionOptions {
   std::uint8_t timeout = 14;        ///< 4.096 us * 2^timeout without an answer, then again: 0 (for ever) to 31
@@ -75,8 +83,10 @@ struct ConnectionOptions {
   std::uint8_t rnr_retry = 7;       ///< 0 to 6; 7: for ever
   std::uint8_t min_rnr_timer = 12;  ///< 0 to 31, see the InfiniBand specification, table 45
   std::uint8_t traffic_class = 0;   ///< of RoCE packets
-  std::uint8_t service_level = 0;   ///< 0 to 15
-  std::uint16_t pkey_index = 0;
+  std::uint8_t service_level = 0;   ///< 0 to 15; 0 through the connection manager: what its path says
+  std::uint16_t pkey_index = 0;     ///< of the exchange; the connection manager takes the interface's
+  /// A memory server offers what its own fabric allows. Connections within a process need neither way.
+  Through through = Through::automatic;
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;

@@ -57,7 +57,8 @@ struct ServerOptions {
 class MemoryServer {
  public:
   /// `node` is one that VerbsFabric::add_node() made, and outlives the server. Throws std::invalid_argument for another
-  /// one or a wrong option, and std::runtime_error if the address cannot be used.
+  /// one or a wrong option, and std::runtime_error if the address cannot be used, or if Through::connection_manager is
+  /// demanded and not possible.
   MemoryServer(Node& node, const ServerOptions& options = {});
   MemoryServer(const MemoryServer&) = delete;
   MemoryServer& operator=(const MemoryServer&) = delete;
@@ -92,13 +93,17 @@ struct RemoteOptions {
 class RemoteNode final : public Node {
  public:
   /// Throws std::runtime_error that names the address if the server cannot be reached, does not answer in time, speaks
-  /// another version, or refuses.
+  /// another version, or refuses; or if Through::connection_manager is demanded and not possible.
   RemoteNode(VerbsFabric& fabric, std::string_view address, const RemoteOptions& options = {});
   RemoteNode(const RemoteNode&) = delete;
   RemoteNode& operator=(const RemoteNode&) = delete;
   ~RemoteNode() override;
 
   [[nodiscard]] Reactor& reactor() override;
+  /// Which way was chosen when the server was reached: connection_manager or exchange. It stays.
+  [[nodiscard]] Through through() const noexcept;
+  /// Why not the connection manager; empty if it is.
+  [[nodiscard]] const std::string& why_exchange() const noexcept;
   /// What the server shares, or a client has published, by that name. Throws std::out_of_range that lists what the
   /// server shares.
   [[nodiscard]] RemoteSpan region(std::string_view name) const;

@@ -23,6 +23,8 @@
 
 namespace sidelatch::fabric::verbs {
 
+class Port;
+
 class VerbsFabric final : public Fabric {
  public:
   /// Throws DeviceError, or std::invalid_argument for an option out of range.
@@ -39,6 +41,7 @@ class VerbsFabric final : public Fabric {
   [[nodiscard]] const std::string& device_name() const noexcept;
 
  private:
+  friend const Port& port_of(const VerbsFabric& fabric);
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

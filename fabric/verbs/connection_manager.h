@@ -1,0 +1,101 @@
+// Queue pairs brought up through librdmacm. The connection manager finds device, route and path, and carries each end's
+// queue pair and packet numbers to the other; the queue pairs are made by Port, and what it says is applied to them
+// here.
+//
+//   server                                                        client
+//   ConnectionListener listens on its device's address;
+//   Welcome says where (TCP)                                 ->   require_manager_route(): does it lead through my
+//   device?
+//                                                            <-   Announce (TCP): connection 7 is about to come
+//   Ticket (TCP): a number that cannot be guessed            ->   connect_through_manager()
+//   serve(): finds connection 7 by its ticket, accepts       <->  private data: magic, version, MTU, ticket
+//
+// An identifier of the connection manager lives only until its connection is up. How long the connection itself lives
+// is the business of the conversation over TCP, the same as for one that was made by the exchange.
+//
+// Private data is not trusted: magic, version and ranges are checked, and nothing is done for a ticket that is not out.
+// Every wait has a limit. Errors are ManagerError, which says what was tried, what went wrong, and what to do.
+#pragma once
+
+#include "wire.h"
+
+#include <rdma/rdma_cma.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+class ManagerError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct CloseChannel {
+  void operator()(rdma_event_channel* channel) const noexcept { rdma_destroy_event_channel(channel); }
+};
+using ManagerChannel = std::unique_ptr<rdma_event_channel, CloseChannel>;
+using ManagerId = std::unique_ptr<rdma_cm_id, Destroy<rdma_cm_id, rdma_destroy_id>>;
+
+/// The private data of a request and of its answer, little-endian: "SLcm" | version u16 | mtu u8 | ticket u64. The
+/// connection manager fills up with zeros what is left.
+struct Introduction {
+  std::uint8_t mtu = 0;  ///< ibv_mtu: the most that this end can
+  std::uint64_t ticket = 0;
+};
+[[nodiscard]] std::vector<std::byte> encode(const Introduction& introduction);
+/// Throws ManagerError that says what is wrong.
+[[nodiscard]] Introduction decode_introduction(std::span<const std::byte> private_data);
+/// The private data of a refusal: "SLcm" | version u16 | text.
+[[nodiscard]] std::vector<std::byte> encode_refusal(std::string_view why);
+/// Empty if it is no refusal of a server.
+[[nodiscard]] std::string decode_refusal(std::span<const std::byte> private_data);
+
+/// The server's side. Belongs to one thread.
+class ConnectionListener {
+ public:
+  /// Listens on the address of the port's GID. InfiniBand has none there: on the one that `tcp` is bound to.
+  ConnectionListener(const Port& port, const sockaddr_storage& tcp);
+
+  [[nodiscard]] const wire::ManagerAddress& at() const noexcept { return at_; }
+  /// Readable when there is something to serve.
+  [[nodiscard]] int descriptor() const noexcept { return channel_->fd; }
+  /// Works off what has come. `end_for` gives the queue pair that waits for a ticket, or throws; the client is told
+  /// what it throws. Throws ManagerError if the connection manager itself fails: nothing will come any more.
+  void serve(const std::function<ibv_qp&(std::uint64_t ticket)>& end_for);
+  /// The connection manager forgets the connection of `queue_pair`: it would refuse a new one as a duplicate.
+  void forget(const ibv_qp& queue_pair) noexcept;
+
+ private:
+  struct Accepted {
+    ManagerId id;
+    std::uint32_t queue_pair = 0;
+  };
+
+  const Port* port_;
+  ManagerChannel channel_;
+  ManagerId listening_;
+  wire::ManagerAddress at_;
+  std::map<rdma_cm_id*, Accepted> accepted_;  // until the client says that it is there
+};
+
+/// Whether `to` can be reached through this port. Throws ManagerError if not.
+void require_manager_route(const Port& port, const wire::ManagerAddress& to, std::chrono::milliseconds limit);
+/// Throws ManagerError that names both if `id` is not bound to the device and port of `port`.
+void require_same_device(const Port& port, const rdma_cm_id& id);
+
+/// Makes `queue_pair`, whatever its state, ready and connected to the end that waits for `ticket`. `outstanding`: READs
+/// and atomics that it may have in flight; returns how many the server allows it. Throws ManagerError and DeviceError.
+std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const wire::ManagerAddress& to,
+                                      std::uint64_t ticket, std::uint32_t outstanding, std::chrono::milliseconds limit);
+
+}  // namespace sidelatch::fabric::verbs
