@@ -11,9 +11,9 @@
 
 namespace sidelatch::fabric::verbs {
 
-template <class T, int (*kDestroy)(T*)>
+template <class T, int (*DestroyObject)(T*)>
 struct Destroy {
-  void operator()(T* object) const noexcept { kDestroy(object); }
+  void operator()(T* object) const noexcept { DestroyObject(object); }
 };
 using Context = std::unique_ptr<ibv_context, Destroy<ibv_context, ibv_close_device>>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroy<ibv_pd, ibv_dealloc_pd>>;
