@@ -292,9 +292,11 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, C
     const Limit share = limit.share(work.jobs() - job);
     const auto keep_going = [&] { return !share.reached(); };
     // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
-    work.run(
-        job, cluster, {.patience = std::chrono::seconds(10), .keep_going = keep_going},
-        {.warm_up = std::chrono::milliseconds(2), .measured = std::chrono::milliseconds(10), .keep_going = keep_going});
+    work.run(job, cluster, {.patience = std::chrono::seconds(10), .keep_going = keep_going},
+             {.warm_up = std::chrono::milliseconds(20),
+              .measured = std::chrono::milliseconds(50),
+              .least_operations = 3000,
+              .keep_going = keep_going});
   }
 }
 

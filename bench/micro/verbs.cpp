@@ -114,11 +114,11 @@ void with_client(benchmark::State& state, Work work) {
   }
 }
 
-template <Task<void> (*kOneByOne)(Client*, std::vector<Clock::time_point>*)>
+template <Task<void> (*OneByOne)(Client*, std::vector<Clock::time_point>*)>
 void latency(benchmark::State& state) {
   with_client(state, [&](Client& client) {
     std::vector<Clock::time_point> times(static_cast<std::size_t>(state.range(0)) + 1);
-    client.fabric.reactor().run(kOneByOne(&client, &times));
+    client.fabric.reactor().run(OneByOne(&client, &times));
     std::vector<double> us;
     for (std::size_t i = 1; i < times.size(); ++i) {
       us.push_back(std::chrono::duration<double, std::micro>(times[i] - times[i - 1]).count());

@@ -16,7 +16,15 @@ std::optional<LockTable> probe_lock_table(Node& storage, std::span<Node* const> 
   loop.warm_up = options.warm_up;
   loop.measured = options.measured;
   LockTable table;
-  table.contended_mops = run_closed_loop(storage, clients, loop).mops();
+  ClosedLoopResult contended = run_closed_loop(storage, clients, loop);
+  while (contended.operations < options.least_operations) {
+    if (!options.keep_going()) {
+      return std::nullopt;
+    }
+    loop.measured *= 2;
+    contended = run_closed_loop(storage, clients, loop);
+  }
+  table.contended_mops = contended.mops();
 
   for (std::uint32_t bit = kLowestBit; bit <= kHighestBit; ++bit) {
     if (!options.keep_going()) {
