@@ -21,8 +21,8 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
   virtual ~Peer() = default;
   /// Makes `queue_pair`, whatever its state, ready and connected to the other end. `outstanding`: READs and atomics
-  /// that it may have in flight; returns how many the other end allows it. Throws FabricError if the other end does not answer or refuses, and DeviceError. This
-  /// one exchanges addresses.
+  /// that it may have in flight; returns how many the other end allows it. Throws FabricError if the other end does not
+  /// answer or refuses, and DeviceError. This one exchanges addresses.
   virtual std::uint32_t connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding);
   /// The other end's part of the exchange: ready to be connected to `initiator`; returns its own address. Throws
   /// FabricError if it does not answer or refuses.

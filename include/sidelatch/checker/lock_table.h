@@ -25,7 +25,8 @@ struct LockTable {
 struct LockTableOptions {
   fabric::Duration warm_up = std::chrono::microseconds(100);  ///< of each of its loops, of the world's clock
   fabric::Duration measured = std::chrono::microseconds(500);
-  /// Where the first loop sees fewer, all are measured for longer: a slow device wants more time for the same precision.
+  /// Where the first loop sees fewer, all are measured for longer: a slow device wants more time for the same
+  /// precision.
   std::uint64_t least_operations = 0;
   /// Asked between the loops; false ends the probe without a result.
   std::function<bool()> keep_going = [] { return true; };
