@@ -239,10 +239,10 @@ void visit(T& found, V&& v) {
   v(found.span);
 }
 
-template <std::size_t kType = 0>
+template <std::size_t Type = 0>
 Message make(std::size_t type) {
-  if constexpr (kType < std::variant_size_v<Message>) {
-    return type == kType ? Message(std::in_place_index<kType>) : make<kType + 1>(type);
+  if constexpr (Type < std::variant_size_v<Message>) {
+    return type == Type ? Message(std::in_place_index<Type>) : make<Type + 1>(type);
   } else {
     throw WireError(fmt::format("message type {} is unknown", type + 1));
   }
