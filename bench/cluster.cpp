@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -25,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 // The board: how many processes there are, and for each of them how often it has been at a barrier, and two values to
 // be summed up, in turn, since the slowest may still read the last one when the next is written.
 constexpr std::uint64_t kRanksAt = 0;
+constexpr std::uint64_t kGoneAt = 8;  // how many have left
 constexpr std::uint64_t kSlotsAt = 64;
 constexpr std::uint64_t kSlotBytes = 32;
 constexpr std::uint64_t kArrivals = 0;
@@ -48,6 +50,11 @@ Task<void> read_into(QueuePair* qp, LocalSpan buffer, RemoteSpan from) { co_awai
 
 Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
   const std::uint64_t old = co_await qp->fetch_add(where, addend);
+  co_return old;
+}
+
+Task<std::uint64_t> claim(QueuePair* qp, RemoteSpan where) {
+  const std::uint64_t old = co_await qp->compare_swap(where, 0, 1);
   co_return old;
 }
 
@@ -137,6 +144,7 @@ struct Cluster::Parts {
   // Until rank 0 has published it.
   RemoteSpan find(std::uint64_t memory) {
     for (const Clock::time_point deadline = Clock::now() + options.limit; Clock::now() < deadline;) {
+      require_uninterrupted();
       if (const auto found = storage.find_region(name_of(memory))) {
         return *found;
       }
@@ -162,7 +170,8 @@ struct Cluster::Parts {
           fmt::format("rank {} of run '{}' counts {} processes, rank 0 counts {}: give all of them the same --ranks",
                       options.rank, options.run, options.ranks, ranks));
     }
-    if (run(add(queue_pair.get(), word(options.rank, kArrivals), 1)) != 0) {
+    // Leaves the board as it is where another process has that rank.
+    if (run(claim(queue_pair.get(), word(options.rank, kArrivals))) != 0) {
       throw std::runtime_error(
           fmt::format("there is a rank {} of run '{}' already: give each process a --rank of its "
                       "own, or another --run",
@@ -174,6 +183,7 @@ struct Cluster::Parts {
 
   void wait_for_all() {
     for (const Clock::time_point deadline = Clock::now() + options.limit;;) {
+      require_uninterrupted();
       read_board();
       std::optional<std::uint64_t> missing;
       for (std::uint64_t rank = 0; rank < options.ranks; ++rank) {
@@ -190,6 +200,25 @@ struct Cluster::Parts {
       }
       std::this_thread::yield();
     }
+  }
+
+  void require_uninterrupted() const {
+    if (options.interrupted != nullptr && options.interrupted->load(std::memory_order_relaxed)) {
+      throw std::runtime_error("interrupted");
+    }
+  }
+
+  // The board ends with rank 0, and the others may still read the last barrier's.
+  void leave() {
+    if (options.rank != 0) {
+      run(add(queue_pair.get(), board.subspan(kGoneAt, 8), 1));
+      return;
+    }
+    constexpr auto kLimit = std::chrono::seconds(5);
+    const Clock::time_point deadline = Clock::now() + kLimit;
+    do {
+      read_board();
+    } while (read_word(kGoneAt) + 1 < options.ranks && Clock::now() < deadline);
   }
 
   void arrive(double mine) {
@@ -213,13 +242,21 @@ struct Cluster::Parts {
   std::uint64_t memories = 0;
 };
 
-Cluster::Cluster(const Options& options) {
+Cluster::Cluster(const Options& options) : exceptions_(std::uncaught_exceptions()) {
   options.validate();
   parts_ = std::make_unique<Parts>(options);
   parts_->join();
 }
 
-Cluster::~Cluster() = default;
+Cluster::~Cluster() {
+  if (std::uncaught_exceptions() > exceptions_) {
+    return;
+  }
+  try {
+    parts_->leave();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and the board with it
+  }
+}
 
 const Cluster::Options& Cluster::options() const noexcept { return parts_->options; }
 const std::string& Cluster::device() const noexcept { return parts_->fabric.device_name(); }

@@ -5,7 +5,10 @@
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/sync/scheme.h>
 
+#include <fmt/format.h>
+
 #include <cstring>
+#include <stdexcept>
 
 namespace sidelatch::bench {
 
@@ -31,11 +34,17 @@ Task<void> work(const SchemeLoad& load, const Scheme& scheme, const ObjectArray&
   Reactor& reactor = session.qp().reactor();
   std::vector<std::byte> payload(objects.layout().shape().payload_bytes);
   while (reactor.now() < window.ends) {
-    const Object object = objects.at(session.random() % objects.size());
+    const std::uint64_t which = session.random() % objects.size();
+    bool done = false;
     if (load.updates) {
-      co_await scheme.update(session, object, count_up);
+      done = co_await scheme.update(session, objects.at(which), count_up);
     } else {
-      co_await scheme.read(session, object, payload);
+      const ReadResult result = co_await scheme.read(session, objects.at(which), payload);
+      done = result.accepted;
+    }
+    if (!done) {
+      throw std::runtime_error(
+          fmt::format("object {} stayed latched or half written: did a client die with it?", which));
     }
     const Time now = reactor.now();
     operations += now >= window.begins && now < window.ends ? 1U : 0U;
@@ -59,12 +68,13 @@ struct Worker {
 };
 
 std::vector<Worker> connect_workers(const SchemeLoad& load, const Layout& layout, Node& storage,
-                                    std::span<Node* const> clients, std::uint64_t seed, Share share) {
+                                    std::span<Node* const> clients, std::uint64_t seed, const Retry& retry,
+                                    Share share) {
   std::vector<Worker> workers;
   for (std::uint32_t w = share.process; w < load.workers; w += share.processes) {
     Worker worker{clients[w % clients.size()]->connect(storage), nullptr};
     worker.session = std::make_unique<Session>(*worker.queue_pair, buffer_bytes(layout.shape()),
-                                               SessionOptions{.buffers = 4, .seed = seed * 1000 + w});
+                                               SessionOptions{.buffers = 4, .retry = retry, .seed = seed * 1000 + w});
     workers.push_back(std::move(worker));
   }
   return workers;
@@ -80,6 +90,7 @@ std::uint64_t run_workers(const SchemeLoad& load, const Scheme& scheme, const Ob
                           std::span<Worker> workers, Times times) {
   const Window window{reactor.now() + times.warm_up, reactor.now() + times.warm_up + times.measured};
   std::uint64_t operations = 0;
+  const Reactor::Scope tasks(reactor);
   for (Worker& worker : workers) {
     reactor.spawn(work(load, scheme, objects, *worker.session, window, operations));
   }
@@ -106,7 +117,7 @@ LoadResult run_in_simulation(const sim::Profile& profile, std::uint64_t seed, co
   const std::unique_ptr<Scheme> scheme = load.make();
   const Layout layout = layout_of(load, *scheme);
   const MemoryRegion memory = storage.allocate(layout.total_bytes(), Access::remote_all);
-  std::vector<Worker> workers = connect_workers(load, layout, storage, clients, seed, {});
+  std::vector<Worker> workers = connect_workers(load, layout, storage, clients, seed, Retry{}, {});
   const std::uint64_t operations =
       run_workers(load, *scheme, {layout, memory.remote()}, world.reactor(), workers, {load.warm_up, load.measured});
   return result_of(load, static_cast<double>(operations), load.measured);
@@ -117,8 +128,8 @@ LoadResult run_on_nics(Cluster& cluster, std::uint64_t seed, const SchemeLoad& l
   const std::unique_ptr<Scheme> scheme = load.make();
   const Layout layout = layout_of(load, *scheme);
   const Cluster::SharedMemory memory(cluster, layout.total_bytes());
-  std::vector<Worker> workers =
-      connect_workers(load, layout, cluster.storage(), cluster.clients(), seed, {options.rank, options.ranks});
+  std::vector<Worker> workers = connect_workers(load, layout, cluster.storage(), cluster.clients(), seed,
+                                                Retry::backoff().within(options.limit), {options.rank, options.ranks});
   cluster.barrier();
   const std::uint64_t operations = run_workers(load, *scheme, {layout, memory.remote()}, cluster.storage().reactor(),
                                                workers, {options.warm_up, options.measured});

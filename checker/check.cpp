@@ -288,15 +288,20 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, C
   const VerbsCluster cluster(options);
   report.device = cluster.fabric.device_name();
   report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
-  for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
-    const Limit share = limit.share(work.jobs() - job);
-    const auto keep_going = [&] { return !share.reached(); };
-    // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
-    work.run(job, cluster, {.patience = std::chrono::seconds(10), .keep_going = keep_going},
-             {.warm_up = std::chrono::milliseconds(20),
-              .measured = std::chrono::milliseconds(50),
-              .least_operations = 3000,
-              .keep_going = keep_going});
+  try {
+    for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
+      const Limit share = limit.share(work.jobs() - job);
+      const auto keep_going = [&] { return !share.reached(); };
+      // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
+      work.run(job, cluster, {.patience = std::chrono::seconds(10), .keep_going = keep_going},
+               {.warm_up = std::chrono::milliseconds(20),
+                .measured = std::chrono::milliseconds(50),
+                .least_operations = 3000,
+                .keep_going = keep_going});
+    }
+  } catch (const std::runtime_error& error) {
+    // What was measured before the peer was lost is not lost with it.
+    report.failure = error.what();
   }
 }
 

@@ -58,6 +58,9 @@ std::string to_table(const CheckReport& report, Colour colour) {
   text += fmt::format("One writer, one reader, a 50 MB ring; {}{:.1f} s.{}\n",
                       simulated ? fmt::format("seed {}, ", report.seed) : "", report.seconds,
                       report.complete ? "" : " Cut short: counts below are what was measured.");
+  if (!report.failure.empty()) {
+    text += paint.red(fmt::format("Ended by: {}", report.failure)) + "\n";
+  }
   text += "\n" + paint.bold("Torn reads: one WRITE per block, one READ per look") + "\n";
   text +=
       fmt::format("{:>8}  {:>9}  {:>11}  {:>9}  {:>11}\n", "block", "reads", "consistent", "detected", "undetected");
@@ -99,6 +102,9 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
   }
   json["seconds"] = report.seconds;
   json["complete"] = report.complete;
+  if (!report.failure.empty()) {
+    json["failure"] = report.failure;
+  }
   json["probes"] = nlohmann::ordered_json::array();
   for (const TornReads& probe : report.torn_reads) {
     json["probes"].push_back({{"name", "torn-read"},

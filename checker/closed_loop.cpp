@@ -95,6 +95,7 @@ ClosedLoopResult run_closed_loop(Node& storage, RemoteSpan words, std::span<Node
   loop.all_connected();
   ClosedLoopResult result;
   Reactor& reactor = storage.reactor();
+  const Reactor::Scope tasks(reactor);
   const Window window{reactor.now() + loop.warm_up, reactor.now() + loop.warm_up + loop.measured, &result};
   for (Worker& one : workers) {
     reactor.spawn(worker(*one.queue_pair, one.request, window));

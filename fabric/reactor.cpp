@@ -88,10 +88,14 @@ void Reactor::run_for(Duration duration) {
     resume_ready();
     rethrow_failure();
     more = advance(limit) && now() < limit;
-    if (!more && has_ready()) {
+    // What happens at the limit itself belongs to it, and what follows from that at the same time.
+    if (!more && has_ready() && now() <= limit) {
       more = true;
     }
   }
+  // A clock that goes by itself is past the limit now: tasks that became ready before go on once, and no further.
+  resume_ready();
+  rethrow_failure();
 }
 
 void Reactor::admit_waiting() {

@@ -98,9 +98,17 @@ int run_in_cluster(Arguments arguments) {
   }
   arguments.cluster.measured = fabric::from_ns(arguments.milliseconds * 1e6);
   arguments.cluster.warm_up = arguments.cluster.measured / 10;
-  bench::Cluster cluster(arguments.cluster);
-  arguments.options.cluster = &cluster;
-  return run_experiments(arguments);
+  arguments.cluster.interrupted = &interrupted();
+  try {
+    bench::Cluster cluster(arguments.cluster);
+    arguments.options.cluster = &cluster;
+    return run_experiments(arguments);
+  } catch (const std::runtime_error&) {
+    if (interrupted()) {
+      return kInterrupted;
+    }
+    throw;
+  }
 }
 
 int bench_command(const Arguments& arguments) {

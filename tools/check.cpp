@@ -59,6 +59,10 @@ int check(const Arguments& arguments) {
   if (interrupted()) {
     return kInterrupted;
   }
+  if (!report.failure.empty()) {
+    fmt::print(stderr, "sidelatch: {}\n", report.failure);
+    return kNoEnvironment;
+  }
   return report.as_expected() ? kAsExpected : kNotAsExpected;
 }
 

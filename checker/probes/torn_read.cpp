@@ -235,6 +235,7 @@ void RingOptions::validate() const {
 TornReads probe_torn_reads(Node& storage, Node& writer, Node& reader, const RingOptions& options) {
   options.validate();
   Ring ring(storage, writer, reader, options);
+  const Reactor::Scope tasks(storage.reactor());
   storage.reactor().spawn(write_blocks(ring));
   TornReads seen = storage.reactor().run(read_blocks(ring));
   storage.reactor().run();
@@ -245,6 +246,7 @@ SchemeReads probe_scheme(Node& storage, Node& writer, Node& reader, const Select
                          const RingOptions& options) {
   options.validate();
   ObjectRing ring(storage, writer, reader, scheme, options);
+  const Reactor::Scope tasks(storage.reactor());
   storage.reactor().spawn(update_objects(ring));
   SchemeReads seen = storage.reactor().run(read_objects(ring));
   storage.reactor().run();

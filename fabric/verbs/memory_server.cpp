@@ -22,6 +22,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -34,6 +35,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // Who connects says hello at once.
 constexpr auto kHelloLimit = std::chrono::seconds(10);
+// Who has connected and said no hello yet; more are closed at once.
+constexpr std::size_t kMostStrangers = 256;
+// Without a descriptor left nobody can be accepted, and the listening socket stays readable.
+constexpr auto kPause = std::chrono::milliseconds(100);
 // Answers are short: who has so many bytes of them waiting does not read.
 constexpr std::size_t kMostUnread = 1 << 20;
 
@@ -142,7 +147,8 @@ class MemoryServer::Loop {
     FileDescriptor socket;
     Clock::time_point since = Clock::now();
     bool greeted = false;
-    bool closing = false;  // when everything is sent
+    bool closing = false;   // when everything is sent
+    bool has_more = false;  // behind the message that was answered last
     std::vector<std::byte> received;
     std::vector<std::byte> to_send;
     std::map<std::uint32_t, Connection> connections;
@@ -154,15 +160,18 @@ class MemoryServer::Loop {
     for (;;) {
       // A device that is gone is readable for ever. poll(2) passes over -1.
       watched.assign({{wake_.number(), POLLIN, 0},
-                      {listening_.number(), POLLIN, 0},
+                      {Clock::now() < accepts_again_ ? -1 : listening_.number(), POLLIN, 0},
                       {failed_ ? -1 : events().descriptor(), POLLIN, 0},
                       {manager_ ? manager_->descriptor() : -1, POLLIN, 0}});
+      bool more = false;
       for (const Client& client : clients_) {
         watched.push_back(
             {client.socket.number(), static_cast<short>(POLLIN | (client.to_send.empty() ? 0 : POLLOUT)), 0});
+        more = more || client.has_more;
       }
       constexpr int kLookEveryMs = 1000;
-      if (::poll(watched.data(), watched.size(), kLookEveryMs) < 0 && errno != EINTR) {
+      const int wait_ms = more ? 0 : Clock::now() < accepts_again_ ? static_cast<int>(kPause.count()) : kLookEveryMs;
+      if (::poll(watched.data(), watched.size(), wait_ms) < 0 && errno != EINTR) {
         throw SocketError(fmt::format("poll: {}", std::strerror(errno)));
       }
       if (watched[0].revents != 0) {
@@ -217,6 +226,9 @@ class MemoryServer::Loop {
     for (;;) {
       FileDescriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket.valid()) {
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+          accepts_again_ = Clock::now() + kPause;
+        }
         return;
       }
       const int yes = 1;
@@ -226,21 +238,28 @@ class MemoryServer::Loop {
       ::setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
+      const int probes = 3;
+      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+      // Also while an answer is on its way to it.
+      const unsigned unanswered_ms = 20'000;
+      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
       Client& client = clients_.emplace_back();
       client.socket = std::move(socket);
       if (failed_) {
         refuse(client, failure_);
-      } else if (clients_.size() > options_.most_clients) {
-        refuse(client, fmt::format("it has {} clients already (ServerOptions::most_clients)", options_.most_clients));
+      } else if (clients_.size() - greeted_ > kMostStrangers) {
+        clients_.pop_back();
       }
     }
   }
 
   // False: it is to be closed.
   bool serve(Client& client, short events) {
-    if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && !receive(client)) {
+    const bool readable = (events & (POLLIN | POLLHUP | POLLERR)) != 0;
+    if (readable && !client.has_more && !receive(client)) {
       return false;
     }
+    answer_next(client);
     if (!send(client)) {
       return false;
     }
@@ -254,24 +273,28 @@ class MemoryServer::Loop {
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
       return false;
     }
-    if (count < 0 || client.closing) {
-      return true;
+    if (count > 0 && !client.closing) {
+      client.received.insert(client.received.end(), more.begin(), more.begin() + count);
     }
-    client.received.insert(client.received.end(), more.begin(), more.begin() + count);
+    return true;
+  }
+
+  // One at a time: some take long, and no client shall keep the others waiting by many of them.
+  void answer_next(Client& client) {
+    client.has_more = false;
+    if (client.closing) {
+      return;
+    }
     std::span<const std::byte> bytes = client.received;
     try {
-      while (!client.closing) {
-        const std::optional<wire::Message> message = wire::decode(bytes);
-        if (!message) {
-          break;
-        }
+      if (const std::optional<wire::Message> message = wire::decode(bytes)) {
         answer(client, *message);
+        client.has_more = !bytes.empty();
       }
     } catch (const wire::WireError& error) {
       refuse(client, error.what());
     }
-    client.received.assign(bytes.begin(), bytes.end());
-    return true;
+    client.received.erase(client.received.begin(), client.received.end() - static_cast<std::ptrdiff_t>(bytes.size()));
   }
 
   static bool send(Client& client) {
@@ -289,6 +312,11 @@ class MemoryServer::Loop {
     const std::vector<std::byte> bytes = wire::encode(message);
     client.to_send.insert(client.to_send.end(), bytes.begin(), bytes.end());
   }
+  static void reply_if(bool wanted, Client& client, const wire::Message& message) {
+    if (wanted) {
+      reply(client, message);
+    }
+  }
   static void refuse(Client& client, std::string why) {
     reply(client, wire::Refused{std::move(why)});
     client.closing = true;
@@ -298,6 +326,10 @@ class MemoryServer::Loop {
     if (const auto* const hello = std::get_if<wire::Hello>(&message)) {
       if (client.greeted || !same_token(options_.token, hello->token)) {
         refuse(client, client.greeted ? "a second hello" : "the token is not the server's (--token)");
+        return;
+      }
+      if (greeted_ >= options_.most_clients) {
+        refuse(client, fmt::format("it has {} clients already (ServerOptions::most_clients)", options_.most_clients));
         return;
       }
       client.greeted = true;
@@ -311,13 +343,9 @@ class MemoryServer::Loop {
     } else if (const auto* const announce = std::get_if<wire::Announce>(&message)) {
       reply(client, expect(client, *announce));
     } else if (const auto* const disconnect = std::get_if<wire::Disconnect>(&message)) {
-      connections_ -= client.connections.erase(disconnect->connection);
-      if (disconnect->confirm != 0) {
-        reply(client, wire::Revoked{});
-      }
+      reply_if(disconnect->confirm != 0, client, end_connection(client, disconnect->connection));
     } else if (const auto* const revoke = std::get_if<wire::Revoke>(&message)) {
-      revoke_owner(revoke->owner);
-      reply(client, wire::Revoked{revoke->owner});
+      reply(client, revoke_owner(revoke->owner));
     } else if (const auto* const wanted = std::get_if<wire::Allocate>(&message)) {
       reply(client, lend(client, *wanted));
     } else if (const auto* const release = std::get_if<wire::Release>(&message)) {
@@ -334,6 +362,18 @@ class MemoryServer::Loop {
     } else {
       refuse(client, "a message that only servers send");
     }
+  }
+
+  wire::Message end_connection(Client& client, std::uint32_t number) {
+    const auto found = client.connections.find(number);
+    if (found != client.connections.end()) {
+      if (!found->second.end->revoke()) {
+        return wire::Refused{"the NIC does not end the queue pair: restart this server"};
+      }
+      client.connections.erase(found);
+      --connections_;
+    }
+    return wire::Revoked{};
   }
 
   wire::Message lend(Client& client, const wire::Allocate& wanted) {
@@ -415,6 +455,12 @@ class MemoryServer::Loop {
         return wire::Refused{
             fmt::format("it has {} connections already (ServerOptions::most_connections)", connections_)};
       }
+      if (revoked_owners_.contains(owner)) {
+        return wire::Refused{fmt::format("owner {} was revoked: a client that comes back takes a new id", owner)};
+      }
+      if (owner != 0) {
+        owners_.insert(owner);
+      }
       auto end = std::make_unique<PassiveEnd>(node_->port(), node_->domain(), node_->passive_completions());
       found = client.connections.emplace(number, Connection{owner, std::move(end)}).first;
       ++connections_;
@@ -476,14 +522,24 @@ class MemoryServer::Loop {
     throw ManagerError("no connection waits for this ticket");
   }
 
-  void revoke_owner(std::uint16_t owner) {
+  // Also refuses what it does not know: who takes over a latch relies on nothing of its holder being left.
+  wire::Message revoke_owner(std::uint16_t owner) {
+    if (!owners_.contains(owner)) {
+      return wire::Refused{
+          fmt::format("owner {} has never connected here, so nothing keeps its late writes out: every client with an "
+                      "owner id gives it as RemoteOptions::owner",
+                      owner)};
+    }
+    revoked_owners_.insert(owner);
     for (Client& client : clients_) {
       for (auto& [number, connection] : client.connections) {
-        if (connection.owner == owner && owner != 0) {
-          connection.end->revoke();
+        if (connection.owner == owner && !connection.end->revoke()) {
+          return wire::Refused{
+              fmt::format("the NIC does not end a queue pair of owner {}: restart this server", owner)};
         }
       }
     }
+    return wire::Revoked{owner};
   }
 
   VerbsNode* node_;
@@ -494,8 +550,11 @@ class MemoryServer::Loop {
   wire::Welcome welcome_;
   std::optional<ConnectionListener> manager_;
   std::list<Client> clients_;
+  std::set<std::uint16_t> owners_;
+  std::set<std::uint16_t> revoked_owners_;
   std::size_t connections_ = 0;
   std::uint64_t lent_bytes_ = 0;
+  Clock::time_point accepts_again_{};  // no descriptors were left
   std::atomic<std::uint32_t> greeted_{0};
   std::atomic<std::uint64_t> greeted_so_far_{0};
   std::string failure_;  // for other threads when failed_

@@ -107,7 +107,10 @@ void VerbsNode::region_removed(Registration& /*registration*/, bool /*in_use*/) 
 
 void VerbsNode::region_ended(Registration& registration) noexcept {
   if (auto* const region = static_cast<ibv_mr*>(std::exchange(registration.nic_region, nullptr))) {
-    ibv_dereg_mr(region);
+    const int error = ibv_dereg_mr(region);
+    if (error != 0 && !is_gone(error)) {
+      abort_for("a region");
+    }
   }
 }
 
@@ -138,6 +141,12 @@ VerbsNode::LocalPeer::LocalPeer(VerbsNode& node)
 VerbsNode::LocalPeer::~LocalPeer() {
   if (node_ != nullptr) {
     std::erase(node_->peers_, this);
+  }
+}
+
+void VerbsNode::LocalPeer::revoke() {
+  if (!end_.revoke()) {
+    throw FabricError(Status::device_failure, "the NIC does not end the queue pair");
   }
 }
 

@@ -56,7 +56,7 @@ class VerbsNode final : public Node {
     LocalPeer& operator=(const LocalPeer&) = delete;
     ~LocalPeer() override;
     Address accept(const Address& initiator) override;
-    void revoke() override { end_.revoke(); }
+    void revoke() override;
     [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == node_; }
 
    private:

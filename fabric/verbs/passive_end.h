@@ -30,12 +30,10 @@ class PassiveEnd {
     }
     return *raw_;
   }
-  /// Nothing of the connection happens here any more when this returns. For good.
-  void revoke() noexcept {
+  /// For good. True: nothing of the connection happens here any more when this returns. False: the NIC does not end it.
+  [[nodiscard]] bool revoke() noexcept {
     revoked_ = true;
-    if (raw_ != nullptr) {
-      Port::stop(*raw_);
-    }
+    return raw_ == nullptr || Port::stop(raw_);
   }
   [[nodiscard]] bool revoked() const noexcept { return revoked_; }
   /// Gives the NIC's resources back, before its node goes.

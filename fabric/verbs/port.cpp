@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -49,25 +50,6 @@ bool is_mapped_ipv4(const ibv_gid& gid) {
 
 bool is_empty(const ibv_gid& gid) {
   return std::ranges::all_of(gid.raw, [](std::uint8_t byte) { return byte == 0; });
-}
-
-Context open(const std::string& name, ibv_device* device) {
-  Context context(ibv_open_device(device));
-  if (context == nullptr) {
-    const int error = errno;
-    fail(fmt::format("cannot open the RDMA device {}", name), error, advice_for(error));
-  }
-  return context;
-}
-
-bool has_active_port(ibv_context* context, const ibv_device_attr& limits) {
-  for (std::uint8_t number = 1; number <= limits.phys_port_cnt; ++number) {
-    ibv_port_attr port{};
-    if (ibv_query_port(context, number, &port) == 0 && port.state == IBV_PORT_ACTIVE) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -146,35 +128,32 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
   std::string seen;
   for (int i = 0; i < count && context_ == nullptr; ++i) {
     ibv_device* const device = list.get()[i];
-    const std::string name = ibv_get_device_name(device);
-    seen += (seen.empty() ? "" : ", ") + name;
-    if (!options.device.empty() && options.device != name) {
+    name_ = ibv_get_device_name(device);
+    if (!options.device.empty() && options.device != name_) {
+      seen += (seen.empty() ? "" : ", ") + name_;
       continue;
     }
-    Context context = open(name, device);
-    if (const int error = ibv_query_device(context.get(), &limits_); error != 0) {
-      fail(fmt::format("cannot query the RDMA device {}", name), error);
-    }
-    if (!options.device.empty() || has_active_port(context.get(), limits_)) {
-      context_ = std::move(context);
-      name_ = name;
+    try {
+      open(device);
+    } catch (const DeviceError& error) {
+      // Who has named none takes another one.
+      if (!options.device.empty()) {
+        throw;
+      }
+      context_.reset();
+      seen += fmt::format("{}{}", seen.empty() ? "" : "; ", error.what());
     }
   }
   if (context_ == nullptr) {
     throw DeviceError(options.device.empty()
-                          ? fmt::format("no RDMA device has an active port ({}): bring a link up", seen)
+                          ? fmt::format("no RDMA device can be used: {}", seen)
                           : fmt::format("there is no RDMA device {}: found {}", options.device, seen));
   }
-  choose_port();
-  choose_gid();
   if (options.mtu > bytes_of(port_.active_mtu)) {
     throw DeviceError(
         fmt::format("mtu {} is more than the {} that port {} of {} has now: raise the MTU of its network "
                     "interface (RoCE needs 4200 for 4096)",
                     options.mtu, bytes_of(port_.active_mtu), number_, name_));
-  }
-  if (limits_.atomic_cap == IBV_ATOMIC_NONE || limits_.max_qp_rd_atom < 1) {
-    throw DeviceError(fmt::format("the RDMA device {} has no atomics, and all latches need them", name_));
   }
   if (static_cast<std::uint32_t>(limits_.max_cqe) < options.completion_queue_depth) {
     throw DeviceError(fmt::format("completion_queue_depth is {}: the device {} allows {}",
@@ -185,6 +164,22 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
   // Before the fabric touches memory of its own.
   if (options.pin_thread) {
     pin_thread_near(name_);
+  }
+}
+
+void Port::open(ibv_device* device) {
+  context_.reset(ibv_open_device(device));
+  if (context_ == nullptr) {
+    const int error = errno;
+    fail(fmt::format("cannot open the RDMA device {}", name_), error, advice_for(error));
+  }
+  if (const int error = ibv_query_device(context_.get(), &limits_); error != 0) {
+    fail(fmt::format("cannot query the RDMA device {}", name_), error);
+  }
+  choose_port();
+  choose_gid();
+  if (limits_.atomic_cap == IBV_ATOMIC_NONE || limits_.max_qp_rd_atom < 1) {
+    throw DeviceError(fmt::format("the RDMA device {} has no atomics, and all latches need them", name_));
   }
 }
 
@@ -204,9 +199,10 @@ void Port::choose_port() {
       return;
     }
   }
-  throw DeviceError(fmt::format("{} of {} is not active but {}: bring its link up",
-                                options_.port == 0 ? "no port" : fmt::format("port {}", options_.port), name_,
-                                ibv_port_state_str(port_.state)));
+  const char* const state = ibv_port_state_str(port_.state);
+  throw DeviceError(options_.port == 0
+                        ? fmt::format("no port of {} is active (the last is {}): bring a link up", name_, state)
+                        : fmt::format("port {} of {} is {}: bring its link up", options_.port, name_, state));
 }
 
 void Port::choose_gid() {
@@ -266,10 +262,15 @@ RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uin
 
 Address Port::address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) const {
   Address address;
-  address.gid = gid_;
+  // Both change when a subnet manager or an administrator wants it.
+  ibv_port_attr now = port_;
+  ibv_gid_entry entry{};
+  static_cast<void>(ibv_query_port(context_.get(), number_, &now));
+  const bool has_gid = ibv_query_gid_ex(context_.get(), number_, gid_index_, &entry, 0) == 0 && !is_empty(entry.gid);
+  address.gid = has_gid ? entry.gid : gid_;
   address.queue_pair = queue_pair.qp_num;
   address.packet_number = packet_number & 0xff'ffff;
-  address.lid = port_.lid;
+  address.lid = now.lid;
   address.mtu = static_cast<std::uint8_t>(mtu());
   address.responder = most_served();
   return address;
@@ -312,7 +313,10 @@ std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Addres
   receive.rq_psn = peer.packet_number;
   receive.max_dest_rd_atomic = own.responder;
   receive.min_rnr_timer = connections_.min_rnr_timer;
-  receive.ah_attr.is_global = is_ethernet() || peer.lid == 0 ? 1 : 0;
+  // InfiniBand's local header is enough within a subnet, unless the port or the user asks for the global one.
+  const bool is_global = is_ethernet() || peer.lid == 0 || (port_.flags & IBV_QPF_GRH_REQUIRED) != 0 ||
+                         options_.gid_index >= 0 || gid_.global.subnet_prefix != peer.gid.global.subnet_prefix;
+  receive.ah_attr.is_global = is_global ? 1 : 0;
   receive.ah_attr.grh.dgid = peer.gid;
   receive.ah_attr.grh.sgid_index = gid_index_;
   receive.ah_attr.grh.hop_limit = 64;
@@ -339,10 +343,28 @@ std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Addres
   return send.max_rd_atomic;
 }
 
-void Port::stop(ibv_qp& queue_pair) noexcept {
+void abort_for(const char* what) noexcept {
+  fmt::print(
+      stderr,
+      "sidelatch: the NIC does not end {}, and may still write into memory that is about to be given back; see the "
+      "kernel's log (dmesg). Aborting.\n",
+      what);
+  std::abort();
+}
+
+bool Port::stop(RawQueuePair& queue_pair) noexcept {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
-  ibv_modify_qp(&queue_pair, &attributes, IBV_QP_STATE);
+  const int not_reset = ibv_modify_qp(queue_pair.get(), &attributes, IBV_QP_STATE);
+  if (not_reset == 0 || is_gone(not_reset)) {
+    return true;
+  }
+  const int not_destroyed = ibv_destroy_qp(queue_pair.get());
+  if (not_destroyed != 0 && !is_gone(not_destroyed)) {
+    return false;
+  }
+  static_cast<void>(queue_pair.release());
+  return true;
 }
 
 }  // namespace sidelatch::fabric::verbs

@@ -8,12 +8,19 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace sidelatch::fabric::verbs {
+
+/// A call failed by which something of the NIC should have ended, because the device is gone, and with it what it did.
+[[nodiscard]] constexpr bool is_gone(int error) noexcept { return error == EIO || error == ENODEV; }
+
+/// Ends the process: the NIC goes on with `what`, and would write into memory that is given back.
+[[noreturn]] void abort_for(const char* what) noexcept;
 
 template <class T, int (*Function)(T*)>
 struct Destroy {
@@ -65,10 +72,13 @@ class Port {
   std::uint32_t connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const;
   /// ibv_modify_qp(3). `state`: for the error.
   void modify(ibv_qp& queue_pair, ibv_qp_attr& attributes, int mask, const char* state) const;
-  /// Nothing of it happens any more at this end.
-  static void stop(ibv_qp& queue_pair) noexcept;
+  /// True: nothing of it happens any more at this end. Where the NIC does not stop it, it is destroyed. False: it
+  /// cannot be destroyed either.
+  [[nodiscard]] static bool stop(RawQueuePair& queue_pair) noexcept;
 
  private:
+  /// Throws DeviceError if it cannot be used.
+  void open(ibv_device* device);
   void choose_port();
   void choose_gid();
 

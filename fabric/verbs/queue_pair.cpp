@@ -105,6 +105,14 @@ VerbsQueuePair::~VerbsQueuePair() {
   reactor_->detach(place_);
 }
 
+void VerbsQueuePair::connect() {
+  if (raw_ == nullptr) {
+    throw DeviceError(fmt::format("the queue pair could only be stopped by destroying it; make a new one on {}",
+                                  port_->device_name()));
+  }
+  limit_rd_atomic(peer_->connect(*port_, *raw_, options().max_rd_atomic));
+}
+
 void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {
   VerbsReactor::Posting* const first = reactor_->posting(chain.size());
   VerbsReactor::Posting* next = first;
@@ -165,7 +173,9 @@ void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion
 void VerbsQueuePair::cancel_in_flight() noexcept {
   mark_ = reactor_->new_mark(place_);
   refused_ = 0;
-  Port::stop(*raw_);
+  if (raw_ != nullptr && !Port::stop(raw_)) {
+    abort_for("a queue pair");
+  }
 }
 
 Task<void> VerbsQueuePair::restore_connection() {

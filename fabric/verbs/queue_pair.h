@@ -61,7 +61,7 @@ class VerbsQueuePair final : public QueuePair {
   Task<void> restore_connection() override;
 
  private:
-  void connect() { limit_rd_atomic(peer_->connect(*port_, *raw_, options().max_rd_atomic)); }
+  void connect();
   void on_failure(std::uint64_t sequence, const ibv_wc& completion);
 
   const Port* port_;

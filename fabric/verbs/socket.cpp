@@ -169,14 +169,23 @@ Conversation::Conversation(const HostAndPort& to, std::chrono::milliseconds limi
   ::setsockopt(socket_.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
+void Conversation::end(const std::string& why) {
+  ended_ = why;
+  socket_ = FileDescriptor();
+  throw SocketError(why);
+}
+
 void Conversation::send(std::span<const std::byte> bytes) {
+  if (!socket_.valid()) {
+    throw SocketError(fmt::format("the conversation with {} has ended earlier: {}", peer_, ended_));
+  }
   const Clock::time_point deadline = Clock::now() + limit_;
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
     } else if (errno != EINTR && (errno != EAGAIN || !wait_for(socket_.number(), POLLOUT, deadline))) {
-      throw SocketError(fmt::format("{} takes no message: {}", peer_, std::strerror(errno)));
+      end(fmt::format("{} takes no message: {}", peer_, std::strerror(errno)));
     }
   }
 }
@@ -185,6 +194,10 @@ void Conversation::tell(const wire::Message& message) { send(wire::encode(messag
 
 wire::Message Conversation::ask(const wire::Message& question) {
   tell(question);
+  return receive();
+}
+
+wire::Message Conversation::receive() {
   const Clock::time_point deadline = Clock::now() + limit_;
   for (;;) {
     std::span<const std::byte> bytes = received_;
@@ -192,7 +205,7 @@ wire::Message Conversation::ask(const wire::Message& question) {
     try {
       answer = wire::decode(bytes);
     } catch (const wire::WireError& error) {
-      throw SocketError(fmt::format("{}: {}", peer_, error.what()));
+      end(fmt::format("{}: {}", peer_, error.what()));
     }
     if (answer) {
       received_.assign(bytes.begin(), bytes.end());
@@ -203,13 +216,13 @@ wire::Message Conversation::ask(const wire::Message& question) {
     if (count > 0) {
       received_.insert(received_.end(), more.begin(), more.begin() + count);
     } else if (count == 0) {
-      throw SocketError(fmt::format("{} has closed the connection", peer_));
+      end(fmt::format("{} has closed the connection", peer_));
     } else if (errno == EAGAIN) {
       if (!wait_for(socket_.number(), POLLIN, deadline)) {
-        throw SocketError(fmt::format("{} has not answered within {} ms", peer_, limit_.count()));
+        end(fmt::format("{} has not answered within {} ms", peer_, limit_.count()));
       }
     } else if (errno != EINTR) {
-      throw SocketError(fmt::format("{}: {}", peer_, std::strerror(errno)));
+      end(fmt::format("{}: {}", peer_, std::strerror(errno)));
     }
   }
 }

@@ -52,7 +52,8 @@ class FileDescriptor {
 /// The address that a socket has. Throws SocketError.
 [[nodiscard]] sockaddr_storage bound_to(const FileDescriptor& socket);
 
-/// The client's side: asks and waits for the answer.
+/// The client's side: asks and waits for the answer. An error of the conversation ends it: an answer that came later
+/// would be taken for that to the next question. All that is asked then fails at once.
 class Conversation {
  public:
   /// Connects within `limit`.
@@ -64,11 +65,14 @@ class Conversation {
 
  private:
   void send(std::span<const std::byte> bytes);
+  [[nodiscard]] wire::Message receive();
+  [[noreturn]] void end(const std::string& why);
 
   std::string peer_;
   std::chrono::milliseconds limit_;
   FileDescriptor socket_;
   std::vector<std::byte> received_;
+  std::string ended_;  // why
 };
 
 }  // namespace sidelatch::fabric::verbs

@@ -15,6 +15,7 @@
 #include <sidelatch/fabric/node.h>
 #include <sidelatch/fabric/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -47,7 +48,9 @@ class Cluster {
     std::uint32_t ranks = 1;
     fabric::Duration warm_up = std::chrono::milliseconds(20);    ///< of each point
     fabric::Duration measured = std::chrono::milliseconds(200);  ///< of each point
-    std::chrono::seconds limit{120};                             ///< for the others to come to a barrier
+    /// For the others to come to a barrier, and for an object that stays latched.
+    std::chrono::seconds limit{120};
+    const std::atomic<bool>* interrupted = nullptr;  ///< set to true to end the waits for others
 
     /// Throws std::invalid_argument naming the option, its value and what is allowed.
     void validate() const;
@@ -58,7 +61,7 @@ class Cluster {
   explicit Cluster(const Options& options);
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
-  /// Waits for nobody.
+  /// Waits for the others to leave, 5 seconds at most, and not after an error.
   ~Cluster();
 
   [[nodiscard]] const Options& options() const noexcept;
@@ -88,6 +91,7 @@ class Cluster {
  private:
   struct Parts;
   std::unique_ptr<Parts> parts_;
+  int exceptions_;
 };
 
 }  // namespace sidelatch::bench

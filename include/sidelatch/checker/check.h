@@ -61,7 +61,8 @@ struct CheckReport {
   std::string memory;  ///< for verbs: "this machine", or HOST:PORT
   std::uint64_t seed = 0;
   double seconds = 0;
-  bool complete = true;  ///< false: the time limit or an interrupt cut it short
+  bool complete = true;  ///< false: the time limit, an interrupt or a failure cut it short
+  std::string failure;   ///< of the device or the connection, after which nothing more could be measured
   std::vector<TornReads> torn_reads;
   std::optional<LockTable> lock_table;
   std::vector<SchemeReport> schemes;

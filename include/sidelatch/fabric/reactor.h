@@ -59,6 +59,20 @@ class Reactor {
 
   /// Spawned tasks that have not ended.
   [[nodiscard]] std::uint64_t spawned() const noexcept { return spawned_count_; }
+  /// Destroys them. A derived reactor calls it first in its destructor, while the world still exists.
+  void destroy_spawned() noexcept;
+  /// Destroys them when it ends: for who spawns tasks that use objects of the same scope. When a run call throws, the
+  /// others still wait, and must not outlive those objects.
+  class Scope {
+   public:
+    explicit Scope(Reactor& reactor) noexcept : reactor_(&reactor) {}
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { reactor_->destroy_spawned(); }
+
+   private:
+    Reactor* reactor_;
+  };
 
   /// Names a retry loop of a task to a world that explores; the others do not look at it.
   using LoopId = std::uint32_t;
@@ -128,8 +142,6 @@ class Reactor {
   /// Resumes tasks until none is ready.
   void resume_ready();
   [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty(); }
-  /// Destroys spawned tasks; a derived reactor calls it first in its destructor, while the world still exists.
-  void destroy_spawned() noexcept;
 
  private:
   friend class QueuePair;

@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace sidelatch::fabric::verbs {
 namespace {
@@ -47,6 +50,26 @@ TEST(Conversation, WithNobodyEndsWithAnErrorThatNamesTheAddress) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr(at.to_string()));
   }
   EXPECT_THROW(Conversation({"no.such.host.invalid", 1}, std::chrono::milliseconds(200)), SocketError);
+}
+
+// An answer that comes too late must not be taken for that to the next question.
+TEST(Conversation, EndsWithItsFirstError) {
+  HostAndPort at{"127.0.0.1", 0};
+  const FileDescriptor listening = listen_on(at);
+  Conversation conversation(at, std::chrono::milliseconds(200));
+  pollfd readable{listening.number(), POLLIN, 0};
+  ASSERT_EQ(::poll(&readable, 1, 10'000), 1);
+  const FileDescriptor server(::accept(listening.number(), nullptr, nullptr));
+  EXPECT_THROW(static_cast<void>(conversation.ask(wire::Revoke{3})), SocketError);
+  const std::vector<std::byte> late = wire::encode(wire::Revoked{3});
+  static_cast<void>(::send(server.number(), late.data(), late.size(), MSG_NOSIGNAL));
+  try {
+    static_cast<void>(conversation.ask(wire::Revoke{5}));
+    ADD_FAILURE() << "the late answer was taken for this question's";
+  } catch (const SocketError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("has not answered within 200 ms"));
+  }
+  EXPECT_THROW(conversation.tell(wire::Disconnect{1, 0}), SocketError);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The program on a real driver: one machine, a server and clients, several clients of one experiment; and what it says
 // when one of them is missing.
-#include <fmt/format.h>
+#include <sidelatch/checker/check.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -75,6 +76,11 @@ class Program {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
   void interrupt() const { ::kill(process_, SIGINT); }
+  void kill() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
 
   std::string output;
 
@@ -136,6 +142,28 @@ TEST(ProgramOnVerbs, ChecksBetweenAServerAndAClient) {
   ASSERT_EQ(client.wait(), 0) << client.output;
   expect_a_full_report(json::parse(client.output), "127.0.0.1:18600");
   EXPECT_EQ(server.wait(), 0) << server.output;
+}
+
+// What was measured before is reported, and why it ended.
+TEST(ProgramOnVerbs, ACheckOutlivesItsServer) {
+  Program server("check --server 127.0.0.1:18604 --lend 128");
+  EXPECT_THAT(server.line(), HasSubstr("lends"));
+  checker::CheckOptions options;
+  options.server = "127.0.0.1:18604";
+  options.sizes = {64};
+  options.reads = 50;
+  options.seconds = 300;
+  options.progress = [&](std::size_t done, std::size_t /*all*/) {
+    if (done == 1) {
+      server.kill();
+    }
+  };
+  const checker::CheckReport report = checker::run_check(options);
+  EXPECT_THAT(report.failure, HasSubstr("127.0.0.1:18604"));
+  EXPECT_FALSE(report.complete);
+  ASSERT_EQ(report.torn_reads.size(), 1U);
+  EXPECT_EQ(report.torn_reads[0].reads, 50U);
+  EXPECT_THAT(checker::to_table(report, checker::Colour::off), HasSubstr("Ended by: "));
 }
 
 TEST(ProgramOnVerbs, AServerEndsByCtrlC) {

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace sidelatch::fabric::verbs {
 namespace {
@@ -52,6 +54,21 @@ std::string error_of(Function function) {
 }
 
 // Whichever way queue pairs find each other, a memory server behaves the same.
+// A child process that never gets back into this program's tests.
+template <class Work>
+pid_t fork_child(Work work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      ::_exit(work());
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "child: {}\n", error.what());
+      ::_exit(99);
+    }
+  }
+  return child;
+}
+
 class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
  protected:
   void start(const std::string& token = {}) {
@@ -179,7 +196,55 @@ TEST_P(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   EXPECT_EQ(run(status_of_add(a.get(), span)), Status::retry_exceeded);
   EXPECT_THROW(run(a->reconnect()), FabricError);
   EXPECT_EQ(run(add(c.get(), span, 1)), 1U);
+  // Who comes back takes a new id; and who has never come cannot be kept out.
+  EXPECT_THROW(static_cast<void>(client.connect(first)), FabricError);
+  EXPECT_THAT(error_of([&] { second.revoke_owner(7); }), HasSubstr("owner 7 has never connected"));
   EXPECT_THROW(second.revoke(*a), std::invalid_argument);
+}
+
+// Writes the whole table with growing numbers, many WRITEs in flight, until it is revoked.
+Task<void> write_for_ever(QueuePair* qp, MemoryRegion* from, RemoteSpan table, std::uint64_t* written,
+                          std::optional<Status>* status) {
+  try {
+    for (std::uint64_t number = 1;; ++number) {
+      for (std::size_t i = 0; i < from->length(); i += sizeof number) {
+        std::memcpy(from->bytes().data() + i, &number, sizeof number);
+      }
+      const WorkRequest whole = write(from->local(), table);
+      co_await qp->submit(whole, whole, whole, whole, whole, whole, whole, whole);
+      *written = number;
+    }
+  } catch (const FabricError& error) {
+    *status = error.status();
+  }
+}
+
+// Memory model, rule 10: when the revocation returns, nothing of what was in flight happens any more.
+TEST_P(VerbsMemoryServer, RevokesInTheMiddleOfWrites) {
+  start();
+  RemoteNode writer(client_fabric, server->address(), {.owner = 1});
+  RemoteNode judge(client_fabric, server->address(), {.owner = 2});
+  auto writes = client.connect(writer);
+  auto adds = client.connect(judge);
+  MemoryRegion from = client.allocate(4096, Access::local_write);
+  std::uint64_t written = 0;
+  std::optional<Status> status;
+  Reactor& reactor = client_fabric.reactor();
+  const Reactor::Scope tasks(reactor);
+  reactor.spawn(write_for_ever(writes.get(), &from, writer.region("table"), &written, &status));
+  while (written < 20) {
+    reactor.run_for(from_ns(1e6));
+  }
+  ASSERT_FALSE(status.has_value());  // it is still at it
+  judge.revoke_owner(1);
+  const std::vector<std::byte> at_once(table.bytes().begin(), table.bytes().end());
+  // As long as a WRITE that was in flight would take many times over.
+  for (int i = 0; i < 500; ++i) {
+    run(add(adds.get(), judge.region("table").subspan(4088, 8), 0));
+  }
+  reactor.run();
+  EXPECT_EQ(status, Status::retry_exceeded);
+  EXPECT_TRUE(std::ranges::equal(at_once, table.bytes()));
 }
 
 TEST_P(VerbsMemoryServer, RefusesAWrongToken) {
@@ -213,9 +278,7 @@ TEST_P(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
 TEST_P(VerbsMemoryServer, NoticesAClientThatIsKilled) {
   start();
   const std::string address = server->address();
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const pid_t child = fork_child([&]() -> int {
     VerbsFabric own({}, through(GetParam()));
     Node& node = own.add_node("child");
     RemoteNode remote(own, address);
@@ -224,7 +287,8 @@ TEST_P(VerbsMemoryServer, NoticesAClientThatIsKilled) {
     for (;;) {
       ::pause();
     }
-  }
+  });
+  ASSERT_GT(child, 0);
   RemoteNode remote(client_fabric, address);
   auto qp = client.connect(remote);
   wait_for_clients(2);
@@ -348,9 +412,7 @@ TEST(VerbsMemoryServers, OneOfThemIsKilledUnderLoadAndTheOtherGoesOn) {
 TEST_P(VerbsMemoryServer, AClientsErrorsAreItsOwn) {
   start();
   const std::string address = server->address();
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const pid_t child = fork_child([&] {
     int wrong = 0;
     VerbsFabric own({}, through(GetParam()));
     Node& node = own.add_node("child");
@@ -374,8 +436,9 @@ TEST_P(VerbsMemoryServer, AClientsErrorsAreItsOwn) {
       fails_with(span, Status::remote_access);
       fails_with(remote.region("readable").subspan(0, 8), Status::remote_access);
     }
-    ::_exit(wrong);
-  }
+    return wrong;
+  });
+  ASSERT_GT(child, 0);
   RemoteNode remote(client_fabric, address);
   auto qp = client.connect(remote);
   std::uint64_t done = 0;
