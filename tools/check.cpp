@@ -25,11 +25,7 @@ struct Arguments {
 
 int check(const Arguments& arguments) {
   if (arguments.serve.wanted) {
-    ServeArguments serving = arguments.serve;
-    serving.device = arguments.options.device;
-    serving.token = arguments.options.token;
-    serving.json = arguments.json;
-    return serve(serving);
+    return serve(arguments.serve, arguments.options.device, arguments.options.token, arguments.json);
   }
   if (!arguments.out.empty()) {
     // Before the work, so that nothing is measured in vain.

@@ -33,24 +33,24 @@ CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments) {
   return server;
 }
 
-int serve(const ServeArguments& arguments) {
+int serve(const ServeArguments& arguments, const std::string& device, const std::string& token, bool json) {
   using namespace fabric;
   constexpr std::uint64_t kMib = 1 << 20;
   if (arguments.lend_mib == 0 || arguments.lend_mib > (std::uint64_t{1} << 40) / kMib) {
     throw std::invalid_argument(fmt::format("--lend {}: it must be 1 to 1048576 MiB", arguments.lend_mib));
   }
-  verbs::VerbsFabric fabric({.device = arguments.device});
+  verbs::VerbsFabric fabric({.device = device});
   Node& storage = fabric.add_node("storage");
-  verbs::ServerOptions options{.token = arguments.token, .most_lent_bytes = arguments.lend_mib * kMib};
+  verbs::ServerOptions options{.token = token, .most_lent_bytes = arguments.lend_mib * kMib};
   if (!arguments.address.empty()) {
     options.address = arguments.address;
   }
   verbs::MemoryServer server(storage, options);
   server.start();
-  if (arguments.json) {
-    const nlohmann::ordered_json json = {
+  if (json) {
+    const nlohmann::ordered_json value = {
         {"device", fabric.device_name()}, {"address", server.address()}, {"lends_bytes", options.most_lent_bytes}};
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", value.dump(2));
   } else {
     fmt::print("{} lends {} MiB at {}; Ctrl-C ends it\n", fabric.device_name(), arguments.lend_mib, server.address());
   }

@@ -12,17 +12,15 @@ namespace sidelatch::tools {
 struct ServeArguments {
   bool wanted = false;
   std::string address;  ///< empty: loopback
-  std::string device;
-  std::string token;
   std::uint64_t lend_mib = 1024;
   bool once = false;  ///< end when all clients that came have gone
-  bool json = false;
 };
 
-/// --server and what belongs to it. `device`, `token` and `json` are the command's own, too, and set by it.
+/// --server and what belongs to it alone.
 CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments);
 
-/// Until Ctrl-C; returns the exit status.
-[[nodiscard]] int serve(const ServeArguments& arguments);
+/// Until Ctrl-C; returns the exit status. The rest are options of the command's own.
+[[nodiscard]] int serve(const ServeArguments& arguments, const std::string& device, const std::string& token,
+                        bool json);
 
 }  // namespace sidelatch::tools

@@ -1,5 +1,7 @@
 // Connections through librdmacm: which way is chosen and that it says so, wrong guests, limits. What a memory server
 // does whichever way is in memory_server_test.cpp.
+#include "requests.h"
+
 #include "fabric/verbs/connection_manager.h"
 #include "fabric/verbs/socket.h"
 
@@ -32,32 +34,6 @@ using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr seconds kLimit{20};
-
-constexpr ConnectionOptions through(Through way) { return {.timeout = 18, .retry_count = 2, .through = way}; }
-
-Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
-  const std::uint64_t old = co_await qp->fetch_add(where, addend);
-  co_return old;
-}
-
-Task<Status> status_of_add(QueuePair* qp, RemoteSpan where) {
-  try {
-    co_await qp->fetch_add(where, 1);
-  } catch (const FabricError& error) {
-    co_return error.status();
-  }
-  throw std::logic_error("the request was executed");
-}
-
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct Storage {
   explicit Storage(Through way, const DeviceOptions& device = {}, const ServerOptions& options = {.any_port = true})

@@ -1,4 +1,6 @@
 // A memory node in another process: values, wrong guests, clients and servers that die.
+#include "requests.h"
+
 #include <sidelatch/fabric/verbs/memory_server.h>
 
 #include <arpa/inet.h>
@@ -27,48 +29,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kLent = 1 << 20;
-constexpr ConnectionOptions through(Through way) { return {.timeout = 18, .retry_count = 2, .through = way}; }
-
-Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
-  const std::uint64_t old = co_await qp->fetch_add(where, addend);
-  co_return old;
-}
-
-Task<Status> status_of_add(QueuePair* qp, RemoteSpan where) {
-  try {
-    co_await qp->fetch_add(where, 1);
-  } catch (const FabricError& error) {
-    co_return error.status();
-  }
-  throw std::logic_error("the request was executed");
-}
-
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // Whichever way queue pairs find each other, a memory server behaves the same.
-// A child process that never gets back into this program's tests.
-template <class Work>
-pid_t fork_child(Work work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      ::_exit(work());
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "child: {}\n", error.what());
-      ::_exit(99);
-    }
-  }
-  return child;
-}
-
 class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
  protected:
   void start(const std::string& token = {}) {

@@ -1,4 +1,6 @@
 // Queue pairs of real verbs: values, chains, order, room, and every way to be refused.
+#include "requests.h"
+
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
 
 #include <fmt/format.h>
@@ -50,10 +52,6 @@ class VerbsQueuePairs : public ::testing::Test {
       co_return error.status();
     }
     throw std::logic_error("the request was executed");
-  }
-  static Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
-    const std::uint64_t old = co_await qp->fetch_add(where, addend);
-    co_return old;
   }
   // That a queue pair that failed is as good as new.
   void expect_recovers(QueuePair& failed) {

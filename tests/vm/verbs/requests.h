@@ -1,0 +1,62 @@
+// What tests of connections share: a request whose value or failure is looked at, and processes that must not get back
+// into the tests.
+#pragma once
+
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/fabric/verbs/device.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+namespace sidelatch::fabric::verbs {
+
+/// Long enough for an emulated NIC, and few retries, so that a target that is gone is noticed within seconds.
+constexpr ConnectionOptions through(Through way) { return {.timeout = 18, .retry_count = 2, .through = way}; }
+
+inline Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
+  const std::uint64_t old = co_await qp->fetch_add(where, addend);
+  co_return old;
+}
+
+inline Task<Status> status_of_add(QueuePair* qp, RemoteSpan where) {
+  try {
+    co_await qp->fetch_add(where, 1);
+  } catch (const FabricError& error) {
+    co_return error.status();
+  }
+  throw std::logic_error("the request was executed");
+}
+
+template <class Function>
+std::string error_of(Function function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A child process that ends with what `work` returns; 99: it threw.
+template <class Work>
+pid_t fork_child(Work work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      ::_exit(work());
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "child: {}\n", error.what());
+      ::_exit(99);
+    }
+  }
+  return child;
+}
+
+}  // namespace sidelatch::fabric::verbs
