@@ -76,7 +76,7 @@ set_target_properties(
 set_target_properties(sidelatch_static PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${SIDELATCH_CHECK_HEADERS}")
 
 file(GLOB SIDELATCH_TOOLS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp")
-if(SIDELATCH_TOOLS)
+if(SIDELATCH_TOOLS AND SIDELATCH_BUILD_PROGRAM)
     add_executable(sidelatch ${SIDELATCH_TOOLS})
     target_link_libraries(sidelatch PRIVATE sidelatch_flags sidelatch_static CLI11::CLI11 ${SIDELATCH_DEPENDENCIES})
     set_target_properties(sidelatch PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
