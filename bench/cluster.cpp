@@ -31,7 +31,10 @@ constexpr std::uint64_t kSlotsAt = 64;
 constexpr std::uint64_t kSlotBytes = 32;
 constexpr std::uint64_t kArrivals = 0;
 constexpr std::uint64_t kValues = 8;
-constexpr std::uint64_t kBoardBytes = kSlotsAt + Cluster::kMostRanks * kSlotBytes;
+constexpr std::uint64_t in_slot(std::uint64_t rank, std::uint64_t offset) {
+  return kSlotsAt + rank * kSlotBytes + offset;
+}
+constexpr std::uint64_t kBoardBytes = in_slot(Cluster::kMostRanks, 0);
 
 std::uint32_t number_in(const char* variable, const char* text) {
   std::uint32_t value = 0;
@@ -132,7 +135,7 @@ struct Cluster::Parts {
   }
   [[nodiscard]] std::string name_of(std::uint64_t memory) const { return fmt::format("{}/{}", options.run, memory); }
   [[nodiscard]] RemoteSpan word(std::uint64_t rank, std::uint64_t offset) const {
-    return board.subspan(kSlotsAt + rank * kSlotBytes + offset, 8);
+    return board.subspan(in_slot(rank, offset), 8);
   }
   [[nodiscard]] std::uint64_t read_word(std::uint64_t at) const {
     std::uint64_t value = 0;
@@ -187,7 +190,7 @@ struct Cluster::Parts {
       read_board();
       std::optional<std::uint64_t> missing;
       for (std::uint64_t rank = 0; rank < options.ranks; ++rank) {
-        if (read_word(kSlotsAt + rank * kSlotBytes + kArrivals) < barriers) {
+        if (read_word(in_slot(rank, kArrivals)) < barriers) {
           missing = rank;
         }
       }
@@ -271,7 +274,7 @@ double Cluster::sum(double mine) {
   double all = 0;
   for (std::uint64_t rank = 0; rank < parts_->options.ranks; ++rank) {
     double one = 0;
-    std::memcpy(&one, parts_->buffer.bytes().data() + kSlotsAt + rank * kSlotBytes + kValues + turn * 8, sizeof one);
+    std::memcpy(&one, parts_->buffer.bytes().data() + in_slot(rank, kValues + turn * 8), sizeof one);
     all += one;
   }
   return all;

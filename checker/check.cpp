@@ -23,23 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void no_active_device(const std::vector<Device>& all) {
-  std::string found;
-  for (const Device& device : all) {
-    if (device.kind == "verbs") {
-      found += fmt::format("{}{} ({})", found.empty() ? "" : ", ", device.name, device.state);
-    }
-  }
-  if (found.empty()) {
-    throw EnvironmentError(
-        "--fabric verbs: no RDMA device: libibverbs lists none (it looks in /sys/class/infiniband and "
-        "/dev/infiniband/uverbs*); load the NIC's driver, or use --fabric sim");
-  }
-  throw EnvironmentError(fmt::format(
-      "--fabric verbs: no RDMA device with an active port, found {}; see docs/hardware.md, or use --fabric sim",
-      found));
-}
-
 // "sim" or "verbs".
 std::string_view choose_fabric(const CheckOptions& options) {
   const bool names_a_nic = !options.device.empty() || !options.server.empty();
@@ -49,16 +32,9 @@ std::string_view choose_fabric(const CheckOptions& options) {
   if (options.fabric == "sim") {
     return "sim";
   }
-  const std::vector<Device> all = devices();
-  const bool active =
-      std::ranges::any_of(all, [](const Device& one) { return one.kind == "verbs" && one.state == "active"; });
-  if (options.fabric == "verbs" || names_a_nic) {
-    if (!active && options.device.empty()) {
-      no_active_device(all);
-    }
-    return "verbs";
-  }
-  return active ? "verbs" : "sim";
+  const auto is_active_nic = [](const Device& one) { return one.kind == "verbs" && one.state == "active"; };
+  const bool verbs = options.fabric == "verbs" || names_a_nic || std::ranges::any_of(devices(), is_active_nic);
+  return verbs ? "verbs" : "sim";
 }
 
 class Limit {
@@ -314,7 +290,11 @@ CheckReport run_check(const CheckOptions& options) {
   Work work(options);
   CheckReport report;
   report.fabric = choose_fabric(options);
-  (report.fabric == "sim" ? run_in_simulations : run_on_a_nic)(work, options, limit, report);
+  try {
+    (report.fabric == "sim" ? run_in_simulations : run_on_a_nic)(work, options, limit, report);
+  } catch (const verbs::DeviceError& error) {
+    throw EnvironmentError(fmt::format("--fabric verbs: {}; or use --fabric sim", error.what()));
+  }
   work.report_to(report);
   report.seconds = std::chrono::duration<double>(Clock::now() - started).count();
   return report;

@@ -18,7 +18,6 @@ class ModelReactor final : public fabric::Reactor {
   ~ModelReactor() override { destroy_spawned(); }
 
   [[nodiscard]] fabric::Time now() const override { return execution_->now(); }
-  using Reactor::destroy_spawned;
   using Reactor::has_ready;
   using Reactor::resume_ready;
 

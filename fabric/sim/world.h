@@ -31,7 +31,6 @@ class SimReactor final : public Reactor {
   SimReactor& operator=(const SimReactor&) = delete;
   ~SimReactor() override;
   [[nodiscard]] Time now() const override;
-  using Reactor::destroy_spawned;
   using Reactor::has_ready;
 
  protected:

@@ -1,5 +1,6 @@
 #include "connection_manager.h"
 
+#include "little_endian.h"
 #include "socket.h"
 
 #include <arpa/inet.h>
@@ -31,22 +32,7 @@ constexpr int kNobodyListens = 8;
 constexpr int kRefusedByTheServer = 28;
 
 [[noreturn]] void fail(const std::string& what, int error, std::string_view advice = {}) {
-  throw ManagerError(fmt::format("{}: {}{}{}", what, std::strerror(error), advice.empty() ? "" : "; ", advice));
-}
-
-template <class T>
-void append(std::vector<std::byte>& out, T value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) {
-    out.push_back(static_cast<std::byte>(value >> (8 * i)));
-  }
-}
-template <class T>
-T number_at(std::span<const std::byte> bytes, std::size_t offset) {
-  T value = 0;
-  for (std::size_t i = 0; i < sizeof value; ++i) {
-    value = static_cast<T>(value | static_cast<T>(static_cast<T>(bytes[offset + i]) << (8 * i)));
-  }
-  return value;
+  throw ManagerError(failure_text(what, error, advice));
 }
 
 std::vector<std::byte> header() {
@@ -63,8 +49,6 @@ bool has_magic(std::span<const std::byte> data) {
 }
 
 // ---- Addresses.
-
-bool is_mapped_ipv4(const ibv_gid& ip) { return IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(ip.raw)); }
 
 // `interface`: what link-local addresses need.
 sockaddr_storage socket_address(const ibv_gid& ip, std::uint16_t port, std::uint32_t interface) {

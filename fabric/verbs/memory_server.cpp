@@ -312,11 +312,6 @@ class MemoryServer::Loop {
     const std::vector<std::byte> bytes = wire::encode(message);
     client.to_send.insert(client.to_send.end(), bytes.begin(), bytes.end());
   }
-  static void reply_if(bool wanted, Client& client, const wire::Message& message) {
-    if (wanted) {
-      reply(client, message);
-    }
-  }
   static void refuse(Client& client, std::string why) {
     reply(client, wire::Refused{std::move(why)});
     client.closing = true;
@@ -343,7 +338,10 @@ class MemoryServer::Loop {
     } else if (const auto* const announce = std::get_if<wire::Announce>(&message)) {
       reply(client, expect(client, *announce));
     } else if (const auto* const disconnect = std::get_if<wire::Disconnect>(&message)) {
-      reply_if(disconnect->confirm != 0, client, end_connection(client, disconnect->connection));
+      const wire::Message answer = end_connection(client, disconnect->connection);
+      if (disconnect->confirm != 0) {
+        reply(client, answer);
+      }
     } else if (const auto* const revoke = std::get_if<wire::Revoke>(&message)) {
       reply(client, revoke_owner(revoke->owner));
     } else if (const auto* const wanted = std::get_if<wire::Allocate>(&message)) {

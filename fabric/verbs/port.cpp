@@ -24,7 +24,7 @@ void require_range(const char* field, std::uint64_t value, std::uint64_t least, 
 }
 
 [[noreturn]] void fail(const std::string& what, int error, std::string_view advice = {}) {
-  throw DeviceError(fmt::format("{}: {}{}{}", what, std::strerror(error), advice.empty() ? "" : "; ", advice));
+  throw DeviceError(failure_text(what, error, advice));
 }
 
 // The commonest causes, by ibv_*(3) and what kernels answer.
@@ -43,16 +43,20 @@ std::string_view advice_for(int error) {
 constexpr std::uint32_t bytes_of(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 constexpr ibv_mtu mtu_of(std::uint32_t bytes) { return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7); }
 
-bool is_mapped_ipv4(const ibv_gid& gid) {
-  constexpr std::array<std::uint8_t, 12> kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::memcmp(gid.raw, kPrefix.data(), kPrefix.size()) == 0;
-}
-
 bool is_empty(const ibv_gid& gid) {
   return std::ranges::all_of(gid.raw, [](std::uint8_t byte) { return byte == 0; });
 }
 
 }  // namespace
+
+std::string failure_text(std::string_view what, int error, std::string_view advice) {
+  return fmt::format("{}: {}{}{}", what, std::strerror(error), advice.empty() ? "" : "; ", advice);
+}
+
+bool is_mapped_ipv4(const ibv_gid& ip) noexcept {
+  constexpr std::array<std::uint8_t, 12> kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(ip.raw, kPrefix.data(), kPrefix.size()) == 0;
+}
 
 void DeviceOptions::validate() const {
   if (mtu != 0 && (mtu < 256 || mtu > 4096 || !std::has_single_bit(mtu))) {
@@ -122,8 +126,7 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
   if (list == nullptr || count == 0) {
     throw DeviceError(
         "no RDMA device: libibverbs lists none (it looks in /sys/class/infiniband and /dev/infiniband/uverbs*); load "
-        "the "
-        "NIC's driver");
+        "the NIC's driver");
   }
   std::string seen;
   for (int i = 0; i < count && context_ == nullptr; ++i) {

@@ -13,11 +13,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sidelatch::fabric::verbs {
 
 /// A call failed by which something of the NIC should have ended, because the device is gone, and with it what it did.
 [[nodiscard]] constexpr bool is_gone(int error) noexcept { return error == EIO || error == ENODEV; }
+
+/// "WHAT: what errno `error` means; ADVICE".
+[[nodiscard]] std::string failure_text(std::string_view what, int error, std::string_view advice = {});
+
+/// A GID or an IPv6 address that stands for an IPv4 one.
+[[nodiscard]] bool is_mapped_ipv4(const ibv_gid& ip) noexcept;
 
 /// Ends the process: the NIC goes on with `what`, and would write into memory that is given back.
 [[noreturn]] void abort_for(const char* what) noexcept;
@@ -54,6 +61,8 @@ class Port {
   [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
   [[nodiscard]] const ConnectionOptions& connections() const noexcept { return connections_; }
   [[nodiscard]] std::uint8_t number() const noexcept { return number_; }
+  /// rdma_rxe: RoCE in the Linux kernel, without a NIC.
+  [[nodiscard]] bool is_soft_roce() const noexcept { return limits_.vendor_id == 0xff'ffff; }
   [[nodiscard]] bool is_ethernet() const noexcept { return port_.link_layer == IBV_LINK_LAYER_ETHERNET; }
   [[nodiscard]] const ibv_gid& gid() const noexcept { return gid_; }
   /// Index of the GID's network interface; 0: it has none.

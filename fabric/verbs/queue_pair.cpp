@@ -164,6 +164,21 @@ void VerbsQueuePair::report_refused() {
   }
 }
 
+void VerbsQueuePair::wake() noexcept {
+  ibv_send_wr empty{};
+  empty.wr_id = VerbsReactor::kNobody;
+  empty.opcode = IBV_WR_RDMA_WRITE;
+  ibv_send_wr* refused = nullptr;
+  static_cast<void>(ibv_post_send(raw_.get(), &empty, &refused));  // there will be another try, or report_stalled()
+}
+
+void VerbsQueuePair::report_stalled(Duration waited) {
+  on_refused(completed() + 1, Status::device_failure,
+             fmt::format("{} has not completed it for {} s, and with the connection's timeout and retry_count it must "
+                         "end sooner: the NIC or its driver has lost it, or its completion",
+                         port_->device_name(), std::chrono::duration_cast<std::chrono::seconds>(waited).count()));
+}
+
 void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion) {
   on_error(sequence, status_of(completion.status),
            fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),

@@ -54,6 +54,13 @@ class VerbsQueuePair final : public QueuePair {
   }
   /// What the driver refused.
   void report_refused();
+  using QueuePair::awaits_completion;
+  /// Rings the doorbell once more, behind what was posted, with an empty request that nobody asked for and nobody hears
+  /// of. Soft-RoCE of Linux 6.1 can forget a fenced request: its requester sees that an earlier one has not
+  /// completed, the completer completes that one and sees that nobody waits, and then the requester notes that it waits.
+  void wake() noexcept;
+  /// The oldest request has not completed for `waited`, longer than it can take.
+  void report_stalled(Duration waited);
 
  protected:
   void post_chain(std::span<const WorkRequest> chain, bool signal_last) override;

@@ -17,17 +17,35 @@ namespace {
 
 constexpr int kBatch = 32;
 // So many polls without a completion: let others have the core. That is longer than a NIC needs for a request, and so
-// are the system calls: they would come too late to notice it. Every few times, look for events of the device too.
+// are the system calls: they would come too late to notice it.
 constexpr std::uint32_t kIdlePolls = 1024;
-constexpr std::uint32_t kIdlePollsPerLook = 8 * kIdlePolls;
+// So many polls: see whether the device still works.
+constexpr std::uint32_t kPollsPerLook = 8 * kIdlePolls;
+// More time than that between two looks is not the NIC's: the process, or the whole machine, was stopped.
+constexpr Duration kLongestPause = std::chrono::milliseconds(100);
 constexpr unsigned kPlaceShift = 44;
 constexpr unsigned kConnectionShift = 32;
 constexpr std::uint32_t kConnectionMask = 0xfff;
 
+// A NIC gives up after at most 4 times its time-out, `retry_count` times again (InfiniBand specification, 9.7.6.1.3),
+// and some round the time-out up to half a second. Twice that is too long.
+Duration longest_stall(const ConnectionOptions& options) {
+  if (options.timeout == 0) {
+    return Duration::max();  // it never gives up
+  }
+  const Duration timeout = std::max<Duration>(std::chrono::nanoseconds(4096) * (std::int64_t{1} << options.timeout),
+                                              std::chrono::milliseconds(500));
+  return 2 * 4 * timeout * (options.retry_count + 1);
+}
+
 }  // namespace
 
 VerbsReactor::VerbsReactor(const Port& port)
-    : Reactor(port.options().completion_queue_depth), port_(&port), began_(std::chrono::steady_clock::now()) {
+    : Reactor(port.options().completion_queue_depth),
+      port_(&port),
+      began_(std::chrono::steady_clock::now()),
+      polls_until_look_(kPollsPerLook),
+      longest_stall_(longest_stall(port.connections())) {
   // Twice the requests in flight: those of a connection that has ended may still lie there when the next ones complete.
   const auto wanted = static_cast<int>(2 * completion_queue_depth());
   completions_.reset(ibv_create_cq(port.context(), std::min(wanted, port.limits().max_cqe), nullptr, nullptr, 0));
@@ -73,6 +91,9 @@ void VerbsReactor::grow_posting(std::size_t n) {
 [[gnu::flatten]] bool VerbsReactor::advance(std::optional<Time> limit) {
   for (idle_polls_ = 0;; ++idle_polls_) {
     poll();
+    if (--polls_until_look_ == 0) [[unlikely]] {
+      look_around();
+    }
     if (!refused_.empty()) [[unlikely]] {
       report_refused();  // after all that has completed
     }
@@ -89,9 +110,6 @@ void VerbsReactor::grow_posting(std::size_t n) {
       return true;
     }
     if (idle_polls_ % kIdlePolls == kIdlePolls - 1) [[unlikely]] {
-      if (idle_polls_ % kIdlePollsPerLook == kIdlePollsPerLook - 1) {
-        look_at_events();
-      }
       std::this_thread::yield();
     }
   }
@@ -124,10 +142,34 @@ void VerbsReactor::report_refused() {
   }
 }
 
-// A request that a report concerns fails by itself; what is left is to give up if the device is gone.
-void VerbsReactor::look_at_events() {
+// A request that an event concerns fails by itself; what is left is to give up if the device is gone.
+[[gnu::noinline]] void VerbsReactor::look_around() {
+  polls_until_look_ = kPollsPerLook;
   if (const std::optional<ibv_event_type> fatal = port_->events().acknowledge()) {
     throw DeviceError(port_->events().describe(*fatal));
+  }
+  look_for_stalled();
+}
+
+void VerbsReactor::look_for_stalled() {
+  const Time time = now();
+  const Duration passed = std::min<Duration>(time - last_look_, kLongestPause);
+  last_look_ = time;
+  for (Place& place : places_) {
+    VerbsQueuePair* const queue_pair = place.queue_pair;
+    if (queue_pair == nullptr || !queue_pair->awaits_completion() || queue_pair->completed() != place.completed) {
+      place.completed = queue_pair == nullptr ? 0 : queue_pair->completed();
+      place.looks = 0;
+      place.stalled = {};
+      continue;
+    }
+    place.stalled += passed;
+    ++place.looks;
+    if (place.stalled > longest_stall_) {
+      queue_pair->report_stalled(place.stalled);
+    } else if (port_->is_soft_roce() && std::has_single_bit(place.looks)) {
+      queue_pair->wake();  // less and less often: usually there is nothing to wake
+    }
   }
 }
 

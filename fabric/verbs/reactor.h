@@ -21,11 +21,12 @@ class VerbsReactor final : public Reactor {
   VerbsReactor& operator=(const VerbsReactor&) = delete;
   ~VerbsReactor() override { destroy_spawned(); }
 
+  /// Identifier of requests whose completions mean nothing to anybody.
+  static constexpr std::uint64_t kNobody = 0;
+
   [[nodiscard]] Time now() const override;
 
   [[nodiscard]] ibv_cq* completions() const noexcept { return completions_.get(); }
-  /// Destroys what was spawned, while its nodes still exist.
-  void end() noexcept { destroy_spawned(); }
   /// A request in the NIC's form. It is linked to the one behind it and to its buffer.
   struct Posting {
     ibv_send_wr request;
@@ -67,7 +68,8 @@ class VerbsReactor final : public Reactor {
   void fire_timers();
   void report_refused();
   void grow_posting(std::size_t n);
-  void look_at_events();
+  void look_around();
+  void look_for_stalled();
 
   const Port* port_;
   CompletionQueue completions_;
@@ -75,8 +77,11 @@ class VerbsReactor final : public Reactor {
   struct Place {
     VerbsQueuePair* queue_pair = nullptr;
     std::uint32_t connections = 0;  // that began here
+    std::uint64_t completed = 0;    // by its queue pair at the last look
+    std::uint32_t looks = 0;        // since then, that found a completion due
+    Duration stalled{};             // the same, in time
   };
-  std::vector<Place> places_;
+  std::vector<Place> places_{1};  // the first is kNobody's
   std::vector<std::uint32_t> free_places_;
   std::vector<VerbsQueuePair*> refused_;
   std::vector<Posting> posting_;
@@ -84,6 +89,9 @@ class VerbsReactor final : public Reactor {
   std::vector<Timer> timers_;
   std::uint64_t next_timer_ = 1;
   std::uint32_t idle_polls_ = 0;
+  std::uint32_t polls_until_look_;
+  Duration longest_stall_;
+  Time last_look_{};
 };
 
 }  // namespace sidelatch::fabric::verbs

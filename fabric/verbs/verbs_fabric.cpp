@@ -19,7 +19,7 @@ VerbsFabric::VerbsFabric(const DeviceOptions& device, const ConnectionOptions& c
 
 VerbsFabric::~VerbsFabric() {
   // Tasks hold guards and buffers of the nodes.
-  parts_->reactor.end();
+  parts_->reactor.destroy_spawned();
 }
 
 Reactor& VerbsFabric::reactor() noexcept { return parts_->reactor; }

@@ -1,5 +1,7 @@
 #include "wire.h"
 
+#include "little_endian.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,9 +22,7 @@ class Writer {
   explicit Writer(std::vector<std::byte>& out) : out_(&out) {}
   template <std::unsigned_integral T>
   void operator()(const T& value) {
-    for (std::size_t i = 0; i < sizeof value; ++i) {
-      out_->push_back(static_cast<std::byte>(value >> (8 * i)));
-    }
+    append(*out_, value);
   }
   void operator()(const std::string& text) {
     if (text.size() > 0xffff) {
@@ -65,11 +65,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> in) : in_(in) {}
   template <std::unsigned_integral T>
   void operator()(T& value) {
-    const std::span<const std::byte> bytes = take(sizeof value);
-    value = 0;
-    for (std::size_t i = 0; i < sizeof value; ++i) {
-      value = static_cast<T>(value | static_cast<T>(static_cast<T>(bytes[i]) << (8 * i)));
-    }
+    value = number_at<T>(take(sizeof value), 0);
   }
   void operator()(std::string& text) {
     std::uint16_t length = 0;

@@ -179,6 +179,8 @@ class QueuePair {
   /// The NIC's driver reports: `sequence` and what was posted behind it were not taken. Of those before it only what
   /// was reported so far is known to have completed.
   void on_refused(std::uint64_t sequence, Status status, std::string_view detail);
+  /// A completion is due: one that the NIC was asked for has not been reported.
+  [[nodiscard]] bool awaits_completion() const noexcept { return last_signaled_ > completed_; }
   /// A derived class calls it first in its destructor.
   void disconnect() noexcept;
   /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.

@@ -16,10 +16,14 @@
 namespace sidelatch::fabric::verbs {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ProviderFailures : public ::testing::Test {
  protected:
+  explicit ProviderFailures(const StubDevice& device = {}, const ConnectionOptions& connections = {})
+      : fabric((stub_device() = device, std::make_unique<VerbsFabric>(DeviceOptions{}, connections))) {}
+
   struct Outcome {
     std::optional<Status> status;  // none: executed
     std::string message;
@@ -58,6 +62,8 @@ class ProviderFailures : public ::testing::Test {
     }
     outcome->ended = true;
   }
+  // Longer than an ImpatientProviderFailures waits, and polling all the while.
+  static Task<void> sleeping(Reactor* reactor) { co_await reactor->sleep(std::chrono::milliseconds(4500)); }
   void expect_recovers() {
     EXPECT_EQ(qp->state(), QueuePair::State::error);
     fabric->reactor().run(qp->reconnect());
@@ -69,13 +75,7 @@ class ProviderFailures : public ::testing::Test {
   // Request number `n` from now on.
   static std::uint64_t in(std::uint64_t n) { return stub_device().requests + n; }
 
-  void SetUp() override { stub_device() = StubDevice(); }
-
-  // Made when the device is as it should be; the members below need it.
-  std::unique_ptr<VerbsFabric> fabric = [] {
-    stub_device() = StubDevice();
-    return std::make_unique<VerbsFabric>();
-  }();
+  std::unique_ptr<VerbsFabric> fabric;
   Node& storage = fabric->add_node("storage");
   Node& client = fabric->add_node("client");
   MemoryRegion table = storage.allocate(4096, Access::remote_all);
@@ -225,6 +225,73 @@ TEST_F(ProviderFailures, EventsOfOneQueuePairAreAcknowledgedAndEndNothingElse) {
   stub_device().holds_completions = false;
   fabric->reactor().run();
   EXPECT_TRUE(outcome.ended);
+  EXPECT_EQ(outcome.status, std::nullopt);
+}
+
+class ImpatientProviderFailures : public ProviderFailures {
+ protected:
+  ImpatientProviderFailures() : ProviderFailures({}, {.timeout = 1, .retry_count = 0}) {}
+};
+
+TEST_F(ImpatientProviderFailures, ARequestThatIsLostIsAnErrorAndNotAHang) {
+  stub_device().forgotten_request = in(2);
+  const Outcome outcome = submit(add(0), add(8));
+  EXPECT_EQ(outcome.status, Status::device_failure);
+  EXPECT_THAT(outcome.message, AllOf(HasSubstr("stub0"), HasSubstr("has not completed it for 4 s")));
+  EXPECT_EQ(word(8), 0U);
+  expect_recovers();
+}
+
+// Nobody is told when they have completed.
+TEST_F(ImpatientProviderFailures, RequestsWithoutASignalAreNotLost) {
+  const WorkRequest request = add(0);
+  ASSERT_TRUE(qp->post({&request, 1}));
+  fabric->reactor().spawn(sleeping(&fabric->reactor()));
+  fabric->reactor().run();
+  EXPECT_EQ(qp->state(), QueuePair::State::ready);
+  EXPECT_EQ(qp->outstanding(), 1U);
+}
+
+// A soft-RoCE of the kind that VerbsQueuePair::wake() is there for.
+class ForgetfulDriver : public ProviderFailures {
+ protected:
+  ForgetfulDriver() : ProviderFailures(soft_roce()) {}
+  static StubDevice soft_roce() {
+    StubDevice device;
+    device.limits.vendor_id = 0xff'ffff;
+    return device;
+  }
+};
+
+TEST_F(ForgetfulDriver, IsReminded) {
+  stub_device().forgotten_request = in(2);
+  EXPECT_EQ(submit(add(0), add(8).with_fence()).status, std::nullopt);
+  EXPECT_EQ(word(8), 1U);
+}
+
+TEST_F(ForgetfulDriver, IsRemindedWhenTheSendQueueIsFull) {
+  qp = client.connect(storage, {.send_queue_depth = 2});
+  stub_device().forgotten_request = in(1);
+  EXPECT_EQ(submit(add(0), add(8)).status, std::nullopt);
+  EXPECT_EQ(word(8), 1U);
+}
+
+TEST_F(ForgetfulDriver, IsRemindedAsOftenAsItForgets) {
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    stub_device().forgotten_request = in(1 + i % 2);
+    ASSERT_EQ(submit(add(0), add(8)).status, std::nullopt);
+    ASSERT_EQ(word(8), i);
+  }
+}
+
+TEST_F(ProviderFailures, NothingIsPostedToANicUnasked) {
+  stub_device().holds_completions = true;
+  Outcome outcome;
+  fabric->reactor().spawn(submitting(qp.get(), &outcome, add(0)));
+  fabric->reactor().run_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(stub_device().requests, 1U);
+  stub_device().holds_completions = false;
+  fabric->reactor().run();
   EXPECT_EQ(outcome.status, std::nullopt);
 }
 

@@ -24,7 +24,13 @@ struct StubCompletionQueue : ibv_cq {
   std::size_t count = 0;
 };
 
-struct StubQueuePair : ibv_qp {};
+struct StubQueuePair : ibv_qp {
+  struct Forgotten {
+    ibv_send_wr request;
+    ibv_sge buffer;
+  };
+  std::vector<Forgotten> forgotten;
+};
 
 // The kernel's end of the descriptor that reports events; the same for all contexts.
 int events_descriptor() {
@@ -67,6 +73,21 @@ void complete(const ibv_qp& queue_pair, const ibv_send_wr& request, ibv_wc_statu
   completion.wr_id = request.wr_id;
   completion.status = status;
   completion.qp_num = queue_pair.qp_num;
+}
+
+void take(const ibv_qp& queue_pair, const ibv_send_wr& request) {
+  execute(request);
+  if ((request.send_flags & IBV_SEND_SIGNALED) != 0) {
+    complete(queue_pair, request, IBV_WC_SUCCESS);
+  }
+}
+
+void take_forgotten(StubQueuePair& queue_pair) {
+  for (StubQueuePair::Forgotten& forgotten : queue_pair.forgotten) {
+    forgotten.request.sg_list = &forgotten.buffer;
+    take(queue_pair, forgotten.request);
+  }
+  queue_pair.forgotten.clear();
 }
 
 }  // namespace
@@ -127,6 +148,8 @@ extern "C" {
 
 int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refused) {
   StubDevice& device = stub_device();
+  auto& stub = static_cast<StubQueuePair&>(*queue_pair);
+  take_forgotten(stub);
   for (; request != nullptr; request = request->next) {
     const std::uint64_t number = ++device.requests;
     if (number == device.refused_request || (queue_pair->state != IBV_QPS_RTS && queue_pair->state != IBV_QPS_ERR)) {
@@ -138,11 +161,10 @@ int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refus
     } else if (number == device.failing_request) {
       queue_pair->state = IBV_QPS_ERR;
       complete(*queue_pair, *request, device.failure);
+    } else if (number == device.forgotten_request || !stub.forgotten.empty()) {
+      stub.forgotten.push_back({*request, request->num_sge == 0 ? ibv_sge{} : request->sg_list[0]});
     } else {
-      execute(*request);
-      if ((request->send_flags & IBV_SEND_SIGNALED) != 0) {
-        complete(*queue_pair, *request, IBV_WC_SUCCESS);
-      }
+      take(*queue_pair, *request);
     }
   }
   return 0;

@@ -27,6 +27,8 @@ struct StubDevice {
   ibv_wc_status failure = IBV_WC_GENERAL_ERR;
   std::uint64_t refused_request = 0;  ///< ibv_post_send() returns `refusal` at it
   int refusal = 0;
+  /// From it on a queue pair executes nothing until it is posted to again: the doorbell was not heard.
+  std::uint64_t forgotten_request = 0;
   int registration_error = 0;             ///< ibv_reg_mr() fails with it
   bool poll_fails = false;                ///< ibv_poll_cq() returns -1
   bool holds_completions = false;         ///< ibv_poll_cq() finds none

@@ -1,0 +1,28 @@
+// Numbers as both protocols carry them, little-endian whatever the machine is.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+template <std::unsigned_integral T>
+void append(std::vector<std::byte>& out, T value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    out.push_back(static_cast<std::byte>(value >> (8 * i)));
+  }
+}
+
+/// `bytes`: at least as many from `offset` on as a T has.
+template <std::unsigned_integral T>
+[[nodiscard]] T number_at(std::span<const std::byte> bytes, std::size_t offset) {
+  T value = 0;
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    value = static_cast<T>(value | static_cast<T>(static_cast<T>(bytes[offset + i]) << (8 * i)));
+  }
+  return value;
+}
+
+}  // namespace sidelatch::fabric::verbs
