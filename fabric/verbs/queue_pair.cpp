@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -78,7 +79,8 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
       peer_(std::move(peer)),
       results_(std::make_unique<std::uint64_t[]>(options.send_queue_depth)),
       place_(reactor.attach(*this)),
-      mark_(reactor.new_mark(place_)) {
+      mark_(reactor.new_mark(place_)),
+      fence_(port.is_soft_roce() ? std::make_unique<SoftwareFence>() : nullptr) {
   try {
     const std::size_t bytes = options.send_queue_depth * sizeof(std::uint64_t);
     results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
@@ -144,17 +146,38 @@ void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_
   // The places are linked for good, but for the last one of a chain.
   ibv_send_wr& last = (next - 1)->request;
   last.next = nullptr;
+  const std::uint64_t sequence = posted() + 1 - chain.size();
+  if (fence_ != nullptr && (fence_->holds() || std::ranges::any_of(chain, &WorkRequest::fence))) {
+    fence_->take(&first->request, sequence);
+    post_held();
+  } else {
+    give(first->request, sequence);
+  }
+  last.next = &next->request;
+}
+
+// `sequence`: number of the chain's first request.
+void VerbsQueuePair::give(ibv_send_wr& first, std::uint64_t sequence) {
   ibv_send_wr* refused = nullptr;
-  const int error = ibv_post_send(raw_.get(), &first->request, &refused);
+  const int error = ibv_post_send(raw_.get(), &first, &refused);
   if (error != 0) [[unlikely]] {
-    refused_ = posted() + 1 - chain.size();
-    for (const ibv_send_wr* taken = &first->request; refused != nullptr && taken != refused; taken = taken->next) {
+    refused_ = sequence;
+    for (const ibv_send_wr* taken = &first; refused != nullptr && taken != refused; taken = taken->next) {
       ++refused_;
     }
     refusal_ = error;
     reactor_->report_later(*this);
   }
-  last.next = &next->request;
+}
+
+void VerbsQueuePair::post_held() {
+  while (refused_ == 0) {
+    const SoftwareFence::Chain chain = fence_->next(completed());
+    if (chain.first == nullptr) {
+      return;
+    }
+    give(*chain.first, chain.sequence);
+  }
 }
 
 void VerbsQueuePair::report_refused() {
@@ -162,14 +185,6 @@ void VerbsQueuePair::report_refused() {
     on_refused(refused_, Status::local_operation,
                fmt::format("the driver of {} does not take it: {}", port_->device_name(), std::strerror(refusal_)));
   }
-}
-
-void VerbsQueuePair::wake() noexcept {
-  ibv_send_wr empty{};
-  empty.wr_id = VerbsReactor::kNobody;
-  empty.opcode = IBV_WR_RDMA_WRITE;
-  ibv_send_wr* refused = nullptr;
-  static_cast<void>(ibv_post_send(raw_.get(), &empty, &refused));  // there will be another try, or report_stalled()
 }
 
 void VerbsQueuePair::report_stalled(Duration waited) {
@@ -188,6 +203,9 @@ void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion
 void VerbsQueuePair::cancel_in_flight() noexcept {
   mark_ = reactor_->new_mark(place_);
   refused_ = 0;
+  if (fence_ != nullptr) {
+    fence_->clear();
+  }
   if (raw_ != nullptr && !Port::stop(raw_)) {
     abort_for("a queue pair");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "reactor.h"
+#include "software_fence.h"
 
 #include <sidelatch/fabric/queue_pair.h>
 
@@ -50,15 +51,14 @@ class VerbsQueuePair final : public QueuePair {
       on_failure(completed() + ahead, completion);
     } else {
       on_completed(completed() + ahead);
+      if (fence_ != nullptr && fence_->holds()) [[unlikely]] {
+        post_held();
+      }
     }
   }
   /// What the driver refused.
   void report_refused();
   using QueuePair::awaits_completion;
-  /// Rings the doorbell once more, behind what was posted, with an empty request that nobody asked for and nobody hears
-  /// of. Soft-RoCE of Linux 6.1 can forget a fenced request: its requester sees that an earlier one has not
-  /// completed, the completer completes that one and sees that nobody waits, and then the requester notes that it waits.
-  void wake() noexcept;
   /// The oldest request has not completed for `waited`, longer than it can take.
   void report_stalled(Duration waited);
 
@@ -69,6 +69,8 @@ class VerbsQueuePair final : public QueuePair {
 
  private:
   void connect();
+  void give(ibv_send_wr& first, std::uint64_t sequence);
+  void post_held();
   void on_failure(std::uint64_t sequence, const ibv_wc& completion);
 
   const Port* port_;
@@ -81,6 +83,7 @@ class VerbsQueuePair final : public QueuePair {
   std::uint64_t mark_;         // what its requests carry beside their numbers, until the connection ends
   std::uint64_t refused_ = 0;  // the request that the driver did not take; nothing is posted behind it
   int refusal_ = 0;
+  std::unique_ptr<SoftwareFence> fence_;  // if the NIC's own does not work
 };
 
 }  // namespace sidelatch::fabric::verbs

@@ -159,16 +159,12 @@ void VerbsReactor::look_for_stalled() {
     VerbsQueuePair* const queue_pair = place.queue_pair;
     if (queue_pair == nullptr || !queue_pair->awaits_completion() || queue_pair->completed() != place.completed) {
       place.completed = queue_pair == nullptr ? 0 : queue_pair->completed();
-      place.looks = 0;
       place.stalled = {};
       continue;
     }
     place.stalled += passed;
-    ++place.looks;
     if (place.stalled > longest_stall_) {
       queue_pair->report_stalled(place.stalled);
-    } else if (port_->is_soft_roce() && std::has_single_bit(place.looks)) {
-      queue_pair->wake();  // less and less often: usually there is nothing to wake
     }
   }
 }

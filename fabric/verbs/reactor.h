@@ -21,9 +21,6 @@ class VerbsReactor final : public Reactor {
   VerbsReactor& operator=(const VerbsReactor&) = delete;
   ~VerbsReactor() override { destroy_spawned(); }
 
-  /// Identifier of requests whose completions mean nothing to anybody.
-  static constexpr std::uint64_t kNobody = 0;
-
   [[nodiscard]] Time now() const override;
 
   [[nodiscard]] ibv_cq* completions() const noexcept { return completions_.get(); }
@@ -78,10 +75,9 @@ class VerbsReactor final : public Reactor {
     VerbsQueuePair* queue_pair = nullptr;
     std::uint32_t connections = 0;  // that began here
     std::uint64_t completed = 0;    // by its queue pair at the last look
-    std::uint32_t looks = 0;        // since then, that found a completion due
-    Duration stalled{};             // the same, in time
+    Duration stalled{};             // how long since then a completion has been due
   };
-  std::vector<Place> places_{1};  // the first is kNobody's
+  std::vector<Place> places_;
   std::vector<std::uint32_t> free_places_;
   std::vector<VerbsQueuePair*> refused_;
   std::vector<Posting> posting_;

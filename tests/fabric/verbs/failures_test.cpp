@@ -234,7 +234,7 @@ class ImpatientProviderFailures : public ProviderFailures {
 };
 
 TEST_F(ImpatientProviderFailures, ARequestThatIsLostIsAnErrorAndNotAHang) {
-  stub_device().forgotten_request = in(2);
+  stub_device().lost_request = in(2);
   const Outcome outcome = submit(add(0), add(8));
   EXPECT_EQ(outcome.status, Status::device_failure);
   EXPECT_THAT(outcome.message, AllOf(HasSubstr("stub0"), HasSubstr("has not completed it for 4 s")));
@@ -250,49 +250,6 @@ TEST_F(ImpatientProviderFailures, RequestsWithoutASignalAreNotLost) {
   fabric->reactor().run();
   EXPECT_EQ(qp->state(), QueuePair::State::ready);
   EXPECT_EQ(qp->outstanding(), 1U);
-}
-
-// A soft-RoCE of the kind that VerbsQueuePair::wake() is there for.
-class ForgetfulDriver : public ProviderFailures {
- protected:
-  ForgetfulDriver() : ProviderFailures(soft_roce()) {}
-  static StubDevice soft_roce() {
-    StubDevice device;
-    device.limits.vendor_id = 0xff'ffff;
-    return device;
-  }
-};
-
-TEST_F(ForgetfulDriver, IsReminded) {
-  stub_device().forgotten_request = in(2);
-  EXPECT_EQ(submit(add(0), add(8).with_fence()).status, std::nullopt);
-  EXPECT_EQ(word(8), 1U);
-}
-
-TEST_F(ForgetfulDriver, IsRemindedWhenTheSendQueueIsFull) {
-  qp = client.connect(storage, {.send_queue_depth = 2});
-  stub_device().forgotten_request = in(1);
-  EXPECT_EQ(submit(add(0), add(8)).status, std::nullopt);
-  EXPECT_EQ(word(8), 1U);
-}
-
-TEST_F(ForgetfulDriver, IsRemindedAsOftenAsItForgets) {
-  for (std::uint64_t i = 1; i <= 100; ++i) {
-    stub_device().forgotten_request = in(1 + i % 2);
-    ASSERT_EQ(submit(add(0), add(8)).status, std::nullopt);
-    ASSERT_EQ(word(8), i);
-  }
-}
-
-TEST_F(ProviderFailures, NothingIsPostedToANicUnasked) {
-  stub_device().holds_completions = true;
-  Outcome outcome;
-  fabric->reactor().spawn(submitting(qp.get(), &outcome, add(0)));
-  fabric->reactor().run_for(std::chrono::milliseconds(100));
-  EXPECT_EQ(stub_device().requests, 1U);
-  stub_device().holds_completions = false;
-  fabric->reactor().run();
-  EXPECT_EQ(outcome.status, std::nullopt);
 }
 
 // They stay in the completion queue, with some providers, and look like those of the requests that come next.

@@ -25,11 +25,7 @@ struct StubCompletionQueue : ibv_cq {
 };
 
 struct StubQueuePair : ibv_qp {
-  struct Forgotten {
-    ibv_send_wr request;
-    ibv_sge buffer;
-  };
-  std::vector<Forgotten> forgotten;
+  bool stuck = false;
 };
 
 // The kernel's end of the descriptor that reports events; the same for all contexts.
@@ -73,21 +69,6 @@ void complete(const ibv_qp& queue_pair, const ibv_send_wr& request, ibv_wc_statu
   completion.wr_id = request.wr_id;
   completion.status = status;
   completion.qp_num = queue_pair.qp_num;
-}
-
-void take(const ibv_qp& queue_pair, const ibv_send_wr& request) {
-  execute(request);
-  if ((request.send_flags & IBV_SEND_SIGNALED) != 0) {
-    complete(queue_pair, request, IBV_WC_SUCCESS);
-  }
-}
-
-void take_forgotten(StubQueuePair& queue_pair) {
-  for (StubQueuePair::Forgotten& forgotten : queue_pair.forgotten) {
-    forgotten.request.sg_list = &forgotten.buffer;
-    take(queue_pair, forgotten.request);
-  }
-  queue_pair.forgotten.clear();
 }
 
 }  // namespace
@@ -149,7 +130,6 @@ extern "C" {
 int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refused) {
   StubDevice& device = stub_device();
   auto& stub = static_cast<StubQueuePair&>(*queue_pair);
-  take_forgotten(stub);
   for (; request != nullptr; request = request->next) {
     const std::uint64_t number = ++device.requests;
     if (number == device.refused_request || (queue_pair->state != IBV_QPS_RTS && queue_pair->state != IBV_QPS_ERR)) {
@@ -161,10 +141,14 @@ int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refus
     } else if (number == device.failing_request) {
       queue_pair->state = IBV_QPS_ERR;
       complete(*queue_pair, *request, device.failure);
-    } else if (number == device.forgotten_request || !stub.forgotten.empty()) {
-      stub.forgotten.push_back({*request, request->num_sge == 0 ? ibv_sge{} : request->sg_list[0]});
+    } else if (number == device.lost_request || stub.stuck) {
+      stub.stuck = true;
     } else {
-      take(*queue_pair, *request);
+      device.fences += (request->send_flags & IBV_SEND_FENCE) != 0 ? 1 : 0;
+      execute(*request);
+      if ((request->send_flags & IBV_SEND_SIGNALED) != 0) {
+        complete(*queue_pair, *request, IBV_WC_SUCCESS);
+      }
     }
   }
   return 0;
@@ -295,6 +279,7 @@ int ibv_destroy_qp(ibv_qp* queue_pair) {
 }
 int ibv_modify_qp(ibv_qp* queue_pair, ibv_qp_attr* attributes, int mask) {
   queue_pair->state = attributes->qp_state;
+  static_cast<StubQueuePair*>(queue_pair)->stuck = false;
   if ((mask & IBV_QP_PATH_MTU) != 0) {
     stub_device().path_mtu = attributes->path_mtu;
     stub_device().gid_index = attributes->ah_attr.grh.sgid_index;

@@ -27,8 +27,7 @@ struct StubDevice {
   ibv_wc_status failure = IBV_WC_GENERAL_ERR;
   std::uint64_t refused_request = 0;  ///< ibv_post_send() returns `refusal` at it
   int refusal = 0;
-  /// From it on a queue pair executes nothing until it is posted to again: the doorbell was not heard.
-  std::uint64_t forgotten_request = 0;
+  std::uint64_t lost_request = 0;         ///< never completes, nor does what its queue pair has behind it
   int registration_error = 0;             ///< ibv_reg_mr() fails with it
   bool poll_fails = false;                ///< ibv_poll_cq() returns -1
   bool holds_completions = false;         ///< ibv_poll_cq() finds none
@@ -38,6 +37,7 @@ struct StubDevice {
 
   // What happened.
   std::uint64_t requests = 0;
+  std::uint64_t fences = 0;  ///< requests with IBV_SEND_FENCE
   std::uint64_t events_acknowledged = 0;
   std::uint32_t most_rd_atomic = 0;  ///< of the last queue pair that became ready to send
   ibv_mtu path_mtu{};                ///< of the last queue pair that became ready to receive
