@@ -127,13 +127,12 @@ TEST_F(SoftRoce, PayloadsAreFetchedBehindTheFenceButInlinedOnesWhenTheyArePosted
 
 TEST_F(SoftRoce, AFullSendQueueGoesOn) {
   qp = client.connect(storage, {.send_queue_depth = 2});
-  fabric.reactor().run(
-      [](QueuePair* one, WorkRequest first, WorkRequest second) -> Task<void> {
-        for (int i = 0; i < 100; ++i) {
-          co_await one->enqueue(first, second);
-        }
-        co_await one->drain();
-      }(qp.get(), add(0), add(8).with_fence()));
+  fabric.reactor().run([](QueuePair* one, WorkRequest first, WorkRequest second) -> Task<void> {
+    for (int i = 0; i < 100; ++i) {
+      co_await one->enqueue(first, second);
+    }
+    co_await one->drain();
+  }(qp.get(), add(0), add(8).with_fence()));
   EXPECT_EQ(word(0), 100U);
   EXPECT_EQ(word(8), 100U);
 }
