@@ -115,6 +115,15 @@ void VerbsQueuePair::connect() {
   limit_rd_atomic(peer_->connect(*port_, *raw_, options().max_rd_atomic));
 }
 
+// `sequence`: number of the chain's first request.
+[[gnu::always_inline]] inline void VerbsQueuePair::give(ibv_send_wr& first, std::uint64_t sequence) {
+  ibv_send_wr* refused = nullptr;
+  const int error = ibv_post_send(raw_.get(), &first, &refused);
+  if (error != 0) [[unlikely]] {
+    keep_refusal(first, refused, sequence, error);
+  }
+}
+
 void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {
   VerbsReactor::Posting* const first = reactor_->posting(chain.size());
   VerbsReactor::Posting* next = first;
@@ -156,21 +165,17 @@ void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_
   last.next = &next->request;
 }
 
-// `sequence`: number of the chain's first request.
-void VerbsQueuePair::give(ibv_send_wr& first, std::uint64_t sequence) {
-  ibv_send_wr* refused = nullptr;
-  const int error = ibv_post_send(raw_.get(), &first, &refused);
-  if (error != 0) [[unlikely]] {
-    refused_ = sequence;
-    for (const ibv_send_wr* taken = &first; refused != nullptr && taken != refused; taken = taken->next) {
-      ++refused_;
-    }
-    refusal_ = error;
-    reactor_->report_later(*this);
+[[gnu::noinline]] void VerbsQueuePair::keep_refusal(const ibv_send_wr& first, const ibv_send_wr* refused,
+                                                    std::uint64_t sequence, int error) {
+  refused_ = sequence;
+  for (const ibv_send_wr* taken = &first; refused != nullptr && taken != refused; taken = taken->next) {
+    ++refused_;
   }
+  refusal_ = error;
+  reactor_->report_later(*this);
 }
 
-void VerbsQueuePair::post_held() {
+[[gnu::noinline]] void VerbsQueuePair::post_held() {
   while (refused_ == 0) {
     const SoftwareFence::Chain chain = fence_->next(completed());
     if (chain.first == nullptr) {

@@ -70,6 +70,7 @@ class VerbsQueuePair final : public QueuePair {
  private:
   void connect();
   void give(ibv_send_wr& first, std::uint64_t sequence);
+  void keep_refusal(const ibv_send_wr& first, const ibv_send_wr* refused, std::uint64_t sequence, int error);
   void post_held();
   void on_failure(std::uint64_t sequence, const ibv_wc& completion);
 
