@@ -1,8 +1,10 @@
 #include <sidelatch/checker/check.h>
 
 #include <sidelatch/checker/devices.h>
+#include <sidelatch/checker/order.h>
 #include <sidelatch/checker/parallel.h>
 #include <sidelatch/checker/schemes.h>
+#include <sidelatch/checker/unlatch.h>
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
 
@@ -12,8 +14,9 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <iterator>
+#include <deque>
 #include <memory>
+#include <utility>
 
 namespace sidelatch::checker {
 
@@ -185,29 +188,55 @@ bool CheckReport::as_expected() const {
 
 namespace {
 
-// The jobs: one per size for the torn-read probe, one per scheme and size, and the lock table.
+// How long a job may take, in the world's own time and in real time.
+struct Pace {
+  std::function<bool()> keep_going;
+  RingOptions ring = {};
+  LockTableOptions lock_table = {};
+};
+
+// The jobs, each of which fills in a result of its own: one per size for the torn-read probe, one per scheme and size,
+// one for each of the other probes.
 class Work {
  public:
-  explicit Work(const CheckOptions& options)
-      : options_(&options), torn_(options.sizes.size()), ring_(options.sizes.size() * schemes_.size()) {}
-
-  [[nodiscard]] std::size_t jobs() const { return torn_.size() + ring_.size() + 1; }
-
-  void run(std::size_t job, const Cluster& cluster, RingOptions ring, const LockTableOptions& lock_table) {
-    const std::size_t n_sizes = options_->sizes.size();
-    ring.reads = options_->reads;
-    ring.block_bytes = options_->sizes[job % n_sizes];
-    Node& storage = *cluster.storage;
-    Node& writer = *cluster.clients[0];
-    Node& reader = *cluster.clients[1];
-    if (job < torn_.size()) {
-      torn_[job] = probe_torn_reads(storage, writer, reader, ring);
-    } else if (job < torn_.size() + ring_.size()) {
-      const std::size_t i = job - torn_.size();
-      ring_[i] = probe_scheme(storage, writer, reader, select_scheme(schemes_[i / n_sizes]->name), ring);
-    } else {
-      lock_table_ = probe_lock_table(storage, cluster.clients, lock_table);
+  explicit Work(const CheckOptions& options) : options_(&options), torn_(options.sizes.size()) {
+    for (std::size_t i = 0; i < torn_.size(); ++i) {
+      jobs_.emplace_back([this, i](const Cluster& on, const Pace& pace) {
+        torn_[i] = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, i));
+      });
     }
+    for (const SchemeEntry* scheme : schemes_on_the_ring()) {
+      auto& sizes = ring_.emplace_back(scheme, std::vector<std::optional<SchemeReads>>(torn_.size())).second;
+      for (std::size_t i = 0; i < torn_.size(); ++i) {
+        jobs_.emplace_back([this, scheme, i, &size = sizes[i]](const Cluster& on, const Pace& pace) {
+          size = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name), ring(pace, i));
+        });
+      }
+    }
+    for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::atomic_read}) {
+      observe([this, pair](const Cluster& on, const Pace& pace) {
+        return probe_order(*on.storage, on.clients, pair, {.chances = options_->reads, .keep_going = pace.keep_going});
+      });
+    }
+    for (const Opcode against : {Opcode::fetch_add, Opcode::compare_swap}) {
+      observe([this, against](const Cluster& on, const Pace& pace) {
+        return probe_lost_unlatch(*on.storage, on.clients, against,
+                                  {.chances = options_->reads, .keep_going = pace.keep_going});
+      });
+    }
+    jobs_.emplace_back([this](const Cluster& on, const Pace& pace) {
+      lock_table_ = probe_lock_table(*on.storage, on.clients, pace.lock_table);
+    });
+  }
+  // Jobs keep the address.
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  ~Work() = default;
+
+  [[nodiscard]] std::size_t jobs() const { return jobs_.size(); }
+
+  void run(std::size_t job, const Cluster& cluster, const Pace& pace) {
+    jobs_[job](cluster, pace);
     if (options_->progress) {
       options_->progress(++done_, jobs());
     }
@@ -223,26 +252,47 @@ class Work {
       }
       report.complete = report.complete && probe && probe->reads == options_->reads;
     }
+    for (const std::optional<Observation>& seen : observations_) {
+      if (seen) {
+        report.observations.push_back(*seen);
+      }
+      report.complete = report.complete && seen && seen->complete;
+    }
     report.schemes.push_back(judge_bookend(report.torn_reads));
-    const std::size_t n_sizes = options_->sizes.size();
-    for (std::size_t s = 0; s < schemes_.size(); ++s) {
+    for (const auto& [scheme, probes] : ring_) {
       std::vector<SchemeReads> sizes;
-      for (std::size_t i = 0; i < n_sizes; ++i) {
-        const std::optional<SchemeReads>& probe = ring_[s * n_sizes + i];
+      for (const std::optional<SchemeReads>& probe : probes) {
         if (probe) {
           sizes.push_back(*probe);
         }
         report.complete = report.complete && probe && probe->reads == options_->reads;
       }
-      report.schemes.push_back(judge(*schemes_[s], std::move(sizes)));
+      report.schemes.push_back(judge(*scheme, std::move(sizes)));
     }
   }
 
  private:
+  static Node& writer(const Cluster& on) { return *on.clients[0]; }
+  static Node& reader(const Cluster& on) { return *on.clients[1]; }
+  [[nodiscard]] RingOptions ring(const Pace& pace, std::size_t size) const {
+    RingOptions ring = pace.ring;
+    ring.reads = options_->reads;
+    ring.block_bytes = options_->sizes[size];
+    ring.keep_going = pace.keep_going;
+    return ring;
+  }
+  template <class Probe>
+  void observe(Probe probe) {
+    jobs_.emplace_back(
+        [probe, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) { seen = probe(on, pace); });
+  }
+
   const CheckOptions* options_;
-  std::vector<const SchemeEntry*> schemes_ = schemes_on_the_ring();
+  std::vector<std::function<void(const Cluster&, const Pace&)>> jobs_;
   std::vector<std::optional<TornReads>> torn_;
-  std::vector<std::optional<SchemeReads>> ring_;
+  // Deques: what is in them stays where it is.
+  std::deque<std::pair<const SchemeEntry*, std::vector<std::optional<SchemeReads>>>> ring_;
+  std::deque<std::optional<Observation>> observations_;
   std::optional<LockTable> lock_table_;
   std::atomic<std::size_t> done_{0};
 };
@@ -254,7 +304,7 @@ void run_in_simulations(Work& work, const CheckOptions& options, const Limit& li
   for_each_index(work.jobs(), [&](std::size_t job) {
     if (!limit.reached()) {
       const SimCluster cluster(profile, options.seed * 1000003 + job);
-      work.run(job, cluster, {.keep_going = [&] { return !limit.reached(); }}, {});
+      work.run(job, cluster, {.keep_going = [&] { return !limit.reached(); }});
     }
   });
 }
@@ -263,17 +313,20 @@ void run_in_simulations(Work& work, const CheckOptions& options, const Limit& li
 void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, CheckReport& report) {
   const VerbsCluster cluster(options);
   report.device = cluster.fabric.device_name();
+  report.environment = environment_of(report.device);
   report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
   try {
     for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
       const Limit share = limit.share(work.jobs() - job);
       const auto keep_going = [&] { return !share.reached(); };
       // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
-      work.run(job, cluster, {.patience = std::chrono::seconds(10), .keep_going = keep_going},
-               {.warm_up = std::chrono::milliseconds(20),
-                .measured = std::chrono::milliseconds(50),
-                .least_operations = 3000,
-                .keep_going = keep_going});
+      work.run(job, cluster,
+               {.keep_going = keep_going,
+                .ring = {.patience = std::chrono::seconds(10)},
+                .lock_table = {.warm_up = std::chrono::milliseconds(20),
+                               .measured = std::chrono::milliseconds(50),
+                               .least_operations = 3000,
+                               .keep_going = keep_going}});
     }
   } catch (const std::runtime_error& error) {
     // What was measured before the peer was lost is not lost with it.

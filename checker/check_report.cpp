@@ -1,6 +1,8 @@
 // The check's report for people and for programs.
 #include <sidelatch/checker/check.h>
 
+#include <sidelatch/version.h>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -42,6 +44,45 @@ nlohmann::ordered_json evidence_json(const std::optional<TornBlock>& evidence) {
   return {{"slot", evidence->slot}, {"words", evidence->words}};
 }
 
+// Per cent, with two digits that mean something.
+std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
+
+std::string row_of(const Observation& observation, std::size_t width) {
+  const std::string head = fmt::format("  {:<{}}  ", observation.name, width);
+  if (!observation.skipped.empty()) {
+    return fmt::format("{}skipped: {}\n", head, observation.skipped);
+  }
+  const std::optional<double> bound = bound95(observation);
+  return fmt::format("{}{:>9}  {:>9}{}\n", head, observation.chances, observation.seen,
+                     bound ? "  at most " + percent(*bound) : "");
+}
+
+nlohmann::ordered_json json_of(const Observation& observation) {
+  nlohmann::ordered_json json = {{"name", observation.name}};
+  if (!observation.skipped.empty()) {
+    json["skipped"] = observation.skipped;
+    return json;
+  }
+  const std::optional<double> bound = bound95(observation);
+  json["chances"] = observation.chances;
+  json["seen"] = observation.seen;
+  json["bound95"] = bound ? nlohmann::ordered_json(*bound) : nullptr;
+  json["detail"] = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : observation.detail) {
+    json["detail"][name] = value;
+  }
+  return json;
+}
+
+nlohmann::ordered_json json_of(const Environment& environment) {
+  const auto known = [](const std::string& value) {
+    return value.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(value);
+  };
+  return {{"firmware", known(environment.firmware)}, {"driver", known(environment.driver)},
+          {"kernel", known(environment.kernel)},     {"pcie_link", known(environment.pcie_link)},
+          {"cpu", known(environment.cpu)},           {"numa_node", known(environment.numa_node)}};
+}
+
 }  // namespace
 
 std::string to_table(const CheckReport& report, Colour colour) {
@@ -70,6 +111,17 @@ std::string to_table(const CheckReport& report, Colour colour) {
                         probe.detected, probe.undetected > 0 ? paint.red(undetected) : undetected);
   }
   text += "  detected: header and footer differ. undetected: they agree, and a line between does not.\n";
+  if (!report.observations.empty()) {
+    text += "\n" + paint.bold("Order of two requests of one queue pair, and WRITEs lost under atomics") + "\n";
+    std::size_t width = 0;
+    for (const Observation& observation : report.observations) {
+      width = std::max(width, observation.name.size());
+    }
+    text += fmt::format("  {:<{}}  {:>9}  {:>9}  which means, at 95 %\n", "", width, "chances", "seen");
+    for (const Observation& observation : report.observations) {
+      text += row_of(observation, width);
+    }
+  }
   if (report.lock_table) {
     const LockTable& table = *report.lock_table;
     text += "\n" + paint.bold("Lock table of the atomics") + "\n";
@@ -93,12 +145,15 @@ std::string to_table(const CheckReport& report, Colour colour) {
 
 nlohmann::ordered_json to_json(const CheckReport& report) {
   nlohmann::ordered_json json;
+  json["schema"] = {{"name", "sidelatch-datasheet"}, {"version", kDatasheetVersion}};
+  json["sidelatch"] = kVersion;
   json["device"] = report.device;
   json["fabric"] = report.fabric;
   if (report.fabric == "sim") {
     json["seed"] = report.seed;
   } else {
     json["memory"] = report.memory;
+    json["environment"] = json_of(report.environment);
   }
   json["seconds"] = report.seconds;
   json["complete"] = report.complete;
@@ -115,6 +170,9 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
                               {"undetected", probe.undetected},
                               {"writes", probe.writes},
                               {"evidence", evidence_json(probe.evidence)}});
+  }
+  for (const Observation& observation : report.observations) {
+    json["probes"].push_back(json_of(observation));
   }
   if (report.lock_table) {
     json["lock_table"] = {{"address_bits", report.lock_table->address_bits},

@@ -11,6 +11,7 @@
 namespace sidelatch::checker {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kEnoughToTear = 20000;
@@ -88,15 +89,41 @@ TEST(Check, JsonCarriesTheContract) {
   const nlohmann::ordered_json json = to_json(report);
   EXPECT_EQ(json["fabric"], "sim");
   EXPECT_EQ(json["device"], "sim:connectx5");
-  ASSERT_EQ(json["probes"].size(), 3U);
+  EXPECT_EQ(json["schema"]["name"], "sidelatch-datasheet");
+  EXPECT_EQ(json["schema"]["version"], kDatasheetVersion);
+  std::vector<std::string> names;
   for (const auto& probe : json["probes"]) {
-    EXPECT_EQ(probe["name"], "torn-read");
-    EXPECT_EQ(probe["reads"].get<int>(),
-              probe["consistent"].get<int>() + probe["detected"].get<int>() + probe["undetected"].get<int>());
+    names.push_back(probe["name"]);
+    if (probe["name"] == "torn-read") {
+      EXPECT_EQ(probe["reads"].get<int>(),
+                probe["consistent"].get<int>() + probe["detected"].get<int>() + probe["undetected"].get<int>());
+    } else {
+      EXPECT_GT(probe["chances"], 0) << names.back();
+      EXPECT_EQ(probe["bound95"].is_null(), probe["seen"] > 0) << names.back();
+    }
   }
+  EXPECT_THAT(names, ElementsAre("torn-read", "torn-read", "torn-read", "order/read-read", "order/read-write",
+                                 "order/write-read", "order/atomic-read", "unlatch/write-against-fetch-add",
+                                 "unlatch/write-against-cas"));
   EXPECT_EQ(json["lock_table"]["address_bits"], 12);
   EXPECT_EQ(json["lock_table"]["slots"], 512);
   EXPECT_EQ(json["schemes"][0]["verdict"], "unsafe");
+}
+
+TEST(Check, SaysWhatItIsWorthNotToHaveSeenSomething) {
+  CheckReport report;
+  report.fabric = "sim";
+  report.observations = {{.name = "order/write-read", .chances = 20'000},
+                         {.name = "order/read-read", .chances = 500, .seen = 7},
+                         {.name = "visibility", .skipped = "the memory is on another machine"}};
+  const std::string table = to_table(report, Colour::off);
+  EXPECT_THAT(table, HasSubstr("order/write-read      20000          0  at most 0.015 %"));
+  EXPECT_THAT(table, HasSubstr("order/read-read         500          7\n"));
+  EXPECT_THAT(table, HasSubstr("visibility        skipped: the memory is on another machine"));
+  const nlohmann::ordered_json json = to_json(report);
+  EXPECT_NEAR(json["probes"][0]["bound95"].get<double>(), 1.498e-4, 1e-6);
+  EXPECT_TRUE(json["probes"][1]["bound95"].is_null());
+  EXPECT_EQ(json["probes"][2]["skipped"], "the memory is on another machine");
 }
 
 TEST(Check, BadOptionsAreNamed) {

@@ -1,4 +1,5 @@
-// `sidelatch check`: the torn-read experiment, the schemes on the same ring, the lock table; one report.
+// `sidelatch check`: the torn-read experiment, the schemes on the same ring, the order of requests, lost unlatches, the
+// lock table; one report, the datasheet of a NIC.
 //
 //   CheckReport report = run_check({.profile = "connectx5"});
 //   std::cout << to_table(report, Colour::off);
@@ -7,7 +8,9 @@
 // not depend on how many there are. On a NIC the jobs follow each other, and share the time that is left.
 #pragma once
 
+#include <sidelatch/checker/environment.h>
 #include <sidelatch/checker/lock_table.h>
+#include <sidelatch/checker/observation.h>
 #include <sidelatch/checker/torn_read.h>
 
 #include <nlohmann/json_fwd.hpp>
@@ -35,7 +38,7 @@ struct CheckOptions {
   std::string profile = "connectx5";  ///< for sim: a name or the path of a TOML file
   double seconds = 25;                ///< wall-clock limit; what was not measured by then is left out
   std::vector<std::uint64_t> sizes = {64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};  ///< bytes
-  std::uint64_t reads = 20'000;                                                           ///< per size and scheme
+  std::uint64_t reads = 20'000;  ///< per size and scheme; chances per other probe
   std::uint64_t seed = 1;
   const std::atomic<bool>* interrupted = nullptr;  ///< set to true to end at once with what was measured
   std::function<void(std::size_t done, std::size_t all)> progress;  ///< after each job, from any thread
@@ -58,12 +61,14 @@ struct SchemeReport {
 struct CheckReport {
   std::string device;
   std::string fabric;
-  std::string memory;  ///< for verbs: "this machine", or HOST:PORT
+  std::string memory;       ///< for verbs: "this machine", or HOST:PORT
+  Environment environment;  ///< for verbs
   std::uint64_t seed = 0;
   double seconds = 0;
   bool complete = true;  ///< false: the time limit, an interrupt or a failure cut it short
   std::string failure;   ///< of the device or the connection, after which nothing more could be measured
   std::vector<TornReads> torn_reads;
+  std::vector<Observation> observations;
   std::optional<LockTable> lock_table;
   std::vector<SchemeReport> schemes;
 
@@ -73,6 +78,9 @@ struct CheckReport {
 
 /// Throws EnvironmentError if the fabric is not there, std::invalid_argument or ProfileError for bad options.
 [[nodiscard]] CheckReport run_check(const CheckOptions& options);
+
+/// Of the JSON that to_json() makes: it grows when a reader of the one before would misunderstand it.
+inline constexpr int kDatasheetVersion = 1;
 
 enum class Colour : std::uint8_t { off, on };
 [[nodiscard]] std::string to_table(const CheckReport& report, Colour colour);

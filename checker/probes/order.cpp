@@ -1,0 +1,213 @@
+#include <sidelatch/checker/order.h>
+
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace sidelatch::checker {
+
+using namespace fabric;
+
+namespace {
+
+constexpr std::uint64_t kWord = 8;
+constexpr std::uint64_t kLargest = 1U << 20;
+constexpr std::uint64_t kChainsPerChance = 10;
+constexpr std::uint32_t kCounters = 4;
+constexpr std::uint64_t kAskEvery = 256;
+
+struct Tally {
+  std::uint64_t chains = 0;
+  std::uint64_t chances = 0;
+  std::uint64_t inversions = 0;
+  bool complete = true;
+};
+
+// What the probe works with. The last word of the block is the one that both requests are about. In the buffer the
+// block is followed by the second request's word, and by the old value of an atomic.
+struct Bench {
+  Bench(Node& storage, Node& client, Pair probed, const OrderOptions& order_options)
+      : pair(probed),
+        options(order_options),
+        memory(storage.allocate(order_options.bytes, Access::remote_all)),
+        buffer(client.allocate(order_options.bytes + 2 * kWord, Access::local_write)),
+        first_qp(client.connect(storage)),
+        second_qp(client.connect(storage)) {}
+
+  [[nodiscard]] RemoteSpan block() const { return memory.remote(0, options.bytes); }
+  [[nodiscard]] RemoteSpan word() const { return memory.remote(options.bytes - kWord, kWord); }
+  [[nodiscard]] LocalSpan block_buffer() const { return buffer.local(0, options.bytes); }
+  [[nodiscard]] LocalSpan word_buffer() const { return buffer.local(options.bytes, kWord); }
+  [[nodiscard]] LocalSpan old_buffer() const { return buffer.local(options.bytes + kWord, kWord); }
+  [[nodiscard]] std::uint64_t in_block() const { return at(options.bytes - kWord); }
+  [[nodiscard]] std::uint64_t in_word() const { return at(options.bytes); }
+  [[nodiscard]] std::uint64_t old() const { return at(options.bytes + kWord); }
+  [[nodiscard]] std::uint64_t at(std::uint64_t offset) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, buffer.bytes().data() + offset, kWord);
+    return value;
+  }
+  void fill_with_number(std::uint64_t from, std::uint64_t to) const {
+    for (std::uint64_t i = from; i < to; i += kWord) {
+      std::memcpy(buffer.bytes().data() + i, &number, kWord);
+    }
+  }
+
+  Pair pair;
+  const OrderOptions& options;
+  MemoryRegion memory;
+  MemoryRegion buffer;
+  std::unique_ptr<QueuePair> first_qp;
+  std::unique_ptr<QueuePair> second_qp;
+  std::uint64_t number = 0;  // of the chain; payloads are numbers, so that each is written once
+  bool stopped = false;
+};
+
+Task<void> count(Bench& bench, std::unique_ptr<QueuePair> qp) {
+  while (!bench.stopped) {
+    co_await qp->fetch_add(bench.word(), 1);
+  }
+}
+
+WorkRequest first_request(const Bench& bench) {
+  switch (bench.pair) {
+    case Pair::write_read:
+      return write(bench.block_buffer(), bench.block());
+    case Pair::atomic_read: {
+      WorkRequest add = fetch_add(bench.word(), 1);
+      add.local = bench.old_buffer();
+      return add;
+    }
+    case Pair::read_read:
+    case Pair::read_write:
+      break;
+  }
+  return read(bench.block_buffer(), bench.block());
+}
+
+WorkRequest second_request(const Bench& bench) {
+  return bench.pair == Pair::read_write ? write(bench.word_buffer(), bench.word())
+                                        : read(bench.word_buffer(), bench.word());
+}
+
+void prepare(const Bench& bench) {
+  if (bench.pair == Pair::write_read) {
+    bench.fill_with_number(0, bench.options.bytes);
+  } else if (bench.pair == Pair::read_write) {
+    bench.fill_with_number(bench.options.bytes, bench.options.bytes + kWord);
+  }
+}
+
+// Can the chain's values tell which request was executed first?
+bool tells(const Bench& bench) { return bench.pair != Pair::read_read || bench.in_block() != bench.in_word(); }
+
+// Was the second request executed first?
+bool inverted(const Bench& bench) {
+  switch (bench.pair) {
+    case Pair::read_read:
+      return bench.in_block() > bench.in_word();
+    case Pair::read_write:
+      return bench.in_block() == bench.number;
+    case Pair::write_read:
+      return bench.in_word() != bench.number;
+    case Pair::atomic_read:
+      return bench.in_word() <= bench.old();
+  }
+  return false;
+}
+
+Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool on_one_queue_pair) {
+  Tally tally;
+  const WorkRequest first = first_request(bench);
+  const WorkRequest second = second_request(bench);
+  const std::uint64_t most_chains = chances * kChainsPerChance;
+  while (tally.chances < chances && tally.chains < most_chains) {
+    if (tally.chains % kAskEvery == 0 && !bench.options.keep_going()) {
+      tally.complete = false;
+      break;
+    }
+    ++bench.number;
+    ++tally.chains;
+    prepare(bench);
+    if (on_one_queue_pair) {
+      co_await bench.first_qp->submit(first, second);
+    } else {
+      co_await bench.first_qp->enqueue(first);
+      co_await bench.second_qp->submit(second);
+      co_await bench.first_qp->drain();
+    }
+    if (tells(bench)) {
+      ++tally.chances;
+      tally.inversions += inverted(bench) ? 1U : 0U;
+    }
+  }
+  co_return tally;
+}
+
+Task<Observation> observe(Bench& bench) {
+  const Tally pairs = co_await post_pairs(bench, bench.options.chances, true);
+  // The control needs no precision.
+  const Tally control = co_await post_pairs(bench, std::min<std::uint64_t>(bench.options.chances, 1000), false);
+  bench.stopped = true;
+  Observation seen;
+  seen.name = name(bench.pair);
+  seen.chances = pairs.chances;
+  seen.seen = pairs.inversions;
+  seen.complete = pairs.complete && control.complete;
+  seen.detail = {{"bytes", bench.options.bytes},
+                 {"chains", pairs.chains},
+                 {"control_chances", control.chances},
+                 {"control_seen", control.inversions}};
+  co_return seen;
+}
+
+}  // namespace
+
+std::string_view name(Pair pair) {
+  switch (pair) {
+    case Pair::read_read:
+      return "order/read-read";
+    case Pair::read_write:
+      return "order/read-write";
+    case Pair::write_read:
+      return "order/write-read";
+    case Pair::atomic_read:
+      return "order/atomic-read";
+  }
+  return "";
+}
+
+void OrderOptions::validate() const {
+  if (bytes < kWord || bytes > kLargest || bytes % kWord != 0) {
+    throw std::invalid_argument(
+        fmt::format("a block of {} bytes: it must be a multiple of {}, {} to {}", bytes, kWord, kWord, kLargest));
+  }
+  if (chances == 0) {
+    throw std::invalid_argument("0 chances: there must be at least 1");
+  }
+}
+
+Observation probe_order(Node& storage, std::span<Node* const> clients, Pair pair, const OrderOptions& options) {
+  options.validate();
+  if (clients.empty()) {
+    throw std::invalid_argument("no client: there must be at least 1");
+  }
+  Bench bench(storage, *clients[0], pair, options);
+  const Reactor::Scope tasks(storage.reactor());
+  // Between two READs somebody must change the word; and an atomic that waits for its lock can be overtaken.
+  if (pair == Pair::read_read || pair == Pair::atomic_read) {
+    for (std::uint32_t i = 0; i < kCounters; ++i) {
+      Node& counter = *clients[clients.size() == 1 ? 0 : 1 + i % (clients.size() - 1)];
+      storage.reactor().spawn(count(bench, counter.connect(storage)));
+    }
+  }
+  Observation seen = storage.reactor().run(observe(bench));
+  storage.reactor().run();
+  return seen;
+}
+
+}  // namespace sidelatch::checker

@@ -1,0 +1,105 @@
+#include <sidelatch/checker/unlatch.h>
+
+#include <sidelatch/fabric/queue_pair.h>
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace sidelatch::checker {
+
+using namespace fabric;
+
+namespace {
+
+constexpr std::uint64_t kWord = 8;
+constexpr unsigned kUpper = 32;
+constexpr std::uint64_t kLowerHalf = 0xffff'ffff;
+constexpr std::uint64_t kAskEvery = 256;
+
+struct Bench {
+  Bench(Node& storage, Node& writer, Opcode opcode, const UnlatchOptions& unlatch_options)
+      : against(opcode),
+        options(unlatch_options),
+        memory(storage.allocate(kWord, Access::remote_all)),
+        buffer(writer.allocate(2 * kWord, Access::local_write)),
+        writer_qp(writer.connect(storage)) {}
+
+  [[nodiscard]] RemoteSpan word() const { return memory.remote(0, kWord); }
+
+  Opcode against;
+  const UnlatchOptions& options;
+  MemoryRegion memory;
+  MemoryRegion buffer;
+  std::unique_ptr<QueuePair> writer_qp;
+  std::uint64_t atomics = 0;
+  bool stopped = false;
+};
+
+Task<void> change_lower_half(Bench& bench, std::unique_ptr<QueuePair> qp) {
+  std::uint64_t expected = 0;
+  while (!bench.stopped) {
+    if (bench.against == Opcode::fetch_add) {
+      co_await qp->fetch_add(bench.word(), 1);
+    } else {
+      // A swap that fails says what is there now.
+      const std::uint64_t desired = (expected & ~kLowerHalf) | ((expected + 1) & kLowerHalf);
+      const std::uint64_t old = co_await qp->compare_swap(bench.word(), expected, desired);
+      expected = old == expected ? desired : old;
+    }
+    ++bench.atomics;
+  }
+}
+
+Task<Observation> write_upper_half(Bench& bench) {
+  Observation seen;
+  seen.name = bench.against == Opcode::fetch_add ? "unlatch/write-against-fetch-add" : "unlatch/write-against-cas";
+  while (seen.chances < bench.options.chances && (seen.chances % kAskEvery != 0 || bench.options.keep_going())) {
+    const std::uint64_t number = ++seen.chances & kLowerHalf;
+    const std::uint64_t written = number << kUpper;
+    std::memcpy(bench.buffer.bytes().data(), &written, kWord);
+    co_await bench.writer_qp->write(bench.buffer.local(0, kWord), bench.word());
+    co_await bench.writer_qp->read(bench.buffer.local(kWord, kWord), bench.word());
+    std::uint64_t found = 0;
+    std::memcpy(&found, bench.buffer.bytes().data() + kWord, kWord);
+    seen.seen += found >> kUpper != number ? 1U : 0U;
+  }
+  bench.stopped = true;
+  seen.complete = seen.chances == bench.options.chances;
+  seen.detail = {{"atomics", bench.atomics}};
+  co_return seen;
+}
+
+}  // namespace
+
+void UnlatchOptions::validate() const {
+  if (chances == 0 || chances > kLowerHalf) {
+    throw std::invalid_argument(fmt::format("{} chances: there must be 1 to {}", chances, kLowerHalf));
+  }
+  if (atomics_at_once == 0) {
+    throw std::invalid_argument("0 atomics at once: there must be at least 1");
+  }
+}
+
+Observation probe_lost_unlatch(Node& storage, std::span<Node* const> clients, Opcode against,
+                               const UnlatchOptions& options) {
+  options.validate();
+  if (clients.empty()) {
+    throw std::invalid_argument("no client: there must be at least 1");
+  }
+  if (!is_atomic(against)) {
+    throw std::invalid_argument(fmt::format("{} is no atomic", fabric::name(against)));
+  }
+  Bench bench(storage, *clients[0], against, options);
+  const Reactor::Scope tasks(storage.reactor());
+  for (std::uint32_t i = 0; i < options.atomics_at_once; ++i) {
+    Node& other = *clients[clients.size() == 1 ? 0 : 1 + i % (clients.size() - 1)];
+    storage.reactor().spawn(change_lower_half(bench, other.connect(storage)));
+  }
+  Observation seen = storage.reactor().run(write_upper_half(bench));
+  storage.reactor().run();
+  return seen;
+}
+
+}  // namespace sidelatch::checker

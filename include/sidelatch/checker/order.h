@@ -1,0 +1,47 @@
+// Does a NIC keep the order of two requests of one queue pair? (docs/memory-model.md, rule 5.)
+//
+//   Observation seen = probe_order(storage, clients, Pair::read_read, {.bytes = 4096});
+//
+// Two requests are posted as one chain, with one doorbell, at one word; the values tell which was executed first:
+//
+//   read_read     READ of a block, then READ of its last word: the first saw more
+//   read_write    READ of a block, then WRITE of its last word: the READ saw what was written behind it
+//   write_read    WRITE of a block, then READ of its last word: the READ did not see it
+//   atomic_read   FETCH-ADD, then READ of the word: the READ did not see it
+//
+// In read_read and atomic_read others count in the same word all the while.
+//
+// The same is then done with the second request on another queue pair, where nothing orders the two. This control says
+// whether the probe would see an inversion; it is in the observation's detail as control_chances and control_seen.
+//
+// Thread-safety: runs on the reactor of its nodes, in that thread.
+#pragma once
+
+#include <sidelatch/checker/observation.h>
+#include <sidelatch/fabric/node.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+namespace sidelatch::checker {
+
+enum class Pair : std::uint8_t { read_read, read_write, write_read, atomic_read };
+[[nodiscard]] std::string_view name(Pair pair);  ///< "order/read-read"
+
+struct OrderOptions {
+  std::uint64_t bytes = 4096;      ///< of a block: a multiple of 8, 8 to 1 MiB; a longer one takes longer to execute
+  std::uint64_t chances = 20'000;  ///< after that many it ends, or after ten times as many chains
+  /// Asked now and then; false ends the probe with what it has.
+  std::function<bool()> keep_going = [] { return true; };
+
+  /// Throws std::invalid_argument naming the value and the allowed range.
+  void validate() const;
+};
+
+/// `clients`: at least one; the others count, or the same one on queue pairs of its own.
+[[nodiscard]] Observation probe_order(fabric::Node& storage, std::span<fabric::Node* const> clients, Pair pair,
+                                      const OrderOptions& options);
+
+}  // namespace sidelatch::checker

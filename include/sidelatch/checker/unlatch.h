@@ -1,0 +1,36 @@
+// Is a WRITE lost between the load and the store of an atomic? (docs/memory-model.md, rule 8; the unlatch by WRITE of a
+// latch that others change by atomics.)
+//
+//   Observation seen = probe_lost_unlatch(storage, clients, Opcode::fetch_add, {});
+//
+// One client WRITEs a word with a rising number in its upper half and reads it back. The other clients all the while
+// change the lower half by atomics, as waiting readers do. Nobody else changes the upper half, so what is not there
+// any more was overwritten by an atomic that had loaded the word before.
+//
+// Thread-safety: runs on the reactor of its nodes, in that thread.
+#pragma once
+
+#include <sidelatch/checker/observation.h>
+#include <sidelatch/fabric/node.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace sidelatch::checker {
+
+struct UnlatchOptions {
+  std::uint64_t chances = 20'000;     ///< WRITEs
+  std::uint32_t atomics_at_once = 8;  ///< by the others, at least 1
+  /// Asked now and then; false ends the probe with what it has.
+  std::function<bool()> keep_going = [] { return true; };
+
+  /// Throws std::invalid_argument naming the value and the allowed range.
+  void validate() const;
+};
+
+/// `against`: fetch_add or compare_swap. `clients`: at least one; the first one writes. Throws std::invalid_argument.
+[[nodiscard]] Observation probe_lost_unlatch(fabric::Node& storage, std::span<fabric::Node* const> clients,
+                                             fabric::Opcode against, const UnlatchOptions& options);
+
+}  // namespace sidelatch::checker

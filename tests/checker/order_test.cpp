@@ -1,0 +1,107 @@
+#include <sidelatch/checker/order.h>
+
+#include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/fabric/sim/simulation.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+
+namespace sidelatch::checker {
+namespace {
+
+using namespace fabric;
+using model::Kind;
+using model::Preset;
+using ::testing::HasSubstr;
+
+constexpr std::array kPairs = {Pair::read_read, Pair::read_write, Pair::write_read, Pair::atomic_read};
+constexpr std::array kKinds = {std::pair{Kind::read, Kind::read}, std::pair{Kind::read, Kind::write},
+                               std::pair{Kind::write, Kind::read}, std::pair{Kind::atomic, Kind::read}};
+
+struct Cluster {
+  explicit Cluster(const model::Rules& rules) : world({.profile = sim::load_profile("connectx5"), .rules = rules}) {
+    for (Node*& client : clients) {
+      client = &world.add_node("client");
+    }
+  }
+  sim::Simulation world;
+  Node& storage = world.add_node("storage");
+  std::array<Node*, 4> clients{};
+};
+
+Observation probe(const model::Rules& rules, Pair pair, const OrderOptions& options = {.chances = 2000}) {
+  Cluster cluster(rules);
+  return probe_order(cluster.storage, cluster.clients, pair, options);
+}
+
+std::uint64_t detail(const Observation& seen, const std::string& key) {
+  const std::map<std::string, std::uint64_t> all(seen.detail.begin(), seen.detail.end());
+  return all.at(key);
+}
+
+TEST(Order, InversionsAreSeenWhereTheModelAllowsThemAndNowhereElse) {
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    const model::Rules rules = model::rules_of(preset);
+    for (std::size_t i = 0; i < kPairs.size(); ++i) {
+      const auto [first, second] = kKinds.at(i);
+      const bool allowed = model::order_between(rules, first, second, false) == model::Order::unordered;
+      const Observation seen = probe(rules, kPairs.at(i));
+      EXPECT_EQ(seen.seen > 0, allowed) << name(preset) << " " << seen.name << ": " << seen.seen;
+      EXPECT_GE(seen.chances, allowed ? 1000U : 1U) << name(preset) << " " << seen.name;
+    }
+  }
+}
+
+// That nothing was seen says something only if it would have been.
+TEST(Order, TheControlIsInvertedWhateverThePair) {
+  for (const Pair pair : kPairs) {
+    const Observation seen = probe(model::rules_of(Preset::observed), pair);
+    EXPECT_GT(detail(seen, "control_seen"), 0U) << seen.name;
+    EXPECT_GE(detail(seen, "control_chances"), detail(seen, "control_seen")) << seen.name;
+  }
+}
+
+TEST(Order, EndsWhenItIsToldTo) {
+  const Observation seen = probe(model::rules_of(Preset::observed), Pair::write_read,
+                                 {.chances = 1'000'000, .keep_going = [] { return false; }});
+  EXPECT_EQ(seen.chances, 0U);
+  EXPECT_FALSE(seen.complete);
+}
+
+TEST(Order, OneClientIsEnough) {
+  Cluster cluster(model::rules_of(Preset::observed));
+  const Observation seen =
+      probe_order(cluster.storage, std::span(cluster.clients).first(1), Pair::read_read, {.chances = 500});
+  EXPECT_GT(seen.seen, 0U);
+}
+
+TEST(Order, BadOptionsAreNamed) {
+  const auto message = [](const OrderOptions& options) -> std::string {
+    try {
+      options.validate();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message({.bytes = 12}), HasSubstr("12 bytes: it must be a multiple of 8"));
+  EXPECT_THAT(message({.bytes = 0}), HasSubstr("0 bytes"));
+  EXPECT_THAT(message({.bytes = std::uint64_t{2} << 20}), HasSubstr("2097152 bytes"));
+  EXPECT_THAT(message({.chances = 0}), HasSubstr("0 chances"));
+  Cluster cluster(model::rules_of(Preset::observed));
+  EXPECT_THROW((void)probe_order(cluster.storage, {}, Pair::read_read, {}), std::invalid_argument);
+}
+
+TEST(Bound95, IsThreeInNWhereNothingWasSeen) {
+  // (1 - p)^n = 0.05: p is 0.95 for one chance, and about 3 / n for many.
+  EXPECT_NEAR(bound95({.name = "x", .chances = 1}).value(), 0.95, 1e-12);
+  EXPECT_NEAR(bound95({.name = "x", .chances = 1'000'000'000}).value(), 2.9957e-9, 1e-12);
+  EXPECT_EQ(bound95({.name = "x", .chances = 0}), std::nullopt);
+  EXPECT_EQ(bound95({.name = "x", .chances = 10, .seen = 1}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace sidelatch::checker

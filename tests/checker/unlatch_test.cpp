@@ -1,0 +1,66 @@
+#include <sidelatch/checker/unlatch.h>
+
+#include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/fabric/sim/simulation.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace sidelatch::checker {
+namespace {
+
+using namespace fabric;
+using model::Preset;
+
+struct Cluster {
+  explicit Cluster(const model::Rules& rules) : world({.profile = sim::load_profile("connectx5"), .rules = rules}) {
+    for (Node*& client : clients) {
+      client = &world.add_node("client");
+    }
+  }
+  sim::Simulation world;
+  Node& storage = world.add_node("storage");
+  std::array<Node*, 3> clients{};
+};
+
+Observation probe(const model::Rules& rules, Opcode against) {
+  Cluster cluster(rules);
+  return probe_lost_unlatch(cluster.storage, cluster.clients, against, {.chances = 5000});
+}
+
+TEST(LostUnlatch, IsSeenWhereAtomicsAreAtomicAgainstEachOtherOnly) {
+  for (const Opcode against : {Opcode::fetch_add, Opcode::compare_swap}) {
+    for (const Preset preset : {Preset::observed, Preset::spec, Preset::relaxed}) {
+      const Observation seen = probe(model::rules_of(preset), against);
+      EXPECT_GT(seen.seen, 0U) << name(preset) << " " << seen.name;
+      EXPECT_EQ(seen.chances, 5000U);
+    }
+  }
+}
+
+TEST(LostUnlatch, IsNotSeenWhereAtomicsAreAtomicAgainstEverything) {
+  for (const Opcode against : {Opcode::fetch_add, Opcode::compare_swap}) {
+    model::Rules global = model::rules_of(Preset::observed);
+    global.atomic_scope = model::AtomicScope::global;
+    for (const model::Rules& rules : {global, model::rules_of(Preset::strict)}) {
+      const Observation seen = probe(rules, against);
+      EXPECT_EQ(seen.seen, 0U) << seen.name;
+      EXPECT_GT(seen.detail.at(0).second, 5000U) << "there were too few atomics";
+    }
+  }
+}
+
+TEST(LostUnlatch, BadOptionsAreNamed) {
+  Cluster cluster(model::rules_of(Preset::observed));
+  const auto run = [&](std::span<Node* const> clients, Opcode against, const UnlatchOptions& options) {
+    (void)probe_lost_unlatch(cluster.storage, clients, against, options);
+  };
+  EXPECT_THROW(run(cluster.clients, Opcode::write, {}), std::invalid_argument);
+  EXPECT_THROW(run({}, Opcode::fetch_add, {}), std::invalid_argument);
+  EXPECT_THROW(run(cluster.clients, Opcode::fetch_add, {.chances = 0}), std::invalid_argument);
+  EXPECT_THROW(run(cluster.clients, Opcode::fetch_add, {.atomics_at_once = 0}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace sidelatch::checker
