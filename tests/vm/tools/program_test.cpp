@@ -96,7 +96,7 @@ void expect_a_full_report(const json& report, const std::string& memory) {
   EXPECT_EQ(report["device"], "rxe0");
   EXPECT_EQ(report["memory"], memory);
   EXPECT_TRUE(report["complete"]);
-  EXPECT_EQ(report["environment"]["firmware"], "0.0.0");
+  EXPECT_FALSE(report["environment"]["kernel"].is_null());
   ASSERT_EQ(report["probes"].size(), 2U + 6U);
   for (const json& probe : report["probes"]) {
     if (probe["name"] != "torn-read") {
