@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <numeric>
+
 namespace sidelatch::checker {
 
 namespace {
@@ -42,6 +45,23 @@ nlohmann::ordered_json evidence_json(const std::optional<TornBlock>& evidence) {
     return nullptr;
   }
   return {{"slot", evidence->slot}, {"words", evidence->words}};
+}
+
+std::string seams_of(const std::vector<TornReads>& probes) {
+  std::uint64_t granularity = 0;
+  std::uint64_t later_in_front = 0;
+  std::uint64_t later_behind = 0;
+  for (const TornReads& probe : probes) {
+    granularity = std::gcd(granularity, probe.granularity);
+    later_in_front += probe.later_in_front;
+    later_behind += probe.later_behind;
+  }
+  return granularity == 0
+             ? ""
+             : fmt::format(
+                   "  Blocks were mixed at multiples of {} bytes: the later write in front {} times, behind "
+                   "{} times.\n",
+                   granularity, later_in_front, later_behind);
 }
 
 // Per cent, with two digits that mean something.
@@ -111,6 +131,7 @@ std::string to_table(const CheckReport& report, Colour colour) {
                         probe.detected, probe.undetected > 0 ? paint.red(undetected) : undetected);
   }
   text += "  detected: header and footer differ. undetected: they agree, and a line between does not.\n";
+  text += seams_of(report.torn_reads);
   if (!report.observations.empty()) {
     text += "\n" + paint.bold("Order of two requests of one queue pair, and WRITEs lost under atomics") + "\n";
     std::size_t width = 0;
@@ -128,6 +149,11 @@ std::string to_table(const CheckReport& report, Colour colour) {
     text +=
         fmt::format("  slot chosen by the low {} address bits, {} slots; {:.2f} Mops/s on one slot, {:.1f} on many\n",
                     table.address_bits, table.slots, table.contended_mops, table.uncontended_mops);
+    if (table.address_bits > 0) {
+      text += fmt::format(
+          "  words {} bytes apart, or a multiple of it, share a slot: {} bytes more between them cure that\n",
+          std::uint64_t{1} << table.address_bits, table.slot_bytes);
+    }
   }
   text += "\n" + paint.bold("Schemes") + "\n";
   std::size_t width = 0;
@@ -169,6 +195,10 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
                               {"detected", probe.detected},
                               {"undetected", probe.undetected},
                               {"writes", probe.writes},
+                              {"granularity", probe.granularity == 0 ? nlohmann::ordered_json(nullptr)
+                                                                     : nlohmann::ordered_json(probe.granularity)},
+                              {"later_in_front", probe.later_in_front},
+                              {"later_behind", probe.later_behind},
                               {"evidence", evidence_json(probe.evidence)}});
   }
   for (const Observation& observation : report.observations) {
@@ -177,6 +207,7 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
   if (report.lock_table) {
     json["lock_table"] = {{"address_bits", report.lock_table->address_bits},
                           {"slots", report.lock_table->slots},
+                          {"slot_bytes", report.lock_table->slot_bytes},
                           {"contended_mops", report.lock_table->contended_mops},
                           {"uncontended_mops", report.lock_table->uncontended_mops}};
   } else {

@@ -32,6 +32,7 @@ std::optional<LockTable> probe_lock_table(Node& storage, std::span<Node* const> 
     }
     loop.offset = [bit](std::uint32_t w) { return w % 2 == 0 ? 0 : std::uint64_t{1} << bit; };
     if (run_closed_loop(storage, clients, loop).mops() >= kTwoSlots * table.contended_mops) {
+      table.slot_bytes = table.address_bits == 0 ? std::uint64_t{1} << bit : table.slot_bytes;
       table.address_bits = bit + 1;
       table.slots *= 2;
     }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 namespace sidelatch::checker {
@@ -94,6 +95,18 @@ bool uniform(std::span<const std::byte> bytes) {
   return bytes.size() <= kWord || std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
 }
 
+void note_seams(std::span<const std::byte> bytes, TornReads& seen) {
+  std::uint64_t before = word_at(bytes, 0);
+  for (std::size_t offset = kWord; offset < bytes.size(); offset += kWord) {
+    const std::uint64_t word = word_at(bytes, offset);
+    if (word != before) {
+      seen.granularity = std::gcd(seen.granularity, std::uint64_t{offset});
+      ++(word < before ? seen.later_in_front : seen.later_behind);
+    }
+    before = word;
+  }
+}
+
 Task<void> write_blocks(Ring& ring) {
   while (!ring.stopped) {
     const std::uint64_t number = ++ring.writes;
@@ -113,11 +126,15 @@ Task<TornReads> read_blocks(Ring& ring) {
     ++seen.reads;
     const std::uint64_t header = word_at(bytes, 0);
     const std::uint64_t footer = word_at(bytes, bytes.size() - kWord);
+    const bool mixed = !uniform(bytes);
+    if (mixed) {
+      note_seams(bytes, seen);
+    }
     if (header != footer) {
       ++seen.detected;
       continue;
     }
-    if (uniform(bytes)) {
+    if (!mixed) {
       ++seen.consistent;
     } else {
       ++seen.undetected;

@@ -21,10 +21,27 @@ LockTable probe(const sim::Profile& profile) {
   return probe_lock_table(storage, clients).value();
 }
 
-TEST(LockTable, IsInferredFromRatesAlone) {
-  const LockTable table = probe(sim::load_profile("connectx5"));
-  EXPECT_EQ(table.address_bits, 12U);
-  EXPECT_EQ(table.slots, 512U);
+// From rates alone: the table exactly, what it and the whole NIC can do within a tenth.
+void expect_inferred(const sim::Profile& profile, std::uint64_t slots) {
+  const LockTable table = probe(profile);
+  EXPECT_EQ(table.address_bits, profile.lock_table.address_bits) << profile.name;
+  EXPECT_EQ(table.slots, slots) << profile.name;
+  EXPECT_EQ(table.slot_bytes, profile.lock_table.slot_bytes) << profile.name;
+  const double one_slot = 1000 / (profile.lock_table.service_ns + profile.lock_table.recovery_ns);
+  EXPECT_NEAR(table.contended_mops, one_slot, one_slot / 10) << profile.name;
+  const double all_slots = 1000 / profile.nic.respond_atomic_ns;
+  EXPECT_NEAR(table.uncontended_mops, all_slots, all_slots / 10) << profile.name;
+}
+
+TEST(LockTable, OfEachNicIsInferred) {
+  expect_inferred(sim::load_profile("connectx5"), 512);
+  expect_inferred(sim::load_profile("connectx7"), 512);
+  sim::Profile invented = sim::load_profile("connectx5");
+  invented.name = "invented";
+  invented.lock_table.address_bits = 10;
+  invented.lock_table.slot_bytes = 16;
+  invented.memory.atom_bytes = 16;
+  expect_inferred(invented, 64);
 }
 
 TEST(LockTable, AnInventedOneIsInferredToo) {

@@ -16,8 +16,9 @@ using namespace fabric;
 using ::testing::HasSubstr;
 
 struct Cluster {
-  explicit Cluster(std::uint64_t seed, const sim::Profile& profile = sim::load_profile("connectx5"))
-      : world({.profile = profile, .seed = seed}) {}
+  explicit Cluster(std::uint64_t seed, const sim::Profile& profile = sim::load_profile("connectx5"),
+                   const model::Rules& rules = model::rules_of(model::Preset::observed))
+      : world({.profile = profile, .rules = rules, .seed = seed}) {}
   sim::Simulation world;
   Node& storage = world.add_node("storage");
   Node& writer = world.add_node("writer");
@@ -42,6 +43,38 @@ TEST(TornReads, EveryReadIsOneOfTheThreeKinds) {
   EXPECT_EQ(seen.reads, 20000U);
   EXPECT_EQ(seen.consistent + seen.detected + seen.undetected, seen.reads);
   EXPECT_GT(seen.writes, 1000U);
+}
+
+// What a NIC copies whole can be told from where blocks are mixed.
+TEST(TornReads, BlocksAreMixedWhereTheNicsAtomsMeet) {
+  for (const std::uint64_t atom : {64U, 32U, 16U, 8U}) {
+    sim::Profile profile = tearing_profile();
+    profile.memory.atom_bytes = static_cast<std::uint32_t>(atom);
+    Cluster cluster(1, profile);
+    const TornReads seen =
+        probe_torn_reads(cluster.storage, cluster.writer, cluster.reader, {.block_bytes = 1024, .reads = 5000});
+    EXPECT_EQ(seen.granularity, atom);
+    EXPECT_GT(seen.later_in_front + seen.later_behind, 100U) << atom;
+  }
+  EXPECT_EQ(torn_reads(64, 2000).granularity, 0U) << "one line is never mixed";
+}
+
+// A WRITE that stops in its middle is overtaken by READs. If it goes upwards, they see the later numbers in front; a
+// WRITE in any order leaves them anywhere.
+TEST(TornReads, SeamsTellInWhichOrderAWriteIsPlaced) {
+  sim::Profile profile = sim::load_profile("connectx5");
+  profile.pcie.reorder_probability = 0;
+  profile.pcie.write_stall_probability = 0.5;
+  profile.pcie.write_stall_ns = 3000;
+  for (const auto placement : {model::PlacementOrder::ascending, model::PlacementOrder::any}) {
+    model::Rules rules = model::rules_of(model::Preset::observed);
+    rules.placement = placement;
+    Cluster cluster(1, profile, rules);
+    const TornReads seen =
+        probe_torn_reads(cluster.storage, cluster.writer, cluster.reader, {.block_bytes = 1024, .reads = 5000});
+    EXPECT_GT(seen.later_in_front, 100U);
+    EXPECT_EQ(seen.later_behind > 0, placement == model::PlacementOrder::any) << seen.later_behind;
+  }
 }
 
 TEST(TornReads, NoneIsUndetectedUpTo128Bytes) {

@@ -18,6 +18,7 @@ namespace sidelatch::checker {
 struct LockTable {
   std::uint32_t address_bits = 0;  ///< from bit 0 to the highest bit that chooses a slot; 0 if none does
   std::uint64_t slots = 1;         ///< 2 to the number of bits that choose
+  std::uint64_t slot_bytes = 0;    ///< neighbours that share a slot: 2 to the lowest bit that chooses; 0 if none does
   double contended_mops = 0;       ///< all workers on one word
   double uncontended_mops = 0;     ///< each worker on a word of its own, packed
 };

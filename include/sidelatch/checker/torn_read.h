@@ -49,6 +49,13 @@ struct TornReads {
   std::uint64_t undetected = 0;  ///< header and footer agree, some word between differs
   std::uint64_t writes = 0;
   std::optional<TornBlock> evidence;  ///< the first undetected one
+  /// Blocks were mixed at multiples of that many bytes from their start, which is at a line: what the target copies
+  /// whole, if there were enough of them. 0: none was mixed.
+  std::uint64_t granularity = 0;
+  /// Of the places where a block changes from one write to another: those with the later write in front, and those with
+  /// it behind. An ascending WRITE under an ascending READ leaves the later one in front.
+  std::uint64_t later_in_front = 0;
+  std::uint64_t later_behind = 0;
 };
 
 [[nodiscard]] TornReads probe_torn_reads(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,
