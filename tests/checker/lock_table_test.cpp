@@ -1,5 +1,7 @@
 #include <sidelatch/checker/lock_table.h>
 
+#include "cluster.h"
+
 #include <sidelatch/fabric/sim/simulation.h>
 
 #include <gtest/gtest.h>
@@ -12,13 +14,8 @@ namespace {
 using namespace fabric;
 
 LockTable probe(const sim::Profile& profile) {
-  sim::Simulation world({.profile = profile});
-  Node& storage = world.add_node("storage");
-  std::array<Node*, 4> clients{};
-  for (Node*& client : clients) {
-    client = &world.add_node("client");
-  }
-  return probe_lock_table(storage, clients).value();
+  const Cluster cluster(model::rules_of(model::Preset::observed), profile);
+  return probe_lock_table(cluster.storage, cluster.clients).value();
 }
 
 // From rates alone: the table exactly, what it and the whole NIC can do within a tenth.

@@ -1,7 +1,6 @@
 #include <sidelatch/checker/order.h>
 
-#include <sidelatch/fabric/model/rules.h>
-#include <sidelatch/fabric/sim/simulation.h>
+#include "cluster.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,17 +19,6 @@ using ::testing::HasSubstr;
 constexpr std::array kPairs = {Pair::read_read, Pair::read_write, Pair::write_read, Pair::atomic_read};
 constexpr std::array kKinds = {std::pair{Kind::read, Kind::read}, std::pair{Kind::read, Kind::write},
                                std::pair{Kind::write, Kind::read}, std::pair{Kind::atomic, Kind::read}};
-
-struct Cluster {
-  explicit Cluster(const model::Rules& rules) : world({.profile = sim::load_profile("connectx5"), .rules = rules}) {
-    for (Node*& client : clients) {
-      client = &world.add_node("client");
-    }
-  }
-  sim::Simulation world;
-  Node& storage = world.add_node("storage");
-  std::array<Node*, 4> clients{};
-};
 
 Observation probe(const model::Rules& rules, Pair pair, const OrderOptions& options = {.chances = 2000}) {
   Cluster cluster(rules);
@@ -72,7 +60,7 @@ TEST(Order, EndsWhenItIsToldTo) {
 }
 
 TEST(Order, OneClientIsEnough) {
-  Cluster cluster(model::rules_of(Preset::observed));
+  Cluster cluster;
   const Observation seen =
       probe_order(cluster.storage, std::span(cluster.clients).first(1), Pair::read_read, {.chances = 500});
   EXPECT_GT(seen.seen, 0U);
@@ -91,7 +79,7 @@ TEST(Order, BadOptionsAreNamed) {
   EXPECT_THAT(message({.bytes = 0}), HasSubstr("0 bytes"));
   EXPECT_THAT(message({.bytes = std::uint64_t{2} << 20}), HasSubstr("2097152 bytes"));
   EXPECT_THAT(message({.chances = 0}), HasSubstr("0 chances"));
-  Cluster cluster(model::rules_of(Preset::observed));
+  Cluster cluster;
   EXPECT_THROW((void)probe_order(cluster.storage, {}, Pair::read_read, {}), std::invalid_argument);
 }
 

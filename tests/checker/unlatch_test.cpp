@@ -1,7 +1,6 @@
 #include <sidelatch/checker/unlatch.h>
 
-#include <sidelatch/fabric/model/rules.h>
-#include <sidelatch/fabric/sim/simulation.h>
+#include "cluster.h"
 
 #include <gtest/gtest.h>
 
@@ -12,17 +11,6 @@ namespace {
 
 using namespace fabric;
 using model::Preset;
-
-struct Cluster {
-  explicit Cluster(const model::Rules& rules) : world({.profile = sim::load_profile("connectx5"), .rules = rules}) {
-    for (Node*& client : clients) {
-      client = &world.add_node("client");
-    }
-  }
-  sim::Simulation world;
-  Node& storage = world.add_node("storage");
-  std::array<Node*, 3> clients{};
-};
 
 Observation probe(const model::Rules& rules, Opcode against) {
   Cluster cluster(rules);
@@ -52,7 +40,7 @@ TEST(LostUnlatch, IsNotSeenWhereAtomicsAreAtomicAgainstEverything) {
 }
 
 TEST(LostUnlatch, BadOptionsAreNamed) {
-  Cluster cluster(model::rules_of(Preset::observed));
+  Cluster cluster;
   const auto run = [&](std::span<Node* const> clients, Opcode against, const UnlatchOptions& options) {
     (void)probe_lost_unlatch(cluster.storage, clients, against, options);
   };
