@@ -1,0 +1,116 @@
+// The head of the page: which devices, what went wrong, and on what machine the datasheets were made.
+
+import { element, section } from './dom.js';
+import { quantity, unknown } from './numbers.js';
+import { table } from './table.js';
+
+const simulated = 'This shows schemes under a profile, not a NIC.';
+
+function simulationLine(sheets) {
+  const some = sheets.filter((sheet) => sheet.fabric === 'sim');
+  if (some.length === 0) return null;
+  // Said of every datasheet, it needs no names.
+  const names = some.length === sheets.length ? '' : `${some.map((sheet) => sheet.label).join(', ')}: `;
+  return element('p', { class: 'notice', id: 'simulated' }, names + simulated);
+}
+
+function runLines(sheets) {
+  return sheets.flatMap((sheet) => [
+    sheet.failure &&
+      element(
+        'p',
+        { class: 'notice failure', role: 'note' },
+        element('strong', {}, `${sheet.label}: the run failed. `),
+        sheet.failure,
+      ),
+    sheet.complete === false &&
+      element(
+        'p',
+        { class: 'notice incomplete', role: 'note' },
+        element('strong', {}, `${sheet.label}: the run is incomplete. `),
+        'It was cut short; what was measured by then is shown.',
+      ),
+  ]);
+}
+
+export function problemLines(problems) {
+  if (problems.length === 0) return null;
+  return element(
+    'section',
+    { class: 'notice failure', id: 'problems', 'aria-label': 'Problems of the datasheets' },
+    element('p', {}, element('strong', {}, 'Not everything could be read.')),
+    element(
+      'ul',
+      {},
+      problems.map(({ file, problem, shown }) =>
+        element(
+          'li',
+          {},
+          element('code', {}, file),
+          `: ${problem}. `,
+          shown ? 'This part is left out.' : 'It is not shown.',
+        ),
+      ),
+    ),
+  );
+}
+
+/** The title, and the lines that a reader must not miss. */
+export function head(sheets, problems) {
+  const devices = [...new Set(sheets.map((sheet) => sheet.device))].join(', ');
+  return element(
+    'header',
+    {},
+    element('h1', {}, devices ? `Datasheet of ${devices}` : 'Datasheet'),
+    simulationLine(sheets),
+    problemLines(problems),
+    runLines(sheets),
+  );
+}
+
+const yesNo = (value) => (value === true ? 'yes' : value === false ? 'no' : value);
+const fields = [
+  ['File', (sheet) => sheet.file],
+  ['Device', (sheet) => sheet.device],
+  ['Fabric', (sheet) => sheet.fabric && { verbs: 'verbs (a NIC)', sim: 'sim (simulated)' }[sheet.fabric]],
+  ['Memory at', (sheet) => (sheet.fabric === 'sim' ? 'a simulated machine' : sheet.memory)],
+  ['Seed', (sheet) => (sheet.fabric === 'verbs' ? 'none' : sheet.seed)],
+  ['Firmware', (sheet) => sheet.environment.firmware],
+  ['Driver', (sheet) => sheet.environment.driver],
+  ['Kernel', (sheet) => sheet.environment.kernel],
+  ['PCIe link', (sheet) => sheet.environment.pcie_link],
+  ['Relaxed ordering', (sheet) => yesNo(sheet.environment.relaxed_ordering)],
+  ['CPU', (sheet) => sheet.environment.cpu],
+  ['NUMA node', (sheet) => sheet.environment.numa_node],
+  [
+    'MTU',
+    (sheet) =>
+      typeof sheet.environment.mtu === 'number' ? quantity(sheet.environment.mtu, 'B') : sheet.environment.mtu,
+  ],
+  ['sidelatch', (sheet) => sheet.sidelatch],
+  ['Time taken', (sheet) => quantity(sheet.seconds, 's')],
+  ['Complete', (sheet) => yesNo(sheet.complete)],
+];
+
+export function environmentSection(sheets) {
+  const value = (field, sheet) => {
+    const text = field[1](sheet);
+    const missing = text === null || text === undefined || text === unknown;
+    return missing ? element('span', { class: 'aside' }, unknown) : String(text);
+  };
+  return section(
+    'environment',
+    'Environment',
+    table({
+      caption: 'Where and how this was measured',
+      columns: [
+        { heading: 'Property', rowHeading: true, cell: (field) => field[0] },
+        ...sheets.map((sheet) => ({
+          heading: sheets.length === 1 ? 'Value' : sheet.label,
+          cell: (field) => value(field, sheet),
+        })),
+      ],
+      data: fields,
+    }),
+  );
+}

@@ -1,0 +1,59 @@
+// Builds the page from the datasheets that `sidelatch report` put into it.
+
+import { readDatasheets } from './datasheet.js';
+import { element } from './dom.js';
+import { environmentSection, head } from './environment.js';
+import { glanceSection } from './glance.js';
+import { lockTableSection } from './lock_table.js';
+import { orderSection } from './order.js';
+import { schemesSection } from './schemes.js';
+import { seriesSection } from './series.js';
+import { tornReadsSection } from './torn_reads.js';
+
+/** On paper nothing can be opened: all is open while the page prints, and as before afterwards. */
+function openForPrint() {
+  let opened = [];
+  window.addEventListener('beforeprint', () => {
+    opened = [...document.querySelectorAll('main details:not([open])')];
+    opened.forEach((details) => {
+      details.open = true;
+    });
+  });
+  window.addEventListener('afterprint', () =>
+    opened.forEach((details) => {
+      details.open = false;
+    }),
+  );
+}
+
+function show() {
+  const { sheets, problems } = readDatasheets(document.getElementById('datasheets').textContent);
+  const main = document.querySelector('main');
+  main.append(head(sheets, problems));
+  if (sheets.length === 0) {
+    main.append(
+      element(
+        'p',
+        { id: 'empty' },
+        'There is no datasheet in this page. ',
+        element('code', {}, 'sidelatch report FILE.json... -o page.html'),
+        ' makes one with datasheets.',
+      ),
+    );
+    return;
+  }
+  document.title = main.querySelector('h1').textContent;
+  const sections = [
+    glanceSection,
+    environmentSection,
+    schemesSection,
+    tornReadsSection,
+    orderSection,
+    lockTableSection,
+    seriesSection,
+  ];
+  main.append(...sections.map((make) => make(sheets)));
+  openForPrint();
+}
+
+show();
