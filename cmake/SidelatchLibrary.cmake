@@ -27,6 +27,16 @@ add_custom_command(
     VERBATIM
 )
 
+# So does the page of `sidelatch report`.
+add_custom_command(
+    OUTPUT "${SIDELATCH_GENERATED}/embedded_page.cpp"
+    COMMAND "${CMAKE_COMMAND}" "-DPAGE=${PROJECT_SOURCE_DIR}/report/page.html"
+            "-DOUTPUT=${SIDELATCH_GENERATED}/embedded_page.cpp" -P "${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake"
+    DEPENDS "${PROJECT_SOURCE_DIR}/report/page.html" "${PROJECT_SOURCE_DIR}/cmake/embed_page.cmake"
+    COMMENT "Embedding the report page"
+    VERBATIM
+)
+
 # oneTBB from Debian is not built with ThreadSanitizer. With its headers' half built like the other half, no race is
 # reported between the two; checker/parallel.cpp says which order oneTBB gives.
 if(SIDELATCH_SANITIZE STREQUAL "thread")
@@ -35,7 +45,10 @@ if(SIDELATCH_SANITIZE STREQUAL "thread")
     )
 endif()
 
-add_library(sidelatch_objects OBJECT ${SIDELATCH_SOURCES} "${SIDELATCH_GENERATED}/embedded_profiles.cpp")
+add_library(
+    sidelatch_objects OBJECT ${SIDELATCH_SOURCES} "${SIDELATCH_GENERATED}/embedded_profiles.cpp"
+                             "${SIDELATCH_GENERATED}/embedded_page.cpp"
+)
 target_include_directories(
     sidelatch_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${SIDELATCH_GENERATED}/include"
 )

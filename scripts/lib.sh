@@ -25,8 +25,9 @@ packages() {
       vm)
         echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest
         ;;
+      report) echo nodejs npm chromium ;;
       lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
-      *) die "unknown group '$group', there are: build test vm lint" ;;
+      *) die "unknown group '$group', there are: build test vm report lint" ;;
     esac
   done
 }

@@ -24,6 +24,7 @@ void add_bench(CLI::App& program, Action& action);
 void add_explore(CLI::App& program, Action& action);
 void add_litmus(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
+void add_report(CLI::App& program, Action& action);
 
 /// Set by Ctrl-C.
 [[nodiscard]] const std::atomic<bool>& interrupted();

@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   tools::add_explore(program, action);
   tools::add_litmus(program, action);
   tools::add_bench(program, action);
+  tools::add_report(program, action);
   tools::add_devices(program, action);
   require_known_command(program, argc, argv);
   try {

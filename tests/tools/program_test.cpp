@@ -81,6 +81,32 @@ TEST(Program, CheckSavesWhatItPrinted) {
   std::filesystem::remove_all(::testing::TempDir() + "/sidelatch_out");
 }
 
+TEST(Program, ReportsWhatCheckSaved) {
+  const std::string folder = ::testing::TempDir() + "/sidelatch_report";
+  const std::string page = folder + "/page.html";
+  ASSERT_EQ(run(std::string(kQuickCheck) + "--out " + folder).status, 0);
+  const Outcome outcome = run("report " + folder + " " + folder + "/check.json -o " + page);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(slurp(page), AllOf(HasSubstr(R"("file":")" + folder + R"(/check.json","datasheet":{)"),
+                                 HasSubstr("sim:connectx5"), HasSubstr("</html>")));
+  std::filesystem::remove(page);
+
+  std::ofstream(folder + "/cut.json") << slurp(folder + "/check.json").substr(0, 1000);
+  const Outcome cut = run("report " + folder + " " + folder + "/cut.json -o " + page);
+  EXPECT_EQ(cut.status, 2);
+  EXPECT_THAT(cut.err, AllOf(HasSubstr("cut.json"), HasSubstr("cut off")));
+  EXPECT_FALSE(std::filesystem::exists(page)) << "a page of what is no datasheet";
+  std::filesystem::remove_all(folder);
+
+  const Outcome missing = run("report /no/such.json -o " + page);
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("/no/such.json"));
+  const Outcome empty = run("report " + ::testing::TempDir() + " -o " + page);
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_THAT(empty.err, HasSubstr("no check.json"));
+  EXPECT_EQ(run("report").status, 2);
+}
+
 TEST(Program, VerbsWithoutANicSaysWhatItLookedForAndExitsWith3) {
   if (std::filesystem::exists("/sys/class/infiniband") && !std::filesystem::is_empty("/sys/class/infiniband")) {
     GTEST_SKIP() << "this machine has an RDMA device";
