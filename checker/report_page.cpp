@@ -20,24 +20,22 @@ ordered_json parse(const NamedDatasheet& datasheet) {
   try {
     json = ordered_json::parse(datasheet.json);
   } catch (const ordered_json::parse_error& error) {
-    throw std::invalid_argument(
-        fmt::format("{}: this is no JSON, or it is cut off after {} bytes: save the datasheet again (sidelatch check --out)",
-                    datasheet.file, error.byte));
+    throw std::invalid_argument(fmt::format(
+        "{}: this is no JSON, or it is cut off after {} bytes: save the datasheet again (sidelatch check --out)",
+        datasheet.file, error.byte));
   }
   const ordered_json schema = json.is_object() ? json.value("schema", ordered_json::object()) : ordered_json::object();
   const bool is_datasheet = schema.is_object() && schema.value("name", ordered_json()) == kSchema &&
                             schema.value("version", ordered_json()).is_number_integer();
   if (!is_datasheet) {
-    throw std::invalid_argument(
-        fmt::format("{}: this is no datasheet (its schema is not {}): make one by sidelatch check --out", datasheet.file,
-                    kSchema));
+    throw std::invalid_argument(fmt::format(
+        "{}: this is no datasheet (its schema is not {}): make one by sidelatch check --out", datasheet.file, kSchema));
   }
   const auto version = schema["version"].get<std::int64_t>();
   if (version != kDatasheetVersion) {
-    throw std::invalid_argument(fmt::format("{}: a datasheet of version {}, and this sidelatch knows version {}: {}",
-                                            datasheet.file, version, kDatasheetVersion,
-                                            version > kDatasheetVersion ? "use the newer one that made it"
-                                                                        : "measure again"));
+    throw std::invalid_argument(fmt::format(
+        "{}: a datasheet of version {}, and this sidelatch knows version {}: {}", datasheet.file, version,
+        kDatasheetVersion, version > kDatasheetVersion ? "use the newer one that made it" : "measure again"));
   }
   return json;
 }

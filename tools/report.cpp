@@ -45,8 +45,8 @@ int report(const Arguments& arguments) {
 
 void add_report(CLI::App& program, Action& action) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      program.add_subcommand("report", "One HTML page with charts from datasheets that `check` saved; needs no network");
+  CLI::App* command = program.add_subcommand(
+      "report", "One HTML page with charts from datasheets that `check` saved; needs no network");
   command
       ->add_option("datasheets", arguments->sources,
                    "datasheets as JSON (check --json), or folders that check --out has filled")
