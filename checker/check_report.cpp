@@ -73,8 +73,10 @@ std::string row_of(const Observation& observation, std::size_t width) {
     return fmt::format("{}skipped: {}\n", head, observation.skipped);
   }
   const std::optional<double> bound = bound95(observation);
-  return fmt::format("{}{:>9}  {:>9}{}\n", head, observation.chances, observation.seen,
-                     bound ? "  at most " + percent(*bound) : "");
+  const std::string means = bound                                           ? "  at most " + percent(*bound)
+                            : observation.seen > 0 || observation.sensitive ? ""
+                                                                            : "  nothing: it would not have been seen";
+  return fmt::format("{}{:>9}  {:>9}{}\n", head, observation.chances, observation.seen, means);
 }
 
 nlohmann::ordered_json json_of(const Observation& observation) {

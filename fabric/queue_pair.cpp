@@ -423,6 +423,14 @@ void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::u
   reactor_->return_completion_entries(freed);
 }
 
+std::uint64_t QueuePair::bytes_in_flight() const noexcept {
+  std::uint64_t bytes = 0;
+  for (std::uint64_t sequence = completed_ + 1; sequence <= posted_; ++sequence) {
+    bytes += ring_[sequence & (options_.send_queue_depth - 1)].length;
+  }
+  return bytes;
+}
+
 void QueuePair::disconnect() noexcept {
   const bool idle = pending_.empty() && line_.empty() && outstanding() == 0;
   if (!idle) {

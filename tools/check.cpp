@@ -67,7 +67,7 @@ int check(const Arguments& arguments) {
 void add_check(CLI::App& program, Action& action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = program.add_subcommand(
-      "check", "Torn reads by block size, the schemes on the same ring, the lock table; a verdict per scheme");
+      "check", "Torn reads, the schemes on the same ring, order of requests, lost unlatches, the lock table");
   command->add_option("--fabric", arguments->options.fabric, "auto, verbs, softnic or sim (default auto)");
   command->add_option("--device", arguments->options.device,
                       "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
@@ -83,7 +83,9 @@ void add_check(CLI::App& program, Action& action) {
   command->add_option("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
       ->delimiter(',')
       ->check(whole_number());
-  command->add_option("--reads", arguments->options.reads, "reads per size and scheme (default 20000)")
+  command
+      ->add_option("--reads", arguments->options.reads,
+                   "reads per size and scheme, and chances per other probe (default 20000)")
       ->check(whole_number());
   command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
   command->add_flag("--json", arguments->json, "print one JSON value instead of the table");

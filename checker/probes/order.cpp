@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 namespace sidelatch::checker {
@@ -124,7 +125,8 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool on_one_queue_pa
   Tally tally;
   const WorkRequest first = first_request(bench);
   const WorkRequest second = second_request(bench);
-  const std::uint64_t most_chains = chances * kChainsPerChance;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t most_chains = chances > kMost / kChainsPerChance ? kMost : chances * kChainsPerChance;
   while (tally.chances < chances && tally.chains < most_chains) {
     if (tally.chains % kAskEvery == 0 && !bench.options.keep_going()) {
       tally.complete = false;
@@ -149,15 +151,16 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool on_one_queue_pa
 }
 
 Task<Observation> observe(Bench& bench) {
-  const Tally pairs = co_await post_pairs(bench, bench.options.chances, true);
-  // The control needs no precision.
+  // The control needs no precision; first, so that it is not what a time limit cuts.
   const Tally control = co_await post_pairs(bench, std::min<std::uint64_t>(bench.options.chances, 1000), false);
+  const Tally pairs = co_await post_pairs(bench, bench.options.chances, true);
   bench.stopped = true;
   Observation seen;
   seen.name = name(bench.pair);
   seen.chances = pairs.chances;
   seen.seen = pairs.inversions;
   seen.complete = pairs.complete && control.complete;
+  seen.sensitive = control.inversions > 0;
   seen.detail = {{"bytes", bench.options.bytes},
                  {"chains", pairs.chains},
                  {"control_chances", control.chances},

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -92,7 +93,9 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
     }
     use_results(reinterpret_cast<std::byte*>(results_.get()), results_region_->lkey);
     std::uint32_t max_inline = options.max_inline;
-    raw_ = port.make_queue_pair(domain, reactor.completions(), options.send_queue_depth, max_inline);
+    // Two markers of the fence may be in the queue, beside what was asked for.
+    const std::uint32_t depth = options.send_queue_depth + (fence_ != nullptr ? 2U : 0U);
+    raw_ = port.make_queue_pair(domain, reactor.completions(), depth, max_inline);
     limit_inline(max_inline);
     connect();
   } catch (...) {
@@ -157,8 +160,12 @@ void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_
   last.next = nullptr;
   const std::uint64_t sequence = posted() + 1 - chain.size();
   if (fence_ != nullptr && (fence_->holds() || std::ranges::any_of(chain, &WorkRequest::fence))) {
-    fence_->take(&first->request, sequence);
-    post_held();
+    try {
+      fence_->take(&first->request, sequence);
+      post_held();
+    } catch (const std::bad_alloc&) {
+      keep_refusal(first->request, nullptr, sequence, ENOMEM);
+    }
   } else {
     give(first->request, sequence);
   }
@@ -187,20 +194,22 @@ void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_
 
 void VerbsQueuePair::report_refused() {
   if (refused_ != 0 && state() == State::ready) {
-    on_refused(refused_, Status::local_operation,
+    on_refused(std::max(refused_, completed() + 1), Status::local_operation,
                fmt::format("the driver of {} does not take it: {}", port_->device_name(), std::strerror(refusal_)));
   }
 }
 
 void VerbsQueuePair::report_stalled(Duration waited) {
-  on_refused(completed() + 1, Status::device_failure,
-             fmt::format("{} has not completed it for {} s, and with the connection's timeout and retry_count it must "
-                         "end sooner: the NIC or its driver has lost it, or its completion",
-                         port_->device_name(), std::chrono::duration_cast<std::chrono::seconds>(waited).count()));
+  on_refused(
+      completed() + 1, Status::device_failure,
+      fmt::format("{} has not completed it for {} s, longer than the connection's timeout and retry_count allow: "
+                  "the NIC or its driver has lost it, or its completion",
+                  port_->device_name(), std::chrono::duration_cast<std::chrono::seconds>(waited).count()));
 }
 
 void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion) {
-  on_error(sequence, status_of(completion.status),
+  // What has completed already cannot fail: that was a fence's marker behind it.
+  on_error(std::max(sequence, completed() + 1), status_of(completion.status),
            fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),
                        completion.vendor_err));
 }

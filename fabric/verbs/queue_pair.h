@@ -59,6 +59,7 @@ class VerbsQueuePair final : public QueuePair {
   /// What the driver refused.
   void report_refused();
   using QueuePair::awaits_completion;
+  using QueuePair::bytes_in_flight;
   /// The oldest request has not completed for `waited`, longer than it can take.
   void report_stalled(Duration waited);
 

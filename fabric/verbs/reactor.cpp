@@ -20,15 +20,17 @@ constexpr int kBatch = 32;
 // are the system calls: they would come too late to notice it.
 constexpr std::uint32_t kIdlePolls = 1024;
 // So many polls: see whether the device still works.
-constexpr std::uint32_t kPollsPerLook = 8 * kIdlePolls;
+constexpr std::uint32_t kPollsPerLook = 4 * kIdlePolls;
+// What is moved until the next completion may take its time: 10 MB/s are slow for any NIC.
+constexpr Duration kPerByte = std::chrono::nanoseconds(100);
 // More time than that between two looks is not the NIC's: the process, or the whole machine, was stopped.
-constexpr Duration kLongestPause = std::chrono::milliseconds(100);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr unsigned kPlaceShift = 44;
 constexpr unsigned kConnectionShift = 32;
 constexpr std::uint32_t kConnectionMask = 0xfff;
 
 // A NIC gives up after at most 4 times its time-out, `retry_count` times again (InfiniBand specification, 9.7.6.1.3),
-// and some round the time-out up to half a second. Twice that is too long.
+// and some round the time-out up to half a second. Twice that is too long for what has to come back.
 Duration longest_stall(const ConnectionOptions& options) {
   if (options.timeout == 0) {
     return Duration::max();  // it never gives up
@@ -65,6 +67,8 @@ std::uint32_t VerbsReactor::attach(VerbsQueuePair& queue_pair) {
   const std::uint32_t place = free_places_.back();
   free_places_.pop_back();
   places_[place].queue_pair = &queue_pair;
+  places_[place].completed = 0;
+  places_[place].stalled = {};
   return place;
 }
 
@@ -163,7 +167,8 @@ void VerbsReactor::look_for_stalled() {
       continue;
     }
     place.stalled += passed;
-    if (place.stalled > longest_stall_) {
+    if (place.stalled > longest_stall_ &&
+        place.stalled - longest_stall_ > kPerByte * static_cast<std::int64_t>(queue_pair->bytes_in_flight())) {
       queue_pair->report_stalled(place.stalled);
     }
   }

@@ -24,6 +24,7 @@ void SoftwareFence::take(const ibv_send_wr* chain, std::uint64_t sequence) {
 
 SoftwareFence::Chain SoftwareFence::next(std::uint64_t completed) {
   posting_.clear();
+  posting_.reserve(held_.size() + 1);  // what has left held_ is not lost
   const auto must_wait = [&] {
     return !held_.empty() && is_fenced(held_.front().request) && completed + 1 < held_.front().sequence;
   };

@@ -115,15 +115,18 @@ TEST(Check, SaysWhatItIsWorthNotToHaveSeenSomething) {
   report.fabric = "sim";
   report.observations = {{.name = "order/write-read", .chances = 20'000},
                          {.name = "order/read-read", .chances = 500, .seen = 7},
+                         {.name = "order/x", .chances = 9, .sensitive = false},
                          {.name = "visibility", .skipped = "the memory is on another machine"}};
   const std::string table = to_table(report, Colour::off);
   EXPECT_THAT(table, HasSubstr("order/write-read      20000          0  at most 0.015 %"));
   EXPECT_THAT(table, HasSubstr("order/read-read         500          7\n"));
+  EXPECT_THAT(table, HasSubstr("order/x                   9          0  nothing: it would not have been seen"));
   EXPECT_THAT(table, HasSubstr("visibility        skipped: the memory is on another machine"));
   const nlohmann::ordered_json json = to_json(report);
   EXPECT_NEAR(json["probes"][0]["bound95"].get<double>(), 1.498e-4, 1e-6);
   EXPECT_TRUE(json["probes"][1]["bound95"].is_null());
-  EXPECT_EQ(json["probes"][2]["skipped"], "the memory is on another machine");
+  EXPECT_TRUE(json["probes"][2]["bound95"].is_null());
+  EXPECT_EQ(json["probes"][3]["skipped"], "the memory is on another machine");
 }
 
 TEST(Check, BadOptionsAreNamed) {

@@ -89,6 +89,7 @@ TEST(Bound95, IsThreeInNWhereNothingWasSeen) {
   EXPECT_NEAR(bound95({.name = "x", .chances = 1'000'000'000}).value(), 2.9957e-9, 1e-12);
   EXPECT_EQ(bound95({.name = "x", .chances = 0}), std::nullopt);
   EXPECT_EQ(bound95({.name = "x", .chances = 10, .seen = 1}), std::nullopt);
+  EXPECT_EQ(bound95({.name = "x", .chances = 10, .sensitive = false}), std::nullopt);
 }
 
 }  // namespace

@@ -18,12 +18,14 @@ struct Observation {
   std::uint64_t seen = 0;     ///< how often it did
   std::string skipped = {};   ///< why it was not probed; empty: it was
   bool complete = true;       ///< false: it was told to end early
+  /// False: the probe could not have seen the effect, as far as is known; then it is worth nothing not to have seen it.
+  bool sensitive = true;
   /// Numbers beside these two, by name.
   std::vector<std::pair<std::string, std::uint64_t>> detail = {};
 };
 
 /// Where nothing was seen: the effect's probability per chance is at most that, at 95 % confidence (the p with
-/// (1 - p)^chances = 0.05). Nothing where the effect was seen or had no chance.
+/// (1 - p)^chances = 0.05). Nothing where the effect was seen, had no chance or would not have been seen.
 [[nodiscard]] std::optional<double> bound95(const Observation& observation);
 
 }  // namespace sidelatch::checker

@@ -53,7 +53,7 @@ struct TornReads {
   /// whole, if there were enough of them. 0: none was mixed.
   std::uint64_t granularity = 0;
   /// Of the places where a block changes from one write to another: those with the later write in front, and those with
-  /// it behind. An ascending WRITE under an ascending READ leaves the later one in front.
+  /// it behind. A WRITE that is placed upwards leaves the later one in front for READs that go upwards faster.
   std::uint64_t later_in_front = 0;
   std::uint64_t later_behind = 0;
 };

@@ -181,6 +181,8 @@ class QueuePair {
   void on_refused(std::uint64_t sequence, Status status, std::string_view detail);
   /// A completion is due: one that the NIC was asked for has not been reported.
   [[nodiscard]] bool awaits_completion() const noexcept { return last_signaled_ > completed_; }
+  /// Payload of all that is in flight.
+  [[nodiscard]] std::uint64_t bytes_in_flight() const noexcept;
   /// A derived class calls it first in its destructor.
   void disconnect() noexcept;
   /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.

@@ -40,7 +40,13 @@ class SoftRoce : public ::testing::Test {
   static void holds_back() { stub_device().holds_completions = true; }
   void reports() {
     stub_device().holds_completions = false;
+    stub_device().most_reported = 1 << 20;
     fabric.reactor().run(draining(qp.get(), &failure));
+  }
+  // As many completions as `most_reported` says.
+  void reports_some() {
+    stub_device().holds_completions = false;
+    fabric.reactor().run_for(milliseconds(5));
   }
   static Task<void> draining(QueuePair* one, std::optional<Status>* failure) {
     try {
@@ -74,9 +80,12 @@ TEST_F(SoftRoce, WhatIsFencedWaitsForAllBeforeIt) {
 TEST_F(SoftRoce, EachFenceWaits) {
   holds_back();
   post({add(0), add(8).with_fence(), add(16).with_fence()});
-  stub_device().most_polled = 1;
-  reports();
+  EXPECT_EQ(word(8), 0U);
+  stub_device().most_reported = 1;
+  reports_some();
   EXPECT_EQ(word(8), 1U);
+  EXPECT_EQ(word(16), 0U) << "it has overtaken its fence";
+  reports();
   EXPECT_EQ(word(16), 1U);
 }
 
@@ -90,6 +99,32 @@ TEST_F(SoftRoce, AFenceWaitsForEarlierChainsToo) {
   reports();
   EXPECT_EQ(word(8), 1U);
   EXPECT_EQ(word(16), 1U);
+}
+
+// Then two completions have its number.
+TEST_F(SoftRoce, AFenceMayFollowARequestThatIsReportedAnyway) {
+  holds_back();
+  post({add(0).with_signal()});
+  post({add(8).with_fence().with_signal()});
+  EXPECT_EQ(word(8), 0U);
+  reports();
+  EXPECT_EQ(word(8), 1U);
+  EXPECT_EQ(failure, std::nullopt);
+  EXPECT_EQ(qp->completed(), 2U);
+}
+
+// What was done before the connection broke is not what failed.
+TEST_F(SoftRoce, AConnectionThatBreaksAtAFenceFailsWhatIsBehindIt) {
+  holds_back();
+  stub_device().failing_request = stub_device().requests + 2;
+  stub_device().failure = IBV_WC_RETRY_EXC_ERR;
+  post({add(0).with_signal()});
+  post({add(8).with_fence()});
+  reports();
+  ASSERT_NE(qp->error(), nullptr);
+  EXPECT_EQ(qp->error()->status(), Status::retry_exceeded);
+  EXPECT_EQ(qp->error()->request().remote.value, table.remote(8, 8).address.value);
+  EXPECT_EQ(word(8), 0U);
 }
 
 TEST_F(SoftRoce, AFenceWithNothingBeforeItWaitsForNothing) {

@@ -155,13 +155,14 @@ int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refus
 }
 
 int stub_poll_cq(ibv_cq* queue, int most, ibv_wc* completions) {
-  const StubDevice& device = stub_device();
+  StubDevice& device = stub_device();
   if (device.poll_fails || device.holds_completions) {
     return device.poll_fails ? -1 : 0;
   }
   auto& stub = static_cast<StubCompletionQueue&>(*queue);
   int count = 0;
-  for (; count < most && count < device.most_polled && stub.count > 0; ++count) {
+  for (; count < most && count < device.most_polled && device.most_reported > 0 && stub.count > 0; ++count) {
+    --device.most_reported;
     completions[count] = stub.ring[stub.oldest];
     stub.oldest = stub.oldest + 1 == stub.ring.size() ? 0 : stub.oldest + 1;
     --stub.count;

@@ -32,6 +32,7 @@ struct StubDevice {
   bool poll_fails = false;                ///< ibv_poll_cq() returns -1
   bool holds_completions = false;         ///< ibv_poll_cq() finds none
   int most_polled = 1 << 20;              ///< completions per ibv_poll_cq()
+  int most_reported = 1 << 20;            ///< completions in all, from now on; then as with holds_completions
   std::deque<ibv_async_event> events;     ///< what ibv_get_async_event() gives; see raise()
   void raise(ibv_event_type type) const;  ///< the kernel has news
 
