@@ -173,7 +173,7 @@ std::string to_table(const CheckReport& report, Colour colour) {
 
 nlohmann::ordered_json to_json(const CheckReport& report) {
   nlohmann::ordered_json json;
-  json["schema"] = {{"name", "sidelatch-datasheet"}, {"version", kDatasheetVersion}};
+  json["schema"] = {{"name", kDatasheetSchema}, {"version", kDatasheetVersion}};
   json["sidelatch"] = kVersion;
   json["device"] = report.device;
   json["fabric"] = report.fabric;

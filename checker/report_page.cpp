@@ -13,7 +13,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::string_view kHole = R"(<script type="application/json" id="datasheets">[]</script>)";
-constexpr std::string_view kSchema = "sidelatch-datasheet";
 
 ordered_json parse(const NamedDatasheet& datasheet) {
   ordered_json json;
@@ -25,11 +24,12 @@ ordered_json parse(const NamedDatasheet& datasheet) {
         datasheet.file, error.byte));
   }
   const ordered_json schema = json.is_object() ? json.value("schema", ordered_json::object()) : ordered_json::object();
-  const bool is_datasheet = schema.is_object() && schema.value("name", ordered_json()) == kSchema &&
+  const bool is_datasheet = schema.is_object() && schema.value("name", ordered_json()) == kDatasheetSchema &&
                             schema.value("version", ordered_json()).is_number_integer();
   if (!is_datasheet) {
-    throw std::invalid_argument(fmt::format(
-        "{}: this is no datasheet (its schema is not {}): make one by sidelatch check --out", datasheet.file, kSchema));
+    throw std::invalid_argument(
+        fmt::format("{}: this is no datasheet (its schema is not {}): make one by sidelatch check --out",
+                    datasheet.file, kDatasheetSchema));
   }
   const auto version = schema["version"].get<std::int64_t>();
   if (version != kDatasheetVersion) {

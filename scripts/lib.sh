@@ -37,6 +37,8 @@ missing() {
   local package wanted
   wanted=$(packages "$@")
   for package in $wanted; do
+    # Packages of nodejs that are not Debian's bring npm along, and refuse Debian's.
+    [[ $package != npm ]] || ! command -v npm >/dev/null || continue
     [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
   done
 }

@@ -49,7 +49,7 @@ int check(const Arguments& arguments) {
   fmt::print("{}", arguments.json ? json : colour ? checker::to_table(report, checker::Colour::on) : table);
   std::fflush(stdout);
   if (!arguments.out.empty()) {
-    write_file(arguments.out + "/check.json", json);
+    write_file(arguments.out + "/" + kSavedDatasheet, json);
     write_file(arguments.out + "/check.txt", table);
   }
   if (interrupted()) {

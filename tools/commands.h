@@ -26,6 +26,9 @@ void add_litmus(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
 void add_report(CLI::App& program, Action& action);
 
+/// The datasheet in the folder that `check --out` fills.
+inline constexpr const char* kSavedDatasheet = "check.json";
+
 /// Set by Ctrl-C.
 [[nodiscard]] const std::atomic<bool>& interrupted();
 

@@ -17,16 +17,15 @@ struct Arguments {
   std::string out;
 };
 
-// What `check --out` saves is check.json.
 std::string datasheet_in(const std::string& source) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(source, ignored)) {
     return source;
   }
-  const std::filesystem::path saved = std::filesystem::path(source) / "check.json";
+  const std::filesystem::path saved = std::filesystem::path(source) / kSavedDatasheet;
   if (!std::filesystem::exists(saved, ignored)) {
-    throw std::invalid_argument(
-        fmt::format("{}: this folder has no check.json: save one by sidelatch check --out {}", source, source));
+    throw std::invalid_argument(fmt::format("{}: this folder has no {}: save one by sidelatch check --out {}", source,
+                                            kSavedDatasheet, source));
   }
   return saved.string();
 }

@@ -1,11 +1,12 @@
 #include <sidelatch/checker/order.h>
 
+#include "probing.h"
+
 #include <sidelatch/fabric/queue_pair.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -15,11 +16,9 @@ using namespace fabric;
 
 namespace {
 
-constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kLargest = 1U << 20;
 constexpr std::uint64_t kChainsPerChance = 10;
 constexpr std::uint32_t kCounters = 4;
-constexpr std::uint64_t kAskEvery = 256;
 
 struct Tally {
   std::uint64_t chains = 0;
@@ -44,19 +43,9 @@ struct Bench {
   [[nodiscard]] LocalSpan block_buffer() const { return buffer.local(0, options.bytes); }
   [[nodiscard]] LocalSpan word_buffer() const { return buffer.local(options.bytes, kWord); }
   [[nodiscard]] LocalSpan old_buffer() const { return buffer.local(options.bytes + kWord, kWord); }
-  [[nodiscard]] std::uint64_t in_block() const { return at(options.bytes - kWord); }
-  [[nodiscard]] std::uint64_t in_word() const { return at(options.bytes); }
-  [[nodiscard]] std::uint64_t old() const { return at(options.bytes + kWord); }
-  [[nodiscard]] std::uint64_t at(std::uint64_t offset) const {
-    std::uint64_t value = 0;
-    std::memcpy(&value, buffer.bytes().data() + offset, kWord);
-    return value;
-  }
-  void fill_with_number(std::uint64_t from, std::uint64_t to) const {
-    for (std::uint64_t i = from; i < to; i += kWord) {
-      std::memcpy(buffer.bytes().data() + i, &number, kWord);
-    }
-  }
+  [[nodiscard]] std::uint64_t in_block() const { return word_at(buffer.bytes(), options.bytes - kWord); }
+  [[nodiscard]] std::uint64_t in_word() const { return word_at(buffer.bytes(), options.bytes); }
+  [[nodiscard]] std::uint64_t old() const { return word_at(buffer.bytes(), options.bytes + kWord); }
 
   Pair pair;
   const OrderOptions& options;
@@ -97,9 +86,9 @@ WorkRequest second_request(const Bench& bench) {
 
 void prepare(const Bench& bench) {
   if (bench.pair == Pair::write_read) {
-    bench.fill_with_number(0, bench.options.bytes);
+    fill(bench.buffer.bytes().first(bench.options.bytes), bench.number);
   } else if (bench.pair == Pair::read_write) {
-    bench.fill_with_number(bench.options.bytes, bench.options.bytes + kWord);
+    fill(bench.buffer.bytes().subspan(bench.options.bytes, kWord), bench.number);
   }
 }
 
@@ -128,7 +117,7 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool on_one_queue_pa
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t most_chains = chances > kMost / kChainsPerChance ? kMost : chances * kChainsPerChance;
   while (tally.chances < chances && tally.chains < most_chains) {
-    if (tally.chains % kAskEvery == 0 && !bench.options.keep_going()) {
+    if (!goes_on(tally.chains, bench.options.keep_going)) {
       tally.complete = false;
       break;
     }
@@ -196,16 +185,13 @@ void OrderOptions::validate() const {
 
 Observation probe_order(Node& storage, std::span<Node* const> clients, Pair pair, const OrderOptions& options) {
   options.validate();
-  if (clients.empty()) {
-    throw std::invalid_argument("no client: there must be at least 1");
-  }
+  require_client(clients);
   Bench bench(storage, *clients[0], pair, options);
   const Reactor::Scope tasks(storage.reactor());
   // Between two READs somebody must change the word; and an atomic that waits for its lock can be overtaken.
   if (pair == Pair::read_read || pair == Pair::atomic_read) {
     for (std::uint32_t i = 0; i < kCounters; ++i) {
-      Node& counter = *clients[clients.size() == 1 ? 0 : 1 + i % (clients.size() - 1)];
-      storage.reactor().spawn(count(bench, counter.connect(storage)));
+      storage.reactor().spawn(count(bench, client_of_helper(clients, i).connect(storage)));
     }
   }
   Observation seen = storage.reactor().run(observe(bench));

@@ -1,5 +1,7 @@
 #include <sidelatch/checker/torn_read.h>
 
+#include "probing.h"
+
 #include <sidelatch/fabric/queue_pair.h>
 
 #include <fmt/format.h>
@@ -14,8 +16,6 @@ namespace sidelatch::checker {
 using namespace fabric;
 
 namespace {
-
-constexpr std::uint64_t kWord = 8;
 
 std::uint64_t stride(std::uint64_t block_bytes) { return (block_bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
@@ -44,8 +44,7 @@ class Frontier {
 };
 
 bool go_on(const RingOptions& options, std::uint64_t reads) {
-  constexpr std::uint64_t kAskEvery = 256;
-  return reads < options.reads && (reads % kAskEvery != 0 || options.keep_going());
+  return reads < options.reads && goes_on(reads, options.keep_going);
 }
 
 struct Ring {
@@ -72,22 +71,10 @@ struct Ring {
   std::uint64_t writes = 0;
 };
 
-void fill(std::span<std::byte> bytes, std::uint64_t number) {
-  for (std::size_t i = 0; i < bytes.size(); i += kWord) {
-    std::memcpy(bytes.data() + i, &number, kWord);
-  }
-}
-
 std::vector<std::uint64_t> words_of(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> words(bytes.size() / kWord);
   std::memcpy(words.data(), bytes.data(), bytes.size());
   return words;
-}
-
-std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t offset) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, bytes.data() + offset, kWord);
-  return word;
 }
 
 // All words equal, as one comparison of the block with itself shifted by a word.

@@ -1,10 +1,11 @@
 #include <sidelatch/checker/unlatch.h>
 
+#include "probing.h"
+
 #include <sidelatch/fabric/queue_pair.h>
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <stdexcept>
 
 namespace sidelatch::checker {
@@ -13,10 +14,8 @@ using namespace fabric;
 
 namespace {
 
-constexpr std::uint64_t kWord = 8;
 constexpr unsigned kUpper = 32;
 constexpr std::uint64_t kLowerHalf = 0xffff'ffff;
-constexpr std::uint64_t kAskEvery = 256;
 constexpr std::uint64_t kWritesPerAtomic = 10;  // with fewer atomics than that hardly a WRITE has met one
 
 struct Bench {
@@ -57,15 +56,12 @@ Task<void> change_lower_half(Bench& bench, std::unique_ptr<QueuePair> qp) {
 Task<Observation> write_upper_half(Bench& bench) {
   Observation seen;
   seen.name = bench.against == Opcode::fetch_add ? "unlatch/write-against-fetch-add" : "unlatch/write-against-cas";
-  while (seen.chances < bench.options.chances && (seen.chances % kAskEvery != 0 || bench.options.keep_going())) {
+  while (seen.chances < bench.options.chances && goes_on(seen.chances, bench.options.keep_going)) {
     const std::uint64_t number = ++seen.chances & kLowerHalf;  // only the last one is looked for, so it may wrap
-    const std::uint64_t written = number << kUpper;
-    std::memcpy(bench.buffer.bytes().data(), &written, kWord);
+    fill(bench.buffer.bytes().first(kWord), number << kUpper);
     co_await bench.writer_qp->write(bench.buffer.local(0, kWord), bench.word());
     co_await bench.writer_qp->read(bench.buffer.local(kWord, kWord), bench.word());
-    std::uint64_t found = 0;
-    std::memcpy(&found, bench.buffer.bytes().data() + kWord, kWord);
-    seen.seen += found >> kUpper != number ? 1U : 0U;
+    seen.seen += word_at(bench.buffer.bytes(), kWord) >> kUpper != number ? 1U : 0U;
   }
   bench.stopped = true;
   seen.complete = seen.chances == bench.options.chances;
@@ -88,17 +84,14 @@ void UnlatchOptions::validate() const {
 Observation probe_lost_unlatch(Node& storage, std::span<Node* const> clients, Opcode against,
                                const UnlatchOptions& options) {
   options.validate();
-  if (clients.empty()) {
-    throw std::invalid_argument("no client: there must be at least 1");
-  }
+  require_client(clients);
   if (!is_atomic(against)) {
     throw std::invalid_argument(fmt::format("{} is no atomic", fabric::name(against)));
   }
   Bench bench(storage, *clients[0], against, options);
   const Reactor::Scope tasks(storage.reactor());
   for (std::uint32_t i = 0; i < options.atomics_at_once; ++i) {
-    Node& other = *clients[clients.size() == 1 ? 0 : 1 + i % (clients.size() - 1)];
-    storage.reactor().spawn(change_lower_half(bench, other.connect(storage)));
+    storage.reactor().spawn(change_lower_half(bench, client_of_helper(clients, i).connect(storage)));
   }
   Observation seen = storage.reactor().run(write_upper_half(bench));
   storage.reactor().run();

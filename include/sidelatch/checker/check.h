@@ -20,6 +20,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::checker {
@@ -79,7 +80,9 @@ struct CheckReport {
 /// Throws EnvironmentError if the fabric is not there, std::invalid_argument or ProfileError for bad options.
 [[nodiscard]] CheckReport run_check(const CheckOptions& options);
 
-/// Of the JSON that to_json() makes: it grows when a reader of the one before would misunderstand it.
+/// Of the JSON that to_json() makes, as its "schema" says. The version grows when a reader of the one before
+/// would misunderstand it.
+inline constexpr std::string_view kDatasheetSchema = "sidelatch-datasheet";
 inline constexpr int kDatasheetVersion = 1;
 
 enum class Colour : std::uint8_t { off, on };

@@ -197,7 +197,7 @@ TEST_F(ProviderFailures, ACompletionQueueThatCannotBePolledIsADeviceError) {
 }
 
 TEST_F(ProviderFailures, ADeviceThatIsLostIsADeviceErrorAndNotAHang) {
-  stub_device().holds_completions = true;
+  stub_device().most_reported = 0;
   stub_device().raise(IBV_EVENT_DEVICE_FATAL);
   Outcome outcome;
   try {
@@ -212,7 +212,7 @@ TEST_F(ProviderFailures, ADeviceThatIsLostIsADeviceErrorAndNotAHang) {
 
 // A queue pair with an event that nobody acknowledged cannot be destroyed. Its requests fail by themselves.
 TEST_F(ProviderFailures, EventsOfOneQueuePairAreAcknowledgedAndEndNothingElse) {
-  stub_device().holds_completions = true;
+  stub_device().most_reported = 0;
   stub_device().raise(IBV_EVENT_QP_FATAL);
   stub_device().raise(IBV_EVENT_PORT_ERR);
   Outcome outcome;
@@ -222,7 +222,7 @@ TEST_F(ProviderFailures, EventsOfOneQueuePairAreAcknowledgedAndEndNothingElse) {
     fabric->reactor().run_for(std::chrono::milliseconds(20));
   }
   EXPECT_FALSE(outcome.ended);
-  stub_device().holds_completions = false;
+  stub_device().most_reported = StubDevice::kAll;
   fabric->reactor().run();
   EXPECT_TRUE(outcome.ended);
   EXPECT_EQ(outcome.status, std::nullopt);
@@ -273,7 +273,7 @@ TEST_F(ProviderFailures, CompletionsOfAnEarlierConnectionAreNobodys) {
 }
 
 TEST_F(ProviderFailures, CompletionsOfADestroyedQueuePairAreNotThoseOfTheNextInItsPlace) {
-  stub_device().holds_completions = true;
+  stub_device().most_reported = 0;
   Outcome lost;
   fabric->reactor().spawn(submitting(qp.get(), &lost, add(0)));
   fabric->reactor().run_for(std::chrono::milliseconds(1));
@@ -284,7 +284,7 @@ TEST_F(ProviderFailures, CompletionsOfADestroyedQueuePairAreNotThoseOfTheNextInI
   stub_device().failing_request = in(1);
   stub_device().failure = IBV_WC_RETRY_EXC_ERR;
   fabric->reactor().spawn(submitting(qp.get(), &outcome, add(8)));
-  stub_device().holds_completions = false;
+  stub_device().most_reported = StubDevice::kAll;
   fabric->reactor().run();
   EXPECT_EQ(lost.status, Status::disconnected);
   EXPECT_EQ(outcome.status, Status::retry_exceeded)

@@ -37,15 +37,13 @@ class SoftRoce : public ::testing::Test {
 
   void post(const std::vector<WorkRequest>& chain) { ASSERT_TRUE(qp->post(chain)); }
   // The NIC reports nothing from here to reports().
-  static void holds_back() { stub_device().holds_completions = true; }
+  static void holds_back() { stub_device().most_reported = 0; }
   void reports() {
-    stub_device().holds_completions = false;
-    stub_device().most_reported = 1 << 20;
+    stub_device().most_reported = StubDevice::kAll;
     fabric.reactor().run(draining(qp.get(), &failure));
   }
-  // As many completions as `most_reported` says.
-  void reports_some() {
-    stub_device().holds_completions = false;
+  void reports_one() {
+    stub_device().most_reported = 1;
     fabric.reactor().run_for(milliseconds(5));
   }
   static Task<void> draining(QueuePair* one, std::optional<Status>* failure) {
@@ -81,8 +79,7 @@ TEST_F(SoftRoce, EachFenceWaits) {
   holds_back();
   post({add(0), add(8).with_fence(), add(16).with_fence()});
   EXPECT_EQ(word(8), 0U);
-  stub_device().most_reported = 1;
-  reports_some();
+  reports_one();
   EXPECT_EQ(word(8), 1U);
   EXPECT_EQ(word(16), 0U) << "it has overtaken its fence";
   reports();

@@ -16,6 +16,7 @@ namespace sidelatch::fabric::verbs {
 struct StubDevice {
   // What it is. As made: RoCE, one active port with one GID, atomics, MTU 4096.
   StubDevice();
+  static constexpr int kAll = 1 << 20;
   bool present = true;
   ibv_device_attr limits{};
   std::vector<ibv_port_attr> ports;  ///< the first is port 1
@@ -30,9 +31,8 @@ struct StubDevice {
   std::uint64_t lost_request = 0;         ///< never completes, nor does what its queue pair has behind it
   int registration_error = 0;             ///< ibv_reg_mr() fails with it
   bool poll_fails = false;                ///< ibv_poll_cq() returns -1
-  bool holds_completions = false;         ///< ibv_poll_cq() finds none
-  int most_polled = 1 << 20;              ///< completions per ibv_poll_cq()
-  int most_reported = 1 << 20;            ///< completions in all, from now on; then as with holds_completions
+  int most_polled = kAll;                 ///< completions per ibv_poll_cq()
+  int most_reported = kAll;               ///< completions from now on; then ibv_poll_cq() finds none
   std::deque<ibv_async_event> events;     ///< what ibv_get_async_event() gives; see raise()
   void raise(ibv_event_type type) const;  ///< the kernel has news
 
