@@ -37,14 +37,19 @@ Task<void> worker(QueuePair& qp, WorkRequest request, Window window) {
 }  // namespace
 
 std::uint64_t memory_bytes(const ClosedLoop& loop) {
-  std::uint64_t bytes = 8;
+  if (loop.bytes == 0 || loop.bytes % 8 != 0 || (is_atomic(loop.opcode) && loop.bytes != 8)) {
+    throw std::invalid_argument(
+        fmt::format("a closed loop of {} with {} bytes: it must be a multiple of 8, and 8 for an atomic",
+                    name(loop.opcode), loop.bytes));
+  }
+  std::uint64_t bytes = loop.bytes;
   for (std::uint32_t w = 0; w < loop.workers; ++w) {
     const std::uint64_t offset = loop.offset(w);
     if (offset % 8 != 0) {
       throw std::invalid_argument(
           fmt::format("worker {}'s word lies at offset {}: it must be a multiple of 8", w, offset));
     }
-    bytes = std::max(bytes, offset + 8);
+    bytes = std::max(bytes, offset + loop.bytes);
   }
   return bytes;
 }
@@ -60,16 +65,18 @@ ClosedLoopResult run_closed_loop(Node& storage, RemoteSpan words, std::span<Node
     throw std::invalid_argument(fmt::format("a closed loop of {} workers on {} client nodes: both must be at least 1",
                                             loop.workers, clients.size()));
   }
-  if (!is_atomic(loop.opcode) && loop.opcode != Opcode::read) {
-    throw std::invalid_argument(fmt::format("a closed loop of {}: give CAS, FETCH-ADD or READ", name(loop.opcode)));
+  if (!is_atomic(loop.opcode) && loop.opcode != Opcode::read && loop.opcode != Opcode::write) {
+    throw std::invalid_argument(
+        fmt::format("a closed loop of {}: give CAS, FETCH-ADD, READ or WRITE", name(loop.opcode)));
   }
   if (loop.process >= loop.processes) {
     throw std::invalid_argument(fmt::format("process {} of {}: they are counted from 0", loop.process, loop.processes));
   }
+  const std::uint64_t own = (loop.bytes + kLineBytes - 1) / kLineBytes * kLineBytes;  // of a worker, in its client
   std::vector<MemoryRegion> buffers;
   buffers.reserve(clients.size());
   for (Node* client : clients) {
-    buffers.push_back(client->allocate(std::uint64_t{kLineBytes} * loop.workers, Access::local_write));
+    buffers.push_back(client->allocate(own * loop.workers, Access::local_write));
   }
 
   struct Worker {
@@ -81,10 +88,13 @@ ClosedLoopResult run_closed_loop(Node& storage, RemoteSpan words, std::span<Node
     const std::size_t c = w % clients.size();
     QueuePairOptions options;
     options.send_queue_depth = 4;
-    const RemoteSpan word = words.subspan(loop.offset(w), 8);
+    const RemoteSpan word = words.subspan(loop.offset(w), loop.bytes);
+    const LocalSpan buffer = buffers[c].local(own * w, loop.bytes);
     WorkRequest request;
     if (loop.opcode == Opcode::read) {
-      request = read(buffers[c].local(std::uint64_t{kLineBytes} * w, 8), word);
+      request = read(buffer, word);
+    } else if (loop.opcode == Opcode::write) {
+      request = write(buffer, word);
     } else if (loop.opcode == Opcode::compare_swap) {
       request = compare_swap(word, 0, 0);
     } else {

@@ -63,9 +63,13 @@ Task<void> count(Bench& bench, std::unique_ptr<QueuePair> qp) {
   }
 }
 
+bool writes_block(Pair pair) { return pair == Pair::write_read || pair == Pair::completed_write_read; }
+bool writes_word(Pair pair) { return pair == Pair::read_write || pair == Pair::fenced_read_write; }
+
 WorkRequest first_request(const Bench& bench) {
   switch (bench.pair) {
     case Pair::write_read:
+    case Pair::completed_write_read:
       return write(bench.block_buffer(), bench.block());
     case Pair::atomic_read: {
       WorkRequest add = fetch_add(bench.word(), 1);
@@ -74,20 +78,22 @@ WorkRequest first_request(const Bench& bench) {
     }
     case Pair::read_read:
     case Pair::read_write:
+    case Pair::fenced_read_write:
       break;
   }
   return read(bench.block_buffer(), bench.block());
 }
 
 WorkRequest second_request(const Bench& bench) {
-  return bench.pair == Pair::read_write ? write(bench.word_buffer(), bench.word())
-                                        : read(bench.word_buffer(), bench.word());
+  const WorkRequest second =
+      writes_word(bench.pair) ? write(bench.word_buffer(), bench.word()) : read(bench.word_buffer(), bench.word());
+  return bench.pair == Pair::fenced_read_write ? second.with_fence() : second;
 }
 
 void prepare(const Bench& bench) {
-  if (bench.pair == Pair::write_read) {
+  if (writes_block(bench.pair)) {
     fill(bench.buffer.bytes().first(bench.options.bytes), bench.number);
-  } else if (bench.pair == Pair::read_write) {
+  } else if (writes_word(bench.pair)) {
     fill(bench.buffer.bytes().subspan(bench.options.bytes, kWord), bench.number);
   }
 }
@@ -101,8 +107,10 @@ bool inverted(const Bench& bench) {
     case Pair::read_read:
       return bench.in_block() > bench.in_word();
     case Pair::read_write:
+    case Pair::fenced_read_write:
       return bench.in_block() == bench.number;
     case Pair::write_read:
+    case Pair::completed_write_read:
       return bench.in_word() != bench.number;
     case Pair::atomic_read:
       return bench.in_word() <= bench.old();
@@ -110,7 +118,24 @@ bool inverted(const Bench& bench) {
   return false;
 }
 
-Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool on_one_queue_pair) {
+// The pair as it is probed.
+Task<void> post_pair(Bench& bench, WorkRequest first, WorkRequest second) {
+  if (bench.pair == Pair::completed_write_read) {
+    co_await bench.first_qp->submit(first);
+    co_await bench.second_qp->submit(second);
+  } else {
+    co_await bench.first_qp->submit(first, second);
+  }
+}
+
+// Nothing orders the two.
+Task<void> post_at_once(Bench& bench, WorkRequest first, WorkRequest second) {
+  co_await bench.first_qp->enqueue(first);
+  co_await bench.second_qp->submit(second);
+  co_await bench.first_qp->drain();
+}
+
+Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool is_control) {
   Tally tally;
   const WorkRequest first = first_request(bench);
   const WorkRequest second = second_request(bench);
@@ -124,12 +149,10 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool on_one_queue_pa
     ++bench.number;
     ++tally.chains;
     prepare(bench);
-    if (on_one_queue_pair) {
-      co_await bench.first_qp->submit(first, second);
+    if (is_control) {
+      co_await post_at_once(bench, first, second);
     } else {
-      co_await bench.first_qp->enqueue(first);
-      co_await bench.second_qp->submit(second);
-      co_await bench.first_qp->drain();
+      co_await post_pair(bench, first, second);
     }
     if (tells(bench)) {
       ++tally.chances;
@@ -141,8 +164,8 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool on_one_queue_pa
 
 Task<Observation> observe(Bench& bench) {
   // The control needs no precision; first, so that it is not what a time limit cuts.
-  const Tally control = co_await post_pairs(bench, std::min<std::uint64_t>(bench.options.chances, 1000), false);
-  const Tally pairs = co_await post_pairs(bench, bench.options.chances, true);
+  const Tally control = co_await post_pairs(bench, std::min<std::uint64_t>(bench.options.chances, 1000), true);
+  const Tally pairs = co_await post_pairs(bench, bench.options.chances, false);
   bench.stopped = true;
   Observation seen;
   seen.name = name(bench.pair);
@@ -169,6 +192,10 @@ std::string_view name(Pair pair) {
       return "order/write-read";
     case Pair::atomic_read:
       return "order/atomic-read";
+    case Pair::fenced_read_write:
+      return "order/fenced-read-write";
+    case Pair::completed_write_read:
+      return "visibility/read-after-completion";
   }
   return "";
 }

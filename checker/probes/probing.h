@@ -1,17 +1,24 @@
 // What the probes share: payloads of numbers, and who else takes part.
 #pragma once
 
+#include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/node.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <span>
 #include <stdexcept>
+#include <vector>
 
 namespace sidelatch::checker {
 
 inline constexpr std::uint64_t kWord = 8;
+
+/// Why a probe that needs the CPU of the memory's machine is skipped.
+inline constexpr const char* kNoCpuThere =
+    "the memory is on another machine, whose CPU takes no part; run the check on that machine alone";
 
 /// Every word gets the number.
 inline void fill(std::span<std::byte> bytes, std::uint64_t number) {
@@ -24,6 +31,23 @@ inline void fill(std::span<std::byte> bytes, std::uint64_t number) {
   std::uint64_t word = 0;
   std::memcpy(&word, bytes.data() + offset, kWord);
   return word;
+}
+
+/// All words equal, as one comparison of the block with itself shifted by a word.
+[[nodiscard]] inline bool uniform(std::span<const std::byte> bytes) {
+  return bytes.size() <= kWord || std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
+}
+
+[[nodiscard]] inline std::vector<std::uint64_t> words_of(std::span<const std::byte> bytes) {
+  std::vector<std::uint64_t> words(bytes.size() / kWord);
+  std::memcpy(words.data(), bytes.data(), words.size() * kWord);
+  return words;
+}
+
+/// A record of at most `bytes` whose payload is whole words, so that each can carry a number.
+[[nodiscard]] inline sync::RecordShape shape_of_words(const SelectedScheme& selected, std::uint64_t bytes) {
+  const std::uint64_t payload = selected.scheme->largest_payload(bytes, selected.layout);
+  return selected.scheme->shape(std::max(payload / kWord * kWord, kWord), selected.layout);
 }
 
 /// Asks `keep_going` once for so many rounds: it may look at a clock.

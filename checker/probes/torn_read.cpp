@@ -71,17 +71,6 @@ struct Ring {
   std::uint64_t writes = 0;
 };
 
-std::vector<std::uint64_t> words_of(std::span<const std::byte> bytes) {
-  std::vector<std::uint64_t> words(bytes.size() / kWord);
-  std::memcpy(words.data(), bytes.data(), bytes.size());
-  return words;
-}
-
-// All words equal, as one comparison of the block with itself shifted by a word.
-bool uniform(std::span<const std::byte> bytes) {
-  return bytes.size() <= kWord || std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
-}
-
 void note_seams(std::span<const std::byte> bytes, TornReads& seen) {
   std::uint64_t before = word_at(bytes, 0);
   for (std::size_t offset = kWord; offset < bytes.size(); offset += kWord) {
@@ -141,18 +130,13 @@ struct ObjectRing {
   ObjectRing(Node& storage, Node& writer, Node& reader, const SelectedScheme& selected, const RingOptions& ring_options)
       : options(ring_options),
         scheme(*selected.scheme),
-        layout(shape_in(selected, ring_options.block_bytes), selected.layout,
+        layout(shape_of_words(selected, ring_options.block_bytes), selected.layout,
                ring_options.ring_bytes / stride(ring_options.block_bytes)),
         memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
         objects(layout, memory.remote()),
         writer_qp(writer.connect(storage)),
         reader_qp(reader.connect(storage)) {}
 
-  // Whole words of payload, so that every word can carry the number.
-  static sync::RecordShape shape_in(const SelectedScheme& selected, std::uint64_t block_bytes) {
-    const std::uint64_t payload = selected.scheme->largest_payload(block_bytes, selected.layout);
-    return selected.scheme->shape(std::max(payload / kWord * kWord, kWord), selected.layout);
-  }
   [[nodiscard]] sync::SessionOptions session_options(const sync::Retry& retry) const {
     sync::SessionOptions session;
     session.buffers = std::min(session.buffers, scheme.most_buffers());
@@ -168,6 +152,7 @@ struct ObjectRing {
   std::unique_ptr<QueuePair> writer_qp;
   std::unique_ptr<QueuePair> reader_qp;
   bool stopped = false;
+  bool stuck = false;
   std::uint64_t writes = 0;
 };
 
@@ -181,8 +166,8 @@ Task<void> update_objects(ObjectRing& ring) {
     const bool done = co_await ring.scheme.update(session, ring.objects.at(slot),
                                                   [number](std::span<std::byte> payload) { fill(payload, number); });
     if (!done) {
-      throw std::logic_error(
-          fmt::format("{}: the only writer found object {} latched: an unlatch was lost", ring.scheme.name(), slot));
+      ring.stuck = true;
+      break;
     }
   }
   co_await ring.writer_qp->drain();
@@ -196,7 +181,7 @@ Task<SchemeReads> read_objects(ObjectRing& ring) {
   seen.object_bytes = ring.options.block_bytes;
   Frontier frontier(ring.objects.size());
   std::vector<std::byte> payload(ring.layout.shape().payload_bytes);
-  while (go_on(ring.options, seen.reads)) {
+  while (!ring.stuck && go_on(ring.options, seen.reads)) {
     const std::uint64_t slot = frontier.slot();
     const sync::ReadResult result = co_await ring.scheme.read(session, ring.objects.at(slot), payload);
     ++seen.reads;
@@ -215,6 +200,7 @@ Task<SchemeReads> read_objects(ObjectRing& ring) {
   }
   ring.stopped = true;
   seen.writes = ring.writes;
+  seen.stuck = ring.stuck;
   co_await ring.reader_qp->drain();
   co_return seen;
 }

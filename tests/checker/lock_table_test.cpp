@@ -72,9 +72,12 @@ TEST(ClosedLoop, BadOptionsAreNamed) {
   loop.offset = [](std::uint32_t) { return 4; };
   EXPECT_THROW((void)run_closed_loop(storage, clients, loop), std::invalid_argument);
   loop.offset = [](std::uint32_t) { return 0; };
-  loop.opcode = Opcode::write;
+  loop.opcode = Opcode::send;
   EXPECT_THROW((void)run_closed_loop(storage, clients, loop), std::invalid_argument);
   loop.opcode = Opcode::read;
+  loop.bytes = 12;
+  EXPECT_THROW((void)run_closed_loop(storage, clients, loop), std::invalid_argument);
+  loop.bytes = 8;
   EXPECT_THROW((void)run_closed_loop(storage, {}, loop), std::invalid_argument);
 }
 

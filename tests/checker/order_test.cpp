@@ -16,9 +16,16 @@ using model::Kind;
 using model::Preset;
 using ::testing::HasSubstr;
 
-constexpr std::array kPairs = {Pair::read_read, Pair::read_write, Pair::write_read, Pair::atomic_read};
-constexpr std::array kKinds = {std::pair{Kind::read, Kind::read}, std::pair{Kind::read, Kind::write},
-                               std::pair{Kind::write, Kind::read}, std::pair{Kind::atomic, Kind::read}};
+struct PairOfKinds {
+  Pair pair;
+  Kind first;
+  Kind second;
+  bool fenced = false;
+};
+constexpr std::array kPairs = {
+    PairOfKinds{Pair::read_read, Kind::read, Kind::read}, PairOfKinds{Pair::read_write, Kind::read, Kind::write},
+    PairOfKinds{Pair::write_read, Kind::write, Kind::read}, PairOfKinds{Pair::atomic_read, Kind::atomic, Kind::read},
+    PairOfKinds{Pair::fenced_read_write, Kind::read, Kind::write, true}};
 
 Observation probe(const model::Rules& rules, Pair pair, const OrderOptions& options = {.chances = 2000}) {
   Cluster cluster(rules);
@@ -33,19 +40,32 @@ std::uint64_t detail(const Observation& seen, const std::string& key) {
 TEST(Order, InversionsAreSeenWhereTheModelAllowsThemAndNowhereElse) {
   for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
     const model::Rules rules = model::rules_of(preset);
-    for (std::size_t i = 0; i < kPairs.size(); ++i) {
-      const auto [first, second] = kKinds.at(i);
-      const bool allowed = model::order_between(rules, first, second, false) == model::Order::unordered;
-      const Observation seen = probe(rules, kPairs.at(i));
+    for (const auto& [pair, first, second, fenced] : kPairs) {
+      const bool allowed = model::order_between(rules, first, second, fenced) == model::Order::unordered;
+      const Observation seen = probe(rules, pair);
       EXPECT_EQ(seen.seen > 0, allowed) << name(preset) << " " << seen.name << ": " << seen.seen;
       EXPECT_GE(seen.chances, allowed ? 1000U : 1U) << name(preset) << " " << seen.name;
     }
   }
 }
 
+TEST(Order, AReadAfterTheCompletionSeesTheWrite) {
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    EXPECT_EQ(probe(model::rules_of(preset), Pair::completed_write_read).seen, 0U) << name(preset);
+  }
+}
+
+// A fence that waits for atomics only is what TODS 2025 warns of.
+TEST(Order, AFenceThatDoesNotOrderReadsIsFound) {
+  model::Rules rules = model::rules_of(Preset::observed);
+  rules.fence_orders_reads = false;
+  EXPECT_GT(probe(rules, Pair::fenced_read_write).seen, 0U);
+}
+
 // That nothing was seen says something only if it would have been.
 TEST(Order, TheControlIsInvertedWhateverThePair) {
-  for (const Pair pair : kPairs) {
+  for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::atomic_read,
+                          Pair::fenced_read_write, Pair::completed_write_read}) {
     const Observation seen = probe(model::rules_of(Preset::observed), pair);
     EXPECT_GT(detail(seen, "control_seen"), 0U) << seen.name;
     EXPECT_GE(detail(seen, "control_chances"), detail(seen, "control_seen")) << seen.name;

@@ -1,4 +1,4 @@
-// A closed loop of one-word requests: every worker has one request outstanding, always. It measures how a NIC scales.
+// A closed loop: every worker has one request outstanding, always. It measures how a NIC scales.
 //
 //   ClosedLoop loop{.workers = 128, .opcode = Opcode::compare_swap, .offset = [](std::uint32_t w) { return w * 64; }};
 //   double mops = run_closed_loop(storage, clients, loop).mops();
@@ -19,8 +19,9 @@ namespace sidelatch::checker {
 
 struct ClosedLoop {
   std::uint32_t workers = 1;
-  fabric::Opcode opcode = fabric::Opcode::compare_swap;  ///< compare_swap, fetch_add or read
-  /// Where worker w's word lies, in bytes from the start of a page-aligned region; a multiple of 8.
+  fabric::Opcode opcode = fabric::Opcode::compare_swap;  ///< compare_swap, fetch_add, read or write
+  std::uint64_t bytes = 8;                               ///< of a READ or WRITE: a multiple of 8
+  /// Where worker w's bytes lie, in bytes from the start of a page-aligned region; a multiple of 8.
   std::function<std::uint64_t(std::uint32_t)> offset = [](std::uint32_t) { return 0; };
   fabric::Duration warm_up = std::chrono::microseconds(100);
   fabric::Duration measured = std::chrono::microseconds(1000);
@@ -44,10 +45,11 @@ struct ClosedLoopResult {
   }
 };
 
-/// What the workers' words need. Throws std::invalid_argument for a misaligned offset.
+/// What the workers' bytes need. Throws std::invalid_argument for a misaligned offset or size.
 [[nodiscard]] std::uint64_t memory_bytes(const ClosedLoop& loop);
 
-/// Throws std::invalid_argument for no worker, no client, an opcode that moves no word or a misaligned offset.
+/// Throws std::invalid_argument for no worker, no client, an opcode that moves no bytes, or a misaligned offset or
+/// size.
 [[nodiscard]] ClosedLoopResult run_closed_loop(fabric::Node& storage, std::span<fabric::Node* const> clients,
                                                const ClosedLoop& loop);
 /// The same on memory of `storage` that is there already, memory_bytes() of it at least.

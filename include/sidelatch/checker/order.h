@@ -9,9 +9,14 @@
 //   write_read    WRITE of a block, then READ of its last word: the READ did not see it
 //   atomic_read   FETCH-ADD, then READ of the word: the READ did not see it
 //
+// Two more are to hold whatever the first four show:
+//
+//   fenced_read_write      as read_write, the WRITE with the fence flag (rule 6)
+//   completed_write_read   WRITE of a block and, after its completion, READ on another queue pair (rule 2)
+//
 // In read_read and atomic_read others count in the same word all the while.
 //
-// The same is then done with the second request on another queue pair, where nothing orders the two. This control says
+// The same is also done with both at once on two queue pairs, where nothing orders them. This control says
 // whether the probe would see an inversion; it is in the observation's detail as control_chances and control_seen.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
@@ -27,8 +32,15 @@
 
 namespace sidelatch::checker {
 
-enum class Pair : std::uint8_t { read_read, read_write, write_read, atomic_read };
-[[nodiscard]] std::string_view name(Pair pair);  ///< "order/read-read"
+enum class Pair : std::uint8_t {
+  read_read,
+  read_write,
+  write_read,
+  atomic_read,
+  fenced_read_write,
+  completed_write_read,
+};
+[[nodiscard]] std::string_view name(Pair pair);  ///< "order/read-read", "visibility/read-after-completion"
 
 struct OrderOptions {
   std::uint64_t bytes = 4096;      ///< of a block: a multiple of 8, 8 to 1 MiB; a longer one takes longer to execute

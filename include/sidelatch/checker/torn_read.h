@@ -25,7 +25,7 @@ struct RingOptions {
   std::uint64_t block_bytes = 512;        ///< a multiple of 8, 64 to 1 MiB
   std::uint64_t ring_bytes = 50'000'000;  ///< at least two blocks
   std::uint64_t reads = 100'000;
-  /// The only writer waits for its own unlatch no longer than that, of the world's clock.
+  /// A writer waits for a latch no longer than that, of the world's clock.
   fabric::Duration patience = std::chrono::milliseconds(10);
   /// Asked now and then; false ends the probe with what it has.
   std::function<bool()> keep_going = [] { return true; };
@@ -69,6 +69,7 @@ struct SchemeReads {
   std::uint64_t torn = 0;      ///< accepted, and a mixture
   std::uint64_t writes = 0;
   std::optional<TornBlock> evidence;  ///< the first torn one; words of the payload
+  bool stuck = false;                 ///< a latch stayed held until patience ended: an unlatch was lost
 };
 
 [[nodiscard]] SchemeReads probe_scheme(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,

@@ -1,0 +1,36 @@
+// Does a scheme keep its writers apart on this NIC? For latches, which the ring of the torn-read experiment does not
+// put to work: there is one writer.
+//
+//   SchemeReads seen = probe_exclusion(storage, clients, select_scheme("latch-rw/async"), {});
+//   seen.torn    // a payload that mixes updates, or updates that were lost
+//
+// Several clients update one object. Each finds one number in all words and leaves the next one there; in the end the
+// number is how many updates there were.
+//
+// Thread-safety: runs on the reactor of its nodes, in that thread.
+#pragma once
+
+#include <sidelatch/checker/torn_read.h>
+
+#include <span>
+
+namespace sidelatch::checker {
+
+struct ExclusionOptions {
+  std::uint64_t object_bytes = 256;  ///< of the record, at most; 64 to 1 MiB
+  std::uint64_t updates = 20'000;    ///< of all writers together
+  std::uint32_t writers = 4;         ///< at least 2
+  /// A writer waits for the latch no longer than that, of the world's clock.
+  fabric::Duration patience = std::chrono::milliseconds(100);
+  /// Asked now and then; false ends the probe with what it has.
+  std::function<bool()> keep_going = [] { return true; };
+
+  /// Throws std::invalid_argument naming the value and the allowed range.
+  void validate() const;
+};
+
+/// `reads` and `accepted` are updates, each of which reads the object. `clients`: at least one.
+[[nodiscard]] SchemeReads probe_exclusion(fabric::Node& storage, std::span<fabric::Node* const> clients,
+                                          const SelectedScheme& scheme, const ExclusionOptions& options);
+
+}  // namespace sidelatch::checker
