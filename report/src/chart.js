@@ -1,5 +1,5 @@
 // What all charts share: they are drawn as wide as their place is, once it is known and again when it changes; they
-// have a name for screen readers; and one legend tells the datasheets apart by colour, symbol and dash.
+// have a name for screen readers; and one legend tells the lines apart by colour, symbol and dash.
 
 import * as Plot from '@observablehq/plot';
 
@@ -8,7 +8,10 @@ import { element, svg } from './dom.js';
 const symbols = ['circle', 'square', 'triangle', 'diamond', 'star', 'wye'];
 const dashes = ['', '6 3', '2 3', '9 3 2 3', '12 4', '4 4 1 4'];
 
-/** How the datasheet with this index is drawn, in every chart. */
+/** So many looks differ from each other. */
+export const looks = symbols.length;
+
+/** A look by its index: of a datasheet in every chart, or of a line where one datasheet has several. */
 export function look(index) {
   return {
     color: `var(--series-${(index % 6) + 1})`,
@@ -81,15 +84,18 @@ function key(index) {
   );
 }
 
-/** The datasheets of a chart; where there is one only, no legend is needed. */
-export function sheetLegend(sheets) {
-  if (sheets.length < 2) return null;
+/** The lines of a chart, as {label, look: index}; where there is one only, no legend is needed. */
+export function legendOf(lines) {
+  if (lines.length < 2) return null;
   return element(
     'ul',
     { class: 'legend' },
-    sheets.map((sheet) => element('li', {}, key(sheet.index), sheet.label)),
+    lines.map((line) => element('li', {}, key(line.look), line.label)),
   );
 }
+
+/** The datasheets of a chart. */
+export const sheetLegend = (sheets) => legendOf(sheets.map((sheet) => ({ label: sheet.label, look: sheet.index })));
 
 /** A legend of areas: [[colour, text], ...]. */
 export const areaLegend = (areas) =>

@@ -57,9 +57,11 @@ const lockTable = record({
   uncontended_mops: count,
 });
 
+const queuePairCache = record({ queue_pairs: count });
+
 const series = record({
   name: text,
-  title: optional(text),
+  title: optional(nullable(text)),
   x: text,
   x_unit: optional(nullable(text)),
   x_scale: optional(oneOf('log', 'linear'), 'linear'),
@@ -105,6 +107,7 @@ const datasheet = lenientRecord(
     environment,
     probes: listOf(probe),
     lock_table: nullable(lockTable),
+    queue_pair_cache: optional(nullable(queuePairCache)),
     series: listOf(series),
     schemes: listOf(scheme),
   },

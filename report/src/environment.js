@@ -1,7 +1,7 @@
 // The head of the page: which devices, what went wrong, and on what machine the datasheets were made.
 
 import { element, section } from './dom.js';
-import { quantity, unknown } from './numbers.js';
+import { count, quantity, unknown } from './numbers.js';
 import { table } from './table.js';
 
 const simulated = 'This shows schemes under a profile, not a NIC.';
@@ -69,6 +69,10 @@ export function head(sheets, problems) {
 }
 
 const yesNo = (value) => (value === true ? 'yes' : value === false ? 'no' : value);
+
+/** A number, or the same as text: 4 096 B, not 4 KiB, as an MTU is always named. Another text stays as it is. */
+const inBytes = (value) => (/^\d+$/.test(value ?? '') ? count(Number(value), 'B') : value);
+
 const fields = [
   ['File', (sheet) => sheet.file],
   ['Device', (sheet) => sheet.device],
@@ -82,22 +86,16 @@ const fields = [
   ['Relaxed ordering', (sheet) => yesNo(sheet.environment.relaxed_ordering)],
   ['CPU', (sheet) => sheet.environment.cpu],
   ['NUMA node', (sheet) => sheet.environment.numa_node],
-  [
-    'MTU',
-    (sheet) =>
-      typeof sheet.environment.mtu === 'number' ? quantity(sheet.environment.mtu, 'B') : sheet.environment.mtu,
-  ],
+  ['MTU', (sheet) => inBytes(sheet.environment.mtu)],
   ['sidelatch', (sheet) => sheet.sidelatch],
   ['Time taken', (sheet) => quantity(sheet.seconds, 's')],
   ['Complete', (sheet) => yesNo(sheet.complete)],
 ];
 
 export function environmentSection(sheets) {
-  const value = (field, sheet) => {
-    const text = field[1](sheet);
-    const missing = text === null || text === undefined || text === unknown;
-    return missing ? element('span', { class: 'aside' }, unknown) : String(text);
-  };
+  const known = (field, sheet) => ![null, undefined, unknown].includes(field[1](sheet));
+  const value = (field, sheet) =>
+    known(field, sheet) ? String(field[1](sheet)) : element('span', { class: 'aside' }, unknown);
   return section(
     'environment',
     'Environment',
@@ -110,7 +108,8 @@ export function environmentSection(sheets) {
           cell: (field) => value(field, sheet),
         })),
       ],
-      data: fields,
+      // Of a machine that is simulated most is unknown for ever: where no datasheet is of a real one, such rows go.
+      data: fields.filter((field) => sheets.some((sheet) => sheet.fabric !== 'sim' || known(field, sheet))),
     }),
   );
 }

@@ -43,7 +43,7 @@ function effects(sheet) {
     .map((word) => [word, probes.filter((probe) => outcome(probe) === word).length])
     .filter(([, times]) => times > 0)
     .map(([word, times]) => `; ${times} ${word}`);
-  return `${seen.length} of ${probes.length} effects seen${seen.length > 0 ? `: ${list(seen)}` : ''}${others.join('')}`;
+  return `${seen.length} of ${probes.length} seen${seen.length > 0 ? `: ${list(seen)}` : ''}${others.join('')}`;
 }
 
 function atomics(sheet) {
@@ -60,7 +60,7 @@ export function glanceSection(sheets) {
   const facts = [
     ['Schemes', schemes],
     ['Torn reads', tornReads],
-    ['Order', effects],
+    ['Effects', effects],
     ['Atomics', atomics],
   ];
   return section(

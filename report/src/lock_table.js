@@ -1,5 +1,6 @@
 // The lock table of the atomics: which words share a slot, and what padding does about it. It says no more than follows
-// from the number of address bits and of slots.
+// from the number of address bits and of slots. Beside it the other table of the NIC that a program can outgrow, that of
+// its queue pairs.
 
 import { element, section } from './dom.js';
 import { bytes, count, quantity } from './numbers.js';
@@ -71,6 +72,16 @@ function paddingTable(sheet) {
   ];
 }
 
+function queuePairSentence(sheet) {
+  const from = sheet.queue_pair_cache?.queue_pairs ?? null;
+  if (from === null) return null;
+  return element(
+    'p',
+    { class: 'queue-pair-cache' },
+    `Queue pairs: from ${count(from)} queue pairs of one client on, the rate falls.`,
+  );
+}
+
 export function lockTableSection(sheets) {
   return section(
     'lock-table',
@@ -82,6 +93,7 @@ export function lockTableSection(sheets) {
         sheets.length > 1 && element('h3', {}, sheet.label),
         sentences(sheet),
         sheet.lock_table && whole(sheet.lock_table) && sheet.lock_table.slots > 1 && paddingTable(sheet),
+        queuePairSentence(sheet),
       ),
     ),
   );

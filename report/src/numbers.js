@@ -27,7 +27,8 @@ function decimals(value, significant, round = Math.round) {
 }
 
 /** A count, exact: 20 000. */
-export const count = (value) => (known(value) ? grouped(String(value)) : unknown);
+export const count = (value, unit = '') =>
+  known(value) ? grouped(String(value)) + (unit ? `${thin}${unit}` : '') : unknown;
 
 /** A rate or a time, with at most three significant digits: 51.2 Mops/s. */
 export function quantity(value, unit = '') {

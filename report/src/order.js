@@ -12,16 +12,34 @@ import { badge } from './verdict.js';
 const effects = {
   'order/read-read': 'two READs of one queue pair take effect out of order',
   'order/read-write': 'a WRITE overtakes the READ posted before it',
+  'order/fenced-read-write': 'a fenced WRITE overtakes the READ posted before it',
   'order/write-read': 'a READ overtakes the WRITE posted before it',
+  'order/write-write': 'a WRITE becomes visible before the WRITE posted before it',
   'order/atomic-read': 'a READ overtakes the atomic posted before it',
-  'lines/within-write': 'lines of one WRITE become visible out of order',
+  'order/atomic-atomic': 'an atomic overtakes the atomic posted before it',
+  'lines/within-write': 'a line of a WRITE becomes visible before one at a lower address',
+  'visibility/after-completion': "a WRITE completes before a CPU of the memory's machine sees all its bytes",
+  'visibility/read-after-completion':
+    "a READ of another queue pair, posted after a WRITE's completion, does not see it",
   'unlatch/write-against-fetch-add': 'a FETCH-ADD undoes a WRITE to its word',
   'unlatch/write-against-cas': 'a CAS undoes a WRITE to its word',
-  'visibility/after-completion': 'a WRITE completes before its bytes are visible',
+  'atomics/nic': 'two atomics of the NIC on one word do not exclude each other',
   'atomics/cpu': 'an atomic of the NIC and one of the CPU do not exclude each other',
+  'atomics/two-ports': 'atomics through two ports of the NIC do not exclude each other',
+  'torn-read/offset': 'blocks that begin in the middle of a line are mixed',
+  'torn-read/in-cache': 'blocks of a ring that fits in the cache are mixed',
+  'torn-read/relaxed-ordering': 'blocks of a region that is registered with relaxed ordering are mixed',
 };
 
+function effect(name) {
+  // There is a probe for each latch, whichever there are.
+  const latch = name.match(/^latch\/(.+)$/s)?.[1];
+  if (latch) return `an update under the latch ${latch} was lost or saw a mixture`;
+  return Object.hasOwn(effects, name) ? effects[name] : '';
+}
+
 const skipped = (probe) => 'skipped' in probe;
+/** All but the torn reads by size, which have a section of their own; torn-read/offset and its like are effects. */
 export const effectProbes = (sheet) => sheet.probes.filter((probe) => probe.name !== 'torn-read');
 
 /** 'seen', 'not seen', 'skipped', 'no chance' where nothing was tried, or 'unknown'. */
@@ -50,17 +68,24 @@ function outcomeBadge(probe) {
 function likelihoodText(probe) {
   if (skipped(probe)) return '';
   if (outcome(probe) === 'seen') return percent(likelihood(probe));
-  return outcome(probe) === 'not seen' ? bound(probe.bound95) : unknown;
+  if (outcome(probe) !== 'not seen') return unknown;
+  return probe.bound95 === null ? 'no bound' : bound(probe.bound95);
+}
+
+function detailItem([name, value]) {
+  const words = name.replaceAll('_', ' ');
+  // A number stays on the line of its name.
+  if (Number.isInteger(value)) return `${words}: ${count(value)}`.replaceAll(' ', '\u00a0');
+  return `${words}: ${value ?? unknown}`;
 }
 
 const detail = (probe) =>
-  skipped(probe)
-    ? `skipped: ${probe.skipped}`
-    : (probe.detail ?? []).map(([name, value]) => `${name}: ${value ?? unknown}`).join('; ');
+  skipped(probe) ? `skipped: ${probe.skipped}` : (probe.detail ?? []).map(detailItem).join('; ');
 
 function orderTable(rows, several) {
   return table({
     caption: 'Effects that the probes look for',
+    className: 'effects',
     columns: [
       {
         heading: 'Probe',
@@ -68,7 +93,7 @@ function orderTable(rows, several) {
         sort: (row) => row.name,
         cell: (row) => [
           element('code', {}, row.name),
-          element('span', { class: 'aside' }, row.title ?? effects[row.name] ?? ''),
+          element('span', { class: 'aside' }, row.title ?? effect(row.name)),
         ],
       },
       ...(several ? [{ heading: 'Datasheet', cell: (row) => row.sheet.label, sort: (row) => row.sheet.label }] : []),
@@ -84,7 +109,7 @@ function orderTable(rows, several) {
         cell: (row) => (skipped(row) ? '' : count(row.chances)),
         sort: (row) => row.chances,
       },
-      { heading: 'Share, or bound at 95 %', numeric: true, cell: likelihoodText, sort: likelihood },
+      { heading: 'Share, or bound at 95\u202f%', numeric: true, cell: likelihoodText, sort: likelihood },
       { heading: 'Details', wide: true, cell: detail },
     ],
     data: rows,
@@ -95,6 +120,7 @@ function orderTable(rows, several) {
 function marks(names, rows, sheets) {
   const lowest = Math.floor(Math.log10(Math.min(...rows.map((row) => row.value), 0.1)) - 0.5);
   const floor = 10 ** lowest;
+  const besideNames = 24 + 6.6 * Math.max(...names.map((name) => name.length)); // 12 px letters are about so wide
   return (width) => {
     // A narrow screen has no room beside the chart: there the names stand above their marks.
     const narrow = width < 560;
@@ -139,7 +165,7 @@ function marks(names, rows, sheets) {
     });
     return {
       height: 56 + names.length * (14 + 12 * sheets.length + (narrow ? 16 : 0)),
-      marginLeft: narrow ? 24 : 220,
+      marginLeft: narrow ? 24 : besideNames,
       marginRight: 24,
       marginBottom: 44,
       x: { type: 'log', domain: [floor, 1] },
@@ -187,18 +213,24 @@ export function orderSection(sheets) {
         .filter((probe) => probe.name === name)
         .map((probe) => ({ ...probe, sheet })),
     );
-    const seen = new Set(of.map(outcome).filter((result) => result === 'seen' || result === 'not seen'));
+    // A probe without a bound would have missed the effect, so it cannot disagree.
+    const telling = of.filter(
+      (row) => outcome(row) === 'seen' || (outcome(row) === 'not seen' && row.bound95 !== null),
+    );
+    const seen = new Set(telling.map(outcome));
     return of.map((row) => ({ ...row, differs: sheets.length > 1 && seen.size > 1 }));
   });
-  if (rows.length === 0) return section('order', 'Order and visibility', element('p', {}, 'No effect was probed.'));
+  if (rows.length === 0)
+    return section('order', 'Order, visibility, exclusion', element('p', {}, 'No effect was probed.'));
   return section(
     'order',
-    'Order and visibility',
+    'Order, visibility, exclusion',
     element(
       'p',
       {},
       'Each probe gives the NIC many chances to show an effect that a scheme may not allow for. An ' +
-        'effect that was seen is there. One that was not seen may still be there, rarer than the bound.',
+        'effect that was seen is there. One that was not seen may still be there, rarer than the bound; without a ' +
+        'bound, nothing follows from it.',
     ),
     orderFigure(rows, sheets),
     orderTable(rows, sheets.length > 1),

@@ -28,7 +28,8 @@ function assumptions(scheme) {
   const things = scheme.assuming.length === 1 ? '1 assumption' : `${scheme.assuming.length} assumptions`;
   return element(
     'details',
-    {},
+    // A few are read at once; many would push the next scheme away.
+    { class: 'assumptions', open: scheme.assuming.length <= 3 },
     element('summary', {}, things),
     element(
       'ul',
@@ -122,9 +123,10 @@ export function schemesSection(sheets) {
     element('strong', {}, 'not exercised'),
     ': nothing of that was seen, which proves nothing. ',
     element('strong', {}, 'safe'),
-    ': no execution of the memory model breaks the scheme, under the assumptions that ' +
-      'its row names; probes try to refute them. In the source tree, docs/schemes.md says what each scheme guarantees ' +
-      'and costs, and docs/verdicts.md why the broken ones are broken.',
+    ': the explorer finds no execution of the memory model that breaks the scheme, for small programs, under the ' +
+      'assumptions that its row names; each of these had chances to be refuted by a probe, and was not. In the source ' +
+      'tree, docs/schemes.md says what each scheme guarantees and costs, and docs/verdicts.md why the broken ones are ' +
+      'broken.',
   );
   if (rows.length === 0) return section('schemes', 'Schemes', element('p', {}, 'No scheme was judged.'));
   return section(

@@ -1,25 +1,53 @@
-// Series: one chart for each name, with a line per datasheet, and the numbers below it.
+// Series: one chart for each name, with a line per datasheet, and the numbers below it. Where there is one datasheet,
+// the series of a family that share their axes are the lines of one chart: latency/READ, latency/WRITE, ...
 
 import * as Plot from '@observablehq/plot';
 
-import { figure, look, sheetLegend, valueAxis } from './chart.js';
+import { figure, legendOf, look, looks, valueAxis } from './chart.js';
 import { element, section } from './dom.js';
 import { axisValue, quantity } from './numbers.js';
 import { table } from './table.js';
 
-/** One group per chart: series of one name, on the same axes. [{title, x, ..., lines: [{sheet, points}]}] */
-export function seriesGroups(sheets) {
+// Series in different units do not belong on one axis, whatever they are called.
+const axes = (series) => [series.x, series.x_unit, series.unit];
+
+function byName(sheets) {
   const groups = new Map();
   for (const sheet of sheets) {
     for (const series of sheet.series) {
-      // Series in different units do not belong on one axis, whatever they are called.
-      const key = JSON.stringify([series.name, series.x, series.x_unit, series.unit]);
+      const key = JSON.stringify([series.name, ...axes(series)]);
       if (!groups.has(key)) groups.set(key, { ...series, title: series.title ?? series.name, lines: [] });
-      groups.get(key).lines.push({ sheet, points: series.points });
+      groups.get(key).lines.push({ label: sheet.label, look: sheet.index, points: series.points });
     }
   }
   return [...groups.values()];
 }
+
+/** What stands before the slash of latency/READ. */
+const familyOf = (name) => name.split('/')[0];
+
+function byFamily(groups) {
+  const families = new Map();
+  for (const group of groups) {
+    const key = JSON.stringify([familyOf(group.name), group.x_scale, ...axes(group)]);
+    families.set(key, [...(families.get(key) ?? []), group]);
+  }
+  return [...families.values()].flatMap((members) => {
+    // Beyond the looks that there are, lines could not be told apart.
+    if (members.length < 2 || members.length > looks) return members;
+    const family = familyOf(members[0].name);
+    const title = `${family.charAt(0).toUpperCase()}${family.slice(1)} by ${members[0].x}`;
+    const lines = members.map((member, index) => ({
+      label: member.title,
+      look: index,
+      points: member.lines[0].points,
+    }));
+    return [{ ...members[0], name: family, title, lines }];
+  });
+}
+
+/** One group per chart: [{name, title, x, x_unit, x_scale, unit, lines: [{label, look, points}]}]. */
+export const seriesGroups = (sheets) => (sheets.length > 1 ? byName(sheets) : byFamily(byName(sheets)));
 
 const known = (point) => typeof point.y === 'number';
 
@@ -28,8 +56,8 @@ function draw(group) {
   const values = [...new Set(points.map((point) => point.x))].sort((left, right) => left - right);
   // A logarithmic axis cannot show 0.
   const log = group.x_scale === 'log' && values.every((value) => value > 0);
-  const marks = group.lines.flatMap(({ sheet, points: all }) => {
-    const { color, symbol, dash } = look(sheet.index);
+  const marks = group.lines.flatMap(({ label, look: index, points: all }) => {
+    const { color, symbol, dash } = look(index);
     const own = [...all].sort((left, right) => left.x - right.x);
     const place = { x: 'x', y: (point) => point.y ?? NaN };
     return [
@@ -48,8 +76,7 @@ function draw(group) {
         r: 4,
         className: 'points',
         tip: true,
-        title: (point) =>
-          `${sheet.label}\n${group.x} ${axisValue(point.x, group.x_unit)}: ${quantity(point.y, group.unit)}`,
+        title: (point) => `${label}\n${group.x} ${axisValue(point.x, group.x_unit)}: ${quantity(point.y, group.unit)}`,
       }),
     ];
   });
@@ -76,12 +103,12 @@ function draw(group) {
 }
 
 function summary(group) {
-  const parts = group.lines.map(({ sheet, points }) => {
+  const parts = group.lines.map(({ label, points }) => {
     const all = points.filter(known);
-    if (all.length === 0) return `${sheet.label}: nothing measured`;
+    if (all.length === 0) return `${label}: nothing measured`;
     const best = all.reduce((left, right) => (right.y > left.y ? right : left));
     return (
-      `${sheet.label}: ${all.length} points, largest ${quantity(best.y, group.unit)} at ${group.x} ` +
+      `${label}: ${all.length} points, largest ${quantity(best.y, group.unit)} at ${group.x} ` +
       axisValue(best.x, group.x_unit)
     );
   });
@@ -102,7 +129,7 @@ function numbers(group) {
       columns: [
         { heading: group.x, rowHeading: true, numeric: true, cell: (x) => axisValue(x, group.x_unit), sort: (x) => x },
         ...group.lines.map((line) => ({
-          heading: group.lines.length > 1 ? line.sheet.label : group.unit,
+          heading: group.lines.length > 1 ? line.label : group.unit,
           numeric: true,
           cell: (x) => quantity(at(line, x)),
           sort: (x) => at(line, x),
@@ -130,7 +157,7 @@ export function seriesSection(sheets) {
             title: group.title,
             kind: 'series',
             label: summary(group),
-            legend: sheetLegend(group.lines.map((line) => line.sheet)),
+            legend: legendOf(group.lines),
             draw: draw(group),
           }),
           numbers(group),

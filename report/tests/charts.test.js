@@ -47,9 +47,9 @@ test('torn reads: where none was torn the page says so instead of an empty chart
   await page.done();
 });
 
-test('order: a mark per probe that was not skipped, hollow with a line where the effect was not seen', async () => {
+test('order: a mark per probe that was not skipped and has a bound if it saw nothing, hollow with a line where the effect was not seen', async () => {
   const sheet = connectx5();
-  const probes = sheet.probes.filter((probe) => probe.name !== 'torn-read' && !probe.skipped);
+  const probes = sheet.probes.filter((probe) => probe.name !== 'torn-read' && (probe.seen > 0 || probe.bound95 > 0));
   const page = await open(browser, filled([['a.json', sheet]]));
   assert.equal(await count(page, '[data-chart=order] .marks > *'), probes.length);
   const hollow = await page
@@ -85,7 +85,7 @@ test('series: one chart per name, a mark per known value, a line per datasheet',
   }
   // The value that is unknown breaks its line in two.
   const broken = await page
-    .locator('[data-series="cas/stride"] .lines path')
+    .locator('[data-series="atomics/by-stride"] .lines path')
     .evaluateAll((paths) => paths.map((path) => path.getAttribute('d').match(/M/g).length));
   assert.deepEqual(broken, [1, 2]);
   await page.done();
@@ -99,7 +99,7 @@ test('series: datasheets differ by colour, by symbol and by dash', async () => {
       ['b.json', mlx5()],
     ]),
   );
-  const chart = page.locator('[data-series="cas/workers"]');
+  const chart = page.locator('[data-series="atomics/uncontended"]');
   const looks = await chart.locator('.lines').evaluateAll((lines) =>
     lines.map((line) => {
       const path = line.querySelector('path') ?? line;
@@ -117,11 +117,49 @@ test('series: datasheets differ by colour, by symbol and by dash', async () => {
 
 test('series: each value of a logarithmic axis of few values has its label', async () => {
   const page = await open(browser, filled([['a.json', connectx5()]]), { viewport: { width: 1000, height: 800 } });
-  const labels = await page
-    .locator('[data-series="read/latency"] [aria-label^="x-axis tick label"] text')
-    .allTextContents();
+  const labels = await page.locator('[data-series="latency"] [aria-label^="x-axis tick label"] text').allTextContents();
   assert.ok(labels.includes('64\u202fB') && labels.includes('16\u202fKiB'), labels.join());
   assert.ok(labels.every((label) => label !== ''));
+  await page.done();
+});
+
+test('series: in one datasheet those of a family share a chart, if they share their axes', async () => {
+  const sheet = connectx5();
+  sheet.series.push({ ...sheet.series[4], name: 'latency/CAS', title: 'CAS latency', unit: 'ns' });
+  const page = await open(browser, filled([['a.json', sheet]]));
+  const charts = await page.locator('[data-series]').evaluateAll((nodes) => nodes.map((node) => node.dataset.series));
+  assert.deepEqual(charts, ['atomics/by-stride', 'atomics', 'read/by-queue-pairs', 'latency', 'latency/CAS']);
+  const latency = page.locator('[data-series=latency]');
+  assert.equal(await latency.locator('figcaption').innerText(), 'Latency by size');
+  assert.deepEqual(await latency.locator('.legend li').allInnerTexts(), [
+    'READ latency, median',
+    'WRITE latency, median',
+  ]);
+  const points = latency.locator('.points');
+  assert.deepEqual(await points.evaluateAll((groups) => groups.map((group) => group.childElementCount)), [9, 9]);
+  const colors = await latency
+    .locator('.lines')
+    .evaluateAll((lines) => lines.map((line) => getComputedStyle(line.querySelector('path') ?? line).stroke));
+  assert.equal(new Set(colors).size, 2);
+  await latency.locator('summary').click();
+  assert.deepEqual(
+    await latency
+      .locator('thead th')
+      .allInnerTexts()
+      .then((all) => all.map((text) => text.trim().split('\u00a0')[0])),
+    ['size', 'READ latency, median', 'WRITE latency, median'],
+  );
+  assert.match(await latency.locator('.drawing svg').getAttribute('aria-label'), /WRITE latency, median: 9 points/);
+  assert.deepEqual(page.faults, []);
+  await page.done();
+});
+
+test('series: a family of more lines than there are looks is not drawn in one chart', async () => {
+  const sheet = connectx5();
+  const [first] = sheet.series;
+  sheet.series = Array.from({ length: 7 }, (_, index) => ({ ...first, name: `rate/${index}` }));
+  const page = await open(browser, filled([['a.json', sheet]]));
+  assert.equal(await count(page, '[data-series]'), 7);
   await page.done();
 });
 
@@ -135,7 +173,7 @@ test('series of one name in two units get a chart each', async () => {
       ['b.json', sheets[1]],
     ]),
   );
-  assert.equal(await count(page, '[data-series="cas/stride"]'), 2);
+  assert.equal(await count(page, '[data-series="atomics/by-stride"]'), 2);
   await page.done();
 });
 
@@ -148,8 +186,8 @@ test('a series whose logarithmic axis would hold a 0, or that has no known value
   sheet.series[2].points = [];
   const page = await open(browser, filled([['a.json', sheet]]));
   assert.deepEqual(page.faults, []);
-  assert.equal(await count(page, '[data-series="cas/stride"] .points > *'), 11);
-  assert.equal(await count(page, '[data-series="cas/workers"] .points > *'), 0);
+  assert.equal(await count(page, '[data-series="atomics/by-stride"] .points > *'), 11);
+  assert.equal(await count(page, '[data-series="atomics/uncontended"] .points > *'), 0);
   await page.done();
 });
 

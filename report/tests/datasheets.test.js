@@ -72,7 +72,7 @@ test('a datasheet that is newer or lacks a part is named with its file and field
   );
   assert.equal(labels.at(-1), 'mlx5_0');
   // What is wrong in one datasheet takes nothing from another.
-  const last = page.locator('[data-series="cas/workers"] .points').last();
+  const last = page.locator('[data-series="atomics/uncontended"] .points').last();
   assert.equal(await last.evaluate((points) => points.childElementCount), 10);
   assert.deepEqual(page.faults, []);
   await page.done();
@@ -113,7 +113,7 @@ test('numbers that are null are shown as unknown', async () => {
   const page = await open(browser, filled([['a.json', forget(sheet)]]));
   assert.equal(await page.locator('#problems').count(), 0);
   assert.deepEqual(page.faults, []);
-  assert.match(await text(page, '#glance'), /0 of 9 effects seen; 1 skipped; 8 unknown/);
+  assert.match(await text(page, '#glance'), /0 of 12 seen; 1 skipped; 11 unknown/);
   assert.doesNotMatch(await text(page, 'main'), /NaN|undefined|\bnull\b|Infinity/);
   await page.done();
 });

@@ -178,12 +178,91 @@ test('the order matrix has every probe, the bound of what was not seen, and why 
   const page = await open(browser, one());
   const table = tableOf(page, 'order', 'Effects that the probes look for');
   const names = await table.locator('tbody th code').allInnerTexts();
-  assert.equal(names.length, 9);
+  assert.equal(names.length, 12);
   const row = (name) => table.locator('tbody tr').nth(names.indexOf(name)).innerText();
   assert.match(await row('order/read-read'), /seen\s+412\s+100\u202f000\s+0\.412\u202f%\s+distance: 64 B/);
   assert.match(await row('order/write-read'), /not seen\s+0\s+100\u202f000\s+at most 0\.003\u202f%/);
   assert.match(await row('atomics/cpu'), /skipped: the simulator has no CPU/);
+  assert.match(
+    await row('order/write-write'),
+    /not seen\s+0\s+100\u202f000\s+no bound\s+control\schances:\s100\u202f000/,
+  );
   await page.done();
+});
+
+test('each probe has a sentence, a latch that of its name, and the probes of torn reads by size are elsewhere', async () => {
+  const sheet = connectx5();
+  sheet.probes.push({ ...sheet.probes.at(-1), name: 'latch/rw/' }, { ...sheet.probes.at(-1), name: 'constructor' });
+  const page = await open(browser, one(sheet));
+  const table = tableOf(page, 'order', 'Effects that the probes look for');
+  const said = Object.fromEntries(
+    await table
+      .locator('tbody th')
+      .evaluateAll((cells) => cells.map((cell) => [...cell.children].map((part) => part.textContent))),
+  );
+  assert.equal(
+    said['latch/exclusive/combined'],
+    'an update under the latch exclusive/combined was lost or saw a mixture',
+  );
+  assert.equal(said['latch/rw/'], 'an update under the latch rw/ was lost or saw a mixture');
+  assert.equal(said['torn-read/offset'], 'blocks that begin in the middle of a line are mixed');
+  assert.equal(said['torn-read'], undefined);
+  assert.equal(said.constructor, ''); // not known, and no sentence is made up
+  assert.deepEqual(
+    Object.keys(said).filter((name) => said[name] === ''),
+    ['constructor'],
+  );
+  assert.equal(await tableOf(page, 'torn-reads', 'Torn reads by size').locator('tbody tr').count(), 9);
+  await page.done();
+});
+
+test('up to three assumptions are open, more are folded', async () => {
+  const sheet = connectx5();
+  sheet.schemes[0].assuming = ['one', 'two', 'three'];
+  sheet.schemes[1].assuming = ['one', 'two', 'three', 'four'];
+  const page = await open(browser, one(sheet));
+  const row = (name) => page.locator('#schemes tbody tr').filter({ has: page.getByText(name, { exact: true }) });
+  assert.ok(await row('latch-exclusive/combined').locator('li', { hasText: 'three' }).isVisible());
+  assert.ok(!(await row('latch-rw/combined').locator('li', { hasText: 'three' }).isVisible()));
+  await page.done();
+});
+
+test('the environment: MTU in bytes, relaxed ordering in words, and no empty rows of a simulated machine', async () => {
+  const cells = async (...sheets) => {
+    const page = await open(browser, filled(sheets.map((sheet, index) => [`${index}.json`, sheet])));
+    const rows = await page
+      .locator('#environment tbody tr')
+      .evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+    await page.done();
+    return Object.fromEntries(rows.map(([name, ...values]) => [name, values]));
+  };
+  const simulated = { ...connectx5(), environment: {} };
+  const both = await cells(simulated, mlx5());
+  assert.deepEqual(both.MTU, ['unknown', '4\u202f096\u202fB']);
+  assert.deepEqual(both['Relaxed ordering'], ['unknown', 'off, and on for torn-read/relaxed-ordering']);
+  const alone = await cells(simulated);
+  assert.equal(alone.MTU, undefined);
+  assert.equal(alone.Firmware, undefined);
+  assert.deepEqual(alone.Seed, ['1']);
+  const nic = await cells({ ...mlx5(), environment: {} });
+  assert.deepEqual(nic.Firmware, ['unknown']);
+});
+
+test('from how many queue pairs on the rate falls is said where it is known', async () => {
+  for (const [found, expected] of [
+    [{ queue_pairs: 256 }, 1],
+    [{ queue_pairs: null }, 0],
+    [null, 0],
+    [undefined, 0],
+  ]) {
+    const page = await open(browser, one({ ...connectx5(), queue_pair_cache: found }));
+    assert.equal(
+      await page.locator('#lock-table').getByText('from 256 queue pairs of one client on').count(),
+      expected,
+    );
+    assert.equal(await page.locator('#problems').count(), 0);
+    await page.done();
+  }
 });
 
 test('effects on which two datasheets disagree are marked', async () => {
