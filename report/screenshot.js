@@ -1,23 +1,27 @@
-// Makes docs/datasheet.png: the page of a simulated ConnectX-5, out of the made-up numbers in tests/fixtures.js.
-// A picture of all of it would be too long: the environment, the lock table and the tables below charts are left out.
+// Makes a picture of a page that `sidelatch report` wrote: node screenshot.js PAGE PNG
+// A picture of all of it would be too long: the environment, the lock table, the tables below charts, the reads of each
+// scheme by size and all but the first four charts of series are left out, and assumptions are folded.
 
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 import { shrink } from './png.js';
-import { connectx5 } from './tests/fixtures.js';
-import { filled, folder, launch, open } from './tests/page.js';
+import { launch, open } from './tests/page.js';
 
-const target = process.argv[2] ?? join(folder, '../docs/datasheet.png');
+const [source, target] = process.argv.slice(2);
 const browser = await launch();
-const page = await open(browser, filled([['connectx5.json', connectx5()]]), { colorScheme: 'light' });
-await page.evaluate(() =>
+const page = await open(browser, readFileSync(source, 'utf8'), { colorScheme: 'light' });
+if (page.faults.length > 0) throw new Error(page.faults.join('\n'));
+await page.evaluate(() => {
   document
     .querySelectorAll(
-      '#environment, #lock-table, #torn-reads .frame, #order .frame, #series [data-series]:nth-child(n+5), footer',
+      '#environment, #lock-table, #torn-reads .frame, #order .frame, #series [data-series]:nth-child(n+5), footer, ' +
+        '#schemes details:not(.assumptions)',
     )
-    .forEach((node) => node.remove()),
-);
+    .forEach((node) => node.remove());
+  document.querySelectorAll('#schemes details').forEach((details) => {
+    details.open = false;
+  });
+});
 writeFileSync(target, shrink(await page.screenshot({ fullPage: true })));
 await page.done();
 await browser.close();
