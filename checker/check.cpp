@@ -1,10 +1,15 @@
 #include <sidelatch/checker/check.h>
 
+#include "verdicts.h"
+
+#include <sidelatch/checker/atomics.h>
 #include <sidelatch/checker/devices.h>
+#include <sidelatch/checker/exclusion.h>
 #include <sidelatch/checker/order.h>
 #include <sidelatch/checker/parallel.h>
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/checker/unlatch.h>
+#include <sidelatch/checker/visibility.h>
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
 
@@ -53,6 +58,9 @@ class Limit {
     part.ends_ = now + std::max(Clock::duration::zero(), ends_ - now) / static_cast<std::int64_t>(parts);
     return part;
   }
+  [[nodiscard]] std::chrono::duration<double> left() const {
+    return std::max(std::chrono::duration<double>(1e-3), std::chrono::duration<double>(ends_ - Clock::now()));
+  }
   [[nodiscard]] bool reached() const {
     return (interrupted_ != nullptr && interrupted_->load(std::memory_order_relaxed)) || Clock::now() >= ends_;
   }
@@ -68,18 +76,30 @@ struct Cluster {
   std::array<Node*, 4> clients{};
 };
 
+// A simulation with an observer takes no short cuts: the memory's CPU then sees each line when it is placed.
+class StepByStep : public sim::StepObserver {
+ public:
+  void on_step(const sim::SimStep& /*step*/) override {}
+};
+
 struct SimCluster : Cluster {
-  SimCluster(const sim::Profile& profile, std::uint64_t seed) : world({.profile = profile, .seed = seed}) {
+  SimCluster(const sim::Profile& profile, const model::Rules& rules, std::uint64_t seed, bool step_by_step)
+      : world({.profile = profile, .rules = rules, .seed = seed}) {
     storage = &world.add_node("storage");
     for (Node*& client : clients) {
       client = &world.add_node("client");
     }
+    if (step_by_step) {
+      world.observe(&observer);
+    }
   }
+  StepByStep observer;
   sim::Simulation world;
 };
 
 struct VerbsCluster : Cluster {
-  explicit VerbsCluster(const CheckOptions& options) : fabric({.device = options.device}) {
+  explicit VerbsCluster(const CheckOptions& options)
+      : fabric({.device = options.device, .relaxed_ordering = options.relaxed_ordering}) {
     if (!options.server.empty()) {
       remote =
           std::make_unique<verbs::RemoteNode>(fabric, options.server, verbs::RemoteOptions{.token = options.token});
@@ -92,33 +112,6 @@ struct VerbsCluster : Cluster {
   verbs::VerbsFabric fabric;
   std::unique_ptr<verbs::RemoteNode> remote;
 };
-
-SchemeReport judge(const SchemeEntry& scheme, std::vector<SchemeReads> sizes) {
-  SchemeReport report;
-  report.scheme = scheme.name;
-  report.known_broken = scheme.known_broken();
-  std::uint64_t reads = 0;
-  std::uint64_t torn = 0;
-  const SchemeReads* worst = nullptr;
-  for (const SchemeReads& size : sizes) {
-    reads += size.reads;
-    torn += size.torn;
-    if (size.torn > 0 && worst == nullptr) {
-      worst = &size;
-    }
-  }
-  if (worst != nullptr) {
-    report.verdict = Verdict::unsafe;
-    report.evidence = fmt::format("torn: {} in {} reads; first at {} B, object {}: {}", torn, reads,
-                                  worst->object_bytes, worst->evidence->slot, describe(*worst->evidence));
-  } else {
-    report.evidence = reads == 0 ? "not run" : fmt::format("no tear in {} chances", reads);
-  }
-  report.sizes = std::move(sizes);
-  return report;
-}
-
-constexpr std::string_view kBookend = "broken/bookend";
 
 // Schemes whose reads are judged by their values, on a ring with one writer. Latches need several clients, and what is
 // for the explorer only has no business on a NIC.
@@ -133,15 +126,23 @@ std::vector<const SchemeEntry*> schemes_on_the_ring() {
   return chosen;
 }
 
-// The bookend scheme is what the torn-read probe classifies: it accepts a block whose header and footer agree.
-SchemeReport judge_bookend(const std::vector<TornReads>& probes) {
-  std::vector<SchemeReads> sizes;
-  sizes.reserve(probes.size());
-  for (const TornReads& probe : probes) {
-    sizes.push_back({probe.block_bytes, probe.reads, probe.consistent + probe.undetected, probe.detected,
-                     probe.undetected, probe.writes, probe.evidence});
+std::vector<const SchemeEntry*> latches() {
+  std::vector<const SchemeEntry*> chosen;
+  for (const SchemeEntry& entry : schemes()) {
+    if (entry.kind == Kind::latch) {
+      chosen.push_back(&entry);
+    }
   }
-  return judge(*select_scheme(kBookend).entry, std::move(sizes));
+  return chosen;
+}
+
+std::string mtu_of(std::string_view device) {
+  for (const Device& one : devices()) {
+    if (one.name == device && one.mtu > 0) {
+      return fmt::format("{}", one.mtu);
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -157,6 +158,12 @@ void CheckOptions::validate() const {
   if ((fabric == "sim" || fabric == "softnic") && !(device.empty() && server.empty())) {
     throw std::invalid_argument(
         fmt::format("--fabric {}: --device and --connect are for verbs; leave them out, or --fabric", fabric));
+  }
+  for (const std::string& part : parts) {
+    if (std::ranges::find(kParts, part) == kParts.end()) {
+      throw std::invalid_argument(
+          fmt::format("--parts {}: the parts are {}", part, fmt::join(kParts.begin(), kParts.end(), ", ")));
+    }
   }
   if (sizes.empty()) {
     throw std::invalid_argument("--sizes: give at least one block size in bytes");
@@ -181,6 +188,18 @@ std::string_view name(Verdict verdict) {
   return "";
 }
 
+std::string_view name(Standing standing) {
+  switch (standing) {
+    case Standing::kept:
+      return "kept";
+    case Standing::refuted:
+      return "refuted";
+    case Standing::untried:
+      return "untried";
+  }
+  return "";
+}
+
 bool CheckReport::as_expected() const {
   return std::ranges::none_of(
       schemes, [](const SchemeReport& scheme) { return scheme.verdict == Verdict::unsafe && !scheme.known_broken; });
@@ -191,146 +210,245 @@ namespace {
 // How long a job may take, in the world's own time and in real time.
 struct Pace {
   std::function<bool()> keep_going;
-  RingOptions ring = {};
+  Duration patience = RingOptions{}.patience;
   LockTableOptions lock_table = {};
+  RatesOptions rates = {};
 };
 
 // The jobs, each of which fills in a result of its own: one per size for the torn-read probe, one per scheme and size,
 // one for each of the other probes.
 class Work {
  public:
-  explicit Work(const CheckOptions& options) : options_(&options), torn_(options.sizes.size()) {
-    for (std::size_t i = 0; i < torn_.size(); ++i) {
-      jobs_.emplace_back([this, i](const Cluster& on, const Pace& pace) {
-        torn_[i] = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, i));
+  explicit Work(const CheckOptions& options) : options_(&options) {
+    if (wanted("torn-reads")) {
+      add_torn_reads();
+    }
+    if (wanted("schemes")) {
+      for (const SchemeEntry* scheme : schemes_on_the_ring()) {
+        add_on_the_ring(scheme);
+      }
+    }
+    if (wanted("latches")) {
+      for (const SchemeEntry* latch : latches()) {
+        add_latch(latch);
+      }
+    }
+    if (wanted("effects")) {
+      add_effects();
+    }
+    if (wanted("lock-table")) {
+      jobs_.emplace_back([this](const Cluster& on, const Pace& pace) {
+        lock_table_ = probe_lock_table(*on.storage, on.clients, pace.lock_table);
       });
     }
-    for (const SchemeEntry* scheme : schemes_on_the_ring()) {
-      auto& sizes = ring_.emplace_back(scheme, std::vector<std::optional<SchemeReads>>(torn_.size())).second;
-      for (std::size_t i = 0; i < torn_.size(); ++i) {
-        jobs_.emplace_back([this, scheme, i, &size = sizes[i]](const Cluster& on, const Pace& pace) {
-          size = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name), ring(pace, i));
+    if (wanted("rates")) {
+      for (const Curve curve : kCurves) {
+        jobs_.emplace_back([curve, &series = series_.emplace_back()](const Cluster& on, const Pace& pace) {
+          series = probe_rate(*on.storage, on.clients, curve, pace.rates);
         });
       }
     }
-    for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::atomic_read}) {
-      observe([this, pair](const Cluster& on, const Pace& pace) {
-        return probe_order(*on.storage, on.clients, pair, {.chances = options_->reads, .keep_going = pace.keep_going});
-      });
-    }
-    for (const Opcode against : {Opcode::fetch_add, Opcode::compare_swap}) {
-      observe([this, against](const Cluster& on, const Pace& pace) {
-        return probe_lost_unlatch(*on.storage, on.clients, against,
-                                  {.chances = options_->reads, .keep_going = pace.keep_going});
-      });
-    }
-    jobs_.emplace_back([this](const Cluster& on, const Pace& pace) {
-      lock_table_ = probe_lock_table(*on.storage, on.clients, pace.lock_table);
-    });
   }
   // Jobs keep the address.
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
   ~Work() = default;
 
-  [[nodiscard]] std::size_t jobs() const { return jobs_.size(); }
-
-  void run(std::size_t job, const Cluster& cluster, const Pace& pace) {
-    jobs_[job](cluster, pace);
-    if (options_->progress) {
-      options_->progress(++done_, jobs());
-    }
+  [[nodiscard]] bool wanted(std::string_view part) const {
+    return std::ranges::find(options_->parts, part) != options_->parts.end();
   }
+  [[nodiscard]] std::size_t jobs() const { return jobs_.size(); }
+  /// How many schemes may be proved when the jobs are done.
+  [[nodiscard]] std::size_t proofs() const { return wanted("proofs") ? schemes_.size() + (torn_.empty() ? 0 : 1) : 0; }
+  /// Whether the memory's CPU looks on.
+  [[nodiscard]] bool wants_each_step(std::size_t job) const { return job >= first_effect_ && job < end_of_effects_; }
+
+  void run(std::size_t job, const Cluster& cluster, const Pace& pace) { jobs_[job](cluster, pace); }
 
   // What all jobs saw.
   void report_to(CheckReport& report) const {
     report.lock_table = lock_table_;
-    report.complete = lock_table_.has_value();
+    report.complete = lock_table_.has_value() || !wanted("lock-table");
     for (const std::optional<TornReads>& probe : torn_) {
-      if (probe) {
-        report.torn_reads.push_back(*probe);
-      }
-      report.complete = report.complete && probe && probe->reads == options_->reads;
+      take(probe, probe && probe->reads == options_->reads, report.torn_reads, report);
     }
     for (const std::optional<Observation>& seen : observations_) {
-      if (seen) {
-        report.observations.push_back(*seen);
-      }
-      report.complete = report.complete && seen && seen->complete;
+      take(seen, seen && seen->complete, report.observations, report);
     }
-    report.schemes.push_back(judge_bookend(report.torn_reads));
-    for (const auto& [scheme, probes] : ring_) {
+    for (const std::optional<Series>& series : series_) {
+      take(series, series && series->complete, report.series, report);
+    }
+    if (!report.torn_reads.empty()) {
+      report.schemes.push_back(judge_bookend(report.torn_reads));
+    }
+    for (const auto& [scheme, probes] : schemes_) {
       std::vector<SchemeReads> sizes;
       for (const std::optional<SchemeReads>& probe : probes) {
-        if (probe) {
-          sizes.push_back(*probe);
-        }
-        report.complete = report.complete && probe && probe->reads == options_->reads;
+        take(probe, probe && (probe->reads == options_->reads || probe->stuck), sizes, report);
       }
       report.schemes.push_back(judge(*scheme, std::move(sizes)));
     }
   }
 
  private:
+  template <class T>
+  static void take(const std::optional<T>& result, bool complete, std::vector<T>& results, CheckReport& report) {
+    if (result) {
+      results.push_back(*result);
+    }
+    report.complete = report.complete && complete;
+  }
   static Node& writer(const Cluster& on) { return *on.clients[0]; }
   static Node& reader(const Cluster& on) { return *on.clients[1]; }
-  [[nodiscard]] RingOptions ring(const Pace& pace, std::size_t size) const {
-    RingOptions ring = pace.ring;
-    ring.reads = options_->reads;
-    ring.block_bytes = options_->sizes[size];
-    ring.keep_going = pace.keep_going;
-    return ring;
+  [[nodiscard]] RingOptions ring(const Pace& pace, std::uint64_t size) const {
+    return {.block_bytes = size, .reads = options_->reads, .patience = pace.patience, .keep_going = pace.keep_going};
   }
-  template <class Probe>
+
+  void add_torn_reads() {
+    for (const std::uint64_t size : options_->sizes) {
+      jobs_.emplace_back([this, size, &seen = torn_.emplace_back()](const Cluster& on, const Pace& pace) {
+        seen = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, size));
+      });
+    }
+  }
+  void add_on_the_ring(const SchemeEntry* scheme) {
+    auto& probes = schemes_.emplace_back(scheme, std::deque<std::optional<SchemeReads>>()).second;
+    for (const std::uint64_t size : options_->sizes) {
+      jobs_.emplace_back([this, scheme, size, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
+        seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name), ring(pace, size));
+      });
+    }
+  }
+  void add_latch(const SchemeEntry* latch) {
+    auto& probes = schemes_.emplace_back(latch, std::deque<std::optional<SchemeReads>>()).second;
+    jobs_.emplace_back([this, latch, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
+      seen = probe_exclusion(*on.storage, on.clients, select_scheme(latch->name),
+                             {.updates = options_->reads,
+                              .patience = std::max(pace.patience, ExclusionOptions{}.patience),
+                              .keep_going = pace.keep_going});
+    });
+  }
+  void add_effects() {
+    first_effect_ = jobs_.size();
+    for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
+                            Pair::fenced_read_write, Pair::completed_write_read}) {
+      observe<OrderOptions>([pair](const Cluster& on, const OrderOptions& options) {
+        return probe_order(*on.storage, on.clients, pair, options);
+      });
+    }
+    for (const Sight sight : {Sight::write_write, Sight::lines_within_write, Sight::after_completion}) {
+      observe<VisibilityOptions>([sight](const Cluster& on, const VisibilityOptions& options) {
+        return probe_visibility(*on.storage, on.clients, sight, options);
+      });
+    }
+    for (const Opcode against : {Opcode::fetch_add, Opcode::compare_swap}) {
+      observe<UnlatchOptions>([against](const Cluster& on, const UnlatchOptions& options) {
+        return probe_lost_unlatch(*on.storage, on.clients, against, options);
+      });
+    }
+    for (const Rival rival : {Rival::nic, Rival::cpu}) {
+      observe<AtomicsOptions>([rival](const Cluster& on, const AtomicsOptions& options) {
+        return probe_atomics(*on.storage, on.clients, rival, options);
+      });
+    }
+    end_of_effects_ = jobs_.size();
+    observations_.emplace_back(
+        Observation{.name = "atomics/two-ports", .skipped = "all clients of a check use one port of one NIC"});
+  }
+  template <class Options, class Probe>
   void observe(Probe probe) {
-    jobs_.emplace_back(
-        [probe, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) { seen = probe(on, pace); });
+    jobs_.emplace_back([this, probe, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
+      Options options;
+      options.chances = options_->reads;
+      options.keep_going = pace.keep_going;
+      seen = probe(on, options);
+    });
   }
 
   const CheckOptions* options_;
   std::vector<std::function<void(const Cluster&, const Pace&)>> jobs_;
-  std::vector<std::optional<TornReads>> torn_;
+  std::size_t first_effect_ = 0;
+  std::size_t end_of_effects_ = 0;
   // Deques: what is in them stays where it is.
-  std::deque<std::pair<const SchemeEntry*, std::vector<std::optional<SchemeReads>>>> ring_;
+  std::deque<std::optional<TornReads>> torn_;
+  std::deque<std::pair<const SchemeEntry*, std::deque<std::optional<SchemeReads>>>> schemes_;
   std::deque<std::optional<Observation>> observations_;
+  std::deque<std::optional<Series>> series_;
   std::optional<LockTable> lock_table_;
+};
+
+// Tells who waits how far it is.
+class Steps {
+ public:
+  Steps(const CheckOptions& options, std::size_t all) : options_(&options), all_(all) {}
+  void done() {
+    if (options_->progress) {
+      options_->progress(++done_, all_);
+    }
+  }
+
+ private:
+  const CheckOptions* options_;
+  std::size_t all_;
   std::atomic<std::size_t> done_{0};
 };
 
-void run_in_simulations(Work& work, const CheckOptions& options, const Limit& limit, CheckReport& report) {
+void run_in_simulations(Work& work, const CheckOptions& options, const Limit& limit, Steps& steps,
+                        CheckReport& report) {
   const sim::Profile profile = sim::load_profile(options.profile);
   report.device = "sim:" + profile.name;
   report.seed = options.seed;
+  const model::Rules rules =
+      model::rules_of(options.relaxed_ordering ? model::Preset::relaxed : model::Preset::observed);
   for_each_index(work.jobs(), [&](std::size_t job) {
     if (!limit.reached()) {
-      const SimCluster cluster(profile, options.seed * 1000003 + job);
-      work.run(job, cluster, {.keep_going = [&] { return !limit.reached(); }});
+      const SimCluster cluster(profile, rules, options.seed * 1000003 + job, work.wants_each_step(job));
+      const auto keep_going = [&] { return !limit.reached(); };
+      work.run(
+          job, cluster,
+          {.keep_going = keep_going, .lock_table = {.keep_going = keep_going}, .rates = {.keep_going = keep_going}});
+      steps.done();
     }
   });
 }
 
 // One job after the other, each with its share of the time that is left.
-void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, CheckReport& report) {
+void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, Steps& steps, CheckReport& report) {
   const VerbsCluster cluster(options);
   report.device = cluster.fabric.device_name();
   report.environment = environment_of(report.device);
+  report.environment.mtu = mtu_of(report.device);
+  report.environment.relaxed_ordering = options.relaxed_ordering ? "on" : "off";
   report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
   try {
     for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
-      const Limit share = limit.share(work.jobs() - job);
+      const Limit share = limit.share(work.jobs() - job + work.proofs());
       const auto keep_going = [&] { return !share.reached(); };
       // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
+      constexpr Duration kWarmUp = std::chrono::milliseconds(20);
+      constexpr Duration kMeasured = std::chrono::milliseconds(50);
       work.run(job, cluster,
                {.keep_going = keep_going,
-                .ring = {.patience = std::chrono::seconds(10)},
-                .lock_table = {.warm_up = std::chrono::milliseconds(20),
-                               .measured = std::chrono::milliseconds(50),
-                               .least_operations = 3000,
-                               .keep_going = keep_going}});
+                .patience = std::chrono::seconds(10),
+                .lock_table =
+                    {.warm_up = kWarmUp, .measured = kMeasured, .least_operations = 3000, .keep_going = keep_going},
+                .rates = {.warm_up = kWarmUp, .measured = kMeasured, .keep_going = keep_going}});
+      steps.done();
     }
   } catch (const std::runtime_error& error) {
     // What was measured before the peer was lost is not lost with it.
     report.failure = error.what();
+  }
+}
+
+// Each proof has its share of the time that is left; the explorer uses all cores.
+void run_proofs(const CheckOptions& options, const Limit& limit, Steps& steps, CheckReport& report) {
+  for (std::size_t i = 0; i < report.schemes.size(); ++i) {
+    prove(report.schemes[i], report,
+          {.relaxed_ordering = options.relaxed_ordering,
+           .budget = limit.share(report.schemes.size() - i).left(),
+           .interrupted = options.interrupted});
+    steps.done();
   }
 }
 
@@ -341,14 +459,19 @@ CheckReport run_check(const CheckOptions& options) {
   const Clock::time_point started = Clock::now();
   const Limit limit(options);
   Work work(options);
+  Steps steps(options, work.jobs() + work.proofs());
   CheckReport report;
   report.fabric = choose_fabric(options);
   try {
-    (report.fabric == "sim" ? run_in_simulations : run_on_a_nic)(work, options, limit, report);
+    (report.fabric == "sim" ? run_in_simulations : run_on_a_nic)(work, options, limit, steps, report);
   } catch (const verbs::DeviceError& error) {
     throw EnvironmentError(fmt::format("--fabric verbs: {}; or use --fabric sim", error.what()));
   }
   work.report_to(report);
+  report.guarantees = examine_guarantees(report);
+  if (work.wanted("proofs")) {
+    run_proofs(options, limit, steps, report);
+  }
   report.seconds = std::chrono::duration<double>(Clock::now() - started).count();
   return report;
 }

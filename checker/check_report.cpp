@@ -102,7 +102,84 @@ nlohmann::ordered_json json_of(const Environment& environment) {
   };
   return {{"firmware", known(environment.firmware)}, {"driver", known(environment.driver)},
           {"kernel", known(environment.kernel)},     {"pcie_link", known(environment.pcie_link)},
-          {"cpu", known(environment.cpu)},           {"numa_node", known(environment.numa_node)}};
+          {"cpu", known(environment.cpu)},           {"numa_node", known(environment.numa_node)},
+          {"mtu", known(environment.mtu)},           {"relaxed_ordering", known(environment.relaxed_ordering)}};
+}
+
+nlohmann::ordered_json json_of(const Series& series) {
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  for (const Point& point : series.points) {
+    points.push_back({{"x", point.x}, {"y", point.y}});
+  }
+  return {{"name", series.name},       {"title", series.title}, {"x", series.x},   {"x_unit", series.x_unit},
+          {"x_scale", series.x_scale}, {"unit", series.unit},   {"points", points}};
+}
+
+nlohmann::ordered_json json_of(const GuaranteeReport& guarantee) {
+  return {{"guarantee", guarantee.text},
+          {"probe", guarantee.probe},
+          {"standing", name(guarantee.standing)},
+          {"chances", guarantee.chances},
+          {"bound95", guarantee.bound95 ? nlohmann::ordered_json(*guarantee.bound95) : nullptr},
+          {"why", guarantee.why}};
+}
+
+const Series* find_series(const CheckReport& report, Curve curve) {
+  const auto found = std::ranges::find(report.series, name(curve), &Series::name);
+  return found == report.series.end() ? nullptr : &*found;
+}
+
+std::optional<std::uint64_t> knee_of(const CheckReport& report) {
+  const Series* series = find_series(report, Curve::read_by_queue_pairs);
+  return series == nullptr ? std::nullopt : queue_pair_knee(*series);
+}
+
+// One line per curve: its first, its best and its last point say most of it.
+std::string rates_table(const CheckReport& report) {
+  std::string text;
+  std::size_t width = 0;
+  for (const Series& series : report.series) {
+    width = std::max(width, series.name.size());
+  }
+  const auto at = [](const Series& series, const Point& point) {
+    return fmt::format("{:.4g} {} at {:g}{}{}", point.y, series.unit, point.x, series.x_unit.empty() ? " " : " ",
+                       series.x_unit.empty() ? series.x : series.x_unit);
+  };
+  for (const Series& series : report.series) {
+    if (series.points.empty()) {
+      text += fmt::format("  {:<{}}  nothing measured\n", series.name, width);
+      continue;
+    }
+    const Point& best = *std::ranges::max_element(series.points, {}, &Point::y);
+    text += fmt::format("  {:<{}}  {}", series.name, width, at(series, series.points.front()));
+    if (best.x != series.points.front().x && best.x != series.points.back().x) {
+      text += ", " + at(series, best);
+    }
+    if (series.points.size() > 1) {
+      text += ", " + at(series, series.points.back());
+    }
+    text += "\n";
+  }
+  if (const std::optional<std::uint64_t> knee = knee_of(report)) {
+    text += fmt::format("  with more than about {} queue pairs of one client its rate falls\n", *knee);
+  }
+  return text;
+}
+
+std::string guarantees_table(const CheckReport& report, const Paint& paint) {
+  std::string text;
+  for (const GuaranteeReport& guarantee : report.guarantees) {
+    const std::string standing = fmt::format("{:<7}", name(guarantee.standing));
+    text += fmt::format("  {}  {}: {}\n",
+                        guarantee.standing == Standing::kept      ? paint.green(standing)
+                        : guarantee.standing == Standing::refuted ? paint.red(standing)
+                                                                  : standing,
+                        guarantee.text,
+                        guarantee.standing == Standing::kept
+                            ? fmt::format("0 of {}, at most {}", guarantee.chances, percent(*guarantee.bound95))
+                            : guarantee.why);
+  }
+  return text;
 }
 
 }  // namespace
@@ -135,7 +212,7 @@ std::string to_table(const CheckReport& report, Colour colour) {
   text += "  detected: header and footer differ. undetected: they agree, and a line between does not.\n";
   text += seams_of(report.torn_reads);
   if (!report.observations.empty()) {
-    text += "\n" + paint.bold("Order of two requests of one queue pair, and WRITEs lost under atomics") + "\n";
+    text += "\n" + paint.bold("Effects that schemes may not allow for") + "\n";
     std::size_t width = 0;
     for (const Observation& observation : report.observations) {
       width = std::max(width, observation.name.size());
@@ -157,6 +234,12 @@ std::string to_table(const CheckReport& report, Colour colour) {
           std::uint64_t{1} << table.address_bits, table.slot_bytes);
     }
   }
+  if (!report.series.empty()) {
+    text += "\n" + paint.bold("Rates and latencies") + "\n" + rates_table(report);
+  }
+  if (!report.guarantees.empty()) {
+    text += "\n" + paint.bold("Guarantees that proofs build on") + "\n" + guarantees_table(report, paint);
+  }
   text += "\n" + paint.bold("Schemes") + "\n";
   std::size_t width = 0;
   for (const SchemeReport& scheme : report.schemes) {
@@ -166,8 +249,9 @@ std::string to_table(const CheckReport& report, Colour colour) {
     text += fmt::format("  {:<{}}  {}  {}\n", scheme.scheme, width, verdict_cell(scheme, paint), scheme.evidence);
   }
   text +=
-      "  unsafe: a torn value was accepted, and kept as evidence (--json). not exercised: no tear was seen, which\n"
-      "  proves nothing; a scheme is called safe only where the explorer has proved it.\n";
+      "  unsafe: a torn value was accepted or an update lost, and the bytes are kept as evidence (--json). safe: the\n"
+      "  explorer proves small programs right, assuming the guarantees above (--json lists each scheme's). not\n"
+      "  exercised: nothing was seen, which proves nothing.\n";
   return text;
 }
 
@@ -215,7 +299,16 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
   } else {
     json["lock_table"] = nullptr;
   }
-  json["series"] = nlohmann::ordered_json::array();  // none is measured yet
+  const std::optional<std::uint64_t> knee = knee_of(report);
+  json["queue_pair_cache"] = knee ? nlohmann::ordered_json{{"queue_pairs", *knee}} : nlohmann::ordered_json(nullptr);
+  json["series"] = nlohmann::ordered_json::array();
+  for (const Series& series : report.series) {
+    json["series"].push_back(json_of(series));
+  }
+  json["guarantees"] = nlohmann::ordered_json::array();
+  for (const GuaranteeReport& guarantee : report.guarantees) {
+    json["guarantees"].push_back(json_of(guarantee));
+  }
   json["schemes"] = nlohmann::ordered_json::array();
   for (const SchemeReport& scheme : report.schemes) {
     nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
@@ -225,12 +318,14 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
                        {"accepted", size.accepted},
                        {"rejected", size.rejected},
                        {"torn", size.torn},
+                       {"stuck", size.stuck},
                        {"evidence", evidence_json(size.evidence)}});
     }
     json["schemes"].push_back({{"scheme", scheme.scheme},
                                {"verdict", name(scheme.verdict)},
                                {"known_broken", scheme.known_broken},
                                {"evidence", scheme.evidence},
+                               {"assuming", scheme.assuming},
                                {"sizes", sizes}});
   }
   return json;

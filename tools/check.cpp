@@ -79,7 +79,14 @@ void add_check(CLI::App& program, Action& action) {
   command->add_option("--token", arguments->options.token, "--server, --connect: a word that both must give");
   command->add_option("--profile", arguments->options.profile,
                       "simulator: NIC profile, a name or a TOML file (default connectx5)");
-  command->add_option("--seconds", arguments->options.seconds, "time limit, seconds (default 25)");
+  command->add_option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)");
+  command
+      ->add_option("--parts", arguments->options.parts,
+                   "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
+                   "(default all)")
+      ->delimiter(',');
+  command->add_flag("--relaxed-ordering", arguments->options.relaxed_ordering,
+                    "memory is registered for relaxed ordering");
   command->add_option("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
       ->delimiter(',')
       ->check(whole_number());

@@ -63,19 +63,25 @@ Task<void> count(Bench& bench, std::unique_ptr<QueuePair> qp) {
   }
 }
 
-bool writes_block(Pair pair) { return pair == Pair::write_read || pair == Pair::completed_write_read; }
+bool writes_block(Pair pair) {
+  return pair == Pair::write_read || pair == Pair::write_atomic || pair == Pair::completed_write_read;
+}
 bool writes_word(Pair pair) { return pair == Pair::read_write || pair == Pair::fenced_read_write; }
+
+WorkRequest add_one(RemoteSpan word, LocalSpan old) {
+  WorkRequest add = fetch_add(word, 1);
+  add.local = old;
+  return add;
+}
 
 WorkRequest first_request(const Bench& bench) {
   switch (bench.pair) {
     case Pair::write_read:
+    case Pair::write_atomic:
     case Pair::completed_write_read:
       return write(bench.block_buffer(), bench.block());
-    case Pair::atomic_read: {
-      WorkRequest add = fetch_add(bench.word(), 1);
-      add.local = bench.old_buffer();
-      return add;
-    }
+    case Pair::atomic_read:
+      return add_one(bench.word(), bench.old_buffer());
     case Pair::read_read:
     case Pair::read_write:
     case Pair::fenced_read_write:
@@ -85,6 +91,9 @@ WorkRequest first_request(const Bench& bench) {
 }
 
 WorkRequest second_request(const Bench& bench) {
+  if (bench.pair == Pair::write_atomic) {
+    return add_one(bench.word(), bench.word_buffer());
+  }
   const WorkRequest second =
       writes_word(bench.pair) ? write(bench.word_buffer(), bench.word()) : read(bench.word_buffer(), bench.word());
   return bench.pair == Pair::fenced_read_write ? second.with_fence() : second;
@@ -110,6 +119,7 @@ bool inverted(const Bench& bench) {
     case Pair::fenced_read_write:
       return bench.in_block() == bench.number;
     case Pair::write_read:
+    case Pair::write_atomic:
     case Pair::completed_write_read:
       return bench.in_word() != bench.number;
     case Pair::atomic_read:
@@ -190,6 +200,8 @@ std::string_view name(Pair pair) {
       return "order/read-write";
     case Pair::write_read:
       return "order/write-read";
+    case Pair::write_atomic:
+      return "order/write-atomic";
     case Pair::atomic_read:
       return "order/atomic-read";
     case Pair::fenced_read_write:

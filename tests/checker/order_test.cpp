@@ -22,10 +22,12 @@ struct PairOfKinds {
   Kind second;
   bool fenced = false;
 };
-constexpr std::array kPairs = {
-    PairOfKinds{Pair::read_read, Kind::read, Kind::read}, PairOfKinds{Pair::read_write, Kind::read, Kind::write},
-    PairOfKinds{Pair::write_read, Kind::write, Kind::read}, PairOfKinds{Pair::atomic_read, Kind::atomic, Kind::read},
-    PairOfKinds{Pair::fenced_read_write, Kind::read, Kind::write, true}};
+constexpr std::array kPairs = {PairOfKinds{Pair::read_read, Kind::read, Kind::read},
+                               PairOfKinds{Pair::read_write, Kind::read, Kind::write},
+                               PairOfKinds{Pair::write_read, Kind::write, Kind::read},
+                               PairOfKinds{Pair::write_atomic, Kind::write, Kind::atomic},
+                               PairOfKinds{Pair::atomic_read, Kind::atomic, Kind::read},
+                               PairOfKinds{Pair::fenced_read_write, Kind::read, Kind::write, true}};
 
 Observation probe(const model::Rules& rules, Pair pair, const OrderOptions& options = {.chances = 2000}) {
   Cluster cluster(rules);
@@ -64,7 +66,7 @@ TEST(Order, AFenceThatDoesNotOrderReadsIsFound) {
 
 // That nothing was seen says something only if it would have been.
 TEST(Order, TheControlIsInvertedWhateverThePair) {
-  for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::atomic_read,
+  for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
                           Pair::fenced_read_write, Pair::completed_write_read}) {
     const Observation seen = probe(model::rules_of(Preset::observed), pair);
     EXPECT_GT(detail(seen, "control_seen"), 0U) << seen.name;

@@ -10,14 +10,16 @@
 
 namespace sidelatch::checker {
 
-/// As the operating system says it; empty where it does not.
+/// As the operating system says it, but for the last two; empty where it does not.
 struct Environment {
   std::string firmware;
-  std::string driver;     ///< of the device, in the kernel
-  std::string kernel;     ///< its release
-  std::string pcie_link;  ///< "16.0 GT/s PCIe x16"
-  std::string cpu;        ///< its model
-  std::string numa_node;  ///< that the device is at
+  std::string driver;            ///< of the device, in the kernel
+  std::string kernel;            ///< its release
+  std::string pcie_link;         ///< "16.0 GT/s PCIe x16"
+  std::string cpu;               ///< its model
+  std::string numa_node;         ///< that the device is at
+  std::string mtu;               ///< of the port that is used, bytes
+  std::string relaxed_ordering;  ///< "on" or "off": how memory was registered
 };
 
 /// Of the RDMA device of that name. `root`: where /sys and /proc are, for tests.

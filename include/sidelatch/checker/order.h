@@ -7,9 +7,10 @@
 //   read_read     READ of a block, then READ of its last word: the first saw more
 //   read_write    READ of a block, then WRITE of its last word: the READ saw what was written behind it
 //   write_read    WRITE of a block, then READ of its last word: the READ did not see it
+//   write_atomic  WRITE of a block, then FETCH-ADD on its last word: it did not add to what was written
 //   atomic_read   FETCH-ADD, then READ of the word: the READ did not see it
 //
-// Two more are to hold whatever the first four show:
+// Two more are to hold whatever the others show:
 //
 //   fenced_read_write      as read_write, the WRITE with the fence flag (rule 6)
 //   completed_write_read   WRITE of a block and, after its completion, READ on another queue pair (rule 2)
@@ -36,6 +37,7 @@ enum class Pair : std::uint8_t {
   read_read,
   read_write,
   write_read,
+  write_atomic,
   atomic_read,
   fenced_read_write,
   completed_write_read,
