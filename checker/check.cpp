@@ -218,6 +218,9 @@ struct Pace {
 // The jobs, each of which fills in a result of its own: one per size for the torn-read probe, one per scheme and size,
 // one for each of the other probes.
 class Work {
+  static constexpr std::uint64_t kVariantBytes = 1024;   // of a block: enough lines to be mixed
+  static constexpr std::uint64_t kInCache = 256 * 1024;  // of a ring: fits the caches that NICs write to
+
  public:
   explicit Work(const CheckOptions& options) : options_(&options) {
     if (wanted("torn-reads")) {
@@ -352,8 +355,20 @@ class Work {
       });
     }
     end_of_effects_ = jobs_.size();
+    add_torn_read_variant("torn-read/offset", {.offset = kLineBytes / 2});
+    add_torn_read_variant("torn-read/in-cache", {.ring_bytes = kInCache});
     observations_.emplace_back(
         Observation{.name = "atomics/two-ports", .skipped = "all clients of a check use one port of one NIC"});
+  }
+  void add_torn_read_variant(const char* name, RingOptions variant) {
+    jobs_.emplace_back(
+        [this, name, variant, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
+          RingOptions options = ring(pace, kVariantBytes);
+          options.offset = variant.offset;
+          options.ring_bytes = variant.ring_bytes;
+          seen = as_observation(name, probe_torn_reads(*on.storage, writer(on), reader(on), options));
+          seen->complete = seen->chances == options_->reads;
+        });
   }
   template <class Options, class Probe>
   void observe(Probe probe) {

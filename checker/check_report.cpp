@@ -1,5 +1,6 @@
 // The check's report for people and for programs.
 #include <sidelatch/checker/check.h>
+#include <sidelatch/checker/datasheet.h>
 
 #include <sidelatch/version.h>
 
@@ -142,8 +143,11 @@ std::string rates_table(const CheckReport& report) {
     width = std::max(width, series.name.size());
   }
   const auto at = [](const Series& series, const Point& point) {
-    return fmt::format("{:.4g} {} at {:g}{}{}", point.y, series.unit, point.x, series.x_unit.empty() ? " " : " ",
-                       series.x_unit.empty() ? series.x : series.x_unit);
+    std::string unit = series.x_unit.empty() ? series.x : series.x_unit;
+    if (point.x == 1 && unit.ends_with('s')) {
+      unit.pop_back();
+    }
+    return fmt::format("{:.4g} {} at {:g} {}", point.y, series.unit, point.x, unit);
   };
   for (const Series& series : report.series) {
     if (series.points.empty()) {

@@ -2,6 +2,8 @@
 #include "serve.h"
 
 #include <sidelatch/checker/check.h>
+#include <sidelatch/checker/datasheet.h>
+#include <sidelatch/checker/profile_of.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -21,6 +23,55 @@ struct Arguments {
   ServeArguments serve;
   bool json = false;
   std::string out;
+  std::string against;
+  double tolerance = 0.1;
+  std::string profile_file;
+};
+
+// An earlier datasheet, and what the new one has worse.
+class Comparison {
+ public:
+  Comparison(const std::string& file, double tolerance) : file_(file), tolerance_(tolerance) {
+    if (!(tolerance >= 0) || tolerance > 1) {
+      throw std::invalid_argument(fmt::format("--tolerance {}: it must be 0 to 1", tolerance));
+    }
+    if (!file.empty()) {
+      old_ = checker::parse_datasheet(file, read_file(file));
+      // What cannot be compared is found before the work.
+      (void)checker::changes_for_the_worse(old_, old_, tolerance);
+    }
+  }
+  void compare(const nlohmann::ordered_json& now) {
+    if (!file_.empty()) {
+      changes_ = checker::changes_for_the_worse(old_, now, tolerance_);
+    }
+  }
+  [[nodiscard]] bool wanted() const { return !file_.empty(); }
+  [[nodiscard]] bool worse() const { return !changes_.empty(); }
+  [[nodiscard]] nlohmann::ordered_json json() const {
+    nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+    for (const checker::Change& change : changes_) {
+      changes.push_back({{"what", change.what}, {"text", change.text}});
+    }
+    return {{"file", file_}, {"device", old_.value("device", "")}, {"tolerance", tolerance_}, {"worse", changes}};
+  }
+  [[nodiscard]] std::string text() const {
+    std::string text = fmt::format("\nAgainst {} ({}): ", file_, old_.value("device", "a device without a name"));
+    if (changes_.empty()) {
+      return text + fmt::format("no other verdict, and no rate worse by more than {:g} %\n", 100 * tolerance_);
+    }
+    text += fmt::format("{} worse\n", changes_.size());
+    for (const checker::Change& change : changes_) {
+      text += "  " + change.text + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::string file_;
+  double tolerance_;
+  nlohmann::ordered_json old_;
+  std::vector<checker::Change> changes_;
 };
 
 int check(const Arguments& arguments) {
@@ -35,6 +86,10 @@ int check(const Arguments& arguments) {
       throw std::invalid_argument(fmt::format("--out {}: cannot make this folder: {}", arguments.out, error.message()));
     }
   }
+  Comparison comparison(arguments.against, arguments.tolerance);
+  if (!arguments.profile_file.empty()) {
+    require_writable(arguments.profile_file);
+  }
   checker::CheckReport report;
   {
     Progress progress;
@@ -43,10 +98,17 @@ int check(const Arguments& arguments) {
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     report = checker::run_check(options);
   }
-  const std::string json = checker::to_json(report).dump(2) + "\n";
+  nlohmann::ordered_json datasheet = checker::to_json(report);
+  comparison.compare(datasheet);
+  std::string compared;
+  if (comparison.wanted()) {
+    datasheet["against"] = comparison.json();
+    compared = comparison.text();
+  }
+  const std::string json = datasheet.dump(2) + "\n";
   const bool colour = !arguments.json && on_terminal(STDOUT_FILENO);
-  const std::string table = checker::to_table(report, checker::Colour::off);
-  fmt::print("{}", arguments.json ? json : colour ? checker::to_table(report, checker::Colour::on) : table);
+  const std::string table = checker::to_table(report, checker::Colour::off) + compared;
+  fmt::print("{}", arguments.json ? json : colour ? checker::to_table(report, checker::Colour::on) + compared : table);
   std::fflush(stdout);
   if (!arguments.out.empty()) {
     write_file(arguments.out + "/" + kSavedDatasheet, json);
@@ -59,7 +121,10 @@ int check(const Arguments& arguments) {
     fmt::print(stderr, "sidelatch: {}\n", report.failure);
     return kNoEnvironment;
   }
-  return report.as_expected() ? kAsExpected : kNotAsExpected;
+  if (!arguments.profile_file.empty()) {
+    write_file(arguments.profile_file, fabric::sim::to_toml(checker::profile_of(report)));
+  }
+  return report.as_expected() && !comparison.worse() ? kAsExpected : kNotAsExpected;
 }
 
 }  // namespace
@@ -67,7 +132,7 @@ int check(const Arguments& arguments) {
 void add_check(CLI::App& program, Action& action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = program.add_subcommand(
-      "check", "Torn reads, the schemes on the same ring, order of requests, lost unlatches, the lock table");
+      "check", "A datasheet of a NIC: torn reads, order, atomics, rates, and a verdict on each scheme");
   command->add_option("--fabric", arguments->options.fabric, "auto, verbs, softnic or sim (default auto)");
   command->add_option("--device", arguments->options.device,
                       "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
@@ -95,6 +160,12 @@ void add_check(CLI::App& program, Action& action) {
                    "reads per size and scheme, and chances per other probe (default 20000)")
       ->check(whole_number());
   command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
+  command->add_option("--against", arguments->against,
+                      "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse");
+  command->add_option("--tolerance", arguments->tolerance,
+                      "--against: the share by which a rate may be worse (default 0.1)");
+  command->add_option("--emit-profile", arguments->profile_file,
+                      "write a simulator profile of this NIC to that TOML file");
   command->add_flag("--json", arguments->json, "print one JSON value instead of the table");
   command->add_option("--out", arguments->out, "folder to save check.json and check.txt in");
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });

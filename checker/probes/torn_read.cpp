@@ -50,15 +50,15 @@ bool go_on(const RingOptions& options, std::uint64_t reads) {
 struct Ring {
   Ring(Node& storage, Node& writer, Node& reader, const RingOptions& ring_options)
       : options(ring_options),
-        slots(ring_options.ring_bytes / stride(ring_options.block_bytes)),
-        memory(storage.allocate(slots * stride(ring_options.block_bytes), Access::remote_all)),
+        slots(ring_options.ring_bytes / stride(ring_options.offset + ring_options.block_bytes)),
+        memory(storage.allocate(slots * stride(ring_options.offset + ring_options.block_bytes), Access::remote_all)),
         writer_buffer(writer.allocate(ring_options.block_bytes, Access::local_write)),
         reader_buffer(reader.allocate(ring_options.block_bytes, Access::local_write)),
         writer_qp(writer.connect(storage)),
         reader_qp(reader.connect(storage)) {}
 
   [[nodiscard]] RemoteSpan block(std::uint64_t slot) const {
-    return memory.remote(slot * stride(options.block_bytes), options.block_bytes);
+    return memory.remote(slot * stride(options.offset + options.block_bytes) + options.offset, options.block_bytes);
   }
   const RingOptions& options;
   std::uint64_t slots;
@@ -71,12 +71,13 @@ struct Ring {
   std::uint64_t writes = 0;
 };
 
-void note_seams(std::span<const std::byte> bytes, TornReads& seen) {
+// `in_line`: where the first byte lies in its line.
+void note_seams(std::span<const std::byte> bytes, std::uint64_t in_line, TornReads& seen) {
   std::uint64_t before = word_at(bytes, 0);
   for (std::size_t offset = kWord; offset < bytes.size(); offset += kWord) {
     const std::uint64_t word = word_at(bytes, offset);
     if (word != before) {
-      seen.granularity = std::gcd(seen.granularity, std::uint64_t{offset});
+      seen.granularity = std::gcd(seen.granularity, in_line + offset);
       ++(word < before ? seen.later_in_front : seen.later_behind);
     }
     before = word;
@@ -104,7 +105,7 @@ Task<TornReads> read_blocks(Ring& ring) {
     const std::uint64_t footer = word_at(bytes, bytes.size() - kWord);
     const bool mixed = !uniform(bytes);
     if (mixed) {
-      note_seams(bytes, seen);
+      note_seams(bytes, ring.options.offset, seen);
     }
     if (header != footer) {
       ++seen.detected;
@@ -213,13 +214,28 @@ void RingOptions::validate() const {
     throw std::invalid_argument(fmt::format("block size {}: it must be a multiple of {} bytes, {} to {}", block_bytes,
                                             kWord, kLineBytes, kLargest));
   }
-  if (ring_bytes / stride(block_bytes) < 2) {
+  if (offset >= kLineBytes || offset % kWord != 0) {
+    throw std::invalid_argument(
+        fmt::format("offset {}: it must be a multiple of {} below {}", offset, kWord, kLineBytes));
+  }
+  if (ring_bytes / stride(offset + block_bytes) < 2) {
     throw std::invalid_argument(
         fmt::format("a ring of {} bytes: it must hold at least 2 blocks of {} bytes", ring_bytes, block_bytes));
   }
   if (reads == 0) {
     throw std::invalid_argument("0 reads: there must be at least 1");
   }
+}
+
+Observation as_observation(std::string name, const TornReads& reads) {
+  return {.name = std::move(name),
+          .chances = reads.reads,
+          .seen = reads.detected + reads.undetected,
+          .detail = {{"bytes", reads.block_bytes},
+                     {"undetected", reads.undetected},
+                     {"granularity", reads.granularity},
+                     {"later_in_front", reads.later_in_front},
+                     {"later_behind", reads.later_behind}}};
 }
 
 TornReads probe_torn_reads(Node& storage, Node& writer, Node& reader, const RingOptions& options) {

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <sstream>
 #include <variant>
 
 namespace sidelatch::fabric::sim {
@@ -235,6 +236,27 @@ Profile parse_profile(std::string_view toml, std::string_view origin) {
     throw ProfileError(fmt::format("{}: error: {}", origin, what));
   }
   return profile;
+}
+
+std::string to_toml(const Profile& profile) {
+  std::ostringstream text;
+  text << "name = " << toml::value<std::string>(profile.name)
+       << "\ndescription = " << toml::value<std::string>(profile.description) << '\n';
+  Profile copy = profile;
+  std::string_view table;
+  for (const Field& field : kFields) {
+    const std::size_t dot = field.key.path.find('.');
+    if (field.key.path.substr(0, dot) != table) {
+      table = field.key.path.substr(0, dot);
+      text << fmt::format("\n[{}]\n", table);
+    }
+    const auto* real = std::get_if<Real>(&field.place);
+    const std::string value =
+        real != nullptr ? fmt::format("{}", (*real)(copy)) : fmt::format("{}", std::get<Whole>(field.place)(copy));
+    text << fmt::format("{} = {}  # {}{}{}\n", field.key.path.substr(dot + 1), value, field.key.unit,
+                        field.key.unit.empty() ? "" : ", ", field.key.meaning);
+  }
+  return text.str();
 }
 
 std::vector<std::string> profile_names() {

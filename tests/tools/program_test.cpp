@@ -52,13 +52,16 @@ Outcome run(const std::string& arguments) {
   return outcome;
 }
 
-constexpr const char* kQuickCheck = "check --fabric sim --sizes 64,512 --reads 30000 ";
+constexpr const char* kQuickCheck =
+    "check --fabric sim --sizes 64,512 --reads 30000 --parts torn-reads,schemes,effects,lock-table,proofs ";
+constexpr const char* kRates = "check --fabric sim --parts lock-table,rates ";
 
 TEST(Program, CheckPrintsATableForPeople) {
   const Outcome outcome = run(kQuickCheck);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("what schemes do"), ContainsRegex("broken/bookend  +unsafe"),
-                                 ContainsRegex("optimistic/farm  +not exercised  no tear in 60000 chances")));
+                                 ContainsRegex("optimistic/farm  +safe  +no tear in 60000 chances; right in all"),
+                                 ContainsRegex("kept +a READ waits for the WRITEs before it")));
   EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b[")));  // no colours into a pipe
   EXPECT_THAT(outcome.err, IsEmpty());                // nor a progress bar
 }
@@ -67,7 +70,7 @@ TEST(Program, CheckPrintsOneJsonValueAndNothingElse) {
   const Outcome outcome = run(std::string(kQuickCheck) + "--json");
   EXPECT_EQ(outcome.status, 0);
   const auto json = nlohmann::json::parse(outcome.out);
-  EXPECT_EQ(json["probes"].size(), 2U + 6U);
+  EXPECT_EQ(json["probes"].size(), 2U + 17U);
   EXPECT_EQ(json["probes"][0]["undetected"], 0);
   EXPECT_GT(json["probes"][1]["undetected"], 0);
 }
@@ -79,6 +82,49 @@ TEST(Program, CheckSavesWhatItPrinted) {
   EXPECT_EQ(slurp(folder + "/check.txt"), outcome.out);
   EXPECT_EQ(nlohmann::json::parse(slurp(folder + "/check.json"))["fabric"], "sim");
   std::filesystem::remove_all(::testing::TempDir() + "/sidelatch_out");
+}
+
+TEST(Program, CheckComparesWithAnEarlierDatasheet) {
+  const std::string folder = ::testing::TempDir() + "/sidelatch_against";
+  const std::string saved = folder + "/check.json";
+  ASSERT_EQ(run(std::string(kRates) + "--out " + folder).status, 0);
+  const Outcome same = run(std::string(kRates) + "--against " + saved);
+  EXPECT_EQ(same.status, 0) << same.out;
+  EXPECT_THAT(same.out, HasSubstr("Against " + saved + " (sim:connectx5): no other verdict, and no rate worse"));
+
+  auto json = nlohmann::json::parse(slurp(saved));
+  json["lock_table"]["contended_mops"] = 4.0;
+  std::ofstream(saved) << json;
+  const Outcome worse = run(std::string(kRates) + "--json --against " + saved);
+  EXPECT_EQ(worse.status, 1);
+  const auto told = nlohmann::json::parse(worse.out)["against"];
+  ASSERT_EQ(told["worse"].size(), 1U);
+  EXPECT_EQ(told["worse"][0]["what"], "lock table, one slot");
+  EXPECT_EQ(run(std::string(kRates) + "--tolerance 0.5 --against " + saved).status, 0);
+
+  // Found before anything is measured.
+  std::ofstream(saved) << "{";
+  const Outcome broken = run(std::string(kRates) + "--against " + saved);
+  EXPECT_EQ(broken.status, 2);
+  EXPECT_THAT(broken.err, AllOf(HasSubstr(saved), HasSubstr("cut off")));
+  EXPECT_THAT(broken.out, IsEmpty());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Program, CheckEmitsAProfileThatTheSimulatorTakes) {
+  const std::string file = ::testing::TempDir() + "/sidelatch_emitted.toml";
+  const Outcome outcome = run(std::string(kRates) + "--emit-profile " + file);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(slurp(file), AllOf(HasSubstr("name = 'sim:connectx5'"), HasSubstr("address_bits = 12")));
+  const Outcome again = run("check --fabric sim --parts lock-table --json --profile " + file);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out)["lock_table"]["address_bits"], 12);
+  std::filesystem::remove(file);
+  // Without what it is made of there is none, and what was measured is printed.
+  const Outcome lacking = run("check --fabric sim --parts lock-table --emit-profile " + file);
+  EXPECT_EQ(lacking.status, 2);
+  EXPECT_THAT(lacking.err, HasSubstr("there is no profile without read/by-queue-pairs"));
+  EXPECT_THAT(lacking.out, HasSubstr("Lock table"));
 }
 
 TEST(Program, ReportsWhatCheckSaved) {
@@ -128,15 +174,18 @@ TEST_P(WrongInput, ExitsWith2AndNamesTheArgument) {
 
 INSTANTIATE_TEST_SUITE_P(
     Program, WrongInput,
-    ::testing::Values(std::pair{"", "subcommand"}, std::pair{"chekc", "chekc"}, std::pair{"check --sizes 100", "100"},
-                      std::pair{"check --sizes -64", "-64"}, std::pair{"check --sizes 64,x", "x"},
-                      std::pair{"check --seconds 0", "--seconds 0"}, std::pair{"check --fabric tcp", "--fabric tcp"},
-                      std::pair{"check --profile nosuch", "nosuch"}, std::pair{"check --reads 0", "0 reads"},
-                      std::pair{"check --profile /no/file.toml", "/no/file.toml"},
-                      std::pair{"check --out /proc/none", "/proc/none"}, std::pair{"check --bogus", "--bogus"},
-                      std::pair{"bench", "an experiment"}, std::pair{"bench nosuch", "nosuch"},
-                      std::pair{"bench latch-scaling --fabric tcp", "--fabric tcp"},
-                      std::pair{"bench latch-scaling --fabric verbs", "--connect"}));
+    ::testing::Values(
+        std::pair{"", "subcommand"}, std::pair{"chekc", "chekc"}, std::pair{"check --sizes 100", "100"},
+        std::pair{"check --sizes -64", "-64"}, std::pair{"check --sizes 64,x", "x"},
+        std::pair{"check --seconds 0", "--seconds 0"}, std::pair{"check --fabric tcp", "--fabric tcp"},
+        std::pair{"check --profile nosuch", "nosuch"}, std::pair{"check --reads 0", "0 reads"},
+        std::pair{"check --profile /no/file.toml", "/no/file.toml"}, std::pair{"check --out /proc/none", "/proc/none"},
+        std::pair{"check --parts speed", "--parts speed: the parts are"},
+        std::pair{"check --against /no/such.json", "/no/such.json"}, std::pair{"check --tolerance 2", "--tolerance 2"},
+        std::pair{"check --emit-profile /no/dir/p.toml", "/no/dir/p.toml"}, std::pair{"check --bogus", "--bogus"},
+        std::pair{"bench", "an experiment"}, std::pair{"bench nosuch", "nosuch"},
+        std::pair{"bench latch-scaling --fabric tcp", "--fabric tcp"},
+        std::pair{"bench latch-scaling --fabric verbs", "--connect"}));
 
 // Before anything is connected.
 INSTANTIATE_TEST_SUITE_P(

@@ -107,11 +107,6 @@ struct CheckReport {
 /// Throws EnvironmentError if the fabric is not there, std::invalid_argument or ProfileError for bad options.
 [[nodiscard]] CheckReport run_check(const CheckOptions& options);
 
-/// Of the JSON that to_json() makes, as its "schema" says. The version grows when a reader of the one before
-/// would misunderstand it.
-inline constexpr std::string_view kDatasheetSchema = "sidelatch-datasheet";
-inline constexpr int kDatasheetVersion = 1;
-
 enum class Colour : std::uint8_t { off, on };
 [[nodiscard]] std::string to_table(const CheckReport& report, Colour colour);
 [[nodiscard]] nlohmann::ordered_json to_json(const CheckReport& report);

@@ -11,12 +11,14 @@
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
 
+#include <sidelatch/checker/observation.h>
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/node.h>
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sidelatch::checker {
@@ -24,6 +26,7 @@ namespace sidelatch::checker {
 struct RingOptions {
   std::uint64_t block_bytes = 512;        ///< a multiple of 8, 64 to 1 MiB
   std::uint64_t ring_bytes = 50'000'000;  ///< at least two blocks
+  std::uint64_t offset = 0;               ///< of a block in its line, for the torn-read probe: a multiple of 8, to 56
   std::uint64_t reads = 100'000;
   /// A writer waits for a latch no longer than that, of the world's clock.
   fabric::Duration patience = std::chrono::milliseconds(10);
@@ -48,15 +51,18 @@ struct TornReads {
   std::uint64_t detected = 0;    ///< header and footer differ
   std::uint64_t undetected = 0;  ///< header and footer agree, some word between differs
   std::uint64_t writes = 0;
-  std::optional<TornBlock> evidence;  ///< the first undetected one
-  /// Blocks were mixed at multiples of that many bytes from their start, which is at a line: what the target copies
-  /// whole, if there were enough of them. 0: none was mixed.
+  std::optional<TornBlock> evidence = {};  ///< the first undetected one
+  /// Blocks were mixed at multiples of that many bytes from the begin of a line: what the target copies whole, if there
+  /// were enough of them. 0: none was mixed.
   std::uint64_t granularity = 0;
   /// Of the places where a block changes from one write to another: those with the later write in front, and those with
   /// it behind. A WRITE that is placed upwards leaves the later one in front for READs that go upwards faster.
   std::uint64_t later_in_front = 0;
   std::uint64_t later_behind = 0;
 };
+
+/// For a report that tells of a variant in one line: a chance is a read, and seen are those that were mixed.
+[[nodiscard]] Observation as_observation(std::string name, const TornReads& reads);
 
 [[nodiscard]] TornReads probe_torn_reads(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,
                                          const RingOptions& options);
@@ -68,8 +74,8 @@ struct SchemeReads {
   std::uint64_t rejected = 0;  ///< the scheme saw a writer and asked to begin again
   std::uint64_t torn = 0;      ///< accepted, and a mixture
   std::uint64_t writes = 0;
-  std::optional<TornBlock> evidence;  ///< the first torn one; words of the payload
-  bool stuck = false;                 ///< a latch stayed held until patience ended: an unlatch was lost
+  std::optional<TornBlock> evidence = {};  ///< the first torn one; words of the payload
+  bool stuck = false;                      ///< a latch stayed held until patience ended: an unlatch was lost
 };
 
 [[nodiscard]] SchemeReads probe_scheme(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,

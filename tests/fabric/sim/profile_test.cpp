@@ -106,5 +106,23 @@ TEST(Profile, EveryEmbeddedProfileIsValidAndCarriesItsName) {
   }
 }
 
+TEST(Profile, IsReadBackAsItWasWritten) {
+  Profile profile = load_profile("connectx7");
+  profile.name = "odd \"name\"\nin two lines";
+  profile.link.gbps = 1.0 / 3;
+  profile.lock_table.address_bits = 10;
+  const std::string text = to_toml(profile);
+  const Profile back = parse_profile(text, "written.toml");
+  EXPECT_EQ(back.name, profile.name);
+  EXPECT_EQ(back.description, profile.description);
+  EXPECT_EQ(back.link.gbps, profile.link.gbps);
+  EXPECT_EQ(back.lock_table.address_bits, 10U);
+  EXPECT_EQ(to_toml(back), text);
+  // Every key is there.
+  for (const ProfileKey& key : profile_keys()) {
+    EXPECT_NE(text.find(std::string(key.path.substr(key.path.find('.') + 1)) + " = "), std::string::npos) << key.path;
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric::sim

@@ -104,6 +104,9 @@ struct ProfileKey {
 };
 [[nodiscard]] std::span<const ProfileKey> profile_keys();
 
+/// As parse_profile() reads it, with each key's unit and meaning as a comment.
+[[nodiscard]] std::string to_toml(const Profile& profile);
+
 /// Reads a profile. `origin` names the text in messages.
 [[nodiscard]] Profile parse_profile(std::string_view toml, std::string_view origin);
 /// A compiled-in profile by its name, or a file if `name_or_path` contains '/' or ends in ".toml".

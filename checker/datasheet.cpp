@@ -1,0 +1,113 @@
+#include <sidelatch/checker/datasheet.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+
+namespace sidelatch::checker {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+// What is compared: by what it is of, its value and whether more is better.
+struct Rate {
+  double value = 0;
+  std::string unit;
+};
+
+std::map<std::string, std::string> verdicts_of(const ordered_json& datasheet) {
+  std::map<std::string, std::string> verdicts;
+  for (const ordered_json& scheme : datasheet.at("schemes")) {
+    verdicts[scheme.at("scheme").get<std::string>()] = scheme.at("verdict").get<std::string>();
+  }
+  return verdicts;
+}
+
+std::map<std::string, Rate> rates_of(const ordered_json& datasheet) {
+  std::map<std::string, Rate> rates;
+  const ordered_json& table = datasheet.at("lock_table");
+  if (!table.is_null()) {
+    rates["lock table, one slot"] = {table.at("contended_mops").get<double>(), "Mops/s"};
+    rates["lock table, many slots"] = {table.at("uncontended_mops").get<double>(), "Mops/s"};
+  }
+  for (const ordered_json& series : datasheet.at("series")) {
+    for (const ordered_json& point : series.at("points")) {
+      if (!point.at("y").is_null()) {
+        const std::string what = fmt::format("{}, {} {:g}", series.at("name").get<std::string>(),
+                                             series.at("x").get<std::string>(), point.at("x").get<double>());
+        rates[what] = {point.at("y").get<double>(), series.at("unit").get<std::string>()};
+      }
+    }
+  }
+  return rates;
+}
+
+template <class Read>
+auto named(std::string_view which, const ordered_json& datasheet, Read read) {
+  try {
+    return read(datasheet);
+  } catch (const ordered_json::exception& error) {
+    throw std::invalid_argument(fmt::format("the {} datasheet cannot be compared: {}", which, error.what()));
+  }
+}
+
+// More of a rate is better, more of a latency is worse.
+bool is_worse(const Rate& old, const Rate& now, double tolerance) {
+  return old.unit == "us" ? now.value > old.value * (1 + tolerance) : now.value < old.value * (1 - tolerance);
+}
+
+}  // namespace
+
+ordered_json parse_datasheet(std::string_view file, std::string_view text) {
+  ordered_json json;
+  try {
+    json = ordered_json::parse(text);
+  } catch (const ordered_json::parse_error& error) {
+    throw std::invalid_argument(fmt::format(
+        "{}: this is no JSON, or it is cut off after {} bytes: save the datasheet again (sidelatch check --out)", file,
+        error.byte));
+  }
+  const ordered_json schema = json.is_object() ? json.value("schema", ordered_json::object()) : ordered_json::object();
+  const bool is_datasheet = schema.is_object() && schema.value("name", ordered_json()) == kDatasheetSchema &&
+                            schema.value("version", ordered_json()).is_number_integer();
+  if (!is_datasheet) {
+    throw std::invalid_argument(fmt::format(
+        "{}: this is no datasheet (its schema is not {}): make one by sidelatch check --out", file, kDatasheetSchema));
+  }
+  const auto version = schema["version"].get<std::int64_t>();
+  if (version != kDatasheetVersion) {
+    throw std::invalid_argument(fmt::format(
+        "{}: a datasheet of version {}, and this sidelatch knows version {}: {}", file, version, kDatasheetVersion,
+        version > kDatasheetVersion ? "use the newer one that made it" : "measure again"));
+  }
+  return json;
+}
+
+std::vector<Change> changes_for_the_worse(const ordered_json& old, const ordered_json& now, double tolerance) {
+  if (!(tolerance >= 0) || tolerance > 1) {
+    throw std::invalid_argument(fmt::format("a tolerance of {}: it must be 0 to 1", tolerance));
+  }
+  std::vector<Change> changes;
+  const auto verdicts = named("new", now, verdicts_of);
+  for (const auto& [scheme, before] : named("old", old, verdicts_of)) {
+    const auto after = verdicts.find(scheme);
+    if (after != verdicts.end() && after->second != before) {
+      changes.push_back({"scheme " + scheme, fmt::format("{}: {}, was {}", scheme, after->second, before)});
+    }
+  }
+  const auto rates = named("new", now, rates_of);
+  for (const auto& [what, before] : named("old", old, rates_of)) {
+    const auto after = rates.find(what);
+    if (after != rates.end() && is_worse(before, after->second, tolerance)) {
+      changes.push_back(
+          {what, fmt::format("{}: {:.4g} {}, was {:.4g}", what, after->second.value, before.unit, before.value)});
+    }
+  }
+  return changes;
+}
+
+}  // namespace sidelatch::checker
