@@ -51,12 +51,13 @@ class Limit {
       : ends_(Clock::now() +
               std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds))),
         interrupted_(options.interrupted) {}
-  /// An equal part of what is left, of `parts`.
-  [[nodiscard]] Limit share(std::size_t parts) const {
-    Limit part = *this;
+  /// `part` of `parts` of what is left.
+  [[nodiscard]] Limit share(std::size_t part, std::size_t parts) const {
+    Limit share = *this;
     const Clock::time_point now = Clock::now();
-    part.ends_ = now + std::max(Clock::duration::zero(), ends_ - now) / static_cast<std::int64_t>(parts);
-    return part;
+    share.ends_ = now + std::max(Clock::duration::zero(), ends_ - now) / static_cast<std::int64_t>(parts) *
+                            static_cast<std::int64_t>(part);
+    return share;
   }
   [[nodiscard]] std::chrono::duration<double> left() const {
     return std::max(std::chrono::duration<double>(1e-3), std::chrono::duration<double>(ends_ - Clock::now()));
@@ -239,6 +240,7 @@ class Work {
     if (wanted("effects")) {
       add_effects();
     }
+    lock_table_job_ = jobs_.size();
     if (wanted("lock-table")) {
       jobs_.emplace_back([this](const Cluster& on, const Pace& pace) {
         lock_table_ = probe_lock_table(*on.storage, on.clients, pace.lock_table);
@@ -261,6 +263,19 @@ class Work {
     return std::ranges::find(options_->parts, part) != options_->parts.end();
   }
   [[nodiscard]] std::size_t jobs() const { return jobs_.size(); }
+  /// How much time a job wants, if all others want about 1: closed loops are measured for a fixed time each.
+  [[nodiscard]] std::size_t weight(std::size_t job) const {
+    constexpr std::size_t kLockTable = 10;
+    constexpr std::size_t kRates = 6;
+    return job < lock_table_job_ ? 1 : job == lock_table_job_ && wanted("lock-table") ? kLockTable : kRates;
+  }
+  [[nodiscard]] std::size_t weight_from(std::size_t job) const {
+    std::size_t sum = 0;
+    for (; job < jobs(); ++job) {
+      sum += weight(job);
+    }
+    return sum;
+  }
   /// How many schemes may be proved when the jobs are done.
   [[nodiscard]] std::size_t proofs() const { return wanted("proofs") ? schemes_.size() + (torn_.empty() ? 0 : 1) : 0; }
   /// Whether the memory's CPU looks on.
@@ -384,6 +399,7 @@ class Work {
   std::vector<std::function<void(const Cluster&, const Pace&)>> jobs_;
   std::size_t first_effect_ = 0;
   std::size_t end_of_effects_ = 0;
+  std::size_t lock_table_job_ = 0;
   // Deques: what is in them stays where it is.
   std::deque<std::optional<TornReads>> torn_;
   std::deque<std::pair<const SchemeEntry*, std::deque<std::optional<SchemeReads>>>> schemes_;
@@ -437,7 +453,7 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
   report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
   try {
     for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
-      const Limit share = limit.share(work.jobs() - job + work.proofs());
+      const Limit share = limit.share(work.weight(job), work.weight_from(job) + work.proofs());
       const auto keep_going = [&] { return !share.reached(); };
       // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
       constexpr Duration kWarmUp = std::chrono::milliseconds(20);
@@ -461,7 +477,7 @@ void run_proofs(const CheckOptions& options, const Limit& limit, Steps& steps, C
   for (std::size_t i = 0; i < report.schemes.size(); ++i) {
     prove(report.schemes[i], report,
           {.relaxed_ordering = options.relaxed_ordering,
-           .budget = limit.share(report.schemes.size() - i).left(),
+           .budget = limit.share(1, report.schemes.size() - i).left(),
            .interrupted = options.interrupted});
     steps.done();
   }

@@ -229,9 +229,11 @@ std::string to_table(const CheckReport& report, Colour colour) {
   if (report.lock_table) {
     const LockTable& table = *report.lock_table;
     text += "\n" + paint.bold("Lock table of the atomics") + "\n";
-    text +=
-        fmt::format("  slot chosen by the low {} address bits, {} slots; {:.2f} Mops/s on one slot, {:.1f} on many\n",
-                    table.address_bits, table.slots, table.contended_mops, table.uncontended_mops);
+    const std::string slots = table.address_bits == 0 ? "no address bit chooses a slot"
+                                                      : fmt::format("slot chosen by the low {} address bits, {} slots",
+                                                                    table.address_bits, table.slots);
+    text += fmt::format("  {}; {:.3g} Mops/s on one word, {:.3g} on many\n", slots, table.contended_mops,
+                        table.uncontended_mops);
     if (table.address_bits > 0) {
       text += fmt::format(
           "  words {} bytes apart, or a multiple of it, share a slot: {} bytes more between them cure that\n",

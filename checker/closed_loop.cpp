@@ -80,14 +80,20 @@ ClosedLoopResult run_closed_loop(Node& storage, RemoteSpan words, std::span<Node
   }
 
   struct Worker {
-    std::unique_ptr<QueuePair> queue_pair;
+    QueuePair* queue_pair;
     WorkRequest request;
   };
   std::vector<Worker> workers;
+  std::vector<std::unique_ptr<QueuePair>> own_queue_pairs;
+  std::vector<std::unique_ptr<QueuePair>>& queue_pairs =
+      loop.queue_pairs != nullptr ? *loop.queue_pairs : own_queue_pairs;
   for (std::uint32_t w = loop.process; w < loop.workers; w += loop.processes) {
     const std::size_t c = w % clients.size();
-    QueuePairOptions options;
-    options.send_queue_depth = 4;
+    if (queue_pairs.size() == workers.size()) {
+      QueuePairOptions options;
+      options.send_queue_depth = 4;
+      queue_pairs.push_back(clients[c]->connect(storage, options));
+    }
     const RemoteSpan word = words.subspan(loop.offset(w), loop.bytes);
     const LocalSpan buffer = buffers[c].local(own * w, loop.bytes);
     WorkRequest request;
@@ -100,7 +106,7 @@ ClosedLoopResult run_closed_loop(Node& storage, RemoteSpan words, std::span<Node
     } else {
       request = fetch_add(word, 1);
     }
-    workers.push_back({clients[c]->connect(storage, options), request});
+    workers.push_back({queue_pairs[workers.size()].get(), request});
   }
   loop.all_connected();
   ClosedLoopResult result;

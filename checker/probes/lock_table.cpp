@@ -11,7 +11,9 @@ std::optional<LockTable> probe_lock_table(Node& storage, std::span<Node* const> 
   constexpr std::uint32_t kHighestBit = 20;
   constexpr double kTwoSlots = 1.5;  // halfway between the rate of one slot and of two
 
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs;
   ClosedLoop loop;
+  loop.queue_pairs = &queue_pairs;
   loop.workers = kGroupWorkers;
   loop.warm_up = options.warm_up;
   loop.measured = options.measured;

@@ -151,7 +151,8 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool is_control) {
   const WorkRequest second = second_request(bench);
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t most_chains = chances > kMost / kChainsPerChance ? kMost : chances * kChainsPerChance;
-  while (tally.chances < chances && tally.chains < most_chains) {
+  // Where none of the first ones was a chance, more of them would hardly be.
+  while (tally.chances < chances && tally.chains < (tally.chances == 0 ? chances : most_chains)) {
     if (!goes_on(tally.chains, bench.options.keep_going)) {
       tally.complete = false;
       break;

@@ -123,6 +123,7 @@ class Measurement {
     ClosedLoop loop = plan_->loop(x);
     loop.warm_up = options_->warm_up;
     loop.measured = options_->measured;
+    loop.queue_pairs = &queue_pairs_;
     const ClosedLoopResult result = run_closed_loop(*storage_, clients_, loop);
     if (result.operations > 0) {
       series.points.push_back({static_cast<double>(x), plan_->is_latency ? result.mean_ns() / 1000 : result.mops()});
@@ -135,6 +136,7 @@ class Measurement {
   std::span<Node* const> clients_;
   const Plan* plan_;
   const RatesOptions* options_;
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs_;
 };
 
 // The first point that is below the best one before it by more than a tenth; or the end.

@@ -10,10 +10,13 @@
 #pragma once
 
 #include <sidelatch/fabric/fabric.h>
+#include <sidelatch/fabric/queue_pair.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <vector>
 
 namespace sidelatch::checker {
 
@@ -27,6 +30,9 @@ struct ClosedLoop {
   fabric::Duration measured = std::chrono::microseconds(1000);
   std::uint32_t process = 0;  ///< this one runs the workers w with w % processes == process
   std::uint32_t processes = 1;
+  /// If set, workers take their queue pairs from here, and leave them and new ones here for the next loop of the same
+  /// nodes and processes: to make one takes longer than many operations.
+  std::vector<std::unique_ptr<fabric::QueuePair>>* queue_pairs = nullptr;
   /// Called when this process's workers are connected, before its clock starts: waits for the other processes.
   std::function<void()> all_connected = [] {};
 };

@@ -45,8 +45,9 @@ enum class Pair : std::uint8_t {
 [[nodiscard]] std::string_view name(Pair pair);  ///< "order/read-read", "visibility/read-after-completion"
 
 struct OrderOptions {
-  std::uint64_t bytes = 4096;      ///< of a block: a multiple of 8, 8 to 1 MiB; a longer one takes longer to execute
-  std::uint64_t chances = 20'000;  ///< after that many it ends, or after ten times as many chains
+  std::uint64_t bytes = 4096;  ///< of a block: a multiple of 8, 8 to 1 MiB; a longer one takes longer to execute
+  std::uint64_t chances =
+      20'000;  ///< after that many it ends, or after so many chains without one, or ten times as many
   /// Asked now and then; false ends the probe with what it has.
   std::function<bool()> keep_going = [] { return true; };
 
