@@ -219,8 +219,8 @@ struct Pace {
 // The jobs, each of which fills in a result of its own: one per size for the torn-read probe, one per scheme and size,
 // one for each of the other probes.
 class Work {
-  static constexpr std::uint64_t kVariantBytes = 1024;   // of a block: enough lines to be mixed
-  static constexpr std::uint64_t kInCache = 256 * 1024;  // of a ring: fits the caches that NICs write to
+  static constexpr std::uint64_t kVariantBytes = 1024;    // of a block: enough lines to be mixed
+  static constexpr std::uint64_t kInCache = 256U * 1024;  // of a ring: fits the caches that NICs write to
 
  public:
   explicit Work(const CheckOptions& options) : options_(&options) {
@@ -375,7 +375,7 @@ class Work {
     observations_.emplace_back(
         Observation{.name = "atomics/two-ports", .skipped = "all clients of a check use one port of one NIC"});
   }
-  void add_torn_read_variant(const char* name, RingOptions variant) {
+  void add_torn_read_variant(const char* name, const RingOptions& variant) {
     jobs_.emplace_back(
         [this, name, variant, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
           RingOptions options = ring(pace, kVariantBytes);

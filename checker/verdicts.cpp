@@ -27,7 +27,7 @@ struct Assumption {
 };
 
 const std::vector<Assumption>& assumptions() {
-  static const std::vector<Assumption> all = {
+  static const std::vector<Assumption> kAll = {
       {"atomics of this NIC exclude each other", std::string(name(Rival::nic))},
       {"a READ sees what had completed before it was posted", std::string(name(Pair::completed_write_read))},
       {"a READ waits for the WRITEs before it on its queue pair", std::string(name(Pair::write_read))},
@@ -38,7 +38,7 @@ const std::vector<Assumption>& assumptions() {
       {"the lines of one WRITE are placed in ascending order", std::string(name(Sight::lines_within_write)),
        Preset::observed},
   };
-  return all;
+  return kAll;
 }
 
 // 64, or less if blocks were mixed within lines; 0 if none was mixed.

@@ -113,7 +113,7 @@ int run_in_cluster(Arguments arguments) {
 
 int bench_command(const Arguments& arguments) {
   if (arguments.serve.wanted) {
-    return serve(arguments.serve, arguments.cluster.device, arguments.cluster.token, arguments.json);
+    return serve(arguments.serve, {.device = arguments.cluster.device}, arguments.cluster.token, arguments.json);
   }
   if (arguments.name.empty()) {
     throw std::invalid_argument("bench: give an experiment, or list, or targets, or --server");

@@ -76,7 +76,9 @@ class Comparison {
 
 int check(const Arguments& arguments) {
   if (arguments.serve.wanted) {
-    return serve(arguments.serve, arguments.options.device, arguments.options.token, arguments.json);
+    return serve(arguments.serve,
+                 {.device = arguments.options.device, .relaxed_ordering = arguments.options.relaxed_ordering},
+                 arguments.options.token, arguments.json);
   }
   if (!arguments.out.empty()) {
     // Before the work, so that nothing is measured in vain.

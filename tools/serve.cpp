@@ -33,13 +33,14 @@ CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments) {
   return server;
 }
 
-int serve(const ServeArguments& arguments, const std::string& device, const std::string& token, bool json) {
+int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& device, const std::string& token,
+          bool json) {
   using namespace fabric;
   constexpr std::uint64_t kMib = 1 << 20;
   if (arguments.lend_mib == 0 || arguments.lend_mib > (std::uint64_t{1} << 40) / kMib) {
     throw std::invalid_argument(fmt::format("--lend {}: it must be 1 to 1048576 MiB", arguments.lend_mib));
   }
-  verbs::VerbsFabric fabric({.device = device});
+  verbs::VerbsFabric fabric(device);
   Node& storage = fabric.add_node("storage");
   verbs::ServerOptions options{.token = token, .most_lent_bytes = arguments.lend_mib * kMib};
   if (!arguments.address.empty()) {

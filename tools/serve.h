@@ -1,6 +1,8 @@
 // The memory of `check --connect` and `bench --connect`: a process that lends it, on the machine that has it.
 #pragma once
 
+#include <sidelatch/fabric/verbs/device.h>
+
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
@@ -20,7 +22,7 @@ struct ServeArguments {
 CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments);
 
 /// Until Ctrl-C; returns the exit status. The rest are options of the command's own.
-[[nodiscard]] int serve(const ServeArguments& arguments, const std::string& device, const std::string& token,
-                        bool json);
+[[nodiscard]] int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& device,
+                        const std::string& token, bool json);
 
 }  // namespace sidelatch::tools

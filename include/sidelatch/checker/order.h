@@ -46,8 +46,8 @@ enum class Pair : std::uint8_t {
 
 struct OrderOptions {
   std::uint64_t bytes = 4096;  ///< of a block: a multiple of 8, 8 to 1 MiB; a longer one takes longer to execute
-  std::uint64_t chances =
-      20'000;  ///< after that many it ends, or after so many chains without one, or ten times as many
+  /// After that many it ends; or after so many chains if none of them was one, or after ten times as many.
+  std::uint64_t chances = 20'000;
   /// Asked now and then; false ends the probe with what it has.
   std::function<bool()> keep_going = [] { return true; };
 
