@@ -220,7 +220,7 @@ struct Pace {
 // one for each of the other probes.
 class Work {
   static constexpr std::uint64_t kVariantBytes = 1024;    // of a block: enough lines to be mixed
-  static constexpr std::uint64_t kInCache = 256U * 1024;  // of a ring: fits the caches that NICs write to
+  static constexpr std::uint64_t kInCache = 262'144;  // of a ring: fits the caches that NICs write to
 
  public:
   explicit Work(const CheckOptions& options) : options_(&options) {

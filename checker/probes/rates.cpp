@@ -13,8 +13,8 @@ using namespace fabric;
 namespace {
 
 constexpr std::uint32_t kManyWorkers = 128;  // enough to keep every lock slot known busy, and no QP cache
-constexpr std::uint64_t kLargestBytes = 64U * 1024;
-constexpr std::uint64_t kBytesInFlight = 256U * 1024;  // fills a link for 20 us at 100 Gbit/s, which is above its delay
+constexpr std::uint64_t kLargestBytes = 65'536;
+constexpr std::uint64_t kBytesInFlight = 262'144;  // fills a link for 20 us at 100 Gbit/s, which is above its delay
 constexpr std::uint32_t kMostQueuePairs = 512;
 constexpr double kFall = 0.9;
 
