@@ -219,8 +219,8 @@ struct Pace {
 // The jobs, each of which fills in a result of its own: one per size for the torn-read probe, one per scheme and size,
 // one for each of the other probes.
 class Work {
-  static constexpr std::uint64_t kVariantBytes = 1024;    // of a block: enough lines to be mixed
-  static constexpr std::uint64_t kInCache = 262'144;  // of a ring: fits the caches that NICs write to
+  static constexpr std::uint64_t kVariantBytes = 1024;  // of a block: enough lines to be mixed
+  static constexpr std::uint64_t kInCache = 262'144;    // of a ring: fits the caches that NICs write to
 
  public:
   explicit Work(const CheckOptions& options) : options_(&options) {
