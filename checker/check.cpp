@@ -242,15 +242,16 @@ class Work {
     }
     lock_table_job_ = jobs_.size();
     if (wanted("lock-table")) {
-      jobs_.emplace_back([this](const Cluster& on, const Pace& pace) {
+      add_job("lock-table", [this](const Cluster& on, const Pace& pace) {
         lock_table_ = probe_lock_table(*on.storage, on.clients, pace.lock_table);
       });
     }
     if (wanted("rates")) {
       for (const Curve curve : kCurves) {
-        jobs_.emplace_back([curve, &series = series_.emplace_back()](const Cluster& on, const Pace& pace) {
-          series = probe_rate(*on.storage, on.clients, curve, pace.rates);
-        });
+        add_job(std::string(name(curve)),
+                [curve, &series = series_.emplace_back()](const Cluster& on, const Pace& pace) {
+                  series = probe_rate(*on.storage, on.clients, curve, pace.rates);
+                });
       }
     }
   }
@@ -281,7 +282,11 @@ class Work {
   /// Whether the memory's CPU looks on.
   [[nodiscard]] bool wants_each_step(std::size_t job) const { return job >= first_effect_ && job < end_of_effects_; }
 
-  void run(std::size_t job, const Cluster& cluster, const Pace& pace) { jobs_[job](cluster, pace); }
+  void run(std::size_t job, const Cluster& cluster, const Pace& pace) { jobs_[job].run(cluster, pace); }
+  /// The job cannot be done, others may.
+  void skip(std::size_t job, std::string why) {
+    skipped_.push_back({.name = jobs_[job].name, .skipped = std::move(why)});
+  }
 
   // What all jobs saw.
   void report_to(CheckReport& report) const {
@@ -293,6 +298,7 @@ class Work {
     for (const std::optional<Observation>& seen : observations_) {
       take(seen, seen && seen->complete, report.observations, report);
     }
+    report.observations.insert(report.observations.end(), skipped_.begin(), skipped_.end());
     for (const std::optional<Series>& series : series_) {
       take(series, series && series->complete, report.series, report);
     }
@@ -309,6 +315,14 @@ class Work {
   }
 
  private:
+  struct Job {
+    std::string name;
+    std::function<void(const Cluster&, const Pace&)> run;
+  };
+  void add_job(std::string name, std::function<void(const Cluster&, const Pace&)> run) {
+    jobs_.push_back({std::move(name), std::move(run)});
+  }
+
   template <class T>
   static void take(const std::optional<T>& result, bool complete, std::vector<T>& results, CheckReport& report) {
     if (result) {
@@ -324,48 +338,51 @@ class Work {
 
   void add_torn_reads() {
     for (const std::uint64_t size : options_->sizes) {
-      jobs_.emplace_back([this, size, &seen = torn_.emplace_back()](const Cluster& on, const Pace& pace) {
-        seen = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, size));
-      });
+      add_job(fmt::format("torn-read, {} B", size),
+              [this, size, &seen = torn_.emplace_back()](const Cluster& on, const Pace& pace) {
+                seen = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, size));
+              });
     }
   }
   void add_on_the_ring(const SchemeEntry* scheme) {
     auto& probes = schemes_.emplace_back(scheme, std::deque<std::optional<SchemeReads>>()).second;
     for (const std::uint64_t size : options_->sizes) {
-      jobs_.emplace_back([this, scheme, size, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
-        seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name), ring(pace, size));
-      });
+      add_job(fmt::format("{}, {} B", scheme->name, size),
+              [this, scheme, size, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
+                seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name), ring(pace, size));
+              });
     }
   }
   void add_latch(const SchemeEntry* latch) {
     auto& probes = schemes_.emplace_back(latch, std::deque<std::optional<SchemeReads>>()).second;
-    jobs_.emplace_back([this, latch, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
-      seen = probe_exclusion(*on.storage, on.clients, select_scheme(latch->name),
-                             {.updates = options_->reads,
-                              .patience = std::max(pace.patience, ExclusionOptions{}.patience),
-                              .keep_going = pace.keep_going});
-    });
+    add_job(std::string(latch->name),
+            [this, latch, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
+              seen = probe_exclusion(*on.storage, on.clients, select_scheme(latch->name),
+                                     {.updates = options_->reads,
+                                      .patience = std::max(pace.patience, ExclusionOptions{}.patience),
+                                      .keep_going = pace.keep_going});
+            });
   }
   void add_effects() {
     first_effect_ = jobs_.size();
     for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
                             Pair::fenced_read_write, Pair::completed_write_read}) {
-      observe<OrderOptions>([pair](const Cluster& on, const OrderOptions& options) {
+      observe<OrderOptions>(name(pair), [pair](const Cluster& on, const OrderOptions& options) {
         return probe_order(*on.storage, on.clients, pair, options);
       });
     }
     for (const Sight sight : {Sight::write_write, Sight::lines_within_write, Sight::after_completion}) {
-      observe<VisibilityOptions>([sight](const Cluster& on, const VisibilityOptions& options) {
+      observe<VisibilityOptions>(name(sight), [sight](const Cluster& on, const VisibilityOptions& options) {
         return probe_visibility(*on.storage, on.clients, sight, options);
       });
     }
     for (const Opcode against : {Opcode::fetch_add, Opcode::compare_swap}) {
-      observe<UnlatchOptions>([against](const Cluster& on, const UnlatchOptions& options) {
+      observe<UnlatchOptions>(unlatch_name(against), [against](const Cluster& on, const UnlatchOptions& options) {
         return probe_lost_unlatch(*on.storage, on.clients, against, options);
       });
     }
     for (const Rival rival : {Rival::nic, Rival::cpu}) {
-      observe<AtomicsOptions>([rival](const Cluster& on, const AtomicsOptions& options) {
+      observe<AtomicsOptions>(name(rival), [rival](const Cluster& on, const AtomicsOptions& options) {
         return probe_atomics(*on.storage, on.clients, rival, options);
       });
     }
@@ -376,27 +393,28 @@ class Work {
         Observation{.name = "atomics/two-ports", .skipped = "all clients of a check use one port of one NIC"});
   }
   void add_torn_read_variant(const char* name, const RingOptions& variant) {
-    jobs_.emplace_back(
-        [this, name, variant, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
-          RingOptions options = ring(pace, kVariantBytes);
-          options.offset = variant.offset;
-          options.ring_bytes = variant.ring_bytes;
-          seen = as_observation(name, probe_torn_reads(*on.storage, writer(on), reader(on), options));
-          seen->complete = seen->chances == options_->reads;
-        });
+    add_job(name, [this, name, variant, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
+      RingOptions options = ring(pace, kVariantBytes);
+      options.offset = variant.offset;
+      options.ring_bytes = variant.ring_bytes;
+      seen = as_observation(name, probe_torn_reads(*on.storage, writer(on), reader(on), options));
+      seen->complete = seen->chances == options_->reads;
+    });
   }
   template <class Options, class Probe>
-  void observe(Probe probe) {
-    jobs_.emplace_back([this, probe, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
-      Options options;
-      options.chances = options_->reads;
-      options.keep_going = pace.keep_going;
-      seen = probe(on, options);
-    });
+  void observe(std::string_view name, Probe probe) {
+    add_job(std::string(name),
+            [this, probe, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
+              Options options;
+              options.chances = options_->reads;
+              options.keep_going = pace.keep_going;
+              seen = probe(on, options);
+            });
   }
 
   const CheckOptions* options_;
-  std::vector<std::function<void(const Cluster&, const Pace&)>> jobs_;
+  std::vector<Job> jobs_;
+  std::vector<Observation> skipped_;
   std::size_t first_effect_ = 0;
   std::size_t end_of_effects_ = 0;
   std::size_t lock_table_job_ = 0;
@@ -458,12 +476,16 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
       // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
       constexpr Duration kWarmUp = std::chrono::milliseconds(20);
       constexpr Duration kMeasured = std::chrono::milliseconds(50);
-      work.run(job, cluster,
-               {.keep_going = keep_going,
-                .patience = std::chrono::seconds(10),
-                .lock_table =
-                    {.warm_up = kWarmUp, .measured = kMeasured, .least_operations = 3000, .keep_going = keep_going},
-                .rates = {.warm_up = kWarmUp, .measured = kMeasured, .keep_going = keep_going}});
+      try {
+        work.run(job, cluster,
+                 {.keep_going = keep_going,
+                  .patience = std::chrono::seconds(10),
+                  .lock_table =
+                      {.warm_up = kWarmUp, .measured = kMeasured, .least_operations = 3000, .keep_going = keep_going},
+                  .rates = {.warm_up = kWarmUp, .measured = kMeasured, .keep_going = keep_going}});
+      } catch (const verbs::DeviceError& error) {
+        work.skip(job, error.what());  // too little memory, for example
+      }
       steps.done();
     }
   } catch (const std::runtime_error& error) {

@@ -55,7 +55,7 @@ Task<void> change_lower_half(Bench& bench, std::unique_ptr<QueuePair> qp) {
 
 Task<Observation> write_upper_half(Bench& bench) {
   Observation seen;
-  seen.name = bench.against == Opcode::fetch_add ? "unlatch/write-against-fetch-add" : "unlatch/write-against-cas";
+  seen.name = unlatch_name(bench.against);
   while (seen.chances < bench.options.chances && goes_on(seen.chances, bench.options.keep_going)) {
     const std::uint64_t number = ++seen.chances & kLowerHalf;  // only the last one is looked for, so it may wrap
     fill(bench.buffer.bytes().first(kWord), number << kUpper);
@@ -71,6 +71,10 @@ Task<Observation> write_upper_half(Bench& bench) {
 }
 
 }  // namespace
+
+std::string_view unlatch_name(Opcode against) {
+  return against == Opcode::fetch_add ? "unlatch/write-against-fetch-add" : "unlatch/write-against-cas";
+}
 
 void UnlatchOptions::validate() const {
   if (chances == 0) {

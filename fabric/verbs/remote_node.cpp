@@ -25,7 +25,7 @@ struct RemoteNode::Parts {
   Answer ask(const wire::Message& question) {
     wire::Message answer = conversation.ask(question);
     if (const auto* const refused = std::get_if<wire::Refused>(&answer)) {
-      throw SocketError(fmt::format("{} refuses: {}", server.to_string(), refused->why));
+      throw Refusal(fmt::format("{} refuses: {}", server.to_string(), refused->why));
     }
     if (auto* const wanted = std::get_if<Answer>(&answer)) {
       return std::move(*wanted);
@@ -191,8 +191,12 @@ void RemoteNode::place_region(Registration& registration) {
         fmt::format("node {} is in another process: memory of this one cannot be registered there", name()));
   }
   const std::uint32_t number = parts_->next_region++;
-  const RemoteSpan span =
-      parts_->ask<wire::Allocated>(wire::Allocate{number, registration.length, registration.access}).span;
+  RemoteSpan span;
+  try {
+    span = parts_->ask<wire::Allocated>(wire::Allocate{number, registration.length, registration.access}).span;
+  } catch (const Refusal& refusal) {
+    throw DeviceError(refusal.what());
+  }
   registration.address = span.address;
   registration.rkey = span.rkey;
   registration.nic_lkey = number;

@@ -21,6 +21,12 @@ class SocketError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The other side has understood the question and refuses; the conversation goes on.
+class Refusal : public SocketError {
+ public:
+  using SocketError::SocketError;
+};
+
 /// "HOST:PORT", "HOST", "[IPv6]:PORT", "[IPv6]". Throws std::invalid_argument that quotes it.
 struct HostAndPort {
   std::string host;

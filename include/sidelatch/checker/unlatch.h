@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 
 namespace sidelatch::checker {
 
@@ -28,6 +29,8 @@ struct UnlatchOptions {
   /// Throws std::invalid_argument naming the value and the allowed range.
   void validate() const;
 };
+
+[[nodiscard]] std::string_view unlatch_name(fabric::Opcode against);  ///< "unlatch/write-against-fetch-add"
 
 /// `against`: fetch_add or compare_swap. `clients`: at least one; the first one writes. Throws std::invalid_argument.
 [[nodiscard]] Observation probe_lost_unlatch(fabric::Node& storage, std::span<fabric::Node* const> clients,

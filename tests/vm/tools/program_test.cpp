@@ -165,6 +165,31 @@ TEST(ProgramOnVerbs, ChecksBetweenAServerAndAClient) {
   EXPECT_EQ(server.wait(), 0) << server.output;
 }
 
+TEST(ProgramOnVerbs, WhatThereIsTooLittleMemoryForIsSkipped) {
+  Program server("check --server 127.0.0.1:18605 --lend 1 --once");
+  EXPECT_THAT(server.line(), HasSubstr("lends 1 MiB"));
+  Program client(
+      "check --connect 127.0.0.1:18605 --seconds 120 --sizes 64 --reads 50 --parts torn-reads,effects --json");
+  EXPECT_EQ(client.wait(), 0) << client.output;
+  const json report = json::parse(client.output);
+  EXPECT_FALSE(report["complete"]);
+  EXPECT_FALSE(report.contains("failure")) << report["failure"];
+  std::size_t skipped = 0;
+  std::size_t measured = 0;
+  for (const json& probe : report["probes"]) {
+    if (probe["name"] == "torn-read, 64 B") {
+      EXPECT_THAT(probe["skipped"], HasSubstr("it lends 1048576 bytes"));
+      ++skipped;
+    } else if (probe["name"] == "order/write-read") {
+      EXPECT_EQ(probe["chances"], 50);
+      ++measured;
+    }
+  }
+  EXPECT_EQ(skipped, 1U);
+  EXPECT_EQ(measured, 1U);
+  EXPECT_EQ(server.wait(), 0) << server.output;
+}
+
 // What was measured before is reported, and why it ended.
 TEST(ProgramOnVerbs, ACheckOutlivesItsServer) {
   Program server("check --server 127.0.0.1:18604 --lend 128");
