@@ -21,6 +21,7 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 namespace sidelatch::checker {
@@ -201,6 +202,19 @@ std::string_view name(Standing standing) {
   return "";
 }
 
+std::uint64_t CheckReport::granularity() const {
+  std::uint64_t granularity = 0;
+  for (const TornReads& probe : torn_reads) {
+    granularity = std::gcd(granularity, probe.granularity);
+  }
+  for (const Observation& seen : observations) {
+    for (const auto& [name, value] : seen.detail) {
+      granularity = std::gcd(granularity, name == "granularity" ? value : 0);
+    }
+  }
+  return granularity;
+}
+
 bool CheckReport::as_expected() const {
   return std::ranges::none_of(
       schemes, [](const SchemeReport& scheme) { return scheme.verdict == Verdict::unsafe && !scheme.known_broken; });
@@ -366,7 +380,7 @@ class Work {
   void add_effects() {
     first_effect_ = jobs_.size();
     for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
-                            Pair::fenced_read_write, Pair::completed_write_read}) {
+                            Pair::fenced_read_write, Pair::fenced_atomic_write, Pair::completed_write_read}) {
       observe<OrderOptions>(name(pair), [pair](const Cluster& on, const OrderOptions& options) {
         return probe_order(*on.storage, on.clients, pair, options);
       });
@@ -447,6 +461,7 @@ void run_in_simulations(Work& work, const CheckOptions& options, const Limit& li
   const sim::Profile profile = sim::load_profile(options.profile);
   report.device = "sim:" + profile.name;
   report.seed = options.seed;
+  report.environment.relaxed_ordering = options.relaxed_ordering ? "on" : "off";
   const model::Rules rules =
       model::rules_of(options.relaxed_ordering ? model::Preset::relaxed : model::Preset::observed);
   for_each_index(work.jobs(), [&](std::size_t job) {
@@ -467,7 +482,9 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
   report.device = cluster.fabric.device_name();
   report.environment = environment_of(report.device);
   report.environment.mtu = mtu_of(report.device);
-  report.environment.relaxed_ordering = options.relaxed_ordering ? "on" : "off";
+  if (cluster.remote == nullptr) {  // else the server's is not known
+    report.environment.relaxed_ordering = options.relaxed_ordering ? "on" : "off";
+  }
   report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
   try {
     for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
@@ -497,10 +514,11 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
 // Each proof has its share of the time that is left; the explorer uses all cores.
 void run_proofs(const CheckOptions& options, const Limit& limit, Steps& steps, CheckReport& report) {
   for (std::size_t i = 0; i < report.schemes.size(); ++i) {
-    prove(report.schemes[i], report,
-          {.relaxed_ordering = options.relaxed_ordering,
-           .budget = limit.share(1, report.schemes.size() - i).left(),
-           .interrupted = options.interrupted});
+    const bool ended = prove(report.schemes[i], report,
+                             {.relaxed_ordering = options.relaxed_ordering,
+                              .budget = limit.share(1, report.schemes.size() - i).left(),
+                              .interrupted = options.interrupted});
+    report.complete = report.complete && ended;
     steps.done();
   }
 }

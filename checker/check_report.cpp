@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <numeric>
 
 namespace sidelatch::checker {
 
@@ -48,12 +47,11 @@ nlohmann::ordered_json evidence_json(const std::optional<TornBlock>& evidence) {
   return {{"slot", evidence->slot}, {"words", evidence->words}};
 }
 
-std::string seams_of(const std::vector<TornReads>& probes) {
-  std::uint64_t granularity = 0;
+std::string seams_of(const CheckReport& report) {
+  const std::uint64_t granularity = report.granularity();
   std::uint64_t later_in_front = 0;
   std::uint64_t later_behind = 0;
-  for (const TornReads& probe : probes) {
-    granularity = std::gcd(granularity, probe.granularity);
+  for (const TornReads& probe : report.torn_reads) {
     later_in_front += probe.later_in_front;
     later_behind += probe.later_behind;
   }
@@ -65,16 +63,13 @@ std::string seams_of(const std::vector<TornReads>& probes) {
                    granularity, later_in_front, later_behind);
 }
 
-// Per cent, with two digits that mean something.
-std::string percent(double share) { return fmt::format("{:.2g} %", 100 * share); }
-
 std::string row_of(const Observation& observation, std::size_t width) {
   const std::string head = fmt::format("  {:<{}}  ", observation.name, width);
   if (!observation.skipped.empty()) {
     return fmt::format("{}skipped: {}\n", head, observation.skipped);
   }
   const std::optional<double> bound = bound95(observation);
-  const std::string means = bound                                           ? "  at most " + percent(*bound)
+  const std::string means = bound                                           ? "  at most " + percent_at_most(*bound)
                             : observation.seen > 0 || observation.sensitive ? ""
                                                                             : "  nothing: it would not have been seen";
   return fmt::format("{}{:>9}  {:>9}{}\n", head, observation.chances, observation.seen, means);
@@ -180,7 +175,7 @@ std::string guarantees_table(const CheckReport& report, const Paint& paint) {
                                                                   : standing,
                         guarantee.text,
                         guarantee.standing == Standing::kept
-                            ? fmt::format("0 of {}, at most {}", guarantee.chances, percent(*guarantee.bound95))
+                            ? fmt::format("0 of {}, at most {}", guarantee.chances, percent_at_most(*guarantee.bound95))
                             : guarantee.why);
   }
   return text;
@@ -214,7 +209,7 @@ std::string to_table(const CheckReport& report, Colour colour) {
                         probe.detected, probe.undetected > 0 ? paint.red(undetected) : undetected);
   }
   text += "  detected: header and footer differ. undetected: they agree, and a line between does not.\n";
-  text += seams_of(report.torn_reads);
+  text += seams_of(report);
   if (!report.observations.empty()) {
     text += "\n" + paint.bold("Effects that schemes may not allow for") + "\n";
     std::size_t width = 0;
@@ -272,7 +267,10 @@ nlohmann::ordered_json to_json(const CheckReport& report) {
   } else {
     json["memory"] = report.memory;
   }
-  json["environment"] = report.fabric == "sim" ? nlohmann::ordered_json::object() : json_of(report.environment);
+  json["environment"] = json_of(report.environment);
+  if (report.fabric == "sim") {
+    json["environment"] = {{"relaxed_ordering", report.environment.relaxed_ordering}};
+  }
   json["seconds"] = report.seconds;
   json["complete"] = report.complete;
   if (!report.failure.empty()) {

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What is compared: by what it is of, its value and whether more is better.
+// A rate or a latency; its unit says which.
 struct Rate {
   double value = 0;
   std::string unit;

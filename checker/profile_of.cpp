@@ -19,16 +19,18 @@ namespace {
 
 constexpr double kNsPerUs = 1000;  // a rate of 1 Mops/s is one operation in so many ns
 
-const std::vector<Point>& points_of(const CheckReport& report, Curve curve) {
+const Series& series_of(const CheckReport& report, Curve curve) {
   const auto found = std::ranges::find(report.series, name(curve), &Series::name);
-  if (found == report.series.end() || found->points.empty()) {
-    throw std::invalid_argument(
-        fmt::format("there is no profile without {}: let the check do the parts lock-table and rates, with enough "
-                    "--seconds",
-                    name(curve)));
+  if (found == report.series.end() || found->points.empty() || !found->complete) {
+    throw std::invalid_argument(fmt::format(
+        "there is no profile without all of {}: let the check do the parts lock-table and rates, with enough "
+        "--seconds",
+        name(curve)));
   }
-  return found->points;
+  return *found;
 }
+
+const std::vector<Point>& points_of(const CheckReport& report, Curve curve) { return series_of(report, curve).points; }
 
 double best_of(const std::vector<Point>& points) { return std::ranges::max_element(points, {}, &Point::y)->y; }
 
@@ -68,8 +70,7 @@ void set_service_times(const CheckReport& report, sim::Profile& profile) {
   profile.nic.chain_ns = rounded(of_one_client - profile.nic.request_ns);
   profile.nic.respond_read_ns = rounded(kNsPerUs / best_of(points_of(report, Curve::rate_read)));
   profile.nic.respond_write_ns = rounded(kNsPerUs / best_of(points_of(report, Curve::rate_write)));
-  const auto series = std::ranges::find(report.series, name(Curve::read_by_queue_pairs), &Series::name);
-  profile.qp_cache.requester_entries = queue_pair_knee(*series).value_or(0);
+  profile.qp_cache.requester_entries = queue_pair_knee(series_of(report, Curve::read_by_queue_pairs)).value_or(0);
   const double with_most = kNsPerUs / by_queue_pairs.back().y;
   profile.qp_cache.miss_ns =
       profile.qp_cache.requester_entries == 0 ? 0 : rounded(std::max(0.0, with_most - of_one_client));
@@ -119,10 +120,7 @@ void set_latency(const CheckReport& report, sim::Profile& profile) {
 }
 
 void set_pieces(const CheckReport& report, sim::Profile& profile) {
-  std::uint64_t granularity = 0;
-  for (const TornReads& probe : report.torn_reads) {
-    granularity = std::gcd(granularity, probe.granularity);
-  }
+  const std::uint64_t granularity = report.granularity();
   if (granularity != 0) {
     profile.memory.atom_bytes = std::gcd(granularity, std::uint64_t{kLineBytes});
   }
@@ -132,7 +130,8 @@ void set_pieces(const CheckReport& report, sim::Profile& profile) {
 
 sim::Profile profile_of(const CheckReport& report) {
   sim::Profile profile = sim::load_profile("connectx5");
-  profile.name = report.device;
+  constexpr std::string_view kSimulated = "sim:";
+  profile.name = report.device.starts_with(kSimulated) ? report.device.substr(kSimulated.size()) : report.device;
   profile.description = "measured by sidelatch check; what that does not measure is as in connectx5";
   set_service_times(report, profile);
   set_link(report, profile);

@@ -34,6 +34,8 @@ const std::vector<Assumption>& assumptions() {
       {"an atomic waits for the WRITEs before it on its queue pair", std::string(name(Pair::write_atomic))},
       {"a READ waits for the atomics before it on its queue pair", std::string(name(Pair::atomic_read))},
       {"a fenced request waits for the READs before it on its queue pair", std::string(name(Pair::fenced_read_write))},
+      {"a fenced request waits for the atomics before it on its queue pair",
+       std::string(name(Pair::fenced_atomic_write))},
       {"WRITEs of one queue pair are placed in their order", std::string(name(Sight::write_write)), Preset::spec},
       {"the lines of one WRITE are placed in ascending order", std::string(name(Sight::lines_within_write)),
        Preset::observed},
@@ -42,17 +44,19 @@ const std::vector<Assumption>& assumptions() {
 }
 
 // 64, or less if blocks were mixed within lines; 0 if none was mixed.
-std::uint64_t piece_bytes(const std::vector<TornReads>& probes) {
-  std::uint64_t granularity = 0;
-  for (const TornReads& probe : probes) {
-    granularity = std::gcd(granularity, probe.granularity);
-  }
-  return std::gcd(granularity, std::uint64_t{fabric::kLineBytes}) * (granularity == 0 ? 0 : 1);
+std::uint64_t piece_bytes(const CheckReport& report) {
+  const std::uint64_t granularity = report.granularity();
+  return granularity == 0 ? 0 : std::gcd(granularity, std::uint64_t{fabric::kLineBytes});
 }
+
+// With fewer chances than that bound takes, about 60, it says little not to have seen something.
+constexpr double kWeakestBound = 0.05;
+
+std::string too_few(std::uint64_t chances) { return fmt::format("it had {} chances, which is too few", chances); }
 
 GuaranteeReport pieces_are_whole(const CheckReport& report) {
   GuaranteeReport guarantee;
-  const std::uint64_t piece = piece_bytes(report.torn_reads);
+  const std::uint64_t piece = piece_bytes(report);
   guarantee.text = fmt::format("{} aligned bytes are read and written whole", piece == 0 ? fabric::kLineBytes : piece);
   guarantee.probe = "torn-read";
   Observation seams{.name = "torn-read"};
@@ -61,8 +65,13 @@ GuaranteeReport pieces_are_whole(const CheckReport& report) {
   }
   guarantee.chances = seams.chances;
   guarantee.bound95 = bound95(seams);
-  guarantee.standing = seams.chances == 0 ? Standing::untried : Standing::kept;
-  guarantee.why = seams.chances == 0 ? "no read was mixed" : "";
+  if (seams.chances == 0) {
+    guarantee.why = "no read was mixed";
+  } else if (*guarantee.bound95 > kWeakestBound) {
+    guarantee.why = too_few(seams.chances);
+  } else {
+    guarantee.standing = Standing::kept;
+  }
   return guarantee;
 }
 
@@ -83,6 +92,8 @@ GuaranteeReport standing_of(const Assumption& assumption, const std::vector<Obse
   } else if (probe->seen > 0) {
     guarantee.standing = Standing::refuted;
     guarantee.why = fmt::format("broken {} times in {} chances", probe->seen, probe->chances);
+  } else if (guarantee.bound95 && *guarantee.bound95 > kWeakestBound) {
+    guarantee.why = too_few(probe->chances);
   } else if (guarantee.bound95) {
     guarantee.standing = Standing::kept;
   } else {
@@ -104,8 +115,8 @@ std::optional<Preset> weakest_preset(const SchemeEntry& entry) {
 bool promised_under(Preset weakest, Preset preset) { return preset <= weakest; }
 
 std::string in_words(const GuaranteeReport& guarantee) {
-  return fmt::format("{} ({}: 0 of {} chances, at most {:.2g} %)", guarantee.text, guarantee.probe, guarantee.chances,
-                     100 * guarantee.bound95.value_or(1));
+  return fmt::format("{} ({}: 0 of {} chances, at most {})", guarantee.text, guarantee.probe, guarantee.chances,
+                     percent_at_most(guarantee.bound95.value_or(1)));
 }
 
 }  // namespace
@@ -162,11 +173,18 @@ std::vector<GuaranteeReport> examine_guarantees(const CheckReport& report) {
   return all;
 }
 
-void prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& options) {
+bool prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& options) {
   if (scheme.verdict != Verdict::not_exercised || scheme.known_broken) {
-    return;
+    return true;
   }
-  const auto add = [&scheme](const std::string& reason) { scheme.evidence += "; " + reason; };
+  const auto add = [&scheme](const std::string& reason) {
+    scheme.evidence += "; " + reason;
+    return true;
+  };
+  const auto accepted = [](const SchemeReads& size) { return size.accepted > 0; };
+  if (std::ranges::none_of(scheme.sizes, accepted)) {
+    return add("it was not seen at work");
+  }
   const std::optional<Preset> preset = weakest_preset(*select_scheme(scheme.scheme).entry);
   if (!preset) {
     return add("no model is known under which it is safe");
@@ -184,7 +202,7 @@ void prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& 
   }
   explore::CellOptions cell;
   cell.options.rules = fabric::model::rules_of(*preset);
-  cell.options.rules.atom = static_cast<std::uint32_t>(piece_bytes(report.torn_reads));
+  cell.options.rules.atom = static_cast<std::uint32_t>(piece_bytes(report));
   cell.options.budget = options.budget;
   cell.options.threads = options.threads;
   cell.options.interrupted = options.interrupted;
@@ -194,7 +212,8 @@ void prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& 
       return add(fmt::format("the explorer breaks it with pieces of {} bytes: {}", cell.options.rules.atom,
                              explore::name(proof.violation->kind)));
     case explore::Outcome::bounded:
-      return add(fmt::format("the explorer did not end: {}", proof.bound));
+      add(fmt::format("the explorer did not end: {}", proof.bound));
+      return false;
     case explore::Outcome::safe:
       break;
   }
@@ -205,6 +224,7 @@ void prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& 
       scheme.assuming.push_back(in_words(guarantee));
     }
   }
+  return true;
 }
 
 }  // namespace sidelatch::checker

@@ -29,7 +29,8 @@ struct ProofOptions {
 };
 
 /// Turns `not exercised` into `safe` if the explorer proves the scheme under the weakest model that it is said to be
-/// safe under, and the report's guarantees stand; else the evidence says what is in the way.
-void prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& options);
+/// safe under, the report's guarantees stand, and the scheme was seen at work; else the evidence says what is in the
+/// way. False: the explorer was ended early.
+bool prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& options);
 
 }  // namespace sidelatch::checker

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -38,7 +39,15 @@ class Comparison {
     if (!file.empty()) {
       old_ = checker::parse_datasheet(file, read_file(file));
       // What cannot be compared is found before the work.
-      (void)checker::changes_for_the_worse(old_, old_, tolerance);
+      if (!old_.value("device", nlohmann::ordered_json()).is_string()) {
+        throw std::invalid_argument(fmt::format("{}: its \"device\" is missing, or no text", file));
+      }
+      device_ = old_["device"].get<std::string>();
+      try {
+        (void)checker::changes_for_the_worse(old_, old_, tolerance);
+      } catch (const std::invalid_argument& error) {
+        throw std::invalid_argument(fmt::format("{}: {}", file, error.what()));
+      }
     }
   }
   void compare(const nlohmann::ordered_json& now) {
@@ -53,10 +62,10 @@ class Comparison {
     for (const checker::Change& change : changes_) {
       changes.push_back({{"what", change.what}, {"text", change.text}});
     }
-    return {{"file", file_}, {"device", old_.value("device", "")}, {"tolerance", tolerance_}, {"worse", changes}};
+    return {{"file", file_}, {"device", device_}, {"tolerance", tolerance_}, {"worse", changes}};
   }
   [[nodiscard]] std::string text() const {
-    std::string text = fmt::format("\nAgainst {} ({}): ", file_, old_.value("device", "a device without a name"));
+    std::string text = fmt::format("\nAgainst {} ({}): ", file_, device_);
     if (changes_.empty()) {
       return text + fmt::format("no other verdict, and no rate worse by more than {:g} %\n", 100 * tolerance_);
     }
@@ -70,6 +79,7 @@ class Comparison {
  private:
   std::string file_;
   double tolerance_;
+  std::string device_;
   nlohmann::ordered_json old_;
   std::vector<checker::Change> changes_;
 };
@@ -90,6 +100,11 @@ int check(const Arguments& arguments) {
   }
   Comparison comparison(arguments.against, arguments.tolerance);
   if (!arguments.profile_file.empty()) {
+    for (const char* part : {"lock-table", "rates"}) {
+      if (std::ranges::find(arguments.options.parts, part) == arguments.options.parts.end()) {
+        throw std::invalid_argument(fmt::format("--emit-profile needs the part {}: add it to --parts", part));
+      }
+    }
     require_writable(arguments.profile_file);
   }
   checker::CheckReport report;
@@ -162,14 +177,17 @@ void add_check(CLI::App& program, Action& action) {
                    "reads per size and scheme, and chances per other probe (default 20000)")
       ->check(whole_number());
   command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
-  command->add_option("--against", arguments->against,
-                      "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse");
+  command
+      ->add_option("--against", arguments->against,
+                   "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse")
+      ->excludes(server);
   command->add_option("--tolerance", arguments->tolerance,
                       "--against: the share by which a rate may be worse (default 0.1)");
-  command->add_option("--emit-profile", arguments->profile_file,
-                      "write a simulator profile of this NIC to that TOML file");
+  command
+      ->add_option("--emit-profile", arguments->profile_file, "write a simulator profile of this NIC to that TOML file")
+      ->excludes(server);
   command->add_flag("--json", arguments->json, "print one JSON value instead of the table");
-  command->add_option("--out", arguments->out, "folder to save check.json and check.txt in");
+  command->add_option("--out", arguments->out, "folder to save check.json and check.txt in")->excludes(server);
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
 }
 

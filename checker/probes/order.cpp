@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint64_t kLargest = 1U << 20;
 constexpr std::uint64_t kChainsPerChance = 10;
 constexpr std::uint32_t kCounters = 4;
+// From one chain's number to the next: what atomics add between them must not reach it.
+constexpr std::uint64_t kStep = 1U << 20;
 
 struct Tally {
   std::uint64_t chains = 0;
@@ -66,7 +68,10 @@ Task<void> count(Bench& bench, std::unique_ptr<QueuePair> qp) {
 bool writes_block(Pair pair) {
   return pair == Pair::write_read || pair == Pair::write_atomic || pair == Pair::completed_write_read;
 }
-bool writes_word(Pair pair) { return pair == Pair::read_write || pair == Pair::fenced_read_write; }
+bool writes_word(Pair pair) {
+  return pair == Pair::read_write || pair == Pair::fenced_read_write || pair == Pair::fenced_atomic_write;
+}
+bool is_fenced(Pair pair) { return pair == Pair::fenced_read_write || pair == Pair::fenced_atomic_write; }
 
 WorkRequest add_one(RemoteSpan word, LocalSpan old) {
   WorkRequest add = fetch_add(word, 1);
@@ -81,6 +86,7 @@ WorkRequest first_request(const Bench& bench) {
     case Pair::completed_write_read:
       return write(bench.block_buffer(), bench.block());
     case Pair::atomic_read:
+    case Pair::fenced_atomic_write:
       return add_one(bench.word(), bench.old_buffer());
     case Pair::read_read:
     case Pair::read_write:
@@ -96,7 +102,7 @@ WorkRequest second_request(const Bench& bench) {
   }
   const WorkRequest second =
       writes_word(bench.pair) ? write(bench.word_buffer(), bench.word()) : read(bench.word_buffer(), bench.word());
-  return bench.pair == Pair::fenced_read_write ? second.with_fence() : second;
+  return is_fenced(bench.pair) ? second.with_fence() : second;
 }
 
 void prepare(const Bench& bench) {
@@ -122,6 +128,8 @@ bool inverted(const Bench& bench) {
     case Pair::write_atomic:
     case Pair::completed_write_read:
       return bench.in_word() != bench.number;
+    case Pair::fenced_atomic_write:
+      return bench.old() >= bench.number;
     case Pair::atomic_read:
       return bench.in_word() <= bench.old();
   }
@@ -157,7 +165,7 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool is_control) {
       tally.complete = false;
       break;
     }
-    ++bench.number;
+    bench.number += kStep;
     ++tally.chains;
     prepare(bench);
     if (is_control) {
@@ -207,6 +215,8 @@ std::string_view name(Pair pair) {
       return "order/atomic-read";
     case Pair::fenced_read_write:
       return "order/fenced-read-write";
+    case Pair::fenced_atomic_write:
+      return "order/fenced-atomic-write";
     case Pair::completed_write_read:
       return "visibility/read-after-completion";
   }
@@ -229,7 +239,7 @@ Observation probe_order(Node& storage, std::span<Node* const> clients, Pair pair
   Bench bench(storage, *clients[0], pair, options);
   const Reactor::Scope tasks(storage.reactor());
   // Between two READs somebody must change the word; and an atomic that waits for its lock can be overtaken.
-  if (pair == Pair::read_read || pair == Pair::atomic_read) {
+  if (pair == Pair::read_read || pair == Pair::atomic_read || pair == Pair::fenced_atomic_write) {
     for (std::uint32_t i = 0; i < kCounters; ++i) {
       storage.reactor().spawn(count(bench, client_of_helper(clients, i).connect(storage)));
     }

@@ -157,7 +157,9 @@ void refine_knee(Measurement& measurement, Series& series) {
     }
     const auto good = static_cast<std::uint64_t>(std::prev(fallen)->x);
     const auto bad = static_cast<std::uint64_t>(fallen->x);
-    if (bad - good <= std::max<std::uint64_t>(good / 16, 1) || !measurement.add_point((good + bad) / 2, series)) {
+    const std::size_t before = series.points.size();
+    if (bad - good <= std::max<std::uint64_t>(good / 16, 1) || !measurement.add_point((good + bad) / 2, series) ||
+        series.points.size() == before) {
       return;
     }
     std::ranges::stable_sort(series.points, {}, &Point::x);

@@ -200,8 +200,6 @@ Task<SchemeReads> read_objects(ObjectRing& ring) {
     frontier.saw(word_at(payload, 0));
   }
   ring.stopped = true;
-  seen.writes = ring.writes;
-  seen.stuck = ring.stuck;
   co_await ring.reader_qp->drain();
   co_return seen;
 }
@@ -256,6 +254,9 @@ SchemeReads probe_scheme(Node& storage, Node& writer, Node& reader, const Select
   storage.reactor().spawn(update_objects(ring));
   SchemeReads seen = storage.reactor().run(read_objects(ring));
   storage.reactor().run();
+  // The writer may have waited longer than the reader read.
+  seen.stuck = ring.stuck;
+  seen.writes = ring.writes;
   return seen;
 }
 

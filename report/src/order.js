@@ -15,8 +15,9 @@ const effects = {
   'order/fenced-read-write': 'a fenced WRITE overtakes the READ posted before it',
   'order/write-read': 'a READ overtakes the WRITE posted before it',
   'order/write-write': 'a WRITE becomes visible before the WRITE posted before it',
+  'order/write-atomic': 'an atomic overtakes the WRITE posted before it',
+  'order/fenced-atomic-write': 'a fenced WRITE overtakes the atomic posted before it',
   'order/atomic-read': 'a READ overtakes the atomic posted before it',
-  'order/atomic-atomic': 'an atomic overtakes the atomic posted before it',
   'lines/within-write': 'a line of a WRITE becomes visible before one at a lower address',
   'visibility/after-completion': "a WRITE completes before a CPU of the memory's machine sees all its bytes",
   'visibility/read-after-completion':
@@ -28,7 +29,6 @@ const effects = {
   'atomics/two-ports': 'atomics through two ports of the NIC do not exclude each other',
   'torn-read/offset': 'blocks that begin in the middle of a line are mixed',
   'torn-read/in-cache': 'blocks of a ring that fits in the cache are mixed',
-  'torn-read/relaxed-ordering': 'blocks of a region that is registered with relaxed ordering are mixed',
 };
 
 function effect(name) {

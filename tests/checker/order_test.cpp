@@ -27,7 +27,8 @@ constexpr std::array kPairs = {PairOfKinds{Pair::read_read, Kind::read, Kind::re
                                PairOfKinds{Pair::write_read, Kind::write, Kind::read},
                                PairOfKinds{Pair::write_atomic, Kind::write, Kind::atomic},
                                PairOfKinds{Pair::atomic_read, Kind::atomic, Kind::read},
-                               PairOfKinds{Pair::fenced_read_write, Kind::read, Kind::write, true}};
+                               PairOfKinds{Pair::fenced_read_write, Kind::read, Kind::write, true},
+                               PairOfKinds{Pair::fenced_atomic_write, Kind::atomic, Kind::write, true}};
 
 Observation probe(const model::Rules& rules, Pair pair, const OrderOptions& options = {.chances = 2000}) {
   Cluster cluster(rules);
@@ -67,7 +68,7 @@ TEST(Order, AFenceThatDoesNotOrderReadsIsFound) {
 // That nothing was seen says something only if it would have been.
 TEST(Order, TheControlIsInvertedWhateverThePair) {
   for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
-                          Pair::fenced_read_write, Pair::completed_write_read}) {
+                          Pair::fenced_read_write, Pair::fenced_atomic_write, Pair::completed_write_read}) {
     const Observation seen = probe(model::rules_of(Preset::observed), pair);
     EXPECT_GT(detail(seen, "control_seen"), 0U) << seen.name;
     EXPECT_GE(detail(seen, "control_chances"), detail(seen, "control_seen")) << seen.name;

@@ -61,18 +61,6 @@ TEST(TornReads, BlocksAreMixedWhereTheNicsAtomsMeet) {
 
 // A WRITE that stops in its middle is overtaken by READs. If it goes upwards, they see the later numbers in front; a
 // WRITE in any order leaves them anywhere.
-// Lines are the memory's, wherever a block begins.
-TEST(TornReads, ABlockThatBeginsInTheMiddleOfALineIsMixedAtLines) {
-  Cluster cluster(1, tearing_profile());
-  const TornReads seen = probe_torn_reads(cluster.storage, cluster.writer, cluster.reader,
-                                          {.block_bytes = 1024, .offset = 24, .reads = 5000});
-  EXPECT_EQ(seen.granularity, 64U);
-  const Observation told = as_observation("torn-read/offset", seen);
-  EXPECT_EQ(told.chances, 5000U);
-  EXPECT_EQ(told.seen, seen.detected + seen.undetected);
-  EXPECT_GT(told.seen, 100U);
-}
-
 TEST(TornReads, SeamsTellInWhichOrderAWriteIsPlaced) {
   sim::Profile profile = sim::load_profile("connectx5");
   profile.pcie.reorder_probability = 0;
@@ -87,6 +75,18 @@ TEST(TornReads, SeamsTellInWhichOrderAWriteIsPlaced) {
     EXPECT_GT(seen.later_in_front, 100U);
     EXPECT_EQ(seen.later_behind > 0, placement == model::PlacementOrder::any) << seen.later_behind;
   }
+}
+
+// Lines are the memory's, wherever a block begins.
+TEST(TornReads, ABlockThatBeginsInTheMiddleOfALineIsMixedAtLines) {
+  Cluster cluster(1, tearing_profile());
+  const TornReads seen = probe_torn_reads(cluster.storage, cluster.writer, cluster.reader,
+                                          {.block_bytes = 1024, .offset = 24, .reads = 5000});
+  EXPECT_EQ(seen.granularity, 64U);
+  const Observation told = as_observation("torn-read/offset", seen);
+  EXPECT_EQ(told.chances, 5000U);
+  EXPECT_EQ(told.seen, seen.detected + seen.undetected);
+  EXPECT_GT(told.seen, 100U);
 }
 
 TEST(TornReads, NoneIsUndetectedUpTo128Bytes) {
@@ -239,6 +239,15 @@ TEST(Schemes, ALostUnlatchIsReportedAndNotWaitedForForEver) {
                                         {.block_bytes = 128, .ring_bytes = 384, .reads = 1000000});
   EXPECT_TRUE(seen.stuck);
   EXPECT_LT(seen.reads, 1000000U);
+}
+
+TEST(Schemes, ALostUnlatchIsReportedAlsoIfTheReaderEndsFirst) {
+  const SelectedScheme stuck{nullptr, std::make_unique<Stuck>(), sync::LayoutKind::padded};
+  Cluster cluster(1, tearing_profile());
+  const SchemeReads seen = probe_scheme(cluster.storage, cluster.writer, cluster.reader, stuck,
+                                        {.block_bytes = 128, .ring_bytes = 384, .reads = 100});
+  EXPECT_EQ(seen.reads, 100U);
+  EXPECT_TRUE(seen.stuck);
 }
 
 TEST(Registry, EverySchemeHasTheNameItIsRegisteredUnder) {

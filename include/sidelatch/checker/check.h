@@ -100,7 +100,9 @@ struct CheckReport {
   std::vector<GuaranteeReport> guarantees;
   std::vector<SchemeReport> schemes;
 
-  /// False if a scheme tore that is not known to be broken.
+  /// Blocks were mixed at multiples of that many bytes from the begin of a line, in all torn-read probes; 0: none was.
+  [[nodiscard]] std::uint64_t granularity() const;
+  /// False if a scheme is unsafe that is not known to be broken.
   [[nodiscard]] bool as_expected() const;
 };
 

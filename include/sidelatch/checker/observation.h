@@ -28,4 +28,7 @@ struct Observation {
 /// (1 - p)^chances = 0.05). Nothing where the effect was seen, had no chance or would not have been seen.
 [[nodiscard]] std::optional<double> bound95(const Observation& observation);
 
+/// "0.015 %": a probability's upper bound, rounded up to two digits so that it stays one.
+[[nodiscard]] std::string percent_at_most(double bound);
+
 }  // namespace sidelatch::checker

@@ -10,12 +10,13 @@
 //   write_atomic  WRITE of a block, then FETCH-ADD on its last word: it did not add to what was written
 //   atomic_read   FETCH-ADD, then READ of the word: the READ did not see it
 //
-// Two more are to hold whatever the others show:
+// Three more are to hold whatever the others show:
 //
 //   fenced_read_write      as read_write, the WRITE with the fence flag (rule 6)
+//   fenced_atomic_write    FETCH-ADD, then WRITE of the word with the fence flag: the FETCH-ADD added to it (rule 6)
 //   completed_write_read   WRITE of a block and, after its completion, READ on another queue pair (rule 2)
 //
-// In read_read and atomic_read others count in the same word all the while.
+// In read_read, atomic_read and fenced_atomic_write others count in the same word all the while.
 //
 // The same is also done with both at once on two queue pairs, where nothing orders them. This control says
 // whether the probe would see an inversion; it is in the observation's detail as control_chances and control_seen.
@@ -40,6 +41,7 @@ enum class Pair : std::uint8_t {
   write_atomic,
   atomic_read,
   fenced_read_write,
+  fenced_atomic_write,
   completed_write_read,
 };
 [[nodiscard]] std::string_view name(Pair pair);  ///< "order/read-read", "visibility/read-after-completion"

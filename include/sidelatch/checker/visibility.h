@@ -33,7 +33,7 @@ enum class Sight : std::uint8_t { lines_within_write, write_write, after_complet
 
 struct VisibilityOptions {
   std::uint64_t bytes = 4096;      ///< of the block: a multiple of 64, 128 to 1 MiB
-  std::uint64_t chances = 20'000;  ///< after that many it ends, or after ten times as many looks
+  std::uint64_t chances = 20'000;  ///< after that many it ends
   /// Asked now and then; false ends the probe with what it has.
   std::function<bool()> keep_going = [] { return true; };
 
