@@ -75,6 +75,53 @@ TEST(Order, TheControlIsInvertedWhateverThePair) {
   }
 }
 
+// What the simulation itself did: the second request looked before the WRITE's last line was placed.
+class Witness : public sim::StepObserver {
+ public:
+  explicit Witness(std::uint64_t last_piece) : last_piece_(last_piece) {}
+  void on_step(const sim::SimStep& step) override {
+    using Step = sim::SimStep::Kind;
+    if (step.kind == Step::place && step.piece == last_piece_) {
+      placed_ = true;
+      close();
+    } else if (step.kind == Step::load || step.kind == Step::sample) {
+      inversions_ += placed_ ? 0U : 1U;
+      looked_ = true;
+      close();
+    }
+  }
+  [[nodiscard]] std::uint64_t inversions() const { return inversions_; }
+
+ private:
+  // A chain has ended when both have happened.
+  void close() {
+    if (placed_ && looked_) {
+      placed_ = looked_ = false;
+    }
+  }
+  std::uint64_t last_piece_;
+  std::uint64_t inversions_ = 0;
+  bool placed_ = false;
+  bool looked_ = false;
+};
+
+// Each one, and no other: also one between two chains that kept the order.
+TEST(Order, InversionsAreCountedAsTheyHappen) {
+  constexpr std::uint64_t kBytes = 4096;
+  for (const Pair pair : {Pair::write_read, Pair::write_atomic}) {
+    sim::Profile uneven = sim::load_profile("connectx5");
+    uneven.link.jitter_ns = 600;  // now one request is first, now the other
+    Witness witness(kBytes / kLineBytes - 1);
+    Cluster cluster(model::rules_of(Preset::observed), uneven);
+    cluster.world.observe(&witness);
+    const Observation seen = probe_order(cluster.storage, cluster.clients, pair, {.bytes = kBytes, .chances = 1000});
+    EXPECT_EQ(seen.seen, 0U);
+    EXPECT_EQ(detail(seen, "control_seen"), witness.inversions()) << seen.name;
+    EXPECT_GT(witness.inversions(), 10U) << seen.name;
+    EXPECT_LT(witness.inversions(), 990U) << seen.name;
+  }
+}
+
 TEST(Order, EndsWhenItIsToldTo) {
   const Observation seen = probe(model::rules_of(Preset::observed), Pair::write_read,
                                  {.chances = 1'000'000, .keep_going = [] { return false; }});
