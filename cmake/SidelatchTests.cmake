@@ -70,7 +70,7 @@ endforeach()
 file(GLOB_RECURSE vm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/vm/*.cpp")
 sidelatch_make_test_program(test_vm ${vm_sources})
 add_test(NAME vm COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/run" "${PROJECT_BINARY_DIR}")
-set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 720 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 1020 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 if(SIDELATCH_BUILD_MICRO)
     add_dependencies(test_vm bench_verbs) # tests/vm/perftest runs it
 endif()
