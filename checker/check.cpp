@@ -215,6 +215,11 @@ std::uint64_t CheckReport::granularity() const {
   return granularity;
 }
 
+const Series* CheckReport::find(Curve curve) const {
+  const auto found = std::ranges::find(series, name(curve), &Series::name);
+  return found == series.end() ? nullptr : &*found;
+}
+
 bool CheckReport::as_expected() const {
   return std::ranges::none_of(
       schemes, [](const SchemeReport& scheme) { return scheme.verdict == Verdict::unsafe && !scheme.known_broken; });
@@ -235,6 +240,9 @@ struct Pace {
 class Work {
   static constexpr std::uint64_t kVariantBytes = 1024;  // of a block: enough lines to be mixed
   static constexpr std::uint64_t kInCache = 262'144;    // of a ring: fits the caches that NICs write to
+  // Of the time, where most jobs want about 1: closed loops are measured for a fixed time each.
+  static constexpr std::size_t kLockTableWeight = 10;
+  static constexpr std::size_t kRateWeight = 6;
 
  public:
   explicit Work(const CheckOptions& options) : options_(&options) {
@@ -254,18 +262,17 @@ class Work {
     if (wanted("effects")) {
       add_effects();
     }
-    lock_table_job_ = jobs_.size();
     if (wanted("lock-table")) {
       add_job("lock-table", [this](const Cluster& on, const Pace& pace) {
         lock_table_ = probe_lock_table(*on.storage, on.clients, pace.lock_table);
-      });
+      }).weight = kLockTableWeight;
     }
     if (wanted("rates")) {
       for (const Curve curve : kCurves) {
-        add_job(std::string(name(curve)),
-                [curve, &series = series_.emplace_back()](const Cluster& on, const Pace& pace) {
-                  series = probe_rate(*on.storage, on.clients, curve, pace.rates);
-                });
+        add_job(std::string(name(curve)), [curve, &series = series_.emplace_back()](const Cluster& on,
+                                                                                    const Pace& pace) {
+          series = probe_rate(*on.storage, on.clients, curve, pace.rates);
+        }).weight = kRateWeight;
       }
     }
   }
@@ -278,12 +285,7 @@ class Work {
     return std::ranges::find(options_->parts, part) != options_->parts.end();
   }
   [[nodiscard]] std::size_t jobs() const { return jobs_.size(); }
-  /// How much time a job wants, if all others want about 1: closed loops are measured for a fixed time each.
-  [[nodiscard]] std::size_t weight(std::size_t job) const {
-    constexpr std::size_t kLockTable = 10;
-    constexpr std::size_t kRates = 6;
-    return job < lock_table_job_ ? 1 : job == lock_table_job_ && wanted("lock-table") ? kLockTable : kRates;
-  }
+  [[nodiscard]] std::size_t weight(std::size_t job) const { return jobs_[job].weight; }
   [[nodiscard]] std::size_t weight_from(std::size_t job) const {
     std::size_t sum = 0;
     for (; job < jobs(); ++job) {
@@ -293,8 +295,7 @@ class Work {
   }
   /// How many schemes may be proved when the jobs are done.
   [[nodiscard]] std::size_t proofs() const { return wanted("proofs") ? schemes_.size() + (torn_.empty() ? 0 : 1) : 0; }
-  /// Whether the memory's CPU looks on.
-  [[nodiscard]] bool wants_each_step(std::size_t job) const { return job >= first_effect_ && job < end_of_effects_; }
+  [[nodiscard]] bool wants_each_step(std::size_t job) const { return jobs_[job].every_step; }
 
   void run(std::size_t job, const Cluster& cluster, const Pace& pace) { jobs_[job].run(cluster, pace); }
   /// The job cannot be done, others may.
@@ -332,9 +333,11 @@ class Work {
   struct Job {
     std::string name;
     std::function<void(const Cluster&, const Pace&)> run;
+    std::size_t weight = 1;   // its part of the time
+    bool every_step = false;  // the memory's CPU looks on
   };
-  void add_job(std::string name, std::function<void(const Cluster&, const Pace&)> run) {
-    jobs_.push_back({std::move(name), std::move(run)});
+  Job& add_job(std::string name, std::function<void(const Cluster&, const Pace&)> run) {
+    return jobs_.emplace_back(Job{.name = std::move(name), .run = std::move(run)});
   }
 
   template <class T>
@@ -378,7 +381,6 @@ class Work {
             });
   }
   void add_effects() {
-    first_effect_ = jobs_.size();
     for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
                             Pair::fenced_read_write, Pair::fenced_atomic_write, Pair::completed_write_read}) {
       observe<OrderOptions>(name(pair), [pair](const Cluster& on, const OrderOptions& options) {
@@ -400,7 +402,6 @@ class Work {
         return probe_atomics(*on.storage, on.clients, rival, options);
       });
     }
-    end_of_effects_ = jobs_.size();
     add_torn_read_variant("torn-read/offset", {.offset = kLineBytes / 2});
     add_torn_read_variant("torn-read/in-cache", {.ring_bytes = kInCache});
     observations_.emplace_back(
@@ -417,21 +418,18 @@ class Work {
   }
   template <class Options, class Probe>
   void observe(std::string_view name, Probe probe) {
-    add_job(std::string(name),
-            [this, probe, &seen = observations_.emplace_back()](const Cluster& on, const Pace& pace) {
-              Options options;
-              options.chances = options_->reads;
-              options.keep_going = pace.keep_going;
-              seen = probe(on, options);
-            });
+    add_job(std::string(name), [this, probe, &seen = observations_.emplace_back()](const Cluster& on,
+                                                                                   const Pace& pace) {
+      Options options;
+      options.chances = options_->reads;
+      options.keep_going = pace.keep_going;
+      seen = probe(on, options);
+    }).every_step = true;
   }
 
   const CheckOptions* options_;
   std::vector<Job> jobs_;
   std::vector<Observation> skipped_;
-  std::size_t first_effect_ = 0;
-  std::size_t end_of_effects_ = 0;
-  std::size_t lock_table_job_ = 0;
   // Deques: what is in them stays where it is.
   std::deque<std::optional<TornReads>> torn_;
   std::deque<std::pair<const SchemeEntry*, std::deque<std::optional<SchemeReads>>>> schemes_;

@@ -120,13 +120,8 @@ nlohmann::ordered_json json_of(const GuaranteeReport& guarantee) {
           {"why", guarantee.why}};
 }
 
-const Series* find_series(const CheckReport& report, Curve curve) {
-  const auto found = std::ranges::find(report.series, name(curve), &Series::name);
-  return found == report.series.end() ? nullptr : &*found;
-}
-
 std::optional<std::uint64_t> knee_of(const CheckReport& report) {
-  const Series* series = find_series(report, Curve::read_by_queue_pairs);
+  const Series* series = report.find(Curve::read_by_queue_pairs);
   return series == nullptr ? std::nullopt : queue_pair_knee(*series);
 }
 

@@ -20,8 +20,8 @@ namespace {
 constexpr double kNsPerUs = 1000;  // a rate of 1 Mops/s is one operation in so many ns
 
 const Series& series_of(const CheckReport& report, Curve curve) {
-  const auto found = std::ranges::find(report.series, name(curve), &Series::name);
-  if (found == report.series.end() || found->points.empty() || !found->complete) {
+  const Series* found = report.find(curve);
+  if (found == nullptr || found->points.empty() || !found->complete) {
     throw std::invalid_argument(fmt::format(
         "there is no profile without all of {}: let the check do the parts lock-table and rates, with enough "
         "--seconds",

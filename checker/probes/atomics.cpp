@@ -84,9 +84,7 @@ Task<std::uint64_t> sum(Bench& bench) {
 std::string_view name(Rival rival) { return rival == Rival::nic ? "atomics/nic" : "atomics/cpu"; }
 
 void AtomicsOptions::validate() const {
-  if (chances == 0) {
-    throw std::invalid_argument("0 chances: there must be at least 1");
-  }
+  require_chances(chances);
   if (at_once < 2) {
     throw std::invalid_argument(fmt::format("{} atomics at once: there must be at least 2", at_once));
   }

@@ -228,9 +228,7 @@ void OrderOptions::validate() const {
     throw std::invalid_argument(
         fmt::format("a block of {} bytes: it must be a multiple of {}, {} to {}", bytes, kWord, kWord, kLargest));
   }
-  if (chances == 0) {
-    throw std::invalid_argument("0 chances: there must be at least 1");
-  }
+  require_chances(chances);
 }
 
 Observation probe_order(Node& storage, std::span<Node* const> clients, Pair pair, const OrderOptions& options) {

@@ -62,6 +62,12 @@ inline void require_client(std::span<fabric::Node* const> clients) {
   }
 }
 
+inline void require_chances(std::uint64_t chances) {
+  if (chances == 0) {
+    throw std::invalid_argument("0 chances: there must be at least 1");
+  }
+}
+
 /// Helpers are spread over all clients but the first, which is the probe's own unless there is no other.
 [[nodiscard]] inline fabric::Node& client_of_helper(std::span<fabric::Node* const> clients, std::size_t helper) {
   return *clients[clients.size() == 1 ? 0 : 1 + helper % (clients.size() - 1)];

@@ -77,9 +77,7 @@ std::string_view unlatch_name(Opcode against) {
 }
 
 void UnlatchOptions::validate() const {
-  if (chances == 0) {
-    throw std::invalid_argument("0 chances: there must be at least 1");
-  }
+  require_chances(chances);
   if (atomics_at_once == 0) {
     throw std::invalid_argument("0 atomics at once: there must be at least 1");
   }

@@ -157,9 +157,7 @@ void VisibilityOptions::validate() const {
     throw std::invalid_argument(fmt::format("a block of {} bytes: it must be a multiple of {}, {} to {}", bytes,
                                             kLineBytes, 2 * kLineBytes, kLargest));
   }
-  if (chances == 0) {
-    throw std::invalid_argument("0 chances: there must be at least 1");
-  }
+  require_chances(chances);
 }
 
 Observation probe_visibility(Node& storage, std::span<Node* const> clients, Sight sight,

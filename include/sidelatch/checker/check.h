@@ -102,6 +102,8 @@ struct CheckReport {
 
   /// Blocks were mixed at multiples of that many bytes from the begin of a line, in all torn-read probes; 0: none was.
   [[nodiscard]] std::uint64_t granularity() const;
+  /// nullptr if the curve was not measured.
+  [[nodiscard]] const Series* find(Curve curve) const;
   /// False if a scheme is unsafe that is not known to be broken.
   [[nodiscard]] bool as_expected() const;
 };
