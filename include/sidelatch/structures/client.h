@@ -1,0 +1,99 @@
+// Client: one worker's way to a structure, which lies on one memory node or on several.
+//
+//   const std::array<Node*, 2> memory_nodes = {&storage_0, &storage_1};
+//   Client client(compute, memory_nodes, table.buffer_bytes());
+//   const Outcome outcome = co_await table.get(client, 42, value);
+//   std::cout << client.statistics().round_trips;
+//
+// It has a queue pair and a session (sync/session.h) for each memory node; the order of the memory nodes is the
+// structure's, the same for all clients.
+//
+// Thread-safety: a client belongs to one task at a time, on its node's reactor.
+#pragma once
+
+#include <sidelatch/fabric/node.h>
+#include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/sync/session.h>
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sidelatch::structures {
+
+/// How an operation ended. Whatever it is but `done`, the operation has changed nothing.
+enum class Outcome : std::uint8_t {
+  done,
+  absent,     ///< there is no such key
+  present,    ///< insert: the key is there already
+  full,       ///< there is no room for another one
+  timed_out,  ///< the session's deadline passed
+};
+/// "done", "absent", ...
+[[nodiscard]] std::string_view name(Outcome outcome);
+
+/// The structure's memory holds what no operation could have written.
+class StructureError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What a client's operations have cost so far.
+struct Statistics {
+  std::uint64_t operations = 0;     ///< of the structure
+  std::uint64_t round_trips = 0;    ///< chains that an operation waited for
+  std::uint64_t retries = 0;        ///< attempts that met a latch or a torn object
+  std::uint64_t restarts = 0;       ///< operations that lost their way and began again
+  std::uint64_t aborts = 0;         ///< operations that timed out
+  std::uint64_t takeovers = 0;      ///< latches taken over from dead clients
+  std::uint64_t bytes_read = 0;     ///< payload
+  std::uint64_t bytes_written = 0;  ///< payload
+
+  Statistics& operator+=(const Statistics& other);
+};
+
+class Client {
+ public:
+  /// Connects `node` to each of the memory nodes. `bytes_per_buffer`: the largest buffer_bytes() of the structures that
+  /// it will use. Throws std::invalid_argument for no memory node or bad options.
+  Client(fabric::Node& node, std::span<fabric::Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
+         const sync::SessionOptions& options = {}, const fabric::QueuePairOptions& queue_pair = {});
+
+  [[nodiscard]] std::size_t memory_nodes() const noexcept { return sessions_.size(); }
+  /// Throws std::out_of_range.
+  [[nodiscard]] sync::Session& session(std::size_t memory_node) const { return *sessions_.at(memory_node); }
+  [[nodiscard]] fabric::Reactor& reactor() const noexcept { return sessions_.front()->qp().reactor(); }
+  /// Returns when nothing of this client is under way at a memory node.
+  [[nodiscard]] fabric::Task<void> drain();
+
+  /// While it lives, what this client begins is part of one operation, whose deadline counts from its making.
+  class Operation {
+   public:
+    explicit Operation(Client& client);
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+    ~Operation() = default;
+
+   private:
+    std::list<sync::Session::Operation> sessions_;  // none if there is no deadline
+  };
+
+  [[nodiscard]] Statistics statistics() const;
+  /// For structures.
+  void count_operation() noexcept { ++operations_; }
+  void count_restart() noexcept { ++restarts_; }
+
+ private:
+  // A session refers to its queue pair.
+  std::vector<std::unique_ptr<fabric::QueuePair>> queue_pairs_;
+  std::vector<std::unique_ptr<sync::Session>> sessions_;
+  std::uint64_t operations_ = 0;
+  std::uint64_t restarts_ = 0;
+};
+
+}  // namespace sidelatch::structures

@@ -1,0 +1,72 @@
+// Pool: objects of one kind at a memory node, to be taken and given back by all clients.
+//
+//   const std::optional<std::uint64_t> taken = co_await pool.take(client);      // an object's number
+//   co_await pool.give_back(client, *taken);
+//
+// A pool is a control record, which is latched for every change, a word per object that links the free ones, and a mark
+// up to which objects were ever handed out. Zeroed memory is a pool in which every object is free.
+//
+// What an object holds does not matter to the pool, and is left as it is: an object that was given back can still be
+// read by whoever has kept its number. Structures find that out by what is in it (fence keys, its owner), so that
+// nothing has to wait until nobody has it any more.
+//
+// A client that dies between taking an object and using it leaks that one object, and nothing else.
+//
+// Thread-safety: no state; one pool serves any number of tasks.
+#pragma once
+
+#include <sidelatch/structures/client.h>
+#include <sidelatch/sync/scheme.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sidelatch::structures {
+
+class Pool {
+ public:
+  /// `count` objects, of which the first `reserved` are never handed out.
+  [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, std::uint64_t count);
+  /// Bytes of a client's buffers for the control record.
+  [[nodiscard]] static std::uint64_t buffer_bytes(const sync::Scheme& scheme);
+  /// `memory`: of memory node number `memory_node`, bytes_needed() of them at least. The scheme must outlive the pool.
+  Pool(const sync::Scheme& scheme, const fabric::RemoteSpan& memory, std::size_t memory_node, std::uint64_t count,
+       std::uint64_t reserved = 0);
+
+  struct Taken {
+    Outcome outcome = Outcome::full;  ///< done, full, timed_out
+    std::uint64_t object = 0;         ///< the first of them
+    std::uint64_t count = 0;
+  };
+  /// One object that nobody else has, or up to `most` with consecutive numbers, if none were given back. Throws
+  /// StructureError for a pool that is damaged.
+  [[nodiscard]] fabric::Task<Taken> take(Client& client, std::uint64_t most = 1) const;
+  /// Throws std::out_of_range for an object that the pool does not have. done or timed_out.
+  [[nodiscard]] fabric::Task<Outcome> give_back(Client& client, std::uint64_t object) const;
+
+  /// Numbers of the objects that may be taken again, and how many were ever handed out. For checkers: nobody else may
+  /// change the pool meanwhile. Throws StructureError for a pool that is damaged.
+  struct Contents {
+    std::vector<std::uint64_t> free;
+    std::uint64_t mark = 0;
+  };
+  [[nodiscard]] fabric::Task<Contents> contents(Client& client) const;
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+
+ private:
+  [[nodiscard]] fabric::Task<sync::ExclusiveGuard> latch(Client& client) const;
+  [[nodiscard]] fabric::Task<std::uint64_t> read_link(Client& client, std::uint64_t object) const;
+  [[noreturn]] void throw_damaged(const char* what) const;
+
+  const sync::Scheme* scheme_;
+  sync::ObjectArray control_;
+  fabric::RemoteSpan links_;
+  std::size_t memory_node_;
+  std::uint64_t count_;
+  std::uint64_t reserved_;
+};
+
+}  // namespace sidelatch::structures

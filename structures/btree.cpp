@@ -1,0 +1,259 @@
+#include <sidelatch/structures/btree.h>
+
+#include "btree_path.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sidelatch::structures {
+
+using namespace fabric;
+using namespace sync;
+
+namespace {
+
+constexpr std::uint64_t kLeastNodeBytes = 128;
+constexpr std::uint64_t kMostNodeBytes = 65'536;
+constexpr std::uint32_t kLeastEntries = 4;
+constexpr std::uint64_t kLeastNodes = 4;
+// Parent, two neighbours, the pool's record and its word, and one that is read.
+constexpr std::uint32_t kLeastBuffers = 6;
+
+void validate(const BTreeOptions& options) {
+  if (options.node_bytes < kLeastNodeBytes || options.node_bytes > kMostNodeBytes || options.node_bytes % 8 != 0) {
+    throw std::invalid_argument(fmt::format("node_bytes {}: it must be a multiple of 8, {} to {}", options.node_bytes,
+                                            kLeastNodeBytes, kMostNodeBytes));
+  }
+  if (options.nodes < kLeastNodes || options.nodes > NodeRef::kMostObjects) {
+    throw std::invalid_argument(
+        fmt::format("nodes {}: it must be {} to {}", options.nodes, kLeastNodes, NodeRef::kMostObjects));
+  }
+}
+
+NodeFormat format_of(const Scheme& scheme, const BTreeOptions& options) {
+  validate(options);
+  const std::uint64_t payload =
+      scheme.largest_payload(options.node_bytes, options.layout.value_or(scheme.default_layout())) / 8 * 8;
+  const NodeFormat format{.payload_bytes = payload, .value_bytes = options.value_bytes};
+  const std::uint64_t least = sizeof(NodeHeader) + kLeastEntries * (8 + options.value_bytes);
+  if (options.value_bytes == 0 || payload < least || format.capacity(1) < kLeastEntries) {
+    throw std::invalid_argument(fmt::format(
+        "value_bytes {} and node_bytes {}: a node must have room for {} entries, which is a payload of {} bytes, and "
+        "with {} it has {}; take larger nodes or smaller values",
+        options.value_bytes, options.node_bytes, kLeastEntries,
+        std::max(least, sizeof(NodeHeader) + std::uint64_t{kLeastEntries} * 16), scheme.name(), payload));
+  }
+  return format;
+}
+
+Layout layout_of(const Scheme& scheme, const BTreeOptions& options) {
+  const LayoutKind kind = options.layout.value_or(scheme.default_layout());
+  return {scheme.shape(format_of(scheme, options).payload_bytes, kind), kind, options.nodes};
+}
+
+// A memory node's part: the pool, then the nodes.
+std::uint64_t nodes_begin(const Scheme& scheme, const BTreeOptions& options) {
+  return RecordShape::whole_lines(Pool::bytes_needed(scheme, options.nodes));
+}
+
+}  // namespace
+
+std::uint64_t BTree::bytes_needed(const Scheme& scheme, const BTreeOptions& options) {
+  return nodes_begin(scheme, options) + layout_of(scheme, options).total_bytes();
+}
+
+BTree::BTree(const Scheme& scheme, const BTreeOptions& options, std::span<const RemoteSpan> memory)
+    : scheme_(&scheme), options_(options), format_(std::make_unique<const NodeFormat>(format_of(scheme, options))) {
+  if (memory.empty() || memory.size() > NodeRef::kMostMemoryNodes) {
+    throw std::invalid_argument(
+        fmt::format("memory of {} memory nodes: it must be 1 to {}", memory.size(), NodeRef::kMostMemoryNodes));
+  }
+  const Layout layout = layout_of(scheme, options);
+  const std::uint64_t begin = nodes_begin(scheme, options);
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (memory[i].length < bytes_needed(scheme, options)) {
+      throw std::invalid_argument(fmt::format("{} bytes at memory node {}: the tree needs {}", memory[i].length, i,
+                                              bytes_needed(scheme, options)));
+    }
+    objects_.emplace_back(layout, memory[i].subspan(begin, layout.total_bytes()));
+    // The root is object 0 of memory node 0.
+    pools_.emplace_back(scheme, memory[i].subspan(0, begin), i, options.nodes, i == 0 ? 1 : 0);
+  }
+}
+
+BTree::~BTree() = default;
+
+std::uint64_t BTree::buffer_bytes() const {
+  return std::max(sync::buffer_bytes(objects_.front().layout().shape()), Pool::buffer_bytes(*scheme_));
+}
+
+std::uint32_t BTree::leaf_capacity() const { return format_->capacity(0); }
+std::uint32_t BTree::inner_capacity() const { return format_->capacity(1); }
+
+BTree::Worker::Worker(const BTree& tree, Node& node, std::span<Node* const> memory_nodes,
+                      const BTreeWorkerOptions& options)
+    : Client(node, memory_nodes, tree.buffer_bytes(), options.session, options.queue_pair),
+      most_cached_(options.cached_nodes),
+      spares_(memory_nodes.size()) {
+  if (memory_nodes.size() != tree.memory_nodes()) {
+    throw std::invalid_argument(
+        fmt::format("a worker for {} memory nodes: the tree lies on {}", memory_nodes.size(), tree.memory_nodes()));
+  }
+  if (options.session.buffers < kLeastBuffers) {
+    throw std::invalid_argument(
+        fmt::format("buffers {}: a B-tree's worker needs at least {}", options.session.buffers, kLeastBuffers));
+  }
+}
+
+void BTree::require_value(std::size_t bytes) const {
+  if (bytes != options_.value_bytes) {
+    throw std::invalid_argument(fmt::format("a value of {} bytes: the tree's have {}", bytes, options_.value_bytes));
+  }
+}
+
+Task<Outcome> BTree::get(Worker& worker, std::uint64_t key, std::span<std::byte> value) const {
+  require_value(value.size());
+  const Client::Operation operation(worker);
+  worker.count_operation();
+  Attempts attempts(worker.session(0));
+  for (;;) {
+    Found leaf = co_await descend(worker, key, 0);
+    if (leaf.outcome != Outcome::done) {
+      co_return leaf.outcome;
+    }
+    const NodeView node(*format_, leaf.guard.payload());
+    const std::optional<std::size_t> at = node.find(key);
+    if (at) {
+      std::ranges::copy(node.value(*at), value.begin());
+    }
+    const bool unchanged = co_await let_go(leaf.guard);
+    if (unchanged) {
+      co_return at ? Outcome::done : Outcome::absent;
+    }
+    worker.count_restart();
+    if (attempts.expired()) {
+      co_return Outcome::timed_out;
+    }
+    co_await attempts.pause();
+  }
+}
+
+Task<Outcome> BTree::insert(Worker& worker, std::uint64_t key, std::span<const std::byte> value) const {
+  return change(worker, key, value, Change::insert);
+}
+Task<Outcome> BTree::put(Worker& worker, std::uint64_t key, std::span<const std::byte> value) const {
+  return change(worker, key, value, Change::put);
+}
+Task<Outcome> BTree::update(Worker& worker, std::uint64_t key, std::span<const std::byte> value) const {
+  return change(worker, key, value, Change::update);
+}
+Task<Outcome> BTree::remove(Worker& worker, std::uint64_t key) const { return change(worker, key, {}, Change::remove); }
+
+Task<Outcome> BTree::change(Worker& worker, std::uint64_t key, std::span<const std::byte> value, Change what) const {
+  if (what != Change::remove) {
+    require_value(value.size());
+  }
+  const Client::Operation operation(worker);
+  worker.count_operation();
+  for (;;) {
+    Latched leaf = co_await latch_covering(worker, key, 0);
+    if (!leaf) {
+      co_return leaf.outcome;
+    }
+    NodeEdit node(*format_, leaf.guard.payload());
+    if (!node.has_plausible_count()) {
+      (void)leaf.guard.release_hold();
+      throw_damaged(leaf.ref, "its count is not possible");
+    }
+    const std::optional<std::size_t> at = node.find(key);
+    if (at ? what == Change::insert : what == Change::update || what == Change::remove) {
+      co_await unlatch(leaf.guard);
+      co_return at ? Outcome::present : Outcome::absent;
+    }
+    if (!at && node.header.count == node.capacity()) {
+      const Outcome room = co_await make_room(worker, leaf, key);
+      if (room != Outcome::done) {
+        co_return room;
+      }
+      continue;
+    }
+    if (!at) {
+      node.insert(count_less(node.keys(), key), key, value);
+    } else if (what == Change::remove) {
+      node.erase(*at);
+    } else {
+      node.set_value(*at, value);
+    }
+    node.finish();
+    const NodeHeader header = node.header;
+    const bool few = what == Change::remove && header.count < node.capacity() / 4;
+    co_await leaf.guard.commit();
+    if (few && leaf.ref != kRoot) {
+      co_await merge_around(worker, 0, key);
+    } else if (leaf.moved_right) {
+      // Whoever split it may have died before its parent knew.
+      (void)co_await add_separator(worker, 1, header.low, leaf.ref);
+    }
+    co_return Outcome::done;
+  }
+}
+
+Task<BTree::Scanned> BTree::scan(Worker& worker, std::uint64_t from, std::span<std::uint64_t> keys,
+                                 std::span<std::byte> values) const {
+  if (values.size() != keys.size() * options_.value_bytes) {
+    throw std::invalid_argument(fmt::format("a scan of {} keys needs {} bytes for values, not {}", keys.size(),
+                                            keys.size() * options_.value_bytes, values.size()));
+  }
+  const Client::Operation operation(worker);
+  worker.count_operation();
+  Attempts attempts(worker.session(0));
+  Scanned scanned;
+  Found leaf;
+  while (scanned.count < keys.size()) {
+    if (!leaf.guard) {
+      leaf = co_await descend(worker, from, 0);
+      if (leaf.outcome != Outcome::done) {
+        co_return Scanned{leaf.outcome, 0};
+      }
+    }
+    const NodeView node(*format_, leaf.guard.payload());
+    const NodeHeader header = node.header;
+    const std::size_t first = count_less(node.keys(), from);
+    const std::size_t count = std::min<std::size_t>(header.count - first, keys.size() - scanned.count);
+    for (std::size_t i = 0; i < count; ++i) {
+      keys[scanned.count + i] = node.keys()[first + i];
+      std::ranges::copy(node.value(first + i),
+                        values.begin() + static_cast<std::ptrdiff_t>((scanned.count + i) * options_.value_bytes));
+    }
+    const bool unchanged = co_await let_go(leaf.guard);
+    leaf = Found();
+    if (!unchanged) {  // this leaf's entries again
+      worker.count_restart();
+      if (attempts.expired()) {
+        co_return Scanned{Outcome::timed_out, 0};
+      }
+      co_await attempts.pause();
+      continue;
+    }
+    scanned.count += count;
+    if (!header.has_high() || scanned.count == keys.size()) {
+      break;
+    }
+    from = header.high;
+    leaf.ref = header.right;
+    leaf.guard = co_await read_node(worker, leaf.ref);
+    if (!leaf.guard) {
+      co_return Scanned{Outcome::timed_out, 0};
+    }
+    const NodeHeader next = NodeView(*format_, leaf.guard.payload()).header;
+    if (!is_meant(leaf.ref, next) || !next.is_leaf() || !next.covers(from)) {
+      worker.count_restart();
+      co_await leaf.guard.release();
+    }
+  }
+  co_return scanned;
+}
+
+}  // namespace sidelatch::structures

@@ -1,0 +1,436 @@
+// Splits and merges of the B-tree's nodes: how it stays balanced, one update of one node after the other.
+#include "btree_path.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace sidelatch::structures {
+
+using namespace fabric;
+using namespace sync;
+
+namespace {
+
+// Objects that a worker takes from a pool at once, and keeps for its next splits.
+constexpr std::uint64_t kChunk = 8;
+constexpr std::size_t kMostSpares = 2 * kChunk;
+
+constexpr const char* kTooSlow =
+    "the lease ended before a full node was split: nothing was written; do it again, or take longer leases";
+
+// Of a node's capacity: below the first it is merged, up to the second a merged node may be filled. Far enough apart
+// that a node does not split right after it was merged.
+[[nodiscard]] std::uint32_t merge_below(std::uint32_t capacity) { return capacity / 4; }
+[[nodiscard]] std::uint32_t merged_at_most(std::uint32_t capacity) { return capacity * 3 / 4; }
+
+}  // namespace
+
+// Writes the node and unlatches it; when this returns, everybody sees it. False: it was latched for too long, and was
+// not written.
+Task<bool> BTree::write(Worker& worker, Latched& node) const {
+  try {
+    co_await node.guard.commit();
+    co_await session(worker, node.ref).qp().drain();
+    co_return true;
+  } catch (const LatchError& error) {
+    if (error.kind() != LatchError::Kind::lease_expired) {
+      throw;
+    }
+  }
+  co_return false;
+}
+
+// The second one only if the first was written. False: both are unlatched, and the second is as it was.
+Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) const {
+  bool written = co_await write(worker, first);
+  if (written) {
+    written = co_await write(worker, second);
+  }
+  co_await unlatch(second.guard);
+  co_return written;
+}
+
+Task<Outcome> BTree::take_object(Worker& worker, std::size_t memory_node) const {
+  std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
+  if (!spares.empty()) {
+    co_return Outcome::done;
+  }
+  const Pool::Taken taken = co_await pools_[memory_node].take(worker, kChunk);
+  for (std::uint64_t i = taken.count; i > 0; --i) {
+    spares.push_back(taken.object + i - 1);
+  }
+  co_return taken.outcome;
+}
+
+// A latched node with a new generation, on the memory node that the placement says or, if that is full, on another.
+Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
+  const std::size_t nodes = memory_nodes();
+  const std::size_t first =
+      options_.placement == Placement::round_robin
+          ? worker.turn_++ % nodes
+          : std::min<std::size_t>(low / (std::numeric_limits<std::uint64_t>::max() / nodes), nodes - 1);
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const std::size_t memory_node = (first + i) % nodes;
+    const Outcome taken = co_await take_object(worker, memory_node);
+    if (taken == Outcome::full) {
+      continue;
+    }
+    if (taken != Outcome::done) {
+      co_return Latched(taken);
+    }
+    std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
+    const std::uint64_t object = spares.back();
+    // Somebody with an old reference may hold the latch for a moment. What the object holds does not matter.
+    ExclusiveGuard guard = co_await scheme_->latch(worker.session(memory_node), objects_[memory_node].at(object));
+    if (!guard) {
+      co_return Latched(Outcome::timed_out);
+    }
+    spares.pop_back();
+    NodeEdit node(*format_, guard.payload());
+    const NodeRef ref = NodeRef::of(memory_node, object, node.header.generation + 1);
+    node.header = {.generation = ref.generation()};
+    node.finish();
+    co_return Latched(ref, std::move(guard));
+  }
+  co_return Latched(Outcome::full);
+}
+
+Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
+  std::vector<std::uint64_t>& spares = worker.spares_[ref.memory_node()];
+  spares.push_back(ref.object());
+  if (spares.size() > kMostSpares) {
+    const Outcome outcome = co_await pools_[ref.memory_node()].give_back(worker, spares.back());
+    if (outcome == Outcome::done) {
+      spares.pop_back();
+    }
+  }
+}
+
+Task<void> BTree::retire(Worker& worker) const {
+  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+    std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
+    while (!spares.empty()) {
+      const Outcome outcome = co_await pools_[memory_node].give_back(worker, spares.back());
+      if (outcome != Outcome::done) {
+        co_return;  // they stay in hand
+      }
+      spares.pop_back();
+    }
+  }
+  co_await worker.drain();
+}
+
+// Ends the latch of a full node, and whatever else it takes: the key that was to be inserted has more room then.
+Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key) const {
+  return full.ref == kRoot ? split_root(worker, full) : split(worker, full, key);
+}
+
+Task<Outcome> BTree::split(Worker& worker, Latched& full, std::uint64_t key) const {
+  NodeEdit left(*format_, full.guard.payload());
+  const std::size_t count = left.header.count;
+  // Keys that come in ascending order leave full nodes behind them, not half empty ones.
+  const bool appends = left.header.right == NodeRef{} && key > left.keys().back();
+  const std::size_t kept = appends ? count - 1 : count / 2;
+  const std::uint64_t separator = left.keys()[kept];
+  Latched fresh = co_await new_node(worker, separator);
+  if (!fresh) {
+    co_await unlatch(full.guard);
+    co_return fresh.outcome;
+  }
+  NodeEdit right(*format_, fresh.guard.payload());
+  right.clear(left.header.level);
+  right.header.low = separator;
+  right.set_high(left.header);
+  right.header.right = left.header.right;
+  right.append(left, kept, count - kept);
+  right.finish();
+  left.truncate(kept);
+  left.set_high(separator);
+  left.header.right = fresh.ref;
+  left.finish();
+  // The right half is complete before the left one names it; and nobody changes the right half by way of the parent
+  // before everybody sees that the left one has shrunk.
+  const bool written = co_await write_both(worker, fresh, full);
+  if (!written) {
+    co_await free_node(worker, fresh.ref);
+    throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
+  }
+  const Outcome outcome =
+      co_await add_separator(worker, static_cast<std::uint16_t>(left.header.level + 1), separator, fresh.ref);
+  co_return outcome;
+}
+
+Task<Outcome> BTree::split_root(Worker& worker, Latched& root) const {
+  NodeEdit node(*format_, root.guard.payload());
+  const std::size_t count = node.header.count;
+  const std::size_t half = count / 2;
+  const std::uint64_t separator = node.keys()[half];
+  Latched first = co_await new_node(worker, 0);
+  Latched second(first.outcome);
+  if (first) {
+    second = co_await new_node(worker, separator);
+  }
+  if (!second) {
+    if (first) {
+      co_await unlatch(first.guard);
+      co_await free_node(worker, first.ref);
+    }
+    co_await unlatch(root.guard);
+    co_return second.outcome;
+  }
+  NodeEdit left(*format_, first.guard.payload());
+  NodeEdit right(*format_, second.guard.payload());
+  for (NodeEdit* child : {&left, &right}) {
+    child->clear(node.header.level);
+  }
+  left.set_high(separator);
+  left.header.right = second.ref;
+  left.append(node, 0, half);
+  left.finish();
+  right.header.low = separator;
+  right.append(node, half, count - half);
+  right.finish();
+  node.clear(static_cast<std::uint16_t>(node.header.level + 1));
+  node.insert(0, 0, first.ref);
+  node.insert(1, separator, second.ref);
+  node.finish();
+  bool written = co_await write(worker, second);
+  if (written) {
+    written = co_await write_both(worker, first, root);
+  }
+  if (!written) {
+    co_await unlatch(first.guard);
+    co_await unlatch(root.guard);
+    co_await free_node(worker, first.ref);
+    co_await free_node(worker, second.ref);
+    throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
+  }
+  co_return Outcome::done;
+}
+
+// Has the parent of `child`, whose lowest key is `key`, name it. Done too if that is no longer needed.
+Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uint64_t key, NodeRef child) const {
+  for (;;) {
+    Latched parent = co_await latch_covering(worker, key, level);
+    if (!parent) {
+      co_return parent.outcome == Outcome::absent ? Outcome::done : parent.outcome;
+    }
+    NodeEdit node(*format_, parent.guard.payload());
+    if (node.find(key)) {
+      co_await unlatch(parent.guard);
+      co_return Outcome::done;
+    }
+    // A merge takes the child only with this parent latched, and only a child that it names: while we have the latch, a
+    // child that is alive stays so.
+    ReadGuard seen = co_await read_node(worker, child);
+    if (!seen) {
+      co_await unlatch(parent.guard);
+      co_return Outcome::timed_out;
+    }
+    const NodeHeader header = NodeView(*format_, seen.payload()).header;
+    co_await seen.release();
+    if (!is_meant(child, header) || header.low != key || header.level + 1 != level) {
+      co_await unlatch(parent.guard);
+      co_return Outcome::done;
+    }
+    if (node.header.count < node.capacity()) {
+      node.insert(count_less(node.keys(), key), key, child);
+      node.finish();
+      (void)co_await write(worker, parent);  // not written in time: it is missing, and the tree is right without it
+      co_return Outcome::done;
+    }
+    const Outcome room = co_await make_room(worker, parent, key);
+    if (room != Outcome::done) {
+      co_return room;
+    }
+  }
+}
+
+// The node at `level` that covers the key has few entries left: merges it with a neighbour, and goes on upwards. Where
+// that is not possible now, or takes too long, the tree is right as it is.
+Task<void> BTree::merge_around(Worker& worker, std::uint16_t level, std::uint64_t key) const {
+  for (;;) {
+    const Merged merged = co_await merge_once(worker, level, key);
+    if (merged == Merged::enough) {
+      co_return;
+    }
+    level = static_cast<std::uint16_t>(level + (merged == Merged::level_above ? 1 : 0));
+  }
+}
+
+Task<BTree::Merged> BTree::merge_once(Worker& worker, std::uint16_t level, std::uint64_t key) const {
+  Latched parent = co_await latch_covering(worker, key, static_cast<std::uint16_t>(level + 1));
+  if (!parent) {
+    co_return Merged::enough;
+  }
+  const NodeView node(*format_, parent.guard.payload());
+  if (node.header.count < 2) {
+    if (parent.ref == kRoot) {
+      co_await collapse_root(worker, parent);
+    } else {
+      co_await unlatch(parent.guard);
+    }
+    co_return Merged::enough;
+  }
+  const std::size_t index = node.child_index(key);
+  const Merged merged = co_await merge_pair(worker, parent, index + 1 < node.header.count ? index : index - 1);
+  co_return merged;
+}
+
+// Children `index` and `index + 1` of the parent, if they are neighbours and fit one node.
+Task<BTree::Merged> BTree::merge_pair(Worker& worker, Latched& parent, std::size_t index) const {
+  const NodeView node(*format_, parent.guard.payload());
+  const std::array<NodeRef, 2> children = {node.child(index), node.child(index + 1)};
+  const std::uint64_t separator = node.keys()[index + 1];
+  const std::uint32_t left_in_parent = node.header.count - 1;
+  const bool parent_is_root = parent.ref == kRoot;
+  const std::uint32_t few = merge_below(node.capacity());
+  Latched left = co_await latch_node(worker, children[0]);
+  Latched right(left.outcome);
+  if (left) {
+    right = co_await latch_node(worker, children[1]);
+  }
+  if (right) {
+    const NodeView a(*format_, left.guard.payload());
+    const NodeView b(*format_, right.guard.payload());
+    if (is_meant(left.ref, a.header) && is_meant(right.ref, b.header) && a.header.right == right.ref &&
+        b.header.low == separator && a.header.count + b.header.count <= merged_at_most(a.capacity())) {
+      co_await absorb(worker, parent, index + 1, left, right);
+      co_return parent_is_root ? (left_in_parent == 1 ? Merged::this_level_again : Merged::enough)
+      : left_in_parent < few   ? Merged::level_above
+                               : Merged::enough;
+    }
+    co_await unlatch(right.guard);
+  }
+  if (left) {
+    co_await unlatch(left.guard);
+  }
+  co_await unlatch(parent.guard);
+  co_return Merged::enough;
+}
+
+// `left` takes what `right` has, which is its neighbour and entry `index` of the parent.
+Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left, Latched& right) const {
+  NodeEdit from(*format_, right.guard.payload());
+  NodeEdit into(*format_, left.guard.payload());
+  into.append(from, 0, from.header.count);
+  into.set_high(from.header);
+  into.header.right = from.header.right;
+  into.finish();
+  const bool was_dead = from.header.dead();
+  from.header.flags |= NodeHeader::kDead;
+  from.finish();
+  NodeEdit above(*format_, parent.guard.payload());
+  above.erase(index);
+  above.finish();
+  // Dead first: from now on nobody takes what it says for true, or changes it. Readers wait until its entries are in
+  // their new place, and if this client dies now, one of them brings them there (end_merge).
+  // A latch that was held too long stops this wherever it is.
+  bool written = true;
+  if (was_dead) {
+    co_await unlatch(right.guard);
+  } else {
+    written = co_await write(worker, right);
+  }
+  if (written) {
+    written = co_await write_both(worker, left, parent);
+  }
+  if (written) {
+    co_await free_node(worker, right.ref);
+    co_return;
+  }
+  co_await unlatch(left.guard);
+  co_await unlatch(parent.guard);
+}
+
+// The root has one child: it takes the child's place.
+Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
+  NodeEdit node(*format_, root.guard.payload());
+  Latched child = co_await latch_node(worker, node.child(0));
+  if (!child) {
+    co_await unlatch(root.guard);
+    co_return;
+  }
+  NodeEdit from(*format_, child.guard.payload());
+  if (from.header.generation != child.ref.generation() || from.header.right || from.header.has_high() ||
+      from.header.low != 0) {
+    co_await unlatch(child.guard);
+    co_await unlatch(root.guard);
+    co_return;
+  }
+  node.clear(from.header.level);
+  node.append(from, 0, from.header.count);
+  node.finish();
+  bool written = false;
+  if (from.header.dead()) {  // by somebody who got as far as that
+    co_await unlatch(child.guard);
+    written = co_await write(worker, root);
+  } else {
+    from.header.flags |= NodeHeader::kDead;
+    from.finish();
+    written = co_await write_both(worker, child, root);
+  }
+  if (written) {
+    co_await free_node(worker, child.ref);
+  }
+}
+
+// Somebody marked the node dead and got no further, or is still at it. `level` and `low` are the dead node's.
+Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, std::uint64_t low) const {
+  Latched parent = co_await latch_covering(worker, low, static_cast<std::uint16_t>(level + 1));
+  if (!parent) {
+    co_return;
+  }
+  const NodeView node(*format_, parent.guard.payload());
+  const std::optional<std::size_t> index = node.find(low);
+  if (!index || node.child(*index) != dead) {  // it was ended
+    co_await unlatch(parent.guard);
+    co_return;
+  }
+  if (*index == 0) {
+    // Only a root's only child dies as the first one.
+    if (parent.ref == kRoot && node.header.count == 1) {
+      co_await collapse_root(worker, parent);
+    } else {
+      co_await unlatch(parent.guard);
+    }
+    co_return;
+  }
+  // Its left neighbour may have been split since.
+  Latched left = co_await latch_node(worker, node.child(*index - 1));
+  while (left) {
+    const NodeHeader header = NodeView(*format_, left.guard.payload()).header;
+    if (header.right == dead || !header.has_high() || header.high > low) {
+      break;
+    }
+    co_await unlatch(left.guard);
+    left = co_await latch_node(worker, header.right);
+  }
+  Latched right(left.outcome);
+  if (left) {
+    right = co_await latch_node(worker, dead);
+  }
+  if (!right) {
+    if (left) {
+      co_await unlatch(left.guard);
+    }
+    co_await unlatch(parent.guard);
+    co_return;
+  }
+  if (NodeView(*format_, left.guard.payload()).header.right == dead) {
+    co_await absorb(worker, parent, *index, left, right);
+    co_return;
+  }
+  NodeEdit above(*format_, parent.guard.payload());
+  above.erase(*index);
+  above.finish();
+  co_await unlatch(right.guard);
+  co_await unlatch(left.guard);
+  const bool written = co_await write(worker, parent);
+  if (written) {
+    co_await free_node(worker, dead);
+  }
+}
+
+}  // namespace sidelatch::structures

@@ -1,0 +1,67 @@
+// What an operation of the B-tree has in its hands: a node that it reads, or one that it has latched.
+#pragma once
+
+#include "tree_node.h"
+
+#include <sidelatch/structures/btree.h>
+
+#include <exception>
+#include <utility>
+
+namespace sidelatch::structures {
+
+/// The root never moves.
+inline constexpr NodeRef kRoot = NodeRef::of(0, 0, 0);
+
+/// A node that was read, if `outcome` is done; absent: the tree has no such level.
+struct BTree::Found {
+  Outcome outcome = Outcome::done;
+  NodeRef ref{};
+  sync::ReadGuard guard{};
+  bool lost = false;     // the way led to a node that does not cover the key
+  bool is_dead = false;  // because it was merged; `level` and `low` are its own then
+  std::uint16_t level = 0;
+  std::uint64_t low = 0;
+};
+
+/// A node that is latched exclusively, if `outcome` is done; absent: the tree has no such level.
+struct BTree::Latched {
+  Outcome outcome = Outcome::done;
+  NodeRef ref{};
+  sync::ExclusiveGuard guard{};
+  bool moved_right = false;  // its parent did not name it
+
+  Latched() = default;
+  explicit Latched(Outcome why) : outcome(why) {}
+  Latched(NodeRef node, sync::ExclusiveGuard&& held) : ref(node), guard(std::move(held)) {
+    outcome = guard ? Outcome::done : Outcome::timed_out;
+  }
+  Latched(Latched&&) = default;
+  Latched& operator=(Latched&&) = default;
+  Latched(const Latched&) = delete;
+  Latched& operator=(const Latched&) = delete;
+  // After an exception nobody can unlatch it: its lease does.
+  ~Latched() {
+    if (guard && std::uncaught_exceptions() > 0) {
+      (void)guard.release_hold();
+    }
+  }
+
+  [[nodiscard]] explicit operator bool() const noexcept { return outcome == Outcome::done; }
+};
+
+/// Unlatches a node and leaves it as it was. Nothing to do if it is not latched.
+[[nodiscard]] inline fabric::Task<void> unlatch(sync::ExclusiveGuard& guard) {
+  if (guard) {
+    // A free node can be somebody's who died: what is written to it does not matter.
+    const fabric::Task<void> end = guard.inherited() ? guard.commit() : guard.abort();
+    co_await end;
+  }
+}
+
+/// Whether what lies at `ref` is the node that was meant, and alive.
+[[nodiscard]] inline bool is_meant(NodeRef ref, const NodeHeader& node) noexcept {
+  return !node.dead() && node.generation == ref.generation();
+}
+
+}  // namespace sidelatch::structures

@@ -1,0 +1,74 @@
+#include <sidelatch/structures/client.h>
+
+namespace sidelatch::structures {
+
+using namespace fabric;
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::done:
+      return "done";
+    case Outcome::absent:
+      return "absent";
+    case Outcome::present:
+      return "present";
+    case Outcome::full:
+      return "full";
+    case Outcome::timed_out:
+      return "timed out";
+  }
+  return "";
+}
+
+Statistics& Statistics::operator+=(const Statistics& other) {
+  operations += other.operations;
+  round_trips += other.round_trips;
+  retries += other.retries;
+  restarts += other.restarts;
+  aborts += other.aborts;
+  takeovers += other.takeovers;
+  bytes_read += other.bytes_read;
+  bytes_written += other.bytes_written;
+  return *this;
+}
+
+Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
+               const sync::SessionOptions& options, const QueuePairOptions& queue_pair) {
+  if (memory_nodes.empty()) {
+    throw std::invalid_argument("no memory node: a structure's client needs at least 1");
+  }
+  for (Node* memory_node : memory_nodes) {
+    queue_pairs_.push_back(node.connect(*memory_node, queue_pair));
+    sessions_.push_back(std::make_unique<sync::Session>(*queue_pairs_.back(), bytes_per_buffer, options));
+  }
+}
+
+Task<void> Client::drain() {
+  for (const auto& queue_pair : queue_pairs_) {
+    co_await queue_pair->drain();
+  }
+}
+
+Client::Operation::Operation(Client& client) {
+  for (const auto& session : client.sessions_) {
+    if (session->options().retry.deadline) {
+      sessions_.emplace_back(*session, session->now());
+    }
+  }
+}
+
+Statistics Client::statistics() const {
+  Statistics sum{.operations = operations_, .restarts = restarts_};
+  for (const auto& session : sessions_) {
+    const Counters& counters = session->qp().counters();
+    sum += {.round_trips = counters.round_trips,
+            .retries = session->counters().retries,
+            .aborts = session->counters().deadlines,
+            .takeovers = session->counters().takeovers,
+            .bytes_read = counters.bytes_read,
+            .bytes_written = counters.bytes_written};
+  }
+  return sum;
+}
+
+}  // namespace sidelatch::structures

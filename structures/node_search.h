@@ -1,0 +1,23 @@
+// The search for a key in a node: branch-free, so that it costs the same few steps whatever the keys are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sidelatch::structures {
+
+/// How many of the sorted `keys` are less than `key`: what std::lower_bound gives.
+[[nodiscard]] inline std::size_t count_less(std::span<const std::uint64_t> keys, std::uint64_t key) {
+  const std::uint64_t* base = keys.data();
+  std::size_t length = keys.size();
+  while (length > 1) {
+    const std::size_t half = length / 2;
+    base += base[half - 1] < key ? half : 0;  // becomes a conditional move: no branch to mispredict
+    length -= half;
+  }
+  const auto before = static_cast<std::size_t>(base - keys.data());
+  return before + (length == 1 && *base < key ? 1U : 0U);
+}
+
+}  // namespace sidelatch::structures

@@ -1,0 +1,166 @@
+#include <sidelatch/structures/pool.h>
+
+#include "seal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sidelatch::structures {
+
+using namespace fabric;
+using namespace sync;
+
+namespace {
+
+constexpr std::uint64_t kLinkBytes = 8;
+
+// The control record's payload.
+struct Control {
+  std::uint64_t seal = 0;
+  std::uint64_t head = 0;  // 1 + the first free object of those that were given back; 0: none
+  std::uint64_t mark = 0;  // so many objects, without the reserved ones, were ever handed out
+};
+
+Control control_in(std::span<const std::byte> payload) {
+  Control control;
+  std::memcpy(&control, payload.data(), sizeof control);
+  return control;
+}
+
+void put(const Control& control, std::span<std::byte> payload) {
+  std::memcpy(payload.data(), &control, sizeof control);
+  seal(payload);
+}
+
+RecordShape shape_of(const Scheme& scheme) { return scheme.shape(sizeof(Control), scheme.default_layout()); }
+
+Layout layout_of(const Scheme& scheme) { return {shape_of(scheme), scheme.default_layout(), 1}; }
+
+std::uint64_t links_begin(const Layout& layout) { return RecordShape::whole_lines(layout.total_bytes()); }
+
+// A registered buffer of one word.
+Task<RingBuffer> word_buffer(Session& session, const RecordShape& shape) {
+  RingBuffer buffer = session.take_buffer(shape);
+  if (!buffer.valid()) {
+    buffer = co_await session.wait_for_buffer();
+  }
+  co_return buffer;
+}
+
+}  // namespace
+
+std::uint64_t Pool::bytes_needed(const Scheme& scheme, std::uint64_t count) {
+  return links_begin(layout_of(scheme)) + count * kLinkBytes;
+}
+
+std::uint64_t Pool::buffer_bytes(const Scheme& scheme) { return sync::buffer_bytes(shape_of(scheme)); }
+
+Pool::Pool(const Scheme& scheme, const RemoteSpan& memory, std::size_t memory_node, std::uint64_t count,
+           std::uint64_t reserved)
+    : scheme_(&scheme),
+      control_(layout_of(scheme), memory),
+      links_(memory.subspan(links_begin(control_.layout()), count * kLinkBytes)),
+      memory_node_(memory_node),
+      count_(count),
+      reserved_(reserved) {
+  if (reserved > count) {
+    throw std::invalid_argument(fmt::format("a pool of {} objects cannot reserve {}", count, reserved));
+  }
+}
+
+void Pool::throw_damaged(const char* what) const {
+  throw StructureError(fmt::format("the pool of memory node {} is damaged: {}", memory_node_, what));
+}
+
+Task<ExclusiveGuard> Pool::latch(Client& client) const {
+  ExclusiveGuard guard = co_await scheme_->latch(client.session(memory_node_), control_.at(0));
+  if (guard && guard.inherited() && !is_sealed(guard.payload())) {
+    // Latched it stays: whoever went on would hand out objects twice.
+    (void)guard.release_hold();
+    throw_damaged("its last holder died within a WRITE; only optimistic/copy-on-write survives that");
+  }
+  co_return guard;
+}
+
+Task<std::uint64_t> Pool::read_link(Client& client, std::uint64_t object) const {
+  if (object >= count_) {
+    throw_damaged("it links objects that it does not have");
+  }
+  Session& session = client.session(memory_node_);
+  const RingBuffer buffer = co_await word_buffer(session, control_.layout().shape());
+  const LocalSpan into = buffer.span().subspan(0, kLinkBytes);
+  co_await session.qp().read(into, links_.subspan(object * kLinkBytes, kLinkBytes));
+  std::uint64_t link = 0;
+  std::memcpy(&link, into.data, kLinkBytes);
+  co_return link;
+}
+
+Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
+  ExclusiveGuard guard = co_await latch(client);
+  if (!guard) {
+    co_return Taken{.outcome = Outcome::timed_out};
+  }
+  Control control = control_in(guard.payload());
+  Taken taken;
+  if (control.head != 0) {
+    taken = {Outcome::done, control.head - 1, 1};
+    // Whoever linked it has waited for that WRITE before it made the object the head.
+    control.head = co_await read_link(client, taken.object);
+  } else if (control.mark < count_ - reserved_) {
+    taken = {Outcome::done, reserved_ + control.mark,
+             std::clamp<std::uint64_t>(most, 1, count_ - reserved_ - control.mark)};
+    control.mark += taken.count;
+  }
+  put(control, guard.payload());
+  co_await guard.commit();
+  co_return taken;
+}
+
+Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
+  if (object < reserved_ || object >= count_) {
+    throw std::out_of_range(
+        fmt::format("object {} given to a pool of the objects {} to {}", object, reserved_, count_ - 1));
+  }
+  ExclusiveGuard guard = co_await latch(client);
+  if (!guard) {
+    co_return Outcome::timed_out;
+  }
+  Control control = control_in(guard.payload());
+  Session& session = client.session(memory_node_);
+  {
+    const RingBuffer buffer = co_await word_buffer(session, control_.layout().shape());
+    const LocalSpan from = buffer.span().subspan(0, kLinkBytes);
+    std::memcpy(from.data, &control.head, kLinkBytes);
+    co_await session.qp().write(from, links_.subspan(object * kLinkBytes, kLinkBytes));
+  }
+  control.head = object + 1;
+  put(control, guard.payload());
+  co_await guard.commit();
+  co_return Outcome::done;
+}
+
+Task<Pool::Contents> Pool::contents(Client& client) const {
+  ExclusiveGuard guard = co_await latch(client);
+  if (!guard) {
+    throw_damaged("its latch is held, and it should be at rest");
+  }
+  const Control control = control_in(guard.payload());
+  co_await guard.abort();
+  if (control.mark > count_ - reserved_) {
+    throw_damaged("more objects were handed out than there are");
+  }
+  Contents contents;
+  contents.mark = control.mark;
+  for (std::uint64_t link = control.head; link != 0;) {
+    if (contents.free.size() == count_) {
+      throw_damaged("its free objects are linked in a circle");
+    }
+    contents.free.push_back(link - 1);
+    link = co_await read_link(client, link - 1);
+  }
+  co_return contents;
+}
+
+}  // namespace sidelatch::structures

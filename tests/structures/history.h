@@ -1,0 +1,45 @@
+// Histories of operations on one key, and whether they are linearizable: whether there is an order of them that keeps
+// to what ended before what began, and in which a single map gives the same results. Operations on different keys do
+// not matter to each other, so a structure is linearizable if the history of each key is (Herlihy, Wing:
+// Linearizability, TOPLAS 1990, locality). The search is Wing and Gong's (1993), with Lowe's memory of states.
+#pragma once
+
+#include <sidelatch/structures/client.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace sidelatch::structures {
+
+enum class Call : std::uint8_t { get, insert, put, update, remove };
+
+struct Event {
+  Call call = Call::get;
+  std::uint64_t argument = 0;  ///< the value that insert, put, update were given
+  Outcome outcome = Outcome::done;
+  std::uint64_t result = 0;  ///< the value that get returned
+  std::int64_t began = 0;
+  std::int64_t ended = 0;
+  bool is_open = false;  ///< it has not ended: it may have happened, or not
+};
+
+/// What a map does with the call when `state` is the key's value; nothing if the outcome is another than the event's.
+[[nodiscard]] std::optional<std::optional<std::uint64_t>> apply(const Event& event, std::optional<std::uint64_t> state);
+
+/// Whether the first ended before the second began.
+using Precedes = std::function<bool(const Event& first, const Event& second)>;
+[[nodiscard]] bool by_time(const Event& first, const Event& second);
+
+/// At most 64 events; throws std::invalid_argument for more.
+[[nodiscard]] bool is_linearizable(const std::vector<Event>& history, std::optional<std::uint64_t> initial = {},
+                                   const Precedes& precedes = by_time);
+
+using Histories = std::map<std::uint64_t, std::vector<Event>>;  // by key
+
+/// The first key whose history is not linearizable.
+[[nodiscard]] std::optional<std::uint64_t> first_violation(const Histories& histories);
+
+}  // namespace sidelatch::structures
