@@ -249,6 +249,7 @@ class Execution final : public World {
   void set_may_crash(std::uint16_t actor);
   void run_ready(std::uint16_t actor);
   [[nodiscard]] std::uint64_t progress_of_all() const;
+  [[nodiscard]] std::vector<fabric::Reactor::LoopId> loops_of_parked() const;  // that clients wait in, by client
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void look_for_changed_buffers(std::uint16_t actor);
   void crash_now(std::uint16_t actor);

@@ -508,6 +508,16 @@ std::uint64_t Execution::progress_of_all() const {
   return sum;
 }
 
+std::vector<fabric::Reactor::LoopId> Execution::loops_of_parked() const {
+  std::vector<fabric::Reactor::LoopId> loops;
+  for (const Actor& actor : actors_) {
+    for (const Parked& parked : actor.parked) {
+      loops.push_back(parked.loop);
+    }
+  }
+  return loops;
+}
+
 bool Execution::is_livelock(const Order& order) const {
   std::vector<Loop::Repetition> repeating;
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
@@ -550,6 +560,7 @@ void Execution::run_tail(std::vector<Action>* record) {
   std::uint32_t rounds = 0;
   while (has_parked() && !failure_) {
     const std::uint64_t before = progress_of_all();
+    const std::vector<fabric::Reactor::LoopId> waited_in = loops_of_parked();
     for (std::uint16_t i = 0; i < actor_count() && !failure_; ++i) {
       if (i == crashed_ || actors_[i].parked.empty()) {
         continue;
@@ -570,8 +581,10 @@ void Execution::run_tail(std::vector<Action>* record) {
       }
     }
     const std::uint64_t after = progress_of_all();
-    // A loop within a loop begins anew at each attempt of the outer one; a bound tells it from getting on.
-    if (!failure_ && (after == before || ++rounds > kMostTailRounds)) {
+    // A loop within a loop begins anew at each attempt of the outer one, and a client that leaves the inner one may
+    // fail in the outer; a bound tells that from getting on.
+    const bool got_on = after != before || loops_of_parked() != waited_in;
+    if (!failure_ && (!got_on || ++rounds > kMostTailRounds)) {
       if (!judges_liveness()) {
         return;
       }
