@@ -27,6 +27,10 @@ constexpr std::array kExperiments = {
     Experiment{"optimistic-size", "reads of 256 B to 256 KiB by one worker, latches and optimistic schemes",
                optimistic_size},
     Experiment{"optimistic-scaling", "reads and updates by optimistic schemes, 8 to 128 workers", optimistic_scaling},
+    Experiment{"btree-lookups", "lookups in a B-tree with nodes of 4 KiB, 1 to 128 workers", btree_lookups},
+    Experiment{"kv-store", "a store of 20 million tuples on four memory nodes by skew, latches", kv_store},
+    Experiment{"kv-store-512", "the same with 512 B and 224 workers, latches and optimistic schemes", kv_store_512},
+    Experiment{"connectx7-stride", "counters at growing strides on a ConnectX-7 (profile connectx7)", connectx7_stride},
 };
 
 constexpr double kTolerance = 0.10;  // a reproduction within 10 % counts as reproduced

@@ -18,10 +18,14 @@ namespace sidelatch::bench {
 
 ExperimentResult atomics_contention(const ExperimentOptions& options);
 ExperimentResult atomics_stride(const ExperimentOptions& options);
+ExperimentResult connectx7_stride(const ExperimentOptions& options);
+ExperimentResult kv_store(const ExperimentOptions& options);
+ExperimentResult kv_store_512(const ExperimentOptions& options);
 ExperimentResult latch_ablation(const ExperimentOptions& options);
 ExperimentResult latch_scaling(const ExperimentOptions& options);
 ExperimentResult optimistic_size(const ExperimentOptions& options);
 ExperimentResult optimistic_scaling(const ExperimentOptions& options);
+ExperimentResult btree_lookups(const ExperimentOptions& options);
 
 /// A result without series and targets.
 [[nodiscard]] ExperimentResult begin_result(std::string experiment, const ExperimentOptions& options,

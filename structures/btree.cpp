@@ -96,7 +96,8 @@ BTree::Worker::Worker(const BTree& tree, Node& node, std::span<Node* const> memo
                       const BTreeWorkerOptions& options)
     : Client(node, memory_nodes, tree.buffer_bytes(), options.session, options.queue_pair),
       most_cached_(options.cached_nodes),
-      spares_(memory_nodes.size()) {
+      spares_(memory_nodes.size()),
+      seen_full_(memory_nodes.size(), false) {
   if (memory_nodes.size() != tree.memory_nodes()) {
     throw std::invalid_argument(
         fmt::format("a worker for {} memory nodes: the tree lies on {}", memory_nodes.size(), tree.memory_nodes()));
@@ -169,7 +170,7 @@ Task<Outcome> BTree::change(Worker& worker, std::uint64_t key, std::span<const s
     }
     const std::optional<std::size_t> at = node.find(key);
     if (at ? what == Change::insert : what == Change::update || what == Change::remove) {
-      co_await unlatch(leaf.guard);
+      co_await leave(leaf.guard);
       co_return at ? Outcome::present : Outcome::absent;
     }
     if (!at && node.header.count == node.capacity()) {

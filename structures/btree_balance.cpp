@@ -47,38 +47,66 @@ Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) co
   if (written) {
     written = co_await write(worker, second);
   }
-  co_await unlatch(second.guard);
+  co_await leave(second.guard);
   co_return written;
 }
 
-Task<Outcome> BTree::take_object(Worker& worker, std::size_t memory_node) const {
-  std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
-  if (!spares.empty()) {
-    co_return Outcome::done;
-  }
-  const Pool::Taken taken = co_await pools_[memory_node].take(worker, kChunk);
-  for (std::uint64_t i = taken.count; i > 0; --i) {
-    spares.push_back(taken.object + i - 1);
-  }
-  co_return taken.outcome;
+// Where a node with this lowest key would be put.
+std::size_t BTree::place_for(const Worker& worker, std::uint64_t low) const {
+  const std::size_t nodes = memory_nodes();
+  return options_.placement == Placement::round_robin
+             ? worker.turn_ % nodes
+             : std::min<std::size_t>(low / (std::numeric_limits<std::uint64_t>::max() / nodes), nodes - 1);
 }
 
-// A latched node with a new generation, on the memory node that the placement says or, if that is full, on another.
+bool BTree::has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t low) const {
+  std::size_t all = 0;
+  for (const std::vector<std::uint64_t>& spares : worker.spares_) {
+    all += spares.size();
+  }
+  const std::size_t place = place_for(worker, low);
+  return all >= wanted && (!worker.spares_[place].empty() || worker.seen_full_[place]);
+}
+
+// Takes objects from the pools until the worker has `wanted` of them in hand, if there are as many.
+Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low) const {
+  const std::size_t nodes = memory_nodes();
+  const std::size_t first = place_for(worker, low);
+  std::size_t all = 0;
+  for (const std::vector<std::uint64_t>& spares : worker.spares_) {
+    all += spares.size();
+  }
+  for (std::size_t i = 0; i < nodes; ++i) {
+    std::vector<std::uint64_t>& spares = worker.spares_[(first + i) % nodes];
+    while (i == 0 ? spares.empty() || all < wanted : all < wanted) {
+      const Pool::Taken taken = co_await pools_[(first + i) % nodes].take(worker, kChunk);
+      if (taken.outcome == Outcome::timed_out) {
+        co_return taken.outcome;
+      }
+      worker.seen_full_[(first + i) % nodes] = taken.outcome == Outcome::full;
+      if (taken.outcome == Outcome::full) {
+        break;
+      }
+      for (std::uint64_t object = taken.count; object > 0; --object) {
+        spares.push_back(taken.object + object - 1);
+      }
+      all += taken.count;
+    }
+  }
+  co_return all >= wanted ? Outcome::done : Outcome::full;
+}
+
+// A latched node with a new generation, of those in hand: on the memory node that the placement says or, if that is
+// full, on another.
 Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
-  const std::size_t first =
-      options_.placement == Placement::round_robin
-          ? worker.turn_++ % nodes
-          : std::min<std::size_t>(low / (std::numeric_limits<std::uint64_t>::max() / nodes), nodes - 1);
+  const std::size_t first = place_for(worker, low);
   for (std::size_t i = 0; i < nodes; ++i) {
     const std::size_t memory_node = (first + i) % nodes;
-    const Outcome taken = co_await take_object(worker, memory_node);
-    if (taken == Outcome::full) {
+    if (worker.spares_[memory_node].empty()) {
       continue;
     }
-    if (taken != Outcome::done) {
-      co_return Latched(taken);
-    }
+    ++worker.turn_;
     std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
     const std::uint64_t object = spares.back();
     // Somebody with an old reference may hold the latch for a moment. What the object holds does not matter.
@@ -99,6 +127,7 @@ Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
 Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
   std::vector<std::uint64_t>& spares = worker.spares_[ref.memory_node()];
   spares.push_back(ref.object());
+  worker.seen_full_[ref.memory_node()] = false;
   if (spares.size() > kMostSpares) {
     const Outcome outcome = co_await pools_[ref.memory_node()].give_back(worker, spares.back());
     if (outcome == Outcome::done) {
@@ -121,9 +150,23 @@ Task<void> BTree::retire(Worker& worker) const {
   co_await worker.drain();
 }
 
-// Ends the latch of a full node, and whatever else it takes: the key that was to be inserted has more room then.
+// Ends the latch of a full node, and whatever else it takes: the key that was to be inserted has more room then, or is
+// to be tried again.
 Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key) const {
-  return full.ref == kRoot ? split_root(worker, full) : split(worker, full, key);
+  // A root gets two children, another node a neighbour. The pool is not asked while the node is latched, see is_held().
+  const std::size_t wanted = full.ref == kRoot ? 2 : 1;
+  if (!has_in_hand(worker, wanted, key)) {
+    co_await leave(full.guard);
+    const Outcome outcome = co_await stock(worker, wanted, key);
+    co_return outcome;
+  }
+  Outcome outcome = Outcome::done;
+  if (full.ref == kRoot) {
+    outcome = co_await split_root(worker, full);
+  } else {
+    outcome = co_await split(worker, full, key);
+  }
+  co_return outcome;
 }
 
 Task<Outcome> BTree::split(Worker& worker, Latched& full, std::uint64_t key) const {
@@ -135,7 +178,7 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::uint64_t key) con
   const std::uint64_t separator = left.keys()[kept];
   Latched fresh = co_await new_node(worker, separator);
   if (!fresh) {
-    co_await unlatch(full.guard);
+    co_await leave(full.guard);
     co_return fresh.outcome;
   }
   NodeEdit right(*format_, fresh.guard.payload());
@@ -173,10 +216,10 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root) const {
   }
   if (!second) {
     if (first) {
-      co_await unlatch(first.guard);
+      co_await leave(first.guard);
       co_await free_node(worker, first.ref);
     }
-    co_await unlatch(root.guard);
+    co_await leave(root.guard);
     co_return second.outcome;
   }
   NodeEdit left(*format_, first.guard.payload());
@@ -200,8 +243,8 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root) const {
     written = co_await write_both(worker, first, root);
   }
   if (!written) {
-    co_await unlatch(first.guard);
-    co_await unlatch(root.guard);
+    co_await leave(first.guard);
+    co_await leave(root.guard);
     co_await free_node(worker, first.ref);
     co_await free_node(worker, second.ref);
     throw LatchError(LatchError::Kind::lease_expired, kTooSlow);
@@ -218,20 +261,26 @@ Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uin
     }
     NodeEdit node(*format_, parent.guard.payload());
     if (node.find(key)) {
-      co_await unlatch(parent.guard);
+      co_await leave(parent.guard);
       co_return Outcome::done;
     }
     // A merge takes the child only with this parent latched, and only a child that it names: while we have the latch, a
     // child that is alive stays so.
+    const bool held = co_await is_held(worker, child);
+    if (held) {
+      co_await leave(parent.guard);
+      co_await wait_for(worker, child);
+      continue;
+    }
     ReadGuard seen = co_await read_node(worker, child);
     if (!seen) {
-      co_await unlatch(parent.guard);
+      co_await leave(parent.guard);
       co_return Outcome::timed_out;
     }
     const NodeHeader header = NodeView(*format_, seen.payload()).header;
     co_await seen.release();
     if (!is_meant(child, header) || header.low != key || header.level + 1 != level) {
-      co_await unlatch(parent.guard);
+      co_await leave(parent.guard);
       co_return Outcome::done;
     }
     if (node.header.count < node.capacity()) {
@@ -269,7 +318,7 @@ Task<BTree::Merged> BTree::merge_once(Worker& worker, std::uint16_t level, std::
     if (parent.ref == kRoot) {
       co_await collapse_root(worker, parent);
     } else {
-      co_await unlatch(parent.guard);
+      co_await leave(parent.guard);
     }
     co_return Merged::enough;
   }
@@ -286,6 +335,13 @@ Task<BTree::Merged> BTree::merge_pair(Worker& worker, Latched& parent, std::size
   const std::uint32_t left_in_parent = node.header.count - 1;
   const bool parent_is_root = parent.ref == kRoot;
   const std::uint32_t few = merge_below(node.capacity());
+  for (const NodeRef child : children) {
+    const bool held = co_await is_held(worker, child);
+    if (held) {
+      co_await leave(parent.guard);
+      co_return Merged::enough;
+    }
+  }
   Latched left = co_await latch_node(worker, children[0]);
   Latched right(left.outcome);
   if (left) {
@@ -301,13 +357,19 @@ Task<BTree::Merged> BTree::merge_pair(Worker& worker, Latched& parent, std::size
       : left_in_parent < few   ? Merged::level_above
                                : Merged::enough;
     }
-    co_await unlatch(right.guard);
+    co_await leave(right.guard);
   }
   if (left) {
-    co_await unlatch(left.guard);
+    co_await leave(left.guard);
   }
-  co_await unlatch(parent.guard);
+  co_await leave(parent.guard);
   co_return Merged::enough;
+}
+
+// Until nobody has the node, or a dead client's latch was taken over.
+Task<void> BTree::wait_for(Worker& worker, NodeRef ref) const {
+  Latched node = co_await latch_node(worker, ref);
+  co_await leave(node.guard);
 }
 
 // `left` takes what `right` has, which is its neighbour and entry `index` of the parent.
@@ -329,7 +391,7 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
   // A latch that was held too long stops this wherever it is.
   bool written = true;
   if (was_dead) {
-    co_await unlatch(right.guard);
+    co_await leave(right.guard);
   } else {
     written = co_await write(worker, right);
   }
@@ -340,23 +402,30 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
     co_await free_node(worker, right.ref);
     co_return;
   }
-  co_await unlatch(left.guard);
-  co_await unlatch(parent.guard);
+  co_await leave(left.guard);
+  co_await leave(parent.guard);
 }
 
 // The root has one child: it takes the child's place.
 Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   NodeEdit node(*format_, root.guard.payload());
+  const bool held = co_await is_held(worker, node.child(0));
+  if (held) {
+    const NodeRef busy = node.child(0);
+    co_await leave(root.guard);
+    co_await wait_for(worker, busy);
+    co_return;
+  }
   Latched child = co_await latch_node(worker, node.child(0));
   if (!child) {
-    co_await unlatch(root.guard);
+    co_await leave(root.guard);
     co_return;
   }
   NodeEdit from(*format_, child.guard.payload());
   if (from.header.generation != child.ref.generation() || from.header.right || from.header.has_high() ||
       from.header.low != 0) {
-    co_await unlatch(child.guard);
-    co_await unlatch(root.guard);
+    co_await leave(child.guard);
+    co_await leave(root.guard);
     co_return;
   }
   node.clear(from.header.level);
@@ -364,7 +433,7 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   node.finish();
   bool written = false;
   if (from.header.dead()) {  // by somebody who got as far as that
-    co_await unlatch(child.guard);
+    co_await leave(child.guard);
     written = co_await write(worker, root);
   } else {
     from.header.flags |= NodeHeader::kDead;
@@ -385,7 +454,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
   const NodeView node(*format_, parent.guard.payload());
   const std::optional<std::size_t> index = node.find(low);
   if (!index || node.child(*index) != dead) {  // it was ended
-    co_await unlatch(parent.guard);
+    co_await leave(parent.guard);
     co_return;
   }
   if (*index == 0) {
@@ -393,19 +462,32 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
     if (parent.ref == kRoot && node.header.count == 1) {
       co_await collapse_root(worker, parent);
     } else {
-      co_await unlatch(parent.guard);
+      co_await leave(parent.guard);
     }
     co_return;
   }
   // Its left neighbour may have been split since.
-  Latched left = co_await latch_node(worker, node.child(*index - 1));
-  while (left) {
+  NodeRef next = node.child(*index - 1);
+  Latched left;
+  for (;;) {
+    for (const NodeRef ref : {next, dead}) {
+      const bool held = co_await is_held(worker, ref);
+      if (held) {
+        co_await leave(parent.guard);
+        co_await wait_for(worker, ref);
+        co_return;  // whoever met the dead node meets it again
+      }
+    }
+    left = co_await latch_node(worker, next);
+    if (!left) {
+      break;
+    }
     const NodeHeader header = NodeView(*format_, left.guard.payload()).header;
     if (header.right == dead || !header.has_high() || header.high > low) {
       break;
     }
-    co_await unlatch(left.guard);
-    left = co_await latch_node(worker, header.right);
+    co_await leave(left.guard);
+    next = header.right;
   }
   Latched right(left.outcome);
   if (left) {
@@ -413,9 +495,9 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
   }
   if (!right) {
     if (left) {
-      co_await unlatch(left.guard);
+      co_await leave(left.guard);
     }
-    co_await unlatch(parent.guard);
+    co_await leave(parent.guard);
     co_return;
   }
   if (NodeView(*format_, left.guard.payload()).header.right == dead) {
@@ -425,8 +507,8 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
   NodeEdit above(*format_, parent.guard.payload());
   above.erase(*index);
   above.finish();
-  co_await unlatch(right.guard);
-  co_await unlatch(left.guard);
+  co_await leave(right.guard);
+  co_await leave(left.guard);
   const bool written = co_await write(worker, parent);
   if (written) {
     co_await free_node(worker, dead);

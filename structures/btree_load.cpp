@@ -53,7 +53,7 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
   }
   NodeEdit top(*format_, root.guard.payload());
   if (top.header.level != 0 || top.header.count != 0) {
-    co_await unlatch(root.guard);
+    co_await leave(root.guard);
     throw std::invalid_argument("a bulk load into a tree that is not empty: use put()");
   }
   std::vector<NodeRef> made;
@@ -70,8 +70,12 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
     const std::size_t nodes = (count + per_node - 1) / per_node;
     std::vector<std::uint64_t> new_lows;
     std::vector<NodeRef> new_children;
-    Latched node = co_await new_node(worker, 0);
-    outcome = node.outcome;
+    outcome = co_await stock(worker, nodes, 0);
+    Latched node(outcome);
+    if (outcome == Outcome::done) {
+      node = co_await new_node(worker, 0);
+      outcome = node.outcome;
+    }
     for (std::size_t i = 0; i < nodes && outcome == Outcome::done; ++i) {
       const std::size_t first = count * i / nodes;
       const std::size_t end = count * (i + 1) / nodes;
@@ -100,7 +104,7 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
   }
   co_await worker.drain();
   if (outcome != Outcome::done) {
-    co_await unlatch(root.guard);
+    co_await leave(root.guard);
     for (const NodeRef ref : made) {
       co_await free_node(worker, ref);
     }

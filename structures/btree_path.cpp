@@ -1,6 +1,8 @@
 // Ways to a node of the B-tree: reading down from the root, and latching what was found.
 #include "btree_path.h"
 
+#include <sidelatch/sync/latch_word.h>
+
 #include <fmt/format.h>
 
 namespace sidelatch::structures {
@@ -11,6 +13,9 @@ using namespace sync;
 namespace {
 
 constexpr int kAnyLevel = -1;
+
+constexpr const char* kTorn =
+    "its last writer died within a WRITE, and its entries are lost; only optimistic/copy-on-write survives that";
 
 }  // namespace
 
@@ -43,7 +48,7 @@ Task<ReadGuard> BTree::read_node(Worker& worker, NodeRef ref) const {
     if (!orphan) {
       co_return ReadGuard();
     }
-    co_await unlatch(orphan.guard);
+    co_await leave(orphan.guard);
   }
 }
 
@@ -51,14 +56,32 @@ Task<BTree::Latched> BTree::latch_node(Worker& worker, NodeRef ref) const {
   for (;;) {
     ExclusiveGuard guard = co_await scheme_->latch(session(worker, ref), object(ref));
     if (!guard || !guard.inherited()) {
+      if (guard && NodeView(*format_, guard.payload()).header.torn()) {
+        co_await guard.abort();
+        throw_damaged(ref, kTorn);
+      }
       co_return Latched(ref, std::move(guard));
     }
     if (!is_sealed(guard.payload())) {
-      (void)guard.release_hold();  // latched it stays: its entries are a mixture
-      throw_damaged(ref, "its last writer died within a WRITE; only optimistic/copy-on-write survives that");
+      // Left latched, it would cost every client that meets it its queue pairs, one after the other.
+      NodeEdit torn(*format_, guard.payload());
+      torn.header = {.generation = ref.generation()};
+      torn.header.flags = NodeHeader::kTorn;
+      torn.finish();
     }
-    co_await guard.commit();  // as it is; then latched with a lease that begins now
+    co_await guard.commit();  // then latched with a lease that begins now
   }
+}
+
+// With leases nobody waits for a latch while holding another: what it waits for may be a dead client's, and by the time
+// that lease has ended, the own one has, too, and the others take the one who waits for dead. True: somebody has it
+// now.
+Task<bool> BTree::is_held(Worker& worker, NodeRef ref) const {
+  if (!session(worker, ref).has_lease()) {
+    co_return false;
+  }
+  const std::uint64_t word = co_await read_latch(session(worker, ref), object(ref));
+  co_return is_exclusive(word);
 }
 
 // True if what was read did not change meanwhile, where that matters.
@@ -100,6 +123,9 @@ Task<BTree::Found> BTree::try_descend(Worker& worker, std::uint64_t key, std::ui
     // That a path that was kept too long leads to dead nodes is nothing that somebody has to end.
     at.is_dead = cached_path.empty() && node.header.dead() && node.header.generation == at.ref.generation();
     at.lost = !is_meant(at.ref, node.header) || (expected != kAnyLevel && at.level != expected) || key < at.low;
+    if (node.header.torn() && is_meant(at.ref, node.header)) {
+      throw_damaged(at.ref, kTorn);
+    }
     if (!at.lost && (!node.has_plausible_count() || (at.level > 0 && node.header.count == 0))) {
       throw_damaged(at.ref, "its count is not possible");
     }
@@ -208,7 +234,7 @@ Task<BTree::Latched> BTree::latch_covering(Worker& worker, std::uint64_t key, st
       if (header.below_high(key)) {
         co_return node;
       }
-      co_await unlatch(node.guard);
+      co_await leave(node.guard);
       node = co_await latch_node(worker, header.right);
       node.moved_right = true;
     }
@@ -216,7 +242,7 @@ Task<BTree::Latched> BTree::latch_covering(Worker& worker, std::uint64_t key, st
       co_return Latched(Outcome::timed_out);
     }
     const bool no_such_level = node.ref == kRoot && NodeView(*format_, node.guard.payload()).header.level < level;
-    co_await unlatch(node.guard);
+    co_await leave(node.guard);
     if (no_such_level) {
       co_return Latched(Outcome::absent);
     }

@@ -1,6 +1,7 @@
 // What an operation of the B-tree has in its hands: a node that it reads, or one that it has latched.
 #pragma once
 
+#include "holding.h"
 #include "tree_node.h"
 
 #include <sidelatch/structures/btree.h>
@@ -49,15 +50,6 @@ struct BTree::Latched {
 
   [[nodiscard]] explicit operator bool() const noexcept { return outcome == Outcome::done; }
 };
-
-/// Unlatches a node and leaves it as it was. Nothing to do if it is not latched.
-[[nodiscard]] inline fabric::Task<void> unlatch(sync::ExclusiveGuard& guard) {
-  if (guard) {
-    // A free node can be somebody's who died: what is written to it does not matter.
-    const fabric::Task<void> end = guard.inherited() ? guard.commit() : guard.abort();
-    co_await end;
-  }
-}
 
 /// Whether what lies at `ref` is the node that was meant, and alive.
 [[nodiscard]] inline bool is_meant(NodeRef ref, const NodeHeader& node) noexcept {

@@ -13,7 +13,7 @@ namespace sidelatch::structures {
   std::size_t length = keys.size();
   while (length > 1) {
     const std::size_t half = length / 2;
-    base += base[half - 1] < key ? half : 0;  // becomes a conditional move: no branch to mispredict
+    base += static_cast<std::size_t>(base[half - 1] < key) * half;  // no branch to mispredict
     length -= half;
   }
   const auto before = static_cast<std::size_t>(base - keys.data());

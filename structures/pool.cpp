@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace sidelatch::structures {
 
@@ -15,6 +16,8 @@ using namespace sync;
 namespace {
 
 constexpr std::uint64_t kLinkBytes = 8;
+
+constexpr std::uint64_t kTorn = std::numeric_limits<std::uint64_t>::max();  // in place of the mark
 
 // The control record's payload.
 struct Control {
@@ -75,19 +78,30 @@ void Pool::throw_damaged(const char* what) const {
 }
 
 Task<ExclusiveGuard> Pool::latch(Client& client) const {
-  ExclusiveGuard guard = co_await scheme_->latch(client.session(memory_node_), control_.at(0));
-  if (guard && guard.inherited() && !is_sealed(guard.payload())) {
-    // Latched it stays: whoever went on would hand out objects twice.
-    (void)guard.release_hold();
-    throw_damaged("its last holder died within a WRITE; only optimistic/copy-on-write survives that");
+  for (;;) {
+    ExclusiveGuard guard = co_await scheme_->latch(client.session(memory_node_), control_.at(0));
+    if (!guard) {
+      co_return guard;
+    }
+    if (!guard.inherited()) {
+      const Control control = control_in(guard.payload());
+      const bool torn = control.mark == kTorn;
+      if (torn || control.mark > count_ - reserved_ || control.head > count_) {
+        co_await guard.abort();
+        throw_damaged(torn ? "its last holder died within a WRITE; only optimistic/copy-on-write survives that"
+                           : "it has or links objects that there are not");
+      }
+      co_return guard;
+    }
+    if (!is_sealed(guard.payload())) {
+      // Left latched, it would cost every client that meets it its queue pairs, one after the other.
+      put({.mark = kTorn}, guard.payload());
+    }
+    co_await guard.commit();  // then latched with a lease that begins now
   }
-  co_return guard;
 }
 
 Task<std::uint64_t> Pool::read_link(Client& client, std::uint64_t object) const {
-  if (object >= count_) {
-    throw_damaged("it links objects that it does not have");
-  }
   Session& session = client.session(memory_node_);
   const RingBuffer buffer = co_await word_buffer(session, control_.layout().shape());
   const LocalSpan into = buffer.span().subspan(0, kLinkBytes);
@@ -148,14 +162,14 @@ Task<Pool::Contents> Pool::contents(Client& client) const {
   }
   const Control control = control_in(guard.payload());
   co_await guard.abort();
-  if (control.mark > count_ - reserved_) {
-    throw_damaged("more objects were handed out than there are");
-  }
   Contents contents;
   contents.mark = control.mark;
   for (std::uint64_t link = control.head; link != 0;) {
     if (contents.free.size() == count_) {
       throw_damaged("its free objects are linked in a circle");
+    }
+    if (link > count_) {
+      throw_damaged("it links an object that there is not");
     }
     contents.free.push_back(link - 1);
     link = co_await read_link(client, link - 1);

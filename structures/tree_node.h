@@ -35,9 +35,11 @@ struct NodeHeader {
 
   static constexpr std::uint16_t kHasHigh = 1;
   static constexpr std::uint16_t kDead = 2;  // merged into its left neighbour, or on its way there
+  static constexpr std::uint16_t kTorn = 4;  // its last writer died within a WRITE: its entries are a mixture
 
   [[nodiscard]] bool has_high() const noexcept { return (flags & kHasHigh) != 0; }
   [[nodiscard]] bool dead() const noexcept { return (flags & kDead) != 0; }
+  [[nodiscard]] bool torn() const noexcept { return (flags & kTorn) != 0; }
   /// The key is not beyond this node's upper end.
   [[nodiscard]] bool below_high(std::uint64_t key) const noexcept { return !has_high() || key < high; }
   [[nodiscard]] bool covers(std::uint64_t key) const noexcept { return low <= key && below_high(key); }

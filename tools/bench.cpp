@@ -25,6 +25,7 @@ struct Arguments {
   std::optional<std::uint32_t> rank;
   std::optional<std::uint32_t> ranks;
   double milliseconds = 200;
+  std::vector<std::string> only;  // experiments of `targets`
   ServeArguments serve;
   bool json = false;
   bool strict = false;
@@ -55,8 +56,15 @@ int list(const Arguments& arguments) {
 bool prints(const Arguments& arguments) { return arguments.options.cluster == nullptr || arguments.cluster.rank == 0; }
 
 int targets(const Arguments& arguments) {
+  std::vector<bench::Experiment> chosen;
+  for (const std::string& name : arguments.only) {
+    chosen.push_back(bench::find_experiment(name));
+  }
+  if (chosen.empty()) {
+    chosen.assign(bench::experiments().begin(), bench::experiments().end());
+  }
   std::vector<bench::Target> all;
-  for (const bench::Experiment& experiment : bench::experiments()) {
+  for (const bench::Experiment& experiment : chosen) {
     if (interrupted()) {
       break;
     }
@@ -118,6 +126,9 @@ int bench_command(const Arguments& arguments) {
   if (arguments.name.empty()) {
     throw std::invalid_argument("bench: give an experiment, or list, or targets, or --server");
   }
+  if (!arguments.only.empty() && arguments.name != "targets") {
+    throw std::invalid_argument(fmt::format("--only is for `bench targets`, not for {}", arguments.name));
+  }
   if (arguments.name == "list") {
     return list(arguments);
   }
@@ -143,6 +154,7 @@ void add_bench(CLI::App& program, Action& action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = program.add_subcommand("bench", "Experiments that reproduce figures of the papers");
   command->add_option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)");
+  command->add_option("--only", arguments->only, "targets: of these experiments alone (default all)");
   command->add_option("--profile", arguments->options.profile,
                       "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command->add_option("--fabric", arguments->fabric,

@@ -20,14 +20,17 @@ const std::set<std::string> kKnownMisses = {"N15.ratio"};
 TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
   std::set<std::string> rows;
   for (const Experiment& experiment : experiments()) {
+    if (experiment.name.starts_with("kv-store")) {
+      continue;  // minutes; table_load_threaded_test.cpp runs them in small
+    }
     for (const Target& target : experiment.run({}).targets) {
       EXPECT_EQ(target.ok, !kKnownMisses.contains(target.id))
           << target.id << " measured " << target.measured << " " << target.seen;
       rows.insert(target.id.substr(0, target.id.find('.')));
     }
   }
-  EXPECT_EQ(rows,
-            (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N14", "N15", "N16"}));
+  EXPECT_EQ(rows, (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N14", "N15",
+                                         "N16", "N19"}));
 }
 
 TEST(Experiments, AFastChecksumTakesN14sReasonAway) {

@@ -1,6 +1,8 @@
 // Clients of the B-tree that die: whatever they were at, the others go on, and find a right tree.
 #include "btree_fixture.h"
 
+#include "tests/sync/victim.h"
+
 #include <sidelatch/sync/copy_on_write.h>
 #include <sidelatch/sync/farm_line_versions.h>
 #include <sidelatch/sync/lease.h>
@@ -31,19 +33,6 @@ BTreeWorkerOptions leased(std::uint16_t owner, Revoker* revoker) {
   options.session.dropped_guard = ignore_dropped_guard;
   return options;
 }
-
-// A task that can be killed between any two of its steps; what its NIC has taken goes on.
-class Victim {
- public:
-  explicit Victim(Task<void> task) : task_(std::move(task)) {
-    auto start = task_->operator co_await();
-    start.await_suspend(std::noop_coroutine());
-  }
-  void kill() { task_.reset(); }
-
- private:
-  std::optional<Task<void>> task_;
-};
 
 struct Known {
   std::set<std::uint64_t> there;               // an operation that ended says so
@@ -92,6 +81,18 @@ Task<void> expect_known(const BTree& tree, BTree::Worker& worker, std::uint64_t 
 
 bool is_about_a_dead_node(const std::string& problem) { return problem.find("dead") != std::string::npos; }
 
+// Works beside the heir, on keys that lie in the same nodes as the dead client's.
+Task<void> work_beside(const BTree& tree, BTree::Worker& worker, std::uint64_t first) {
+  for (std::uint64_t key = first; key < first + 60; ++key) {
+    const Outcome outcome = co_await tree.put(worker, key, Word(key).bytes());
+    EXPECT_EQ(outcome, Outcome::done);
+  }
+  for (std::uint64_t key = first; key < first + 60; ++key) {
+    const Outcome outcome = co_await tree.remove(worker, key);
+    EXPECT_EQ(outcome, Outcome::done);
+  }
+}
+
 void kill_at_many_moments(const Scheme& scheme, Traversal traversal, std::uint64_t node_bytes, double first_kill_us) {
   constexpr int kKills = 400;
   std::uint64_t takeovers = 0;
@@ -105,20 +106,26 @@ void kill_at_many_moments(const Scheme& scheme, Traversal traversal, std::uint64
     BTree::Worker& dead = forest.add_worker(leased(1, &service));
     BTree::Worker& heir = forest.add_worker(leased(2, &service));
     service.enlist(1, dead.session(0).qp());
+    BTree::Worker& third = forest.add_worker(leased(3, &service));
     service.enlist(2, heir.session(0).qp());
+    service.enlist(3, third.session(0).qp());
     Known known;
     Victim victim(fill_and_empty(*forest.tree, dead, 1000, known));
     // An odd step, so that the kills fall on all parts of the operations, and over the time when nodes are merged.
-    forest.world.reactor().run_for(from_ns(first_kill_us * 1e3 + 1'931.0 * i));
+    forest.world.reactor().run_for(from_ns(first_kill_us * 1e3 + 2'931.0 * i));
     victim.kill();
     // A dead node that is still linked: a merge was begun, and somebody else has to end it.
     const BTreeReport at_death = forest.run(forest.tree->check(heir));
     half_merged += std::ranges::any_of(at_death.problems, is_about_a_dead_node) ? 1 : 0;
-    forest.run(expect_known(*forest.tree, heir, 1000, known));
+    // A third one, which sees the heir wait for the dead client's leases to end, and must not take it for dead, too.
+    forest.spawn(expect_known(*forest.tree, heir, 1000, known));
+    forest.spawn(work_beside(*forest.tree, third, 1060));
+    forest.run_all();
     const BTreeReport report = forest.run(forest.tree->check(heir));
     EXPECT_THAT(report.problems, IsEmpty()) << "kill " << i;
     EXPECT_EQ(report.entries, 0U);
-    takeovers += heir.statistics().takeovers;
+    EXPECT_FALSE(service.revoked(2) || service.revoked(3)) << "kill " << i;
+    takeovers += heir.statistics().takeovers + third.statistics().takeovers;
     if (::testing::Test::HasFailure()) {
       return;
     }

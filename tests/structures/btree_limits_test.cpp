@@ -372,8 +372,8 @@ TEST_F(BTreeDamage, ACircleIsFound) {
 TEST_F(BTreeDamage, ALinkToNowhereIsFoundAndStopsTheReader) {
   plant(1, 24, NodeRef::of(9, 1, 1).bits);
   expect_problem("links a node that there is not");
-  std::vector<std::uint64_t> keys(100);
-  std::vector<std::byte> values(800);
+  std::vector<std::uint64_t> keys(1000);
+  std::vector<std::byte> values(8000);
   EXPECT_THAT(message_of([&] { (void)forest.run(forest.tree->scan(worker, 0, keys, values)); }),
               HasSubstr("memory node 9 of the B-tree is damaged: there is no such node"));
 }

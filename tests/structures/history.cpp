@@ -1,7 +1,9 @@
 #include "history.h"
 
+#include <algorithm>
+#include <limits>
 #include <set>
-#include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace sidelatch::structures {
@@ -43,46 +45,73 @@ namespace {
 
 class Search {
  public:
-  Search(const std::vector<Event>& history, const Precedes& precedes) : history_(history), precedes_(precedes) {}
+  Search(std::vector<Event> history, const Precedes& precedes)
+      : history_(std::move(history)), precedes_(precedes), taken_(history_.size(), false) {
+    // What precedes something began before it, in any order that is meant here.
+    std::ranges::stable_sort(history_, {}, &Event::began);
+  }
 
-  bool possible(std::uint64_t done, State state) {
-    if (!seen_.emplace(done, state).second) {
-      return false;
+  bool explains(std::size_t first, State state) {
+    while (first < history_.size() && taken_[first]) {
+      ++first;
     }
+    std::vector<std::size_t> ahead;  // that are taken although earlier ones are not
+    std::vector<std::size_t> waiting;
+    std::vector<std::size_t> next;
     bool all_done = true;
-    for (std::size_t i = 0; i < history_.size(); ++i) {
-      all_done = all_done && (is_in(done, i) || history_[i].is_open);
+    std::int64_t ends = std::numeric_limits<std::int64_t>::max();  // what begins later is not next
+    for (std::size_t i = first; i < history_.size() && (!by_time() || history_[i].began <= ends); ++i) {
+      if (taken_[i]) {
+        ahead.push_back(i);
+        continue;
+      }
+      const bool is_next = std::ranges::none_of(
+          waiting, [&](std::size_t j) { return !history_[j].is_open && precedes_(history_[j], history_[i]); });
+      if (is_next) {
+        next.push_back(i);
+      }
+      waiting.push_back(i);
+      if (!history_[i].is_open) {
+        all_done = false;
+        ends = std::min(ends, history_[i].ended);
+      }
     }
     if (all_done) {
       return true;
     }
-    for (std::size_t i = 0; i < history_.size(); ++i) {
-      if (is_in(done, i) || !may_be_next(done, i)) {
+    const Place now(first, std::move(ahead), state.has_value(), state.value_or(0));
+    if (failed_.contains(now)) {
+      return false;
+    }
+    for (const std::size_t i : next) {
+      const auto after = structures::apply(history_[i], state);
+      if (!after) {
         continue;
       }
-      const auto after = apply(history_[i], state);
-      if (after && possible(done | std::uint64_t{1} << i, *after)) {
+      taken_[i] = true;
+      const bool explained = explains(first, *after);
+      taken_[i] = false;
+      if (explained) {
         return true;
       }
     }
+    failed_.insert(now);
     return false;
   }
 
  private:
-  static bool is_in(std::uint64_t set, std::size_t i) { return (set >> i & 1U) != 0; }
-  // Nothing that is still to come ended before it began.
-  [[nodiscard]] bool may_be_next(std::uint64_t done, std::size_t i) const {
-    for (std::size_t j = 0; j < history_.size(); ++j) {
-      if (j != i && !is_in(done, j) && !history_[j].is_open && precedes_(history_[j], history_[i])) {
-        return false;
-      }
-    }
-    return true;
+  using Place = std::tuple<std::size_t, std::vector<std::size_t>, bool, std::uint64_t>;
+
+  // Then the search need not look at all that is left.
+  [[nodiscard]] bool by_time() const {
+    const auto* plain = precedes_.target<bool (*)(const Event&, const Event&)>();
+    return plain != nullptr && *plain == structures::by_time;
   }
 
-  const std::vector<Event>& history_;
+  std::vector<Event> history_;
   const Precedes& precedes_;
-  std::set<std::pair<std::uint64_t, State>> seen_;
+  std::vector<bool> taken_;
+  std::set<Place> failed_;
 };
 
 }  // namespace
@@ -90,10 +119,7 @@ class Search {
 bool by_time(const Event& first, const Event& second) { return first.ended < second.began; }
 
 bool is_linearizable(const std::vector<Event>& history, State initial, const Precedes& precedes) {
-  if (history.size() > 64) {
-    throw std::invalid_argument("a history of more than 64 events");
-  }
-  return Search(history, precedes).possible(0, initial);
+  return Search(history, precedes).explains(0, initial);
 }
 
 std::optional<std::uint64_t> first_violation(const Histories& histories) {

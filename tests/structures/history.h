@@ -1,7 +1,8 @@
 // Histories of operations on one key, and whether they are linearizable: whether there is an order of them that keeps
 // to what ended before what began, and in which a single map gives the same results. Operations on different keys do
 // not matter to each other, so a structure is linearizable if the history of each key is (Herlihy, Wing:
-// Linearizability, TOPLAS 1990, locality). The search is Wing and Gong's (1993), with Lowe's memory of states.
+// Linearizability, TOPLAS 1990, locality). The search is Wing and Gong's (1993), with Lowe's memory of states that
+// failed (2017).
 #pragma once
 
 #include <sidelatch/structures/client.h>
@@ -33,7 +34,7 @@ struct Event {
 using Precedes = std::function<bool(const Event& first, const Event& second)>;
 [[nodiscard]] bool by_time(const Event& first, const Event& second);
 
-/// At most 64 events; throws std::invalid_argument for more.
+/// Histories may be long if few of their events overlap.
 [[nodiscard]] bool is_linearizable(const std::vector<Event>& history, std::optional<std::uint64_t> initial = {},
                                    const Precedes& precedes = by_time);
 

@@ -3,6 +3,7 @@
 
 #include "behaviour.h"
 #include "store.h"
+#include "victim.h"
 
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/sync/exclusive_latch.h>
@@ -32,19 +33,6 @@ SessionOptions leased(std::uint16_t owner, Revoker* revoker) {
   options.dropped_guard = ignore_dropped_guard;
   return options;
 }
-
-// A task that can be killed between any two of its steps; what its NIC has taken goes on.
-class Victim {
- public:
-  explicit Victim(Task<void> task) : task_(std::move(task)) {
-    auto start = task_->operator co_await();
-    start.await_suspend(std::noop_coroutine());
-  }
-  void kill() { task_.reset(); }
-
- private:
-  std::optional<Task<void>> task_;
-};
 
 Task<void> hold_for(Store& store, Session& session, Duration time, std::optional<LatchError::Kind>& outcome) {
   ExclusiveGuard guard = co_await store.scheme.latch(session, store.objects.at(0));

@@ -149,6 +149,8 @@ class BTree {
   [[nodiscard]] fabric::Task<Found> try_descend(Worker& worker, std::uint64_t key, std::uint16_t level) const;
   [[nodiscard]] fabric::Task<Latched> latch_covering(Worker& worker, std::uint64_t key, std::uint16_t level) const;
   static void remember(Worker& worker, NodeRef ref, std::span<const std::byte> payload);
+  [[nodiscard]] fabric::Task<bool> is_held(Worker& worker, NodeRef ref) const;
+  [[nodiscard]] fabric::Task<void> wait_for(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> let_go(sync::ReadGuard& guard) const;
 
   // btree_balance.cpp: splits and merges.
@@ -167,7 +169,9 @@ class BTree {
   [[nodiscard]] fabric::Task<void> absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left,
                                           Latched& right) const;
   [[nodiscard]] fabric::Task<Latched> new_node(Worker& worker, std::uint64_t low) const;
-  [[nodiscard]] fabric::Task<Outcome> take_object(Worker& worker, std::size_t memory_node) const;
+  [[nodiscard]] std::size_t place_for(const Worker& worker, std::uint64_t low) const;
+  [[nodiscard]] bool has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t low) const;
+  [[nodiscard]] fabric::Task<Outcome> stock(Worker& worker, std::size_t wanted, std::uint64_t low) const;
   [[nodiscard]] fabric::Task<void> free_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> write(Worker& worker, Latched& node) const;
   [[nodiscard]] fabric::Task<bool> write_both(Worker& worker, Latched& first, Latched& second) const;
@@ -197,6 +201,7 @@ class BTree::Worker : public Client {
   std::size_t most_cached_;
   std::unordered_map<std::uint64_t, std::vector<std::byte>> cache_;  // payloads of inner nodes, by NodeRef
   std::vector<std::vector<std::uint64_t>> spares_;                   // objects, by memory node
+  std::vector<bool> seen_full_;                                      // whose pools had nothing more to give
   std::size_t turn_ = 0;                                             // of the memory nodes
 };
 

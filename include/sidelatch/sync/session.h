@@ -129,13 +129,19 @@ class Session {
   /// While it lives, what is begun is part of an operation that began at `began`: its deadline counts from there.
   class Operation {
    public:
-    Operation(Session& session, fabric::Time began) noexcept : session_(&session) { session.operation_began_ = began; }
+    /// Within another one, that one's counts.
+    Operation(Session& session, fabric::Time began) noexcept : session_(&session), outer_(session.operation_began_) {
+      if (!outer_) {
+        session.operation_began_ = began;
+      }
+    }
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
-    ~Operation() { session_->operation_began_.reset(); }
+    ~Operation() { session_->operation_began_ = outer_; }
 
    private:
     Session* session_;
+    std::optional<fabric::Time> outer_;
   };
 
  private:

@@ -1,0 +1,38 @@
+// TODS 2025, figure 10: a store on four memory nodes, 20 million tuples of 256 bytes, 112 workers on four client nodes,
+// by skew. NAM-DB has the basic latch, and its latches lie 256 bytes apart, in 16 lock slots of each NIC; NAM-DB++ the
+// optimized one; and then its tuples are padded, too.
+#include "kv_store.h"
+
+#include "experiments.h"
+
+#include <sidelatch/sync/rw_latch.h>
+
+namespace sidelatch::bench {
+
+using namespace sync;
+
+ExperimentResult kv_store(const ExperimentOptions& options) { return kv_store(options, StoreScale{}); }
+
+ExperimentResult kv_store(const ExperimentOptions& options, const StoreScale& scale) {
+  constexpr std::uint64_t kTuple = 256;  // with its latch
+  enum Line : std::uint8_t { nam_db, optimized, padded };
+  const StoreCurves curves(
+      options, scale, kTuple,
+      {{"NAM-DB", [] { return std::make_unique<RwLatch>(LatchLevel::basic); }, LayoutKind::interleaved},
+       {"NAM-DB++ unpadded", [] { return std::make_unique<RwLatch>(); }, LayoutKind::interleaved},
+       {"NAM-DB++", [] { return std::make_unique<RwLatch>(); }, LayoutKind::padded}});
+  using enum StoreCurves::MixOf;
+  const auto gain = [&](double exponent) {
+    return curves.mops(read_only, padded, exponent).mean / curves.mops(read_only, nam_db, exponent).mean;
+  };
+
+  ExperimentResult result = begin_result("kv-store", options, "exponent");
+  result.series = curves.series();
+  result.targets.push_back(number_target("N11.uniform", 2, gain(0), "x"));
+  result.targets.push_back(number_target("N11.zipf1", 2, gain(1), "x"));
+  result.targets.push_back(number_target("N12.write", 0.17, curves.mops(write_only, padded, 2).mean, "Mops/s"));
+  result.targets.push_back(number_target("N12.read", 4.5, curves.mops(read_only, padded, 2).mean, "Mops/s"));
+  return result;
+}
+
+}  // namespace sidelatch::bench

@@ -1,0 +1,53 @@
+// The key/value store of TODS 2025 in several sizes: the experiments run the paper's, tests a small one.
+#pragma once
+
+#include "table_load.h"
+
+#include <sidelatch/bench/experiment.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace sidelatch::bench {
+
+struct StoreScale {
+  std::uint64_t tuples = 20'000'000;
+  std::uint32_t workers = 112;
+  std::vector<double> exponents = {0, 0.5, 1, 1.5, 2};  ///< ascending, and 0, 1, 1.5 and 2 among them
+  fabric::Duration measured = fabric::from_ns(4'000'000);
+  /// From an exponent of 1 on, where a few tuples decide, and rates vary for longer.
+  fabric::Duration measured_skewed = fabric::from_ns(30'000'000);
+};
+
+/// TODS 2025, figure 10, tuples of 256 bytes: N11 and N12.
+[[nodiscard]] ExperimentResult kv_store(const ExperimentOptions& options, const StoreScale& scale);
+/// TODS 2025, figure 16: N17.
+[[nodiscard]] ExperimentResult kv_store_512(const ExperimentOptions& options, const StoreScale& scale);
+
+/// A way to run the store: a scheme in a layout.
+struct StoreLine {
+  std::string name;
+  std::function<std::unique_ptr<sync::Scheme>()> make;
+  sync::LayoutKind layout = sync::LayoutKind::padded;
+};
+
+/// What the lines do under the three mixes of the paper, by skew.
+class StoreCurves {
+ public:
+  enum class MixOf : std::uint8_t { write_only, mixed, read_only };
+  static constexpr std::size_t kMixes = 3;
+
+  StoreCurves(const ExperimentOptions& options, const StoreScale& scale, std::uint64_t tuple_bytes,
+              std::vector<StoreLine> lines);
+
+  /// Throws std::out_of_range for what was not measured.
+  [[nodiscard]] const Estimate& mops(MixOf mix, std::size_t line, double exponent) const;
+  [[nodiscard]] std::vector<Series> series() const;
+
+ private:
+  std::vector<double> exponents_;
+  std::vector<StoreLine> lines_;
+  std::vector<TableResult> results_;  // by mix, line and exponent
+};
+
+}  // namespace sidelatch::bench

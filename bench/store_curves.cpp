@@ -1,0 +1,64 @@
+#include "kv_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::bench {
+
+namespace {
+
+constexpr std::array<std::pair<const char*, Mix>, StoreCurves::kMixes> kMixNames = {
+    {{"write-only", kWriteOnly}, {"mixed", kMixed}, {"read-only", kReadOnly}}};
+constexpr double kSkewed = 1;
+
+}  // namespace
+
+StoreCurves::StoreCurves(const ExperimentOptions& options, const StoreScale& scale, std::uint64_t tuple_bytes,
+                         std::vector<StoreLine> lines)
+    : exponents_(scale.exponents), lines_(std::move(lines)) {
+  std::vector<TableLoad> loads;
+  for (const auto& [name, mix] : kMixNames) {
+    for (const StoreLine& line : lines_) {
+      for (const double exponent : exponents_) {
+        loads.push_back({.make = line.make,
+                         .layout = line.layout,
+                         .tuple_bytes = tuple_bytes,
+                         .tuples = scale.tuples,
+                         .workers = scale.workers,
+                         .mix = mix,
+                         .exponent = exponent,
+                         .measured = exponent < kSkewed ? scale.measured : scale.measured_skewed});
+      }
+    }
+  }
+  results_ = run_table_loads(options, loads);
+}
+
+const Estimate& StoreCurves::mops(MixOf mix, std::size_t line, double exponent) const {
+  const auto found = std::ranges::find(exponents_, exponent);
+  if (found == exponents_.end() || line >= lines_.size()) {
+    throw std::out_of_range(fmt::format("line {} was not measured with an exponent of {}", line, exponent));
+  }
+  const std::size_t curve = static_cast<std::size_t>(mix) * lines_.size() + line;
+  return results_.at(curve * exponents_.size() + static_cast<std::size_t>(found - exponents_.begin())).mops;
+}
+
+std::vector<Series> StoreCurves::series() const {
+  std::vector<Series> all;
+  for (std::size_t m = 0; m < kMixes; ++m) {
+    for (std::size_t l = 0; l < lines_.size(); ++l) {
+      Series series{fmt::format("{} {}", kMixNames.at(m).first, lines_[l].name), "Mops/s", {}};
+      for (const double exponent : exponents_) {
+        series.points.push_back({exponent, mops(static_cast<MixOf>(m), l, exponent).mean});
+      }
+      all.push_back(std::move(series));
+    }
+  }
+  return all;
+}
+
+}  // namespace sidelatch::bench

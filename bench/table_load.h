@@ -1,0 +1,51 @@
+// Workers that use a perfectly sized hash table on several memory nodes, through a scheme, as fast as they can: what
+// the papers measure in a disaggregated store (TODS 2025, sections 3.5 and 4.6).
+#pragma once
+
+#include "batch_means.h"
+#include "workload.h"
+
+#include <sidelatch/bench/experiment.h>
+#include <sidelatch/fabric/types.h>
+#include <sidelatch/sync/layout.h>
+#include <sidelatch/sync/retry.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sidelatch::sync {
+class Scheme;
+}
+
+namespace sidelatch::bench {
+
+struct TableLoad {
+  std::function<std::unique_ptr<sync::Scheme>()> make;
+  sync::LayoutKind layout = sync::LayoutKind::padded;
+  std::uint64_t tuple_bytes = 256;  ///< of a record: latch, version and what else the scheme adds included
+  std::uint64_t tuples = 20'000'000;
+  std::uint32_t workers = 112;
+  std::uint32_t client_nodes = 4;
+  std::uint32_t memory_nodes = 4;
+  Mix mix = kReadOnly;  ///< reads, updates and read-modify-writes
+  double exponent = 0;  ///< of the Zipf distribution
+  sync::Retry retry{};
+  fabric::Duration warm_up = fabric::from_ns(500'000);
+  fabric::Duration measured = fabric::from_ns(4'000'000);
+};
+
+struct TableResult {
+  Estimate mops;  ///< millions of operations per second, from twenty windows of the measured time
+};
+
+/// In the order of the loads. In a simulation of its own each, on all cores; the results do not depend on how many
+/// there are. Tuples that nobody touches cost nothing; a page of 4 KiB that somebody writes or latches is there until
+/// its simulation ends. Or one after the other by the processes of a cluster, whose server is all memory nodes. Throws
+/// std::invalid_argument for a load without workers or nodes, or with inserts or scans.
+[[nodiscard]] std::vector<TableResult> run_table_loads(const ExperimentOptions& options,
+                                                       std::span<const TableLoad> loads);
+
+}  // namespace sidelatch::bench

@@ -1,0 +1,370 @@
+#include <sidelatch/structures/hash_table.h>
+
+#include "hash_table_detail.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+// Why a reader that has looked at home and followed the links to the end may say that a key is absent, and why what it
+// finds was there.
+//
+// An overflow bucket gets a new generation whenever it is filled for a chain, and a link names the generation that it
+// leads to. So a reader with a link that has become old, to a bucket that was given back and is filled anew, finds that
+// out and begins again. It is not enough to see that the bucket belongs to the same home: it may have come back to the
+// same chain at another place, behind which there is less of the chain, or be filled and not linked yet.
+//
+// Call one filling of a bucket a node. A node is complete before it is linked, and is linked once, right behind home:
+// in a chain newer nodes always lie before older ones. It is unlinked once, by a change of its predecessor. Its own
+// bytes stay as they were at that moment, the link in them included, until it is filled anew. Entries do not move from
+// node to node. The scheme gives each node as it was at one moment.
+//
+// Absent: let the key be present during all of the read (if not, it was absent at some moment of it). Then it was in
+// one and the same node X, and X was linked, all the time, since moving would have made it absent for a moment. Home
+// counts as newer than all nodes. Of every node Y that the reader looks at and that is newer than X, the link leads to
+// X or to another node newer than X: if Y is linked then, because X is; if Y was unlinked before, because X, being
+// older, was linked at that moment too, and Y still says what it said then. So the reader comes to X and finds the key.
+//
+// Found: every node that the reader looks at was linked at some moment of the read. It has its link from a node that
+// was linked at such a moment, and that either still was when its link was read, or was unlinked in between: at that
+// moment its link was right. If the node itself was unlinked before it was looked at, that was during the read, and it
+// shows what it held just before.
+namespace sidelatch::structures {
+
+using namespace fabric;
+using namespace sync;
+
+namespace {
+
+constexpr std::uint64_t kMostBuckets = std::numeric_limits<std::uint32_t>::max() - 1;
+
+// The finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+std::uint64_t mix(std::uint64_t key) {
+  key += 0x9e3779b97f4a7c15ULL;
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
+  return key ^ (key >> 31);
+}
+
+// A number below `limit` from 32 random bits, by their rank.
+std::uint64_t scale(std::uint64_t bits, std::uint64_t limit) { return (bits & 0xffff'ffff) * limit >> 32; }
+
+// What a table looks like at each memory node.
+struct Plan {
+  std::uint64_t home_buckets = 0;
+  std::uint64_t overflow_buckets = 0;
+  std::uint64_t payload_bytes = 0;
+};
+
+Plan plan_for(const HashTableOptions& options, std::size_t memory_nodes) {
+  options.validate();
+  if (memory_nodes == 0) {
+    throw std::invalid_argument("a hash table on 0 memory nodes: it needs at least 1");
+  }
+  const std::uint64_t keys = (options.capacity + memory_nodes - 1) / memory_nodes;
+  if (options.addressing == Addressing::perfect) {
+    return {.home_buckets = keys, .payload_bytes = options.value_bytes};
+  }
+  const std::uint64_t entries = options.entries_per_bucket;
+  Plan plan;
+  plan.home_buckets = (keys + keys / 3 + entries - 1) / entries;
+  plan.overflow_buckets = options.overflow_buckets.value_or(plan.home_buckets / 3 + 8);
+  plan.payload_bytes = BucketFormat{options.entries_per_bucket, options.value_bytes}.payload_bytes();
+  if (plan.home_buckets > kMostBuckets || plan.overflow_buckets > kMostBuckets) {
+    throw std::invalid_argument(
+        fmt::format("a hash table with {} home buckets and {} overflow buckets at a memory node: at most {} of each "
+                    "are possible; take more memory nodes or more entries per bucket",
+                    plan.home_buckets, plan.overflow_buckets, kMostBuckets));
+  }
+  return plan;
+}
+
+Layout layout_for(const Scheme& scheme, const HashTableOptions& options, const Plan& plan) {
+  const LayoutKind kind = options.layout.value_or(scheme.default_layout());
+  return {scheme.shape(plan.payload_bytes, kind), kind, plan.home_buckets + plan.overflow_buckets};
+}
+
+std::uint64_t pool_begins(const Layout& layout) { return RecordShape::whole_lines(layout.total_bytes()); }
+
+}  // namespace
+
+void HashTableOptions::validate() const {
+  const auto refuse = [](const char* field, std::uint64_t value, const std::string& allowed) {
+    throw std::invalid_argument(fmt::format("hash table: {} is {}: it must be {}", field, value, allowed));
+  };
+  if (value_bytes < kSmallestValue || value_bytes > kLargestValue) {
+    refuse("value_bytes", value_bytes, fmt::format("{} to {}", kSmallestValue, kLargestValue));
+  }
+  constexpr std::uint64_t kMostKeys = std::uint64_t{1} << 48;
+  if (capacity == 0 || capacity > kMostKeys) {
+    refuse("capacity", capacity, fmt::format("1 to {}: the number of keys", kMostKeys));
+  }
+  if (entries_per_bucket == 0 || entries_per_bucket > kMostEntries) {
+    refuse("entries_per_bucket", entries_per_bucket, fmt::format("1 to {}", kMostEntries));
+  }
+  if (overflow_buckets && addressing == Addressing::perfect) {
+    refuse("overflow_buckets", *overflow_buckets, "left out, since a perfect table has none");
+  }
+}
+
+std::uint64_t HashTable::bytes_needed(const Scheme& scheme, const HashTableOptions& options, std::size_t memory_nodes) {
+  const Plan plan = plan_for(options, memory_nodes);
+  const Layout layout = layout_for(scheme, options, plan);
+  return options.addressing == Addressing::perfect
+             ? layout.total_bytes()
+             : pool_begins(layout) + Pool::bytes_needed(scheme, plan.overflow_buckets);
+}
+
+HashTable::HashTable(const Scheme& scheme, const HashTableOptions& options, std::span<const RemoteSpan> memory)
+    : scheme_(&scheme), options_(options) {
+  const Plan plan = plan_for(options, memory.size());
+  const Layout layout = layout_for(scheme, options, plan);
+  const std::uint64_t needed = bytes_needed(scheme, options, memory.size());
+  home_buckets_ = plan.home_buckets;
+  overflow_buckets_ = plan.overflow_buckets;
+  buffer_bytes_ = sync::buffer_bytes(layout.shape());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (memory[i].length < needed) {
+      throw std::invalid_argument(fmt::format("hash table: memory {} has {} bytes: it needs {}, see bytes_needed()", i,
+                                              memory[i].length, needed));
+    }
+    arrays_.emplace_back(layout, memory[i].subspan(0, layout.total_bytes()));
+    if (options.addressing == Addressing::chained) {
+      const std::uint64_t begin = pool_begins(layout);
+      pools_.emplace_back(scheme, memory[i].subspan(begin, memory[i].length - begin), i, plan.overflow_buckets);
+      buffer_bytes_ = std::max(buffer_bytes_, Pool::buffer_bytes(scheme));
+    }
+  }
+}
+
+HashTable::Place HashTable::place_of(std::uint64_t key) const {
+  const std::uint64_t nodes = arrays_.size();
+  if (options_.addressing == Addressing::perfect) {
+    if (key >= options_.capacity) {
+      throw std::out_of_range(
+          fmt::format("key {} of a perfect hash table, which has the keys 0 to {}", key, options_.capacity - 1));
+    }
+    return {static_cast<std::size_t>(key % nodes), key / nodes};
+  }
+  const std::uint64_t hash = mix(key);
+  return {static_cast<std::size_t>(scale(hash, nodes)), scale(hash >> 32, home_buckets_)};
+}
+
+Task<Outcome> HashTable::get(Client& client, std::uint64_t key, std::span<std::byte> value) const {
+  require_value(value.size());
+  client.count_operation();
+  return options_.addressing == Addressing::perfect ? get_perfect(client, key, value) : get_chained(client, key, value);
+}
+
+Task<Outcome> HashTable::insert(Client& client, std::uint64_t key, std::span<const std::byte> value) const {
+  return change(client, Change::insert, key, value);
+}
+
+Task<Outcome> HashTable::put(Client& client, std::uint64_t key, std::span<const std::byte> value) const {
+  return change(client, Change::put, key, value);
+}
+
+Task<Outcome> HashTable::update(Client& client, std::uint64_t key, std::span<const std::byte> value) const {
+  return change(client, Change::update, key, value);
+}
+
+Task<Outcome> HashTable::remove(Client& client, std::uint64_t key) const {
+  if (options_.addressing == Addressing::perfect) {
+    throw std::logic_error(fmt::format("remove of key {}: a perfect hash table always has all its keys", key));
+  }
+  client.count_operation();
+  return change_chained(client, Change::remove, key, {});
+}
+
+Task<Outcome> HashTable::change(Client& client, Change change, std::uint64_t key,
+                                std::span<const std::byte> value) const {
+  require_value(value.size());
+  client.count_operation();
+  if (options_.addressing == Addressing::chained) {
+    return change_chained(client, change, key, value);
+  }
+  return change == Change::insert ? insert_perfect(key) : put_perfect(client, key, value);
+}
+
+void HashTable::require_value(std::size_t bytes) const {
+  if (bytes != options_.value_bytes) {
+    throw std::invalid_argument(
+        fmt::format("a value of {} bytes for a hash table whose values have {}: both must be "
+                    "equal",
+                    bytes, options_.value_bytes));
+  }
+}
+
+HashTable::Place HashTable::overflow(std::size_t memory_node, const Link& link) const {
+  return {memory_node, home_buckets_ + link.next - 1};
+}
+
+std::string HashTable::describe(Place place) const {
+  return place.bucket < home_buckets_
+             ? fmt::format("home bucket {} of memory node {}", place.bucket, place.memory_node)
+             : fmt::format("overflow bucket {} of memory node {}", place.bucket - home_buckets_, place.memory_node);
+}
+
+void HashTable::throw_damaged(Place place, std::string_view what) const {
+  throw StructureError(fmt::format("hash table over {}: {} {}", scheme_->name(), describe(place), what));
+}
+
+// ---- Perfect addressing.
+
+Task<Outcome> HashTable::get_perfect(Client& client, std::uint64_t key, std::span<std::byte> value) const {
+  const Place place = place_of(key);
+  const Object object = arrays_[place.memory_node].at(place.bucket);
+  try {
+    const ReadResult result = co_await scheme_->read(client.session(place.memory_node), object, value);
+    co_return result.accepted ? Outcome::done : Outcome::timed_out;
+  } catch (const LatchError& error) {
+    if (error.kind() != LatchError::Kind::holder_lost) {
+      throw;
+    }
+  }
+  // Taking the latch over would make half a value look like a whole one.
+  throw StructureError(
+      fmt::format("hash table over {}: the value of key {}, at memory node {}, was being written by a client that "
+                  "died, and may be half written; put() or update() it anew. Only schemes with two copies "
+                  "(optimistic/copy-on-write) survive a WRITE that was cut in the middle",
+                  scheme_->name(), key, place.memory_node));
+}
+
+Task<Outcome> HashTable::insert_perfect(std::uint64_t key) const {
+  (void)place_of(key);
+  co_return Outcome::present;
+}
+
+Task<Outcome> HashTable::put_perfect(Client& client, std::uint64_t key, std::span<const std::byte> value) const {
+  const Place place = place_of(key);
+  const Object object = arrays_[place.memory_node].at(place.bucket);
+  Session& session = client.session(place.memory_node);
+  try {
+    const bool done = co_await scheme_->update(session, object, [value](std::span<std::byte> payload) {
+      std::memcpy(payload.data(), value.data(), value.size());
+    });
+    co_return done ? Outcome::done : Outcome::timed_out;
+  } catch (const LatchError& error) {
+    if (error.kind() != LatchError::Kind::holder_lost) {
+      throw;
+    }
+  }
+  // All of the value is written: whatever the dead client has left, it is whole afterwards.
+  const Session::Operation operation(session, session.now());
+  ExclusiveGuard guard = co_await scheme_->latch(session, object);
+  if (!guard) {
+    co_return Outcome::timed_out;
+  }
+  std::memcpy(guard.payload().data(), value.data(), value.size());
+  co_await guard.commit();
+  co_return Outcome::done;
+}
+
+// ---- Buckets.
+
+Task<ReadGuard> HashTable::read_bucket(Session& session, Place place) const {
+  const Object object = arrays_[place.memory_node].at(place.bucket);
+  for (;;) {
+    try {
+      ReadGuard guard = co_await scheme_->begin_read(session, object);
+      co_return guard;
+    } catch (const LatchError& error) {
+      if (error.kind() != LatchError::Kind::holder_lost) {
+        throw;
+      }
+    }
+    const bool free = co_await take_over(session, place);
+    if (!free) {
+      co_return ReadGuard();
+    }
+  }
+}
+
+Task<ExclusiveGuard> HashTable::latch_bucket(Session& session, Place place) const {
+  ExclusiveGuard guard = co_await scheme_->latch(session, arrays_[place.memory_node].at(place.bucket));
+  if (guard && guard.inherited() && !is_sealed(guard.payload())) {
+    // Left latched, it would cost every client that meets it its queue pairs, one after the other.
+    BucketHeader torn = BucketFormat::header_in(guard.payload());
+    torn.home = BucketHeader::kTorn;
+    BucketFormat::put_header(torn, guard.payload());
+    co_await commit_bucket(guard);
+    throw_damaged(place,
+                  "was being written by a client that died, and is half written: what it held is lost. Only schemes "
+                  "with two copies (optimistic/copy-on-write) survive a WRITE that was cut in the middle");
+  }
+  co_return guard;
+}
+
+Task<void> HashTable::commit_bucket(ExclusiveGuard& guard) const {
+  seal(guard.payload());
+  return guard.commit();
+}
+
+std::string_view HashTable::fault_of(Place place, const BucketHeader& header) const {
+  if (header.home == BucketHeader::kTorn) {
+    return "is torn: its last holder died within a WRITE, and what it held is lost";
+  }
+  if (header.next > overflow_buckets_) {
+    return "links to an overflow bucket that does not exist";
+  }
+  if ((header.used & ~BucketFormat{options_.entries_per_bucket, 0}.all_used()) != 0) {
+    return "marks entries as used that it does not have";
+  }
+  if (place.bucket >= home_buckets_ || header.home == place.bucket + 1) {
+    return {};
+  }
+  if (header.home != 0) {
+    return "says that it belongs to another home bucket";
+  }
+  return header.used == 0 && header.next == 0 ? "" : "was never written, and yet is not empty";
+}
+
+// ---- Readers.
+
+Task<Outcome> HashTable::get_chained(Client& client, std::uint64_t key, std::span<std::byte> value) const {
+  const Place home = place_of(key);
+  const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
+  Session& session = client.session(home.memory_node);
+  Attempts attempts(session);
+  const Session::Operation operation(session, attempts.began());
+  for (;;) {
+    Link link;
+    bool lost = false;
+    // Links lead to older nodes only, so nobody comes to a bucket twice, unless the chain is damaged.
+    for (std::uint64_t steps = 0; !lost; ++steps) {
+      const Place place = link.leads_anywhere() ? overflow(home.memory_node, link) : home;
+      ReadGuard guard = co_await read_bucket(session, place);
+      if (!guard) {
+        co_return Outcome::timed_out;
+      }
+      const BucketHeader header = BucketFormat::header_in(guard.payload());
+      const std::string_view fault = steps > overflow_buckets_ ? kCircle : fault_of(place, header);
+      lost = steps != 0 && !link.means(header, home.bucket);
+      const bool looks = fault.empty() && !lost;
+      const auto slot = looks ? format.find(header, guard.payload(), key) : std::nullopt;
+      if (slot) {
+        std::memcpy(value.data(), guard.payload().data() + format.value(*slot), value.size());
+      }
+      co_await guard.release();
+      if (!fault.empty()) {
+        throw_damaged(place, fault);
+      }
+      if (slot) {
+        co_return Outcome::done;
+      }
+      link = {header.next, header.next_generation};
+      if (!lost && !link.leads_anywhere()) {
+        co_return Outcome::absent;
+      }
+    }
+    client.count_restart();
+    if (attempts.expired()) {
+      co_return Outcome::timed_out;
+    }
+    co_await attempts.pause();
+  }
+}
+
+}  // namespace sidelatch::structures

@@ -1,0 +1,63 @@
+// What the parts of the chained hash table share: links, and what an operation knows and holds.
+#pragma once
+
+#include <sidelatch/structures/hash_table.h>
+
+#include "hash_bucket.h"
+#include "holding.h"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace sidelatch::structures {
+
+inline constexpr std::string_view kCircle = "is in a chain that never ends";
+
+struct HashTable::Entry {
+  std::uint64_t key = 0;
+  const std::byte* value = nullptr;
+};
+
+// To one filling of an overflow bucket.
+struct HashTable::Link {
+  std::uint32_t next = 0;  // 1 + its number; 0: the chain ends here
+  std::uint32_t generation = 0;
+
+  [[nodiscard]] bool leads_anywhere() const { return next != 0; }
+  [[nodiscard]] bool means(const BucketHeader& header, std::uint64_t home) const {
+    return header.home == home + 1 && header.generation == generation;
+  }
+};
+
+// What a writer has found behind home.
+struct HashTable::Search {
+  bool complete = false;  // false: the deadline passed
+  std::optional<Place> found{};
+  Place predecessor{};  // of the bucket found
+  Link next{};          // of the bucket found
+  bool alone = false;   // the entry is the only one of its bucket
+  std::optional<Place> room{};
+};
+
+// What one operation holds.
+struct HashTable::Writer {
+  Client* client = nullptr;
+  Place home{};
+  sync::ExclusiveGuard home_guard{};
+  sync::ExclusiveGuard bucket{};         // latched after home
+  std::optional<std::uint64_t> taken{};  // an overflow bucket that is not linked
+  bool wants_bucket = false;             // it cannot go on without one
+  std::optional<Place> held_up{};        // a bucket whose latch another client holds: it cannot go on either
+
+  [[nodiscard]] sync::Session& session() const { return client->session(home.memory_node); }
+};
+
+// Entries of a bulk load that go into one chain.
+struct HashTable::Chain {
+  Place home{};
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+}  // namespace sidelatch::structures

@@ -1,0 +1,346 @@
+// Changes of a chained hash table.
+#include <sidelatch/structures/hash_table.h>
+
+#include <sidelatch/sync/latch_word.h>
+
+#include "hash_table_detail.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::structures {
+
+using namespace fabric;
+using namespace sync;
+
+namespace {
+
+// What a deadline leaves of the attempts to give a bucket back: then it is leaked.
+constexpr int kAttemptsToGiveBack = 8;
+
+}  // namespace
+
+Task<void> HashTable::give_back(Client& client, std::size_t memory_node, std::uint64_t overflow) const {
+  // The operation has had its effect, so its deadline must not end it: each attempt has one of its own.
+  Session& session = client.session(memory_node);
+  for (int attempt = 0; attempt < kAttemptsToGiveBack; ++attempt) {
+    const Session::Operation operation(session, session.now());
+    const Outcome outcome = co_await pools_[memory_node].give_back(client, overflow);
+    if (outcome == Outcome::done) {
+      co_return;
+    }
+  }
+}
+
+// What makes a client wait for longer than others must not be done with home latched: home's lease would end, and the
+// client would be taken for dead itself. So it lets go of home to take a latch over from the dead, or to take an
+// overflow bucket from the pool, whose latch may be a dead client's too; then it begins again.
+Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint64_t key,
+                                        std::span<const std::byte> value) const {
+  Writer writer{.client = &client, .home = place_of(key)};
+  Session& session = writer.session();
+  const Session::Operation operation(session, session.now());
+  std::exception_ptr error;
+  Outcome outcome = Outcome::timed_out;
+  for (bool again = true; again;) {
+    again = false;
+    writer.wants_bucket = false;
+    writer.held_up.reset();
+    try {
+      outcome = co_await change_chain(writer, change, Entry{key, value.data()});
+      co_await end_guards(writer);
+      if (writer.wants_bucket || writer.held_up) {
+        outcome = co_await prepare(writer);
+        again = outcome == Outcome::done;
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  try {
+    co_await let_go(writer);
+  } catch (...) {
+    error = error ? error : std::current_exception();
+  }
+  if (error) {
+    std::rethrow_exception(error);
+  }
+  co_return outcome;
+}
+
+// Does what change_chain() has found missing. Not done: that is how the operation ends.
+Task<Outcome> HashTable::prepare(Writer& writer) const {
+  Client& client = *writer.client;
+  if (writer.held_up) {
+    client.count_restart();
+    const bool free = co_await take_over(writer.session(), *writer.held_up);
+    co_return free ? Outcome::done : Outcome::timed_out;
+  }
+  const Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
+  if (taken.outcome != Outcome::done) {
+    co_return taken.outcome;
+  }
+  writer.taken = taken.object;
+  if (writer.session().has_lease()) {
+    const bool free = co_await take_over(writer.session(), {writer.home.memory_node, home_buckets_ + taken.object});
+    co_return free ? Outcome::done : Outcome::timed_out;
+  }
+  co_return Outcome::done;
+}
+
+// Waits until a bucket's latch was free, and takes it over if its holder is dead. False: the deadline passed.
+Task<bool> HashTable::take_over(Session& session, Place place) const {
+  ExclusiveGuard guard = co_await latch_bucket(session, place);
+  if (!guard) {
+    co_return false;
+  }
+  co_await leave(guard);
+  co_return true;
+}
+
+// Ends the latches that an operation still holds.
+Task<void> HashTable::end_guards(Writer& writer) const {
+  std::exception_ptr error;
+  for (ExclusiveGuard* guard : {&writer.bucket, &writer.home_guard}) {
+    try {
+      if (*guard) {
+        co_await leave(*guard);
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (error) {
+    std::rethrow_exception(error);
+  }
+}
+
+// Ends all that an operation still holds.
+Task<void> HashTable::let_go(Writer& writer) const {
+  co_await end_guards(writer);
+  if (writer.taken) {
+    const std::uint64_t number = *std::exchange(writer.taken, std::nullopt);
+    co_await give_back(*writer.client, writer.home.memory_node, number);
+  }
+}
+
+Task<Outcome> HashTable::change_chain(Writer& writer, Change change, Entry entry) const {
+  writer.home_guard = co_await latch_bucket(writer.session(), writer.home);
+  if (!writer.home_guard) {
+    co_return Outcome::timed_out;
+  }
+  const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
+  const std::span<std::byte> payload = writer.home_guard.payload();
+  BucketHeader header = BucketFormat::header_in(payload);
+  const std::string_view fault = fault_of(writer.home, header);
+  if (!fault.empty()) {
+    throw_damaged(writer.home, fault);
+  }
+  const auto slot = format.find(header, payload, entry.key);
+  if (!slot) {
+    const Search search = co_await search_chain(writer, entry.key);
+    if (!search.complete || writer.held_up) {
+      co_return Outcome::timed_out;
+    }
+    if (search.found) {
+      const Outcome outcome = co_await change_overflow(writer, change, entry, search);
+      co_return outcome;
+    }
+    if (change == Change::update || change == Change::remove) {
+      co_return Outcome::absent;
+    }
+    const Outcome outcome = co_await add(writer, entry, search);
+    co_return outcome;
+  }
+  if (change == Change::insert) {
+    co_return Outcome::present;
+  }
+  if (change == Change::remove) {
+    header.used &= ~(std::uint32_t{1} << *slot);
+    BucketFormat::put_header(header, payload);
+  } else {
+    format.put_value(payload, *slot, entry.value);
+  }
+  co_await commit_bucket(writer.home_guard);
+  co_return Outcome::done;
+}
+
+// Looks for a key behind home, whose latch keeps the chain as it is; its buckets need not be latched for that.
+Task<HashTable::Search> HashTable::search_chain(Writer& writer, std::uint64_t key) const {
+  const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
+  const BucketHeader home = BucketFormat::header_in(writer.home_guard.payload());
+  Search search;
+  Link link{home.next, home.next_generation};
+  Place predecessor = writer.home;
+  for (std::uint64_t steps = 1; link.leads_anywhere(); ++steps) {
+    const Place place = overflow(writer.home.memory_node, link);
+    if (writer.session().has_lease()) {
+      const std::uint64_t word = co_await read_latch(writer.session(), arrays_[place.memory_node].at(place.bucket));
+      if (is_exclusive(word) && owner_of(word) != 0) {
+        writer.held_up = place;
+        co_return search;
+      }
+    }
+    ReadGuard guard = co_await read_bucket(writer.session(), place);
+    if (!guard) {
+      co_return search;
+    }
+    const BucketHeader header = BucketFormat::header_in(guard.payload());
+    const auto slot = format.find(header, guard.payload(), key);
+    co_await guard.release();
+    std::string_view fault = steps > overflow_buckets_ ? kCircle : fault_of(place, header);
+    if (fault.empty() && !link.means(header, writer.home.bucket)) {
+      fault = "is linked in a chain that it does not belong to";
+    }
+    if (!fault.empty()) {
+      throw_damaged(place, fault);
+    }
+    if (slot) {
+      search.found = place;
+      search.predecessor = predecessor;
+      search.next = {header.next, header.next_generation};
+      search.alone = header.used == std::uint32_t{1} << *slot;
+      break;
+    }
+    if (!search.room && !format.is_full(header)) {
+      search.room = place;
+    }
+    predecessor = place;
+    link = {header.next, header.next_generation};
+  }
+  search.complete = true;
+  co_return search;
+}
+
+// Changes an entry that is in an overflow bucket.
+Task<Outcome> HashTable::change_overflow(Writer& writer, Change change, Entry entry, Search search) const {
+  if (change == Change::insert) {
+    co_return Outcome::present;
+  }
+  if (change == Change::remove && search.alone) {
+    const Outcome outcome = co_await unlink(writer, search);
+    co_return outcome;
+  }
+  writer.bucket = co_await latch_bucket(writer.session(), *search.found);
+  if (!writer.bucket) {
+    co_return Outcome::timed_out;
+  }
+  const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
+  const std::span<std::byte> payload = writer.bucket.payload();
+  BucketHeader header = BucketFormat::header_in(payload);
+  const auto slot = format.find(header, payload, entry.key);
+  if (!slot) {
+    throw_damaged(*search.found, "was changed by a client that does not hold its home bucket's latch");
+  }
+  if (change == Change::remove) {
+    header.used &= ~(std::uint32_t{1} << *slot);
+    BucketFormat::put_header(header, payload);
+  } else {
+    format.put_value(payload, *slot, entry.value);
+  }
+  co_await commit_bucket(writer.bucket);
+  // Who latches home next reads this bucket, perhaps without looking at its latch.
+  co_await writer.session().qp().drain();
+  co_return Outcome::done;
+}
+
+// Removes the only entry of an overflow bucket, and so the bucket. That is one WRITE of its predecessor; the bucket
+// itself stays as it is, for the readers that have a link to it.
+Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
+  const bool is_first = search.predecessor == writer.home;
+  if (!is_first) {
+    writer.bucket = co_await latch_bucket(writer.session(), search.predecessor);
+    if (!writer.bucket) {
+      co_return Outcome::timed_out;
+    }
+  }
+  ExclusiveGuard& predecessor = is_first ? writer.home_guard : writer.bucket;
+  BucketHeader header = BucketFormat::header_in(predecessor.payload());
+  const std::uint64_t number = search.found->bucket - home_buckets_;
+  if (header.next != number + 1) {
+    throw_damaged(search.predecessor, "was changed by a client that does not hold its home bucket's latch");
+  }
+  header.next = search.next.next;
+  header.next_generation = search.next.generation;
+  BucketFormat::put_header(header, predecessor.payload());
+  co_await commit_bucket(predecessor);
+  co_await end_guards(writer);
+  // Nobody may get the bucket before the link to it is gone.
+  co_await writer.session().qp().drain();
+  co_await give_back(*writer.client, writer.home.memory_node, number);
+  co_return Outcome::done;
+}
+
+// Adds an entry with a key that the chain does not have.
+Task<Outcome> HashTable::add(Writer& writer, Entry entry, Search search) const {
+  const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
+  BucketHeader home = BucketFormat::header_in(writer.home_guard.payload());
+  if (!format.is_full(home)) {
+    home.home = writer.home.bucket + 1;
+    format.add(home, writer.home_guard.payload(), entry.key, entry.value);
+    BucketFormat::put_header(home, writer.home_guard.payload());
+    co_await commit_bucket(writer.home_guard);
+    co_return Outcome::done;
+  }
+  if (search.room) {
+    writer.bucket = co_await latch_bucket(writer.session(), *search.room);
+    if (!writer.bucket) {
+      co_return Outcome::timed_out;
+    }
+    BucketHeader header = BucketFormat::header_in(writer.bucket.payload());
+    if (format.is_full(header)) {
+      throw_damaged(*search.room, "was changed by a client that does not hold its home bucket's latch");
+    }
+    format.add(header, writer.bucket.payload(), entry.key, entry.value);
+    BucketFormat::put_header(header, writer.bucket.payload());
+    co_await commit_bucket(writer.bucket);
+    co_await writer.session().qp().drain();  // see change_overflow()
+    co_return Outcome::done;
+  }
+  if (!writer.taken) {
+    writer.wants_bucket = true;
+    co_return Outcome::full;
+  }
+  Link first{home.next, home.next_generation};
+  const bool filled = co_await fill_overflow(writer, *writer.taken, std::span(&entry, 1), first);
+  if (!filled) {
+    co_return Outcome::timed_out;
+  }
+  // A link leads to a bucket that is complete at the memory node.
+  co_await writer.session().qp().drain();
+  home.next = first.next;
+  home.next_generation = first.generation;
+  BucketFormat::put_header(home, writer.home_guard.payload());
+  writer.taken.reset();  // whether it is linked is unknown if this fails
+  co_await commit_bucket(writer.home_guard);
+  co_return Outcome::done;
+}
+
+// Fills an overflow bucket that is nobody's, to be linked before the one that `first` leads to; then `first` leads to
+// it. False: the deadline passed.
+Task<bool> HashTable::fill_overflow(Writer& writer, std::uint64_t number, std::span<const Entry> entries,
+                                    Link& first) const {
+  writer.bucket = co_await latch_bucket(writer.session(), {writer.home.memory_node, home_buckets_ + number});
+  if (!writer.bucket) {
+    co_return false;
+  }
+  const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
+  const std::span<std::byte> payload = writer.bucket.payload();
+  const BucketHeader before = BucketFormat::header_in(payload);
+  BucketHeader header{.home = writer.home.bucket + 1,
+                      .next = first.next,
+                      .next_generation = first.generation,
+                      .generation = before.generation + 1};
+  for (const Entry& entry : entries) {
+    format.add(header, payload, entry.key, entry.value);
+  }
+  BucketFormat::put_header(header, payload);
+  co_await commit_bucket(writer.bucket);
+  first = {static_cast<std::uint32_t>(number + 1), header.generation};
+  co_return true;
+}
+
+}  // namespace sidelatch::structures

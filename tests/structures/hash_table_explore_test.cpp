@@ -1,0 +1,401 @@
+// Small programs on small tables, in every execution that the memory model allows.
+#include <sidelatch/structures/hash_table.h>
+
+#include "hash_table_rig.h"
+
+#include "structures/hash_bucket.h"
+
+#include <sidelatch/explore/gtest.h>
+#include <sidelatch/sync/broken.h>
+#include <sidelatch/sync/copy_on_write.h>
+#include <sidelatch/sync/farm_line_versions.h>
+#include <sidelatch/sync/rw_latch.h>
+#include <sidelatch/sync/two_read_version.h>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <ostream>
+
+namespace sidelatch::structures {
+namespace {
+
+using namespace fabric;
+using namespace sync;
+using model::Preset;
+
+struct Call {
+  enum class What : std::uint8_t { get, naive_get, insert, update, remove };
+  What what = What::get;
+  std::uint64_t key = 0;
+  std::uint64_t number = 0;  // to be written; of a get, what it has read
+  Outcome outcome = Outcome::timed_out;
+  explore::Moment began = 0;
+  explore::Moment ended = 0;
+  bool has_ended = false;
+};
+
+using Contents = std::map<std::uint64_t, std::uint64_t>;
+
+// What the memory holds in the end, as a client alone sees it.
+struct End {
+  std::string problem;
+  Contents contents;
+};
+
+struct Setting {
+  const Scheme* scheme = nullptr;
+  HashTableOptions options{};
+  std::vector<std::byte> image{};  // of the memory at the beginning
+  Contents contents{};
+  std::vector<Call> writer{};
+  Call other{};
+  // Executions end in few different ways.
+  std::mutex mutex{};
+  std::map<std::string, End> ends{};  // by the bytes of the memory
+};
+
+struct Run {
+  Setting* setting;
+  explore::World* world;
+  MemoryRegion memory;
+  HashTable table;
+  std::vector<Call> writer;
+  Call other;
+
+  Run(Setting& the_setting, explore::World& the_world, Node& storage)
+      : setting(&the_setting),
+        world(&the_world),
+        memory(storage.allocate(setting->image.size(), Access::remote_all)),
+        table(*setting->scheme, setting->options, std::array{memory.remote()}),
+        writer(setting->writer),
+        other(setting->other) {
+    std::memcpy(memory.bytes().data(), setting->image.data(), setting->image.size());
+  }
+};
+
+// A reader that follows links without looking where they lead.
+Task<Outcome> naive_get(const Scheme* scheme, const HashTable* table, const ObjectArray* buckets, Client* client,
+                        std::uint64_t key, std::span<std::byte> value) {
+  const BucketFormat format{table->options().entries_per_bucket, table->options().value_bytes};
+  std::uint64_t bucket = table->place_of(key).bucket;
+  for (;;) {
+    ReadGuard guard = co_await scheme->begin_read(client->session(0), buckets->at(bucket));
+    const BucketHeader header = BucketFormat::header_in(guard.payload());
+    const auto slot = format.find(header, guard.payload(), key);
+    if (slot) {
+      std::memcpy(value.data(), guard.payload().data() + format.value(*slot), value.size());
+    }
+    co_await guard.release();
+    if (slot) {
+      co_return Outcome::done;
+    }
+    if (header.next == 0) {
+      co_return Outcome::absent;
+    }
+    bucket = table->home_buckets() + header.next - 1;
+  }
+}
+
+Task<void> execute(Run* run, Client* client, const ObjectArray* buckets, Call* call) {
+  std::vector<std::byte> value = value_of(call->number, run->table.options().value_bytes);
+  call->began = run->world->moment();
+  switch (call->what) {
+    case Call::What::get:
+      call->outcome = co_await run->table.get(*client, call->key, value);
+      break;
+    case Call::What::naive_get:
+      call->outcome = co_await naive_get(run->setting->scheme, &run->table, buckets, client, call->key, value);
+      break;
+    case Call::What::insert:
+      call->outcome = co_await run->table.insert(*client, call->key, value);
+      break;
+    case Call::What::update:
+      call->outcome = co_await run->table.update(*client, call->key, value);
+      break;
+    case Call::What::remove:
+      call->outcome = co_await run->table.remove(*client, call->key);
+      break;
+  }
+  call->ended = run->world->moment();
+  call->has_ended = true;
+  if (!is_whole(value)) {
+    run->world->fail(explore::Kind::torn_read, fmt::format("a get of key {} gave a value of two", call->key));
+  }
+  call->number = number_in(value);
+}
+
+Task<void> execute_all(Run* run, Client* client, const ObjectArray* buckets, std::vector<Call>* calls) {
+  for (Call& call : *calls) {
+    co_await execute(run, client, buckets, &call);
+  }
+}
+
+bool agrees(const Call& call, Contents& contents) {
+  const auto found = contents.find(call.key);
+  const bool present = found != contents.end();
+  switch (call.what) {
+    case Call::What::get:
+    case Call::What::naive_get:
+      return present ? call.outcome == Outcome::done && call.number == found->second : call.outcome == Outcome::absent;
+    case Call::What::insert:
+      contents.try_emplace(call.key, call.number);
+      return call.outcome == (present ? Outcome::present : Outcome::done);
+    case Call::What::update:
+      if (present) {
+        found->second = call.number;
+      }
+      return call.outcome == (present ? Outcome::done : Outcome::absent);
+    case Call::What::remove:
+      contents.erase(call.key);
+      return call.outcome == (present ? Outcome::done : Outcome::absent);
+  }
+  return false;
+}
+
+End look_at_end(const Setting& setting, std::span<const std::byte> memory) {
+  HashTableRig rig(*setting.scheme, setting.options);
+  std::ranges::copy(memory, rig.memory[0].bytes().begin());
+  Client& client = rig.add_client();
+  const HashTableReport report = rig.check();
+  if (!report.problems.empty()) {
+    return {report.problems.front(), {}};
+  }
+  End end;
+  if (report.leaked_overflow_buckets != 0) {
+    end.problem = "an overflow bucket is leaked";
+  }
+  for (std::uint64_t key = 0; key < 100; ++key) {
+    if (const auto number = rig.get(client, key)) {
+      end.contents[key] = *number;
+    }
+  }
+  return end;
+}
+
+const End& end_of(Setting& setting, std::span<const std::byte> memory) {
+  const std::scoped_lock lock(setting.mutex);
+  std::string bytes(reinterpret_cast<const char*>(memory.data()), memory.size());
+  const auto known = setting.ends.find(bytes);
+  if (known != setting.ends.end()) {
+    return known->second;
+  }
+  const End end = look_at_end(setting, memory);
+  return setting.ends.emplace(std::move(bytes), end).first->second;
+}
+
+// In each equivalent order, the other client's call must have a place among the writer's: after those that have ended
+// before it began, and before those that began after it had ended.
+void judge(Run& run, const explore::Order& order) {
+  const std::size_t calls = run.writer.size();
+  const End& end = end_of(*run.setting, run.memory.bytes());
+  if (!end.problem.empty()) {
+    run.world->fail(explore::Kind::assertion, "in the end: " + end.problem);
+    return;
+  }
+  for (std::size_t after = 0; after <= calls; ++after) {
+    if (after > 0 && order.before(run.other.began, run.writer[after - 1].ended)) {
+      continue;
+    }
+    std::size_t last = after;
+    while (last < calls && order.before(run.writer[last].began, run.other.ended)) {
+      ++last;
+    }
+    bool explained = false;
+    for (std::size_t place = after; place <= last && !explained; ++place) {
+      Contents contents = run.setting->contents;
+      bool right = true;
+      for (std::size_t i = 0; i <= calls; ++i) {
+        right = right && (i != place || agrees(run.other, contents));
+        right = right && (i == calls || agrees(run.writer[i], contents));
+      }
+      explained = right && contents == end.contents;
+    }
+    if (!explained) {
+      run.world->fail(explore::Kind::linearizability,
+                      fmt::format("the other client's call of key {} said {}, {}: there is no place for it after {} of "
+                                  "the writer's calls and before number {}",
+                                  run.other.key, name(run.other.outcome), run.other.number, after, last));
+      return;
+    }
+  }
+}
+
+// Buckets of one entry, by default of two lines.
+HashTableOptions tiny(std::uint64_t home_buckets, std::uint64_t value_bytes = 72) {
+  return {.value_bytes = value_bytes, .capacity = home_buckets, .entries_per_bucket = 1, .overflow_buckets = 3};
+}
+
+// So many keys of a home bucket.
+std::vector<std::uint64_t> keys_of(const Scheme& scheme, const HashTableOptions& options, std::uint64_t home = 0) {
+  const HashTableRig rig(scheme, options);
+  return rig.keys_of(home, 5);
+}
+
+explore::Program program(const Scheme& scheme, const HashTableOptions& options,
+                         const std::vector<std::uint64_t>& initial, std::vector<Call> writer, const Call& other) {
+  auto setting = std::make_shared<Setting>();
+  setting->scheme = &scheme;
+  setting->options = options;
+  setting->writer = std::move(writer);
+  setting->other = other;
+  HashTableRig rig(scheme, options);
+  Client& client = rig.add_client();
+  for (const std::uint64_t key : initial) {
+    EXPECT_EQ(rig.insert(client, key, 1), Outcome::done);
+    setting->contents[key] = 1;
+  }
+  rig.settle();
+  setting->image.assign(rig.memory[0].bytes().begin(), rig.memory[0].bytes().end());
+  return [setting](explore::World& world) {
+    Node& storage = world.add_node("memory");
+    Run& run = world.make<Run>(*setting, world, storage);
+    const ObjectArray& buckets = world.make<ObjectArray>(run.table.layout(), run.memory.remote());
+    const std::array<Node*, 1> memory_nodes = {&storage};
+    const auto add_client = [&](std::string_view name) {
+      Node& node = world.add_node(name);
+      return std::pair(&node,
+                       &world.make<Client>(node, memory_nodes, run.table.buffer_bytes(), SessionOptions{.buffers = 3}));
+    };
+    const auto [writer_node, writer_client] = add_client("writer");
+    world.spawn(*writer_node, execute_all(&run, writer_client, &buckets, &run.writer));
+    const auto [other_node, other_client] = add_client("other");
+    world.spawn(*other_node, execute(&run, other_client, &buckets, &run.other));
+    world.at_end([&run](const explore::Order& order) { judge(run, order); });
+  };
+}
+
+explore::Options under(Preset preset) {
+  explore::Options options;
+  options.rules = model::rules_of(preset);
+  options.writing_retries = 1;
+  return options;
+}
+
+struct Choice {
+  std::string name;
+  const Scheme* scheme;
+  Preset preset;
+  friend void PrintTo(const Choice& choice, std::ostream* out) { *out << choice.name; }
+};
+
+std::vector<Choice> choices() {
+  static const TwoReadVersion two_read;
+  static const FarmLineVersions farm;
+  static const CopyOnWrite copy_on_write;
+  static const RwLatch rw_latch(LatchLevel::combined);
+  std::vector<Choice> all;
+  for (const auto& [name, scheme] : std::initializer_list<std::pair<std::string, const Scheme*>>{
+           {"two_read", &two_read}, {"farm", &farm}, {"copy_on_write", &copy_on_write}, {"rw_latch", &rw_latch}}) {
+    for (const Preset preset : {Preset::observed, Preset::spec, Preset::relaxed}) {
+      all.push_back({name + "_" + std::string(model::name(preset)), scheme, preset});
+    }
+  }
+  return all;
+}
+
+class ExploredHashTable : public ::testing::TestWithParam<Choice> {
+ protected:
+  [[nodiscard]] const Scheme& scheme() const { return *GetParam().scheme; }
+  void expect_safe(const HashTableOptions& options, const std::vector<std::uint64_t>& initial,
+                   const std::vector<Call>& writer, const Call& other, std::uint32_t writing_retries = 1) const {
+    explore::Options how = under(GetParam().preset);
+    how.writing_retries = writing_retries;
+#ifdef NDEBUG
+    EXPECT_TRUE(explore::is_safe(program(scheme(), options, initial, writer, other), how));
+#else
+    how.mode = explore::Mode::random;  // under sanitizers a sample
+    how.max_executions = 100;
+    const explore::Verdict verdict = explore::check(program(scheme(), options, initial, writer, other), how);
+    EXPECT_NE(verdict.outcome, explore::Outcome::broken) << explore::to_text(verdict);
+#endif
+  }
+};
+
+TEST_P(ExploredHashTable, AnInsertAndAGetOfOneKey) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {}, {{Call::What::insert, keys[0], 2}}, {Call::What::get, keys[0]});
+}
+
+TEST_P(ExploredHashTable, TwoInsertsOfOneKey) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {}, {{Call::What::insert, keys[0], 2}}, {Call::What::insert, keys[0], 3});
+}
+
+TEST_P(ExploredHashTable, TwoInsertsOfOneKeyThatNeedsANewOverflowBucket) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {keys[0]}, {{Call::What::insert, keys[1], 2}}, {Call::What::insert, keys[1], 3});
+}
+
+TEST_P(ExploredHashTable, TwoInsertsIntoOneChain) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {keys[0]}, {{Call::What::insert, keys[1], 2}}, {Call::What::insert, keys[2], 3});
+}
+
+TEST_P(ExploredHashTable, AnUpdateAndAGetInAnOverflowBucket) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {keys[0], keys[1]}, {{Call::What::update, keys[1], 2}}, {Call::What::get, keys[1]});
+}
+
+TEST_P(ExploredHashTable, AnInsertIntoANewOverflowBucketAndAGet) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {keys[0]}, {{Call::What::insert, keys[1], 2}}, {Call::What::get, keys[1]});
+}
+
+TEST_P(ExploredHashTable, ARemoveOfAnOverflowBucketAndAnUpdateInIt) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {keys[0], keys[1]}, {{Call::What::remove, keys[1]}}, {Call::What::update, keys[1], 3});
+}
+
+TEST_P(ExploredHashTable, AKeyThatMovesFromAnOverflowBucketToItsHomeAndAGet) {
+  const auto keys = keys_of(scheme(), tiny(1));
+  expect_safe(tiny(1), {keys[0], keys[1]},
+              {{Call::What::remove, keys[0]}, {Call::What::remove, keys[1]}, {Call::What::insert, keys[1], 2}},
+              {Call::What::get, keys[1]});
+}
+
+// The chain is home, the bucket of keys[2], that of keys[1]. The first of them goes.
+TEST_P(ExploredHashTable, AnOverflowBucketThatComesBackToItsChainAndAGetBehindIt) {
+  // One line, and readers of RwLatch that meet a writer are not explored any further: there is much to explore.
+  const auto keys = keys_of(scheme(), tiny(1, 8));
+  expect_safe(tiny(1, 8), {keys[0], keys[1], keys[2]},
+              {{Call::What::remove, keys[2]}, {Call::What::insert, keys[3], 2}}, {Call::What::get, keys[1]},
+              /*writing_retries=*/0);
+}
+
+TEST_P(ExploredHashTable, AnOverflowBucketThatGoesToAnotherChainAndAGetBehindIt) {
+  const auto keys = keys_of(scheme(), tiny(2));
+  const auto others = keys_of(scheme(), tiny(2), 1);
+  expect_safe(tiny(2), {keys[0], keys[1], keys[2], others[0]},
+              {{Call::What::remove, keys[2]}, {Call::What::insert, others[1], 2}}, {Call::What::get, keys[1]});
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, ExploredHashTable, ::testing::ValuesIn(choices()),
+                         [](const auto& choice) { return choice.param.name; });
+
+// ---- What must be found.
+
+// Whoever follows links without looking where they lead misses keys: the test above can fail.
+TEST(BrokenHashTable, AReaderThatTrustsLinksMissesWhatIsBehindABucketThatWentToAnotherChain) {
+  const TwoReadVersion scheme;
+  const auto keys = keys_of(scheme, tiny(2));
+  const auto others = keys_of(scheme, tiny(2), 1);
+  const explore::Program naive =
+      program(scheme, tiny(2), {keys[0], keys[1], keys[2], others[0]},
+              {{Call::What::remove, keys[2]}, {Call::What::insert, others[1], 2}}, {Call::What::naive_get, keys[1]});
+  EXPECT_TRUE(explore::is_broken(naive, under(Preset::observed), explore::Kind::linearizability));
+}
+
+TEST(BrokenHashTable, OverASchemeWhoseReadsTearATableHasValuesOfTwo) {
+  const std::unique_ptr<Scheme> scheme = make_specimen("broken/naive");
+  const auto keys = keys_of(*scheme, tiny(1));
+  const explore::Program torn =
+      program(*scheme, tiny(1), {keys[0]}, {{Call::What::update, keys[0], 2}}, {Call::What::get, keys[0]});
+  EXPECT_TRUE(explore::is_broken(torn, under(Preset::observed), explore::Kind::torn_read));
+  EXPECT_TRUE(explore::is_safe(torn, under(Preset::strict)));
+}
+
+}  // namespace
+}  // namespace sidelatch::structures

@@ -1,0 +1,25 @@
+// Victim: a client's task that can be killed between any two of its steps. What its NIC has taken goes on.
+#pragma once
+
+#include <sidelatch/fabric/task.h>
+
+#include <coroutine>
+#include <optional>
+#include <utility>
+
+namespace sidelatch {
+
+class Victim {
+ public:
+  /// The task begins at once.
+  explicit Victim(fabric::Task<void> task) : task_(std::move(task)) {
+    auto start = task_->operator co_await();
+    start.await_suspend(std::noop_coroutine());
+  }
+  void kill() { task_.reset(); }
+
+ private:
+  std::optional<fabric::Task<void>> task_;
+};
+
+}  // namespace sidelatch
