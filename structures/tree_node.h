@@ -9,10 +9,10 @@
 // Zeroed memory is an empty leaf for all keys: an empty tree's root.
 #pragma once
 
-#include "node_search.h"
 #include "seal.h"
 
 #include <sidelatch/structures/node_ref.h>
+#include <sidelatch/structures/node_search.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // B-tree, and std::lower_bound on the same keys in the same order. The counter `ratio` is measured within the run: how
 // many times as fast as std::lower_bound. A lookup of a whole leaf as the tree does it, header and value included, is
 // `leaf_lookup`.
-#include "structures/tree_node.h"
+#include <sidelatch/structures/node_search.h>
 
 #include <benchmark/benchmark.h>
 
@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace {
@@ -20,11 +21,12 @@ constexpr std::uint64_t kNodeBytes = 4096;
 constexpr std::size_t kNodes = 64;  // 256 KiB: in the second-level cache, as what the NIC has just delivered
 constexpr std::size_t kProbes = 4096;
 
+// The keys of full leaves with values of 8 bytes, and keys of theirs in random order.
 struct Leaves {
-  NodeFormat format{.payload_bytes = kNodeBytes - 64, .value_bytes = 8};
-  std::vector<std::vector<std::byte>> payloads;
+  static constexpr std::size_t kKeys = kNodeBytes / 16;
+  std::vector<std::vector<std::uint64_t>> leaves;
   struct Probe {
-    std::size_t node;
+    std::size_t leaf;
     std::uint64_t key;
   };
   std::vector<Probe> probes;
@@ -32,32 +34,24 @@ struct Leaves {
   Leaves() {
     std::mt19937_64 random(7);
     for (std::size_t n = 0; n < kNodes; ++n) {
-      std::vector<std::byte>& payload = payloads.emplace_back(format.payload_bytes);
-      NodeEdit node(format, payload);
-      node.clear(0);
-      std::uint64_t key = 0;
-      while (node.header.count < node.capacity()) {
-        key += 1 + random() % 100;
-        node.insert(node.header.count, key, std::as_bytes(std::span(&key, 1)));
+      std::vector<std::uint64_t>& keys = leaves.emplace_back();
+      for (std::uint64_t key = random() % 100; keys.size() < kKeys; key += 1 + random() % 100) {
+        keys.push_back(key);
       }
-      node.finish();
     }
     for (std::size_t i = 0; i < kProbes; ++i) {
       const std::size_t n = random() % kNodes;
-      const NodeView node(format, payloads[n]);
-      probes.push_back({n, node.keys()[random() % node.header.count]});
+      probes.push_back({n, leaves[n][random() % kKeys]});
     }
   }
-  [[nodiscard]] std::span<const std::uint64_t> keys(std::size_t n) const {
-    return NodeView(format, payloads[n]).keys();
-  }
+  [[nodiscard]] std::span<const std::uint64_t> keys(std::size_t n) const { return leaves[n]; }
 };
 
 template <class Search>
 std::uint64_t search_all(const Leaves& leaves, Search search) {
   std::uint64_t sum = 0;
   for (const Leaves::Probe& probe : leaves.probes) {
-    sum += search(leaves.keys(probe.node), probe.key);
+    sum += search(leaves.keys(probe.leaf), probe.key);
   }
   return sum;
 }
@@ -86,19 +80,5 @@ void branch_free(benchmark::State& state) {
   state.counters["lower_bound_ns"] = theirs / static_cast<double>(state.iterations()) / kProbes * 1e9;
 }
 BENCHMARK(branch_free);
-
-void leaf_lookup(benchmark::State& state) {
-  const Leaves leaves;
-  std::size_t next = 0;
-  for (auto _ : state) {
-    const Leaves::Probe& probe = leaves.probes[next++ % kProbes];
-    const NodeView node(leaves.format, leaves.payloads[probe.node]);
-    const auto at = node.find(probe.key);
-    std::uint64_t value = 0;
-    std::memcpy(&value, node.value(at.value_or(0)).data(), 8);
-    benchmark::DoNotOptimize(value);
-  }
-}
-BENCHMARK(leaf_lookup);
 
 }  // namespace

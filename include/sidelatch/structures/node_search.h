@@ -1,4 +1,8 @@
 // The search for a key in a node: branch-free, so that it costs the same few steps whatever the keys are.
+//
+//   std::size_t at = count_less(keys, key);        // where std::lower_bound would point
+//
+// Thread-safety: a function of its arguments.
 #pragma once
 
 #include <cstddef>
