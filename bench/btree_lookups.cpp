@@ -33,8 +33,10 @@ namespace {
 
 constexpr std::uint64_t kKeys = 1'000'000;
 constexpr std::uint32_t kClientNodes = 4;
-constexpr Duration kWarmUp = from_ns(200'000);
-constexpr Duration kMeasured = from_ns(1'000'000);
+constexpr Duration kWarmUp = from_ns(500'000);
+constexpr Duration kMeasured = from_ns(3'000'000);
+// Of the workers' begins, at random: all at once they would stay in step, and a window would hold whole steps.
+constexpr double kSpreadNs = 200'000;
 constexpr double kGigabyte = 1e9;
 
 struct Line {
@@ -72,6 +74,8 @@ struct Window {
 
 Task<void> look_up(const BTree& tree, BTree::Worker& worker, Workload workload, Window window, std::uint64_t& lookups) {
   Reactor& reactor = worker.reactor();
+  const double share = static_cast<double>(worker.session(0).random() % 1000) / 1000;
+  co_await reactor.sleep(from_ns(kSpreadNs * share));
   std::array<std::byte, 8> value{};
   while (reactor.now() < window.ends) {
     const Operation operation = workload.next();

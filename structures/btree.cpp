@@ -26,6 +26,9 @@ void validate(const BTreeOptions& options) {
     throw std::invalid_argument(fmt::format("node_bytes {}: it must be a multiple of 8, {} to {}", options.node_bytes,
                                             kLeastNodeBytes, kMostNodeBytes));
   }
+  if (options.value_bytes == 0 || options.value_bytes > kMostNodeBytes) {
+    throw std::invalid_argument(fmt::format("value_bytes {}: it must be 1 to {}", options.value_bytes, kMostNodeBytes));
+  }
   if (options.nodes < kLeastNodes || options.nodes > NodeRef::kMostObjects) {
     throw std::invalid_argument(
         fmt::format("nodes {}: it must be {} to {}", options.nodes, kLeastNodes, NodeRef::kMostObjects));
@@ -38,7 +41,7 @@ NodeFormat format_of(const Scheme& scheme, const BTreeOptions& options) {
       scheme.largest_payload(options.node_bytes, options.layout.value_or(scheme.default_layout())) / 8 * 8;
   const NodeFormat format{.payload_bytes = payload, .value_bytes = options.value_bytes};
   const std::uint64_t least = sizeof(NodeHeader) + kLeastEntries * (8 + options.value_bytes);
-  if (options.value_bytes == 0 || payload < least || format.capacity(1) < kLeastEntries) {
+  if (payload < least || format.capacity(1) < kLeastEntries) {
     throw std::invalid_argument(fmt::format(
         "value_bytes {} and node_bytes {}: a node must have room for {} entries, which is a payload of {} bytes, and "
         "with {} it has {}; take larger nodes or smaller values",
@@ -94,7 +97,7 @@ std::uint32_t BTree::inner_capacity() const { return format_->capacity(1); }
 
 BTree::Worker::Worker(const BTree& tree, Node& node, std::span<Node* const> memory_nodes,
                       const BTreeWorkerOptions& options)
-    : Client(node, memory_nodes, tree.buffer_bytes(), options.session, options.queue_pair),
+    : Client(node, memory_nodes, tree.buffer_bytes(), options.session, options.queue_pair, options.revokers),
       most_cached_(options.cached_nodes),
       spares_(memory_nodes.size()),
       seen_full_(memory_nodes.size(), false) {
@@ -165,7 +168,7 @@ Task<Outcome> BTree::change(Worker& worker, std::uint64_t key, std::span<const s
     }
     NodeEdit node(*format_, leaf.guard.payload());
     if (!node.has_plausible_count()) {
-      (void)leaf.guard.release_hold();
+      co_await leave(leaf.guard);
       throw_damaged(leaf.ref, "its count is not possible");
     }
     const std::optional<std::size_t> at = node.find(key);
@@ -191,11 +194,17 @@ Task<Outcome> BTree::change(Worker& worker, std::uint64_t key, std::span<const s
     const NodeHeader header = node.header;
     const bool few = what == Change::remove && header.count < node.capacity() / 4;
     co_await leaf.guard.commit();
-    if (few && leaf.ref != kRoot) {
-      co_await merge_around(worker, 0, key);
-    } else if (leaf.moved_right) {
-      // Whoever split it may have died before its parent knew.
-      (void)co_await add_separator(worker, 1, header.low, leaf.ref);
+    try {
+      if (few && leaf.ref != kRoot) {
+        co_await merge_around(worker, 0, key);
+      } else if (leaf.moved_right) {
+        // Whoever split it may have died before its parent knew.
+        (void)co_await add_separator(worker, 1, header.low, leaf.ref);
+      }
+    } catch (const LatchError& error) {
+      if (error.kind() != LatchError::Kind::lease_expired) {
+        throw;
+      }  // the operation itself is done, and the tree is right
     }
     co_return Outcome::done;
   }
@@ -248,8 +257,9 @@ Task<BTree::Scanned> BTree::scan(Worker& worker, std::uint64_t from, std::span<s
     if (!leaf.guard) {
       co_return Scanned{Outcome::timed_out, 0};
     }
-    const NodeHeader next = NodeView(*format_, leaf.guard.payload()).header;
-    if (!is_meant(leaf.ref, next) || !next.is_leaf() || !next.covers(from)) {
+    const NodeView next(*format_, leaf.guard.payload());
+    if (!is_meant(leaf.ref, next.header) || !next.header.is_leaf() || !next.header.covers(from) ||
+        !next.has_plausible_count()) {  // from the root again: that says what is wrong
       worker.count_restart();
       co_await leaf.guard.release();
     }

@@ -126,13 +126,15 @@ Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
 
 Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
   std::vector<std::uint64_t>& spares = worker.spares_[ref.memory_node()];
-  spares.push_back(ref.object());
   worker.seen_full_[ref.memory_node()] = false;
-  if (spares.size() > kMostSpares) {
-    const Outcome outcome = co_await pools_[ref.memory_node()].give_back(worker, spares.back());
-    if (outcome == Outcome::done) {
-      spares.pop_back();
-    }
+  if (spares.size() < kMostSpares) {
+    spares.push_back(ref.object());
+    co_return;
+  }
+  // An exception leaves it unknown whether the pool has it: then it is nobody's.
+  const Outcome outcome = co_await pools_[ref.memory_node()].give_back(worker, ref.object());
+  if (outcome != Outcome::done) {
+    spares.push_back(ref.object());
   }
 }
 
@@ -140,11 +142,13 @@ Task<void> BTree::retire(Worker& worker) const {
   for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
     std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
     while (!spares.empty()) {
-      const Outcome outcome = co_await pools_[memory_node].give_back(worker, spares.back());
+      const std::uint64_t object = spares.back();
+      spares.pop_back();
+      const Outcome outcome = co_await pools_[memory_node].give_back(worker, object);
       if (outcome != Outcome::done) {
+        spares.push_back(object);
         co_return;  // they stay in hand
       }
-      spares.pop_back();
     }
   }
   co_await worker.drain();
@@ -160,21 +164,81 @@ Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key)
     const Outcome outcome = co_await stock(worker, wanted, key);
     co_return outcome;
   }
+  const NodeRef busy = co_await held_spare(worker);
+  if (busy) {
+    co_await leave(full.guard);
+    (void)co_await wait_for(worker, busy);
+    co_return Outcome::done;
+  }
+  const NodeView node(*format_, full.guard.payload());
+  const std::size_t count = node.header.count;
+  // Keys that come in ascending order leave full nodes behind them, not half empty ones.
+  const bool appends = full.ref != kRoot && !node.header.right && key > node.keys().back();
+  std::size_t at = appends ? count - 1 : count / 2;
+  if (!node.header.is_leaf()) {
+    const SplitPoint point = co_await split_point(worker, full, at);
+    if (!point.at) {
+      co_return point.outcome;
+    }
+    at = *point.at;
+  }
   Outcome outcome = Outcome::done;
   if (full.ref == kRoot) {
-    outcome = co_await split_root(worker, full);
+    outcome = co_await split_root(worker, full, at);
   } else {
-    outcome = co_await split(worker, full, key);
+    outcome = co_await split(worker, full, at);
   }
   co_return outcome;
 }
 
-Task<Outcome> BTree::split(Worker& worker, Latched& full, std::uint64_t key) const {
+// A spare whose latch somebody holds who came with an old reference, and perhaps died.
+Task<NodeRef> BTree::held_spare(Worker& worker) const {
+  for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
+    const std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
+    for (std::size_t i = spares.size(); i > 0 && i + 2 > spares.size(); --i) {  // those that may be taken next
+      const NodeRef ref = NodeRef::of(memory_node, spares[i - 1], 0);
+      const bool held = co_await is_held(worker, ref);
+      if (held) {
+        co_return ref;
+      }
+    }
+  }
+  co_return NodeRef{};
+}
+
+// Where to split an inner node, near `at`: not at a dead child, whose merge could then not be ended, because that needs
+// the left neighbour under the same parent. While the parent is latched an answer stays true. None: the latch is ended,
+// and `outcome` is how the operation goes on.
+Task<BTree::SplitPoint> BTree::split_point(Worker& worker, Latched& full, std::size_t at) const {
+  const NodeView node(*format_, full.guard.payload());
+  const std::size_t count = node.header.count;
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    const std::size_t candidate = at + i < count ? at + i : count - 1 - i;
+    const NodeRef child = node.child(candidate);
+    const bool held = co_await is_held(worker, child);
+    if (held) {
+      co_await leave(full.guard);
+      const bool free = co_await wait_for(worker, child);
+      co_return SplitPoint{.outcome = free ? Outcome::done : Outcome::timed_out};
+    }
+    ReadGuard seen = co_await read_node(worker, child);
+    if (!seen) {
+      co_await leave(full.guard);
+      co_return SplitPoint{.outcome = Outcome::timed_out};
+    }
+    const bool dead = NodeView(*format_, seen.payload()).header.dead();
+    co_await seen.release();
+    if (!dead) {
+      co_return SplitPoint{.at = candidate};
+    }
+  }
+  co_await leave(full.guard);
+  co_return SplitPoint{.outcome = Outcome::full};
+}
+
+Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) const {
   NodeEdit left(*format_, full.guard.payload());
   const std::size_t count = left.header.count;
-  // Keys that come in ascending order leave full nodes behind them, not half empty ones.
-  const bool appends = left.header.right == NodeRef{} && key > left.keys().back();
-  const std::size_t kept = appends ? count - 1 : count / 2;
   const std::uint64_t separator = left.keys()[kept];
   Latched fresh = co_await new_node(worker, separator);
   if (!fresh) {
@@ -201,13 +265,13 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::uint64_t key) con
   }
   const Outcome outcome =
       co_await add_separator(worker, static_cast<std::uint16_t>(left.header.level + 1), separator, fresh.ref);
-  co_return outcome;
+  // Full: its parent has no room. The tree is right without the separator, and this node has room.
+  co_return outcome == Outcome::full ? Outcome::done : outcome;
 }
 
-Task<Outcome> BTree::split_root(Worker& worker, Latched& root) const {
+Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half) const {
   NodeEdit node(*format_, root.guard.payload());
   const std::size_t count = node.header.count;
-  const std::size_t half = count / 2;
   const std::uint64_t separator = node.keys()[half];
   Latched first = co_await new_node(worker, 0);
   Latched second(first.outcome);
@@ -269,7 +333,10 @@ Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uin
     const bool held = co_await is_held(worker, child);
     if (held) {
       co_await leave(parent.guard);
-      co_await wait_for(worker, child);
+      const bool free = co_await wait_for(worker, child);
+      if (!free) {
+        co_return Outcome::timed_out;
+      }
       continue;
     }
     ReadGuard seen = co_await read_node(worker, child);
@@ -317,10 +384,10 @@ Task<BTree::Merged> BTree::merge_once(Worker& worker, std::uint16_t level, std::
   if (node.header.count < 2) {
     if (parent.ref == kRoot) {
       co_await collapse_root(worker, parent);
-    } else {
-      co_await leave(parent.guard);
+      co_return Merged::enough;
     }
-    co_return Merged::enough;
+    co_await leave(parent.guard);
+    co_return Merged::level_above;  // there it finds neighbours
   }
   const std::size_t index = node.child_index(key);
   const Merged merged = co_await merge_pair(worker, parent, index + 1 < node.header.count ? index : index - 1);
@@ -366,10 +433,11 @@ Task<BTree::Merged> BTree::merge_pair(Worker& worker, Latched& parent, std::size
   co_return Merged::enough;
 }
 
-// Until nobody has the node, or a dead client's latch was taken over.
-Task<void> BTree::wait_for(Worker& worker, NodeRef ref) const {
+// Until nobody has the node, or a dead client's latch was taken over. False: the deadline passed.
+Task<bool> BTree::wait_for(Worker& worker, NodeRef ref) const {
   Latched node = co_await latch_node(worker, ref);
   co_await leave(node.guard);
+  co_return static_cast<bool>(node);
 }
 
 // `left` takes what `right` has, which is its neighbour and entry `index` of the parent.
@@ -413,7 +481,7 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   if (held) {
     const NodeRef busy = node.child(0);
     co_await leave(root.guard);
-    co_await wait_for(worker, busy);
+    (void)co_await wait_for(worker, busy);
     co_return;
   }
   Latched child = co_await latch_node(worker, node.child(0));
@@ -422,8 +490,8 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
     co_return;
   }
   NodeEdit from(*format_, child.guard.payload());
-  if (from.header.generation != child.ref.generation() || from.header.right || from.header.has_high() ||
-      from.header.low != 0) {
+  if (from.header.generation != child.ref.generation() || from.header.torn() || from.header.right ||
+      from.header.has_high() || from.header.low != 0) {
     co_await leave(child.guard);
     co_await leave(root.guard);
     co_return;
@@ -474,7 +542,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
       const bool held = co_await is_held(worker, ref);
       if (held) {
         co_await leave(parent.guard);
-        co_await wait_for(worker, ref);
+        (void)co_await wait_for(worker, ref);
         co_return;  // whoever met the dead node meets it again
       }
     }
@@ -500,8 +568,33 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
     co_await leave(parent.guard);
     co_return;
   }
-  if (NodeView(*format_, left.guard.payload()).header.right == dead) {
-    co_await absorb(worker, parent, *index, left, right);
+  const NodeView neighbour(*format_, left.guard.payload());
+  NodeEdit died(*format_, right.guard.payload());
+  const bool stays = neighbour.header.torn() || died.header.torn() || died.header.generation != dead.generation();
+  if (stays || neighbour.header.dead()) {
+    const NodeRef other = left.ref;
+    const std::uint64_t other_low = neighbour.header.low;
+    const bool first_the_neighbour = !stays;
+    co_await leave(right.guard);
+    co_await leave(left.guard);
+    co_await leave(parent.guard);
+    if (first_the_neighbour) {  // it died, too, and what it had is elsewhere
+      co_await end_merge(worker, other, level, other_low);
+    }
+    co_return;
+  }
+  if (neighbour.header.right == dead) {
+    if (neighbour.header.count + died.header.count <= neighbour.capacity()) {
+      co_await absorb(worker, parent, *index, left, right);
+      co_return;
+    }
+    // The neighbour has been filled meanwhile. As long as it has not taken the dead node's entries, the dead one has
+    // the only ones: it lives again.
+    died.header.flags = static_cast<std::uint16_t>(died.header.flags & ~NodeHeader::kDead);
+    died.finish();
+    (void)co_await write(worker, right);
+    co_await leave(left.guard);
+    co_await leave(parent.guard);
     co_return;
   }
   NodeEdit above(*format_, parent.guard.payload());

@@ -33,6 +33,17 @@ void append(NodeEdit& node, const Entries& entries, std::size_t first, std::size
 
 }  // namespace
 
+Task<BTree::Latched> BTree::stocked_node(Worker& worker, std::uint64_t low) const {
+  if (!has_in_hand(worker, 1, low)) {
+    const Outcome outcome = co_await stock(worker, 1, low);
+    if (outcome != Outcome::done) {
+      co_return Latched(outcome);
+    }
+  }
+  Latched node = co_await new_node(worker, low);
+  co_return node;
+}
+
 Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> keys, std::span<const std::byte> values,
                                double fill) const {
   if (!(fill >= 0.5 && fill <= 1)) {
@@ -70,12 +81,8 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
     const std::size_t nodes = (count + per_node - 1) / per_node;
     std::vector<std::uint64_t> new_lows;
     std::vector<NodeRef> new_children;
-    outcome = co_await stock(worker, nodes, 0);
-    Latched node(outcome);
-    if (outcome == Outcome::done) {
-      node = co_await new_node(worker, 0);
-      outcome = node.outcome;
-    }
+    Latched node = co_await stocked_node(worker, 0);
+    outcome = node.outcome;
     for (std::size_t i = 0; i < nodes && outcome == Outcome::done; ++i) {
       const std::size_t first = count * i / nodes;
       const std::size_t end = count * (i + 1) / nodes;
@@ -89,7 +96,7 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
       append(edit, entries, first, end - first);
       Latched next;
       if (i + 1 < nodes) {
-        next = co_await new_node(worker, entries.keys[end]);
+        next = co_await stocked_node(worker, entries.keys[end]);
         outcome = next.outcome;
         edit.set_high(entries.keys[end]);
         edit.header.right = next.ref;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kAnyLevel = -1;
 
+constexpr const char* kNoSuchCount = "its count is not possible";
 constexpr const char* kTorn =
     "its last writer died within a WRITE, and its entries are lost; only optimistic/copy-on-write survives that";
 
@@ -56,16 +57,12 @@ Task<BTree::Latched> BTree::latch_node(Worker& worker, NodeRef ref) const {
   for (;;) {
     ExclusiveGuard guard = co_await scheme_->latch(session(worker, ref), object(ref));
     if (!guard || !guard.inherited()) {
-      if (guard && NodeView(*format_, guard.payload()).header.torn()) {
-        co_await guard.abort();
-        throw_damaged(ref, kTorn);
-      }
       co_return Latched(ref, std::move(guard));
     }
     if (!is_sealed(guard.payload())) {
       // Left latched, it would cost every client that meets it its queue pairs, one after the other.
       NodeEdit torn(*format_, guard.payload());
-      torn.header = {.generation = ref.generation()};
+      torn.header = {.generation = torn.header.generation};  // the same before and after what was being written
       torn.header.flags = NodeHeader::kTorn;
       torn.finish();
     }
@@ -73,9 +70,9 @@ Task<BTree::Latched> BTree::latch_node(Worker& worker, NodeRef ref) const {
   }
 }
 
-// With leases nobody waits for a latch while holding another: what it waits for may be a dead client's, and by the time
-// that lease has ended, the own one has, too, and the others take the one who waits for dead. True: somebody has it
-// now.
+// With leases nobody who changes the tree waits for a latch while holding another: what it waits for may be a dead
+// client's, and by the time that lease has ended, the own one has, too, and the others take the one who waits for dead.
+// True: somebody has it now.
 Task<bool> BTree::is_held(Worker& worker, NodeRef ref) const {
   if (!session(worker, ref).has_lease()) {
     co_return false;
@@ -123,11 +120,10 @@ Task<BTree::Found> BTree::try_descend(Worker& worker, std::uint64_t key, std::ui
     // That a path that was kept too long leads to dead nodes is nothing that somebody has to end.
     at.is_dead = cached_path.empty() && node.header.dead() && node.header.generation == at.ref.generation();
     at.lost = !is_meant(at.ref, node.header) || (expected != kAnyLevel && at.level != expected) || key < at.low;
-    if (node.header.torn() && is_meant(at.ref, node.header)) {
-      throw_damaged(at.ref, kTorn);
-    }
-    if (!at.lost && (!node.has_plausible_count() || (at.level > 0 && node.header.count == 0))) {
-      throw_damaged(at.ref, "its count is not possible");
+    const bool torn = is_torn(at.ref, node.header);
+    if (torn || (!at.lost && (!node.has_plausible_count() || (at.level > 0 && node.header.count == 0)))) {
+      co_await at.guard.release();
+      throw_damaged(at.ref, torn ? kTorn : kNoSuchCount);
     }
     const bool beyond = !node.header.below_high(key);
     if ((at.lost || beyond) && !cached_path.empty()) {
@@ -154,8 +150,16 @@ Task<BTree::Found> BTree::try_descend(Worker& worker, std::uint64_t key, std::ui
     bool unchanged = true;
     ReadGuard next_guard;
     if (options_.traversal == Traversal::coupled) {
-      next_guard = co_await read_node(worker, next);
+      std::exception_ptr error;
+      try {
+        next_guard = co_await read_node(worker, next);
+      } catch (...) {
+        error = std::current_exception();
+      }
       unchanged = co_await at.guard.validate();
+      if (error) {
+        std::rethrow_exception(error);
+      }
     } else {
       co_await at.guard.release();
       next_guard = co_await read_node(worker, next);
@@ -213,8 +217,16 @@ Task<BTree::Latched> BTree::latch_covering(Worker& worker, std::uint64_t key, st
       const NodeView view(*format_, parent.guard.payload());
       ref = view.child(view.child_index(key));
       if (options_.traversal == Traversal::coupled) {
-        node = co_await latch_node(worker, ref);
+        std::exception_ptr error;
+        try {
+          node = co_await latch_node(worker, ref);
+        } catch (...) {
+          error = std::current_exception();
+        }
         unchanged = co_await parent.guard.validate();
+        if (error) {
+          std::rethrow_exception(error);
+        }
       } else {
         co_await parent.guard.release();
       }
@@ -228,6 +240,10 @@ Task<BTree::Latched> BTree::latch_covering(Worker& worker, std::uint64_t key, st
       const NodeHeader header = NodeView(*format_, node.guard.payload()).header;
       is_dead = header.dead() && header.generation == node.ref.generation();
       low = header.low;
+      if (unchanged && is_torn(node.ref, header)) {
+        co_await leave(node.guard);
+        throw_damaged(node.ref, kTorn);
+      }
       if (!unchanged || !is_meant(node.ref, header) || header.level != level || key < header.low) {
         break;
       }

@@ -51,9 +51,13 @@ struct BTree::Latched {
   [[nodiscard]] explicit operator bool() const noexcept { return outcome == Outcome::done; }
 };
 
-/// Whether what lies at `ref` is the node that was meant, and alive.
+/// Whether what lies at `ref` is the node that was meant, alive and whole.
 [[nodiscard]] inline bool is_meant(NodeRef ref, const NodeHeader& node) noexcept {
-  return !node.dead() && node.generation == ref.generation();
+  return !node.dead() && !node.torn() && node.generation == ref.generation();
+}
+/// Whether it is the node that was meant, and a dead client left it torn.
+[[nodiscard]] inline bool is_torn(NodeRef ref, const NodeHeader& node) noexcept {
+  return node.torn() && node.generation == ref.generation();
 }
 
 }  // namespace sidelatch::structures

@@ -1,5 +1,7 @@
 #include <sidelatch/structures/client.h>
 
+#include <fmt/format.h>
+
 namespace sidelatch::structures {
 
 using namespace fabric;
@@ -33,13 +35,26 @@ Statistics& Statistics::operator+=(const Statistics& other) {
 }
 
 Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
-               const sync::SessionOptions& options, const QueuePairOptions& queue_pair) {
+               const sync::SessionOptions& options, const QueuePairOptions& queue_pair,
+               std::span<sync::Revoker* const> revokers) {
   if (memory_nodes.empty()) {
     throw std::invalid_argument("no memory node: a structure's client needs at least 1");
   }
-  for (Node* memory_node : memory_nodes) {
-    queue_pairs_.push_back(node.connect(*memory_node, queue_pair));
-    sessions_.push_back(std::make_unique<sync::Session>(*queue_pairs_.back(), bytes_per_buffer, options));
+  if (!revokers.empty() && revokers.size() != memory_nodes.size()) {
+    throw std::invalid_argument(fmt::format("{} revokers for {} memory nodes: give one for each, or none",
+                                            revokers.size(), memory_nodes.size()));
+  }
+  if (options.revoker != nullptr && revokers.empty() && memory_nodes.size() > 1) {
+    throw std::invalid_argument(fmt::format(
+        "one revoker for {} memory nodes: a dead client must be revoked where its latch is taken over; give a revoker "
+        "for each memory node",
+        memory_nodes.size()));
+  }
+  for (std::size_t i = 0; i < memory_nodes.size(); ++i) {
+    sync::SessionOptions here = options;
+    here.revoker = revokers.empty() ? options.revoker : revokers[i];
+    queue_pairs_.push_back(node.connect(*memory_nodes[i], queue_pair));
+    sessions_.push_back(std::make_unique<sync::Session>(*queue_pairs_.back(), bytes_per_buffer, here));
   }
 }
 

@@ -241,6 +241,7 @@ Task<Outcome> HashTable::put_perfect(Client& client, std::uint64_t key, std::spa
   const Place place = place_of(key);
   const Object object = arrays_[place.memory_node].at(place.bucket);
   Session& session = client.session(place.memory_node);
+  const Session::Operation operation(session, session.now());
   try {
     const bool done = co_await scheme_->update(session, object, [value](std::span<std::byte> payload) {
       std::memcpy(payload.data(), value.data(), value.size());
@@ -252,7 +253,6 @@ Task<Outcome> HashTable::put_perfect(Client& client, std::uint64_t key, std::spa
     }
   }
   // All of the value is written: whatever the dead client has left, it is whole afterwards.
-  const Session::Operation operation(session, session.now());
   ExclusiveGuard guard = co_await scheme_->latch(session, object);
   if (!guard) {
     co_return Outcome::timed_out;

@@ -45,6 +45,7 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
   const Session::Operation operation(session, session.now());
   std::exception_ptr error;
   Outcome outcome = Outcome::timed_out;
+  Attempts attempts(session);
   for (bool again = true; again;) {
     again = false;
     writer.wants_bucket = false;
@@ -55,6 +56,10 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
       if (writer.wants_bucket || writer.held_up) {
         outcome = co_await prepare(writer);
         again = outcome == Outcome::done;
+      }
+      if (again && writer.held_up && attempts.expired()) {
+        again = false;
+        outcome = Outcome::timed_out;
       }
     } catch (...) {
       error = std::current_exception();
@@ -267,9 +272,9 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   header.next_generation = search.next.generation;
   BucketFormat::put_header(header, predecessor.payload());
   co_await commit_bucket(predecessor);
-  co_await end_guards(writer);
-  // Nobody may get the bucket before the link to it is gone.
+  // Nobody may get the bucket before the link to it is gone, nor home: its next holder may go by the old link.
   co_await writer.session().qp().drain();
+  co_await end_guards(writer);
   co_await give_back(*writer.client, writer.home.memory_node, number);
   co_return Outcome::done;
 }

@@ -101,17 +101,23 @@ Task<ExclusiveGuard> Pool::latch(Client& client) const {
   }
 }
 
-Task<std::uint64_t> Pool::read_link(Client& client, std::uint64_t object) const {
-  Session& session = client.session(memory_node_);
-  const RingBuffer buffer = co_await word_buffer(session, control_.layout().shape());
-  const LocalSpan into = buffer.span().subspan(0, kLinkBytes);
-  co_await session.qp().read(into, links_.subspan(object * kLinkBytes, kLinkBytes));
+Task<std::uint64_t> Pool::read_link(Client& client, const RingBuffer& word, std::uint64_t object) const {
+  const LocalSpan into = word.span().subspan(0, kLinkBytes);
+  co_await client.session(memory_node_).qp().read(into, links_.subspan(object * kLinkBytes, kLinkBytes));
   std::uint64_t link = 0;
   std::memcpy(&link, into.data, kLinkBytes);
   co_return link;
 }
 
+Task<void> Pool::write_link(Client& client, const RingBuffer& word, std::uint64_t object, std::uint64_t link) const {
+  const LocalSpan from = word.span().subspan(0, kLinkBytes);
+  std::memcpy(from.data, &link, kLinkBytes);
+  co_await client.session(memory_node_).qp().write(from, links_.subspan(object * kLinkBytes, kLinkBytes));
+}
+
 Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
+  // Before the latch: somebody who waits for buffers must not hold it.
+  const RingBuffer word = co_await word_buffer(client.session(memory_node_), control_.layout().shape());
   ExclusiveGuard guard = co_await latch(client);
   if (!guard) {
     co_return Taken{.outcome = Outcome::timed_out};
@@ -120,8 +126,13 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
   Taken taken;
   if (control.head != 0) {
     taken = {Outcome::done, control.head - 1, 1};
-    // Whoever linked it has waited for that WRITE before it made the object the head.
-    control.head = co_await read_link(client, taken.object);
+    try {
+      // Whoever linked it has waited for that WRITE before it made the object the head.
+      control.head = co_await read_link(client, word, taken.object);
+    } catch (...) {
+      (void)guard.release_hold();  // the connection is lost: nobody can unlatch it from here
+      throw;
+    }
   } else if (control.mark < count_ - reserved_) {
     taken = {Outcome::done, reserved_ + control.mark,
              std::clamp<std::uint64_t>(most, 1, count_ - reserved_ - control.mark)};
@@ -137,17 +148,17 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
     throw std::out_of_range(
         fmt::format("object {} given to a pool of the objects {} to {}", object, reserved_, count_ - 1));
   }
+  const RingBuffer word = co_await word_buffer(client.session(memory_node_), control_.layout().shape());
   ExclusiveGuard guard = co_await latch(client);
   if (!guard) {
     co_return Outcome::timed_out;
   }
   Control control = control_in(guard.payload());
-  Session& session = client.session(memory_node_);
-  {
-    const RingBuffer buffer = co_await word_buffer(session, control_.layout().shape());
-    const LocalSpan from = buffer.span().subspan(0, kLinkBytes);
-    std::memcpy(from.data, &control.head, kLinkBytes);
-    co_await session.qp().write(from, links_.subspan(object * kLinkBytes, kLinkBytes));
+  try {
+    co_await write_link(client, word, object, control.head);
+  } catch (...) {
+    (void)guard.release_hold();  // the connection is lost: nobody can unlatch it from here
+    throw;
   }
   control.head = object + 1;
   put(control, guard.payload());
@@ -156,6 +167,7 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
 }
 
 Task<Pool::Contents> Pool::contents(Client& client) const {
+  const RingBuffer word = co_await word_buffer(client.session(memory_node_), control_.layout().shape());
   ExclusiveGuard guard = co_await latch(client);
   if (!guard) {
     throw_damaged("its latch is held, and it should be at rest");
@@ -172,7 +184,7 @@ Task<Pool::Contents> Pool::contents(Client& client) const {
       throw_damaged("it links an object that there is not");
     }
     contents.free.push_back(link - 1);
-    link = co_await read_link(client, link - 1);
+    link = co_await read_link(client, word, link - 1);
   }
   co_return contents;
 }

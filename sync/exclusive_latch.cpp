@@ -110,11 +110,18 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
   }
 }
 
+// Nobody else has the latch: a takeover would have ended this queue pair first, and then the unlatch fails. What was
+// taken over and not repaired stays latched, for the next one to take over and repair.
+Task<void> ExclusiveLatch::give_up(Hold& hold) const {
+  if (!hold.inherited) {
+    co_await unlatch(hold);
+  }
+}
+
 // Figure 7, lower half.
 Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) const {
   if (lease_is_over(hold)) {
-    // Nobody else has it: a takeover would have ended this queue pair first, and then the unlatch fails.
-    co_await unlatch(hold);
+    co_await give_up(hold);
     throw_lease_expired(hold);
   }
   QueuePair& qp = hold.qp();
@@ -152,7 +159,7 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
 
 Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, WorkRequest publish) const {
   if (lease_is_over(hold)) {
-    co_await unlatch(hold);
+    co_await give_up(hold);
     throw_lease_expired(hold);
   }
   WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);

@@ -57,6 +57,7 @@ bool prints(const Arguments& arguments) { return arguments.options.cluster == nu
 
 int targets(const Arguments& arguments) {
   std::vector<bench::Experiment> chosen;
+  chosen.reserve(arguments.only.size());
   for (const std::string& name : arguments.only) {
     chosen.push_back(bench::find_experiment(name));
   }

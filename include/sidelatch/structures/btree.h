@@ -1,7 +1,8 @@
 // BTree: a one-sided B-tree, a B-link tree. The scheme that synchronizes its nodes is a parameter.
 //
-//   BTree tree(scheme, {.node_bytes = 4096, .value_bytes = 8, .nodes = 100'000}, memory);     // one span per memory
-//   node BTree::Worker worker(tree, compute, memory_nodes); Outcome outcome = co_await tree.insert(worker, 42, value);
+//   BTree tree(scheme, {.node_bytes = 4096, .value_bytes = 8, .nodes = 100'000}, memory);  // memory[i]: of node i
+//   BTree::Worker worker(tree, compute, memory_nodes);
+//   Outcome outcome = co_await tree.insert(worker, 42, value);
 //   outcome = co_await tree.get(worker, 42, value);
 //
 // Every node says which keys it may hold (its fences) and what its right neighbour is. Whoever arrives at a node checks
@@ -27,9 +28,10 @@
 //
 // Guarantees: operations on one key are linearizable, with every scheme under the presets for which docs/schemes.md
 // calls it safe. A scan sees each leaf as it was at one moment, the leaves one after the other. Memory nodes may be
-// several. A client that dies leaves a right tree; its latches are taken over if sessions have leases. What it had half
-// written when its queue pair was revoked is found by a checksum: StructureError. Only optimistic/copy-on-write is safe
-// against that.
+// several. A client that dies leaves a right tree; its latches are taken over if sessions have leases (but for the
+// shared ones of an RwLatch, see lease.h; and readers that couple under an ExclusiveLatch may be taken for dead while
+// they wait: take Traversal::fences there). What it had half written when its queue pair was revoked is found by a
+// checksum: StructureError. Only optimistic/copy-on-write is safe against that.
 //
 // Thread-safety: no state beside the worker; one tree serves any number of workers, each on its reactor's thread.
 #pragma once
@@ -68,6 +70,7 @@ struct BTreeOptions {
 
 struct BTreeWorkerOptions {
   sync::SessionOptions session{};
+  std::vector<sync::Revoker*> revokers{};  ///< one for each memory node, or none; see Client
   fabric::QueuePairOptions queue_pair{};
   std::size_t cached_nodes = 0;  ///< inner nodes that the worker keeps copies of; 0: none
 };
@@ -102,8 +105,8 @@ class BTree {
   [[nodiscard]] std::uint32_t leaf_capacity() const;
   [[nodiscard]] std::uint32_t inner_capacity() const;
 
-  /// Keys are any 64-bit numbers; `value` has options().value_bytes, else std::invalid_argument. All throw FabricError
-  /// and StructureError.
+  /// Keys are any 64-bit numbers; `value` has options().value_bytes, else std::invalid_argument. All throw FabricError,
+  /// StructureError, and LatchError for a lease that is too short or a latch that may not be taken over.
   /// done or absent.
   [[nodiscard]] fabric::Task<Outcome> get(Worker& worker, std::uint64_t key, std::span<std::byte> value) const;
   /// done, present or full.
@@ -150,13 +153,20 @@ class BTree {
   [[nodiscard]] fabric::Task<Latched> latch_covering(Worker& worker, std::uint64_t key, std::uint16_t level) const;
   static void remember(Worker& worker, NodeRef ref, std::span<const std::byte> payload);
   [[nodiscard]] fabric::Task<bool> is_held(Worker& worker, NodeRef ref) const;
-  [[nodiscard]] fabric::Task<void> wait_for(Worker& worker, NodeRef ref) const;
+  [[nodiscard]] fabric::Task<bool> wait_for(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> let_go(sync::ReadGuard& guard) const;
 
   // btree_balance.cpp: splits and merges.
   [[nodiscard]] fabric::Task<Outcome> make_room(Worker& worker, Latched& full, std::uint64_t key) const;
-  [[nodiscard]] fabric::Task<Outcome> split(Worker& worker, Latched& full, std::uint64_t key) const;
-  [[nodiscard]] fabric::Task<Outcome> split_root(Worker& worker, Latched& root) const;
+  struct SplitPoint {
+    std::optional<std::size_t> at{};
+    Outcome outcome = Outcome::done;
+  };
+  [[nodiscard]] fabric::Task<SplitPoint> split_point(Worker& worker, Latched& full, std::size_t at) const;
+  [[nodiscard]] fabric::Task<NodeRef> held_spare(Worker& worker) const;
+  [[nodiscard]] fabric::Task<Latched> stocked_node(Worker& worker, std::uint64_t low) const;
+  [[nodiscard]] fabric::Task<Outcome> split(Worker& worker, Latched& full, std::size_t kept) const;
+  [[nodiscard]] fabric::Task<Outcome> split_root(Worker& worker, Latched& root, std::size_t half) const;
   [[nodiscard]] fabric::Task<Outcome> add_separator(Worker& worker, std::uint16_t level, std::uint64_t key,
                                                     NodeRef child) const;
   [[nodiscard]] fabric::Task<void> merge_around(Worker& worker, std::uint16_t level, std::uint64_t key) const;

@@ -60,9 +60,12 @@ struct Statistics {
 class Client {
  public:
   /// Connects `node` to each of the memory nodes. `bytes_per_buffer`: the largest buffer_bytes() of the structures that
-  /// it will use. Throws std::invalid_argument for no memory node or bad options.
+  /// it will use. `revokers`: one for each memory node, instead of options.revoker; a client with leases on several
+  /// memory nodes needs them, since a dead client has to be revoked where its latch is taken over. Throws
+  /// std::invalid_argument for no memory node or bad options.
   Client(fabric::Node& node, std::span<fabric::Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
-         const sync::SessionOptions& options = {}, const fabric::QueuePairOptions& queue_pair = {});
+         const sync::SessionOptions& options = {}, const fabric::QueuePairOptions& queue_pair = {},
+         std::span<sync::Revoker* const> revokers = {});
 
   [[nodiscard]] std::size_t memory_nodes() const noexcept { return sessions_.size(); }
   /// Throws std::out_of_range.

@@ -98,7 +98,7 @@ class HashTable {
   // Every operation throws std::invalid_argument for a span that is not of value_bytes, std::out_of_range for a key
   // that a perfect table does not have, and what the scheme throws (LatchError, FabricError).
 
-  /// done, absent or timed_out. `value` is written only if done.
+  /// done, absent or timed_out. What is in `value` means nothing if it is not done.
   [[nodiscard]] fabric::Task<Outcome> get(Client& client, std::uint64_t key, std::span<std::byte> value) const;
   /// done, present, full or timed_out.
   [[nodiscard]] fabric::Task<Outcome> insert(Client& client, std::uint64_t key, std::span<const std::byte> value) const;
@@ -111,7 +111,7 @@ class HashTable {
 
   /// Fills an empty table that nobody else uses yet, and writes each bucket once; values lie back to back in the order
   /// of the keys. done or full; timed_out may leave a part of them loaded. Throws std::invalid_argument for a key that
-  /// is there twice, std::logic_error for a table that is not empty.
+  /// is there twice, std::logic_error for a chained table where it meets a bucket that is not empty.
   [[nodiscard]] fabric::Task<Outcome> bulk_load(Client& client, std::span<const std::uint64_t> keys,
                                                 std::span<const std::byte> values) const;
 

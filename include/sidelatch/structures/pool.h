@@ -1,7 +1,8 @@
 // Pool: objects of one kind at a memory node, to be taken and given back by all clients.
 //
-//   const std::optional<std::uint64_t> taken = co_await pool.take(client);      // an object's number
-//   co_await pool.give_back(client, *taken);
+//   const Pool::Taken taken = co_await pool.take(client);
+//   ... taken.object ...                                          // its number, if taken.outcome is done
+//   const Outcome outcome = co_await pool.give_back(client, taken.object);
 //
 // A pool is a control record, which is latched for every change, a word per object that links the free ones, and a mark
 // up to which objects were ever handed out. Zeroed memory is a pool in which every object is free.
@@ -10,7 +11,7 @@
 // read by whoever has kept its number. Structures find that out by what is in it (fence keys, its owner), so that
 // nothing has to wait until nobody has it any more.
 //
-// A client that dies between taking an object and using it leaks that one object, and nothing else.
+// A client that dies leaks the objects that it has taken and not used, and nothing else.
 //
 // Thread-safety: no state; one pool serves any number of tasks.
 #pragma once
@@ -58,7 +59,10 @@ class Pool {
 
  private:
   [[nodiscard]] fabric::Task<sync::ExclusiveGuard> latch(Client& client) const;
-  [[nodiscard]] fabric::Task<std::uint64_t> read_link(Client& client, std::uint64_t object) const;
+  [[nodiscard]] fabric::Task<std::uint64_t> read_link(Client& client, const fabric::RingBuffer& word,
+                                                      std::uint64_t object) const;
+  [[nodiscard]] fabric::Task<void> write_link(Client& client, const fabric::RingBuffer& word, std::uint64_t object,
+                                              std::uint64_t link) const;
   [[noreturn]] void throw_damaged(const char* what) const;
 
   const sync::Scheme* scheme_;

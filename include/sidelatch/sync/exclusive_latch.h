@@ -82,6 +82,8 @@ class ExclusiveLatch final : public Scheme {
   [[nodiscard]] fabric::Task<void> release(Hold& hold) const override;
 
  private:
+  [[nodiscard]] fabric::Task<void> give_up(Hold& hold) const;
+
   Acquire acquire_;
   Release release_;
   std::optional<WriteUnlatch> write_unlatch_;

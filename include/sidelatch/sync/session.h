@@ -23,6 +23,7 @@
 #include <optional>
 #include <source_location>
 #include <span>
+#include <utility>
 
 namespace sidelatch::sync {
 
@@ -129,19 +130,15 @@ class Session {
   /// While it lives, what is begun is part of an operation that began at `began`: its deadline counts from there.
   class Operation {
    public:
-    /// Within another one, that one's counts.
-    Operation(Session& session, fabric::Time began) noexcept : session_(&session), outer_(session.operation_began_) {
-      if (!outer_) {
-        session.operation_began_ = began;
-      }
-    }
+    Operation(Session& session, fabric::Time began) noexcept
+        : session_(&session), outer_(std::exchange(session.operation_began_, began)) {}
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
     ~Operation() { session_->operation_began_ = outer_; }
 
    private:
     Session* session_;
-    std::optional<fabric::Time> outer_;
+    std::optional<fabric::Time> outer_;  // within another one, that one's
   };
 
  private:
