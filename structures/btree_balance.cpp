@@ -24,6 +24,15 @@ constexpr const char* kTooSlow =
 [[nodiscard]] std::uint32_t merge_below(std::uint32_t capacity) { return capacity / 4; }
 [[nodiscard]] std::uint32_t merged_at_most(std::uint32_t capacity) { return capacity * 3 / 4; }
 
+// Objects in hand, over all memory nodes.
+[[nodiscard]] std::size_t count_all(const std::vector<std::vector<std::uint64_t>>& spares) {
+  std::size_t all = 0;
+  for (const std::vector<std::uint64_t>& here : spares) {
+    all += here.size();
+  }
+  return all;
+}
+
 }  // namespace
 
 // Writes the node and unlatches it; when this returns, everybody sees it. False: it was latched for too long, and was
@@ -60,22 +69,15 @@ std::size_t BTree::place_for(const Worker& worker, std::uint64_t low) const {
 }
 
 bool BTree::has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t low) const {
-  std::size_t all = 0;
-  for (const std::vector<std::uint64_t>& spares : worker.spares_) {
-    all += spares.size();
-  }
   const std::size_t place = place_for(worker, low);
-  return all >= wanted && (!worker.spares_[place].empty() || worker.seen_full_[place]);
+  return count_all(worker.spares_) >= wanted && (!worker.spares_[place].empty() || worker.seen_full_[place]);
 }
 
 // Takes objects from the pools until the worker has `wanted` of them in hand, if there are as many.
 Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
   const std::size_t first = place_for(worker, low);
-  std::size_t all = 0;
-  for (const std::vector<std::uint64_t>& spares : worker.spares_) {
-    all += spares.size();
-  }
+  std::size_t all = count_all(worker.spares_);
   for (std::size_t i = 0; i < nodes; ++i) {
     std::vector<std::uint64_t>& spares = worker.spares_[(first + i) % nodes];
     while (i == 0 ? spares.empty() || all < wanted : all < wanted) {
