@@ -2,8 +2,8 @@
 #pragma once
 
 #include <sidelatch/bench/experiment.h>
+#include <sidelatch/checker/batch_means.h>
 #include <sidelatch/checker/closed_loop.h>
-#include <sidelatch/fabric/sim/profile.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::bench {
@@ -26,16 +27,16 @@ ExperimentResult latch_scaling(const ExperimentOptions& options);
 ExperimentResult optimistic_size(const ExperimentOptions& options);
 ExperimentResult optimistic_scaling(const ExperimentOptions& options);
 ExperimentResult btree_lookups(const ExperimentOptions& options);
+ExperimentResult ycsb_btree(const ExperimentOptions& options);
+ExperimentResult ycsb_hash_table(const ExperimentOptions& options);
 
 /// A result without series and targets.
-[[nodiscard]] ExperimentResult begin_result(std::string experiment, const ExperimentOptions& options,
-                                            std::string x_label);
+[[nodiscard]] ExperimentResult begin_result(std::string_view experiment, const ExperimentOptions& options,
+                                            std::string x_label, Scale x_scale = Scale::log);
 
-/// Millions of operations per second of each loop, in the order of the loops. In a simulation of its own each: four
-/// client nodes and one storage node, as in TODS 2025, section 2.4, on all cores; the results do not depend on how many
-/// there are. Or one after the other by the processes of a cluster.
-[[nodiscard]] std::vector<double> run_loops(const ExperimentOptions& options,
-                                            std::span<const checker::ClosedLoop> loops);
+/// Millions of operations per second of each loop, in the order of the loops, each at a site of its own (site.h).
+[[nodiscard]] std::vector<checker::Estimate> run_loops(const ExperimentOptions& options,
+                                                       std::span<const checker::ClosedLoop> loops);
 
 /// What an experiment measured for each of its lines at the same values of x. `results` are in the order in which the
 /// experiments run them: all values of x of line 0, then those of line 1, and so on.
@@ -48,11 +49,17 @@ class Curves {
 
   /// By the value of x, not its position. Throws std::out_of_range for one that was not measured.
   [[nodiscard]] double at(std::size_t line, std::uint64_t x) const;
-  [[nodiscard]] Series series(std::size_t line, std::string name, std::string unit) const;
+  [[nodiscard]] double highest(std::size_t line) const;
+  [[nodiscard]] Series series(std::size_t line, std::string name, std::string unit, std::string panel = {}) const;
 
  private:
+  [[nodiscard]] const checker::Estimate& estimate(std::size_t line, std::uint64_t x) const;
+
   std::vector<std::uint64_t> xs_;
-  std::vector<double> ys_;
+  std::vector<checker::Estimate> ys_;
 };
+
+/// A point of a series.
+[[nodiscard]] Point point(double x, const checker::Estimate& y);
 
 }  // namespace sidelatch::bench

@@ -26,7 +26,7 @@ ExperimentResult kv_store(const ExperimentOptions& options, const StoreScale& sc
     return curves.mops(read_only, padded, exponent).mean / curves.mops(read_only, nam_db, exponent).mean;
   };
 
-  ExperimentResult result = begin_result("kv-store", options, "exponent");
+  ExperimentResult result = begin_result("kv-store", options, "exponent", Scale::linear);
   result.series = curves.series();
   result.targets.push_back(number_target("N11.uniform", 2, gain(0), "x"));
   result.targets.push_back(number_target("N11.zipf1", 2, gain(1), "x"));

@@ -17,6 +17,8 @@ struct StoreScale {
   fabric::Duration measured = fabric::from_ns(4'000'000);
   /// From an exponent of 1 on, where a few tuples decide, and rates vary for longer.
   fabric::Duration measured_skewed = fabric::from_ns(30'000'000);
+  /// Of writers from an exponent of 1.5 on, where an operation may take 11 ms; a fifth of it before, to warm up.
+  fabric::Duration measured_contended = fabric::from_ns(400'000'000);
 };
 
 /// TODS 2025, figure 10, tuples of 256 bytes: N11 and N12.
@@ -41,7 +43,7 @@ class StoreCurves {
               std::vector<StoreLine> lines);
 
   /// Throws std::out_of_range for what was not measured.
-  [[nodiscard]] const Estimate& mops(MixOf mix, std::size_t line, double exponent) const;
+  [[nodiscard]] const checker::Estimate& mops(MixOf mix, std::size_t line, double exponent) const;
   [[nodiscard]] std::vector<Series> series() const;
 
  private:

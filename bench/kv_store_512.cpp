@@ -33,19 +33,19 @@ ExperimentResult kv_store_512(const ExperimentOptions& options, const StoreScale
        {"NAM-DB++", [] { return std::make_unique<RwLatch>(); }, LayoutKind::padded}});
   using enum StoreCurves::MixOf;
 
-  ExperimentResult result = begin_result("kv-store-512", options, "exponent");
+  ExperimentResult result = begin_result("kv-store-512", options, "exponent", Scale::linear);
   result.series = curves.series();
   // Two rates are in order if their intervals do not overlap.
   const auto order = [&](const char* id, double exponent) {
     bool falling = true;
     std::string seen = fmt::format("read-only, exponent {}:", exponent);
     for (std::size_t line = farm; line < lines; ++line) {
-      const Estimate& here = curves.mops(read_only, line, exponent);
+      const checker::Estimate& here = curves.mops(read_only, line, exponent);
       constexpr std::array<const char*, lines> kNames = {"FaRM", "CRC64", "versioning", "latches"};
       seen +=
           fmt::format("{} {:.2f} +- {:.2f} {}", line == farm ? "" : ",", here.mean, here.half_width, kNames.at(line));
       if (line > farm) {
-        const Estimate& before = curves.mops(read_only, line - 1, exponent);
+        const checker::Estimate& before = curves.mops(read_only, line - 1, exponent);
         falling = falling && before.mean - before.half_width > here.mean + here.half_width;
       }
     }

@@ -39,18 +39,19 @@ ExperimentResult latch_ablation(const ExperimentOptions& options) {
   }
   const std::vector<LoadResult> seen = run_loads(options, loads);
 
-  ExperimentResult result = begin_result("latch-ablation", options, "level");
-  Series exclusive{"exclusive (1 basic, 2 speculative, 3 combined, 4 async, 5 write unlatch)", "Mops/s", {}};
-  Series shared{"shared", "Mops/s", {}};
+  ExperimentResult result = begin_result("latch-ablation", options, "optimization", Scale::categories);
+  result.x_names = {"basic", "speculative", "combined", "async", "write unlatch"};
+  Series exclusive{.name = "exclusive", .unit = "Mops/s"};
+  Series shared{.name = "shared", .unit = "Mops/s"};
   constexpr std::size_t kExclusive = kLevels.size() + 1;
   for (std::size_t i = 0; i < kExclusive; ++i) {
-    exclusive.points.push_back({static_cast<double>(i + 1), seen[i].mops});
+    exclusive.points.push_back(point(static_cast<double>(i + 1), seen[i].mops));
   }
   for (std::size_t i = 0; i < kLevels.size(); ++i) {
-    shared.points.push_back({static_cast<double>(i + 1), seen[kExclusive + i].mops});
+    shared.points.push_back(point(static_cast<double>(i + 1), seen[kExclusive + i].mops));
   }
   result.series = {exclusive, shared};
-  const auto mops = [&](std::size_t i) { return seen[i].mops; };
+  const auto mops = [&](std::size_t i) { return seen[i].mops.mean; };
   // "Adds little" is read as: less than any of the other optimizations, in proportion.
   const bool rising = mops(0) < mops(1) && mops(1) < mops(2) && mops(2) < mops(3);
   const bool little = mops(4) / mops(3) < std::min({mops(1) / mops(0), mops(2) / mops(1), mops(3) / mops(2)});

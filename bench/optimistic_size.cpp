@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 
 namespace sidelatch::bench {
 
@@ -31,7 +32,6 @@ enum Line : std::uint8_t { pessimistic, broken, farm, crc, two_read, own_crc, ow
 ExperimentResult optimistic_size(const ExperimentOptions& options) {
   static constexpr std::array<std::uint64_t, 11> kSizes = {256,   512,   1024,  2048,   4096,  8192,
                                                            16384, 32768, 65536, 131072, 262144};
-  const fabric::sim::Profile profile = fabric::sim::load_profile(options.profile);
   const std::array<std::string, lines> names = {"latch-rw/async", "broken/naive",    "farm",          "crc64 (table)",
                                                 "two-read",       "crc64 (our own)", "farm (our own)"};
   const std::array<std::function<std::unique_ptr<Scheme>()>, lines> makers = {
@@ -46,7 +46,7 @@ ExperimentResult optimistic_size(const ExperimentOptions& options) {
                        .tuple_bytes = size,
                        .objects = 100,
                        .client_nodes = 1,
-                       .cpu = l >= own_crc ? kOwnKernels : profile.cpu,
+                       .cpu = l >= own_crc ? std::optional(kOwnKernels) : std::nullopt,
                        .measured = fabric::from_ns(10e6)});
     }
   }

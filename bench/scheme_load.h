@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sidelatch/bench/experiment.h>
+#include <sidelatch/checker/batch_means.h>
 #include <sidelatch/fabric/sim/profile.h>
 #include <sidelatch/fabric/types.h>
 #include <sidelatch/sync/layout.h>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,20 +30,19 @@ struct SchemeLoad {
   std::uint64_t objects = 20'000;
   std::uint32_t workers = 1;
   std::uint32_t client_nodes = 4;
-  bool updates = false;  ///< else reads, with a final validation
-  fabric::sim::Profile::Cpu cpu{};
+  bool updates = false;                            ///< else reads, with a final validation
+  std::optional<fabric::sim::Profile::Cpu> cpu{};  ///< simulated; none: the profile's
   fabric::Duration warm_up = fabric::from_ns(100'000);
   fabric::Duration measured = fabric::from_ns(1'000'000);
 };
 
 struct LoadResult {
-  double mops = 0;    ///< millions of operations per second
-  double gbytes = 0;  ///< tuples, Gbyte/s
+  checker::Estimate mops;    ///< millions of operations per second
+  checker::Estimate gbytes;  ///< tuples, Gbyte/s
 };
 
-/// In the order of the loads. In a simulation of its own each: `client_nodes` clients and one storage node, on all
-/// cores; the results do not depend on how many there are. Or one after the other by the processes of a cluster, whose
-/// computing takes the time that it takes.
+/// In the order of the loads, each at a site of its own (site.h). On real machines computing takes the time that it
+/// takes.
 [[nodiscard]] std::vector<LoadResult> run_loads(const ExperimentOptions& options, std::span<const SchemeLoad> loads);
 
 }  // namespace sidelatch::bench

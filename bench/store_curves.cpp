@@ -1,5 +1,7 @@
 #include "kv_store.h"
 
+#include "experiments.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@ namespace {
 constexpr std::array<std::pair<const char*, Mix>, StoreCurves::kMixes> kMixNames = {
     {{"write-only", kWriteOnly}, {"mixed", kMixed}, {"read-only", kReadOnly}}};
 constexpr double kSkewed = 1;
+constexpr double kContended = 1.5;
 
 }  // namespace
 
@@ -24,21 +27,28 @@ StoreCurves::StoreCurves(const ExperimentOptions& options, const StoreScale& sca
   for (const auto& [name, mix] : kMixNames) {
     for (const StoreLine& line : lines_) {
       for (const double exponent : exponents_) {
-        loads.push_back({.make = line.make,
-                         .layout = line.layout,
-                         .tuple_bytes = tuple_bytes,
-                         .tuples = scale.tuples,
-                         .workers = scale.workers,
-                         .mix = mix,
-                         .exponent = exponent,
-                         .measured = exponent < kSkewed ? scale.measured : scale.measured_skewed});
+        TableLoad load{.make = line.make,
+                       .layout = line.layout,
+                       .tuple_bytes = tuple_bytes,
+                       .tuples = scale.tuples,
+                       .workers = scale.workers,
+                       .mix = mix,
+                       .exponent = exponent,
+                       .measured = exponent < kSkewed ? scale.measured : scale.measured_skewed};
+        if (exponent >= kContended && mix.update > 0) {
+          load.measured = scale.measured_contended;
+          load.warm_up = std::max(load.warm_up, load.measured / 5);
+        }
+        load.retry.cap = options.longest_wait.value_or(load.retry.cap);
+        load.retry.first = std::min(load.retry.first, load.retry.cap);
+        loads.push_back(std::move(load));
       }
     }
   }
   results_ = run_table_loads(options, loads);
 }
 
-const Estimate& StoreCurves::mops(MixOf mix, std::size_t line, double exponent) const {
+const checker::Estimate& StoreCurves::mops(MixOf mix, std::size_t line, double exponent) const {
   const auto found = std::ranges::find(exponents_, exponent);
   if (found == exponents_.end() || line >= lines_.size()) {
     throw std::out_of_range(fmt::format("line {} was not measured with an exponent of {}", line, exponent));
@@ -51,9 +61,9 @@ std::vector<Series> StoreCurves::series() const {
   std::vector<Series> all;
   for (std::size_t m = 0; m < kMixes; ++m) {
     for (std::size_t l = 0; l < lines_.size(); ++l) {
-      Series series{fmt::format("{} {}", kMixNames.at(m).first, lines_[l].name), "Mops/s", {}};
+      Series series{.name = lines_[l].name, .unit = "Mops/s", .panel = kMixNames.at(m).first};
       for (const double exponent : exponents_) {
-        series.points.push_back({exponent, mops(static_cast<MixOf>(m), l, exponent).mean});
+        series.points.push_back(point(exponent, mops(static_cast<MixOf>(m), l, exponent)));
       }
       all.push_back(std::move(series));
     }

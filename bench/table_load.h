@@ -2,10 +2,10 @@
 // the papers measure in a disaggregated store (TODS 2025, sections 3.5 and 4.6).
 #pragma once
 
-#include "batch_means.h"
 #include "workload.h"
 
 #include <sidelatch/bench/experiment.h>
+#include <sidelatch/checker/batch_means.h>
 #include <sidelatch/fabric/types.h>
 #include <sidelatch/sync/layout.h>
 #include <sidelatch/sync/retry.h>
@@ -38,13 +38,12 @@ struct TableLoad {
 };
 
 struct TableResult {
-  Estimate mops;  ///< millions of operations per second, from twenty windows of the measured time
+  checker::Estimate mops;  ///< millions of operations per second, from twenty windows of the measured time
 };
 
-/// In the order of the loads. In a simulation of its own each, on all cores; the results do not depend on how many
-/// there are. Tuples that nobody touches cost nothing; a page of 4 KiB that somebody writes or latches is there until
-/// its simulation ends. Or one after the other by the processes of a cluster, whose server is all memory nodes. Throws
-/// std::invalid_argument for a load without workers or nodes, or with inserts or scans.
+/// In the order of the loads, each at a site of its own (site.h). Tuples that nobody touches cost nothing; a page of
+/// 4 KiB that somebody writes or latches is there until its simulation ends. Throws std::invalid_argument for a load
+/// without workers or nodes, or with inserts or scans.
 [[nodiscard]] std::vector<TableResult> run_table_loads(const ExperimentOptions& options,
                                                        std::span<const TableLoad> loads);
 

@@ -12,24 +12,18 @@ using namespace fabric;
 
 namespace {
 
-struct Window {
-  Time begins;
-  Time ends;
-  ClosedLoopResult* result;
-};
-
-Task<void> worker(QueuePair& qp, WorkRequest request, Window window) {
+Task<void> worker(QueuePair& qp, WorkRequest request, Windows& windows, ClosedLoopResult& result) {
   Reactor& reactor = qp.reactor();
   for (;;) {
     const Time started = reactor.now();
-    if (started >= window.ends) {
+    if (windows.over(started)) {
       co_return;
     }
     co_await qp.submit(request);
     const Time ended = reactor.now();
-    if (ended >= window.begins && ended < window.ends) {
-      ++window.result->operations;
-      window.result->total_wait += ended - started;
+    if (windows.count(ended)) {
+      ++result.operations;
+      result.total_wait += ended - started;
     }
   }
 }
@@ -112,12 +106,13 @@ ClosedLoopResult run_closed_loop(Node& storage, RemoteSpan words, std::span<Node
   ClosedLoopResult result;
   Reactor& reactor = storage.reactor();
   const Reactor::Scope tasks(reactor);
-  const Window window{reactor.now() + loop.warm_up, reactor.now() + loop.warm_up + loop.measured, &result};
+  Windows windows(reactor.now() + loop.warm_up, loop.measured);
   for (Worker& one : workers) {
-    reactor.spawn(worker(*one.queue_pair, one.request, window));
+    reactor.spawn(worker(*one.queue_pair, one.request, windows, result));
   }
   reactor.run();
   result.elapsed = loop.measured;
+  result.windows = windows.counts();
   return result;
 }
 

@@ -9,8 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -25,6 +29,8 @@ struct Arguments {
   std::optional<std::uint32_t> rank;
   std::optional<std::uint32_t> ranks;
   double milliseconds = 200;
+  std::optional<double> longest_wait_us;
+  std::string out;
   std::vector<std::string> only;  // experiments of `targets`
   ServeArguments serve;
   bool json = false;
@@ -52,8 +58,38 @@ int list(const Arguments& arguments) {
   return kAsExpected;
 }
 
+std::string file_of(const Arguments& arguments, std::string_view experiment) {
+  return (std::filesystem::path(arguments.out) / fmt::format("{}.json", experiment)).string();
+}
+
+// Before what may take minutes.
+void require_room_for_results(const Arguments& arguments, const std::vector<bench::Experiment>& experiments) {
+  if (arguments.out.empty()) {
+    return;
+  }
+  std::error_code failed;
+  std::filesystem::create_directories(arguments.out, failed);
+  if (failed) {
+    throw std::invalid_argument(fmt::format("--out {}: {}", arguments.out, failed.message()));
+  }
+  for (const bench::Experiment& experiment : experiments) {
+    require_writable(file_of(arguments, experiment.name));
+  }
+}
+
 // Only one process prints the result of all.
 bool prints(const Arguments& arguments) { return arguments.options.cluster == nullptr || arguments.cluster.rank == 0; }
+
+bench::ExperimentResult run(const Arguments& arguments, const bench::Experiment& experiment) {
+  Progress progress{std::string(experiment.name)};
+  bench::ExperimentOptions options = arguments.options;
+  options.progress = [&progress](std::size_t done, std::size_t all) { progress.show(done, all); };
+  bench::ExperimentResult result = experiment.run(options);
+  if (!arguments.out.empty() && prints(arguments)) {
+    write_file(file_of(arguments, result.experiment), bench::to_json(result).dump(2) + "\n");
+  }
+  return result;
+}
 
 int targets(const Arguments& arguments) {
   std::vector<bench::Experiment> chosen;
@@ -64,13 +100,14 @@ int targets(const Arguments& arguments) {
   if (chosen.empty()) {
     chosen.assign(bench::experiments().begin(), bench::experiments().end());
   }
+  require_room_for_results(arguments, chosen);
   std::vector<bench::Target> all;
-  for (const bench::Experiment& experiment : chosen) {
-    if (interrupted()) {
-      break;
+  try {
+    for (const bench::Experiment& experiment : chosen) {
+      const bench::ExperimentResult result = run(arguments, experiment);
+      all.insert(all.end(), result.targets.begin(), result.targets.end());
     }
-    const bench::ExperimentResult result = experiment.run(arguments.options);
-    all.insert(all.end(), result.targets.begin(), result.targets.end());
+  } catch (const bench::Interrupted&) {  // what was measured until then is shown
   }
   if (prints(arguments)) {
     fmt::print("{}", arguments.json ? bench::to_json(all).dump(2) + "\n" : bench::to_table(all));
@@ -82,7 +119,9 @@ int run_experiments(const Arguments& arguments) {
   if (arguments.name == "targets") {
     return targets(arguments);
   }
-  const bench::ExperimentResult result = bench::find_experiment(arguments.name).run(arguments.options);
+  const bench::Experiment& experiment = bench::find_experiment(arguments.name);
+  require_room_for_results(arguments, {experiment});
+  const bench::ExperimentResult result = run(arguments, experiment);
   if (prints(arguments)) {
     fmt::print("{}", arguments.json ? bench::to_json(result).dump(2) + "\n" : bench::to_table(result));
   }
@@ -120,7 +159,7 @@ int run_in_cluster(Arguments arguments) {
   }
 }
 
-int bench_command(const Arguments& arguments) {
+int bench_command(Arguments arguments) {
   if (arguments.serve.wanted) {
     return serve(arguments.serve, {.device = arguments.cluster.device}, arguments.cluster.token, arguments.json);
   }
@@ -133,6 +172,15 @@ int bench_command(const Arguments& arguments) {
   if (arguments.name == "list") {
     return list(arguments);
   }
+  if (arguments.longest_wait_us) {
+    constexpr double kLongestUs = 1e6;
+    if (!(*arguments.longest_wait_us > 0) || *arguments.longest_wait_us > kLongestUs) {
+      throw std::invalid_argument(fmt::format("--longest-wait-us {}: it must be more than 0 and at most {} (a second)",
+                                              *arguments.longest_wait_us, kLongestUs));
+    }
+    arguments.options.longest_wait = fabric::from_ns(*arguments.longest_wait_us * 1e3);
+  }
+  arguments.options.interrupted = &interrupted();
   const bool connects = !arguments.cluster.server.empty();
   if (arguments.fabric == "softnic") {
     throw checker::EnvironmentError("--fabric softnic: this version has no software NIC; use --fabric sim");
@@ -146,7 +194,11 @@ int bench_command(const Arguments& arguments) {
   if (arguments.fabric == "verbs" && !connects) {
     throw std::invalid_argument("--fabric verbs: give --connect HOST[:PORT], after `sidelatch bench --server` there");
   }
-  return connects ? run_in_cluster(arguments) : run_experiments(arguments);
+  try {
+    return connects ? run_in_cluster(arguments) : run_experiments(arguments);
+  } catch (const bench::Interrupted&) {
+    return kInterrupted;
+  }
 }
 
 }  // namespace
@@ -183,6 +235,9 @@ void add_bench(CLI::App& program, Action& action) {
   command->add_option("--milliseconds", arguments->milliseconds, "--connect: measured per point (default 200)")
       ->needs(connect);
   command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
+  command->add_option("--longest-wait-us", arguments->longest_wait_us,
+                      "stores: the longest that a client waits, at random, for a latch (default 32 us)");
+  command->add_option("--out", arguments->out, "folder to save each result in as EXPERIMENT.json, for `report`");
   command->add_flag("--json", arguments->json, "print one JSON value instead of a table");
   command->add_flag("--strict", arguments->strict, "exit with 1 if a target is missed");
   command->callback([arguments, &action] { action = [arguments] { return bench_command(*arguments); }; });

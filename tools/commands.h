@@ -29,16 +29,20 @@ void add_report(CLI::App& program, Action& action);
 /// The datasheet in the folder that `check --out` fills.
 inline constexpr const char* kSavedDatasheet = "check.json";
 
+/// "[####    ]  done of all", as long for every `done`.
+[[nodiscard]] std::string progress_bar(std::size_t done, std::size_t all);
+
 /// Set by Ctrl-C.
 [[nodiscard]] const std::atomic<bool>& interrupted();
 
 /// True if the stream is a terminal and colours are wanted (NO_COLOR is not set).
 [[nodiscard]] bool on_terminal(int file_descriptor);
 
-/// "done of all" on standard error, for what takes longer than two seconds, on a terminal only.
+/// A bar and "done of all" on standard error, for what takes longer than two seconds, on a terminal only.
 class Progress {
  public:
-  Progress();
+  /// `what` stands before the bar.
+  explicit Progress(std::string what = {});
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();
@@ -46,6 +50,7 @@ class Progress {
   void show(std::size_t done, std::size_t all);
 
  private:
+  std::string what_;
   bool terminal_;
   std::int64_t started_ns_;
   std::atomic<bool> shown_{false};

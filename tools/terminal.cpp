@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 namespace sidelatch::tools {
 
@@ -28,7 +30,15 @@ constexpr std::int64_t kQuietNs = 2'000'000'000;
 
 bool on_terminal(int file_descriptor) { return ::isatty(file_descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
-Progress::Progress() : terminal_(::isatty(STDERR_FILENO) == 1), started_ns_(now_ns()) {}
+std::string progress_bar(std::size_t done, std::size_t all) {
+  constexpr std::size_t kCells = 30;
+  const std::size_t full = all == 0 ? kCells : std::min(done, all) * kCells / all;
+  const std::string total = std::to_string(all);
+  return fmt::format("[{:#<{}}{:{}}] {:>{}} of {}", "", full, "", kCells - full, done, total.size(), total);
+}
+
+Progress::Progress(std::string what)
+    : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1), started_ns_(now_ns()) {}
 
 Progress::~Progress() {
   if (shown_) {
@@ -39,7 +49,7 @@ Progress::~Progress() {
 void Progress::show(std::size_t done, std::size_t all) {
   if (terminal_ && now_ns() - started_ns_ > kQuietNs) {
     shown_ = true;
-    fmt::print(stderr, "\r{} of {}", done, all);
+    fmt::print(stderr, "\r{}{}{}", what_, what_.empty() ? "" : " ", progress_bar(done, all));
   }
 }
 

@@ -5,11 +5,17 @@
 //   result.targets[0].ok      // within 10 %, or the shape holds
 #pragma once
 
+#include <sidelatch/fabric/types.h>
+
 #include <nlohmann/json_fwd.hpp>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,18 +28,37 @@ struct ExperimentOptions {
   std::string profile = "connectx5";  ///< simulator profile: a name or the path of a TOML file
   std::uint64_t seed = 1;
   Cluster* cluster = nullptr;  ///< real NICs instead of the simulator; its processes all run the experiment
+  /// For experiments with a store: the longest that a client waits at random before it tries a latch again. None: as
+  /// sync::Retry does by default. The papers do not say what their clients do.
+  std::optional<fabric::Duration> longest_wait{};
+  /// Called after each point, by any thread, one at a time: how many of how many are done.
+  std::function<void(std::size_t done, std::size_t all)> progress{};
+  /// Set to true to end at once: the experiment throws Interrupted.
+  const std::atomic<bool>* interrupted = nullptr;
+};
+
+/// An experiment was ended by ExperimentOptions::interrupted.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 struct Point {
   double x = 0;
   double y = 0;
+  /// With 95 % confidence the mean that y stands for lies within y - half_width and y + half_width; none: not known.
+  std::optional<double> half_width{};
 };
 
 struct Series {
   std::string name;
   std::string unit;  ///< of y
-  std::vector<Point> points;
+  std::vector<Point> points{};
+  std::string panel{};  ///< of the figure, where it has several
 };
+
+/// Of x: numbers by their logarithm, numbers, or positions of names.
+enum class Scale : std::uint8_t { log, linear, categories };
 
 /// A number or a shape that a paper reports, and what came out here.
 struct Target {
@@ -51,11 +76,16 @@ struct Target {
 [[nodiscard]] Target shape_target(std::string id, bool holds, std::string seen);
 
 struct ExperimentResult {
+  std::string version;  ///< of sidelatch, that measured it
   std::string experiment;
+  std::string title;
+  std::string figure;   ///< that it reproduces: paper and number; empty if none
   std::string fabric;   ///< "sim" or "verbs"
   std::string profile;  ///< sim: of the NIC; verbs: the device's name
   std::uint64_t seed = 0;
   std::string x_label;
+  Scale x_scale = Scale::log;
+  std::vector<std::string> x_names;  ///< Scale::categories: those of x = 1, 2, ...
   std::vector<Series> series;
   std::vector<Target> targets;
 };
@@ -63,6 +93,7 @@ struct ExperimentResult {
 struct Experiment {
   std::string_view name;
   std::string_view summary;
+  std::string_view figure;  ///< as in ExperimentResult
   ExperimentResult (*run)(const ExperimentOptions& options) = nullptr;
 };
 

@@ -9,6 +9,7 @@
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
 
+#include <sidelatch/checker/batch_means.h>
 #include <sidelatch/fabric/fabric.h>
 #include <sidelatch/fabric/queue_pair.h>
 
@@ -39,6 +40,7 @@ struct ClosedLoop {
 
 struct ClosedLoopResult {
   std::uint64_t operations = 0;   ///< completed within `elapsed`
+  Windows::Counts windows{};      ///< the same by parts of it
   fabric::Duration elapsed{};     ///< of the world's clock
   fabric::Duration total_wait{};  ///< summed over the operations
   /// Millions of operations per second.

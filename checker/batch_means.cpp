@@ -1,4 +1,4 @@
-#include "batch_means.h"
+#include <sidelatch/checker/batch_means.h>
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace sidelatch::bench {
+namespace sidelatch::checker {
 
 // M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 26.7.5.
 double student_t_975(std::uint64_t degrees_of_freedom) {
@@ -35,4 +35,26 @@ Estimate batch_means(std::span<const double> windows) {
   return {mean, student_t_975(windows.size() - 1) * std::sqrt(squares / (count - 1) / count)};
 }
 
-}  // namespace sidelatch::bench
+Windows::Windows(fabric::Time begins, fabric::Duration measured) : begins_(begins), measured_(measured) {
+  if (measured.count() <= 0) {
+    throw std::invalid_argument(
+        fmt::format("a measured time of {} ns: it must be longer than nothing", fabric::to_ns(measured)));
+  }
+}
+
+bool Windows::count(fabric::Time now) noexcept {
+  if (now < begins_ || over(now)) {
+    return false;
+  }
+  ++counts_[static_cast<std::size_t>((now - begins_).count() * std::int64_t{kCount} / measured_.count())];
+  return true;
+}
+
+Estimate rate(const Windows::Counts& counts, fabric::Duration measured) {
+  // A duration counts picoseconds.
+  constexpr double kMillionsPerSecond = 1e6;
+  return batch_means(counts).times(kMillionsPerSecond * double{Windows::kCount} /
+                                   static_cast<double>(measured.count()));
+}
+
+}  // namespace sidelatch::checker

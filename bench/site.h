@@ -1,0 +1,91 @@
+// Site: where one point of an experiment is measured. Either a simulation of its own, with client nodes and memory
+// nodes on one switch, or this process's share of a cluster of real machines. A load is written once, against this.
+//
+//   run_points(options, loads.size(), [&](std::size_t i) { return SiteShape{.memory_nodes = 4}; },
+//              [&](Site& site, std::size_t i) { results[i] = measure(site, loads[i]); });
+//
+// Thread-safety: a site belongs to one thread.
+#pragma once
+
+#include <sidelatch/bench/cluster.h>
+#include <sidelatch/bench/experiment.h>
+#include <sidelatch/checker/batch_means.h>
+#include <sidelatch/fabric/memory_region.h>
+#include <sidelatch/fabric/node.h>
+#include <sidelatch/fabric/sim/profile.h>
+#include <sidelatch/fabric/sim/simulation.h>
+#include <sidelatch/sync/retry.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sidelatch::bench {
+
+struct SiteShape {
+  std::uint32_t client_nodes = 4;  ///< of a simulation; as TODS 2025, section 2.4
+  std::uint32_t memory_nodes = 1;
+  fabric::Duration warm_up = fabric::from_ns(100'000);     ///< simulated
+  fabric::Duration measured = fabric::from_ns(1'000'000);  ///< simulated
+  std::optional<fabric::sim::Profile::Cpu> cpu{};          ///< of a simulation, instead of its profile's
+};
+
+class Site {
+ public:
+  /// A simulation.
+  Site(const SiteShape& shape, const fabric::sim::Profile& profile, std::uint64_t seed);
+  /// A share of a cluster, whose server plays all memory nodes, and whose options say how long to measure.
+  Site(const SiteShape& shape, Cluster& cluster, std::uint64_t seed);
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+  ~Site();
+
+  [[nodiscard]] std::span<fabric::Node* const> clients() const noexcept { return clients_; }
+  [[nodiscard]] std::span<fabric::Node* const> memory_nodes() const noexcept { return memory_nodes_; }
+  [[nodiscard]] fabric::Reactor& reactor() const { return memory_nodes_.front()->reactor(); }
+  /// Zeroed memory of so many bytes at each memory node, until the site ends; the same for all processes. What nobody
+  /// touches costs nothing.
+  [[nodiscard]] std::vector<fabric::RemoteSpan> allocate(std::uint64_t bytes);
+
+  /// This process has the workers whose number leaves `rank().rank` when divided by `rank().ranks`.
+  [[nodiscard]] Rank rank() const noexcept { return rank_; }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
+  [[nodiscard]] std::uint64_t seed_of(std::uint32_t worker) const noexcept;
+  /// On a cluster with the deadline within which an operation must succeed, since its processes may die.
+  [[nodiscard]] sync::Retry retry(const sync::Retry& wanted) const;
+
+  /// Returns when all processes have come here.
+  void meet();
+  [[nodiscard]] fabric::Duration warm_up() const noexcept { return warm_up_; }
+  [[nodiscard]] fabric::Duration measured() const noexcept { return measured_; }
+  /// The measured time, from the end of the warm-up on, which begins now.
+  [[nodiscard]] checker::Windows windows() const;
+  /// Millions of operations per second, of all processes.
+  [[nodiscard]] checker::Estimate mops(const checker::Windows::Counts& counts);
+  /// Of all processes' values.
+  [[nodiscard]] double sum(double mine);
+
+ private:
+  std::unique_ptr<fabric::sim::Simulation> simulation_;
+  Cluster* cluster_ = nullptr;
+  Rank rank_;
+  std::uint64_t seed_;
+  fabric::Duration warm_up_;
+  fabric::Duration measured_;
+  std::vector<fabric::Node*> clients_;
+  std::vector<fabric::Node*> memory_nodes_;
+  std::vector<fabric::MemoryRegion> regions_;
+  std::vector<std::unique_ptr<Cluster::SharedMemory>> shared_;
+};
+
+/// Calls `job` for each of `count` points, with a site and a seed of its own: in simulations on all cores, and the
+/// results do not depend on how many there are; or, in a cluster, one after the other. Tells options.progress. Throws
+/// Interrupted when options.interrupted becomes true, after the points that have begun.
+void run_points(const ExperimentOptions& options, std::size_t count,
+                const std::function<SiteShape(std::size_t point)>& shape_of,
+                const std::function<void(Site& site, std::size_t point)>& job);
+
+}  // namespace sidelatch::bench
