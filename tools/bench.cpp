@@ -47,7 +47,7 @@ int status_of(const std::vector<bench::Target>& targets, bool strict) {
 int list(const Arguments& arguments) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const bench::Experiment& experiment : bench::experiments()) {
-    json.push_back({{"name", experiment.name}, {"summary", experiment.summary}});
+    json.push_back({{"name", experiment.name}, {"summary", experiment.summary}, {"figure", experiment.figure}});
     if (!arguments.json) {
       fmt::print("{:<20}  {}\n", experiment.name, experiment.summary);
     }

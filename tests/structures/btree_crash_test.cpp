@@ -14,9 +14,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace sidelatch::structures {
 namespace {
@@ -29,11 +33,11 @@ constexpr std::uint64_t kStep = 10;  // from key to key
 
 void ignore_dropped_guard(const DroppedGuard& /*dropped*/) {}
 
-BTreeWorkerOptions leased(std::uint16_t owner, Revoker* revoker) {
+BTreeWorkerOptions leased(std::uint16_t owner, std::vector<Revoker*> revokers) {
   BTreeWorkerOptions options;
+  options.revokers = std::move(revokers);
   options.session.owner = owner;
   options.session.lease = {from_ns(100'000), from_ns(10'000)};
-  options.session.revoker = revoker;
   options.session.seed = owner;
   options.session.dropped_guard = ignore_dropped_guard;
   return options;
@@ -107,7 +111,42 @@ Task<void> work_beside(const BTree& tree, BTree::Worker& worker, std::uint64_t f
 
 bool is_about_a_dead_node(const std::string& problem) { return problem.find("dead") != std::string::npos; }
 
-void kill_at_many_moments(const Scheme& scheme, Traversal traversal, std::uint64_t node_bytes, double first_kill_us) {
+// What revokes clients at each memory node.
+class Services {
+ public:
+  explicit Services(std::span<Node* const> nodes) {
+    for (Node* node : nodes) {
+      services_.push_back(std::make_unique<RevocationService>(*node));
+    }
+  }
+  [[nodiscard]] std::vector<Revoker*> revokers() const {
+    std::vector<Revoker*> all;
+    for (const auto& service : services_) {
+      all.push_back(service.get());
+    }
+    return all;
+  }
+  void enlist(std::uint16_t owner, BTree::Worker& worker) {
+    for (std::size_t i = 0; i < services_.size(); ++i) {
+      services_[i]->enlist(owner, worker.session(i).qp());
+    }
+  }
+  [[nodiscard]] bool revoked(std::uint16_t owner) const {
+    return std::ranges::any_of(services_, [owner](const auto& service) { return service->revoked(owner); });
+  }
+
+ private:
+  std::vector<std::unique_ptr<RevocationService>> services_;
+};
+
+struct Killing {
+  Traversal traversal = Traversal::fences;
+  std::uint64_t node_bytes = 320;
+  double first_kill_us = 450;
+  std::size_t memory_nodes = 1;
+};
+
+void kill_at_many_moments(const Scheme& scheme, const Killing& killing) {
 #ifdef NDEBUG
   constexpr int kKills = 400;
 #else
@@ -118,20 +157,20 @@ void kill_at_many_moments(const Scheme& scheme, Traversal traversal, std::uint64
   int half_merged = 0;
   for (int i = 0; i < kKills; ++i) {
     BTreeOptions options = small_nodes();
-    options.node_bytes = node_bytes;
-    options.traversal = traversal;
-    Forest forest(scheme, options, 1, static_cast<std::uint64_t>(i) + 1);
-    RevocationService service(*forest.nodes[0]);
-    BTree::Worker& dead = forest.add_worker(leased(1, &service));
-    BTree::Worker& heir = forest.add_worker(leased(2, &service));
-    service.enlist(1, dead.session(0).qp());
-    BTree::Worker& third = forest.add_worker(leased(3, &service));
-    service.enlist(2, heir.session(0).qp());
-    service.enlist(3, third.session(0).qp());
+    options.node_bytes = killing.node_bytes;
+    options.traversal = killing.traversal;
+    Forest forest(scheme, options, killing.memory_nodes, static_cast<std::uint64_t>(i) + 1);
+    Services services(forest.nodes);
+    BTree::Worker& dead = forest.add_worker(leased(1, services.revokers()));
+    BTree::Worker& heir = forest.add_worker(leased(2, services.revokers()));
+    BTree::Worker& third = forest.add_worker(leased(3, services.revokers()));
+    services.enlist(1, dead);
+    services.enlist(2, heir);
+    services.enlist(3, third);
     Known known;
     Victim victim(fill_and_empty(*forest.tree, dead, 1000, known));
     // An odd step, so that the kills fall on all parts of the operations, and over the time when nodes are merged.
-    forest.world.reactor().run_for(from_ns(first_kill_us * 1e3 + kStepNs * i));
+    forest.world.reactor().run_for(from_ns(killing.first_kill_us * 1e3 + kStepNs * i));
     victim.kill();
     // A dead node that is still linked: a merge was begun, and somebody else has to end it.
     const BTreeReport at_death = forest.run(forest.tree->check(heir));
@@ -149,7 +188,7 @@ void kill_at_many_moments(const Scheme& scheme, Traversal traversal, std::uint64
     const BTreeReport report = forest.run(forest.tree->check(heir));
     EXPECT_THAT(report.problems, IsEmpty()) << "kill " << i;
     EXPECT_EQ(report.entries, 0U);
-    EXPECT_FALSE(service.revoked(2) || service.revoked(3)) << "kill " << i;
+    EXPECT_FALSE(services.revoked(2) || services.revoked(3)) << "kill " << i;
     takeovers += heir.statistics().takeovers + third.statistics().takeovers;
     if (::testing::Test::HasFailure()) {
       return;
@@ -172,8 +211,8 @@ TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
   const RwLatch latch;
   Forest forest(latch);
   RevocationService service(*forest.nodes[0]);
-  BTree::Worker& dead = forest.add_worker(leased(1, &service));
-  BTree::Worker& heir = forest.add_worker(leased(2, &service));
+  BTree::Worker& dead = forest.add_worker(leased(1, {&service}));
+  BTree::Worker& heir = forest.add_worker(leased(2, {&service}));
   service.enlist(1, dead.session(0).qp());
   service.enlist(2, heir.session(0).qp());
   forest.run(put_keys(*forest.tree, dead, 100));
@@ -205,10 +244,14 @@ TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
   EXPECT_FALSE(service.revoked(2));
 }
 
-TEST(BTreeCrash, CopyOnWrite) { kill_at_many_moments(CopyOnWrite(), Traversal::fences, 640, 900); }
-TEST(BTreeCrash, FarmLineVersions) { kill_at_many_moments(FarmLineVersions(), Traversal::fences, 320, 450); }
-TEST(BTreeCrash, ALatch) { kill_at_many_moments(ExclusiveLatch(), Traversal::fences, 320, 450); }
-TEST(BTreeCrash, FarmLineVersionsCoupled) { kill_at_many_moments(FarmLineVersions(), Traversal::coupled, 320, 450); }
+TEST(BTreeCrash, CopyOnWrite) { kill_at_many_moments(CopyOnWrite(), {.node_bytes = 640, .first_kill_us = 900}); }
+TEST(BTreeCrash, FarmLineVersions) { kill_at_many_moments(FarmLineVersions(), {}); }
+TEST(BTreeCrash, ALatch) { kill_at_many_moments(ExclusiveLatch(), {}); }
+TEST(BTreeCrash, FarmLineVersionsCoupled) {
+  kill_at_many_moments(FarmLineVersions(), {.traversal = Traversal::coupled});
+}
+TEST(BTreeCrash, FarmLineVersionsOnThreeMemoryNodes) { kill_at_many_moments(FarmLineVersions(), {.memory_nodes = 3}); }
+TEST(BTreeCrash, ALatchOnTwoMemoryNodes) { kill_at_many_moments(ExclusiveLatch(), {.memory_nodes = 2}); }
 
 }  // namespace
 }  // namespace sidelatch::structures

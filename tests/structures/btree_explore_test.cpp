@@ -27,7 +27,7 @@ struct Step {
 // A tree that was made in peace, and what two clients do to it.
 struct Scene {
   const Scheme* scheme = nullptr;
-  BTreeOptions options{};
+  BTreeOptions options{};             // their traversal; the rest is chosen for the scheme
   std::vector<std::uint64_t> keys{};  // inserted in this order; key k has the value k
   std::vector<std::uint64_t> removed{};
   std::vector<std::vector<Step>> clients{};
@@ -141,8 +141,10 @@ BTreeOptions tiny_nodes(const Scheme& scheme) {
 }
 
 explore::Verdict explore_scene(Scene scene, const Scheme& scheme, const explore::Options& options) {
+  const Traversal traversal = scene.options.traversal;
   scene.scheme = &scheme;
   scene.options = tiny_nodes(scheme);
+  scene.options.traversal = traversal;
   return explore::check(program_of(scene), options);
 }
 
@@ -204,15 +206,26 @@ TEST(BTreeExplored, LookupsWhileLeavesMerge) { expect_safe(kLeavesMerge, TwoRead
 TEST(BTreeExplored, LookupsWhileLeavesMergeOutOfPlace) { expect_safe(kLeavesMerge, CopyOnWrite()); }
 TEST(BTreeExplored, AChangeWhileLeavesMerge) { expect_safe(kLeavesMergeUnderAChange, TwoReadVersion()); }
 
+Scene coupled(Scene scene) {
+  scene.options.traversal = Traversal::coupled;
+  return scene;
+}
+
+TEST(BTreeExplored, CoupledLookupsWhileTheRootSplits) { expect_safe(coupled(kRootSplits), TwoReadVersion()); }
+TEST(BTreeExplored, CoupledLookupsWhileALeafSplits) { expect_safe(coupled(kLeafSplits), TwoReadVersion()); }
+TEST(BTreeExplored, CoupledLookupsWhileLeavesMerge) { expect_safe(coupled(kLeavesMerge), TwoReadVersion()); }
+
 TEST(BTreeExplored, ASampleUnderLatches) {
   for (const Scene& scene : {kRootSplits, kLeafSplits, kLeavesMerge, kTreeShrinks, kNodeIsReused}) {
     expect_nothing_in_a_sample(scene, RwLatch());
+    expect_nothing_in_a_sample(coupled(scene), RwLatch());
   }
 }
 
 TEST(BTreeExplored, ASampleOfTreesThatShrinkAndOfNodesThatAreReused) {
   for (const Scene& scene : {kTreeShrinks, kNodeIsReused}) {
     expect_nothing_in_a_sample(scene, TwoReadVersion());
+    expect_nothing_in_a_sample(coupled(scene), TwoReadVersion());
     expect_nothing_in_a_sample(scene, CopyOnWrite());
   }
 }

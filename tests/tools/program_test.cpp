@@ -269,6 +269,21 @@ TEST(Program, BenchTargetsCarryTheContract) {
   }
 }
 
+TEST(Program, BenchSavesItsResults) {
+  const std::string folder = ::testing::TempDir() + "/figures_" + std::to_string(::getpid());
+  const Outcome outcome = run("bench targets --only latch-ablation --only latch-scaling --out " + folder);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const std::string name : {"latch-ablation", "latch-scaling"}) {
+    std::ifstream file(folder + "/" + name + ".json");
+    ASSERT_TRUE(file) << name;
+    EXPECT_EQ(nlohmann::json::parse(file)["experiment"], name);
+  }
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(run("bench latch-ablation --out /dev/null/x").status, 2);
+  EXPECT_THAT(run("bench latch-ablation --out /dev/null/x").err, HasSubstr("--out /dev/null/x"));
+  EXPECT_THAT(run("bench kv-store --longest-wait-us 0").err, HasSubstr("--longest-wait-us 0"));
+}
+
 TEST(Program, AMissedTargetFailsOnlyWithStrict) {
   const std::string path = ::testing::TempDir() + "/slow_" + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << "[lock_table]\nservice_ns = 800\n";
