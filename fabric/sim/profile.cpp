@@ -44,6 +44,8 @@ const std::array kFields = {
           [](Profile& p) -> double& { return p.nic.doorbell_ns; }},
     Field{{"nic.chain_ns", "ns", 0, kLongNs, "initiator: service time per doorbell, beside that of its requests"},
           [](Profile& p) -> double& { return p.nic.chain_ns; }},
+    Field{{"nic.cqe_ns", "ns", 0, kLongNs, "initiator: service time per completion that is signaled"},
+          [](Profile& p) -> double& { return p.nic.cqe_ns; }},
     Field{{"nic.request_ns", "ns", 0, kLongNs, "initiator: service time per request"},
           [](Profile& p) -> double& { return p.nic.request_ns; }},
     Field{{"nic.respond_write_ns", "ns", 0, kLongNs, "target: service time per WRITE or SEND"},

@@ -165,6 +165,9 @@ void SimQueuePair::complete_in_order() {
     }
     if (request.wr.signaled) {
       signaled = request.sequence;
+      // What the NIC spends on it keeps the next requests waiting, not this completion.
+      Time& busy_until = initiator_->nic.requester_free;
+      busy_until = std::max(world.now, busy_until) + initiator_->times.cqe;
     }
     world.observe_step(SimStep::Kind::complete, request);
     world.release(request);

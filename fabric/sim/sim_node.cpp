@@ -12,6 +12,7 @@ namespace sidelatch::fabric::sim {
 NicTimes::NicTimes(const Profile& profile)
     : doorbell(from_ns(profile.nic.doorbell_ns)),
       chain(from_ns(profile.nic.chain_ns)),
+      cqe(from_ns(profile.nic.cqe_ns)),
       request(from_ns(profile.nic.request_ns)),
       respond_write(from_ns(profile.nic.respond_write_ns)),
       respond_read(from_ns(profile.nic.respond_read_ns)),

@@ -43,6 +43,7 @@ struct Profile {
   struct Nic {
     double doorbell_ns = 250;       ///< from the post to the NIC's first look at the request
     double chain_ns = 0;            ///< initiator: service time per doorbell, beside that of its requests
+    double cqe_ns = 0;              ///< initiator: service time per completion that is signaled
     double request_ns = 20;         ///< initiator: service time per request
     double respond_write_ns = 20;   ///< target: service time per WRITE or SEND
     double respond_read_ns = 20;    ///< target: service time per READ
