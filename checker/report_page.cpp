@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>
+#include <utility>
 
 namespace sidelatch::checker {
 
@@ -12,9 +13,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kHole = R"(<script type="application/json" id="datasheets">[]</script>)";
+constexpr std::string_view kHole = R"(<script type="application/json" id="documents">[]</script>)";
 
-// So that no text in a datasheet can end the element that holds it.
+// So that no text in a document can end the element that holds it.
 std::string for_html(const ordered_json& json) {
   // What is no UTF-8 in a name of the operating system is shown as a question mark in a box.
   const std::string text = json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -30,17 +31,58 @@ std::string for_html(const ordered_json& json) {
   return escaped;
 }
 
+ordered_json parsed(const NamedDocument& document) {
+  constexpr std::string_view kAdvice =
+      "save it again: a datasheet by sidelatch check --out, an experiment by sidelatch bench NAME --out";
+  try {
+    return ordered_json::parse(document.json);
+  } catch (const ordered_json::parse_error& error) {
+    throw std::invalid_argument(
+        fmt::format("{}: this is no JSON, or it is cut off after {} bytes: {}", document.file, error.byte, kAdvice));
+  } catch (const ordered_json::out_of_range& error) {
+    throw std::invalid_argument(
+        fmt::format("{}: this JSON cannot be read ({}): {}", document.file, error.what(), kAdvice));
+  }
+}
+
+// The checker knows no more of experiments: what their other fields must be is the page's to say.
+bool is_experiment(const ordered_json& json) {
+  return json.is_object() && json.value("experiment", ordered_json()).is_string();
+}
+
+// A datasheet has a schema with a name, be it of another version.
+bool names_its_schema(const ordered_json& json) {
+  const ordered_json schema = json.is_object() ? json.value("schema", ordered_json()) : ordered_json();
+  return schema.is_object() && schema.value("name", ordered_json()) == kDatasheetSchema;
+}
+
+ordered_json entry(const NamedDocument& document) {
+  ordered_json json = parsed(document);
+  if (is_experiment(json)) {
+    return {{"file", document.file}, {"experiment", std::move(json)}};
+  }
+  if (!names_its_schema(json)) {
+    throw std::invalid_argument(
+        fmt::format("{}: this is no datasheet and no experiment: make one by sidelatch check --out, or by sidelatch "
+                    "bench NAME --out",
+                    document.file));
+  }
+  return {{"file", document.file}, {"datasheet", parse_datasheet(document.file, document.json)}};
+}
+
 }  // namespace
 
-std::string report_page(const std::vector<NamedDatasheet>& datasheets) {
+bool holds_experiment(const NamedDocument& document) { return is_experiment(parsed(document)); }
+
+std::string report_page(const std::vector<NamedDocument>& documents) {
   ordered_json all = ordered_json::array();
-  for (const NamedDatasheet& datasheet : datasheets) {
-    all.push_back({{"file", datasheet.file}, {"datasheet", parse_datasheet(datasheet.file, datasheet.json)}});
+  for (const NamedDocument& document : documents) {
+    all.push_back(entry(document));
   }
   std::string page(embedded_report_page());
   const std::size_t hole = page.find(kHole);
   if (hole == std::string::npos) {
-    throw std::logic_error("report/page.html has no place for datasheets");
+    throw std::logic_error("report/page.html has no place for documents");
   }
   page.replace(hole + kHole.find("[]"), 2, for_html(all));
   return page;

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const here = dirname(fileURLToPath(import.meta.url));
-const hole = '<script type="application/json" id="datasheets">[]</script>';
+const hole = '<script type="application/json" id="documents">[]</script>';
 const largest = 600_000; // bytes
 
 /** The text of every library that is in the bundle; libraries with the same text share it. */

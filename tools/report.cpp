@@ -4,8 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -17,26 +23,58 @@ struct Arguments {
   std::string out;
 };
 
-std::string datasheet_in(const std::string& source) {
+// The JSON files of a folder but the datasheet, by name.
+std::vector<std::filesystem::path> other_json_in(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    const std::filesystem::path& file = at->path();
+    if (file.extension() == ".json" && file.filename() != kSavedDatasheet && at->is_regular_file(ignored)) {
+      files.push_back(file);
+    }
+  }
+  if (error) {
+    throw std::invalid_argument(fmt::format("{}: this folder cannot be read: {}", folder, error.message()));
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+// A datasheet first, then the results of experiments. Other JSON may lie there, too: `bench targets --json`, say.
+std::vector<checker::NamedDocument> documents_in(const std::string& folder) {
+  std::vector<checker::NamedDocument> documents;
+  const std::filesystem::path datasheet = std::filesystem::path(folder) / kSavedDatasheet;
   std::error_code ignored;
-  if (!std::filesystem::is_directory(source, ignored)) {
-    return source;
+  if (std::filesystem::exists(datasheet, ignored)) {
+    documents.push_back({datasheet.string(), read_file(datasheet.string())});
   }
-  const std::filesystem::path saved = std::filesystem::path(source) / kSavedDatasheet;
-  if (!std::filesystem::exists(saved, ignored)) {
-    throw std::invalid_argument(fmt::format("{}: this folder has no {}: save one by sidelatch check --out {}", source,
-                                            kSavedDatasheet, source));
+  for (const std::filesystem::path& file : other_json_in(folder)) {
+    checker::NamedDocument document{file.string(), read_file(file.string())};
+    if (checker::holds_experiment(document)) {
+      documents.push_back(std::move(document));
+    }
   }
-  return saved.string();
+  if (documents.empty()) {
+    throw std::invalid_argument(fmt::format(
+        "{0}: this folder has no {1} and no result of an experiment: save one by sidelatch check --out {0}, "
+        "or by sidelatch bench NAME --out {0}",
+        folder, kSavedDatasheet));
+  }
+  return documents;
 }
 
 int report(const Arguments& arguments) {
-  std::vector<checker::NamedDatasheet> datasheets;
+  std::vector<checker::NamedDocument> documents;
   for (const std::string& source : arguments.sources) {
-    const std::string file = datasheet_in(source);
-    datasheets.push_back({file, read_file(file)});
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(source, ignored)) {
+      documents.push_back({source, read_file(source)});
+      continue;
+    }
+    std::ranges::move(documents_in(source), std::back_inserter(documents));
   }
-  write_file(arguments.out, checker::report_page(datasheets));
+  write_file(arguments.out, checker::report_page(documents));
   return kAsExpected;
 }
 
@@ -45,10 +83,11 @@ int report(const Arguments& arguments) {
 void add_report(CLI::App& program, Action& action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = program.add_subcommand(
-      "report", "One HTML page with charts from datasheets that `check` saved; needs no network");
+      "report", "One HTML page with charts from what `check` and `bench` saved; needs no network");
   command
-      ->add_option("datasheets", arguments->sources,
-                   "datasheets as JSON (check --json), or folders that check --out has filled")
+      ->add_option("files", arguments->sources,
+                   "datasheets (check --json), results of experiments (bench NAME --json), or folders of them, as "
+                   "--out fills them")
       ->required();
   command->add_option("-o,--out", arguments->out, "HTML file to write")->required();
   command->callback([arguments, &action] { action = [arguments] { return report(*arguments); }; });

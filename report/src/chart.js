@@ -8,17 +8,26 @@ import { element, svg } from './dom.js';
 const symbols = ['circle', 'square', 'triangle', 'diamond', 'star', 'wye'];
 const dashes = ['', '6 3', '2 3', '9 3 2 3', '12 4', '4 4 1 4'];
 
-/** So many looks differ from each other. */
+/** So many looks differ by colour. Those after them have a colour again, with hollow symbols and other dashes. */
 export const looks = symbols.length;
 
-/** A look by its index: of a datasheet in every chart, or of a line where one datasheet has several. */
+/** A look by its index: of a datasheet in every chart, or of a line where there are several. */
 export function look(index) {
+  const round = Math.floor(index / looks);
   return {
-    color: `var(--series-${(index % 6) + 1})`,
-    symbol: symbols[index % symbols.length],
-    dash: dashes[index % dashes.length],
+    color: `var(--series-${(index % looks) + 1})`,
+    symbol: symbols[(index + Math.floor(round / 2)) % looks],
+    dash: dashes[(index + round) % looks],
+    hollow: round % 2 === 1,
   };
 }
+
+/** How the symbol of a look is filled and drawn around. */
+export const symbolStyle = ({ color, hollow }) => ({
+  fill: hollow ? 'var(--surface)' : color,
+  stroke: color,
+  'stroke-width': hollow ? 1.75 : 0.5,
+});
 
 /** Draws with Plot, in the page's colours and letters. */
 export function plot(options, label) {
@@ -74,23 +83,29 @@ function symbolPath(name) {
   return shapes[name]();
 }
 
-function key(index) {
+function key(index, shape) {
   const { color, symbol, dash } = look(index);
+  const bar = shape === 'bar';
   return svg(
     'svg',
     { class: 'key', width: 34, height: 14, viewBox: '-17 -7 34 14', 'aria-hidden': 'true' },
-    svg('line', { x1: -17, x2: 17, stroke: color, 'stroke-width': 2, 'stroke-dasharray': dash || null }),
-    svg('g', { fill: color }, symbolPath(symbol)),
+    bar
+      ? svg('rect', { x: -17, y: -7, width: 16, height: 14, fill: color })
+      : svg('line', { x1: -17, x2: 17, stroke: color, 'stroke-width': 2, 'stroke-dasharray': dash || null }),
+    svg('g', { ...symbolStyle(look(index)), transform: bar ? 'translate(9)' : null }, symbolPath(symbol)),
   );
 }
 
-/** The lines of a chart, as {label, look: index}; where there is one only, no legend is needed. */
-export function legendOf(lines) {
-  if (lines.length < 2) return null;
+/**
+ * The lines of a chart, as {label, look: index}, or its bars. Where there are fewer than `least`, no legend is needed:
+ * the heading names one.
+ */
+export function legendOf(lines, { shape = 'line', least = 2 } = {}) {
+  if (lines.length < least) return null;
   return element(
     'ul',
     { class: 'legend' },
-    lines.map((line) => element('li', {}, key(line.look), line.label)),
+    lines.map((line) => element('li', {}, key(line.look, shape), line.label)),
   );
 }
 

@@ -1,5 +1,5 @@
-// Reads the datasheets out of the page, and checks them: schema "sidelatch-datasheet", version 1. What is missing or
-// wrong is left out and named with its file and field; the rest is shown. Unknown fields are ignored.
+// Checks the datasheets in the page: schema "sidelatch-datasheet", version 1. What is missing or wrong is left out and
+// named with its file and field; the rest is shown. Unknown fields are ignored.
 
 import {
   flag,
@@ -130,15 +130,14 @@ function schemaProblem(value) {
   return null;
 }
 
-function readOne(entry, index, problems) {
-  const file = typeof entry?.file === 'string' ? entry.file : `datasheet ${index + 1}`;
+function readOne({ file, datasheet: value }, problems) {
   const found = [];
-  const unreadable = schemaProblem(entry?.datasheet);
+  const unreadable = schemaProblem(value);
   if (unreadable) {
     problems.push({ file, problem: unreadable, shown: false });
     return null;
   }
-  const sheet = datasheet(entry.datasheet, '', found);
+  const sheet = datasheet(value, '', found);
   problems.push(...found.map((problem) => ({ file, problem, shown: true })));
   return sheet === invalid ? null : { ...sheet, file };
 }
@@ -155,21 +154,6 @@ function label(sheets) {
   return sheets;
 }
 
-/** {sheets, problems} of the JSON text in the page; a problem is {file, problem, shown}. */
-export function readDatasheets(json) {
-  const problems = [];
-  let entries;
-  try {
-    entries = JSON.parse(json);
-  } catch (error) {
-    return {
-      sheets: [],
-      problems: [{ file: 'this page', problem: `its data is no JSON: ${error.message}`, shown: false }],
-    };
-  }
-  if (!Array.isArray(entries)) {
-    return { sheets: [], problems: [{ file: 'this page', problem: 'its data should be a list', shown: false }] };
-  }
-  const sheets = entries.map((entry, index) => readOne(entry, index, problems)).filter((sheet) => sheet !== null);
-  return { sheets: label(sheets), problems };
-}
+/** The datasheets of entries {file, datasheet}; what is wrong with them is added to the problems. */
+export const readDatasheets = (entries, problems) =>
+  label(entries.map((entry) => readOne(entry, problems)).filter((sheet) => sheet !== null));

@@ -1,16 +1,16 @@
-// The head of the page: which devices, what went wrong, and on what machine the datasheets were made.
+// The head of the page: which devices and experiments, what went wrong, and on what machine the datasheets were made.
 
 import { element, section } from './dom.js';
-import { count, quantity, unknown } from './numbers.js';
+import { capitalised, count, quantity, unknown } from './numbers.js';
 import { table } from './table.js';
 
 const simulated = 'This shows schemes under a profile, not a NIC.';
 
-function simulationLine(sheets) {
-  const some = sheets.filter((sheet) => sheet.fabric === 'sim');
+function simulationLine(documents) {
+  const some = documents.filter(({ fabric }) => fabric === 'sim');
   if (some.length === 0) return null;
-  // Said of every datasheet, it needs no names.
-  const names = some.length === sheets.length ? '' : `${some.map((sheet) => sheet.label).join(', ')}: `;
+  // Said of all there is, it needs no names.
+  const names = some.length === documents.length ? '' : `${some.map(({ label }) => label).join(', ')}: `;
   return element('p', { class: 'notice', id: 'simulated' }, names + simulated);
 }
 
@@ -37,7 +37,7 @@ export function problemLines(problems) {
   if (problems.length === 0) return null;
   return element(
     'section',
-    { class: 'notice failure', id: 'problems', 'aria-label': 'Problems of the datasheets' },
+    { class: 'notice failure', id: 'problems', 'aria-label': 'Problems of the files' },
     element('p', {}, element('strong', {}, 'Not everything could be read.')),
     element(
       'ul',
@@ -55,14 +55,29 @@ export function problemLines(problems) {
   );
 }
 
-/** The title, and the lines that a reader must not miss. */
-export function head(sheets, problems) {
+function listed(experiments) {
+  const names = [...new Set(experiments.map(({ experiment }) => experiment))];
+  // More would not fit a title.
+  if (names.length > 4) return `${experiments.length} experiments`;
+  return `${experiments.length === 1 ? 'experiment' : 'experiments'} ${names.join(', ')}`;
+}
+
+function title(sheets, experiments) {
   const devices = [...new Set(sheets.map((sheet) => sheet.device))].join(', ');
+  const parts = [
+    ...(sheets.length > 0 ? [`datasheet of ${devices}`] : []),
+    ...(experiments.length > 0 ? [listed(experiments)] : []),
+  ];
+  return capitalised(parts.join(', and ')) || 'sidelatch report';
+}
+
+/** The title, and the lines that a reader must not miss. */
+export function head(sheets, experiments, problems) {
   return element(
     'header',
     {},
-    element('h1', {}, devices ? `Datasheet of ${devices}` : 'Datasheet'),
-    simulationLine(sheets),
+    element('h1', {}, title(sheets, experiments)),
+    simulationLine([...sheets, ...experiments]),
     problemLines(problems),
     runLines(sheets),
   );

@@ -1,8 +1,9 @@
-// Builds the page from the datasheets that `sidelatch report` put into it.
+// Builds the page from the datasheets and experiments that `sidelatch report` put into it.
 
-import { readDatasheets } from './datasheet.js';
+import { readDocuments } from './documents.js';
 import { element } from './dom.js';
 import { environmentSection, head } from './environment.js';
+import { experimentSections } from './experiments.js';
 import { glanceSection } from './glance.js';
 import { lockTableSection } from './lock_table.js';
 import { orderSection } from './order.js';
@@ -27,17 +28,17 @@ function openForPrint() {
 }
 
 function show() {
-  const { sheets, problems } = readDatasheets(document.getElementById('datasheets').textContent);
+  const { sheets, experiments, problems } = readDocuments(document.getElementById('documents').textContent);
   const main = document.querySelector('main');
-  main.append(head(sheets, problems));
-  if (sheets.length === 0) {
+  main.append(head(sheets, experiments, problems));
+  if (sheets.length + experiments.length === 0) {
     main.append(
       element(
         'p',
         { id: 'empty' },
-        'There is no datasheet in this page. ',
+        'There is no datasheet and no experiment in this page. ',
         element('code', {}, 'sidelatch report FILE.json... -o page.html'),
-        ' makes one with datasheets.',
+        ' makes one with what sidelatch check and sidelatch bench have saved.',
       ),
     );
     return;
@@ -52,7 +53,8 @@ function show() {
     lockTableSection,
     seriesSection,
   ];
-  main.append(...sections.map((make) => make(sheets)));
+  if (sheets.length > 0) main.append(...sections.map((make) => make(sheets)));
+  main.append(...experimentSections(experiments));
   openForPrint();
 }
 

@@ -1,5 +1,5 @@
 // Numbers as the page writes them: digits in groups of three with a thin space, rates with at most three significant
-// digits, and every number with its unit.
+// digits, and every number with its unit; and the words of headings.
 
 const thin = '\u202f'; // a thin space at which no line breaks
 
@@ -56,6 +56,24 @@ export function bound(probability) {
   if (!known(probability)) return unknown;
   return `at most ${decimals(Math.min(probability, 1) * 100, 2, Math.ceil)}${thin}%`;
 }
+
+/**
+ * A value with half the width of its interval: 24.096 ± 0.004. Both have the places of the width's second digit, but
+ * the value no more than six digits; the width is rounded up, so that the interval stays one.
+ */
+export function interval(value, halfWidth) {
+  if (!known(value) || !known(halfWidth) || halfWidth <= 0) {
+    return quantity(value) + (known(value) && halfWidth === 0 ? `${thin}±${thin}0` : '');
+  }
+  const exponent = (number) => Math.floor(Math.log10(Math.abs(number)));
+  const finest = value === 0 ? 12 : 5 - exponent(value);
+  const places = Math.min(Math.max(0, Math.min(1 - exponent(halfWidth), finest)), 100);
+  const width = Math.ceil(halfWidth * 10 ** places - 1e-9) / 10 ** places;
+  return `${grouped(value.toFixed(places))}${thin}±${thin}${grouped(width.toFixed(places))}`;
+}
+
+/** Words as they begin a heading. */
+export const capitalised = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /** A value of an axis, in its unit. */
 export const axisValue = (value, unit) => (unit === 'B' ? bytes(value) : quantity(value, unit));

@@ -5,7 +5,7 @@ import * as Plot from '@observablehq/plot';
 
 import { figure, legendOf, look, looks, valueAxis } from './chart.js';
 import { element, section } from './dom.js';
-import { axisValue, quantity } from './numbers.js';
+import { axisValue, capitalised, quantity } from './numbers.js';
 import { table } from './table.js';
 
 // Series in different units do not belong on one axis, whatever they are called.
@@ -36,7 +36,7 @@ function byFamily(groups) {
     // Beyond the looks that there are, lines could not be told apart.
     if (members.length < 2 || members.length > looks) return members;
     const family = familyOf(members[0].name);
-    const title = `${family.charAt(0).toUpperCase()}${family.slice(1)} by ${members[0].x}`;
+    const title = `${capitalised(family)} by ${members[0].x}`;
     const lines = members.map((member, index) => ({
       label: member.title,
       look: index,

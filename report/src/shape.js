@@ -21,6 +21,7 @@ export const text = expect((value) => typeof value === 'string', 'a string');
 export const flag = expect((value) => typeof value === 'boolean', 'true or false');
 export const number = expect((value) => typeof value === 'number', 'a number');
 export const positive = expect((value) => typeof value === 'number' && value > 0, 'a number above 0');
+export const notNegative = expect((value) => typeof value === 'number' && value >= 0, 'a number of at least 0');
 export const scalar = expect((value) => value === null || typeof value !== 'object', 'a string, a number or null');
 
 export const oneOf = (...words) =>
@@ -32,6 +33,12 @@ export const nullable = (rule) => (value, path, problems) => (value === null ? n
 export function optional(rule, otherwise = null) {
   return (value, path, problems) => (value === undefined ? otherwise : rule(value, path, problems));
 }
+
+/** A wrong value is named all the same, and `otherwise` stands in its place. */
+export const orElse = (rule, otherwise) => (value, path, problems) => {
+  const found = rule(value, path, problems);
+  return found === invalid ? otherwise : found;
+};
 
 /** A list. An item that is not as it should be is left out, and named among the problems. */
 export function listOf(rule) {

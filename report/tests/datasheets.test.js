@@ -16,7 +16,7 @@ const text = (page, selector) => page.locator(selector).first().innerText();
 
 test('without datasheets the page says so', async () => {
   const page = await open(browser, filled([]));
-  assert.match(await text(page, '#empty'), /There is no datasheet in this page/);
+  assert.match(await text(page, '#empty'), /There is no datasheet and no experiment in this page/);
   assert.equal(await page.locator('table, .drawing').count(), 0);
   assert.deepEqual(page.faults, []);
   await page.done();

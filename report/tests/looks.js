@@ -41,3 +41,38 @@ export const lowContrast = (page, least) =>
 /** By how many pixels the page is wider than the screen. */
 export const overflow = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+/** Labels in charts that are cut by the edge of their chart, or stand on another one: ["chart: label", ...]. */
+export const crowded = (page) =>
+  page.evaluate(() => {
+    const found = [];
+    let labels = 0;
+    const touch = (left, right) =>
+      left.left < right.right - 1 &&
+      right.left < left.right - 1 &&
+      left.top < right.bottom - 1 &&
+      right.top < left.bottom - 1;
+    for (const place of document.querySelectorAll('.drawing')) {
+      const edge = place.getBoundingClientRect();
+      const texts = [...place.querySelectorAll('text')].filter((text) => text.textContent !== '');
+      const boxes = texts.map((text) => text.getBoundingClientRect());
+      // The box of a slanted text is larger than the text.
+      const slanted = texts.map((text) => /rotate\((?!0\))/.test(text.getAttribute('transform') ?? ''));
+      texts.forEach((text, index) => {
+        labels += 1;
+        const box = boxes[index];
+        const out =
+          box.left < edge.left - 1 ||
+          box.right > edge.right + 1 ||
+          box.top < edge.top - 1 ||
+          box.bottom > edge.bottom + 1;
+        const on = boxes.some(
+          (other, position) => position < index && !slanted[index] && !slanted[position] && touch(box, other),
+        );
+        const chart = place.closest('section').id;
+        if (out) found.push(`${chart}: ${text.textContent} is cut`);
+        if (on) found.push(`${chart}: ${text.textContent} stands on another label`);
+      });
+    }
+    return { labels, found };
+  });

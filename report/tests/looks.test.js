@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
+import { atomicsStride, kvStore, latchAblation } from './experiment_fixtures.js';
 import { connectx5, mlx5 } from './fixtures.js';
 import { lowContrast, overflow } from './looks.js';
 import { filled, launch, open } from './page.js';
@@ -13,10 +14,13 @@ before(async () => {
 });
 after(() => browser.close());
 
-const both = () =>
+const all = () =>
   filled([
     ['connectx5.json', connectx5()],
     ['mlx5.json', mlx5()],
+    ['kv-store.json', kvStore()],
+    ['atomics-stride.json', atomicsStride()],
+    ['latch-ablation.json', latchAblation()],
   ]);
 const openAll = (page) =>
   page.evaluate(() =>
@@ -26,15 +30,18 @@ const openAll = (page) =>
   );
 
 test('the page loads with the network off, without a request and without an error', async () => {
-  const page = await open(browser, both());
+  const page = await open(browser, all());
   await openAll(page);
   assert.deepEqual(page.faults, []);
-  assert.equal(await page.title(), 'Datasheet of sim:connectx5, mlx5_0');
+  assert.equal(
+    await page.title(),
+    'Datasheet of sim:connectx5, mlx5_0, and experiments kv-store, atomics-stride, latch-ablation',
+  );
   await page.done();
 });
 
 test('a request, a page error and a console error are noticed', async () => {
-  const unguarded = both().replace(/<meta http-equiv="Content-Security-Policy"[^>]*>/, '');
+  const unguarded = all().replace(/<meta http-equiv="Content-Security-Policy"[^>]*>/, '');
   const seen = async (addition) => {
     const page = await open(browser, unguarded.replace('</body>', `${addition}</body>`));
     await page.waitForTimeout(0);
@@ -47,7 +54,7 @@ test('a request, a page error and a console error are noticed', async () => {
 });
 
 test('the page itself forbids its scripts the network', async () => {
-  const page = await open(browser, both());
+  const page = await open(browser, all());
   const blocked = await page.evaluate(() =>
     fetch('https://example.invalid/').then(
       () => false,
@@ -61,7 +68,7 @@ test('the page itself forbids its scripts the network', async () => {
 
 for (const colorScheme of ['light', 'dark']) {
   test(`every text has a contrast of at least 4.5 in ${colorScheme} mode`, async () => {
-    const page = await open(browser, both(), { colorScheme });
+    const page = await open(browser, all(), { colorScheme });
     await openAll(page);
     const { texts, found } = await lowContrast(page, 4.5);
     assert.ok(texts > 500, `only ${texts} texts were looked at`);
@@ -73,13 +80,13 @@ for (const colorScheme of ['light', 'dark']) {
 }
 
 test('a text with too little contrast is noticed', async () => {
-  const page = await open(browser, both().replace('</style>', '.note { color: #999 !important }</style>'));
+  const page = await open(browser, all().replace('</style>', '.note { color: #999 !important }</style>'));
   assert.ok((await lowContrast(page, 4.5)).found.some((line) => line.startsWith('P.note')));
   await page.done();
 });
 
 test('a screen 375 pixels wide needs no horizontal scrolling', async () => {
-  const page = await open(browser, both(), { viewport: { width: 375, height: 800 } });
+  const page = await open(browser, all(), { viewport: { width: 375, height: 800 } });
   assert.equal(await overflow(page), 0);
   await openAll(page);
   assert.equal(await overflow(page), 0);
@@ -89,7 +96,7 @@ test('a screen 375 pixels wide needs no horizontal scrolling', async () => {
 });
 
 test('charts are drawn again when the window becomes narrow', async () => {
-  const page = await open(browser, both());
+  const page = await open(browser, all());
   const widths = () =>
     page.evaluate(() =>
       [...document.querySelectorAll('.drawing')].map((place) => [
@@ -97,7 +104,7 @@ test('charts are drawn again when the window becomes narrow', async () => {
         place.firstChild.width.baseVal.value,
       ]),
     );
-  assert.ok((await widths()).every(([place, drawing]) => place === drawing && place > 400));
+  assert.ok((await widths()).every(([place, drawing]) => place === drawing && place > 320));
   await page.setViewportSize({ width: 375, height: 800 });
   await page.waitForFunction(() => document.querySelector('.drawing svg').width.baseVal.value < 375);
   assert.ok((await widths()).every(([place, drawing]) => place === drawing));
@@ -106,7 +113,7 @@ test('charts are drawn again when the window becomes narrow', async () => {
 });
 
 test('paper is light, and all that can be opened is open on it', async () => {
-  const page = await open(browser, both(), { colorScheme: 'dark' });
+  const page = await open(browser, all(), { colorScheme: 'dark' });
   const closed = () => page.evaluate(() => document.querySelectorAll('main details:not([open])').length);
   const before = await closed();
   await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
@@ -119,7 +126,7 @@ test('paper is light, and all that can be opened is open on it', async () => {
 });
 
 test('the focus is visible', async () => {
-  const page = await open(browser, both());
+  const page = await open(browser, all());
   for (let presses = 0; presses < 6; presses += 1) {
     await page.keyboard.press('Tab');
     const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineWidth);

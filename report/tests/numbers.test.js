@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { bound, bytes, count, percent, quantity } from '../src/numbers.js';
+import { bound, bytes, count, interval, percent, quantity } from '../src/numbers.js';
 
 const same = (text, expected) => assert.equal(text.replaceAll('\u202f', ' '), expected);
 
@@ -37,6 +37,25 @@ test('what is not all reads is not shown as 100 %', () => {
   same(percent(0.99996), '> 99.9 %');
   same(percent(0.03547), '3.55 %');
   same(percent(0), '0 %');
+});
+
+test('an interval has the places of its half width, which is rounded up', () => {
+  same(interval(24.096, 0.0312), '24.096 ± 0.032');
+  same(interval(0.0823, 0.00117), '0.0823 ± 0.0012');
+  same(interval(0.136, 0.0099), '0.1360 ± 0.0099');
+  same(interval(0.136, 0.00991), '0.1360 ± 0.0100');
+  same(interval(123456.7, 1234), '123 457 ± 1 234');
+  same(interval(24.096, 1e-9), '24.0960 ± 0.0001');
+  same(interval(0.3, 5), '0.3 ± 5.0');
+  same(interval(0, 0.25), '0.00 ± 0.25');
+  same(interval(51.282, 0), '51.3 ± 0');
+  same(interval(51.282, null), '51.3');
+  same(interval(null, 0.1), 'unknown');
+  for (let step = 1; step < 2000; step += 7) {
+    const width = step / 1999993;
+    const said = Number(interval(0.5, width).split('±')[1].trim());
+    assert.ok(said >= width * (1 - 1e-6), String(width));
+  }
 });
 
 test('a bound is rounded up', () => {

@@ -1,4 +1,4 @@
-// A page filled with datasheets as the C++ side does it, and a browser that shows it with the network off.
+// A page filled with datasheets and experiments as the C++ side does it, and a browser that shows it with the network off.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,11 +8,17 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
 export const folder = join(dirname(fileURLToPath(import.meta.url)), '..');
-export const hole = '<script type="application/json" id="datasheets">[]</script>';
+export const hole = '<script type="application/json" id="documents">[]</script>';
 
-/** The template with these datasheets in its hole: [[file, datasheet], ...]. */
-export function filled(entries, template = readFileSync(join(folder, 'page.html'), 'utf8')) {
-  const json = JSON.stringify(entries.map(([file, datasheet]) => ({ file, datasheet }))).replaceAll('<', '\\u003c');
+/** {file, experiment} of what names its experiment, {file, datasheet} of all else. */
+const entry = ([file, value]) => ({
+  file,
+  [typeof value?.experiment === 'string' ? 'experiment' : 'datasheet']: value,
+});
+
+/** The template with these documents in its hole: [[file, datasheet or experiment], ...]. */
+export function filled(documents, template = readFileSync(join(folder, 'page.html'), 'utf8')) {
+  const json = JSON.stringify(documents.map(entry)).replaceAll('<', '\\u003c');
   const parts = template.split(hole);
   if (parts.length !== 2) throw new Error('the template should have its hole once');
   return parts.join(hole.replace('[]', () => json));

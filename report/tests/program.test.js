@@ -1,8 +1,9 @@
-// The program itself, end to end: it checks two simulated NICs, makes the page of them, and the page shows all of it.
+// The program itself, end to end: it checks two simulated NICs, runs an experiment, makes the page of them, and the page
+// shows all of it.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -13,10 +14,11 @@ const program = process.env.SIDELATCH_PROGRAM;
 const skip = program ? false : 'SIDELATCH_PROGRAM does not name the program sidelatch, and build/release has none';
 const profiles = ['connectx5', 'connectx7'];
 
-/** Runs the program; it must end with one of these statuses. */
+/** Runs the program, which must end with one of these statuses; what it printed. */
 function run(statuses, ...words) {
-  const { status, stderr, error } = spawnSync(program, words, { encoding: 'utf8' });
+  const { status, stdout, stderr, error } = spawnSync(program, words, { encoding: 'utf8' });
   assert.ok(statuses.includes(status), `${program} ${words.join(' ')} ended with ${status}: ${error ?? stderr}`);
+  return stdout;
 }
 
 /** Clicks each heading twice. What did not come out in order, as texts; only columns of plain numbers are compared. */
@@ -105,4 +107,36 @@ describe('the program', { skip }, () => {
       await page.done();
     });
   }
+
+  test('an experiment of it becomes a figure with its targets and numbers', async () => {
+    const text = run([0], 'bench', 'latch-ablation', '--json');
+    const experiment = JSON.parse(text);
+    const file = join(scratch, 'latch-ablation.json');
+    writeFileSync(file, text);
+    run([0], 'report', file, '-o', join(scratch, 'experiment.html'));
+    for (const html of [readFileSync(join(scratch, 'experiment.html'), 'utf8'), filled([[file, experiment]])]) {
+      const page = await open(browser, html);
+      assert.equal(await page.locator('#problems').count(), 0, await page.locator('main').innerText());
+      assert.equal(await page.title(), 'Experiment latch-ablation');
+      assert.equal(await page.locator('main > section').count(), 1);
+      assert.deepEqual(await empty(page), []);
+      const { series, targets, x_names: names } = experiment;
+      const points = series.flatMap((one) => one.points);
+      assert.equal(await page.locator('.bars rect').count(), points.length);
+      // Each value has its interval: on a simulated NIC it is known.
+      assert.equal(await page.locator('.intervals line').count(), points.filter((one) => one.half_width > 0).length);
+      assert.ok(points.every((one) => typeof one.half_width === 'number'));
+      const labels = await page.locator('[aria-label^="fx-axis tick label"] text').allTextContents();
+      assert.deepEqual(labels, names);
+      assert.deepEqual(
+        await page.locator('.legend li').allTextContents(),
+        series.map(({ name }) => name),
+      );
+      assert.equal(await page.locator('table.targets tbody tr').count(), targets.length);
+      assert.equal(await page.locator('details.numbers tbody tr').count(), names.length);
+      assert.doesNotMatch(await page.locator('main').textContent(), /unknown|NaN|undefined|\[object/);
+      assert.deepEqual(page.faults, []);
+      await page.done();
+    }
+  });
 });

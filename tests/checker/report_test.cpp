@@ -16,16 +16,20 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-NamedDatasheet datasheet(const std::string& file, const std::string& device = "mlx5_0") {
+NamedDocument datasheet(const std::string& file, const std::string& device = "mlx5_0") {
   CheckReport report;
   report.fabric = "verbs";
   report.device = device;
   return {file, to_json(report).dump()};
 }
 
+NamedDocument experiment(const std::string& file, const std::string& name = "kv-store") {
+  return {file, ordered_json{{"schema", 1}, {"experiment", name}, {"series", ordered_json::array()}}.dump()};
+}
+
 // What the page's script will find.
-ordered_json datasheets_in(const std::string& page) {
-  const std::string begin = R"(<script type="application/json" id="datasheets">)";
+ordered_json documents_in(const std::string& page) {
+  const std::string begin = R"(<script type="application/json" id="documents">)";
   const std::size_t from = page.find(begin);
   EXPECT_NE(from, std::string::npos);
   const std::size_t to = page.find("</script>", from);
@@ -43,7 +47,7 @@ std::string error_of(const std::string& json) {
 
 TEST(ReportPage, HoldsTheDatasheetsInTheirOrder) {
   const std::string page = report_page({datasheet("a.json", "mlx5_0"), datasheet("b.json", "mlx5_1")});
-  const ordered_json all = datasheets_in(page);
+  const ordered_json all = documents_in(page);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0]["file"], "a.json");
   EXPECT_EQ(all[0]["datasheet"]["device"], "mlx5_0");
@@ -51,25 +55,65 @@ TEST(ReportPage, HoldsTheDatasheetsInTheirOrder) {
   EXPECT_THAT(page, HasSubstr("</html>"));
 }
 
-TEST(ReportPage, WithoutDatasheetsIsTheEmbeddedOne) {
+TEST(ReportPage, WithoutDocumentsIsTheEmbeddedOne) {
   EXPECT_EQ(report_page({}), embedded_report_page());
-  EXPECT_TRUE(datasheets_in(std::string(embedded_report_page())).empty());
+  EXPECT_TRUE(documents_in(std::string(embedded_report_page())).empty());
+}
+
+TEST(ReportPage, HoldsExperimentsBesideDatasheets) {
+  const ordered_json all = documents_in(
+      report_page({experiment("kv.json"), datasheet("a.json"), experiment("latch.json", "latch-ablation")}));
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0]["file"], "kv.json");
+  EXPECT_EQ(all[0]["experiment"]["experiment"], "kv-store");
+  EXPECT_FALSE(all[0].contains("datasheet"));
+  EXPECT_EQ(all[1]["datasheet"]["device"], "mlx5_0");
+  EXPECT_FALSE(all[1].contains("experiment"));
+  EXPECT_EQ(all[2]["experiment"]["experiment"], "latch-ablation");
+}
+
+TEST(ReportPage, WhatAnExperimentMeasuredReachesThePageAsItIs) {
+  // Its fields are the page's to check, and its version too.
+  const ordered_json written = {{"schema", 2}, {"experiment", "kv-store"}, {"series", "wrong"}, {"future", {1, 2}}};
+  EXPECT_EQ(documents_in(report_page({{"a.json", written.dump()}}))[0]["experiment"], written);
+}
+
+TEST(ReportPage, KnowsAnExperimentByItsName) {
+  EXPECT_TRUE(holds_experiment(experiment("a.json")));
+  EXPECT_FALSE(holds_experiment(datasheet("a.json")));
+  for (const char* json : {"[]", "1", "{}", R"({"experiment": 1})", R"([{"experiment": "kv-store"}])"}) {
+    EXPECT_FALSE(holds_experiment({"a.json", json})) << json;
+  }
+  EXPECT_THROW((void)holds_experiment({"a.json", R"({"experiment": "kv-st)"}), std::invalid_argument);
 }
 
 TEST(ReportPage, NoTextCanEndItsScript) {
   const std::string nasty = "</script><script>alert(1)</script>";
   const std::string page = report_page({datasheet(nasty, nasty)});
   EXPECT_THAT(page, Not(HasSubstr("alert(1)</script>")));
-  const ordered_json all = datasheets_in(page);
+  const ordered_json all = documents_in(page);
   EXPECT_EQ(all[0]["file"], nasty);
   EXPECT_EQ(all[0]["datasheet"]["device"], nasty);
+
+  const std::string other = report_page({experiment(nasty, nasty)});
+  EXPECT_THAT(other, Not(HasSubstr("alert(1)</script>")));
+  EXPECT_EQ(documents_in(other)[0]["experiment"]["experiment"], nasty);
 }
 
-TEST(ReportPage, WhatIsNoDatasheetIsNamed) {
+TEST(ReportPage, WhatIsNeitherDatasheetNorExperimentIsNamed) {
   EXPECT_THAT(error_of("{\"schema\": {"), AllOf(HasSubstr("bad.json"), HasSubstr("cut off after")));
+  EXPECT_THAT(error_of(R"({"experiment": "kv-store", "series": [{"na)"),
+              AllOf(HasSubstr("bad.json"), HasSubstr("cut off after"), HasSubstr("bench NAME --out")));
+  EXPECT_THAT(error_of(R"({"experiment": "kv-store", "seed": 1e999})"),
+              AllOf(HasSubstr("bad.json"), HasSubstr("cannot be read"), HasSubstr("1e999")));
   EXPECT_THAT(error_of(""), AllOf(HasSubstr("bad.json"), HasSubstr("no JSON")));
   for (const char* json : {"[]", "1", "{}", R"({"schema": 1})", R"({"schema": {"name": "other", "version": 1}})",
-                           R"({"schema": {"name": "sidelatch-datasheet"}})",
+                           R"({"schema": 1, "experiment": null})", R"({"experiment": {"name": "kv-store"}})"}) {
+    EXPECT_THAT(error_of(json), AllOf(HasSubstr("bad.json"), HasSubstr("no datasheet and no experiment"),
+                                      HasSubstr("check --out"), HasSubstr("bench NAME --out")))
+        << json;
+  }
+  for (const char* json : {R"({"schema": {"name": "sidelatch-datasheet"}})",
                            R"({"schema": {"name": "sidelatch-datasheet", "version": "1"}})"}) {
     EXPECT_THAT(error_of(json), AllOf(HasSubstr("bad.json"), HasSubstr("no datasheet"))) << json;
   }

@@ -147,10 +147,54 @@ TEST(Program, ReportsWhatCheckSaved) {
   const Outcome missing = run("report /no/such.json -o " + page);
   EXPECT_EQ(missing.status, 2);
   EXPECT_THAT(missing.err, HasSubstr("/no/such.json"));
-  const Outcome empty = run("report " + ::testing::TempDir() + " -o " + page);
-  EXPECT_EQ(empty.status, 2);
-  EXPECT_THAT(empty.err, HasSubstr("no check.json"));
   EXPECT_EQ(run("report").status, 2);
+}
+
+TEST(Program, ReportTakesTheDatasheetOfAFolderAndThenItsExperimentsByName) {
+  const std::string folder = ::testing::TempDir() + "/sidelatch_results_" + std::to_string(::getpid());
+  const std::string page = folder + "/page.html";
+  std::filesystem::create_directory(folder);
+  const auto experiment = [&](const char* name) {
+    std::ofstream(folder + "/" + name + ".json") << R"({"schema": 1, "experiment": ")" << name << R"("})";
+  };
+  // What stands in the page of a file, and where.
+  const auto place = [&](const std::string& file, const std::string& kind) {
+    return slurp(page).find(R"({"file":")" + folder + "/" + file + R"(",")" + kind + R"(":{)");
+  };
+  experiment("latch-scaling");
+  experiment("atomics-stride");
+  std::ofstream(folder + "/targets.json") << R"([{"id": "N4"}])";
+  std::ofstream(folder + "/notes.txt") << "{";
+  ASSERT_EQ(run("report " + folder + " -o " + page).status, 0);
+  EXPECT_LT(place("atomics-stride.json", "experiment"), place("latch-scaling.json", "experiment"));
+  EXPECT_NE(place("latch-scaling.json", "experiment"), std::string::npos);
+  EXPECT_THAT(slurp(page), AllOf(Not(HasSubstr("targets.json")), Not(HasSubstr("notes.txt"))));
+
+  std::ofstream(folder + "/check.json") << R"({"schema": {"name": "sidelatch-datasheet", "version": 1}})";
+  ASSERT_EQ(run("report " + folder + "/latch-scaling.json " + folder + " -o " + page).status, 0);
+  EXPECT_LT(place("latch-scaling.json", "experiment"), place("check.json", "datasheet"));
+  EXPECT_LT(place("check.json", "datasheet"), place("atomics-stride.json", "experiment"));
+  EXPECT_NE(place("atomics-stride.json", "experiment"), std::string::npos);
+
+  // Half a result is not passed over.
+  std::ofstream(folder + "/kv-store.json") << R"({"schema": 1, "experi)";
+  const Outcome cut = run("report " + folder + " -o " + page);
+  EXPECT_EQ(cut.status, 2);
+  EXPECT_THAT(cut.err, AllOf(HasSubstr(folder + "/kv-store.json"), HasSubstr("cut off")));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Program, ReportOfAFolderWithoutResultsSaysHowToMakeSome) {
+  const std::string folder = ::testing::TempDir() + "/sidelatch_nothing_" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/targets.json") << "[]";
+  const Outcome outcome = run("report " + folder + " -o " + folder + "/page.html");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("no check.json and no result of an experiment"),
+                    HasSubstr("sidelatch check --out " + folder), HasSubstr("sidelatch bench NAME --out " + folder)));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/page.html"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Program, VerbsWithoutANicSaysWhatItLookedForAndExitsWith3) {

@@ -1,6 +1,7 @@
-// One HTML page from one or several datasheets: charts and tables, without the network.
+// One HTML page from datasheets and results of experiments: charts and tables, without the network.
 //
-//   write("page.html", report_page({{"mine.json", text_of("mine.json")}, {"theirs.json", text_of("theirs.json")}}));
+//   write("page.html", report_page({{"check.json", text_of("check.json")}, {"kv-store.json",
+//   text_of("kv-store.json")}}));
 //
 // The page itself is made in report/; this fills it.
 #pragma once
@@ -11,16 +12,22 @@
 
 namespace sidelatch::checker {
 
-struct NamedDatasheet {
+struct NamedDocument {
   std::string file;  ///< what the page calls it
-  std::string json;  ///< as to_json() made it
+  std::string
+      json;  ///< a datasheet, as to_json() made it, or the result of an experiment: `sidelatch bench NAME --json`
 };
 
-/// Throws std::invalid_argument that names the file: it is no JSON, or cut off, or no datasheet, or of a newer version.
-/// A field that is missing is named on the page.
-[[nodiscard]] std::string report_page(const std::vector<NamedDatasheet>& datasheets);
+/// True if this is the result of an experiment: an object that names its "experiment". Throws std::invalid_argument
+/// that names the file if it is no JSON, or cut off.
+[[nodiscard]] bool holds_experiment(const NamedDocument& document);
 
-/// The page without datasheets (generated from report/page.html).
+/// Datasheets come first on the page, then experiments; both in the order given. Throws std::invalid_argument that
+/// names the file: it is no JSON, or cut off, or neither a datasheet nor an experiment, or a datasheet of a newer
+/// version. A field that is missing, and an experiment of another version, is named on the page.
+[[nodiscard]] std::string report_page(const std::vector<NamedDocument>& documents);
+
+/// The page without documents (generated from report/page.html).
 [[nodiscard]] std::string_view embedded_report_page();
 
 }  // namespace sidelatch::checker

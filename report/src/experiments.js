@@ -1,0 +1,90 @@
+// The experiments of `sidelatch bench`: a section for each, with where it ran, its figure, what the paper says, and the
+// numbers.
+
+import { element, section } from './dom.js';
+import { interval, unknown } from './numbers.js';
+import { axisOf, panels, panelsOf } from './panels.js';
+import { table } from './table.js';
+import { targetTable } from './targets.js';
+
+const fabrics = { sim: 'sim (simulated)', verbs: 'verbs (a NIC)' };
+
+function facts(experiment) {
+  const world = experiment.fabric === 'verbs' ? ['Device', experiment.device] : ['Profile', experiment.profile];
+  const rows = [
+    ['Experiment', experiment.experiment],
+    ...(experiment.figure === '' ? [] : [['Figure', experiment.figure]]),
+    ['Fabric', fabrics[experiment.fabric]],
+    world,
+    ['Seed', experiment.seed],
+    ['Version', experiment.version],
+    ['File', experiment.file],
+  ];
+  return element(
+    'dl',
+    { class: 'facts' },
+    rows.map(([name, value]) =>
+      element('div', {}, element('dt', {}, name), element('dd', {}, String(value ?? unknown))),
+    ),
+  );
+}
+
+function numbers(chart, axis, experiment) {
+  const values = [...new Set(chart.lines.flatMap((line) => line.points.map((point) => point.x)))].sort(
+    (left, right) => left - right,
+  );
+  const at = (line, x) => line.points.find((point) => point.x === x);
+  const intervals = chart.lines.some((line) => line.points.some((point) => point.half_width !== null));
+  return table({
+    caption:
+      `${experiment}, ${chart.title}${chart.title === chart.panel ? `, in ${chart.unit}` : ''}` +
+      (intervals ? ': value ± half the width of its 95\u202f% interval' : ''),
+    columns: [
+      {
+        heading: axis.label,
+        rowHeading: true,
+        numeric: axis.scale !== 'categories',
+        cell: axis.text,
+        sort: (x) => x,
+      },
+      ...chart.lines.map((line) => ({
+        heading: line.label,
+        numeric: true,
+        cell: (x) => (at(line, x) ? interval(at(line, x).y, at(line, x).half_width) : ''),
+        sort: (x) => at(line, x)?.y,
+      })),
+    ],
+    data: values,
+  });
+}
+
+function figures(experiment) {
+  if (experiment.series === null) return null;
+  const axis = axisOf(experiment);
+  if (axis.values.length === 0) return element('p', {}, 'Nothing was measured.');
+  return panels(panelsOf(experiment), axis);
+}
+
+function allNumbers(experiment) {
+  const charts = experiment.series === null ? [] : panelsOf(experiment);
+  if (charts.length === 0) return null;
+  const axis = axisOf(experiment);
+  return element(
+    'details',
+    { class: 'numbers' },
+    element('summary', {}, 'Numbers'),
+    charts.map((chart) => numbers(chart, axis, experiment.label)),
+  );
+}
+
+export const experimentSections = (experiments) =>
+  experiments.map((experiment, index) =>
+    section(
+      `experiment-${index + 1}`,
+      experiment.heading,
+      facts(experiment),
+      figures(experiment),
+      experiment.targets !== null && targetTable(experiment.targets, experiment.label),
+      allNumbers(experiment),
+    ),
+  );
