@@ -102,11 +102,12 @@ TEST_P(SoftRoceCapture, HoldsTheTrafficThatWasSent) {
   EXPECT_EQ(packets[1].aeth.msn, 1U);
   bool has_swapped = false;
   for (const Packet& packet : packets) {
+    // Verbs take immediate data in the order of the network, and the program gives a little-endian machine's.
     if (packet.bth.opcode == Opcode::write_only_with_immediate) {
-      EXPECT_EQ(packet.immediate.data, 0x01020304U);
+      EXPECT_EQ(packet.immediate.data, 0x04030201U);
     }
     if (packet.bth.opcode == Opcode::send_only_with_immediate) {
-      EXPECT_EQ(packet.immediate.data, 0xa0b0c0d0U);
+      EXPECT_EQ(packet.immediate.data, 0xd0c0b0a0U);
     }
     if (packet.bth.opcode == Opcode::send_only && !packet.payload.empty() && packet.payload.size() != 5) {
       EXPECT_TRUE(packet.bth.solicited_event);
