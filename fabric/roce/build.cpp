@@ -120,9 +120,8 @@ std::variant<std::size_t, Refusal> build(const Packet& packet, std::span<std::by
   }
   std::byte* const datagram = out.data() + link_bytes(packet);
   std::byte* const payload = put_headers(packet, *traits, out.data(), bytes - link_bytes(packet));
-  std::byte* const extensions = datagram + ip_bytes(packet) + Udp::kBytes + Bth::kBytes;
-  std::uint32_t state = std::holds_alternative<Ipv4>(packet.ip) ? icrc_after_ipv4(datagram) : icrc_after_ipv6(datagram);
-  state = crc32_extend(state, {extensions, payload});
+  const std::span<const std::byte> headers(datagram, payload);
+  std::uint32_t state = std::holds_alternative<Ipv4>(packet.ip) ? icrc_after_ipv4(headers) : icrc_after_ipv6(headers);
   state = packet.payload.data() == payload ? crc32_extend(state, packet.payload)
                                            : crc32_copy(state, payload, packet.payload);
   std::byte* const pad = payload + packet.payload.size();

@@ -11,15 +11,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace sidelatch::fabric::roce {
 
 inline constexpr std::size_t kIcrcBytes = 4;
 
-/// The state of the CRC (crc32.h) after an IPv4 header without options, UDP header and BTH, all at `headers`.
-[[nodiscard]] std::uint32_t icrc_after_ipv4(const std::byte* headers) noexcept;
-/// The same after an IPv6 header without extensions, UDP header and BTH.
-[[nodiscard]] std::uint32_t icrc_after_ipv6(const std::byte* headers) noexcept;
+/// The state of the CRC (crc32.h) after the headers of a packet, from its IP header, without options or extensions, to
+/// the payload: at least IP, UDP and BTH, at most kMostExtensionBytes more.
+[[nodiscard]] std::uint32_t icrc_after_ipv4(std::span<const std::byte> headers) noexcept;
+[[nodiscard]] std::uint32_t icrc_after_ipv6(std::span<const std::byte> headers) noexcept;
 
 /// The kIcrcBytes at `in`.
 [[nodiscard]] std::uint32_t load_icrc(const std::byte* in) noexcept;

@@ -1,5 +1,6 @@
 #include "opcode.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sidelatch::fabric::roce {
@@ -51,6 +52,9 @@ constexpr std::array kRows{
         "UD SEND only with immediate",
         {.deth = true, .immediate = true, .payload = PayloadRule::any}},
 };
+
+static_assert(std::all_of(kRows.begin(), kRows.end(),
+                          [](const Row& row) { return row.traits.extension_bytes() <= kMostExtensionBytes; }));
 
 constexpr std::uint8_t kUnknown = 0xff;
 

@@ -66,6 +66,9 @@ struct OpcodeTraits {
   }
 };
 
+/// The most that any opcode has: AtomicETH.
+inline constexpr std::size_t kMostExtensionBytes = 28;
+
 /// Nothing for a number that is none of the opcodes above.
 [[nodiscard]] std::optional<OpcodeTraits> traits_of(Opcode opcode) noexcept;
 /// As the specification writes it, "RC RDMA WRITE first"; "unknown" for others.

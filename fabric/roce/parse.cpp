@@ -131,13 +131,13 @@ Refused take_payload(Bytes rest, Packet& packet) {
   return check_payload(packet.bth.opcode, packet.payload.size(), std::nullopt);
 }
 
-// `datagram`: from IP header to ICRC.
+// `datagram`: from IP header to ICRC; `packet.payload` lies in it.
 Refused check_icrc(Bytes datagram, const Packet& packet) {
-  const bool is_ipv4 = std::holds_alternative<Ipv4>(packet.ip);
-  const std::size_t headers = (is_ipv4 ? Ipv4::kBytes : Ipv6::kBytes) + Udp::kBytes + Bth::kBytes;
+  const Bytes headers = datagram.first(static_cast<std::size_t>(packet.payload.data() - datagram.data()));
+  const std::uint32_t state =
+      std::holds_alternative<Ipv4>(packet.ip) ? icrc_after_ipv4(headers) : icrc_after_ipv6(headers);
   const std::size_t covered = datagram.size() - kIcrcBytes;
-  const std::uint32_t state = is_ipv4 ? icrc_after_ipv4(datagram.data()) : icrc_after_ipv6(datagram.data());
-  const std::uint32_t icrc = crc32_finish(crc32_extend(state, datagram.subspan(headers, covered - headers)));
+  const std::uint32_t icrc = crc32_finish(crc32_extend(state, datagram.first(covered).subspan(headers.size())));
   return icrc == load_icrc(datagram.data() + covered) ? std::nullopt : std::optional(Refusal::icrc);
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t kIpv4 = 20 + 8 + 12;
 constexpr std::size_t kIpv6 = 40 + 8 + 12;
 
 std::uint32_t after(int ip_version, const Bytes& headers) {
-  return ip_version == 4 ? icrc_after_ipv4(headers.data()) : icrc_after_ipv6(headers.data());
+  return ip_version == 4 ? icrc_after_ipv4(headers) : icrc_after_ipv6(headers.data());
 }
 
 // The bits of the headers that a change of goes unnoticed, as offset * 8 + bit with bit 0 the highest.
@@ -69,13 +69,13 @@ TEST(Icrc, BeginsWithEightBytesOfOnes) {
   for (const std::size_t offset : std::initializer_list<std::size_t>{1, 8, 10, 11, 26, 27, 32}) {
     headers[offset] = std::byte{0xff};
   }
-  EXPECT_EQ(icrc_after_ipv4(headers.data()), crc32_extend(0xdebb20e3, headers));
+  EXPECT_EQ(icrc_after_ipv4(headers), crc32_extend(0xdebb20e3, headers));
   headers = payload_of(kIpv6);
   headers[0] |= std::byte{0x0f};
   for (const std::size_t offset : std::initializer_list<std::size_t>{1, 2, 3, 7, 46, 47, 52}) {
     headers[offset] = std::byte{0xff};
   }
-  EXPECT_EQ(icrc_after_ipv6(headers.data()), crc32_extend(0xdebb20e3, headers));
+  EXPECT_EQ(icrc_after_ipv6(headers), crc32_extend(0xdebb20e3, headers));
 }
 
 TEST(Icrc, TravelsLowestByteFirst) {
