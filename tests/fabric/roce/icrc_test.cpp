@@ -16,7 +16,7 @@ constexpr std::size_t kIpv4 = 20 + 8 + 12;
 constexpr std::size_t kIpv6 = 40 + 8 + 12;
 
 std::uint32_t after(int ip_version, const Bytes& headers) {
-  return ip_version == 4 ? icrc_after_ipv4(headers) : icrc_after_ipv6(headers.data());
+  return ip_version == 4 ? icrc_after_ipv4(headers) : icrc_after_ipv6(headers);
 }
 
 // The bits of the headers that a change of goes unnoticed, as offset * 8 + bit with bit 0 the highest.
@@ -76,6 +76,18 @@ TEST(Icrc, BeginsWithEightBytesOfOnes) {
     headers[offset] = std::byte{0xff};
   }
   EXPECT_EQ(icrc_after_ipv6(headers), crc32_extend(0xdebb20e3, headers));
+}
+
+TEST(Icrc, ExtensionHeadersAreCoveredAsTheyAre) {
+  const std::size_t most = kMostExtensionBytes;
+  for (std::size_t extensions = 0; extensions <= most; extensions += 4) {
+    const Bytes headers = payload_of(kIpv6 + extensions);
+    const auto first = std::span(headers).first(kIpv4);
+    EXPECT_EQ(icrc_after_ipv4(std::span(headers).first(kIpv4 + extensions)),
+              crc32_extend(icrc_after_ipv4(first), std::span(headers).subspan(kIpv4, extensions)));
+    EXPECT_EQ(icrc_after_ipv6(headers),
+              crc32_extend(icrc_after_ipv6(std::span(headers).first(kIpv6)), std::span(headers).subspan(kIpv6)));
+  }
 }
 
 TEST(Icrc, TravelsLowestByteFirst) {
