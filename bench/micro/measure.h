@@ -19,19 +19,28 @@ inline std::vector<std::byte> numbers(std::size_t bytes) {
   return out;
 }
 
-/// Seconds per call, the best of several runs: a shared machine only ever makes them longer.
+/// Seconds per call, the best of many runs: a shared machine only ever makes them longer. A run is short, so that on a
+/// busy machine some fall between two time slices of others.
 template <class F>
 double best_seconds(F work) {
   using Clock = std::chrono::steady_clock;
-  constexpr int kCalls = 2000;
-  double best = 1e9;
-  for (int run = 0; run < 20; ++run) {
+  constexpr double kRunSeconds = 50e-6;
+  constexpr int kRuns = 400;
+  const auto seconds_of = [&](int calls) {
     const auto begun = Clock::now();
-    for (int i = 0; i < kCalls; ++i) {
+    for (int i = 0; i < calls; ++i) {
       work();
       benchmark::ClobberMemory();
     }
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begun).count() / kCalls);
+    return std::chrono::duration<double>(Clock::now() - begun).count();
+  };
+  int calls = 1;
+  while (seconds_of(calls) < kRunSeconds) {
+    calls *= 2;
+  }
+  double best = 1e9;
+  for (int run = 0; run < kRuns; ++run) {
+    best = std::min(best, seconds_of(calls) / calls);
   }
   return best;
 }

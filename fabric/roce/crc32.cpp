@@ -39,11 +39,11 @@ enum class Copying : bool { no, yes };
 
 // The word at `from` + `offset`. A byte is loaded once: what is stored and what is covered must be the same. `to` is
 // only there when copying.
-template <class Word, Copying copying>
+template <class Word, Copying Copy>
 Word take(const std::byte* from, std::byte* to, std::size_t offset) {
   Word word{};
   std::memcpy(&word, from + offset, sizeof word);
-  if constexpr (copying == Copying::yes) {
+  if constexpr (Copy == Copying::yes) {
     // The compiler must not load again for the store.
     asm volatile("" : "+r"(word));
     std::memcpy(to + offset, &word, sizeof word);
@@ -53,18 +53,18 @@ Word take(const std::byte* from, std::byte* to, std::size_t offset) {
 
 // Bytes `i` to `length`. Shifting takes the lowest address for the lowest bits; x86-64 and every other target of this
 // project agree.
-template <Copying copying>
+template <Copying Copy>
 std::uint32_t portable(std::uint32_t state, std::byte* to, const std::byte* from, std::size_t length,
                        std::size_t i = 0) {
   for (; i + kSlices <= length; i += kSlices) {
-    const std::uint64_t word = take<std::uint64_t, copying>(from, to, i) ^ state;
+    const std::uint64_t word = take<std::uint64_t, Copy>(from, to, i) ^ state;
     state = 0;
     for (std::size_t t = 0; t < kSlices; ++t) {
       state ^= kTables[kSlices - 1 - t][(word >> (8 * t)) & 0xff];
     }
   }
   if (i + 4 <= length) {
-    const std::uint32_t word = take<std::uint32_t, copying>(from, to, i) ^ state;
+    const std::uint32_t word = take<std::uint32_t, Copy>(from, to, i) ^ state;
     state = 0;
     for (std::size_t t = 0; t < 4; ++t) {
       state ^= kTables[3 - t][(word >> (8 * t)) & 0xff];
@@ -72,7 +72,7 @@ std::uint32_t portable(std::uint32_t state, std::byte* to, const std::byte* from
     i += 4;
   }
   for (; i < length; ++i) {
-    state = (state >> 8) ^ kTables[0][(state ^ take<std::uint8_t, copying>(from, to, i)) & 0xff];
+    state = (state >> 8) ^ kTables[0][(state ^ take<std::uint8_t, Copy>(from, to, i)) & 0xff];
   }
   return state;
 }
@@ -93,10 +93,10 @@ constexpr unsigned kLaneBits = 128;
 constexpr std::size_t kLane = kLaneBits / 8;
 constexpr std::size_t kLanes = 4;  // folded side by side, to hide the latency of the multiplication
 
-// To move a lane over `bits` bits of message: its low half, which holds the higher powers, by 32 more than that, its
+// To move a lane over `Bits` bits of message: its low half, which holds the higher powers, by 32 more than that, its
 // high half by 32 less. (64 bits of difference, and the 32 bits that a CRC shifts in.)
-template <unsigned bits>
-constexpr std::array<std::int64_t, 2> kFold = {power_of_x(bits + 32), power_of_x(bits - 32)};
+template <unsigned Bits>
+constexpr std::array<std::int64_t, 2> kFold = {power_of_x(Bits + 32), power_of_x(Bits - 32)};
 // The paper gives these, bits reflected.
 static_assert(kFold<kLanes * kLaneBits>[0] == 0x154442bd4 && kFold<kLanes * kLaneBits>[1] == 0x1c6e41596);
 static_assert(kFold<kLaneBits>[0] == 0x1751997d0 && kFold<kLaneBits>[1] == 0x0ccaa009e);
@@ -117,11 +117,11 @@ static_assert(kWholePolynomial == 0x1db710641 && kQuotient == 0x1f7011641);
 
 #define SIDELATCH_PCLMUL gnu::target("pclmul,sse4.1")
 
-template <Copying copying>
+template <Copying Copy>
 [[SIDELATCH_PCLMUL, gnu::always_inline]] inline __m128i take_lane(const std::byte* from, std::byte* to,
                                                                   std::size_t offset) {
   __m128i lane = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + offset));
-  if constexpr (copying == Copying::yes) {
+  if constexpr (Copy == Copying::yes) {
     asm volatile("" : "+x"(lane));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + offset), lane);
   }
@@ -134,9 +134,9 @@ template <Copying copying>
   return _mm_xor_si128(_mm_xor_si128(low, next), high);
 }
 
-template <unsigned bits>
+template <unsigned Bits>
 [[SIDELATCH_PCLMUL, gnu::always_inline]] inline __m128i powers_for() {
-  return _mm_set_epi64x(kFold<bits>[1], kFold<bits>[0]);
+  return _mm_set_epi64x(kFold<Bits>[1], kFold<Bits>[0]);
 }
 
 // What 16 bytes leave behind.
@@ -152,22 +152,22 @@ template <unsigned bits>
   return static_cast<std::uint32_t>(_mm_extract_epi32(_mm_xor_si128(lane, multiple), 1));
 }
 
-template <Copying copying>
+template <Copying Copy>
 [[SIDELATCH_PCLMUL]] std::uint32_t pclmul(std::uint32_t state, std::byte* to, const std::byte* from,
                                           std::size_t length) {
   if (length < kLane) {
-    return portable<copying>(state, to, from, length);
+    return portable<Copy>(state, to, from, length);
   }
   const __m128i start = _mm_cvtsi32_si128(static_cast<int>(state));
-  __m128i lane = _mm_xor_si128(take_lane<copying>(from, to, 0), start);
+  __m128i lane = _mm_xor_si128(take_lane<Copy>(from, to, 0), start);
   std::size_t i = kLane;
   if (length >= kLanes * kLane) {
-    __m128i lanes[kLanes] = {lane, take_lane<copying>(from, to, kLane), take_lane<copying>(from, to, 2 * kLane),
-                             take_lane<copying>(from, to, 3 * kLane)};
+    __m128i lanes[kLanes] = {lane, take_lane<Copy>(from, to, kLane), take_lane<Copy>(from, to, 2 * kLane),
+                             take_lane<Copy>(from, to, 3 * kLane)};
     const __m128i powers = powers_for<kLanes * kLaneBits>();
     for (i = kLanes * kLane; i + kLanes * kLane <= length; i += kLanes * kLane) {
       for (std::size_t l = 0; l < kLanes; ++l) {
-        lanes[l] = fold(lanes[l], powers, take_lane<copying>(from, to, i + l * kLane));
+        lanes[l] = fold(lanes[l], powers, take_lane<Copy>(from, to, i + l * kLane));
       }
     }
     lane = lanes[0];
@@ -176,25 +176,25 @@ template <Copying copying>
     }
   }
   for (; i + kLane <= length; i += kLane) {
-    lane = fold(lane, powers_for<kLaneBits>(), take_lane<copying>(from, to, i));
+    lane = fold(lane, powers_for<kLaneBits>(), take_lane<Copy>(from, to, i));
   }
-  return portable<copying>(reduce(lane), to, from, length, i);
+  return portable<Copy>(reduce(lane), to, from, length, i);
 }
 
 #undef SIDELATCH_PCLMUL
 
 #endif
 
-template <Copying copying>
+template <Copying Copy>
 std::uint32_t run(std::uint32_t state, std::byte* to, std::span<const std::byte> from, Crc32Level level) {
 #if defined(__x86_64__)
   if (level == Crc32Level::pclmul) {
-    return pclmul<copying>(state, to, from.data(), from.size());
+    return pclmul<Copy>(state, to, from.data(), from.size());
   }
 #else
   (void)level;
 #endif
-  return portable<copying>(state, to, from.data(), from.size());
+  return portable<Copy>(state, to, from.data(), from.size());
 }
 
 }  // namespace
