@@ -75,8 +75,8 @@ TEST(Headers, Udp) {
 }
 
 TEST(Headers, Bth) {
-  // Opcode 0x0a; SE 1, M 0, PadCnt 2, TVer 3; P_Key; resv8a; DestQP; A 1, resv7 0x15; PSN.
-  const auto header = read_and_written<Bth>("0a a3 8001 c5 abcdef 95 fedcba");
+  // Opcode 0x0a; SE 1, M 0, PadCnt 2, TVer 3; P_Key; resv8a; DestQP; A 1, resv7 0x55; PSN.
+  const auto header = read_and_written<Bth>("0a a3 8001 c5 abcdef d5 fedcba");
   EXPECT_EQ(header.opcode, Opcode::write_only);
   EXPECT_TRUE(header.solicited_event);
   EXPECT_FALSE(header.migration);
@@ -86,7 +86,7 @@ TEST(Headers, Bth) {
   EXPECT_EQ(header.resv8a, 0xc5);
   EXPECT_EQ(header.destination_qp, 0xabcdefU);
   EXPECT_TRUE(header.ack_request);
-  EXPECT_EQ(header.resv7, 0x15);
+  EXPECT_EQ(header.resv7, 0x55);
   EXPECT_EQ(header.psn, Psn(0xfedcba));
   // The flags the other way round.
   const auto other = read_and_written<Bth>("64 40 ffff 00 000001 00 000000");
