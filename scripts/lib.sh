@@ -21,13 +21,14 @@ packages() {
         echo g++ cmake ninja-build pkg-config libibverbs-dev librdmacm-dev libnuma-dev libtbb-dev libfmt-dev \
           libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
         ;;
-      test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind ;;
+      test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind tshark python3-scapy ;;
       vm)
         echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest
         ;;
       report) echo nodejs npm chromium ;;
+      fuzz) echo clang-16 libclang-rt-16-dev ;;
       lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
-      *) die "unknown group '$group', there are: build test vm report lint" ;;
+      *) die "unknown group '$group', there are: build test vm report fuzz lint" ;;
     esac
   done
 }

@@ -1,18 +1,21 @@
 // What a client's CPU spends on telling a consistent object from a torn one: CRC64 against the table-driven CRC64 that
 // papers used, and FaRM's line versions against a plain copy. The counter `ratio` is measured within the run.
+#include "measure.h"
+
 #include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/line_versions.h>
 
 #include <benchmark/benchmark.h>
 
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <vector>
 
 namespace {
 
 using namespace sidelatch::sync;
+using sidelatch::bench::micro::best_seconds;
+using sidelatch::bench::micro::numbers;
 
 // Slicing by 8: eight tables of 256 entries, eight bytes per step. The same CRC as ours.
 class SliceBy8 {
@@ -53,31 +56,6 @@ class SliceBy8 {
  private:
   std::array<std::array<std::uint64_t, 256>, 8> tables_{};
 };
-
-std::vector<std::byte> numbers(std::size_t bytes) {
-  std::vector<std::byte> out(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    out[i] = static_cast<std::byte>(i * 131 + 7);
-  }
-  return out;
-}
-
-// Seconds per call, the best of several runs: the shared machine only ever makes them longer.
-template <class F>
-double best_seconds(F work) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int kCalls = 2000;
-  double best = 1e9;
-  for (int run = 0; run < 20; ++run) {
-    const auto begun = Clock::now();
-    for (int i = 0; i < kCalls; ++i) {
-      work();
-      benchmark::ClobberMemory();
-    }
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begun).count() / kCalls);
-  }
-  return best;
-}
 
 void crc64_over_slice_by_8(benchmark::State& state) {
   const SliceBy8 table;

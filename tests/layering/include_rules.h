@@ -11,7 +11,7 @@
 //
 // A folder is used through its public headers, <sidelatch/FOLDER/...>. A quoted include names a private header of the
 // same folder or of one around it. A public header includes public headers only, and so does an example. Each folder
-// of include/sidelatch mirrors a folder of sources. tests/ is free.
+// of include/sidelatch mirrors a folder of sources. bench/micro may name private headers of any folder; tests/ is free.
 #pragma once
 
 #include <span>

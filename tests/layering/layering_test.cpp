@@ -40,6 +40,7 @@ std::vector<std::string> violations_with(std::vector<SourceFile> files) {
       {"structures/table.cpp", ""},
       {"checker/schemes.cpp", "#include <sidelatch/fabric/sim/world.h>\n#include <sidelatch/fabric/verbs/device.h>\n"},
       {"bench/figure.cpp", "#include <sidelatch/fabric/model/machine.h>\n"},
+      {"bench/micro/queue.cpp", "#include \"fabric/sim/queue.h\"\n"},
       {"tools/main.cpp", "#include <sidelatch/bench/figure.h>\n#include <sidelatch/fabric/sim/world.h>\n"},
       {"examples/hello.cpp", "#include <sidelatch/structures/table.h>\n"},
       {"tests/sync/latch_test.cpp", "#include \"sync/words.h\"\n#include \"fabric/sim/queue.h\"\n"},
@@ -132,6 +133,10 @@ INSTANTIATE_TEST_SUITE_P(
         Specimen{"PrivateHeaderOfAnotherFolder",
                  {"flows/x.cpp", "#include \"sync/words.h\"\n"},
                  "flows/x.cpp:1: \"sync/words.h\": this header is private to sync/; use its public headers"},
+        Specimen{
+            "PrivateHeaderInAnExperiment",
+            {"bench/x.cpp", "#include \"fabric/sim/queue.h\"\n"},
+            "bench/x.cpp:1: \"fabric/sim/queue.h\": this header is private to fabric/sim/; use its public headers"},
         Specimen{"PrivateHeaderOfASubfolder",
                  {"fabric/x.cpp", "#include \"sim/queue.h\"\n"},
                  "fabric/x.cpp:1: \"sim/queue.h\": this header is private to fabric/sim/; use its public headers"},
