@@ -127,8 +127,8 @@ void World::receive(Request& request) {
     end.receives()->close(
         std::make_shared<const FabricError>(Status::disconnected, "the other end of the connection has ended"));
   } else if (request.failed) {
-    end.on_ended(std::make_shared<const FabricError>(Status::local_operation, recv(end.inbound().too_short),
-                                                     request.detail));
+    end.on_ended(
+        std::make_shared<const FabricError>(Status::local_operation, recv(end.inbound().too_short), request.detail));
   } else {
     observe_step(SimStep::Kind::receive, request);
     end.receives()->fill(request.wr.length());

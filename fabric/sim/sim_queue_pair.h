@@ -15,14 +15,14 @@ namespace sidelatch::fabric::sim {
 
 /// What an end of a pair knows of what its peer sends.
 struct Inbound {
-  SimQueuePair* peer = nullptr;   ///< null once that has gone
-  std::uint64_t connection = 0;   ///< the peer's
-  std::deque<Request*> held = {}; ///< behind a SEND that has no receive buffer, that one first
-  Time written_until{};           ///< the last place of the WRITEs and SENDs that were accepted
-  Time received_until{};          ///< when the last of the messages accepted is shown to the CPU
-  LocalSpan too_short = {};            ///< the buffer of a SEND that was longer
-  bool refuses = false;           ///< takes nothing more: a request was refused or never sent
-  bool ended = false;             ///< this end has ended
+  SimQueuePair* peer = nullptr;    ///< null once that has gone
+  std::uint64_t connection = 0;    ///< the peer's
+  std::deque<Request*> held = {};  ///< behind a SEND that has no receive buffer, that one first
+  Time written_until{};            ///< the last place of the WRITEs and SENDs that were accepted
+  Time received_until{};           ///< when the last of the messages accepted is shown to the CPU
+  LocalSpan too_short = {};        ///< the buffer of a SEND that was longer
+  bool refuses = false;            ///< takes nothing more: a request was refused or never sent
+  bool ended = false;              ///< this end has ended
 };
 
 class SimQueuePair final : public QueuePair {
@@ -74,7 +74,7 @@ class SimQueuePair final : public QueuePair {
   SimNode* target_;
   std::uint64_t connection_;
   std::unique_ptr<Inbound> inbound_;  // of an end of a pair
-  Request* oldest_ = nullptr;  // in flight, in posting order
+  Request* oldest_ = nullptr;         // in flight, in posting order
   Request* newest_ = nullptr;
   Request* next_to_issue_ = nullptr;
   std::uint32_t reads_issued_ = 0;

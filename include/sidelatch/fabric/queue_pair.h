@@ -22,10 +22,11 @@
 //   co_await client_end->submit(send(message));                 // at the client: one-sided requests go on beside it
 //   const Received request = co_await server_end->receive();    // which buffer, and how many bytes
 //
-// A SEND takes the oldest receive buffer that its peer has posted. If there is none it waits at the peer's NIC, and what
-// was posted behind it waits too: a program that receives no messages slows its peer down and loses nothing. receive()
-// shows the message and all earlier WRITEs of the peer's queue pair to the CPU. A SEND that is longer than its buffer is
-// an error at both ends: Status::local_operation for who receives, Status::remote_invalid_request for who sends.
+// A SEND takes the oldest receive buffer that its peer has posted. If there is none it waits at the peer's NIC, and
+// what was posted behind it waits too: a program that receives no messages slows its peer down and loses nothing.
+// receive() shows the message and all earlier WRITEs of the peer's queue pair to the CPU. A SEND that is longer than
+// its buffer is an error at both ends: Status::local_operation for who receives, Status::remote_invalid_request for who
+// sends.
 //
 // The two ends are one connection. An error at one end, its revocation or its destruction ends it for both, for good:
 // the other end's requests fail with Status::retry_exceeded, and its receive() throws Status::disconnected once it has
@@ -56,10 +57,10 @@
 namespace sidelatch::fabric {
 
 struct QueuePairOptions {
-  std::uint32_t send_queue_depth = 64;  ///< requests in flight, 2 to 32768, a power of two
-  std::uint32_t max_rd_atomic = 16;     ///< READs and atomics outstanding at the target, 1 to 128
-  std::uint32_t max_inline = 220;       ///< bytes of an inlined payload, 0 to 1024
-  std::uint32_t signal_interval = 0;    ///< every so many unsignalled requests one is signalled; 0: half the depth
+  std::uint32_t send_queue_depth = 64;     ///< requests in flight, 2 to 32768, a power of two
+  std::uint32_t max_rd_atomic = 16;        ///< READs and atomics outstanding at the target, 1 to 128
+  std::uint32_t max_inline = 220;          ///< bytes of an inlined payload, 0 to 1024
+  std::uint32_t signal_interval = 0;       ///< every so many unsignalled requests one is signalled; 0: half the depth
   std::uint32_t receive_queue_depth = 64;  ///< of an end of a pair: receive buffers posted, 1 to 32768
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
@@ -116,8 +117,8 @@ class QueuePair {
   /// are posted or hold messages that receive() has not returned, and nothing was posted. Throws FabricError for a bad
   /// buffer, on a queue pair that is not two-sided, and, once the connection has ended, why it has.
   [[nodiscard]] bool post_receive(const LocalSpan& into);
-  /// Waits for the peer's next message: Received. Tasks that wait are served in turn. Throws FabricError on a queue pair
-  /// that is not two-sided, and why the connection has ended once all messages before that were returned.
+  /// Waits for the peer's next message: Received. Tasks that wait are served in turn. Throws FabricError on a queue
+  /// pair that is not two-sided, and why the connection has ended once all messages before that were returned.
   [[nodiscard]] ReceiveQueue::Awaiter receive();
 
   /// Brings a queue pair from the error state back to ready (from ready it only drains). Requests that were flushed are
