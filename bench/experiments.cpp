@@ -31,6 +31,8 @@ constexpr std::array kExperiments = {
     Experiment{"kv-store", "a store of 20 million tuples on four memory nodes by skew, latches", kv_store},
     Experiment{"kv-store-512", "the same with 512 B and 224 workers, latches and optimistic schemes", kv_store_512},
     Experiment{"connectx7-stride", "counters at growing strides on a ConnectX-7 (profile connectx7)", connectx7_stride},
+    Experiment{"smartnic-latch", "latches by RPC on a BlueField-2, CAS on a ConnectX-7 (simulator only)",
+               smartnic_latch, /*simulator_only=*/true},
 };
 
 constexpr double kTolerance = 0.10;  // a reproduction within 10 % counts as reproduced

@@ -64,6 +64,7 @@ struct Experiment {
   std::string_view name;
   std::string_view summary;
   ExperimentResult (*run)(const ExperimentOptions& options) = nullptr;
+  bool simulator_only = false;  ///< run() throws std::invalid_argument if it is given a cluster
 };
 
 [[nodiscard]] std::span<const Experiment> experiments();
