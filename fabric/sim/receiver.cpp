@@ -51,7 +51,7 @@ void SimQueuePair::end_connection() noexcept {
   initiator_->world.hang_up(*this);
 }
 
-// arrive() for the requests of a pair.
+// For the requests of a pair, before arrive() itself.
 void World::arrive_at_end(Request& request) {
   if (revoked(request.connection)) {
     if (!request.dropped && !is_notice(request)) {
@@ -77,7 +77,8 @@ void World::resume_held(SimQueuePair& end) {
     if (is_notice(request)) {
       expect(request);
     } else if (!request.dropped) {
-      accept(request);
+      request.admitted = true;
+      arrive(request);
     }
     release(request);
   }

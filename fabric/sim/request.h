@@ -38,6 +38,7 @@ struct alignas(32) Request {
 
   bool payload_bound = false;  ///< fetched, or inlined
   bool dropped = false;        ///< will not be executed: an earlier one failed, or its payload was never fetched
+  bool admitted = false;       ///< its end of a pair does not hold it back, or no longer
   bool executing = false;      ///< between its first and its last place or sample
   bool stepwise = false;       ///< its pieces are on the agenda one by one, because another request meets them
   bool done = false;           ///< its response has arrived

@@ -85,7 +85,7 @@ void World::respond_with_error(Request& request, Status status, std::string deta
 }
 
 void World::arrive(Request& request) {
-  if (request.receiver != nullptr) [[unlikely]] {
+  if (request.receiver != nullptr && !request.admitted) [[unlikely]] {
     arrive_at_end(request);
     return;
   }
@@ -96,10 +96,6 @@ void World::arrive(Request& request) {
     respond_with_error(request, Status::retry_exceeded, kRevoked);
     return;
   }
-  accept(request);
-}
-
-void World::accept(Request& request) {
   SimNode& target = *request.target;
   const NicTimes& times = target.times;
   const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;

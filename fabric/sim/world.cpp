@@ -149,7 +149,7 @@ Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, st
   request->next = nullptr;
   request->sequence = sequence;
   request->references = 1;
-  request->payload_bound = request->dropped = false;
+  request->payload_bound = request->dropped = request->admitted = false;
   request->executing = request->stepwise = false;
   request->done = request->failed = false;
   request->pieces = 0;

@@ -120,7 +120,6 @@ class World {
 
  private:
   [[nodiscard]] Time qp_state_cost(SimNode& node, SimQueuePair& queue_pair);
-  void accept(Request& request);
   void arrive_at_end(Request& request);
   bool take_buffer(Request& request);
   void expect(Request& request);
