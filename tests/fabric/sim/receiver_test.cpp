@@ -280,18 +280,26 @@ TEST(TwoSided, ATooLongMessageIsAnErrorAtBothEnds) {
 }
 
 TEST(TwoSided, WhatIsBehindATooLongMessageIsNotDelivered) {
-  Ends ends;
-  End sent;
-  ends.reactor().spawn(
-      note_end(submit_two(*ends.client, send(ends.outbox.local(0, 9)), send(ends.outbox.local(0, 8))), &sent));
-  ends.nodes.settle();  // both wait for buffers
-  std::ranges::fill(ends.outbox.bytes().first(64), std::byte{1});
-  ASSERT_TRUE(post(*ends.server, ends.inbox.local(0, 8)));
-  ASSERT_TRUE(post(*ends.server, ends.inbox.local(64, 64)));
-  EXPECT_EQ(ends.nodes.error_of(receive(*ends.server)).status(), Status::local_operation);
-  EXPECT_EQ(ends.nodes.error_of(receive(*ends.server)).status(), Status::local_operation);
-  ends.nodes.settle();
-  EXPECT_TRUE(std::ranges::all_of(ends.inbox.bytes(), [](std::byte b) { return b == std::byte{0}; }));
+  sim::Profile profile;
+  profile.nic.completion_ns = 5000;  // the message behind it would be placed before the server knows
+  for (const bool sender_goes : {false, true}) {
+    Ends ends({}, profile);
+    End sent;
+    std::ranges::fill(ends.outbox.bytes().first(64), std::byte{1});
+    ends.reactor().spawn(
+        note_end(submit_two(*ends.client, send(ends.outbox.local(0, 9)), send(ends.outbox.local(0, 8))), &sent));
+    ends.nodes.settle();  // both wait for buffers
+    if (sender_goes) {
+      ends.client.reset();
+      ends.nodes.settle();
+    }
+    ASSERT_TRUE(post(*ends.server, ends.inbox.local(0, 8)));
+    ASSERT_TRUE(post(*ends.server, ends.inbox.local(64, 64)));
+    EXPECT_EQ(ends.nodes.error_of(receive(*ends.server)).status(), Status::local_operation);
+    EXPECT_EQ(ends.nodes.error_of(receive(*ends.server)).status(), Status::local_operation);
+    ends.nodes.settle();
+    EXPECT_TRUE(std::ranges::all_of(ends.inbox.bytes(), [](std::byte b) { return b == std::byte{0}; }));
+  }
 }
 
 TEST(TwoSided, AnErrorOfOneEndEndsBoth) {
@@ -504,6 +512,17 @@ TEST(TwoSided, AOneSidedQueuePairSaysSo) {
   EXPECT_FALSE(nodes.qp->two_sided());
   EXPECT_THAT(nodes.error_of(receive(*nodes.qp)).what(), HasSubstr("connect_pair()"));
   EXPECT_THROW((void)nodes.qp->post_receive(nodes.buffer.local(0, 8)), FabricError);
+}
+
+TEST(TwoSided, AFabricWithoutThemSaysSo) {
+  TwoNodes nodes;
+  try {
+    (void)nodes.client.Node::connect_pair(nodes.storage, {});  // what a fabric gets that does not override it
+    FAIL();
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::invalid_request);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("client and storage"), HasSubstr("no two-sided queue pairs")));
+  }
 }
 
 TEST(TwoSided, NodesOfAnotherSimulationAreRefused) {
