@@ -12,9 +12,9 @@ struct Counters {
   std::uint64_t retries = 0;        ///< operations that a scheme had to begin again; counted by the schemes
   std::uint64_t bytes_written = 0;  ///< payload of WRITE and SEND, and 8 for each atomic
   std::uint64_t bytes_read = 0;     ///< payload of READ, and 8 for each atomic
-  std::uint64_t receives = 0;       ///< receive buffers posted
   std::uint64_t waits = 0;          ///< chains that had to wait for room in the send queue or completion queue
   std::uint64_t errors = 0;         ///< completions with an error, flushed ones not counted
+  std::uint64_t receives = 0;       ///< receive buffers posted
 
   Counters& operator+=(const Counters& other) {
     round_trips += other.round_trips;
@@ -23,9 +23,9 @@ struct Counters {
     retries += other.retries;
     bytes_written += other.bytes_written;
     bytes_read += other.bytes_read;
-    receives += other.receives;
     waits += other.waits;
     errors += other.errors;
+    receives += other.receives;
     return *this;
   }
 };
