@@ -39,6 +39,8 @@ ExperimentResult optimistic_size(const ExperimentOptions& options) {
       [] { return std::make_unique<FarmLineVersions>(); }, [] { return std::make_unique<Crc64>(); },
       [] { return std::make_unique<TwoReadVersion>(); },   [] { return std::make_unique<Crc64>(); },
       [] { return std::make_unique<FarmLineVersions>(); }};
+  fabric::sim::Profile own = fabric::sim::load_profile(options.profile);
+  own.cpu = kOwnKernels;
   std::vector<SchemeLoad> loads;
   for (std::size_t l = 0; l < lines; ++l) {
     for (const std::uint64_t size : kSizes) {
@@ -46,7 +48,7 @@ ExperimentResult optimistic_size(const ExperimentOptions& options) {
                        .tuple_bytes = size,
                        .objects = 100,
                        .client_nodes = 1,
-                       .cpu = l >= own_crc ? std::optional(kOwnKernels) : std::nullopt,
+                       .clients = l >= own_crc ? std::optional(own) : std::nullopt,
                        .measured = fabric::from_ns(10e6)});
     }
   }

@@ -93,8 +93,10 @@ std::vector<LoadResult> run_loads(const ExperimentOptions& options, std::span<co
       options, loads.size(),
       [&](std::size_t i) {
         const SchemeLoad& load = loads[i];
-        return SiteShape{
-            .client_nodes = load.client_nodes, .warm_up = load.warm_up, .measured = load.measured, .cpu = load.cpu};
+        return SiteShape{.client_nodes = load.client_nodes,
+                         .warm_up = load.warm_up,
+                         .measured = load.measured,
+                         .client_profile = load.clients};
       },
       [&](Site& site, std::size_t i) { results[i] = measure(loads[i], site); });
   return results;

@@ -30,8 +30,8 @@ struct SchemeLoad {
   std::uint64_t objects = 20'000;
   std::uint32_t workers = 1;
   std::uint32_t client_nodes = 4;
-  bool updates = false;                            ///< else reads, with a final validation
-  std::optional<fabric::sim::Profile::Cpu> cpu{};  ///< simulated; none: the profile's
+  bool updates = false;                           ///< else reads, with a final validation
+  std::optional<fabric::sim::Profile> clients{};  ///< simulated; none: the experiment's profile
   fabric::Duration warm_up = fabric::from_ns(100'000);
   fabric::Duration measured = fabric::from_ns(1'000'000);
 };

@@ -14,11 +14,6 @@ using namespace fabric;
 
 namespace {
 
-sim::Profile with_cpu(sim::Profile profile, const std::optional<sim::Profile::Cpu>& cpu) {
-  profile.cpu = cpu.value_or(profile.cpu);
-  return profile;
-}
-
 void validate(const SiteShape& shape) {
   if (shape.client_nodes == 0 || shape.memory_nodes == 0) {
     throw std::invalid_argument(fmt::format("{} client nodes, {} memory nodes: there must be 1 of each",
@@ -29,17 +24,16 @@ void validate(const SiteShape& shape) {
 }  // namespace
 
 Site::Site(const SiteShape& shape, const sim::Profile& profile, std::uint64_t seed)
-    : simulation_(std::make_unique<sim::Simulation>(
-          sim::SimulationOptions{.profile = with_cpu(profile, shape.cpu), .seed = seed})),
+    : simulation_(std::make_unique<sim::Simulation>(sim::SimulationOptions{.profile = profile, .seed = seed})),
       seed_(seed),
       warm_up_(shape.warm_up),
       measured_(shape.measured) {
   validate(shape);
   for (std::uint32_t i = 0; i < shape.memory_nodes; ++i) {
-    memory_nodes_.push_back(&simulation_->add_node("memory"));
+    memory_nodes_.push_back(&simulation_->add_node("memory", shape.memory_profile.value_or(profile)));
   }
   for (std::uint32_t i = 0; i < shape.client_nodes; ++i) {
-    clients_.push_back(&simulation_->add_node("client"));
+    clients_.push_back(&simulation_->add_node("client", shape.client_profile.value_or(profile)));
   }
 }
 

@@ -30,7 +30,8 @@ struct SiteShape {
   std::uint32_t memory_nodes = 1;
   fabric::Duration warm_up = fabric::from_ns(100'000);     ///< simulated
   fabric::Duration measured = fabric::from_ns(1'000'000);  ///< simulated
-  std::optional<fabric::sim::Profile::Cpu> cpu{};          ///< of a simulation, instead of its profile's
+  std::optional<fabric::sim::Profile> client_profile{};    ///< simulated; none: the experiment's
+  std::optional<fabric::sim::Profile> memory_profile{};    ///< simulated; none: the experiment's
 };
 
 class Site {

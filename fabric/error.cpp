@@ -57,7 +57,7 @@ std::string_view advice(Status status) {
     case Status::flushed:
       return "handle the error of the request that failed, then reconnect() and decide whether to repeat this one";
     case Status::disconnected:
-      return "keep the QueuePair alive until its tasks are done";
+      return "keep both ends of a connection alive until their tasks are done";
     case Status::device_failure:
       return "look into the kernel's log (dmesg) and restart the process";
     case Status::busy:

@@ -162,4 +162,16 @@ void Node::collect_garbage() {
 
 std::unique_ptr<QueuePair> Node::connect(Node& target) { return connect(target, QueuePairOptions{}); }
 
+std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Node::connect_pair(
+    Node& peer, const QueuePairOptions& /*options*/) {
+  throw FabricError(Status::invalid_request,
+                    fmt::format("connect_pair: the fabric of nodes {} and {} has no two-sided queue pairs; connect() "
+                                "makes one-sided ones, and the simulator has both",
+                                name(), peer.name()));
+}
+
+std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Node::connect_pair(Node& peer) {
+  return connect_pair(peer, QueuePairOptions{});
+}
+
 }  // namespace sidelatch::fabric

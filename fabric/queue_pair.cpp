@@ -32,6 +32,7 @@ void QueuePairOptions::validate() const {
   require_range("max_rd_atomic", max_rd_atomic, 1, 128);
   require_range("max_inline", max_inline, 0, 1024);
   require_range("signal_interval", signal_interval, 0, send_queue_depth);
+  require_range("receive_queue_depth", receive_queue_depth, 1, 32768);
 }
 
 QueuePair::QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& options)
@@ -56,11 +57,13 @@ QueuePair::~QueuePair() {
 }
 
 void QueuePair::check(const WorkRequest& request) const {
-  if (request.opcode == Opcode::send || request.opcode == Opcode::recv) {
-    throw FabricError(
-        Status::invalid_request, request,
-        "two-sided requests are part of the memory model, but no fabric carries them yet: use WRITE, READ, "
-        "CAS or FETCH-ADD");
+  if (request.opcode == Opcode::recv) {
+    throw FabricError(Status::invalid_request, request, "a receive buffer is posted by post_receive()");
+  }
+  if (request.opcode == Opcode::send && !two_sided()) {
+    throw FabricError(Status::invalid_request, request,
+                      "this queue pair is one-sided: connect it by Node::connect_pair(), where the fabric has that, or "
+                      "use WRITE, READ, CAS or FETCH-ADD");
   }
   const std::uint64_t length = request.length();
   if (length > kLongestTransfer) {
@@ -79,8 +82,8 @@ void QueuePair::check(const WorkRequest& request) const {
     }
   }
   if (request.inlined) {
-    if (request.opcode != Opcode::write) {
-      throw FabricError(Status::invalid_request, request, "only a WRITE has a payload to inline");
+    if (request.opcode != Opcode::write && request.opcode != Opcode::send) {
+      throw FabricError(Status::invalid_request, request, "only a WRITE or SEND has a payload to inline");
     }
     if (length > options_.max_inline) {
       throw FabricError(Status::invalid_request, request,
@@ -88,6 +91,11 @@ void QueuePair::check(const WorkRequest& request) const {
     }
     return;  // the payload is copied at the post: it needs no registered memory
   }
+  check_local(request, request.opcode == Opcode::read || is_atomic(request.opcode));
+}
+
+// `delivers`: the NIC writes into the buffer.
+void QueuePair::check_local(const WorkRequest& request, bool delivers) const {
   if (request.local.length == 0) {
     return;
   }
@@ -107,10 +115,9 @@ void QueuePair::check(const WorkRequest& request) const {
                     static_cast<const void*>(request.local.data), request.local.length, request.local.lkey.value,
                     static_cast<const void*>(region->data), static_cast<const void*>(region->data + region->length)));
   }
-  const bool delivers = request.opcode == Opcode::read || is_atomic(request.opcode);
   if (delivers && !allows(region->access, Access::local_write)) {
     throw FabricError(Status::local_protection, request,
-                      fmt::format("local region {:#x} has access {}: results need local_write",
+                      fmt::format("local region {:#x} has access {}: results and messages need local_write",
                                   request.local.lkey.value, to_string(region->access)));
   }
 }
@@ -373,6 +380,19 @@ void QueuePair::on_error(std::uint64_t sequence, Status status, std::string_view
   fail_all(error_, sequence);
 }
 
+void QueuePair::on_ended(const std::shared_ptr<const FabricError>& cause) {
+  if (state_ == State::error) {
+    return;
+  }
+  ++counters_.errors;
+  state_ = State::error;
+  error_ = cause;
+  nudge_wanted_ = false;
+  cq_waiter_.unlink();
+  receives_->close(cause);  // its own cause, before fail_all() closes it with what flushed requests get
+  fail_all(cause, std::numeric_limits<std::uint64_t>::max());
+}
+
 void QueuePair::on_refused(std::uint64_t sequence, Status status, std::string_view detail) {
   enter_error(sequence, status, detail);
   fail_all(error_, sequence);
@@ -414,6 +434,9 @@ void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::u
     awaiter.error_ = flushed;
     reactor_->ready(awaiter);
   }
+  if (receives_ != nullptr) {
+    receives_->close(flushed);
+  }
   nudge_wanted_ = false;
   cq_waiter_.unlink();
   const auto freed = static_cast<std::uint32_t>(outstanding());
@@ -432,7 +455,7 @@ std::uint64_t QueuePair::bytes_in_flight() const noexcept {
 }
 
 void QueuePair::disconnect() noexcept {
-  const bool idle = pending_.empty() && line_.empty() && outstanding() == 0;
+  const bool idle = pending_.empty() && line_.empty() && outstanding() == 0 && receives_ == nullptr;
   if (!idle) {
     fail_all(std::make_shared<const FabricError>(Status::disconnected, "the queue pair was destroyed"),
              std::numeric_limits<std::uint64_t>::max());
@@ -465,7 +488,42 @@ std::byte* QueuePair::result_slot(std::uint64_t sequence) noexcept {
   return reinterpret_cast<std::byte*>(&in_flight(sequence).result);
 }
 
+void QueuePair::make_two_sided() {
+  receives_ = std::make_shared<ReceiveQueue>(*reactor_, options_.receive_queue_depth);
+}
+
+bool QueuePair::post_receive(const LocalSpan& into) {
+  const WorkRequest request = recv(into);
+  if (!two_sided()) {
+    throw FabricError(Status::invalid_request, request,
+                      "this queue pair is one-sided: connect it by Node::connect_pair(), where the fabric has that");
+  }
+  throw_if_failed();
+  if (receives_->error() != nullptr) {
+    throw FabricError(*receives_->error());
+  }
+  check_local(request, /*delivers=*/true);
+  if (!receives_->has_room()) {
+    return false;
+  }
+  receives_->post(into);
+  ++counters_.receives;
+  receive_posted(into);
+  return true;
+}
+
+ReceiveQueue::Awaiter QueuePair::receive() {
+  if (!two_sided()) {
+    throw FabricError(Status::invalid_request, recv({}),
+                      "this queue pair is one-sided: connect it by Node::connect_pair(), where the fabric has that");
+  }
+  return ReceiveQueue::Awaiter(receives_);
+}
+
 bool QueuePair::uses(LKey key) const noexcept {
+  if (receives_ != nullptr && receives_->uses(key)) {
+    return true;
+  }
   for (std::uint64_t s = completed_ + 1; s <= posted_; ++s) {
     if (ring_[s & (options_.send_queue_depth - 1)].lkey == key.value) {
       return true;

@@ -57,7 +57,9 @@ void QueuePair::take_chain(std::span<const WorkRequest> chain, bool signal_last,
       }
     } else {
       if (length > kLongestTransfer || request.opcode > Opcode::read) [[unlikely]] {
-        refuse(request);
+        if (length > kLongestTransfer || request.opcode != Opcode::send || !two_sided()) {
+          refuse(request);
+        }
       }
       delivers = request.opcode == Opcode::read;
       (delivers ? bytes_read : bytes_written) += length;

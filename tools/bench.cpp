@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -91,6 +92,15 @@ bench::ExperimentResult run(const Arguments& arguments, const bench::Experiment&
   return result;
 }
 
+void leave_out_simulator_only(std::vector<bench::Experiment>& chosen, const Arguments& arguments) {
+  for (const bench::Experiment& experiment : chosen) {
+    if (experiment.simulator_only && prints(arguments)) {
+      fmt::print(arguments.json ? stderr : stdout, "{}: left out, it is for the simulator only\n", experiment.name);
+    }
+  }
+  std::erase_if(chosen, [](const bench::Experiment& experiment) { return experiment.simulator_only; });
+}
+
 int targets(const Arguments& arguments) {
   std::vector<bench::Experiment> chosen;
   chosen.reserve(arguments.only.size());
@@ -99,6 +109,9 @@ int targets(const Arguments& arguments) {
   }
   if (chosen.empty()) {
     chosen.assign(bench::experiments().begin(), bench::experiments().end());
+    if (arguments.options.cluster != nullptr) {
+      leave_out_simulator_only(chosen, arguments);
+    }
   }
   require_room_for_results(arguments, chosen);
   std::vector<bench::Target> all;
@@ -128,9 +141,19 @@ int run_experiments(const Arguments& arguments) {
   return status_of(result.targets, arguments.strict);
 }
 
+void refuse_simulator_only(const bench::Experiment& experiment) {
+  if (experiment.simulator_only) {
+    throw std::invalid_argument(
+        fmt::format("bench {}: it is for the simulator only; leave --connect out", experiment.name));
+  }
+}
+
 int run_in_cluster(Arguments arguments) {
   if (arguments.name != "targets") {
-    static_cast<void>(bench::find_experiment(arguments.name));  // before others wait for this process
+    refuse_simulator_only(bench::find_experiment(arguments.name));  // before others wait for this process
+  }
+  for (const std::string& name : arguments.only) {
+    refuse_simulator_only(bench::find_experiment(name));
   }
   if (arguments.rank.has_value() != arguments.ranks.has_value()) {
     throw std::invalid_argument("--rank and --ranks: give both, or none to take what mpirun or srun says");

@@ -27,6 +27,9 @@ std::byte* World::resolve(const Request& request) const {
   if (request.dropped || revoked(request.connection)) {
     return nullptr;
   }
+  if (request.kind == model::Kind::send) {
+    return request.memory;  // its buffer's region cannot end while the receive is posted
+  }
   const Node::Registration* region = request.target->find(request.wr.rkey);
   return region == nullptr ? nullptr : region->data + (request.wr.remote.value - region->address.value);
 }
@@ -216,6 +219,9 @@ void World::store(Request& request) {
       model::store_word(word, effect.value);
       observe_step(SimStep::Kind::store, request);
     }
+  } else if (!request.failed && revoked(request.connection)) {
+    refuse_unresolved(request);  // it has loaded, but it never stores
+    return;
   }
   respond(request, now, model::kWordBytes, now);
 }
@@ -230,6 +236,11 @@ void World::revoke(SimNode& target, std::uint64_t connection) {
       continue;
     }
     advance_steps(request, now);
+    if (request.kind == model::Kind::read) {
+      request.failed = true;
+      request.status = Status::retry_exceeded;
+      request.detail = kRevoked;
+    }
     stop(request);
   }
 }
@@ -237,7 +248,8 @@ void World::revoke(SimNode& target, std::uint64_t connection) {
 void World::stop_executing(SimNode& node, const std::byte* data, std::uint64_t length) {
   for (std::size_t i = 0; i < node.executing.size();) {
     Request& request = *node.executing[i];
-    if (!overlap(request, data, length)) {
+    // A receive buffer's memory stays until the message is there, as that of every request of the node itself.
+    if (request.kind == model::Kind::send || !overlap(request, data, length)) {
       ++i;
       continue;
     }

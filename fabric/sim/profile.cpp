@@ -95,6 +95,10 @@ const std::array kFields = {
     Field{{"cpu.line_versions_gbytes", "Gbyte/s", 0, 1e6,
            "comparing line versions and gathering at the client; 0: costs nothing"},
           [](Profile& p) -> double& { return p.cpu.line_versions_gbytes; }},
+    Field{{"cpu.rpc_ns", "ns", 0, kLongNs, "a core serves one small RPC: receive, one CPU atomic, send"},
+          [](Profile& p) -> double& { return p.cpu.rpc_ns; }},
+    Field{{"cpu.cores", "cores", 0, 4096, "that serve RPCs, each one at a time; 0: one for each client"},
+          [](Profile& p) -> std::uint64_t& { return p.cpu.cores; }},
 };
 
 double value_of(const Field& field, Profile& profile) {
@@ -196,7 +200,7 @@ void read_top_level(Profile& profile, const toml::key& key, const toml::node& no
   if (known_keys(key.str()).empty()) {
     fail_at(origin, key.source(),
             fmt::format("unknown key {}; a profile has name, description, [link], [nic], [qp_cache], [lock_table], "
-                        "[pcie], [memory]",
+                        "[pcie], [cpu], [memory]",
                         key.str()));
   }
   if (!node.is_table()) {

@@ -16,7 +16,7 @@ namespace sidelatch::fabric::sim {
 class SimNode;
 class SimQueuePair;
 
-struct alignas(16) Request {
+struct alignas(32) Request {
   /// One piece that is placed or sampled, and when.
   struct Step {
     std::int64_t time;
@@ -26,15 +26,19 @@ struct alignas(16) Request {
   WorkRequest wr;
   model::Kind kind = model::Kind::write;
   SimQueuePair* queue_pair = nullptr;  ///< null once its queue pair has forgotten it
+  /// The end of a pair that the request goes to; null for a queue pair that is no end. Not to be followed once its
+  /// connection is revoked, for then it may have gone.
+  SimQueuePair* receiver = nullptr;
   SimNode* initiator = nullptr;
   SimNode* target = nullptr;
   Request* next = nullptr;       ///< on its queue pair, in posting order
   std::uint64_t connection = 0;  ///< number of its queue pair, which stays when the queue pair has gone
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;    ///< 0: no request, but the notice that the other end of a pair has ended
   std::uint32_t references = 0;  ///< events on the agenda, and 1 for its queue pair
 
   bool payload_bound = false;  ///< fetched, or inlined
   bool dropped = false;        ///< will not be executed: an earlier one failed, or its payload was never fetched
+  bool admitted = false;       ///< its end of a pair does not hold it back, or no longer
   bool executing = false;      ///< between its first and its last place or sample
   bool stepwise = false;       ///< its pieces are on the agenda one by one, because another request meets them
   bool done = false;           ///< its response has arrived
@@ -42,7 +46,7 @@ struct alignas(16) Request {
   Status status = Status::remote_access;
   std::string detail;
 
-  std::byte* memory = nullptr;  ///< target bytes while executing
+  std::byte* memory = nullptr;  ///< target bytes while executing; of a SEND from its acceptance on
   std::uint64_t pieces = 0;
   std::uint64_t atom = 64;
   std::uint64_t salt = 0;  ///< seeds the delays of its pieces

@@ -11,6 +11,10 @@ namespace sidelatch::fabric::sim {
 
 namespace {
 
+constexpr const char* kEndedByNode = "the node has revoked this connection; make a new one by connect_pair()";
+constexpr const char* kPairStaysEnded =
+    "the other end of a pair ends with it: destroy both and make new ones by connect_pair()";
+
 std::uint64_t packets(std::uint64_t bytes, std::uint64_t mtu) { return bytes <= mtu ? 1 : (bytes + mtu - 1) / mtu; }
 
 }  // namespace
@@ -24,6 +28,9 @@ SimQueuePair::SimQueuePair(SimNode& initiator, SimNode& target, const QueuePairO
 SimQueuePair::~SimQueuePair() {
   disconnect();
   cancel_in_flight();
+  if (SimQueuePair* const other = peer()) {
+    other->inbound_->peer = nullptr;
+  }
   if (cache_slot != kNotCached) {
     initiator_->nic.cached_queue_pairs[cache_slot] = nullptr;
     initiator_->nic.free_cache_slots.push_back(cache_slot);
@@ -95,6 +102,7 @@ void SimQueuePair::cancel_in_flight() noexcept {
   newest_ = next_to_issue_ = nullptr;
   reads_issued_ = atomics_issued_ = 0;
   target_refuses_ = false;
+  end_connection();
 }
 
 void SimQueuePair::revoke() {
@@ -107,11 +115,17 @@ void SimQueuePair::revoke() {
       request->detail = kRevoked;
     }
   }
+  if (SimQueuePair* const other = peer()) {
+    other->on_ended(std::make_shared<const FabricError>(Status::disconnected, kEndedByNode));
+  }
 }
 
 Task<void> SimQueuePair::restore_connection() {
   if (initiator_->world.revoked(connection_)) {
     throw FabricError(Status::disconnected, kRevoked);
+  }
+  if (two_sided()) {
+    throw FabricError(Status::disconnected, kPairStaysEnded);
   }
   // Two round trips of the connection manager; requests of the old connection that are still on the wire come first.
   const NicTimes& times = initiator_->times;

@@ -39,9 +39,6 @@ Time exponential(double uniform, double mean_ns) {
   return Time{static_cast<std::int64_t>(-std::log1p(-uniform) * mean_ns * 1e3)};
 }
 
-// The smallest difference in time. The agenda breaks ties by insertion, which says nothing about the rules.
-constexpr Time kAfter{1};
-
 double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
 }  // namespace
@@ -88,6 +85,10 @@ void World::respond_with_error(Request& request, Status status, std::string deta
 }
 
 void World::arrive(Request& request) {
+  if (request.receiver != nullptr && !request.admitted) [[unlikely]] {
+    arrive_at_end(request);
+    return;
+  }
   if (request.dropped) {
     return;
   }
@@ -114,7 +115,8 @@ void World::arrive(Request& request) {
                               times.packet * static_cast<std::int64_t>(count - 1);
   const Time served = target.nic.responder_free + times.latency;
 
-  if (refuse(request)) {
+  const bool refused = request.kind == model::Kind::send ? !take_buffer(request) : refuse(request);
+  if (refused) {
     return;
   }
   switch (request.kind) {
@@ -132,6 +134,9 @@ void World::arrive(Request& request) {
   if (request.queue_pair != nullptr) {
     Time& until = request.queue_pair->executed_until[static_cast<std::size_t>(request.kind)];
     until = std::max(until, request.last);
+  }
+  if (request.receiver != nullptr) [[unlikely]] {
+    expect(request);
   }
 }
 

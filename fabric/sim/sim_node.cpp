@@ -48,13 +48,26 @@ SimNode::~SimNode() = default;
 
 Reactor& SimNode::reactor() { return world.reactor; }
 
-std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions& options) {
-  auto* node = dynamic_cast<SimNode*>(&target);
-  if (node == nullptr || &node->world != &world) {
-    throw std::invalid_argument("connect: node " + target.name() + " is not a node of the same simulation as " +
-                                name());
+SimNode& SimNode::of_this_simulation(Node& node, const char* function) const {
+  auto* const ours = dynamic_cast<SimNode*>(&node);
+  if (ours == nullptr || &ours->world != &world) {
+    throw std::invalid_argument(std::string(function) + ": node " + node.name() +
+                                " is not a node of the same simulation as " + name());
   }
-  return std::make_unique<SimQueuePair>(*this, *node, options);
+  return *ours;
+}
+
+std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions& options) {
+  return std::make_unique<SimQueuePair>(*this, of_this_simulation(target, "connect"), options);
+}
+
+std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> SimNode::connect_pair(
+    Node& peer, const QueuePairOptions& options) {
+  SimNode& other = of_this_simulation(peer, "connect_pair");
+  auto here = std::make_unique<SimQueuePair>(*this, other, options);
+  auto there = std::make_unique<SimQueuePair>(other, *this, options);
+  here->join(*there);
+  return {std::move(here), std::move(there)};
 }
 
 void SimNode::revoke(QueuePair& queue_pair) {
@@ -66,6 +79,9 @@ void SimNode::revoke(QueuePair& queue_pair) {
 }
 
 Duration SimNode::cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
+  if (work == CpuWork::rpc) {
+    return from_ns(profile.cpu.rpc_ns);
+  }
   const double rate = work == CpuWork::checksum ? profile.cpu.checksum_gbytes : profile.cpu.line_versions_gbytes;
   return rate == 0 ? Duration{} : from_ns(static_cast<double>(bytes) / rate);
 }

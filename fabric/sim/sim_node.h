@@ -50,6 +50,9 @@ class SimNode final : public Node {
   [[nodiscard]] Reactor& reactor() override;
   using Node::connect;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
+  using Node::connect_pair;
+  [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
+      Node& peer, const QueuePairOptions& options) override;
 
   void revoke(QueuePair& queue_pair) override;
   [[nodiscard]] Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept override;
@@ -65,6 +68,8 @@ class SimNode final : public Node {
   void region_removed(Registration& registration, bool in_use) noexcept override;
 
  private:
+  [[nodiscard]] SimNode& of_this_simulation(Node& node, const char* function) const;
+
   std::uint64_t next_address_;
 };
 

@@ -1,4 +1,4 @@
-// The initiating end of a simulated connection.
+// The initiating end of a simulated connection; one that is an end of a pair is the receiving end of its peer's too.
 #pragma once
 
 #include "sim_node.h"
@@ -7,9 +7,23 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <limits>
+#include <memory>
 
 namespace sidelatch::fabric::sim {
+
+/// What an end of a pair knows of what its peer sends.
+struct Inbound {
+  SimQueuePair* peer = nullptr;    ///< null once that has gone
+  std::uint64_t connection = 0;    ///< the peer's
+  std::deque<Request*> held = {};  ///< behind a SEND that has no receive buffer, that one first
+  Time written_until{};            ///< the last place of the WRITEs and SENDs that were accepted
+  Time received_until{};           ///< when the last of the messages accepted is shown to the CPU
+  LocalSpan too_short = {};        ///< the buffer of a SEND that was longer
+  bool refuses = false;            ///< takes nothing more: a request was refused or never sent
+  bool ended = false;              ///< this end has ended
+};
 
 class SimQueuePair final : public QueuePair {
  public:
@@ -25,6 +39,14 @@ class SimQueuePair final : public QueuePair {
 
   /// The target has ended its half of the connection, for good.
   void revoke();
+  /// Makes this and `peer` the two ends of a pair.
+  void join(SimQueuePair& peer);
+  /// The other end, if there is one and it lives.
+  [[nodiscard]] SimQueuePair* peer() const noexcept { return inbound_ == nullptr ? nullptr : inbound_->peer; }
+  [[nodiscard]] Inbound& inbound() noexcept { return *inbound_; }
+  [[nodiscard]] SimNode& initiator() const noexcept { return *initiator_; }
+  using QueuePair::on_ended;
+  using QueuePair::receives;
   [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
   [[nodiscard]] SimNode& target() const noexcept { return *target_; }
 
@@ -39,8 +61,10 @@ class SimQueuePair final : public QueuePair {
   void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) override;
   void cancel_in_flight() noexcept override;
   Task<void> restore_connection() override;
+  void receive_posted(const LocalSpan& into) override;
 
  private:
+  void end_connection() noexcept;
   [[nodiscard]] bool may_issue(const Request& request) const;
   void issue_waiting();
   void complete_in_order();
@@ -49,7 +73,8 @@ class SimQueuePair final : public QueuePair {
   SimNode* initiator_;
   SimNode* target_;
   std::uint64_t connection_;
-  Request* oldest_ = nullptr;  // in flight, in posting order
+  std::unique_ptr<Inbound> inbound_;  // of an end of a pair
+  Request* oldest_ = nullptr;         // in flight, in posting order
   Request* newest_ = nullptr;
   Request* next_to_issue_ = nullptr;
   std::uint32_t reads_issued_ = 0;

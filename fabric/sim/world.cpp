@@ -9,11 +9,11 @@ namespace sidelatch::fabric::sim {
 namespace {
 
 // The agenda's payload: a request's address with the action in its low bits, or a timer with kTimerFlag.
-constexpr std::uintptr_t kActionMask = 7;
-constexpr std::uintptr_t kTimerFlag = 8;
-constexpr unsigned kTimerShift = 4;
-constexpr std::uint64_t kGenerationMask = (1U << 28) - 1;
-static_assert(alignof(Request) >= 16 && sizeof(std::uintptr_t) == 8);
+constexpr std::uintptr_t kActionMask = 15;
+constexpr std::uintptr_t kTimerFlag = 16;
+constexpr unsigned kTimerShift = 5;
+constexpr std::uint64_t kGenerationMask = (1U << 27) - 1;
+static_assert(alignof(Request) >= 32 && sizeof(std::uintptr_t) == 8);
 
 constexpr model::Kind kKinds[] = {model::Kind::write, model::Kind::read, model::Kind::atomic, model::Kind::send};
 
@@ -98,6 +98,9 @@ bool World::advance(std::optional<Time> limit) {
       case Action::complete:
         complete(request);
         break;
+      case Action::receive:
+        receive(request);
+        break;
     }
     release(request);
   }
@@ -140,12 +143,13 @@ Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, st
   request->kind = model::kind_of(wr.opcode);
   request->queue_pair = &queue_pair;
   request->connection = queue_pair.connection();
+  request->receiver = queue_pair.peer();
   request->initiator = &initiator;
   request->target = &target;
   request->next = nullptr;
   request->sequence = sequence;
   request->references = 1;
-  request->payload_bound = request->dropped = false;
+  request->payload_bound = request->dropped = request->admitted = false;
   request->executing = request->stepwise = false;
   request->done = request->failed = false;
   request->pieces = 0;

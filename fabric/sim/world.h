@@ -2,6 +2,7 @@
 //
 //   requester.cpp   doorbell -> initiator's NIC -> payload fetch -> link           (SimQueuePair, World::issue)
 //   responder.cpp   link -> target's NIC -> when its micro-steps happen            (World::arrive)
+//   receiver.cpp    receive buffers: which SEND waits, which takes which          (World::arrive_at_end, receive)
 //   memory.cpp      the micro-steps themselves, on the target's bytes              (World::begin, step, load, store)
 //   requester.cpp   response -> delivery -> completion in posting order            (World::complete)
 //
@@ -47,6 +48,9 @@ struct Timer {
   std::uint32_t generation = 1;
 };
 
+/// The smallest difference in time. The agenda breaks ties by insertion, which says nothing about the rules.
+inline constexpr Time kAfter{1};
+
 /// What the initiator is told of a queue pair that the target has ended.
 inline constexpr const char* kRevoked = "the target has ended this queue pair; connect a new one";
 
@@ -58,7 +62,7 @@ class World {
   ~World();
 
   /// What an event does to its request. The value is kept in the low bits of the request's address on the agenda.
-  enum class Action : std::uint8_t { fetch, arrive, begin, step, end, load, store, complete };
+  enum class Action : std::uint8_t { fetch, arrive, begin, step, end, load, store, complete, receive };
 
   // The agenda.
   bool advance(std::optional<Time> limit);
@@ -78,6 +82,11 @@ class World {
   void load(Request& request);
   void store(Request& request);
   void complete(Request& request);
+  void receive(Request& request);
+  /// What `end` of a pair held back goes on, as far as there are receive buffers.
+  void resume_held(SimQueuePair& end);
+  /// `end` of a pair has ended: what it held back is refused, and its peer is told, behind all that `end` has sent.
+  void hang_up(SimQueuePair& end);
   /// Drops one reference; the last one frees the request.
   void release(Request& request);
 
@@ -111,6 +120,9 @@ class World {
 
  private:
   [[nodiscard]] Time qp_state_cost(SimNode& node, SimQueuePair& queue_pair);
+  void arrive_at_end(Request& request);
+  bool take_buffer(Request& request);
+  void expect(Request& request);
   bool refuse(Request& request);
   void respond_with_error(Request& request, Status status, std::string detail);
   void respond(Request& request, Time ready, std::uint64_t bytes, Time tail);

@@ -112,7 +112,7 @@ TEST_F(QueuePairChecks, AnInlinedPayloadThatIsTooLongIsRefused) {
 
 TEST_F(QueuePairChecks, AReadOrAtomicCannotBeInlined) {
   EXPECT_THAT(refused_here(read(world_.buffer.local(0, 8), world_.word(0)).with_inline(), Status::invalid_request),
-              AllOf(HasSubstr("READ"), HasSubstr("only a WRITE")));
+              AllOf(HasSubstr("READ"), HasSubstr("only a WRITE or SEND")));
   EXPECT_THROW(world_.run(submit(*world_.qp, fetch_add(world_.word(0), 1).with_inline())), FabricError);
 }
 
@@ -125,8 +125,10 @@ TEST_F(QueuePairChecks, ATransferOfMoreThanTwoGibibytesIsRefused) {
 
 TEST_F(QueuePairChecks, TwoSidedRequestsAreRefusedWithTheOnesThatThereAre) {
   EXPECT_THAT(refused_here(send(world_.buffer.local(0, 8)), Status::invalid_request),
-              AllOf(HasSubstr("SEND"), HasSubstr("use WRITE, READ, CAS or FETCH-ADD")));
-  EXPECT_EQ(world_.error_of(submit(*world_.qp, recv(world_.buffer.local(0, 8)))).status(), Status::invalid_request);
+              AllOf(HasSubstr("SEND"), HasSubstr("one-sided"), HasSubstr("connect_pair()"),
+                    HasSubstr("use WRITE, READ, CAS or FETCH-ADD")));
+  EXPECT_THAT(world_.error_of(submit(*world_.qp, recv(world_.buffer.local(0, 8)))).what(),
+              AllOf(HasSubstr("RECV"), HasSubstr("post_receive()")));
 }
 
 TEST_F(QueuePairChecks, AnEmptyChainIsRefusedHoweverItIsPosted) {
@@ -248,6 +250,8 @@ TEST(QueuePairOptionChecks, EveryFieldOutOfRangeIsNamedWithItsValueAndItsRange) 
   EXPECT_EQ(message_of({.max_rd_atomic = 129}), "max_rd_atomic is 129: it must be 1 to 128");
   EXPECT_EQ(message_of({.max_inline = 1025}), "max_inline is 1025: it must be 0 to 1024");
   EXPECT_EQ(message_of({.signal_interval = 65}), "signal_interval is 65: it must be 0 to 64");
+  EXPECT_EQ(message_of({.receive_queue_depth = 0}), "receive_queue_depth is 0: it must be 1 to 32768");
+  EXPECT_EQ(message_of({.receive_queue_depth = 32769}), "receive_queue_depth is 32769: it must be 1 to 32768");
 }
 
 TEST(QueuePairOptionChecks, TheEndsOfEveryRangeAreAccepted) {

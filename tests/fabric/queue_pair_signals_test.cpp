@@ -222,8 +222,8 @@ TEST(QueuePairCounters, CountAnErrorOnceHoweverManyRequestsItFlushes) {
 }
 
 TEST(QueuePairCounters, AddUp) {
-  Counters a{1, 2, 3, 4, 5, 6, 7, 8};
-  a += Counters{10, 20, 30, 40, 50, 60, 70, 80};
+  Counters a{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  a += Counters{10, 20, 30, 40, 50, 60, 70, 80, 90};
   EXPECT_EQ(a.round_trips, 11U);
   EXPECT_EQ(a.doorbells, 22U);
   EXPECT_EQ(a.requests, 33U);
@@ -232,6 +232,7 @@ TEST(QueuePairCounters, AddUp) {
   EXPECT_EQ(a.bytes_read, 66U);
   EXPECT_EQ(a.waits, 77U);
   EXPECT_EQ(a.errors, 88U);
+  EXPECT_EQ(a.receives, 99U);
 }
 
 }  // namespace

@@ -240,6 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"check --lend 1", "--server"}, std::pair{"check --server --lend 0", "--lend 0"},
                       std::pair{"check --server --lend -1", "-1"},
                       std::pair{"bench nosuch --connect localhost", "nosuch"},
+                      std::pair{"bench smartnic-latch --connect localhost", "simulator only"},
+                      std::pair{"bench targets --only smartnic-latch --connect localhost", "simulator only"},
                       std::pair{"bench latch-scaling --fabric sim --connect localhost", "--connect"},
                       std::pair{"bench latch-scaling --rank 1", "--connect"},
                       std::pair{"bench latch-scaling --connect localhost --rank 1", "--ranks"},

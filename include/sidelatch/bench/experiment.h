@@ -95,6 +95,7 @@ struct Experiment {
   std::string_view summary;
   std::string_view figure;  ///< as in ExperimentResult
   ExperimentResult (*run)(const ExperimentOptions& options) = nullptr;
+  bool simulator_only = false;  ///< run() throws std::invalid_argument if it is given a cluster
 };
 
 [[nodiscard]] std::span<const Experiment> experiments();

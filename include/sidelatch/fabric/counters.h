@@ -14,6 +14,7 @@ struct Counters {
   std::uint64_t bytes_read = 0;     ///< payload of READ, and 8 for each atomic
   std::uint64_t waits = 0;          ///< chains that had to wait for room in the send queue or completion queue
   std::uint64_t errors = 0;         ///< completions with an error, flushed ones not counted
+  std::uint64_t receives = 0;       ///< receive buffers posted
 
   Counters& operator+=(const Counters& other) {
     round_trips += other.round_trips;
@@ -24,6 +25,7 @@ struct Counters {
     bytes_read += other.bytes_read;
     waits += other.waits;
     errors += other.errors;
+    receives += other.receives;
     return *this;
   }
 };

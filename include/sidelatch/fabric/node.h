@@ -1,6 +1,7 @@
 // Node: one machine as seen through its NIC. It registers memory and connects queue pairs to other nodes.
 //
-//   std::unique_ptr<QueuePair> qp = client.connect(storage);
+//   std::unique_ptr<QueuePair> qp = client.connect(storage);              // one-sided requests, to storage
+//   auto [here, there] = client.connect_pair(server);                     // both ends post; SEND and RECV too
 //
 // Thread-safety: connect() and the making and ending of regions belong to one thread at a time per node.
 #pragma once
@@ -12,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric {
@@ -19,8 +21,9 @@ namespace sidelatch::fabric {
 class QueuePair;
 struct QueuePairOptions;
 
-/// Work of a client's CPU that takes long enough to be simulated.
-enum class CpuWork : std::uint8_t { checksum, line_versions };
+/// Work of a CPU that takes long enough to be simulated: what a client does with the bytes that it read, and a small
+/// RPC that a core serves, from receive() to its SEND.
+enum class CpuWork : std::uint8_t { checksum, line_versions, rpc };
 
 class Node {
  public:
@@ -40,14 +43,22 @@ class Node {
   [[nodiscard]] virtual std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) = 0;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target);
 
+  /// Connects the two ends of a reliable connection, this node's and `peer`'s: both post, each to the other's memory,
+  /// and both send and receive messages (queue_pair.h). Throws FabricError on a fabric that has no two-sided messages;
+  /// the simulator has them.
+  [[nodiscard]] virtual std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
+      Node& peer, const QueuePairOptions& options);
+  [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(Node& peer);
+
   /// Revocation (memory model, rule 10): ends `queue_pair`, which was connected to this node, at this node. When this
   /// returns, no further micro-step of it happens here, whatever its NIC has taken; its own node gets
-  /// Status::retry_exceeded for what it had in flight and for all that it posts. Throws std::invalid_argument if the
+  /// Status::retry_exceeded for what it had in flight and for all that it posts. Of a pair, the end at this node ends
+  /// with it: it gets Status::disconnected. Throws std::invalid_argument if the
   /// queue pair is not connected to this node.
   virtual void revoke(QueuePair& queue_pair) = 0;
 
-  /// What `bytes` of `work` cost this node's CPU beyond the time that really passes: zero, except in a world whose
-  /// clock is not the machine's.
+  /// What `bytes` of `work` cost this node's CPU (an RPC, whatever its bytes) beyond the time that really passes: zero,
+  /// except in a world whose clock is not the machine's.
   [[nodiscard]] virtual Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
     (void)work;
     (void)bytes;

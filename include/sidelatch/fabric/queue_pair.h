@@ -16,8 +16,25 @@
 // Requests that nobody waits for are posted by post() or enqueue(). They are signalled periodically, so that a queue of
 // unsignalled requests never jams; if one of them fails, the next use of the queue pair reports it.
 //
+// Two-sided messages: a queue pair of Node::connect_pair() has a peer, and both ends can post.
+//
+//   bool posted = server_end->post_receive(buffer);             // at the server, before the message comes
+//   co_await client_end->submit(send(message));                 // at the client: one-sided requests go on beside it
+//   const Received request = co_await server_end->receive();    // which buffer, and how many bytes
+//
+// A SEND takes the oldest receive buffer that its peer has posted. If there is none it waits at the peer's NIC, and
+// what was posted behind it waits too: a program that receives no messages slows its peer down and loses nothing.
+// receive() shows the message and all earlier WRITEs of the peer's queue pair to the CPU. A SEND that is longer than
+// its buffer is an error at both ends: Status::local_operation for who receives, Status::remote_invalid_request for who
+// sends.
+//
+// The two ends are one connection. An error at one end, its revocation or its destruction ends it for both, for good:
+// the other end's requests fail with Status::retry_exceeded, and its receive() throws Status::disconnected once it has
+// returned what was on its way. Each receive() of the end itself throws as its other requests do.
+//
 // Guarantees: completions in posting order; at most max_rd_atomic READs and atomics outstanding at the target; a buffer
-// named by a request is not touched after that request has completed or been flushed, or the queue pair is destroyed.
+// named by a request is not touched after that request has completed or been flushed, or the queue pair is destroyed;
+// the same for a receive buffer, from receive() on.
 //
 // Thread-safety: a queue pair belongs to its reactor's thread.
 #pragma once
@@ -26,6 +43,7 @@
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/node.h>
 #include <sidelatch/fabric/reactor.h>
+#include <sidelatch/fabric/receive_queue.h>
 #include <sidelatch/fabric/work_request.h>
 
 #include <algorithm>
@@ -39,10 +57,11 @@
 namespace sidelatch::fabric {
 
 struct QueuePairOptions {
-  std::uint32_t send_queue_depth = 64;  ///< requests in flight, 2 to 32768, a power of two
-  std::uint32_t max_rd_atomic = 16;     ///< READs and atomics outstanding at the target, 1 to 128
-  std::uint32_t max_inline = 220;       ///< bytes of an inlined payload, 0 to 1024
-  std::uint32_t signal_interval = 0;    ///< every so many unsignalled requests one is signalled; 0: half the depth
+  std::uint32_t send_queue_depth = 64;     ///< requests in flight, 2 to 32768, a power of two
+  std::uint32_t max_rd_atomic = 16;        ///< READs and atomics outstanding at the target, 1 to 128
+  std::uint32_t max_inline = 220;          ///< bytes of an inlined payload, 0 to 1024
+  std::uint32_t signal_interval = 0;       ///< every so many unsignalled requests one is signalled; 0: half the depth
+  std::uint32_t receive_queue_depth = 64;  ///< of an end of a pair: receive buffers posted, 1 to 32768
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;
@@ -92,8 +111,18 @@ class QueuePair {
   /// Waits until everything posted so far has completed.
   [[nodiscard]] ChainAwaiter drain();
 
+  /// Whether this is an end of Node::connect_pair(), which sends and receives messages.
+  [[nodiscard]] bool two_sided() const noexcept { return receives_ != nullptr; }
+  /// Posts a buffer for one SEND of the peer; its region needs Access::local_write. False: receive_queue_depth buffers
+  /// are posted or hold messages that receive() has not returned, and nothing was posted. Throws FabricError for a bad
+  /// buffer, on a queue pair that is not two-sided, and, once the connection has ended, why it has.
+  [[nodiscard]] bool post_receive(const LocalSpan& into);
+  /// Waits for the peer's next message: Received. Tasks that wait are served in turn. Throws FabricError on a queue
+  /// pair that is not two-sided, and why the connection has ended once all messages before that were returned.
+  [[nodiscard]] ReceiveQueue::Awaiter receive();
+
   /// Brings a queue pair from the error state back to ready (from ready it only drains). Requests that were flushed are
-  /// not repeated.
+  /// not repeated. An end of a pair cannot be brought back: throws FabricError.
   [[nodiscard]] Task<void> reconnect();
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -176,9 +205,17 @@ class QueuePair {
   void on_completed(std::uint64_t sequence);
   /// The NIC reports: requests before `sequence` have completed, `sequence` failed.
   void on_error(std::uint64_t sequence, Status status, std::string_view detail);
+  /// The NIC reports, for an end of a pair: the connection has ended, and not by a request of this end.
+  void on_ended(const std::shared_ptr<const FabricError>& cause);
   /// The NIC's driver reports: `sequence` and what was posted behind it were not taken. Of those before it only what
   /// was reported so far is known to have completed.
   void on_refused(std::uint64_t sequence, Status status, std::string_view detail);
+  /// For fabrics that have two-sided messages: makes this the end of a pair. Before the first request.
+  void make_two_sided();
+  /// What the NIC fills; null if this is no end of a pair.
+  [[nodiscard]] ReceiveQueue* receives() const noexcept { return receives_.get(); }
+  /// A receive buffer was posted.
+  virtual void receive_posted(const LocalSpan& into) { (void)into; }
   /// A completion is due: one that the NIC was asked for has not been reported.
   [[nodiscard]] bool awaits_completion() const noexcept { return last_signaled_ > completed_; }
   /// Payload of all that is in flight.
@@ -224,6 +261,7 @@ class QueuePair {
   bool admit();
   void post_first_in_line();
   void check(const WorkRequest& request) const;
+  void check_local(const WorkRequest& request, bool delivers) const;
   void check_chain(std::span<const WorkRequest> chain) const;
   [[noreturn]] void refuse(const WorkRequest& request) const;
   [[noreturn]] void refuse_length(std::size_t n) const;
@@ -262,6 +300,7 @@ class QueuePair {
   WaitList pending_;  // ChainAwaiters by sequence number
   WaitList line_;     // ChainAwaiters that wait for room, in turn
   CompletionQueueWaiter cq_waiter_;
+  std::shared_ptr<ReceiveQueue> receives_;  // of an end of a pair
   std::shared_ptr<const FabricError> error_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // for who must know that this has gone
   Counters counters_;

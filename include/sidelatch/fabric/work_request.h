@@ -100,7 +100,7 @@ inline WorkRequest one_sided(Opcode opcode, std::uint64_t bytes, const RemoteSpa
 }
 /// SEND of all of `from` into the peer's oldest posted receive buffer.
 [[nodiscard]] WorkRequest send(LocalSpan from);
-/// A receive buffer for one SEND of the peer.
+/// A receive buffer for one SEND of the peer, as errors and observers name it; QueuePair::post_receive() posts one.
 [[nodiscard]] WorkRequest recv(LocalSpan into);
 
 }  // namespace sidelatch::fabric

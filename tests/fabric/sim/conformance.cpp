@@ -11,7 +11,7 @@ void Conformance::add_target(const Node& node) {
   targets_[&node] = {id, machine_.add_nic(id)};
 }
 
-void Conformance::add_region(const Node& node, const MemoryRegion& region) {
+void Conformance::add_region(const Node& node, const MemoryRegion& region, bool targeted) {
   Shadow shadow;
   shadow.original = region.bytes().data();
   shadow.length = region.length();
@@ -20,7 +20,7 @@ void Conformance::add_region(const Node& node, const MemoryRegion& region) {
   const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(shadow.bytes.get()) % kLineBytes;
   shadow.data = shadow.bytes.get() + (misaligned == 0 ? 0 : kLineBytes - misaligned);
   const auto target = targets_.find(&node);
-  shadow.target = target != targets_.end();
+  shadow.target = targeted && target != targets_.end();
   if (shadow.target) {
     machine_.map(target->second.first, region.remote().address, {shadow.data, shadow.length});
   }
@@ -29,6 +29,14 @@ void Conformance::add_region(const Node& node, const MemoryRegion& region) {
 
 void Conformance::add_queue_pair(const QueuePair& qp, const Node& target) {
   queue_pairs_[&qp] = machine_.add_qp(machine_.add_client(), targets_.at(&target).second);
+}
+
+void Conformance::add_pair(const QueuePair& here, const Node& there_node, const QueuePair& there,
+                           const Node& here_node) {
+  add_queue_pair(here, there_node);
+  add_queue_pair(there, here_node);
+  peers_[&here] = &there;
+  peers_[&there] = &here;
 }
 
 Conformance::Shadow* Conformance::shadow_of(const std::byte* data) {
@@ -69,7 +77,7 @@ void Conformance::on_step(const SimStep& step) {
       WorkRequest request = *step.request;
       if (Shadow* shadow = shadow_of(request.local.data)) {
         std::byte* copy = shadow->data + (request.local.data - shadow->original);
-        if (request.opcode == Opcode::write) {
+        if (request.opcode == Opcode::write || request.opcode == Opcode::send) {
           std::memcpy(copy, request.local.data, request.length());
         }
         request.local.data = copy;
@@ -104,6 +112,13 @@ void Conformance::on_step(const SimStep& step) {
         apply(step, model::StepKind::complete);
       }
       return;
+    case SimStep::Kind::receive:
+      if (!machine_.rules().one_step_requests) {
+        apply(step, model::StepKind::receive);
+      }
+      return check_message(step);
+    case SimStep::Kind::post_receive:
+      return post_receive(step);
   }
 }
 
@@ -118,6 +133,28 @@ void Conformance::check_value(const SimStep& step) {
   }
   if (complaint_.empty() && std::memcmp(real, modelled, step.request->length()) != 0) {
     complain(step, "the simulator delivered other bytes than the model");
+  }
+}
+
+// The model's queue pairs go one way: a receive buffer belongs to the sender's.
+void Conformance::post_receive(const SimStep& step) {
+  const QueuePair* const sender = peers_.at(step.queue_pair);
+  buffers_[sender].push_back(step.request->local);
+  WorkRequest request = *step.request;
+  const Shadow& shadow = *shadow_of(request.local.data);
+  request.local.data = shadow.data + (request.local.data - shadow.original);
+  machine_.post_receive(queue_pairs_.at(sender), request);
+}
+
+// What the CPU is shown in the simulator's receive buffer must be what is in the model's.
+void Conformance::check_message(const SimStep& step) {
+  ++received_;
+  const LocalSpan buffer = buffers_.at(step.queue_pair).front();
+  buffers_.at(step.queue_pair).pop_front();
+  const Shadow& shadow = *shadow_of(buffer.data);
+  if (complaint_.empty() &&
+      std::memcmp(buffer.data, shadow.data + (buffer.data - shadow.original), step.request->length()) != 0) {
+    complain(step, "the simulator received other bytes than the model");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <sidelatch/fabric/sim/simulation.h>
 
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,14 +21,18 @@ class Conformance : public StepObserver {
 
   /// Parts of the simulation that will be used. Shadows start as zeroed copies of the same size.
   void add_target(const Node& node);
-  void add_region(const Node& node, const MemoryRegion& region);
+  /// `targeted`: other nodes' requests name it, if its node is a target; else requests of its own node alone do.
+  void add_region(const Node& node, const MemoryRegion& region, bool targeted = true);
   void add_queue_pair(const QueuePair& qp, const Node& target);
+  /// Both ends of a pair, each with the node that it sends to.
+  void add_pair(const QueuePair& here, const Node& there_node, const QueuePair& there, const Node& here_node);
 
   void on_step(const SimStep& step) override;
 
   /// The first step that the rules forbid, or a value that differs; empty if there is none.
   [[nodiscard]] const std::string& complaint() const { return complaint_; }
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
+  [[nodiscard]] std::uint64_t received() const { return received_; }
   /// Compares the shadows of target regions with the bytes of the simulation.
   void compare_memory();
 
@@ -42,15 +47,20 @@ class Conformance : public StepObserver {
   [[nodiscard]] Shadow* shadow_of(const std::byte* data);
   void apply(const SimStep& step, model::StepKind kind);
   void check_value(const SimStep& step);
+  void check_message(const SimStep& step);
+  void post_receive(const SimStep& step);
   void complain(const SimStep& step, const std::string& what);
 
   model::Machine machine_;
   std::map<const Node*, std::pair<model::NodeId, model::NicId>> targets_;
   std::map<const QueuePair*, model::QpId> queue_pairs_;
   std::map<const QueuePair*, std::map<std::uint64_t, std::uint64_t>> results_;  // words for atomics without a buffer
+  std::map<const QueuePair*, const QueuePair*> peers_;
+  std::map<const QueuePair*, std::deque<LocalSpan>> buffers_;  // by sender: its peer's, not received yet
   std::vector<Shadow> shadows_;
   std::string complaint_;
   std::uint64_t steps_ = 0;
+  std::uint64_t received_ = 0;
 };
 
 }  // namespace sidelatch::fabric::sim

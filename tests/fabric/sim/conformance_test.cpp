@@ -99,6 +99,92 @@ Outcome run(const model::Rules& simulated, const model::Rules& judge, std::uint6
   return {conformance.complaint(), conformance.steps()};
 }
 
+// One end of a pair: chains of SENDs among one-sided requests to the other's table.
+Task<void> talk(QueuePair& qp, const MemoryRegion& table, const MemoryRegion& buffers, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < kChains; ++i) {
+    std::vector<WorkRequest> chain;
+    const std::uint64_t n = random() % 4 + 1;
+    for (std::uint64_t k = 0; k < n; ++k) {
+      const LocalSpan buffer = buffers.local(k * 512, 512);
+      std::memset(buffer.data, static_cast<int>(random() % 256), 512);
+      if (random() % 2 == 0) {
+        chain.push_back(random_request(random, table, buffer));
+        continue;
+      }
+      WorkRequest message = send(buffer.subspan(random() % 60, random() % 256 + 1));
+      message.inlined = random() % 2 == 0 && message.length() <= 220;
+      message.fence = random() % 4 == 0;
+      chain.push_back(message);
+    }
+    co_await qp.submit(chain);
+  }
+}
+
+// The other one: sometimes it is ahead of the SENDs, and sometimes they wait for it.
+Task<void> listen(QueuePair& qp, const MemoryRegion& inbox, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  constexpr std::uint64_t kBuffers = 4;
+  for (std::uint64_t i = 0; i < kBuffers / 2; ++i) {
+    (void)qp.post_receive(inbox.local(i * 320 + i, 300));
+  }
+  for (std::uint64_t i = kBuffers / 2;; ++i) {
+    (void)co_await qp.receive();
+    if (random() % 3 == 0) {
+      co_await qp.reactor().sleep(from_ns(static_cast<double>(random() % 6000)));
+    }
+    (void)qp.post_receive(inbox.local(i % kBuffers * 320 + i % 7, 300));
+  }
+}
+
+struct PairOutcome {
+  std::string complaint;
+  std::uint64_t received = 0;
+};
+
+// Two pairs between two nodes, all four ends talking and listening.
+PairOutcome run_pairs(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed) {
+  Simulation world({.profile = wild_profile(), .rules = simulated, .seed = seed});
+  Conformance conformance(judge);
+  world.observe(&conformance);
+  constexpr std::size_t kPairs = 2;
+  std::array<Node*, 2> nodes = {&world.add_node("left"), &world.add_node("right")};
+  std::vector<MemoryRegion> regions;  // table of each node; then buffers and inbox of each end
+  for (const Node* node : nodes) {
+    conformance.add_target(*node);
+  }
+  const auto add_region = [&](Node& node, std::uint64_t bytes, bool targeted) {
+    regions.push_back(node.allocate(bytes, Access::remote_all));
+    conformance.add_region(node, regions.back(), targeted);
+  };
+  add_region(*nodes[0], kTableBytes, true);
+  add_region(*nodes[1], kTableBytes, true);
+  std::vector<std::unique_ptr<QueuePair>> ends;
+  for (std::size_t p = 0; p < kPairs; ++p) {
+    auto [left, right] = nodes[0]->connect_pair(*nodes[1]);
+    conformance.add_pair(*left, *nodes[1], *right, *nodes[0]);
+    ends.push_back(std::move(left));
+    ends.push_back(std::move(right));
+    for (std::size_t i = 0; i < 4; ++i) {
+      add_region(*nodes[i % 2], 4096, false);
+    }
+  }
+  const Reactor::Scope tasks(world.reactor());
+  for (std::size_t e = 0; e < ends.size(); ++e) {
+    const std::size_t own = 2 + e / 2 * 4 + e % 2;
+    world.reactor().spawn(talk(*ends[e], regions[1 - e % 2], regions[own], seed * 31 + e));
+    world.reactor().spawn(listen(*ends[e], regions[own + 2], seed * 37 + e));
+  }
+  world.reactor().run_for(std::chrono::milliseconds(5));  // who listens never ends
+  if (conformance.complaint().empty()) {
+    for (const auto& end : ends) {
+      EXPECT_EQ(end->outstanding(), 0U) << "seed " << seed;
+    }
+  }
+  conformance.compare_memory();
+  return {conformance.complaint(), conformance.received()};
+}
+
 class EveryPreset : public ::testing::TestWithParam<model::Preset> {};
 
 TEST_P(EveryPreset, TheSimulatorTakesOnlyStepsThatTheModelEnables) {
@@ -119,6 +205,18 @@ TEST_P(EveryPreset, SmallerAtomsToo) {
     const Outcome outcome = run(rules, rules, seed);
     ASSERT_EQ(outcome.complaint, "") << "seed " << seed;
   }
+}
+
+TEST_P(EveryPreset, MessagesAndWhatIsBesideThemToo) {
+  std::uint64_t received = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    model::Rules rules = model::rules_of(GetParam());
+    rules.atom = seed % 3 == 0 ? 8 : 64;
+    const PairOutcome outcome = run_pairs(rules, rules, seed);
+    ASSERT_EQ(outcome.complaint, "") << "seed " << seed;
+    received += outcome.received;
+  }
+  EXPECT_GT(received, 60U * 4 * kChains);
 }
 
 INSTANTIATE_TEST_SUITE_P(Model, EveryPreset,
@@ -154,6 +252,15 @@ TEST(Conformance, ASimulatorWhoseAtomicsPassCompletedWritesIsCaught) {
   model::Rules weak = rules_of(model::Preset::observed);
   weak.atomics_see_writes = false;
   EXPECT_TRUE(some_seed_is_refused(weak, rules_of(model::Preset::observed)));
+}
+
+// A SEND is ordered as a WRITE is, and its receive comes after it.
+TEST(Conformance, ASimulatorWhoseSendsAreNotOrderedIsCaught) {
+  bool caught = false;
+  for (std::uint64_t seed = 1; seed <= 60 && !caught; ++seed) {
+    caught = !run_pairs(rules_of(model::Preset::relaxed), rules_of(model::Preset::spec), seed).complaint.empty();
+  }
+  EXPECT_TRUE(caught);
 }
 
 }  // namespace

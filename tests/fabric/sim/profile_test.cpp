@@ -33,8 +33,8 @@ TEST(Profile, ReadsEveryKeyItLists) {
       value = "0.25";
     }
     const bool whole = key.path == "link.mtu" || key.path == "link.header_bytes" ||
-                       key.path == "qp_cache.requester_entries" || key.path.ends_with("_bits") ||
-                       key.path.ends_with("_bytes");
+                       key.path == "qp_cache.requester_entries" || key.path == "cpu.cores" ||
+                       key.path.ends_with("_bits") || key.path.ends_with("_bytes");
     if (whole) {
       value = key.path == "link.mtu" ? "1024" : key.path == "lock_table.address_bits" ? "10" : "16";
     }
@@ -104,6 +104,19 @@ TEST(Profile, EveryEmbeddedProfileIsValidAndCarriesItsName) {
   for (const std::string& name : profile_names()) {
     EXPECT_EQ(load_profile(name).name, name);
   }
+}
+
+// Set to N20: docs/simulator.md says so.
+TEST(Profile, Bluefield2sCoresServeTwentyMillionRequestsPerSecond) {
+  const Profile::Cpu cpu = load_profile("bluefield2").cpu;
+  EXPECT_EQ(static_cast<double>(cpu.cores) / cpu.rpc_ns * 1e3, 20);
+}
+
+TEST(Profile, CoresAreWholeAndMaySayNothing) {
+  EXPECT_THAT(error_of("[cpu]\ncores = 1.5\n"), HasSubstr("cpu.cores is 1.5: it must be a whole number"));
+  EXPECT_THAT(error_of("[cpu]\nrpc_ns = -1\n"), HasSubstr("cpu.rpc_ns is -1: it must be 0 to"));
+  EXPECT_THAT(error_of("[cpu]\ncore = 8\n"), HasSubstr("rpc_ns, cores"));
+  EXPECT_EQ(load_profile("connectx5").cpu.cores, 0U);
 }
 
 TEST(Profile, IsReadBackAsItWasWritten) {

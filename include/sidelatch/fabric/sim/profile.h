@@ -85,10 +85,12 @@ struct Profile {
     std::uint64_t atom_bytes = 64;  ///< sampled and placed whole: 8, 16, 32 or 64
   } memory;
 
-  /// What a client's CPU does with the bytes that it read; rates in Gbyte/s, 0: costs nothing.
+  /// What CPUs do; rates in Gbyte/s, 0: costs nothing.
   struct Cpu {
     double checksum_gbytes = 0;       ///< CRC64 of an object
     double line_versions_gbytes = 0;  ///< comparing the versions of an object's lines and gathering its payload
+    double rpc_ns = 0;                ///< a core serves one small RPC: receive, one CPU atomic, send
+    std::uint64_t cores = 0;          ///< that serve RPCs, each one at a time; 0: one for each client
   } cpu;
 
   /// Throws ProfileError naming the first key that is out of range, its value and the range.

@@ -14,8 +14,8 @@
 //
 // What is simulated: doorbells, NIC service times and latencies, the queue-pair state cache, link rate, MTU, PCIe
 // latency and the pace of a request's lines, lines of a READ that are sampled late, WRITEs that stall, the lock table
-// of atomics, max_rd_atomic, fences, errors and flushes. Not simulated: CPU time, PCIe bandwidth shared between
-// requests, packet loss, congestion inside the switch, address translation caches, CPU caches.
+// of atomics, max_rd_atomic, fences, two-sided messages, errors and flushes. Not simulated: CPU time, PCIe bandwidth
+// shared between requests, packet loss, congestion inside the switch, address translation caches, CPU caches.
 //
 // A request's lines may be copied together when it ends, as long as no other request can tell. Code that looks at a
 // target's bytes by itself while tasks are running may therefore see a request late; after run() it sees all.
@@ -46,7 +46,20 @@ struct SimulationOptions {
 
 /// A micro-step that happened, for an observer.
 struct SimStep {
-  enum class Kind : std::uint8_t { post, fetch, place, sample, load, store, load_store, execute, deliver, complete };
+  enum class Kind : std::uint8_t {
+    post,
+    fetch,
+    place,
+    sample,
+    load,
+    store,
+    load_store,
+    execute,
+    deliver,
+    complete,
+    receive,      ///< the SEND `sequence` of `queue_pair` is shown to the CPU of the receiving end
+    post_receive  ///< a receive buffer: of the end `queue_pair`, which has no sequence number for it
+  };
   Kind kind = Kind::post;
   Time time{};
   const QueuePair* queue_pair = nullptr;

@@ -1,0 +1,161 @@
+// The receiving end of a pair: which SEND takes which receive buffer, when its message is shown to the CPU, and how the
+// ends of a connection end together.
+//
+// A SEND that finds no buffer is held back, and with it all that its sender posted later: a NIC that is not ready to
+// receive refuses them, and the sender's repeats them in order. That they are repeated, and how often, is not
+// simulated: what is held back goes on at the moment when a buffer is posted, and crosses the link once.
+#include "sim_queue_pair.h"
+#include "world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::fabric::sim {
+
+namespace {
+
+bool is_notice(const Request& request) { return request.sequence == 0; }
+
+bool must_wait(const Request& request, const ReceiveQueue& buffers) {
+  return request.kind == model::Kind::send && !is_notice(request) && !request.dropped && !buffers.has_buffer();
+}
+
+}  // namespace
+
+void SimQueuePair::join(SimQueuePair& peer) {
+  inbound_ = std::make_unique<Inbound>(Inbound{.peer = &peer, .connection = peer.connection_});
+  peer.inbound_ = std::make_unique<Inbound>(Inbound{.peer = this, .connection = connection_});
+  make_two_sided();
+  peer.make_two_sided();
+}
+
+void SimQueuePair::receive_posted(const LocalSpan& into) {
+  World& world = initiator_->world;
+  if (world.observer != nullptr) {
+    const WorkRequest request = recv(into);
+    world.observer->on_step({SimStep::Kind::post_receive, world.now, this, 0, 0, &request});
+  }
+  if (!inbound_->held.empty()) {
+    world.resume_held(*this);
+  }
+}
+
+// Nothing of the peer happens at this node from now on: its messages would go to buffers that are no longer ours.
+void SimQueuePair::end_connection() noexcept {
+  if (inbound_ == nullptr || inbound_->ended) {
+    return;
+  }
+  inbound_->ended = true;
+  initiator_->world.revoke(*initiator_, inbound_->connection);
+  initiator_->world.hang_up(*this);
+}
+
+// For the requests of a pair, before arrive() itself.
+void World::arrive_at_end(Request& request) {
+  if (revoked(request.connection)) {
+    if (!request.dropped && !is_notice(request)) {
+      respond_with_error(request, Status::retry_exceeded, kRevoked);
+    }
+    return;
+  }
+  Inbound& inbound = request.receiver->inbound();
+  inbound.refuses |= request.dropped;  // a message that is never sent leaves no gap before later ones
+  if (inbound.refuses && !is_notice(request)) {
+    return;
+  }
+  ++request.references;
+  inbound.held.push_back(&request);
+  resume_held(*request.receiver);
+}
+
+void World::resume_held(SimQueuePair& end) {
+  std::deque<Request*>& held = end.inbound().held;
+  while (!held.empty() && !must_wait(*held.front(), *end.receives())) {
+    Request& request = *held.front();
+    held.pop_front();
+    if (is_notice(request)) {
+      expect(request);
+    } else if (!request.dropped) {
+      request.admitted = true;
+      arrive(request);
+    }
+    release(request);
+  }
+}
+
+// False if the message is longer: an error at both ends. The receiver learns of it in turn, after earlier messages.
+bool World::take_buffer(Request& request) {
+  SimQueuePair& end = *request.receiver;
+  const LocalSpan buffer = end.receives()->take_buffer();
+  if (request.wr.length() <= buffer.length) {
+    request.memory = buffer.data;
+    return true;
+  }
+  Inbound& inbound = end.inbound();
+  inbound.too_short = buffer;
+  inbound.refuses = true;
+  for (Request* later : inbound.held) {
+    later->dropped |= !is_notice(*later);  // the sender's queue pair does not say so if it has gone
+  }
+  respond_with_error(request, Status::remote_invalid_request,
+                     fmt::format("a SEND of {} bytes met a receive buffer of {} bytes: post longer ones, or send less",
+                                 request.wr.length(), buffer.length));
+  request.last = now;
+  expect(request);
+  return false;
+}
+
+// A message is shown to the CPU after it and all earlier WRITEs of its sender are placed, and after earlier messages.
+void World::expect(Request& request) {
+  Inbound& inbound = request.receiver->inbound();
+  if (request.kind == model::Kind::write || request.kind == model::Kind::send) {
+    inbound.written_until = std::max({inbound.written_until, request.last, now});
+  }
+  if (request.kind == model::Kind::send) {
+    inbound.received_until = std::max(inbound.written_until + request.target->times.completion, inbound.received_until);
+    inbound.received_until += kAfter;
+    schedule(inbound.received_until, request, Action::receive);
+  }
+}
+
+void World::receive(Request& request) {
+  if (request.dropped || revoked(request.connection)) {
+    return;
+  }
+  SimQueuePair& end = *request.receiver;
+  if (is_notice(request)) {
+    end.receives()->close(
+        std::make_shared<const FabricError>(Status::disconnected, "the other end of the connection has ended"));
+  } else if (request.failed) {
+    end.on_ended(
+        std::make_shared<const FabricError>(Status::local_operation, recv(end.inbound().too_short), request.detail));
+  } else {
+    observe_step(SimStep::Kind::receive, request);
+    end.receives()->fill(request.wr.length());
+  }
+}
+
+void World::hang_up(SimQueuePair& end) {
+  std::deque<Request*>& held = end.inbound().held;
+  while (!held.empty()) {
+    Request& request = *held.front();
+    held.pop_front();
+    if (!request.dropped && !is_notice(request)) {
+      respond_with_error(request, Status::retry_exceeded, kRevoked);
+    }
+    release(request);
+  }
+  if (end.peer() == nullptr) {
+    return;
+  }
+  // As the connection manager's message does, it comes behind all that this end has sent.
+  Request& notice = *make_request(end, send({}), 0, end.initiator(), end.target());
+  notice.queue_pair = nullptr;
+  const NicTimes& times = end.initiator().times;
+  const Time arrives = now + times.latency + times.propagation + end.target().times.latency;
+  schedule(std::max(arrives, end.last_arrival), notice, Action::arrive);
+  release(notice);
+}
+
+}  // namespace sidelatch::fabric::sim

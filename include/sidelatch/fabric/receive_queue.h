@@ -1,0 +1,100 @@
+// ReceiveQueue: the buffers that one end of a connected pair of queue pairs has posted for its peer's SENDs, and the
+// messages that have arrived in them. Programs use it through QueuePair::post_receive() and receive().
+//
+// A buffer is posted, taken by the NIC for the next SEND, filled, and handed to a task that asks for it, always in
+// posting order. Room for `depth` buffers: one is free again when receive() has returned its message, so the
+// completions of receives cannot overrun either.
+//
+// Guarantees: each message is handed out once; a task that is destroyed while it waits takes no message with it; a
+// buffer is not touched from its message's return on, nor once the queue is closed.
+//
+// Thread-safety: belongs to its reactor's thread.
+#pragma once
+
+#include <sidelatch/fabric/error.h>
+#include <sidelatch/fabric/types.h>
+#include <sidelatch/fabric/wait_list.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::fabric {
+
+class Reactor;
+
+/// A message of the peer.
+struct Received {
+  std::uint64_t number = 0;  ///< of its receive buffer: 1 for the first that was posted
+  LocalSpan message;         ///< the beginning of that buffer, as many bytes as were sent
+};
+
+class ReceiveQueue {
+ public:
+  ReceiveQueue(Reactor& reactor, std::uint32_t depth) : reactor_(&reactor), depth_(depth) {}
+
+  /// What a task waits in; lies in its frame.
+  class [[nodiscard]] Awaiter : public Waiter {
+   public:
+    explicit Awaiter(std::shared_ptr<ReceiveQueue> queue) noexcept : queue_(std::move(queue)) {}
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
+    ~Awaiter() {
+      if (woken_) {
+        queue_->wake_instead();
+      }
+    }
+    [[nodiscard]] bool await_ready() const noexcept { return queue_->answers_at_once(); }
+    void await_suspend(std::coroutine_handle<> awaiter) noexcept {
+      handle = awaiter;
+      queue_->waiting_.push_back(*this);
+    }
+    /// Throws the FabricError that ended the queue once all that was received before it has been handed out.
+    Received await_resume() { return queue_->hand_out(std::exchange(woken_, false)); }
+
+   private:
+    friend class ReceiveQueue;
+    std::shared_ptr<ReceiveQueue> queue_;  // the queue pair may be destroyed before this goes on
+    bool woken_ = false;                   // a message, or the end, is kept for it
+  };
+
+  // For the queue pair.
+  [[nodiscard]] bool has_room() const noexcept { return posted_ - handed_ < depth_; }
+  /// There must be room, and the queue open.
+  void post(const LocalSpan& buffer);
+  /// Nothing arrives any more: who waits gets `error`. The first call counts.
+  void close(std::shared_ptr<const FabricError> error);
+  /// Why it was closed, or null.
+  [[nodiscard]] const FabricError* error() const noexcept { return error_.get(); }
+  /// Whether the NIC may still write into buffers of that region.
+  [[nodiscard]] bool uses(LKey key) const noexcept;
+
+  // For the NIC.
+  [[nodiscard]] bool has_buffer() const noexcept { return taken_ < posted_ && error_ == nullptr; }
+  /// The buffer for the next message; there must be one.
+  [[nodiscard]] LocalSpan take_buffer() noexcept { return at(++taken_); }
+  /// The oldest buffer that was taken and not filled holds a message of so many bytes.
+  void fill(std::uint64_t bytes);
+
+ private:
+  [[nodiscard]] LocalSpan& at(std::uint64_t number) noexcept { return ring_[number % depth_]; }
+  [[nodiscard]] bool answers_at_once() const noexcept { return filled_ - handed_ > woken_ || error_ != nullptr; }
+  [[nodiscard]] Received hand_out(bool was_woken);
+  void wake_one();
+  void wake_instead();
+
+  Reactor* reactor_;
+  std::uint32_t depth_;
+  std::vector<LocalSpan> ring_;  // by number; of a filled buffer only the message is kept
+  // Numbers of the last buffer that was posted, taken by the NIC, filled, and handed to a task.
+  std::uint64_t posted_ = 0;
+  std::uint64_t taken_ = 0;
+  std::uint64_t filled_ = 0;
+  std::uint64_t handed_ = 0;
+  std::uint64_t woken_ = 0;  // tasks that are about to go on
+  WaitList waiting_;
+  std::shared_ptr<const FabricError> error_;
+};
+
+}  // namespace sidelatch::fabric
