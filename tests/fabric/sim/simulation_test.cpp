@@ -101,6 +101,26 @@ TEST(Simulation, AReadAfterAWritesCompletionSeesIt) {
   EXPECT_EQ(seen, value);
 }
 
+Task<void> ten_chains(QueuePair& qp, LocalSpan from, RemoteSpan to, std::size_t length) {
+  const std::vector<WorkRequest> chain(length, write(from, to));
+  for (int i = 0; i < 10; ++i) {
+    co_await qp.submit(chain);
+  }
+}
+
+// Nothing else takes time, and the last completion keeps nobody waiting: nine of ten do. Only a chain's last request is
+// signaled, so its length does not matter.
+TEST(Simulation, ASignaledCompletionKeepsTheNextRequestWaiting) {
+  Profile p = quiet_profile();
+  p.nic.cqe_ns = 1000;
+  for (const std::size_t length : {1U, 8U}) {
+    Pair pair(p);
+    EXPECT_NEAR(to_ns(pair.duration_of(ten_chains(*pair.qp, pair.buffer.local(0, 8), pair.table.remote(0, 8), length))),
+                9000, 10)
+        << length;
+  }
+}
+
 TEST(Simulation, ALargeReadIsBoundByTheLink) {
   Profile p = quiet_profile();
   p.link.gbps = 8;  // one byte per nanosecond
