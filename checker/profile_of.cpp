@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 
 namespace sidelatch::checker {
@@ -33,6 +34,11 @@ const Series& series_of(const CheckReport& report, Curve curve) {
 const std::vector<Point>& points_of(const CheckReport& report, Curve curve) { return series_of(report, curve).points; }
 
 double best_of(const std::vector<Point>& points) { return std::ranges::max_element(points, {}, &Point::y)->y; }
+
+// From the best point on: what lies before it lacks queue pairs.
+std::span<const Point> beyond(const std::vector<Point>& points) {
+  return {std::ranges::max_element(points, {}, &Point::y), points.end()};
+}
 
 // Whole digits only: a measurement has no more.
 double rounded(double value) {
@@ -67,13 +73,18 @@ void set_service_times(const CheckReport& report, sim::Profile& profile) {
   const std::vector<Point>& by_queue_pairs = points_of(report, Curve::read_by_queue_pairs);
   const double of_one_client = kNsPerUs / best_of(by_queue_pairs);
   profile.nic.request_ns = rounded(std::min(profile.nic.request_ns, of_one_client / 2));
-  profile.nic.chain_ns = rounded(of_one_client - profile.nic.request_ns);
+  // Of what is left, the same part for completions as the profile had: each request here rings once and is signaled.
+  const double left = of_one_client - profile.nic.request_ns;
+  const double for_completions = profile.nic.cqe_ns / (profile.nic.chain_ns + profile.nic.cqe_ns);
+  profile.nic.cqe_ns = rounded(left * for_completions);
+  profile.nic.chain_ns = rounded(left - profile.nic.cqe_ns);
   profile.nic.respond_read_ns = rounded(kNsPerUs / best_of(points_of(report, Curve::rate_read)));
   profile.nic.respond_write_ns = rounded(kNsPerUs / best_of(points_of(report, Curve::rate_write)));
   profile.qp_cache.requester_entries = queue_pair_knee(series_of(report, Curve::read_by_queue_pairs)).value_or(0);
-  const double with_most = kNsPerUs / by_queue_pairs.back().y;
+  // The slowest point is the one where nearly all requests miss.
+  const double with_misses = kNsPerUs / std::ranges::min_element(beyond(by_queue_pairs), {}, &Point::y)->y;
   profile.qp_cache.miss_ns =
-      profile.qp_cache.requester_entries == 0 ? 0 : rounded(std::max(0.0, with_most - of_one_client));
+      profile.qp_cache.requester_entries == 0 ? 0 : rounded(std::max(0.0, with_misses - of_one_client));
 }
 
 // The link, or what else bounds the bytes per second.
