@@ -41,6 +41,8 @@ constexpr std::array kExperiments = {
                "TODS 2025, figure 17", connectx7_stride},
     Experiment{"smartnic-latch", "latches by RPC on a BlueField-2, CAS on a ConnectX-7 (simulator only)",
                "TODS 2025, figure 18", smartnic_latch, /*simulator_only=*/true},
+    Experiment{"torn-reads", "torn reads by block size, and those that header and footer do not tell (simulator only)",
+               "TODS 2025, figure 1(b)", torn_reads, /*simulator_only=*/true},
     Experiment{"ycsb-hash-table", "YCSB A to D and F on a hash table with chains, by scheme (E scans: ycsb-btree)", "",
                ycsb_hash_table},
     Experiment{"ycsb-btree", "YCSB A to F on a B-tree whose clients cache its inner nodes, by scheme", "", ycsb_btree},

@@ -27,6 +27,7 @@ ExperimentResult latch_scaling(const ExperimentOptions& options);
 ExperimentResult optimistic_size(const ExperimentOptions& options);
 ExperimentResult optimistic_scaling(const ExperimentOptions& options);
 ExperimentResult smartnic_latch(const ExperimentOptions& options);
+ExperimentResult torn_reads(const ExperimentOptions& options);
 ExperimentResult btree_lookups(const ExperimentOptions& options);
 ExperimentResult ycsb_btree(const ExperimentOptions& options);
 ExperimentResult ycsb_hash_table(const ExperimentOptions& options);
