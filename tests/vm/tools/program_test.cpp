@@ -240,7 +240,7 @@ class Bench : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_THAT(server.line(), HasSubstr("lends")); }
   static std::string client(const std::string& rest) {
-    return "bench latch-ablation --connect 127.0.0.1:18603 --milliseconds 50 --json " + rest;
+    return "bench latch-ablation --connect 127.0.0.1:18603 --milliseconds 500 --json " + rest;
   }
   static void expect_points(const std::string& output) {
     const json result = json::parse(output);
