@@ -45,7 +45,7 @@ void Nic::take_packet(const Packet& packet, Time now) {
     return;
   }
   pair->on_packet(packet, now);
-  schedule(*pair);
+  timers_.set(*pair, pair->next_deadline());
 }
 
 std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
@@ -56,7 +56,7 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
       return 0;
     }
     const std::size_t bytes = pair->produce(out, now_);
-    schedule(*pair);
+    timers_.set(*pair, pair->next_deadline());
     if (bytes == 0) {
       continue;
     }
@@ -79,36 +79,16 @@ bool Nic::is_to_ourselves(std::span<const std::byte> frame) const noexcept {
                                                          : Ipv6::read(ip).destination);
 }
 
-void Nic::schedule(QueuePair& queue_pair) {
-  const Time at = queue_pair.next_deadline();
-  // An entry that comes earlier looks again then.
-  if (at < queue_pair.scheduled) {
-    queue_pair.scheduled = at;
-    timers_.push_back({at, queue_pair.number()});
-    std::ranges::push_heap(timers_, std::less<>());
-  }
-}
-
 void Nic::advance(Time now) {
   set_time(now);
-  while (!timers_.empty() && timers_.front().at <= now_) {
-    const Timer timer = timers_.front();
-    std::ranges::pop_heap(timers_, std::less<>());
-    timers_.pop_back();
-    QueuePair* const pair = find_queue_pair(timer.queue_pair);
-    if (pair == nullptr || pair->scheduled != timer.at) {
-      continue;  // out of date
-    }
-    pair->scheduled = kNever;
-    pair->advance(now_);
-    schedule(*pair);
+  while (timers_.next() <= now_) {
+    QueuePair& pair = timers_.first();
+    pair.advance(now_);
+    timers_.set(pair, pair.next_deadline());
   }
 }
 
-Time Nic::next_deadline() const noexcept {
-  const Time timer = timers_.empty() ? kNever : timers_.front().at;
-  return std::min(timer, device_.memory.next_deadline());
-}
+Time Nic::next_deadline() const noexcept { return std::min(timers_.next(), device_.memory.next_deadline()); }
 
 QueuePair* Nic::find_queue_pair(std::uint32_t number) const noexcept {
   const auto found = queue_pairs_.find(number);

@@ -9,7 +9,7 @@
 //
 //   for (;;) {                                      // whoever drives it
 //     while (has room for a frame) { n = nic.pull_frame(buffer, now); if (n == 0) break; send(buffer, n); }
-//     wait for a frame, for nic.next_deadline(), or for somebody who posts;
+//     unless nic.has_frames(): wait for a frame, for nic.next_deadline(), or for somebody who posts;
 //     nic.on_frame(frame, now);  nic.advance(now);
 //   }
 //
@@ -37,6 +37,7 @@
 #include "nic_error.h"
 #include "queue_pair.h"
 #include "receive_queue.h"
+#include "timers.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -90,27 +91,20 @@ class Nic {
 
   /// A frame came. `now`: never less than before, here and below.
   void on_frame(std::span<const std::byte> frame, Time now);
-  /// The next frame to send, written to `out`, which has kMostFrameBytes; its length, or 0 if there is none now.
+  /// The next frame to send, written to `out`, which has kMostFrameBytes; its length, or 0 if there is none now. Having
+  /// moved many frames from itself to itself it returns 0, too, with has_frames() still true.
   [[nodiscard]] std::size_t pull_frame(std::span<std::byte> out, Time now);
   /// pull_frame() may have something.
   [[nodiscard]] bool has_frames() const noexcept { return device_.has_awake(); }
   /// Timers, and memory that was to be touched by `now`.
   void advance(Time now);
-  /// When advance() is to be called, kNever if nothing waits for time. May be early, never late.
+  /// When advance() is to be called, kNever if nothing waits for time.
   [[nodiscard]] Time next_deadline() const noexcept;
 
  private:
-  struct Timer {
-    Time at = kNever;
-    std::uint32_t queue_pair = 0;
-    // std::push_heap has the greatest first, and the earliest is wanted.
-    friend bool operator<(const Timer& a, const Timer& b) noexcept { return a.at > b.at; }
-  };
-
   void set_time(Time now);
   void take_packet(const Packet& packet, Time now);
   [[nodiscard]] bool is_for_us(const Gid& gid) const noexcept;
-  void schedule(QueuePair& queue_pair);
   void check(const QueuePairOptions& options) const;
   [[nodiscard]] std::uint32_t choose_number(std::uint32_t wanted);
   [[nodiscard]] bool is_to_ourselves(std::span<const std::byte> frame) const noexcept;
@@ -119,10 +113,9 @@ class Nic {
   std::unordered_map<std::uint32_t, std::unique_ptr<QueuePair>> queue_pairs_;
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues_;
   std::vector<std::unique_ptr<ReceiveQueue>> receive_queues_;
-  std::vector<Timer> timers_;  // a heap; some are out of date
+  Timers timers_;
   std::uint32_t next_number_ = 0x11;
   std::uint32_t next_queue_ = 1;
-  std::uint64_t turns_ = 0;
   Time now_ = 0;
 };
 

@@ -151,6 +151,7 @@ void Nic::destroy(QueuePair& queue_pair) {
   if (find_queue_pair(number) != &queue_pair) {
     refuse(NicError::Kind::invalid, "the queue pair is not of this NIC");
   }
+  timers_.set(queue_pair, kNever);
   queue_pairs_.erase(number);
   --options.send_completions->users;
   --options.receive_completions->users;

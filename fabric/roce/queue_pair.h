@@ -62,8 +62,9 @@ class QueuePair {
   QueuePair* next_awake = nullptr;
   bool is_awake = false;
   bool waits_for_memory = false;
-  /// When the NIC's timer looks at it next.
-  Time scheduled = kNever;
+  /// Kept by Timers.
+  static constexpr std::size_t kNoTimer = static_cast<std::size_t>(-1);
+  std::size_t timer_place = kNoTimer;
 
  private:
   [[nodiscard]] bool is_rc() const noexcept { return core_.options.type == QueuePairType::rc; }
