@@ -224,7 +224,7 @@ void DeferredAccess::take_step(const Entry& entry) {
   free_jobs_.push_back(&job);
 }
 
-void DeferredAccess::touch(Job& job, std::uint64_t piece) {
+void DeferredAccess::touch(const Job& job, std::uint64_t piece) const {
   const auto address = job.source.kind == model::Kind::send ? 0 : reinterpret_cast<std::uintptr_t>(job.memory);
   const model::Piece part = model::piece_at(address, job.length, options_.rules.atom, piece);
   if (job.into != nullptr) {
@@ -234,7 +234,7 @@ void DeferredAccess::touch(Job& job, std::uint64_t piece) {
   }
 }
 
-void DeferredAccess::store(Job& job) {
+void DeferredAccess::store(const Job& job) const {
   if (options_.rules.atomic_scope == model::AtomicScope::global) {
     job.operation->original = job.step.is_compare_swap
                                   ? compare_swap_shared(job.memory, job.step.compare, job.step.swap_or_add)

@@ -31,7 +31,7 @@
 namespace sidelatch::fabric::roce {
 
 struct DeferredOptions {
-  model::Rules rules;
+  model::Rules rules{};
   std::uint64_t seed = 1;
   Time spread = 2000;  ///< ns over which a packet's pieces may be spread; at least 1
 };
@@ -101,8 +101,8 @@ class DeferredAccess final : public MemoryAccess {
   [[nodiscard]] Time draw(Time below) { return below == 0 ? 0 : random_() % below; }
   [[nodiscard]] std::uint64_t pieces_of(const Job& job) const;
   void take_step(const Entry& entry);
-  void touch(Job& job, std::uint64_t piece);
-  void store(Job& job);
+  void touch(const Job& job, std::uint64_t piece) const;
+  void store(const Job& job) const;
 
   DeferredOptions options_;
   std::mt19937_64 random_;

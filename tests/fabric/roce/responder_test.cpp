@@ -137,6 +137,7 @@ TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
   ++again.reth.r_key;
   EXPECT_TRUE(peer_.tell(again).empty());
   EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 257, 443)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 260, 444)).empty());
   EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 256, 4440)).empty());
   EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst + 1, kTo, 1)).empty());
   host_.fill(kTo, 700, 2);
