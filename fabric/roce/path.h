@@ -29,7 +29,7 @@ class Path {
   Path(const AddressVector& to, const MacAddress& own_mac, const Gid& own_gid, std::uint32_t own_qp,
        std::uint32_t remote_qp) noexcept;
 
-  /// Nothing if the two GIDs are of one kind.
+  /// Whether the two GIDs are of one kind, IPv4 or IPv6.
   [[nodiscard]] static bool is_possible(const AddressVector& to, const Gid& own_gid) noexcept {
     return is_ipv4(to.gid) == is_ipv4(own_gid);
   }

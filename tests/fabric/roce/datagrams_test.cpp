@@ -110,6 +110,16 @@ TEST_P(DatagramsTest, ToNobodyGetLost) {
   EXPECT_EQ(b_.nic.counters().misdirected, 1U);
 }
 
+TEST_P(DatagramsTest, ToAnotherAddressAreNotTaken) {
+  post_receive(64);
+  const Sge sge = a_.sge(0, 8);
+  SendRequest work = request({&sge, 1});
+  work.to.gid[15] ^= 8;
+  send(work);
+  EXPECT_EQ(b_.nic.counters().misdirected, 1U);
+  EXPECT_TRUE(b_.received().empty());
+}
+
 TEST_P(DatagramsTest, ASendThatFailsStopsTheSendQueueOnly) {
   const auto fails = [&](const SendRequest& wrong, CompletionStatus status) {
     const Sge sge = a_.sge(0, 8);

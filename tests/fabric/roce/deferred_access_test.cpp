@@ -1,7 +1,7 @@
 // Memory that is touched later, as the model allows.
 #include "fabric/roce/deferred_access.h"
 
-#include "tests/fabric/roce/wired_nics.h"
+#include "tests/fabric/roce/fake_peer.h"
 
 #include <gtest/gtest.h>
 
@@ -185,6 +185,36 @@ TEST_F(DeferredOrder, WhatEndsTouchesNothingMore) {
   EXPECT_TRUE(placed_lines().empty());
   EXPECT_FALSE(forgotten.is_done());
   EXPECT_EQ(access.next_deadline(), kNever);
+}
+
+// Under `strict` an acknowledgement says that the WRITE is in memory; elsewhere that it has arrived (rule 2).
+TEST(DeferredNics, AnAcknowledgementMeansPlacedUnderStrictOnly) {
+  for (const Preset preset : {Preset::strict, Preset::observed}) {
+    std::size_t early = 0;
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+      Host host(1, deferred(model::rules_of(preset), seed));
+      FakePeer peer(host);
+      std::size_t told = 0;
+      std::size_t acknowledged = 0;
+      const std::vector<std::byte> bytes(64, std::byte{1});
+      const auto take = [&](const std::vector<Heard>& heard) {
+        for (const Heard& each : heard) {
+          acknowledged = static_cast<std::size_t>(distance(FakePeer::kToHost, each.packet.bth.psn)) + 1;
+          for (std::size_t i = 0; i < acknowledged; ++i) {
+            early += *host.at(i * 64) == std::byte{0} ? 1U : 0U;
+          }
+        }
+      };
+      while (acknowledged < 8) {
+        if (told < 8) {
+          take(peer.tell(peer.write(FakePeer::kToHost + static_cast<std::uint32_t>(told), told * 64, bytes)));
+          ++told;
+        }
+        take(peer.wait(400));
+      }
+    }
+    EXPECT_EQ(early > 0, preset == Preset::observed);
+  }
 }
 
 // Through two NICs: an object that one connection writes and another reads, each READ of one packet.

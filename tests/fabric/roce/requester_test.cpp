@@ -167,7 +167,6 @@ TEST_F(RequesterTest, KeepsAtMostMaxRdAtomicInFlight) {
   expect_done({1});
 }
 
-// 9.4.? and 10.8.3.3: a fence waits for READs and atomics, not for WRITEs.
 TEST_F(RequesterTest, AFenceWaitsForAnswersNotForAcknowledgements) {
   post(WorkKind::write, 4, 1);
   EXPECT_EQ(post(WorkKind::write, 4, 2, true).size(), 1U);
