@@ -1,5 +1,6 @@
 // No allocation after warm-up. This program counts its own: operator new is replaced.
 #include "cycle.h"
+#include "nic_operations.h"
 #include "verbs_operations.h"
 
 #include <gtest/gtest.h>
@@ -60,6 +61,15 @@ TEST(Allocations, OperationsOverVerbsMakeNoneOnceWarm) {
   const std::uint64_t warm = g_allocations.load();
   EXPECT_GT(warm, cold) << "nothing is counted";
   run_all(25'000);
+  EXPECT_EQ(g_allocations.load(), warm);
+}
+
+TEST(Allocations, TheSoftwareNicMakesNoneOnceWarm) {
+  fabric::roce::NicOperations operations;
+  operations.run(10);
+  const std::uint64_t warm = g_allocations.load();
+  EXPECT_GT(warm, 0U) << "nothing is counted";
+  operations.run(10'000);
   EXPECT_EQ(g_allocations.load(), warm);
 }
 
