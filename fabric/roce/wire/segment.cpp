@@ -110,7 +110,12 @@ void check_owner(int file, const std::string& path) {
   }
 }
 
-std::string mebibytes(double bytes) { return fmt::format("{:.1f} MiB", bytes / (1024.0 * 1024.0)); }
+std::string amount(double bytes) {
+  constexpr double kKibibyte = 1024;
+  constexpr double kMebibyte = kKibibyte * kKibibyte;
+  return bytes < kMebibyte ? fmt::format("{:.0f} KiB", bytes / kKibibyte)
+                           : fmt::format("{:.1f} MiB", bytes / kMebibyte);
+}
 
 }  // namespace
 
@@ -153,7 +158,7 @@ void Segment::make() {
     if (::ftruncate(file_.number(), 0) != 0 || ::ftruncate(file_.number(), static_cast<off_t>(kFileBytes)) != 0) {
       throw WireError(
           fmt::format("{}: cannot make a sparse file of {}: {}; is there a limit on file sizes (ulimit -f)?", path_,
-                      mebibytes(kFileBytes), std::strerror(errno)));
+                      amount(kFileBytes), std::strerror(errno)));
     }
     give_pages(0, kRingsOffset, "the directory of the wire");
     map();
@@ -183,7 +188,7 @@ void Segment::map() {
       ::mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.number(), 0);
   if (memory == MAP_FAILED) {
     throw WireError(fmt::format("{}: cannot map {} of addresses: {}; is there a limit (ulimit -v)?", path_,
-                                mebibytes(kFileBytes), std::strerror(errno)));
+                                amount(kFileBytes), std::strerror(errno)));
   }
   memory_ = static_cast<std::byte*>(memory);
 }
@@ -245,15 +250,15 @@ void Segment::give_pages(std::size_t offset, std::size_t bytes, const std::strin
   const int error = errno;
   struct statvfs space {};
   if (error != ENOSPC || ::statvfs(options_.folder.c_str(), &space) != 0) {
-    throw WireError(fmt::format("{}: cannot get {} of memory for {}: {}", path_, mebibytes(static_cast<double>(bytes)),
+    throw WireError(fmt::format("{}: cannot get {} of memory for {}: {}", path_, amount(static_cast<double>(bytes)),
                                 what, std::strerror(error)));
   }
   const double block = static_cast<double>(space.f_frsize);
   throw WireError(fmt::format(
       "{}: {} needs {}, and {} has {} left of {}: make it larger (mount -o remount,size=256M {}; docker run "
       "--shm-size=256m) or remove what lies there and is not needed",
-      path_, what, mebibytes(static_cast<double>(bytes)), options_.folder,
-      mebibytes(static_cast<double>(space.f_bavail) * block), mebibytes(static_cast<double>(space.f_blocks) * block),
+      path_, what, amount(static_cast<double>(bytes)), options_.folder,
+      amount(static_cast<double>(space.f_bavail) * block), amount(static_cast<double>(space.f_blocks) * block),
       options_.folder));
 }
 
