@@ -51,6 +51,16 @@ struct StationAddresses {
   friend bool operator==(const StationAddresses&, const StationAddresses&) = default;
 };
 
+/// What with_faults() has done to frames that were sent.
+struct FaultCounters {
+  std::uint64_t lost = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t reordered = 0;  ///< held back until later ones had gone
+  std::uint64_t delayed = 0;
+  friend bool operator==(const FaultCounters&, const FaultCounters&) = default;
+};
+
 struct WireCounters {
   std::uint64_t frames_sent = 0;
   std::uint64_t bytes_sent = 0;
@@ -60,6 +70,7 @@ struct WireCounters {
   std::uint64_t full = 0;     ///< times that reserve() found no room
   std::uint64_t sleeps = 0;   ///< times that wait() slept in the kernel
   std::uint64_t wakes = 0;    ///< times that another station had to be woken
+  FaultCounters faults;
 };
 
 class Wire {

@@ -12,26 +12,16 @@
 
 namespace sidelatch::fabric::roce {
 
-namespace {
-
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-// Not FUTEX_PRIVATE_FLAG: the word is shared between processes.
-long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* at_most) noexcept {
-  return ::syscall(SYS_futex, &word, operation, value, at_most, nullptr, 0);
-}
+// None of these has FUTEX_PRIVATE_FLAG: the word is shared between processes.
 
-}  // namespace
-
-std::uint32_t Doorbell::lie_down() noexcept {
-  // A process that was killed here has left the word odd.
-  const std::uint32_t ticket = (word_.load(std::memory_order_relaxed) + 1) | 1U;
-  word_.store(ticket, std::memory_order_seq_cst);
+void Doorbell::lie_down() noexcept {
+  word_.store(kAsleep, std::memory_order_relaxed);
   full_fence();
-  return ticket;
 }
 
-void Doorbell::sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) noexcept {
+void Doorbell::sleep(std::chrono::nanoseconds at_most) noexcept {
   if (at_most <= std::chrono::nanoseconds(0)) {
     return;
   }
@@ -40,26 +30,16 @@ void Doorbell::sleep(std::uint32_t ticket, std::chrono::nanoseconds at_most) noe
   time.tv_sec = seconds.count();
   time.tv_nsec = (at_most - seconds).count();
   // It does not sleep if the word has changed since.
-  futex(word_, FUTEX_WAIT, ticket, &time);
+  ::syscall(SYS_futex, &word_, FUTEX_WAIT, kAsleep, &time, nullptr, 0);
 }
 
-void Doorbell::stand_up() noexcept {
-  const std::uint32_t word = word_.load(std::memory_order_relaxed);
-  if (is_odd(word)) {
-    word_.store(word + 1, std::memory_order_relaxed);
-  }
-}
-
+// A store and then FUTEX_WAKE would leave one asleep for ever whose waker is killed between the two, for nobody else
+// would wake it; FUTEX_WAKE and then a store would miss one who falls asleep between the two. FUTEX_WAKE_OP does both
+// under the lock under which FUTEX_WAIT compares the word.
 void Doorbell::ring() noexcept {
-  std::uint32_t word = word_.load(std::memory_order_relaxed);
-  if (is_odd(word)) {
-    const int error = errno;
-    futex(word_, FUTEX_WAKE, INT_MAX, nullptr);
-    // Now nobody else needs to; and who has not fallen asleep yet does not. A failure: it has stood up, or somebody
-    // else has rung.
-    word_.compare_exchange_strong(word, word + 1, std::memory_order_relaxed);
-    errno = error;
-  }
+  const int error = errno;
+  ::syscall(SYS_futex, &word_, FUTEX_WAKE_OP, INT_MAX, 0L, &word_, FUTEX_OP(FUTEX_OP_SET, kAwake, FUTEX_OP_CMP_LT, 0));
+  errno = error;
 }
 
 }  // namespace sidelatch::fabric::roce

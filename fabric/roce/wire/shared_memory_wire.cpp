@@ -2,12 +2,16 @@
 
 #include "full_fence.h"
 
+#include "fabric/roce/wires.h"
+
 #include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -283,10 +287,10 @@ bool SharedMemoryWire::spin_until(Clock::time_point deadline) {
 void SharedMemoryWire::sleep_until(Clock::time_point deadline) {
   Doorbell& doorbell = segment_.station(segment_.own()).doorbell;
   announce_waiting_for_room();
-  const std::uint32_t ticket = doorbell.lie_down();
+  doorbell.lie_down();
   if (!something_happened()) {
     ++counters_.sleeps;
-    doorbell.sleep(ticket, deadline - Clock::now());
+    doorbell.sleep(deadline - Clock::now());
   }
   doorbell.stand_up();
   tell_our_cpu();
@@ -299,7 +303,7 @@ void SharedMemoryWire::wait(std::chrono::nanoseconds at_most) {
     const auto begun = Clock::now();
     tell_our_cpu();
     // Not begun + at_most, which may be beyond what the clock can say.
-    constexpr std::chrono::nanoseconds kMostSleep = std::chrono::hours(1);
+    constexpr std::chrono::nanoseconds kMostSleep = std::chrono::hours(24);
     const auto deadline =
         begun + std::min(at_most, short_of_room_ != 0 ? std::chrono::nanoseconds(kMostSleepForRoom) : kMostSleep);
     const bool spun = spin_until(std::min(deadline, begun + spin_time_.now()));
@@ -320,6 +324,11 @@ void SharedMemoryWire::interrupt() noexcept {
   if (doorbell.is_asleep()) {
     doorbell.ring();
   }
+}
+
+std::unique_ptr<Wire> join_shared_memory_wire(const SharedMemoryWireOptions& options) {
+  return std::make_unique<SharedMemoryWire>(
+      SegmentOptions{.name = options.name, .station_name = options.station_name, .folder = options.folder.string()});
 }
 
 }  // namespace sidelatch::fabric::roce

@@ -59,6 +59,9 @@ inline std::size_t length_of(std::uint32_t number) {
   return kLeastTestFrame + (number * 2654435761U >> 7) % (kMostFrameBytes - kLeastTestFrame + 1);
 }
 
+/// A lost wake-up shows as a test that takes for ever.
+inline constexpr auto kForever = std::chrono::hours(24);
+
 /// Sends, waiting for room.
 inline void send_test_frame(Wire& wire, const MacAddress& to, std::uint32_t number, std::size_t bytes) {
   for (;;) {
@@ -68,7 +71,7 @@ inline void send_test_frame(Wire& wire, const MacAddress& to, std::uint32_t numb
       wire.commit(bytes);
       return;
     }
-    wire.wait(std::chrono::seconds(10));
+    wire.wait(kForever);
   }
 }
 
@@ -79,7 +82,7 @@ inline std::span<const std::byte> wait_for_frame(Wire& wire) {
     if (!frame.empty()) {
       return frame;
     }
-    wire.wait(std::chrono::seconds(10));
+    wire.wait(kForever);
   }
 }
 

@@ -15,8 +15,6 @@ namespace sidelatch::fabric::roce {
 namespace {
 
 constexpr std::uint32_t kRoundTrips = 3000;
-// A lost wake-up shows as a test that takes for ever.
-constexpr auto kForever = std::chrono::hours(1);
 
 TEST(SharedMemoryWireThreaded, AnswersComeBack) {
   const SegmentOptions options = new_wire();
