@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -51,7 +52,9 @@ class ChildProcess {
       ::close_range(3, ~0U, 0);
       constexpr int kThrew = 99;
       try {
-        ::_exit(work());
+        const int result = work();
+        std::fflush(stdout);
+        ::_exit(result);
       } catch (const std::exception& error) {
         fmt::print(stderr, "a child process: {}\n", error.what());
         ::_exit(kThrew);
