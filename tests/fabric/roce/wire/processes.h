@@ -46,7 +46,7 @@ inline SegmentOptions new_wire() { return {.name = new_wire_name(), .folder = ow
 class ChildProcess {
  public:
   template <class F>
-  explicit ChildProcess(F work) : number_(::fork()) {
+  explicit ChildProcess(F work) : number_(fork()) {
     if (number_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::close_range(3, ~0U, 0);
@@ -81,6 +81,11 @@ class ChildProcess {
   [[nodiscard]] pid_t number() const noexcept { return number_; }
 
  private:
+  static pid_t fork() {
+    std::fflush(stdout);  // or both would print what is in it
+    return ::fork();
+  }
+
   pid_t number_;
 };
 
