@@ -50,7 +50,7 @@
 namespace sidelatch::fabric::roce {
 
 /// Room that any frame fits in: Ethernet, IPv6, UDP, BTH, the longest extension, 4096 bytes, pad and ICRC.
-inline constexpr std::size_t kMostFrameBytes = Ethernet::kBytes + Ipv6::kBytes + Udp::kBytes + Bth::kBytes +
+inline constexpr std::size_t kFrameRoom = Ethernet::kBytes + Ipv6::kBytes + Udp::kBytes + Bth::kBytes +
                                                kMostExtensionBytes + bytes_of(PathMtu::b4096) + 4 + 4;
 
 class Nic {
@@ -91,7 +91,7 @@ class Nic {
 
   /// A frame came. `now`: never less than before, here and below.
   void on_frame(std::span<const std::byte> frame, Time now);
-  /// The next frame to send, written to `out`, which has kMostFrameBytes; its length, or 0 if there is none now. Having
+  /// The next frame to send, written to `out`, which has kFrameRoom; its length, or 0 if there is none now. Having
   /// moved many frames from itself to itself it returns 0, too, with has_frames() still true.
   [[nodiscard]] std::size_t pull_frame(std::span<std::byte> out, Time now);
   /// pull_frame() may have something.

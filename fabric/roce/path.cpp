@@ -6,14 +6,6 @@ namespace sidelatch::fabric::roce {
 
 namespace {
 
-constexpr std::size_t kMappedBytes = 12;  // ::ffff: before an IPv4 address
-
-Ipv4Address ipv4_of(const Gid& gid) {
-  Ipv4Address address{};
-  std::copy(gid.begin() + kMappedBytes, gid.end(), address.begin());
-  return address;
-}
-
 // 20 bits that are the same for a connection and differ between them.
 std::uint32_t label_of(std::uint32_t own_qp, std::uint32_t remote_qp) {
   std::uint64_t mixed = std::uint64_t{own_qp} * remote_qp;
@@ -22,18 +14,6 @@ std::uint32_t label_of(std::uint32_t own_qp, std::uint32_t remote_qp) {
 }
 
 }  // namespace
-
-bool is_ipv4(const Gid& gid) noexcept {
-  return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) && gid[10] == 0xff &&
-         gid[11] == 0xff;
-}
-
-Gid gid_of(const Ipv4Address& address) noexcept {
-  Gid gid{};
-  gid[10] = gid[11] = 0xff;
-  std::copy(address.begin(), address.end(), gid.begin() + kMappedBytes);
-  return gid;
-}
 
 Gid source_gid(const Packet& packet) noexcept {
   const auto* const ip = std::get_if<Ipv4>(&packet.ip);
@@ -53,8 +33,8 @@ Path::Path(const AddressVector& to, const MacAddress& own_mac, const Gid& own_gi
   if (is_ipv4(own_gid)) {
     headers_.ip = Ipv4{.type_of_service = to.traffic_class,
                        .time_to_live = to.hop_limit,
-                       .source = ipv4_of(own_gid),
-                       .destination = ipv4_of(to.gid)};
+                       .source = ipv4_in(own_gid).value_or(Ipv4Address{}),
+                       .destination = ipv4_in(to.gid).value_or(Ipv4Address{})};
   } else {
     headers_.ip = Ipv6{.traffic_class = to.traffic_class,
                        .flow_label = label,

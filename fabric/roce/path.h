@@ -9,6 +9,7 @@
 // Thread-safety: values.
 #pragma once
 
+#include "gid.h"
 #include "packet.h"
 #include "work.h"
 
@@ -17,8 +18,6 @@
 
 namespace sidelatch::fabric::roce {
 
-[[nodiscard]] bool is_ipv4(const Gid& gid) noexcept;
-[[nodiscard]] Gid gid_of(const Ipv4Address& address) noexcept;
 [[nodiscard]] Gid source_gid(const Packet& packet) noexcept;
 [[nodiscard]] Gid destination_gid(const Packet& packet) noexcept;
 

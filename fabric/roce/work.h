@@ -10,6 +10,7 @@
 // Thread-safety: values.
 #pragma once
 
+#include "gid.h"
 #include "headers.h"
 
 #include <cstdint>
@@ -17,9 +18,6 @@
 #include <string_view>
 
 namespace sidelatch::fabric::roce {
-
-/// A GID: an IPv6 address, or an IPv4 one as ::ffff:a.b.c.d.
-using Gid = std::array<std::uint8_t, 16>;
 
 enum class WorkKind : std::uint8_t {
   send,

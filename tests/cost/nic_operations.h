@@ -33,7 +33,7 @@ class NicOperations {
   End a_{1};
   End b_{2};
   Time now_ = 0;
-  std::array<std::byte, kMostFrameBytes> frame_{};
+  std::array<std::byte, kFrameRoom> frame_{};
 };
 
 }  // namespace sidelatch::fabric::roce

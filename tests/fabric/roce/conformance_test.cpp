@@ -162,7 +162,7 @@ class Replay {
     }
     const Bytes frame = built(packet);
     nic_->on_frame(frame, now_ += 1000);
-    Bytes buffer(kMostFrameBytes);
+    Bytes buffer(kFrameRoom);
     while (const std::size_t bytes = nic_->pull_frame(buffer, now_)) {
       heard_.push_back(told(std::get<Packet>(parse_frame(std::span(buffer).first(bytes)))));
     }

@@ -71,7 +71,7 @@ std::vector<Heard> FakePeer::tell_frame(std::span<const std::byte> frame) {
 
 std::vector<Heard> FakePeer::listen() {
   std::vector<Heard> heard;
-  std::vector<std::byte> buffer(kMostFrameBytes);
+  std::vector<std::byte> buffer(kFrameRoom);
   while (const std::size_t bytes = host.nic.pull_frame(buffer, now)) {
     Heard& next = heard.emplace_back();
     next.frame.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(bytes));

@@ -49,7 +49,7 @@ TEST(Nic, FramesWaitUntilTheyArePulled) {
   Host b(2);
   const Connection pair = connect(a, b, {.mtu = PathMtu::b256, .timeout = 0});
   const Sge sge = a.sge(0, 1000);
-  std::vector<std::byte> frame(kMostFrameBytes);
+  std::vector<std::byte> frame(kFrameRoom);
   EXPECT_EQ(a.nic.pull_frame(frame, 0) + b.nic.pull_frame(frame, 0), 0U);
   EXPECT_FALSE(a.nic.has_frames());
   ASSERT_EQ(pair.a.post_send({.id = 1, .signaled = true, .sges = {&sge, 1}}), Post::done);
@@ -92,7 +92,7 @@ TEST(Nic, AQueuePairThatEndsLeavesTheOthersAlone) {
     };
     for (std::size_t i = 0; i < 4; ++i) {
       pairs.push_back(connect(a, b));
-      std::vector<std::byte> nothing(kMostFrameBytes);
+      std::vector<std::byte> nothing(kFrameRoom);
       EXPECT_EQ(a.nic.pull_frame(nothing, 1), 0U);
     }
     for (std::size_t i = 0; i < 3; ++i) {
@@ -114,7 +114,7 @@ TEST(Nic, AQueuePairThatEndsHasNoTimer) {
   const Connection pair = connect(a, b);
   const Sge sge = a.sge(0, 100);
   ASSERT_EQ(pair.a.post_send({.id = 1, .kind = WorkKind::write, .sges = {&sge, 1}}), Post::done);
-  std::vector<std::byte> frame(kMostFrameBytes);
+  std::vector<std::byte> frame(kFrameRoom);
   ASSERT_NE(a.nic.pull_frame(frame, 1), 0U);
   EXPECT_NE(a.nic.next_deadline(), kNever);
   a.nic.destroy(pair.a);

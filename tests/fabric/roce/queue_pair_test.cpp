@@ -194,7 +194,7 @@ TEST_F(QueuePairTest, SqdFinishesWhatHasBegunAndTellsWhenItHas) {
   const Connection pair = connect(a_, b_, {.mtu = PathMtu::b256});
   EXPECT_EQ(send(pair.a, 1, 1000), Post::done);
   EXPECT_EQ(send(pair.a, 2), Post::done);
-  std::vector<std::byte> buffer(kMostFrameBytes);
+  std::vector<std::byte> buffer(kFrameRoom);
   ASSERT_NE(a_.nic.pull_frame(buffer, 1), 0U);  // the first packet of the first; it gets lost
   pair.a.modify({.state = S::sqd, .notify_drained = true}, A::state | A::notify_drained);
   EXPECT_TRUE(a_.events().empty());

@@ -235,7 +235,7 @@ TEST(ReliableLoopback, QueuePairsOfOneNicTalkWithoutAWire) {
                               .remote_address = host.address(kTo),
                               .rkey = host.key}),
             Post::done);
-  std::array<std::byte, kMostFrameBytes> buffer{};
+  std::array<std::byte, kFrameRoom> buffer{};
   EXPECT_EQ(host.nic.pull_frame(buffer, 1), 0U);
   EXPECT_EQ(host.sent().size(), 1U);
   EXPECT_TRUE(std::ranges::equal(host.bytes(0, 5000), host.bytes(kTo, 5000)));

@@ -359,7 +359,7 @@ TEST_F(ResponderTest, ARegionThatEndsDuringAReadEndsTheAnswers) {
   std::vector<std::byte> frame(encoded_bytes(read));
   ASSERT_EQ(std::get<std::size_t>(build(read, frame)), frame.size());
   host_.nic.on_frame(frame, 1000);
-  std::vector<std::byte> buffer(kMostFrameBytes);
+  std::vector<std::byte> buffer(kFrameRoom);
   ASSERT_NE(host_.nic.pull_frame(buffer, 1000), 0U);
   host_.nic.deregister_memory(key);
   const auto heard = peer_.listen();

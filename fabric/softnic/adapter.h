@@ -1,0 +1,143 @@
+// Adapter: a software NIC that runs. It owns the NIC, the wire that it is at, the memory access and one thread, and
+// lets any thread of the process use the NIC.
+//
+//   Adapter adapter(settings);
+//   adapter.listen([&](roce::Nic& nic) { ... hand on notifications of completion queues, and events ... });
+//   const std::uint32_t key = adapter.call([&](roce::Nic& nic) { return nic.register_memory(region); });
+//   adapter.post([&](roce::Nic&) { return pair.post_send(request); });     // leaves at once
+//   adapter.poll([&](roce::Nic&) { return completions.poll(into); });      // if 0, drives the NIC and tries again
+//
+// Who drives. A program that polls a completion queue in a loop drives the NIC by itself, in its own thread, from
+// within poll(): on a small machine every change of threads costs more than an operation. The adapter's thread drives
+// when nobody has polled for kTurn, waiting for frames in the wire. With an order (Settings::order) it alone drives,
+// so that memory is touched by another thread than the program's, and races are real.
+//
+// Thread-safety: any thread may call anything, but the functions that are handed in run under the adapter's lock and
+// must not call the adapter. Destruction: nobody uses it any more.
+#pragma once
+
+#include "settings.h"
+
+#include "fabric/roce/memory_access.h"
+#include "fabric/roce/nic.h"
+#include "fabric/roce/wire.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::fabric::softnic {
+
+class Adapter {
+ public:
+  /// For so long after poll() the caller is expected to poll again, and the adapter's thread lets it drive.
+  static constexpr std::chrono::microseconds kTurn{200};
+
+  /// Throws as open_wire().
+  explicit Adapter(const Settings& settings);
+  /// For tests: at this wire.
+  Adapter(const Settings& settings, std::unique_ptr<roce::Wire> wire);
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+  /// Frames that wait are sent, as far as the wire takes them.
+  ~Adapter();
+
+  [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
+  /// Of the NIC: MAC, GIDs, MTU and limits. They do not change.
+  [[nodiscard]] const roce::NicOptions& options() const noexcept { return nic_->options(); }
+
+  /// `heard` is called under the lock, by any thread, each time that the NIC may have reported something: there
+  /// it asks completion queues for notifications and the NIC for events. Set before anything else is called.
+  void listen(std::function<void(roce::Nic&)> heard);
+
+  /// Runs `use(nic)` under the lock, and returns what it returns. What the call has given the NIC to send is sent.
+  template <class Use>
+  auto call(Use use) {
+    const Turn turn(*this);
+    return use(*nic_);
+  }
+  /// As call(); named apart, for what it is for: posting work.
+  template <class Use>
+  auto post(Use use) {
+    return call(std::move(use));
+  }
+  /// Runs `take(nic)`, which returns how many completions it took. If there were none, the NIC is driven, if it is the
+  /// caller's turn, and `take` tried once more.
+  template <class Take>
+  std::size_t poll(Take take) {
+    if (thread_wants_lock_.load(std::memory_order_relaxed)) {
+      std::this_thread::yield();  // who polls in a loop would not let the adapter's thread in
+    }
+    const std::unique_lock lock(mutex_);
+    const std::size_t taken = take(*nic_);
+    return taken != 0 || !drive_for_caller() ? taken : take(*nic_);
+  }
+  /// The caller is going to sleep until it is notified: the adapter's thread takes over at once.
+  void rest();
+
+  /// Where frames for this address go: asks for it, and waits for an answer for `at_most`. Nothing: nobody answered.
+  [[nodiscard]] std::optional<roce::MacAddress> resolve(const roce::Gid& gid, std::chrono::milliseconds at_most);
+
+  [[nodiscard]] roce::NicCounters nic_counters();
+  [[nodiscard]] roce::WireCounters wire_counters();
+
+  /// A wire that fails while the NIC runs (WireError) stops it: nothing is sent or received any more, requests run into
+  /// their time limits, and this says why. Empty: it runs.
+  [[nodiscard]] std::string failure();
+
+ private:
+  // The lock for one call; what the call has made the NIC want to send is sent at its end.
+  class Turn {
+   public:
+    explicit Turn(Adapter& adapter) : adapter_(adapter), lock_(adapter.mutex_) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { adapter_.send_for_caller(); }
+
+   private:
+    Adapter& adapter_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  using Clock = std::chrono::steady_clock;
+
+  void run();
+  bool drive_for_caller();
+  void send_for_caller();
+  bool drive();
+  bool receive(roce::Time now);
+  bool transmit(roce::Time now);
+  [[nodiscard]] bool send_held();
+  void fail(const std::string& why) noexcept;
+  [[nodiscard]] std::chrono::nanoseconds time_to_wait() const;
+
+  const Settings settings_;
+  const bool callers_may_drive_;
+  std::unique_ptr<roce::Wire> wire_;
+  std::unique_ptr<roce::MemoryAccess> memory_;
+  std::unique_ptr<roce::Nic> nic_;
+  std::function<void(roce::Nic&)> heard_;
+
+  std::mutex mutex_;
+  std::condition_variable thread_may_drive_;
+  std::atomic<bool> thread_wants_lock_{false};
+  bool thread_is_in_wire_ = false;  // waiting; nobody else touches the wire then
+  bool stops_ = false;
+  Clock::time_point callers_turn_until_{};
+  std::vector<std::byte> held_;  // a frame that the wire had no room for; of length held_bytes_
+  std::size_t held_bytes_ = 0;
+  Clock::time_point held_since_{};
+  std::string failure_;
+  std::thread thread_;
+};
+
+}  // namespace sidelatch::fabric::softnic
