@@ -56,7 +56,8 @@ class Adapter {
   [[nodiscard]] const roce::NicOptions& options() const noexcept { return nic_->options(); }
 
   /// `heard` is called under the lock, by any thread, each time that the NIC may have reported something: there
-  /// it asks completion queues for notifications and the NIC for events. Set before anything else is called.
+  /// it asks completion queues for notifications and the NIC for events. It must not throw. Set before anything else is
+  /// called.
   void listen(std::function<void(roce::Nic&)> heard);
 
   /// Runs `use(nic)` under the lock, and returns what it returns. What the call has given the NIC to send is sent.
@@ -74,9 +75,7 @@ class Adapter {
   /// caller's turn, and `take` tried once more.
   template <class Take>
   std::size_t poll(Take take) {
-    if (thread_wants_lock_.load(std::memory_order_relaxed)) {
-      std::this_thread::yield();  // who polls in a loop would not let the adapter's thread in
-    }
+    let_thread_in();
     const std::unique_lock lock(mutex_);
     const std::size_t taken = take(*nic_);
     return taken != 0 || !drive_for_caller() ? taken : take(*nic_);
@@ -110,15 +109,30 @@ class Adapter {
 
   using Clock = std::chrono::steady_clock;
 
+  // The adapter's thread.
   void run();
+  void wait_in_wire(std::unique_lock<std::mutex>& lock);
+  void lock_for_thread(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] std::chrono::nanoseconds time_to_wait() const;
+  // Who polls in a loop would not let it in.
+  void let_thread_in() const noexcept {
+    for (int i = 0; i < 64 && thread_wants_lock_.load(std::memory_order_relaxed); ++i) {
+      std::this_thread::yield();
+    }
+  }
+
+  // Callers, with the lock.
   bool drive_for_caller();
   void send_for_caller();
+  void leave_wire(std::unique_lock<std::mutex>& lock);
+
+  // Whoever drives, with the lock and outside the wire.
   bool drive();
   bool receive(roce::Time now);
   bool transmit(roce::Time now);
   [[nodiscard]] bool send_held();
-  void fail(const std::string& why) noexcept;
-  [[nodiscard]] std::chrono::nanoseconds time_to_wait() const;
+  template <class Work>
+  bool unless_it_fails(Work work) noexcept;
 
   const Settings settings_;
   const bool callers_may_drive_;
@@ -129,6 +143,7 @@ class Adapter {
 
   std::mutex mutex_;
   std::condition_variable thread_may_drive_;
+  std::condition_variable thread_has_left_wire_;
   std::atomic<bool> thread_wants_lock_{false};
   bool thread_is_in_wire_ = false;  // waiting; nobody else touches the wire then
   bool stops_ = false;
