@@ -46,4 +46,13 @@ void CompletionQueue::forget(std::uint32_t queue_pair) noexcept {
   size_ = kept;
 }
 
+void CompletionQueue::resize(std::uint32_t depth) {
+  std::vector<Completion> ring(depth);
+  for (std::size_t i = 0; i < size_; ++i) {
+    ring[i] = ring_[(first_ + i) % ring_.size()];
+  }
+  ring_ = std::move(ring);
+  first_ = 0;
+}
+
 }  // namespace sidelatch::fabric::roce

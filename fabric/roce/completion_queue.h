@@ -45,6 +45,9 @@ class CompletionQueue {
   /// Takes out what a queue pair that ended, or was reset, has left (11.2.5.4, destroy QP).
   void forget(std::uint32_t queue_pair) noexcept;
 
+  /// `depth` is no less than size().
+  void resize(std::uint32_t depth);
+
   /// How many queue pairs use it; kept by the NIC.
   std::uint32_t users = 0;
 

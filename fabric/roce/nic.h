@@ -51,7 +51,7 @@ namespace sidelatch::fabric::roce {
 
 /// Room that any frame fits in: Ethernet, IPv6, UDP, BTH, the longest extension, 4096 bytes, pad and ICRC.
 inline constexpr std::size_t kFrameRoom = Ethernet::kBytes + Ipv6::kBytes + Udp::kBytes + Bth::kBytes +
-                                               kMostExtensionBytes + bytes_of(PathMtu::b4096) + 4 + 4;
+                                          kMostExtensionBytes + bytes_of(PathMtu::b4096) + 4 + 4;
 
 class Nic {
  public:
@@ -74,6 +74,8 @@ class Nic {
   void deregister_memory(std::uint32_t key);
 
   [[nodiscard]] CompletionQueue& make_completion_queue(std::uint32_t depth);
+  /// Invalid if it holds more completions than that.
+  void resize(CompletionQueue& queue, std::uint32_t depth) const;
   /// Busy while a queue pair uses it.
   void destroy(CompletionQueue& queue);
   [[nodiscard]] ReceiveQueue& make_shared_receive_queue(Domain domain, std::uint32_t depth, std::uint32_t most_sges);

@@ -74,6 +74,12 @@ CompletionQueue& Nic::make_completion_queue(std::uint32_t depth) {
   return *completion_queues_.back();
 }
 
+void Nic::resize(CompletionQueue& queue, std::uint32_t depth) const {
+  check_range("the depth of a completion queue", depth, std::max<std::size_t>(queue.size(), 1),
+              device_.options.most_completions);
+  queue.resize(depth);
+}
+
 void Nic::destroy(CompletionQueue& queue) {
   const std::uint32_t number = queue.number();
   erase(completion_queues_, queue, "completion queue");

@@ -45,6 +45,8 @@ class QueuePair {
   /// Work requests are copied. In ERROR, and in SQE for sends, they are flushed at once.
   [[nodiscard]] Post post_send(const SendRequest& request);
   [[nodiscard]] Post post_receive(const ReceiveRequest& request);
+  /// So many send requests can be posted before the queue is full.
+  [[nodiscard]] std::uint32_t send_room() const noexcept { return core_.sends.room(); }
 
   // Called by the NIC.
 

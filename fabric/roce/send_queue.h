@@ -41,6 +41,7 @@ class SendQueue {
   [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
   [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
   [[nodiscard]] bool is_empty() const noexcept { return first_ == end_; }
+  [[nodiscard]] std::uint32_t room() const noexcept { return depth() - static_cast<std::uint32_t>(end_ - first_); }
   [[nodiscard]] SendEntry& at(std::uint64_t number) noexcept { return entries_[number % entries_.size()]; }
 
   /// Copies the request and, if it is inlined, its bytes, which lie in the poster's own memory.
