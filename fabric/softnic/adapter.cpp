@@ -75,7 +75,9 @@ Adapter::~Adapter() {
   {
     const std::unique_lock lock(mutex_);
     stops_ = true;
-    wire_->interrupt();
+    if (wire_ != nullptr) {
+      wire_->interrupt();
+    }
   }
   thread_may_drive_.notify_all();
   thread_.join();
@@ -129,7 +131,27 @@ roce::NicCounters Adapter::nic_counters() {
 roce::WireCounters Adapter::wire_counters() {
   std::unique_lock lock(mutex_);
   leave_wire(lock);
-  return wire_->counters();
+  return wire_ != nullptr ? wire_->counters() : roce::WireCounters{};
+}
+
+void Adapter::leave() noexcept {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  // Who ends the process from within a call, by a signal, has the lock and will not give it back.
+  for (const Clock::time_point limit = Clock::now() + kPatience * 10; !lock && Clock::now() < limit;) {
+    std::this_thread::sleep_for(100us);
+    static_cast<void>(lock.try_lock());
+  }
+  if (!lock) {
+    return;
+  }
+  leave_wire(lock);
+  drive();
+  if (failure_.empty()) {
+    failure_ = "the process ends, and has left the wire";
+  }
+  stops_ = true;
+  thread_may_drive_.notify_all();
+  wire_.reset();
 }
 
 std::string Adapter::failure() {
@@ -234,7 +256,7 @@ bool Adapter::drive_for_caller() {
 }
 
 void Adapter::send_for_caller() {
-  if (!nic_->has_frames()) {
+  if (!nic_->has_frames() || !failure_.empty()) {
     return;
   }
   if (thread_is_in_wire_ || !callers_may_drive_) {

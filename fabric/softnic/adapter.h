@@ -89,6 +89,10 @@ class Adapter {
   [[nodiscard]] roce::NicCounters nic_counters();
   [[nodiscard]] roce::WireCounters wire_counters();
 
+  /// Leaves the wire, for good: what waits is sent, as far as the wire takes it, and the NIC stands still from then on,
+  /// as if the wire had failed. For the end of the process, when other threads may still call the adapter.
+  void leave() noexcept;
+
   /// A wire that fails while the NIC runs (WireError) stops it: nothing is sent or received any more, requests run into
   /// their time limits, and this says why. Empty: it runs.
   [[nodiscard]] std::string failure();
