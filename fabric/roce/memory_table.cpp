@@ -49,7 +49,7 @@ void MemoryTable::remove_domain(Domain domain) {
   domains_[domain - 1] = false;
 }
 
-std::uint32_t MemoryTable::add(const Region& region) {
+void MemoryTable::check(const Region& region) const {
   if (!has_domain(region.domain)) {
     refuse(fmt::format("there is no protection domain {}", region.domain));
   }
@@ -62,6 +62,10 @@ std::uint32_t MemoryTable::add(const Region& region) {
       !allows(region.rights, Rights::local_write)) {
     refuse("a memory region with remote_write or remote_atomic needs local_write too");
   }
+}
+
+std::uint32_t MemoryTable::add(const Region& region) {
+  check(region);
   if (free_.empty()) {
     if (slots_.size() >= most_regions_) {
       throw NicError(NicError::Kind::full, fmt::format("all {} memory regions of the NIC are in use", most_regions_));
@@ -76,6 +80,16 @@ std::uint32_t MemoryTable::add(const Region& region) {
   slot.region = region;
   slot.is_used = slot.is_valid = true;
   return (index + 1) << kGenerationBits | slot.generation;
+}
+
+void MemoryTable::change(std::uint32_t key, const Region& region) {
+  if (slot_of(key) == nullptr) {
+    refuse(fmt::format("there is no memory region of the key {:#x}", key));
+  }
+  check(region);
+  Slot& slot = slots_[(key >> kGenerationBits) - 1];
+  slot.region = region;
+  slot.is_valid = true;
 }
 
 const MemoryTable::Slot* MemoryTable::slot_of(std::uint32_t key) const noexcept {

@@ -41,6 +41,9 @@ class MemoryTable {
   /// Returns the key. Throws NicError: invalid for an empty or wrapping range, an unknown domain, or remote_write or
   /// remote_atomic without local_write (10.6.3.1); full.
   [[nodiscard]] std::uint32_t add(const Region& region);
+  /// The region of this key becomes another one, and keeps its key. Throws NicError as add(), and changes nothing then;
+  /// invalid if the key names no region.
+  void change(std::uint32_t key, const Region& region);
   /// Throws NicError if the key names no region.
   void remove(std::uint32_t key);
   /// The key opens nothing any more, though the region is there until it is removed: what SEND with invalidate does.
@@ -69,6 +72,7 @@ class MemoryTable {
     bool is_valid = false;
   };
 
+  void check(const Region& region) const;
   [[nodiscard]] std::byte* access(std::uint32_t key, Domain domain, std::uint64_t address, std::uint64_t length,
                                   Rights needed) const noexcept;
   [[nodiscard]] const Slot* slot_of(std::uint32_t key) const noexcept;

@@ -70,6 +70,9 @@ class Nic {
 
   /// Returns the key, lkey and rkey in one. Throws as MemoryTable::add().
   [[nodiscard]] std::uint32_t register_memory(const Region& region) { return device_.table.add(region); }
+  /// The region becomes another one, and keeps its key; from now on nothing touches what it was. Throws as
+  /// MemoryTable::change().
+  void change_memory(std::uint32_t key, const Region& region);
   /// From now on nothing touches it. Invalid if there is none of that key.
   void deregister_memory(std::uint32_t key);
 

@@ -61,6 +61,12 @@ void Nic::destroy_domain(Domain domain) {
   device_.table.remove_domain(domain);
 }
 
+void Nic::change_memory(std::uint32_t key, const Region& region) {
+  device_.table.change(key, region);
+  device_.memory.end_region(key);
+  device_.poll_waiting();
+}
+
 void Nic::deregister_memory(std::uint32_t key) {
   device_.table.remove(key);
   device_.memory.end_region(key);
