@@ -113,7 +113,13 @@ struct Event {
   std::vector<std::byte> private_data;
 };
 
-ManagerChannel open_channel() {
+ManagerChannel open_channel(const Port& port) {
+  // A device that is not in sysfs is none of the kernel's, as that of libsidelatch-verbs: its connection manager does
+  // not know it, and need not be asked.
+  if (port.context()->device->ibdev_path[0] == '\0') {
+    throw ManagerError(
+        fmt::format("{} is no device of the kernel, so the connection manager does not know it", port.device_name()));
+  }
   ManagerChannel channel(rdma_create_event_channel());
   if (channel == nullptr) {
     fail("cannot open the connection manager (/dev/infiniband/rdma_cm)", errno,
@@ -219,7 +225,7 @@ class Attempt {
         to_(socket_address(to.ip, to.port, port.gid_interface())),
         limit_(limit),
         deadline_(Clock::now() + limit),
-        channel_(open_channel()),
+        channel_(open_channel(port)),
         id_(make_id(port, *channel_)) {}
 
   void resolve() {
@@ -378,7 +384,7 @@ void require_same_device(const Port& port, const rdma_cm_id& id) {
 }
 
 ConnectionListener::ConnectionListener(const Port& port, const sockaddr_storage& tcp)
-    : port_(&port), channel_(open_channel()), listening_(make_id(port, *channel_)) {
+    : port_(&port), channel_(open_channel(port)), listening_(make_id(port, *channel_)) {
   if (!port.is_ethernet() && !names_one_machine(tcp)) {
     throw ManagerError(
         fmt::format("the connection manager needs an IP address of {}: give its IPoIB interface's as "
