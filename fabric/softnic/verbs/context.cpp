@@ -84,7 +84,8 @@ ibv_context* open_context() {
   fill_operations(*context);
   ibv_context& common = context->context;
   common.device = &the_device();
-  common.cmd_fd = -1;
+  // Programs duplicate it, to import the device in another process; that is what is refused, not this.
+  common.cmd_fd = context->counter.descriptor();
   common.async_fd = context->counter.descriptor();
   common.num_comp_vectors = 1;
   // The library's own macro is an old-style cast of -1.

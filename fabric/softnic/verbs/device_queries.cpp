@@ -35,6 +35,8 @@ constexpr std::uint8_t kLinkUp = 5;                  // physical port state
 constexpr std::uint8_t kFourLanes = 2;
 constexpr std::uint8_t k10Gbps = 4;
 constexpr std::uint8_t kAckDelay = 15;  // 134 ms, what Linux's soft-RoCE says too
+// Programs take 0 for a mistake. An OUI that is locally administered belongs to nobody; it is that of the MACs, too.
+constexpr std::uint32_t kNobodysVendor = 0x02'53'4c;
 // private header of rdma-core, ibv_gid_type_sysfs
 constexpr int kSysfsRoceV2 = 1;
 
@@ -57,6 +59,7 @@ ibv_device_attr device_attributes(const ProcessNic& nic) {
   attributes.node_guid = attributes.sys_image_guid = guid_of(limits.mac);
   attributes.max_mr_size = ~std::uint64_t{0};
   attributes.page_size_cap = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  attributes.vendor_id = kNobodysVendor;
   attributes.max_qp = at_most_int(limits.most_queue_pairs);
   attributes.max_qp_wr = at_most_int(limits.most_work_requests);
   attributes.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;

@@ -67,32 +67,20 @@ roce::Region region_of(const ProtectionDomain& domain, const Wanted& wanted) {
           .rights = rights};
 }
 
-// Takes `old_key` out, if there is one, once the new one is there.
-void take_region(MemoryRegion& region, const roce::Region& wanted) {
-  Context& context = of(*region.context);
-  region.lkey = region.rkey = region.handle = context.nic->call([&](roce::Nic& nic) {
-    const std::uint32_t key = nic.register_memory(wanted);
-    context.regions.insert(key);
-    return key;
-  });
-  region.region = wanted;
-  region.addr = wanted.data;
-  region.length = wanted.length;
-}
-
-void end_region(Context& context, std::uint32_t key) {
-  context.nic->call([&](roce::Nic& nic) {
-    nic.deregister_memory(key);
-    context.regions.erase(key);
-  });
-}
-
 ibv_mr* register_memory(ibv_pd* domain, const Wanted& wanted) noexcept {
   return made([&]() -> ibv_mr* {
     auto region = std::make_unique<MemoryRegion>();
     region->context = domain->context;
     region->pd = domain;
-    take_region(*region, region_of(of(*domain), wanted));
+    region->region = region_of(of(*domain), wanted);
+    region->addr = wanted.address;
+    region->length = wanted.length;
+    Context& context = of(*domain->context);
+    region->lkey = region->rkey = region->handle = context.nic->call([&](roce::Nic& nic) {
+      const std::uint32_t key = nic.register_memory(region->region);
+      context.regions.insert(key);
+      return key;
+    });
     return region.release();
   });
 }
@@ -132,6 +120,7 @@ roce::Region changed(const MemoryRegion& region, const Change& change) {
 }  // namespace sidelatch::fabric::softnic::verbs
 
 using namespace sidelatch::fabric::softnic::verbs;
+namespace roce = sidelatch::fabric::roce;
 
 SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, std::size_t length, int access) {
   const auto flags = static_cast<unsigned>(access);
@@ -159,7 +148,7 @@ SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*domain*/, std::uint64
   return nullptr;
 }
 
-// The keys change.
+// The key stays.
 SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domain, void* address, std::size_t length,
                                         int access) {
   const int error = error_of([&] {
@@ -169,9 +158,11 @@ SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domai
       return EINVAL;
     }
     MemoryRegion& ours = of(*region);
-    const std::uint32_t old_key = region->lkey;
-    take_region(ours, changed(ours, {flags, domain, address, length, access}));
-    end_region(of(*region->context), old_key);
+    const roce::Region wanted = changed(ours, {flags, domain, address, length, access});
+    of(*region->context).nic->call([&](roce::Nic& nic) { nic.change_memory(region->lkey, wanted); });
+    ours.region = wanted;
+    region->addr = wanted.data;
+    region->length = wanted.length;
     if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
       region->pd = domain;
     }
@@ -186,7 +177,11 @@ SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domai
 
 SIDELATCH_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* region) {
   return error_of([&] {
-    end_region(of(*region->context), region->lkey);
+    Context& context = of(*region->context);
+    context.nic->call([&](roce::Nic& nic) {
+      nic.deregister_memory(region->lkey);
+      context.regions.erase(region->lkey);
+    });
     delete &of(*region);
     return 0;
   });
