@@ -86,29 +86,21 @@ Result measure(const Load& load, Site& site) {
     BTree::Worker loader(tree, *site.clients()[0], site.memory_nodes());
     site.reactor().run(fill(tree, loader));
   }
+  const std::vector<std::uint32_t> numbers = site.own_workers(load.workers);
   std::vector<std::unique_ptr<BTree::Worker>> workers;
-  std::vector<std::uint64_t> seeds;
-  for (std::uint32_t w = site.rank().rank; w < load.workers; w += site.rank().ranks) {
-    seeds.push_back(site.seed_of(w));
+  for (const std::uint32_t w : numbers) {
     workers.push_back(std::make_unique<BTree::Worker>(
-        tree, *site.clients()[w % site.clients().size()], site.memory_nodes(),
-        structures::BTreeWorkerOptions{.session = {.retry = site.retry({}), .seed = seeds.back()}}));
+        tree, site.node_of(w), site.memory_nodes(),
+        structures::BTreeWorkerOptions{.session = {.retry = site.retry({}), .seed = site.seed_of(w)}}));
   }
-  site.meet();
-  checker::Windows windows = site.windows();
   KeySpace keys(kKeys);
-  {
-    const Reactor::Scope tasks(site.reactor());
-    for (std::size_t i = 0; i < workers.size(); ++i) {
-      site.reactor().spawn(look_up(tree, *workers[i], Workload(kReadOnly, 0, keys, seeds[i]), windows));
-    }
-    site.reactor().run();
-  }
+  const checker::Estimate mops = site.measure(numbers.size(), [&](std::size_t i, checker::Windows& windows) {
+    return look_up(tree, *workers[i], Workload(kReadOnly, 0, keys, site.seed_of(numbers[i])), windows);
+  });
   structures::Statistics statistics;
   for (const auto& worker : workers) {
     statistics += worker->statistics();
   }
-  const checker::Estimate mops = site.mops(windows.counts());
   const double lookups = site.sum(static_cast<double>(statistics.operations));
   const double bytes = site.sum(static_cast<double>(statistics.bytes_read)) / std::max(lookups, 1.0);
   return {mops, mops.times(bytes / 1e3)};

@@ -57,8 +57,8 @@ struct Worker {
 std::vector<Worker> connect_workers(const SchemeLoad& load, const Layout& layout, Site& site) {
   std::vector<Worker> workers;
   Node& storage = *site.memory_nodes().front();
-  for (std::uint32_t w = site.rank().rank; w < load.workers; w += site.rank().ranks) {
-    Worker worker{site.clients()[w % site.clients().size()]->connect(storage), nullptr};
+  for (const std::uint32_t w : site.own_workers(load.workers)) {
+    Worker worker{site.node_of(w).connect(storage), nullptr};
     worker.session = std::make_unique<Session>(
         *worker.queue_pair, buffer_bytes(layout.shape()),
         SessionOptions{.buffers = 4, .retry = site.retry(Retry::backoff()), .seed = site.seed_of(w)});
@@ -71,17 +71,10 @@ LoadResult measure(const SchemeLoad& load, Site& site) {
   const std::unique_ptr<Scheme> scheme = load.make();
   const Layout layout = layout_of(load, *scheme);
   const ObjectArray objects(layout, site.allocate(layout.total_bytes()).front());
-  std::vector<Worker> workers = connect_workers(load, layout, site);
-  site.meet();
-  checker::Windows windows = site.windows();
-  {
-    const Reactor::Scope tasks(site.reactor());
-    for (Worker& worker : workers) {
-      site.reactor().spawn(work(load, *scheme, objects, *worker.session, windows));
-    }
-    site.reactor().run();
-  }
-  const checker::Estimate mops = site.mops(windows.counts());
+  const std::vector<Worker> workers = connect_workers(load, layout, site);
+  const checker::Estimate mops = site.measure(workers.size(), [&](std::size_t i, checker::Windows& windows) {
+    return work(load, *scheme, objects, *workers[i].session, windows);
+  });
   return {mops, mops.times(static_cast<double>(load.tuple_bytes) / 1e3)};
 }
 

@@ -69,6 +69,14 @@ std::uint64_t Site::seed_of(std::uint32_t worker) const noexcept {
   return seed_ * kMoreThanWorkers + worker;
 }
 
+std::vector<std::uint32_t> Site::own_workers(std::uint32_t all) const {
+  std::vector<std::uint32_t> own;
+  for (std::uint32_t worker = rank_.rank; worker < all; worker += rank_.ranks) {
+    own.push_back(worker);
+  }
+  return own;
+}
+
 sync::Retry Site::retry(const sync::Retry& wanted) const {
   return cluster_ != nullptr ? wanted.within(cluster_->options().limit) : wanted;
 }
@@ -77,6 +85,20 @@ void Site::meet() {
   if (cluster_ != nullptr) {
     cluster_->barrier();
   }
+}
+
+checker::Estimate Site::measure(std::size_t count,
+                                const std::function<Task<void>(std::size_t, checker::Windows&)>& task) {
+  meet();
+  checker::Windows windows = this->windows();
+  {
+    const Reactor::Scope tasks(reactor());
+    for (std::size_t i = 0; i < count; ++i) {
+      reactor().spawn(task(i, windows));
+    }
+    reactor().run();
+  }
+  return mops(windows.counts());
 }
 
 checker::Windows Site::windows() const { return {reactor().now() + warm_up_, measured_}; }

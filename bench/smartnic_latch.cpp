@@ -56,16 +56,11 @@ Task<void> work(std::unique_ptr<RpcLatchClient> client, Reactor* reactor, std::u
 checker::Estimate rpc_mops(Site& site, std::uint64_t cores, std::uint32_t workers, bool one_latch) {
   RpcLatchServer server(*site.memory_nodes().front(),
                         {.latches = one_latch ? 1 : workers, .cores = static_cast<std::uint32_t>(cores)});
-  checker::Windows windows = site.windows();
-  {
-    const Reactor::Scope tasks(site.reactor());
-    for (std::uint32_t w = 0; w < workers; ++w) {
-      auto client = std::make_unique<RpcLatchClient>(server, *site.clients()[w % site.clients().size()], w + 1);
-      site.reactor().spawn(work(std::move(client), &site.reactor(), one_latch ? 0 : w, &windows));
-    }
-    site.reactor().run();
-  }
-  return site.mops(windows.counts());
+  return site.measure(workers, [&](std::size_t i, checker::Windows& windows) {
+    const auto w = static_cast<std::uint32_t>(i);
+    auto client = std::make_unique<RpcLatchClient>(server, site.node_of(w), w + 1);
+    return work(std::move(client), &site.reactor(), one_latch ? 0 : w, &windows);
+  });
 }
 
 checker::Estimate cas_mops(Site& site, std::uint32_t workers, std::uint64_t stride) {

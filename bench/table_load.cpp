@@ -70,26 +70,18 @@ TableResult measure(const TableLoad& load, Site& site) {
   const std::unique_ptr<Scheme> scheme = load.make();
   const HashTableOptions options = table_options(load, *scheme);
   const HashTable table(*scheme, options, site.allocate(HashTable::bytes_needed(*scheme, options, load.memory_nodes)));
+  const std::vector<std::uint32_t> workers = site.own_workers(load.workers);
   std::vector<std::unique_ptr<Client>> clients;
-  std::vector<std::uint64_t> seeds;
-  for (std::uint32_t w = site.rank().rank; w < load.workers; w += site.rank().ranks) {
-    seeds.push_back(site.seed_of(w));
-    clients.push_back(
-        std::make_unique<Client>(*site.clients()[w % site.clients().size()], site.memory_nodes(), table.buffer_bytes(),
-                                 SessionOptions{.buffers = 4, .retry = site.retry(load.retry), .seed = seeds.back()}));
+  for (const std::uint32_t w : workers) {
+    clients.push_back(std::make_unique<Client>(
+        site.node_of(w), site.memory_nodes(), table.buffer_bytes(),
+        SessionOptions{.buffers = 4, .retry = site.retry(load.retry), .seed = site.seed_of(w)}));
   }
-  site.meet();
-  checker::Windows windows = site.windows();
   KeySpace keys(load.tuples);
-  {
-    const Reactor::Scope tasks(site.reactor());
-    for (std::size_t i = 0; i < clients.size(); ++i) {
-      site.reactor().spawn(
-          work(table, *clients[i], Workload(load.mix, load.exponent, keys, seeds[i]), options.value_bytes, windows));
-    }
-    site.reactor().run();
-  }
-  return {site.mops(windows.counts())};
+  return {site.measure(workers.size(), [&](std::size_t i, checker::Windows& windows) {
+    return work(table, *clients[i], Workload(load.mix, load.exponent, keys, site.seed_of(workers[i])),
+                options.value_bytes, windows);
+  })};
 }
 
 }  // namespace

@@ -53,126 +53,32 @@ constexpr std::array kLines = {
 // The keys that there may be, inserted ones included.
 std::uint64_t room(const YcsbScale& scale) { return scale.records + scale.records / 4 + scale.workers; }
 
-// One client's way to a structure.
-class Store {
- public:
-  Store() = default;
-  Store(const Store&) = delete;
-  Store& operator=(const Store&) = delete;
-  virtual ~Store() = default;
-  virtual Task<Outcome> get(std::uint64_t key, std::span<std::byte> value) = 0;
-  virtual Task<Outcome> update(std::uint64_t key, std::span<const std::byte> value) = 0;
-  virtual Task<Outcome> insert(std::uint64_t key, std::span<const std::byte> value) = 0;
-  virtual Task<Outcome> scan(std::uint64_t from, std::span<std::uint64_t> keys, std::span<std::byte> values) = 0;
-  virtual Task<void> drain() = 0;
-};
-
-// A structure in the memory of a site.
-class Structure {
- public:
-  Structure() = default;
-  Structure(const Structure&) = delete;
-  Structure& operator=(const Structure&) = delete;
-  virtual ~Structure() = default;
-  [[nodiscard]] virtual std::unique_ptr<Store> connect(const Site& site, std::uint32_t worker) const = 0;
-  [[nodiscard]] virtual Task<Outcome> fill(const Site& site, std::span<const std::uint64_t> keys,
-                                           std::span<const std::byte> values) const = 0;
-};
-
-class ChainedTable : public Structure {
- public:
-  ChainedTable(const Scheme& scheme, const YcsbScale& scale, Site& site)
-      : table_(scheme, options(scale),
-               site.allocate(HashTable::bytes_needed(scheme, options(scale), scale.memory_nodes))) {}
-
-  [[nodiscard]] std::unique_ptr<Store> connect(const Site& site, std::uint32_t worker) const override {
-    return std::make_unique<Worker>(table_, site, worker);
-  }
-  [[nodiscard]] Task<Outcome> fill(const Site& site, std::span<const std::uint64_t> keys,
-                                   std::span<const std::byte> values) const override {
-    Client loader(*site.clients()[0], site.memory_nodes(), table_.buffer_bytes());
-    const Outcome outcome = co_await table_.bulk_load(loader, keys, values);
-    co_await loader.drain();
-    co_return outcome;
-  }
-
- private:
-  class Worker : public Store {
-   public:
-    Worker(const HashTable& table, const Site& site, std::uint32_t worker)
-        : table_(&table),
-          client_(*site.clients()[worker % site.clients().size()], site.memory_nodes(), table.buffer_bytes(),
-                  SessionOptions{.buffers = 4, .retry = site.retry({}), .seed = site.seed_of(worker)}) {}
-    Task<Outcome> get(std::uint64_t key, std::span<std::byte> value) override {
-      return table_->get(client_, key, value);
-    }
-    Task<Outcome> update(std::uint64_t key, std::span<const std::byte> value) override {
-      return table_->update(client_, key, value);
-    }
-    Task<Outcome> insert(std::uint64_t key, std::span<const std::byte> value) override {
-      return table_->insert(client_, key, value);
-    }
-    Task<Outcome> scan(std::uint64_t /*from*/, std::span<std::uint64_t> /*keys*/,
-                       std::span<std::byte> /*values*/) override {
-      throw std::invalid_argument("a hash table has no scans");
-    }
-    Task<void> drain() override { return client_.drain(); }
-
-   private:
-    const HashTable* table_;
-    Client client_;
-  };
+// What the load has to know of a structure: its options, who uses it, and whether it scans. Otherwise both have the
+// same operations.
+struct ChainedTable {
+  using Structure = HashTable;
+  using Worker = Client;
 
   static HashTableOptions options(const YcsbScale& scale) {
     return {.value_bytes = scale.value_bytes, .capacity = room(scale)};
   }
-
-  HashTable table_;
+  static std::uint64_t bytes_needed(const Scheme& scheme, const YcsbScale& scale) {
+    return HashTable::bytes_needed(scheme, options(scale), scale.memory_nodes);
+  }
+  static std::unique_ptr<Client> connect(const HashTable& table, const Site& site, std::uint32_t worker) {
+    return std::make_unique<Client>(
+        site.node_of(worker), site.memory_nodes(), table.buffer_bytes(),
+        SessionOptions{.buffers = 4, .retry = site.retry({}), .seed = site.seed_of(worker)});
+  }
+  static Task<Outcome> scan(const HashTable& /*table*/, Client& /*client*/, std::uint64_t /*from*/,
+                            std::span<std::uint64_t> /*keys*/, std::span<std::byte> /*values*/) {
+    throw std::invalid_argument("a hash table has no scans");
+  }
 };
 
-class Tree : public Structure {
- public:
-  Tree(const Scheme& scheme, const YcsbScale& scale, Site& site)
-      : tree_(scheme, options(scale), site.allocate(BTree::bytes_needed(scheme, options(scale)))) {}
-
-  [[nodiscard]] std::unique_ptr<Store> connect(const Site& site, std::uint32_t worker) const override {
-    return std::make_unique<Worker>(tree_, site, worker);
-  }
-  [[nodiscard]] Task<Outcome> fill(const Site& site, std::span<const std::uint64_t> keys,
-                                   std::span<const std::byte> values) const override {
-    BTree::Worker loader(tree_, *site.clients()[0], site.memory_nodes());
-    const Outcome outcome = co_await tree_.bulk_load(loader, keys, values);
-    co_await loader.drain();
-    co_return outcome;
-  }
-
- private:
-  class Worker : public Store {
-   public:
-    Worker(const BTree& tree, const Site& site, std::uint32_t worker)
-        : tree_(&tree),
-          worker_(tree, *site.clients()[worker % site.clients().size()], site.memory_nodes(),
-                  {.session = {.retry = site.retry({}), .seed = site.seed_of(worker)}, .cached_nodes = kCached}) {}
-    Task<Outcome> get(std::uint64_t key, std::span<std::byte> value) override {
-      return tree_->get(worker_, key, value);
-    }
-    Task<Outcome> update(std::uint64_t key, std::span<const std::byte> value) override {
-      return tree_->update(worker_, key, value);
-    }
-    Task<Outcome> insert(std::uint64_t key, std::span<const std::byte> value) override {
-      return tree_->insert(worker_, key, value);
-    }
-    Task<Outcome> scan(std::uint64_t from, std::span<std::uint64_t> keys, std::span<std::byte> values) override {
-      const BTree::Scanned scanned = co_await tree_->scan(worker_, from, keys, values);
-      co_return scanned.outcome;
-    }
-    Task<void> drain() override { return worker_.drain(); }
-
-   private:
-    static constexpr std::size_t kCached = 1000;  // all inner nodes of a million records
-    const BTree* tree_;
-    BTree::Worker worker_;
-  };
+struct Tree {
+  using Structure = BTree;
+  using Worker = BTree::Worker;
 
   static BTreeOptions options(const YcsbScale& scale) {
     constexpr std::uint64_t kNode = 4096;
@@ -181,8 +87,21 @@ class Tree : public Structure {
     const std::uint64_t nodes = room(scale) / entries_per_leaf / scale.memory_nodes + 64;
     return {.node_bytes = kNode, .value_bytes = scale.value_bytes, .nodes = nodes};
   }
-
-  BTree tree_;
+  static std::uint64_t bytes_needed(const Scheme& scheme, const YcsbScale& scale) {
+    return BTree::bytes_needed(scheme, options(scale));
+  }
+  static std::unique_ptr<BTree::Worker> connect(const BTree& tree, const Site& site, std::uint32_t worker) {
+    constexpr std::size_t kCached = 1000;  // all inner nodes of a million records
+    return std::make_unique<BTree::Worker>(
+        tree, site.node_of(worker), site.memory_nodes(),
+        structures::BTreeWorkerOptions{.session = {.retry = site.retry({}), .seed = site.seed_of(worker)},
+                                       .cached_nodes = kCached});
+  }
+  static Task<Outcome> scan(const BTree& tree, BTree::Worker& worker, std::uint64_t from, std::span<std::uint64_t> keys,
+                            std::span<std::byte> values) {
+    const BTree::Scanned scanned = co_await tree.scan(worker, from, keys, values);
+    co_return scanned.outcome;
+  }
 };
 
 // A process's own part of the keys that are inserted: it knows of no other's.
@@ -201,31 +120,35 @@ struct Buffers {
   std::vector<std::byte> values;
 };
 
-Task<Outcome> perform(Store& store, Operation operation, std::uint64_t key, Buffers& buffers) {
+template <class Kind>
+Task<Outcome> perform(const typename Kind::Structure& structure, typename Kind::Worker& worker, Operation operation,
+                      std::uint64_t key, Buffers& buffers) {
   using enum Operation::Kind;
   Outcome outcome = Outcome::done;
   if (operation.kind == scan) {
     const std::span<std::uint64_t> keys = std::span(buffers.keys).first(operation.scan_length);
-    outcome = co_await store.scan(key, keys, std::span(buffers.values).first(keys.size() * buffers.value.size()));
+    outcome = co_await Kind::scan(structure, worker, key, keys,
+                                  std::span(buffers.values).first(keys.size() * buffers.value.size()));
     co_return outcome;
   }
   if (operation.kind == insert) {
-    outcome = co_await store.insert(key, buffers.value);
+    outcome = co_await structure.insert(worker, key, buffers.value);
     co_return outcome;
   }
   if (operation.kind != update) {
-    outcome = co_await store.get(key, buffers.value);
+    outcome = co_await structure.get(worker, key, buffers.value);
     if (operation.kind == read || outcome != Outcome::done) {
       co_return outcome;
     }
   }
   buffers.value.front() = static_cast<std::byte>(std::to_integer<unsigned>(buffers.value.front()) + 1);
-  outcome = co_await store.update(key, buffers.value);
+  outcome = co_await structure.update(worker, key, buffers.value);
   co_return outcome;
 }
 
-Task<void> work(Store& store, Reactor& reactor, Workload workload, const YcsbScale& scale, Keys keys,
-                checker::Windows& windows) {
+template <class Kind>
+Task<void> work(const typename Kind::Structure& structure, typename Kind::Worker& worker, Reactor& reactor,
+                Workload workload, const YcsbScale& scale, Keys keys, checker::Windows& windows) {
   constexpr std::size_t kLongestScan = Mix{}.longest_scan;
   Buffers buffers{.value = std::vector<std::byte>(scale.value_bytes),
                   .keys = std::vector<std::uint64_t>(kLongestScan),
@@ -233,58 +156,61 @@ Task<void> work(Store& store, Reactor& reactor, Workload workload, const YcsbSca
   while (!windows.over(reactor.now())) {
     const Operation operation = workload.next();
     const std::uint64_t key = keys(operation.key);
-    const Outcome outcome = co_await perform(store, operation, key, buffers);
+    const Outcome outcome = co_await perform<Kind>(structure, worker, operation, key, buffers);
     const bool under_way = outcome == Outcome::absent && operation.key >= scale.records;
     if (outcome != Outcome::done && !under_way) {
       throw std::runtime_error(fmt::format("key {}: {}", key, structures::name(outcome)));
     }
     windows.count(reactor.now());
   }
-  co_await store.drain();
+  co_await worker.drain();
 }
 
-void load(const Structure& structure, const YcsbScale& scale, const Site& site) {
+template <class Kind>
+Task<Outcome> fill(const typename Kind::Structure& structure, typename Kind::Worker& loader,
+                   std::span<const std::uint64_t> keys, std::span<const std::byte> values) {
+  const Outcome outcome = co_await structure.bulk_load(loader, keys, values);
+  co_await loader.drain();
+  co_return outcome;
+}
+
+template <class Kind>
+void load(const typename Kind::Structure& structure, const YcsbScale& scale, const Site& site) {
   std::vector<std::uint64_t> keys(scale.records);
   std::iota(keys.begin(), keys.end(), std::uint64_t{0});
   const std::vector<std::byte> values(scale.records * scale.value_bytes);
-  Outcome outcome = Outcome::done;
-  site.reactor().run([](const Structure& what, const Site& where, std::span<const std::uint64_t> all,
-                        std::span<const std::byte> zeros, Outcome& ended) -> Task<void> {
-    ended = co_await what.fill(where, all, zeros);
-  }(structure, site, keys, values, outcome));
+  const std::unique_ptr<typename Kind::Worker> loader = Kind::connect(structure, site, 0);
+  const Outcome outcome = site.reactor().run(fill<Kind>(structure, *loader, keys, values));
   if (outcome != Outcome::done) {
     throw std::runtime_error(fmt::format("the structure was not filled: {}", structures::name(outcome)));
   }
 }
 
-checker::Estimate measure(const Structure& structure, const YcsbScale& scale, char workload, Site& site) {
-  const Rank rank = site.rank();
-  if (rank.rank == 0) {
-    load(structure, scale, site);
+template <class Kind>
+checker::Estimate measure(const YcsbScale& scale, const Scheme& scheme, char workload, Site& site) {
+  const typename Kind::Structure structure(scheme, Kind::options(scale),
+                                           site.allocate(Kind::bytes_needed(scheme, scale)));
+  if (site.rank().rank == 0) {
+    load<Kind>(structure, scale, site);
   }
-  std::vector<std::unique_ptr<Store>> stores;
-  std::vector<std::uint64_t> seeds;
-  for (std::uint32_t w = rank.rank; w < scale.workers; w += rank.ranks) {
-    stores.push_back(structure.connect(site, w));
-    seeds.push_back(site.seed_of(w));
+  const std::vector<std::uint32_t> numbers = site.own_workers(scale.workers);
+  std::vector<std::unique_ptr<typename Kind::Worker>> workers;
+  for (const std::uint32_t number : numbers) {
+    workers.push_back(Kind::connect(structure, site, number));
   }
-  site.meet();
-  checker::Windows windows = site.windows();
-  KeySpace drawn(scale.records, scale.records + (room(scale) - scale.records) / rank.ranks);
+  KeySpace drawn(scale.records, scale.records + (room(scale) - scale.records) / site.rank().ranks);
   try {
-    const Reactor::Scope tasks(site.reactor());
-    for (std::size_t i = 0; i < stores.size(); ++i) {
-      site.reactor().spawn(work(*stores[i], site.reactor(), Workload(ycsb(workload), kYcsbExponent, drawn, seeds[i]),
-                                scale, {scale.records, rank}, windows));
-    }
-    site.reactor().run();
+    return site.measure(workers.size(), [&](std::size_t i, checker::Windows& windows) {
+      return work<Kind>(structure, *workers[i], site.reactor(),
+                        Workload(ycsb(workload), kYcsbExponent, drawn, site.seed_of(numbers[i])), scale,
+                        {scale.records, site.rank()}, windows);
+    });
   } catch (const std::length_error&) {
     throw std::runtime_error(
         fmt::format("YCSB {}: {} inserts are done, and there is room for no more: measure for a "
                     "shorter time",
                     workload, room(scale) - scale.records));
   }
-  return site.mops(windows.counts());
 }
 
 template <class Kind>
@@ -312,8 +238,7 @@ ExperimentResult run(const char* name, const ExperimentOptions& options, const Y
       },
       [&](Site& site, std::size_t i) {
         const std::unique_ptr<Scheme> scheme = loads[i].line->make();
-        const Kind structure(*scheme, scale, site);
-        mops[i] = measure(structure, scale, loads[i].workload, site);
+        mops[i] = measure<Kind>(scale, *scheme, loads[i].workload, site);
       });
 
   ExperimentResult result = begin_result(name, options, "workload", Scale::categories);

@@ -11,6 +11,7 @@
 #include <sidelatch/checker/unlatch.h>
 #include <sidelatch/checker/visibility.h>
 #include <sidelatch/fabric/sim/simulation.h>
+#include <sidelatch/fabric/softnic/launch.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
 
 #include <fmt/format.h>
@@ -32,14 +33,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// "sim" or "verbs".
+// "sim", "verbs" or "softnic", whose verbs are libibverbs's to us.
 std::string_view choose_fabric(const CheckOptions& options) {
   const bool names_a_nic = !options.device.empty() || !options.server.empty();
-  if (options.fabric == "softnic") {
-    throw EnvironmentError("--fabric softnic: this version has no software NIC; use --fabric sim or verbs");
+  if (options.fabric == "softnic" && !softnic::is_preloaded()) {
+    throw EnvironmentError("--fabric softnic: start the program with `sidelatch softnic run -- PROGRAM`");
   }
   if (options.fabric == "sim") {
     return "sim";
+  }
+  if (softnic::is_preloaded()) {
+    return "softnic";
   }
   const auto is_active_nic = [](const Device& one) { return one.kind == "verbs" && one.state == "active"; };
   const bool verbs = options.fabric == "verbs" || names_a_nic || std::ranges::any_of(devices(), is_active_nic);
@@ -157,9 +161,8 @@ void CheckOptions::validate() const {
   if (!(seconds > 0) || !std::isfinite(seconds) || seconds > 86400) {
     throw std::invalid_argument(fmt::format("--seconds {}: it must be above 0 and at most 86400", seconds));
   }
-  if ((fabric == "sim" || fabric == "softnic") && !(device.empty() && server.empty())) {
-    throw std::invalid_argument(
-        fmt::format("--fabric {}: --device and --connect are for verbs; leave them out, or --fabric", fabric));
+  if (fabric == "sim" && !(device.empty() && server.empty())) {
+    throw std::invalid_argument("--fabric sim: --device and --connect are for verbs; leave them out, or --fabric");
   }
   for (const std::string& part : parts) {
     if (std::ranges::find(kParts, part) == kParts.end()) {
@@ -480,6 +483,9 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
   report.device = cluster.fabric.device_name();
   report.environment = environment_of(report.device);
   report.environment.mtu = mtu_of(report.device);
+  if (report.fabric == "softnic") {
+    report.environment.driver = "sidelatch softnic, " + softnic::describe_environment();
+  }
   if (cluster.remote == nullptr) {  // else the server's is not known
     report.environment.relaxed_ordering = options.relaxed_ordering ? "on" : "off";
   }
@@ -534,7 +540,7 @@ CheckReport run_check(const CheckOptions& options) {
   try {
     (report.fabric == "sim" ? run_in_simulations : run_on_a_nic)(work, options, limit, steps, report);
   } catch (const verbs::DeviceError& error) {
-    throw EnvironmentError(fmt::format("--fabric verbs: {}; or use --fabric sim", error.what()));
+    throw EnvironmentError(fmt::format("--fabric {}: {}; or use --fabric sim", report.fabric, error.what()));
   }
   work.report_to(report);
   report.guarantees = examine_guarantees(report);

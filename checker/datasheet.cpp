@@ -70,6 +70,9 @@ ordered_json parse_datasheet(std::string_view file, std::string_view text) {
     throw std::invalid_argument(fmt::format(
         "{}: this is no JSON, or it is cut off after {} bytes: save the datasheet again (sidelatch check --out)", file,
         error.byte));
+  } catch (const ordered_json::out_of_range& error) {
+    throw std::invalid_argument(fmt::format(
+        "{}: this JSON cannot be read ({}): save the datasheet again (sidelatch check --out)", file, error.what()));
   }
   const ordered_json schema = json.is_object() ? json.value("schema", ordered_json::object()) : ordered_json::object();
   const bool is_datasheet = schema.is_object() && schema.value("name", ordered_json()) == kDatasheetSchema &&

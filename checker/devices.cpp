@@ -1,6 +1,7 @@
 #include <sidelatch/checker/devices.h>
 
 #include <sidelatch/fabric/sim/profile.h>
+#include <sidelatch/fabric/softnic/launch.h>
 
 #include <infiniband/verbs.h>
 
@@ -9,6 +10,8 @@
 #include <memory>
 
 namespace sidelatch::checker {
+
+using namespace fabric;
 
 namespace {
 
@@ -50,7 +53,10 @@ unsigned lanes(std::uint8_t active_width) {
 }
 
 Device describe(ibv_device* device) {
-  Device found{.name = ibv_get_device_name(device), .kind = "verbs", .atomic_scope = "none", .state = "down"};
+  Device found{.name = ibv_get_device_name(device),
+               .kind = softnic::is_preloaded() ? "softnic" : "verbs",
+               .atomic_scope = "none",
+               .state = "down"};
   const std::unique_ptr<ibv_context, int (*)(ibv_context*)> context(ibv_open_device(device), ibv_close_device);
   if (context == nullptr) {
     found.state = std::strerror(errno);
@@ -84,6 +90,11 @@ std::vector<Device> devices() {
   const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> list(ibv_get_device_list(&count), ibv_free_device_list);
   for (int i = 0; list != nullptr && i < count; ++i) {
     found.push_back(describe(list.get()[i]));
+  }
+  if (!softnic::is_preloaded()) {
+    constexpr std::uint64_t kMtu = 4096;
+    // What a link gives depends on the machine. Without an order the CPU's atomics are used.
+    found.push_back({std::string(softnic::kDeviceName), "softnic", 0, kMtu, "global", "with softnic run"});
   }
   for (const std::string& name : fabric::sim::profile_names()) {
     const fabric::sim::Profile profile = fabric::sim::load_profile(name);

@@ -22,11 +22,10 @@ struct Loop {
 void run_one(void* context, std::size_t index) {
   Loop& loop = *static_cast<Loop*>(context);
   (void)loop.begun.load(std::memory_order_acquire);
-  if (loop.failed.load(std::memory_order_relaxed)) {
-    return;
-  }
   try {
-    (*loop.job)(index);
+    if (!loop.failed.load(std::memory_order_relaxed)) {
+      (*loop.job)(index);
+    }
   } catch (...) {
     if (!loop.failed.exchange(true)) {
       loop.error = std::current_exception();

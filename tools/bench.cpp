@@ -205,17 +205,19 @@ int bench_command(Arguments arguments) {
   }
   arguments.options.interrupted = &interrupted();
   const bool connects = !arguments.cluster.server.empty();
-  if (arguments.fabric == "softnic") {
-    throw checker::EnvironmentError("--fabric softnic: this version has no software NIC; use --fabric sim");
-  }
-  if (arguments.fabric != "auto" && arguments.fabric != "sim" && arguments.fabric != "verbs") {
+  const bool softnic = arguments.fabric == "softnic";
+  if (arguments.fabric != "auto" && arguments.fabric != "sim" && arguments.fabric != "verbs" && !softnic) {
     throw std::invalid_argument(fmt::format("--fabric {}: it must be auto, verbs, softnic or sim", arguments.fabric));
   }
   if (arguments.fabric == "sim" && connects) {
     throw std::invalid_argument("--fabric sim: --connect is for verbs; leave one of them out");
   }
-  if (arguments.fabric == "verbs" && !connects) {
-    throw std::invalid_argument("--fabric verbs: give --connect HOST[:PORT], after `sidelatch bench --server` there");
+  if ((arguments.fabric == "verbs" || softnic) && !connects) {
+    throw std::invalid_argument(fmt::format(
+        "--fabric {}: give --connect HOST[:PORT], after `sidelatch bench --server` there", arguments.fabric));
+  }
+  if (softnic) {
+    become_softnic({});
   }
   try {
     return connects ? run_in_cluster(arguments) : run_experiments(arguments);

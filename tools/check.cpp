@@ -27,6 +27,10 @@ struct Arguments {
   std::string against;
   double tolerance = 0.1;
   std::string profile_file;
+  // Of the software NIC. Without an order it would touch memory at once, and nothing would be torn.
+  std::string wire = "shm:default";
+  std::string order = "observed";
+  double torn_bias = 0;
 };
 
 // An earlier datasheet, and what the new one has worse.
@@ -85,6 +89,12 @@ class Comparison {
 };
 
 int check(const Arguments& arguments) {
+  if (arguments.options.fabric == "softnic") {
+    become_softnic({.wire = arguments.wire,
+                    .order = arguments.order,
+                    .seed = arguments.options.seed,
+                    .torn_bias = arguments.torn_bias});
+  }
   if (arguments.serve.wanted) {
     return serve(arguments.serve,
                  {.device = arguments.options.device, .relaxed_ordering = arguments.options.relaxed_ordering},
@@ -176,7 +186,13 @@ void add_check(CLI::App& program, Action& action) {
       ->add_option("--reads", arguments->options.reads,
                    "reads per size and scheme, and chances per other probe (default 20000)")
       ->check(whole_number());
-  command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
+  command->add_option("--seed", arguments->options.seed, "simulator, software NIC: seed (default 1)")
+      ->check(whole_number());
+  command->add_option("--order", arguments->order,
+                      "software NIC: preset of the memory model whose orders it takes (default observed)");
+  command->add_option("--torn-bias", arguments->torn_bias,
+                      "software NIC: chance that the lines of a request are touched far apart (default 0)");
+  command->add_option("--wire", arguments->wire, "software NIC: see `softnic run` (default shm:default)");
   command
       ->add_option("--against", arguments->against,
                    "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse")

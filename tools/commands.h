@@ -1,11 +1,14 @@
 // The subcommands of `sidelatch`, one file each. A command adds its options to the program and sets what is to be run.
 #pragma once
 
+#include <sidelatch/fabric/softnic/launch.h>
+
 #include <CLI/CLI.hpp>
 
 #include <atomic>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace sidelatch::tools {
 
@@ -25,6 +28,13 @@ void add_explore(CLI::App& program, Action& action);
 void add_litmus(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
 void add_report(CLI::App& program, Action& action);
+void add_softnic(CLI::App& program, Action& action);
+
+/// Begins this program anew with the software NIC, unless it has it. Throws as softnic::set_environment().
+void become_softnic(const fabric::softnic::LaunchOptions& options);
+
+/// The program's arguments as they were given, its name first.
+[[nodiscard]] const std::vector<std::string>& command_line();
 
 /// The datasheet in the folder that `check --out` fills.
 inline constexpr const char* kSavedDatasheet = "check.json";

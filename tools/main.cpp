@@ -17,6 +17,7 @@ namespace {
 using namespace sidelatch;
 
 std::atomic<bool> interrupt_seen{false};
+std::vector<std::string> given_command_line;
 
 void on_interrupt(int /*signal*/) {
   // The second Ctrl-C ends the process even if a job does not look.
@@ -53,6 +54,7 @@ int run(int argc, char** argv) {
   tools::add_bench(program, action);
   tools::add_report(program, action);
   tools::add_devices(program, action);
+  tools::add_softnic(program, action);
   require_known_command(program, argc, argv);
   try {
     program.parse(argc, argv);
@@ -68,8 +70,11 @@ int run(int argc, char** argv) {
 
 const std::atomic<bool>& sidelatch::tools::interrupted() { return interrupt_seen; }
 
+const std::vector<std::string>& sidelatch::tools::command_line() { return given_command_line; }
+
 int main(int argc, char** argv) {
   std::signal(SIGINT, on_interrupt);
+  given_command_line.assign(argv, argv + argc);
   try {
     return run(argc, argv);
   } catch (const checker::EnvironmentError& error) {

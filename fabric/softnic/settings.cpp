@@ -16,12 +16,12 @@
 namespace sidelatch::fabric::softnic {
 namespace {
 
-constexpr const char* kWire = "SIDELATCH_SOFTNIC_WIRE";
-constexpr const char* kOrder = "SIDELATCH_SOFTNIC_ORDER";
-constexpr const char* kSeed = "SIDELATCH_SOFTNIC_SEED";
-constexpr const char* kTornBias = "SIDELATCH_SOFTNIC_TORN_BIAS";
-constexpr const char* kFaults = "SIDELATCH_SOFTNIC_FAULTS";
-constexpr const char* kCapture = "SIDELATCH_SOFTNIC_PCAP";
+constexpr const char* kWire = kVariables[0];
+constexpr const char* kOrder = kVariables[1];
+constexpr const char* kSeed = kVariables[2];
+constexpr const char* kTornBias = kVariables[3];
+constexpr const char* kFaults = kVariables[4];
+constexpr const char* kCapture = kVariables[5];
 
 constexpr std::string_view kWireForms =
     "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS[,mac=MAC][,mtu=BYTES] or interface:NAME,ADDRESS[,mac=MAC]";
@@ -195,16 +195,6 @@ roce::FaultOptions faults_in(std::string_view text) {
   return faults;
 }
 
-std::string text_of(const roce::FaultOptions& faults) {
-  std::string text;
-  for (const Chance& chance : kChances) {
-    if (faults.*chance.chance != 0) {
-      text += fmt::format("{}={},", chance.name, faults.*chance.chance);
-    }
-  }
-  return text.empty() ? text : fmt::format("{}seed={}", text, faults.seed);
-}
-
 // The file itself for the process that comes first, one with the process's number for others.
 std::filesystem::path own_capture(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
@@ -285,6 +275,16 @@ WireSettings parse_wire(const std::string& text) {
 }
 
 std::string text_of(const WireSettings& wire) { return std::visit(Text{}, wire); }
+
+std::string text_of(const roce::FaultOptions& faults) {
+  std::string text;
+  for (const Chance& chance : kChances) {
+    if (faults.*chance.chance != 0) {
+      text += fmt::format("{}={},", chance.name, faults.*chance.chance);
+    }
+  }
+  return text.empty() ? text : fmt::format("{}seed={}", text, faults.seed);
+}
 
 Settings settings_from(const std::function<const char*(const char*)>& variable) {
   Settings settings;

@@ -10,13 +10,14 @@
 #include "fabric/roce/wires.h"
 
 #include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/fabric/softnic/launch.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -43,20 +44,22 @@ struct Settings {
   std::optional<std::filesystem::path> capture{};
 };
 
-/// An environment variable that means nothing; the message names it and says what it may be.
-class SettingsError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+/// The environment variables, in the order of what they set: wire, order, seed, torn bias, faults, capture. Faults are
+/// "loss=P,duplication=P,corruption=P,reordering=P,delay=P,seed=N", any of them.
+inline constexpr std::array kVariables = {"SIDELATCH_SOFTNIC_WIRE",   "SIDELATCH_SOFTNIC_ORDER",
+                                          "SIDELATCH_SOFTNIC_SEED",   "SIDELATCH_SOFTNIC_TORN_BIAS",
+                                          "SIDELATCH_SOFTNIC_FAULTS", "SIDELATCH_SOFTNIC_PCAP"};
 
 /// "shm:NAME", "folder:PATH", "link:OURS,THEIRS,ADDRESS[,ADDRESS][,mac=MAC][,mtu=BYTES]",
 /// "interface:NAME,ADDRESS[,ADDRESS][,mac=MAC]". Throws SettingsError.
 [[nodiscard]] WireSettings parse_wire(const std::string& text);
 [[nodiscard]] std::string text_of(const WireSettings& wire);
+/// "loss=0.02,seed=1": the chances that are not 0, and the seed; empty if all are.
+[[nodiscard]] std::string text_of(const roce::FaultOptions& faults);
 
 /// Throws SettingsError. `variable` returns nullptr for one that is not set; then it is as in Settings{}.
 [[nodiscard]] Settings settings_from(const std::function<const char*(const char*)>& variable);
-/// Names and values; only of what differs from Settings{}.
+/// Names and values; only of what differs from Settings{}. Names of all are kVariables.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(const Settings& settings);
 
 /// Joins the wire, with faults and capture around it. Throws roce::WireError, and std::invalid_argument as wires.h.

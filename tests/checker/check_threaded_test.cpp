@@ -202,7 +202,7 @@ TEST(Check, BadOptionsAreNamed) {
   EXPECT_THAT(message([](CheckOptions& o) { o.sizes = {}; }), HasSubstr("--sizes"));
   EXPECT_THAT(message([](CheckOptions& o) { o.sizes = {100}; }), HasSubstr("block size 100"));
   EXPECT_THAT(message([](CheckOptions& o) { o.profile = "none"; }), HasSubstr("unknown profile none"));
-  EXPECT_THAT(message([](CheckOptions& o) { o.fabric = "softnic"; }), HasSubstr("no software NIC"));
+  EXPECT_THAT(message([](CheckOptions& o) { o.fabric = "softnic"; }), HasSubstr("softnic run"));
 }
 
 }  // namespace

@@ -37,6 +37,15 @@ std::vector<std::string> worse(const ordered_json& old, const ordered_json& now,
 
 TEST(Datasheet, IsReadBack) { EXPECT_EQ(parse_datasheet("a.json", datasheet().dump(2)), datasheet()); }
 
+TEST(Datasheet, ANumberThatNoDoubleHoldsIsAnErrorThatNamesTheFile) {
+  try {
+    (void)parse_datasheet("a.json", R"({"schema": 1e999})");
+    FAIL() << "read";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("a.json"));
+  }
+}
+
 TEST(Datasheet, TheSameIsNotWorse) { EXPECT_THAT(worse(datasheet(), datasheet(), 0), IsEmpty()); }
 
 TEST(Datasheet, AChangedVerdictIsNamedInEitherDirection) {

@@ -41,5 +41,11 @@ TEST(ForEachIndex, ThrowsWhatAJobThrows) {
   EXPECT_THROW(for_each_index(100, fail_at_7), std::runtime_error);
 }
 
+TEST(ForEachIndex, TheNextLoopSharesNothingWithOneThatFailed) {
+  for (int round = 0; round < 100; ++round) {
+    EXPECT_THROW(for_each_index(1000, [](std::size_t) { throw std::runtime_error("each"); }), std::runtime_error);
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::checker

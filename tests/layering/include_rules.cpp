@@ -25,6 +25,8 @@ constexpr std::array kArrows{
     Arrow{"checker", "structures"},
     Arrow{"checker", "fabric/sim"},
     Arrow{"checker", "fabric/verbs"},
+    Arrow{"checker", "fabric/softnic"},
+    Arrow{"fabric/softnic", "fabric/roce"},
     Arrow{"structures", "flows"},
     Arrow{"flows", "sync"},
     Arrow{"flows", "switchsync"},

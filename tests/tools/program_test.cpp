@@ -342,6 +342,7 @@ TEST(Program, ListsExperimentsAndDevices) {
   EXPECT_THAT(run("bench list").out, AllOf(HasSubstr("atomics-contention"), HasSubstr("atomics-stride")));
   const auto json = nlohmann::json::parse(run("devices --json").out);
   EXPECT_TRUE(std::ranges::any_of(json, [](const auto& device) { return device["name"] == "sim:connectx5"; }));
+  EXPECT_TRUE(std::ranges::any_of(json, [](const auto& device) { return device["kind"] == "softnic"; }));
   EXPECT_EQ(run("--version").out, "sidelatch 0.1.0\n");
 }
 

@@ -39,10 +39,11 @@ inline constexpr std::array<std::string_view, 7> kParts = {"torn-reads", "scheme
                                                            "lock-table", "rates",   "proofs"};
 
 struct CheckOptions {
-  std::string fabric = "auto";  ///< auto (verbs where there is an active device, else sim), sim, softnic or verbs
-  std::string device = {};      ///< for verbs: as `sidelatch devices` lists it; empty: the first with an active port
-  std::string server = {};      ///< for verbs: HOST[:PORT] of a memory server; empty: this machine has the memory too
-  std::string token = {};       ///< that server's
+  std::string fabric =
+      "auto";  ///< auto (verbs where there is an active device, else sim), sim, softnic (if it is preloaded) or verbs
+  std::string device = {};  ///< for verbs: as `sidelatch devices` lists it; empty: the first with an active port
+  std::string server = {};  ///< for verbs: HOST[:PORT] of a memory server; empty: this machine has the memory too
+  std::string token = {};   ///< that server's
   std::string profile = "connectx5";                                ///< for sim: a name or the path of a TOML file
   std::vector<std::string> parts = {kParts.begin(), kParts.end()};  ///< of kParts
   bool relaxed_ordering = false;                                    ///< memory is registered for it

@@ -1,7 +1,6 @@
 // One HTML page from datasheets and results of experiments: charts and tables, without the network.
 //
-//   write("page.html", report_page({{"check.json", text_of("check.json")}, {"kv-store.json",
-//   text_of("kv-store.json")}}));
+//   write("page.html", report_page({{"check.json", datasheet}, {"kv-store.json", result}}));
 //
 // The page itself is made in report/; this fills it.
 #pragma once
@@ -14,8 +13,8 @@ namespace sidelatch::checker {
 
 struct NamedDocument {
   std::string file;  ///< what the page calls it
-  std::string
-      json;  ///< a datasheet, as to_json() made it, or the result of an experiment: `sidelatch bench NAME --json`
+  /// A datasheet, as to_json() made it, or the result of an experiment, as `sidelatch bench NAME --json` prints it.
+  std::string json;
 };
 
 /// True if this is the result of an experiment: an object that names its "experiment". Throws std::invalid_argument

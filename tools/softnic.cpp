@@ -1,0 +1,80 @@
+#include "commands.h"
+
+#include <sidelatch/checker/check.h>
+#include <sidelatch/fabric/softnic/launch.h>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sidelatch::tools {
+
+namespace {
+
+struct Arguments {
+  fabric::softnic::LaunchOptions options;
+  std::string pcap;
+  std::vector<std::string> command;
+};
+
+[[noreturn]] void execute(const std::string& program, const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));  // execvp() does not write to them
+  }
+  arguments.push_back(nullptr);
+  ::execvp(program.c_str(), arguments.data());
+  throw checker::EnvironmentError(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
+}
+
+// Does not return but by an exception: the command's exit status is ours.
+int run(Arguments& arguments) {
+  arguments.options.pcap = arguments.pcap;
+  fabric::softnic::set_environment(arguments.options);
+  execute(arguments.command.front(), arguments.command);
+}
+
+}  // namespace
+
+void become_softnic(const fabric::softnic::LaunchOptions& options) {
+  if (fabric::softnic::is_preloaded()) {
+    return;
+  }
+  fabric::softnic::set_environment(options);
+  execute("/proc/self/exe", command_line());
+}
+
+void add_softnic(CLI::App& program, Action& action) {
+  CLI::App* softnic = program.add_subcommand("softnic", "The software NIC: RDMA on any machine");
+  softnic->require_subcommand(1);
+  auto arguments = std::make_shared<Arguments>();
+  fabric::softnic::LaunchOptions& options = arguments->options;
+  CLI::App* command =
+      softnic->add_subcommand("run", "Run an unmodified libibverbs program on the software NIC, device sidelatch0");
+  command->add_option("command", arguments->command, "the program and its arguments, after --")->required();
+  command->add_option(
+      "--wire", options.wire,
+      "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS or interface:NAME,ADDRESS (default shm:default)");
+  command->add_option("--order", options.order,
+                      "touch memory line by line, in any order that this preset of the memory model allows: strict, "
+                      "observed, spec or relaxed (default: at once)");
+  command->add_option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)")->check(whole_number());
+  command->add_option("--torn-bias", options.torn_bias,
+                      "--order: chance that the lines of a request are touched far apart (default 0)");
+  command->add_option("--loss", options.loss, "chance that a frame that is sent is lost (default 0)");
+  command->add_option("--duplication", options.duplication, "chance that it arrives twice (default 0)");
+  command->add_option("--corruption", options.corruption, "chance that a bit of it is wrong (default 0)");
+  command->add_option("--reordering", options.reordering, "chance that later ones overtake it (default 0)");
+  command->add_option("--delay", options.delay, "chance that it comes a millisecond later (default 0)");
+  command->add_option("--fault-seed", options.fault_seed, "seed of these (default 1)")->check(whole_number());
+  command->add_option("--pcap", arguments->pcap, "capture the frames to that file, for tshark");
+  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace sidelatch::tools
