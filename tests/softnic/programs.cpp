@@ -103,6 +103,12 @@ Site::~Site() {
   }
 }
 
+void Site::set(const std::string& variable) {
+  const std::string name = variable.substr(0, variable.find('=') + 1);
+  std::erase_if(variables_, [&](const std::string& other) { return other.starts_with(name); });
+  variables_.push_back(variable);
+}
+
 Site::Running Site::start(const Command& command, const std::string& role) const {
   Running running{.output = fmt::format("{}/{}-{}", ::testing::TempDir(), name_, role)};
   posix_spawn_file_actions_t actions;

@@ -32,7 +32,7 @@ class Site {
   ~Site();
 
   /// Of environment variables, for programs that are run from now on: "NAME=VALUE".
-  void set(const std::string& variable) { variables_.push_back(variable); }
+  void set(const std::string& variable);
   [[nodiscard]] Outcome run(const Command& command) const;
   /// The client is started when the server listens.
   [[nodiscard]] Pair run_pair(const Command& command) const;
