@@ -51,7 +51,7 @@ namespace sidelatch::fabric::roce {
 
 /// Room that any frame fits in: Ethernet, IPv6, UDP, BTH, the longest extension, 4096 bytes, pad and ICRC.
 inline constexpr std::size_t kFrameRoom = Ethernet::kBytes + Ipv6::kBytes + Udp::kBytes + Bth::kBytes +
-                                               kMostExtensionBytes + bytes_of(PathMtu::b4096) + 4 + 4;
+                                          kMostExtensionBytes + bytes_of(PathMtu::b4096) + 4 + 4;
 
 class Nic {
  public:
