@@ -73,6 +73,8 @@ Device::Device(const Options& options) : context_(open_device(options.device)), 
   throw std::runtime_error(fmt::format("the device has no GID of IPv{}", options.ip_version));
 }
 
+bool Device::is_rxe() const { return std::string_view(ibv_get_device_name(context_->device)).starts_with("rxe"); }
+
 ibv_ah_attr route_to(const Device& device, const ibv_gid& gid) {
   ibv_ah_attr route{};
   route.is_global = 1;

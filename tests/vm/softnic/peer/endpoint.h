@@ -70,6 +70,8 @@ class Device {
   [[nodiscard]] std::uint8_t gid_index() const { return gid_index_; }
   /// Of the port, bytes.
   [[nodiscard]] std::size_t mtu() const { return mtu_; }
+  /// Linux's soft-RoCE driver, which does a few things in its own way.
+  [[nodiscard]] bool is_rxe() const;
 
  private:
   Owned<ibv_context, ibv_close_device> context_;
@@ -84,6 +86,7 @@ struct Session {
   Control& control;
   Device& device;
   const Options& options;
+  bool partner_is_rxe;
 
   [[nodiscard]] int rank() const { return options.rank; }
   void barrier(std::string_view tag) const { control.barrier(tag); }

@@ -81,12 +81,13 @@ int main(int count, char** values) {
     const Arguments arguments = parse(count, values);
     Device device(arguments.options);
     Control control = Control::open(arguments.options.rank, arguments.options.control);
-    control.barrier("devices are open");
+    const bool partner_is_rxe = control.exchange("devices are open", device.is_rxe());
     for (const std::string& scenario : arguments.scenarios) {
       now = scenario;
       const auto began = std::chrono::steady_clock::now();
       control.barrier(scenario);
-      kScenarios.at(scenario)({.control = control, .device = device, .options = arguments.options});
+      kScenarios.at(scenario)(
+          {.control = control, .device = device, .options = arguments.options, .partner_is_rxe = partner_is_rxe});
       if (scenario != "vanish") {
         control.barrier("scenario done");
       }
