@@ -6,6 +6,7 @@ install(
     EXPORT sidelatchTargets
     FILE_SET HEADERS
 )
+install(TARGETS sidelatch_verbs LIBRARY)
 if(TARGET sidelatch)
     install(TARGETS sidelatch)
 endif()

@@ -14,6 +14,8 @@ file(
     "${PROJECT_SOURCE_DIR}/bench/*.cpp"
 )
 list(FILTER SIDELATCH_SOURCES EXCLUDE REGEX "/bench/micro/")
+# It has the names of libibverbs, which the library itself uses.
+list(FILTER SIDELATCH_SOURCES EXCLUDE REGEX "/fabric/softnic/verbs/")
 file(GLOB_RECURSE SIDELATCH_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/sidelatch/*.h")
 
 # The NIC profiles travel inside the library, so that the program needs no files beside it.
@@ -87,6 +89,24 @@ set_target_properties(
 )
 # CMake writes one source per public header that includes nothing else, and compiles it.
 set_target_properties(sidelatch_static PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${SIDELATCH_CHECK_HEADERS}")
+
+# libibverbs on the software NIC, to be preloaded. Of the static library it takes only what the NIC needs.
+file(GLOB SIDELATCH_VERBS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fabric/softnic/verbs/*.cpp")
+set(SIDELATCH_VERBS_EXPORTS "${PROJECT_SOURCE_DIR}/fabric/softnic/verbs/exports.map")
+add_library(sidelatch_verbs SHARED ${SIDELATCH_VERBS})
+target_link_libraries(sidelatch_verbs PRIVATE sidelatch_flags sidelatch_static fmt::fmt)
+# No unloading: its thread, and what it does at the end of the process, stay.
+target_link_options(
+    sidelatch_verbs PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:--version-script=${SIDELATCH_VERBS_EXPORTS}"
+                            "LINKER:-z,nodelete" "LINKER:--as-needed"
+)
+set_target_properties(
+    sidelatch_verbs
+    PROPERTIES OUTPUT_NAME sidelatch-verbs
+               LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
+               CXX_VISIBILITY_PRESET hidden
+               LINK_DEPENDS "${SIDELATCH_VERBS_EXPORTS}"
+)
 
 file(GLOB SIDELATCH_TOOLS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp")
 if(SIDELATCH_TOOLS AND SIDELATCH_BUILD_PROGRAM)

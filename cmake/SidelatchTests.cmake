@@ -96,6 +96,14 @@ foreach(target test_tools test_tools_threaded)
     endif()
 endforeach()
 
+# tests/softnic preloads the library into programs: those of Debian, and one of its own.
+foreach(target test_softnic test_softnic_threaded)
+    if(TARGET ${target})
+        add_dependencies(${target} sidelatch_verbs)
+        target_compile_definitions(${target} PRIVATE SIDELATCH_VERBS="$<TARGET_FILE:sidelatch_verbs>")
+    endif()
+endforeach()
+
 file(GLOB examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
 foreach(source IN LISTS examples)
     get_filename_component(name "${source}" NAME_WE)

@@ -21,7 +21,8 @@ packages() {
         echo g++ cmake ninja-build pkg-config libibverbs-dev librdmacm-dev libnuma-dev libtbb-dev libfmt-dev \
           libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
         ;;
-      test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind tshark python3-scapy ;;
+      test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind tshark python3-scapy \
+        ibverbs-utils perftest python3-pyverbs ;;
       vm)
         echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest
         ;;

@@ -5,6 +5,8 @@
 #include <sidelatch/fabric/model/effects.h>
 #include <sidelatch/fabric/model/pieces.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
@@ -14,6 +16,10 @@ namespace sidelatch::fabric::roce {
 namespace {
 
 constexpr std::size_t kSlots = 1024;
+/// How many spreads later the late part of a torn packet is touched.
+constexpr Time kTornSpreads = 10;
+/// Any number will do that makes the two generators of a seed differ.
+constexpr std::uint64_t kTearsSeed = 0x9e3779b97f4a7c15;
 constexpr std::array kKinds{model::Kind::write, model::Kind::read, model::Kind::atomic, model::Kind::send};
 
 std::size_t slot_of(const std::byte* word) { return reinterpret_cast<std::uintptr_t>(word) / 8 % kSlots; }
@@ -21,8 +27,12 @@ std::size_t slot_of(const std::byte* word) { return reinterpret_cast<std::uintpt
 }  // namespace
 
 DeferredAccess::DeferredAccess(const DeferredOptions& options)
-    : options_(options), random_(options.seed), slots_(kSlots) {
+    : options_(options), random_(options.seed), tears_(options.seed ^ kTearsSeed), slots_(kSlots) {
   model::validate(options.rules);
+  if (!(options.torn_bias >= 0 && options.torn_bias <= 1)) {
+    throw std::invalid_argument(
+        fmt::format("the torn bias of a deferred access is {}: it is a chance, from 0 to 1", options.torn_bias));
+  }
   if (options.spread == 0) {
     throw std::invalid_argument("the spread of a deferred access is 0 ns: use ImmediateAccess, or at least 1");
   }
@@ -81,6 +91,16 @@ std::uint64_t DeferredAccess::pieces_of(const Job& job) const {
   return model::piece_count(address, job.length, options_.rules.atom);
 }
 
+// Always two draws, so that what the bias hits does not change what comes later.
+DeferredAccess::Tear DeferredAccess::draw_tear(std::uint64_t pieces) {
+  const bool hits = static_cast<double>(tears_() >> 11) * 0x1p-53 < options_.torn_bias;
+  const std::uint64_t which = tears_();
+  if (!hits || pieces < 2 || options_.rules.one_step_requests) {
+    return {};
+  }
+  return {1 + (which >> 1) % (pieces - 1), (which & 1) != 0};
+}
+
 void DeferredAccess::plan_pieces(Job& job, Stream& stream) {
   const std::uint64_t pieces = pieces_of(job);
   const bool is_read = job.source.kind == model::Kind::read;
@@ -91,12 +111,15 @@ void DeferredAccess::plan_pieces(Job& job, Stream& stream) {
   const Time first = std::max(now_ + 1, stream.not_before);
   // Of pieces that ascend the gaps are drawn, of others the places.
   const Time gap = std::max<Time>(2 * options_.spread / std::max<std::uint64_t>(pieces, 1), 1);
+  const Time much_later = kTornSpreads * options_.spread;
+  const Tear tear = draw_tear(pieces);
   Time at = std::max(first, stream.last + 1) + draw(options_.spread);
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
     if (!ascends) {
-      at = first + draw(options_.spread);  // rules 3 and 4
+      const bool is_late = tear.cut != 0 && (piece < tear.cut) == tear.lower_is_late;
+      at = first + draw(options_.spread) + (is_late ? much_later : 0);  // rules 3 and 4
     } else if (piece != 0 && !options_.rules.one_step_requests) {
-      at += 1 + draw(gap);
+      at += 1 + draw(gap) + (piece == tear.cut ? much_later : 0);
     }
     stream.last = std::max(stream.last, at);
     add(at, job, Step::touch, piece);
@@ -150,6 +173,9 @@ void DeferredAccess::receive(const AccessSource& source, Operation& operation) {
   const Time placed = streams_[source.queue_pair].placed;
   if (placed <= now_) {
     operation.finish();
+    if (observer_ != nullptr) {
+      observer_->on_step({DeferredStep::Kind::receive, source, nullptr, 0});
+    }
     return;
   }
   add(placed + 1, new_job(source, &operation), Step::finish);
@@ -205,11 +231,13 @@ void DeferredAccess::take_step(const Entry& entry) {
         break;
       case Step::load:
         load_shared(std::as_writable_bytes(std::span(&job.loaded, 1)), job.memory);
+        report(DeferredStep::Kind::load, job, job.memory, job.length);
         break;
       case Step::store:
         store(job);
         break;
       case Step::finish:
+        report(DeferredStep::Kind::receive, job, nullptr, 0);
         break;
     }
   }
@@ -229,8 +257,10 @@ void DeferredAccess::touch(const Job& job, std::uint64_t piece) const {
   const model::Piece part = model::piece_at(address, job.length, options_.rules.atom, piece);
   if (job.into != nullptr) {
     load_shared({job.into + part.offset, part.length}, job.memory + part.offset);
+    report(DeferredStep::Kind::sample, job, job.memory + part.offset, part.length);
   } else {
     store_shared(job.memory + part.offset, std::span(job.bytes).subspan(part.offset, part.length));
+    report(DeferredStep::Kind::place, job, job.memory + part.offset, part.length);
   }
 }
 
@@ -239,6 +269,7 @@ void DeferredAccess::store(const Job& job) const {
     job.operation->original = job.step.is_compare_swap
                                   ? compare_swap_shared(job.memory, job.step.compare, job.step.swap_or_add)
                                   : fetch_add_shared(job.memory, job.step.swap_or_add);
+    report(DeferredStep::Kind::load_store, job, job.memory, job.length);
     return;
   }
   WorkRequest request;
@@ -248,8 +279,16 @@ void DeferredAccess::store(const Job& job) const {
   const model::AtomicEffect effect = model::apply_atomic(request, job.loaded);
   if (effect.stores) {
     store_shared(job.memory, std::as_bytes(std::span(&effect.value, 1)));
+    report(DeferredStep::Kind::store, job, job.memory, job.length);
   }
   job.operation->original = effect.old;
+}
+
+void DeferredAccess::report(DeferredStep::Kind kind, const Job& job, const std::byte* memory,
+                            std::size_t length) const {
+  if (observer_ != nullptr) {
+    observer_->on_step({kind, job.source, memory, length});
+  }
 }
 
 }  // namespace sidelatch::fabric::roce

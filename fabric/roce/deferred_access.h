@@ -10,6 +10,9 @@
 // words share a slot exclude each other (rule 8). With one_step_requests the pieces of a packet are touched at once,
 // and an acknowledgement waits for them.
 //
+// With `torn_bias` some packets are cut in two, and one part of their pieces is touched much later than the other,
+// which is still an order that the rules allow: what is read or written meanwhile is torn more often.
+//
 // What is narrower or wider than the model: a request of several packets is touched packet by packet, so under `strict`
 // it is one step only if it fits in one, and a line that two packets share is two pieces. A piece is whole for
 // everything that this NIC does; to CPU threads it is as whole as copies of 8-byte words are.
@@ -33,13 +36,36 @@ namespace sidelatch::fabric::roce {
 struct DeferredOptions {
   model::Rules rules{};
   std::uint64_t seed = 1;
-  Time spread = 2000;  ///< ns over which a packet's pieces may be spread; at least 1
+  Time spread = 2000;    ///< ns over which a packet's pieces may be spread; at least 1
+  double torn_bias = 0;  ///< chance, 0 to 1, that a part of a packet's pieces is touched 10 spreads later than the rest
+};
+
+/// A step that was taken. Its names are those of model::StepKind; a CAS that finds another value has no store.
+struct DeferredStep {
+  enum class Kind : std::uint8_t { place, sample, load, store, load_store, receive };
+  Kind kind = Kind::place;
+  AccessSource source;
+  const std::byte* memory = nullptr;  ///< where, but for `receive`
+  std::size_t length = 0;
+};
+
+/// Sees every step when it has been taken; for tests.
+class DeferredObserver {
+ public:
+  DeferredObserver() = default;
+  DeferredObserver(const DeferredObserver&) = delete;
+  DeferredObserver& operator=(const DeferredObserver&) = delete;
+  virtual ~DeferredObserver() = default;
+  virtual void on_step(const DeferredStep& step) = 0;
 };
 
 class DeferredAccess final : public MemoryAccess {
  public:
-  /// Throws std::invalid_argument if the rules are none, or the spread is 0.
+  /// Throws std::invalid_argument if the rules are none, the spread is 0, or the bias is no chance.
   explicit DeferredAccess(const DeferredOptions& options);
+
+  /// It stays until another takes its place, or nullptr.
+  void observe(DeferredObserver* observer) noexcept { observer_ = observer; }
 
   [[nodiscard]] bool is_immediate() const noexcept override { return false; }
   [[nodiscard]] bool acknowledges_placed() const noexcept override { return options_.rules.one_step_requests; }
@@ -93,19 +119,28 @@ class DeferredAccess final : public MemoryAccess {
     Time last = 0;        // of that message
   };
 
+  // Which pieces of a packet are late: those below or those from `cut` on, none if it is 0.
+  struct Tear {
+    std::uint64_t cut = 0;
+    bool lower_is_late = false;
+  };
+
   [[nodiscard]] Stream& stream_of(const AccessSource& source);
   [[nodiscard]] Time earliest(const AccessSource& source, const Stream& stream) const;
   [[nodiscard]] Job& new_job(const AccessSource& source, Operation* operation);
   void plan_pieces(Job& job, Stream& stream);
+  [[nodiscard]] Tear draw_tear(std::uint64_t pieces);
   void add(Time at, Job& job, Step step, std::uint64_t piece = 0);
   [[nodiscard]] Time draw(Time below) { return below == 0 ? 0 : random_() % below; }
   [[nodiscard]] std::uint64_t pieces_of(const Job& job) const;
   void take_step(const Entry& entry);
   void touch(const Job& job, std::uint64_t piece) const;
   void store(const Job& job) const;
+  void report(DeferredStep::Kind kind, const Job& job, const std::byte* memory, std::size_t length) const;
 
   DeferredOptions options_;
   std::mt19937_64 random_;
+  std::mt19937_64 tears_;  // a generator of its own, so that the bias changes none of the other draws
   std::unordered_map<std::uint32_t, Stream> streams_;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<Job*> free_jobs_;
@@ -115,6 +150,7 @@ class DeferredAccess final : public MemoryAccess {
   Time acknowledged_ = 0;  // all placements of WRITEs that were acknowledged have happened then
   Time now_ = 0;
   bool has_finished_ = false;
+  DeferredObserver* observer_ = nullptr;
 };
 
 }  // namespace sidelatch::fabric::roce

@@ -133,13 +133,19 @@ void check_any_values(std::span<const std::byte> input) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void sidelatch::fabric::roce::check_codec(std::span<const std::byte> bytes) {
   // In exactly as many bytes, on the heap, where AddressSanitizer sees the first one outside.
-  const std::unique_ptr<std::byte[]> copy(new std::byte[size]);
-  std::copy_n(reinterpret_cast<const std::byte*>(data), size, copy.get());
-  const std::span<const std::byte> input(copy.get(), size);
+  const std::unique_ptr<std::byte[]> copy(new std::byte[bytes.size()]);
+  std::copy_n(bytes.data(), bytes.size(), copy.get());
+  const std::span<const std::byte> input(copy.get(), bytes.size());
   check_parsed(input, parse_frame);
   check_parsed(input, parse_datagram);
   check_any_values(input);
+}
+
+#ifdef SIDELATCH_LIBFUZZER
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  check_codec(std::as_bytes(std::span(data, size)));
   return 0;
 }
+#endif

@@ -1,8 +1,14 @@
-// libFuzzer's entry: aborts if a property of the codec does not hold for these bytes.
+// Aborts if a property of the codec does not hold for these bytes.
+//
+// Each target of tests/fuzz is such a function, because all are linked into one test program; libFuzzer's own entry is
+// there with SIDELATCH_LIBFUZZER alone, which scripts/fuzz defines.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <span>
 
-// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+namespace sidelatch::fabric::roce {
+
+void check_codec(std::span<const std::byte> bytes);
+
+}  // namespace sidelatch::fabric::roce

@@ -1,5 +1,6 @@
 // A short run of the fuzz target without libFuzzer: the corpus itself, and mutations of it that depend on nothing but a
 // seed.
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/roce_packet_fuzz.h"
 
 #include "fabric/roce/big_endian.h"
@@ -10,9 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <vector>
 
@@ -20,26 +18,6 @@ namespace sidelatch::fabric::roce {
 namespace {
 
 using Input = std::vector<std::byte>;
-
-std::vector<Input> read_corpus() {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(SIDELATCH_SOURCE_DIR "/tests/data/roce/corpus")) {
-    paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  std::vector<Input> corpus;
-  for (const std::filesystem::path& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    const auto bytes = std::as_bytes(std::span(text));
-    corpus.emplace_back(bytes.begin(), bytes.end());
-  }
-  return corpus;
-}
-
-void run(const Input& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
-}
 
 bool is_accepted(const Input& input, IcrcCheck check) {
   return std::holds_alternative<Packet>(parse_frame(input, check)) ||
@@ -109,13 +87,13 @@ class Mutator {
 
 TEST(FuzzRoce, TheCorpusHasEveryOpcodeAndIsAccepted) {
   std::vector<bool> seen(256);
-  for (const Input& input : read_corpus()) {
+  for (const Input& input : read_corpus("roce/corpus")) {
     ASSERT_TRUE(is_accepted(input, IcrcCheck::yes));
     const auto frame = parse_frame(input);
     const auto datagram = parse_datagram(input);
     const Packet& packet = std::get<Packet>(std::holds_alternative<Packet>(frame) ? frame : datagram);
     seen[static_cast<std::size_t>(packet.bth.opcode)] = true;
-    run(input);
+    check_codec(input);
   }
   for (std::size_t number = 0; number < seen.size(); ++number) {
     EXPECT_EQ(seen[number], traits_of(static_cast<Opcode>(number)).has_value()) << number;
@@ -124,14 +102,14 @@ TEST(FuzzRoce, TheCorpusHasEveryOpcodeAndIsAccepted) {
 
 TEST(FuzzRoce, MutationsOfTheCorpusHoldToo) {
   constexpr int kRuns = 300'000;
-  const std::vector<Input> corpus = read_corpus();
+  const std::vector<Input> corpus = read_corpus("roce/corpus");
   ASSERT_FALSE(corpus.empty());
   Mutator mutator(20'240'501);
   int accepted = 0;
   for (int i = 0; i < kRuns; ++i) {
     Input input = corpus[mutator.below(corpus.size())];
     mutator.mutate(input);
-    run(input);
+    check_codec(input);
     accepted += is_accepted(input, IcrcCheck::no) ? 1 : 0;
   }
   // Both sides of the code are reached.

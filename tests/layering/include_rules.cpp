@@ -39,6 +39,9 @@ constexpr std::array kArrows{
     Arrow{"fabric/model", "fabric"},
 };
 
+// One thing in two folders, what speaks and what runs it: the first may use the private headers of the second.
+constexpr std::array kIntimates{Arrow{"fabric/softnic", "fabric/roce"}};
+
 constexpr std::string_view kPublicRoot = "include/sidelatch/";
 // The explorer's public face has a folder of its own, although it is a part of the checker.
 constexpr std::string_view kExplorer = "explore";
@@ -51,6 +54,11 @@ constexpr std::string_view kMicroBenchmarks = "bench/micro/";
 bool reaches(std::string_view from, std::string_view to) {
   return from == to || std::any_of(kArrows.begin(), kArrows.end(),
                                    [&](const Arrow& arrow) { return arrow.from == from && reaches(arrow.to, to); });
+}
+
+bool are_intimate(std::string_view from, std::string_view to) {
+  return std::any_of(kIntimates.begin(), kIntimates.end(),
+                     [&](const Arrow& arrow) { return arrow.from == from && arrow.to == to; });
 }
 
 bool is_layer(std::string_view name) {
@@ -208,7 +216,8 @@ class Rules {
     }
     const std::string_view owner = folder_of(header);
     // The folder itself, or one around it.
-    if (owner == own || (own.starts_with(owner) && own[owner.size()] == '/')) {
+    if (owner == own || (own.starts_with(owner) && own[owner.size()] == '/') ||
+        are_intimate(layer_of(path), layer_of(header))) {
       return std::nullopt;
     }
     return fmt::format("this header is private to {}/; use its public headers", owner);

@@ -30,6 +30,8 @@ std::vector<std::string> violations_with(std::vector<SourceFile> files) {
       {"fabric/sim/world.cpp", "#include \"queue.h\"\n"},
       {"fabric/sim/queue.h", ""},
       {"fabric/roce/packet.cpp", ""},
+      {"fabric/roce/nic.h", ""},
+      {"fabric/softnic/verbs/pair.cpp", "#include \"fabric/roce/nic.h\"\n"},
       {"fabric/verbs/device.cpp", "#include <infiniband/verbs.h>\n"},
       {"p4/program.cpp", ""},
       {"sync/words.h", ""},
@@ -120,6 +122,10 @@ INSTANTIATE_TEST_SUITE_P(
                  {"fabric/roce/x.cpp", "#include <sidelatch/fabric/verbs/device.h>\n"},
                  "fabric/roce/x.cpp:1: <sidelatch/fabric/verbs/device.h>: fabric/roce may not use fabric/verbs: arrows "
                  "point down only"},
+        Specimen{"VerbsUsesTheNicInSoftware",
+                 {"fabric/verbs/x.cpp", "#include \"fabric/roce/nic.h\"\n"},
+                 "fabric/verbs/x.cpp:1: \"fabric/roce/nic.h\": this header is private to fabric/roce/; use its public "
+                 "headers"},
         Specimen{"ACommonHeaderUsesALayer",
                  {"include/sidelatch/x.h", "#include <sidelatch/fabric/node.h>\n"},
                  "include/sidelatch/x.h:1: <sidelatch/fabric/node.h>: a common header may not use fabric: arrows point "

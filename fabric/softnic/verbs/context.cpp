@@ -1,5 +1,7 @@
 #include "context.h"
 
+#include <sidelatch/fabric/softnic/launch.h>
+
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -14,7 +16,8 @@ ibv_device describe_device() {
   ibv_device device{};
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
-  std::strncpy(device.name, kDeviceName, sizeof device.name - 1);
+  static_assert(kDeviceName.size() < sizeof device.name);
+  kDeviceName.copy(device.name, kDeviceName.size());
   return device;
 }
 

@@ -12,7 +12,6 @@
 
 namespace sidelatch::fabric::softnic::verbs {
 
-inline constexpr const char* kDeviceName = "sidelatch0";
 /// Of the process; never gone.
 [[nodiscard]] ibv_device& the_device() noexcept;
 

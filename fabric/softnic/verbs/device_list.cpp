@@ -5,7 +5,8 @@
 #include "context.h"
 #include "export.h"
 
-#include <cstdarg>
+#include <sidelatch/version.h>
+
 #include <cstdlib>
 
 namespace sidelatch::fabric::softnic::verbs {
@@ -43,6 +44,10 @@ auto made_or_explained(Make make) noexcept -> decltype(make()) {
 }  // namespace sidelatch::fabric::softnic::verbs
 
 using namespace sidelatch::fabric::softnic::verbs;
+
+// What tells that the library is preloaded (is_preloaded() of launch.h).
+SIDELATCH_VERBS_EXPORT const char* const sidelatch_softnic_version;
+const char* const sidelatch_softnic_version = sidelatch::kVersion.data();
 
 SIDELATCH_VERBS_EXPORT ibv_device** ibv_get_device_list(int* count) {
   auto** const list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));

@@ -37,7 +37,7 @@ class DatagramsTest : public ::testing::TestWithParam<std::uint8_t> {
 
   Host a_{1};
   Host b_{2};
-  Wire wire_{{&a_, &b_}};
+  LossyWire wire_{{&a_, &b_}};
   QueuePair& from_ = a_.nic.make_queue_pair(a_.options(QueuePairType::ud));
   QueuePair& to_ = b_.nic.make_queue_pair(b_.options(QueuePairType::ud));
 };

@@ -226,7 +226,7 @@ TEST(DeferredNics, AReadOfAnObjectUnderUpdateIsTornUnlessStrict) {
       Host writer(2);
       Host reader(3);
       // The READ arrives first: what it would follow is acknowledged as it arrives, and seen whole by rule 2.
-      Wire wire({&target, &reader, &writer});
+      LossyWire wire({&target, &reader, &writer});
       const Connection write = connect(writer, target);
       const Connection read = connect(reader, target);
       const Sge data = writer.sge(0, kBytes);

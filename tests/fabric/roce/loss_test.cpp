@@ -178,7 +178,7 @@ class Exchange {
   std::mt19937_64 random_;
   Host a_{1};
   Host b_;
-  Wire wire_;
+  LossyWire wire_;
   Connection pair_;
   std::vector<WorkKind> kinds_;
   std::vector<std::size_t> lengths_;

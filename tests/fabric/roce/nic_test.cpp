@@ -79,7 +79,7 @@ TEST(Nic, AQueuePairThatEndsLeavesTheOthersAlone) {
   for (std::size_t ended = 0; ended < 4; ++ended) {
     Host a(1);
     Host b(2);
-    Wire wire({&a, &b});
+    LossyWire wire({&a, &b});
     std::vector<Connection> pairs;
     const Sge sge = a.sge(0, 100);
     const auto post = [&](std::size_t i) {
@@ -126,7 +126,7 @@ TEST(Nic, TheSameCallsGiveTheSameFrames) {
   const auto run = [](std::uint64_t seed) {
     Host a(1);
     Host b(2, std::make_unique<DeferredAccess>(DeferredOptions{.seed = seed}));
-    Wire wire({&a, &b}, {.drop = 0.1, .duplicate = 0.1, .reorder = 0.1}, 7);
+    LossyWire wire({&a, &b}, {.drop = 0.1, .duplicate = 0.1, .reorder = 0.1}, 7);
     std::vector<std::byte> frames;
     wire.on_send = [&](std::vector<std::byte>& frame) {
       frames.insert(frames.end(), frame.begin(), frame.end());
@@ -152,7 +152,7 @@ TEST(Nic, TheSameCallsGiveTheSameFrames) {
 TEST(Nic, ALongReadOfMemoryThatTakesItsTimeArrivesWhole) {
   Host a(1);
   Host b(2, std::make_unique<DeferredAccess>(DeferredOptions{.spread = 500}));
-  Wire wire({&a, &b});
+  LossyWire wire({&a, &b});
   const Connection pair = connect(a, b, {.mtu = PathMtu::b256, .timeout = 14});
   constexpr std::size_t kBytes = 100'000;
   b.fill(kTo, kBytes, 1);

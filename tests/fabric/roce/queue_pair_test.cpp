@@ -46,7 +46,7 @@ class QueuePairTest : public ::testing::Test {
 
   Host a_{1};
   Host b_{2};
-  Wire wire_{{&a_, &b_}};
+  LossyWire wire_{{&a_, &b_}};
 };
 
 constexpr auto kFlushed = CompletionStatus::flushed;

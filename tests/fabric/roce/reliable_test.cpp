@@ -50,7 +50,7 @@ class Reliable : public ::testing::TestWithParam<std::tuple<PathMtu, std::uint8_
 
   Host a_{1};
   Host b_{2};
-  Wire wire_;
+  LossyWire wire_;
   Connection pair_;
 };
 

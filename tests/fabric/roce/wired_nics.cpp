@@ -143,8 +143,8 @@ Connection connect(Host& a, Host& b, const Link& link, const QueuePairOptions& a
   return connection;
 }
 
-void Wire::pull() {
-  std::vector<std::byte> buffer(kMostFrameBytes);
+void LossyWire::pull() {
+  std::vector<std::byte> buffer(kFrameRoom);
   for (Host* const host : hosts_) {
     while (const std::size_t bytes = host->nic.pull_frame(buffer, now_)) {
       send({buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(bytes)});
@@ -152,7 +152,7 @@ void Wire::pull() {
   }
 }
 
-void Wire::send(std::vector<std::byte> frame) {
+void LossyWire::send(std::vector<std::byte> frame) {
   if ((on_send && !on_send(frame)) || chance(faults_.drop)) {
     return;
   }
@@ -163,7 +163,7 @@ void Wire::send(std::vector<std::byte> frame) {
   }
 }
 
-void Wire::land() {
+void LossyWire::land() {
   std::ranges::pop_heap(flying_, std::greater<>());
   const Flight flight = std::move(flying_.back());
   flying_.pop_back();
@@ -177,13 +177,13 @@ void Wire::land() {
   }
 }
 
-void Wire::deliver() {
+void LossyWire::deliver() {
   for (pull(); !flying_.empty(); pull()) {
     land();
   }
 }
 
-void Wire::run(const std::function<bool()>& done) {
+void LossyWire::run(const std::function<bool()>& done) {
   for (pull(); !done || !done(); pull()) {
     Time timer = kNever;
     for (Host* const host : hosts_) {

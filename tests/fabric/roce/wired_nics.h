@@ -95,9 +95,9 @@ struct WireFaults {
   double reorder = 0;  ///< the frame is late by some delays
 };
 
-class Wire {
+class LossyWire {
  public:
-  Wire(std::vector<Host*> hosts, WireFaults faults = {}, std::uint64_t seed = 1)
+  LossyWire(std::vector<Host*> hosts, WireFaults faults = {}, std::uint64_t seed = 1)
       : hosts_(std::move(hosts)), faults_(faults), random_(seed) {}
 
   /// Until nothing happens any more, or `done`.

@@ -1,0 +1,32 @@
+// The inputs that a fuzz target begins with.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sidelatch::fabric::roce {
+
+/// All files of a folder in tests/data, by their names.
+inline std::vector<std::vector<std::byte>> read_corpus(const std::string& folder) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(SIDELATCH_SOURCE_DIR "/tests/data/" + folder)) {
+    paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::vector<std::byte>> corpus;
+  for (const std::filesystem::path& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    const auto bytes = std::as_bytes(std::span(text));
+    corpus.emplace_back(bytes.begin(), bytes.end());
+  }
+  return corpus;
+}
+
+}  // namespace sidelatch::fabric::roce
