@@ -123,7 +123,9 @@ void expect_filled(std::span<const std::byte> bytes, std::uint64_t seed, std::st
 void expect_equal(std::span<const std::byte> bytes, std::span<const std::byte> wanted, std::string_view what) {
   require(bytes.size() == wanted.size(), "{}: {} bytes, not {}", what, bytes.size(), wanted.size());
   const auto [at, other] = std::ranges::mismatch(bytes, wanted);
-  require(at == bytes.end(), "{}: byte {} of {} is wrong", what, at - bytes.begin(), bytes.size());
+  require(at == bytes.end(), "{}: byte {} of {} is {:#x}, not {:#x}", what, at - bytes.begin(), bytes.size(),
+          at == bytes.end() ? 0 : std::to_integer<unsigned>(*at),
+          other == wanted.end() ? 0 : std::to_integer<unsigned>(*other));
 }
 
 void clear(std::span<std::byte> bytes) { std::ranges::fill(bytes, kUntouched); }
