@@ -41,11 +41,13 @@ void require_memory(void* address, std::size_t length, bool is_written) {
   }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): rounded down to its page
   void* const from = reinterpret_cast<void*>(begin);
-  if (::madvise(from, end - begin, is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
+  const std::size_t bytes = end - begin;
+  if (::madvise(from, bytes, is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
     return;
   }
-  // EINVAL: an older kernel, or memory of a device, which cannot be asked for in advance.
-  if (errno != EINVAL || !is_mapped(from, end - begin, page)) {
+  // EINVAL: it may be read only; or it is memory of a device, which cannot be asked for, or the kernel is an older one.
+  const bool may_be_fine = errno == EINVAL && (!is_written || ::madvise(from, bytes, MADV_POPULATE_READ) != 0);
+  if (!may_be_fine || !is_mapped(from, bytes, page)) {
     refuse(EFAULT, "the range is not mapped, or not writable");
   }
 }

@@ -1,0 +1,56 @@
+// Running programs with libsidelatch-verbs.so preloaded, alone or as a server and its client.
+//
+//   Site site;                                                       // a wire of its own
+//   const Outcome devices = site.run({"ibv_devices"});
+//   const Pair pair = site.run_pair({"ib_read_bw", "-n", "100"});    // with -p PORT, the client with "localhost" too
+//
+// A program that does not end within a minute is killed, and its status is -1.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sidelatch::softnic {
+
+using Command = std::vector<std::string>;
+
+struct Outcome {
+  int status = -1;   ///< exit status; -1: killed
+  std::string text;  ///< what it printed, to stdout and stderr
+};
+
+struct Pair {
+  Outcome server;
+  Outcome client;
+};
+
+class Site {
+ public:
+  Site();
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+  ~Site();
+
+  /// Of environment variables, for programs that are run from now on: "NAME=VALUE".
+  void set(const std::string& variable);
+  [[nodiscard]] Outcome run(const Command& command) const;
+  /// The client is started when the server listens.
+  [[nodiscard]] Pair run_pair(const Command& command) const;
+
+ private:
+  struct Running {
+    int process = 0;
+    std::string output;  // a file
+  };
+  [[nodiscard]] Running start(const Command& command, const std::string& role) const;
+  [[nodiscard]] static Outcome wait(const Running& running);
+
+  std::string name_;
+  std::vector<std::string> variables_;
+};
+
+/// What keeps programs from being run: nothing, or why. They are not built with sanitizers, and do not load a library
+/// that is.
+[[nodiscard]] std::string why_not();
+
+}  // namespace sidelatch::softnic

@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Runs the tests of pyverbs, as Debian packs them, in FOLDER, on the device that there is.
+
+Exit status 0: none failed, at least as many passed as are known to (KNOWN_TO_PASS), and whatever was skipped was
+skipped for a reason that docs/softnic.md lists. 77: the tests are not installed (an image without /usr/share/doc).
+"""
+
+import gzip
+import os
+import pathlib
+import re
+import shutil
+import sys
+import unittest
+from importlib.machinery import SourceFileLoader
+
+PACKED = pathlib.Path("/usr/share/doc/rdma-core/tests")
+# Other devices, or what needs hardware or the kernel's connection manager.
+LEFT_OUT = re.compile(r"test_(mlx5|efa|cuda|rdmacm).*")
+KNOWN_TO_PASS = 77
+HONEST = re.compile(
+    "|".join(
+        [
+            "XRCD is not supported",
+            "Create XRCD is not supported",
+            "Device memory is not supported",
+            "Create MW is not supported",
+            "Create memory window",
+            "QP type 8 is not supported",
+            "Create (Raw Packet|UC) QP",
+            "ODP is not supported",
+            "no huge pages",
+            "All gid indices populated",
+            "dmabuf",
+            "Parent Domain is not supported",  # with allocators of its own
+            "Extended QP is not supported",  # with ATOMIC_WRITE or BIND_MW
+            "Extended CQ is not supported",  # of tag matching
+            "Importing a device is not supported",
+            "Import",
+        ]
+    )
+)
+
+
+def unpack(folder):
+    folder.mkdir(parents=True)
+    for packed in PACKED.iterdir():
+        if LEFT_OUT.fullmatch(packed.name.split(".")[0]):
+            continue
+        if packed.suffix == ".gz":
+            (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        else:
+            shutil.copy(packed, folder)
+
+
+class Result(unittest.TextTestResult):
+    passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+
+def run(folder):
+    sys.argv = [str(folder / "run_tests.py")]
+    sys.path.insert(0, str(folder))
+    from args_parser import parser
+
+    tests = SourceFileLoader("tests", str(folder / "__init__.py")).load_module()
+    parser.parse_args()
+    suite = unittest.defaultTestLoader.loadTestsFromModule(tests)
+    return unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
+
+
+def main():
+    if not PACKED.is_dir():
+        print(f"{PACKED} is not there: the package python3-pyverbs was installed without its documentation")
+        return 77
+    folder = pathlib.Path(sys.argv[1])
+    unpack(folder)
+    try:
+        result = run(folder)
+    finally:
+        shutil.rmtree(folder)
+    failed = len(result.failures) + len(result.errors)
+    dishonest = [f"{test.id()}: {why}" for test, why in result.skipped if not HONEST.search(why)]
+    print(f"{result.passed} passed, {len(result.skipped)} skipped, {failed} failed")
+    for text in dishonest:
+        print(f"skipped for no good reason: {text}")
+    return 0 if failed == 0 and not dishonest and result.passed >= KNOWN_TO_PASS else 1
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.exit(status)
