@@ -17,6 +17,7 @@ void Responder::reset() noexcept {
 
 void Responder::start() {
   expected_ = core_.attributes.receive_psn;
+  acknowledged_ = expected_ - 1;
   resize();
 }
 
@@ -109,7 +110,10 @@ void Responder::fail(const Fault& fault, Psn psn) {
 
 void Responder::on_repeated(const Packet& packet, RequestShape shape) {
   if (shape.kind == RequestShape::Kind::send || shape.kind == RequestShape::Kind::write) {
-    answers_.add_acknowledge(expected_ - 1, msn_);
+    // Up to the last SEND or WRITE, and not further: a READ or atomic behind it is acknowledged by its own answer
+    // alone. Linux's rxe takes an acknowledgement that has the number of its READ or atomic for that answer, and
+    // completes it without a value.
+    answers_.add_acknowledge(acknowledged_, msn_);
     return;
   }
   const std::uint64_t kept = std::min<std::uint64_t>(resource_end_, resources_.size());

@@ -79,6 +79,7 @@ class Responder {
   std::vector<Resource> resources_;  // the last that many READs and atomics, by number
   std::uint64_t resource_end_ = 0;   // number of the next
   Psn expected_;
+  Psn acknowledged_;            // of the last packet of a SEND or WRITE that has been executed
   std::uint32_t msn_ = 0;       // messages that have been completed, modulo 2^24
   std::uint64_t messages_ = 0;  // messages that have begun
   bool gap_is_told_ = false;

@@ -101,6 +101,7 @@ Responder::Checked Responder::take_write(const Packet& packet, RequestShape shap
 
 // Of a SEND or WRITE whose packet has been executed.
 void Responder::end_message(const Packet& packet, RequestShape shape, std::uint32_t bytes, CompletionKind kind) {
+  acknowledged_ = expected_;
   ++expected_;
   if (shape.ends) {
     message_ = Message::none;
@@ -119,7 +120,7 @@ void Responder::end_message(const Packet& packet, RequestShape shape, std::uint3
     }
   }
   if (packet.bth.ack_request) {
-    answers_.add_acknowledge(expected_ - 1, msn_);
+    answers_.add_acknowledge(acknowledged_, msn_);
   }
 }
 

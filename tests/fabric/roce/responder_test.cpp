@@ -104,6 +104,22 @@ TEST_F(ResponderTest, ARepeatedWriteOrSendIsAcknowledgedAndNotExecuted) {
   EXPECT_TRUE(host_.received().empty());
 }
 
+// A requester may take an acknowledgement with the number of its READ or atomic for the answer; Linux's rxe does.
+TEST_F(ResponderTest, ARepeatedWriteIsNotAcknowledgedWithTheNumberOfAReadOrAtomic) {
+  const std::vector<std::byte> payload = bytes(4, 1);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo + 8, 1))).bth.psn, kFirst + 1);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
+  ASSERT_EQ(peer_.tell(peer_.read(kFirst + 2, kTo, 300)).size(), 2U);
+  const auto heard = peer_.tell(peer_.write(kFirst, kTo, payload));
+  EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
+  EXPECT_EQ(only(heard).bth.psn, kFirst);
+  EXPECT_EQ(only(heard).aeth.msn, 3U);
+  // What is executed behind them acknowledges them, too.
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 4, kTo, payload))).bth.psn, kFirst + 4);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst + 4);
+}
+
 TEST_F(ResponderTest, ARepeatedAtomicIsAnsweredAndNotExecuted) {
   host_.word(kTo) = 40;
   EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst, kTo, 1))).atomic_ack.original, 40U);
