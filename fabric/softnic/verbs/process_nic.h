@@ -104,7 +104,7 @@ class ProcessNic {
   [[noreturn]] static void refuse_use();
   void hear(roce::Nic& nic);
   void notify_armed();
-  void deliver(const roce::Event& event);
+  void deliver(const roce::Event& event) const;
 
   std::atomic<bool> is_usable_{true};
   Adapter adapter_;
