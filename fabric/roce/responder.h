@@ -7,7 +7,7 @@
 // kept, a READ, or the rest of one, read again. Errors are answered by the NAK that the specification names, and bring
 // the queue pair to ERROR; the NAK still leaves.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.7.4 (receiving requests), 9.7.5 (acknowledging) and 9.9.3
+// Source: InfiniBand Architecture Specification, volume 1, 9.7 (receiving requests, acknowledging) and 9.9
 // (responder error handling).
 //
 // Thread-safety: none.
@@ -79,6 +79,7 @@ class Responder {
   std::vector<Resource> resources_;  // the last that many READs and atomics, by number
   std::uint64_t resource_end_ = 0;   // number of the next
   Psn expected_;
+  Psn acknowledged_;            // of the last packet of a SEND or WRITE that has been executed
   std::uint32_t msn_ = 0;       // messages that have been completed, modulo 2^24
   std::uint64_t messages_ = 0;  // messages that have begun
   bool gap_is_told_ = false;

@@ -33,8 +33,8 @@ std::unique_ptr<roce::MemoryAccess> memory_for(const Settings& settings) {
   if (!settings.order) {
     return std::make_unique<roce::ImmediateAccess>();
   }
-  return std::make_unique<roce::DeferredAccess>(
-      roce::DeferredOptions{.rules = model::rules_of(*settings.order), .seed = settings.seed});
+  return std::make_unique<roce::DeferredAccess>(roce::DeferredOptions{
+      .rules = model::rules_of(*settings.order), .seed = settings.seed, .torn_bias = settings.torn_bias});
 }
 
 roce::NicOptions options_for(const roce::Wire& wire) {

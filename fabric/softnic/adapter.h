@@ -89,6 +89,13 @@ class Adapter {
   /// Where frames for this address go: asks for it, and waits for an answer for `at_most`. Nothing: nobody answered.
   [[nodiscard]] std::optional<roce::MacAddress> resolve(const roce::Gid& gid, std::chrono::milliseconds at_most);
 
+  /// In a child, after fork(2): as Wire::abandon(). The adapter is not used, nor destroyed, there.
+  void abandon() noexcept {
+    if (wire_ != nullptr) {
+      wire_->abandon();
+    }
+  }
+
   [[nodiscard]] roce::NicCounters nic_counters();
   [[nodiscard]] roce::WireCounters wire_counters();
 

@@ -69,6 +69,8 @@ class ProcessNic {
 
   /// From now on every call is refused.
   void forbid() noexcept { is_usable_.store(false, std::memory_order_relaxed); }
+  /// As Adapter's, in a child.
+  void abandon() noexcept { adapter_.abandon(); }
   /// Forbids, and leaves the wire.
   void leave() noexcept;
 

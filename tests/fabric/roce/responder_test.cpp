@@ -74,7 +74,6 @@ TEST_F(ResponderTest, SeveralAcknowledgementsThatHaveNotLeftBecomeOne) {
   EXPECT_EQ(only(heard).aeth.msn, 5U);
 }
 
-// 9.7.5.2.8.
 TEST_F(ResponderTest, AGapIsToldOnce) {
   const auto missing = bytes(4, 1);
   EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 2)))), kGap);
@@ -103,6 +102,22 @@ TEST_F(ResponderTest, ARepeatedWriteOrSendIsAcknowledgedAndNotExecuted) {
   EXPECT_EQ(*host_.at(kTo), std::byte{1});
   EXPECT_EQ(*host_.at(0x8000), std::byte{1});
   EXPECT_TRUE(host_.received().empty());
+}
+
+// A requester may take an acknowledgement with the number of its READ or atomic for the answer; Linux's rxe does.
+TEST_F(ResponderTest, ARepeatedWriteIsNotAcknowledgedWithTheNumberOfAReadOrAtomic) {
+  const std::vector<std::byte> payload = bytes(4, 1);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo + 8, 1))).bth.psn, kFirst + 1);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
+  ASSERT_EQ(peer_.tell(peer_.read(kFirst + 2, kTo, 300)).size(), 2U);
+  const auto heard = peer_.tell(peer_.write(kFirst, kTo, payload));
+  EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
+  EXPECT_EQ(only(heard).bth.psn, kFirst);
+  EXPECT_EQ(only(heard).aeth.msn, 3U);
+  // What is executed behind them acknowledges them, too.
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 4, kTo, payload))).bth.psn, kFirst + 4);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst + 4);
 }
 
 TEST_F(ResponderTest, ARepeatedAtomicIsAnsweredAndNotExecuted) {
@@ -172,7 +187,7 @@ TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
   }
 }
 
-// 9.7.5.2.8: what follows a request that was answered by an RNR NAK gets no NAK of its own.
+// What follows a request that was answered by an RNR NAK gets no NAK of its own.
 TEST_F(ResponderTest, WithoutAReceiveRequestItAsksToWait) {
   const auto send = peer_.packet(Opcode::send_only, kFirst, bytes(4, 7));
   EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));
