@@ -1,6 +1,7 @@
 # tests/FOLDER/**/*.cpp            -> test_FOLDER,          label FOLDER
 # tests/FOLDER/**/*_threaded_*.cpp -> test_FOLDER_threaded, labels FOLDER and threaded
-# tests/vm/**/*.cpp                -> test_vm, run as the one test `vm` in a guest with an RDMA device, label vm
+# tests/vm/**/*.cpp                -> test_vm, run as the one test `vm` in a guest with an RDMA device, label vm;
+#                                     but tests/vm/softnic/peer/*.cpp -> roce_peer, which it runs
 # examples/NAME.cpp                -> NAME, run as the test example.NAME, label example
 #
 # One program per folder and not per file: linking is what costs on a small machine. Tests that start threads live in
@@ -72,7 +73,14 @@ foreach(path IN LISTS test_folders)
 endforeach()
 
 file(GLOB_RECURSE vm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/vm/*.cpp")
+# tests/vm/softnic starts it with the software NIC and without, so it has nothing but libibverbs.
+file(GLOB peer_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/vm/softnic/peer/*.cpp")
+list(REMOVE_ITEM vm_sources ${peer_sources})
+add_executable(roce_peer ${peer_sources})
+target_link_libraries(roce_peer PRIVATE sidelatch_flags PkgConfig::libibverbs fmt::fmt)
+set_target_properties(roce_peer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 sidelatch_make_test_program(test_vm ${vm_sources})
+add_dependencies(test_vm roce_peer sidelatch_verbs)
 add_test(NAME vm COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/run" "${PROJECT_BINARY_DIR}")
 set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 1020 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 if(SIDELATCH_BUILD_MICRO)

@@ -20,7 +20,7 @@
 namespace sidelatch::peer {
 
 /// For whatever the other side must do: an emulated guest on a busy machine is slow.
-inline constexpr std::chrono::seconds kPatience{240};
+inline constexpr std::chrono::seconds kPatience{120};
 
 class Control {
  public:
