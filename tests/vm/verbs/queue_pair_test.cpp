@@ -104,7 +104,8 @@ TEST_F(VerbsQueuePairs, AtomicsReturnOldValues) {
 Task<std::array<std::uint64_t, 4>> latch_cycle(QueuePair* qp, LocalSpan buffer, RemoteSpan memory) {
   const auto old = co_await qp->submit(
       compare_swap(memory.subspan(0, 8), 0, 1), read(buffer.subspan(64, 256), memory.subspan(64, 256)).with_fence(),
-      write(buffer.subspan(0, 64), memory.subspan(64, 64)), fetch_add(memory.subspan(0, 8), ~std::uint64_t{0}));
+      write(buffer.subspan(0, 64), memory.subspan(64, 64)).with_fence(),  // or it may pass the READ (rule 5)
+      fetch_add(memory.subspan(0, 8), ~std::uint64_t{0}));
   co_return old;
 }
 
