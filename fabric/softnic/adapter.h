@@ -162,7 +162,7 @@ class Adapter {
   bool thread_is_in_wire_ = false;  // waiting; nobody else touches the wire then
   bool stops_ = false;
   Clock::time_point callers_turn_until_{};
-  int short_turns_ = 0;  // so many of the thread's looks at whose turn it is come after kShortTurn
+  int short_turns_ = 0;          // so many of the thread's looks at whose turn it is come after kShortTurn
   std::vector<std::byte> held_;  // a frame that the wire had no room for; of length held_bytes_
   std::size_t held_bytes_ = 0;
   Clock::time_point held_since_{};

@@ -35,7 +35,8 @@ Process& process() {
 const char* variable(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
 // The child has none of the parent's threads, and shares the wire's memory with it: it forgets the NIC as it is, but
-// gives up the files, whose locks say that the parent lives. One more owner that never goes sees to it that no destructor runs, whatever the child closes.
+// gives up the files, whose locks say that the parent lives. One more owner that never goes sees to it that no
+// destructor runs, whatever the child closes.
 void forget_in_child() {
   Process& ours = process();
   if (std::shared_ptr<ProcessNic> inherited = ours.nic.lock()) {
