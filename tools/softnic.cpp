@@ -23,10 +23,12 @@ struct Arguments {
   std::vector<std::string> command;
 };
 
-[[noreturn]] void execute(const std::string& program, const std::vector<std::string>& command) {
+// A copy, because execvp() takes what it promises not to write to as char*.
+[[noreturn]] void execute(const std::string& program, std::vector<std::string> command) {
   std::vector<char*> arguments;
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));  // execvp() does not write to them
+  arguments.reserve(command.size() + 1);
+  for (std::string& argument : command) {
+    arguments.push_back(argument.data());
   }
   arguments.push_back(nullptr);
   ::execvp(program.c_str(), arguments.data());

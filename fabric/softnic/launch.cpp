@@ -6,10 +6,10 @@
 #include <fmt/ranges.h>
 
 #include <dlfcn.h>
-#include <stdlib.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>

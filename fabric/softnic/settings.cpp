@@ -105,7 +105,7 @@ void take_address(Addresses& addresses, std::string_view text, std::string_view 
     addresses.mtu = number_in<std::size_t>(text.substr(4));
   } else {
     throw SettingsError(
-        fmt::format("the wire \"{}\": \"{}\" is no IP address, no mac=MAC and no mtu=BYTES", whole, part));
+        fmt::format(R"(the wire "{}": "{}" is no IP address, no mac=MAC and no mtu=BYTES)", whole, part));
   }
 }
 

@@ -1,7 +1,7 @@
 // A folder that only one test uses, removed at its end.
 #pragma once
 
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <stdexcept>
