@@ -187,7 +187,7 @@ std::string to_table(const CheckReport& report, Colour colour) {
         "Device {} (simulated): this table shows what schemes do under its profile, not what your NIC does.\n",
         report.device);
   } else {
-    text += fmt::format("Device {} (verbs), memory on {}.\n", report.device, report.memory);
+    text += fmt::format("Device {} ({}), memory on {}.\n", report.device, report.fabric, report.memory);
   }
   text += fmt::format("One writer, one reader, a 50 MB ring; {}{:.1f} s.{}\n",
                       simulated ? fmt::format("seed {}, ", report.seed) : "", report.seconds,

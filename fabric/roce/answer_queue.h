@@ -16,7 +16,7 @@
 
 namespace sidelatch::fabric::roce {
 
-/// A READ or atomic that the responder keeps, in case its answer gets lost (9.7.4.2, responder resources).
+/// A READ or atomic that the responder keeps, in case its answer gets lost (9.7, responder resources).
 struct Resource {
   bool is_atomic = false;
   Psn first;

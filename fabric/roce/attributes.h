@@ -3,7 +3,7 @@
 //   if (const auto reason = refuse_transition(type, from, to, mask)) throw NicError(..., *reason);
 //
 // States and bits are numbered as in ibv_qp_state and ibv_qp_attr_mask. Source: InfiniBand Architecture Specification,
-// volume 1, 10.3.1 (queue pair and EE context states) and 11.2.5.2 (modify queue pair: the table of properties of each
+// volume 1, 10.3 (queue pair and EE context states) and 11.2 (modify queue pair: the table of properties of each
 // transition); ibv_modify_qp(3), whose split into bits is used. Not here: alternate paths and their migration,
 // automatic resizing of queues.
 //

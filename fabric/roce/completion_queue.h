@@ -4,9 +4,9 @@
 //   ... queue.take_notification() ...                 // true, once
 //   const std::size_t n = queue.poll(completions);
 //
-// A completion that finds no room is an overrun (11.6.3.1.4): the queue is broken from then on, takes nothing more, and
+// A completion that finds no room is an overrun: the queue is broken from then on, takes nothing more, and
 // says so; what it held can still be polled. Source: InfiniBand Architecture Specification, volume 1, 10.8 (completion
-// queues) and 11.4.2.2 (request completion notification).
+// queues) and 11.4 (request completion notification).
 //
 // Thread-safety: none.
 #pragma once
@@ -42,7 +42,7 @@ class CompletionQueue {
 
   /// False: there was no room, or the queue is broken. The first time the caller has to report it.
   [[nodiscard]] bool add(const Completion& completion, bool is_solicited) noexcept;
-  /// Takes out what a queue pair that ended, or was reset, has left (11.2.5.4, destroy QP).
+  /// Takes out what a queue pair that ended, or was reset, has left (11.2, destroy QP).
   void forget(std::uint32_t queue_pair) noexcept;
 
   /// `depth` is no less than size().

@@ -8,7 +8,7 @@ namespace sidelatch::fabric::roce {
 
 namespace {
 
-constexpr std::uint32_t kOwnQKey = 1U << 31;  // "use the queue pair's", 10.2.5
+constexpr std::uint32_t kOwnQKey = 1U << 31;  // "use the queue pair's", 10.2
 
 std::array<std::byte, kGrhBytes> grh_of(const Packet& packet) {
   std::array<std::byte, kGrhBytes> grh{};

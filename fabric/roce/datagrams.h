@@ -5,7 +5,7 @@
 // 20 bytes of 0 and the IPv4 header. Without either it is dropped, and so is one that is too long for its buffer; the
 // receive request stays.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.8.3 (unreliable datagrams), 10.2.5 (Q_Keys), 11.4.1.2
+// Source: InfiniBand Architecture Specification, volume 1, 9.8 (unreliable datagrams), 10.2 (Q_Keys), 11.4
 // (where the global route header is put) and Annex A17 (that of IPv4).
 //
 // Thread-safety: none.
@@ -32,7 +32,7 @@ class Datagrams {
 
   void on_packet(const Packet& packet);
   /// Writes the next packet to `out`; 0 if there is none to send now. A request that fails brings the queue pair to SQE
-  /// (10.3.1.6).
+  /// (10.3, SQE).
   [[nodiscard]] std::size_t produce(std::span<std::byte> out);
   [[nodiscard]] Psn next_psn() const noexcept { return psn_; }
 

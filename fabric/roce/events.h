@@ -1,7 +1,7 @@
 // Asynchronous events of a NIC: what happened to an object without anybody asking.
 //
 // They wait in a queue until somebody takes them, in the order in which they happened. Source: InfiniBand Architecture
-// Specification, volume 1, 11.6.3 (asynchronous events); each says at its name when it comes.
+// Specification, volume 1, 11.6 (asynchronous events); each says at its name when it comes.
 //
 // Thread-safety: none.
 #pragma once

@@ -7,7 +7,7 @@
 // fewer than its type. Reserved fields are there too, so that what was read can be written again, bit for bit; they are
 // sent as 0.
 //
-// Sources: InfiniBand Architecture Specification, volume 1, chapter 9 (transport headers; the section stands at each),
+// Sources: InfiniBand Architecture Specification, volume 1, chapter 9 (transport headers),
 // and its Annex A17 (RoCEv2: UDP port, which fields of IP and UDP are whose); RFC 791, RFC 8200 and RFC 768.
 //
 // Thread-safety: values.
@@ -119,7 +119,7 @@ struct Bth {
   friend bool operator==(const Bth&, const Bth&) = default;
 };
 
-/// Datagram extended transport header, 9.3.2.
+/// Datagram extended transport header.
 struct Deth {
   static constexpr std::size_t kBytes = 8;
   std::uint32_t q_key = 0;
@@ -131,7 +131,7 @@ struct Deth {
   friend bool operator==(const Deth&, const Deth&) = default;
 };
 
-/// RDMA extended transport header, 9.3.3.
+/// RDMA extended transport header.
 struct Reth {
   static constexpr std::size_t kBytes = 16;
   std::uint64_t virtual_address = 0;
@@ -143,7 +143,7 @@ struct Reth {
   friend bool operator==(const Reth&, const Reth&) = default;
 };
 
-/// Atomic extended transport header, 9.3.4.
+/// Atomic extended transport header.
 struct AtomicEth {
   static constexpr std::size_t kBytes = 28;
   std::uint64_t virtual_address = 0;
@@ -156,7 +156,7 @@ struct AtomicEth {
   friend bool operator==(const AtomicEth&, const AtomicEth&) = default;
 };
 
-/// ACK extended transport header, 9.3.5.
+/// ACK extended transport header.
 struct Aeth {
   static constexpr std::size_t kBytes = 4;
   Syndrome syndrome;
@@ -167,7 +167,7 @@ struct Aeth {
   friend bool operator==(const Aeth&, const Aeth&) = default;
 };
 
-/// Atomic ACK extended transport header, 9.3.5.
+/// Atomic ACK extended transport header.
 struct AtomicAckEth {
   static constexpr std::size_t kBytes = 8;
   std::uint64_t original = 0;  ///< what the word held before
@@ -177,7 +177,7 @@ struct AtomicAckEth {
   friend bool operator==(const AtomicAckEth&, const AtomicAckEth&) = default;
 };
 
-/// Immediate data, 9.3.6.
+/// Immediate data.
 struct ImmDt {
   static constexpr std::size_t kBytes = 4;
   std::uint32_t data = 0;  ///< the first byte on the wire is the highest
@@ -187,7 +187,7 @@ struct ImmDt {
   friend bool operator==(const ImmDt&, const ImmDt&) = default;
 };
 
-/// Invalidate extended transport header, 9.3.7.
+/// Invalidate extended transport header.
 struct Ieth {
   static constexpr std::size_t kBytes = 4;
   std::uint32_t r_key = 0;

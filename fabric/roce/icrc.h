@@ -3,7 +3,7 @@
 // It is the CRC-32 of Ethernet over eight bytes of ones, which stand for InfiniBand's local route header, and over the
 // packet from its IP header to the end of its pad bytes. The fields that a router may change count as all ones: in IPv4
 // type of service, time to live and header checksum; in IPv6 traffic class, flow label and hop limit; the UDP checksum;
-// and resv8a of the BTH. It is sent lowest byte first. Sources: InfiniBand Architecture Specification, volume 1, 7.8.1
+// and resv8a of the BTH. It is sent lowest byte first. Sources: InfiniBand Architecture Specification, volume 1, 7.8
 // (invariant CRC), and Annex A17 (its fields in RoCEv2).
 //
 // Thread-safety: functions without state.

@@ -5,7 +5,7 @@
 //
 // A region has one key, its lkey and rkey. Its low eight bits are a generation: the key of a region that ended is
 // refused even when its place is used again, up to 255 times. Source: InfiniBand Architecture Specification, volume
-// 1, 10.6 (memory management) and 9.7.4.1.5 to 9.7.4.1.6 (validation of R_Keys).
+// 1, 10.6 (memory management) and 9.7 (validation of R_Keys).
 //
 // Looking up costs the same however many regions there are. Thread-safety: none.
 #pragma once
@@ -39,7 +39,7 @@ class MemoryTable {
   [[nodiscard]] bool has_domain(Domain domain) const noexcept;
 
   /// Returns the key. Throws NicError: invalid for an empty or wrapping range, an unknown domain, or remote_write or
-  /// remote_atomic without local_write (10.6.3.1); full.
+  /// remote_atomic without local_write (10.6); full.
   [[nodiscard]] std::uint32_t add(const Region& region);
   /// The region of this key becomes another one, and keeps its key. Throws NicError as add(), and changes nothing then;
   /// invalid if the key names no region.

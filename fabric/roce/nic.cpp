@@ -22,7 +22,7 @@ void Nic::set_time(Time now) {
 }
 
 bool Nic::is_for_us(const Gid& gid) const noexcept {
-  return std::ranges::find(device_.options.gids, gid) != device_.options.gids.end();
+  return std::ranges::any_of(device_.options.gids, [&](const Gid& own) { return is_same(own, gid); });
 }
 
 void Nic::on_frame(std::span<const std::byte> frame, Time now) {
@@ -38,7 +38,7 @@ void Nic::on_frame(std::span<const std::byte> frame, Time now) {
 
 void Nic::take_packet(const Packet& packet, Time now) {
   QueuePair* const pair = find_queue_pair(packet.bth.destination_qp);
-  // The lower 15 bits name the partition; there is only the default one (10.9.3).
+  // The lower 15 bits name the partition; there is only the default one (10.9).
   const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
   if (pair == nullptr || !is_partition || !is_for_us(destination_gid(packet))) {
     ++device_.counters.misdirected;

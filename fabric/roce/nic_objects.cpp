@@ -128,7 +128,7 @@ void Nic::check(const QueuePairOptions& options) const {
 
 std::uint32_t Nic::choose_number(std::uint32_t wanted) {
   if (wanted != 0) {
-    // 0 and 1 are those of management (3.9.3).
+    // 0 and 1 are those of management.
     if (wanted == 1 || find_queue_pair(wanted) != nullptr) {
       refuse(NicError::Kind::invalid, fmt::format("the queue pair number {:#x} is taken", wanted));
     }

@@ -70,10 +70,13 @@ constexpr std::array<std::uint8_t, 256> kRowOf = [] {
 
 }  // namespace
 
-std::optional<OpcodeTraits> traits_of(Opcode opcode) noexcept {
-  const std::uint8_t row = kRowOf[static_cast<std::size_t>(opcode)];
-  return row == kUnknown ? std::nullopt : std::optional(kRows[row].traits);
-}
+constinit const std::array<std::optional<OpcodeTraits>, 256> detail::kTraits = [] {
+  std::array<std::optional<OpcodeTraits>, 256> traits{};
+  for (const Row& row : kRows) {
+    traits[static_cast<std::size_t>(row.opcode)] = row.traits;
+  }
+  return traits;
+}();
 
 std::string_view name(Opcode opcode) noexcept {
   const std::uint8_t row = kRowOf[static_cast<std::size_t>(opcode)];

@@ -5,6 +5,7 @@
 // operation. Not here: other services, and RoCEv2's congestion notification packet (0x81).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,7 +41,7 @@ enum class Opcode : std::uint8_t {
   ud_send_only_with_immediate = 0x65,
 };
 
-/// How long the payload of a packet may be, with the path MTU as the measure (9.7.4.1 and 9.7.8, packet lengths).
+/// How long the payload of a packet may be, with the path MTU as the measure (9.7, packet lengths).
 enum class PayloadRule : std::uint8_t {
   none,       ///< no payload
   exact,      ///< the path MTU: first and middle packets
@@ -69,8 +70,13 @@ struct OpcodeTraits {
 /// The most that any opcode has: AtomicETH.
 inline constexpr std::size_t kMostExtensionBytes = 28;
 
+namespace detail {
+extern const std::array<std::optional<OpcodeTraits>, 256> kTraits;
+}  // namespace detail
 /// Nothing for a number that is none of the opcodes above.
-[[nodiscard]] std::optional<OpcodeTraits> traits_of(Opcode opcode) noexcept;
+[[nodiscard]] inline const std::optional<OpcodeTraits>& traits_of(Opcode opcode) noexcept {
+  return detail::kTraits[static_cast<std::uint8_t>(opcode)];
+}
 /// As the specification writes it, "RC RDMA WRITE first"; "unknown" for others.
 [[nodiscard]] std::string_view name(Opcode opcode) noexcept;
 

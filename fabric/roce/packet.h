@@ -31,7 +31,7 @@
 
 namespace sidelatch::fabric::roce {
 
-/// The longest payload of a packet on a path (volume 1, 9.7.4.1); the value is bytes.
+/// The longest payload of a packet on a path (volume 1, 9.7); the value is bytes.
 enum class PathMtu : std::uint16_t { b256 = 256, b512 = 512, b1024 = 1024, b2048 = 2048, b4096 = 4096 };
 [[nodiscard]] constexpr std::size_t bytes_of(PathMtu mtu) noexcept { return static_cast<std::size_t>(mtu); }
 

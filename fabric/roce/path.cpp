@@ -48,7 +48,7 @@ Path::Path(const AddressVector& to, const MacAddress& own_mac, const Gid& own_gi
 }
 
 bool Path::accepts(const Packet& received) const noexcept {
-  return source_gid(received) == remote_ && destination_gid(received) == own_;
+  return is_same(source_gid(received), remote_) && is_same(destination_gid(received), own_);
 }
 
 }  // namespace sidelatch::fabric::roce

@@ -35,7 +35,7 @@ class Path {
 
   /// Headers without an opcode, for the remote queue pair.
   [[nodiscard]] const Packet& packet() const noexcept { return headers_; }
-  /// Whether a packet came along it, to this side (9.6.1.2, checking of the global route header).
+  /// Whether a packet came along it, to this side (9.6, checking of the global route header).
   [[nodiscard]] bool accepts(const Packet& received) const noexcept;
   [[nodiscard]] const Gid& remote_gid() const noexcept { return remote_; }
 

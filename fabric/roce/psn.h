@@ -4,7 +4,7 @@
 //   if (precedes(bth.psn, expected)) ...   // a duplicate
 //
 // Which of two numbers comes first is only defined while fewer than 2^23 packets lie between them; a requester keeps no
-// more in flight. Source: InfiniBand Architecture Specification, volume 1, 9.7.2 (packet sequence numbers). So there is
+// more in flight. Source: InfiniBand Architecture Specification, volume 1, 9.7 (packet sequence numbers). So there is
 // no operator<: it would be no order.
 //
 // Thread-safety: a value.

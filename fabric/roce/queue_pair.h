@@ -1,11 +1,11 @@
 // QueuePair: a queue pair of the software NIC, reliable connection or unreliable datagram.
 //
-//   pair.modify({.state = QueuePairState::init, ...}, Attributes::state | ...);   // INIT, RTR, RTS: as
-//   ibv_modify_qp(3) pair.post_receive({.id = 1, .sges = buffers}); pair.post_send({.id = 2, .kind = WorkKind::send,
-//   .signaled = true, .sges = data});
+//   pair.modify({.state = QueuePairState::init, ...}, Attributes::state | ...);   // INIT, RTR, RTS
+//   pair.post_receive({.id = 1, .sges = buffers});
+//   pair.post_send({.id = 2, .kind = WorkKind::send, .signaled = true, .sges = data});
 //
 // What is posted is carried out while the NIC is driven (nic.h), and completions go to the completion queues.
-// States and what may be done in them: InfiniBand Architecture Specification, volume 1, 10.3.1. In ERROR everything is
+// States and what may be done in them: InfiniBand Architecture Specification, volume 1, 10.3. In ERROR everything is
 // flushed; in SQE (UD) the send queue; SQD finishes what has begun and says so if that was asked for.
 //
 // Thread-safety: none.

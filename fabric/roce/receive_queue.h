@@ -1,7 +1,7 @@
 // ReceiveQueue: receive requests in posting order, of one queue pair or shared by several.
 //
 // A queue pair takes the oldest request when a message begins, and keeps a copy until the message has ended. Source:
-// InfiniBand Architecture Specification, volume 1, 10.2.9 (shared receive queues) and 11.4.1.2 (post receive).
+// InfiniBand Architecture Specification, volume 1, 10.2 (shared receive queues) and 11.4 (post receive).
 //
 // Thread-safety: none.
 #pragma once
@@ -41,7 +41,7 @@ class ReceiveQueue {
   [[nodiscard]] std::uint64_t first_length() const noexcept { return entries_[first_].length; }
   void clear() noexcept { first_ = size_ = 0; }
 
-  /// Shared ones: report once when fewer than `limit` requests are left; 0: never (11.2.3.5, modify SRQ).
+  /// Shared ones: report once when fewer than `limit` requests are left; 0: never (11.2, modify SRQ).
   void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
   /// Whether it has to be reported now; true once.

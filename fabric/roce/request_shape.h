@@ -1,6 +1,6 @@
 // RequestShape: what a request's opcode says about its place in a message.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.2 (opcodes) and 9.7.4.1.2 (opcode sequences).
+// Source: InfiniBand Architecture Specification, volume 1, 9.2 (opcodes) and 9.7 (opcode sequences).
 //
 // Thread-safety: values.
 #pragma once

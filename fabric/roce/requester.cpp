@@ -9,9 +9,10 @@ namespace sidelatch::fabric::roce {
 
 namespace {
 
-constexpr std::uint64_t kMostMessageBytes = 1ULL << 31;  // 9.3.3.3 (DMA length), 9.7.8
+constexpr std::uint64_t kMostMessageBytes = 1ULL << 31;  // chapter 9: the DMA length of a message
 constexpr std::uint64_t kAtomicBytes = 8;
-/// Fewer than this many numbers may be in flight, or old and new could not be told apart (9.7.2).
+/// Fewer than this many numbers may be in flight, or old and new could not be told apart (chapter 9, packet sequence
+/// numbers).
 constexpr std::uint32_t kMostInFlight = 1U << (Psn::kBits - 1);
 
 std::uint32_t packets_for(std::uint64_t length, PathMtu mtu) {
@@ -75,7 +76,7 @@ std::optional<CompletionStatus> Requester::find_local_error(const SendEntry& ent
 
 bool Requester::may_begin(const SendEntry& entry) const noexcept {
   if (core_.state() != QueuePairState::rts) {
-    return false;  // SQD: what has begun is finished, and no more (10.3.1.5)
+    return false;  // SQD: what has begun is finished, and no more
   }
   if (entry.request.fence && answers_due_ != 0) {
     return false;
@@ -139,7 +140,7 @@ std::size_t Requester::build_request(SendEntry& entry, std::span<std::byte> out)
   packet.bth.psn = psn_to_send(entry);
   packet.bth.ack_request = true;
   if (request.kind == WorkKind::read) {
-    // What has come already is not asked for again (9.7.3.3, and 9.4.4 for the address of what is left).
+    // What has come already is not asked for again: the address and length are of what is left.
     const std::uint64_t done = std::uint64_t{entry.answered} * bytes_of(core_.attributes.path_mtu);
     packet.bth.opcode = Opcode::read_request;
     packet.reth = {.virtual_address = request.remote_address + done,

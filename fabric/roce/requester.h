@@ -8,8 +8,8 @@
 // an acknowledgement; the responder answers several at once where it can. End-to-end credits are not looked at: a
 // request that finds no receive request is answered by an RNR NAK, and tried again.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.7.3 to 9.7.5 (requests, acknowledgements), 9.7.2 (PSNs)
-// and 9.9.2 (requester error handling).
+// Source: InfiniBand Architecture Specification, volume 1, 9.7 (requests, acknowledgements, PSNs)
+// and 9.9 (requester error handling).
 //
 // Thread-safety: none.
 #pragma once

@@ -12,7 +12,7 @@ namespace sidelatch::fabric::roce {
 
 namespace {
 
-constexpr Time kTimeoutUnit = 4096;  // ns, 9.7.6.1.3 (local ACK timeout: 4.096 us times 2 to the power)
+constexpr Time kTimeoutUnit = 4096;  // ns (local ACK timeout: 4.096 us times 2 to the power)
 constexpr std::uint8_t kWithoutEnd = 7;
 
 std::optional<CompletionStatus> status_of(NakCode code) {
@@ -99,7 +99,7 @@ bool Requester::acknowledge_before(Psn psn, Time now) {
   while (left != 0) {
     const SendEntry& entry = core_.sends.at(core_.sends.first());
     if (has_answer(entry.request.kind)) {
-      // A later packet has been answered: the answer to this one must be lost (9.7.5.1.2, implied NAK).
+      // A later packet has been answered: the answer to this one must be lost (an implied NAK).
       break;
     }
     const std::uint32_t rest = offset_of(entry.first + entry.packets);
@@ -145,7 +145,7 @@ void Requester::on_nak(const Packet& packet, Time now) {
     recover(now);
     return;
   }
-  // The requests before it have completed, so it is the first (9.9.2.4).
+  // The requests before it have completed, so it is the first.
   complete_first(code ? *status_of(*code) : CompletionStatus::bad_response);
 }
 
@@ -174,7 +174,7 @@ void Requester::on_read_response(const Packet& packet, Time now) {
     ++core_.device.counters.stray;
     return;
   }
-  // Acknowledges what came before it (9.7.5.1.1).
+  // Acknowledges what came before it.
   if (!acknowledge_before(psn, now)) {
     return;
   }

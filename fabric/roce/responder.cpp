@@ -58,7 +58,7 @@ void Responder::on_request(const Packet& packet, Time /*now*/) {
   }
 }
 
-// Once, until the missing packet has come (9.7.5.2.8).
+// Once, until the missing packet has come.
 void Responder::on_gap() {
   if (!gap_is_told_) {
     gap_is_told_ = true;
@@ -126,7 +126,7 @@ void Responder::on_repeated(const Packet& packet, RequestShape shape) {
   }
 }
 
-// Only what is a part of what was asked before; anything else is no repetition of it (9.7.4.2.2).
+// Only what is a part of what was asked before; anything else is no repetition of it.
 void Responder::answer_again(const Resource& resource, std::uint64_t number, const Packet& packet) {
   const bool wants_atomic = packet.bth.opcode != Opcode::read_request;
   if (wants_atomic != resource.is_atomic || !answers_.has_room_for_repeated()) {
@@ -209,7 +209,7 @@ std::size_t Responder::produce_read(Answer& answer, Packet& packet, std::span<st
   const std::size_t length = std::min(mtu, answer.length - answer.sent * mtu);
   const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
   if (!answers_.take_sample(payload)) {
-    // The region has ended since the request was checked: this packet and all behind it are not answered (9.7.5.2.4).
+    // The region has ended since the request was checked: this packet and all behind it are not answered.
     const Psn psn = packet.bth.psn;
     answers_.drop_all();
     fail({Syndrome::nak(NakCode::remote_access_error), CompletionStatus::flushed}, psn);

@@ -7,7 +7,7 @@
 // kept, a READ, or the rest of one, read again. Errors are answered by the NAK that the specification names, and bring
 // the queue pair to ERROR; the NAK still leaves.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.7.4 (receiving requests), 9.7.5 (acknowledging) and 9.9.3
+// Source: InfiniBand Architecture Specification, volume 1, 9.7 (receiving requests, acknowledging) and 9.9
 // (responder error handling).
 //
 // Thread-safety: none.

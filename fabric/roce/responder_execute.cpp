@@ -17,7 +17,7 @@ constexpr Syndrome kOperational = Syndrome::nak(NakCode::remote_operational_erro
 
 }  // namespace
 
-// 9.7.4.1.2 (opcode sequence) and 9.7.4.1.6 (length of a packet).
+// The sequence of opcodes, and the length of a packet.
 Responder::Checked Responder::check_sequence(const Packet& packet, RequestShape shape) const {
   const Message needed = shape.starts                             ? Message::none
                          : shape.kind == RequestShape::Kind::send ? Message::send
@@ -28,7 +28,7 @@ Responder::Checked Responder::check_sequence(const Packet& packet, RequestShape 
 }
 
 bool Responder::is_outside(std::uint64_t address, std::uint32_t key, std::uint64_t length, Rights needed) const {
-  // Of no bytes no key is checked (9.7.4.1.5).
+  // Of no bytes no key is checked.
   return length != 0 && core_.device.table.remote(key, core_.options.domain, address, length, needed) == nullptr;
 }
 
@@ -140,7 +140,7 @@ Resource& Responder::new_resource(const Packet& packet, std::uint32_t packets) {
 Responder::Checked Responder::take_read(const Packet& packet) {
   const Reth& reth = packet.reth;
   const std::size_t mtu = bytes_of(core_.attributes.path_mtu);
-  // More than were agreed on: 9.7.4.1.4.
+  // More than were agreed on.
   if (!allows(core_.attributes.rights, Rights::remote_read) || answers_.unanswered() >= resources_.size() ||
       reth.dma_length > kMostMessageBytes) {
     return Fault{kInvalid, CompletionStatus::remote_invalid_request};

@@ -1,6 +1,6 @@
 // Rights: what may be done to a memory region, or through a queue pair. The bits are those of ibv_access_flags.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 10.6.3 (access rights of regions) and 10.2.5 (of queue
+// Source: InfiniBand Architecture Specification, volume 1, 10.6 (access rights of regions) and 10.2 (of queue
 // pairs).
 #pragma once
 

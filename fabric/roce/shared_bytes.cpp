@@ -24,39 +24,107 @@ std::byte* mutable_bytes(const std::byte* shared) {
   return const_cast<std::byte*>(shared);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
+void store_word(std::byte* shared, const std::byte* from) {
+  Word word = 0;
+  std::memcpy(&word, from, sizeof word);
+  word_at(shared).store(word, std::memory_order_relaxed);
+}
+
+void load_word(std::byte* into, std::byte* shared) {
+  const Word word = word_at(shared).load(std::memory_order_relaxed);
+  std::memcpy(into, &word, sizeof word);
+}
+
+// 16 bytes at a time copy a payload about twice as fast. A CPU with AVX promises that aligned lanes of 16 bytes are
+// loaded and stored whole. This is assembler, because a vector is no atomic to C++: the compiler must neither split nor
+// reorder these. Sanitizers do not look into assembler, so under them there are words only.
+#if defined(__has_feature)
+#define SIDELATCH_IS_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SIDELATCH_IS_SANITIZED 1
+#else
+#define SIDELATCH_IS_SANITIZED 0
+#endif
+
+constexpr std::size_t kLane = 16;
+using Lane = std::byte[kLane];
+#if defined(__x86_64__) && !SIDELATCH_IS_SANITIZED
+const bool kHasLanes = __builtin_cpu_supports("avx") != 0;
+
+void store_lane(std::byte* shared, const std::byte* from) {
+  asm volatile(
+      "movdqu %1, %%xmm0\n\t"
+      "movdqa %%xmm0, %0"
+      : "=m"(*reinterpret_cast<Lane*>(shared))
+      : "m"(*reinterpret_cast<const Lane*>(from))
+      : "xmm0");
+}
+
+void load_lane(std::byte* into, const std::byte* shared) {
+  asm volatile(
+      "movdqa %1, %%xmm0\n\t"
+      "movdqu %%xmm0, %0"
+      : "=m"(*reinterpret_cast<Lane*>(into))
+      : "m"(*reinterpret_cast<const Lane*>(shared))
+      : "xmm0");
+}
+#else
+constexpr bool kHasLanes = false;
+void store_lane(std::byte* /*shared*/, const std::byte* /*from*/) {}
+void load_lane(std::byte* /*into*/, const std::byte* /*shared*/) {}
+#endif
+#undef SIDELATCH_IS_SANITIZED
+
+// Calls one of the two for each offset from `at` on, where a word of `shared` begins; returns how far they came.
+template <class UseWord, class UseLane>
+std::size_t for_each_word(const std::byte* shared, std::size_t at, std::size_t end, UseWord use_word,
+                          UseLane use_lane) {
+  constexpr std::size_t kWorthIt = 4 * kLane;
+  if (kHasLanes && end - at >= kWorthIt) {
+    if (reinterpret_cast<std::uintptr_t>(shared + at) % kLane != 0) {
+      use_word(at);
+      at += sizeof(Word);
+    }
+    for (; at + kLane <= end; at += kLane) {
+      use_lane(at);
+    }
+  }
+  for (; at + sizeof(Word) <= end; at += sizeof(Word)) {
+    use_word(at);
+  }
+  return at;
+}
+
 }  // namespace
 
 void store_shared(std::byte* shared, std::span<const std::byte> from) noexcept {
-  const std::byte* source = from.data();
-  const std::byte* const end = source + from.size();
-  const std::byte* const head_end = source + std::min(to_next_word(shared), from.size());
-  for (; source != head_end; ++source, ++shared) {
-    byte_at(shared).store(*source, std::memory_order_relaxed);
+  const std::byte* const source = from.data();
+  const std::size_t head = std::min(to_next_word(shared), from.size());
+  const auto use_byte = [&](std::size_t at) { byte_at(shared + at).store(source[at], std::memory_order_relaxed); };
+  for (std::size_t at = 0; at < head; ++at) {
+    use_byte(at);
   }
-  for (; end - source >= static_cast<std::ptrdiff_t>(sizeof(Word)); source += sizeof(Word), shared += sizeof(Word)) {
-    Word word = 0;
-    std::memcpy(&word, source, sizeof word);
-    word_at(shared).store(word, std::memory_order_relaxed);
-  }
-  for (; source != end; ++source, ++shared) {
-    byte_at(shared).store(*source, std::memory_order_relaxed);
+  const std::size_t tail = for_each_word(
+      shared, head, from.size(), [&](std::size_t at) { store_word(shared + at, source + at); },
+      [&](std::size_t at) { store_lane(shared + at, source + at); });
+  for (std::size_t at = tail; at < from.size(); ++at) {
+    use_byte(at);
   }
 }
 
 void load_shared(std::span<std::byte> into, const std::byte* from) noexcept {
-  std::byte* shared = mutable_bytes(from);
-  std::byte* target = into.data();
-  std::byte* const end = target + into.size();
-  std::byte* const head_end = target + std::min(to_next_word(shared), into.size());
-  for (; target != head_end; ++target, ++shared) {
-    *target = byte_at(shared).load(std::memory_order_relaxed);
+  std::byte* const shared = mutable_bytes(from);
+  std::byte* const target = into.data();
+  const std::size_t head = std::min(to_next_word(shared), into.size());
+  const auto use_byte = [&](std::size_t at) { target[at] = byte_at(shared + at).load(std::memory_order_relaxed); };
+  for (std::size_t at = 0; at < head; ++at) {
+    use_byte(at);
   }
-  for (; end - target >= static_cast<std::ptrdiff_t>(sizeof(Word)); target += sizeof(Word), shared += sizeof(Word)) {
-    const Word word = word_at(shared).load(std::memory_order_relaxed);
-    std::memcpy(target, &word, sizeof word);
-  }
-  for (; target != end; ++target, ++shared) {
-    *target = byte_at(shared).load(std::memory_order_relaxed);
+  const std::size_t tail = for_each_word(
+      shared, head, into.size(), [&](std::size_t at) { load_word(target + at, shared + at); },
+      [&](std::size_t at) { load_lane(target + at, shared + at); });
+  for (std::size_t at = tail; at < into.size(); ++at) {
+    use_byte(at);
   }
 }
 

@@ -1,8 +1,9 @@
 // Copies from and to memory that other threads read and write meanwhile, as a NIC does it, without undefined behaviour.
 //
-// Whole words of 8 bytes, aligned in the shared memory, are loaded and stored by relaxed atomics; bytes before and
-// behind them one by one. Addresses ascend, so lines of 64 bytes do too. Nothing else is ordered: who needs an order
-// takes it from elsewhere (x86 keeps stores in order, and loads).
+// Whole words of 8 bytes, aligned in the shared memory, are loaded and stored whole, by relaxed atomics or several
+// words at a time where the CPU promises that too; bytes before and behind them one by one. Addresses ascend, so lines
+// of 64 bytes do too. Nothing else is ordered: who needs an order takes it from elsewhere (x86 keeps stores in order,
+// and loads).
 //
 // Thread-safety: any number of these at the same time, beside atomic accesses of others.
 #pragma once

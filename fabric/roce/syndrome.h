@@ -4,7 +4,7 @@
 //   if (syndrome.kind() == Syndrome::Kind::rnr_nak) wait(syndrome.rnr_delay());
 //
 // Bits 6 and 5 are the kind, bits 4 to 0 its value, bit 7 is reserved and sent as 0. Source: InfiniBand Architecture
-// Specification, volume 1, 9.7.5 (acknowledge packets: AETH syndrome, NAK codes, RNR NAK timer) and 9.7.7.2 (end-to-end
+// Specification, volume 1, 9.7 (acknowledge packets: AETH syndrome, NAK codes, RNR NAK timer; end-to-end
 // flow control: encoded credits).
 //
 // Thread-safety: a value.

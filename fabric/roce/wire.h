@@ -105,6 +105,10 @@ class Wire {
   /// Ends the wait() of now, or the next one. Async-signal-safe.
   virtual void interrupt() noexcept = 0;
 
+  /// In a child, after fork(2): gives up the descriptors that it has in common with its parent, so that it keeps none of
+  /// the parent's locks when that is killed. Nothing else is called there, the destructor neither. Async-signal-safe.
+  virtual void abandon() noexcept = 0;
+
   [[nodiscard]] virtual const WireCounters& counters() const noexcept = 0;
 };
 

@@ -5,7 +5,7 @@
 //                         .remote_address = b, .rkey = rkey});
 //
 // Numbers are those of ibv_wc_status where there are some. Source: InfiniBand Architecture Specification, volume
-// 1, 11.4.1 (post, poll) and 11.6.2 (completion statuses).
+// 1, 11.4 (post, poll) and 11.6 (completion statuses).
 //
 // Thread-safety: values.
 #pragma once
@@ -74,7 +74,7 @@ struct SendRequest {
   // UD only.
   AddressVector to{};
   std::uint32_t remote_qp = 0;
-  std::uint32_t remote_q_key = 0;  ///< with its highest bit: the queue pair's own is sent (10.2.5)
+  std::uint32_t remote_q_key = 0;  ///< with its highest bit: the queue pair's own is sent (10.2)
 };
 
 /// An entry of a receive queue.
@@ -95,7 +95,7 @@ enum class Post : std::uint8_t {
 };
 [[nodiscard]] std::string_view text(Post post) noexcept;
 
-/// Volume 1, 11.6.2. The numbers are those of ibv_wc_status.
+/// Volume 1, 11.6. The numbers are those of ibv_wc_status.
 enum class CompletionStatus : std::uint8_t {
   success = 0,
   local_length = 1,

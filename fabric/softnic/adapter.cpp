@@ -21,6 +21,8 @@ static_assert(roce::kFrameRoom <= roce::kMostFrameBytes, "a wire may be made for
 // Frames that are taken from the wire before the NIC may answer: so few that who sent the first does not wait long,
 // so many that one answer stands for many. And frames that are sent before it looks at the wire again.
 constexpr int kBurst = 64;
+// How often the caller may keep its turn before it is trusted again.
+constexpr int kShortTurns = 64;
 // Longest sleep in the wire, so that what nobody could know of does not last.
 constexpr std::chrono::nanoseconds kLongestWait = 100ms;
 // A frame that the wire has no room for is dropped after this, as a switch does: one peer that does not read must not
@@ -31,8 +33,8 @@ std::unique_ptr<roce::MemoryAccess> memory_for(const Settings& settings) {
   if (!settings.order) {
     return std::make_unique<roce::ImmediateAccess>();
   }
-  return std::make_unique<roce::DeferredAccess>(
-      roce::DeferredOptions{.rules = model::rules_of(*settings.order), .seed = settings.seed});
+  return std::make_unique<roce::DeferredAccess>(roce::DeferredOptions{
+      .rules = model::rules_of(*settings.order), .seed = settings.seed, .torn_bias = settings.torn_bias});
 }
 
 roce::NicOptions options_for(const roce::Wire& wire) {
@@ -186,13 +188,19 @@ void Adapter::leave_wire(std::unique_lock<std::mutex>& lock) {
 void Adapter::run() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
+    const bool is_late = callers_turn_until_ != Clock::time_point{} && Clock::now() >= callers_turn_until_;
+    if (is_late) {
+      callers_turn_until_ = {};  // it has run out: the caller did not come back
+    }
     if (drive()) {
+      short_turns_ = is_late ? kShortTurns : short_turns_;
       // Others get the lock before it goes on.
       lock.unlock();
       lock_for_thread(lock);
       continue;
     }
     if (const Clock::time_point now = Clock::now(); now < callers_turn_until_) {
+      short_turns_ = std::max(short_turns_ - 1, 0);
       thread_may_drive_.wait_until(lock, callers_turn_until_);
       continue;
     }
@@ -246,7 +254,7 @@ bool Adapter::drive_for_caller() {
   if (!callers_may_drive_) {
     return false;
   }
-  callers_turn_until_ = Clock::now() + kTurn;
+  callers_turn_until_ = Clock::now() + (short_turns_ > 0 ? kShortTurn : kTurn);
   if (thread_is_in_wire_) {
     wire_->interrupt();  // it comes out, sees whose turn it is, and stays out
     return false;

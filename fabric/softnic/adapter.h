@@ -41,6 +41,9 @@ class Adapter {
  public:
   /// For so long after poll() the caller is expected to poll again, and the adapter's thread lets it drive.
   static constexpr std::chrono::microseconds kTurn{200};
+  /// The same for a program that has lately not come back, though there was something for it: one that polls for the
+  /// completion of its WRITE, then watches memory for its peer's.
+  static constexpr std::chrono::microseconds kShortTurn{20};
 
   /// Throws as open_wire().
   explicit Adapter(const Settings& settings);
@@ -85,6 +88,13 @@ class Adapter {
 
   /// Where frames for this address go: asks for it, and waits for an answer for `at_most`. Nothing: nobody answered.
   [[nodiscard]] std::optional<roce::MacAddress> resolve(const roce::Gid& gid, std::chrono::milliseconds at_most);
+
+  /// In a child, after fork(2): as Wire::abandon(). The adapter is not used, nor destroyed, there.
+  void abandon() noexcept {
+    if (wire_ != nullptr) {
+      wire_->abandon();
+    }
+  }
 
   [[nodiscard]] roce::NicCounters nic_counters();
   [[nodiscard]] roce::WireCounters wire_counters();
@@ -152,6 +162,7 @@ class Adapter {
   bool thread_is_in_wire_ = false;  // waiting; nobody else touches the wire then
   bool stops_ = false;
   Clock::time_point callers_turn_until_{};
+  int short_turns_ = 0;  // so many of the thread's looks at whose turn it is come after kShortTurn
   std::vector<std::byte> held_;  // a frame that the wire had no room for; of length held_bytes_
   std::size_t held_bytes_ = 0;
   Clock::time_point held_since_{};

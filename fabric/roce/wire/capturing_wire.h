@@ -30,6 +30,7 @@ class CapturingWire final : public Wire {
   [[nodiscard]] std::span<const std::byte> receive() override;
   void wait(std::chrono::nanoseconds at_most) override { wire_->wait(at_most); }
   void interrupt() noexcept override { wire_->interrupt(); }
+  void abandon() noexcept override { wire_->abandon(); }
   [[nodiscard]] const WireCounters& counters() const noexcept override { return wire_->counters(); }
 
  private:

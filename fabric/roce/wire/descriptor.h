@@ -20,9 +20,10 @@ class Descriptor {
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
+  ~Descriptor() { close(); }
+  void close() noexcept {
     if (number_ >= 0) {
-      ::close(number_);
+      ::close(std::exchange(number_, -1));
     }
   }
   [[nodiscard]] int number() const noexcept { return number_; }

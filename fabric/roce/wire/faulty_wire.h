@@ -39,6 +39,7 @@ class FaultyWire final : public Wire {
   [[nodiscard]] std::span<const std::byte> receive() override;
   void wait(std::chrono::nanoseconds at_most) override;
   void interrupt() noexcept override { wire_->interrupt(); }
+  void abandon() noexcept override { wire_->abandon(); }
   /// Those of the wire inside, and the faults.
   [[nodiscard]] const WireCounters& counters() const noexcept override;
 

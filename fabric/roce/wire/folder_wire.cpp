@@ -54,6 +54,11 @@ std::filesystem::path FolderWire::path_of(std::size_t station) const {
   return folder_ / fmt::format("station-{:02}", station + 1);
 }
 
+void FolderWire::abandon() noexcept {
+  SocketWire::abandon();
+  place_.lock.close();
+}
+
 std::optional<MacAddress> FolderWire::resolve(const Gid& gid) {
   const std::optional<std::size_t> station = station_of(gid);
   if (!station || (*station != place_.station && !others_hold(place_.lock.number(), static_cast<off_t>(*station), 1))) {

@@ -25,6 +25,7 @@ class FolderWire final : public SocketWire {
   ~FolderWire() override;
 
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) override;
+  void abandon() noexcept override;
 
  private:
   struct Place {

@@ -211,6 +211,11 @@ void Segment::take_place() {
 }
 
 // The locks end with the file's descriptor, after this.
+void Segment::abandon() noexcept {
+  ::munmap(std::exchange(memory_, nullptr), kFileBytes);  // a mapping keeps the file open, and so its locks
+  file_.close();
+}
+
 void Segment::leave() noexcept {
   SharedStation& us = station(own_);
   us.incarnation.store(us.incarnation.load(std::memory_order_relaxed) + 1, std::memory_order_release);

@@ -90,6 +90,9 @@ class Segment {
   [[nodiscard]] RingControl& control(std::size_t sender, std::size_t receiver) const noexcept;
   [[nodiscard]] std::span<std::byte> ring_bytes(std::size_t sender, std::size_t receiver) const noexcept;
 
+  /// In a child, after fork(2): keeps no lock. Nothing else is called then.
+  void abandon() noexcept;
+
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:

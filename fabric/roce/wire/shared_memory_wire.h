@@ -41,6 +41,7 @@ class SharedMemoryWire final : public Wire {
   [[nodiscard]] std::span<const std::byte> receive() override;
   void wait(std::chrono::nanoseconds at_most) override;
   void interrupt() noexcept override;
+  void abandon() noexcept override { segment_.abandon(); }
   [[nodiscard]] const WireCounters& counters() const noexcept override { return counters_; }
 
   /// All stations that are there, ours included.

@@ -192,6 +192,11 @@ void SocketWire::wait(std::chrono::nanoseconds at_most) {
   }
 }
 
+void SocketWire::abandon() noexcept {
+  socket_.close();
+  wake_.close();
+}
+
 void SocketWire::interrupt() noexcept {
   const int error = errno;
   const std::uint64_t one = 1;

@@ -33,6 +33,7 @@ class SocketWire : public Wire {
   [[nodiscard]] std::span<const std::byte> receive() override;
   void wait(std::chrono::nanoseconds at_most) override;
   void interrupt() noexcept override;
+  void abandon() noexcept override;
   [[nodiscard]] const WireCounters& counters() const noexcept override { return counters_; }
 
  protected:

@@ -46,8 +46,8 @@ auto made_or_explained(Make make) noexcept -> decltype(make()) {
 using namespace sidelatch::fabric::softnic::verbs;
 
 // What tells that the library is preloaded (is_preloaded() of launch.h).
-SIDELATCH_VERBS_EXPORT const char* const sidelatch_softnic_version;
-const char* const sidelatch_softnic_version = sidelatch::kVersion.data();
+// NOLINTNEXTLINE(readability-identifier-naming): a name of C
+SIDELATCH_VERBS_EXPORT const char* const sidelatch_softnic_version = sidelatch::kVersion.data();
 
 SIDELATCH_VERBS_EXPORT ibv_device** ibv_get_device_list(int* count) {
   auto** const list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));

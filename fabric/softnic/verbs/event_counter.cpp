@@ -19,17 +19,17 @@ EventCounter::EventCounter() : descriptor_(::eventfd(0, EFD_SEMAPHORE | EFD_CLOE
 
 EventCounter::~EventCounter() { ::close(descriptor_); }
 
-void EventCounter::add() noexcept {
+void EventCounter::add() const noexcept {
   const std::uint64_t one = 1;
   static_cast<void>(::write(descriptor_, &one, sizeof one));
 }
 
-bool EventCounter::take() noexcept {
+bool EventCounter::take() const noexcept {
   std::uint64_t one = 0;
   return ::read(descriptor_, &one, sizeof one) == sizeof one;
 }
 
-void EventCounter::take_back() noexcept {
+void EventCounter::take_back() const noexcept {
   std::uint64_t one = 0;
   const iovec into{&one, sizeof one};
   // Another thread may have read it since; RWF_NOWAIT, because the descriptor is the program's and may block.

@@ -16,11 +16,11 @@ class EventCounter {
   ~EventCounter();
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-  void add() noexcept;
+  void add() const noexcept;
   /// Waits for one, unless the descriptor is non-blocking. False with errno: EAGAIN, EINTR.
-  [[nodiscard]] bool take() noexcept;
+  [[nodiscard]] bool take() const noexcept;
   /// Takes one back, if there is one. Never waits.
-  void take_back() noexcept;
+  void take_back() const noexcept;
 
  private:
   int descriptor_;

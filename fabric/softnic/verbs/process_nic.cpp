@@ -34,12 +34,14 @@ Process& process() {
 
 const char* variable(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
-// The child has none of the parent's threads, and shares the wire's memory with it: it forgets the NIC as it is. One
-// more owner that never goes sees to it that no destructor runs, whatever the child closes.
+// The child has none of the parent's threads, and shares the wire's memory with it: it forgets the NIC as it is, but
+// gives up the files, whose locks say that the parent lives. One more owner that never goes sees to it that no destructor runs, whatever the child closes.
 void forget_in_child() {
   Process& ours = process();
   if (std::shared_ptr<ProcessNic> inherited = ours.nic.lock()) {
     inherited->forbid();
+    inherited->abandon();
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory the child ends, as it would right after
     static_cast<void>(new std::shared_ptr<ProcessNic>(std::move(inherited)));
   }
   ours.nic.reset();
@@ -63,14 +65,12 @@ struct Farewell {
     Process& ours = process();
     // Who calls exit() from where the lock is held shall not hang.
     const std::unique_lock lock(ours.mutex, std::try_to_lock);
-    if (!lock) {
+    const std::shared_ptr<ProcessNic> nic = lock ? ours.nic.lock() : nullptr;
+    if (nic == nullptr) {
       return;
     }
-    if (const std::shared_ptr<ProcessNic> nic = ours.nic.lock()) {
-      nic->leave();
-      // Not destroyed: contexts that were not closed may still be used, by threads that still run.
-      static_cast<void>(new std::shared_ptr<ProcessNic>(nic));
-    }
+    nic->leave();
+    ours.kept = nic;  // not destroyed: contexts that were not closed may still be used, by threads that still run
   }
 };
 const Farewell kFarewell;
@@ -158,7 +158,7 @@ void ProcessNic::notify_armed() {
   });
 }
 
-void ProcessNic::deliver(const roce::Event& event) {
+void ProcessNic::deliver(const roce::Event& event) const {
   ibv_async_event report_as{};
   report_as.event_type = type_of(event.kind);
   if (event.kind == roce::Event::Kind::completion_queue_error) {

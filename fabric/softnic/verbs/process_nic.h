@@ -69,6 +69,8 @@ class ProcessNic {
 
   /// From now on every call is refused.
   void forbid() noexcept { is_usable_.store(false, std::memory_order_relaxed); }
+  /// As Adapter's, in a child.
+  void abandon() noexcept { adapter_.abandon(); }
   /// Forbids, and leaves the wire.
   void leave() noexcept;
 
@@ -102,7 +104,7 @@ class ProcessNic {
   [[noreturn]] static void refuse_use();
   void hear(roce::Nic& nic);
   void notify_armed();
-  void deliver(const roce::Event& event);
+  void deliver(const roce::Event& event) const;
 
   std::atomic<bool> is_usable_{true};
   Adapter adapter_;

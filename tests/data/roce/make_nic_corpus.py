@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Writes the inputs that the fuzz target roce-nic begins with: programs in the format of tests/fuzz/roce_nic_fuzz.cpp,
-one for each thing that a NIC does. What libFuzzer has found since lies beside them, under names made of digests, and
-comes from `scripts/fuzz roce-nic --merge`.
+one for each thing that a NIC does, with memory that is touched at once and later.
 
     python3 tests/data/roce/make_nic_corpus.py
 """

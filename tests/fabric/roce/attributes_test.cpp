@@ -1,5 +1,5 @@
 // Which changes of state there are, and which attributes each needs and allows. The table below is typed from the
-// specification (volume 1, 11.2.5.2, properties of the transitions) and ibv_modify_qp(3), not from the code.
+// specification (volume 1, 11.2, properties of the transitions) and ibv_modify_qp(3), not from the code.
 #include "fabric/roce/attributes.h"
 
 #include <gtest/gtest.h>

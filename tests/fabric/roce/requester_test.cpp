@@ -137,7 +137,7 @@ TEST_F(RequesterTest, AReadGoesOnFromThePacketThatIsMissing) {
   EXPECT_EQ(*host_.at(1000), std::byte{0});
 }
 
-// 9.7.5.1.2.
+// An implied NAK.
 TEST_F(RequesterTest, AnAcknowledgementBehindAReadShowsThatItsAnswerIsLost) {
   post(WorkKind::read, 4, 1);
   post(WorkKind::write, 4, 2);

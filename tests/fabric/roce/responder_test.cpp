@@ -74,7 +74,6 @@ TEST_F(ResponderTest, SeveralAcknowledgementsThatHaveNotLeftBecomeOne) {
   EXPECT_EQ(only(heard).aeth.msn, 5U);
 }
 
-// 9.7.5.2.8.
 TEST_F(ResponderTest, AGapIsToldOnce) {
   const auto missing = bytes(4, 1);
   EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 2)))), kGap);
@@ -188,7 +187,7 @@ TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
   }
 }
 
-// 9.7.5.2.8: what follows a request that was answered by an RNR NAK gets no NAK of its own.
+// What follows a request that was answered by an RNR NAK gets no NAK of its own.
 TEST_F(ResponderTest, WithoutAReceiveRequestItAsksToWait) {
   const auto send = peer_.packet(Opcode::send_only, kFirst, bytes(4, 7));
   EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));

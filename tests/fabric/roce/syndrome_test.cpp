@@ -10,12 +10,12 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Encoded credits, code 0 to 30 (9.7.7.2).
+// Encoded credits, code 0 to 30 (9.7).
 constexpr std::array<std::uint32_t, 31> kCredits = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
                                                     48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
                                                     2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
-// The RNR NAK timer, code 0 to 31, in microseconds (9.7.5).
+// The RNR NAK timer, code 0 to 31, in microseconds (9.7).
 constexpr std::array<int, 32> kDelays = {
     655360, 10,   20,   30,   40,    60,    80,    120,   160,   240,   320,   480,    640,    960,    1280,   1920,
     2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520};

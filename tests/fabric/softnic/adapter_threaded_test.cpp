@@ -308,6 +308,7 @@ class FailingWire final : public roce::Wire {
   std::span<const std::byte> receive() override { return wire_->receive(); }
   void wait(std::chrono::nanoseconds at_most) override { wire_->wait(at_most); }
   void interrupt() noexcept override { wire_->interrupt(); }
+  void abandon() noexcept override { wire_->abandon(); }
   const roce::WireCounters& counters() const noexcept override { return wire_->counters(); }
 
  private:

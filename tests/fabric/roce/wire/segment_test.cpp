@@ -10,7 +10,9 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -188,6 +190,46 @@ TEST(Segment, TheDeadAreToldFromTheLiving) {
   EXPECT_FALSE(segment.has_died(1));
   EXPECT_EQ(segment.directory().size(), 2U);
 }
+
+// Whether a killed process is seen to be dead while a child of its, forked without exec, lives on.
+bool is_seen_to_be_dead_beside_a_child(bool child_abandons) {
+  const SegmentOptions options = new_wire();
+  const Segment segment(options);
+  const std::string fifo = fmt::format("{}/fifo-{}", own_folder(), new_wire_name());
+  if (::mkfifo(fifo.c_str(), 0600) != 0) {
+    throw std::runtime_error("mkfifo failed");
+  }
+  ChildProcess owner([&] {
+    Segment other(options);
+    std::array<int, 2> abandoned{};
+    if (::pipe(abandoned.data()) != 0) {
+      return 1;
+    }
+    if (::fork() == 0) {
+      if (child_abandons) {
+        other.abandon();
+      }
+      ::close(abandoned[0]);
+      ::close(abandoned[1]);
+      ::_exit(::open(fifo.c_str(), O_RDONLY) < 0 ? 1 : 0);  // until the test opens it, too
+    }
+    ::close(abandoned[1]);
+    char end = 0;
+    const bool is_closed = ::read(abandoned[0], &end, 1) == 0;
+    ::raise(is_closed ? SIGKILL : SIGABRT);
+    return 0;
+  });
+  EXPECT_EQ(owner.status(), -SIGKILL);
+  const bool has_died = segment.has_died(1);
+  ::close(::open(fifo.c_str(), O_WRONLY));
+  std::filesystem::remove(fifo);
+  return has_died;
+}
+
+TEST(Segment, AChildThatAbandonsItKeepsNobodyAlive) { EXPECT_TRUE(is_seen_to_be_dead_beside_a_child(true)); }
+
+// What abandon() is for.
+TEST(Segment, AChildThatDoesNotKeepsItsParentAlive) { EXPECT_FALSE(is_seen_to_be_dead_beside_a_child(false)); }
 
 // At any moment of joining, of leaving and between: those who stay find a wire that works, and the places come back.
 TEST(Segment, SurvivesProcessesThatAreKilledAnywhere) {
