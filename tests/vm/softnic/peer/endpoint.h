@@ -72,9 +72,8 @@ class Device {
   [[nodiscard]] std::size_t mtu() const { return mtu_; }
   /// Linux's soft-RoCE driver, which does a few things in its own way.
   [[nodiscard]] bool is_rxe() const;
-  /// rxe of Linux 6.1 with two CPUs now and then sleeps at a fence for ever, with a clean wire, too: what was on its
-  /// way completes, and nothing more is sent until something is posted. A fence is the requester's business; the other
-  /// side does not see it.
+  /// rxe of Linux 6.1 with two CPUs stopped for ever in some runs of a script with fences, with a clean wire, too, and
+  /// in none without them. A fence is the requester's business; the other side does not see it.
   [[nodiscard]] bool has_good_fence() const { return !is_rxe(); }
 
  private:

@@ -65,8 +65,7 @@ std::vector<Refusal> refusals() {
       {"FETCH_ADD through a queue pair without the right", add, 8, IBV_WC_REM_INV_REQ_ERR, kAllRights,
        kWithout(IBV_ACCESS_REMOTE_ATOMIC)},
       {"FETCH_ADD at no multiple of 8", at(add, 12), 8, IBV_WC_REM_INV_REQ_ERR, kAllRights, kAllRights, {}, true},
-      // rxe takes the receive for malformed (copy_data() gives EINVAL and not ENOSPC, Linux 6.1), and says that it is
-      // in trouble itself.
+      // rxe of Linux 6.1 says that it is in trouble itself, on both sides.
       {"SEND that is longer than the receive",
        {.opcode = IBV_WR_SEND},
        64,
