@@ -195,6 +195,7 @@ checker::Estimate measure(const YcsbScale& scale, const Scheme& scheme, char wor
   }
   const std::vector<std::uint32_t> numbers = site.own_workers(scale.workers);
   std::vector<std::unique_ptr<typename Kind::Worker>> workers;
+  workers.reserve(numbers.size());
   for (const std::uint32_t number : numbers) {
     workers.push_back(Kind::connect(structure, site, number));
   }
