@@ -82,7 +82,7 @@ set_target_properties(roce_peer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_B
 sidelatch_make_test_program(test_vm ${vm_sources})
 add_dependencies(test_vm roce_peer sidelatch_verbs)
 add_test(NAME vm COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/run" "${PROJECT_BINARY_DIR}")
-set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 1020 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 1620 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 if(SIDELATCH_BUILD_MICRO)
     add_dependencies(test_vm bench_verbs) # tests/vm/perftest runs it
 endif()
