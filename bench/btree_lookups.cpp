@@ -88,6 +88,7 @@ Result measure(const Load& load, Site& site) {
   }
   const std::vector<std::uint32_t> numbers = site.own_workers(load.workers);
   std::vector<std::unique_ptr<BTree::Worker>> workers;
+  workers.reserve(numbers.size());
   for (const std::uint32_t w : numbers) {
     workers.push_back(std::make_unique<BTree::Worker>(
         tree, site.node_of(w), site.memory_nodes(),

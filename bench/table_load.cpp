@@ -72,6 +72,7 @@ TableResult measure(const TableLoad& load, Site& site) {
   const HashTable table(*scheme, options, site.allocate(HashTable::bytes_needed(*scheme, options, load.memory_nodes)));
   const std::vector<std::uint32_t> workers = site.own_workers(load.workers);
   std::vector<std::unique_ptr<Client>> clients;
+  clients.reserve(workers.size());
   for (const std::uint32_t w : workers) {
     clients.push_back(std::make_unique<Client>(
         site.node_of(w), site.memory_nodes(), table.buffer_bytes(),
