@@ -46,7 +46,7 @@ endfunction()
 # Seconds for one test: far above what any needs, so that only a hang is cut off.
 set(SIDELATCH_TEST_TIMEOUT 120)
 if(SIDELATCH_SANITIZE)
-    set(SIDELATCH_TEST_TIMEOUT 300)
+    set(SIDELATCH_TEST_TIMEOUT 600)
 endif()
 
 file(GLOB test_folders CONFIGURE_DEPENDS LIST_DIRECTORIES true "${PROJECT_SOURCE_DIR}/tests/*")
