@@ -90,7 +90,7 @@ void Site::meet() {
 checker::Estimate Site::measure(std::size_t count,
                                 const std::function<Task<void>(std::size_t, checker::Windows&)>& task) {
   meet();
-  checker::Windows windows = this->windows();
+  checker::Windows windows(reactor().now() + warm_up_, measured_);
   {
     const Reactor::Scope tasks(reactor());
     for (std::size_t i = 0; i < count; ++i) {
@@ -100,8 +100,6 @@ checker::Estimate Site::measure(std::size_t count,
   }
   return mops(windows.counts());
 }
-
-checker::Windows Site::windows() const { return {reactor().now() + warm_up_, measured_}; }
 
 checker::Estimate Site::mops(const checker::Windows::Counts& counts) {
   checker::Windows::Counts all = counts;

@@ -53,6 +53,7 @@ class Site {
 
   /// This process has the workers whose number leaves `rank().rank` when divided by `rank().ranks`.
   [[nodiscard]] Rank rank() const noexcept { return rank_; }
+  /// Their numbers, of `all` workers.
   [[nodiscard]] std::vector<std::uint32_t> own_workers(std::uint32_t all) const;
   /// The node of this process where that worker is.
   [[nodiscard]] fabric::Node& node_of(std::uint32_t worker) const { return *clients_[worker % clients_.size()]; }
@@ -65,12 +66,10 @@ class Site {
   void meet();
   [[nodiscard]] fabric::Duration warm_up() const noexcept { return warm_up_; }
   [[nodiscard]] fabric::Duration measured() const noexcept { return measured_; }
-  /// Meets, runs `count` tasks at once, which count what they do in the windows, and returns how many millions of
-  /// operations per second all processes did.
+  /// Meets, runs `count` tasks at once, which count what they do in the windows: the measured time, behind the warm-up.
+  /// Returns how many millions of operations per second all processes did.
   [[nodiscard]] checker::Estimate measure(
       std::size_t count, const std::function<fabric::Task<void>(std::size_t i, checker::Windows& windows)>& task);
-  /// The measured time, from the end of the warm-up on, which begins now.
-  [[nodiscard]] checker::Windows windows() const;
   /// Millions of operations per second, of all processes.
   [[nodiscard]] checker::Estimate mops(const checker::Windows::Counts& counts);
   /// Of all processes' values.

@@ -1,5 +1,7 @@
 #include <sidelatch/checker/datasheet.h>
 
+#include "named_json.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -63,17 +65,7 @@ bool is_worse(const Rate& old, const Rate& now, double tolerance) {
 }  // namespace
 
 ordered_json parse_datasheet(std::string_view file, std::string_view text) {
-  ordered_json json;
-  try {
-    json = ordered_json::parse(text);
-  } catch (const ordered_json::parse_error& error) {
-    throw std::invalid_argument(fmt::format(
-        "{}: this is no JSON, or it is cut off after {} bytes: save the datasheet again (sidelatch check --out)", file,
-        error.byte));
-  } catch (const ordered_json::out_of_range& error) {
-    throw std::invalid_argument(fmt::format(
-        "{}: this JSON cannot be read ({}): save the datasheet again (sidelatch check --out)", file, error.what()));
-  }
+  ordered_json json = parse_named_json(file, text, "save the datasheet again (sidelatch check --out)");
   const ordered_json schema = json.is_object() ? json.value("schema", ordered_json::object()) : ordered_json::object();
   const bool is_datasheet = schema.is_object() && schema.value("name", ordered_json()) == kDatasheetSchema &&
                             schema.value("version", ordered_json()).is_number_integer();

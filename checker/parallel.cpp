@@ -22,6 +22,7 @@ struct Loop {
 void run_one(void* context, std::size_t index) {
   Loop& loop = *static_cast<Loop*>(context);
   (void)loop.begun.load(std::memory_order_acquire);
+  // One that is skipped ends below, too: the caller is ordered behind its look at `failed`.
   try {
     if (!loop.failed.load(std::memory_order_relaxed)) {
       (*loop.job)(index);

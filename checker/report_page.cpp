@@ -1,6 +1,8 @@
 #include <sidelatch/checker/datasheet.h>
 #include <sidelatch/checker/report.h>
 
+#include "named_json.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -34,15 +36,7 @@ std::string for_html(const ordered_json& json) {
 ordered_json parsed(const NamedDocument& document) {
   constexpr std::string_view kAdvice =
       "save it again: a datasheet by sidelatch check --out, an experiment by sidelatch bench NAME --out";
-  try {
-    return ordered_json::parse(document.json);
-  } catch (const ordered_json::parse_error& error) {
-    throw std::invalid_argument(
-        fmt::format("{}: this is no JSON, or it is cut off after {} bytes: {}", document.file, error.byte, kAdvice));
-  } catch (const ordered_json::out_of_range& error) {
-    throw std::invalid_argument(
-        fmt::format("{}: this JSON cannot be read ({}): {}", document.file, error.what(), kAdvice));
-  }
+  return parse_named_json(document.file, document.json, kAdvice);
 }
 
 // The checker knows no more of experiments: what their other fields must be is the page's to say.

@@ -1,0 +1,15 @@
+// JSON out of a file that somebody has saved, or an error that names the file.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+
+namespace sidelatch::checker {
+
+/// Throws std::invalid_argument if `text` is no JSON, is cut off, or holds a number that no double does. `advice`: what
+/// to do then.
+[[nodiscard]] nlohmann::ordered_json parse_named_json(std::string_view file, std::string_view text,
+                                                      std::string_view advice);
+
+}  // namespace sidelatch::checker
