@@ -171,6 +171,7 @@ bool Adapter::unless_it_fails(Work work) noexcept {
     return work();
   } catch (const std::exception& error) {
     failure_ = error.what();
+    has_failed_.store(true, std::memory_order_relaxed);
     fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", failure_);
     return false;
   }
@@ -193,7 +194,10 @@ void Adapter::run() {
       callers_turn_until_ = {};  // it has run out: the caller did not come back
     }
     if (drive()) {
-      short_turns_ = is_late ? kShortTurns : short_turns_;
+      if (is_late) {  // there was something for a caller who did not come back for it
+        short_turns_ = kShortTurns;
+        turn_ = kTurn;
+      }
       // Others get the lock before it goes on.
       lock.unlock();
       lock_for_thread(lock);
@@ -201,6 +205,7 @@ void Adapter::run() {
     }
     if (const Clock::time_point now = Clock::now(); now < callers_turn_until_) {
       short_turns_ = std::max(short_turns_ - 1, 0);
+      turn_ = std::min(2 * turn_, kLongestTurn);
       thread_may_drive_.wait_until(lock, callers_turn_until_);
       continue;
     }
@@ -252,14 +257,18 @@ std::chrono::nanoseconds Adapter::time_to_wait() const {
 // A caller found nothing. True: the NIC was driven, it may be worth another look.
 bool Adapter::drive_for_caller() {
   if (!callers_may_drive_) {
+    callers_find_nothing_.store(true, std::memory_order_relaxed);
     return false;
   }
-  callers_turn_until_ = Clock::now() + (short_turns_ > 0 ? kShortTurn : kTurn);
+  const Clock::time_point now = Clock::now();
+  callers_turn_until_ = now + (short_turns_ > 0 ? kShortTurn : turn_);
   if (thread_is_in_wire_) {
-    wire_->interrupt();  // it comes out, sees whose turn it is, and stays out
+    wire_->interrupt();  // it comes out, as soon as it runs, sees whose turn it is, and stays out
+    callers_find_nothing_.store(true, std::memory_order_relaxed);
     return false;
   }
-  drive();
+  moved_at_ = drive() ? now : moved_at_;
+  callers_find_nothing_.store(now - moved_at_ > kPoliteAfter, std::memory_order_relaxed);
   return true;
 }
 

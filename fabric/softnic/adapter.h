@@ -9,8 +9,9 @@
 //
 // Who drives. A program that polls a completion queue in a loop drives the NIC by itself, in its own thread, from
 // within poll(): on a small machine every change of threads costs more than an operation. The adapter's thread drives
-// when nobody has polled for kTurn, waiting for frames in the wire. With an order (Settings::order) it alone drives,
-// so that memory is touched by another thread than the program's, and races are real.
+// when nobody has polled for a while (kTurn, and longer the more often somebody does), waiting for frames in the wire.
+// With an order (Settings::order) it alone drives, so that memory is touched by another thread than the program's, and
+// races are real.
 //
 // Thread-safety: any thread may call anything, but the functions that are handed in run under the adapter's lock and
 // must not call the adapter. Destruction: nobody uses it any more.
@@ -41,9 +42,14 @@ class Adapter {
  public:
   /// For so long after poll() the caller is expected to poll again, and the adapter's thread lets it drive.
   static constexpr std::chrono::microseconds kTurn{200};
+  /// It grows to this while the caller does come back: each look of the thread takes a CPU from who polls.
+  static constexpr std::chrono::microseconds kLongestTurn{5'000};
   /// The same for a program that has lately not come back, though there was something for it: one that polls for the
   /// completion of its WRITE, then watches memory for its peer's.
   static constexpr std::chrono::microseconds kShortTurn{20};
+  /// Who polls for so long in vain lets other threads run between two polls: the peer, which it has woken, may be
+  /// waiting for this very CPU, and the scheduler would leave it there until its next tick, for milliseconds.
+  static constexpr std::chrono::microseconds kPoliteAfter{20};
 
   /// Throws as open_wire().
   explicit Adapter(const Settings& settings);
@@ -79,9 +85,11 @@ class Adapter {
   template <class Take>
   std::size_t poll(Take take) {
     let_thread_in();
-    const std::unique_lock lock(mutex_);
-    const std::size_t taken = take(*nic_);
-    return taken != 0 || !drive_for_caller() ? taken : take(*nic_);
+    const std::size_t taken = poll_once(take);
+    if (taken == 0 && callers_find_nothing_.load(std::memory_order_relaxed)) {
+      std::this_thread::yield();
+    }
+    return taken;
   }
   /// The caller is going to sleep until it is notified: the adapter's thread takes over at once.
   void rest();
@@ -106,6 +114,8 @@ class Adapter {
   /// A wire that fails while the NIC runs (WireError) stops it: nothing is sent or received any more, requests run into
   /// their time limits, and this says why. Empty: it runs.
   [[nodiscard]] std::string failure();
+  /// Whether it has stopped so. May be asked from what was handed to listen(), which is told of it.
+  [[nodiscard]] bool has_failed() const noexcept { return has_failed_.load(std::memory_order_relaxed); }
 
  private:
   // The lock for one call; what the call has made the NIC want to send is sent at its end.
@@ -136,6 +146,12 @@ class Adapter {
   }
 
   // Callers, with the lock.
+  template <class Take>
+  std::size_t poll_once(Take& take) {
+    const std::unique_lock lock(mutex_);
+    const std::size_t taken = take(*nic_);
+    return taken != 0 || !drive_for_caller() ? taken : take(*nic_);
+  }
   bool drive_for_caller();
   void send_for_caller();
   void leave_wire(std::unique_lock<std::mutex>& lock);
@@ -159,14 +175,18 @@ class Adapter {
   std::condition_variable thread_may_drive_;
   std::condition_variable thread_has_left_wire_;
   std::atomic<bool> thread_wants_lock_{false};
-  bool thread_is_in_wire_ = false;  // waiting; nobody else touches the wire then
+  std::atomic<bool> callers_find_nothing_{false};  // since kPoliteAfter
+  bool thread_is_in_wire_ = false;                 // waiting; nobody else touches the wire then
   bool stops_ = false;
   Clock::time_point callers_turn_until_{};
+  Clock::time_point moved_at_{};  // when the NIC last had anything to do
+  std::chrono::microseconds turn_ = kTurn;
   int short_turns_ = 0;          // so many of the thread's looks at whose turn it is come after kShortTurn
   std::vector<std::byte> held_;  // a frame that the wire had no room for; of length held_bytes_
   std::size_t held_bytes_ = 0;
   Clock::time_point held_since_{};
   std::string failure_;
+  std::atomic<bool> has_failed_{false};
   std::thread thread_;
 };
 

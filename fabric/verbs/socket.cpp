@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace sidelatch::fabric::verbs {
 
@@ -107,19 +108,6 @@ HostAndPort HostAndPort::parse(std::string_view text, std::uint16_t default_port
 
 std::string HostAndPort::to_string() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
-}
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  if (this != &other) {
-    FileDescriptor old(std::exchange(number_, std::exchange(other.number_, -1)));
-  }
-  return *this;
-}
-
-FileDescriptor::~FileDescriptor() {
-  if (number_ >= 0) {
-    ::close(number_);
-  }
 }
 
 FileDescriptor listen_on(HostAndPort& at) {

@@ -3,6 +3,8 @@
 
 #include "wire.h"
 
+#include "fabric/file_descriptor.h"
+
 #include <sys/socket.h>
 
 #include <chrono>
@@ -10,7 +12,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -34,22 +35,6 @@ struct HostAndPort {
 
   static HostAndPort parse(std::string_view text, std::uint16_t default_port);
   [[nodiscard]] std::string to_string() const;
-};
-
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int number) : number_(number) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor();
-  [[nodiscard]] int number() const noexcept { return number_; }
-  [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
-
- private:
-  int number_ = -1;
 };
 
 /// A listening socket; `at.port` 0 is any free one, and `at` then says which. Not blocking.

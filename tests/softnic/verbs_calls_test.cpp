@@ -2,12 +2,15 @@
 // of each operation between two queue pairs of one NIC, and fork().
 #include "verbs_library.h"
 
+#include "fabric/roce/wires.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +18,10 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -693,6 +699,57 @@ TEST_F(VerbsCalls, ASharedReceiveQueueReportsItsLimitAndServesItsPairs) {
   }
   pairs.clear();
   EXPECT_EQ(verbs.destroy_srq(shared), 0);
+}
+
+// A capture that the disk has no room for, in place of a wire that fails.
+struct SmallDisk {
+  SmallDisk() {
+    ::setenv("SIDELATCH_SOFTNIC_PCAP", path.c_str(), 1);
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  ~SmallDisk() {
+    allow(before.rlim_cur);
+    ::unsetenv("SIDELATCH_SOFTNIC_PCAP");
+    ::unlink(path.c_str());
+  }
+  void allow(rlim_t bytes) const {
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+
+  std::string path = ::testing::TempDir() + "small_disk_" + std::to_string(::getpid()) + ".pcap";
+  rlimit before{};
+};
+class VerbsCallsOnASmallDisk : public SmallDisk, public VerbsCalls {};
+
+TEST_F(VerbsCallsOnASmallDisk, AFailedWireIsAFatalEventOfTheDevice) {
+  make_nonblocking(context->async_fd);
+  // What goes to the NIC itself is on no wire.
+  const auto other = fabric::roce::join_shared_memory_wire({.name = "verbs-" + std::to_string(::getpid())});
+  ibv_ah_attr address = own_address();
+  std::memcpy(&address.grh.dgid, other->addresses().ipv6.data(), sizeof address.grh.dgid);
+  ibv_qp* const pair = make_pair();
+  ASSERT_EQ(to_init(*pair) | to_rtr(*pair, 1, address) | to_rts(*pair), 0);
+  ibv_async_event event{};
+  EXPECT_EQ(verbs.get_async_event(context, &event), -1);
+  ibv_port_attr port{};
+  ASSERT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+
+  allow(1);
+  ibv_sge part = sge(0);
+  EXPECT_EQ(post(*pair, request(IBV_WR_RDMA_WRITE, part)), 0);
+  ASSERT_TRUE(is_readable(context->async_fd, 10000));
+  allow(before.rlim_cur);
+  ASSERT_EQ(verbs.get_async_event(context, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
+  verbs.ack_async_event(&event);
+  EXPECT_EQ(verbs.get_async_event(context, &event), -1) << "said once";
+  ASSERT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_DOWN);
 }
 
 // ---- What is not there.

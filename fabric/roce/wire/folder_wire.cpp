@@ -21,7 +21,7 @@ FolderWire::Place FolderWire::take_place(const FolderWireOptions& options) {
     std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, error);
   }
   const std::filesystem::path path = options.folder / "lock";
-  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.valid()) {
     throw WireError(
         fmt::format("{}: {}: a wire in a folder needs one that we may write to", path.string(), std::strerror(errno)));

@@ -29,7 +29,7 @@ class FolderWire final : public SocketWire {
 
  private:
   struct Place {
-    Descriptor lock;
+    FileDescriptor lock;
     std::size_t station;
   };
 

@@ -31,9 +31,9 @@ using InterfaceAddresses = std::unique_ptr<ifaddrs, decltype([](ifaddrs* list) {
   throw WireError(fmt::format("interface {}: cannot {}: {}", interface, what, std::strerror(errno)));
 }
 
-Descriptor open_socket(const std::string& interface) {
+FileDescriptor open_socket(const std::string& interface) {
   // Protocol 0: nothing comes before the filter is there and the socket is bound.
-  Descriptor socket(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  FileDescriptor socket(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid() && (errno == EPERM || errno == EACCES)) {
     throw WireError(fmt::format(
         "interface {}: a packet socket needs CAP_NET_RAW, and this process does not have it: run as root, or "
@@ -142,7 +142,7 @@ void bind_to(int socket, const std::string& interface, int index) {
 }  // namespace
 
 struct PacketWire::Opened {
-  Descriptor socket;
+  FileDescriptor socket;
   StationAddresses addresses;
   std::size_t most_frame_bytes;
 };

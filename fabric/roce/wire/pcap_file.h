@@ -7,7 +7,7 @@
 // Thread-safety: one thread.
 #pragma once
 
-#include "descriptor.h"
+#include "fabric/file_descriptor.h"
 
 #include <chrono>
 #include <cstddef>
@@ -28,7 +28,7 @@ class PcapFile {
   [[noreturn]] void fail() const;
 
   std::string path_;
-  Descriptor file_;
+  FileDescriptor file_;
   std::size_t bytes_ = 0;
 };
 

@@ -132,7 +132,7 @@ Segment::~Segment() { leave(); }
 // False: somebody has removed the file between our opening and our locking it; it has to be opened again.
 bool Segment::join() {
   constexpr mode_t kOnlyUs = S_IRUSR | S_IWUSR;
-  file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOnlyUs));
+  file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOnlyUs));
   if (!file_.valid()) {
     throw WireError(fmt::format("{}: {}: a wire of shared memory needs a folder in memory that we may write to", path_,
                                 std::strerror(errno)));
@@ -235,7 +235,7 @@ void Segment::remove_abandoned() const {
     if (!entry.path().filename().string().starts_with(prefix_of_user()) || path == path_) {
       continue;
     }
-    const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     // Who is about to join it holds the directory, or finds the file removed and makes it again.
     if (file.valid() && try_lock_byte(file.number(), kDirectoryByte) && nobody_is_left(file.number()) &&
         !is_removed(file.number())) {

@@ -19,10 +19,11 @@
 // Thread-safety: one thread uses a Segment.
 #pragma once
 
-#include "descriptor.h"
 #include "doorbell.h"
 #include "frame_ring.h"
 #include "station_addresses.h"
+
+#include "fabric/file_descriptor.h"
 
 #include <array>
 #include <atomic>
@@ -108,7 +109,7 @@ class Segment {
 
   SegmentOptions options_;
   std::string path_;
-  Descriptor file_;
+  FileDescriptor file_;
   std::byte* memory_ = nullptr;
   std::size_t own_ = 0;
 };

@@ -7,8 +7,7 @@
 // Thread-safety: as Wire.
 #pragma once
 
-#include "descriptor.h"
-
+#include "fabric/file_descriptor.h"
 #include "fabric/roce/wire.h"
 
 #include <sys/socket.h>
@@ -47,7 +46,7 @@ class SocketWire : public Wire {
 
   /// `name`: for errors. Throws WireError.
   SocketWire(std::string name, const StationAddresses& addresses, std::size_t most_frame_bytes);
-  void use(Descriptor socket) { socket_ = std::move(socket); }
+  void use(FileDescriptor socket) { socket_ = std::move(socket); }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
   /// Nothing: there is nobody, and the frame is dropped.
@@ -81,8 +80,8 @@ class SocketWire : public Wire {
   std::string name_;
   StationAddresses addresses_;
   std::size_t most_frame_bytes_;
-  Descriptor socket_;
-  Descriptor wake_;  // an eventfd
+  FileDescriptor socket_;
+  FileDescriptor wake_;  // an eventfd
   Burst out_;
   Burst in_;
   std::vector<std::byte> scratch_;

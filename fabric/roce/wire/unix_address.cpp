@@ -24,13 +24,13 @@ sockaddr_un unix_address(const std::filesystem::path& path) {
   return address;
 }
 
-Descriptor bind_datagram_socket(const std::filesystem::path& path) {
+FileDescriptor bind_datagram_socket(const std::filesystem::path& path) {
   const sockaddr_un address = unix_address(path);
   std::error_code error;
   if (std::filesystem::is_socket(path, error)) {
     std::filesystem::remove(path, error);
   }
-  Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid() || ::bind(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw WireError(
         fmt::format("{}: cannot make a UNIX socket: {}; see that the folder is there and that we may write to "

@@ -3,7 +3,7 @@
 // Thread-safety: functions without state.
 #pragma once
 
-#include "descriptor.h"
+#include "fabric/file_descriptor.h"
 
 #include <sys/un.h>
 
@@ -15,6 +15,6 @@ namespace sidelatch::fabric::roce {
 [[nodiscard]] sockaddr_un unix_address(const std::filesystem::path& path);
 /// A datagram socket that is bound to this path. A socket that lies there is removed; anything else is left alone.
 /// Throws WireError.
-[[nodiscard]] Descriptor bind_datagram_socket(const std::filesystem::path& path);
+[[nodiscard]] FileDescriptor bind_datagram_socket(const std::filesystem::path& path);
 
 }  // namespace sidelatch::fabric::roce

@@ -94,12 +94,16 @@ ibv_context* open_context() {
   // The library's own macro is an old-style cast of -1.
   std::memset(&common.abi_compat, 0xff, sizeof common.abi_compat);
   pthread_mutex_init(&common.mutex, nullptr);
+  context->nic->call([&](roce::Nic& /*device*/) { context->nic->contexts.push_back(context.get()); });
   return &context.release()->context;
 }
 
 void close_context(Context& context) {
   ProcessNic& nic = *context.nic;
-  nic.call([&](roce::Nic& device) { end_objects(context, nic, device); });
+  nic.call([&](roce::Nic& device) {
+    end_objects(context, nic, device);
+    std::erase(nic.contexts, &context);
+  });
   release(context.nic);
   pthread_mutex_destroy(&context.context.mutex);
   delete &context;

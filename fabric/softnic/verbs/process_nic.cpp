@@ -144,6 +144,19 @@ void ProcessNic::hear(roce::Nic& nic) {
   while (const auto event = nic.next_event()) {
     deliver(*event);
   }
+  if (adapter_.has_failed() && !failure_is_reported_) {
+    report_failure();
+  }
+}
+
+// What a program is told when a device's hardware fails: from then on nothing of it works.
+void ProcessNic::report_failure() {
+  failure_is_reported_ = true;
+  ibv_async_event fatal{};
+  fatal.event_type = IBV_EVENT_DEVICE_FATAL;
+  for (Context* const context : contexts) {
+    report(*context, fatal);
+  }
 }
 
 void ProcessNic::notify_armed() {

@@ -27,6 +27,7 @@
 namespace sidelatch::fabric::softnic::verbs {
 
 struct CompletionQueue;
+struct Context;
 struct QueuePair;
 struct SharedReceiveQueue;
 
@@ -76,6 +77,8 @@ class ProcessNic {
 
   // Under the lock.
 
+  /// Who is told that the wire has failed.
+  std::vector<Context*> contexts{};
   std::unordered_map<std::uint32_t, QueuePair*> queue_pairs{};
   std::unordered_map<std::uint32_t, CompletionQueue*> completion_queues{};
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> shared_receive_queues{};
@@ -105,7 +108,9 @@ class ProcessNic {
   void hear(roce::Nic& nic);
   void notify_armed();
   void deliver(const roce::Event& event) const;
+  void report_failure();
 
+  bool failure_is_reported_ = false;
   std::atomic<bool> is_usable_{true};
   Adapter adapter_;
 };

@@ -1,7 +1,7 @@
 // Locks on bytes of a file: one holder at a time, also within a process, and none after its end.
 #include "fabric/roce/wire/file_lock.h"
 
-#include "fabric/roce/wire/descriptor.h"
+#include "fabric/file_descriptor.h"
 #include "tests/fabric/roce/wire/processes.h"
 
 #include <fcntl.h>
@@ -12,14 +12,14 @@
 namespace sidelatch::fabric::roce {
 namespace {
 
-Descriptor open_file(const std::string& path) {
-  return Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+FileDescriptor open_file(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 }
 
 TEST(FileLock, HasOneHolderAtATime) {
   const std::string path = own_folder() + "/locks";
-  const Descriptor one = open_file(path);
-  const Descriptor two = open_file(path);
+  const FileDescriptor one = open_file(path);
+  const FileDescriptor two = open_file(path);
   EXPECT_FALSE(others_hold(two.number(), 0, 10));
   EXPECT_TRUE(try_lock_byte(one.number(), 5));
   EXPECT_TRUE(try_lock_byte(one.number(), 5)) << "again";
@@ -35,9 +35,9 @@ TEST(FileLock, HasOneHolderAtATime) {
 
 TEST(FileLock, EndsWithItsProcess) {
   const std::string path = own_folder() + "/locks-of-a-child";
-  const Descriptor file = open_file(path);
+  const FileDescriptor file = open_file(path);
   ChildProcess child([&] {
-    const Descriptor own = open_file(path);
+    const FileDescriptor own = open_file(path);
     const bool locked = try_lock_byte(own.number(), 3);
     ::raise(locked ? SIGKILL : SIGTERM);
     return 0;

@@ -1,7 +1,7 @@
 // Which frames the kernel gives to a wire on an interface. A UNIX socket runs the same program, without any right.
 #include "fabric/roce/wire/packet_filter.h"
 
-#include "fabric/roce/wire/descriptor.h"
+#include "fabric/file_descriptor.h"
 #include "tests/fabric/roce/samples.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ class Filter {
   explicit Filter(const StationAddresses& own) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
-    from_ = Descriptor(ends[0]);
-    to_ = Descriptor(ends[1]);
+    from_ = FileDescriptor(ends[0]);
+    to_ = FileDescriptor(ends[1]);
     std::vector<sock_filter> code = packet_filter(own);
     const sock_fprog program = {.len = static_cast<unsigned short>(code.size()), .filter = code.data()};
     EXPECT_EQ(::setsockopt(to_.number(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
@@ -32,8 +32,8 @@ class Filter {
   }
 
  private:
-  Descriptor from_;
-  Descriptor to_;
+  FileDescriptor from_;
+  FileDescriptor to_;
 };
 
 Packet packet_for(int version) {

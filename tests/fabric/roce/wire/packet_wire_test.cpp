@@ -128,7 +128,7 @@ TEST(PacketWire, SpeaksWithAKernel) {
     ASSERT_TRUE(resolved(wire, gid_of(kKernelIpv4)));
     EXPECT_EQ(resolved(wire, kKernelIpv6), resolved(wire, gid_of(kKernelIpv4)));
     for (const int family : {AF_INET, AF_INET6}) {
-      const Descriptor socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      const FileDescriptor socket(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
       const auto send_to_port = [&](std::uint16_t port, char what) {
         sockaddr_storage to{};
         if (family == AF_INET) {
@@ -160,7 +160,7 @@ TEST(PacketWire, SpeaksWithAKernel) {
 
 TEST(PacketWire, SendsPacketsThatAKernelTakes) {
   in_own_network([] {
-    const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(kUdpPort);

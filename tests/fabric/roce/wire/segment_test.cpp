@@ -107,7 +107,7 @@ TEST(Segment, NamesAreChecked) {
 TEST(Segment, RefusesAnotherVersionWhileThatRunsAndReplacesItAfterwards) {
   const SegmentOptions options = new_wire();
   const auto change_version = [](const std::string& path) {
-    const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     const std::uint32_t version = 77;
     ASSERT_EQ(::pwrite(file.number(), &version, sizeof version, 8), 4);
   };
@@ -118,7 +118,7 @@ TEST(Segment, RefusesAnotherVersionWhileThatRunsAndReplacesItAfterwards) {
     change_version(path);
     EXPECT_THAT(why_not(options), AllOf(HasSubstr("another version"), HasSubstr("77"), HasSubstr(path)));
     const std::uint64_t nonsense = 1;
-    const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::pwrite(file.number(), &nonsense, sizeof nonsense, 0), 8);
     EXPECT_THAT(why_not(options), HasSubstr("no wire"));
   }
