@@ -3,6 +3,10 @@
 #include "fabric/roce/deferred_access.h"
 
 #include <fmt/format.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +27,10 @@ static_assert(roce::kFrameRoom <= roce::kMostFrameBytes, "a wire may be made for
 constexpr int kBurst = 64;
 // How often the caller may keep its turn before it is trusted again.
 constexpr int kShortTurns = 64;
+// Of so many wakes the fastest counts: what the machine needs, not what it needed because it was busy.
+constexpr int kWakesToLearn = 16;
+// So that the thread's looks take at most a tenth of what they take from the caller.
+constexpr int kWakesPerTurn = 10;
 // Longest sleep in the wire, so that what nobody could know of does not last.
 constexpr std::chrono::nanoseconds kLongestWait = 100ms;
 // A frame that the wire has no room for is dropped after this, as a switch does: one peer that does not read must not
@@ -54,6 +62,29 @@ roce::NicOptions options_for(const roce::Wire& wire) {
     }
   }
   return options;
+}
+
+// What the calling thread does is short, and somebody waits for it. Where the kernel does not know how to give what is
+// asked for, it runs as others do.
+void ask_for_short_waits() noexcept {
+  // Timers of ordinary threads may be 50 us late, which is more than a turn.
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  // Who asks for a shorter slice than a thread that runs may take its CPU at once (Linux 6.12 on): a program that
+  // watches memory for what the NIC writes there gives it back only at a tick, after milliseconds.
+  struct {  // sched_attr of <linux/sched/types.h>, which does not go together with <sched.h>; version 0
+    std::uint32_t size = sizeof(*this);
+    std::uint32_t policy = 0;
+    std::uint64_t flags = 0;
+    std::int32_t nice = 0;
+    std::uint32_t priority = 0;
+    std::uint64_t slice_ns = 0;
+    std::uint64_t deadline_ns = 0;
+    std::uint64_t period_ns = 0;
+  } attributes;
+  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0 && attributes.policy == SCHED_OTHER) {
+    attributes.slice_ns = 100'000;
+    ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+  }
 }
 
 roce::Time time_of(std::chrono::steady_clock::time_point when) {
@@ -187,17 +218,17 @@ void Adapter::leave_wire(std::unique_lock<std::mutex>& lock) {
 }
 
 void Adapter::run() {
+  ask_for_short_waits();
   std::unique_lock lock(mutex_);
   while (!stops_) {
-    const bool is_late = callers_turn_until_ != Clock::time_point{} && Clock::now() >= callers_turn_until_;
-    if (is_late) {
-      callers_turn_until_ = {};  // it has run out: the caller did not come back
+    const bool has_run_out = callers_turn_until_ != Clock::time_point{} && Clock::now() >= callers_turn_until_;
+    // Who lets others run in poll() will be back.
+    const bool caller_has_left = has_run_out && callers_that_yield_.load(std::memory_order_relaxed) == 0;
+    if (has_run_out) {
+      callers_turn_until_ = caller_has_left ? Clock::time_point{} : Clock::now() + turn_;
     }
     if (drive()) {
-      if (is_late) {  // there was something for a caller who did not come back for it
-        short_turns_ = kShortTurns;
-        turn_ = kTurn;
-      }
+      short_turns_ = caller_has_left ? kShortTurns : short_turns_;  // there was something for it
       // Others get the lock before it goes on.
       lock.unlock();
       lock_for_thread(lock);
@@ -205,13 +236,26 @@ void Adapter::run() {
     }
     if (const Clock::time_point now = Clock::now(); now < callers_turn_until_) {
       short_turns_ = std::max(short_turns_ - 1, 0);
-      turn_ = std::min(2 * turn_, kLongestTurn);
-      thread_may_drive_.wait_until(lock, callers_turn_until_);
+      wait_for_turn(lock);
       continue;
     }
     wait_in_wire(lock);
   }
   drive();
+}
+
+// And learns how long the machine needs to wake a thread.
+void Adapter::wait_for_turn(std::unique_lock<std::mutex>& lock) {
+  const Clock::time_point until = callers_turn_until_;
+  if (thread_may_drive_.wait_until(lock, until) == std::cv_status::no_timeout) {
+    return;
+  }
+  wakes_late_by_ = std::min(wakes_late_by_, Clock::now() - until);
+  if (++wakes_ == kWakesToLearn) {
+    turn_ = std::clamp<Clock::duration>(kWakesPerTurn * wakes_late_by_, kTurn, kLongestTurn);
+    wakes_ = 0;
+    wakes_late_by_ = kLongestTurn;
+  }
 }
 
 void Adapter::wait_in_wire(std::unique_lock<std::mutex>& lock) {

@@ -9,9 +9,8 @@
 //
 // Who drives. A program that polls a completion queue in a loop drives the NIC by itself, in its own thread, from
 // within poll(): on a small machine every change of threads costs more than an operation. The adapter's thread drives
-// when nobody has polled for a while (kTurn, and longer the more often somebody does), waiting for frames in the wire.
-// With an order (Settings::order) it alone drives, so that memory is touched by another thread than the program's, and
-// races are real.
+// when nobody has polled for a while (kTurn), waiting for frames in the wire. With an order (Settings::order) it alone
+// drives, so that memory is touched by another thread than the program's, and races are real.
 //
 // Thread-safety: any thread may call anything, but the functions that are handed in run under the adapter's lock and
 // must not call the adapter. Destruction: nobody uses it any more.
@@ -42,10 +41,11 @@ class Adapter {
  public:
   /// For so long after poll() the caller is expected to poll again, and the adapter's thread lets it drive.
   static constexpr std::chrono::microseconds kTurn{200};
-  /// It grows to this while the caller does come back: each look of the thread takes a CPU from who polls.
+  /// On a machine where waking a thread takes long, an emulated one say, up to this: each look whether the caller is
+  /// still there takes a CPU from it.
   static constexpr std::chrono::microseconds kLongestTurn{5'000};
-  /// The same for a program that has lately not come back, though there was something for it: one that polls for the
-  /// completion of its WRITE, then watches memory for its peer's.
+  /// For a program that has lately not come back, though there was something for it: one that polls for the completion
+  /// of its WRITE, then watches memory for its peer's.
   static constexpr std::chrono::microseconds kShortTurn{20};
   /// Who polls for so long in vain lets other threads run between two polls: the peer, which it has woken, may be
   /// waiting for this very CPU, and the scheduler would leave it there until its next tick, for milliseconds.
@@ -87,7 +87,9 @@ class Adapter {
     let_thread_in();
     const std::size_t taken = poll_once(take);
     if (taken == 0 && callers_find_nothing_.load(std::memory_order_relaxed)) {
+      callers_that_yield_.fetch_add(1, std::memory_order_relaxed);
       std::this_thread::yield();
+      callers_that_yield_.fetch_sub(1, std::memory_order_relaxed);
     }
     return taken;
   }
@@ -135,6 +137,7 @@ class Adapter {
 
   // The adapter's thread.
   void run();
+  void wait_for_turn(std::unique_lock<std::mutex>& lock);
   void wait_in_wire(std::unique_lock<std::mutex>& lock);
   void lock_for_thread(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::chrono::nanoseconds time_to_wait() const;
@@ -175,13 +178,16 @@ class Adapter {
   std::condition_variable thread_may_drive_;
   std::condition_variable thread_has_left_wire_;
   std::atomic<bool> thread_wants_lock_{false};
+  std::atomic<int> callers_that_yield_{0};
   std::atomic<bool> callers_find_nothing_{false};  // since kPoliteAfter
   bool thread_is_in_wire_ = false;                 // waiting; nobody else touches the wire then
   bool stops_ = false;
   Clock::time_point callers_turn_until_{};
   Clock::time_point moved_at_{};  // when the NIC last had anything to do
-  std::chrono::microseconds turn_ = kTurn;
-  int short_turns_ = 0;          // so many of the thread's looks at whose turn it is come after kShortTurn
+  Clock::duration turn_ = kTurn;
+  Clock::duration wakes_late_by_ = kLongestTurn;  // the least of the last wakes_
+  int wakes_ = 0;
+  int short_turns_ = 0;          // so many of the looks at whose turn it is come after kShortTurn
   std::vector<std::byte> held_;  // a frame that the wire had no room for; of length held_bytes_
   std::size_t held_bytes_ = 0;
   Clock::time_point held_since_{};
