@@ -24,6 +24,7 @@ struct Process {
   std::weak_ptr<ProcessNic> nic;
   std::shared_ptr<ProcessNic> kept;
   int keepers = 0;
+  std::vector<std::shared_ptr<ProcessNic>> inherited;  // of the parents, by fork()
 };
 
 // Never destroyed: other threads may call verbs while the process exits.
@@ -35,15 +36,14 @@ Process& process() {
 const char* variable(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
 // The child has none of the parent's threads, and shares the wire's memory with it: it forgets the NIC as it is, but
-// gives up the files, whose locks say that the parent lives. One more owner that never goes sees to it that no
-// destructor runs, whatever the child closes.
+// gives up the files, whose locks say that the parent lives. An owner that never goes sees to it that no destructor
+// runs, whatever the child closes.
 void forget_in_child() {
   Process& ours = process();
   if (std::shared_ptr<ProcessNic> inherited = ours.nic.lock()) {
     inherited->forbid();
     inherited->abandon();
-    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory the child ends, as it would right after
-    static_cast<void>(new std::shared_ptr<ProcessNic>(std::move(inherited)));
+    ours.inherited.push_back(std::move(inherited));  // without memory the child ends, as it would right after
   }
   ours.nic.reset();
   ours.kept.reset();
