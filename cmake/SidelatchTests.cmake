@@ -1,7 +1,7 @@
 # tests/FOLDER/**/*.cpp            -> test_FOLDER,          label FOLDER
 # tests/FOLDER/**/*_threaded_*.cpp -> test_FOLDER_threaded, labels FOLDER and threaded
 # tests/vm/**/*.cpp                -> test_vm, run as the one test `vm` in a guest with an RDMA device, label vm;
-#                                     but tests/vm/softnic/peer/*.cpp -> roce_peer, which it runs
+#                                     but tests/vm/softnic/peer/*.cpp -> roce_peer, which it and the test `vm.link` run
 # examples/NAME.cpp                -> NAME, run as the test example.NAME, label example
 #
 # One program per folder and not per file: linking is what costs on a small machine. Tests that start threads live in
@@ -83,6 +83,8 @@ sidelatch_make_test_program(test_vm ${vm_sources})
 add_dependencies(test_vm roce_peer sidelatch_verbs)
 add_test(NAME vm COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/run" "${PROJECT_BINARY_DIR}")
 set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 1620 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
+add_test(NAME vm.link COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/link" "${PROJECT_BINARY_DIR}")
+set_tests_properties(vm.link PROPERTIES LABELS vm TIMEOUT 660 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 if(SIDELATCH_BUILD_MICRO)
     add_dependencies(test_vm bench_verbs) # tests/vm/perftest runs it
 endif()
