@@ -6,6 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::sync {
@@ -181,6 +185,15 @@ Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& 
 }
 
 std::uint64_t seeds() {
+  if (const char* const wanted = std::getenv("SIDELATCH_SEEDS")) {  // NOLINT(concurrency-mt-unsafe)
+    const std::string_view text(wanted);
+    std::uint64_t number = 0;
+    const auto parsed = std::from_chars(text.begin(), text.end(), number);
+    if (parsed.ec != std::errc() || parsed.ptr != text.end() || number == 0) {
+      throw std::invalid_argument(fmt::format("SIDELATCH_SEEDS is \"{}\": give how many, 1 or more", text));
+    }
+    return number;
+  }
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return 30;
 #else

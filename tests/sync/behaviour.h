@@ -42,7 +42,7 @@ struct Behaviour {
 
 [[nodiscard]] Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& situation);
 
-/// 1000, or fewer where a sanitizer makes each of them slow.
+/// SIDELATCH_SEEDS of the environment; without it 1000, or fewer where a sanitizer makes each of them slow.
 [[nodiscard]] std::uint64_t seeds();
 
 }  // namespace sidelatch::sync
