@@ -27,14 +27,24 @@ TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
     if (experiment.name.starts_with("kv-store") || experiment.name.starts_with("ycsb")) {
       continue;  // minutes; table_load_threaded_test.cpp and ycsb_threaded_test.cpp run them in small
     }
+#if defined(__SANITIZE_THREAD__)
+    // All sweep with the same threads, and take minutes here: two stand for all.
+    if (experiment.name != "atomics-stride" && experiment.name != "latch-scaling") {
+      continue;
+    }
+#endif
     for (const Target& target : experiment.run({}).targets) {
       EXPECT_EQ(target.ok, !kKnownMisses.contains(target.id))
           << target.id << " measured " << target.measured << " " << target.seen;
       rows.insert(target.id.substr(0, target.id.find('.')));
     }
   }
+#if defined(__SANITIZE_THREAD__)
+  EXPECT_FALSE(rows.empty());
+#else
   EXPECT_EQ(rows, (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N13", "N14",
                                          "N15", "N16", "N18", "N19", "N20"}));
+#endif
 }
 
 TEST(Experiments, AFastChecksumTakesN14sReasonAway) {
