@@ -49,7 +49,7 @@ class Adapter {
   static constexpr std::chrono::microseconds kShortTurn{20};
   /// Who polls for so long in vain lets other threads run between two polls: the peer, which it has woken, may be
   /// waiting for this very CPU, and the scheduler would leave it there until its next tick, for milliseconds.
-  static constexpr std::chrono::microseconds kPoliteAfter{20};
+  static constexpr std::chrono::microseconds kPoliteAfter{5};
 
   /// Throws as open_wire().
   explicit Adapter(const Settings& settings);
