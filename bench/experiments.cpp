@@ -2,7 +2,7 @@
 #include "experiments.h"
 
 #include <sidelatch/bench/cluster.h>
-#include <sidelatch/fabric/softnic/launch.h>
+#include <sidelatch/softnic/launch.h>
 #include <sidelatch/version.h>
 
 #include <fmt/format.h>
@@ -113,7 +113,7 @@ ExperimentResult begin_result(std::string_view experiment, const ExperimentOptio
   result.experiment = known.name;
   result.title = known.summary;
   result.figure = known.figure;
-  result.fabric = options.cluster == nullptr ? "sim" : fabric::softnic::is_preloaded() ? "softnic" : "verbs";
+  result.fabric = options.cluster == nullptr ? "sim" : softnic::is_preloaded() ? "softnic" : "verbs";
   result.profile = options.cluster != nullptr ? options.cluster->device() : options.profile;
   result.seed = options.seed;
   result.x_label = std::move(x_label);

@@ -11,8 +11,8 @@
 #include <sidelatch/checker/unlatch.h>
 #include <sidelatch/checker/visibility.h>
 #include <sidelatch/fabric/sim/simulation.h>
-#include <sidelatch/fabric/softnic/launch.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
+#include <sidelatch/softnic/launch.h>
 
 #include <fmt/format.h>
 

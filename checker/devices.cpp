@@ -1,7 +1,7 @@
 #include <sidelatch/checker/devices.h>
 
 #include <sidelatch/fabric/sim/profile.h>
-#include <sidelatch/fabric/softnic/launch.h>
+#include <sidelatch/softnic/launch.h>
 
 #include <infiniband/verbs.h>
 

@@ -5,6 +5,8 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in" "${SIDELATCH_GENERATED
 file(
     GLOB_RECURSE SIDELATCH_SOURCES CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/fabric/*.cpp"
+    "${PROJECT_SOURCE_DIR}/roce/*.cpp"
+    "${PROJECT_SOURCE_DIR}/softnic/*.cpp"
     "${PROJECT_SOURCE_DIR}/sync/*.cpp"
     "${PROJECT_SOURCE_DIR}/switchsync/*.cpp"
     "${PROJECT_SOURCE_DIR}/p4/*.cpp"
@@ -15,7 +17,7 @@ file(
 )
 list(FILTER SIDELATCH_SOURCES EXCLUDE REGEX "/bench/micro/")
 # It has the names of libibverbs, which the library itself uses.
-list(FILTER SIDELATCH_SOURCES EXCLUDE REGEX "/fabric/softnic/verbs/")
+list(FILTER SIDELATCH_SOURCES EXCLUDE REGEX "/softnic/verbs/")
 file(GLOB_RECURSE SIDELATCH_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/sidelatch/*.h")
 
 # The NIC profiles travel inside the library, so that the program needs no files beside it.
@@ -54,6 +56,7 @@ add_library(
 target_include_directories(
     sidelatch_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${SIDELATCH_GENERATED}/include"
 )
+sidelatch_unite(sidelatch_objects ${SIDELATCH_SOURCES})
 target_link_libraries(sidelatch_objects PRIVATE sidelatch_flags ${SIDELATCH_DEPENDENCIES})
 
 add_library(sidelatch_static STATIC $<TARGET_OBJECTS:sidelatch_objects>)
@@ -91,9 +94,10 @@ set_target_properties(
 set_target_properties(sidelatch_static PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${SIDELATCH_CHECK_HEADERS}")
 
 # libibverbs on the software NIC, to be preloaded. Of the static library it takes only what the NIC needs.
-file(GLOB SIDELATCH_VERBS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fabric/softnic/verbs/*.cpp")
-set(SIDELATCH_VERBS_EXPORTS "${PROJECT_SOURCE_DIR}/fabric/softnic/verbs/exports.map")
+file(GLOB SIDELATCH_VERBS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/softnic/verbs/*.cpp")
+set(SIDELATCH_VERBS_EXPORTS "${PROJECT_SOURCE_DIR}/softnic/verbs/exports.map")
 add_library(sidelatch_verbs SHARED ${SIDELATCH_VERBS})
+sidelatch_unite(sidelatch_verbs ${SIDELATCH_VERBS})
 target_link_libraries(sidelatch_verbs PRIVATE sidelatch_flags sidelatch_static fmt::fmt)
 # No unloading: its thread, and what it does at the end of the process, stay.
 target_link_options(

@@ -11,6 +11,7 @@ add_custom_target(threaded_tests)
 
 function(sidelatch_make_test_program target)
     add_executable(${target} ${ARGN})
+    sidelatch_unite(${target} ${ARGN})
     target_link_libraries(
         ${target} PRIVATE sidelatch_flags sidelatch_static GTest::gmock GTest::gtest_main ${SIDELATCH_DEPENDENCIES}
     )
@@ -97,6 +98,11 @@ if(SIDELATCH_CHECK_HEADERS)
     add_custom_target(headers_selfcontained ALL)
     add_dependencies(headers_selfcontained sidelatch_static_verify_interface_header_sets)
 endif()
+
+# The samples of packets of tests/roce serve the NIC's tests, too.
+foreach(target test_softnic test_softnic_threaded)
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/roce/samples.cpp")
+endforeach()
 
 # tests/tools runs the program itself.
 foreach(target test_tools test_tools_threaded)

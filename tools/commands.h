@@ -1,7 +1,7 @@
 // The subcommands of `sidelatch`, one file each. A command adds its options to the program and sets what is to be run.
 #pragma once
 
-#include <sidelatch/fabric/softnic/launch.h>
+#include <sidelatch/softnic/launch.h>
 
 #include <CLI/CLI.hpp>
 
@@ -31,7 +31,7 @@ void add_report(CLI::App& program, Action& action);
 void add_softnic(CLI::App& program, Action& action);
 
 /// Begins this program anew with the software NIC, unless it has it. Throws as softnic::set_environment().
-void become_softnic(const fabric::softnic::LaunchOptions& options);
+void become_softnic(const softnic::LaunchOptions& options);
 
 /// The program's arguments as they were given, its name first.
 [[nodiscard]] const std::vector<std::string>& command_line();

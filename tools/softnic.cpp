@@ -1,7 +1,7 @@
 #include "commands.h"
 
 #include <sidelatch/checker/check.h>
-#include <sidelatch/fabric/softnic/launch.h>
+#include <sidelatch/softnic/launch.h>
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace sidelatch::tools {
 namespace {
 
 struct Arguments {
-  fabric::softnic::LaunchOptions options;
+  softnic::LaunchOptions options;
   std::string pcap;
   std::vector<std::string> command;
 };
@@ -38,17 +38,17 @@ struct Arguments {
 // Does not return but by an exception: the command's exit status is ours.
 int run(Arguments& arguments) {
   arguments.options.pcap = arguments.pcap;
-  fabric::softnic::set_environment(arguments.options);
+  softnic::set_environment(arguments.options);
   execute(arguments.command.front(), arguments.command);
 }
 
 }  // namespace
 
-void become_softnic(const fabric::softnic::LaunchOptions& options) {
-  if (fabric::softnic::is_preloaded()) {
+void become_softnic(const softnic::LaunchOptions& options) {
+  if (softnic::is_preloaded()) {
     return;
   }
-  fabric::softnic::set_environment(options);
+  softnic::set_environment(options);
   execute("/proc/self/exe", command_line());
 }
 
@@ -56,7 +56,7 @@ void add_softnic(CLI::App& program, Action& action) {
   CLI::App* softnic = program.add_subcommand("softnic", "The software NIC: RDMA on any machine");
   softnic->require_subcommand(1);
   auto arguments = std::make_shared<Arguments>();
-  fabric::softnic::LaunchOptions& options = arguments->options;
+  softnic::LaunchOptions& options = arguments->options;
   CLI::App* command =
       softnic->add_subcommand("run", "Run an unmodified libibverbs program on the software NIC, device sidelatch0");
   command->add_option("command", arguments->command, "the program and its arguments, after --")->required();

@@ -3,8 +3,8 @@
 // measured within the run.
 #include "measure.h"
 
-#include "fabric/roce/crc32.h"
-#include "fabric/roce/packet.h"
+#include "roce/crc32.h"
+#include "roce/packet.h"
 
 #include <benchmark/benchmark.h>
 #include <isa-l/crc.h>
@@ -15,7 +15,7 @@
 
 namespace {
 
-using namespace sidelatch::fabric::roce;
+using namespace sidelatch::roce;
 using sidelatch::bench::micro::best_seconds;
 using sidelatch::bench::micro::numbers;
 

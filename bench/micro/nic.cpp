@@ -2,7 +2,7 @@
 // them, so the rates are those of one core that plays both sides. Each counter is the best of many short runs.
 #include "measure.h"
 
-#include "fabric/roce/nic.h"
+#include "softnic/nic/nic.h"
 
 #include <benchmark/benchmark.h>
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-using namespace sidelatch::fabric::roce;
+using namespace sidelatch::roce;
 using sidelatch::bench::micro::best_seconds;
 
 constexpr std::uint32_t kDepth = 16;

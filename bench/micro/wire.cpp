@@ -2,7 +2,7 @@
 // for frames of 64 bytes and of 4 KiB, against a UNIX socket pair in the same run. `ratio` says how many times as fast
 // the wire is. The two sides take turns in short runs, and of each the best counts: a shared machine only ever makes
 // them slower.
-#include "fabric/roce/wire/shared_memory_wire.h"
+#include "roce/wire/shared_memory_wire.h"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -25,7 +25,7 @@
 
 namespace {
 
-using namespace sidelatch::fabric::roce;
+using namespace sidelatch::roce;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRuns = 200;

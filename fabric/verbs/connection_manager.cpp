@@ -40,7 +40,7 @@ std::vector<std::byte> header() {
   for (const char letter : kMagic) {
     out.push_back(static_cast<std::byte>(letter));
   }
-  append(out, wire::kVersion);
+  append(out, exchange::kVersion);
   return out;
 }
 
@@ -220,7 +220,7 @@ void bring_up(const Port& port, rdma_cm_id& id, ibv_qp& queue_pair, std::uint8_t
 // One attempt of a client, with a channel of its own: nothing of an earlier one can come in between.
 class Attempt {
  public:
-  Attempt(const Port& port, const wire::ManagerAddress& to, milliseconds limit)
+  Attempt(const Port& port, const exchange::ManagerAddress& to, milliseconds limit)
       : port_(&port),
         to_(socket_address(to.ip, to.port, port.gid_interface())),
         limit_(limit),
@@ -335,9 +335,9 @@ Introduction decode_introduction(std::span<const std::byte> private_data) {
     throw ManagerError("the other side does not speak this protocol: is it a sidelatch memory server?");
   }
   const auto version = number_at<std::uint16_t>(private_data, kMagic.size());
-  if (version != wire::kVersion) {
-    throw ManagerError(
-        fmt::format("the other side speaks version {} of the protocol, this one version {}", version, wire::kVersion));
+  if (version != exchange::kVersion) {
+    throw ManagerError(fmt::format("the other side speaks version {} of the protocol, this one version {}", version,
+                                   exchange::kVersion));
   }
   if (private_data.size() < kHeaderBytes + 9) {
     throw ManagerError(fmt::format("private data of {} bytes is too short", private_data.size()));
@@ -446,11 +446,11 @@ void ConnectionListener::forget(const ibv_qp& queue_pair) noexcept {
   std::erase_if(accepted_, [&](const auto& one) { return one.second.queue_pair == queue_pair.qp_num; });
 }
 
-void require_manager_route(const Port& port, const wire::ManagerAddress& to, milliseconds limit) {
+void require_manager_route(const Port& port, const exchange::ManagerAddress& to, milliseconds limit) {
   Attempt(port, to, limit).resolve();
 }
 
-std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const wire::ManagerAddress& to,
+std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const exchange::ManagerAddress& to,
                                       std::uint64_t ticket, std::uint32_t outstanding, milliseconds limit) {
   Attempt attempt(port, to, limit);
   attempt.resolve();

@@ -17,7 +17,7 @@
 // Every wait has a limit. Errors are ManagerError, which says what was tried, what went wrong, and what to do.
 #pragma once
 
-#include "wire.h"
+#include "exchange.h"
 
 #include <rdma/rdma_cma.h>
 #include <sys/socket.h>
@@ -66,7 +66,7 @@ class ConnectionListener {
   /// Listens on the address of the port's GID. InfiniBand has none there: on the one that `tcp` is bound to.
   ConnectionListener(const Port& port, const sockaddr_storage& tcp);
 
-  [[nodiscard]] const wire::ManagerAddress& at() const noexcept { return at_; }
+  [[nodiscard]] const exchange::ManagerAddress& at() const noexcept { return at_; }
   /// Readable when there is something to serve.
   [[nodiscard]] int descriptor() const noexcept { return channel_->fd; }
   /// Works off what has come. `end_for` gives the queue pair that waits for a ticket, or throws; the client is told
@@ -84,18 +84,18 @@ class ConnectionListener {
   const Port* port_;
   ManagerChannel channel_;
   ManagerId listening_;
-  wire::ManagerAddress at_;
+  exchange::ManagerAddress at_;
   std::map<rdma_cm_id*, Accepted> accepted_;  // until the client says that it is there
 };
 
 /// Whether `to` can be reached through this port. Throws ManagerError if not.
-void require_manager_route(const Port& port, const wire::ManagerAddress& to, std::chrono::milliseconds limit);
+void require_manager_route(const Port& port, const exchange::ManagerAddress& to, std::chrono::milliseconds limit);
 /// Throws ManagerError that names both if `id` is not bound to the device and port of `port`.
 void require_same_device(const Port& port, const rdma_cm_id& id);
 
 /// Makes `queue_pair`, whatever its state, ready and connected to the end that waits for `ticket`. `outstanding`: READs
 /// and atomics that it may have in flight; returns how many the server allows it. Throws ManagerError and DeviceError.
-std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const wire::ManagerAddress& to,
+std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const exchange::ManagerAddress& to,
                                       std::uint64_t ticket, std::uint32_t outstanding, std::chrono::milliseconds limit);
 
 }  // namespace sidelatch::fabric::verbs

@@ -103,7 +103,7 @@ class MemoryServer::Loop {
           fmt::format("share: the name '{}' is empty, longer than 255 bytes, or used already", name));
     }
     welcome_.regions.push_back({std::string(name), region.remote(), region.access()});
-    static_cast<void>(wire::encode(welcome_));  // that it is not too long
+    static_cast<void>(exchange::encode(welcome_));  // that it is not too long
   }
 
   void start() {
@@ -287,11 +287,11 @@ class MemoryServer::Loop {
     }
     std::span<const std::byte> bytes = client.received;
     try {
-      if (const std::optional<wire::Message> message = wire::decode(bytes)) {
+      if (const std::optional<exchange::Message> message = exchange::decode(bytes)) {
         answer(client, *message);
         client.has_more = !bytes.empty();
       }
-    } catch (const wire::WireError& error) {
+    } catch (const exchange::ExchangeError& error) {
       refuse(client, error.what());
     }
     client.received.erase(client.received.begin(), client.received.end() - static_cast<std::ptrdiff_t>(bytes.size()));
@@ -308,17 +308,17 @@ class MemoryServer::Loop {
     return true;
   }
 
-  static void reply(Client& client, const wire::Message& message) {
-    const std::vector<std::byte> bytes = wire::encode(message);
+  static void reply(Client& client, const exchange::Message& message) {
+    const std::vector<std::byte> bytes = exchange::encode(message);
     client.to_send.insert(client.to_send.end(), bytes.begin(), bytes.end());
   }
   static void refuse(Client& client, std::string why) {
-    reply(client, wire::Refused{std::move(why)});
+    reply(client, exchange::Refused{std::move(why)});
     client.closing = true;
   }
 
-  void answer(Client& client, const wire::Message& message) {
-    if (const auto* const hello = std::get_if<wire::Hello>(&message)) {
+  void answer(Client& client, const exchange::Message& message) {
+    if (const auto* const hello = std::get_if<exchange::Hello>(&message)) {
       if (client.greeted || !same_token(options_.token, hello->token)) {
         refuse(client, client.greeted ? "a second hello" : "the token is not the server's (--token)");
         return;
@@ -333,56 +333,56 @@ class MemoryServer::Loop {
       reply(client, welcome_);
     } else if (!client.greeted) {
       refuse(client, "the first message must be a hello");
-    } else if (const auto* const connect = std::get_if<wire::Connect>(&message)) {
+    } else if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
       reply(client, accept(client, *connect));
-    } else if (const auto* const announce = std::get_if<wire::Announce>(&message)) {
+    } else if (const auto* const announce = std::get_if<exchange::Announce>(&message)) {
       reply(client, expect(client, *announce));
-    } else if (const auto* const disconnect = std::get_if<wire::Disconnect>(&message)) {
-      const wire::Message answer = end_connection(client, disconnect->connection);
+    } else if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
+      const exchange::Message answer = end_connection(client, disconnect->connection);
       if (disconnect->confirm != 0) {
         reply(client, answer);
       }
-    } else if (const auto* const revoke = std::get_if<wire::Revoke>(&message)) {
+    } else if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
       reply(client, revoke_owner(revoke->owner));
-    } else if (const auto* const wanted = std::get_if<wire::Allocate>(&message)) {
+    } else if (const auto* const wanted = std::get_if<exchange::Allocate>(&message)) {
       reply(client, lend(client, *wanted));
-    } else if (const auto* const release = std::get_if<wire::Release>(&message)) {
+    } else if (const auto* const release = std::get_if<exchange::Release>(&message)) {
       const auto found = client.lent.find(release->region);
       if (found != client.lent.end()) {
         lent_bytes_ -= found->second.memory->bytes();
         client.lent.erase(found);
       }
-      reply(client, wire::Released{release->region});
-    } else if (const auto* const publish = std::get_if<wire::Publish>(&message)) {
+      reply(client, exchange::Released{release->region});
+    } else if (const auto* const publish = std::get_if<exchange::Publish>(&message)) {
       reply(client, this->publish(client, *publish));
-    } else if (const auto* const find = std::get_if<wire::Find>(&message)) {
-      reply(client, wire::Found{find_region(find->name).value_or(RemoteSpan{})});
+    } else if (const auto* const find = std::get_if<exchange::Find>(&message)) {
+      reply(client, exchange::Found{find_region(find->name).value_or(RemoteSpan{})});
     } else {
       refuse(client, "a message that only servers send");
     }
   }
 
-  wire::Message end_connection(Client& client, std::uint32_t number) {
+  exchange::Message end_connection(Client& client, std::uint32_t number) {
     const auto found = client.connections.find(number);
     if (found != client.connections.end()) {
       if (!found->second.end->revoke()) {
-        return wire::Refused{"the NIC does not end the queue pair: restart this server"};
+        return exchange::Refused{"the NIC does not end the queue pair: restart this server"};
       }
       client.connections.erase(found);
       --connections_;
     }
-    return wire::Revoked{};
+    return exchange::Revoked{};
   }
 
-  wire::Message lend(Client& client, const wire::Allocate& wanted) {
+  exchange::Message lend(Client& client, const exchange::Allocate& wanted) {
     if (wanted.bytes > options_.most_lent_bytes - lent_bytes_) {
-      return wire::Refused{
+      return exchange::Refused{
           fmt::format("it lends {} bytes, {} of them are lent, {} were asked for "
                       "(ServerOptions::most_lent_bytes)",
                       options_.most_lent_bytes, lent_bytes_, wanted.bytes)};
     }
     if (wanted.bytes == 0 || client.lent.contains(wanted.region)) {
-      return wire::Refused{"a region of 0 bytes, or one that this client has already"};
+      return exchange::Refused{"a region of 0 bytes, or one that this client has already"};
     }
     try {
       const auto& region =
@@ -391,26 +391,26 @@ class MemoryServer::Loop {
                        LentRegion{std::make_unique<VerbsNode::Lent>(*node_, wanted.bytes, wanted.access), {}})
               .first->second;
       lent_bytes_ += wanted.bytes;
-      return wire::Allocated{wanted.region, region.memory->remote()};
+      return exchange::Allocated{wanted.region, region.memory->remote()};
     } catch (const std::exception& error) {
-      return wire::Refused{error.what()};
+      return exchange::Refused{error.what()};
     }
   }
 
-  wire::Message publish(Client& client, const wire::Publish& publish) {
+  exchange::Message publish(Client& client, const exchange::Publish& publish) {
     const auto found = client.lent.find(publish.region);
     if (found == client.lent.end() || !found->second.name.empty() || !is_name(publish.name)) {
-      return wire::Refused{fmt::format("it cannot publish '{}': no such region, or a wrong name", publish.name)};
+      return exchange::Refused{fmt::format("it cannot publish '{}': no such region, or a wrong name", publish.name)};
     }
     if (find_region(publish.name)) {
-      return wire::Refused{fmt::format("the name '{}' is used already", publish.name)};
+      return exchange::Refused{fmt::format("the name '{}' is used already", publish.name)};
     }
     found->second.name = publish.name;
-    return wire::Published{publish.region};
+    return exchange::Published{publish.region};
   }
 
   [[nodiscard]] std::optional<RemoteSpan> find_region(std::string_view name) const {
-    const auto shared = std::ranges::find(welcome_.regions, name, &wire::SharedRegion::name);
+    const auto shared = std::ranges::find(welcome_.regions, name, &exchange::SharedRegion::name);
     if (shared != welcome_.regions.end()) {
       return shared->span;
     }
@@ -424,37 +424,38 @@ class MemoryServer::Loop {
     return std::nullopt;
   }
 
-  wire::Message accept(Client& client, const wire::Connect& connect) {
+  exchange::Message accept(Client& client, const exchange::Connect& connect) {
     if (node_->port().connections().through == Through::connection_manager) {
-      return wire::Refused{"it takes connections through the connection manager only (ConnectionOptions::through)"};
+      return exchange::Refused{"it takes connections through the connection manager only (ConnectionOptions::through)"};
     }
-    return with_connection(client, connect.connection, connect.owner, [&](Connection& connection) -> wire::Message {
-      return wire::Accepted{connect.connection, connection.end->accept(connect.address)};
+    return with_connection(client, connect.connection, connect.owner, [&](Connection& connection) -> exchange::Message {
+      return exchange::Accepted{connect.connection, connection.end->accept(connect.address)};
     });
   }
 
-  wire::Message expect(Client& client, const wire::Announce& announce) {
+  exchange::Message expect(Client& client, const exchange::Announce& announce) {
     if (!manager_) {
-      return wire::Refused{"it has no connection manager: " + welcome_.no_manager};
+      return exchange::Refused{"it has no connection manager: " + welcome_.no_manager};
     }
-    return with_connection(client, announce.connection, announce.owner, [&](Connection& connection) -> wire::Message {
-      manager_->forget(connection.end->queue_pair());
-      connection.ticket = new_ticket();
-      return wire::Ticket{announce.connection, connection.ticket};
-    });
+    return with_connection(client, announce.connection, announce.owner,
+                           [&](Connection& connection) -> exchange::Message {
+                             manager_->forget(connection.end->queue_pair());
+                             connection.ticket = new_ticket();
+                             return exchange::Ticket{announce.connection, connection.ticket};
+                           });
   }
 
   // What `use` answers for that connection of the client, which is made if there is none; or why not.
   template <class Use>
-  wire::Message with_connection(Client& client, std::uint32_t number, std::uint16_t owner, Use use) {
+  exchange::Message with_connection(Client& client, std::uint32_t number, std::uint16_t owner, Use use) {
     auto found = client.connections.find(number);
     if (found == client.connections.end()) {
       if (connections_ >= options_.most_connections) {
-        return wire::Refused{
+        return exchange::Refused{
             fmt::format("it has {} connections already (ServerOptions::most_connections)", connections_)};
       }
       if (revoked_owners_.contains(owner)) {
-        return wire::Refused{fmt::format("owner {} was revoked: a client that comes back takes a new id", owner)};
+        return exchange::Refused{fmt::format("owner {} was revoked: a client that comes back takes a new id", owner)};
       }
       if (owner != 0) {
         owners_.insert(owner);
@@ -464,14 +465,14 @@ class MemoryServer::Loop {
       ++connections_;
     }
     if (found->second.end->revoked()) {
-      return wire::Refused{"the connection was revoked: make a new one"};
+      return exchange::Refused{"the connection was revoked: make a new one"};
     }
     try {
       return use(found->second);
     } catch (const std::exception& error) {
       client.connections.erase(found);
       --connections_;
-      return wire::Refused{error.what()};
+      return exchange::Refused{error.what()};
     }
   }
 
@@ -521,9 +522,9 @@ class MemoryServer::Loop {
   }
 
   // Also refuses what it does not know: who takes over a latch relies on nothing of its holder being left.
-  wire::Message revoke_owner(std::uint16_t owner) {
+  exchange::Message revoke_owner(std::uint16_t owner) {
     if (!owners_.contains(owner)) {
-      return wire::Refused{
+      return exchange::Refused{
           fmt::format("owner {} has never connected here, so nothing keeps its late writes out: every client with an "
                       "owner id gives it as RemoteOptions::owner",
                       owner)};
@@ -532,12 +533,12 @@ class MemoryServer::Loop {
     for (Client& client : clients_) {
       for (auto& [number, connection] : client.connections) {
         if (connection.owner == owner && !connection.end->revoke()) {
-          return wire::Refused{
+          return exchange::Refused{
               fmt::format("the NIC does not end a queue pair of owner {}: restart this server", owner)};
         }
       }
     }
-    return wire::Revoked{owner};
+    return exchange::Revoked{owner};
   }
 
   VerbsNode* node_;
@@ -545,7 +546,7 @@ class MemoryServer::Loop {
   HostAndPort at_;
   FileDescriptor listening_;
   FileDescriptor wake_;
-  wire::Welcome welcome_;
+  exchange::Welcome welcome_;
   std::optional<ConnectionListener> manager_;
   std::list<Client> clients_;
   std::set<std::uint16_t> owners_;

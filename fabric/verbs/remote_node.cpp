@@ -22,9 +22,9 @@ struct RemoteNode::Parts {
 
   // The answer of the kind that belongs to the question. Throws SocketError for another one.
   template <class Answer>
-  Answer ask(const wire::Message& question) {
-    wire::Message answer = conversation.ask(question);
-    if (const auto* const refused = std::get_if<wire::Refused>(&answer)) {
+  Answer ask(const exchange::Message& question) {
+    exchange::Message answer = conversation.ask(question);
+    if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
       throw Refusal(fmt::format("{} refuses: {}", server.to_string(), refused->why));
     }
     if (auto* const wanted = std::get_if<Answer>(&answer)) {
@@ -63,7 +63,7 @@ struct RemoteNode::Parts {
   RemoteOptions options;
   HostAndPort server;
   Conversation conversation;
-  wire::Welcome welcome;
+  exchange::Welcome welcome;
   Through through = Through::exchange;
   std::string why_exchange;
   const RemoteNode* node = nullptr;  // null when it has gone
@@ -82,7 +82,7 @@ class RemotePeer final : public Peer {
   ~RemotePeer() override {
     try {
       if (!ended_) {
-        parts_->conversation.tell(wire::Disconnect{number_, 0});
+        parts_->conversation.tell(exchange::Disconnect{number_, 0});
       }
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and this with it
     }
@@ -92,7 +92,7 @@ class RemotePeer final : public Peer {
       return Peer::connect(port, queue_pair, outstanding);
     }
     try {
-      const auto ticket = parts_->template ask<wire::Ticket>(wire::Announce{number_, parts_->options.owner});
+      const auto ticket = parts_->template ask<exchange::Ticket>(exchange::Announce{number_, parts_->options.owner});
       return connect_through_manager(port, queue_pair, parts_->welcome.manager, ticket.ticket, outstanding,
                                      parts_->options.limit);
     } catch (const SocketError& error) {
@@ -104,7 +104,7 @@ class RemotePeer final : public Peer {
   Address accept(const Address& initiator) override {
     try {
       const auto accepted =
-          parts_->template ask<wire::Accepted>(wire::Connect{number_, parts_->options.owner, initiator});
+          parts_->template ask<exchange::Accepted>(exchange::Connect{number_, parts_->options.owner, initiator});
       return accepted.address;
     } catch (const SocketError& error) {
       throw FabricError(Status::retry_exceeded, error.what());
@@ -112,7 +112,7 @@ class RemotePeer final : public Peer {
   }
   void revoke() override {
     ended_ = true;
-    static_cast<void>(parts_->template ask<wire::Revoked>(wire::Disconnect{number_, 1}));
+    static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1}));
   }
   [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
 
@@ -126,7 +126,7 @@ class RemotePeer final : public Peer {
 
 RemoteNode::RemoteNode(VerbsFabric& fabric, std::string_view address, const RemoteOptions& options)
     : Node(std::string(address)), parts_(std::make_shared<Parts>(fabric, address, options)) {
-  parts_->welcome = parts_->ask<wire::Welcome>(wire::Hello{options.token});
+  parts_->welcome = parts_->ask<exchange::Welcome>(exchange::Hello{options.token});
   parts_->choose_way();
   parts_->node = this;
 }
@@ -142,7 +142,7 @@ RemoteSpan RemoteNode::region(std::string_view name) const {
   const std::optional<RemoteSpan> found = find_region(name);
   if (!found) {
     std::string names;
-    for (const wire::SharedRegion& region : parts_->welcome.regions) {
+    for (const exchange::SharedRegion& region : parts_->welcome.regions) {
       names += (names.empty() ? "" : ", ") + region.name;
     }
     throw std::out_of_range(fmt::format("{} shares no region '{}': it has {}", parts_->server.to_string(), name,
@@ -153,11 +153,11 @@ RemoteSpan RemoteNode::region(std::string_view name) const {
 
 std::optional<RemoteSpan> RemoteNode::find_region(std::string_view name) const {
   const auto& regions = parts_->welcome.regions;
-  const auto shared = std::ranges::find(regions, name, &wire::SharedRegion::name);
+  const auto shared = std::ranges::find(regions, name, &exchange::SharedRegion::name);
   if (shared != regions.end()) {
     return shared->span;
   }
-  const RemoteSpan published = parts_->ask<wire::Found>(wire::Find{std::string(name)}).span;
+  const RemoteSpan published = parts_->ask<exchange::Found>(exchange::Find{std::string(name)}).span;
   return published.length == 0 ? std::nullopt : std::optional(published);
 }
 
@@ -167,7 +167,7 @@ void RemoteNode::publish(std::string_view name, const MemoryRegion& region) {
     throw std::invalid_argument(
         fmt::format("publish: '{}' is to name a region that is not one of {}'s", name, parts_->server.to_string()));
   }
-  static_cast<void>(parts_->ask<wire::Published>(wire::Publish{registration->nic_lkey, std::string(name)}));
+  static_cast<void>(parts_->ask<exchange::Published>(exchange::Publish{registration->nic_lkey, std::string(name)}));
 }
 
 std::unique_ptr<QueuePair> RemoteNode::connect(Node& /*target*/, const QueuePairOptions& /*options*/) {
@@ -178,7 +178,7 @@ std::unique_ptr<QueuePair> RemoteNode::connect(Node& /*target*/, const QueuePair
 void RemoteNode::revoke(QueuePair& queue_pair) { revoke_connection(*this, queue_pair); }
 
 void RemoteNode::revoke_owner(std::uint16_t owner) {
-  static_cast<void>(parts_->ask<wire::Revoked>(wire::Revoke{owner}));
+  static_cast<void>(parts_->ask<exchange::Revoked>(exchange::Revoke{owner}));
 }
 
 // The memory is the server's.
@@ -193,7 +193,7 @@ void RemoteNode::place_region(Registration& registration) {
   const std::uint32_t number = parts_->next_region++;
   RemoteSpan span;
   try {
-    span = parts_->ask<wire::Allocated>(wire::Allocate{number, registration.length, registration.access}).span;
+    span = parts_->ask<exchange::Allocated>(exchange::Allocate{number, registration.length, registration.access}).span;
   } catch (const Refusal& refusal) {
     throw DeviceError(refusal.what());
   }
@@ -204,7 +204,7 @@ void RemoteNode::place_region(Registration& registration) {
 
 void RemoteNode::region_removed(Registration& registration, bool /*in_use*/) noexcept {
   try {
-    static_cast<void>(parts_->ask<wire::Released>(wire::Release{registration.nic_lkey}));
+    static_cast<void>(parts_->ask<exchange::Released>(exchange::Release{registration.nic_lkey}));
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and its memory with it
   }
 }

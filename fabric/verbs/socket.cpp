@@ -178,21 +178,21 @@ void Conversation::send(std::span<const std::byte> bytes) {
   }
 }
 
-void Conversation::tell(const wire::Message& message) { send(wire::encode(message)); }
+void Conversation::tell(const exchange::Message& message) { send(exchange::encode(message)); }
 
-wire::Message Conversation::ask(const wire::Message& question) {
+exchange::Message Conversation::ask(const exchange::Message& question) {
   tell(question);
   return receive();
 }
 
-wire::Message Conversation::receive() {
+exchange::Message Conversation::receive() {
   const Clock::time_point deadline = Clock::now() + limit_;
   for (;;) {
     std::span<const std::byte> bytes = received_;
-    std::optional<wire::Message> answer;
+    std::optional<exchange::Message> answer;
     try {
-      answer = wire::decode(bytes);
-    } catch (const wire::WireError& error) {
+      answer = exchange::decode(bytes);
+    } catch (const exchange::ExchangeError& error) {
       end(fmt::format("{}: {}", peer_, error.what()));
     }
     if (answer) {

@@ -1,9 +1,9 @@
 // TCP sockets as the bootstrap needs them: addresses by name, time limits on everything, whole messages.
 #pragma once
 
-#include "wire.h"
+#include "exchange.h"
 
-#include "fabric/file_descriptor.h"
+#include "common/file_descriptor.h"
 
 #include <sys/socket.h>
 
@@ -50,13 +50,13 @@ class Conversation {
   /// Connects within `limit`.
   Conversation(const HostAndPort& to, std::chrono::milliseconds limit);
   /// Throws SocketError if the other side is gone, silent for longer than the limit, or does not speak the protocol.
-  [[nodiscard]] wire::Message ask(const wire::Message& question);
+  [[nodiscard]] exchange::Message ask(const exchange::Message& question);
   /// Without an answer.
-  void tell(const wire::Message& message);
+  void tell(const exchange::Message& message);
 
  private:
   void send(std::span<const std::byte> bytes);
-  [[nodiscard]] wire::Message receive();
+  [[nodiscard]] exchange::Message receive();
   [[noreturn]] void end(const std::string& why);
 
   std::string peer_;

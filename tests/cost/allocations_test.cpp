@@ -65,7 +65,7 @@ TEST(Allocations, OperationsOverVerbsMakeNoneOnceWarm) {
 }
 
 TEST(Allocations, TheSoftwareNicMakesNoneOnceWarm) {
-  fabric::roce::NicOperations operations;
+  roce::NicOperations operations;
   operations.run(10);
   const std::uint64_t warm = g_allocations.load();
   EXPECT_GT(warm, 0U) << "nothing is counted";

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::softnic::nic {
 
 namespace {
 
@@ -81,4 +81,4 @@ void NicOperations::operate(WorkKind kind, bool loses_first) {
   }
 }
 
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::softnic::nic

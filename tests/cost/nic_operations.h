@@ -1,13 +1,13 @@
 // Two software NICs that pass each other frames by hand, and operations between them.
 #pragma once
 
-#include "fabric/roce/nic.h"
+#include "softnic/nic/nic.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::softnic::nic {
 
 class NicOperations {
  public:
@@ -36,4 +36,4 @@ class NicOperations {
   std::array<std::byte, kFrameRoom> frame_{};
 };
 
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::softnic::nic

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::roce {
 
 /// All files of a folder in tests/data, by their names.
 inline std::vector<std::vector<std::byte>> read_corpus(const std::string& folder) {
@@ -29,4 +29,4 @@ inline std::vector<std::vector<std::byte>> read_corpus(const std::string& folder
   return corpus;
 }
 
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::roce

@@ -4,9 +4,9 @@
 // short by roce_nic_test.cpp.
 #include "tests/fuzz/roce_nic_fuzz.h"
 
-#include "fabric/roce/deferred_access.h"
-#include "fabric/roce/nic.h"
-#include "fabric/roce/path.h"
+#include "softnic/nic/deferred_access.h"
+#include "softnic/nic/nic.h"
+#include "softnic/nic/path.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::softnic::nic {
 namespace {
 
 constexpr std::size_t kMemoryBytes = 4096;
@@ -133,7 +133,7 @@ class CheckedAccess final : public MemoryAccess {
   [[nodiscard]] bool acknowledges_placed() const noexcept override { return real_->acknowledges_placed(); }
   void place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) override {
     ++ledger_.attack.placed;
-    if (source.kind == model::Kind::write) {
+    if (source.kind == fabric::model::Kind::write) {
       ledger_.require(ledger_.may_touch(to, bytes.size(), Rights::remote_write), "a WRITE without the right to it");
     } else {
       ledger_.require(ledger_.may_touch(to, bytes.size(), Rights::local_write), "a SEND without the right to it");
@@ -188,10 +188,10 @@ std::unique_ptr<MemoryAccess> make_access(Input& input) {
   if (kind % 5 == 0) {
     return std::make_unique<ImmediateAccess>();
   }
-  constexpr std::array kPresets{model::Preset::strict, model::Preset::observed, model::Preset::spec,
-                                model::Preset::relaxed};
-  return std::make_unique<DeferredAccess>(
-      DeferredOptions{.rules = model::rules_of(kPresets.at(kind % 5 - 1)), .seed = seed, .torn_bias = kind / 255.0});
+  constexpr std::array kPresets{fabric::model::Preset::strict, fabric::model::Preset::observed,
+                                fabric::model::Preset::spec, fabric::model::Preset::relaxed};
+  return std::make_unique<DeferredAccess>(DeferredOptions{
+      .rules = fabric::model::rules_of(kPresets.at(kind % 5 - 1)), .seed = seed, .torn_bias = kind / 255.0});
 }
 
 class Attack {
@@ -623,11 +623,11 @@ NicAttack attack_nic(std::span<const std::byte> input, NicMistake mistake) {
   return Attack(rest, mistake).run();
 }
 
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::softnic::nic
 
 #ifdef SIDELATCH_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto attack = sidelatch::fabric::roce::attack_nic(std::as_bytes(std::span(data, size)));
+  const auto attack = sidelatch::roce::attack_nic(std::as_bytes(std::span(data, size)));
   if (!attack.harm.empty()) {
     std::fprintf(stderr, "roce_nic_fuzz: %s\n", attack.harm.c_str());
     std::abort();

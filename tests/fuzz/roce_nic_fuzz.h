@@ -5,14 +5,14 @@
 // queue pairs that are made ready again. roce_nic_fuzz.cpp has the format.
 #pragma once
 
-#include "fabric/roce/device.h"
+#include "softnic/nic/device.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::softnic::nic {
 
 /// A mistake that the NIC is given on purpose, to be found.
 enum class NicMistake : std::uint8_t {
@@ -36,4 +36,4 @@ struct NicAttack {
 
 [[nodiscard]] NicAttack attack_nic(std::span<const std::byte> input, NicMistake mistake = NicMistake::none);
 
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::softnic::nic

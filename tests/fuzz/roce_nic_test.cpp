@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::softnic::nic {
 namespace {
 
 using Input = std::vector<std::byte>;
@@ -84,4 +84,4 @@ TEST(FuzzRoceNic, MistakesAreFound) {
 }
 
 }  // namespace
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::softnic::nic

@@ -3,9 +3,9 @@
 // short by roce_packet_test.cpp.
 #include "tests/fuzz/roce_packet_fuzz.h"
 
-#include "fabric/roce/big_endian.h"
-#include "fabric/roce/icrc.h"
-#include "fabric/roce/packet.h"
+#include "roce/big_endian.h"
+#include "roce/icrc.h"
+#include "roce/packet.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace {
 
-using namespace sidelatch::fabric::roce;
+using namespace sidelatch::roce;
 
 void require(bool holds, const char* what) {
   if (!holds) {
@@ -133,7 +133,7 @@ void check_any_values(std::span<const std::byte> input) {
 
 }  // namespace
 
-void sidelatch::fabric::roce::check_codec(std::span<const std::byte> bytes) {
+void sidelatch::roce::check_codec(std::span<const std::byte> bytes) {
   // In exactly as many bytes, on the heap, where AddressSanitizer sees the first one outside.
   const std::unique_ptr<std::byte[]> copy(new std::byte[bytes.size()]);
   std::copy_n(bytes.data(), bytes.size(), copy.get());

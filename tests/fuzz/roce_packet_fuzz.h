@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <span>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::roce {
 
 void check_codec(std::span<const std::byte> bytes);
 
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::roce

@@ -3,10 +3,10 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/roce_packet_fuzz.h"
 
-#include "fabric/roce/big_endian.h"
-#include "fabric/roce/crc32.h"
-#include "fabric/roce/icrc.h"
-#include "fabric/roce/packet.h"
+#include "roce/big_endian.h"
+#include "roce/crc32.h"
+#include "roce/icrc.h"
+#include "roce/packet.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-namespace sidelatch::fabric::roce {
+namespace sidelatch::roce {
 namespace {
 
 using Input = std::vector<std::byte>;
@@ -118,4 +118,4 @@ TEST(FuzzRoce, MutationsOfTheCorpusHoldToo) {
 }
 
 }  // namespace
-}  // namespace sidelatch::fabric::roce
+}  // namespace sidelatch::roce

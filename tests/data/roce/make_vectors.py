@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/data/roce/make_vectors.py >tests/data/roce/vectors.txt     (apt-get install python3-scapy)
 
-The codec's test builds the same packets (tests/fabric/roce/samples.cpp) and compares. Scapy knows Ethernet, IP, UDP, BTH
+The codec's test builds the same packets (tests/roce/samples.cpp) and compares. Scapy knows Ethernet, IP, UDP, BTH
 and the ICRC over IPv4; the extension headers are packed here by the tables of the specification, and the ICRC over IPv6
 is zlib's CRC-32 over the bytes that Annex A17 masks.
 """

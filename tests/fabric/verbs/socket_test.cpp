@@ -41,7 +41,7 @@ TEST(Conversation, WithNobodyEndsWithAnErrorThatNamesTheAddress) {
     EXPECT_NE(at.port, 0);
     // It accepts and says nothing.
     Conversation silent(at, std::chrono::milliseconds(200));
-    EXPECT_THROW(static_cast<void>(silent.ask(wire::Hello{})), SocketError);
+    EXPECT_THROW(static_cast<void>(silent.ask(exchange::Hello{})), SocketError);
   }
   try {
     const Conversation gone(at, std::chrono::milliseconds(200));
@@ -60,16 +60,16 @@ TEST(Conversation, EndsWithItsFirstError) {
   pollfd readable{listening.number(), POLLIN, 0};
   ASSERT_EQ(::poll(&readable, 1, 10'000), 1);
   const FileDescriptor server(::accept(listening.number(), nullptr, nullptr));
-  EXPECT_THROW(static_cast<void>(conversation.ask(wire::Revoke{3})), SocketError);
-  const std::vector<std::byte> late = wire::encode(wire::Revoked{3});
+  EXPECT_THROW(static_cast<void>(conversation.ask(exchange::Revoke{3})), SocketError);
+  const std::vector<std::byte> late = exchange::encode(exchange::Revoked{3});
   static_cast<void>(::send(server.number(), late.data(), late.size(), MSG_NOSIGNAL));
   try {
-    static_cast<void>(conversation.ask(wire::Revoke{5}));
+    static_cast<void>(conversation.ask(exchange::Revoke{5}));
     ADD_FAILURE() << "the late answer was taken for this question's";
   } catch (const SocketError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("has not answered within 200 ms"));
   }
-  EXPECT_THROW(conversation.tell(wire::Disconnect{1, 0}), SocketError);
+  EXPECT_THROW(conversation.tell(exchange::Disconnect{1, 0}), SocketError);
 }
 
 }  // namespace

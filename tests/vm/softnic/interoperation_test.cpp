@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace sidelatch::fabric::softnic {
+namespace sidelatch::softnic {
 namespace {
 
 using ::testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST_F(Interoperation, TsharkReadsAllThatWasOnTheWire) {
 }
 
 }  // namespace
-}  // namespace sidelatch::fabric::softnic
+}  // namespace sidelatch::softnic

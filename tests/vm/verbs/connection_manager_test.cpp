@@ -62,12 +62,12 @@ struct Impostor {
         domain(ibv_alloc_pd(port.context())),
         completions(ibv_create_cq(port.context(), 16, nullptr, nullptr, 0)),
         conversation(HostAndPort::parse(server, kDefaultPort), kLimit),
-        welcome(std::get<wire::Welcome>(conversation.ask(wire::Hello{}))) {
+        welcome(std::get<exchange::Welcome>(conversation.ask(exchange::Hello{}))) {
     std::uint32_t no_inline = 0;
     queue_pair = port.make_queue_pair(domain.get(), completions.get(), 4, no_inline);
   }
   std::uint64_t ticket(std::uint32_t connection) {
-    return std::get<wire::Ticket>(conversation.ask(wire::Announce{connection, 5})).ticket;
+    return std::get<exchange::Ticket>(conversation.ask(exchange::Announce{connection, 5})).ticket;
   }
   void connect(std::uint64_t ticket, std::uint32_t outstanding = 16) {
     connect_through_manager(port, *queue_pair, welcome.manager, ticket, outstanding, kLimit);
@@ -89,7 +89,7 @@ struct Impostor {
   CompletionQueue completions;
   RawQueuePair queue_pair;
   Conversation conversation;
-  wire::Welcome welcome;
+  exchange::Welcome welcome;
 };
 
 // ---- Which way.
@@ -248,7 +248,7 @@ TEST_F(VerbsConnectionManagerGuests, ATicketEndsWithItsClient) {
 }
 
 // What the server answers to a request with such private data; librdmacm by hand.
-std::string answer_to(const wire::ManagerAddress& server, const std::vector<std::byte>& private_data) {
+std::string answer_to(const exchange::ManagerAddress& server, const std::vector<std::byte>& private_data) {
   const ManagerChannel channel(rdma_create_event_channel());
   rdma_cm_id* made = nullptr;
   if (channel == nullptr || rdma_create_id(channel.get(), &made, nullptr, RDMA_PS_TCP) != 0) {
@@ -289,7 +289,7 @@ std::string answer_to(const wire::ManagerAddress& server, const std::vector<std:
 
 TEST_F(VerbsConnectionManagerGuests, WhatIsNoIntroductionIsRefused) {
   Impostor guest(storage.server.address());
-  const wire::ManagerAddress at = guest.welcome.manager;
+  const exchange::ManagerAddress at = guest.welcome.manager;
   std::vector<std::byte> data = encode(Introduction{IBV_MTU_1024, guest.ticket(1)});
   const auto changed = [&](std::size_t offset, std::uint8_t value) {
     std::vector<std::byte> copy = data;
@@ -311,7 +311,7 @@ TEST(VerbsConnectionManagerLimits, AnAddressThatNoDeviceReachesIsAnError) {
   const Port port({}, {});
   // RFC 3849: nobody has it; and the guest has no route. (In IPv4 the kernel takes every address for a neighbour of the
   // device that is asked for.)
-  const wire::ManagerAddress at{{.raw = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}, 18515};
+  const exchange::ManagerAddress at{{.raw = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}, 18515};
   const Clock::time_point before = Clock::now();
   EXPECT_THAT(error_of([&] { require_manager_route(port, at, milliseconds(3000)); }),
               AllOf(HasSubstr("2001:db8::1"), HasSubstr(port.device_name())));
@@ -322,7 +322,7 @@ TEST(VerbsConnectionManagerLimits, AnAddressThatNoDeviceReachesIsAnError) {
 TEST(VerbsConnectionManagerLimits, NoAnswerIsAnErrorWithinTheLimit) {
   const Storage storage(Through::connection_manager);
   Impostor client(storage.server.address());
-  wire::ManagerAddress at = client.welcome.manager;
+  exchange::ManagerAddress at = client.welcome.manager;
   at.ip.raw[15] ^= 0x40;  // a neighbour that is not there
   const Clock::time_point before = Clock::now();
   EXPECT_THAT(

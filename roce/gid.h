@@ -1,0 +1,53 @@
+// Gid: how RoCEv2 names a port. An IPv6 address, or an IPv4 one as ::ffff:a.b.c.d.
+//
+// Source: InfiniBand Architecture Specification, volume 1, Annex A17 (RoCEv2).
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include "headers.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+namespace sidelatch::roce {
+
+using Gid = Ipv6Address;
+
+inline constexpr std::array<std::uint8_t, 12> kMappedIpv4 = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+[[nodiscard]] constexpr Gid gid_of(const Ipv4Address& address) noexcept {
+  Gid gid{};
+  std::copy(kMappedIpv4.begin(), kMappedIpv4.end(), gid.begin());
+  std::copy(address.begin(), address.end(), gid.begin() + kMappedIpv4.size());
+  return gid;
+}
+
+/// As two words: GCC 12 calls memcmp() for the comparison of arrays, and each packet is compared several times.
+[[nodiscard]] constexpr bool is_same(const Gid& a, const Gid& b) noexcept {
+  using Words = std::array<std::uint64_t, 2>;
+  const auto left = std::bit_cast<Words>(a);
+  const auto right = std::bit_cast<Words>(b);
+  return ((left[0] ^ right[0]) | (left[1] ^ right[1])) == 0;
+}
+
+[[nodiscard]] constexpr bool is_ipv4(const Gid& gid) noexcept {
+  Gid prefix = gid;
+  std::fill(prefix.begin() + kMappedIpv4.size(), prefix.end(), std::uint8_t{0});
+  return is_same(prefix, gid_of({}));
+}
+
+/// Nothing if the GID holds no IPv4 address.
+[[nodiscard]] constexpr std::optional<Ipv4Address> ipv4_in(const Gid& gid) noexcept {
+  if (!is_ipv4(gid)) {
+    return std::nullopt;
+  }
+  Ipv4Address address{};
+  std::copy(gid.begin() + kMappedIpv4.size(), gid.end(), address.begin());
+  return address;
+}
+
+}  // namespace sidelatch::roce

@@ -1,0 +1,83 @@
+// BTH opcodes of the reliable connection and unreliable datagram services, and what each of them brings along.
+//
+// Source: InfiniBand Architecture Specification, volume 1, 9.2 (base transport header: the table of opcodes and of the
+// headers that follow), SEND with invalidate included. The upper three bits name the service, the lower five the
+// operation. Not here: other services, and RoCEv2's congestion notification packet (0x81).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace sidelatch::roce {
+
+enum class Opcode : std::uint8_t {
+  send_first = 0x00,
+  send_middle = 0x01,
+  send_last = 0x02,
+  send_last_with_immediate = 0x03,
+  send_only = 0x04,
+  send_only_with_immediate = 0x05,
+  write_first = 0x06,
+  write_middle = 0x07,
+  write_last = 0x08,
+  write_last_with_immediate = 0x09,
+  write_only = 0x0a,
+  write_only_with_immediate = 0x0b,
+  read_request = 0x0c,
+  read_response_first = 0x0d,
+  read_response_middle = 0x0e,
+  read_response_last = 0x0f,
+  read_response_only = 0x10,
+  acknowledge = 0x11,
+  atomic_acknowledge = 0x12,
+  compare_swap = 0x13,
+  fetch_add = 0x14,
+  send_last_with_invalidate = 0x16,
+  send_only_with_invalidate = 0x17,
+  ud_send_only = 0x64,
+  ud_send_only_with_immediate = 0x65,
+};
+
+/// How long the payload of a packet may be, with the path MTU as the measure (9.7, packet lengths).
+enum class PayloadRule : std::uint8_t {
+  none,       ///< no payload
+  exact,      ///< the path MTU: first and middle packets
+  non_empty,  ///< 1 byte to the path MTU: last packets
+  any,        ///< 0 bytes to the path MTU: only packets
+};
+
+/// What an opcode says about the rest of the packet. The extension headers stand in the order of these fields.
+struct OpcodeTraits {
+  bool deth = false;
+  bool reth = false;
+  bool atomic_eth = false;
+  bool aeth = false;
+  bool atomic_ack_eth = false;
+  bool immediate = false;
+  bool ieth = false;
+  PayloadRule payload = PayloadRule::none;
+
+  /// Bytes of the extension headers, all between BTH and payload.
+  [[nodiscard]] constexpr std::size_t extension_bytes() const noexcept {
+    return (deth ? 8U : 0U) + (reth ? 16U : 0U) + (atomic_eth ? 28U : 0U) + (aeth ? 4U : 0U) +
+           (atomic_ack_eth ? 8U : 0U) + (immediate ? 4U : 0U) + (ieth ? 4U : 0U);
+  }
+};
+
+/// The most that any opcode has: AtomicETH.
+inline constexpr std::size_t kMostExtensionBytes = 28;
+
+namespace detail {
+extern const std::array<std::optional<OpcodeTraits>, 256> kTraits;
+}  // namespace detail
+/// Nothing for a number that is none of the opcodes above.
+[[nodiscard]] inline const std::optional<OpcodeTraits>& traits_of(Opcode opcode) noexcept {
+  return detail::kTraits[static_cast<std::uint8_t>(opcode)];
+}
+/// As the specification writes it, "RC RDMA WRITE first"; "unknown" for others.
+[[nodiscard]] std::string_view name(Opcode opcode) noexcept;
+
+}  // namespace sidelatch::roce

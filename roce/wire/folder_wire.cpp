@@ -1,0 +1,86 @@
+#include "folder_wire.h"
+
+#include "file_lock.h"
+#include "station_addresses.h"
+#include "unix_address.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace sidelatch::roce {
+
+FolderWire::Place FolderWire::take_place(const FolderWireOptions& options) {
+  std::error_code error;
+  if (std::filesystem::create_directory(options.folder, error)) {
+    std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, error);
+  }
+  const std::filesystem::path path = options.folder / "lock";
+  FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.valid()) {
+    throw WireError(
+        fmt::format("{}: {}: a wire in a folder needs one that we may write to", path.string(), std::strerror(errno)));
+  }
+  for (std::size_t station = 0; station < kMostStations; ++station) {
+    if (try_lock_byte(lock.number(), static_cast<off_t>(station))) {
+      return {std::move(lock), station};
+    }
+  }
+  throw WireError(fmt::format("{}: this wire has {} stations already, and that is the most: use a second folder",
+                              options.folder.string(), kMostStations));
+}
+
+FolderWire::FolderWire(const FolderWireOptions& options) : FolderWire(options, take_place(options)) {}
+
+FolderWire::FolderWire(const FolderWireOptions& options, Place place)
+    : SocketWire(options.folder.string(), addresses_of_station(place.station), kMostFrameBytes),
+      folder_(options.folder),
+      place_(std::move(place)) {
+  use(bind_datagram_socket(path_of(place_.station)));
+}
+
+// Before the place is free.
+FolderWire::~FolderWire() {
+  std::error_code error;
+  std::filesystem::remove(path_of(place_.station), error);
+}
+
+std::filesystem::path FolderWire::path_of(std::size_t station) const {
+  return folder_ / fmt::format("station-{:02}", station + 1);
+}
+
+void FolderWire::abandon() noexcept {
+  SocketWire::abandon();
+  place_.lock.close();
+}
+
+std::optional<MacAddress> FolderWire::resolve(const Gid& gid) {
+  const std::optional<std::size_t> station = station_of(gid);
+  if (!station || (*station != place_.station && !others_hold(place_.lock.number(), static_cast<off_t>(*station), 1))) {
+    return std::nullopt;
+  }
+  return addresses_of_station(*station).mac;
+}
+
+std::optional<SocketWire::Address> FolderWire::address_of(const MacAddress& destination) {
+  const std::optional<std::size_t> station = station_of(destination);
+  if (!station) {
+    return std::nullopt;
+  }
+  const sockaddr_un address = unix_address(path_of(*station));
+  Address result;
+  std::memcpy(&result.bytes, &address, sizeof address);
+  result.length = sizeof address;
+  return result;
+}
+
+std::unique_ptr<Wire> join_folder_wire(const FolderWireOptions& options) {
+  return std::make_unique<FolderWire>(options);
+}
+
+}  // namespace sidelatch::roce

@@ -1,0 +1,32 @@
+// NeighbourWire: a socket wire to stations that are not ours, so that addresses have to be asked for (neighbours.h).
+//
+// Thread-safety: as Wire.
+#pragma once
+
+#include "neighbours.h"
+#include "socket_wire.h"
+
+#include <optional>
+#include <span>
+#include <string>
+
+namespace sidelatch::roce {
+
+class NeighbourWire : public SocketWire {
+ public:
+  /// Asks if it does not know, or has known for long.
+  [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) final;
+
+ protected:
+  /// Throws std::invalid_argument if there is no MAC of a single station, or no IP address.
+  NeighbourWire(std::string name, const StationAddresses& addresses, std::size_t most_frame_bytes);
+
+ private:
+  [[nodiscard]] bool take(std::span<const std::byte> frame) final;
+  void send_own(const Neighbours::Frame& frame);
+
+  Neighbours neighbours_;
+  Neighbours::Frame reply_;
+};
+
+}  // namespace sidelatch::roce

@@ -1,0 +1,18 @@
+// PacketFilter: what a wire on an interface takes, as a classic BPF program (Linux,
+// Documentation/networking/filter.rst) that the kernel runs on each frame before it copies it: RoCEv2 for our
+// addresses, ARP, and neighbour discovery.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include "roce/wire/wire.h"
+
+#include <linux/filter.h>
+
+#include <vector>
+
+namespace sidelatch::roce {
+
+[[nodiscard]] std::vector<sock_filter> packet_filter(const StationAddresses& own);
+
+}  // namespace sidelatch::roce

@@ -1,0 +1,35 @@
+// PcapFile: a capture of Ethernet frames, as Wireshark, tshark and tcpdump read it (pcap with times in nanoseconds,
+// draft-ietf-opsawg-pcap).
+//
+// Each frame is written with one system call, so the file holds whole frames, all of them up to the moment at which the
+// process ends, however it ends.
+//
+// Thread-safety: one thread.
+#pragma once
+
+#include "common/file_descriptor.h"
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace sidelatch::roce {
+
+class PcapFile {
+ public:
+  /// Replaces an old file. Throws WireError.
+  explicit PcapFile(const std::filesystem::path& path);
+  /// Throws WireError; the file then ends with the frame before.
+  void add(std::span<const std::byte> frame, std::chrono::system_clock::time_point when);
+
+ private:
+  [[noreturn]] void fail() const;
+
+  std::string path_;
+  FileDescriptor file_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace sidelatch::roce

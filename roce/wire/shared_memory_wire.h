@@ -1,0 +1,94 @@
+// SharedMemoryWire: the processes of one machine and one user, without any right and without a system call per frame.
+//
+// Each pair of stations that talk has a ring in each direction, opened by the first frame. Rings of one writer, and not
+// one ring per receiver with many writers: a writer that is killed inside a frame then leaves nothing that stops
+// others, no writer waits for another, and a station that does not read keeps only frames for itself waiting. It costs
+// Segment::kRingBytes per pair and direction, and a look at one word per neighbour when there is nothing.
+//
+// A sleeping station is woken with a futex, one that is awake is not. Frames for a station that was killed fill its
+// ring, and are dropped as soon as that is noticed; whoever takes its place begins with an empty ring. Group addresses
+// reach nobody: addresses follow from the station's number, so there is nothing to ask.
+//
+// Thread-safety: as Wire.
+#pragma once
+
+#include "segment.h"
+#include "spin_time.h"
+
+#include "roce/wire/wire.h"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sidelatch::roce {
+
+class SharedMemoryWire final : public Wire {
+ public:
+  /// Joins the wire of that name, or makes it. Throws WireError.
+  explicit SharedMemoryWire(SegmentOptions options);
+
+  [[nodiscard]] const StationAddresses& addresses() const noexcept override { return addresses_; }
+  [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) override;
+  [[nodiscard]] std::span<std::byte> reserve(const MacAddress& destination, std::size_t bytes) override;
+  void commit(std::size_t bytes) override;
+  void flush() override;
+  [[nodiscard]] std::span<const std::byte> receive() override;
+  void wait(std::chrono::nanoseconds at_most) override;
+  void interrupt() noexcept override;
+  void abandon() noexcept override { segment_.abandon(); }
+  [[nodiscard]] const WireCounters& counters() const noexcept override { return counters_; }
+
+  /// All stations that are there, ours included.
+  [[nodiscard]] std::vector<StationEntry> directory() const { return segment_.directory(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Peer {
+    std::optional<RingWriter> to;
+    std::optional<RingReader> from;
+    std::uint32_t died_as = 0;      // the incarnation that we know to be dead
+    Clock::time_point looked_at{};  // when we asked last whether it is
+  };
+
+  [[nodiscard]] bool takes_frames(std::size_t station) const noexcept;
+  [[nodiscard]] std::span<std::byte> no_room(std::size_t station, std::size_t bytes);
+  [[nodiscard]] std::span<std::byte> drop(std::size_t bytes);
+  [[nodiscard]] std::span<const std::byte> receive_from(std::size_t station);
+  void release(std::size_t station);
+  void release_all();
+  void wake(std::size_t station);
+  void open_new_rings();
+  [[nodiscard]] bool something_happened();
+  [[nodiscard]] bool has_frames() const noexcept;
+  [[nodiscard]] bool has_room_again() const noexcept;
+  void announce_waiting_for_room() noexcept;
+  void tell_our_cpu() noexcept;
+  [[nodiscard]] bool peer_needs_our_cpu() const noexcept;
+  bool spin_until(Clock::time_point deadline);
+  void sleep_until(Clock::time_point deadline);
+
+  Segment segment_;
+  StationAddresses addresses_;
+  std::array<Peer, kMostStations> peers_;
+  std::vector<std::byte> scratch_;  // of frames that will be dropped
+  std::optional<std::size_t> reserved_for_;
+  std::uint64_t to_wake_ = 0;        // bit s: something was committed for station s since the last flush
+  std::uint64_t talked_with_ = 0;    // bit s: a frame came from or went to station s since the last wait
+  std::uint64_t readable_ = 0;       // bit s: the ring from station s is open
+  std::uint64_t short_of_room_ = 0;  // bit s: peers_[s].to had no room since the last wait
+  std::size_t current_ = 0;          // whose ring receive() reads
+  unsigned taken_from_current_ = 0;
+  int cpu_ = -1;  // ours, as told to the others
+  std::atomic<bool> interrupted_{false};
+  SpinTime spin_time_;
+  WireCounters counters_;
+};
+
+}  // namespace sidelatch::roce

@@ -1,0 +1,395 @@
+#include "adapter.h"
+
+#include "softnic/nic/deferred_access.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <span>
+#include <thread>
+
+namespace sidelatch::softnic {
+namespace {
+
+using namespace std::chrono_literals;
+
+static_assert(nic::kFrameRoom <= roce::kMostFrameBytes, "a wire may be made for every frame of the NIC");
+
+// Frames that are taken from the wire before the NIC may answer: so few that who sent the first does not wait long,
+// so many that one answer stands for many. And frames that are sent before it looks at the wire again.
+constexpr int kBurst = 64;
+// How often the caller may keep its turn before it is trusted again.
+constexpr int kShortTurns = 64;
+// Of so many wakes the fastest counts: what the machine needs, not what it needed because it was busy.
+constexpr int kWakesToLearn = 16;
+// So that the thread's looks take at most a tenth of what they take from the caller.
+constexpr int kWakesPerTurn = 10;
+// Longest sleep in the wire, so that what nobody could know of does not last.
+constexpr std::chrono::nanoseconds kLongestWait = 100ms;
+// A frame that the wire has no room for is dropped after this, as a switch does: one peer that does not read must not
+// hold up the others.
+constexpr std::chrono::nanoseconds kPatience = 10ms;
+
+std::unique_ptr<nic::MemoryAccess> memory_for(const Settings& settings) {
+  if (!settings.order) {
+    return std::make_unique<nic::ImmediateAccess>();
+  }
+  return std::make_unique<nic::DeferredAccess>(nic::DeferredOptions{
+      .rules = fabric::model::rules_of(*settings.order), .seed = settings.seed, .torn_bias = settings.torn_bias});
+}
+
+nic::NicOptions options_for(const roce::Wire& wire) {
+  const roce::StationAddresses& ours = wire.addresses();
+  nic::NicOptions options{.mac = ours.mac};
+  if (ours.ipv6 != roce::Ipv6Address{}) {
+    options.gids.push_back(ours.ipv6);
+  }
+  if (ours.ipv4 != roce::Ipv4Address{}) {
+    options.gids.push_back(roce::gid_of(ours.ipv4));
+  }
+  constexpr std::size_t kHeaders = nic::kFrameRoom - bytes_of(roce::PathMtu::b4096);
+  for (const roce::PathMtu mtu :
+       {roce::PathMtu::b256, roce::PathMtu::b512, roce::PathMtu::b1024, roce::PathMtu::b2048, roce::PathMtu::b4096}) {
+    if (bytes_of(mtu) + kHeaders <= wire.most_frame_bytes() || mtu == roce::PathMtu::b256) {
+      options.mtu = mtu;
+    }
+  }
+  return options;
+}
+
+// What the calling thread does is short, and somebody waits for it. Where the kernel does not know how to give what is
+// asked for, it runs as others do.
+void ask_for_short_waits() noexcept {
+  // Timers of ordinary threads may be 50 us late, which is more than a turn.
+  ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  // Who asks for a shorter slice than a thread that runs may take its CPU at once (Linux 6.12 on): a program that
+  // watches memory for what the NIC writes there gives it back only at a tick, after milliseconds.
+  struct {  // sched_attr of <linux/sched/types.h>, which does not go together with <sched.h>; version 0
+    std::uint32_t size = sizeof(*this);
+    std::uint32_t policy = 0;
+    std::uint64_t flags = 0;
+    std::int32_t nice = 0;
+    std::uint32_t priority = 0;
+    std::uint64_t slice_ns = 0;
+    std::uint64_t deadline_ns = 0;
+    std::uint64_t period_ns = 0;
+  } attributes;
+  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0 && attributes.policy == SCHED_OTHER) {
+    attributes.slice_ns = 100'000;
+    ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+  }
+}
+
+nic::Time time_of(std::chrono::steady_clock::time_point when) {
+  return static_cast<nic::Time>(std::chrono::nanoseconds(when.time_since_epoch()).count());
+}
+
+}  // namespace
+
+Adapter::Adapter(const Settings& settings) : Adapter(settings, open_wire(settings)) {}
+
+Adapter::Adapter(const Settings& settings, std::unique_ptr<roce::Wire> wire)
+    : settings_(settings),
+      callers_may_drive_(!settings.order),
+      wire_(std::move(wire)),
+      memory_(memory_for(settings)),
+      nic_(std::make_unique<nic::Nic>(options_for(*wire_), *memory_)),
+      held_(nic::kFrameRoom),
+      thread_([this] { run(); }) {}
+
+Adapter::~Adapter() {
+  {
+    const std::unique_lock lock(mutex_);
+    stops_ = true;
+    if (wire_ != nullptr) {
+      wire_->interrupt();
+    }
+  }
+  thread_may_drive_.notify_all();
+  thread_.join();
+}
+
+void Adapter::listen(std::function<void(nic::Nic&)> heard) {
+  const std::unique_lock lock(mutex_);
+  heard_ = std::move(heard);
+}
+
+void Adapter::rest() {
+  {
+    const std::unique_lock lock(mutex_);
+    callers_turn_until_ = {};
+  }
+  thread_may_drive_.notify_all();
+}
+
+std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chrono::milliseconds at_most) {
+  const std::vector<roce::Gid>& ours = options().gids;
+  if (std::find(ours.begin(), ours.end(), gid) != ours.end()) {
+    return options().mac;
+  }
+  const Clock::time_point deadline = Clock::now() + at_most;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      leave_wire(lock);
+      if (!failure_.empty()) {
+        return std::nullopt;
+      }
+      // Asks if it has to; an answer is heard by whoever drives next.
+      if (const std::optional<roce::MacAddress> mac = wire_->resolve(gid)) {
+        return mac;
+      }
+      wire_->flush();
+      drive();
+    }
+    if (Clock::now() >= deadline) {
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+nic::NicCounters Adapter::nic_counters() {
+  const std::unique_lock lock(mutex_);
+  return nic_->counters();
+}
+
+roce::WireCounters Adapter::wire_counters() {
+  std::unique_lock lock(mutex_);
+  leave_wire(lock);
+  return wire_ != nullptr ? wire_->counters() : roce::WireCounters{};
+}
+
+void Adapter::leave() noexcept {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  // Who ends the process from within a call, by a signal, has the lock and will not give it back.
+  for (const Clock::time_point limit = Clock::now() + kPatience * 10; !lock && Clock::now() < limit;) {
+    std::this_thread::sleep_for(100us);
+    static_cast<void>(lock.try_lock());
+  }
+  if (!lock) {
+    return;
+  }
+  leave_wire(lock);
+  drive();
+  if (failure_.empty()) {
+    failure_ = "the process ends, and has left the wire";
+  }
+  stops_ = true;
+  thread_may_drive_.notify_all();
+  wire_.reset();
+}
+
+std::string Adapter::failure() {
+  const std::unique_lock lock(mutex_);
+  return failure_;
+}
+
+// False if the wire has failed, now or before. Says so once.
+template <class Work>
+bool Adapter::unless_it_fails(Work work) noexcept {
+  if (!failure_.empty()) {
+    return false;
+  }
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    has_failed_.store(true, std::memory_order_relaxed);
+    fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", failure_);
+    return false;
+  }
+}
+
+// Until the adapter's thread is not in the wire, and stays out of it as long as the caller has the lock.
+void Adapter::leave_wire(std::unique_lock<std::mutex>& lock) {
+  while (thread_is_in_wire_) {
+    callers_turn_until_ = Clock::now() + kTurn;
+    wire_->interrupt();
+    thread_has_left_wire_.wait(lock);
+  }
+}
+
+void Adapter::run() {
+  ask_for_short_waits();
+  std::unique_lock lock(mutex_);
+  while (!stops_) {
+    const bool has_run_out = callers_turn_until_ != Clock::time_point{} && Clock::now() >= callers_turn_until_;
+    // Who lets others run in poll() will be back.
+    const bool caller_has_left = has_run_out && callers_that_yield_.load(std::memory_order_relaxed) == 0;
+    if (has_run_out) {
+      callers_turn_until_ = caller_has_left ? Clock::time_point{} : Clock::now() + turn_;
+    }
+    if (drive()) {
+      short_turns_ = caller_has_left ? kShortTurns : short_turns_;  // there was something for it
+      // Others get the lock before it goes on.
+      lock.unlock();
+      lock_for_thread(lock);
+      continue;
+    }
+    if (const Clock::time_point now = Clock::now(); now < callers_turn_until_) {
+      short_turns_ = std::max(short_turns_ - 1, 0);
+      wait_for_turn(lock);
+      continue;
+    }
+    wait_in_wire(lock);
+  }
+  drive();
+}
+
+// And learns how long the machine needs to wake a thread.
+void Adapter::wait_for_turn(std::unique_lock<std::mutex>& lock) {
+  const Clock::time_point until = callers_turn_until_;
+  if (thread_may_drive_.wait_until(lock, until) == std::cv_status::no_timeout) {
+    return;
+  }
+  wakes_late_by_ = std::min(wakes_late_by_, Clock::now() - until);
+  if (++wakes_ == kWakesToLearn) {
+    turn_ = std::clamp<Clock::duration>(kWakesPerTurn * wakes_late_by_, kTurn, kLongestTurn);
+    wakes_ = 0;
+    wakes_late_by_ = kLongestTurn;
+  }
+}
+
+void Adapter::wait_in_wire(std::unique_lock<std::mutex>& lock) {
+  const std::chrono::nanoseconds at_most = time_to_wait();
+  thread_is_in_wire_ = true;
+  lock.unlock();
+  std::exception_ptr failure;
+  try {
+    wire_->wait(at_most);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock_for_thread(lock);
+  thread_is_in_wire_ = false;
+  thread_has_left_wire_.notify_all();
+  unless_it_fails([&] {
+    if (failure) {
+      std::rethrow_exception(failure);
+    }
+    return true;
+  });
+}
+
+void Adapter::lock_for_thread(std::unique_lock<std::mutex>& lock) {
+  thread_wants_lock_.store(true, std::memory_order_relaxed);
+  lock.lock();
+  thread_wants_lock_.store(false, std::memory_order_relaxed);
+}
+
+std::chrono::nanoseconds Adapter::time_to_wait() const {
+  const std::chrono::nanoseconds longest = held_bytes_ != 0 ? kPatience : kLongestWait;
+  if (!failure_.empty()) {
+    return kLongestWait;
+  }
+  const nic::Time deadline = nic_->next_deadline();
+  const nic::Time now = time_of(Clock::now());
+  if (deadline <= now) {
+    return 0ns;
+  }
+  return deadline - now < static_cast<nic::Time>(longest.count()) ? std::chrono::nanoseconds(deadline - now) : longest;
+}
+
+// A caller found nothing. True: the NIC was driven, it may be worth another look.
+bool Adapter::drive_for_caller() {
+  if (!callers_may_drive_) {
+    callers_find_nothing_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  const Clock::time_point now = Clock::now();
+  callers_turn_until_ = now + (short_turns_ > 0 ? kShortTurn : turn_);
+  if (thread_is_in_wire_) {
+    wire_->interrupt();  // it comes out, as soon as it runs, sees whose turn it is, and stays out
+    callers_find_nothing_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  moved_at_ = drive() ? now : moved_at_;
+  callers_find_nothing_.store(now - moved_at_ > kPoliteAfter, std::memory_order_relaxed);
+  return true;
+}
+
+void Adapter::send_for_caller() {
+  if (!nic_->has_frames() || !failure_.empty()) {
+    return;
+  }
+  if (thread_is_in_wire_ || !callers_may_drive_) {
+    wire_->interrupt();
+    return;
+  }
+  unless_it_fails([this] { return transmit(time_of(Clock::now())); });
+  if (heard_) {
+    heard_(*nic_);  // what it sent to itself has arrived
+  }
+}
+
+// True if anything happened.
+bool Adapter::drive() {
+  const bool moved = unless_it_fails([this] {
+    const nic::Time now = time_of(Clock::now());
+    const bool received = receive(now);
+    const bool is_due = nic_->next_deadline() <= now;
+    if (is_due) {
+      nic_->advance(now);
+    }
+    return transmit(now) || received || is_due;
+  });
+  if (heard_) {
+    heard_(*nic_);
+  }
+  return moved;
+}
+
+bool Adapter::receive(nic::Time now) {
+  int frames = 0;
+  for (; frames < kBurst; ++frames) {
+    const std::span<const std::byte> frame = wire_->receive();
+    if (frame.empty()) {
+      break;
+    }
+    nic_->on_frame(frame, now);
+  }
+  return frames != 0;
+}
+
+bool Adapter::transmit(nic::Time now) {
+  int frames = 0;
+  for (; frames < kBurst && send_held() && nic_->has_frames(); ++frames) {
+    held_bytes_ = nic_->pull_frame(held_, now);
+  }
+  if (frames == 0) {
+    return false;
+  }
+  (void)send_held();
+  wire_->flush();
+  return true;
+}
+
+// False: the wire is full.
+bool Adapter::send_held() {
+  if (held_bytes_ == 0) {
+    return true;
+  }
+  const std::span<const std::byte> frame = std::span(held_).first(held_bytes_);
+  const std::span<std::byte> room = wire_->reserve(roce::Ethernet::read(frame.data()).destination, frame.size());
+  if (room.empty() && (held_since_ == Clock::time_point{} || Clock::now() - held_since_ < kPatience)) {
+    held_since_ = held_since_ == Clock::time_point{} ? Clock::now() : held_since_;
+    return false;
+  }
+  if (!room.empty()) {
+    std::memcpy(room.data(), frame.data(), frame.size());
+    wire_->commit(frame.size());
+  }
+  held_bytes_ = 0;
+  held_since_ = {};
+  return true;
+}
+
+}  // namespace sidelatch::softnic

@@ -1,0 +1,119 @@
+#include <sidelatch/softnic/launch.h>
+
+#include "settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace sidelatch::softnic {
+namespace {
+
+namespace files = std::filesystem;
+
+constexpr const char* kLibrary = "libsidelatch-verbs.so";
+constexpr const char* kLibraryVariable = "SIDELATCH_SOFTNIC_LIBRARY";
+// libsidelatch-verbs.so has it, and nothing else.
+constexpr const char* kMark = "sidelatch_softnic_version";
+
+// Beside the program, as in a build folder, or where it was installed to.
+files::path find_library() {
+  if (const char* const given = ::getenv(kLibraryVariable)) {
+    if (!files::exists(given)) {
+      throw LibraryError(fmt::format("{} is {}: there is no such file", kLibraryVariable, given));
+    }
+    return files::absolute(given);
+  }
+  std::error_code unknown;
+  const files::path folder = files::read_symlink("/proc/self/exe", unknown).parent_path();
+  const std::array<files::path, 4> places = {folder, folder / "../lib", folder / "../lib64",
+                                             folder / "../lib/x86_64-linux-gnu"};
+  std::vector<std::string> looked_in;
+  for (const files::path& place : places) {
+    if (files::exists(place / kLibrary)) {
+      return files::canonical(place / kLibrary);
+    }
+    looked_in.push_back(place.lexically_normal().string());
+  }
+  throw LibraryError(fmt::format("{} is not in {}: build the target sidelatch_verbs, or name it by {}", kLibrary,
+                                 fmt::join(looked_in, ", "), kLibraryVariable));
+}
+
+void set(const std::string& name, const std::string& value) {
+  if (::setenv(name.c_str(), value.c_str(), 1) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot set " + name);
+  }
+}
+
+// Every value passes through the parser of the environment, which is the one place that refuses any.
+Settings settings_of(const LaunchOptions& options) {
+  std::map<std::string, std::string, std::less<>> variables{
+      {kVariables[0], options.wire},
+      {kVariables[2], fmt::format("{}", options.seed)},
+      {kVariables[3], fmt::format("{}", options.torn_bias)},
+      {kVariables[4],
+       fmt::format("loss={},duplication={},corruption={},reordering={},delay={},seed={}", options.loss,
+                   options.duplication, options.corruption, options.reordering, options.delay, options.fault_seed)}};
+  if (!options.order.empty()) {
+    variables.emplace(kVariables[1], options.order);
+  }
+  if (!options.pcap.empty()) {
+    variables.emplace(kVariables[5], files::absolute(options.pcap).string());
+  }
+  return settings_from([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+}  // namespace
+
+void set_environment(const LaunchOptions& options) {
+  const Settings settings = settings_of(options);
+  const files::path library = find_library();
+  if (settings.capture) {
+    std::error_code error;
+    files::remove(*settings.capture, error);
+    if (error) {
+      throw SettingsError(
+          fmt::format("cannot replace the capture {}: {}", settings.capture->string(), error.message()));
+    }
+  }
+  for (const char* const name : kVariables) {
+    ::unsetenv(name);  // of a program around ours
+  }
+  for (const auto& [name, value] : environment_of(settings)) {
+    set(name, value);
+  }
+  const char* const others = ::getenv("LD_PRELOAD");
+  set("LD_PRELOAD", others == nullptr || *others == '\0' ? library.string() : library.string() + " " + others);
+}
+
+std::string describe_environment() {
+  const Settings settings = settings_from([](const char* name) { return ::getenv(name); });
+  std::string text = text_of(settings.wire);
+  if (settings.order) {
+    text += fmt::format(", order {}, seed {}", fabric::model::name(*settings.order), settings.seed);
+  }
+  if (settings.torn_bias != 0) {
+    text += fmt::format(", torn bias {}", settings.torn_bias);
+  }
+  if (const std::string faults = text_of(settings.faults); !faults.empty()) {
+    text += ", " + faults;
+  }
+  return text;
+}
+
+bool is_preloaded() noexcept { return ::dlsym(RTLD_DEFAULT, kMark) != nullptr; }
+
+}  // namespace sidelatch::softnic

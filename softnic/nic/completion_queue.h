@@ -1,0 +1,64 @@
+// CompletionQueue: completions in the order in which they were added, up to a fixed number.
+//
+//   queue.arm(CompletionQueue::Arm::any);            // tell me of the next one
+//   ... queue.take_notification() ...                 // true, once
+//   const std::size_t n = queue.poll(completions);
+//
+// A completion that finds no room is an overrun: the queue is broken from then on, takes nothing more, and
+// says so; what it held can still be polled. Source: InfiniBand Architecture Specification, volume 1, 10.8 (completion
+// queues) and 11.4 (request completion notification).
+//
+// Thread-safety: none.
+#pragma once
+
+#include "work.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sidelatch::softnic::nic {
+
+class CompletionQueue {
+ public:
+  enum class Arm : std::uint8_t { none, solicited, any };
+
+  CompletionQueue(std::uint32_t number, std::uint32_t depth) : number_(number), ring_(depth) {}
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return static_cast<std::uint32_t>(ring_.size()); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool has_overrun() const noexcept { return has_overrun_; }
+
+  /// Takes the oldest completions; returns how many.
+  [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
+
+  /// Once: the next completion that is added gives a notification; with `solicited` the next solicited one, or one that
+  /// is no success. Arming again can only make it tell of more.
+  void arm(Arm arm) noexcept;
+  /// Whether there has been one since the last call.
+  [[nodiscard]] bool take_notification() noexcept;
+
+  /// False: there was no room, or the queue is broken. The first time the caller has to report it.
+  [[nodiscard]] bool add(const Completion& completion, bool is_solicited) noexcept;
+  /// Takes out what a queue pair that ended, or was reset, has left (11.2, destroy QP).
+  void forget(std::uint32_t queue_pair) noexcept;
+
+  /// `depth` is no less than size().
+  void resize(std::uint32_t depth);
+
+  /// How many queue pairs use it; kept by the NIC.
+  std::uint32_t users = 0;
+
+ private:
+  std::uint32_t number_;
+  std::vector<Completion> ring_;
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+  Arm arm_ = Arm::none;
+  bool has_notification_ = false;
+  bool has_overrun_ = false;
+};
+
+}  // namespace sidelatch::softnic::nic

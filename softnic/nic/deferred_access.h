@@ -1,0 +1,156 @@
+// DeferredAccess: memory as the memory model allows it to behave. The lines of a request are touched at times that a
+// seed draws, in an order that the rules allow, when the NIC is advanced to them.
+//
+//   DeferredAccess memory({.rules = fabric::model::rules_of(fabric::model::Preset::observed), .seed = 7, .spread =
+//   2000}); Nic nic(options, memory);
+//
+// Each piece (model/pieces.h) gets a time: after what order_between() says that it has to wait for (rule 5), after
+// WRITEs that were acknowledged before, where rule 2 says so, ascending where rule 3 does, and otherwise anywhere
+// within `spread` nanoseconds from now. With atomic_scope = nic an atomic loads and stores at two times; atomics whose
+// words share a slot exclude each other (rule 8). With one_step_requests the pieces of a packet are touched at once,
+// and an acknowledgement waits for them.
+//
+// With `torn_bias` some packets are cut in two, and one part of their pieces is touched much later than the other,
+// which is still an order that the rules allow: what is read or written meanwhile is torn more often.
+//
+// What is narrower or wider than the model: a request of several packets is touched packet by packet, so under `strict`
+// it is one step only if it fits in one, and a line that two packets share is two pieces. A piece is whole for
+// everything that this NIC does; to CPU threads it is as whole as copies of 8-byte words are.
+//
+// The same seed and the same calls give the same order. Allocates until it has as many buffers as are in use at a time.
+//
+// Thread-safety: none; memory itself is touched as shared_bytes.h says.
+#pragma once
+
+#include "memory_access.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <unordered_map>
+#include <vector>
+
+namespace sidelatch::softnic::nic {
+
+struct DeferredOptions {
+  fabric::model::Rules rules{};
+  std::uint64_t seed = 1;
+  Time spread = 2000;    ///< ns over which a packet's pieces may be spread; at least 1
+  double torn_bias = 0;  ///< chance, 0 to 1, that a part of a packet's pieces is touched 10 spreads later than the rest
+};
+
+/// A step that was taken. Its names are those of fabric::model::StepKind; a CAS that finds another value has no store.
+struct DeferredStep {
+  enum class Kind : std::uint8_t { place, sample, load, store, load_store, receive };
+  Kind kind = Kind::place;
+  AccessSource source;
+  const std::byte* memory = nullptr;  ///< where, but for `receive`
+  std::size_t length = 0;
+};
+
+/// Sees every step when it has been taken; for tests.
+class DeferredObserver {
+ public:
+  DeferredObserver() = default;
+  DeferredObserver(const DeferredObserver&) = delete;
+  DeferredObserver& operator=(const DeferredObserver&) = delete;
+  virtual ~DeferredObserver() = default;
+  virtual void on_step(const DeferredStep& step) = 0;
+};
+
+class DeferredAccess final : public MemoryAccess {
+ public:
+  /// Throws std::invalid_argument if the rules are none, the spread is 0, or the bias is no chance.
+  explicit DeferredAccess(const DeferredOptions& options);
+
+  /// It stays until another takes its place, or nullptr.
+  void observe(DeferredObserver* observer) noexcept { observer_ = observer; }
+
+  [[nodiscard]] bool is_immediate() const noexcept override { return false; }
+  [[nodiscard]] bool acknowledges_placed() const noexcept override { return options_.rules.one_step_requests; }
+  void place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) override;
+  void sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
+              Operation& operation) override;
+  void atomic(const AccessSource& source, std::byte* word, const AtomicStep& step, Operation& operation) override;
+  void receive(const AccessSource& source, Operation& operation) override;
+  void acknowledged(std::uint32_t queue_pair) override;
+  void end_queue_pair(std::uint32_t queue_pair) override;
+  void end_region(std::uint32_t key) override;
+  bool advance(Time now) override;
+  [[nodiscard]] Time next_deadline() const noexcept override { return agenda_.empty() ? kNever : agenda_.front().at; }
+
+ private:
+  enum class Step : std::uint8_t { touch, load, store, finish };
+
+  // One call of place(), sample(), atomic() or receive().
+  struct Job {
+    AccessSource source;
+    bool is_live = false;
+    bool is_dropped = false;  // takes no step any more
+    std::byte* memory = nullptr;
+    std::size_t length = 0;
+    std::byte* into = nullptr;  // sample: where to; nullptr: place
+    Operation* operation = nullptr;
+    AtomicStep step;
+    std::uint64_t loaded = 0;
+    std::uint32_t steps_left = 0;
+    std::vector<std::byte> bytes;  // place
+  };
+
+  struct Entry {
+    Time at = 0;
+    std::uint64_t order = 0;
+    Job* job = nullptr;
+    Step step = Step::touch;
+    std::uint64_t piece = 0;
+    friend bool operator>(const Entry& a, const Entry& b) noexcept {
+      return a.at != b.at ? a.at > b.at : a.order > b.order;
+    }
+  };
+
+  // What a queue pair has begun; times are of the last steps.
+  struct Stream {
+    std::array<Time, 4> until{};  // by kind
+    Time placed = 0;
+    std::uint64_t message = 0;
+    bool has_message = false;
+    Time not_before = 0;  // of that message
+    Time last = 0;        // of that message
+  };
+
+  // Which pieces of a packet are late: those below or those from `cut` on, none if it is 0.
+  struct Tear {
+    std::uint64_t cut = 0;
+    bool lower_is_late = false;
+  };
+
+  [[nodiscard]] Stream& stream_of(const AccessSource& source);
+  [[nodiscard]] Time earliest(const AccessSource& source, const Stream& stream) const;
+  [[nodiscard]] Job& new_job(const AccessSource& source, Operation* operation);
+  void plan_pieces(Job& job, Stream& stream);
+  [[nodiscard]] Tear draw_tear(std::uint64_t pieces);
+  void add(Time at, Job& job, Step step, std::uint64_t piece = 0);
+  [[nodiscard]] Time draw(Time below) { return below == 0 ? 0 : random_() % below; }
+  [[nodiscard]] std::uint64_t pieces_of(const Job& job) const;
+  void take_step(const Entry& entry);
+  void touch(const Job& job, std::uint64_t piece) const;
+  void store(const Job& job) const;
+  void report(DeferredStep::Kind kind, const Job& job, const std::byte* memory, std::size_t length) const;
+
+  DeferredOptions options_;
+  std::mt19937_64 random_;
+  std::mt19937_64 tears_;  // a generator of its own, so that the bias changes none of the other draws
+  std::unordered_map<std::uint32_t, Stream> streams_;
+  std::vector<std::unique_ptr<Job>> jobs_;
+  std::vector<Job*> free_jobs_;
+  std::vector<Entry> agenda_;  // a heap, the earliest first
+  std::vector<Time> slots_;    // when the atomics' slots are free
+  std::uint64_t order_ = 0;
+  Time acknowledged_ = 0;  // all placements of WRITEs that were acknowledged have happened then
+  Time now_ = 0;
+  bool has_finished_ = false;
+  DeferredObserver* observer_ = nullptr;
+};
+
+}  // namespace sidelatch::softnic::nic

@@ -1,0 +1,98 @@
+// Driving the NIC: frames in, frames out, time.
+#include "nic.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sidelatch::softnic::nic {
+
+namespace {
+
+/// Frames to itself that a NIC handles before it lets its driver do something else.
+constexpr int kMostLooped = 256;
+
+}  // namespace
+
+void Nic::set_time(Time now) {
+  // Memory that was to be touched before `now` is touched first.
+  if (device_.memory.advance(std::max(now_, now))) {
+    device_.poll_waiting();
+  }
+  now_ = std::max(now_, now);
+}
+
+bool Nic::is_for_us(const Gid& gid) const noexcept {
+  return std::ranges::any_of(device_.options.gids, [&](const Gid& own) { return is_same(own, gid); });
+}
+
+void Nic::on_frame(std::span<const std::byte> frame, Time now) {
+  set_time(now);
+  ++device_.counters.received;
+  const auto parsed = parse_frame(frame);
+  if (const auto* const packet = std::get_if<Packet>(&parsed)) {
+    take_packet(*packet, now_);
+  } else {
+    ++device_.counters.refused;
+  }
+}
+
+void Nic::take_packet(const Packet& packet, Time now) {
+  QueuePair* const pair = find_queue_pair(packet.bth.destination_qp);
+  // The lower 15 bits name the partition; there is only the default one (10.9).
+  const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
+  if (pair == nullptr || !is_partition || !is_for_us(destination_gid(packet))) {
+    ++device_.counters.misdirected;
+    return;
+  }
+  pair->on_packet(packet, now);
+  timers_.set(*pair, pair->next_deadline());
+}
+
+std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
+  set_time(now);
+  for (int looped = 0; looped < kMostLooped;) {
+    QueuePair* const pair = device_.next_awake();
+    if (pair == nullptr) {
+      return 0;
+    }
+    const std::size_t bytes = pair->produce(out, now_);
+    timers_.set(*pair, pair->next_deadline());
+    if (bytes == 0) {
+      continue;
+    }
+    device_.wake(*pair);  // it may have more; others come first
+    if (!is_to_ourselves(out.first(bytes))) {
+      ++device_.counters.sent;
+      return bytes;
+    }
+    ++looped;
+    ++device_.counters.looped;
+    on_frame(out.first(bytes), now_);
+  }
+  return 0;
+}
+
+bool Nic::is_to_ourselves(std::span<const std::byte> frame) const noexcept {
+  const Ethernet ethernet = Ethernet::read(frame.data());
+  const std::byte* const ip = frame.data() + Ethernet::kBytes;
+  return is_for_us(ethernet.ether_type == kEtherTypeIpv4 ? gid_of(Ipv4::read(ip).destination)
+                                                         : Ipv6::read(ip).destination);
+}
+
+void Nic::advance(Time now) {
+  set_time(now);
+  while (timers_.next() <= now_) {
+    QueuePair& pair = timers_.first();
+    pair.advance(now_);
+    timers_.set(pair, pair.next_deadline());
+  }
+}
+
+Time Nic::next_deadline() const noexcept { return std::min(timers_.next(), device_.memory.next_deadline()); }
+
+QueuePair* Nic::find_queue_pair(std::uint32_t number) const noexcept {
+  const auto found = queue_pairs_.find(number);
+  return found == queue_pairs_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace sidelatch::softnic::nic

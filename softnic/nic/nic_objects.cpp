@@ -1,0 +1,176 @@
+// Making and ending the NIC's objects.
+#include "nic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::softnic::nic {
+
+namespace {
+
+[[noreturn]] void refuse(NicError::Kind kind, const std::string& what) { throw NicError(kind, what); }
+
+void check_range(const char* what, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+  if (value < least || value > most) {
+    refuse(NicError::Kind::invalid, fmt::format("{} is {}: it must be {} to {}", what, value, least, most));
+  }
+}
+
+void check_room(const char* what, std::size_t used, std::size_t most) {
+  if (used >= most) {
+    refuse(NicError::Kind::full, fmt::format("all {} {} of the NIC are in use", most, what));
+  }
+}
+
+template <class Queue>
+void erase(std::vector<std::unique_ptr<Queue>>& queues, Queue& queue, const char* what) {
+  if (queue.users != 0) {
+    refuse(NicError::Kind::busy, fmt::format("{} queue pairs still use the {}: destroy them first", queue.users, what));
+  }
+  const auto found = std::ranges::find(queues, &queue, &std::unique_ptr<Queue>::get);
+  if (found == queues.end()) {
+    refuse(NicError::Kind::invalid, fmt::format("the {} is not of this NIC", what));
+  }
+  std::swap(*found, queues.back());
+  queues.pop_back();
+}
+
+bool is_of_queue_pair(Event::Kind kind) { return kind <= Event::Kind::access_error; }
+
+}  // namespace
+
+Nic::Nic(NicOptions options, MemoryAccess& memory) : device_(std::move(options), memory) {
+  if (device_.options.gids.empty() || device_.options.window_packets == 0) {
+    refuse(NicError::Kind::invalid, "a NIC needs a GID, and a window of at least one packet");
+  }
+}
+
+// Queue pairs use the queues.
+Nic::~Nic() { queue_pairs_.clear(); }
+
+void Nic::destroy_domain(Domain domain) {
+  const bool has_pair =
+      std::ranges::any_of(queue_pairs_, [&](const auto& entry) { return entry.second->options().domain == domain; });
+  const bool has_queue =
+      std::ranges::any_of(receive_queues_, [&](const auto& queue) { return queue->domain == domain; });
+  if (has_pair || has_queue) {
+    refuse(NicError::Kind::busy,
+           fmt::format("protection domain {} still has queue pairs or shared receive queues", domain));
+  }
+  device_.table.remove_domain(domain);
+}
+
+void Nic::change_memory(std::uint32_t key, const Region& region) {
+  device_.table.change(key, region);
+  device_.memory.end_region(key);
+  device_.poll_waiting();
+}
+
+void Nic::deregister_memory(std::uint32_t key) {
+  device_.table.remove(key);
+  device_.memory.end_region(key);
+  device_.poll_waiting();
+}
+
+CompletionQueue& Nic::make_completion_queue(std::uint32_t depth) {
+  check_range("the depth of a completion queue", depth, 1, device_.options.most_completions);
+  check_room("completion queues", completion_queues_.size(), device_.options.most_completion_queues);
+  completion_queues_.push_back(std::make_unique<CompletionQueue>(next_queue_++, depth));
+  return *completion_queues_.back();
+}
+
+void Nic::resize(CompletionQueue& queue, std::uint32_t depth) const {
+  check_range("the depth of a completion queue", depth, std::max<std::size_t>(queue.size(), 1),
+              device_.options.most_completions);
+  queue.resize(depth);
+}
+
+void Nic::destroy(CompletionQueue& queue) {
+  const std::uint32_t number = queue.number();
+  erase(completion_queues_, queue, "completion queue");
+  device_.events.forget(number, [](Event::Kind kind) { return kind == Event::Kind::completion_queue_error; });
+}
+
+ReceiveQueue& Nic::make_shared_receive_queue(Domain domain, std::uint32_t depth, std::uint32_t most_sges) {
+  if (!device_.table.has_domain(domain)) {
+    refuse(NicError::Kind::invalid, fmt::format("there is no protection domain {}", domain));
+  }
+  check_range("the depth of a shared receive queue", depth, 1, device_.options.most_work_requests);
+  check_range("its scatter elements", most_sges, 1, device_.options.most_sges);
+  check_room("shared receive queues", receive_queues_.size(), device_.options.most_shared_receive_queues);
+  receive_queues_.push_back(std::make_unique<ReceiveQueue>(depth, most_sges, next_queue_++));
+  receive_queues_.back()->domain = domain;
+  return *receive_queues_.back();
+}
+
+void Nic::destroy(ReceiveQueue& queue) {
+  const std::uint32_t number = queue.number();
+  erase(receive_queues_, queue, "shared receive queue");
+  device_.events.forget(number, [](Event::Kind kind) { return kind == Event::Kind::shared_receive_limit; });
+}
+
+void Nic::check(const QueuePairOptions& options) const {
+  const NicOptions& limits = device_.options;
+  if (!device_.table.has_domain(options.domain)) {
+    refuse(NicError::Kind::invalid, fmt::format("there is no protection domain {}", options.domain));
+  }
+  if (options.send_completions == nullptr || options.receive_completions == nullptr) {
+    refuse(NicError::Kind::invalid, "a queue pair needs completion queues for sends and receives");
+  }
+  check_range("send_depth", options.send_depth, 0, limits.most_work_requests);
+  check_range("receive_depth", options.receive_depth, 0, limits.most_work_requests);
+  check_range("most_send_sges", options.most_send_sges, 0, limits.most_sges);
+  check_range("most_receive_sges", options.most_receive_sges, 0, limits.most_sges);
+  check_range("most_inline", options.most_inline, 0, limits.most_inline);
+  check_range("number", options.number, 0, Psn::kMask);
+}
+
+std::uint32_t Nic::choose_number(std::uint32_t wanted) {
+  if (wanted != 0) {
+    // 0 and 1 are those of management.
+    if (wanted == 1 || find_queue_pair(wanted) != nullptr) {
+      refuse(NicError::Kind::invalid, fmt::format("the queue pair number {:#x} is taken", wanted));
+    }
+    return wanted;
+  }
+  while (find_queue_pair(next_number_) != nullptr) {
+    next_number_ = next_number_ == Psn::kMask ? 2 : next_number_ + 1;
+  }
+  const std::uint32_t number = next_number_;
+  // Not used again soon: packets for its former owner may still be on their way.
+  next_number_ = next_number_ == Psn::kMask ? 2 : next_number_ + 1;
+  return number;
+}
+
+QueuePair& Nic::make_queue_pair(const QueuePairOptions& options) {
+  check(options);
+  check_room("queue pairs", queue_pairs_.size(), device_.options.most_queue_pairs);
+  const std::uint32_t number = choose_number(options.number);
+  auto pair = std::make_unique<QueuePair>(device_, options, number);
+  QueuePair& made = *queue_pairs_.emplace(number, std::move(pair)).first->second;
+  ++options.send_completions->users;
+  ++options.receive_completions->users;
+  if (options.shared_receives != nullptr) {
+    ++options.shared_receives->users;
+  }
+  return made;
+}
+
+void Nic::destroy(QueuePair& queue_pair) {
+  const QueuePairOptions options = queue_pair.options();
+  const std::uint32_t number = queue_pair.number();
+  if (find_queue_pair(number) != &queue_pair) {
+    refuse(NicError::Kind::invalid, "the queue pair is not of this NIC");
+  }
+  timers_.set(queue_pair, kNever);
+  queue_pairs_.erase(number);
+  --options.send_completions->users;
+  --options.receive_completions->users;
+  if (options.shared_receives != nullptr) {
+    --options.shared_receives->users;
+  }
+  device_.events.forget(number, is_of_queue_pair);
+}
+
+}  // namespace sidelatch::softnic::nic

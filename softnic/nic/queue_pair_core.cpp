@@ -1,0 +1,147 @@
+#include "queue_pair_core.h"
+
+#include "scatter.h"
+
+namespace sidelatch::softnic::nic {
+
+namespace {
+
+CompletionKind kind_of(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::send:
+    case WorkKind::send_with_immediate:
+    case WorkKind::send_with_invalidate:
+      return CompletionKind::send;
+    case WorkKind::write:
+    case WorkKind::write_with_immediate:
+      return CompletionKind::write;
+    case WorkKind::read:
+      return CompletionKind::read;
+    case WorkKind::compare_swap:
+      return CompletionKind::compare_swap;
+    case WorkKind::fetch_add:
+      return CompletionKind::fetch_add;
+  }
+  return CompletionKind::send;
+}
+
+}  // namespace
+
+QueuePairCore::QueuePairCore(Device& its_device, QueuePair& its_owner, const QueuePairOptions& given,
+                             std::uint32_t its_number)
+    : device(its_device),
+      owner(its_owner),
+      options(given),
+      number(its_number),
+      sends(given.send_depth, given.most_send_sges, given.most_inline),
+      own_receives(given.shared_receives == nullptr ? given.receive_depth : 0, given.most_receive_sges),
+      receives(given.shared_receives == nullptr ? own_receives : *given.shared_receives) {}
+
+void QueuePairCore::add(CompletionQueue& queue, const Completion& completion, bool is_solicited) {
+  const bool was_broken = queue.has_overrun();
+  if (queue.add(completion, is_solicited)) {
+    return;
+  }
+  if (!was_broken) {
+    device.events.add(Event::Kind::completion_queue_error, queue.number());
+  }
+  if (state() != QueuePairState::error) {
+    enter_error();
+    device.events.add(Event::Kind::queue_pair_fatal, number);
+  }
+}
+
+void QueuePairCore::complete_send(const SendEntry& entry, CompletionStatus status) {
+  const SendRequest& request = entry.request;
+  if (status == CompletionStatus::success && !request.signaled && !options.signal_all) {
+    return;
+  }
+  const std::uint64_t bytes = is_atomic(request.kind) ? 8 : request.kind == WorkKind::read ? entry.length : 0;
+  add(*options.send_completions,
+      {.id = request.id,
+       .status = status,
+       .kind = kind_of(request.kind),
+       .bytes = static_cast<std::uint32_t>(bytes),
+       .queue_pair = number},
+      false);
+}
+
+bool QueuePairCore::take_receive(ReceiveBuffer& into) {
+  if (!receives.take(into)) {
+    return false;
+  }
+  if (receives.has_reached_limit()) {
+    device.events.add(Event::Kind::shared_receive_limit, receives.number());
+  }
+  return true;
+}
+
+bool QueuePairCore::place_received(const ReceiveBuffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes,
+                                   std::uint64_t message) {
+  const auto find = [&](const Sge& sge, std::uint64_t from, std::uint64_t length) {
+    return device.table.local(sge.lkey, options.domain, sge.address + from, length, Rights::local_write);
+  };
+  const bool is_allowed = for_each_part(
+      buffer.parts(), offset, bytes.size(),
+      [&](const Sge& sge, std::uint64_t from, std::uint64_t length) { return find(sge, from, length) != nullptr; });
+  const std::byte* next = bytes.data();
+  return is_allowed && for_each_part(buffer.parts(), offset, bytes.size(),
+                                     [&](const Sge& sge, std::uint64_t from, std::uint64_t length) {
+                                       device.memory.place({number, message, fabric::model::Kind::send, sge.lkey},
+                                                           find(sge, from, length), {next, length});
+                                       next += length;
+                                       return true;
+                                     });
+}
+
+void QueuePairCore::complete_receive(const Completion& completion, bool is_solicited, std::uint64_t message) {
+  if (device.memory.is_immediate()) {
+    add(*options.receive_completions, completion, is_solicited);
+    return;
+  }
+  PendingReceive& pending = pending_.emplace_back();
+  pending.completion = completion;
+  pending.is_solicited = is_solicited;
+  device.memory.receive({number, message, fabric::model::Kind::send, 0}, pending.placed);
+  poll_receives();
+  if (has_pending_receives()) {
+    device.wait_for_memory(owner);
+  }
+}
+
+void QueuePairCore::fail_receive(std::uint64_t id, CompletionStatus status) {
+  add(*options.receive_completions, {.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number},
+      false);
+}
+
+void QueuePairCore::poll_receives() {
+  while (!pending_.empty() && pending_.front().placed.is_done()) {
+    add(*options.receive_completions, pending_.front().completion, pending_.front().is_solicited);
+    pending_.pop_front();
+  }
+}
+
+void QueuePairCore::flush_pending_receives() {
+  for (const PendingReceive& pending : pending_) {
+    fail_receive(pending.completion.id, CompletionStatus::flushed);
+  }
+  pending_.clear();
+}
+
+void QueuePairCore::flush_own_receives() {
+  if (own_receives.size() == 0) {
+    return;
+  }
+  ReceiveBuffer buffer = make_buffer();
+  while (own_receives.take(buffer)) {
+    fail_receive(buffer.id, CompletionStatus::flushed);
+  }
+}
+
+ReceiveBuffer QueuePairCore::make_buffer() const {
+  ReceiveBuffer buffer;
+  buffer.sges.resize(receives.most_sges());
+  return buffer;
+}
+
+}  // namespace sidelatch::softnic::nic

@@ -1,0 +1,70 @@
+// ReceiveQueue: receive requests in posting order, of one queue pair or shared by several.
+//
+// A queue pair takes the oldest request when a message begins, and keeps a copy until the message has ended. Source:
+// InfiniBand Architecture Specification, volume 1, 10.2 (shared receive queues) and 11.4 (post receive).
+//
+// Thread-safety: none.
+#pragma once
+
+#include "work.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sidelatch::softnic::nic {
+
+/// A receive request that is being filled. `sges` stays as long as its owner.
+struct ReceiveBuffer {
+  std::uint64_t id = 0;
+  std::vector<Sge> sges;  ///< has room for the most that there may be; only `sge_count` count
+  std::uint32_t sge_count = 0;
+  std::uint64_t length = 0;  ///< bytes of all of them
+
+  [[nodiscard]] std::span<const Sge> parts() const noexcept { return std::span(sges).first(sge_count); }
+};
+
+class ReceiveQueue {
+ public:
+  /// `number`: of a shared one, for its event.
+  ReceiveQueue(std::uint32_t depth, std::uint32_t most_sges, std::uint32_t number = 0);
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] std::uint32_t depth() const noexcept { return static_cast<std::uint32_t>(entries_.size()); }
+  [[nodiscard]] std::uint32_t most_sges() const noexcept { return most_sges_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+
+  [[nodiscard]] Post post(const ReceiveRequest& request) noexcept;
+  /// Copies the oldest into `into`, which has room for most_sges(), and takes it out. False if there is none.
+  [[nodiscard]] bool take(ReceiveBuffer& into) noexcept;
+  /// Bytes that the oldest has room for; there is one.
+  [[nodiscard]] std::uint64_t first_length() const noexcept { return entries_[first_].length; }
+  void clear() noexcept { first_ = size_ = 0; }
+
+  /// Shared ones: report once when fewer than `limit` requests are left; 0: never (11.2, modify SRQ).
+  void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+  /// Whether it has to be reported now; true once.
+  [[nodiscard]] bool has_reached_limit() noexcept;
+
+  /// Shared ones, kept by the NIC: its protection domain, and how many queue pairs use it.
+  std::uint32_t domain = 0;
+  std::uint32_t users = 0;
+
+ private:
+  struct Entry {
+    std::uint64_t id = 0;
+    std::uint32_t sge_count = 0;
+    std::uint64_t length = 0;
+  };
+
+  std::uint32_t number_;
+  std::uint32_t most_sges_;
+  std::vector<Entry> entries_;
+  std::vector<Sge> sges_;  // most_sges_ for each entry
+  std::uint32_t first_ = 0;
+  std::uint32_t size_ = 0;
+  std::uint32_t limit_ = 0;
+};
+
+}  // namespace sidelatch::softnic::nic

@@ -1,0 +1,226 @@
+// Which requests are taken, and the bookkeeping around them.
+#include "responder.h"
+
+#include "queue_pair.h"
+
+namespace sidelatch::softnic::nic {
+
+void Responder::reset() noexcept {
+  core_.device.memory.end_queue_pair(core_.number);
+  answers_.reset();
+  resources_.clear();
+  resource_end_ = 0;
+  msn_ = 0;
+  gap_is_told_ = is_established_ = has_buffer_ = false;
+  message_ = Message::none;
+}
+
+void Responder::start() {
+  expected_ = core_.attributes.receive_psn;
+  acknowledged_ = expected_ - 1;
+  resize();
+}
+
+void Responder::resize() {
+  answers_.start(core_.attributes.max_dest_rd_atomic);
+  // Not assign(): operations cannot be copied.
+  resources_ = std::vector<Resource>(core_.attributes.max_dest_rd_atomic);
+  resource_end_ = 0;
+}
+
+void Responder::flush_receive() {
+  if (has_buffer_) {
+    has_buffer_ = false;
+    core_.fail_receive(buffer_.id, CompletionStatus::flushed);
+  }
+}
+
+void Responder::on_request(const Packet& packet, Time /*now*/) {
+  const RequestShape shape = shape_of(packet.bth.opcode);
+  if (!core_.receives_packets() || answers_.is_full()) {
+    ++core_.device.counters.dropped;
+    return;
+  }
+  if (core_.state() == QueuePairState::rtr && !is_established_) {
+    is_established_ = true;
+    core_.device.events.add(Event::Kind::communication_established, core_.number);
+  }
+  const std::int32_t ahead = distance(expected_, packet.bth.psn);
+  if (ahead == 0) {
+    gap_is_told_ = false;
+    on_expected(packet, shape);
+  } else if (ahead > 0) {
+    ++core_.device.counters.out_of_sequence;
+    on_gap();
+  } else {
+    ++core_.device.counters.duplicates;
+    on_repeated(packet, shape);
+  }
+}
+
+// Once, until the missing packet has come.
+void Responder::on_gap() {
+  if (!gap_is_told_) {
+    gap_is_told_ = true;
+    answers_.add_nak(expected_, msn_, Syndrome::nak(NakCode::psn_sequence_error));
+  }
+}
+
+void Responder::on_expected(const Packet& packet, RequestShape shape) {
+  Checked fault = check_sequence(packet, shape);
+  if (!fault) {
+    switch (shape.kind) {
+      case RequestShape::Kind::send:
+        fault = take_send(packet, shape);
+        break;
+      case RequestShape::Kind::write:
+        fault = take_write(packet, shape);
+        break;
+      case RequestShape::Kind::read:
+        fault = take_read(packet);
+        break;
+      default:
+        fault = take_atomic(packet);
+        break;
+    }
+  }
+  if (fault) {
+    fail(*fault, expected_);
+  }
+}
+
+void Responder::fail(const Fault& fault, Psn psn) {
+  answers_.add_nak(psn, msn_, fault.nak);
+  if (fault.nak.kind() == Syndrome::Kind::rnr_nak) {
+    gap_is_told_ = true;  // what comes behind is too early, and that has been said
+    return;
+  }
+  if (has_buffer_) {
+    has_buffer_ = false;
+    core_.fail_receive(buffer_.id, fault.receive);
+  }
+  if (fault.nak.nak_code() == NakCode::invalid_request) {
+    core_.device.events.add(Event::Kind::request_error, core_.number);
+  } else if (fault.nak.nak_code() == NakCode::remote_access_error) {
+    core_.device.events.add(Event::Kind::access_error, core_.number);
+  }
+  message_ = Message::none;
+  core_.enter_error();
+}
+
+void Responder::on_repeated(const Packet& packet, RequestShape shape) {
+  if (shape.kind == RequestShape::Kind::send || shape.kind == RequestShape::Kind::write) {
+    // Up to the last SEND or WRITE, and not further: a READ or atomic behind it is acknowledged by its own answer
+    // alone. Linux's rxe takes an acknowledgement that has the number of its READ or atomic for that answer, and
+    // completes it without a value.
+    answers_.add_acknowledge(acknowledged_, msn_);
+    return;
+  }
+  const std::uint64_t kept = std::min<std::uint64_t>(resource_end_, resources_.size());
+  for (std::uint64_t number = resource_end_; number-- > resource_end_ - kept;) {
+    const Resource& resource = resources_[number % resources_.size()];
+    if (((packet.bth.psn.value() - resource.first.value()) & Psn::kMask) < resource.packets) {
+      answer_again(resource, number, packet);
+      return;
+    }
+  }
+}
+
+// Only what is a part of what was asked before; anything else is no repetition of it.
+void Responder::answer_again(const Resource& resource, std::uint64_t number, const Packet& packet) {
+  const bool wants_atomic = packet.bth.opcode != Opcode::read_request;
+  if (wants_atomic != resource.is_atomic || !answers_.has_room_for_repeated()) {
+    return;
+  }
+  if (wants_atomic) {
+    answers_.add(
+        {.kind = Answer::Kind::atomic, .psn = packet.bth.psn, .msn = msn_, .is_repeated = true, .resource = number});
+    return;
+  }
+  const std::uint32_t skipped = (packet.bth.psn.value() - resource.first.value()) & Psn::kMask;
+  const std::uint64_t offset = std::uint64_t{skipped} * bytes_of(core_.attributes.path_mtu);
+  const Reth& reth = packet.reth;
+  if (reth.r_key != resource.key || reth.virtual_address != resource.address + offset ||
+      reth.dma_length != resource.length - offset) {
+    return;
+  }
+  answers_.add({.kind = Answer::Kind::read,
+                .psn = packet.bth.psn,
+                .msn = msn_,
+                .is_repeated = true,
+                .address = reth.virtual_address,
+                .key = reth.r_key,
+                .length = reth.dma_length,
+                .packets = resource.packets - skipped,
+                .message = ++messages_});
+}
+
+const Resource* Responder::resource_of_first() const noexcept {
+  const Answer* const first = answers_.first();
+  if (first == nullptr || first->kind != Answer::Kind::atomic || first->resource + resources_.size() < resource_end_ ||
+      first->resource >= resource_end_) {
+    return nullptr;
+  }
+  return &resources_[first->resource % resources_.size()];
+}
+
+std::size_t Responder::produce(std::span<std::byte> out) {
+  for (;;) {
+    const Resource* const resource = resource_of_first();
+    Answer* const answer = answers_.ready(resource);
+    if (answer == nullptr) {
+      return 0;
+    }
+    Packet packet = core_.path.packet();
+    packet.bth.psn = answer->psn + answer->sent;
+    packet.aeth = {.syndrome = Syndrome::ack(), .msn = answer->msn};
+    if (answer->kind == Answer::Kind::read) {
+      return produce_read(*answer, packet, out);
+    }
+    if (answer->kind == Answer::Kind::acknowledge) {
+      packet.bth.opcode = Opcode::acknowledge;
+      packet.aeth.syndrome = answer->syndrome;
+    } else if (resource == nullptr) {
+      // So many have come since that it is not kept any more: nobody waits for it.
+      answers_.pop();
+      continue;
+    } else if (resource->operation.failed) {
+      const Psn psn = answer->psn;
+      answers_.drop_all();
+      fail({Syndrome::nak(NakCode::remote_access_error), CompletionStatus::flushed}, psn);
+      continue;
+    } else {
+      packet.bth.opcode = Opcode::atomic_acknowledge;
+      packet.atomic_ack = {.original = resource->operation.original};
+    }
+    core_.device.memory.acknowledged(core_.number);
+    answers_.pop();
+    return std::get<std::size_t>(build(packet, out));
+  }
+}
+
+std::size_t Responder::produce_read(Answer& answer, Packet& packet, std::span<std::byte> out) {
+  const std::size_t mtu = bytes_of(core_.attributes.path_mtu);
+  const bool is_first = answer.sent == 0;
+  const bool is_last = answer.sent + 1 == answer.packets;
+  packet.bth.opcode = is_first  ? (is_last ? Opcode::read_response_only : Opcode::read_response_first)
+                      : is_last ? Opcode::read_response_last
+                                : Opcode::read_response_middle;
+  const std::size_t length = std::min(mtu, answer.length - answer.sent * mtu);
+  const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
+  if (!answers_.take_sample(payload)) {
+    // The region has ended since the request was checked: this packet and all behind it are not answered.
+    const Psn psn = packet.bth.psn;
+    answers_.drop_all();
+    fail({Syndrome::nak(NakCode::remote_access_error), CompletionStatus::flushed}, psn);
+    return produce(out);
+  }
+  packet.payload = payload;
+  core_.device.memory.acknowledged(core_.number);
+  if (++answer.sent == answer.packets) {
+    answers_.pop();
+  }
+  return std::get<std::size_t>(build(packet, out, core_.attributes.path_mtu));
+}
+
+}  // namespace sidelatch::softnic::nic

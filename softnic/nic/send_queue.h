@@ -1,0 +1,73 @@
+// SendQueue: the work requests of a queue pair's send queue, with what the requester notes at each.
+//
+// Requests have numbers that count up and never wrap; those from first() to end() are in the queue. A request leaves it
+// when it has completed.
+//
+// Thread-safety: none.
+#pragma once
+
+#include "memory_access.h"
+#include "memory_table.h"
+#include "roce/psn.h"
+#include "work.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sidelatch::softnic::nic {
+
+/// How a requester stands with one request.
+struct SendEntry {
+  SendRequest request{};     ///< its `sges` are those of the queue
+  std::uint64_t length = 0;  ///< bytes of the local buffer
+  Psn first{};               ///< its packets, or those of its answer, have this and the following numbers
+  std::uint32_t packets = 0;
+  std::uint32_t answered = 0;  ///< packets of the answer that have come
+  bool has_begun = false;      ///< it has its numbers
+  /// What it completes with when all before it have.
+  std::optional<CompletionStatus> failure{};
+};
+
+class SendQueue {
+ public:
+  SendQueue(std::uint32_t depth, std::uint32_t most_sges, std::uint32_t most_inline);
+
+  [[nodiscard]] std::uint32_t depth() const noexcept { return static_cast<std::uint32_t>(entries_.size()); }
+  [[nodiscard]] std::uint32_t most_sges() const noexcept { return most_sges_; }
+  [[nodiscard]] std::uint32_t most_inline() const noexcept { return most_inline_; }
+  [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
+  [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
+  [[nodiscard]] bool is_empty() const noexcept { return first_ == end_; }
+  [[nodiscard]] std::uint32_t room() const noexcept { return depth() - static_cast<std::uint32_t>(end_ - first_); }
+  [[nodiscard]] SendEntry& at(std::uint64_t number) noexcept { return entries_[number % entries_.size()]; }
+
+  /// Copies the request and, if it is inlined, its bytes, which lie in the poster's own memory.
+  [[nodiscard]] Post post(const SendRequest& request) noexcept;
+  void pop() noexcept { ++first_; }
+  void clear() noexcept { first_ = end_; }
+
+  /// Whether all parts of the local buffer may be touched so.
+  [[nodiscard]] bool may_touch(std::uint64_t number, const MemoryTable& table, Domain domain, Rights needed) noexcept;
+  /// Copies bytes [offset, offset + into.size()) of the local buffer. False if it may not be read any more.
+  [[nodiscard]] bool gather(std::uint64_t number, std::uint64_t offset, std::span<std::byte> into,
+                            const MemoryTable& table, Domain domain, MemoryAccess& memory) noexcept;
+  /// Copies `bytes` to the local buffer at `offset`. False if it may not be written any more; nothing is written then.
+  [[nodiscard]] bool scatter(std::uint64_t number, std::uint64_t offset, std::span<const std::byte> bytes,
+                             const MemoryTable& table, Domain domain, MemoryAccess& memory) noexcept;
+
+ private:
+  [[nodiscard]] std::span<std::byte> inline_of(std::uint64_t number) noexcept;
+
+  std::uint32_t most_sges_;
+  std::uint32_t most_inline_;
+  std::vector<SendEntry> entries_;
+  std::vector<Sge> sges_;           // most_sges_ for each entry
+  std::vector<std::byte> inlined_;  // most_inline_ for each entry
+  std::uint64_t first_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace sidelatch::softnic::nic

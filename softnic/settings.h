@@ -1,0 +1,68 @@
+// Settings: what the software NIC of a process is like, as `sidelatch softnic run` hands it to the program that it
+// runs: by environment variables, which the program's children inherit.
+//
+//   for (const auto& [name, value] : environment_of(settings)) setenv(name, value, 1);
+//   ... in the program: const Settings settings = settings_from([](const char* name) { return getenv(name); });
+//
+// Thread-safety: values, and functions without state.
+#pragma once
+
+#include "roce/wire/wires.h"
+
+#include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/softnic/launch.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace sidelatch::softnic {
+
+/// Which wire the NIC is at.
+using WireSettings = std::variant<roce::SharedMemoryWireOptions, roce::FolderWireOptions, roce::LinkWireOptions,
+                                  roce::PacketWireOptions>;
+
+struct Settings {
+  WireSettings wire = roce::SharedMemoryWireOptions{};
+  /// Memory is touched in an order that this preset allows, drawn by the seed, by a thread of its own. Nothing: at
+  /// once, lines ascending, by whoever drives the NIC; the fastest.
+  std::optional<fabric::model::Preset> order{};
+  std::uint64_t seed = 1;
+  /// Chance that the lines of a request are touched far apart, so that readers tear more often; needs an order.
+  double torn_bias = 0;
+  /// Chances of loss and the like, of frames sent; their seed is its own.
+  roce::FaultOptions faults{};
+  /// Frames are written here. If another process of the program has it already, its number is put before the
+  /// extension.
+  std::optional<std::filesystem::path> capture{};
+};
+
+/// The environment variables, in the order of what they set: wire, order, seed, torn bias, faults, capture. Faults are
+/// "loss=P,duplication=P,corruption=P,reordering=P,delay=P,seed=N", any of them.
+inline constexpr std::array kVariables = {"SIDELATCH_SOFTNIC_WIRE",   "SIDELATCH_SOFTNIC_ORDER",
+                                          "SIDELATCH_SOFTNIC_SEED",   "SIDELATCH_SOFTNIC_TORN_BIAS",
+                                          "SIDELATCH_SOFTNIC_FAULTS", "SIDELATCH_SOFTNIC_PCAP"};
+
+/// "shm:NAME", "folder:PATH", "link:OURS,THEIRS,ADDRESS[,ADDRESS][,mac=MAC][,mtu=BYTES]",
+/// "interface:NAME,ADDRESS[,ADDRESS][,mac=MAC]". Throws SettingsError.
+[[nodiscard]] WireSettings parse_wire(const std::string& text);
+[[nodiscard]] std::string text_of(const WireSettings& wire);
+/// "loss=0.02,seed=1": the chances that are not 0, and the seed; empty if all are.
+[[nodiscard]] std::string text_of(const roce::FaultOptions& faults);
+
+/// Throws SettingsError. `variable` returns nullptr for one that is not set; then it is as in Settings{}.
+[[nodiscard]] Settings settings_from(const std::function<const char*(const char*)>& variable);
+/// Names and values; only of what differs from Settings{}. Names of all are kVariables.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(const Settings& settings);
+
+/// Joins the wire, with faults and capture around it. Throws roce::WireError, and std::invalid_argument as wires.h.
+[[nodiscard]] std::unique_ptr<roce::Wire> open_wire(const Settings& settings);
+
+}  // namespace sidelatch::softnic

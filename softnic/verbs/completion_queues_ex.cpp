@@ -1,0 +1,91 @@
+// Completion queues that are polled one completion at a time: ibv_create_cq_ex(3).
+//
+// From start_poll() to end_poll() one thread has the queue, unless it was made for one thread only. There are no
+// timestamps: wc_flags that ask for them are refused.
+#include "context.h"
+#include "convert.h"
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+int next_poll(ibv_cq_ex* queue) {
+  return error_of([&] {
+    CompletionQueue& ours = of(*queue);
+    const std::size_t taken = ours.nic->poll([&](nic::Nic&) { return ours.queue->poll({&ours.current, 1}); });
+    if (taken == 0) {
+      return ENOENT;
+    }
+    queue->wr_id = ours.current.id;
+    queue->status = status_of(ours.current.status);
+    return 0;
+  });
+}
+
+void end_poll(ibv_cq_ex* queue) {
+  if (CompletionQueue& ours = of(*queue); !ours.is_single_threaded) {
+    ours.polling.unlock();
+  }
+}
+
+int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr* attributes) {
+  if (attributes != nullptr && attributes->comp_mask != 0) {
+    return EINVAL;
+  }
+  if (CompletionQueue& ours = of(*queue); !ours.is_single_threaded) {
+    ours.polling.lock();
+  }
+  const int error = next_poll(queue);
+  if (error != 0) {
+    end_poll(queue);  // the caller does not, then
+  }
+  return error;
+}
+
+const nic::Completion& current(ibv_cq_ex* queue) { return of(*queue).current; }
+
+void fill_readers(CompletionQueue& queue) {
+  queue.start_poll = start_poll;
+  queue.next_poll = next_poll;
+  queue.end_poll = end_poll;
+  queue.read_opcode = [](ibv_cq_ex* from) { return opcode_of(current(from).kind); };
+  queue.read_vendor_err = [](ibv_cq_ex* /*from*/) { return std::uint32_t{0}; };
+  queue.read_byte_len = [](ibv_cq_ex* from) { return current(from).bytes; };
+  queue.read_imm_data = [](ibv_cq_ex* from) { return immediate_of(current(from)); };
+  queue.read_qp_num = [](ibv_cq_ex* from) { return current(from).queue_pair; };
+  queue.read_src_qp = [](ibv_cq_ex* from) { return current(from).source_qp; };
+  queue.read_wc_flags = [](ibv_cq_ex* from) { return flags_of(current(from)); };
+  // InfiniBand's addresses.
+  queue.read_slid = [](ibv_cq_ex* /*from*/) { return std::uint32_t{0}; };
+  queue.read_sl = [](ibv_cq_ex* /*from*/) { return std::uint8_t{0}; };
+  queue.read_dlid_path_bits = [](ibv_cq_ex* /*from*/) { return std::uint8_t{0}; };
+}
+
+void require_supported(const ibv_cq_init_attr_ex& attributes) {
+  constexpr unsigned kMasks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  // That an overrun is ignored is a hint that a NIC without it may not mind.
+  constexpr unsigned kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  const bool has_flags = (attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
+  if ((attributes.comp_mask & ~kMasks) != 0 || (has_flags && (attributes.flags & ~kFlags) != 0)) {
+    refuse(EOPNOTSUPP, "of completion queues' flags there is IBV_CREATE_CQ_ATTR_SINGLE_THREADED");
+  }
+  if ((attributes.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) {
+    refuse(EOPNOTSUPP, "completions have the fields of IBV_WC_STANDARD_FLAGS, and no timestamps");
+  }
+}
+
+}  // namespace
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
+  return made([&]() -> ibv_cq_ex* {
+    require_supported(*attributes);
+    CompletionQueue* const queue = make_completion_queue(of(*context), attributes->cqe, attributes->cq_context,
+                                                         attributes->channel, attributes->comp_vector);
+    queue->is_single_threaded = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+                                (attributes->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    fill_readers(*queue);
+    return queue;
+  });
+}
+
+}  // namespace sidelatch::softnic::verbs

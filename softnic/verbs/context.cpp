@@ -1,0 +1,112 @@
+#include "context.h"
+
+#include <sidelatch/softnic/launch.h>
+
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+// Of this device there is no file in sysfs, and no character device: dev_path and ibdev_path stay empty.
+ibv_device describe_device() {
+  ibv_device device{};
+  device.node_type = IBV_NODE_CA;
+  device.transport_type = IBV_TRANSPORT_IB;
+  static_assert(kDeviceName.size() < sizeof device.name);
+  kDeviceName.copy(device.name, kDeviceName.size());
+  return device;
+}
+
+void fill_operations(Context& context) noexcept {
+  fill_unsupported(context);
+  context.query_port = query_port;
+  context.query_device_ex = query_device_ex;
+  context.query_rt_values = query_rt_values;
+  context.alloc_td = alloc_td;
+  context.dealloc_td = dealloc_td;
+  context.alloc_parent_domain = alloc_parent_domain;
+  context.create_cq_ex = create_cq_ex;
+  context.create_srq_ex = create_srq_ex;
+  context.get_srq_num = get_srq_num;
+  context.create_qp_ex = create_qp_ex;
+  ibv_context_ops& operations = context.context.ops;
+  operations.poll_cq = poll_cq;
+  operations.req_notify_cq = req_notify_cq;
+  operations.post_srq_recv = post_srq_recv;
+  operations.post_send = post_send;
+  operations.post_recv = post_recv;
+}
+
+// Takes those of a context out of `objects`, and out of the NIC.
+template <class Objects, class ContextOf, class End>
+void end_all(Objects& objects, const ibv_context& context, ContextOf context_of, End end) {
+  std::erase_if(objects, [&](const auto& entry) {
+    if (context_of(*entry.second) != &context) {
+      return false;
+    }
+    end(*entry.second);
+    return true;
+  });
+}
+
+// In the order in which one uses the other.
+void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
+  const ibv_context& common = context.context;
+  const auto context_of = [](const auto& object) { return object.context; };
+  end_all(
+      nic.queue_pairs, common, [](const QueuePair& pair) { return pair.qp_base.context; },
+      [&](const QueuePair& pair) { device.destroy(*pair.pair); });
+  end_all(nic.shared_receive_queues, common, context_of,
+          [&](const SharedReceiveQueue& queue) { device.destroy(*queue.queue); });
+  std::erase_if(nic.armed, [&](const CompletionQueue* queue) { return queue->context == &common; });
+  end_all(nic.completion_queues, common, context_of,
+          [&](const CompletionQueue& queue) { device.destroy(*queue.queue); });
+  for (const std::uint32_t key : context.regions) {
+    device.deregister_memory(key);
+  }
+  for (const nic::Domain domain : context.domains) {
+    device.destroy_domain(domain);
+  }
+}
+
+}  // namespace
+
+ibv_device& the_device() noexcept {
+  static ibv_device device = describe_device();
+  return device;
+}
+
+ibv_context* open_context() {
+  auto context = std::make_unique<Context>();
+  context->nic = acquire();
+  context->sz = sizeof(verbs_context);
+  fill_operations(*context);
+  ibv_context& common = context->context;
+  common.device = &the_device();
+  // Programs duplicate it, to import the device in another process; that is what is refused, not this.
+  common.cmd_fd = context->counter.descriptor();
+  common.async_fd = context->counter.descriptor();
+  common.num_comp_vectors = 1;
+  // The library's own macro is an old-style cast of -1.
+  std::memset(&common.abi_compat, 0xff, sizeof common.abi_compat);
+  pthread_mutex_init(&common.mutex, nullptr);
+  context->nic->call([&](nic::Nic& /*device*/) { context->nic->contexts.push_back(context.get()); });
+  return &context.release()->context;
+}
+
+void close_context(Context& context) {
+  ProcessNic& nic = *context.nic;
+  nic.call([&](nic::Nic& device) {
+    end_objects(context, nic, device);
+    std::erase(nic.contexts, &context);
+  });
+  release(context.nic);
+  pthread_mutex_destroy(&context.context.mutex);
+  delete &context;
+}
+
+}  // namespace sidelatch::softnic::verbs

@@ -1,0 +1,66 @@
+// A device that has been opened: the struct that the inline functions of verbs.h call through.
+//
+// Operations that verbs.h reaches through ibv_context::ops and verbs_context are named here; which file has them stands
+// at each group. All are called by C: they throw nothing, and return what the manual page of their ibv_ function says.
+//
+// Thread-safety: as verbs has it, any thread may call anything.
+#pragma once
+
+#include "objects.h"
+
+#include <infiniband/verbs.h>
+
+namespace sidelatch::softnic::verbs {
+
+/// Of the process; never gone.
+[[nodiscard]] ibv_device& the_device() noexcept;
+
+/// A context of the process's NIC. Throws what acquire() does.
+[[nodiscard]] ibv_context* open_context();
+/// What the program has left is taken from the NIC, but keeps its memory: the program may have pointers to it.
+void close_context(Context& context);
+
+// device_queries.cpp
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
+                    std::size_t bytes);
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes, std::size_t bytes);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
+/// EUI-64 of the MAC.
+[[nodiscard]] __be64 guid_of(const roce::MacAddress& mac) noexcept;
+
+// protection_domains.cpp
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes);
+int dealloc_td(ibv_td* domain);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes);
+
+// completion_queues.cpp
+/// With room for `depth`. Throws NicError and VerbsError.
+[[nodiscard]] CompletionQueue* make_completion_queue(Context& context, std::uint32_t depth, void* user,
+                                                     ibv_comp_channel* channel, std::uint32_t vector);
+int poll_cq(ibv_cq* queue, int most, ibv_wc* completions);
+int req_notify_cq(ibv_cq* queue, int solicited_only);
+
+// completion_queues_ex.cpp
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
+
+// shared_receive_queues.cpp
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes);
+int get_srq_num(ibv_srq* queue, std::uint32_t* number);
+int post_srq_recv(ibv_srq* queue, ibv_recv_wr* request, ibv_recv_wr** refused);
+
+// queue_pairs.cpp
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
+
+// posting.cpp
+int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused);
+int post_recv(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused);
+
+// queue_pairs_ex.cpp
+/// The functions of ibv_qp_ex.
+void fill_builder(QueuePair& pair) noexcept;
+
+// unsupported.cpp
+/// What is not there gets functions that say so.
+void fill_unsupported(Context& context) noexcept;
+
+}  // namespace sidelatch::softnic::verbs

@@ -1,0 +1,226 @@
+#include "convert.h"
+
+#include "guard.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+using nic::Attributes;
+using nic::CompletionStatus;
+using nic::QueuePairState;
+using nic::Rights;
+
+template <class A, class B>
+constexpr bool same(A a, B b) {
+  return static_cast<unsigned>(a) == static_cast<unsigned>(b);
+}
+
+static_assert(same(CompletionStatus::flushed, IBV_WC_WR_FLUSH_ERR) &&
+              same(CompletionStatus::local_protection, IBV_WC_LOC_PROT_ERR) &&
+              same(CompletionStatus::rnr_retry_exceeded, IBV_WC_RNR_RETRY_EXC_ERR));
+static_assert(same(QueuePairState::init, IBV_QPS_INIT) && same(QueuePairState::sqd, IBV_QPS_SQD) &&
+              same(QueuePairState::error, IBV_QPS_ERR));
+static_assert(same(Attributes::address, IBV_QP_AV) && same(Attributes::max_rd_atomic, IBV_QP_MAX_QP_RD_ATOMIC) &&
+              same(Attributes::remote_qp, IBV_QP_DEST_QPN));
+static_assert(same(Rights::local_write, IBV_ACCESS_LOCAL_WRITE) &&
+              same(Rights::remote_write, IBV_ACCESS_REMOTE_WRITE) &&
+              same(Rights::remote_read, IBV_ACCESS_REMOTE_READ) &&
+              same(Rights::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC));
+
+// Hints, or rights that nobody can make use of here: there are no memory windows.
+constexpr unsigned kIgnoredAccess = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+constexpr std::uint8_t kDefaultHopLimit = 64;
+
+}  // namespace
+
+ibv_mtu mtu_of(roce::PathMtu mtu) noexcept {
+  switch (mtu) {
+    case roce::PathMtu::b256:
+      return IBV_MTU_256;
+    case roce::PathMtu::b512:
+      return IBV_MTU_512;
+    case roce::PathMtu::b1024:
+      return IBV_MTU_1024;
+    case roce::PathMtu::b2048:
+      return IBV_MTU_2048;
+    case roce::PathMtu::b4096:
+      return IBV_MTU_4096;
+  }
+  return IBV_MTU_256;
+}
+
+roce::PathMtu path_mtu_of(ibv_mtu mtu) {
+  if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096) {
+    refuse(EINVAL, fmt::format("path_mtu is {}: it must be 1 (256 bytes) to 5 (4096)", static_cast<unsigned>(mtu)));
+  }
+  return static_cast<roce::PathMtu>(128U << static_cast<unsigned>(mtu));
+}
+
+roce::Gid gid_of(const ibv_gid& gid) noexcept {
+  roce::Gid copy{};
+  std::ranges::copy(gid.raw, copy.begin());
+  return copy;
+}
+
+ibv_gid gid_of(const roce::Gid& gid) noexcept {
+  ibv_gid copy{};
+  std::ranges::copy(gid, copy.raw);
+  return copy;
+}
+
+std::optional<nic::WorkKind> kind_of(ibv_wr_opcode opcode) noexcept {
+  switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+      return nic::WorkKind::write;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return nic::WorkKind::write_with_immediate;
+    case IBV_WR_SEND:
+      return nic::WorkKind::send;
+    case IBV_WR_SEND_WITH_IMM:
+      return nic::WorkKind::send_with_immediate;
+    case IBV_WR_SEND_WITH_INV:
+      return nic::WorkKind::send_with_invalidate;
+    case IBV_WR_RDMA_READ:
+      return nic::WorkKind::read;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return nic::WorkKind::compare_swap;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return nic::WorkKind::fetch_add;
+    default:
+      return std::nullopt;
+  }
+}
+
+void take_flags(nic::SendRequest& request, unsigned flags) noexcept {
+  request.signaled = (flags & IBV_SEND_SIGNALED) != 0;
+  request.fence = (flags & IBV_SEND_FENCE) != 0;
+  request.solicited = (flags & IBV_SEND_SOLICITED) != 0;
+  request.inlined = (flags & IBV_SEND_INLINE) != 0;
+}
+
+nic::SendRequest request_of(const ibv_send_wr& request, nic::WorkKind kind) noexcept {
+  nic::SendRequest made{.id = request.wr_id, .kind = kind};
+  take_flags(made, request.send_flags);
+  if (kind == nic::WorkKind::send_with_invalidate) {
+    made.invalidate_key = request.invalidate_rkey;
+  } else {
+    made.immediate = ntohl(request.imm_data);
+  }
+  if (nic::is_atomic(kind)) {
+    made.remote_address = request.wr.atomic.remote_addr;
+    made.rkey = request.wr.atomic.rkey;
+    made.compare = request.wr.atomic.compare_add;
+    made.swap_or_add = kind == nic::WorkKind::fetch_add ? request.wr.atomic.compare_add : request.wr.atomic.swap;
+  } else {
+    made.remote_address = request.wr.rdma.remote_addr;
+    made.rkey = request.wr.rdma.rkey;
+  }
+  return made;
+}
+
+nic::Sge sge_of(const ibv_sge& sge) noexcept { return {.address = sge.addr, .length = sge.length, .lkey = sge.lkey}; }
+
+int errno_of(nic::Post post) noexcept {
+  switch (post) {
+    case nic::Post::done:
+      return 0;
+    case nic::Post::full:
+      return ENOMEM;
+    default:
+      return EINVAL;
+  }
+}
+
+ibv_wc_status status_of(nic::CompletionStatus status) noexcept { return static_cast<ibv_wc_status>(status); }
+
+ibv_wc_opcode opcode_of(nic::CompletionKind kind) noexcept {
+  switch (kind) {
+    case nic::CompletionKind::send:
+      return IBV_WC_SEND;
+    case nic::CompletionKind::write:
+      return IBV_WC_RDMA_WRITE;
+    case nic::CompletionKind::read:
+      return IBV_WC_RDMA_READ;
+    case nic::CompletionKind::compare_swap:
+      return IBV_WC_COMP_SWAP;
+    case nic::CompletionKind::fetch_add:
+      return IBV_WC_FETCH_ADD;
+    case nic::CompletionKind::receive:
+      return IBV_WC_RECV;
+    case nic::CompletionKind::receive_write:
+      return IBV_WC_RECV_RDMA_WITH_IMM;
+  }
+  return IBV_WC_SEND;
+}
+
+unsigned flags_of(const nic::Completion& completion) noexcept {
+  return (completion.has_grh ? unsigned{IBV_WC_GRH} : 0U) |
+         (completion.has_immediate ? unsigned{IBV_WC_WITH_IMM} : 0U) |
+         (completion.has_invalidated ? unsigned{IBV_WC_WITH_INV} : 0U);
+}
+
+__be32 immediate_of(const nic::Completion& completion) noexcept {
+  return completion.has_invalidated ? completion.invalidated_key : htonl(completion.immediate);
+}
+
+void fill(ibv_wc& into, const nic::Completion& completion) noexcept {
+  into = {};
+  into.wr_id = completion.id;
+  into.status = status_of(completion.status);
+  into.opcode = opcode_of(completion.kind);
+  into.byte_len = completion.bytes;
+  into.imm_data = immediate_of(completion);
+  into.qp_num = completion.queue_pair;
+  into.src_qp = completion.source_qp;
+  into.wc_flags = flags_of(completion);
+}
+
+nic::Rights rights_of(unsigned access) {
+  constexpr auto kKnown = static_cast<unsigned>(Rights::all);
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
+    refuse(EOPNOTSUPP, "there is no on-demand paging here");
+  }
+  if ((access & ~(kKnown | kIgnoredAccess | unsigned{IBV_ACCESS_ZERO_BASED})) != 0) {
+    refuse(EINVAL, fmt::format("access flags {:#x} have bits that mean nothing", access));
+  }
+  return static_cast<Rights>(access & kKnown);
+}
+
+nic::AddressVector address_of(const ibv_ah_attr& attributes, std::size_t gids) {
+  if (attributes.is_global == 0) {
+    refuse(EINVAL, "on Ethernet an address needs a GID (is_global)");
+  }
+  if (attributes.port_num != 1) {
+    refuse(EINVAL, fmt::format("there is no port {}", attributes.port_num));
+  }
+  if (attributes.grh.sgid_index >= gids) {
+    refuse(EINVAL, fmt::format("sgid_index is {}: the port has {} GIDs", attributes.grh.sgid_index, gids));
+  }
+  return {.mac = {},
+          .gid = gid_of(attributes.grh.dgid),
+          .gid_index = attributes.grh.sgid_index,
+          // As the kernel does: an address that was left at 0 would not get past the first router.
+          .hop_limit = attributes.grh.hop_limit == 0 ? kDefaultHopLimit : attributes.grh.hop_limit,
+          .traffic_class = attributes.grh.traffic_class,
+          .flow_label = attributes.grh.flow_label & 0xfffff};
+}
+
+ibv_ah_attr attributes_of(const nic::AddressVector& address) noexcept {
+  ibv_ah_attr attributes{};
+  attributes.grh.dgid = gid_of(address.gid);
+  attributes.grh.flow_label = address.flow_label;
+  attributes.grh.sgid_index = address.gid_index;
+  attributes.grh.hop_limit = address.hop_limit;
+  attributes.grh.traffic_class = address.traffic_class;
+  attributes.is_global = 1;
+  attributes.port_num = 1;
+  return attributes;
+}
+
+}  // namespace sidelatch::softnic::verbs

@@ -1,0 +1,50 @@
+// Between the enumerations and structs of verbs.h and those of the NIC.
+//
+// Where the numbers are the same by intent (completion statuses, states, attribute bits, rights) convert.cpp asserts
+// it.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include "softnic/nic/attributes.h"
+#include "softnic/nic/rights.h"
+#include "softnic/nic/work.h"
+
+#include <infiniband/verbs.h>
+
+#include <optional>
+
+namespace sidelatch::softnic::verbs {
+
+[[nodiscard]] ibv_mtu mtu_of(roce::PathMtu mtu) noexcept;
+/// Throws VerbsError (EINVAL).
+[[nodiscard]] roce::PathMtu path_mtu_of(ibv_mtu mtu);
+
+[[nodiscard]] roce::Gid gid_of(const ibv_gid& gid) noexcept;
+[[nodiscard]] ibv_gid gid_of(const roce::Gid& gid) noexcept;
+
+/// Nothing: an operation that the NIC does not have.
+[[nodiscard]] std::optional<nic::WorkKind> kind_of(ibv_wr_opcode opcode) noexcept;
+/// All but buffer and UD address.
+[[nodiscard]] nic::SendRequest request_of(const ibv_send_wr& request, nic::WorkKind kind) noexcept;
+/// The flags of a request, as far as the NIC knows them.
+void take_flags(nic::SendRequest& request, unsigned flags) noexcept;
+[[nodiscard]] nic::Sge sge_of(const ibv_sge& sge) noexcept;
+[[nodiscard]] int errno_of(nic::Post post) noexcept;
+
+[[nodiscard]] ibv_wc_status status_of(nic::CompletionStatus status) noexcept;
+[[nodiscard]] ibv_wc_opcode opcode_of(nic::CompletionKind kind) noexcept;
+[[nodiscard]] unsigned flags_of(const nic::Completion& completion) noexcept;
+/// Immediate data as it travels, or the invalidated key.
+[[nodiscard]] __be32 immediate_of(const nic::Completion& completion) noexcept;
+void fill(ibv_wc& into, const nic::Completion& completion) noexcept;
+
+/// What a region or a queue pair allows. Throws VerbsError: EOPNOTSUPP for what the NIC does not have, EINVAL for bits
+/// that mean nothing.
+[[nodiscard]] nic::Rights rights_of(unsigned access);
+
+/// Without the Ethernet address. Throws VerbsError (EINVAL) if the attributes name no GID or another port.
+[[nodiscard]] nic::AddressVector address_of(const ibv_ah_attr& attributes, std::size_t gids);
+[[nodiscard]] ibv_ah_attr attributes_of(const nic::AddressVector& address) noexcept;
+
+}  // namespace sidelatch::softnic::verbs

@@ -1,0 +1,72 @@
+#include "guard.h"
+
+#include "softnic/nic/nic_error.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+int errno_of(nic::NicError::Kind kind) {
+  switch (kind) {
+    case nic::NicError::Kind::invalid:
+      return EINVAL;
+    case nic::NicError::Kind::full:
+      return ENOMEM;
+    case nic::NicError::Kind::busy:
+      return EBUSY;
+  }
+  return EINVAL;
+}
+
+int explained(int error, const std::exception& reason) {
+  if (std::getenv("SIDELATCH_SOFTNIC_EXPLAIN") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    complain(fmt::format("errno {}: {}", error, reason.what()));
+  }
+  return error;
+}
+
+}  // namespace
+
+void refuse(int error, const std::string& what) { throw VerbsError(error, what); }
+
+void complain(const std::string& sentence) noexcept {
+  static std::mutex mutex;
+  static std::string* last = nullptr;  // never ends: threads may complain while the process exits
+  try {
+    const std::scoped_lock lock(mutex);
+    if (last == nullptr) {
+      last = new std::string;
+    }
+    if (*last != sentence) {
+      *last = sentence;
+      static_cast<void>(std::fprintf(stderr, "sidelatch softnic: %s\n", sentence.c_str()));
+    }
+  } catch (...) {  // no memory, even for this
+  }
+}
+
+int error_of_exception() noexcept {
+  try {
+    throw;
+  } catch (const nic::NicError& error) {
+    return explained(errno_of(error.kind()), error);
+  } catch (const VerbsError& error) {
+    return explained(error.error(), error);
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return EIO;
+  } catch (...) {
+    return EIO;
+  }
+}
+
+}  // namespace sidelatch::softnic::verbs

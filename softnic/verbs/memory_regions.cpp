@@ -1,0 +1,195 @@
+// Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3).
+//
+// The NIC touches the program's memory where it lies. So that a wrong range is refused when it is registered (EFAULT),
+// and not met later as a fault inside the NIC, the pages are asked for as a kernel would that pins them. A region has
+// one key, lkey and rkey in one.
+#include "context.h"
+#include "convert.h"
+#include "export.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+// Macros that choose between the functions below.
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#ifndef MADV_POPULATE_READ  // Linux 5.14
+#error "madvise(2) without MADV_POPULATE_READ and MADV_POPULATE_WRITE"
+#endif
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+bool is_mapped(void* from, std::size_t bytes, std::size_t page) {
+  std::vector<unsigned char> pages((bytes + page - 1) / page);
+  return ::mincore(from, bytes, pages.data()) == 0;
+}
+
+// Throws VerbsError (EFAULT) unless all of it is mapped, and may be written if the NIC may.
+void require_memory(void* address, std::size_t length, bool is_written) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(address) / page * page;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(address) + length + page - 1) / page * page;
+  if (length == 0 || end <= begin) {
+    return;  // the NIC has its say on such lengths
+  }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): rounded down to its page
+  void* const from = reinterpret_cast<void*>(begin);
+  const std::size_t bytes = end - begin;
+  if (::madvise(from, bytes, is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
+    return;
+  }
+  // EINVAL: it may be read only; or it is memory of a device, which cannot be asked for, or the kernel is an older one.
+  const bool may_be_fine = errno == EINVAL && (!is_written || ::madvise(from, bytes, MADV_POPULATE_READ) != 0);
+  if (!may_be_fine || !is_mapped(from, bytes, page)) {
+    refuse(EFAULT, "the range is not mapped, or not writable");
+  }
+}
+
+struct Wanted {
+  void* address = nullptr;
+  std::size_t length = 0;
+  std::uint64_t iova = 0;
+  unsigned access = 0;
+};
+
+nic::Region region_of(const ProtectionDomain& domain, const Wanted& wanted) {
+  const nic::Rights rights = rights_of(wanted.access);
+  require_memory(wanted.address, wanted.length, allows(rights, nic::Rights::local_write));
+  return {.data = static_cast<std::byte*>(wanted.address),
+          .length = wanted.length,
+          .address = wanted.iova,
+          .domain = domain.domain,
+          .rights = rights};
+}
+
+ibv_mr* register_memory(ibv_pd* domain, const Wanted& wanted) noexcept {
+  return made([&]() -> ibv_mr* {
+    auto region = std::make_unique<MemoryRegion>();
+    region->context = domain->context;
+    region->pd = domain;
+    region->region = region_of(of(*domain), wanted);
+    region->addr = wanted.address;
+    region->length = wanted.length;
+    Context& context = of(*domain->context);
+    region->lkey = region->rkey = region->handle = context.nic->call([&](nic::Nic& nic) {
+      const std::uint32_t key = nic.register_memory(region->region);
+      context.regions.insert(key);
+      return key;
+    });
+    return region.release();
+  });
+}
+
+// Where requests name the first byte.
+std::uint64_t iova_of(const void* address, unsigned access) {
+  return (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
+}
+
+struct Change {
+  int flags = 0;
+  ibv_pd* domain = nullptr;
+  void* address = nullptr;
+  std::size_t length = 0;
+  int access = 0;
+};
+
+nic::Region changed(const MemoryRegion& region, const Change& change) {
+  nic::Region wanted = region.region;
+  if ((change.flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+    wanted.domain = of(*change.domain).domain;
+  }
+  if ((change.flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) {
+    wanted.rights = rights_of(static_cast<unsigned>(change.access));
+  }
+  if ((change.flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+    wanted.data = static_cast<std::byte*>(change.address);
+    wanted.length = change.length;
+    wanted.address = iova_of(change.address, 0);
+  }
+  require_memory(wanted.data, wanted.length, allows(wanted.rights, nic::Rights::local_write));
+  return wanted;
+}
+
+}  // namespace
+
+}  // namespace sidelatch::softnic::verbs
+
+using namespace sidelatch::softnic::verbs;
+namespace nic = sidelatch::softnic::nic;
+
+SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, std::size_t length, int access) {
+  const auto flags = static_cast<unsigned>(access);
+  return register_memory(domain,
+                         {.address = address, .length = length, .iova = iova_of(address, flags), .access = flags});
+}
+
+SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* domain, void* address, std::size_t length, std::uint64_t iova,
+                                               int access) {
+  return register_memory(domain,
+                         {.address = address, .length = length, .iova = iova, .access = static_cast<unsigned>(access)});
+}
+
+SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, std::size_t length, std::uint64_t iova,
+                                                unsigned access) {
+  // ibv_reg_mr() comes here, too, when it cannot know the access flags when it is compiled.
+  const bool is_zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  return register_memory(domain,
+                         {.address = address, .length = length, .iova = is_zero_based ? 0 : iova, .access = access});
+}
+
+SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*domain*/, std::uint64_t /*offset*/, std::size_t /*length*/,
+                                                 std::uint64_t /*iova*/, int /*descriptor*/, int /*access*/) {
+  errno = EOPNOTSUPP;
+  return nullptr;
+}
+
+// The key stays.
+SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domain, void* address, std::size_t length,
+                                        int access) {
+  const int error = error_of([&] {
+    const bool lacks_domain = (flags & IBV_REREG_MR_CHANGE_PD) != 0 && domain == nullptr;
+    const bool lacks_range = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (address == nullptr || length == 0);
+    if ((flags & ~int{IBV_REREG_MR_FLAGS_SUPPORTED}) != 0 || flags == 0 || lacks_domain || lacks_range) {
+      return EINVAL;
+    }
+    MemoryRegion& ours = of(*region);
+    const nic::Region wanted = changed(ours, {flags, domain, address, length, access});
+    of(*region->context).nic->call([&](nic::Nic& nic) { nic.change_memory(region->lkey, wanted); });
+    ours.region = wanted;
+    region->addr = wanted.data;
+    region->length = wanted.length;
+    if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+      region->pd = domain;
+    }
+    return 0;
+  });
+  if (error == 0) {
+    return 0;
+  }
+  errno = error;
+  return IBV_REREG_MR_ERR_INPUT;  // the old one is as it was
+}
+
+SIDELATCH_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* region) {
+  return error_of([&] {
+    Context& context = of(*region->context);
+    context.nic->call([&](nic::Nic& nic) {
+      nic.deregister_memory(region->lkey);
+      context.regions.erase(region->lkey);
+    });
+    delete &of(*region);
+    return 0;
+  });
+}
+
+SIDELATCH_VERBS_EXPORT int ibv_fork_init() { return 0; }  // memory is not pinned: fork() harms nothing
+SIDELATCH_VERBS_EXPORT ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
+SIDELATCH_VERBS_EXPORT int ibv_dontfork_range(void* /*base*/, std::size_t /*bytes*/) { return 0; }
+SIDELATCH_VERBS_EXPORT int ibv_dofork_range(void* /*base*/, std::size_t /*bytes*/) { return 0; }

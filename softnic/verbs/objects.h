@@ -1,0 +1,167 @@
+// The objects behind the pointers that libibverbs gives out: each begins with the public struct of verbs.h, so that a
+// program's pointer is one to ours.
+//
+//   QueuePair& pair = of(*ibv_qp_pointer);
+//
+// Fields that verbs.h leaves to the library (mutex, cond, the counts of acknowledged events) are used as libibverbs
+// uses them: an object is not gone before all its events that were handed out have been acknowledged.
+//
+// Thread-safety: as verbs has it; what is marked so is used under the NIC's lock.
+#pragma once
+
+#include "event_counter.h"
+#include "process_nic.h"
+
+#include "softnic/nic/nic.h"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+#include <vector>
+
+namespace sidelatch::softnic::verbs {
+
+struct Context : verbs_context {
+  std::shared_ptr<ProcessNic> nic;
+  EventCounter counter;  ///< of `events`
+  // Under the lock.
+  std::deque<ibv_async_event> events;
+  std::unordered_set<std::uint32_t> regions;  ///< keys
+  std::unordered_set<nic::Domain> domains;
+};
+
+struct ThreadDomain : ibv_td {
+  std::atomic<std::uint32_t> users = 0;
+};
+
+struct ProtectionDomain : ibv_pd {
+  ProcessNic* nic = nullptr;
+  nic::Domain domain = 0;
+  /// A parent domain stands for this one.
+  ProtectionDomain* original = nullptr;
+  ThreadDomain* thread_domain = nullptr;
+  /// Address handles and parent domains; what else uses a domain the NIC knows.
+  std::atomic<std::uint32_t> users = 0;
+};
+
+struct MemoryRegion : ibv_mr {
+  nic::Region region;
+};
+
+struct AddressHandle : ibv_ah {
+  nic::AddressVector to;
+};
+
+struct CompletionChannel : ibv_comp_channel {
+  ProcessNic* nic = nullptr;
+  EventCounter counter;                  ///< of `waiting`
+  std::deque<CompletionQueue*> waiting;  ///< under the lock
+};
+
+struct CompletionQueue : ibv_cq_ex {
+  ProcessNic* nic = nullptr;
+  nic::CompletionQueue* queue = nullptr;
+  // Events that were handed out; under the lock.
+  std::uint32_t notified = 0;
+  std::uint32_t reported = 0;
+  bool is_armed = false;  ///< it is in ProcessNic::armed; under the lock
+  // The polling functions of ibv_cq_ex: one thread has it, from start_poll to end_poll.
+  std::mutex polling;
+  bool is_single_threaded = false;
+  nic::Completion current;
+};
+
+struct SharedReceiveQueue : ibv_srq {
+  ProcessNic* nic = nullptr;
+  nic::ReceiveQueue* queue = nullptr;
+  std::uint32_t reported = 0;  ///< under the lock
+};
+
+/// What has been built since ibv_wr_start(). It keeps its room, so that nothing is allocated in steady state.
+struct WorkBuilder {
+  struct Draft {
+    nic::SendRequest request;
+    std::size_t first = 0;  ///< in `sges` or, inlined, in `inlined`
+    std::size_t count = 0;
+  };
+  std::mutex mutex;  ///< from start to complete or abort
+  std::vector<Draft> drafts;
+  std::vector<nic::Sge> sges;
+  std::vector<std::byte> inlined;
+  int error = 0;
+};
+
+struct QueuePair : ibv_qp_ex {
+  ProcessNic* nic = nullptr;
+  nic::QueuePair* pair = nullptr;
+  bool has_builder = false;    ///< made with send_ops_flags
+  std::uint32_t reported = 0;  ///< under the lock
+  WorkBuilder builder;
+};
+
+[[nodiscard]] inline Context& of(ibv_context& context) noexcept {
+  return static_cast<Context&>(*verbs_get_ctx(&context));
+}
+[[nodiscard]] inline ProtectionDomain& of(ibv_pd& domain) noexcept { return static_cast<ProtectionDomain&>(domain); }
+[[nodiscard]] inline ThreadDomain& of(ibv_td& domain) noexcept { return static_cast<ThreadDomain&>(domain); }
+[[nodiscard]] inline MemoryRegion& of(ibv_mr& region) noexcept { return static_cast<MemoryRegion&>(region); }
+[[nodiscard]] inline AddressHandle& of(ibv_ah& handle) noexcept { return static_cast<AddressHandle&>(handle); }
+[[nodiscard]] inline CompletionChannel& of(ibv_comp_channel& channel) noexcept {
+  return static_cast<CompletionChannel&>(channel);
+}
+[[nodiscard]] inline CompletionQueue& of(ibv_cq_ex& queue) noexcept { return static_cast<CompletionQueue&>(queue); }
+// The first fields of ibv_cq_ex are those of ibv_cq (verbs.h, ibv_cq_ex_to_cq()).
+[[nodiscard]] inline CompletionQueue& of(ibv_cq& queue) noexcept { return of(reinterpret_cast<ibv_cq_ex&>(queue)); }
+[[nodiscard]] inline SharedReceiveQueue& of(ibv_srq& queue) noexcept { return static_cast<SharedReceiveQueue&>(queue); }
+[[nodiscard]] inline QueuePair& of(ibv_qp_ex& pair) noexcept { return static_cast<QueuePair&>(pair); }
+// An ibv_qp is the first member of ibv_qp_ex.
+[[nodiscard]] inline QueuePair& of(ibv_qp& pair) noexcept { return of(reinterpret_cast<ibv_qp_ex&>(pair)); }
+
+[[nodiscard]] inline ibv_cq* as_cq(CompletionQueue& queue) noexcept { return ibv_cq_ex_to_cq(&queue); }
+
+/// Waits until `count`, which acknowledging adds to, has reached `wanted`.
+template <class Object>
+void wait_for_acknowledgements(Object& object, const std::uint32_t& count, std::uint32_t wanted) noexcept {
+  pthread_mutex_lock(&object.mutex);
+  while (count != wanted) {
+    pthread_cond_wait(&object.cond, &object.mutex);
+  }
+  pthread_mutex_unlock(&object.mutex);
+}
+template <class Object>
+void acknowledge(Object& object, std::uint32_t& count, std::uint32_t events) noexcept {
+  pthread_mutex_lock(&object.mutex);
+  count += events;
+  pthread_cond_signal(&object.cond);
+  pthread_mutex_unlock(&object.mutex);
+}
+template <class Object>
+void init_acknowledgements(Object& object) noexcept {
+  pthread_mutex_init(&object.mutex, nullptr);
+  pthread_cond_init(&object.cond, nullptr);
+}
+template <class Object>
+void end_acknowledgements(Object& object) noexcept {
+  pthread_cond_destroy(&object.cond);
+  pthread_mutex_destroy(&object.mutex);
+}
+
+[[nodiscard]] bool is_of_queue_pair(ibv_event_type type) noexcept;
+[[nodiscard]] inline bool is_of(const ibv_async_event& event, const ibv_qp& pair) noexcept {
+  return is_of_queue_pair(event.event_type) && event.element.qp == &pair;
+}
+/// Takes out the events of an object that ends. Under the lock.
+template <class IsIts>
+void forget_events(Context& context, IsIts is_its) {
+  for (auto forgotten = std::erase_if(context.events, is_its); forgotten > 0; --forgotten) {
+    context.counter.take_back();
+  }
+}
+
+}  // namespace sidelatch::softnic::verbs

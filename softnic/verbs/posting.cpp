@@ -1,0 +1,53 @@
+// Posting to queue pairs: ibv_post_send(3), ibv_post_recv(3).
+//
+// Allocates nothing and takes one lock, the NIC's, for a whole chain.
+#include "posting.h"
+
+#include "context.h"
+
+#include <cerrno>
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+int post_one(QueuePair& pair, const ibv_send_wr& request) {
+  const auto kind = kind_of(request.opcode);
+  if (!kind) {
+    return EOPNOTSUPP;
+  }
+  const nic::QueuePairOptions& options = pair.pair->options();
+  if (request.num_sge < 0 ||
+      static_cast<std::uint32_t>(request.num_sge) > std::min<std::size_t>(options.most_send_sges, kMostSges)) {
+    return EINVAL;
+  }
+  nic::SendRequest converted = request_of(request, *kind);
+  SgeRoom room;
+  converted.sges = convert_sges(request.sg_list, request.num_sge, room);
+  if (options.type == nic::QueuePairType::ud) {
+    if (request.wr.ud.ah == nullptr) {
+      return EINVAL;
+    }
+    converted.to = of(*request.wr.ud.ah).to;
+    converted.remote_qp = request.wr.ud.remote_qpn;
+    converted.remote_q_key = request.wr.ud.remote_qkey;
+  }
+  return errno_of(pair.pair->post_send(converted));
+}
+
+}  // namespace
+
+int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused) {
+  QueuePair& ours = of(*pair);
+  return post_all(*ours.nic, request, refused, [&](const ibv_send_wr& one) { return post_one(ours, one); });
+}
+
+int post_recv(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused) {
+  QueuePair& ours = of(*pair);
+  return post_all(*ours.nic, request, refused, [&](const ibv_recv_wr& one) {
+    return post_receive(one, ours.pair->options().most_receive_sges,
+                        [&](const nic::ReceiveRequest& converted) { return ours.pair->post_receive(converted); });
+  });
+}
+
+}  // namespace sidelatch::softnic::verbs

@@ -1,0 +1,62 @@
+// What posting to the three kinds of queues has in common: a chain of requests, posted up to the first that is refused.
+//
+// Thread-safety: as verbs has it, any thread may call anything.
+#pragma once
+
+#include "convert.h"
+#include "process_nic.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sidelatch::softnic::verbs {
+
+/// The most that a queue can be made for (NicOptions::most_sges).
+inline constexpr std::size_t kMostSges = 32;
+using SgeRoom = std::array<nic::Sge, kMostSges>;
+
+/// In the NIC's form, in `room`; there are at most kMostSges.
+[[nodiscard]] inline std::span<const nic::Sge> convert_sges(const ibv_sge* from, int count, SgeRoom& room) noexcept {
+  const std::span<const ibv_sge> given(from, static_cast<std::size_t>(count));
+  std::ranges::transform(given, room.begin(), sge_of);
+  return std::span(room).first(given.size());
+}
+
+/// Posts the requests of a chain with `post`, under one lock. Stops at the first for which it returns an errno, and
+/// puts that one into `refused`; those before it are posted.
+template <class Request, class PostOne>
+int post_all(ProcessNic& nic, Request* request, Request** refused, PostOne post) noexcept {
+  const int error = error_of([&] {
+    return nic.post([&](nic::Nic&) {
+      for (; request != nullptr; request = request->next) {
+        if (const int why = post(*request); why != 0) {
+          return why;
+        }
+      }
+      return 0;
+    });
+  });
+  if (error != 0 && refused != nullptr) {
+    *refused = request;
+  }
+  return error;
+}
+
+/// One receive request; an errno.
+template <class PostOne>
+int post_receive(const ibv_recv_wr& request, std::uint32_t most_sges, PostOne post) {
+  if (request.num_sge < 0 ||
+      static_cast<std::uint32_t>(request.num_sge) > std::min<std::size_t>(most_sges, kMostSges)) {
+    return EINVAL;
+  }
+  SgeRoom room;
+  return errno_of(
+      post(nic::ReceiveRequest{.id = request.wr_id, .sges = convert_sges(request.sg_list, request.num_sge, room)}));
+}
+
+}  // namespace sidelatch::softnic::verbs

@@ -1,0 +1,255 @@
+// Posting by calls that build requests: ibv_wr_start(3) and its kin.
+//
+// From ibv_wr_start() to ibv_wr_complete() one thread has the queue pair's builder. Requests and inline data are copied
+// when they are built, and posted together by ibv_wr_complete(): all of them, or, with an errno, none.
+#include "context.h"
+#include "convert.h"
+#include "posting.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+using Draft = WorkBuilder::Draft;
+
+WorkBuilder& builder_of(ibv_qp_ex* pair) { return of(*pair).builder; }
+
+void fail(ibv_qp_ex* pair, int error) {
+  WorkBuilder& builder = builder_of(pair);
+  builder.error = builder.error != 0 ? builder.error : error;
+}
+
+// What C calls must not throw: no memory fails the whole of what is built.
+template <class Build>
+void build(ibv_qp_ex* pair, Build add) {
+  if (const int error = error_of([&] { return add(builder_of(pair)); }); error != 0) {
+    fail(pair, error);
+  }
+}
+
+nic::SendRequest begun(const ibv_qp_ex& pair, nic::WorkKind kind) {
+  nic::SendRequest request{.id = pair.wr_id, .kind = kind};
+  take_flags(request, pair.wr_flags);
+  request.inlined = false;  // is said by the call that sets the data
+  return request;
+}
+
+void add(ibv_qp_ex* pair, const nic::SendRequest& request) {
+  build(pair, [&](WorkBuilder& builder) {
+    builder.drafts.push_back({.request = request});
+    return 0;
+  });
+}
+
+void add_to(ibv_qp_ex* pair, nic::WorkKind kind, std::uint32_t rkey, std::uint64_t address) {
+  nic::SendRequest request = begun(*pair, kind);
+  request.remote_address = address;
+  request.rkey = rkey;
+  add(pair, request);
+}
+
+// ---- Requests.
+
+void wr_compare_swap(ibv_qp_ex* pair, std::uint32_t rkey, std::uint64_t address, std::uint64_t compare,
+                     std::uint64_t swap) {
+  nic::SendRequest request = begun(*pair, nic::WorkKind::compare_swap);
+  request.remote_address = address;
+  request.rkey = rkey;
+  request.compare = compare;
+  request.swap_or_add = swap;
+  add(pair, request);
+}
+
+void wr_fetch_add(ibv_qp_ex* pair, std::uint32_t rkey, std::uint64_t address, std::uint64_t value) {
+  nic::SendRequest request = begun(*pair, nic::WorkKind::fetch_add);
+  request.remote_address = address;
+  request.rkey = rkey;
+  request.swap_or_add = value;
+  add(pair, request);
+}
+
+void wr_read(ibv_qp_ex* pair, std::uint32_t rkey, std::uint64_t address) {
+  add_to(pair, nic::WorkKind::read, rkey, address);
+}
+
+void wr_write(ibv_qp_ex* pair, std::uint32_t rkey, std::uint64_t address) {
+  add_to(pair, nic::WorkKind::write, rkey, address);
+}
+
+void wr_write_immediate(ibv_qp_ex* pair, std::uint32_t rkey, std::uint64_t address, __be32 immediate) {
+  nic::SendRequest request = begun(*pair, nic::WorkKind::write_with_immediate);
+  request.remote_address = address;
+  request.rkey = rkey;
+  request.immediate = be32toh(immediate);
+  add(pair, request);
+}
+
+void wr_send(ibv_qp_ex* pair) { add(pair, begun(*pair, nic::WorkKind::send)); }
+
+void wr_send_immediate(ibv_qp_ex* pair, __be32 immediate) {
+  nic::SendRequest request = begun(*pair, nic::WorkKind::send_with_immediate);
+  request.immediate = be32toh(immediate);
+  add(pair, request);
+}
+
+void wr_send_invalidate(ibv_qp_ex* pair, std::uint32_t rkey) {
+  nic::SendRequest request = begun(*pair, nic::WorkKind::send_with_invalidate);
+  request.invalidate_key = rkey;
+  add(pair, request);
+}
+
+// ---- Their data and addresses: of the request that was begun last.
+
+template <class Set>
+void change_last(ibv_qp_ex* pair, Set set) {
+  build(pair, [&](WorkBuilder& builder) {
+    if (builder.drafts.empty()) {
+      return EINVAL;
+    }
+    return set(builder, builder.drafts.back());
+  });
+}
+
+void wr_set_datagram_address(ibv_qp_ex* pair, ibv_ah* handle, std::uint32_t remote_qp, std::uint32_t q_key) {
+  change_last(pair, [&](WorkBuilder& /*builder*/, Draft& draft) {
+    draft.request.to = of(*handle).to;
+    draft.request.remote_qp = remote_qp;
+    draft.request.remote_q_key = q_key;
+    return 0;
+  });
+}
+
+void set_sges(ibv_qp_ex* pair, std::span<const ibv_sge> sges) {
+  change_last(pair, [&](WorkBuilder& builder, Draft& draft) {
+    draft.first = builder.sges.size();
+    draft.count = sges.size();
+    std::ranges::transform(sges, std::back_inserter(builder.sges), sge_of);
+    return sges.size() <= of(*pair).pair->options().most_send_sges ? 0 : EINVAL;
+  });
+}
+
+void wr_set_sge(ibv_qp_ex* pair, std::uint32_t lkey, std::uint64_t address, std::uint32_t length) {
+  const ibv_sge sge{.addr = address, .length = length, .lkey = lkey};
+  set_sges(pair, {&sge, 1});
+}
+
+void wr_set_sge_list(ibv_qp_ex* pair, std::size_t count, const ibv_sge* list) { set_sges(pair, {list, count}); }
+
+void set_inline(ibv_qp_ex* pair, std::span<const ibv_data_buf> parts) {
+  change_last(pair, [&](WorkBuilder& builder, Draft& draft) {
+    draft.request.inlined = true;
+    draft.first = builder.inlined.size();
+    for (const ibv_data_buf& part : parts) {
+      const auto* const bytes = static_cast<const std::byte*>(part.addr);
+      builder.inlined.insert(builder.inlined.end(), bytes, bytes + part.length);
+    }
+    draft.count = builder.inlined.size() - draft.first;
+    return draft.count <= of(*pair).pair->options().most_inline ? 0 : EINVAL;
+  });
+}
+
+void wr_set_inline_data(ibv_qp_ex* pair, void* data, std::size_t length) {
+  const ibv_data_buf part{.addr = data, .length = length};
+  set_inline(pair, {&part, 1});
+}
+
+void wr_set_inline_data_list(ibv_qp_ex* pair, std::size_t count, const ibv_data_buf* list) {
+  set_inline(pair, {list, count});
+}
+
+// ---- From start to end.
+
+void wr_start(ibv_qp_ex* pair) {
+  WorkBuilder& builder = builder_of(pair);
+  builder.mutex.lock();
+  builder.drafts.clear();
+  builder.sges.clear();
+  builder.inlined.clear();
+  builder.error = 0;
+}
+
+void wr_abort(ibv_qp_ex* pair) { builder_of(pair).mutex.unlock(); }
+
+// What the draft says, with its data, which `inlined` describes if it is inlined.
+nic::SendRequest finished(const WorkBuilder& builder, const Draft& draft, nic::Sge& inlined) {
+  nic::SendRequest request = draft.request;
+  if (!request.inlined) {
+    request.sges = std::span(builder.sges).subspan(draft.first, draft.count);
+  } else {
+    inlined = {.address = reinterpret_cast<std::uintptr_t>(builder.inlined.data() + draft.first),
+               .length = static_cast<std::uint32_t>(draft.count)};
+    request.sges = {&inlined, 1};
+  }
+  return request;
+}
+
+// With the lock; a sole inline part needs one place in the list of parts, which any queue pair has room for.
+int post_drafts(nic::QueuePair& pair, const WorkBuilder& builder) {
+  if (builder.drafts.size() > pair.send_room()) {
+    return ENOMEM;
+  }
+  for (const Draft& draft : builder.drafts) {
+    nic::Sge inlined;
+    // Everything that may be refused has been looked at, but for the state and inlined READs: the first is as good as
+    // any to find that out with.
+    if (const int error = errno_of(pair.post_send(finished(builder, draft, inlined))); error != 0) {
+      return error;
+    }
+  }
+  return 0;
+}
+
+bool is_possible(const Draft& draft) { return !draft.request.inlined || !nic::has_answer(draft.request.kind); }
+
+int wr_complete(ibv_qp_ex* pair) {
+  QueuePair& ours = of(*pair);
+  WorkBuilder& builder = ours.builder;
+  int error = builder.error;
+  if (error == 0 && !std::ranges::all_of(builder.drafts, is_possible)) {
+    error = EINVAL;
+  }
+  if (error == 0) {
+    error = error_of([&] { return ours.nic->post([&](nic::Nic&) { return post_drafts(*ours.pair, builder); }); });
+  }
+  builder.mutex.unlock();
+  return error;
+}
+
+}  // namespace
+
+void fill_builder(QueuePair& pair) noexcept {
+  pair.wr_atomic_cmp_swp = wr_compare_swap;
+  pair.wr_atomic_fetch_add = wr_fetch_add;
+  pair.wr_rdma_read = wr_read;
+  pair.wr_rdma_write = wr_write;
+  pair.wr_rdma_write_imm = wr_write_immediate;
+  pair.wr_send = wr_send;
+  pair.wr_send_imm = wr_send_immediate;
+  pair.wr_send_inv = wr_send_invalidate;
+  pair.wr_set_ud_addr = wr_set_datagram_address;
+  pair.wr_set_sge = wr_set_sge;
+  pair.wr_set_sge_list = wr_set_sge_list;
+  pair.wr_set_inline_data = wr_set_inline_data;
+  pair.wr_set_inline_data_list = wr_set_inline_data_list;
+  pair.wr_start = wr_start;
+  pair.wr_complete = wr_complete;
+  pair.wr_abort = wr_abort;
+  // Not there: ibv_wr_complete() says so.
+  pair.wr_bind_mw = [](ibv_qp_ex* to, ibv_mw* /*window*/, std::uint32_t /*rkey*/, const ibv_mw_bind_info* /*info*/) {
+    fail(to, EOPNOTSUPP);
+  };
+  pair.wr_local_inv = [](ibv_qp_ex* to, std::uint32_t /*rkey*/) { fail(to, EOPNOTSUPP); };
+  pair.wr_send_tso = [](ibv_qp_ex* to, void* /*header*/, std::uint16_t /*bytes*/, std::uint16_t /*segment*/) {
+    fail(to, EOPNOTSUPP);
+  };
+  pair.wr_set_xrc_srqn = [](ibv_qp_ex* to, std::uint32_t /*number*/) { fail(to, EOPNOTSUPP); };
+  pair.wr_atomic_write = [](ibv_qp_ex* to, std::uint32_t /*rkey*/, std::uint64_t /*address*/, const void* /*value*/) {
+    fail(to, EOPNOTSUPP);
+  };
+}
+
+}  // namespace sidelatch::softnic::verbs

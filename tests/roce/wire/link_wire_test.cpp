@@ -1,0 +1,85 @@
+// A link to one peer, which may be a guest of QEMU: one frame per datagram, and addresses that are asked for.
+#include "roce/wire/link_wire.h"
+
+#include "tests/roce/wire/frames.h"
+#include "tests/roce/wire/processes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace sidelatch::roce {
+namespace {
+
+const StationAddresses kLeft = {
+    .mac = {2, 0, 0, 0, 0, 1}, .ipv4 = {10, 9, 0, 1}, .ipv6 = {0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+const StationAddresses kRight = {
+    .mac = {2, 0, 0, 0, 0, 2}, .ipv4 = {10, 9, 0, 2}, .ipv6 = {0xfd, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+
+struct Paths {
+  Paths() { std::filesystem::create_directory(folder); }
+  Paths(const Paths&) = delete;
+  Paths& operator=(const Paths&) = delete;
+  ~Paths() { std::filesystem::remove_all(folder); }
+  std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / new_wire_name();
+  LinkWireOptions left{folder / "left", folder / "right", kLeft};
+  LinkWireOptions right{folder / "right", folder / "left", kRight};
+};
+
+TEST(LinkWire, FindsItsPeerAndCarriesFrames) {
+  const Paths paths;
+  LinkWire left(paths.left);
+  LinkWire right(paths.right);
+  for (const Gid& gid : {kRight.ipv6, gid_of(kRight.ipv4)}) {
+    EXPECT_EQ(left.resolve(gid), std::nullopt);
+    EXPECT_TRUE(right.receive().empty());  // it answers, and learns who asked
+    EXPECT_TRUE(left.receive().empty());
+    EXPECT_EQ(left.resolve(gid), kRight.mac);
+  }
+  EXPECT_EQ(right.resolve(kLeft.ipv6), kLeft.mac);
+  EXPECT_EQ(right.resolve(gid_of(kLeft.ipv4)), kLeft.mac);
+  ASSERT_TRUE(left.send(test_frame(1514, kRight.mac, kLeft.mac, 3)));
+  EXPECT_TRUE(is_whole(right.receive()));
+  EXPECT_THROW(static_cast<void>(left.reserve(kRight.mac, 1515)), std::invalid_argument);
+}
+
+TEST(LinkWire, MayComeBeforeItsPeer) {
+  const Paths paths;
+  LinkWire left(paths.left);
+  EXPECT_EQ(left.resolve(kRight.ipv6), std::nullopt);
+  EXPECT_TRUE(left.send(test_frame(100, kRight.mac, kLeft.mac, 0)));
+  EXPECT_EQ(left.counters().dropped, 2U);
+  LinkWire right(paths.right);
+  EXPECT_TRUE(left.send(test_frame(100, kRight.mac, kLeft.mac, 1)));
+  EXPECT_EQ(number_of(right.receive()), 1U);
+}
+
+TEST(LinkWire, ReplacesTheSocketOfAKilledProcessAndNoOtherFile) {
+  const Paths paths;
+  ChildProcess child([&] {
+    const LinkWire left(paths.left);
+    ::raise(SIGKILL);
+    return 0;
+  });
+  EXPECT_EQ(child.status(), -SIGKILL);
+  EXPECT_TRUE(std::filesystem::exists(paths.left.local_path));
+  { const LinkWire left(paths.left); }
+  EXPECT_FALSE(std::filesystem::exists(paths.left.local_path));
+  std::ofstream(paths.left.local_path) << "something of somebody";
+  EXPECT_THROW(LinkWire{paths.left}, WireError);
+  EXPECT_TRUE(std::filesystem::exists(paths.left.local_path));
+}
+
+TEST(LinkWire, NeedsAddresses) {
+  const Paths paths;
+  LinkWireOptions options = paths.left;
+  options.addresses.mac[0] = 1;
+  EXPECT_THROW(LinkWire{options}, std::invalid_argument);
+  options.addresses = {.mac = kLeft.mac, .ipv4 = {}, .ipv6 = {}};
+  EXPECT_THROW(LinkWire{options}, std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace sidelatch::roce

@@ -1,0 +1,387 @@
+// What a responder answers to packets made by hand: order, repetition, gaps, errors.
+#include "tests/softnic/nic/fake_peer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+namespace sidelatch::softnic::nic {
+namespace {
+
+constexpr std::size_t kTo = 0x1000;
+constexpr Psn kFirst = FakePeer::kToHost;
+constexpr Syndrome kGap = Syndrome::nak(NakCode::psn_sequence_error);
+constexpr Syndrome kInvalid = Syndrome::nak(NakCode::invalid_request);
+constexpr Syndrome kAccess = Syndrome::nak(NakCode::remote_access_error);
+constexpr Syndrome kOperational = Syndrome::nak(NakCode::remote_operational_error);
+
+class ResponderTest : public ::testing::Test {
+ protected:
+  static std::vector<std::byte> bytes(std::size_t length, int value) {
+    return std::vector<std::byte>(length, static_cast<std::byte>(value));
+  }
+  void post_receive(std::uint64_t id, std::size_t length) {
+    const Sge sge = host_.sge(0x8000, length);
+    ASSERT_EQ(peer_.pair.post_receive({.id = id, .sges = {&sge, 1}}), Post::done);
+  }
+  void expect_untouched(std::size_t offset, std::size_t length) {
+    EXPECT_EQ(std::ranges::count(host_.bytes(offset, length), std::byte{0}), static_cast<std::ptrdiff_t>(length));
+  }
+  // The request is answered by that NAK, and the queue pair is in ERROR; nothing has been written.
+  void expect_fatal(const Packet& packet, Syndrome nak, Event::Kind event) {
+    const auto heard = peer_.tell(packet);
+    EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
+    EXPECT_EQ(only(heard).aeth.syndrome, nak);
+    EXPECT_EQ(only(heard).bth.psn, packet.bth.psn);
+    EXPECT_EQ(peer_.pair.state(), QueuePairState::error);
+    EXPECT_EQ(host_.events(), (std::vector<Event>{{event, peer_.pair.number()}}));
+    expect_untouched(0, Host::kMemoryBytes);
+    EXPECT_TRUE(peer_.tell(peer_.write(packet.bth.psn, kTo, bytes(4, 1))).empty());
+    expect_untouched(0, Host::kMemoryBytes);
+  }
+
+  Host host_{1};
+  FakePeer peer_{host_, {.mtu = PathMtu::b256, .dest_rd_atomic = 2}};
+};
+
+TEST_F(ResponderTest, AcknowledgesWithTheNumberOfMessages) {
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const auto heard = peer_.tell(peer_.write(kFirst + i, kTo, bytes(4, 1)));
+    EXPECT_EQ(only(heard).aeth.syndrome, Syndrome::ack());
+    EXPECT_EQ(only(heard).bth.psn, kFirst + i);
+    EXPECT_EQ(only(heard).aeth.msn, i + 1);
+  }
+}
+
+TEST_F(ResponderTest, AnswersOnlyWhatAsksForIt) {
+  Packet write = peer_.write(kFirst, kTo, bytes(4, 1));
+  write.bth.ack_request = false;
+  EXPECT_TRUE(peer_.tell(write).empty());
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 1)))).aeth.msn, 2U);
+}
+
+TEST_F(ResponderTest, SeveralAcknowledgementsThatHaveNotLeftBecomeOne) {
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const auto payload = bytes(4, 1);
+    const Packet write = peer_.write(kFirst + i, kTo, payload);
+    std::vector<std::byte> frame(encoded_bytes(write));
+    ASSERT_EQ(std::get<std::size_t>(build(write, frame)), frame.size());
+    host_.nic.on_frame(frame, 1000);
+  }
+  const auto heard = peer_.listen();
+  EXPECT_EQ(only(heard).bth.psn, kFirst + 4);
+  EXPECT_EQ(only(heard).aeth.msn, 5U);
+}
+
+TEST_F(ResponderTest, AGapIsToldOnce) {
+  const auto missing = bytes(4, 1);
+  EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 2)))), kGap);
+  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 2, kTo, bytes(4, 3))).empty());
+  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 2))).empty());
+  expect_untouched(kTo, 4);
+  EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst, kTo, missing))), Syndrome::ack());
+  const auto heard = peer_.tell(peer_.write(kFirst + 2, kTo, bytes(4, 3)));
+  EXPECT_EQ(only(heard).aeth.syndrome, kGap);  // a new one
+  EXPECT_EQ(only(heard).bth.psn, kFirst + 1);
+}
+
+TEST_F(ResponderTest, ARepeatedWriteOrSendIsAcknowledgedAndNotExecuted) {
+  post_receive(1, 16);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, bytes(4, 1)))).aeth.msn, 1U);
+  EXPECT_EQ(only(peer_.tell(peer_.packet(Opcode::send_only, kFirst + 1, bytes(4, 1)))).aeth.msn, 2U);
+  EXPECT_EQ(host_.received().size(), 1U);
+  post_receive(2, 16);
+  for (const Packet& packet :
+       {peer_.write(kFirst, kTo, bytes(4, 9)), peer_.packet(Opcode::send_only, kFirst + 1, bytes(4, 9))}) {
+    const auto heard = peer_.tell(packet);
+    EXPECT_EQ(only(heard).aeth.syndrome, Syndrome::ack());
+    EXPECT_EQ(only(heard).bth.psn, kFirst + 1);  // all that has come
+    EXPECT_EQ(only(heard).aeth.msn, 2U);
+  }
+  EXPECT_EQ(*host_.at(kTo), std::byte{1});
+  EXPECT_EQ(*host_.at(0x8000), std::byte{1});
+  EXPECT_TRUE(host_.received().empty());
+}
+
+// A requester may take an acknowledgement with the number of its READ or atomic for the answer; Linux's rxe does.
+TEST_F(ResponderTest, ARepeatedWriteIsNotAcknowledgedWithTheNumberOfAReadOrAtomic) {
+  const std::vector<std::byte> payload = bytes(4, 1);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo + 8, 1))).bth.psn, kFirst + 1);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
+  ASSERT_EQ(peer_.tell(peer_.read(kFirst + 2, kTo, 300)).size(), 2U);
+  const auto heard = peer_.tell(peer_.write(kFirst, kTo, payload));
+  EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
+  EXPECT_EQ(only(heard).bth.psn, kFirst);
+  EXPECT_EQ(only(heard).aeth.msn, 3U);
+  // What is executed behind them acknowledges them, too.
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 4, kTo, payload))).bth.psn, kFirst + 4);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst + 4);
+}
+
+TEST_F(ResponderTest, ARepeatedAtomicIsAnsweredAndNotExecuted) {
+  host_.word(kTo) = 40;
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst, kTo, 1))).atomic_ack.original, 40U);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo, 1))).atomic_ack.original, 41U);
+  for (int i = 0; i < 3; ++i) {
+    const auto heard = peer_.tell(peer_.fetch_add(kFirst, kTo, 1));
+    EXPECT_EQ(only(heard).bth.opcode, Opcode::atomic_acknowledge);
+    EXPECT_EQ(only(heard).bth.psn, kFirst);
+    EXPECT_EQ(only(heard).atomic_ack.original, 40U);
+  }
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo, 1))).atomic_ack.original, 41U);
+  EXPECT_EQ(host_.word(kTo), 42U);
+  // Only the last max_dest_rd_atomic are kept.
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 2, kTo, 1))).atomic_ack.original, 42U);
+  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTo, 1)).empty());
+  EXPECT_EQ(host_.word(kTo), 43U);
+}
+
+TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
+  host_.fill(kTo, 700, 1);
+  auto heard = peer_.tell(peer_.read(kFirst, kTo, 700));
+  ASSERT_EQ(heard.size(), 3U);
+  EXPECT_EQ(heard[0].packet.bth.opcode, Opcode::read_response_first);
+  EXPECT_EQ(heard[1].packet.bth.opcode, Opcode::read_response_middle);
+  EXPECT_EQ(heard[2].packet.bth.opcode, Opcode::read_response_last);
+  EXPECT_EQ(heard[2].packet.bth.psn, kFirst + 2);
+  EXPECT_EQ(heard[2].packet.payload.size(), 188U);
+  // Not part of it: another key, address, length.
+  Packet again = peer_.read(kFirst + 1, kTo + 256, 444);
+  ++again.reth.r_key;
+  EXPECT_TRUE(peer_.tell(again).empty());
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 257, 443)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 260, 444)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 256, 4440)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst + 1, kTo, 1)).empty());
+  host_.fill(kTo, 700, 2);
+  heard = peer_.tell(peer_.read(kFirst + 1, kTo + 256, 444));
+  ASSERT_EQ(heard.size(), 2U);
+  EXPECT_EQ(heard[0].packet.bth.opcode, Opcode::read_response_first);
+  EXPECT_EQ(heard[0].packet.bth.psn, kFirst + 1);
+  EXPECT_TRUE(std::ranges::equal(heard[0].packet.payload, host_.bytes(kTo + 256, 256)));
+  heard = peer_.tell(peer_.read(kFirst + 2, kTo + 512, 188));
+  EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
+  // What follows is expected behind all of it.
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 3, kTo, bytes(4, 1)))).aeth.msn, 2U);
+}
+
+TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
+  const auto payload = bytes(4, 1);
+  const std::array packets{peer_.write(kFirst, kTo, payload), peer_.read(kFirst + 1, kTo, 300),
+                           peer_.write(kFirst + 3, kTo, payload), peer_.fetch_add(kFirst + 4, kTo, 1),
+                           peer_.write(kFirst + 5, kTo, payload)};
+  for (const Packet& packet : packets) {
+    std::vector<std::byte> frame(encoded_bytes(packet));
+    ASSERT_EQ(std::get<std::size_t>(build(packet, frame)), frame.size());
+    host_.nic.on_frame(frame, 1000);
+  }
+  const auto heard = peer_.listen();
+  ASSERT_EQ(heard.size(), 6U);
+  constexpr std::array kOpcodes{Opcode::acknowledge, Opcode::read_response_first, Opcode::read_response_last,
+                                Opcode::acknowledge, Opcode::atomic_acknowledge,  Opcode::acknowledge};
+  for (std::size_t i = 0; i < heard.size(); ++i) {
+    EXPECT_EQ(heard[i].packet.bth.opcode, kOpcodes[i]);
+    EXPECT_EQ(heard[i].packet.bth.psn, kFirst + static_cast<std::uint32_t>(i));
+  }
+}
+
+// What follows a request that was answered by an RNR NAK gets no NAK of its own.
+TEST_F(ResponderTest, WithoutAReceiveRequestItAsksToWait) {
+  const auto send = peer_.packet(Opcode::send_only, kFirst, bytes(4, 7));
+  EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));
+  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 1))).empty());
+  EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));
+  post_receive(1, 16);
+  EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::ack());
+  EXPECT_EQ(host_.received().size(), 1U);
+  Packet write = peer_.write(kFirst + 1, kTo, bytes(4, 1));
+  write.bth.opcode = Opcode::write_only_with_immediate;
+  EXPECT_EQ(syndrome_of(peer_.tell(write)), Syndrome::rnr_nak(12));
+  expect_untouched(kTo, 4);
+}
+
+TEST_F(ResponderTest, TheLastPacketOfAWriteWithImmediateNeedsAReceiveRequest) {
+  Packet first = peer_.write(kFirst, kTo, bytes(256, 1));
+  first.bth.opcode = Opcode::write_first;
+  first.reth.dma_length = 300;
+  EXPECT_EQ(syndrome_of(peer_.tell(first)), Syndrome::ack());
+  const auto rest = bytes(44, 2);
+  const Packet last = peer_.packet(Opcode::write_last_with_immediate, kFirst + 1, rest);
+  EXPECT_EQ(syndrome_of(peer_.tell(last)), Syndrome::rnr_nak(12));
+  post_receive(5, 0);
+  EXPECT_EQ(syndrome_of(peer_.tell(last)), Syndrome::ack());
+  EXPECT_EQ(*host_.at(kTo + 299), std::byte{2});
+  const auto received = host_.received();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].bytes, 300U);
+}
+
+TEST_F(ResponderTest, TellsThatTheConnectionIsEstablishedOnce) {
+  Host other(3);
+  FakePeer in_rtr(other);
+  in_rtr.pair.modify({.state = QueuePairState::reset}, Attributes::state);
+  const QueuePairType type = QueuePairType::rc;
+  in_rtr.pair.modify(to_init(type), init_set(type));
+  in_rtr.pair.modify(
+      to_rtr({}, {.mac = {2, 9, 9, 9, 9, 9}, .gid = gid_of({10, 0, 0, 99})}, FakePeer::kQueuePair, kFirst),
+      rtr_set(type));
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(syndrome_of(in_rtr.tell(in_rtr.write(kFirst + i, kTo, bytes(4, 1)))), Syndrome::ack());
+  }
+  EXPECT_EQ(other.events(), (std::vector<Event>{{Event::Kind::communication_established, in_rtr.pair.number()}}));
+}
+
+TEST_F(ResponderTest, RequestsOfNoBytesNeedNoKey) {
+  Packet write = peer_.write(kFirst, kTo, {});
+  write.reth.r_key = 0;
+  EXPECT_EQ(syndrome_of(peer_.tell(write)), Syndrome::ack());
+  Packet read = peer_.read(kFirst + 1, kTo, 0);
+  read.reth.r_key = 0;
+  const auto heard = peer_.tell(read);
+  EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
+  EXPECT_TRUE(only(heard).payload.empty());
+}
+
+TEST_F(ResponderTest, AWrongKeyIsAnAccessError) {
+  Packet write = peer_.write(kFirst, kTo, bytes(4, 1));
+  ++write.reth.r_key;
+  expect_fatal(write, kAccess, Event::Kind::access_error);
+}
+
+TEST_F(ResponderTest, ARangeOutsideIsAnAccessError) {
+  Packet write = peer_.write(kFirst, Host::kMemoryBytes - 3, bytes(4, 1));
+  expect_fatal(write, kAccess, Event::Kind::access_error);
+}
+
+TEST_F(ResponderTest, AReadWithoutTheRightIsAnAccessError) {
+  const std::uint32_t key = host_.nic.register_memory(
+      {host_.at(0), 64, host_.address(0), host_.domain, Rights::local_write | Rights::remote_write});
+  Packet read = peer_.read(kFirst, 0, 8);
+  read.reth.r_key = key;
+  expect_fatal(read, kAccess, Event::Kind::access_error);
+}
+
+TEST_F(ResponderTest, ARegionOfAnotherDomainIsAnAccessError) {
+  const std::uint32_t key =
+      host_.nic.register_memory({host_.at(0), 64, host_.address(0), host_.nic.make_domain(), Rights::all});
+  Packet atomic = peer_.fetch_add(kFirst, 0, 8);
+  atomic.atomic.r_key = key;
+  expect_fatal(atomic, kAccess, Event::Kind::access_error);
+}
+
+TEST_F(ResponderTest, ARegionThatHasEndedIsAnAccessError) {
+  host_.nic.deregister_memory(host_.key);
+  expect_fatal(peer_.write(kFirst, kTo, bytes(4, 1)), kAccess, Event::Kind::access_error);
+}
+
+TEST_F(ResponderTest, AnUnalignedAtomicIsInvalid) {
+  expect_fatal(peer_.fetch_add(kFirst, kTo + 4, 1), kInvalid, Event::Kind::request_error);
+}
+
+TEST_F(ResponderTest, AMiddleWithoutAFirstIsInvalid) {
+  expect_fatal(peer_.packet(Opcode::write_middle, kFirst, bytes(256, 1)), kInvalid, Event::Kind::request_error);
+}
+
+TEST_F(ResponderTest, ALastOfAnotherKindIsInvalid) {
+  post_receive(1, 1024);
+  EXPECT_EQ(syndrome_of(peer_.tell(peer_.packet(Opcode::send_first, kFirst, bytes(256, 0)))), Syndrome::ack());
+  const auto heard = peer_.tell(peer_.packet(Opcode::write_last, kFirst + 1, bytes(4, 1)));
+  EXPECT_EQ(only(heard).aeth.syndrome, kInvalid);
+  const auto received = host_.received();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].status, CompletionStatus::remote_invalid_request);
+}
+
+TEST_F(ResponderTest, APacketLongerThanThePathMtuIsInvalid) {
+  expect_fatal(peer_.write(kFirst, kTo, bytes(257, 1)), kInvalid, Event::Kind::request_error);
+}
+
+TEST_F(ResponderTest, AWriteOfAnotherLengthThanItSaidIsInvalid) {
+  Packet write = peer_.write(kFirst, kTo, bytes(8, 1));
+  write.reth.dma_length = 4;
+  expect_fatal(write, kInvalid, Event::Kind::request_error);
+}
+
+TEST_F(ResponderTest, AWriteThatGoesOnTooLongIsInvalid) {
+  Packet first = peer_.write(kFirst, kTo, bytes(256, 1));
+  first.bth.opcode = Opcode::write_first;
+  first.reth.dma_length = 257;
+  EXPECT_EQ(syndrome_of(peer_.tell(first)), Syndrome::ack());
+  EXPECT_EQ(syndrome_of(peer_.tell(peer_.packet(Opcode::write_middle, kFirst + 1, bytes(256, 1)))), kInvalid);
+  expect_untouched(kTo + 256, 256);
+}
+
+TEST_F(ResponderTest, WhatTheQueuePairDoesNotAllowIsInvalid) {
+  peer_.pair.modify({.rights = Rights::remote_read}, Attributes::rights);
+  expect_fatal(peer_.write(kFirst, kTo, bytes(4, 1)), kInvalid, Event::Kind::request_error);
+}
+
+TEST_F(ResponderTest, MoreReadsAtATimeThanAgreedAreInvalid) {
+  const std::array packets{peer_.read(kFirst, kTo, 4), peer_.read(kFirst + 1, kTo, 4), peer_.read(kFirst + 2, kTo, 4)};
+  for (const Packet& packet : packets) {
+    std::vector<std::byte> frame(encoded_bytes(packet));
+    ASSERT_EQ(std::get<std::size_t>(build(packet, frame)), frame.size());
+    host_.nic.on_frame(frame, 1000);
+  }
+  const auto heard = peer_.listen();
+  ASSERT_EQ(heard.size(), 3U);
+  EXPECT_EQ(heard[1].packet.bth.opcode, Opcode::read_response_only);  // those before it are answered
+  EXPECT_EQ(heard[2].packet.aeth.syndrome, kInvalid);
+}
+
+TEST_F(ResponderTest, ASendTooLongForItsBufferFailsOnBothSides) {
+  post_receive(7, 100);
+  const auto heard = peer_.tell(peer_.packet(Opcode::send_only, kFirst, bytes(101, 1)));
+  EXPECT_EQ(only(heard).aeth.syndrome, kInvalid);
+  const auto received = host_.received();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].id, 7U);
+  EXPECT_EQ(received[0].status, CompletionStatus::local_length);
+  expect_untouched(0x8000, 101);
+}
+
+TEST_F(ResponderTest, AReceiveBufferThatMayNotBeWrittenIsAnOperationalError) {
+  const Sge wrong{host_.address(0x8000), 64, host_.key + 256};
+  ASSERT_EQ(peer_.pair.post_receive({.id = 7, .sges = {&wrong, 1}}), Post::done);
+  const auto heard = peer_.tell(peer_.packet(Opcode::send_only, kFirst, bytes(4, 1)));
+  EXPECT_EQ(only(heard).aeth.syndrome, kOperational);
+  const auto received = host_.received();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].status, CompletionStatus::local_protection);
+}
+
+TEST_F(ResponderTest, SendWithInvalidateEndsTheKey) {
+  const std::uint32_t key = host_.nic.register_memory({host_.at(0), 64, host_.address(0), host_.domain, Rights::all});
+  post_receive(1, 64);
+  Packet send = peer_.packet(Opcode::send_only_with_invalidate, kFirst, bytes(4, 1));
+  send.ieth.r_key = key;
+  EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::ack());
+  const auto received = host_.received();
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_TRUE(received[0].has_invalidated);
+  EXPECT_EQ(received[0].invalidated_key, key);
+  Packet read = peer_.read(kFirst + 1, 0, 4);
+  read.reth.r_key = key;
+  EXPECT_EQ(syndrome_of(peer_.tell(read)), kAccess);
+}
+
+TEST_F(ResponderTest, ARegionThatEndsDuringAReadEndsTheAnswers) {
+  const std::uint32_t key = host_.nic.register_memory({host_.at(0), 1024, host_.address(0), host_.domain, Rights::all});
+  Packet read = peer_.read(kFirst, 0, 1024);
+  read.reth.r_key = key;
+  std::vector<std::byte> frame(encoded_bytes(read));
+  ASSERT_EQ(std::get<std::size_t>(build(read, frame)), frame.size());
+  host_.nic.on_frame(frame, 1000);
+  std::vector<std::byte> buffer(kFrameRoom);
+  ASSERT_NE(host_.nic.pull_frame(buffer, 1000), 0U);
+  host_.nic.deregister_memory(key);
+  const auto heard = peer_.listen();
+  EXPECT_EQ(only(heard).aeth.syndrome, kAccess);
+  EXPECT_EQ(only(heard).bth.psn, kFirst + 1);
+  EXPECT_EQ(peer_.pair.state(), QueuePairState::error);
+}
+
+}  // namespace
+}  // namespace sidelatch::softnic::nic

@@ -1,0 +1,46 @@
+// Words that are stored and loaded by threads at the same time.
+#include "softnic/nic/shared_bytes.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+namespace sidelatch::softnic::nic {
+namespace {
+
+constexpr std::size_t kBytes = 512;
+constexpr int kRounds = 20'000;
+
+// All bytes of a word are the same, in whatever version it is.
+TEST(SharedBytesThreaded, AlignedWordsAreWhole) {
+  // 8 bytes off a line, so that words before, in and behind whatever is copied at a time are seen.
+  alignas(64) std::array<std::byte, kBytes + 64> memory{};
+  std::byte* const shared = memory.data() + 8;
+  std::atomic<bool> stops{false};
+  std::thread writer([&] {
+    std::array<std::byte, kBytes> version{};
+    for (unsigned round = 1; !stops.load(std::memory_order_relaxed); ++round) {
+      version.fill(static_cast<std::byte>(round));
+      store_shared(shared, version);
+    }
+  });
+  std::size_t broken = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::array<std::byte, kBytes> read{};
+    load_shared(read, shared);
+    for (std::size_t at = 0; at < kBytes; at += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, read.data() + at, sizeof word);
+      broken += word % 0x0101010101010101 != 0 ? 1U : 0U;
+    }
+  }
+  stops = true;
+  writer.join();
+  EXPECT_EQ(broken, 0U);
+}
+
+}  // namespace
+}  // namespace sidelatch::softnic::nic

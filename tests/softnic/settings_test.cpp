@@ -1,0 +1,143 @@
+#include "softnic/settings.h"
+
+#include "tests/softnic/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <variant>
+
+namespace sidelatch::softnic {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Variables = std::map<std::string, std::string>;
+
+Settings settings_of(const Variables& variables) {
+  return settings_from([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string refusal_of(const Variables& variables) {
+  try {
+    (void)settings_of(variables);
+  } catch (const SettingsError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+TEST(Settings, WithoutVariablesAreTheDefaults) {
+  const Settings settings = settings_of({});
+  EXPECT_EQ(std::get<roce::SharedMemoryWireOptions>(settings.wire).name, "default");
+  EXPECT_FALSE(settings.order);
+  EXPECT_FALSE(settings.capture);
+  EXPECT_THAT(environment_of(settings), IsEmpty());
+}
+
+TEST(Settings, TravelThroughTheEnvironment) {
+  Settings settings;
+  settings.wire = roce::LinkWireOptions{.local_path = "/tmp/a",
+                                        .remote_path = "/tmp/b",
+                                        .addresses = {.mac = {2, 0, 0xab, 0, 0, 7},
+                                                      .ipv4 = {10, 0, 0, 7},
+                                                      .ipv6 = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}},
+                                        .most_frame_bytes = 9014};
+  settings.order = fabric::model::Preset::relaxed;
+  settings.seed = 18446744073709551615U;
+  settings.torn_bias = 0.125;
+  settings.faults = {.seed = 3, .loss = 0.02, .duplication = 0.01, .corruption = 0.5, .reordering = 1, .delay = 0.25};
+  settings.capture = "/tmp/x.pcap";
+  const auto environment = environment_of(settings);
+  const Settings read = settings_of(Variables(environment.begin(), environment.end()));
+  const auto& link = std::get<roce::LinkWireOptions>(read.wire);
+  const auto& wanted = std::get<roce::LinkWireOptions>(settings.wire);
+  EXPECT_EQ(link.local_path, wanted.local_path);
+  EXPECT_EQ(link.remote_path, wanted.remote_path);
+  EXPECT_EQ(link.addresses, wanted.addresses);
+  EXPECT_EQ(link.most_frame_bytes, wanted.most_frame_bytes);
+  EXPECT_EQ(read.order, settings.order);
+  EXPECT_EQ(read.seed, settings.seed);
+  EXPECT_EQ(read.torn_bias, settings.torn_bias);
+  EXPECT_EQ(read.faults.seed, settings.faults.seed);
+  EXPECT_EQ(read.faults.loss, settings.faults.loss);
+  EXPECT_EQ(read.faults.duplication, settings.faults.duplication);
+  EXPECT_EQ(read.faults.corruption, settings.faults.corruption);
+  EXPECT_EQ(read.faults.reordering, settings.faults.reordering);
+  EXPECT_EQ(read.faults.delay, settings.faults.delay);
+  EXPECT_EQ(read.capture, settings.capture);
+}
+
+TEST(Settings, EachWireHasItsText) {
+  for (const std::string text :
+       {"shm:lab", "folder:/srv/wire", "interface:eth0,10.0.0.9,mac=02:00:00:00:00:09", "interface:eth1,fd00::9",
+        "link:/tmp/a,/tmp/b,10.0.0.9,mac=02:53:0a:00:00:09,mtu=1500"}) {
+    EXPECT_EQ(text_of(parse_wire(text)), text);
+  }
+}
+
+TEST(Settings, ALinksMacFollowsFromItsAddress) {
+  const WireSettings wire = parse_wire("link:/tmp/a,/tmp/b,10.0.0.9");
+  EXPECT_EQ(std::get<roce::LinkWireOptions>(wire).addresses.mac, (roce::MacAddress{2, 0x53, 10, 0, 0, 9}));
+}
+
+TEST(Settings, WhatMeansNothingIsNamed) {
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "carrier-pigeon:1"}}),
+              AllOf(HasSubstr("carrier-pigeon:1"), HasSubstr("shm:NAME")));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "shm:"}}), HasSubstr("shm:NAME"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", ""}}), HasSubstr("shm:NAME"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "link:/tmp/a"}}), HasSubstr("OURS,THEIRS,ADDRESS"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "link:/tmp/a,/tmp/b,mtu=9000"}}),
+              HasSubstr("lacks an IP address"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,300.1.1.1"}}), HasSubstr("300.1.1.1"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mtu=1500"}}), HasSubstr("MTU"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mac=1:2:3"}}), HasSubstr("mac=1:2:3"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_ORDER", "chaos"}}), AllOf(HasSubstr("chaos"), HasSubstr("observed")));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_SEED", "-1"}}), HasSubstr("-1"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_SEED", "18446744073709551616"}}), HasSubstr("64 bits"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_ORDER", "spec"}, {"SIDELATCH_SOFTNIC_TORN_BIAS", "1.5"}}),
+              HasSubstr("1.5"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_ORDER", "spec"}, {"SIDELATCH_SOFTNIC_TORN_BIAS", "nan"}}),
+              HasSubstr("nan"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_TORN_BIAS", "0.5"}}), HasSubstr("SIDELATCH_SOFTNIC_ORDER"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_FAULTS", "loss=2"}}), AllOf(HasSubstr("loss"), HasSubstr("2")));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_FAULTS", "gremlins=1"}}), HasSubstr("gremlins"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_FAULTS", "loss"}}), HasSubstr("loss"));
+}
+
+TEST(Settings, ASecondProcessCapturesToAFileOfItsOwn) {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.wire = roce::FolderWireOptions{.folder = folder.path() / "wire"};
+  settings.capture = folder.path() / "x.pcap";
+  const auto first = open_wire(settings);
+  const auto second = open_wire(settings);  // as another process would
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "x.pcap"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / ("x." + std::to_string(::getpid()) + ".pcap")));
+}
+
+TEST(Settings, ACaptureThatCannotBeWrittenIsNamed) {
+  Settings settings;
+  const TemporaryFolder folder;
+  settings.wire = roce::FolderWireOptions{.folder = folder.path() / "wire"};
+  settings.capture = folder.path() / "none" / "x.pcap";
+  try {
+    (void)open_wire(settings);
+    FAIL() << "opened";
+  } catch (const roce::WireError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("none/x.pcap"));
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::softnic
