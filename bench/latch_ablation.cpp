@@ -14,19 +14,19 @@ namespace sidelatch::bench {
 
 using namespace sync;
 
-namespace {
-
-constexpr std::uint64_t kTuple = 256 + 8;  // with its latch
-
-}  // namespace
+namespace {}  // namespace
 
 ExperimentResult latch_ablation(const ExperimentOptions& options) {
   static constexpr std::array kLevels = {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined,
                                          LatchLevel::async};
   std::vector<SchemeLoad> loads;
   const auto add = [&](auto make, LayoutKind layout, bool updates) {
-    loads.push_back(
-        {.make = make, .layout = layout, .tuple_bytes = kTuple, .objects = 1, .client_nodes = 1, .updates = updates});
+    loads.push_back({.make = make,
+                     .layout = layout,
+                     .tuple_bytes = kLatchedTuple,
+                     .objects = 1,
+                     .client_nodes = 1,
+                     .updates = updates});
   };
   for (const LatchLevel level : kLevels) {
     add([level] { return std::make_unique<ExclusiveLatch>(level); }, LayoutKind::interleaved, true);

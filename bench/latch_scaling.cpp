@@ -17,7 +17,6 @@ using namespace sync;
 namespace {
 
 // With its latch; so the tuples' latches are 264 bytes apart and have different lock slots.
-constexpr std::uint64_t kTuple = 256 + 8;
 
 }  // namespace
 
@@ -35,7 +34,7 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
   std::vector<SchemeLoad> loads;
   for (const Line& line : lines) {
     for (const std::uint32_t workers : kWorkers) {
-      loads.push_back({.make = line.make, .tuple_bytes = kTuple, .workers = workers, .updates = true});
+      loads.push_back({.make = line.make, .tuple_bytes = kLatchedTuple, .workers = workers, .updates = true});
     }
   }
   const Curves mops(kWorkers, run_loads(options, loads), &LoadResult::mops);

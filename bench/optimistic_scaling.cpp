@@ -18,24 +18,19 @@ namespace sidelatch::bench {
 
 using namespace sync;
 
-namespace {
-
-enum Line : std::uint8_t {
-  pessimistic,
-  farm,
-  crc,
-  two_read,
-  large_pessimistic,
-  large_farm,
-  write_unlatch,
-  faa,
-  unsync,
-  lines
-};
-
-}  // namespace
-
 ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
+  enum Line : std::uint8_t {
+    pessimistic,
+    farm,
+    crc,
+    two_read,
+    large_pessimistic,
+    large_farm,
+    write_unlatch,
+    faa,
+    unsync,
+    lines
+  };
   static constexpr std::array<std::uint32_t, 5> kWorkers = {8, 16, 32, 64, 128};
   // 128 workers fill the link in waves of 0.2 ms; a window should hold many of them.
   static constexpr fabric::Duration kLongest = fabric::from_ns(40'000'000);

@@ -25,11 +25,10 @@ namespace {
 // Measured with build/release/bench_checksum, 4 KiB; docs/performance.md has the machine.
 constexpr fabric::sim::Profile::Cpu kOwnKernels{.checksum_gbytes = 16, .line_versions_gbytes = 45};
 
-enum Line : std::uint8_t { pessimistic, broken, farm, crc, two_read, own_crc, own_farm, lines };
-
 }  // namespace
 
 ExperimentResult optimistic_size(const ExperimentOptions& options) {
+  enum Line : std::uint8_t { pessimistic, broken, farm, crc, two_read, own_crc, own_farm, lines };
   static constexpr std::array<std::uint64_t, 11> kSizes = {256,   512,   1024,  2048,   4096,  8192,
                                                            16384, 32768, 65536, 131072, 262144};
   const std::array<std::string, lines> names = {"latch-rw/async", "broken/naive",    "farm",          "crc64 (table)",

@@ -22,6 +22,9 @@ class Scheme;
 
 namespace sidelatch::bench {
 
+/// Bytes of the latch experiments' records: the tuple with its latch.
+inline constexpr std::uint64_t kLatchedTuple = 256 + 8;
+
 struct SchemeLoad {
   std::function<std::unique_ptr<sync::Scheme>()> make;
   /// Not padded: that is what the papers measure, and their remedy is an experiment of its own.

@@ -72,7 +72,7 @@ class Coordinator {
   }
 
   void run_all() {
-    std::vector<Task> tasks(1);
+    std::vector<SearchTask> tasks(1);
     std::uint64_t most = kExecutionsOfATask;
     while (!tasks.empty()) {
       if (options_->max_executions != 0) {
@@ -141,8 +141,8 @@ class Coordinator {
   }
 
   // The deepest first, so that little is open at a time.
-  std::vector<Task> next_tasks() {
-    std::vector<Task> tasks;
+  std::vector<SearchTask> next_tasks() {
+    std::vector<SearchTask> tasks;
     while (tasks.size() < kTasksOfARound && !open_.empty()) {
       const std::shared_ptr<FrozenNode> node = open_.back();
       if (node->node.todo.empty()) {

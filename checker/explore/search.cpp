@@ -31,7 +31,7 @@ bool is_load(const Event& event) {
 
 }  // namespace
 
-bool Node::knows(const Action& action) const {
+bool SearchNode::knows(const Action& action) const {
   return event.action == action || std::ranges::find(todo, action) != todo.end() || contains(sleep, action);
 }
 
@@ -75,7 +75,7 @@ const std::vector<Order::Access>& PathOrder::list(std::vector<Access>& accesses,
 
 // ---- The path to a task.
 
-void Worker::load(const Task& task) {
+void Worker::load(const SearchTask& task) {
   frozen_.clear();
   events_.clear();
   rows_.clear();
@@ -113,9 +113,9 @@ void Worker::push(const Action& action) {
     nodes_.push_back(nullptr);
   }
   if (nodes_[depth_] == nullptr) {
-    nodes_[depth_] = std::make_unique<Node>();
+    nodes_[depth_] = std::make_unique<SearchNode>();
   }
-  Node& node = *nodes_[depth_];
+  SearchNode& node = *nodes_[depth_];
   node.sleep.clear();
   node.todo.clear();
   if (depth_ != 0 && reduces()) {
@@ -141,7 +141,7 @@ void Worker::push(const Action& action) {
 
 // `enabled_` holds what was enabled before.
 void Worker::make_happen(std::size_t depth, const Action& action) {
-  Node& node = *nodes_[depth];
+  SearchNode& node = *nodes_[depth];
   execution_.apply(action, node.event);
   if (node.event.may_crash && action.crash == 0) {
     // Also before the first: what the client has learned by then may matter, although it tells nobody.
@@ -237,7 +237,7 @@ void Worker::reverse_lock(std::size_t holder_load, std::size_t holder_store, std
 
 void Worker::add_choice(std::size_t depth, const std::vector<Action>& initials) {
   if (depth > base_ || (depth == base_ && first_owner_ == nullptr)) {
-    Node& node = *nodes_[depth];
+    SearchNode& node = *nodes_[depth];
     if (std::ranges::none_of(initials, [&](const Action& action) { return node.knows(action); })) {
       node.todo.push_back(initials.front());
     }
@@ -283,7 +283,7 @@ void Worker::extend(TaskResult& result) {
       return;
     }
     push(Action{});
-    Node& node = *nodes_[depth_ - 1];
+    SearchNode& node = *nodes_[depth_ - 1];
     const auto chosen = std::ranges::find_if(
         enabled_, [&](const Action& action) { return !reduces() || !contains(node.sleep, action); });
     if (chosen == enabled_.end()) {
@@ -357,7 +357,7 @@ void Worker::record(TaskResult& result, const Failure& failure, const std::vecto
 bool Worker::next_choice() {
   const std::size_t bottom = base_ + (first_owner_ != nullptr ? 1 : 0);
   while (depth_ > bottom) {
-    Node& node = *nodes_[depth_ - 1];
+    SearchNode& node = *nodes_[depth_ - 1];
     if (node.todo.empty()) {
       --depth_;
       continue;
@@ -386,7 +386,7 @@ bool Worker::next_choice() {
   return false;
 }
 
-TaskResult Worker::run(const Task& task, std::uint64_t most_executions) {
+TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   TaskResult result;
   load(task);
   if (task.at != nullptr) {
@@ -407,7 +407,7 @@ TaskResult Worker::run(const Task& task, std::uint64_t most_executions) {
           fmt::format("explorer: the step '{}' is not possible where it was to be tried", to_string(task.first)));
     }
     push(task.first);
-    Node& node = *nodes_[depth_ - 1];
+    SearchNode& node = *nodes_[depth_ - 1];
     node.sleep = std::move(asleep);
     make_happen(depth_ - 1, task.first);
     for (const Action& action : node.todo) {
@@ -446,9 +446,9 @@ void Worker::freeze(TaskResult& result) {
   std::shared_ptr<FrozenNode> parent = frozen_.empty() ? nullptr : frozen_.back();
   for (std::size_t i = base_; i < depth_; ++i) {
     auto frozen = std::make_shared<FrozenNode>();
-    Node& node = *nodes_[i];
+    SearchNode& node = *nodes_[i];
     frozen->node = std::move(node);
-    node = Node{};
+    node = SearchNode{};
     frozen->parent = parent;
     if (i == base_) {
       frozen->owner = first_owner_;
@@ -510,7 +510,7 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
     action.crash = crashed || depth_ < crash_after ? std::uint16_t{0} : crash;
     push(action);
     make_happen(depth_ - 1, action);
-    Node& node = *nodes_[depth_ - 1];
+    SearchNode& node = *nodes_[depth_ - 1];
     node.todo.clear();
     crashed = crashed || (action.crash != 0 && node.event.may_crash);
     node.event.action.crash =
@@ -542,7 +542,7 @@ TaskResult Worker::run_along(const std::vector<Action>& choices, bool to_the_end
     }
     push(action);
     make_happen(depth_ - 1, action);
-    const Node& node = *nodes_[depth_ - 1];
+    const SearchNode& node = *nodes_[depth_ - 1];
     if (action.crash != 0 && (!node.event.may_crash || action.crash > node.event.posts.size() + 1)) {
       throw std::invalid_argument(
           fmt::format("the crash in '{}' is not possible after {} steps of the trace", to_string(action), depth_ - 1));

@@ -1,8 +1,8 @@
 // The search through the executions of a program.
 //
-// A Worker explores the subtree below a path of choices (a Task), depth first. After so many executions it stops and
-// hands its stack back: the nodes on it are frozen, and each choice that is left at one of them becomes a task of its
-// own. What a subtree finds out about nodes above it (a race to be reversed there) travels as an Addition. The
+// A Worker explores the subtree below a path of choices (a SearchTask), depth first. After so many executions it stops
+// and hands its stack back: the nodes on it are frozen, and each choice that is left at one of them becomes a task of
+// its own. What a subtree finds out about nodes above it (a race to be reversed there) travels as an Addition. The
 // Coordinator runs tasks in rounds and merges their results in the order of the tasks, so that the result does not
 // depend on the number of threads.
 #pragma once
@@ -26,7 +26,7 @@ using Before = std::vector<std::uint64_t>;
 inline bool has_bit(const Before& set, Moment bit) { return (set[bit / 64] >> (bit % 64) & 1) != 0; }
 
 /// A state of an execution and the choice made in it.
-struct Node {
+struct SearchNode {
   Event event;                                      // of the choice
   Before before;                                    // of the event
   std::vector<std::shared_ptr<const Event>> sleep;  // choices that need not be explored, or have been
@@ -35,7 +35,7 @@ struct Node {
 };
 
 struct FrozenNode {
-  Node node;
+  SearchNode node;
   std::shared_ptr<FrozenNode> parent;
   std::shared_ptr<FrozenNode> owner;  // of the choices of this state, if that is another node: one per choice exists
   std::vector<Action> started;        // given out as tasks
@@ -44,7 +44,7 @@ struct FrozenNode {
   [[nodiscard]] bool knows(const Action& action) const;
 };
 
-struct Task {
+struct SearchTask {
   std::shared_ptr<FrozenNode>
       parent;                      // the state in which `first` is chosen is behind this node's choice; null: the start
   std::shared_ptr<FrozenNode> at;  // the node whose choice `first` replaces; null for the first task
@@ -104,7 +104,7 @@ class Worker {
   Worker(const Program& program, const Options& options, std::atomic<bool>& stop,
          std::optional<std::chrono::steady_clock::time_point> deadline);
 
-  [[nodiscard]] TaskResult run(const Task& task, std::uint64_t most_executions);
+  [[nodiscard]] TaskResult run(const SearchTask& task, std::uint64_t most_executions);
   /// One execution by chance. PCT changes priorities within its first `usual_length` events.
   [[nodiscard]] TaskResult run_random(std::uint64_t seed, std::size_t usual_length);
   /// One execution along `choices`, then on by default if `to_the_end`.
@@ -115,7 +115,7 @@ class Worker {
   [[nodiscard]] std::size_t depth() const noexcept { return depth_; }
 
  private:
-  void load(const Task& task);
+  void load(const SearchTask& task);
   void push(const Action& action);
   void make_happen(std::size_t depth, const Action& action);
   void find_order(std::size_t depth);
@@ -141,7 +141,7 @@ class Worker {
   Execution execution_;
   std::size_t base_ = 0;                             // nodes below are frozen
   std::vector<std::shared_ptr<FrozenNode>> frozen_;  // the path to the task
-  std::vector<std::unique_ptr<Node>> nodes_;         // by depth; the first base_ are not used
+  std::vector<std::unique_ptr<SearchNode>> nodes_;   // by depth; the first base_ are not used
   std::size_t depth_ = 0;
   std::vector<const Event*> events_;  // of frozen and own nodes
   std::vector<const Before*> rows_;

@@ -18,8 +18,8 @@ namespace {
 constexpr std::uint64_t kAdditionsPerAtomic = 10;  // with fewer atomics than that hardly an addition has met one
 constexpr Duration kBetweenAdditions = std::chrono::nanoseconds(100);  // less, and few atomics come between
 
-struct Bench {
-  Bench(Node& storage, Node& reader, Rival against, const AtomicsOptions& atomics_options)
+struct AtomicsBench {
+  AtomicsBench(Node& storage, Node& reader, Rival against, const AtomicsOptions& atomics_options)
       : rival(against),
         options(atomics_options),
         memory(storage.allocate(kWord, Access::remote_all)),
@@ -39,12 +39,12 @@ struct Bench {
   bool stopped = false;
 };
 
-[[nodiscard]] bool enough(const Bench& bench) {
+[[nodiscard]] bool enough(const AtomicsBench& bench) {
   const std::uint64_t done = bench.rival == Rival::nic ? bench.by_nic : bench.by_cpu;
   return bench.stopped || done >= bench.options.chances || !goes_on(done, bench.options.keep_going);
 }
 
-Task<void> add_by_fetch_add(Bench& bench, std::unique_ptr<QueuePair> qp) {
+Task<void> add_by_fetch_add(AtomicsBench& bench, std::unique_ptr<QueuePair> qp) {
   while (!enough(bench)) {
     co_await qp->fetch_add(bench.word(), 1);
     ++bench.by_nic;
@@ -52,7 +52,7 @@ Task<void> add_by_fetch_add(Bench& bench, std::unique_ptr<QueuePair> qp) {
   bench.stopped = true;
 }
 
-Task<void> add_by_cas(Bench& bench, std::unique_ptr<QueuePair> qp) {
+Task<void> add_by_cas(AtomicsBench& bench, std::unique_ptr<QueuePair> qp) {
   std::uint64_t expected = 0;
   while (!enough(bench)) {
     const std::uint64_t old = co_await qp->compare_swap(bench.word(), expected, expected + 1);
@@ -63,7 +63,7 @@ Task<void> add_by_cas(Bench& bench, std::unique_ptr<QueuePair> qp) {
   bench.stopped = true;
 }
 
-Task<void> add_by_cpu(Bench& bench) {
+Task<void> add_by_cpu(AtomicsBench& bench) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): a word of memory that a device changes too
   auto* word = reinterpret_cast<std::uint64_t*>(bench.memory.bytes().data());
   while (!enough(bench)) {
@@ -74,7 +74,7 @@ Task<void> add_by_cpu(Bench& bench) {
   bench.stopped = true;
 }
 
-Task<std::uint64_t> sum(Bench& bench) {
+Task<std::uint64_t> sum(AtomicsBench& bench) {
   co_await bench.reader_qp->read(bench.buffer.local(), bench.word());
   co_return word_at(bench.buffer.bytes(), 0);
 }
@@ -93,7 +93,7 @@ void AtomicsOptions::validate() const {
 Observation probe_atomics(Node& storage, std::span<Node* const> clients, Rival rival, const AtomicsOptions& options) {
   options.validate();
   require_client(clients);
-  Bench bench(storage, *clients[0], rival, options);
+  AtomicsBench bench(storage, *clients[0], rival, options);
   Observation seen;
   seen.name = name(rival);
   if (rival == Rival::cpu && bench.memory.bytes().empty()) {

@@ -14,8 +14,8 @@ using namespace fabric;
 
 namespace {
 
-struct Bench {
-  Bench(Node& storage, const SelectedScheme& selected, const ExclusionOptions& exclusion_options)
+struct ExclusionBench {
+  ExclusionBench(Node& storage, const SelectedScheme& selected, const ExclusionOptions& exclusion_options)
       : options(exclusion_options),
         scheme(*selected.scheme),
         layout(shape_of_words(selected, exclusion_options.object_bytes), selected.layout, 1),
@@ -31,7 +31,7 @@ struct Bench {
   SchemeReads seen;
 };
 
-sync::SessionOptions session_of(const Bench& bench, std::uint64_t seed) {
+sync::SessionOptions session_of(const ExclusionBench& bench, std::uint64_t seed) {
   sync::SessionOptions session;
   session.buffers = std::min(session.buffers, bench.scheme.most_buffers());
   session.retry = sync::Retry::backoff().within(bench.options.patience);
@@ -39,7 +39,7 @@ sync::SessionOptions session_of(const Bench& bench, std::uint64_t seed) {
   return session;
 }
 
-void note(Bench& bench, std::span<const std::byte> payload) {
+void note(ExclusionBench& bench, std::span<const std::byte> payload) {
   if (!uniform(payload)) {
     ++bench.seen.torn;
     if (!bench.seen.evidence) {
@@ -48,7 +48,7 @@ void note(Bench& bench, std::span<const std::byte> payload) {
   }
 }
 
-Task<void> add_ones(Bench& bench, std::unique_ptr<QueuePair> qp, std::uint64_t seed) {
+Task<void> add_ones(ExclusionBench& bench, std::unique_ptr<QueuePair> qp, std::uint64_t seed) {
   sync::Session session(*qp, sync::buffer_bytes(bench.layout.shape()), session_of(bench, seed));
   while (!bench.seen.stuck && bench.begun < bench.options.updates && goes_on(bench.begun, bench.options.keep_going)) {
     ++bench.begun;
@@ -64,7 +64,7 @@ Task<void> add_ones(Bench& bench, std::unique_ptr<QueuePair> qp, std::uint64_t s
 }
 
 // What the object lacks of all updates is lost.
-Task<void> look_at_the_end(Bench& bench, std::unique_ptr<QueuePair> qp) {
+Task<void> look_at_the_end(ExclusionBench& bench, std::unique_ptr<QueuePair> qp) {
   sync::Session session(*qp, sync::buffer_bytes(bench.layout.shape()), session_of(bench, 1));
   std::vector<std::byte> payload(bench.layout.shape().payload_bytes);
   const sync::ReadResult result = co_await bench.scheme.read(session, bench.objects.at(0), payload);
@@ -86,10 +86,9 @@ Task<void> look_at_the_end(Bench& bench, std::unique_ptr<QueuePair> qp) {
 }  // namespace
 
 void ExclusionOptions::validate() const {
-  constexpr std::uint64_t kLargest = 1U << 20;
-  if (object_bytes < kLineBytes || object_bytes > kLargest) {
+  if (object_bytes < kLineBytes || object_bytes > kLargestBlock) {
     throw std::invalid_argument(
-        fmt::format("an object of {} bytes: it must be {} to {}", object_bytes, kLineBytes, kLargest));
+        fmt::format("an object of {} bytes: it must be {} to {}", object_bytes, kLineBytes, kLargestBlock));
   }
   if (updates == 0) {
     throw std::invalid_argument("0 updates: there must be at least 1");
@@ -103,7 +102,7 @@ SchemeReads probe_exclusion(Node& storage, std::span<Node* const> clients, const
                             const ExclusionOptions& options) {
   options.validate();
   require_client(clients);
-  Bench bench(storage, scheme, options);
+  ExclusionBench bench(storage, scheme, options);
   bench.seen.object_bytes = options.object_bytes;
   Reactor& reactor = storage.reactor();
   const Reactor::Scope tasks(reactor);

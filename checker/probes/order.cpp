@@ -16,13 +16,12 @@ using namespace fabric;
 
 namespace {
 
-constexpr std::uint64_t kLargest = 1U << 20;
 constexpr std::uint64_t kChainsPerChance = 10;
 constexpr std::uint32_t kCounters = 4;
 // From one chain's number to the next: what atomics add between them must not reach it.
 constexpr std::uint64_t kStep = 1U << 20;
 
-struct Tally {
+struct OrderTally {
   std::uint64_t chains = 0;
   std::uint64_t chances = 0;
   std::uint64_t inversions = 0;
@@ -31,8 +30,8 @@ struct Tally {
 
 // What the probe works with. The last word of the block is the one that both requests are about. In the buffer the
 // block is followed by the second request's word, and by the old value of an atomic.
-struct Bench {
-  Bench(Node& storage, Node& client, Pair probed, const OrderOptions& order_options)
+struct OrderBench {
+  OrderBench(Node& storage, Node& client, Pair probed, const OrderOptions& order_options)
       : pair(probed),
         options(order_options),
         memory(storage.allocate(order_options.bytes, Access::remote_all)),
@@ -59,7 +58,7 @@ struct Bench {
   bool stopped = false;
 };
 
-Task<void> count(Bench& bench, std::unique_ptr<QueuePair> qp) {
+Task<void> count(OrderBench& bench, std::unique_ptr<QueuePair> qp) {
   while (!bench.stopped) {
     co_await qp->fetch_add(bench.word(), 1);
   }
@@ -79,7 +78,7 @@ WorkRequest add_one(RemoteSpan word, LocalSpan old) {
   return add;
 }
 
-WorkRequest first_request(const Bench& bench) {
+WorkRequest first_request(const OrderBench& bench) {
   switch (bench.pair) {
     case Pair::write_read:
     case Pair::write_atomic:
@@ -96,7 +95,7 @@ WorkRequest first_request(const Bench& bench) {
   return read(bench.block_buffer(), bench.block());
 }
 
-WorkRequest second_request(const Bench& bench) {
+WorkRequest second_request(const OrderBench& bench) {
   if (bench.pair == Pair::write_atomic) {
     return add_one(bench.word(), bench.word_buffer());
   }
@@ -105,7 +104,7 @@ WorkRequest second_request(const Bench& bench) {
   return is_fenced(bench.pair) ? second.with_fence() : second;
 }
 
-void prepare(const Bench& bench) {
+void prepare(const OrderBench& bench) {
   if (writes_block(bench.pair)) {
     fill(bench.buffer.bytes().first(bench.options.bytes), bench.number);
   } else if (writes_word(bench.pair)) {
@@ -114,10 +113,10 @@ void prepare(const Bench& bench) {
 }
 
 // Can the chain's values tell which request was executed first?
-bool tells(const Bench& bench) { return bench.pair != Pair::read_read || bench.in_block() != bench.in_word(); }
+bool tells(const OrderBench& bench) { return bench.pair != Pair::read_read || bench.in_block() != bench.in_word(); }
 
 // Was the second request executed first?
-bool inverted(const Bench& bench) {
+bool inverted(const OrderBench& bench) {
   switch (bench.pair) {
     case Pair::read_read:
       return bench.in_block() > bench.in_word();
@@ -137,7 +136,7 @@ bool inverted(const Bench& bench) {
 }
 
 // The pair as it is probed.
-Task<void> post_pair(Bench& bench, WorkRequest first, WorkRequest second) {
+Task<void> post_pair(OrderBench& bench, WorkRequest first, WorkRequest second) {
   if (bench.pair == Pair::completed_write_read) {
     co_await bench.first_qp->submit(first);
     co_await bench.second_qp->submit(second);
@@ -147,14 +146,14 @@ Task<void> post_pair(Bench& bench, WorkRequest first, WorkRequest second) {
 }
 
 // Nothing orders the two.
-Task<void> post_at_once(Bench& bench, WorkRequest first, WorkRequest second) {
+Task<void> post_at_once(OrderBench& bench, WorkRequest first, WorkRequest second) {
   co_await bench.first_qp->enqueue(first);
   co_await bench.second_qp->submit(second);
   co_await bench.first_qp->drain();
 }
 
-Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool is_control) {
-  Tally tally;
+Task<OrderTally> post_pairs(OrderBench& bench, std::uint64_t chances, bool is_control) {
+  OrderTally tally;
   const WorkRequest first = first_request(bench);
   const WorkRequest second = second_request(bench);
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
@@ -181,10 +180,10 @@ Task<Tally> post_pairs(Bench& bench, std::uint64_t chances, bool is_control) {
   co_return tally;
 }
 
-Task<Observation> observe(Bench& bench) {
+Task<Observation> observe(OrderBench& bench) {
   // The control needs no precision; first, so that it is not what a time limit cuts.
-  const Tally control = co_await post_pairs(bench, std::min<std::uint64_t>(bench.options.chances, 1000), true);
-  const Tally pairs = co_await post_pairs(bench, bench.options.chances, false);
+  const OrderTally control = co_await post_pairs(bench, std::min<std::uint64_t>(bench.options.chances, 1000), true);
+  const OrderTally pairs = co_await post_pairs(bench, bench.options.chances, false);
   bench.stopped = true;
   Observation seen;
   seen.name = name(bench.pair);
@@ -224,9 +223,9 @@ std::string_view name(Pair pair) {
 }
 
 void OrderOptions::validate() const {
-  if (bytes < kWord || bytes > kLargest || bytes % kWord != 0) {
+  if (bytes < kWord || bytes > kLargestBlock || bytes % kWord != 0) {
     throw std::invalid_argument(
-        fmt::format("a block of {} bytes: it must be a multiple of {}, {} to {}", bytes, kWord, kWord, kLargest));
+        fmt::format("a block of {} bytes: it must be a multiple of {}, {} to {}", bytes, kWord, kWord, kLargestBlock));
   }
   require_chances(chances);
 }
@@ -234,7 +233,7 @@ void OrderOptions::validate() const {
 Observation probe_order(Node& storage, std::span<Node* const> clients, Pair pair, const OrderOptions& options) {
   options.validate();
   require_client(clients);
-  Bench bench(storage, *clients[0], pair, options);
+  OrderBench bench(storage, *clients[0], pair, options);
   const Reactor::Scope tasks(storage.reactor());
   // Between two READs somebody must change the word; and an atomic that waits for its lock can be overtaken.
   if (pair == Pair::read_read || pair == Pair::atomic_read || pair == Pair::fenced_atomic_write) {

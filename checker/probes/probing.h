@@ -15,6 +15,8 @@
 namespace sidelatch::checker {
 
 inline constexpr std::uint64_t kWord = 8;
+/// Bytes of the largest block or object that a probe takes.
+inline constexpr std::uint64_t kLargestBlock = 1U << 20;
 
 /// Why a probe that needs the CPU of the memory's machine is skipped.
 inline constexpr const char* kNoCpuThere =

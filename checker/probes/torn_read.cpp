@@ -207,10 +207,9 @@ Task<SchemeReads> read_objects(ObjectRing& ring) {
 }  // namespace
 
 void RingOptions::validate() const {
-  constexpr std::uint64_t kLargest = 1U << 20;
-  if (block_bytes < kLineBytes || block_bytes > kLargest || block_bytes % kWord != 0) {
+  if (block_bytes < kLineBytes || block_bytes > kLargestBlock || block_bytes % kWord != 0) {
     throw std::invalid_argument(fmt::format("block size {}: it must be a multiple of {} bytes, {} to {}", block_bytes,
-                                            kWord, kLineBytes, kLargest));
+                                            kWord, kLineBytes, kLargestBlock));
   }
   if (offset >= kLineBytes || offset % kWord != 0) {
     throw std::invalid_argument(

@@ -18,8 +18,8 @@ constexpr unsigned kUpper = 32;
 constexpr std::uint64_t kLowerHalf = 0xffff'ffff;
 constexpr std::uint64_t kWritesPerAtomic = 10;  // with fewer atomics than that hardly a WRITE has met one
 
-struct Bench {
-  Bench(Node& storage, Node& writer, Opcode opcode, const UnlatchOptions& unlatch_options)
+struct UnlatchBench {
+  UnlatchBench(Node& storage, Node& writer, Opcode opcode, const UnlatchOptions& unlatch_options)
       : against(opcode),
         options(unlatch_options),
         memory(storage.allocate(kWord, Access::remote_all)),
@@ -37,7 +37,7 @@ struct Bench {
   bool stopped = false;
 };
 
-Task<void> change_lower_half(Bench& bench, std::unique_ptr<QueuePair> qp) {
+Task<void> change_lower_half(UnlatchBench& bench, std::unique_ptr<QueuePair> qp) {
   std::uint64_t expected = 0;
   while (!bench.stopped) {
     if (bench.against == Opcode::fetch_add) {
@@ -53,7 +53,7 @@ Task<void> change_lower_half(Bench& bench, std::unique_ptr<QueuePair> qp) {
   }
 }
 
-Task<Observation> write_upper_half(Bench& bench) {
+Task<Observation> write_upper_half(UnlatchBench& bench) {
   Observation seen;
   seen.name = unlatch_name(bench.against);
   while (seen.chances < bench.options.chances && goes_on(seen.chances, bench.options.keep_going)) {
@@ -90,7 +90,7 @@ Observation probe_lost_unlatch(Node& storage, std::span<Node* const> clients, Op
   if (!is_atomic(against)) {
     throw std::invalid_argument(fmt::format("{} is no atomic", fabric::name(against)));
   }
-  Bench bench(storage, *clients[0], against, options);
+  UnlatchBench bench(storage, *clients[0], against, options);
   const Reactor::Scope tasks(storage.reactor());
   for (std::uint32_t i = 0; i < options.atomics_at_once; ++i) {
     storage.reactor().spawn(change_lower_half(bench, client_of_helper(clients, i).connect(storage)));

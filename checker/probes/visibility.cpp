@@ -17,13 +17,12 @@ using namespace fabric;
 
 namespace {
 
-constexpr std::uint64_t kLargest = 1U << 20;
 constexpr std::uint64_t kControls = 1000;
 constexpr Duration kBetweenLooks = std::chrono::nanoseconds(20);  // of the CPU; a line takes several to arrive
 
 // At the target the block is followed by a line for the word.
-struct Bench {
-  Bench(Node& storage, Node& writer, Sight what, const VisibilityOptions& visibility_options)
+struct VisibilityBench {
+  VisibilityBench(Node& storage, Node& writer, Sight what, const VisibilityOptions& visibility_options)
       : sight(what),
         options(visibility_options),
         memory(storage.allocate(visibility_options.bytes + kLineBytes, Access::remote_all)),
@@ -61,9 +60,9 @@ struct Bench {
   std::uint64_t number = 0;
 };
 
-void number_next(Bench& bench) { fill(bench.sent.bytes(), ++bench.number); }
+void number_next(VisibilityBench& bench) { fill(bench.sent.bytes(), ++bench.number); }
 
-Task<void> write_numbers(Bench& bench) {
+Task<void> write_numbers(VisibilityBench& bench) {
   const std::uint64_t bytes = bench.options.bytes;
   const WorkRequest block = write(bench.sent.local(0, bytes), bench.memory.remote(0, bytes));
   const WorkRequest word = write(bench.sent.local(bytes, kWord), bench.memory.remote(bytes, kWord));
@@ -83,15 +82,15 @@ Task<void> write_numbers(Bench& bench) {
   }
 }
 
-struct Tally {
+struct VisibilityTally {
   std::uint64_t chances = 0;
   std::uint64_t seen = 0;
   bool complete = true;
 };
 
 // Looks at what is to be there last, then at the rest.
-Task<Tally> look(Bench& bench, std::uint64_t chances, bool is_control) {
-  Tally tally;
+Task<VisibilityTally> look(VisibilityBench& bench, std::uint64_t chances, bool is_control) {
+  VisibilityTally tally;
   const bool lines = bench.sight == Sight::lines_within_write;
   const bool turned_round = lines && is_control;
   const std::uint64_t first_look = !lines ? bench.options.bytes : turned_round ? 0 : bench.last_line();
@@ -115,18 +114,18 @@ Task<Tally> look(Bench& bench, std::uint64_t chances, bool is_control) {
   co_return tally;
 }
 
-Tally watch(Bench& bench, std::uint64_t chances, bool is_control) {
+VisibilityTally watch(VisibilityBench& bench, std::uint64_t chances, bool is_control) {
   bench.stopped = false;
   bench.on_two_queue_pairs = is_control;
   const Reactor::Scope tasks(bench.reactor());
   bench.reactor().spawn(write_numbers(bench));
-  const Tally tally = bench.reactor().run(look(bench, chances, is_control));
+  const VisibilityTally tally = bench.reactor().run(look(bench, chances, is_control));
   bench.reactor().run();
   return tally;
 }
 
-Task<Tally> look_after_completions(Bench& bench) {
-  Tally tally;
+Task<VisibilityTally> look_after_completions(VisibilityBench& bench) {
+  VisibilityTally tally;
   const std::uint64_t bytes = bench.options.bytes;
   while (tally.chances < bench.options.chances && goes_on(tally.chances, bench.options.keep_going)) {
     ++tally.chances;
@@ -153,9 +152,9 @@ std::string_view name(Sight sight) {
 }
 
 void VisibilityOptions::validate() const {
-  if (bytes < 2 * kLineBytes || bytes > kLargest || bytes % kLineBytes != 0) {
+  if (bytes < 2 * kLineBytes || bytes > kLargestBlock || bytes % kLineBytes != 0) {
     throw std::invalid_argument(fmt::format("a block of {} bytes: it must be a multiple of {}, {} to {}", bytes,
-                                            kLineBytes, 2 * kLineBytes, kLargest));
+                                            kLineBytes, 2 * kLineBytes, kLargestBlock));
   }
   require_chances(chances);
 }
@@ -164,19 +163,19 @@ Observation probe_visibility(Node& storage, std::span<Node* const> clients, Sigh
                              const VisibilityOptions& options) {
   options.validate();
   require_client(clients);
-  Bench bench(storage, *clients[0], sight, options);
+  VisibilityBench bench(storage, *clients[0], sight, options);
   Observation seen;
   seen.name = name(sight);
   if (bench.memory.bytes().empty()) {
     seen.skipped = kNoCpuThere;
     return seen;
   }
-  Tally tally;
+  VisibilityTally tally;
   if (sight == Sight::after_completion) {
     tally = storage.reactor().run(look_after_completions(bench));
     seen.complete = tally.complete;
   } else {
-    const Tally control = watch(bench, std::min(options.chances, kControls), true);
+    const VisibilityTally control = watch(bench, std::min(options.chances, kControls), true);
     tally = watch(bench, options.chances, false);
     seen.complete = tally.complete && control.complete;
     seen.sensitive = control.seen > 0;

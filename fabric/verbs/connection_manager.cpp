@@ -31,7 +31,7 @@ constexpr std::size_t kRefusalBytes = 148;
 constexpr int kNobodyListens = 8;
 constexpr int kRefusedByTheServer = 28;
 
-[[noreturn]] void fail(const std::string& what, int error, std::string_view advice = {}) {
+[[noreturn]] void fail_connection(const std::string& what, int error, std::string_view advice = {}) {
   throw ManagerError(failure_text(what, error, advice));
 }
 
@@ -122,12 +122,12 @@ ManagerChannel open_channel(const Port& port) {
   }
   ManagerChannel channel(rdma_create_event_channel());
   if (channel == nullptr) {
-    fail("cannot open the connection manager (/dev/infiniband/rdma_cm)", errno,
-         "load the kernel module rdma_ucm, or use Through::exchange");
+    fail_connection("cannot open the connection manager (/dev/infiniband/rdma_cm)", errno,
+                    "load the kernel module rdma_ucm, or use Through::exchange");
   }
   const int flags = ::fcntl(channel->fd, F_GETFL);
   if (flags < 0 || ::fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    fail("cannot set the connection manager's channel to non-blocking", errno);
+    fail_connection("cannot set the connection manager's channel to non-blocking", errno);
   }
   return channel;
 }
@@ -135,12 +135,12 @@ ManagerChannel open_channel(const Port& port) {
 ManagerId make_id(const Port& port, rdma_event_channel& channel) {
   rdma_cm_id* made = nullptr;
   if (rdma_create_id(&channel, &made, nullptr, RDMA_PS_TCP) != 0) {
-    fail("cannot make an identifier of the connection manager", errno);
+    fail_connection("cannot make an identifier of the connection manager", errno);
   }
   ManagerId id(made);
   std::uint8_t type_of_service = port.connections().traffic_class;
   if (rdma_set_option(made, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &type_of_service, sizeof type_of_service) != 0) {
-    fail(fmt::format("the connection manager does not take traffic_class {}", type_of_service), errno);
+    fail_connection(fmt::format("the connection manager does not take traffic_class {}", type_of_service), errno);
   }
   return id;
 }
@@ -152,7 +152,7 @@ std::optional<Event> next_event(rdma_event_channel& channel) {
     if (errno == EAGAIN || errno == EINTR) {
       return std::nullopt;
     }
-    fail("the connection manager gives no events", errno);
+    fail_connection("the connection manager gives no events", errno);
   }
   Event event{.type = from->event, .status = from->status, .id = from->id, .private_data = {}};
   switch (from->event) {
@@ -186,7 +186,7 @@ void bring_up(const Port& port, rdma_cm_id& id, ibv_qp& queue_pair, std::uint8_t
     ibv_qp_attr attributes{};
     attributes.qp_state = state;
     if (rdma_init_qp_attr(&id, &attributes, &mask) != 0) {
-      fail("the connection manager does not say how to connect the queue pair", errno);
+      fail_connection("the connection manager does not say how to connect the queue pair", errno);
     }
     return attributes;
   };
@@ -233,13 +233,13 @@ class Attempt {
     sockaddr_storage from = socket_address(port_->gid(), 0, port_->gid_interface());
     const bool given = port_->is_ethernet() && from.ss_family == to_.ss_family;
     if (rdma_resolve_addr(id_.get(), given ? raw(from) : nullptr, raw(to_), left()) != 0) {
-      fail(fmt::format("no way from {} to {}", port_->device_name(), text_of(to_)), errno,
-           "both ends must be in one fabric or have IP routes");
+      fail_connection(fmt::format("no way from {} to {}", port_->device_name(), text_of(to_)), errno,
+                      "both ends must be in one fabric or have IP routes");
     }
     wait_for(RDMA_CM_EVENT_ADDR_RESOLVED, "resolving the address");
     require_same_device(*port_, *id_);
     if (rdma_resolve_route(id_.get(), left()) != 0) {
-      fail(fmt::format("no route from {} to {}", port_->device_name(), text_of(to_)), errno);
+      fail_connection(fmt::format("no route from {} to {}", port_->device_name(), text_of(to_)), errno);
     }
     wait_for(RDMA_CM_EVENT_ROUTE_RESOLVED, "resolving the route");
   }
@@ -257,7 +257,7 @@ class Attempt {
     parameters.rnr_retry_count = port_->connections().rnr_retry;
     parameters.qp_num = queue_pair.qp_num;
     if (rdma_connect(id_.get(), &parameters) != 0) {
-      fail(fmt::format("cannot ask {} for a connection", text_of(to_)), errno);
+      fail_connection(fmt::format("cannot ask {} for a connection", text_of(to_)), errno);
     }
     const Event answer = wait_for(RDMA_CM_EVENT_CONNECT_RESPONSE, "connecting");
     const Introduction server = decode_introduction(answer.private_data);
@@ -270,7 +270,7 @@ class Attempt {
     }
     bring_up(*port_, *id_, queue_pair, server.mtu, initiated, 0);
     if (rdma_establish(id_.get()) != 0) {
-      fail(fmt::format("cannot complete the connection to {}", text_of(to_)), errno);
+      fail_connection(fmt::format("cannot complete the connection to {}", text_of(to_)), errno);
     }
     return initiated;
   }
@@ -393,13 +393,13 @@ ConnectionListener::ConnectionListener(const Port& port, const sockaddr_storage&
   }
   sockaddr_storage own = socket_address(port.is_ethernet() ? port.gid() : ip_of(tcp), 0, port.gid_interface());
   if (rdma_bind_addr(listening_.get(), raw(own)) != 0) {
-    fail(fmt::format("the connection manager cannot bind to {}", text_of(own)), errno,
-         "is it an address of the device's network interface?");
+    fail_connection(fmt::format("the connection manager cannot bind to {}", text_of(own)), errno,
+                    "is it an address of the device's network interface?");
   }
   require_same_device(port, *listening_);
   constexpr int kBacklog = 128;
   if (rdma_listen(listening_.get(), kBacklog) != 0) {
-    fail(fmt::format("the connection manager cannot listen on {}", text_of(own)), errno);
+    fail_connection(fmt::format("the connection manager cannot listen on {}", text_of(own)), errno);
   }
   at_ = {ip_of(own), ntohs(rdma_get_src_port(listening_.get()))};
 }
@@ -431,7 +431,7 @@ void ConnectionListener::serve(const std::function<ibv_qp&(std::uint64_t ticket)
       parameters.rnr_retry_count = port_->connections().rnr_retry;
       parameters.qp_num = queue_pair.qp_num;
       if (rdma_accept(id.get(), &parameters) != 0) {
-        fail("the connection manager does not accept", errno);
+        fail_connection("the connection manager does not accept", errno);
       }
       rdma_cm_id* const key = id.get();
       accepted_.insert_or_assign(key, Accepted{std::move(id), queue_pair.qp_num});

@@ -23,7 +23,7 @@ void require_range(const char* field, std::uint64_t value, std::uint64_t least, 
   }
 }
 
-[[noreturn]] void fail(const std::string& what, int error, std::string_view advice = {}) {
+[[noreturn]] void fail_device(const std::string& what, int error, std::string_view advice = {}) {
   throw DeviceError(failure_text(what, error, advice));
 }
 
@@ -113,7 +113,7 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
   // the kernel sees to it: libibverbs would call madvise(2) all the same, which fails for a part of a huge page.
   const bool is_needed = ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
   if (const int error = is_needed ? ibv_fork_init() : 0; error != 0) {
-    fail("ibv_fork_init", error, "set RDMAV_HUGEPAGES_SAFE=1, or do not fork");
+    fail_device("ibv_fork_init", error, "set RDMAV_HUGEPAGES_SAFE=1, or do not fork");
   }
   // Read by libibverbs once, before anything else: it cannot be set for the user here. ibv_fork_init(3).
   if (options.huge_pages != 0 && is_needed && std::getenv("RDMAV_HUGEPAGES_SAFE") == nullptr) {
@@ -174,10 +174,10 @@ void Port::open(ibv_device* device) {
   context_.reset(ibv_open_device(device));
   if (context_ == nullptr) {
     const int error = errno;
-    fail(fmt::format("cannot open the RDMA device {}", name_), error, advice_for(error));
+    fail_device(fmt::format("cannot open the RDMA device {}", name_), error, advice_for(error));
   }
   if (const int error = ibv_query_device(context_.get(), &limits_); error != 0) {
-    fail(fmt::format("cannot query the RDMA device {}", name_), error);
+    fail_device(fmt::format("cannot query the RDMA device {}", name_), error);
   }
   choose_port();
   choose_gid();
@@ -195,7 +195,7 @@ void Port::choose_port() {
       continue;
     }
     if (const int error = ibv_query_port(context_.get(), number, &port_); error != 0) {
-      fail(fmt::format("cannot query port {} of {}", number, name_), error);
+      fail_device(fmt::format("cannot query port {} of {}", number, name_), error);
     }
     if (port_.state == IBV_PORT_ACTIVE) {
       number_ = number;
@@ -255,9 +255,9 @@ RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uin
     }
     const int error = errno;
     if (max_inline == 0 || (error != EINVAL && error != ENOMEM)) {
-      fail(fmt::format("cannot make a queue pair of depth {} on {} (it allows {} queue pairs with {} requests)",
-                       send_queue_depth, name_, limits_.max_qp, limits_.max_qp_wr),
-           error, advice_for(error));
+      fail_device(fmt::format("cannot make a queue pair of depth {} on {} (it allows {} queue pairs with {} requests)",
+                              send_queue_depth, name_, limits_.max_qp, limits_.max_qp_wr),
+                  error, advice_for(error));
     }
     max_inline /= 2;
   }
@@ -289,7 +289,7 @@ std::uint8_t Port::most_served() const noexcept {
 
 void Port::modify(ibv_qp& queue_pair, ibv_qp_attr& attributes, int mask, const char* state) const {
   if (const int error = ibv_modify_qp(&queue_pair, &attributes, mask); error != 0) {
-    fail(fmt::format("cannot bring a queue pair of {} to {}", name_, state), error, advice_for(error));
+    fail_device(fmt::format("cannot bring a queue pair of {} to {}", name_, state), error, advice_for(error));
   }
 }
 

@@ -12,7 +12,6 @@ namespace sidelatch::roce {
 
 namespace {
 
-constexpr std::uint16_t kEtherTypeArp = 0x0806;
 constexpr std::size_t kLeastFrame = 60;     // of Ethernet, without the frame check sequence
 constexpr std::size_t kMostEntries = 4096;  // others can make us remember this much
 
@@ -30,9 +29,6 @@ struct Arp {
 constexpr std::uint64_t kArpOfEthernetAndIpv4 = 0x0001'0800'0604;  // hardware, protocol, their lengths
 
 // RFC 4861, 4.3 and 4.4. With one option, the link-layer address.
-constexpr std::uint8_t kProtocolIcmpv6 = 58;
-constexpr std::uint8_t kSolicitation = 135;
-constexpr std::uint8_t kAdvertisement = 136;
 constexpr std::uint8_t kSourceAddress = 1;
 constexpr std::uint8_t kTargetAddress = 2;
 constexpr std::uint8_t kSolicitedFlag = 0x40;

@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -21,6 +22,11 @@
 #include <vector>
 
 namespace sidelatch::roce {
+
+inline constexpr std::uint16_t kEtherTypeArp = 0x0806;
+inline constexpr std::uint8_t kProtocolIcmpv6 = 58;
+inline constexpr std::uint8_t kSolicitation = 135;
+inline constexpr std::uint8_t kAdvertisement = 136;
 
 class Neighbours {
  public:

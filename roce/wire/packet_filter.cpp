@@ -1,5 +1,7 @@
 #include "packet_filter.h"
 
+#include "neighbours.h"
+
 #include "roce/big_endian.h"
 #include "roce/headers.h"
 
@@ -12,10 +14,6 @@ namespace sidelatch::roce {
 
 namespace {
 
-constexpr std::uint16_t kEtherTypeArp = 0x0806;
-constexpr std::uint32_t kProtocolIcmpv6 = 58;
-constexpr std::uint32_t kSolicitation = 135;
-constexpr std::uint32_t kAdvertisement = 136;
 constexpr std::uint32_t kFragmentOffset = 0x1fff;  // and not the flag that more follow: parse.cpp refuses that
 
 constexpr std::uint32_t kEtherTypeAt = 12;

@@ -25,22 +25,26 @@ constexpr std::array kArrows{
     Arrow{"checker", "structures"},
     Arrow{"checker", "fabric/sim"},
     Arrow{"checker", "fabric/verbs"},
-    Arrow{"checker", "fabric/softnic"},
-    Arrow{"fabric/softnic", "fabric/roce"},
+    Arrow{"checker", "softnic"},
+    Arrow{"softnic", "softnic/nic"},
+    Arrow{"softnic/nic", "roce"},
+    Arrow{"softnic/nic", "fabric/model"},
     Arrow{"structures", "flows"},
     Arrow{"flows", "sync"},
     Arrow{"flows", "switchsync"},
     Arrow{"sync", "fabric"},
     Arrow{"switchsync", "fabric"},
     Arrow{"switchsync", "p4"},
-    Arrow{"fabric/verbs", "fabric/roce"},
-    Arrow{"fabric/roce", "fabric/model"},
+    Arrow{"p4", "roce"},
+    Arrow{"fabric/verbs", "fabric"},
     Arrow{"fabric/sim", "fabric/model"},
     Arrow{"fabric/model", "fabric"},
+    Arrow{"fabric", "common"},
+    Arrow{"roce", "common"},
 };
 
-// One thing in two folders, what speaks and what runs it: the first may use the private headers of the second.
-constexpr std::array kIntimates{Arrow{"fabric/softnic", "fabric/roce"}};
+// Rooms without public headers. A room that may use one includes its headers in quotes.
+constexpr std::array<std::string_view, 3> kInner{"common", "roce", "softnic/nic"};
 
 constexpr std::string_view kPublicRoot = "include/sidelatch/";
 // The explorer's public face has a folder of its own, although it is a part of the checker.
@@ -54,11 +58,6 @@ constexpr std::string_view kMicroBenchmarks = "bench/micro/";
 bool reaches(std::string_view from, std::string_view to) {
   return from == to || std::any_of(kArrows.begin(), kArrows.end(),
                                    [&](const Arrow& arrow) { return arrow.from == from && reaches(arrow.to, to); });
-}
-
-bool are_intimate(std::string_view from, std::string_view to) {
-  return std::any_of(kIntimates.begin(), kIntimates.end(),
-                     [&](const Arrow& arrow) { return arrow.from == from && arrow.to == to; });
 }
 
 bool is_layer(std::string_view name) {
@@ -87,11 +86,13 @@ std::string_view layer_of(std::string_view path) {
   if (folder == kExplorer) {
     return first_folder(kExplorerSources);
   }
-  if (folder != "fabric") {
-    return folder;
+  // The innermost folder that has a place of its own: fabric/sim, and not fabric.
+  for (std::string_view inner = folder_of(path); !inner.empty(); inner = folder_of(inner)) {
+    if (is_layer(inner)) {
+      return inner;
+    }
   }
-  const std::string_view world = first_folder(path.substr(folder.size() + 1));
-  return world.empty() ? folder : path.substr(0, folder.size() + 1 + world.size());
+  return folder;
 }
 
 struct Include {
@@ -185,8 +186,10 @@ class Rules {
     if (!paths_.contains(header)) {
       return "there is no such public header";
     }
-    const std::string_view from = layer_of(path);
-    const std::string_view to = layer_of(header);
+    return forbidden_arrow(layer_of(path), layer_of(header));
+  }
+
+  [[nodiscard]] static std::optional<std::string> forbidden_arrow(std::string_view from, std::string_view to) {
     if (from == "examples" || to.empty() || reaches(from, to)) {
       return std::nullopt;
     }
@@ -215,12 +218,12 @@ class Rules {
       return std::nullopt;
     }
     const std::string_view owner = folder_of(header);
-    // The folder itself, or one around it.
-    if (owner == own || (own.starts_with(owner) && own[owner.size()] == '/') ||
-        are_intimate(layer_of(path), layer_of(header))) {
-      return std::nullopt;
+    const bool is_around = owner == own || (own.starts_with(owner) && own[owner.size()] == '/');
+    const std::string_view to = layer_of(header);
+    if (!is_around && std::find(kInner.begin(), kInner.end(), to) == kInner.end()) {
+      return fmt::format("this header is private to {}/; use its public headers", owner);
     }
-    return fmt::format("this header is private to {}/; use its public headers", owner);
+    return forbidden_arrow(layer_of(path), to);
   }
 
   std::set<std::string, std::less<>> paths_;

@@ -19,11 +19,6 @@ constexpr std::uint32_t kWordsOfALine = fabric::kLineBytes / 8;
 // Far above what can be explored; without a limit a short file could ask for all memory there is.
 constexpr std::uint32_t kMaxWords = 4096;
 
-template <class List>
-bool contains(const List& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 }  // namespace
 
 bool begins_section(std::string_view word) { return contains(kSections, word); }

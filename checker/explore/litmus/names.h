@@ -10,12 +10,18 @@
 #include "lexer.h"
 #include "litmus.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 
 namespace sidelatch::explore::litmus {
+
+template <class List>
+[[nodiscard]] bool contains(const List& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
 
 /// Words that begin something, so that nothing may be named by them.
 [[nodiscard]] bool is_keyword(std::string_view word);

@@ -19,11 +19,6 @@ constexpr std::array<std::string_view, 6> kClientWords = {"write", "read", "cas"
 constexpr std::array<std::string_view, 3> kCpuWords = {"store", "load", "mfence"};
 
 template <class List>
-bool contains(const List& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
-template <class List>
 std::optional<std::uint32_t> find_named(const List& list, std::string_view name) {
   const auto found = std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.name == name; });
   if (found == list.end()) {
