@@ -4,9 +4,12 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# The compiler cache serves every clone: paths are relative to the source tree, and the build folder's name is not hashed.
 find_program(SIDELATCH_CCACHE ccache)
 if(SIDELATCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${SIDELATCH_CCACHE}")
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${SIDELATCH_CCACHE}"
+    )
 endif()
 
 add_library(sidelatch_flags INTERFACE)
@@ -45,26 +48,40 @@ if(SIDELATCH_SANITIZE)
     endif()
 endif()
 
-# sidelatch_unite(TARGET SOURCE...): with SIDELATCH_UNITY, up to SIDELATCH_UNITY_FILES sources of one folder are compiled
-# as one. Most of a small file's cost is parsing headers.
+# sidelatch_unite(OUT NAME SOURCE...) sets OUT to what is to be compiled in the place of SOURCE...: with SIDELATCH_UNITY, up
+# to SIDELATCH_UNITY_FILES sources of one folder are compiled as one, since most of a small file's cost is parsing
+# headers. Names in anonymous namespaces must therefore be unique in a folder. NAME: one for each call.
+# (CMake's own UNITY_BUILD names sources by absolute paths, so that a compiler cache would serve one clone only.)
 set(SIDELATCH_UNITY_FILES 8)
-function(sidelatch_unite target)
+function(sidelatch_unite out name)
     if(NOT SIDELATCH_UNITY)
+        set(${out} ${ARGN} PARENT_SCOPE)
         return()
     endif()
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-        # It takes what a source file includes for a header, and each source file is included here.
-        target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
-    endif()
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    set(units "")
     foreach(source IN LISTS ARGN)
-        get_filename_component(folder "${source}" DIRECTORY)
+        file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}" "${source}")
+        get_filename_component(folder "${path}" DIRECTORY)
         string(MAKE_C_IDENTIFIER "${folder}" folder)
         if(NOT DEFINED count_${folder})
             set(count_${folder} 0)
         endif()
-        math(EXPR group "${count_${folder}} / ${SIDELATCH_UNITY_FILES}")
+        math(EXPR number "${count_${folder}} / ${SIDELATCH_UNITY_FILES}")
         math(EXPR count_${folder} "${count_${folder}} + 1")
-        set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}_${group}")
+        set(unit "${folder}_${number}")
+        list(APPEND units ${unit})
+        string(APPEND text_${unit} "#include \"${path}\"\n")
     endforeach()
+    list(REMOVE_DUPLICATES units)
+    set(files "")
+    foreach(unit IN LISTS units)
+        set(file "${PROJECT_BINARY_DIR}/united/${name}/${unit}.cpp")
+        file(CONFIGURE OUTPUT "${file}" CONTENT "${text_${unit}}")
+        list(APPEND files "${file}")
+    endforeach()
+    set(${out} ${files} PARENT_SCOPE)
 endfunction()
+if(SIDELATCH_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC takes what a source file includes for a header, and each source file is included here.
+    target_compile_options(sidelatch_flags INTERFACE -Wno-subobject-linkage)
+endif()

@@ -41,6 +41,11 @@ add_custom_command(
     VERBATIM
 )
 
+# These are compiled alone: one has flags of its own below.
+set(SIDELATCH_ALONE "${PROJECT_SOURCE_DIR}/checker/parallel_tbb.cpp")
+list(REMOVE_ITEM SIDELATCH_SOURCES ${SIDELATCH_ALONE})
+sidelatch_unite(SIDELATCH_SOURCES library ${SIDELATCH_SOURCES})
+
 # oneTBB from Debian is not built with ThreadSanitizer. With its headers' half built like the other half, no race is
 # reported between the two; checker/parallel.cpp says which order oneTBB gives.
 if(SIDELATCH_SANITIZE STREQUAL "thread")
@@ -50,13 +55,12 @@ if(SIDELATCH_SANITIZE STREQUAL "thread")
 endif()
 
 add_library(
-    sidelatch_objects OBJECT ${SIDELATCH_SOURCES} "${SIDELATCH_GENERATED}/embedded_profiles.cpp"
+    sidelatch_objects OBJECT ${SIDELATCH_SOURCES} ${SIDELATCH_ALONE} "${SIDELATCH_GENERATED}/embedded_profiles.cpp"
                              "${SIDELATCH_GENERATED}/embedded_page.cpp"
 )
 target_include_directories(
     sidelatch_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${SIDELATCH_GENERATED}/include"
 )
-sidelatch_unite(sidelatch_objects ${SIDELATCH_SOURCES})
 target_link_libraries(sidelatch_objects PRIVATE sidelatch_flags ${SIDELATCH_DEPENDENCIES})
 
 add_library(sidelatch_static STATIC $<TARGET_OBJECTS:sidelatch_objects>)
@@ -96,8 +100,8 @@ set_target_properties(sidelatch_static PROPERTIES VERIFY_INTERFACE_HEADER_SETS "
 # libibverbs on the software NIC, to be preloaded. Of the static library it takes only what the NIC needs.
 file(GLOB SIDELATCH_VERBS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/softnic/verbs/*.cpp")
 set(SIDELATCH_VERBS_EXPORTS "${PROJECT_SOURCE_DIR}/softnic/verbs/exports.map")
+sidelatch_unite(SIDELATCH_VERBS verbs ${SIDELATCH_VERBS})
 add_library(sidelatch_verbs SHARED ${SIDELATCH_VERBS})
-sidelatch_unite(sidelatch_verbs ${SIDELATCH_VERBS})
 target_link_libraries(sidelatch_verbs PRIVATE sidelatch_flags sidelatch_static fmt::fmt)
 # No unloading: its thread, and what it does at the end of the process, stay.
 target_link_options(

@@ -9,16 +9,24 @@
 include(GoogleTest)
 add_custom_target(threaded_tests)
 
+configure_file("${PROJECT_SOURCE_DIR}/cmake/test_paths.cpp.in" "${SIDELATCH_GENERATED}/test_paths.cpp" @ONLY)
+add_library(sidelatch_test_paths OBJECT "${SIDELATCH_GENERATED}/test_paths.cpp")
+target_link_libraries(sidelatch_test_paths PRIVATE sidelatch_flags)
+
 function(sidelatch_make_test_program target)
-    add_executable(${target} ${ARGN})
-    sidelatch_unite(${target} ${ARGN})
+    sidelatch_unite(sources ${target} ${ARGN})
+    add_executable(${target} ${sources} $<TARGET_OBJECTS:sidelatch_test_paths>)
     target_link_libraries(
         ${target} PRIVATE sidelatch_flags sidelatch_static GTest::gmock GTest::gtest_main ${SIDELATCH_DEPENDENCIES}
     )
-    target_compile_definitions(${target} PRIVATE SIDELATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    # A test is compiled for longer than it runs; the library that it tests is optimized. (tests/cost counts instructions
+    # of inline functions, too.)
+    if(NOT target STREQUAL "test_cost")
+        target_compile_options(${target} PRIVATE -O0)
+    endif()
     # UndefinedBehaviorSanitizer is for the library; in a test it more than doubles the time to compile it.
-    if(SIDELATCH_SANITIZE MATCHES "undefined")
-        set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
+    if(SIDELATCH_SANITIZE MATCHES "undefined|bounds")
+        target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
     endif()
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
@@ -108,7 +116,6 @@ endforeach()
 foreach(target test_tools test_tools_threaded)
     if(TARGET ${target} AND TARGET sidelatch)
         add_dependencies(${target} sidelatch)
-        target_compile_definitions(${target} PRIVATE SIDELATCH_PROGRAM="$<TARGET_FILE:sidelatch>")
     endif()
 endforeach()
 
@@ -116,7 +123,6 @@ endforeach()
 foreach(target test_softnic test_softnic_threaded)
     if(TARGET ${target})
         add_dependencies(${target} sidelatch_verbs)
-        target_compile_definitions(${target} PRIVATE SIDELATCH_VERBS="$<TARGET_FILE:sidelatch_verbs>")
     endif()
 endforeach()
 

@@ -18,7 +18,7 @@ packages() {
   for group in "$@"; do
     case $group in
       build)
-        echo g++ cmake ninja-build pkg-config libibverbs-dev librdmacm-dev libnuma-dev libtbb-dev libfmt-dev \
+        echo g++ cmake ninja-build ccache pkg-config libibverbs-dev librdmacm-dev libnuma-dev libtbb-dev libfmt-dev \
           libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
         ;;
       test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind tshark python3-scapy \
@@ -27,7 +27,7 @@ packages() {
         echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest
         ;;
       report) echo nodejs npm chromium ;;
-      fuzz) echo clang-16 libclang-rt-16-dev ;;
+      fuzz | asan) echo clang-16 libclang-rt-16-dev ;;
       lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
       *) die "unknown group '$group', there are: build test vm report fuzz lint" ;;
     esac

@@ -1,43 +1,37 @@
 #include <sidelatch/checker/order.h>
 
 #include "cluster.h"
+#include "detail.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
-#include <map>
 
 namespace sidelatch::checker {
 namespace {
 
 using namespace fabric;
-using model::Kind;
 using model::Preset;
 using ::testing::HasSubstr;
 
 struct PairOfKinds {
   Pair pair;
-  Kind first;
-  Kind second;
+  model::Kind first;
+  model::Kind second;
   bool fenced = false;
 };
-constexpr std::array kPairs = {PairOfKinds{Pair::read_read, Kind::read, Kind::read},
-                               PairOfKinds{Pair::read_write, Kind::read, Kind::write},
-                               PairOfKinds{Pair::write_read, Kind::write, Kind::read},
-                               PairOfKinds{Pair::write_atomic, Kind::write, Kind::atomic},
-                               PairOfKinds{Pair::atomic_read, Kind::atomic, Kind::read},
-                               PairOfKinds{Pair::fenced_read_write, Kind::read, Kind::write, true},
-                               PairOfKinds{Pair::fenced_atomic_write, Kind::atomic, Kind::write, true}};
+constexpr std::array kPairs = {PairOfKinds{Pair::read_read, model::Kind::read, model::Kind::read},
+                               PairOfKinds{Pair::read_write, model::Kind::read, model::Kind::write},
+                               PairOfKinds{Pair::write_read, model::Kind::write, model::Kind::read},
+                               PairOfKinds{Pair::write_atomic, model::Kind::write, model::Kind::atomic},
+                               PairOfKinds{Pair::atomic_read, model::Kind::atomic, model::Kind::read},
+                               PairOfKinds{Pair::fenced_read_write, model::Kind::read, model::Kind::write, true},
+                               PairOfKinds{Pair::fenced_atomic_write, model::Kind::atomic, model::Kind::write, true}};
 
 Observation probe(const model::Rules& rules, Pair pair, const OrderOptions& options = {.chances = 2000}) {
   Cluster cluster(rules);
   return probe_order(cluster.storage, cluster.clients, pair, options);
-}
-
-std::uint64_t detail(const Observation& seen, const std::string& key) {
-  const std::map<std::string, std::uint64_t> all(seen.detail.begin(), seen.detail.end());
-  return all.at(key);
 }
 
 TEST(Order, InversionsAreSeenWhereTheModelAllowsThemAndNowhereElse) {

@@ -15,9 +15,9 @@ namespace {
 using namespace fabric;
 using ::testing::HasSubstr;
 
-struct Cluster {
-  explicit Cluster(std::uint64_t seed, const sim::Profile& profile = sim::load_profile("connectx5"),
-                   const model::Rules& rules = model::rules_of(model::Preset::observed))
+struct TwoClients {
+  explicit TwoClients(std::uint64_t seed, const sim::Profile& profile = sim::load_profile("connectx5"),
+                      const model::Rules& rules = model::rules_of(model::Preset::observed))
       : world({.profile = profile, .rules = rules, .seed = seed}) {}
   sim::Simulation world;
   Node& storage = world.add_node("storage");
@@ -34,7 +34,7 @@ sim::Profile tearing_profile() {
 }
 
 TornReads torn_reads(std::uint64_t bytes, std::uint64_t reads, std::uint64_t seed = 1) {
-  Cluster cluster(seed);
+  TwoClients cluster(seed);
   return probe_torn_reads(cluster.storage, cluster.writer, cluster.reader, {.block_bytes = bytes, .reads = reads});
 }
 
@@ -50,7 +50,7 @@ TEST(TornReads, BlocksAreMixedWhereTheNicsAtomsMeet) {
   for (const std::uint64_t atom : {64U, 32U, 16U, 8U}) {
     sim::Profile profile = tearing_profile();
     profile.memory.atom_bytes = static_cast<std::uint32_t>(atom);
-    Cluster cluster(1, profile);
+    TwoClients cluster(1, profile);
     const TornReads seen =
         probe_torn_reads(cluster.storage, cluster.writer, cluster.reader, {.block_bytes = 1024, .reads = 5000});
     EXPECT_EQ(seen.granularity, atom);
@@ -69,7 +69,7 @@ TEST(TornReads, SeamsTellInWhichOrderAWriteIsPlaced) {
   for (const auto placement : {model::PlacementOrder::ascending, model::PlacementOrder::any}) {
     model::Rules rules = model::rules_of(model::Preset::observed);
     rules.placement = placement;
-    Cluster cluster(1, profile, rules);
+    TwoClients cluster(1, profile, rules);
     const TornReads seen =
         probe_torn_reads(cluster.storage, cluster.writer, cluster.reader, {.block_bytes = 1024, .reads = 5000});
     EXPECT_GT(seen.later_in_front, 100U);
@@ -79,7 +79,7 @@ TEST(TornReads, SeamsTellInWhichOrderAWriteIsPlaced) {
 
 // Lines are the memory's, wherever a block begins.
 TEST(TornReads, ABlockThatBeginsInTheMiddleOfALineIsMixedAtLines) {
-  Cluster cluster(1, tearing_profile());
+  TwoClients cluster(1, tearing_profile());
   const TornReads seen = probe_torn_reads(cluster.storage, cluster.writer, cluster.reader,
                                           {.block_bytes = 1024, .offset = 24, .reads = 5000});
   EXPECT_EQ(seen.granularity, 64U);
@@ -112,14 +112,14 @@ TEST(TornReads, SomeAreUndetectedAbove128Bytes) {
 TEST(TornReads, ANicThatSamplesInOrderHasNoUndetectedOnes) {
   sim::Profile profile = sim::load_profile("connectx5");
   profile.pcie.reorder_probability = 0;
-  Cluster cluster(1, profile);
+  TwoClients cluster(1, profile);
   const TornReads seen =
       probe_torn_reads(cluster.storage, cluster.writer, cluster.reader, {.block_bytes = 4096, .reads = 20000});
   EXPECT_EQ(seen.undetected, 0U);
 }
 
 TEST(TornReads, KeepGoingEndsTheProbeEarly) {
-  Cluster cluster(1);
+  TwoClients cluster(1);
   int asked = 0;
   const TornReads seen =
       probe_torn_reads(cluster.storage, cluster.writer, cluster.reader,
@@ -151,7 +151,7 @@ TEST(Describe, CountsEqualNeighbours) {
 }
 
 SchemeReads ring(const SelectedScheme& scheme, std::uint64_t bytes, std::uint64_t seed) {
-  Cluster cluster(seed, tearing_profile());
+  TwoClients cluster(seed, tearing_profile());
   return probe_scheme(cluster.storage, cluster.writer, cluster.reader, scheme, {.block_bytes = bytes, .reads = 5000});
 }
 
@@ -234,7 +234,7 @@ class Stuck final : public sync::OptimisticScheme {
 
 TEST(Schemes, ALostUnlatchIsReportedAndNotWaitedForForEver) {
   const SelectedScheme stuck{nullptr, std::make_unique<Stuck>(), sync::LayoutKind::padded};
-  Cluster cluster(1, tearing_profile());
+  TwoClients cluster(1, tearing_profile());
   const SchemeReads seen = probe_scheme(cluster.storage, cluster.writer, cluster.reader, stuck,
                                         {.block_bytes = 128, .ring_bytes = 384, .reads = 1000000});
   EXPECT_TRUE(seen.stuck);
@@ -243,7 +243,7 @@ TEST(Schemes, ALostUnlatchIsReportedAndNotWaitedForForEver) {
 
 TEST(Schemes, ALostUnlatchIsReportedAlsoIfTheReaderEndsFirst) {
   const SelectedScheme stuck{nullptr, std::make_unique<Stuck>(), sync::LayoutKind::padded};
-  Cluster cluster(1, tearing_profile());
+  TwoClients cluster(1, tearing_profile());
   const SchemeReads seen = probe_scheme(cluster.storage, cluster.writer, cluster.reader, stuck,
                                         {.block_bytes = 128, .ring_bytes = 384, .reads = 100});
   EXPECT_EQ(seen.reads, 100U);

@@ -1,11 +1,10 @@
 #include <sidelatch/checker/visibility.h>
 
 #include "cluster.h"
+#include "detail.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <map>
 
 namespace sidelatch::checker {
 namespace {
@@ -26,11 +25,6 @@ Observation probe(const model::Rules& rules, Sight sight, const VisibilityOption
   Cluster cluster(rules, profile);
   cluster.world.observe(&observer);
   return probe_visibility(cluster.storage, cluster.clients, sight, options);
-}
-
-std::uint64_t detail(const Observation& seen, const std::string& key) {
-  const std::map<std::string, std::uint64_t> all(seen.detail.begin(), seen.detail.end());
-  return all.at(key);
 }
 
 const VisibilityOptions kByCpu = {.chances = 500};

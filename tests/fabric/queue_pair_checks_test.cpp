@@ -1,5 +1,6 @@
 // Requests and options that are refused, and what the message says. Local mistakes are found before anything is posted;
 // the target's are completions with an error.
+#include "queue_pair_tasks.h"
 #include "two_nodes.h"
 
 #include <array>
@@ -14,7 +15,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-Task<> submit(QueuePair& qp, WorkRequest request) { co_await qp.submit(request); }
 Task<> submit_chain(QueuePair& qp, std::span<const WorkRequest> chain, std::span<std::uint64_t> olds) {
   co_await qp.submit(chain, olds);
 }

@@ -1,4 +1,5 @@
 // Completions with an error: who is told, what is flushed, and the way back.
+#include "queue_pair_tasks.h"
 #include "two_nodes.h"
 
 #include <optional>
@@ -18,9 +19,7 @@ WorkRequest refused(const TwoNodes& world) {
   return request;
 }
 
-Task<> submit(QueuePair& qp, WorkRequest request) { co_await qp.submit(request); }
 Task<> enqueue(QueuePair& qp, WorkRequest request) { co_await qp.enqueue(request); }
-Task<> drain(QueuePair& qp) { co_await qp.drain(); }
 
 Task<> submit_and_note(QueuePair& qp, WorkRequest request, std::optional<Status>* status) {
   try {

@@ -1,5 +1,6 @@
 // Things that end while they are in use: tasks, queue pairs, regions. Run under AddressSanitizer these are the tests
 // that show that nothing is used after its end.
+#include "queue_pair_tasks.h"
 #include "two_nodes.h"
 
 #include <optional>
@@ -19,13 +20,6 @@ struct Note {
 };
 
 Task<> add(QueuePair& qp, RemoteSpan word) { co_await qp.fetch_add(word, 1); }
-Task<> enqueue_adds(QueuePair& qp, RemoteSpan word, int count) {
-  for (int i = 0; i < count; ++i) {
-    co_await qp.enqueue(fetch_add(word, 1));
-  }
-}
-Task<> submit(QueuePair& qp, WorkRequest request) { co_await qp.submit(request); }
-Task<> drain(QueuePair& qp) { co_await qp.drain(); }
 Task<> reconnect(QueuePair& qp) { co_await qp.reconnect(); }
 
 Task<> noted(Task<> task, Note* note) {

@@ -1,4 +1,5 @@
 // Full queues: a task waits, in turn, and every request is executed exactly once.
+#include "queue_pair_tasks.h"
 #include "two_nodes.h"
 
 #include <algorithm>
@@ -16,12 +17,6 @@ Task<> add(QueuePair& qp, RemoteSpan word, int count, std::vector<std::uint64_t>
   }
 }
 
-Task<> enqueue_adds(QueuePair& qp, RemoteSpan word, int count) {
-  for (int i = 0; i < count; ++i) {
-    co_await qp.enqueue(fetch_add(word, 1));
-  }
-}
-
 Task<> enqueue_chain(QueuePair& qp, std::span<const WorkRequest> chain) {
   while (!qp.post(chain)) {
     co_await qp.drain();
@@ -32,8 +27,6 @@ Task<> submit_chain(QueuePair& qp, std::span<const WorkRequest> chain, int numbe
   co_await qp.submit(chain);
   order->push_back(number);
 }
-
-Task<> drain(QueuePair& qp) { co_await qp.drain(); }
 
 // Every value below `n` exactly once: nothing was lost, nothing done twice, nothing answered twice.
 void expect_each_once(std::vector<std::uint64_t> olds, std::uint64_t n) {

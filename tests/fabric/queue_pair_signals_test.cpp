@@ -1,4 +1,5 @@
 // Signals, fences, max_rd_atomic and the counters.
+#include "queue_pair_tasks.h"
 #include "two_nodes.h"
 
 #include <algorithm>
@@ -47,12 +48,6 @@ struct Log : sim::StepObserver {
   int in_flight = 0;
   int most_in_flight = 0;
 };
-
-Task<> enqueue_adds(QueuePair& qp, RemoteSpan word, int count) {
-  for (int i = 0; i < count; ++i) {
-    co_await qp.enqueue(fetch_add(word, 1));
-  }
-}
 
 TEST(QueuePairSignals, OnlyTheLastRequestOfAChainIsSignalled) {
   Log log;

@@ -1,5 +1,6 @@
 // Every use of a queue pair, mixed at random over queues that are far too small. What must hold whatever the mix:
 // nothing jams, every posted request is executed once, and the completion queue is whole in the end.
+#include "queue_pair_tasks.h"
 #include "two_nodes.h"
 
 #include <random>
@@ -7,8 +8,6 @@
 
 namespace sidelatch::fabric {
 namespace {
-
-Task<> drain(QueuePair& qp) { co_await qp.drain(); }
 
 Task<> mixed(QueuePair& qp, std::span<const WorkRequest> requests, std::uint64_t seed) {
   std::minstd_rand random(static_cast<std::minstd_rand::result_type>(seed));

@@ -1,6 +1,7 @@
 // The inputs that a fuzz target begins with.
 #pragma once
 
+#include "tests/paths.h"
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace sidelatch::roce {
 /// All files of a folder in tests/data, by their names.
 inline std::vector<std::vector<std::byte>> read_corpus(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(SIDELATCH_SOURCE_DIR "/tests/data/" + folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(in_source_tree("tests/data/") + folder)) {
     paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());

@@ -1,3 +1,4 @@
+#include "tests/paths.h"
 #include "tests/layering/include_rules.h"
 #include "tests/layering/source_tree.h"
 
@@ -58,7 +59,7 @@ TEST(Layering, TheProjectBreaksNoRule) {
   const auto is_source = [](const std::filesystem::path& path) {
     return path.extension() == ".h" || path.extension() == ".cpp";
   };
-  const std::vector<SourceFile> files = read_tree(SIDELATCH_SOURCE_DIR, is_source);
+  const std::vector<SourceFile> files = read_tree(in_source_tree(""), is_source);
   ASSERT_FALSE(files.empty());
   EXPECT_THAT(include_violations(files), IsEmpty());
 }

@@ -1,3 +1,4 @@
+#include "tests/paths.h"
 #include "tests/layering/source_tree.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@ namespace {
 TEST(Mentions, NoFilePointsOutOfTheProject) {
   // Put together here, so that this file does not mention them.
   const std::string outside = std::string("shared") + "/";
-  for (const SourceFile& file : read_tree(SIDELATCH_SOURCE_DIR, [](const auto&) { return true; })) {
+  for (const SourceFile& file : read_tree(in_source_tree(""), [](const auto&) { return true; })) {
     for (const char* folder : {"design", "papers", "rxe-vm"}) {
       EXPECT_EQ(file.text.find(outside + folder), std::string::npos) << file.path << " mentions " << outside << folder;
     }

@@ -1,4 +1,5 @@
 #include "samples.h"
+#include "tests/paths.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@ namespace sidelatch::roce {
 
 namespace {
 
-const std::string kData = std::string(SIDELATCH_SOURCE_DIR) + "/tests/data/roce/";
+const std::string kData = in_source_tree("tests/data/roce/");
 
 std::string slurp(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -31,8 +31,6 @@ using ::testing::IsEmpty;
 
 constexpr std::uint64_t kStep = 10;  // from key to key
 
-void ignore_dropped_guard(const DroppedGuard& /*dropped*/) {}
-
 BTreeWorkerOptions leased(std::uint16_t owner, std::vector<Revoker*> revokers) {
   BTreeWorkerOptions options;
   options.revokers = std::move(revokers);

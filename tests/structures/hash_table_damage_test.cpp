@@ -223,8 +223,6 @@ TEST(HashTableCheck, AHeldLatchOfAPerfectTableIsNamed) {
 // Longer than the longest operation, as it must be.
 constexpr Lease kLease{from_ns(300'000), from_ns(30'000)};
 
-void ignore_dropped_guard(const DroppedGuard& /*dropped*/) {}
-
 SessionOptions leased(std::uint16_t owner, Revoker& revoker) {
   SessionOptions options;
   options.owner = owner;

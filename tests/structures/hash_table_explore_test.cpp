@@ -26,7 +26,7 @@ using namespace fabric;
 using namespace sync;
 using model::Preset;
 
-struct Call {
+struct TableCall {
   enum class What : std::uint8_t { get, naive_get, insert, update, remove };
   What what = What::get;
   std::uint64_t key = 0;
@@ -50,8 +50,8 @@ struct Setting {
   HashTableOptions options{};
   std::vector<std::byte> image{};  // of the memory at the beginning
   Contents contents{};
-  std::vector<Call> writer{};
-  Call other{};
+  std::vector<TableCall> writer{};
+  TableCall other{};
   // Executions end in few different ways.
   std::mutex mutex{};
   std::map<std::string, End> ends{};  // by the bytes of the memory
@@ -62,8 +62,8 @@ struct Run {
   explore::World* world;
   MemoryRegion memory;
   HashTable table;
-  std::vector<Call> writer;
-  Call other;
+  std::vector<TableCall> writer;
+  TableCall other;
 
   Run(Setting& the_setting, explore::World& the_world, Node& storage)
       : setting(&the_setting),
@@ -99,23 +99,23 @@ Task<Outcome> naive_get(const Scheme* scheme, const HashTable* table, const Obje
   }
 }
 
-Task<void> execute(Run* run, Client* client, const ObjectArray* buckets, Call* call) {
+Task<void> execute(Run* run, Client* client, const ObjectArray* buckets, TableCall* call) {
   std::vector<std::byte> value = value_of(call->number, run->table.options().value_bytes);
   call->began = run->world->moment();
   switch (call->what) {
-    case Call::What::get:
+    case TableCall::What::get:
       call->outcome = co_await run->table.get(*client, call->key, value);
       break;
-    case Call::What::naive_get:
+    case TableCall::What::naive_get:
       call->outcome = co_await naive_get(run->setting->scheme, &run->table, buckets, client, call->key, value);
       break;
-    case Call::What::insert:
+    case TableCall::What::insert:
       call->outcome = co_await run->table.insert(*client, call->key, value);
       break;
-    case Call::What::update:
+    case TableCall::What::update:
       call->outcome = co_await run->table.update(*client, call->key, value);
       break;
-    case Call::What::remove:
+    case TableCall::What::remove:
       call->outcome = co_await run->table.remove(*client, call->key);
       break;
   }
@@ -127,28 +127,28 @@ Task<void> execute(Run* run, Client* client, const ObjectArray* buckets, Call* c
   call->number = number_in(value);
 }
 
-Task<void> execute_all(Run* run, Client* client, const ObjectArray* buckets, std::vector<Call>* calls) {
-  for (Call& call : *calls) {
+Task<void> execute_all(Run* run, Client* client, const ObjectArray* buckets, std::vector<TableCall>* calls) {
+  for (TableCall& call : *calls) {
     co_await execute(run, client, buckets, &call);
   }
 }
 
-bool agrees(const Call& call, Contents& contents) {
+bool agrees(const TableCall& call, Contents& contents) {
   const auto found = contents.find(call.key);
   const bool present = found != contents.end();
   switch (call.what) {
-    case Call::What::get:
-    case Call::What::naive_get:
+    case TableCall::What::get:
+    case TableCall::What::naive_get:
       return present ? call.outcome == Outcome::done && call.number == found->second : call.outcome == Outcome::absent;
-    case Call::What::insert:
+    case TableCall::What::insert:
       contents.try_emplace(call.key, call.number);
       return call.outcome == (present ? Outcome::present : Outcome::done);
-    case Call::What::update:
+    case TableCall::What::update:
       if (present) {
         found->second = call.number;
       }
       return call.outcome == (present ? Outcome::done : Outcome::absent);
-    case Call::What::remove:
+    case TableCall::What::remove:
       contents.erase(call.key);
       return call.outcome == (present ? Outcome::done : Outcome::absent);
   }
@@ -235,7 +235,8 @@ std::vector<std::uint64_t> keys_of(const Scheme& scheme, const HashTableOptions&
 }
 
 explore::Program program(const Scheme& scheme, const HashTableOptions& options,
-                         const std::vector<std::uint64_t>& initial, std::vector<Call> writer, const Call& other) {
+                         const std::vector<std::uint64_t>& initial, std::vector<TableCall> writer,
+                         const TableCall& other) {
   auto setting = std::make_shared<Setting>();
   setting->scheme = &scheme;
   setting->options = options;
@@ -300,7 +301,8 @@ class ExploredHashTable : public ::testing::TestWithParam<Choice> {
  protected:
   [[nodiscard]] const Scheme& scheme() const { return *GetParam().scheme; }
   void expect_safe(const HashTableOptions& options, const std::vector<std::uint64_t>& initial,
-                   const std::vector<Call>& writer, const Call& other, std::uint32_t writing_retries = 1) const {
+                   const std::vector<TableCall>& writer, const TableCall& other,
+                   std::uint32_t writing_retries = 1) const {
     explore::Options how = under(GetParam().preset);
     how.writing_retries = writing_retries;
 #ifdef NDEBUG
@@ -316,44 +318,45 @@ class ExploredHashTable : public ::testing::TestWithParam<Choice> {
 
 TEST_P(ExploredHashTable, AnInsertAndAGetOfOneKey) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {}, {{Call::What::insert, keys[0], 2}}, {Call::What::get, keys[0]});
+  expect_safe(tiny(1), {}, {{TableCall::What::insert, keys[0], 2}}, {TableCall::What::get, keys[0]});
 }
 
 TEST_P(ExploredHashTable, TwoInsertsOfOneKey) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {}, {{Call::What::insert, keys[0], 2}}, {Call::What::insert, keys[0], 3});
+  expect_safe(tiny(1), {}, {{TableCall::What::insert, keys[0], 2}}, {TableCall::What::insert, keys[0], 3});
 }
 
 TEST_P(ExploredHashTable, TwoInsertsOfOneKeyThatNeedsANewOverflowBucket) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {keys[0]}, {{Call::What::insert, keys[1], 2}}, {Call::What::insert, keys[1], 3});
+  expect_safe(tiny(1), {keys[0]}, {{TableCall::What::insert, keys[1], 2}}, {TableCall::What::insert, keys[1], 3});
 }
 
 TEST_P(ExploredHashTable, TwoInsertsIntoOneChain) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {keys[0]}, {{Call::What::insert, keys[1], 2}}, {Call::What::insert, keys[2], 3});
+  expect_safe(tiny(1), {keys[0]}, {{TableCall::What::insert, keys[1], 2}}, {TableCall::What::insert, keys[2], 3});
 }
 
 TEST_P(ExploredHashTable, AnUpdateAndAGetInAnOverflowBucket) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {keys[0], keys[1]}, {{Call::What::update, keys[1], 2}}, {Call::What::get, keys[1]});
+  expect_safe(tiny(1), {keys[0], keys[1]}, {{TableCall::What::update, keys[1], 2}}, {TableCall::What::get, keys[1]});
 }
 
 TEST_P(ExploredHashTable, AnInsertIntoANewOverflowBucketAndAGet) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {keys[0]}, {{Call::What::insert, keys[1], 2}}, {Call::What::get, keys[1]});
+  expect_safe(tiny(1), {keys[0]}, {{TableCall::What::insert, keys[1], 2}}, {TableCall::What::get, keys[1]});
 }
 
 TEST_P(ExploredHashTable, ARemoveOfAnOverflowBucketAndAnUpdateInIt) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {keys[0], keys[1]}, {{Call::What::remove, keys[1]}}, {Call::What::update, keys[1], 3});
+  expect_safe(tiny(1), {keys[0], keys[1]}, {{TableCall::What::remove, keys[1]}}, {TableCall::What::update, keys[1], 3});
 }
 
 TEST_P(ExploredHashTable, AKeyThatMovesFromAnOverflowBucketToItsHomeAndAGet) {
   const auto keys = keys_of(scheme(), tiny(1));
-  expect_safe(tiny(1), {keys[0], keys[1]},
-              {{Call::What::remove, keys[0]}, {Call::What::remove, keys[1]}, {Call::What::insert, keys[1], 2}},
-              {Call::What::get, keys[1]});
+  expect_safe(
+      tiny(1), {keys[0], keys[1]},
+      {{TableCall::What::remove, keys[0]}, {TableCall::What::remove, keys[1]}, {TableCall::What::insert, keys[1], 2}},
+      {TableCall::What::get, keys[1]});
 }
 
 // The chain is home, the bucket of keys[2], that of keys[1]. The first of them goes.
@@ -361,7 +364,8 @@ TEST_P(ExploredHashTable, AnOverflowBucketThatComesBackToItsChainAndAGetBehindIt
   // One line, and readers of RwLatch that meet a writer are not explored any further: there is much to explore.
   const auto keys = keys_of(scheme(), tiny(1, 8));
   expect_safe(tiny(1, 8), {keys[0], keys[1], keys[2]},
-              {{Call::What::remove, keys[2]}, {Call::What::insert, keys[3], 2}}, {Call::What::get, keys[1]},
+              {{TableCall::What::remove, keys[2]}, {TableCall::What::insert, keys[3], 2}},
+              {TableCall::What::get, keys[1]},
               /*writing_retries=*/0);
 }
 
@@ -369,7 +373,8 @@ TEST_P(ExploredHashTable, AnOverflowBucketThatGoesToAnotherChainAndAGetBehindIt)
   const auto keys = keys_of(scheme(), tiny(2));
   const auto others = keys_of(scheme(), tiny(2), 1);
   expect_safe(tiny(2), {keys[0], keys[1], keys[2], others[0]},
-              {{Call::What::remove, keys[2]}, {Call::What::insert, others[1], 2}}, {Call::What::get, keys[1]});
+              {{TableCall::What::remove, keys[2]}, {TableCall::What::insert, others[1], 2}},
+              {TableCall::What::get, keys[1]});
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, ExploredHashTable, ::testing::ValuesIn(choices()),
@@ -382,9 +387,9 @@ TEST(BrokenHashTable, AReaderThatTrustsLinksMissesWhatIsBehindABucketThatWentToA
   const TwoReadVersion scheme;
   const auto keys = keys_of(scheme, tiny(2));
   const auto others = keys_of(scheme, tiny(2), 1);
-  const explore::Program naive =
-      program(scheme, tiny(2), {keys[0], keys[1], keys[2], others[0]},
-              {{Call::What::remove, keys[2]}, {Call::What::insert, others[1], 2}}, {Call::What::naive_get, keys[1]});
+  const explore::Program naive = program(scheme, tiny(2), {keys[0], keys[1], keys[2], others[0]},
+                                         {{TableCall::What::remove, keys[2]}, {TableCall::What::insert, others[1], 2}},
+                                         {TableCall::What::naive_get, keys[1]});
   EXPECT_TRUE(explore::is_broken(naive, under(Preset::observed), explore::Kind::linearizability));
 }
 
@@ -392,7 +397,7 @@ TEST(BrokenHashTable, OverASchemeWhoseReadsTearATableHasValuesOfTwo) {
   const std::unique_ptr<Scheme> scheme = make_specimen("broken/naive");
   const auto keys = keys_of(*scheme, tiny(1));
   const explore::Program torn =
-      program(*scheme, tiny(1), {keys[0]}, {{Call::What::update, keys[0], 2}}, {Call::What::get, keys[0]});
+      program(*scheme, tiny(1), {keys[0]}, {{TableCall::What::update, keys[0], 2}}, {TableCall::What::get, keys[0]});
   EXPECT_TRUE(explore::is_broken(torn, under(Preset::observed), explore::Kind::torn_read));
   EXPECT_TRUE(explore::is_safe(torn, under(Preset::strict)));
 }

@@ -34,11 +34,6 @@ std::string message_of(const std::function<void()>& call) {
   return "no such error";
 }
 
-// One entry per bucket and few buckets: whatever is put in makes chains.
-HashTableOptions crowded(std::uint64_t value_bytes = 40) {
-  return {.value_bytes = value_bytes, .capacity = 3, .entries_per_bucket = 1, .overflow_buckets = 40};
-}
-
 // A home bucket of memory node 0 and so many keys of it, in the order in which they are in its chain: the first is at
 // home, the others in overflow buckets, of which the newest comes first.
 struct Crowd {

@@ -16,6 +16,11 @@
 
 namespace sidelatch::structures {
 
+/// One entry per bucket and few buckets: whatever is put in makes chains.
+inline HashTableOptions crowded(std::uint64_t value_bytes = 40) {
+  return {.value_bytes = value_bytes, .capacity = 3, .entries_per_bucket = 1, .overflow_buckets = 40};
+}
+
 inline const fabric::sim::Profile& connectx5() {
   static const fabric::sim::Profile profile = fabric::sim::load_profile("connectx5");
   return profile;

@@ -19,11 +19,6 @@ using namespace fabric;
 using namespace sync;
 using ::testing::IsEmpty;
 
-// One entry per bucket and few buckets: whatever is put in makes chains.
-HashTableOptions crowded(std::uint64_t value_bytes = 40) {
-  return {.value_bytes = value_bytes, .capacity = 3, .entries_per_bucket = 1, .overflow_buckets = 40};
-}
-
 class EverySchemeOfHashTables : public ::testing::TestWithParam<checker::SchemeEntry> {
  protected:
   std::unique_ptr<Scheme> scheme_ = GetParam().make();

@@ -22,8 +22,6 @@ using ::testing::HasSubstr;
 
 constexpr Lease kLease{from_ns(20'000), from_ns(2'000)};
 
-void ignore_dropped_guard(const DroppedGuard& /*dropped*/) {}
-
 SessionOptions leased(std::uint16_t owner, Revoker* revoker) {
   SessionOptions options;
   options.owner = owner;

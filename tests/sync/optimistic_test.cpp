@@ -115,13 +115,13 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryOptimisticScheme, ::testing::ValuesIn(op
                            return text;
                          });
 
-struct Cost {
+struct Messages {
   std::uint64_t round_trips;
   std::uint64_t requests;
-  friend bool operator==(const Cost&, const Cost&) = default;
+  friend bool operator==(const Messages&, const Messages&) = default;
 };
 
-Cost cost_of_read(const Scheme& scheme, Semantics semantics) {
+Messages messages_of_read(const Scheme& scheme, Semantics semantics) {
   Store store(scheme);
   Session& session = store.add_session();
   std::vector<std::byte> payload(200);
@@ -129,7 +129,7 @@ Cost cost_of_read(const Scheme& scheme, Semantics semantics) {
   return {session.qp().counters().round_trips, session.qp().counters().requests};
 }
 
-Cost cost_of_update(const Scheme& scheme) {
+Messages messages_of_update(const Scheme& scheme) {
   Store store(scheme);
   Session& session = store.add_session();
   (void)store.run(put(scheme, session, store.objects.at(0), pattern(200, 1)));
@@ -137,24 +137,24 @@ Cost cost_of_update(const Scheme& scheme) {
 }
 
 TEST(Messages, AreThoseOfFigure13) {
-  EXPECT_EQ(cost_of_read(TwoReadVersion(), Semantics::latch_equivalent), (Cost{3, 3}));
-  EXPECT_EQ(cost_of_read(Crc64(), Semantics::latch_equivalent), (Cost{2, 2}));
-  EXPECT_EQ(cost_of_read(FarmLineVersions(), Semantics::latch_equivalent), (Cost{2, 2}));
-  EXPECT_EQ(cost_of_read(CopyOnWrite(), Semantics::latch_equivalent), (Cost{3, 3}));
+  EXPECT_EQ(messages_of_read(TwoReadVersion(), Semantics::latch_equivalent), (Messages{3, 3}));
+  EXPECT_EQ(messages_of_read(Crc64(), Semantics::latch_equivalent), (Messages{2, 2}));
+  EXPECT_EQ(messages_of_read(FarmLineVersions(), Semantics::latch_equivalent), (Messages{2, 2}));
+  EXPECT_EQ(messages_of_read(CopyOnWrite(), Semantics::latch_equivalent), (Messages{3, 3}));
 }
 
 TEST(Messages, AConsistentReadSavesTheValidation) {
-  EXPECT_EQ(cost_of_read(Crc64(), Semantics::consistent), (Cost{1, 1}));
-  EXPECT_EQ(cost_of_read(FarmLineVersions(), Semantics::consistent), (Cost{1, 1}));
+  EXPECT_EQ(messages_of_read(Crc64(), Semantics::consistent), (Messages{1, 1}));
+  EXPECT_EQ(messages_of_read(FarmLineVersions(), Semantics::consistent), (Messages{1, 1}));
   // For versioning with two reads the third READ is what makes it consistent.
-  EXPECT_EQ(cost_of_read(TwoReadVersion(), Semantics::consistent), (Cost{3, 3}));
+  EXPECT_EQ(messages_of_read(TwoReadVersion(), Semantics::consistent), (Messages{3, 3}));
 }
 
 TEST(Messages, AnUpdateIsTwoRoundTripsAndWriteUnlatchSavesAnAtomic) {
-  EXPECT_EQ(cost_of_update(FarmLineVersions()), (Cost{2, 4}));
-  EXPECT_EQ(cost_of_update(FarmLineVersions(WriteUnlatch::awaited)), (Cost{2, 3}));
-  EXPECT_EQ(cost_of_update(FarmLineVersions(Release::async)), (Cost{1, 4}));
-  EXPECT_EQ(cost_of_update(CopyOnWrite()), (Cost{2, 5}));
+  EXPECT_EQ(messages_of_update(FarmLineVersions()), (Messages{2, 4}));
+  EXPECT_EQ(messages_of_update(FarmLineVersions(WriteUnlatch::awaited)), (Messages{2, 3}));
+  EXPECT_EQ(messages_of_update(FarmLineVersions(Release::async)), (Messages{1, 4}));
+  EXPECT_EQ(messages_of_update(CopyOnWrite()), (Messages{2, 5}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sidelatch/fabric/task.h>
+#include <sidelatch/sync/session.h>
 
 #include <coroutine>
 #include <optional>
@@ -21,5 +22,8 @@ class Victim {
  private:
   std::optional<fabric::Task<void>> task_;
 };
+
+/// For the sessions of victims, whose guards are dropped without a mistake.
+inline void ignore_dropped_guard(const sync::DroppedGuard& /*dropped*/) {}
 
 }  // namespace sidelatch

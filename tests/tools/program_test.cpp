@@ -1,4 +1,6 @@
 // The program as its users meet it: output, files and exit statuses.
+#include "tests/paths.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -38,7 +40,7 @@ std::string slurp(const std::string& path) {
 
 Outcome run(const std::string& arguments) {
   const std::string errors = ::testing::TempDir() + "/sidelatch_stderr_" + std::to_string(::getpid());
-  const std::string command = std::string(SIDELATCH_PROGRAM) + " " + arguments + " 2>" + errors;
+  const std::string command = "cd '" + in_source_tree("") + "' && " + program_path() + " " + arguments + " 2>" + errors;
   Outcome outcome;
   FILE* pipe = ::popen(command.c_str(), "r");
   std::array<char, 4096> chunk{};
@@ -280,10 +282,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         std::pair{"litmus", "files"}, std::pair{"litmus /no/such.litmus", "/no/such.litmus"},
         std::pair{"litmus /tmp", "/tmp"},
-        std::pair{"litmus --model nosuch " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus", "nosuch"},
-        std::pair{"litmus --budget -1 " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus", "--budget -1"},
+        std::pair{"litmus --model nosuch tests/litmus/load-buffering.litmus", "nosuch"},
+        std::pair{"litmus --budget -1 tests/litmus/load-buffering.litmus", "--budget -1"},
         // All files are read before the first is explored.
-        std::pair{"litmus " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus /no/such.litmus",
+        std::pair{"litmus tests/litmus/load-buffering.litmus /no/such.litmus",
                   "/no/such.litmus"}));
 
 TEST(Program, AProfileWithAnUnknownKeyIsRefusedWithItsPlace) {
@@ -519,7 +521,7 @@ std::string store_buffering(const std::string& expectation) {
 }
 
 TEST(Litmus, TestsAsExpectedExitWith0) {
-  const std::string folder = SIDELATCH_SOURCE_DIR "/tests/litmus/";
+  const std::string folder = "tests/litmus/";
   const Outcome outcome =
       run("litmus --json " + folder + "load-buffering.litmus " + folder + "cpu-store-buffering.litmus");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -556,7 +558,7 @@ TEST(Litmus, AWrongExpectationExitsWith1) {
   EXPECT_EQ(json[0]["ok"], false);
   EXPECT_EQ(json[0]["expected"], "forbidden");
   // One wrong file among right ones is enough.
-  EXPECT_EQ(run("litmus " SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus " + path).status, 1);
+  EXPECT_EQ(run("litmus tests/litmus/load-buffering.litmus " + path).status, 1);
   std::filesystem::remove(path);
 }
 
@@ -570,7 +572,7 @@ TEST(Litmus, ASyntaxErrorExitsWith2AndItsPlaceBeforeAnythingIsExplored) {
   const std::string path = litmus_file("bad.litmus", "litmus t\nvar x = 0\nP0:\n  wirte x 1\n");
   for (const char* json : {"", "--json "}) {
     const Outcome outcome =
-        run(std::string("litmus ") + json + SIDELATCH_SOURCE_DIR "/tests/litmus/load-buffering.litmus " + path);
+        run(std::string("litmus ") + json + "tests/litmus/load-buffering.litmus " + path);
     EXPECT_EQ(outcome.status, 2);
     EXPECT_THAT(outcome.err, StartsWith(path + ":4:3: error: "));
     EXPECT_THAT(outcome.out, IsEmpty());

@@ -313,7 +313,7 @@ TEST(Check, WithoutReductionThereAreMoreExecutionsAndTheSameEnds) {
   EXPECT_TRUE(is_broken(counter(by_read_and_write), plain, Kind::assertion));
 }
 
-Program workload_of(const sync::Scheme& scheme, const Workload& workload = {.updates = 2, .readers = 1}) {
+Program latch_equivalent_program(const sync::Scheme& scheme, const Workload& workload = {.updates = 2, .readers = 1}) {
   return scheme_program(scheme, checker::Promise::latch_equivalent, workload);
 }
 
@@ -330,7 +330,7 @@ class ByChance : public ::testing::TestWithParam<Mode> {
 TEST_P(ByChance, FindsWhatBreaksTheNaiveScheme) {
   const checker::SelectedScheme naive = checker::select_scheme("broken/naive");
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    EXPECT_TRUE(is_broken(workload_of(*naive.scheme), options(seed), Kind::torn_read)) << seed;
+    EXPECT_TRUE(is_broken(latch_equivalent_program(*naive.scheme), options(seed), Kind::torn_read)) << seed;
   }
 }
 
@@ -340,16 +340,17 @@ TEST_P(ByChance, ASeedGivesTheSameTraceAgainWithAnyNumberOfThreads) {
   one.threads = 1;
   Options two = options(7);
   two.threads = 2;
-  const Verdict first = check(workload_of(*naive.scheme), one);
-  const Verdict again = check(workload_of(*naive.scheme), one);
-  const Verdict both = check(workload_of(*naive.scheme), two);
+  const Verdict first = check(latch_equivalent_program(*naive.scheme), one);
+  const Verdict again = check(latch_equivalent_program(*naive.scheme), one);
+  const Verdict both = check(latch_equivalent_program(*naive.scheme), two);
   ASSERT_TRUE(first.violation && again.violation && both.violation);
   EXPECT_EQ(first.violation->choices, again.violation->choices);
   EXPECT_EQ(first.violation->choices, both.violation->choices);
   EXPECT_EQ(first.executions, both.executions);
   std::set<std::vector<std::string>> of_all_seeds;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    of_all_seeds.insert(check(workload_of(*naive.scheme), options(seed)).violation.value_or(Violation{}).choices);
+    of_all_seeds.insert(
+        check(latch_equivalent_program(*naive.scheme), options(seed)).violation.value_or(Violation{}).choices);
   }
   EXPECT_GT(of_all_seeds.size(), 1U);
 }
@@ -358,7 +359,7 @@ TEST_P(ByChance, FindingNothingIsNoProof) {
   const checker::SelectedScheme two_read = checker::select_scheme("optimistic/two-read");
   Options few = options(1);
   few.max_executions = 500;
-  const Verdict verdict = check(workload_of(*two_read.scheme), few);
+  const Verdict verdict = check(latch_equivalent_program(*two_read.scheme), few);
   EXPECT_EQ(verdict.outcome, Outcome::bounded);
   EXPECT_EQ(verdict.executions, 500U);
   EXPECT_THAT(verdict.bound, HasSubstr("500 executions"));

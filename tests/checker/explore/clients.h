@@ -3,6 +3,7 @@
 
 #include <sidelatch/explore/world.h>
 #include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/fabric/task.h>
 
 #include <cstdint>
 #include <cstring>
@@ -57,5 +58,8 @@ struct Client {
   fabric::MemoryRegion buffers;
   std::unique_ptr<fabric::QueuePair> qp;
 };
+
+/// The whole of a client that adds 1 to the first word of line 0.
+inline fabric::Task<void> add_one(Client* client, Store* store) { co_await client->qp->fetch_add(store->word(0), 1); }
 
 }  // namespace sidelatch::explore

@@ -252,8 +252,6 @@ Task<void> throw_if_second(Client* client, Store* store) {
   }
 }
 
-Task<void> add_one(Client* client, Store* store) { co_await client->qp->fetch_add(store->word(0), 1); }
-
 Task<void> use_wrong_rkey(Client* client, Store* store) {
   RemoteSpan word = store->word(0);
   word.rkey.value += 0x1000;

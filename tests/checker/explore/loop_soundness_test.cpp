@@ -23,7 +23,7 @@ constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; who fa
 
 constexpr std::uint64_t kSeeds = kSanitized ? 30 : 100;
 
-struct Op {
+struct LoopOp {
   enum class What : std::uint8_t {
     write,
     read,
@@ -38,43 +38,43 @@ struct Op {
   What what = What::read;
   std::uint64_t value = 0;
 };
-using Ops = std::vector<Op>;
-using State = std::vector<std::uint64_t>;
+using LoopOps = std::vector<LoopOp>;
+using Values = std::vector<std::uint64_t>;
 
 struct Run {
   bool written_out = false;
   bool gave_up = false;
-  State seen;
+  Values seen;
 };
 
 // Line 0 holds data, line 1 the flag, line 2 the latch.
-Task<void> run(Run* run, Client* client, Store* store, Ops ops) {
-  for (const Op& op : ops) {
-    if (op.what == Op::What::write) {
+Task<void> run(Run* run, Client* client, Store* store, LoopOps ops) {
+  for (const LoopOp& op : ops) {
+    if (op.what == LoopOp::What::write) {
       client->set(0, op.value);
       co_await client->qp->write(client->word(0), store->word(0));
-    } else if (op.what == Op::What::read) {
+    } else if (op.what == LoopOp::What::read) {
       co_await client->qp->read(client->word(0), store->word(0));
       run->seen.push_back(client->value(0));
-    } else if (op.what == Op::What::peek) {
+    } else if (op.what == LoopOp::What::peek) {
       co_await client->qp->read(client->word(0), store->word(2));
       run->seen.push_back(client->value(0));
-    } else if (op.what == Op::What::add) {
+    } else if (op.what == LoopOp::What::add) {
       const std::uint64_t old = co_await client->qp->fetch_add(store->word(0), op.value);
       run->seen.push_back(old);
-    } else if (op.what == Op::What::raise_flag) {
+    } else if (op.what == LoopOp::What::raise_flag) {
       co_await client->qp->fetch_add(store->word(1), 1);
-    } else if (op.what == Op::What::unlatch) {
+    } else if (op.what == LoopOp::What::unlatch) {
       // Nobody waits for it: what comes next may overtake it.
       co_await client->qp->enqueue(fabric::fetch_add(store->word(2), ~std::uint64_t{0}));
     } else {
       const auto loop = run->written_out ? fabric::Reactor::kNoLoop : client->node->reactor().begin_retries();
       for (std::uint32_t attempt = 1;; ++attempt) {
         bool done = false;
-        if (op.what == Op::What::wait_for_flag) {
+        if (op.what == LoopOp::What::wait_for_flag) {
           co_await client->qp->read(client->word(0), store->word(1));
           done = client->value(0) != 0;
-        } else if (op.what == Op::What::latch) {
+        } else if (op.what == LoopOp::What::latch) {
           const std::uint64_t old = co_await client->qp->compare_swap(store->word(2), 0, 1);
           done = old == 0;
         } else {
@@ -100,13 +100,13 @@ Task<void> run(Run* run, Client* client, Store* store, Ops ops) {
   }
 }
 
-struct Reached {
-  std::set<State> states;
+struct ReachedByLoops {
+  std::set<Values> states;
   Verdict verdict;
 };
 
-Reached reach(const std::vector<Ops>& clients, Preset preset, bool written_out) {
-  Reached reached;
+ReachedByLoops reach(const std::vector<LoopOps>& clients, Preset preset, bool written_out) {
+  ReachedByLoops reached;
   const Program program = [&](World& world) {
     auto& store = world.make<Store>(world, 3);
     auto& runs = world.make<std::vector<Run>>(clients.size());
@@ -116,7 +116,7 @@ Reached reach(const std::vector<Ops>& clients, Preset preset, bool written_out) 
       world.spawn(*client.node, run(&runs[i], &client, &store, clients[i]));
     }
     world.at_end([&](const Order& /*order*/) {
-      State state = {store.value(0), store.value(1), store.value(2)};
+      Values state = {store.value(0), store.value(1), store.value(2)};
       for (const Run& one : runs) {
         if (one.gave_up) {
           return;
@@ -131,17 +131,17 @@ Reached reach(const std::vector<Ops>& clients, Preset preset, bool written_out) 
   return reached;
 }
 
-std::vector<Ops> random_clients(std::uint64_t seed) {
+std::vector<LoopOps> random_clients(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   std::uint64_t value = 1;
   const auto data = [&] {
-    return Op{std::array{Op::What::write, Op::What::read, Op::What::add}.at(below(3)), value++ * 10};
+    return LoopOp{std::array{LoopOp::What::write, LoopOp::What::read, LoopOp::What::add}.at(below(3)), value++ * 10};
   };
-  std::vector<Ops> clients(2 + below(8) / 7);
+  std::vector<LoopOps> clients(2 + below(8) / 7);
   const bool flags = below(2) == 0;
   for (std::size_t i = 0; i < clients.size(); ++i) {
-    Ops& ops = clients[i];
+    LoopOps& ops = clients[i];
     if (below(4) == 0) {
       ops.push_back(data());
     }
@@ -149,15 +149,15 @@ std::vector<Ops> random_clients(std::uint64_t seed) {
       if (i == 0) {
         ops.push_back(data());
       }
-      ops.push_back({i == 0 ? Op::What::raise_flag : Op::What::wait_for_flag});
+      ops.push_back({i == 0 ? LoopOp::What::raise_flag : LoopOp::What::wait_for_flag});
       ops.push_back(data());
     } else {
-      ops.push_back({i != 0 && below(3) == 0 ? Op::What::try_latch_by_adding : Op::What::latch});
+      ops.push_back({i != 0 && below(3) == 0 ? LoopOp::What::try_latch_by_adding : LoopOp::What::latch});
       ops.push_back(data());
       for (std::uint64_t peeks = below(3); i == 0 && peeks != 0; --peeks) {
-        ops.push_back({Op::What::peek});
+        ops.push_back({LoopOp::What::peek});
       }
-      ops.push_back({Op::What::unlatch});
+      ops.push_back({LoopOp::What::unlatch});
     }
     if (below(4) == 0) {
       ops.push_back(data());
@@ -172,9 +172,9 @@ TEST_P(LoopSoundness, WaitingReachesWhatTryingAgainReaches) {
   std::uint32_t compared = 0;
   std::uint32_t several = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const std::vector<Ops> clients = random_clients(seed);
-    const Reached written_out = reach(clients, GetParam(), true);
-    const Reached waiting = reach(clients, GetParam(), false);
+    const std::vector<LoopOps> clients = random_clients(seed);
+    const ReachedByLoops written_out = reach(clients, GetParam(), true);
+    const ReachedByLoops waiting = reach(clients, GetParam(), false);
     if (written_out.verdict.outcome == Outcome::bounded || waiting.verdict.outcome == Outcome::bounded) {
       continue;
     }

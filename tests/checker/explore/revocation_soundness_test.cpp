@@ -55,10 +55,10 @@ Task<void> revoker(const Variant* variant, Client* client, Client* dead, Store* 
   }
 }
 
-using State = std::array<std::uint64_t, 3>;
+using EndState = std::array<std::uint64_t, 3>;
 
-std::set<State> states(const Variant& variant, Preset preset, Mode mode) {
-  std::set<State> all;
+std::set<EndState> states(const Variant& variant, Preset preset, Mode mode) {
+  std::set<EndState> all;
   const Program program = [&](World& world) {
     auto& store = world.make<Store>(world, 2);
     auto& seen = world.make<std::uint64_t>(0);
@@ -81,7 +81,7 @@ class Revocation : public ::testing::TestWithParam<std::tuple<Preset, bool, bool
 TEST_P(Revocation, ReachesTheSameStatesWithoutReduction) {
   const auto [preset, by_atomics, looks_before, reads_after, victim_crashes] = GetParam();
   const Variant variant{by_atomics, looks_before, reads_after, victim_crashes};
-  const std::set<State> reduced = states(variant, preset, Mode::exhaustive);
+  const std::set<EndState> reduced = states(variant, preset, Mode::exhaustive);
   EXPECT_GT(reduced.size(), 1U);
   EXPECT_EQ(reduced, states(variant, preset, Mode::plain));
 }

@@ -119,8 +119,6 @@ TEST(Trace, NamesTheRuleThatLetALineBePlacedBeforeItsPredecessor) {
 
 // ---- Two NICs.
 
-Task<void> add_one(Client* client, Store* store) { co_await client->qp->fetch_add(store->word(0), 1); }
-
 void two_nics(World& world) {
   auto& store = world.make<Store>(world, 1, 2);
   for (const unsigned nic : {0U, 1U}) {

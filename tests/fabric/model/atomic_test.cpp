@@ -1,14 +1,11 @@
 // Rule 8: what atomics are atomic against. Expected sets are derived by hand.
 #include "enumerate.h"
+#include "names.h"
 
 #include <gtest/gtest.h>
 
 namespace sidelatch::fabric::model::enumeration {
 namespace {
-
-constexpr Preset kAll[] = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
-constexpr Preset kWeak[] = {Preset::observed, Preset::spec, Preset::relaxed};
-const RemoteAddress x = Program::line(0);
 
 Rules global() {
   Rules rules = rules_of(Preset::observed);

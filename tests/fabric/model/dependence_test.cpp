@@ -1,5 +1,6 @@
 // What an explorer relies on: independent steps commute, blocked steps are named, footprints tell the truth.
 #include "enumerate.h"
+#include "names.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +13,6 @@
 
 namespace sidelatch::fabric::model::enumeration {
 namespace {
-
-const RemoteAddress x = Program::line(0);
-const RemoteAddress y = Program::line(1);
-constexpr std::size_t kTwoLines = 9;
 
 struct Named {
   std::string title;

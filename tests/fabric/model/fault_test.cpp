@@ -1,15 +1,11 @@
 // Rules 9 and 10: clients that stop and queue pairs that are shut. Expected sets are derived by hand.
 #include "enumerate.h"
+#include "names.h"
 
 #include <gtest/gtest.h>
 
 namespace sidelatch::fabric::model::enumeration {
 namespace {
-
-constexpr Preset kAll[] = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
-const RemoteAddress x = Program::line(0);
-const RemoteAddress y = Program::line(1);
-constexpr std::size_t kTwoLines = 9;
 
 // ---- Crash.
 

@@ -1,16 +1,11 @@
 // Rules 1 and 3 to 6: what is ordered within a request and within a queue pair. Expected sets are derived by hand.
 #include "enumerate.h"
+#include "names.h"
 
 #include <gtest/gtest.h>
 
 namespace sidelatch::fabric::model::enumeration {
 namespace {
-
-constexpr Preset kAll[] = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
-constexpr Preset kWeak[] = {Preset::observed, Preset::spec, Preset::relaxed};
-const RemoteAddress x = Program::line(0);
-const RemoteAddress y = Program::line(1);
-constexpr std::size_t kTwoLines = 9;  // words from the first of one line to the first of the next
 
 Rules with(Preset preset, const char* parameter, const char* value) {
   Rules rules = rules_of(preset);

@@ -1,5 +1,6 @@
 // SEND: a WRITE to where the receiver says, and a receive completion that shows earlier WRITEs.
 #include "enumerate.h"
+#include "names.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +9,6 @@
 namespace sidelatch::fabric::model::enumeration {
 namespace {
 
-constexpr Preset kAll[] = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
-const RemoteAddress x = Program::line(0);
 const RemoteAddress inbox = Program::line(1);
 const RemoteAddress inbox_end = Program::line(2);
 

@@ -1,16 +1,11 @@
 // Rules 2 and 7, and the store buffers of CPU threads: who sees what when. Expected sets are derived by hand.
 #include "enumerate.h"
+#include "names.h"
 
 #include <gtest/gtest.h>
 
 namespace sidelatch::fabric::model::enumeration {
 namespace {
-
-constexpr Preset kAll[] = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
-constexpr Preset kWeak[] = {Preset::observed, Preset::spec, Preset::relaxed};
-const RemoteAddress x = Program::line(0);
-const RemoteAddress y = Program::line(1);
-constexpr std::size_t kTwoLines = 9;
 
 // ---- Rule 2.
 

@@ -1,4 +1,5 @@
 #include "flood.h"
+#include "tests/paths.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +19,7 @@ std::vector<Bytes> corpus_and_captures() {
   std::vector<Bytes> frames = read_capture("rxe_ipv4.pcap");
   std::ranges::copy(read_capture("rxe_ipv6.pcap"), std::back_inserter(frames));
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(SIDELATCH_SOURCE_DIR "/tests/data/roce/corpus")) {
+  for (const auto& entry : std::filesystem::directory_iterator(in_source_tree("tests/data/roce/corpus"))) {
     paths.push_back(entry.path());
   }
   std::ranges::sort(paths);

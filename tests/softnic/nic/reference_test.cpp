@@ -1,4 +1,5 @@
 // Beside implementations that share nothing with ours: scapy's packets, and those of Linux's soft-RoCE driver.
+#include "tests/paths.h"
 #include "tests/roce/samples.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ TEST(RoceReference, WeBuildWhatScapyBuilds) {
 
 // The vectors are scapy's, and nobody has touched them.
 TEST(RoceReference, TheVectorsAreWhatScapyPrints) {
-  const std::string folder = std::string(SIDELATCH_SOURCE_DIR) + "/tests/data/roce";
+  const std::string folder = in_source_tree("tests/data/roce");
   // Debian's own Python: another in the path does not have Debian's packages.
   const std::string command = "PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 '" + folder +
                               "/make_vectors.py' 2>&1 | cmp - '" + folder + "/vectors.txt' 2>&1";

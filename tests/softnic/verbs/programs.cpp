@@ -1,4 +1,5 @@
 #include "programs.h"
+#include "tests/paths.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -92,7 +93,7 @@ Site::Site() {
       variables_.push_back(text);
     }
   }
-  set("LD_PRELOAD=" SIDELATCH_VERBS);
+  set(std::string("LD_PRELOAD=") + verbs_library_path());
   set("SIDELATCH_SOFTNIC_WIRE=shm:" + name_);
 }
 

@@ -1,6 +1,7 @@
 // Unmodified programs of Debian on the software NIC: they end well, and what they print has the counts that were asked
 // for. That the data is right, ibv_rc_pingpong -c and the tests of pyverbs check.
 #include "programs.h"
+#include "tests/paths.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -224,7 +225,7 @@ TEST_F(Programs, AServiceThatIsNotThereIsRefused) {
 
 TEST_F(Programs, TheTestsOfPyverbsPass) {
   const std::string folder = ::testing::TempDir() + "/pyverbs-" + std::to_string(::getpid());
-  const Outcome outcome = site_.run({"/usr/bin/python3", SIDELATCH_SOURCE_DIR "/tests/softnic/verbs/run_pyverbs.py", folder});
+  const Outcome outcome = site_.run({"/usr/bin/python3", in_source_tree("tests/softnic/verbs/run_pyverbs.py"), folder});
   constexpr int kSkip = 77;
   if (outcome.status == kSkip) {
     GTEST_SKIP() << outcome.text;

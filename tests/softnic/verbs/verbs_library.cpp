@@ -1,4 +1,5 @@
 #include "verbs_library.h"
+#include "tests/paths.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ struct Found {
 Verbs load_library() {
   const std::string wire = "shm:verbs-" + std::to_string(::getpid());
   ::setenv("SIDELATCH_SOFTNIC_WIRE", wire.c_str(), 1);
-  void* const library = ::dlopen(SIDELATCH_VERBS, RTLD_NOW | RTLD_LOCAL);
+  void* const library = ::dlopen(verbs_library_path(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     throw std::runtime_error(::dlerror());
   }

@@ -1,4 +1,5 @@
 // The litmus tests of tests/litmus: what each file must have, and that no change of one does harm.
+#include "tests/paths.h"
 #include "checker/explore/litmus/litmus.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ struct File {
 
 std::vector<File> corpus() {
   std::vector<File> files;
-  for (const auto& entry : std::filesystem::directory_iterator(SIDELATCH_SOURCE_DIR "/tests/litmus")) {
+  for (const auto& entry : std::filesystem::directory_iterator(in_source_tree("tests/litmus"))) {
     std::ifstream stream(entry.path(), std::ios::binary);
     files.push_back({entry.path(), {std::istreambuf_iterator<char>(stream), {}}});
   }

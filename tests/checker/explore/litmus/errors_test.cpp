@@ -2,6 +2,8 @@
 // happens.
 #include "checker/explore/litmus/litmus.h"
 
+#include "memory_of_tests.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,15 +23,6 @@ std::string error_of(const std::string& text) {
   }
   return "no error";
 }
-
-// Lines 1 to 6, so that what follows begins in line 7.
-const std::string kMemory =
-    "litmus t\n"
-    "var x = 0\n"
-    "var y = 0\n"
-    "line L { a = 0, b = 0 }\n"
-    "object D[3] = 0\n"
-    "node M1 { var z = 0 }\n";
 
 struct Wrong {
   const char* name;

@@ -1,5 +1,7 @@
 #include "checker/explore/litmus/litmus.h"
 
+#include "memory_of_tests.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,9 +24,7 @@ using testing::SizeIs;
 
 LitmusTest parse(const std::string& text) { return parse_litmus(text, "t.litmus"); }
 
-// A test whose one client has these statements, two words x and y, a line, and an object of three lines.
-const std::string kMemory =
-    "litmus t\nvar x = 0\nvar y = 0\nline L { a = 0, b = 0 }\nobject D[3] = 0\nnode M1 { var z = 0 }\n";
+// A test whose one thread has these statements.
 LitmusTest client(const std::string& statements) { return parse(kMemory + "P0:\n" + statements); }
 LitmusTest cpu(const std::string& statements) { return parse(kMemory + "C0:\n" + statements); }
 

@@ -1,5 +1,6 @@
 // Litmus tests run: the files of tests/litmus come out as they expect, and small ones reach exactly the final states
 // that were worked out by hand.
+#include "tests/paths.h"
 #include <sidelatch/explore/litmus.h>
 
 #include "tests/checker/explore/checking.h"
@@ -30,7 +31,7 @@ using ::testing::StartsWith;
 
 std::vector<std::filesystem::path> files() {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(SIDELATCH_SOURCE_DIR "/tests/litmus")) {
+  for (const auto& entry : std::filesystem::directory_iterator(in_source_tree("tests/litmus"))) {
     paths.push_back(entry.path());
   }
   std::ranges::sort(paths);
