@@ -89,14 +89,14 @@ TEST(Zipf, AWrongExponentWouldBeSeen) {
   const Zipf zipf(1000, 1.02);
   std::mt19937_64 random(1);
   std::vector<double> counts(1000);
-  constexpr double kDraws = 300'000;
-  for (int i = 0; i < static_cast<int>(kDraws); ++i) {
+  constexpr double kSamples = 300'000;
+  for (int i = 0; i < static_cast<int>(kSamples); ++i) {
     ++counts.at(zipf(random));
   }
   const std::vector<double> probabilities = exact_probabilities(1000, 1);
   double chi_square = 0;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-    const double expected = probabilities[rank] * kDraws;
+    const double expected = probabilities[rank] * kSamples;
     chi_square += (counts[rank] - expected) * (counts[rank] - expected) / expected;
   }
   EXPECT_GT(chi_square, hardly_exceeded(999));
@@ -106,17 +106,17 @@ TEST(Zipf, AWrongExponentWouldBeSeen) {
 // probability of 10^-11.
 TEST(Zipf, TwentyMillionItemsNeedNoTable) {
   constexpr std::uint64_t kItems = 20'000'000;
-  constexpr int kDraws = 200'000;
+  constexpr int kSamples = 200'000;
   const Zipf zipf(kItems, 2);
   std::mt19937_64 random(3);
   int first = 0;
-  for (int i = 0; i < kDraws; ++i) {
+  for (int i = 0; i < kSamples; ++i) {
     const std::uint64_t rank = zipf(random);
     ASSERT_LT(rank, kItems);
     first += rank == 0 ? 1 : 0;
   }
   const double probability = 6 / (M_PI * M_PI);
-  EXPECT_NEAR(first, probability * kDraws, 7 * std::sqrt(kDraws * probability * (1 - probability)));
+  EXPECT_NEAR(first, probability * kSamples, 7 * std::sqrt(kSamples * probability * (1 - probability)));
 }
 
 TEST(Zipf, EveryItemIsReached) {

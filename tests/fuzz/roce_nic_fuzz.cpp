@@ -54,9 +54,9 @@ constexpr std::size_t kReceiveOffset = 2112;
 constexpr std::size_t kReceiveBytes = 300;
 constexpr std::size_t kLocalOffset = kReceiveOffset + kReceiveBytes;
 
-class Input {
+class InputReader {
  public:
-  explicit Input(std::span<const std::byte> bytes) : rest_(bytes) {}
+  explicit InputReader(std::span<const std::byte> bytes) : rest_(bytes) {}
   [[nodiscard]] bool is_empty() const { return rest_.empty(); }
   /// Zeros behind the end.
   template <class T>
@@ -182,7 +182,7 @@ class CheckedAccess final : public MemoryAccess {
   std::unique_ptr<MemoryAccess> real_;
 };
 
-std::unique_ptr<MemoryAccess> make_access(Input& input) {
+std::unique_ptr<MemoryAccess> make_access(InputReader& input) {
   const auto kind = input.take<std::uint8_t>();
   const auto seed = input.take<std::uint8_t>();
   if (kind % 5 == 0) {
@@ -196,7 +196,7 @@ std::unique_ptr<MemoryAccess> make_access(Input& input) {
 
 class Attack {
  public:
-  Attack(Input& input, NicMistake mistake)
+  Attack(InputReader& input, NicMistake mistake)
       : input_(input), ledger_(mistake), access_(ledger_, make_access(input)), nic_(options(), access_) {
     for (std::size_t i = 0; i < kAreas.size(); ++i) {
       add_region(i);
@@ -599,7 +599,7 @@ class Attack {
     }
   }
 
-  Input& input_;
+  InputReader& input_;
   Ledger ledger_;
   CheckedAccess access_;
   Nic nic_;
@@ -619,7 +619,7 @@ class Attack {
 }  // namespace
 
 NicAttack attack_nic(std::span<const std::byte> input, NicMistake mistake) {
-  Input rest(input);
+  InputReader rest(input);
   return Attack(rest, mistake).run();
 }
 

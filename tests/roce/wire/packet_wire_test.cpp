@@ -23,8 +23,6 @@
 namespace sidelatch::roce {
 namespace {
 
-constexpr int kMayNot = 77;
-
 // Makes veth0 and veth1 in a network namespace of this process. Both are up; veth0 has 10.9.0.1 and fd09::1.
 bool make_network() {
   return ::unshare(::geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWNET | CLONE_NEWUSER) == 0 &&

@@ -41,6 +41,9 @@ inline const std::string& own_folder() {
 /// A wire that only this test uses.
 inline SegmentOptions new_wire() { return {.name = new_wire_name(), .folder = own_folder()}; }
 
+/// What a child ends with that would need rights which this user does not have.
+inline constexpr int kMayNot = 77;
+
 /// A process that runs `work` and ends with what it returns; 99 if it throws. It has none of our files, so it holds
 /// none of our locks. Killed at the end if it still runs.
 class ChildProcess {

@@ -267,7 +267,6 @@ TEST(Segment, SurvivesProcessesThatAreKilledAnywhere) {
 // Runs `work` in a child that sees a folder of its own with so little memory; its result. Skips where we may not mount.
 template <class F>
 int with_small_folder(const std::string& folder, const char* size, F work) {
-  constexpr int kMayNot = 77;
   ChildProcess child([&] {
     if (::unshare(::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0 ||
         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -304,7 +303,7 @@ TEST(Segment, SaysHowMuchMemoryIsMissing) {
     return 2;
   });
   std::filesystem::remove(folder);
-  if (directory == 77) {
+  if (directory == kMayNot) {
     GTEST_SKIP() << "this user may not mount a file system, not even in a namespace of its own";
   }
   EXPECT_EQ(directory, 0);

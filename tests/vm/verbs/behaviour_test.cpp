@@ -1,5 +1,7 @@
 // Every scheme that is safe on today's NICs, on a real driver: client processes that update and read a few objects of a
 // memory node, and what the objects hold in the end. And a client that dies with a latch.
+#include "requests.h"
+
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
 #include <sidelatch/sync/latch_word.h>
@@ -32,7 +34,6 @@ constexpr std::uint64_t kPayload = 200;
 constexpr std::uint32_t kWriters = 2;
 constexpr std::uint32_t kReaders = 1;
 constexpr std::uint32_t kOperations = 30;
-constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
 
 // What a client process saw. It goes to the parent through a pipe.
 struct Report {
@@ -149,8 +150,8 @@ class ClientProcess {
 };
 
 // The memory node, in the test's own process.
-struct Storage {
-  explicit Storage(const SelectedScheme& selected)
+struct ObjectStorage {
+  explicit ObjectStorage(const SelectedScheme& selected)
       : layout(selected.scheme->shape(kPayload, selected.layout), selected.layout, kObjects),
         memory(node.allocate(layout.total_bytes(), Access::remote_all)),
         server(node, {.address = "127.0.0.1", .any_port = true}) {
@@ -171,9 +172,9 @@ struct Storage {
 };
 
 // What a client needs to work on the objects.
-struct Client {
-  Client(const SelectedScheme& selected, const Storage& storage, const std::string& address, std::uint16_t owner,
-         sync::SessionOptions options = {})
+struct ObjectClient {
+  ObjectClient(const SelectedScheme& selected, const ObjectStorage& storage, const std::string& address,
+               std::uint16_t owner, sync::SessionOptions options = {})
       : remote(fabric, address, {.owner = owner}),
         queue_pair(node.connect(remote)),
         objects(storage.layout, remote.region("objects")),
@@ -214,13 +215,13 @@ class SchemesOnVerbs : public ::testing::TestWithParam<SchemeEntry> {};
 
 TEST_P(SchemesOnVerbs, LoseNothingAndTearNothing) {
   const SelectedScheme selected = checker::select_scheme(GetParam().name);
-  const Storage storage(selected);
+  const ObjectStorage storage(selected);
   const std::string address = storage.server.address();
   std::vector<std::unique_ptr<ClientProcess>> clients;
   for (std::uint32_t i = 0; i < kWriters + kReaders; ++i) {
     clients.push_back(std::make_unique<ClientProcess>([&, i] {
       Report report;
-      Client client(selected, storage, address, static_cast<std::uint16_t>(i + 1));
+      ObjectClient client(selected, storage, address, static_cast<std::uint16_t>(i + 1));
       const sync::Scheme* scheme = selected.scheme.get();
       client.fabric.reactor().run(i < kWriters ? write_objects(scheme, client.session.get(), &client.objects, &report)
                                                : read_objects(scheme, client.session.get(), &client.objects, &report));
@@ -243,7 +244,7 @@ TEST_P(SchemesOnVerbs, LoseNothingAndTearNothing) {
   }
   EXPECT_EQ(updates[0] + updates[1], kWriters * kOperations);
   EXPECT_EQ(reads, kReaders * kOperations);
-  Client last(selected, storage, address, 99);
+  ObjectClient last(selected, storage, address, 99);
   std::vector<std::byte> payload(kPayload);
   for (std::uint64_t i = 0; i < kObjects; ++i) {
     EXPECT_EQ(storage.latch_word(i), sync::kFree);
@@ -259,13 +260,13 @@ INSTANTIATE_TEST_SUITE_P(Registry, SchemesOnVerbs, ::testing::ValuesIn(safe_sche
 
 TEST(LeasesOnVerbs, ALatchOfAKilledClientIsTakenOver) {
   const SelectedScheme selected = checker::select_scheme("latch-exclusive/combined");
-  const Storage storage(selected);
+  const ObjectStorage storage(selected);
   const std::string address = storage.server.address();
   // Long for an emulated NIC: a lease of a client that lives must not end.
   const sync::SessionOptions options{.lease = {.length = from_ns(2e9), .margin = from_ns(5e8)}};
   const sync::Scheme* scheme = selected.scheme.get();
   ClientProcess holder([&]() -> Report {
-    Client client(selected, storage, address, 1, options);
+    ObjectClient client(selected, storage, address, 1, options);
     sync::ExclusiveGuard guard = client.fabric.reactor().run(scheme->latch(*client.session, client.objects.at(0)));
     for (;;) {
       ::pause();
@@ -276,7 +277,7 @@ TEST(LeasesOnVerbs, ALatchOfAKilledClientIsTakenOver) {
   }
   ASSERT_NE(storage.latch_word(0), sync::kFree);
   holder.kill();
-  Client client(selected, storage, address, 2, options);
+  ObjectClient client(selected, storage, address, 2, options);
   sync::ExclusiveGuard guard = client.fabric.reactor().run(scheme->latch(*client.session, client.objects.at(0)));
   ASSERT_TRUE(guard);
   EXPECT_TRUE(guard.inherited());

@@ -1,4 +1,6 @@
 // What the device reports while nobody but a memory server looks.
+#include "requests.h"
+
 #include "fabric/verbs/events.h"
 #include "fabric/verbs/node.h"
 
@@ -23,13 +25,6 @@ namespace sidelatch::fabric::verbs {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
-
-Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
-  const std::uint64_t old = co_await qp->fetch_add(where, addend);
-  co_return old;
-}
 
 // A test that waits in vain fails.
 bool comes_true(const std::function<bool()>& condition) {

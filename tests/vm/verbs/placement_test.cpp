@@ -1,4 +1,6 @@
 // Memory in huge pages and at one of the guest's two nodes, under a device that is no hardware.
+#include "requests.h"
+
 #include "fabric/verbs/placement.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
@@ -23,11 +25,6 @@ constexpr std::uint64_t kHugePage = 2 << 20;
 std::uint64_t counter(const std::string& file) { return std::stoull(*system_platform().read_file(kHugePages + file)); }
 
 void reserve_huge_pages(int count) { std::ofstream(std::string(kHugePages) + "nr_hugepages") << count << std::flush; }
-
-Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
-  const std::uint64_t old = co_await qp->fetch_add(where, addend);
-  co_return old;
-}
 
 // That requests reach the first and the last word of a region of `storage`.
 void expect_works(VerbsFabric& fabric, const MemoryRegion& region, Node& storage) {

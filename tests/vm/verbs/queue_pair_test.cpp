@@ -18,9 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Short: the target that does not answer is the exception here, and the emulated clock is slow.
-constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
-
 class VerbsQueuePairs : public ::testing::Test {
  protected:
   [[nodiscard]] std::uint64_t word(std::uint64_t offset) const {

@@ -18,7 +18,13 @@
 namespace sidelatch::fabric::verbs {
 
 /// Long enough for an emulated NIC, and few retries, so that a target that is gone is noticed within seconds.
-constexpr ConnectionOptions through(Through way) { return {.timeout = 18, .retry_count = 2, .through = way}; }
+inline constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
+
+constexpr ConnectionOptions through(Through way) {
+  ConnectionOptions connections = kConnections;
+  connections.through = way;
+  return connections;
+}
 
 inline Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
   const std::uint64_t old = co_await qp->fetch_add(where, addend);

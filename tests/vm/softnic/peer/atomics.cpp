@@ -8,8 +8,6 @@ namespace sidelatch::peer {
 
 namespace {
 
-constexpr std::size_t kDepth = 16;
-
 // Requests 0 .. count, `kDepth` of them on their way; `check(i)` when request i has completed. The old value of request
 // i comes to 8 * (i % kDepth) in `old`.
 template <class Make, class Check>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kKey = 0x11223344;
 constexpr std::size_t kHeader = 40;  // room for a GRH in front of every datagram
-constexpr std::size_t kStride = 4096 + 256;
+constexpr std::size_t kSlotBytes = 4096 + 256;
 
 struct Station {
   ibv_gid gid;
@@ -25,7 +25,7 @@ class Datagrams {
  public:
   explicit Datagrams(const Session& session)
       : device_(session.device),
-        memory(session.device, 64 * kStride, IBV_ACCESS_LOCAL_WRITE),
+        memory(session.device, 64 * kSlotBytes, IBV_ACCESS_LOCAL_WRITE),
         sends(ibv_create_cq(session.device.context(), 64, nullptr, nullptr, 0)),
         receives(ibv_create_cq(session.device.context(), 64, nullptr, nullptr, 0)) {
     ibv_qp_init_attr wanted{};
@@ -51,8 +51,8 @@ class Datagrams {
   }
 
   void post_receive(std::uint64_t slot) {
-    clear(memory.bytes(slot * kStride, kStride));
-    ibv_sge piece = memory.piece(slot * kStride, kStride);
+    clear(memory.bytes(slot * kSlotBytes, kSlotBytes));
+    ibv_sge piece = memory.piece(slot * kSlotBytes, kSlotBytes);
     ibv_recv_wr request{};
     request.wr_id = slot;
     request.sg_list = &piece;
@@ -64,7 +64,7 @@ class Datagrams {
   // The bytes of the slot; waits until they have left.
   void send(ibv_ah* to, std::size_t slot, std::size_t length, std::optional<std::uint32_t> immediate,
             std::uint32_t key = kKey) {
-    ibv_sge piece = memory.piece(slot * kStride, length);
+    ibv_sge piece = memory.piece(slot * kSlotBytes, length);
     ibv_send_wr request{};
     request.wr_id = slot;
     request.sg_list = &piece;
@@ -81,7 +81,7 @@ class Datagrams {
   // Whence it came stands in the header: all of it with IPv6, in its last 20 bytes with IPv4 (the RoCEv2 annex of the
   // InfiniBand specification, A17.4.5.2).
   void expect_header(std::size_t slot) {
-    const auto header = memory.bytes(slot * kStride, kHeader);
+    const auto header = memory.bytes(slot * kSlotBytes, kHeader);
     const bool is_v4 = device_.gid().raw[10] == 0xff && device_.gid().raw[0] == 0;
     const std::size_t size = is_v4 ? 4 : 16;
     const auto source = header.subspan(is_v4 ? 20 + 12 : 8, size);
@@ -126,7 +126,7 @@ void datagrams(const Session& session) {
     for (std::size_t i = 0; i < std::size(all); ++i) {
       const bool has_immediate = i % 2 != 0;
       if (active) {
-        fill(ud.memory.bytes(i * kStride, all[i]), i);
+        fill(ud.memory.bytes(i * kSlotBytes, all[i]), i);
         ud.send(ud.handle.get(), i, all[i],
                 has_immediate ? std::optional<std::uint32_t>(0xC0DE0000U + i) : std::nullopt);
         continue;
@@ -140,29 +140,29 @@ void datagrams(const Session& session) {
       require(!has_immediate || ntohl(got.imm_data) == 0xC0DE0000U + i, "datagram {}: immediate data {:#x}", i,
               ntohl(got.imm_data));
       ud.expect_header(i);
-      expect_filled(ud.memory.bytes(i * kStride + kHeader, all[i]), i, "a datagram");
-      expect_untouched(ud.memory.bytes(i * kStride + kHeader + all[i], kStride - kHeader - all[i]),
+      expect_filled(ud.memory.bytes(i * kSlotBytes + kHeader, all[i]), i, "a datagram");
+      expect_untouched(ud.memory.bytes(i * kSlotBytes + kHeader + all[i], kSlotBytes - kHeader - all[i]),
                        "behind a datagram");
     }
     // One with the wrong key is dropped; the next one takes the receive. It is answered to where it says it came from.
     if (active) {
-      fill(ud.memory.bytes(20 * kStride, 16), 20);
-      fill(ud.memory.bytes(21 * kStride, 24), 21);
+      fill(ud.memory.bytes(20 * kSlotBytes, 16), 20);
+      fill(ud.memory.bytes(21 * kSlotBytes, 24), 21);
       ud.send(ud.handle.get(), 20, 16, {}, kKey + 1);
       ud.send(ud.handle.get(), 21, 24, {});
       const ibv_wc got = next(ud.receives.get());
       expect_done(got, kAnswer, IBV_WC_RECV, "an answer");
-      expect_filled(ud.memory.bytes(kAnswer * kStride + kHeader, 8), 22, "an answer");
+      expect_filled(ud.memory.bytes(kAnswer * kSlotBytes + kHeader, 8), 22, "an answer");
       return;
     }
     ibv_wc got = next(ud.receives.get());
     expect_done(got, std::size(all), IBV_WC_RECV, "a datagram behind one with a wrong key");
     require(got.byte_len == kHeader + 24, "a datagram with a wrong key was received");
-    const auto header = ud.memory.bytes(std::size(all) * kStride, kHeader);
+    const auto header = ud.memory.bytes(std::size(all) * kSlotBytes, kHeader);
     const Owned<ibv_ah, ibv_destroy_ah> back(ibv_create_ah_from_wc(
         session.device.domain(), &got, reinterpret_cast<ibv_grh*>(header.data()), /*port_num=*/1));
     require(back != nullptr, "no address handle of a completion: {}", std::strerror(errno));
-    fill(ud.memory.bytes(22 * kStride, 8), 22);
+    fill(ud.memory.bytes(22 * kSlotBytes, 8), 22);
     ud.send(back.get(), 22, 8, {});
   });
 }

@@ -22,7 +22,6 @@ constexpr std::size_t kSum = 0;
 constexpr std::size_t kSwapped = 8;
 constexpr std::size_t kData = 64;
 constexpr std::size_t kDataBytes = 32768;
-constexpr std::size_t kDepth = 16;
 constexpr std::size_t kReceives = 64;
 
 struct Step {

@@ -23,6 +23,8 @@ void refuse(const Session& session);       ///< requests that the responder must
 void not_ready(const Session& session);    ///< receives that are missing for a while, or for ever
 void vanish(const Session& session);       ///< one of the two ends; that process exits with 0
 
+inline constexpr std::size_t kDepth = 16;  ///< requests on their way at once
+
 /// Lengths around those at which something changes.
 [[nodiscard]] std::vector<std::size_t> lengths(std::size_t mtu);
 
