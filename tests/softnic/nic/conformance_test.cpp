@@ -17,7 +17,7 @@ namespace sidelatch::softnic::nic {
 namespace {
 
 constexpr std::size_t kRoom = 16384;  // as in rxe_traffic.py
-constexpr Psn kFirst{0xfffff8};
+constexpr Psn kFirstPsn{0xfffff8};
 constexpr std::uint32_t kWrongKey = 0x7fffff00;
 
 // One end of a capture, played by our NIC.
@@ -134,7 +134,7 @@ class Replay {
     const AddressVector back{.mac = request.ethernet->source, .gid = source_gid(request)};
     const bool is_slow = answer != nullptr && answer->aeth.syndrome.kind() == Syndrome::Kind::rnr_nak;
     const Link link{.mtu = mtu, .min_rnr_timer = static_cast<std::uint8_t>(is_slow ? 24 : 12)};
-    bring_up(*made.pair, link, back, theirs, kFirst, kFirst);
+    bring_up(*made.pair, link, back, theirs, kFirstPsn, kFirstPsn);
     return made;
   }
 

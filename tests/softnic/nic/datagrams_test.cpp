@@ -10,7 +10,7 @@ namespace sidelatch::softnic::nic {
 namespace {
 
 constexpr std::uint32_t kQKey = 0x11223344;  // as to_init() sets it
-constexpr std::size_t kTo = 0x10000;
+constexpr std::size_t kArrival = 0x10000;
 
 class DatagramsTest : public ::testing::TestWithParam<std::uint8_t> {
  protected:
@@ -27,7 +27,7 @@ class DatagramsTest : public ::testing::TestWithParam<std::uint8_t> {
             .remote_q_key = kQKey};
   }
   void post_receive(std::size_t length) {
-    const Sge sge = b_.sge(kTo, length);
+    const Sge sge = b_.sge(kArrival, length);
     ASSERT_EQ(to_.post_receive({.id = 6, .sges = {&sge, 1}}), Post::done);
   }
   void send(const SendRequest& request) {
@@ -64,15 +64,15 @@ TEST_P(DatagramsTest, ArriveBehindTheirIpHeader) {
       EXPECT_TRUE(received[0].has_grh);
       EXPECT_EQ(received[0].has_immediate, has_immediate);
       EXPECT_EQ(received[0].immediate, has_immediate ? 0x55667788U : 0U);
-      EXPECT_TRUE(std::ranges::equal(b_.bytes(kTo + kGrhBytes, length), a_.bytes(0, length)));
+      EXPECT_TRUE(std::ranges::equal(b_.bytes(kArrival + kGrhBytes, length), a_.bytes(0, length)));
       if (GetParam() == 0) {
-        const Ipv4 ip = Ipv4::read(b_.at(kTo + 20));
+        const Ipv4 ip = Ipv4::read(b_.at(kArrival + 20));
         EXPECT_EQ(ip.version_and_length, 0x45);
         EXPECT_EQ(gid_of(ip.source), a_.nic.options().gids[0]);
         EXPECT_EQ(gid_of(ip.destination), b_.nic.options().gids[0]);
-        EXPECT_EQ(std::ranges::count(b_.bytes(kTo, 20), std::byte{0}), 20);
+        EXPECT_EQ(std::ranges::count(b_.bytes(kArrival, 20), std::byte{0}), 20);
       } else {
-        const Ipv6 ip = Ipv6::read(b_.at(kTo));
+        const Ipv6 ip = Ipv6::read(b_.at(kArrival));
         EXPECT_EQ(ip.version, 6);
         EXPECT_EQ(ip.source, a_.nic.options().gids[1]);
         EXPECT_EQ(ip.destination, b_.nic.options().gids[1]);

@@ -19,7 +19,7 @@ std::unique_ptr<MemoryAccess> deferred(const fabric::model::Rules& rules, std::u
 
 constexpr std::size_t kObject = 0x1000;
 constexpr std::size_t kLines = 8;
-constexpr std::size_t kBytes = kLines * 64;
+constexpr std::size_t kAllBytes = kLines * 64;
 
 AccessSource from(std::uint32_t queue_pair, std::uint64_t message, fabric::model::Kind kind) {
   return {queue_pair, message, kind, 1};
@@ -46,9 +46,9 @@ class DeferredOrder : public ::testing::Test {
     }
     return lines;
   }
-  alignas(64) std::array<std::byte, kBytes> object_{};
-  std::array<std::byte, kBytes> ones_ = [] {
-    std::array<std::byte, kBytes> ones{};
+  alignas(64) std::array<std::byte, kAllBytes> object_{};
+  std::array<std::byte, kAllBytes> ones_ = [] {
+    std::array<std::byte, kAllBytes> ones{};
     ones.fill(std::byte{1});
     return ones;
   }();
@@ -98,7 +98,7 @@ TEST_F(DeferredOrder, AReadComesAfterTheWritesOfItsQueuePairOnly) {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
       object_.fill(std::byte{0});
       DeferredAccess access = memory(Preset::relaxed, seed);
-      std::array<std::byte, kBytes> into{};
+      std::array<std::byte, kAllBytes> into{};
       Operation read;
       access.place(from(1, 1, fabric::model::Kind::write), object_.data(), ones_);
       access.sample(from(reader, 2, fabric::model::Kind::read), object_.data(), into, read);
@@ -107,7 +107,7 @@ TEST_F(DeferredOrder, AReadComesAfterTheWritesOfItsQueuePairOnly) {
       const auto ones = static_cast<std::size_t>(std::ranges::count(into, std::byte{1}));
       EXPECT_EQ(ones % 64, 0U);  // lines are whole
       if (reader == 1) {
-        ASSERT_EQ(ones, kBytes);
+        ASSERT_EQ(ones, kAllBytes);
       } else {
         seen.insert(ones / 64);
       }
@@ -121,7 +121,7 @@ TEST_F(DeferredOrder, WhatWasAcknowledgedIsSeenThroughEveryQueuePair) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     object_.fill(std::byte{0});
     DeferredAccess access = memory(Preset::observed, seed);
-    std::array<std::byte, kBytes> into{};
+    std::array<std::byte, kAllBytes> into{};
     Operation read;
     access.place(from(1, 1, fabric::model::Kind::write), object_.data(), ones_);
     access.acknowledged(1);
@@ -171,7 +171,7 @@ TEST_F(DeferredOrder, AReceiveComesAfterAllThatWasPlaced) {
 
 TEST_F(DeferredOrder, WhatEndsTouchesNothingMore) {
   DeferredAccess access = memory(Preset::observed, 1);
-  std::array<std::byte, kBytes> into{};
+  std::array<std::byte, kAllBytes> into{};
   Operation read;
   Operation forgotten;
   access.place(from(1, 1, fabric::model::Kind::write), object_.data(), ones_);
@@ -229,9 +229,9 @@ TEST(DeferredNics, AReadOfAnObjectUnderUpdateIsTornUnlessStrict) {
       LossyWire wire({&target, &reader, &writer});
       const Connection write = connect(writer, target);
       const Connection read = connect(reader, target);
-      const Sge data = writer.sge(0, kBytes);
-      std::ranges::fill(writer.bytes(0, kBytes), std::byte{1});
-      const Sge into = reader.sge(0, kBytes);
+      const Sge data = writer.sge(0, kAllBytes);
+      std::ranges::fill(writer.bytes(0, kAllBytes), std::byte{1});
+      const Sge into = reader.sge(0, kAllBytes);
       const SendRequest request{.kind = WorkKind::write,
                                 .signaled = true,
                                 .sges = {&data, 1},
@@ -244,9 +244,9 @@ TEST(DeferredNics, AReadOfAnObjectUnderUpdateIsTornUnlessStrict) {
       ASSERT_EQ(read.a.post_send(look), Post::done);
       wire.run();
       ASSERT_EQ(reader.sent().size(), 1U);
-      const auto ones = std::ranges::count(reader.bytes(0, kBytes), std::byte{1});
-      torn += ones != 0 && ones != std::ssize(reader.bytes(0, kBytes)) ? 1U : 0U;
-      EXPECT_EQ(std::ranges::count(target.bytes(kObject, kBytes), std::byte{1}), std::ptrdiff_t{kBytes});
+      const auto ones = std::ranges::count(reader.bytes(0, kAllBytes), std::byte{1});
+      torn += ones != 0 && ones != std::ssize(reader.bytes(0, kAllBytes)) ? 1U : 0U;
+      EXPECT_EQ(std::ranges::count(target.bytes(kObject, kAllBytes), std::byte{1}), std::ptrdiff_t{kAllBytes});
     }
     EXPECT_EQ(torn > 0, preset != Preset::strict) << fabric::model::name(preset);
   }

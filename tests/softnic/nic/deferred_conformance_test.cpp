@@ -25,14 +25,14 @@ using fabric::model::Rule;
 
 constexpr std::uint32_t kQueuePairs = 2;
 constexpr std::size_t kTableLines = 8;
-constexpr std::size_t kTableBytes = kTableLines * kLineBytes;
+constexpr std::size_t kTableBytes = kTableLines * fabric::kLineBytes;
 constexpr std::size_t kMostReceived = 600;
-constexpr Time kSpread = 1000;
+constexpr Time kPlacementSpread = 1000;
 constexpr std::array kPresets{Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
 
-struct alignas(kLineBytes) Table {
+struct alignas(fabric::kLineBytes) AlignedTable {
   std::array<std::byte, kTableBytes> bytes{};
-  [[nodiscard]] RemoteAddress at(std::size_t offset) const {
+  [[nodiscard]] fabric::RemoteAddress at(std::size_t offset) const {
     return {reinterpret_cast<std::uintptr_t>(bytes.data()) + offset};
   }
 };
@@ -134,8 +134,9 @@ class RandomProgram {
       : options_(options),
         random_(options.seed),
         judge_(options.judged, table_.bytes, kQueuePairs),
-        tested_({.rules = options.drawn, .seed = options.seed, .spread = kSpread, .torn_bias = options.torn_bias},
-                judge_) {}
+        tested_(
+            {.rules = options.drawn, .seed = options.seed, .spread = kPlacementSpread, .torn_bias = options.torn_bias},
+            judge_) {}
 
   const ModelJudge& run(int requests) {
     while (requests > 0 && judge_.complaint().empty()) {
@@ -161,7 +162,7 @@ class RandomProgram {
  private:
   struct Flight {
     std::uint64_t message = 0;
-    WorkRequest request;
+    fabric::WorkRequest request;
     std::vector<std::byte> local;  // payload, or what was read
     std::byte* target = nullptr;
     std::uint64_t arrived = 0;  // bytes
@@ -183,7 +184,7 @@ class RandomProgram {
       return each.request.opcode == fabric::Opcode::read || is_atomic(each.request.opcode);
     });
     Flight& flight = flights.emplace_back();
-    WorkRequest& request = flight.request;
+    fabric::WorkRequest& request = flight.request;
     constexpr std::array kOpcodes{fabric::Opcode::compare_swap, fabric::Opcode::fetch_add, fabric::Opcode::write,
                                   fabric::Opcode::read, fabric::Opcode::send};
     request.opcode = kOpcodes.at(below(options_.only_atomics ? 2 : kOpcodes.size()));
@@ -218,7 +219,7 @@ class RandomProgram {
     }
     const std::uint64_t start =
         (flight.request.opcode == fabric::Opcode::send ? 0 : flight.request.remote.value) + flight.arrived;
-    return std::min(left, (1 + below(8)) * kLineBytes - start % kLineBytes);
+    return std::min(left, (1 + below(8)) * fabric::kLineBytes - start % fabric::kLineBytes);
   }
 
   bool take_packet(std::uint32_t queue_pair) {
@@ -226,7 +227,7 @@ class RandomProgram {
       return false;
     }
     Flight& flight = flights_[queue_pair].back();
-    const WorkRequest& request = flight.request;
+    const fabric::WorkRequest& request = flight.request;
     const AccessSource source = tested_.named({queue_pair, flight.message, fabric::model::kind_of(request.opcode), 1});
     MemoryAccess& access = tested_.of(queue_pair);
     const std::uint64_t bytes = packet_bytes(flight);
@@ -314,7 +315,7 @@ class RandomProgram {
 
   ProgramOptions options_;
   std::mt19937_64 random_;
-  Table table_;
+  AlignedTable table_;
   std::deque<std::vector<std::byte>> buffers_;
   std::deque<Operation> received_;
   std::deque<Operation> placed_;
@@ -406,15 +407,15 @@ struct Small {
 };
 using Order = std::vector<fabric::model::Step>;
 
-std::array<std::byte, 4 * kLineBytes> g_payload{};
+std::array<std::byte, 4 * fabric::kLineBytes> g_payload{};
 
-WorkRequest request_of(const Small& small, const Table& table) {
-  WorkRequest request;
+fabric::WorkRequest request_of(const Small& small, const AlignedTable& table) {
+  fabric::WorkRequest request;
   request.opcode = small.opcode;
   request.remote = table.at(small.offset);
   request.swap_or_add = 1;
   if (!is_atomic(small.opcode)) {
-    request.local = {g_payload.data(), small.lines * kLineBytes, {}};
+    request.local = {g_payload.data(), small.lines * fabric::kLineBytes, {}};
   }
   return request;
 }
@@ -426,17 +427,17 @@ bool is_at_target(const fabric::model::Step& step) {
 
 // All orders of the steps at the target that the model has. The other steps change nothing here: they are done as soon
 // as they can be.
-void enumerate(fabric::model::Machine& machine, const std::vector<Small>& program, const Table& table, Order& done,
-               std::set<Order>& orders) {
+void enumerate(fabric::model::Machine& machine, const std::vector<Small>& program, const AlignedTable& table,
+               Order& done, std::set<Order>& orders) {
   const auto replay = [&] {
     machine.reset();
     std::array<std::byte, kMostReceived> buffer{};
     for (const Small& small : program) {
-      WorkRequest request = request_of(small, table);
+      fabric::WorkRequest request = request_of(small, table);
       request.inlined = request.opcode == fabric::Opcode::write || request.opcode == fabric::Opcode::send;
       const fabric::model::QpId qp{static_cast<std::uint16_t>(small.queue_pair)};
       if (small.opcode == fabric::Opcode::send) {
-        WorkRequest receive;
+        fabric::WorkRequest receive;
         receive.opcode = fabric::Opcode::recv;
         receive.local = {buffer.data(), buffer.size(), {}};
         machine.post_receive(qp, receive);
@@ -473,7 +474,7 @@ void enumerate(fabric::model::Machine& machine, const std::vector<Small>& progra
 }
 
 std::set<Order> orders_of_model(const fabric::model::Rules& rules, const std::vector<Small>& program) {
-  Table table;
+  AlignedTable table;
   fabric::model::Machine machine(rules);
   const fabric::model::NodeId node = machine.add_node();
   const fabric::model::NicId nic = machine.add_nic(node);
@@ -489,16 +490,16 @@ std::set<Order> orders_of_model(const fabric::model::Rules& rules, const std::ve
 
 // Which queue pair's packets arrive first is the wire's choice.
 Order order_drawn(const fabric::model::Rules& rules, std::vector<Small> program, std::uint64_t seed) {
-  Table table;
+  AlignedTable table;
   ModelJudge judge(rules, table.bytes, kQueuePairs);
-  DeferredAccess access({.rules = rules, .seed = seed, .spread = kSpread});
+  DeferredAccess access({.rules = rules, .seed = seed, .spread = kPlacementSpread});
   access.observe(&judge);
   const std::uint32_t first = seed % 2 == 0 ? 0 : 1;
   std::ranges::stable_sort(program, {}, [&](const Small& small) { return small.queue_pair != first; });
   std::deque<Operation> operations;
   std::deque<std::array<std::byte, kMostReceived>> buffers;
   for (const Small& small : program) {
-    const WorkRequest request = request_of(small, table);
+    const fabric::WorkRequest request = request_of(small, table);
     std::byte* target = table.bytes.data() + small.offset;
     if (small.opcode == fabric::Opcode::send) {
       target = buffers.emplace_back().data();
@@ -509,10 +510,10 @@ Order order_drawn(const fabric::model::Rules& rules, std::vector<Small> program,
     if (is_atomic(small.opcode)) {
       access.atomic(source, target, {false, 0, 1}, operations.emplace_back());
     } else if (small.opcode == fabric::Opcode::read) {
-      access.sample(source, target, std::span(buffers.emplace_back()).first(small.lines * kLineBytes),
+      access.sample(source, target, std::span(buffers.emplace_back()).first(small.lines * fabric::kLineBytes),
                     operations.emplace_back());
     } else {
-      access.place(source, target, std::span(g_payload).first(small.lines * kLineBytes));
+      access.place(source, target, std::span(g_payload).first(small.lines * fabric::kLineBytes));
     }
   }
   while (access.next_deadline() != kNever) {

@@ -1,8 +1,10 @@
 // The other side of a connection, made by hand: it sends any packet, and sees each answer.
 #pragma once
 
+#include "roce/syndrome.h"
 #include "tests/softnic/nic/wired_nics.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -15,6 +17,11 @@ struct Heard {
   std::vector<std::byte> frame;
   Packet packet;
 };
+
+/// Where in a host's memory a test lets its peer write, if it may be anywhere.
+inline constexpr std::size_t kTarget = 0x1000;
+/// The answer to a packet before which others are missing.
+inline constexpr Syndrome kGap = Syndrome::nak(NakCode::psn_sequence_error);
 
 class FakePeer {
  public:

@@ -28,7 +28,7 @@ std::unique_ptr<MemoryAccess> make_memory(const Plan& plan, std::uint64_t seed) 
 
 constexpr std::size_t kCounter = 0;         // on b: a FETCH-ADD of 1 by each
 constexpr std::size_t kResults = 0x1000;    // on a: what the FETCH-ADDs found
-constexpr std::size_t kFrom = 0x4000;       // on a: what WRITEs and SENDs carry
+constexpr std::size_t kSent = 0x4000;       // on a: what WRITEs and SENDs carry
 constexpr std::size_t kWritten = 0x4000;    // on b
 constexpr std::size_t kReceived = 0x14000;  // on b
 constexpr std::size_t kRead = 0x24000;      // on a
@@ -45,7 +45,7 @@ class Exchange {
         wire_({&a_, &b_}, plan.faults, seed),
         pair_(connect(a_, b_, link())) {
     b_.fill(kSource, 4 * kSlot, 99);
-    a_.fill(kFrom, plan.requests * kSlot, static_cast<std::uint32_t>(seed));
+    a_.fill(kSent, plan.requests * kSlot, static_cast<std::uint32_t>(seed));
   }
 
   void go() {
@@ -72,7 +72,7 @@ class Exchange {
                                 WorkKind::send_with_immediate, WorkKind::compare_swap};
     const WorkKind kind = kKinds[random_() % kKinds.size()];
     const std::size_t length = random_() % kSlot;
-    Sge sge = a_.sge(kFrom + i * kSlot, length);
+    Sge sge = a_.sge(kSent + i * kSlot, length);
     SendRequest work{.id = i, .kind = kind, .signaled = true, .fence = random_() % 5 == 0, .rkey = b_.key};
     work.immediate = static_cast<std::uint32_t>(i);
     switch (kind) {
@@ -163,13 +163,13 @@ class Exchange {
         ASSERT_EQ(a_.word(kResults + 8 * i), expected_[i]);
         break;
       case WorkKind::write:
-        same(b_.at(kWritten + i * kSlot), a_.at(kFrom + i * kSlot));
+        same(b_.at(kWritten + i * kSlot), a_.at(kSent + i * kSlot));
         break;
       case WorkKind::read:
         same(a_.at(kRead + i * kSlot), b_.at(kSource + lengths_[i]));
         break;
       default:
-        same(b_.at(kReceived + receives * kSlot), a_.at(kFrom + i * kSlot));
+        same(b_.at(kReceived + receives * kSlot), a_.at(kSent + i * kSlot));
         break;
     }
   }

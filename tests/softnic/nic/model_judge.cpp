@@ -23,7 +23,7 @@ void ModelJudge::complain(std::string what) {
   }
 }
 
-std::uint64_t ModelJudge::post(std::uint32_t queue_pair, const WorkRequest& request) {
+std::uint64_t ModelJudge::post(std::uint32_t queue_pair, const fabric::WorkRequest& request) {
   Queue& queue = queues_.at(queue_pair);
   Request& own = queue.requests.emplace_back();
   own.request = request;
@@ -47,7 +47,7 @@ void ModelJudge::post_receive(std::uint32_t queue_pair, std::span<const std::byt
   Queue& queue = queues_.at(queue_pair);
   queue.receives.push_back(buffer);
   auto& shadow = queue.buffers.emplace_back(buffer, std::vector<std::byte>(buffer.size())).second;
-  WorkRequest request;
+  fabric::WorkRequest request;
   request.opcode = fabric::Opcode::recv;
   request.local = {shadow.data(), shadow.size(), {}};
   machine_.post_receive({static_cast<std::uint16_t>(queue_pair)}, request);

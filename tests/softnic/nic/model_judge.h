@@ -31,7 +31,7 @@ class ModelJudge final : public DeferredObserver {
   ModelJudge(const fabric::model::Rules& rules, std::span<const std::byte> memory, std::uint16_t queue_pairs);
 
   /// `request` names real memory, which is its payload if it is a WRITE or SEND. Returns its message number.
-  std::uint64_t post(std::uint32_t queue_pair, const WorkRequest& request);
+  std::uint64_t post(std::uint32_t queue_pair, const fabric::WorkRequest& request);
   /// For the SEND that the queue pair posts next.
   void post_receive(std::uint32_t queue_pair, std::span<const std::byte> buffer);
   void complete(std::uint32_t queue_pair);
@@ -53,7 +53,7 @@ class ModelJudge final : public DeferredObserver {
 
  private:
   struct Request {
-    WorkRequest request;
+    fabric::WorkRequest request;
     std::uint64_t start = 0;  // pieces are cut from here on
     const std::byte* target = nullptr;
     std::vector<std::byte> local;

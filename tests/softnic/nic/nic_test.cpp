@@ -11,14 +11,12 @@
 namespace sidelatch::softnic::nic {
 namespace {
 
-constexpr std::size_t kTo = 0x1000;
-
 TEST(Nic, WhatIsNotForAQueuePairIsDroppedAndCounted) {
   Host host(1);
   FakePeer peer(host);
   const std::vector<std::byte> bytes(4, std::byte{1});
   const auto expect_dropped = [&](auto change, const char* what) {
-    Packet packet = peer.write(FakePeer::kToHost, kTo, bytes);
+    Packet packet = peer.write(FakePeer::kToHost, kTarget, bytes);
     change(packet);
     const std::uint64_t before = host.nic.counters().misdirected;
     EXPECT_TRUE(peer.tell(packet).empty()) << what;
@@ -29,8 +27,8 @@ TEST(Nic, WhatIsNotForAQueuePairIsDroppedAndCounted) {
   expect_dropped([](Packet& p) { std::get<Ipv4>(p.ip).source[3] ^= 1; }, "from another address");
   expect_dropped([](Packet& p) { std::get<Ipv4>(p.ip).destination[3] ^= 2; }, "to another address");
   expect_dropped([](Packet& p) { p.bth.opcode = Opcode::ud_send_only; }, "another service");
-  EXPECT_EQ(*host.at(kTo), std::byte{0});
-  EXPECT_EQ(peer.tell(peer.write(FakePeer::kToHost, kTo, bytes)).size(), 1U);
+  EXPECT_EQ(*host.at(kTarget), std::byte{0});
+  EXPECT_EQ(peer.tell(peer.write(FakePeer::kToHost, kTarget, bytes)).size(), 1U);
 }
 
 // To another address of the NIC than that of the connection: an IPv4 connection does not take IPv6 packets.
@@ -38,7 +36,7 @@ TEST(Nic, AConnectionTakesPacketsToItsOwnAddressOnly) {
   Host host(1);
   FakePeer peer(host);
   const std::vector<std::byte> bytes(4, std::byte{1});
-  Packet packet = peer.write(FakePeer::kToHost, kTo, bytes);
+  Packet packet = peer.write(FakePeer::kToHost, kTarget, bytes);
   packet.ip = Ipv6{.source = gid_of({10, 0, 0, 99}), .destination = host.nic.options().gids[1]};
   EXPECT_TRUE(peer.tell(packet).empty());
   EXPECT_EQ(host.nic.counters().misdirected, 1U);
@@ -87,7 +85,7 @@ TEST(Nic, AQueuePairThatEndsLeavesTheOthersAlone) {
                                    .kind = WorkKind::write,
                                    .signaled = true,
                                    .sges = {&sge, 1},
-                                   .remote_address = b.address(kTo),
+                                   .remote_address = b.address(kTarget),
                                    .rkey = b.key});
     };
     for (std::size_t i = 0; i < 4; ++i) {
@@ -155,20 +153,20 @@ TEST(Nic, ALongReadOfMemoryThatTakesItsTimeArrivesWhole) {
   LossyWire wire({&a, &b});
   const Connection pair = connect(a, b, {.mtu = PathMtu::b256, .timeout = 14});
   constexpr std::size_t kBytes = 100'000;
-  b.fill(kTo, kBytes, 1);
+  b.fill(kTarget, kBytes, 1);
   const Sge sge = a.sge(0, kBytes);
   for (std::uint64_t id = 0; id < 2; ++id) {
     ASSERT_EQ(pair.a.post_send({.id = id,
                                 .kind = WorkKind::read,
                                 .signaled = true,
                                 .sges = {&sge, 1},
-                                .remote_address = b.address(kTo),
+                                .remote_address = b.address(kTarget),
                                 .rkey = b.key}),
               Post::done);
   }
   wire.run();
   EXPECT_EQ(a.sent().size(), 2U);
-  EXPECT_TRUE(std::ranges::equal(a.bytes(0, kBytes), b.bytes(kTo, kBytes)));
+  EXPECT_TRUE(std::ranges::equal(a.bytes(0, kBytes), b.bytes(kTarget, kBytes)));
   EXPECT_EQ(a.nic.counters().timeouts, 0U);
 }
 

@@ -9,14 +9,14 @@ const Gid kFour = gid_of({10, 1, 2, 3});
 const Gid kOtherFour = gid_of({10, 1, 2, 4});
 const Gid kSix{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 const Gid kOtherSix{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
-constexpr MacAddress kMac{1, 2, 3, 4, 5, 6};
+constexpr MacAddress kOtherMac{1, 2, 3, 4, 5, 6};
 constexpr MacAddress kOwnMac{2, 2, 2, 2, 2, 2};
 
 TEST(Path, WritesTheHeadersOfIpv4) {
-  const Path path({.mac = kMac, .gid = kOtherFour, .hop_limit = 9, .traffic_class = 0x68}, kOwnMac, kFour, 5, 6);
+  const Path path({.mac = kOtherMac, .gid = kOtherFour, .hop_limit = 9, .traffic_class = 0x68}, kOwnMac, kFour, 5, 6);
   const Packet& packet = path.packet();
   ASSERT_TRUE(packet.ethernet);
-  EXPECT_EQ(packet.ethernet->destination, kMac);
+  EXPECT_EQ(packet.ethernet->destination, kOtherMac);
   EXPECT_EQ(packet.ethernet->source, kOwnMac);
   const auto& ip = std::get<Ipv4>(packet.ip);
   EXPECT_EQ(ip.source, (Ipv4Address{10, 1, 2, 3}));
@@ -28,7 +28,7 @@ TEST(Path, WritesTheHeadersOfIpv4) {
 }
 
 TEST(Path, WritesTheHeadersOfIpv6) {
-  const Path path({.mac = kMac, .gid = kOtherSix, .traffic_class = 3, .flow_label = 0x54321}, kOwnMac, kSix, 5, 6);
+  const Path path({.mac = kOtherMac, .gid = kOtherSix, .traffic_class = 3, .flow_label = 0x54321}, kOwnMac, kSix, 5, 6);
   const auto& ip = std::get<Ipv6>(path.packet().ip);
   EXPECT_EQ(ip.source, kSix);
   EXPECT_EQ(ip.destination, kOtherSix);
@@ -40,8 +40,8 @@ TEST(Path, WritesTheHeadersOfIpv6) {
 
 TEST(Path, TakesOnlyWhatComesAlongIt) {
   const Path there({.gid = kOtherFour}, kOwnMac, kFour, 5, 6);
-  const Path back({.gid = kFour}, kMac, kOtherFour, 6, 5);
-  const Path six({.gid = kSix}, kMac, kOtherSix, 6, 5);
+  const Path back({.gid = kFour}, kOtherMac, kOtherFour, 6, 5);
+  const Path six({.gid = kSix}, kOtherMac, kOtherSix, 6, 5);
   EXPECT_TRUE(there.accepts(back.packet()));
   EXPECT_FALSE(there.accepts(there.packet()));
   EXPECT_FALSE(there.accepts(six.packet()));

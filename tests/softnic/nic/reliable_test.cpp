@@ -9,8 +9,8 @@
 namespace sidelatch::softnic::nic {
 namespace {
 
-constexpr std::size_t kFrom = 0;      // where the bytes lie, on side a
-constexpr std::size_t kTo = 0x20000;  // where they go
+constexpr std::size_t kSourceAt = 0;             // where the bytes lie, on side a
+constexpr std::size_t kDestinationAt = 0x20000;  // where they go
 constexpr std::uint32_t kImmediate = 0x01020304;
 
 class Reliable : public ::testing::TestWithParam<std::tuple<PathMtu, std::uint8_t>> {
@@ -41,7 +41,7 @@ class Reliable : public ::testing::TestWithParam<std::tuple<PathMtu, std::uint8_
             .signaled = true,
             .sges = sges,
             .immediate = kImmediate,
-            .remote_address = b_.address(kTo + 3),
+            .remote_address = b_.address(kDestinationAt + 3),
             .rkey = b_.key};
   }
   void expect_same(std::span<const std::byte> found, std::span<const std::byte> wanted) {
@@ -57,16 +57,16 @@ class Reliable : public ::testing::TestWithParam<std::tuple<PathMtu, std::uint8_
 TEST_P(Reliable, WritePutsTheBytesThere) {
   for (const std::size_t length : lengths()) {
     SCOPED_TRACE(length);
-    a_.fill(kFrom, length + 1, 1);
-    b_.fill(kTo, length + 16, 2);
-    const std::vector<std::byte> before(b_.at(kTo), b_.at(kTo) + length + 16);
-    const auto sges = parts(kFrom, length);
+    a_.fill(kSourceAt, length + 1, 1);
+    b_.fill(kDestinationAt, length + 16, 2);
+    const std::vector<std::byte> before(b_.at(kDestinationAt), b_.at(kDestinationAt) + length + 16);
+    const auto sges = parts(kSourceAt, length);
     ASSERT_EQ(pair_.a.post_send(request(WorkKind::write, sges)), Post::done);
     wire_.run();
     expect_sent(CompletionKind::write, 0);
-    expect_same(b_.bytes(kTo + 3, length), a_.bytes(kFrom + 1, length));
-    expect_same(b_.bytes(kTo, 3), std::span(before).first(3));
-    expect_same(b_.bytes(kTo + 3 + length, 13), std::span(before).last(13));
+    expect_same(b_.bytes(kDestinationAt + 3, length), a_.bytes(kSourceAt + 1, length));
+    expect_same(b_.bytes(kDestinationAt, 3), std::span(before).first(3));
+    expect_same(b_.bytes(kDestinationAt + 3 + length, 13), std::span(before).last(13));
     EXPECT_TRUE(b_.received().empty());
   }
 }
@@ -74,13 +74,13 @@ TEST_P(Reliable, WritePutsTheBytesThere) {
 TEST_P(Reliable, WriteWithImmediateTellsTheReceiver) {
   for (const std::size_t length : lengths()) {
     SCOPED_TRACE(length);
-    a_.fill(kFrom, length + 1, 3);
+    a_.fill(kSourceAt, length + 1, 3);
     ASSERT_EQ(pair_.b.post_receive({.id = 9}), Post::done);
-    const auto sges = parts(kFrom, length);
+    const auto sges = parts(kSourceAt, length);
     ASSERT_EQ(pair_.a.post_send(request(WorkKind::write_with_immediate, sges)), Post::done);
     wire_.run();
     expect_sent(CompletionKind::write, 0);
-    expect_same(b_.bytes(kTo + 3, length), a_.bytes(kFrom + 1, length));
+    expect_same(b_.bytes(kDestinationAt + 3, length), a_.bytes(kSourceAt + 1, length));
     const auto received = b_.received();
     ASSERT_EQ(received.size(), 1U);
     EXPECT_EQ(received[0].id, 9U);
@@ -95,16 +95,17 @@ TEST_P(Reliable, SendFillsTheReceiveBuffer) {
   for (const std::size_t length : lengths()) {
     for (const bool has_immediate : {false, true}) {
       SCOPED_TRACE(length);
-      a_.fill(kFrom, length + 1, 4);
+      a_.fill(kSourceAt, length + 1, 4);
       // In three parts, the middle one empty, with room to spare.
-      const std::array to{b_.sge(kTo + 5, length / 2), b_.sge(0, 0), b_.sge(kTo + 5 + length / 2, length + 8)};
+      const std::array to{b_.sge(kDestinationAt + 5, length / 2), b_.sge(0, 0),
+                          b_.sge(kDestinationAt + 5 + length / 2, length + 8)};
       ASSERT_EQ(pair_.b.post_receive({.id = 9, .sges = to}), Post::done);
-      const auto sges = parts(kFrom, length);
+      const auto sges = parts(kSourceAt, length);
       ASSERT_EQ(pair_.a.post_send(request(has_immediate ? WorkKind::send_with_immediate : WorkKind::send, sges)),
                 Post::done);
       wire_.run();
       expect_sent(CompletionKind::send, 0);
-      expect_same(b_.bytes(kTo + 5, length), a_.bytes(kFrom + 1, length));
+      expect_same(b_.bytes(kDestinationAt + 5, length), a_.bytes(kSourceAt + 1, length));
       const auto received = b_.received();
       ASSERT_EQ(received.size(), 1U);
       EXPECT_EQ(received[0].kind, CompletionKind::receive);
@@ -118,24 +119,24 @@ TEST_P(Reliable, SendFillsTheReceiveBuffer) {
 TEST_P(Reliable, ReadGetsTheBytes) {
   for (const std::size_t length : lengths()) {
     SCOPED_TRACE(length);
-    a_.fill(kFrom, length + 32, 5);
-    b_.fill(kTo, length + 3, 6);
-    const std::vector<std::byte> before(a_.at(kFrom), a_.at(kFrom) + length + 32);
-    const auto sges = parts(kFrom, length);
+    a_.fill(kSourceAt, length + 32, 5);
+    b_.fill(kDestinationAt, length + 3, 6);
+    const std::vector<std::byte> before(a_.at(kSourceAt), a_.at(kSourceAt) + length + 32);
+    const auto sges = parts(kSourceAt, length);
     ASSERT_EQ(pair_.a.post_send(request(WorkKind::read, sges)), Post::done);
     wire_.run();
     expect_sent(CompletionKind::read, length);
-    expect_same(a_.bytes(kFrom + 1, length), b_.bytes(kTo + 3, length));
-    expect_same(a_.bytes(kFrom + 1 + length, 31), std::span(before).last(31));
+    expect_same(a_.bytes(kSourceAt + 1, length), b_.bytes(kDestinationAt + 3, length));
+    expect_same(a_.bytes(kSourceAt + 1 + length, 31), std::span(before).last(31));
   }
 }
 
 TEST_P(Reliable, AtomicsChangeTheWordAndReturnTheOldOne) {
   SendRequest atomic = request(WorkKind::compare_swap, {});
-  const Sge result = a_.sge(kFrom, 8);
+  const Sge result = a_.sge(kSourceAt, 8);
   atomic.sges = {&result, 1};
-  atomic.remote_address = b_.address(kTo);
-  b_.word(kTo) = 5;
+  atomic.remote_address = b_.address(kDestinationAt);
+  b_.word(kDestinationAt) = 5;
   const auto run = [&](WorkKind kind, std::uint64_t compare, std::uint64_t swap_or_add) {
     atomic.kind = kind;
     atomic.compare = compare;
@@ -143,14 +144,14 @@ TEST_P(Reliable, AtomicsChangeTheWordAndReturnTheOldOne) {
     EXPECT_EQ(pair_.a.post_send(atomic), Post::done);
     wire_.run();
     expect_sent(kind == WorkKind::compare_swap ? CompletionKind::compare_swap : CompletionKind::fetch_add, 8);
-    return a_.word(kFrom);
+    return a_.word(kSourceAt);
   };
   EXPECT_EQ(run(WorkKind::compare_swap, 4, 9), 5U);
-  EXPECT_EQ(b_.word(kTo), 5U);
+  EXPECT_EQ(b_.word(kDestinationAt), 5U);
   EXPECT_EQ(run(WorkKind::compare_swap, 5, 0xfedcba9876543210), 5U);
-  EXPECT_EQ(b_.word(kTo), 0xfedcba9876543210);
+  EXPECT_EQ(b_.word(kDestinationAt), 0xfedcba9876543210);
   EXPECT_EQ(run(WorkKind::fetch_add, 0, 0xffffffffffffffff), 0xfedcba9876543210);
-  EXPECT_EQ(b_.word(kTo), 0xfedcba987654320f);
+  EXPECT_EQ(b_.word(kDestinationAt), 0xfedcba987654320f);
 }
 
 TEST_P(Reliable, InlineBytesAreTakenWhenPosted) {
@@ -163,7 +164,7 @@ TEST_P(Reliable, InlineBytesAreTakenWhenPosted) {
   own.fill(std::byte{0});
   wire_.run();
   expect_sent(CompletionKind::write, 0);
-  EXPECT_EQ(std::ranges::count(b_.bytes(kTo + 3, own.size()), std::byte{0x5a}), 200);
+  EXPECT_EQ(std::ranges::count(b_.bytes(kDestinationAt + 3, own.size()), std::byte{0x5a}), 200);
 }
 
 // Both directions and all operations at once, more than the queues and the window hold at a time.
@@ -175,11 +176,11 @@ TEST_P(Reliable, ManyRequestsCompleteInPostingOrder) {
   b_.word(0x3fff0) = 0;
   for (std::size_t i = 0; i < kEach; ++i) {
     for (const WorkKind kind : {WorkKind::write, WorkKind::read, WorkKind::fetch_add, WorkKind::send}) {
-      const Sge sge = kind == WorkKind::fetch_add ? a_.sge(0x10000, 8) : a_.sge(kFrom, length);
+      const Sge sge = kind == WorkKind::fetch_add ? a_.sge(0x10000, 8) : a_.sge(kSourceAt, length);
       SendRequest work = request(kind, {&sge, 1});
       work.id = posted++;
       work.swap_or_add = 1;
-      work.remote_address = b_.address(kind == WorkKind::fetch_add ? 0x3fff0 : kTo);
+      work.remote_address = b_.address(kind == WorkKind::fetch_add ? 0x3fff0 : kDestinationAt);
       const Sge to = b_.sge(0, length);
       if (kind == WorkKind::send) {
         ASSERT_EQ(pair_.b.post_receive({.id = i, .sges = {&to, 1}}), Post::done);
@@ -201,7 +202,7 @@ TEST_P(Reliable, ManyRequestsCompleteInPostingOrder) {
 }
 
 TEST_P(Reliable, OnlySignaledRequestsComplete) {
-  const Sge sge = a_.sge(kFrom, 8);
+  const Sge sge = a_.sge(kSourceAt, 8);
   SendRequest write = request(WorkKind::write, {&sge, 1});
   for (write.id = 0; write.id < 6; ++write.id) {
     write.signaled = write.id % 3 == 2;
@@ -232,13 +233,13 @@ TEST(ReliableLoopback, QueuePairsOfOneNicTalkWithoutAWire) {
                               .kind = WorkKind::write,
                               .signaled = true,
                               .sges = {&sge, 1},
-                              .remote_address = host.address(kTo),
+                              .remote_address = host.address(kDestinationAt),
                               .rkey = host.key}),
             Post::done);
   std::array<std::byte, kFrameRoom> buffer{};
   EXPECT_EQ(host.nic.pull_frame(buffer, 1), 0U);
   EXPECT_EQ(host.sent().size(), 1U);
-  EXPECT_TRUE(std::ranges::equal(host.bytes(0, 5000), host.bytes(kTo, 5000)));
+  EXPECT_TRUE(std::ranges::equal(host.bytes(0, 5000), host.bytes(kDestinationAt, 5000)));
   EXPECT_EQ(host.nic.counters().looped, 6U);  // five and an acknowledgement
   EXPECT_EQ(host.nic.counters().sent, 0U);
 }

@@ -8,9 +8,8 @@
 namespace sidelatch::softnic::nic {
 namespace {
 
-constexpr Psn kFirst = FakePeer::kFromHost;
+constexpr Psn kFirstRequest = FakePeer::kFromHost;
 constexpr Time kTimeout = 4096U << 8U;  // Link's
-constexpr Syndrome kGap = Syndrome::nak(NakCode::psn_sequence_error);
 
 class RequesterTest : public ::testing::Test {
  protected:
@@ -69,7 +68,7 @@ TEST_F(RequesterTest, CutsAMessageByThePathMtu) {
   EXPECT_EQ(heard[2].packet.payload.size(), 88U);
   EXPECT_TRUE(heard[2].packet.bth.ack_request);
   for (std::uint32_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(heard[i].packet.bth.psn, kFirst + i);
+    EXPECT_EQ(heard[i].packet.bth.psn, kFirstRequest + i);
   }
 }
 
@@ -77,9 +76,9 @@ TEST_F(RequesterTest, OneAcknowledgementCompletesAllBeforeIt) {
   for (std::uint64_t id = 1; id <= 4; ++id) {
     post(WorkKind::write, 4, id);
   }
-  peer_.tell(peer_.acknowledge(kFirst + 2));
+  peer_.tell(peer_.acknowledge(kFirstRequest + 2));
   expect_done({1, 2, 3});
-  peer_.tell(peer_.acknowledge(kFirst + 3));
+  peer_.tell(peer_.acknowledge(kFirstRequest + 3));
   expect_done({4});
   EXPECT_EQ(host_.nic.next_deadline() == kNever || peer_.wait(100 * kTimeout).empty(), true);
 }
@@ -94,44 +93,44 @@ TEST_F(RequesterTest, AnswersToNothingAreIgnored) {
     EXPECT_TRUE(peer_.tell(peer_.packet(Opcode::atomic_acknowledge, Psn(psn))).empty());
   }
   // A WRITE is not answered so.
-  EXPECT_TRUE(answer_read(Opcode::read_response_only, kFirst, 4).empty());
-  EXPECT_TRUE(peer_.tell(peer_.packet(Opcode::atomic_acknowledge, kFirst)).empty());
-  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst, Syndrome(0x40))).empty());  // reserved
+  EXPECT_TRUE(answer_read(Opcode::read_response_only, kFirstRequest, 4).empty());
+  EXPECT_TRUE(peer_.tell(peer_.packet(Opcode::atomic_acknowledge, kFirstRequest)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest, Syndrome(0x40))).empty());  // reserved
   expect_done({});
   EXPECT_EQ(peer_.pair.state(), QueuePairState::rts);
-  peer_.tell(peer_.acknowledge(kFirst + 2));
+  peer_.tell(peer_.acknowledge(kFirstRequest + 2));
   expect_done({1});
-  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst + 2)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest + 2)).empty());
   expect_done({});
 }
 
 TEST_F(RequesterTest, ASequenceNakSendsAgainFromThere) {
   post(WorkKind::write, 600, 1);
   post(WorkKind::write, 4, 2);
-  const auto heard = peer_.tell(peer_.acknowledge(kFirst + 1, kGap));
+  const auto heard = peer_.tell(peer_.acknowledge(kFirstRequest + 1, kGap));
   ASSERT_EQ(heard.size(), 3U);
   EXPECT_EQ(heard[0].packet.bth.opcode, Opcode::write_middle);
-  EXPECT_EQ(heard[0].packet.bth.psn, kFirst + 1);
-  EXPECT_EQ(heard[2].packet.bth.psn, kFirst + 3);
-  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst + 1, kGap)).empty());  // the same again
-  peer_.tell(peer_.acknowledge(kFirst + 3));
+  EXPECT_EQ(heard[0].packet.bth.psn, kFirstRequest + 1);
+  EXPECT_EQ(heard[2].packet.bth.psn, kFirstRequest + 3);
+  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest + 1, kGap)).empty());  // the same again
+  peer_.tell(peer_.acknowledge(kFirstRequest + 3));
   expect_done({1, 2});
 }
 
 TEST_F(RequesterTest, AReadGoesOnFromThePacketThatIsMissing) {
   EXPECT_EQ(post(WorkKind::read, 1000).size(), 1U);
-  EXPECT_TRUE(answer_read(Opcode::read_response_first, kFirst, 256).empty());
-  auto heard = answer_read(Opcode::read_response_middle, kFirst + 2, 256);  // one is lost
+  EXPECT_TRUE(answer_read(Opcode::read_response_first, kFirstRequest, 256).empty());
+  auto heard = answer_read(Opcode::read_response_middle, kFirstRequest + 2, 256);  // one is lost
   EXPECT_EQ(only(heard).bth.opcode, Opcode::read_request);
-  EXPECT_EQ(only(heard).bth.psn, kFirst + 1);
+  EXPECT_EQ(only(heard).bth.psn, kFirstRequest + 1);
   EXPECT_EQ(only(heard).reth.virtual_address, 0x10000U + 256);
   EXPECT_EQ(only(heard).reth.dma_length, 744U);
   // Told once; a late one fits as well as a new one.
-  EXPECT_TRUE(answer_read(Opcode::read_response_last, kFirst + 3, 232).empty());
-  EXPECT_TRUE(answer_read(Opcode::read_response_middle, kFirst + 1, 256).empty());
-  EXPECT_TRUE(answer_read(Opcode::read_response_first, kFirst + 1, 256).empty());
-  EXPECT_TRUE(answer_read(Opcode::read_response_middle, kFirst + 2, 256).empty());
-  EXPECT_TRUE(answer_read(Opcode::read_response_last, kFirst + 3, 232).empty());
+  EXPECT_TRUE(answer_read(Opcode::read_response_last, kFirstRequest + 3, 232).empty());
+  EXPECT_TRUE(answer_read(Opcode::read_response_middle, kFirstRequest + 1, 256).empty());
+  EXPECT_TRUE(answer_read(Opcode::read_response_first, kFirstRequest + 1, 256).empty());
+  EXPECT_TRUE(answer_read(Opcode::read_response_middle, kFirstRequest + 2, 256).empty());
+  EXPECT_TRUE(answer_read(Opcode::read_response_last, kFirstRequest + 3, 232).empty());
   expect_done({1});
   EXPECT_EQ(std::ranges::count(host_.bytes(0, 1000), std::byte{0x33}), 1000);
   EXPECT_EQ(*host_.at(1000), std::byte{0});
@@ -141,20 +140,20 @@ TEST_F(RequesterTest, AReadGoesOnFromThePacketThatIsMissing) {
 TEST_F(RequesterTest, AnAcknowledgementBehindAReadShowsThatItsAnswerIsLost) {
   post(WorkKind::read, 4, 1);
   post(WorkKind::write, 4, 2);
-  const auto heard = peer_.tell(peer_.acknowledge(kFirst + 1));
+  const auto heard = peer_.tell(peer_.acknowledge(kFirstRequest + 1));
   ASSERT_EQ(heard.size(), 2U);
   EXPECT_EQ(heard[0].packet.bth.opcode, Opcode::read_request);
   EXPECT_EQ(heard[1].packet.bth.opcode, Opcode::write_only);
   expect_done({});
-  answer_read(Opcode::read_response_only, kFirst, 4);
-  peer_.tell(peer_.acknowledge(kFirst + 1));
+  answer_read(Opcode::read_response_only, kFirstRequest, 4);
+  peer_.tell(peer_.acknowledge(kFirstRequest + 1));
   expect_done({1, 2});
 }
 
 TEST_F(RequesterTest, AReadResponseAcknowledgesTheWritesBeforeIt) {
   post(WorkKind::write, 4, 1);
   post(WorkKind::read, 4, 2);
-  answer_read(Opcode::read_response_only, kFirst + 1, 4);
+  answer_read(Opcode::read_response_only, kFirstRequest + 1, 4);
   expect_done({1, 2});
 }
 
@@ -163,7 +162,7 @@ TEST_F(RequesterTest, KeepsAtMostMaxRdAtomicInFlight) {
   EXPECT_EQ(post(WorkKind::fetch_add, 8, 2).size(), 1U);
   EXPECT_EQ(post(WorkKind::read, 4, 3).size(), 0U);
   EXPECT_EQ(post(WorkKind::write, 4, 4).size(), 0U);  // in order
-  EXPECT_EQ(answer_read(Opcode::read_response_only, kFirst, 4).size(), 2U);
+  EXPECT_EQ(answer_read(Opcode::read_response_only, kFirstRequest, 4).size(), 2U);
   expect_done({1});
 }
 
@@ -172,7 +171,7 @@ TEST_F(RequesterTest, AFenceWaitsForAnswersNotForAcknowledgements) {
   EXPECT_EQ(post(WorkKind::write, 4, 2, true).size(), 1U);
   post(WorkKind::read, 4, 3);
   EXPECT_TRUE(post(WorkKind::write, 4, 4, true).empty());
-  EXPECT_EQ(answer_read(Opcode::read_response_only, kFirst + 2, 4).size(), 1U);
+  EXPECT_EQ(answer_read(Opcode::read_response_only, kFirstRequest + 2, 4).size(), 1U);
 }
 
 TEST_F(RequesterTest, SendsAgainAfterTheTimeoutAndGivesUpAfterRetryCount) {
@@ -182,7 +181,7 @@ TEST_F(RequesterTest, SendsAgainAfterTheTimeoutAndGivesUpAfterRetryCount) {
   for (int retry = 0; retry < link_.retry_count; ++retry) {
     const auto heard = peer_.wait(kTimeout + 1);
     ASSERT_EQ(heard.size(), 4U);
-    EXPECT_EQ(heard[0].packet.bth.psn, kFirst);
+    EXPECT_EQ(heard[0].packet.bth.psn, kFirstRequest);
   }
   EXPECT_TRUE(peer_.wait(kTimeout + 1).empty());
   EXPECT_EQ(host_.nic.counters().timeouts, 4U);
@@ -195,9 +194,9 @@ TEST_F(RequesterTest, ProgressBeginsTheRetriesAnew) {
     for (int retry = 0; retry < link_.retry_count; ++retry) {
       EXPECT_EQ(peer_.wait(kTimeout + 1).size(), 3 - acknowledged);
     }
-    peer_.tell(peer_.acknowledge(kFirst + acknowledged));
+    peer_.tell(peer_.acknowledge(kFirstRequest + acknowledged));
   }
-  peer_.tell(peer_.acknowledge(kFirst + 2));
+  peer_.tell(peer_.acknowledge(kFirstRequest + 2));
   expect_done({1});
 }
 
@@ -215,13 +214,13 @@ TEST_F(RequesterTest, ATimeoutOfZeroWaitsForEver) {
 TEST_F(RequesterTest, ARequesterThatIsNotReadyIsAskedAgainAfterItsDelay) {
   post(WorkKind::send, 4, 1);
   post(WorkKind::write, 4, 2);
-  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst, Syndrome::rnr_nak(14))).empty());  // 1.28 ms
+  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest, Syndrome::rnr_nak(14))).empty());  // 1.28 ms
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst, Syndrome::rnr_nak(14))).empty());  // repeated: counts once
+    EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest, Syndrome::rnr_nak(14))).empty());  // repeated: counts once
   }
   EXPECT_TRUE(peer_.wait(1'279'999).empty());
   EXPECT_EQ(peer_.wait(1).size(), 2U);
-  peer_.tell(peer_.acknowledge(kFirst + 1));
+  peer_.tell(peer_.acknowledge(kFirstRequest + 1));
   expect_done({1, 2});
 }
 
@@ -229,10 +228,10 @@ TEST_F(RequesterTest, GivesUpAfterRnrRetry) {
   post(WorkKind::send, 4, 1);
   post(WorkKind::write, 4, 2);
   for (int retry = 0; retry < link_.rnr_retry; ++retry) {
-    EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst, Syndrome::rnr_nak(1))).empty());
+    EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest, Syndrome::rnr_nak(1))).empty());
     EXPECT_EQ(peer_.wait(10'000).size(), 2U);
   }
-  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst, Syndrome::rnr_nak(1))).empty());
+  EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirstRequest, Syndrome::rnr_nak(1))).empty());
   expect_failed(CompletionStatus::rnr_retry_exceeded, 1, 1);
 }
 
@@ -243,7 +242,7 @@ TEST_F(RequesterTest, AnRnrRetryOfSevenNeverEnds) {
   ASSERT_EQ(patient.pair.post_send({.id = 1, .signaled = true, .sges = {&sge, 1}}), Post::done);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(patient.listen().size() + patient.wait(10'000).size(), 1U);
-    EXPECT_TRUE(patient.tell(patient.acknowledge(kFirst, Syndrome::rnr_nak(1))).empty());
+    EXPECT_TRUE(patient.tell(patient.acknowledge(kFirstRequest, Syndrome::rnr_nak(1))).empty());
   }
   EXPECT_EQ(patient.pair.state(), QueuePairState::rts);
 }
@@ -263,7 +262,7 @@ TEST_F(RequesterTest, EachNakEndsTheConnectionWithItsStatus) {
       ASSERT_EQ(peer.pair.post_send({.id = id, .kind = WorkKind::write, .sges = {&sge, 1}}), Post::done);
     }
     peer.listen();
-    peer.tell(peer.acknowledge(kFirst + 1, syndrome));
+    peer.tell(peer.acknowledge(kFirstRequest + 1, syndrome));
     const auto sent = host.sent();  // the first has succeeded, unsignaled
     ASSERT_EQ(sent.size(), 2U);
     EXPECT_EQ(sent[0].id, 2U);
@@ -274,23 +273,23 @@ TEST_F(RequesterTest, EachNakEndsTheConnectionWithItsStatus) {
 
 TEST_F(RequesterTest, AnAnswerOfTheWrongLengthIsABadResponse) {
   post(WorkKind::read, 600, 1);
-  answer_read(Opcode::read_response_only, kFirst, 4);
+  answer_read(Opcode::read_response_only, kFirstRequest, 4);
   expect_failed(CompletionStatus::bad_response);
   EXPECT_EQ(*host_.at(0), std::byte{0});
 }
 
 TEST_F(RequesterTest, AnAnswerOfTheWrongLengthInItsPlaceIsABadResponse) {
   post(WorkKind::read, 600, 1);
-  answer_read(Opcode::read_response_first, kFirst, 512);
+  answer_read(Opcode::read_response_first, kFirstRequest, 512);
   expect_failed(CompletionStatus::bad_response);
 }
 
 TEST_F(RequesterTest, WhatIsAcknowledgedLateIsNotSentAgain) {
   post(WorkKind::write, 256 * 4, 1);
   host_.nic.advance(peer_.now += kTimeout + 1);  // goes back, and nothing is pulled yet
-  const auto heard = peer_.tell(peer_.acknowledge(kFirst + 1));
+  const auto heard = peer_.tell(peer_.acknowledge(kFirstRequest + 1));
   ASSERT_EQ(heard.size(), 2U);
-  EXPECT_EQ(heard[0].packet.bth.psn, kFirst + 2);
+  EXPECT_EQ(heard[0].packet.bth.psn, kFirstRequest + 2);
 }
 
 TEST_F(RequesterTest, LocalErrorsCompleteAfterWhatIsBeforeThem) {
@@ -299,7 +298,7 @@ TEST_F(RequesterTest, LocalErrorsCompleteAfterWhatIsBeforeThem) {
   ASSERT_EQ(peer_.pair.post_send({.id = 2, .kind = WorkKind::write, .sges = {&wrong, 1}}), Post::done);
   EXPECT_TRUE(post(WorkKind::write, 4, 3).empty());
   EXPECT_TRUE(host_.sent().empty());
-  peer_.tell(peer_.acknowledge(kFirst));
+  peer_.tell(peer_.acknowledge(kFirstRequest));
   const auto sent = host_.sent();
   ASSERT_EQ(sent.size(), 3U);
   EXPECT_EQ(sent[0].status, CompletionStatus::success);
@@ -332,9 +331,9 @@ TEST_F(RequesterTest, ABufferWhoseRegionEndsIsNotTouchedAnyMore) {
   const Sge sge{host_.address(0), 600, key};
   ASSERT_EQ(peer_.pair.post_send({.id = 1, .kind = WorkKind::read, .sges = {&sge, 1}, .rkey = 1}), Post::done);
   EXPECT_EQ(peer_.listen().size(), 1U);
-  answer_read(Opcode::read_response_first, kFirst, 256);
+  answer_read(Opcode::read_response_first, kFirstRequest, 256);
   host_.nic.deregister_memory(key);
-  answer_read(Opcode::read_response_middle, kFirst + 1, 256);
+  answer_read(Opcode::read_response_middle, kFirstRequest + 1, 256);
   expect_failed(CompletionStatus::local_protection);
   EXPECT_EQ(*host_.at(256), std::byte{0});
 }
@@ -349,9 +348,9 @@ TEST_F(RequesterTest, TheWindowLimitsWhatIsInFlight) {
   while (!heard.empty()) {
     ASSERT_LE(heard.size(), 8U);
     EXPECT_TRUE(std::ranges::any_of(heard, [](const Heard& h) { return h.packet.bth.ack_request; }));
-    EXPECT_EQ(heard[0].packet.bth.psn, kFirst + next);
+    EXPECT_EQ(heard[0].packet.bth.psn, kFirstRequest + next);
     next += static_cast<std::uint32_t>(heard.size());
-    heard = peer.tell(peer.acknowledge(kFirst + (next - 1)));
+    heard = peer.tell(peer.acknowledge(kFirstRequest + (next - 1)));
   }
   EXPECT_EQ(next, 100U);
   EXPECT_EQ(host.sent().size(), 1U);

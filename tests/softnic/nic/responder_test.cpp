@@ -9,9 +9,7 @@
 namespace sidelatch::softnic::nic {
 namespace {
 
-constexpr std::size_t kTo = 0x1000;
 constexpr Psn kFirst = FakePeer::kToHost;
-constexpr Syndrome kGap = Syndrome::nak(NakCode::psn_sequence_error);
 constexpr Syndrome kInvalid = Syndrome::nak(NakCode::invalid_request);
 constexpr Syndrome kAccess = Syndrome::nak(NakCode::remote_access_error);
 constexpr Syndrome kOperational = Syndrome::nak(NakCode::remote_operational_error);
@@ -37,7 +35,7 @@ class ResponderTest : public ::testing::Test {
     EXPECT_EQ(peer_.pair.state(), QueuePairState::error);
     EXPECT_EQ(host_.events(), (std::vector<Event>{{event, peer_.pair.number()}}));
     expect_untouched(0, Host::kMemoryBytes);
-    EXPECT_TRUE(peer_.tell(peer_.write(packet.bth.psn, kTo, bytes(4, 1))).empty());
+    EXPECT_TRUE(peer_.tell(peer_.write(packet.bth.psn, kTarget, bytes(4, 1))).empty());
     expect_untouched(0, Host::kMemoryBytes);
   }
 
@@ -47,7 +45,7 @@ class ResponderTest : public ::testing::Test {
 
 TEST_F(ResponderTest, AcknowledgesWithTheNumberOfMessages) {
   for (std::uint32_t i = 0; i < 3; ++i) {
-    const auto heard = peer_.tell(peer_.write(kFirst + i, kTo, bytes(4, 1)));
+    const auto heard = peer_.tell(peer_.write(kFirst + i, kTarget, bytes(4, 1)));
     EXPECT_EQ(only(heard).aeth.syndrome, Syndrome::ack());
     EXPECT_EQ(only(heard).bth.psn, kFirst + i);
     EXPECT_EQ(only(heard).aeth.msn, i + 1);
@@ -55,16 +53,16 @@ TEST_F(ResponderTest, AcknowledgesWithTheNumberOfMessages) {
 }
 
 TEST_F(ResponderTest, AnswersOnlyWhatAsksForIt) {
-  Packet write = peer_.write(kFirst, kTo, bytes(4, 1));
+  Packet write = peer_.write(kFirst, kTarget, bytes(4, 1));
   write.bth.ack_request = false;
   EXPECT_TRUE(peer_.tell(write).empty());
-  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 1)))).aeth.msn, 2U);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 1, kTarget, bytes(4, 1)))).aeth.msn, 2U);
 }
 
 TEST_F(ResponderTest, SeveralAcknowledgementsThatHaveNotLeftBecomeOne) {
   for (std::uint32_t i = 0; i < 5; ++i) {
     const auto payload = bytes(4, 1);
-    const Packet write = peer_.write(kFirst + i, kTo, payload);
+    const Packet write = peer_.write(kFirst + i, kTarget, payload);
     std::vector<std::byte> frame(encoded_bytes(write));
     ASSERT_EQ(std::get<std::size_t>(build(write, frame)), frame.size());
     host_.nic.on_frame(frame, 1000);
@@ -76,30 +74,30 @@ TEST_F(ResponderTest, SeveralAcknowledgementsThatHaveNotLeftBecomeOne) {
 
 TEST_F(ResponderTest, AGapIsToldOnce) {
   const auto missing = bytes(4, 1);
-  EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 2)))), kGap);
-  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 2, kTo, bytes(4, 3))).empty());
-  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 2))).empty());
-  expect_untouched(kTo, 4);
-  EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst, kTo, missing))), Syndrome::ack());
-  const auto heard = peer_.tell(peer_.write(kFirst + 2, kTo, bytes(4, 3)));
+  EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst + 1, kTarget, bytes(4, 2)))), kGap);
+  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 2, kTarget, bytes(4, 3))).empty());
+  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 1, kTarget, bytes(4, 2))).empty());
+  expect_untouched(kTarget, 4);
+  EXPECT_EQ(syndrome_of(peer_.tell(peer_.write(kFirst, kTarget, missing))), Syndrome::ack());
+  const auto heard = peer_.tell(peer_.write(kFirst + 2, kTarget, bytes(4, 3)));
   EXPECT_EQ(only(heard).aeth.syndrome, kGap);  // a new one
   EXPECT_EQ(only(heard).bth.psn, kFirst + 1);
 }
 
 TEST_F(ResponderTest, ARepeatedWriteOrSendIsAcknowledgedAndNotExecuted) {
   post_receive(1, 16);
-  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, bytes(4, 1)))).aeth.msn, 1U);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTarget, bytes(4, 1)))).aeth.msn, 1U);
   EXPECT_EQ(only(peer_.tell(peer_.packet(Opcode::send_only, kFirst + 1, bytes(4, 1)))).aeth.msn, 2U);
   EXPECT_EQ(host_.received().size(), 1U);
   post_receive(2, 16);
   for (const Packet& packet :
-       {peer_.write(kFirst, kTo, bytes(4, 9)), peer_.packet(Opcode::send_only, kFirst + 1, bytes(4, 9))}) {
+       {peer_.write(kFirst, kTarget, bytes(4, 9)), peer_.packet(Opcode::send_only, kFirst + 1, bytes(4, 9))}) {
     const auto heard = peer_.tell(packet);
     EXPECT_EQ(only(heard).aeth.syndrome, Syndrome::ack());
     EXPECT_EQ(only(heard).bth.psn, kFirst + 1);  // all that has come
     EXPECT_EQ(only(heard).aeth.msn, 2U);
   }
-  EXPECT_EQ(*host_.at(kTo), std::byte{1});
+  EXPECT_EQ(*host_.at(kTarget), std::byte{1});
   EXPECT_EQ(*host_.at(0x8000), std::byte{1});
   EXPECT_TRUE(host_.received().empty());
 }
@@ -107,40 +105,40 @@ TEST_F(ResponderTest, ARepeatedWriteOrSendIsAcknowledgedAndNotExecuted) {
 // A requester may take an acknowledgement with the number of its READ or atomic for the answer; Linux's rxe does.
 TEST_F(ResponderTest, ARepeatedWriteIsNotAcknowledgedWithTheNumberOfAReadOrAtomic) {
   const std::vector<std::byte> payload = bytes(4, 1);
-  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
-  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo + 8, 1))).bth.psn, kFirst + 1);
-  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
-  ASSERT_EQ(peer_.tell(peer_.read(kFirst + 2, kTo, 300)).size(), 2U);
-  const auto heard = peer_.tell(peer_.write(kFirst, kTo, payload));
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTarget, payload))).bth.psn, kFirst);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTarget + 8, 1))).bth.psn, kFirst + 1);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTarget, payload))).bth.psn, kFirst);
+  ASSERT_EQ(peer_.tell(peer_.read(kFirst + 2, kTarget, 300)).size(), 2U);
+  const auto heard = peer_.tell(peer_.write(kFirst, kTarget, payload));
   EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
   EXPECT_EQ(only(heard).bth.psn, kFirst);
   EXPECT_EQ(only(heard).aeth.msn, 3U);
   // What is executed behind them acknowledges them, too.
-  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 4, kTo, payload))).bth.psn, kFirst + 4);
-  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst + 4);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 4, kTarget, payload))).bth.psn, kFirst + 4);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTarget, payload))).bth.psn, kFirst + 4);
 }
 
 TEST_F(ResponderTest, ARepeatedAtomicIsAnsweredAndNotExecuted) {
-  host_.word(kTo) = 40;
-  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst, kTo, 1))).atomic_ack.original, 40U);
-  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo, 1))).atomic_ack.original, 41U);
+  host_.word(kTarget) = 40;
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst, kTarget, 1))).atomic_ack.original, 40U);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTarget, 1))).atomic_ack.original, 41U);
   for (int i = 0; i < 3; ++i) {
-    const auto heard = peer_.tell(peer_.fetch_add(kFirst, kTo, 1));
+    const auto heard = peer_.tell(peer_.fetch_add(kFirst, kTarget, 1));
     EXPECT_EQ(only(heard).bth.opcode, Opcode::atomic_acknowledge);
     EXPECT_EQ(only(heard).bth.psn, kFirst);
     EXPECT_EQ(only(heard).atomic_ack.original, 40U);
   }
-  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTo, 1))).atomic_ack.original, 41U);
-  EXPECT_EQ(host_.word(kTo), 42U);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 1, kTarget, 1))).atomic_ack.original, 41U);
+  EXPECT_EQ(host_.word(kTarget), 42U);
   // Only the last max_dest_rd_atomic are kept.
-  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 2, kTo, 1))).atomic_ack.original, 42U);
-  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTo, 1)).empty());
-  EXPECT_EQ(host_.word(kTo), 43U);
+  EXPECT_EQ(only(peer_.tell(peer_.fetch_add(kFirst + 2, kTarget, 1))).atomic_ack.original, 42U);
+  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst, kTarget, 1)).empty());
+  EXPECT_EQ(host_.word(kTarget), 43U);
 }
 
 TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
-  host_.fill(kTo, 700, 1);
-  auto heard = peer_.tell(peer_.read(kFirst, kTo, 700));
+  host_.fill(kTarget, 700, 1);
+  auto heard = peer_.tell(peer_.read(kFirst, kTarget, 700));
   ASSERT_EQ(heard.size(), 3U);
   EXPECT_EQ(heard[0].packet.bth.opcode, Opcode::read_response_first);
   EXPECT_EQ(heard[1].packet.bth.opcode, Opcode::read_response_middle);
@@ -148,30 +146,30 @@ TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
   EXPECT_EQ(heard[2].packet.bth.psn, kFirst + 2);
   EXPECT_EQ(heard[2].packet.payload.size(), 188U);
   // Not part of it: another key, address, length.
-  Packet again = peer_.read(kFirst + 1, kTo + 256, 444);
+  Packet again = peer_.read(kFirst + 1, kTarget + 256, 444);
   ++again.reth.r_key;
   EXPECT_TRUE(peer_.tell(again).empty());
-  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 257, 443)).empty());
-  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 260, 444)).empty());
-  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTo + 256, 4440)).empty());
-  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst + 1, kTo, 1)).empty());
-  host_.fill(kTo, 700, 2);
-  heard = peer_.tell(peer_.read(kFirst + 1, kTo + 256, 444));
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTarget + 257, 443)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTarget + 260, 444)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTarget + 256, 4440)).empty());
+  EXPECT_TRUE(peer_.tell(peer_.fetch_add(kFirst + 1, kTarget, 1)).empty());
+  host_.fill(kTarget, 700, 2);
+  heard = peer_.tell(peer_.read(kFirst + 1, kTarget + 256, 444));
   ASSERT_EQ(heard.size(), 2U);
   EXPECT_EQ(heard[0].packet.bth.opcode, Opcode::read_response_first);
   EXPECT_EQ(heard[0].packet.bth.psn, kFirst + 1);
-  EXPECT_TRUE(std::ranges::equal(heard[0].packet.payload, host_.bytes(kTo + 256, 256)));
-  heard = peer_.tell(peer_.read(kFirst + 2, kTo + 512, 188));
+  EXPECT_TRUE(std::ranges::equal(heard[0].packet.payload, host_.bytes(kTarget + 256, 256)));
+  heard = peer_.tell(peer_.read(kFirst + 2, kTarget + 512, 188));
   EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
   // What follows is expected behind all of it.
-  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 3, kTo, bytes(4, 1)))).aeth.msn, 2U);
+  EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 3, kTarget, bytes(4, 1)))).aeth.msn, 2U);
 }
 
 TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
   const auto payload = bytes(4, 1);
-  const std::array packets{peer_.write(kFirst, kTo, payload), peer_.read(kFirst + 1, kTo, 300),
-                           peer_.write(kFirst + 3, kTo, payload), peer_.fetch_add(kFirst + 4, kTo, 1),
-                           peer_.write(kFirst + 5, kTo, payload)};
+  const std::array packets{peer_.write(kFirst, kTarget, payload), peer_.read(kFirst + 1, kTarget, 300),
+                           peer_.write(kFirst + 3, kTarget, payload), peer_.fetch_add(kFirst + 4, kTarget, 1),
+                           peer_.write(kFirst + 5, kTarget, payload)};
   for (const Packet& packet : packets) {
     std::vector<std::byte> frame(encoded_bytes(packet));
     ASSERT_EQ(std::get<std::size_t>(build(packet, frame)), frame.size());
@@ -191,19 +189,19 @@ TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
 TEST_F(ResponderTest, WithoutAReceiveRequestItAsksToWait) {
   const auto send = peer_.packet(Opcode::send_only, kFirst, bytes(4, 7));
   EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));
-  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 1, kTo, bytes(4, 1))).empty());
+  EXPECT_TRUE(peer_.tell(peer_.write(kFirst + 1, kTarget, bytes(4, 1))).empty());
   EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));
   post_receive(1, 16);
   EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::ack());
   EXPECT_EQ(host_.received().size(), 1U);
-  Packet write = peer_.write(kFirst + 1, kTo, bytes(4, 1));
+  Packet write = peer_.write(kFirst + 1, kTarget, bytes(4, 1));
   write.bth.opcode = Opcode::write_only_with_immediate;
   EXPECT_EQ(syndrome_of(peer_.tell(write)), Syndrome::rnr_nak(12));
-  expect_untouched(kTo, 4);
+  expect_untouched(kTarget, 4);
 }
 
 TEST_F(ResponderTest, TheLastPacketOfAWriteWithImmediateNeedsAReceiveRequest) {
-  Packet first = peer_.write(kFirst, kTo, bytes(256, 1));
+  Packet first = peer_.write(kFirst, kTarget, bytes(256, 1));
   first.bth.opcode = Opcode::write_first;
   first.reth.dma_length = 300;
   EXPECT_EQ(syndrome_of(peer_.tell(first)), Syndrome::ack());
@@ -212,7 +210,7 @@ TEST_F(ResponderTest, TheLastPacketOfAWriteWithImmediateNeedsAReceiveRequest) {
   EXPECT_EQ(syndrome_of(peer_.tell(last)), Syndrome::rnr_nak(12));
   post_receive(5, 0);
   EXPECT_EQ(syndrome_of(peer_.tell(last)), Syndrome::ack());
-  EXPECT_EQ(*host_.at(kTo + 299), std::byte{2});
+  EXPECT_EQ(*host_.at(kTarget + 299), std::byte{2});
   const auto received = host_.received();
   ASSERT_EQ(received.size(), 1U);
   EXPECT_EQ(received[0].bytes, 300U);
@@ -228,16 +226,16 @@ TEST_F(ResponderTest, TellsThatTheConnectionIsEstablishedOnce) {
       to_rtr({}, {.mac = {2, 9, 9, 9, 9, 9}, .gid = gid_of({10, 0, 0, 99})}, FakePeer::kQueuePair, kFirst),
       rtr_set(type));
   for (std::uint32_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(syndrome_of(in_rtr.tell(in_rtr.write(kFirst + i, kTo, bytes(4, 1)))), Syndrome::ack());
+    EXPECT_EQ(syndrome_of(in_rtr.tell(in_rtr.write(kFirst + i, kTarget, bytes(4, 1)))), Syndrome::ack());
   }
   EXPECT_EQ(other.events(), (std::vector<Event>{{Event::Kind::communication_established, in_rtr.pair.number()}}));
 }
 
 TEST_F(ResponderTest, RequestsOfNoBytesNeedNoKey) {
-  Packet write = peer_.write(kFirst, kTo, {});
+  Packet write = peer_.write(kFirst, kTarget, {});
   write.reth.r_key = 0;
   EXPECT_EQ(syndrome_of(peer_.tell(write)), Syndrome::ack());
-  Packet read = peer_.read(kFirst + 1, kTo, 0);
+  Packet read = peer_.read(kFirst + 1, kTarget, 0);
   read.reth.r_key = 0;
   const auto heard = peer_.tell(read);
   EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
@@ -245,7 +243,7 @@ TEST_F(ResponderTest, RequestsOfNoBytesNeedNoKey) {
 }
 
 TEST_F(ResponderTest, AWrongKeyIsAnAccessError) {
-  Packet write = peer_.write(kFirst, kTo, bytes(4, 1));
+  Packet write = peer_.write(kFirst, kTarget, bytes(4, 1));
   ++write.reth.r_key;
   expect_fatal(write, kAccess, Event::Kind::access_error);
 }
@@ -273,11 +271,11 @@ TEST_F(ResponderTest, ARegionOfAnotherDomainIsAnAccessError) {
 
 TEST_F(ResponderTest, ARegionThatHasEndedIsAnAccessError) {
   host_.nic.deregister_memory(host_.key);
-  expect_fatal(peer_.write(kFirst, kTo, bytes(4, 1)), kAccess, Event::Kind::access_error);
+  expect_fatal(peer_.write(kFirst, kTarget, bytes(4, 1)), kAccess, Event::Kind::access_error);
 }
 
 TEST_F(ResponderTest, AnUnalignedAtomicIsInvalid) {
-  expect_fatal(peer_.fetch_add(kFirst, kTo + 4, 1), kInvalid, Event::Kind::request_error);
+  expect_fatal(peer_.fetch_add(kFirst, kTarget + 4, 1), kInvalid, Event::Kind::request_error);
 }
 
 TEST_F(ResponderTest, AMiddleWithoutAFirstIsInvalid) {
@@ -295,31 +293,32 @@ TEST_F(ResponderTest, ALastOfAnotherKindIsInvalid) {
 }
 
 TEST_F(ResponderTest, APacketLongerThanThePathMtuIsInvalid) {
-  expect_fatal(peer_.write(kFirst, kTo, bytes(257, 1)), kInvalid, Event::Kind::request_error);
+  expect_fatal(peer_.write(kFirst, kTarget, bytes(257, 1)), kInvalid, Event::Kind::request_error);
 }
 
 TEST_F(ResponderTest, AWriteOfAnotherLengthThanItSaidIsInvalid) {
-  Packet write = peer_.write(kFirst, kTo, bytes(8, 1));
+  Packet write = peer_.write(kFirst, kTarget, bytes(8, 1));
   write.reth.dma_length = 4;
   expect_fatal(write, kInvalid, Event::Kind::request_error);
 }
 
 TEST_F(ResponderTest, AWriteThatGoesOnTooLongIsInvalid) {
-  Packet first = peer_.write(kFirst, kTo, bytes(256, 1));
+  Packet first = peer_.write(kFirst, kTarget, bytes(256, 1));
   first.bth.opcode = Opcode::write_first;
   first.reth.dma_length = 257;
   EXPECT_EQ(syndrome_of(peer_.tell(first)), Syndrome::ack());
   EXPECT_EQ(syndrome_of(peer_.tell(peer_.packet(Opcode::write_middle, kFirst + 1, bytes(256, 1)))), kInvalid);
-  expect_untouched(kTo + 256, 256);
+  expect_untouched(kTarget + 256, 256);
 }
 
 TEST_F(ResponderTest, WhatTheQueuePairDoesNotAllowIsInvalid) {
   peer_.pair.modify({.rights = Rights::remote_read}, Attributes::rights);
-  expect_fatal(peer_.write(kFirst, kTo, bytes(4, 1)), kInvalid, Event::Kind::request_error);
+  expect_fatal(peer_.write(kFirst, kTarget, bytes(4, 1)), kInvalid, Event::Kind::request_error);
 }
 
 TEST_F(ResponderTest, MoreReadsAtATimeThanAgreedAreInvalid) {
-  const std::array packets{peer_.read(kFirst, kTo, 4), peer_.read(kFirst + 1, kTo, 4), peer_.read(kFirst + 2, kTo, 4)};
+  const std::array packets{peer_.read(kFirst, kTarget, 4), peer_.read(kFirst + 1, kTarget, 4),
+                           peer_.read(kFirst + 2, kTarget, 4)};
   for (const Packet& packet : packets) {
     std::vector<std::byte> frame(encoded_bytes(packet));
     ASSERT_EQ(std::get<std::size_t>(build(packet, frame)), frame.size());

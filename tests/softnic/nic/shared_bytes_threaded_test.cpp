@@ -11,17 +11,17 @@
 namespace sidelatch::softnic::nic {
 namespace {
 
-constexpr std::size_t kBytes = 512;
+constexpr std::size_t kVersionBytes = 512;
 constexpr int kRounds = 20'000;
 
 // All bytes of a word are the same, in whatever version it is.
 TEST(SharedBytesThreaded, AlignedWordsAreWhole) {
   // 8 bytes off a line, so that words before, in and behind whatever is copied at a time are seen.
-  alignas(64) std::array<std::byte, kBytes + 64> memory{};
+  alignas(64) std::array<std::byte, kVersionBytes + 64> memory{};
   std::byte* const shared = memory.data() + 8;
   std::atomic<bool> stops{false};
   std::thread writer([&] {
-    std::array<std::byte, kBytes> version{};
+    std::array<std::byte, kVersionBytes> version{};
     for (unsigned round = 1; !stops.load(std::memory_order_relaxed); ++round) {
       version.fill(static_cast<std::byte>(round));
       store_shared(shared, version);
@@ -29,9 +29,9 @@ TEST(SharedBytesThreaded, AlignedWordsAreWhole) {
   });
   std::size_t broken = 0;
   for (int round = 0; round < kRounds; ++round) {
-    std::array<std::byte, kBytes> read{};
+    std::array<std::byte, kVersionBytes> read{};
     load_shared(read, shared);
-    for (std::size_t at = 0; at < kBytes; at += sizeof(std::uint64_t)) {
+    for (std::size_t at = 0; at < kVersionBytes; at += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
       std::memcpy(&word, read.data() + at, sizeof word);
       broken += word % 0x0101010101010101 != 0 ? 1U : 0U;
