@@ -2,12 +2,14 @@
 // them sees the other's write. Release and acquire alone do not give that.
 #pragma once
 
+#include "common/sanitizers.h"
+
 #include <atomic>
 
 namespace sidelatch::roce {
 
 inline void full_fence() noexcept {
-#if defined(__SANITIZE_THREAD__)
+#if SIDELATCH_HAS_TSAN
   // ThreadSanitizer does not know fences, and GCC refuses them under it. Its own runtime orders what it sees.
   static std::atomic<int> word{0};
   word.fetch_add(1, std::memory_order_seq_cst);

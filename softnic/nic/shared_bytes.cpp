@@ -1,5 +1,7 @@
 #include "shared_bytes.h"
 
+#include "common/sanitizers.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -38,17 +40,9 @@ void load_word(std::byte* into, std::byte* shared) {
 // 16 bytes at a time copy a payload about twice as fast. A CPU with AVX promises that aligned lanes of 16 bytes are
 // loaded and stored whole. This is assembler, because a vector is no atomic to C++: the compiler must neither split nor
 // reorder these. Sanitizers do not look into assembler, so under them there are words only.
-#if defined(__has_feature)
-#define SIDELATCH_IS_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SIDELATCH_IS_SANITIZED 1
-#else
-#define SIDELATCH_IS_SANITIZED 0
-#endif
-
 constexpr std::size_t kLane = 16;
 using Lane = std::byte[kLane];
-#if defined(__x86_64__) && !SIDELATCH_IS_SANITIZED
+#if defined(__x86_64__) && !SIDELATCH_HAS_ASAN && !SIDELATCH_HAS_TSAN
 const bool kHasLanes = __builtin_cpu_supports("avx") != 0;
 
 void store_lane(std::byte* shared, const std::byte* from) {

@@ -13,7 +13,7 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-int errno_of(nic::NicError::Kind kind) {
+int errno_for(nic::NicError::Kind kind) {
   switch (kind) {
     case nic::NicError::Kind::invalid:
       return EINVAL;
@@ -56,7 +56,7 @@ int error_of_exception() noexcept {
   try {
     throw;
   } catch (const nic::NicError& error) {
-    return explained(errno_of(error.kind()), error);
+    return explained(errno_for(error.kind()), error);
   } catch (const VerbsError& error) {
     return explained(error.error(), error);
   } catch (const std::bad_alloc&) {

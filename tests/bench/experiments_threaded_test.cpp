@@ -1,3 +1,5 @@
+#include "common/sanitizers.h"
+
 #include <sidelatch/bench/experiment.h>
 #include <sidelatch/version.h>
 
@@ -27,7 +29,7 @@ TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
     if (experiment.name.starts_with("kv-store") || experiment.name.starts_with("ycsb")) {
       continue;  // minutes; table_load_threaded_test.cpp and ycsb_threaded_test.cpp run them in small
     }
-#if defined(__SANITIZE_THREAD__)
+#if SIDELATCH_HAS_TSAN
     // All sweep with the same threads, and take minutes here: two stand for all.
     if (experiment.name != "atomics-stride" && experiment.name != "latch-scaling") {
       continue;
@@ -39,7 +41,7 @@ TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
       rows.insert(target.id.substr(0, target.id.find('.')));
     }
   }
-#if defined(__SANITIZE_THREAD__)
+#if SIDELATCH_HAS_TSAN
   EXPECT_FALSE(rows.empty());
 #else
   EXPECT_EQ(rows, (std::set<std::string>{"N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N13", "N14",

@@ -1,4 +1,6 @@
 // The check runs its jobs on all cores.
+#include "common/sanitizers.h"
+
 #include <sidelatch/checker/check.h>
 #include <sidelatch/checker/datasheet.h>
 
@@ -80,7 +82,7 @@ TEST(Check, DoesTheWantedPartsAndNoOther) {
 
 // What memory registered for relaxed ordering shows is refuted, and what needs it is not called safe.
 TEST(Check, RelaxedOrderingIsProbedAndLeavesWriteUnlatchUnproved) {
-#if defined(__SANITIZE_THREAD__)
+#if SIDELATCH_HAS_TSAN
   GTEST_SKIP() << "minutes, with the same threads as FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers";
 #endif
   CheckOptions options = small(kEnoughToTear);

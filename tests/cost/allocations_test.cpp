@@ -1,5 +1,7 @@
 // No allocation after warm-up. This program counts its own: operator new is replaced.
 #include "cycle.h"
+
+#include "common/sanitizers.h"
 #include "nic_operations.h"
 #include "verbs_operations.h"
 
@@ -33,7 +35,7 @@ namespace sidelatch::sync {
 namespace {
 
 TEST(Allocations, AnExclusiveCycleMakesNoneOnceWarm) {
-#if defined(__SANITIZE_ADDRESS__)
+#if SIDELATCH_HAS_ASAN
   GTEST_SKIP() << "frames are not pooled under AddressSanitizer, so that it sees their use after their end";
 #endif
   Cycle cycle;
@@ -46,7 +48,7 @@ TEST(Allocations, AnExclusiveCycleMakesNoneOnceWarm) {
 }
 
 TEST(Allocations, OperationsOverVerbsMakeNoneOnceWarm) {
-#if defined(__SANITIZE_ADDRESS__)
+#if SIDELATCH_HAS_ASAN
   GTEST_SKIP() << "frames are not pooled under AddressSanitizer, so that it sees their use after their end";
 #endif
   fabric::verbs::Operations operations;

@@ -1,11 +1,13 @@
 // Counting instructions: this program runs one of its disabled tests under callgrind, twice.
 #pragma once
 
+#include "common/sanitizers.h"
+
 #include <string>
 
 namespace sidelatch {
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__OPTIMIZE__) && !SIDELATCH_HAS_ASAN && !SIDELATCH_HAS_TSAN
 inline constexpr bool kCountsInstructions = true;
 #else
 inline constexpr bool kCountsInstructions = false;  // what a debug or sanitized build costs says nothing

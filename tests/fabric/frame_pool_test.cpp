@@ -1,4 +1,6 @@
 // The pool of coroutine frames. Under AddressSanitizer it hands every block to operator new, by design.
+#include "common/sanitizers.h"
+
 #include <sidelatch/fabric/frame_pool.h>
 
 #include <gtest/gtest.h>
@@ -9,7 +11,7 @@
 namespace sidelatch::fabric {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if SIDELATCH_HAS_ASAN
 constexpr bool kPooled = false;
 #else
 constexpr bool kPooled = true;

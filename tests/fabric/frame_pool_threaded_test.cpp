@@ -1,4 +1,6 @@
 // Blocks that change threads.
+#include "common/sanitizers.h"
+
 #include <sidelatch/fabric/frame_pool.h>
 
 #include <gtest/gtest.h>
@@ -32,7 +34,7 @@ TEST(FramePoolThreads, ABlockJoinsThePoolOfTheThreadThatReleasesIt) {
     }
   }).join();
   EXPECT_EQ(there.taken, 50U);
-#if defined(__SANITIZE_ADDRESS__)
+#if SIDELATCH_HAS_ASAN
   EXPECT_EQ(there.allocated, 50U);
 #else
   EXPECT_EQ(there.allocated, 0U);

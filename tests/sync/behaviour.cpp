@@ -1,5 +1,7 @@
 #include "behaviour.h"
 
+#include "common/sanitizers.h"
+
 #include "store.h"
 
 #include <sidelatch/sync/latch_word.h>
@@ -194,7 +196,7 @@ std::uint64_t seeds() {
     }
     return number;
   }
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN
   return 30;
 #else
   return 1000;

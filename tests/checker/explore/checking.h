@@ -1,6 +1,8 @@
 // What tests of the explorer share: presets, refusals, and whether a sanitizer makes everything slow.
 #pragma once
 
+#include "common/sanitizers.h"
+
 #include <sidelatch/explore/check.h>
 
 #include <array>
@@ -10,7 +12,7 @@
 
 namespace sidelatch::explore {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;

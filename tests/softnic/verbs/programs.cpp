@@ -1,4 +1,6 @@
 #include "programs.h"
+
+#include "common/sanitizers.h"
 #include "tests/paths.h"
 
 #include <fmt/format.h>
@@ -161,7 +163,7 @@ Pair Site::run_pair(const Command& command) const {
 }
 
 std::string why_not() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN
   return "the library is built with a sanitizer, which programs that are not cannot load";
 #else
   return {};
