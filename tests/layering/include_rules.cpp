@@ -27,6 +27,7 @@ constexpr std::array kArrows{
     Arrow{"checker", "fabric/verbs"},
     Arrow{"checker", "softnic"},
     Arrow{"softnic", "softnic/nic"},
+    Arrow{"softnic", "roce"},
     Arrow{"softnic/nic", "roce"},
     Arrow{"softnic/nic", "fabric/model"},
     Arrow{"structures", "flows"},
@@ -43,8 +44,10 @@ constexpr std::array kArrows{
     Arrow{"roce", "common"},
 };
 
-// Rooms without public headers. A room that may use one includes its headers in quotes.
-constexpr std::array<std::string_view, 3> kInner{"common", "roce", "softnic/nic"};
+// Rooms without public headers: the rooms right above one include its headers in quotes.
+constexpr std::array<std::string_view, 2> kInner{"roce", "softnic/nic"};
+// So is this one, for every room.
+constexpr std::string_view kCommon = "common";
 
 constexpr std::string_view kPublicRoot = "include/sidelatch/";
 // The explorer's public face has a folder of its own, although it is a part of the checker.
@@ -58,6 +61,11 @@ constexpr std::string_view kMicroBenchmarks = "bench/micro/";
 bool reaches(std::string_view from, std::string_view to) {
   return from == to || std::any_of(kArrows.begin(), kArrows.end(),
                                    [&](const Arrow& arrow) { return arrow.from == from && reaches(arrow.to, to); });
+}
+
+bool has_arrow(std::string_view from, std::string_view to) {
+  return std::any_of(kArrows.begin(), kArrows.end(),
+                     [&](const Arrow& arrow) { return arrow.from == from && arrow.to == to; });
 }
 
 bool is_layer(std::string_view name) {
@@ -220,10 +228,18 @@ class Rules {
     const std::string_view owner = folder_of(header);
     const bool is_around = owner == own || (own.starts_with(owner) && own[owner.size()] == '/');
     const std::string_view to = layer_of(header);
-    if (!is_around && std::find(kInner.begin(), kInner.end(), to) == kInner.end()) {
+    if (is_around || to == kCommon) {
+      return forbidden_arrow(layer_of(path), to);
+    }
+    if (std::find(kInner.begin(), kInner.end(), to) == kInner.end()) {
       return fmt::format("this header is private to {}/; use its public headers", owner);
     }
-    return forbidden_arrow(layer_of(path), to);
+    const std::string_view from = layer_of(path);
+    if (from == to || has_arrow(from, to)) {
+      return std::nullopt;
+    }
+    return fmt::format("{} may not use {}: {}", from, to,
+                       reaches(from, to) ? "only the rooms right above it may" : "arrows point down only");
   }
 
   std::set<std::string, std::less<>> paths_;

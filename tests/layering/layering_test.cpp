@@ -1,6 +1,6 @@
-#include "tests/paths.h"
 #include "tests/layering/include_rules.h"
 #include "tests/layering/source_tree.h"
+#include "tests/paths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,6 +139,9 @@ INSTANTIATE_TEST_SUITE_P(
         Specimen{"AnAlgorithmUsesPackets",
                  {"sync/x.cpp", "#include \"roce/packet.h\"\n"},
                  "sync/x.cpp:1: \"roce/packet.h\": sync may not use roce: arrows point down only"},
+        Specimen{"FlowsUsePackets",
+                 {"flows/x.cpp", "#include \"roce/packet.h\"\n"},
+                 "flows/x.cpp:1: \"roce/packet.h\": flows may not use roce: only the rooms right above it may"},
         Specimen{"CommonUsesARoom",
                  {"common/x.h", "#include \"roce/packet.h\"\n"},
                  "common/x.h:1: \"roce/packet.h\": common may not use roce: arrows point down only"},

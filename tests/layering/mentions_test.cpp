@@ -1,5 +1,5 @@
-#include "tests/paths.h"
 #include "tests/layering/source_tree.h"
+#include "tests/paths.h"
 
 #include <gtest/gtest.h>
 
