@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Missed; docs/figures.md says so, and why.
+// These targets are missed; docs/figures.md explains why.
 const std::set<std::string> kKnownMisses = {"N13.pessimistic", "N15.ratio"};
 
 TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
@@ -28,7 +28,7 @@ TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
       continue;  // minutes; table_load_threaded_test.cpp and ycsb_threaded_test.cpp run them in small
     }
 #if defined(__SANITIZE_THREAD__)
-    // All sweep with the same threads, and take minutes here: two stand for all.
+    // All experiments sweep with the same threads and take minutes here, so two of them stand for all.
     if (experiment.name != "atomics-stride" && experiment.name != "latch-scaling") {
       continue;
     }

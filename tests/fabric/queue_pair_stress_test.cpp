@@ -1,5 +1,5 @@
-// Every use of a queue pair, mixed at random over queues that are far too small. What must hold whatever the mix:
-// nothing jams, every posted request is executed once, and the completion queue is whole in the end.
+// Every use of a queue pair, mixed at random over queues that are far too small. In any mix nothing jams, every posted
+// request is executed once, and the completion queue is intact at the end.
 #include "two_nodes.h"
 
 #include <random>
@@ -69,7 +69,7 @@ TEST(QueuePairStress, NoMixOfUsesJamsLosesRequestsOrLeaksCompletionEntries) {
   }
 }
 
-// As above with requests that the target refuses. Counts the additions that were answered.
+// The same with requests that the target refuses. Counts the additions that were answered.
 Task<> failing(QueuePair& qp, std::span<const WorkRequest> good, WorkRequest bad, std::uint64_t seed,
                std::uint64_t* answered) {
   std::minstd_rand random(static_cast<std::minstd_rand::result_type>(seed));
@@ -129,7 +129,7 @@ TEST(QueuePairStress, NoMixOfFailuresAndReconnectsJamsOrLeaksCompletionEntries) 
     }
     world.reactor().run();
     world.settle();
-    // What was answered was executed; of the rest, at most what was posted.
+    // Answered additions were executed; of the others, at most those posted.
     EXPECT_GE(world.value(0), answered) << "seed " << seed;
     EXPECT_LE(world.value(0), (world.qp->counters().bytes_read + second->counters().bytes_read) / 8) << "seed " << seed;
     EXPECT_EQ(world.reactor().completion_queue_free() + world.qp->outstanding() + second->outstanding(),

@@ -1,4 +1,4 @@
-// The rules on who may include what, as a function over file texts.
+// The rules on includes, as a function over file texts.
 //
 //   for (const std::string& violation : include_violations(files)) ...   // "sync/latch.cpp:7: <...>: why not"
 //
@@ -12,9 +12,9 @@
 // bench stands above checker, because it reads the registry of schemes there.
 //
 // A folder is used through its public headers, <sidelatch/FOLDER/...>. A quoted include names a private header of the
-// same folder or of one around it, or of a room below that has no public headers (common, roce, softnic/nic). A public
-// header includes public headers only, and so does an example. Each folder of include/sidelatch mirrors a folder of
-// sources. bench/micro may name private headers of any folder; tests/ is free.
+// same folder, of one around it, or of a room below that has no public headers (common, roce, softnic/nic). A public
+// header or an example includes public headers only. Each folder of include/sidelatch mirrors a folder of sources.
+// bench/micro may name private headers of any folder; tests/ is free.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What every optimistic scheme owes beside the behaviour suite: values, versions, layouts, messages.
+// Requirements on every optimistic scheme besides the behaviour suite: values, versions, layouts, messages.
 #include <sidelatch/sync/optimistic.h>
 
 #include "store.h"
@@ -146,7 +146,7 @@ TEST(Messages, AreThoseOfFigure13) {
 TEST(Messages, AConsistentReadSavesTheValidation) {
   EXPECT_EQ(cost_of_read(Crc64(), Semantics::consistent), (Cost{1, 1}));
   EXPECT_EQ(cost_of_read(FarmLineVersions(), Semantics::consistent), (Cost{1, 1}));
-  // For versioning with two reads the third READ is what makes it consistent.
+  // In versioning with two reads, the third READ provides consistency.
   EXPECT_EQ(cost_of_read(TwoReadVersion(), Semantics::consistent), (Cost{3, 3}));
 }
 

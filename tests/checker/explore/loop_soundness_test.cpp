@@ -1,5 +1,5 @@
-// A client that waits is not run again until it can read something new. That loses nothing: the final states are those
-// of the same program whose loops are written out, attempt by attempt, without a word to the explorer.
+// A waiting client does not run again until it can read something new. This loses nothing: the final states are those
+// of the same program with its loops written out, attempt by attempt, and not announced to the explorer.
 #include <sidelatch/explore/check.h>
 
 #include "checking.h"
@@ -19,7 +19,7 @@ namespace {
 using fabric::Task;
 using fabric::model::Preset;
 
-constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; who fails so often gives up
+constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; a client gives up after so many failures
 
 constexpr std::uint64_t kSeeds = kSanitized ? 30 : 100;
 
@@ -65,7 +65,7 @@ Task<void> run(Run* run, Client* client, Store* store, Ops ops) {
     } else if (op.what == Op::What::raise_flag) {
       co_await client->qp->fetch_add(store->word(1), 1);
     } else if (op.what == Op::What::unlatch) {
-      // Nobody waits for it: what comes next may overtake it.
+      // Nobody waits for it, so the next request may overtake it.
       co_await client->qp->enqueue(fabric::fetch_add(store->word(2), ~std::uint64_t{0}));
     } else {
       const auto loop = run->written_out ? fabric::Reactor::kNoLoop : client->node->reactor().begin_retries();

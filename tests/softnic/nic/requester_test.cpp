@@ -1,4 +1,4 @@
-// What a requester does with answers made by hand, and when none comes.
+// A requester's reaction to hand-made answers, and to none.
 #include "tests/softnic/nic/fake_peer.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class RequesterTest : public ::testing::Test {
     }
     EXPECT_EQ(done, ids);
   }
-  // The first has failed so, all others are flushed.
+  // The first request has failed with this status; all others are flushed.
   void expect_failed(CompletionStatus status, std::uint64_t id = 1, std::size_t flushed = 0) {
     const auto sent = host_.sent();
     ASSERT_EQ(sent.size(), 1 + flushed);
@@ -93,7 +93,7 @@ TEST_F(RequesterTest, AnswersToNothingAreIgnored) {
     EXPECT_TRUE(answer_read(Opcode::read_response_only, Psn(psn), 4).empty());
     EXPECT_TRUE(peer_.tell(peer_.packet(Opcode::atomic_acknowledge, Psn(psn))).empty());
   }
-  // A WRITE is not answered so.
+  // This does not answer a WRITE.
   EXPECT_TRUE(answer_read(Opcode::read_response_only, kFirst, 4).empty());
   EXPECT_TRUE(peer_.tell(peer_.packet(Opcode::atomic_acknowledge, kFirst)).empty());
   EXPECT_TRUE(peer_.tell(peer_.acknowledge(kFirst, Syndrome(0x40))).empty());  // reserved
@@ -126,7 +126,7 @@ TEST_F(RequesterTest, AReadGoesOnFromThePacketThatIsMissing) {
   EXPECT_EQ(only(heard).bth.psn, kFirst + 1);
   EXPECT_EQ(only(heard).reth.virtual_address, 0x10000U + 256);
   EXPECT_EQ(only(heard).reth.dma_length, 744U);
-  // Told once; a late one fits as well as a new one.
+  // The requester asks once; a late packet is as good as a new one.
   EXPECT_TRUE(answer_read(Opcode::read_response_last, kFirst + 3, 232).empty());
   EXPECT_TRUE(answer_read(Opcode::read_response_middle, kFirst + 1, 256).empty());
   EXPECT_TRUE(answer_read(Opcode::read_response_first, kFirst + 1, 256).empty());

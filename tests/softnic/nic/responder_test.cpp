@@ -1,4 +1,4 @@
-// What a responder answers to packets made by hand: order, repetition, gaps, errors.
+// A responder's answers to hand-made packets: order, repetition, gaps, errors.
 #include "tests/softnic/nic/fake_peer.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class ResponderTest : public ::testing::Test {
   void expect_untouched(std::size_t offset, std::size_t length) {
     EXPECT_EQ(std::ranges::count(host_.bytes(offset, length), std::byte{0}), static_cast<std::ptrdiff_t>(length));
   }
-  // The request is answered by that NAK, and the queue pair is in ERROR; nothing has been written.
+  // The request gets that NAK, and the queue pair goes to ERROR; nothing has been written.
   void expect_fatal(const Packet& packet, Syndrome nak, Event::Kind event) {
     const auto heard = peer_.tell(packet);
     EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
@@ -104,7 +104,7 @@ TEST_F(ResponderTest, ARepeatedWriteOrSendIsAcknowledgedAndNotExecuted) {
   EXPECT_TRUE(host_.received().empty());
 }
 
-// A requester may take an acknowledgement with the number of its READ or atomic for the answer; Linux's rxe does.
+// A requester may take an acknowledgement with the number of its READ or atomic for the answer, as Linux's rxe does.
 TEST_F(ResponderTest, ARepeatedWriteIsNotAcknowledgedWithTheNumberOfAReadOrAtomic) {
   const std::vector<std::byte> payload = bytes(4, 1);
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst);
@@ -115,7 +115,7 @@ TEST_F(ResponderTest, ARepeatedWriteIsNotAcknowledgedWithTheNumberOfAReadOrAtomi
   EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
   EXPECT_EQ(only(heard).bth.psn, kFirst);
   EXPECT_EQ(only(heard).aeth.msn, 3U);
-  // What is executed behind them acknowledges them, too.
+  // Requests executed behind them acknowledge them, too.
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 4, kTo, payload))).bth.psn, kFirst + 4);
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTo, payload))).bth.psn, kFirst + 4);
 }
@@ -147,7 +147,7 @@ TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
   EXPECT_EQ(heard[2].packet.bth.opcode, Opcode::read_response_last);
   EXPECT_EQ(heard[2].packet.bth.psn, kFirst + 2);
   EXPECT_EQ(heard[2].packet.payload.size(), 188U);
-  // Not part of it: another key, address, length.
+  // A different key, address or length is not part of the original request.
   Packet again = peer_.read(kFirst + 1, kTo + 256, 444);
   ++again.reth.r_key;
   EXPECT_TRUE(peer_.tell(again).empty());
@@ -163,7 +163,7 @@ TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
   EXPECT_TRUE(std::ranges::equal(heard[0].packet.payload, host_.bytes(kTo + 256, 256)));
   heard = peer_.tell(peer_.read(kFirst + 2, kTo + 512, 188));
   EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
-  // What follows is expected behind all of it.
+  // The next request is expected behind the whole READ.
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 3, kTo, bytes(4, 1)))).aeth.msn, 2U);
 }
 
@@ -187,7 +187,7 @@ TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
   }
 }
 
-// What follows a request that was answered by an RNR NAK gets no NAK of its own.
+// Requests behind one that was answered by an RNR NAK get no NAK of their own.
 TEST_F(ResponderTest, WithoutAReceiveRequestItAsksToWait) {
   const auto send = peer_.packet(Opcode::send_only, kFirst, bytes(4, 7));
   EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));

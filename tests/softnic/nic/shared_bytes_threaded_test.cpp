@@ -1,4 +1,4 @@
-// Words that are stored and loaded by threads at the same time.
+// Words that threads store and load at the same time.
 #include "softnic/nic/shared_bytes.h"
 
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kBytes = 512;
 constexpr int kRounds = 20'000;
 
-// All bytes of a word are the same, in whatever version it is.
+// All bytes of a word are equal, whatever its version.
 TEST(SharedBytesThreaded, AlignedWordsAreWhole) {
-  // 8 bytes off a line, so that words before, in and behind whatever is copied at a time are seen.
+  // 8 bytes off a line, so that words before, in and behind each copied unit are tested.
   alignas(64) std::array<std::byte, kBytes + 64> memory{};
   std::byte* const shared = memory.data() + 8;
   std::atomic<bool> stops{false};

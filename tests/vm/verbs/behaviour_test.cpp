@@ -1,5 +1,5 @@
-// Every scheme that is safe on today's NICs, on a real driver: client processes that update and read a few objects of a
-// memory node, and what the objects hold in the end. And a client that dies with a latch.
+// Every scheme that is safe on today's NICs, on a real driver: client processes update and read a few objects of a
+// memory node, whose final contents are checked. One test has a client that dies with a latch.
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
 #include <sidelatch/sync/latch_word.h>
@@ -34,7 +34,7 @@ constexpr std::uint32_t kReaders = 1;
 constexpr std::uint32_t kOperations = 30;
 constexpr ConnectionOptions kConnections{.timeout = 18, .retry_count = 2};
 
-// What a client process saw. It goes to the parent through a pipe.
+// A client process's observations, sent to the parent through a pipe.
 struct Report {
   std::array<std::uint64_t, kObjects> updates{};
   std::uint64_t reads = 0;
@@ -104,7 +104,7 @@ class EndsByServer final : public sync::Revoker {
   RemoteNode* node_;
 };
 
-// A process of its own, which runs `work` and sends what it returns.
+// A process that runs `work` and sends its result.
 class ClientProcess {
  public:
   explicit ClientProcess(const std::function<Report()>& work) {
@@ -170,7 +170,7 @@ struct Storage {
   MemoryServer server;
 };
 
-// What a client needs to work on the objects.
+// A client's means to work on the objects.
 struct Client {
   Client(const SelectedScheme& selected, const Storage& storage, const std::string& address, std::uint16_t owner,
          sync::SessionOptions options = {})
@@ -261,7 +261,7 @@ TEST(LeasesOnVerbs, ALatchOfAKilledClientIsTakenOver) {
   const SelectedScheme selected = checker::select_scheme("latch-exclusive/combined");
   const Storage storage(selected);
   const std::string address = storage.server.address();
-  // Long for an emulated NIC: a lease of a client that lives must not end.
+  // Long, because an emulated NIC is slow: the lease of a living client must not end.
   const sync::SessionOptions options{.lease = {.length = from_ns(2e9), .margin = from_ns(5e8)}};
   const sync::Scheme* scheme = selected.scheme.get();
   ClientProcess holder([&]() -> Report {

@@ -1,4 +1,4 @@
-// Memory in huge pages and at one of the guest's two nodes, under a device that is no hardware.
+// Memory in huge pages and at one of the guest's two nodes, with a device that is not hardware.
 #include "fabric/verbs/placement.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
@@ -29,7 +29,7 @@ Task<std::uint64_t> add(QueuePair* qp, RemoteSpan where, std::uint64_t addend) {
   co_return old;
 }
 
-// That requests reach the first and the last word of a region of `storage`.
+// Checks that requests reach the first and the last word of a region of `storage`.
 void expect_works(VerbsFabric& fabric, const MemoryRegion& region, Node& storage) {
   Node& client = fabric.add_node("client");
   auto qp = client.connect(storage);
@@ -47,7 +47,7 @@ int node_of(const MemoryRegion& region) {
   return node;
 }
 
-// The operating system does not say where rxe0 is: nothing is bound or pinned, and all works.
+// The operating system does not know the place of rxe0, so nothing is bound or pinned, and all works.
 TEST(VerbsPlacement, NearADeviceThatIsNoHardwareIsEverywhere) {
   NumberList before;
   ASSERT_EQ(system_platform().get_affinity(before), 0);
@@ -110,7 +110,7 @@ TEST(VerbsPlacement, RegionsTakeHugePagesAndGiveThemBack) {
   }
 }
 
-// More than one node's, though the machine has them: an error, and no signal.
+// More pages than one node has, although the machine has enough: an error, not a signal.
 TEST(VerbsPlacement, HugePagesThatOnlyTheOtherNodeHasAreAnError) {
   reserve_huge_pages(0);
   std::ofstream("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages") << 2 << std::flush;

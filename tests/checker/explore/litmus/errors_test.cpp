@@ -1,5 +1,4 @@
-// Texts that are no litmus tests: each is refused at the right place and with the right words, and nothing else
-// happens.
+// Texts that are not litmus tests. Each is refused at the right place with the right words, and nothing else happens.
 #include "checker/explore/litmus/litmus.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +21,7 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
-// Lines 1 to 6, so that what follows begins in line 7.
+// Lines 1 to 6; the next text begins in line 7.
 const std::string kMemory =
     "litmus t\n"
     "var x = 0\n"

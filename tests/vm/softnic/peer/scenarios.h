@@ -1,5 +1,5 @@
-// What the two peers do with each other. Each function is run by both at the same time, does its work in both
-// directions, and throws at the first thing that is not as the verbs specification promises.
+// The scenarios of the two peers. Both run each function at the same time; it works in both directions and throws at
+// the first violation of the verbs specification.
 #pragma once
 
 #include "endpoint.h"
@@ -23,10 +23,10 @@ void refuse(const Session& session);       ///< requests that the responder must
 void not_ready(const Session& session);    ///< receives that are missing for a while, or for ever
 void vanish(const Session& session);       ///< one of the two ends; that process exits with 0
 
-/// Lengths around those at which something changes.
+/// Lengths around those at which the behaviour changes.
 [[nodiscard]] std::vector<std::size_t> lengths(std::size_t mtu);
 
-/// `work(active)` for each direction in turn; both are done with one before the next begins.
+/// Runs `work(active)` for each direction in turn; both finish one before the next begins.
 template <class Work>
 void both_ways(const Session& session, Work work) {
   for (const int active : {0, 1}) {
