@@ -42,7 +42,7 @@ ExperimentResult atomics_contention(const ExperimentOptions& options) {
       shape_target("N1.peak", mops.at(0, 128) >= 0.97 * mops.highest(0) && mops.at(0, 64) < 0.97 * mops.highest(0),
                    fmt::format("{:.1f} Mops/s with 64 workers, {:.1f} with 128, highest {:.1f}", mops.at(0, 64),
                                mops.at(0, 128), mops.highest(0))));
-  // "Falls off" is read as: at least a tenth below the peak with 512 workers, and not yet with 256.
+  // "Falls off" means: at least a tenth below the peak with 512 workers, and not yet with 256.
   result.targets.push_back(
       shape_target("N2", mops.at(0, 512) < 0.9 * mops.at(0, 128) && mops.at(0, 256) > 0.9 * mops.at(0, 128),
                    fmt::format("{:.1f} Mops/s with 128 workers, {:.1f} with 256, {:.1f} with 512", mops.at(0, 128),

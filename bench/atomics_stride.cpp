@@ -1,5 +1,5 @@
 // TODS 2025, figure 5: private counters at growing strides, which fall into fewer and fewer slots of the NIC's lock
-// table, and the two cures: a pad of 8 bytes, and counters packed back to back.
+// table. The two cures are a pad of 8 bytes, and counters packed back to back.
 #include "experiments.h"
 
 #include <sidelatch/bench/cluster.h>
@@ -21,7 +21,7 @@ double lock_slot_bits(const ExperimentOptions& options) {
   if (options.cluster != nullptr) {
     Cluster& cluster = *options.cluster;
     const checker::LockTableOptions times{.warm_up = cluster.options().warm_up, .measured = cluster.options().measured};
-    // One process has workers enough, and the others keep quiet.
+    // One process has enough workers; the others stay idle.
     double bits = 0;
     if (cluster.options().rank == 0) {
       bits = checker::probe_lock_table(cluster.storage(), cluster.clients(), times)->address_bits;

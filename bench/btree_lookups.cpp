@@ -1,6 +1,6 @@
-// TODS 2025, figure 11: lookups in a B-tree with nodes of 4 KiB on one memory node, by workers on four client nodes:
-// latch coupling, optimistic lock coupling, and no synchronization. The paper does not say how large its tree was; here
-// it has a million entries of 16 bytes, which makes three levels.
+// TODS 2025, figure 11: lookups in a B-tree with nodes of 4 KiB on one memory node, by workers on four client nodes. It
+// compares latch coupling, optimistic lock coupling, and no synchronization. The paper does not give its tree's size;
+// this tree has a million entries of 16 bytes, which makes three levels.
 #include "experiments.h"
 #include "site.h"
 #include "unsynchronised.h"
@@ -32,7 +32,8 @@ namespace {
 constexpr std::uint64_t kKeys = 1'000'000;
 constexpr Duration kWarmUp = from_ns(500'000);
 constexpr Duration kMeasured = from_ns(2'000'000);
-// Of the workers' begins, at random: all at once they would stay in step, and a window would hold whole steps.
+// Random spread of the workers' start times. If all started at once, they would stay in step, and a window would hold
+// whole steps.
 constexpr double kSpreadNs = 200'000;
 
 struct Line {
@@ -47,7 +48,7 @@ struct Load {
 
 struct Result {
   checker::Estimate mops;
-  checker::Estimate gbytes;  // of payload that was read, Gbyte/s
+  checker::Estimate gbytes;  // payload that was read, Gbyte/s
 };
 
 BTreeOptions tree_options() {
@@ -133,7 +134,7 @@ ExperimentResult btree_lookups(const ExperimentOptions& options) {
   for (std::size_t l = 0; l < lines; ++l) {
     result.series.push_back(mops.series(l, all.at(l).name, "Mops/s"));
   }
-  // "Saturates the link" is read as: at least 95 % of the most that any of them gets over it.
+  // "Saturates the link" means: at least 95 % of the highest rate over it of any line.
   const auto best = [&](std::size_t line) { return gbytes.highest(line); };
   const double link = std::max({best(pessimistic), best(farm), best(two_read), best(unsynchronised)});
   constexpr double kFull = 0.95;

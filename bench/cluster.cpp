@@ -23,10 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The board: how many processes there are, and for each of them how often it has been at a barrier, and two values to
-// be summed up, in turn, since the slowest may still read the last one when the next is written.
+// The board holds the number of processes and, for each of them, how many barriers it has reached and two values to be
+// summed. The values alternate, because the slowest process may still read the last one when the next is written.
 constexpr std::uint64_t kRanksAt = 0;
-constexpr std::uint64_t kGoneAt = 8;  // how many have left
+constexpr std::uint64_t kGoneAt = 8;  // number of processes that have left
 constexpr std::uint64_t kSlotsAt = 64;
 constexpr std::uint64_t kSlotBytes = 32;
 constexpr std::uint64_t kArrivals = 0;
@@ -61,7 +61,7 @@ Task<std::uint64_t> claim(QueuePair* qp, RemoteSpan where) {
   co_return old;
 }
 
-// The value is there before the arrival is counted: a WRITE is executed before the atomic behind it on the same queue
+// The value is visible before the arrival is counted. A WRITE is executed before the atomic behind it on the same queue
 // pair (memory model, rule 5), and both lie in one line, so no READ samples the arrival without the value.
 Task<void> write_and_add(QueuePair* qp, LocalSpan from, RemoteSpan value, RemoteSpan counter) {
   co_await qp->submit(write(from, value), fetch_add(counter, 1));
@@ -83,7 +83,7 @@ std::optional<Rank> rank_from_environment() {
       continue;
     }
     if (rank == nullptr || ranks == nullptr) {
-      // Slurm sets the number of tasks for a batch script, which is none of them.
+      // Slurm sets the number of tasks also for a batch script, which is not one of the tasks.
       if (std::string_view(starter.rank) == "SLURM_PROCID" && rank == nullptr) {
         continue;
       }
@@ -144,7 +144,7 @@ struct Cluster::Parts {
   }
   void read_board() { run(read_into(queue_pair.get(), buffer.local(), board)); }
 
-  // Until rank 0 has published it.
+  // Waits until rank 0 has published the memory.
   RemoteSpan find(std::uint64_t memory) {
     for (const Clock::time_point deadline = Clock::now() + options.limit; Clock::now() < deadline;) {
       require_uninterrupted();
@@ -173,7 +173,7 @@ struct Cluster::Parts {
           fmt::format("rank {} of run '{}' counts {} processes, rank 0 counts {}: give all of them the same --ranks",
                       options.rank, options.run, options.ranks, ranks));
     }
-    // Leaves the board as it is where another process has that rank.
+    // If another process has that rank, the board stays unchanged.
     if (run(claim(queue_pair.get(), word(options.rank, kArrivals))) != 0) {
       throw std::runtime_error(
           fmt::format("there is a rank {} of run '{}' already: give each process a --rank of its "
@@ -211,7 +211,7 @@ struct Cluster::Parts {
     }
   }
 
-  // The board ends with rank 0, and the others may still read the last barrier's.
+  // The board ends with rank 0, but the others may still read the last barrier's values.
   void leave() {
     if (options.rank != 0) {
       run(add(queue_pair.get(), board.subspan(kGoneAt, 8), 1));
@@ -239,7 +239,7 @@ struct Cluster::Parts {
   std::array<Node*, 4> clients{};
   std::unique_ptr<QueuePair> queue_pair;
   MemoryRegion buffer;
-  MemoryRegion own_board;  // rank 0
+  MemoryRegion own_board;  // rank 0 only
   RemoteSpan board;
   std::uint64_t barriers = 0;
   std::uint64_t memories = 0;

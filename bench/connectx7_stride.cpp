@@ -1,5 +1,5 @@
-// TODS 2025, figure 17: a ConnectX-7 is no different. Atomics on one counter, on private counters 4 KiB apart, and the
-// same with a pad of 8 bytes.
+// TODS 2025, figure 17: a ConnectX-7 behaves no differently. Atomics on one counter, on private counters 4 KiB apart,
+// and the same with a pad of 8 bytes.
 #include "experiments.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ ExperimentResult connectx7_stride(const ExperimentOptions& given) {
   };
   static constexpr std::array kLines = {Line{"one counter", 0}, Line{"4096 B", 4096}, Line{"4096 B + 8", 4096 + 8},
                                         Line{"64 B", 64}};
-  // It is about that NIC; another profile than the default one is taken for a better description of it.
+  // The figure is about that NIC. A profile other than the default is taken as a better description of it.
   ExperimentOptions options = given;
   if (options.profile == ExperimentOptions{}.profile) {
     options.profile = "connectx7";
@@ -40,7 +40,7 @@ ExperimentResult connectx7_stride(const ExperimentOptions& given) {
   }
   result.targets.push_back(number_target("N19.contended", 2.5, mops.highest(0), "Mops/s"));
   result.targets.push_back(number_target("N19.stride", 2.5, mops.highest(1), "Mops/s"));
-  // "Cured" is read as: as fast as counters in lines of their own, within 3 %.
+  // "Cured" means: as fast as counters in lines of their own, within 3 %.
   result.targets.push_back(shape_target(
       "N19.cure", mops.at(2, 128) >= 0.97 * mops.at(3, 128),
       fmt::format("128 workers: {:.1f} Mops/s 4096 B + 8, {:.1f} 64 B", mops.at(2, 128), mops.at(3, 128))));

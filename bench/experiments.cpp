@@ -1,4 +1,4 @@
-// The registry of experiments, and how their results are put together and shown.
+// The registry of experiments; assembles and prints their results.
 #include "experiments.h"
 
 #include <sidelatch/bench/cluster.h>
@@ -18,7 +18,7 @@ namespace sidelatch::bench {
 
 namespace {
 
-// A new experiment is one line here.
+// A new experiment needs one line here.
 constexpr std::array kExperiments = {
     Experiment{"atomics-contention", "RDMA atomics on one counter and on private counters, 1 to 512 workers",
                "TODS 2025, figure 4", atomics_contention},
@@ -137,7 +137,7 @@ const char* name(Scale scale) {
 constexpr const char* kResultSchema = "sidelatch-experiment";
 constexpr int kResultVersion = 1;
 
-// How the table shows a value of x.
+// The form of a value of x in the table.
 std::string shown(const ExperimentResult& result, double x) {
   const auto position = static_cast<std::size_t>(x);
   const bool named = result.x_scale == Scale::categories && position >= 1 && position <= result.x_names.size();
@@ -149,7 +149,7 @@ std::string shown(const Point& point) {
                           : fmt::format("{:.4g}", point.y);
 }
 
-// The series of one panel side by side, one row for each x.
+// The series of one panel side by side, one row per x.
 std::string panel_table(const ExperimentResult& result, const std::string& panel) {
   std::vector<const Series*> columns;
   for (const Series& series : result.series) {

@@ -1,4 +1,4 @@
-// The experiments themselves, one file each; and what they share.
+// The experiments, one file each, and their shared functions.
 #pragma once
 
 #include <sidelatch/bench/experiment.h>
@@ -36,12 +36,12 @@ ExperimentResult ycsb_hash_table(const ExperimentOptions& options);
 [[nodiscard]] ExperimentResult begin_result(std::string_view experiment, const ExperimentOptions& options,
                                             std::string x_label, Scale x_scale = Scale::log);
 
-/// Millions of operations per second of each loop, in the order of the loops, each at a site of its own (site.h).
+/// Millions of operations per second of each loop, in the loops' order. Each runs at a site of its own (site.h).
 [[nodiscard]] std::vector<checker::Estimate> run_loops(const ExperimentOptions& options,
                                                        std::span<const checker::ClosedLoop> loops);
 
-/// What an experiment measured for each of its lines at the same values of x. `results` are in the order in which the
-/// experiments run them: all values of x of line 0, then those of line 1, and so on.
+/// An experiment's results for each of its lines at the same values of x. `results` are in the order in which the
+/// experiments run: all values of x of line 0, then those of line 1, and so on.
 class Curves {
  public:
   template <std::ranges::input_range Xs, std::ranges::input_range Results, class Figure = std::identity>
@@ -49,7 +49,7 @@ class Curves {
     std::ranges::transform(results, std::back_inserter(ys_), figure);
   }
 
-  /// By the value of x, not its position. Throws std::out_of_range for one that was not measured.
+  /// Takes the value of x, not its position. Throws std::out_of_range if it was not measured.
   [[nodiscard]] double at(std::size_t line, std::uint64_t x) const;
   [[nodiscard]] double highest(std::size_t line) const;
   [[nodiscard]] Series series(std::size_t line, std::string name, std::string unit, std::string panel = {}) const;

@@ -13,11 +13,11 @@ namespace sidelatch::bench {
 struct StoreScale {
   std::uint64_t tuples = 20'000'000;
   std::uint32_t workers = 112;
-  std::vector<double> exponents = {0, 0.5, 1, 1.5, 2};  ///< ascending, and 0, 1, 1.5 and 2 among them
+  std::vector<double> exponents = {0, 0.5, 1, 1.5, 2};  ///< ascending; must contain 0, 1, 1.5 and 2
   fabric::Duration measured = fabric::from_ns(4'000'000);
-  /// From an exponent of 1 on, where a few tuples decide, and rates vary for longer.
+  /// For exponents from 1 on: a few tuples dominate, and rates vary for longer.
   fabric::Duration measured_skewed = fabric::from_ns(30'000'000);
-  /// Of writers from an exponent of 1.5 on, where an operation may take 11 ms; a fifth of it before, to warm up.
+  /// For writers with exponents from 1.5 on: an operation may take 11 ms. A fifth of this time is the warm-up.
   fabric::Duration measured_contended = fabric::from_ns(400'000'000);
 };
 
@@ -26,14 +26,14 @@ struct StoreScale {
 /// TODS 2025, figure 16: N17.
 [[nodiscard]] ExperimentResult kv_store_512(const ExperimentOptions& options, const StoreScale& scale);
 
-/// A way to run the store: a scheme in a layout.
+/// A way to run the store: a scheme and a layout.
 struct StoreLine {
   std::string name;
   std::function<std::unique_ptr<sync::Scheme>()> make;
   sync::LayoutKind layout = sync::LayoutKind::padded;
 };
 
-/// What the lines do under the three mixes of the paper, by skew.
+/// The lines' rates under the three mixes of the paper, by skew.
 class StoreCurves {
  public:
   enum class MixOf : std::uint8_t { write_only, mixed, read_only };
@@ -42,7 +42,7 @@ class StoreCurves {
   StoreCurves(const ExperimentOptions& options, const StoreScale& scale, std::uint64_t tuple_bytes,
               std::vector<StoreLine> lines);
 
-  /// Throws std::out_of_range for what was not measured.
+  /// Throws std::out_of_range if this was not measured.
   [[nodiscard]] const checker::Estimate& mops(MixOf mix, std::size_t line, double exponent) const;
   [[nodiscard]] std::vector<Series> series() const;
 

@@ -1,5 +1,5 @@
-// TODS 2025, figure 16: the store with tuples of 512 bytes and 224 workers: latches against optimistic schemes, whose
-// writers unlatch by a WRITE.
+// TODS 2025, figure 16: the store with tuples of 512 bytes and 224 workers. It compares latches with optimistic schemes
+// whose writers unlatch by a WRITE.
 #include "kv_store.h"
 
 #include "experiments.h"
@@ -23,7 +23,7 @@ ExperimentResult kv_store_512(const ExperimentOptions& options) {
 }
 
 ExperimentResult kv_store_512(const ExperimentOptions& options, const StoreScale& scale) {
-  constexpr std::uint64_t kTuple = 512;  // with latch and version
+  constexpr std::uint64_t kTuple = 512;  // including latch and version
   enum Line : std::uint8_t { farm, crc, two_read, pessimistic, lines };
   const StoreCurves curves(
       options, scale, kTuple,
@@ -35,7 +35,7 @@ ExperimentResult kv_store_512(const ExperimentOptions& options, const StoreScale
 
   ExperimentResult result = begin_result("kv-store-512", options, "exponent", Scale::linear);
   result.series = curves.series();
-  // Two rates are in order if their intervals do not overlap.
+  // Two rates count as ordered if their intervals do not overlap.
   const auto order = [&](const char* id, double exponent) {
     bool falling = true;
     std::string seen = fmt::format("read-only, exponent {}:", exponent);
@@ -65,7 +65,7 @@ ExperimentResult kv_store_512(const ExperimentOptions& options, const StoreScale
     least = std::min(least, curves.mops(write_only, line, 2).mean);
     most = std::max(most, curves.mops(write_only, line, 2).mean);
   }
-  // "Converge" is read as: within a factor of 2, where they are furthest apart.
+  // "Converge" means: within a factor of 2 where they are furthest apart.
   result.targets.push_back(shape_target("N17.converge", most < 2 * least,
                                         fmt::format("write-only, exponent 2: {:.3f} to {:.3f} Mops/s", least, most)));
   result.targets.push_back(number_target("N17.write", 0.1, curves.mops(write_only, pessimistic, 2).mean, "Mops/s"));

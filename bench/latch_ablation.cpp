@@ -31,7 +31,7 @@ ExperimentResult latch_ablation(const ExperimentOptions& options) {
   for (const LatchLevel level : kLevels) {
     add([level] { return std::make_unique<ExclusiveLatch>(level); }, LayoutKind::interleaved, true);
   }
-  // Write unlatch comes on top of the other optimizations.
+  // Write unlatch is added to the other optimizations.
   add([] { return std::make_unique<ExclusiveLatch>(Acquire::speculative, WriteUnlatch::async); }, LayoutKind::footer,
       true);
   for (const LatchLevel level : kLevels) {
@@ -52,7 +52,7 @@ ExperimentResult latch_ablation(const ExperimentOptions& options) {
   }
   result.series = {exclusive, shared};
   const auto mops = [&](std::size_t i) { return seen[i].mops.mean; };
-  // "Adds little" is read as: less than any of the other optimizations, in proportion.
+  // "Adds little" means: proportionally less than any of the other optimizations.
   const bool rising = mops(0) < mops(1) && mops(1) < mops(2) && mops(2) < mops(3);
   const bool little = mops(4) / mops(3) < std::min({mops(1) / mops(0), mops(2) / mops(1), mops(3) / mops(2)});
   result.targets.push_back(

@@ -14,11 +14,7 @@ namespace sidelatch::bench {
 
 using namespace sync;
 
-namespace {
-
-// With its latch; so the tuples' latches are 264 bytes apart and have different lock slots.
-
-}  // namespace
+namespace {}  // namespace
 
 ExperimentResult latch_scaling(const ExperimentOptions& options) {
   static constexpr std::array<std::uint32_t, 3> kWorkers = {8, 32, 128};
@@ -46,7 +42,7 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
   constexpr std::size_t kCombined = 2;
   constexpr std::size_t kAsync = 3;
   constexpr std::size_t kNothing = 4;
-  // "Equals" is read as: within 10 %.
+  // "Equals" means: within 10 %.
   const double few = mops.at(kAsync, 8) / mops.at(kNothing, 8);
   const double some = mops.at(kAsync, 32) / mops.at(kNothing, 32);
   result.targets.push_back(

@@ -32,7 +32,7 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
     lines
   };
   static constexpr std::array<std::uint32_t, 5> kWorkers = {8, 16, 32, 64, 128};
-  // 128 workers fill the link in waves of 0.2 ms; a window should hold many of them.
+  // 128 workers fill the link in waves of 0.2 ms; a window must hold many of them.
   static constexpr fabric::Duration kLongest = fabric::from_ns(40'000'000);
   const std::array<SchemeLoad, lines> models = {{
       {.make = [] { return std::make_unique<RwLatch>(); }},
@@ -85,7 +85,7 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
   result.targets.push_back(
       shape_target("N15.many", farm_ratio > 1.2 && crc_ratio > 1.2,
                    fmt::format("128 workers over pessimistic: {:.2f} farm, {:.2f} crc64", farm_ratio, crc_ratio)));
-  // "Almost 2x" as a number; docs/figures.md says why it is missed.
+  // "Almost 2x" as a number; docs/figures.md explains why it is missed.
   result.targets.push_back(number_target("N15.ratio", 1.9, std::min(farm_ratio, crc_ratio), "x"));
   result.targets.push_back(number_target("N15.link", 12, gbytes.at(large_pessimistic, 8), "Gbyte/s"));
   result.targets.push_back(shape_target("N15.large", mops.at(large_pessimistic, 8) > mops.at(large_farm, 8),
@@ -93,7 +93,7 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
                                                     mops.at(large_pessimistic, 8), mops.at(large_farm, 8))));
   const double approach = mops.at(write_unlatch, 128) / mops.at(unsync, 128);
   const double without = mops.at(faa, 128) / mops.at(unsync, 128);
-  // "Approaches" is read as: nearer than with an atomic unlatch, and at least two thirds of it.
+  // "Approaches" means: nearer than with an atomic unlatch, and at least two thirds of it.
   result.targets.push_back(shape_target(
       "N16", approach > without && approach > 0.66,
       fmt::format("128 workers over unsynchronised: {:.2f} write unlatch, {:.2f} atomic unlatch", approach, without)));

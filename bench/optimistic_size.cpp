@@ -1,7 +1,7 @@
 // TODS 2025, figure 14: one worker reads tuples of growing size, by latches and by optimistic schemes.
 //
-// The profile says what the paper's client spends on checksums (table-driven) and on line versions. The last series has
-// what this library's own kernels cost instead, and shows what they change.
+// The profile gives the cost of checksums (table-driven) and of line versions at the paper's client. The last series
+// uses the cost of this library's own kernels instead and shows the difference.
 #include "experiments.h"
 #include "scheme_load.h"
 

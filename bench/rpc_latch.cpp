@@ -14,17 +14,17 @@ using namespace fabric;
 
 namespace {
 
-// What a core replies.
+// A core's reply.
 enum class Reply : std::uint64_t { refused, done, no_such };
 
 constexpr std::uint64_t kRequestBytes = sizeof(LatchRequest);
 constexpr std::uint64_t kReplyBytes = sizeof(std::uint64_t);
-// Where both lie in the buffers of either end.
+// Offsets of request and reply in the buffers of either end.
 constexpr std::uint64_t kRequestAt = 0;
 constexpr std::uint64_t kReplyAt = 64;
 constexpr std::uint64_t kBufferBytes = 128;
 
-// A client has one request out at a time.
+// A client has one request in flight at a time.
 constexpr QueuePairOptions kOptions{.send_queue_depth = 4, .receive_queue_depth = 2};
 
 void must_have_room(bool posted) {
@@ -33,7 +33,7 @@ void must_have_room(bool posted) {
   }
 }
 
-// A client that has gone is no failure of the server.
+// A client that has gone is not a failure of the server.
 bool means_gone(const FabricError& error) {
   return error.status() == Status::disconnected || error.status() == Status::retry_exceeded ||
          error.status() == Status::flushed;

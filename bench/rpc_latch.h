@@ -1,16 +1,16 @@
-// Latches by RPC: the latch words lie in a server's memory, and its cores change them for clients that SEND what they
-// want and receive whether they got it. No NIC takes part in the atomic, so its lock table plays no role (TODS 2025,
-// figure 18, where the server is a SmartNIC).
+// Latches by RPC: the latch words lie in a server's memory. Clients SEND requests to its cores, which change the words
+// and answer whether the request succeeded. No NIC takes part in the atomic, so its lock table plays no role (TODS
+// 2025, figure 18, where the server is a SmartNIC).
 //
 //   RpcLatchServer server(smartnic, {.latches = 1024, .cores = 8});
 //   RpcLatchClient client(server, node, /*owner=*/7);
 //   const bool mine = co_await client.latch(17);          // one round trip; false: somebody holds it
 //   const bool was_mine = co_await client.unlatch(17);    // one round trip
 //
-// A core serves one request at a time, in the order in which they were received, and takes CpuWork::rpc for each.
+// A core serves one request at a time, in the order of receipt, and spends CpuWork::rpc on each.
 //
-// Guarantees: of all clients at most one holds a latch; a latch is held from the core's atomic on, so what its former
-// holder had completed before unlatch() is there for the next one.
+// Guarantees: at most one client holds a latch. A latch is held from the core's atomic on, so everything that its
+// former holder completed before unlatch() is visible to the next one.
 //
 // Thread-safety: belongs to the thread of its nodes' reactor.
 #pragma once
@@ -28,12 +28,12 @@ struct LatchRequest {
   enum class Operation : std::uint64_t { latch, unlatch };
   Operation operation = Operation::latch;
   std::uint64_t index = 0;
-  std::uint64_t owner = 0;  ///< not 0, which is a free latch's word
+  std::uint64_t owner = 0;  ///< not 0, which marks a free latch
 };
 
-/// What a core does to the latch word; false: the word is another's.
+/// A core's change of the latch word; false if the word belongs to another owner.
 using CoreOperation = bool (*)(std::uint64_t& word, const LatchRequest& request);
-/// A compare-and-swap of the CPU: 0 to the owner, and back.
+/// A compare-and-swap by the CPU: from 0 to the owner, or back.
 [[nodiscard]] bool compare_and_swap(std::uint64_t& word, const LatchRequest& request);
 
 struct RpcLatchServerOptions {
@@ -44,14 +44,14 @@ struct RpcLatchServerOptions {
 
 class RpcLatchServer {
  public:
-  /// Throws std::invalid_argument for no latch.
+  /// Throws std::invalid_argument if there is no latch.
   RpcLatchServer(fabric::Node& node, const RpcLatchServerOptions& options);
   RpcLatchServer(const RpcLatchServer&) = delete;
   RpcLatchServer& operator=(const RpcLatchServer&) = delete;
   ~RpcLatchServer();
 
   /// A queue pair of `client` to this server. A task of the reactor serves it until it is destroyed; that task must not
-  /// outlive the server. Clients are spread over the cores in turn. Throws FabricError on a fabric without two-sided
+  /// outlive the server. Clients are assigned to the cores in turn. Throws FabricError on a fabric without two-sided
   /// messages.
   [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(fabric::Node& client);
 
@@ -60,7 +60,7 @@ class RpcLatchServer {
   [[nodiscard]] std::uint64_t holder(std::uint64_t index) const;
 
  private:
-  /// Serves in the order of arrival, so it is the time at which it is free.
+  /// A core serves in the order of arrival, so the time at which it is free describes it.
   struct Core {
     fabric::Time free{};
   };
@@ -79,12 +79,12 @@ class RpcLatchServer {
 
 class RpcLatchClient {
  public:
-  /// `owner`: not 0, and no other client's. Throws std::invalid_argument.
+  /// `owner` must not be 0 or another client's. Throws std::invalid_argument.
   RpcLatchClient(RpcLatchServer& server, fabric::Node& node, std::uint64_t owner);
 
-  /// Tries once. False: it is held. Throws std::out_of_range for an index that the server has not.
+  /// Tries once. False if it is held. Throws std::out_of_range for an index outside the server's latches.
   [[nodiscard]] fabric::Task<bool> latch(std::uint64_t index);
-  /// False: this client does not hold it, and nothing has changed.
+  /// False if this client does not hold it; nothing changes then.
   [[nodiscard]] fabric::Task<bool> unlatch(std::uint64_t index);
 
  private:

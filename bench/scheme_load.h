@@ -1,5 +1,5 @@
-// Workers that read or update random objects through a scheme, as fast as they can: what the papers' experiments with
-// latches and optimistic schemes measure.
+// Workers that read or update random objects through a scheme as fast as they can, as in the papers' experiments with
+// latches and optimistic schemes.
 #pragma once
 
 #include <sidelatch/bench/experiment.h>
@@ -22,19 +22,20 @@ class Scheme;
 
 namespace sidelatch::bench {
 
-/// Bytes of the latch experiments' records: the tuple with its latch.
+/// Bytes of the latch experiments' records: the tuple with its latch. The latches are therefore 264 bytes apart and
+/// have different lock slots.
 inline constexpr std::uint64_t kLatchedTuple = 256 + 8;
 
 struct SchemeLoad {
   std::function<std::unique_ptr<sync::Scheme>()> make;
-  /// Not padded: that is what the papers measure, and their remedy is an experiment of its own.
+  /// Not padded, as in the papers; their remedy is an experiment of its own.
   sync::LayoutKind layout = sync::LayoutKind::interleaved;
-  std::uint64_t tuple_bytes = 256;  ///< of a record: latch, version and what else the scheme adds included
+  std::uint64_t tuple_bytes = 256;  ///< bytes of a record, including latch, version and all else that the scheme adds
   std::uint64_t objects = 20'000;
   std::uint32_t workers = 1;
   std::uint32_t client_nodes = 4;
-  bool updates = false;                           ///< else reads, with a final validation
-  std::optional<fabric::sim::Profile> clients{};  ///< simulated; none: the experiment's profile
+  bool updates = false;                           ///< otherwise reads, with a final validation
+  std::optional<fabric::sim::Profile> clients{};  ///< simulated only; default: the experiment's profile
   fabric::Duration warm_up = fabric::from_ns(100'000);
   fabric::Duration measured = fabric::from_ns(1'000'000);
 };
@@ -44,8 +45,7 @@ struct LoadResult {
   checker::Estimate gbytes;  ///< tuples, Gbyte/s
 };
 
-/// In the order of the loads, each at a site of its own (site.h). On real machines computing takes the time that it
-/// takes.
+/// In the order of the loads; each runs at a site of its own (site.h). On real machines, computing takes its real time.
 [[nodiscard]] std::vector<LoadResult> run_loads(const ExperimentOptions& options, std::span<const SchemeLoad> loads);
 
 }  // namespace sidelatch::bench

@@ -114,7 +114,7 @@ double Site::sum(double mine) { return cluster_ != nullptr ? cluster_->sum(mine)
 void run_points(const ExperimentOptions& options, std::size_t count,
                 const std::function<SiteShape(std::size_t)>& shape_of,
                 const std::function<void(Site&, std::size_t)>& job) {
-  std::mutex one_at_a_time;  // who tells
+  std::mutex one_at_a_time;  // serializes progress reports
   std::size_t done = 0;
   const auto run = [&](std::size_t i, auto& where) {
     if (options.interrupted != nullptr && options.interrupted->load(std::memory_order_relaxed)) {
@@ -122,7 +122,7 @@ void run_points(const ExperimentOptions& options, std::size_t count,
     }
     Site site(shape_of(i), where, options.seed + i);
     job(site, i);
-    site.meet();  // nobody's memory may go before all are done
+    site.meet();  // no process may free its memory before all are done
     const std::lock_guard lock(one_at_a_time);
     ++done;
     if (options.progress) {

@@ -1,5 +1,5 @@
 // TODS 2025, figure 18: latches in the memory of a SmartNIC, whose cores serve them by RPC, against CAS on latches that
-// share one slot of a NIC's lock table. And what the figure leaves open: RPCs that all want one latch, and CAS with the
+// share one slot of a NIC's lock table. The experiment adds two cases: RPCs that all need one latch, and CAS with the
 // cure, a pad of 8 bytes.
 #include "experiments.h"
 #include "rpc_latch.h"
@@ -21,12 +21,12 @@ namespace {
 constexpr std::array<std::uint32_t, 9> kWorkers = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 
 struct Nics {
-  sim::Profile smart;  // of the server whose cores serve
-  sim::Profile plain;  // of the clients, and of the server of the CAS
+  sim::Profile smart;  // the server whose cores serve
+  sim::Profile plain;  // the clients, and the server of the CAS
   std::string name;
 };
 
-// It is about those two NICs; another profile than the default one is taken for both.
+// The figure is about those two NICs. A profile other than the default is used for both.
 Nics nics_of(const ExperimentOptions& options) {
   if (options.profile == ExperimentOptions{}.profile) {
     return {sim::load_profile("bluefield2"), sim::load_profile("connectx7"), "bluefield2 (RPC), connectx7 (CAS)"};
@@ -35,7 +35,7 @@ Nics nics_of(const ExperimentOptions& options) {
   return {given, given, options.profile};
 }
 
-// Latches and unlatches for ever; each request that was answered counts, as each CAS does.
+// Latches and unlatches for ever. Each answered request counts, like each CAS.
 Task<void> work(std::unique_ptr<RpcLatchClient> client, Reactor* reactor, std::uint64_t index,
                 checker::Windows* windows) {
   bool held = false;

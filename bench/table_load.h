@@ -1,5 +1,5 @@
-// Workers that use a perfectly sized hash table on several memory nodes, through a scheme, as fast as they can: what
-// the papers measure in a disaggregated store (TODS 2025, sections 3.5 and 4.6).
+// Workers that use a perfectly sized hash table on several memory nodes, through a scheme, as fast as they can. The
+// papers measure a disaggregated store like this (TODS 2025, sections 3.5 and 4.6).
 #pragma once
 
 #include "workload.h"
@@ -25,7 +25,7 @@ namespace sidelatch::bench {
 struct TableLoad {
   std::function<std::unique_ptr<sync::Scheme>()> make;
   sync::LayoutKind layout = sync::LayoutKind::padded;
-  std::uint64_t tuple_bytes = 256;  ///< of a record: latch, version and what else the scheme adds included
+  std::uint64_t tuple_bytes = 256;  ///< bytes of a record, including latch, version and all else that the scheme adds
   std::uint64_t tuples = 20'000'000;
   std::uint32_t workers = 112;
   std::uint32_t client_nodes = 4;
@@ -41,8 +41,8 @@ struct TableResult {
   checker::Estimate mops;  ///< millions of operations per second, from twenty windows of the measured time
 };
 
-/// In the order of the loads, each at a site of its own (site.h). Tuples that nobody touches cost nothing; a page of
-/// 4 KiB that somebody writes or latches is there until its simulation ends. Throws std::invalid_argument for a load
+/// In the order of the loads; each runs at a site of its own (site.h). Untouched tuples cost nothing. A page of 4 KiB
+/// that is written or latched stays allocated until its simulation ends. Throws std::invalid_argument for a load
 /// without workers or nodes, or with inserts or scans.
 [[nodiscard]] std::vector<TableResult> run_table_loads(const ExperimentOptions& options,
                                                        std::span<const TableLoad> loads);

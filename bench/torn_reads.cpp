@@ -1,5 +1,5 @@
-// TODS 2025, section 1: one writer and one reader on a ring of 50 MB, blocks of growing size. How many reads are torn,
-// and how many of those look whole to header and footer. `sidelatch check` has the same probe, for any NIC.
+// TODS 2025, section 1: one writer and one reader on a ring of 50 MB, with blocks of growing size. It counts torn
+// reads, and those of them that look whole to header and footer. `sidelatch check` has the same probe, for any NIC.
 #include "experiments.h"
 #include "site.h"
 
@@ -18,8 +18,8 @@ using checker::TornReads;
 namespace {
 
 constexpr std::uint64_t kReads = 50'000;
-constexpr std::uint64_t kNone = 128;  // bytes up to which the paper saw no torn read that header and footer do not tell
-constexpr double kRare = 0.05;        // of the reads: how "rare" is read here; the paper says "not frequently"
+constexpr std::uint64_t kNone = 128;  // bytes up to which header and footer revealed all torn reads in the paper
+constexpr double kRare = 0.05;        // share of reads that counts as "rare"; the paper says "not frequently"
 
 double of_thousand(std::uint64_t count, const TornReads& seen) {
   return 1000 * static_cast<double>(count) / static_cast<double>(seen.reads);

@@ -82,7 +82,7 @@ Operation::Kind Workload::draw_kind() {
     }
     left -= share;
   }
-  return last;  // the shares add up to 1 but for rounding
+  return last;  // the shares add up to 1 except for rounding
 }
 
 std::uint64_t Workload::draw_key() {
@@ -92,8 +92,7 @@ std::uint64_t Workload::draw_key() {
     }
     return keys_->size() - 1 - ranks_(random_);
   }
-  // As YCSB does it: popularity is spread over all keys that there will be, and one that is not there yet is passed
-  // over.
+  // As in YCSB, popularity is spread over all keys that will ever exist, and keys that do not exist yet are skipped.
   for (;;) {
     const std::uint64_t key = scatter_(ranks_(random_));
     if (key < keys_->size()) {

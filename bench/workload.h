@@ -1,4 +1,4 @@
-// Workloads: which operation comes next, and on which key.
+// Workloads: they choose the next operation and its key.
 //
 //   KeySpace keys(1'000'000);
 //   Workload workload(ycsb('B'), 0.99, keys, worker);
@@ -21,10 +21,10 @@ struct Operation {
   enum class Kind : std::uint8_t { read, update, insert, scan, read_modify_write };
   Kind kind = Kind::read;
   std::uint64_t key = 0;
-  std::uint32_t scan_length = 0;  ///< scan: how many keys from `key` on
+  std::uint32_t scan_length = 0;  ///< scan: number of keys from `key` on
 };
 
-/// The share of each kind, all together 1.
+/// The share of each kind; the sum is 1.
 struct Mix {
   /// zipf: a key's popularity is fixed, and popular keys are scattered. latest: the newest key is the most popular.
   enum class Popularity : std::uint8_t { zipf, latest };
@@ -37,7 +37,7 @@ struct Mix {
   Popularity popularity = Popularity::zipf;
   std::uint32_t longest_scan = 100;  ///< lengths are uniform from 1 to this
 
-  /// Throws std::invalid_argument that names the share and its value.
+  /// Throws std::invalid_argument with the share's name and value.
   void validate() const;
 };
 
@@ -50,15 +50,15 @@ inline constexpr double kYcsbExponent = 0.99;
 /// 'A' to 'F'. Throws std::invalid_argument.
 [[nodiscard]] Mix ycsb(char workload);
 
-/// The keys that there are: 0 to size() - 1. Inserts add the next one.
+/// The existing keys: 0 to size() - 1. Inserts add the next one.
 class KeySpace {
  public:
-  /// `most`: inserts included; 0: `initial`. Many more than there are make draws slow. Throws std::invalid_argument for
-  /// no key, or fewer than `initial`.
+  /// `most` includes inserts; 0 means `initial`. If it is far above the number of keys, draws become slow. Throws
+  /// std::invalid_argument for no key, or if `most` is below `initial`.
   explicit KeySpace(std::uint64_t initial, std::uint64_t most = 0);
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t most() const noexcept { return most_; }
-  /// A new key. Throws std::length_error if there are as many as there may be.
+  /// A new key. Throws std::length_error if all keys exist.
   [[nodiscard]] std::uint64_t add();
 
  private:
@@ -68,7 +68,7 @@ class KeySpace {
 
 class Workload {
  public:
-  /// Workloads of one key space agree which keys are popular. `seed`: of this one's draws. Throws
+  /// Workloads of one key space agree on the popular keys. `seed` is for this workload's draws. Throws
   /// std::invalid_argument for a bad mix or exponent.
   Workload(const Mix& mix, double exponent, KeySpace& keys, std::uint64_t seed);
 

@@ -1,8 +1,8 @@
-// The YCSB core workloads A to F on the hash table and the B-tree, by scheme. No paper's figure: what the structures do
-// when they are more than the papers' experiments need, with keys that are inserted, chains, splits and scans.
+// The YCSB core workloads A to F on the hash table and the B-tree, by scheme. This is no paper's figure. It exercises
+// the structures beyond the papers' experiments: inserted keys, chains, splits and scans.
 //
-// All clients follow one Zipf distribution (workload.h). A key that one client has begun to insert may be drawn by
-// another, which then does not find it; as in YCSB that is an operation like any other.
+// All clients follow one Zipf distribution (workload.h). A client may draw a key that another one has only begun to
+// insert and then does not find it. As in YCSB, that counts as a normal operation.
 #include "ycsb.h"
 
 #include "experiments.h"
@@ -50,11 +50,11 @@ constexpr std::array kLines = {
     Line{"farm", []() -> std::unique_ptr<Scheme> { return std::make_unique<FarmLineVersions>(WriteUnlatch::async); }},
 };
 
-// The keys that there may be, inserted ones included.
+// The maximal number of keys, including inserted ones.
 std::uint64_t room(const YcsbScale& scale) { return scale.records + scale.records / 4 + scale.workers; }
 
-// What the load has to know of a structure: its options, who uses it, and whether it scans. Otherwise both have the
-// same operations.
+// The differences between the structures for the load: options, clients, and scans. Otherwise both have the same
+// operations.
 struct ChainedTable {
   using Structure = HashTable;
   using Worker = Client;
@@ -82,7 +82,7 @@ struct Tree {
 
   static BTreeOptions options(const YcsbScale& scale) {
     constexpr std::uint64_t kNode = 4096;
-    // Leaves half full at worst, and inner nodes; shared by the memory nodes.
+    // For half-full leaves at worst, plus inner nodes; shared by the memory nodes.
     const std::uint64_t entries_per_leaf = kNode / (scale.value_bytes + 16) / 2;
     const std::uint64_t nodes = room(scale) / entries_per_leaf / scale.memory_nodes + 64;
     return {.node_bytes = kNode, .value_bytes = scale.value_bytes, .nodes = nodes};
@@ -104,7 +104,7 @@ struct Tree {
   }
 };
 
-// A process's own part of the keys that are inserted: it knows of no other's.
+// A process's own share of the inserted keys; it does not know other processes' keys.
 struct Keys {
   std::uint64_t initial = 0;
   Rank rank;

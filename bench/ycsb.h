@@ -1,4 +1,4 @@
-// YCSB on the structures, in several sizes: the experiments run the first, tests a small one.
+// YCSB on the structures in several sizes: the experiments run the first, tests a small one.
 #pragma once
 
 #include <sidelatch/bench/experiment.h>

@@ -10,7 +10,7 @@ namespace sidelatch::bench {
 
 namespace {
 
-constexpr std::uint64_t kMostItems = std::uint64_t{1} << 52;  // a double tells their halves apart
+constexpr std::uint64_t kMostItems = std::uint64_t{1} << 52;  // up to here a double distinguishes halves
 
 void require_items(std::uint64_t items) {
   if (items == 0 || items > kMostItems) {
@@ -18,11 +18,11 @@ void require_items(std::uint64_t items) {
   }
 }
 
-// (e^t - 1) / t and log(1 + t) / t, with their limit at 0: an exponent of 1 is no special case.
+// (e^t - 1) / t and log(1 + t) / t, with their limit at 0, so an exponent of 1 is no special case.
 double expm1_over(double t) { return std::abs(t) > 1e-8 ? std::expm1(t) / t : 1 + t / 2; }
 double log1p_over(double t) { return std::abs(t) > 1e-8 ? std::log1p(t) / t : 1 - t / 2; }
 
-// [0, 1), the same on every machine; std::uniform_real_distribution is not.
+// [0, 1), the same on every machine, unlike std::uniform_real_distribution.
 double fraction(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1.0p-53; }
 
 std::uint64_t mix(std::uint64_t x) {
@@ -49,7 +49,7 @@ double Zipf::integral(double x) const {
 }
 
 double Zipf::inverse_integral(double area) const {
-  const double t = std::max(area * (1 - exponent_), -1.0);  // below -1 only by rounding
+  const double t = std::max(area * (1 - exponent_), -1.0);  // below -1 only through rounding
   return std::exp(log1p_over(t) * area);
 }
 
@@ -78,9 +78,9 @@ Scatter::Scatter(std::uint64_t items, std::uint64_t seed) : items_(items), seed_
   low_digits_ = (items + high_digits_ - 1) / high_digits_;
 }
 
-// Each step adds to one digit what depends on the other alone, so it can be undone. The network permutes all pairs of
-// digits, a few more than there are items; who lands outside goes on from there, and comes back in before it meets its
-// own start.
+// Each step adds to one digit a value that depends only on the other digit, so it can be undone. The network permutes
+// all pairs of digits, a few more than there are items. A pair outside the items is permuted again; it comes back in
+// before it meets its own start.
 std::uint64_t Scatter::operator()(std::uint64_t i) const {
   if (i >= items_) {
     throw std::out_of_range(fmt::format("item {} of {}", i, items_));

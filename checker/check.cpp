@@ -33,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// "sim", "verbs" or "softnic", whose verbs are libibverbs's to us.
+// "sim", "verbs" or "softnic". For the program the software NIC's verbs are libibverbs's.
 std::string_view choose_fabric(const CheckOptions& options) {
   const bool names_a_nic = !options.device.empty() || !options.server.empty();
   if (options.fabric == "softnic" && !softnic::is_preloaded()) {
@@ -56,7 +56,7 @@ class Limit {
       : ends_(Clock::now() +
               std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds))),
         interrupted_(options.interrupted) {}
-  /// `part` of `parts` of what is left.
+  /// `part` of `parts` of the time left.
   [[nodiscard]] Limit share(std::size_t part, std::size_t parts) const {
     Limit share = *this;
     const Clock::time_point now = Clock::now();
@@ -76,13 +76,13 @@ class Limit {
   const std::atomic<bool>* interrupted_;
 };
 
-// One writer, one reader, one memory node; the lock table wants four clients.
+// One writer, one reader, one memory node; the lock table needs four clients.
 struct Cluster {
   Node* storage = nullptr;
   std::array<Node*, 4> clients{};
 };
 
-// A simulation with an observer takes no short cuts: the memory's CPU then sees each line when it is placed.
+// A simulation with an observer takes no short cuts, so the memory's CPU sees each line when it is placed.
 class StepByStep : public sim::StepObserver {
  public:
   void on_step(const sim::SimStep& /*step*/) override {}
@@ -119,8 +119,8 @@ struct VerbsCluster : Cluster {
   std::unique_ptr<verbs::RemoteNode> remote;
 };
 
-// Schemes whose reads are judged by their values, on a ring with one writer. Latches need several clients, and what is
-// for the explorer only has no business on a NIC.
+// Schemes whose reads are judged by their values, on a ring with one writer. Latches need several clients, and schemes
+// that are only for the explorer must not run on a NIC.
 std::vector<const SchemeEntry*> schemes_on_the_ring() {
   std::vector<const SchemeEntry*> chosen;
   for (const SchemeEntry& entry : schemes()) {
@@ -230,7 +230,7 @@ bool CheckReport::as_expected() const {
 
 namespace {
 
-// How long a job may take, in the world's own time and in real time.
+// Time limits of a job, in the world's own time and in real time.
 struct Pace {
   std::function<bool()> keep_going;
   Duration patience = RingOptions{}.patience;
@@ -238,12 +238,12 @@ struct Pace {
   RatesOptions rates = {};
 };
 
-// The jobs, each of which fills in a result of its own: one per size for the torn-read probe, one per scheme and size,
-// one for each of the other probes.
+// The jobs. Each fills in its own result: one per size for the torn-read probe, one per scheme and size, one for each
+// of the other probes.
 class Work {
-  static constexpr std::uint64_t kVariantBytes = 1024;  // of a block: enough lines to be mixed
-  static constexpr std::uint64_t kInCache = 262'144;    // of a ring: fits the caches that NICs write to
-  // Of the time, where most jobs want about 1: closed loops are measured for a fixed time each.
+  static constexpr std::uint64_t kVariantBytes = 1024;  // bytes of a block with enough lines to be mixed
+  static constexpr std::uint64_t kInCache = 262'144;    // bytes of a ring that fits the caches that NICs write to
+  // Shares of the time; most jobs have 1. Closed loops are measured for a fixed time each.
   static constexpr std::size_t kLockTableWeight = 10;
   static constexpr std::size_t kRateWeight = 6;
 
@@ -279,7 +279,7 @@ class Work {
       }
     }
   }
-  // Jobs keep the address.
+  // Jobs keep the address of this object.
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
   ~Work() = default;
@@ -296,17 +296,17 @@ class Work {
     }
     return sum;
   }
-  /// How many schemes may be proved when the jobs are done.
+  /// Number of schemes that may be proved when the jobs are done.
   [[nodiscard]] std::size_t proofs() const { return wanted("proofs") ? schemes_.size() + (torn_.empty() ? 0 : 1) : 0; }
   [[nodiscard]] bool wants_each_step(std::size_t job) const { return jobs_[job].every_step; }
 
   void run(std::size_t job, const Cluster& cluster, const Pace& pace) { jobs_[job].run(cluster, pace); }
-  /// The job cannot be done, others may.
+  /// Skips a job that is impossible here; others still run.
   void skip(std::size_t job, std::string why) {
     skipped_.push_back({.name = jobs_[job].name, .skipped = std::move(why)});
   }
 
-  // What all jobs saw.
+  // Reports the results of all jobs.
   void report_to(CheckReport& report) const {
     report.lock_table = lock_table_;
     report.complete = lock_table_.has_value() || !wanted("lock-table");
@@ -336,8 +336,8 @@ class Work {
   struct Job {
     std::string name;
     std::function<void(const Cluster&, const Pace&)> run;
-    std::size_t weight = 1;   // its part of the time
-    bool every_step = false;  // the memory's CPU looks on
+    std::size_t weight = 1;   // its share of the time
+    bool every_step = false;  // the memory's CPU sees each step
   };
   Job& add_job(std::string name, std::function<void(const Cluster&, const Pace&)> run) {
     return jobs_.emplace_back(Job{.name = std::move(name), .run = std::move(run)});
@@ -433,7 +433,7 @@ class Work {
   const CheckOptions* options_;
   std::vector<Job> jobs_;
   std::vector<Observation> skipped_;
-  // Deques: what is in them stays where it is.
+  // Deques, because their elements do not move.
   std::deque<std::optional<TornReads>> torn_;
   std::deque<std::pair<const SchemeEntry*, std::deque<std::optional<SchemeReads>>>> schemes_;
   std::deque<std::optional<Observation>> observations_;
@@ -441,7 +441,7 @@ class Work {
   std::optional<LockTable> lock_table_;
 };
 
-// Tells who waits how far it is.
+// Reports progress.
 class Steps {
  public:
   Steps(const CheckOptions& options, std::size_t all) : options_(&options), all_(all) {}
@@ -477,7 +477,7 @@ void run_in_simulations(Work& work, const CheckOptions& options, const Limit& li
   });
 }
 
-// One job after the other, each with its share of the time that is left.
+// Runs one job after the other. Each gets its share of the time left.
 void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, Steps& steps, CheckReport& report) {
   const VerbsCluster cluster(options);
   report.device = cluster.fabric.device_name();
@@ -486,7 +486,7 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
   if (report.fabric == "softnic") {
     report.environment.driver = "sidelatch softnic, " + softnic::describe_environment();
   }
-  if (cluster.remote == nullptr) {  // else the server's is not known
+  if (cluster.remote == nullptr) {  // unknown for a server
     report.environment.relaxed_ordering = options.relaxed_ordering ? "on" : "off";
   }
   report.memory = cluster.remote != nullptr ? cluster.remote->name() : "this machine";
@@ -494,7 +494,7 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
     for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
       const Limit share = limit.share(work.weight(job), work.weight_from(job) + work.proofs());
       const auto keep_going = [&] { return !share.reached(); };
-      // A rate wants some thousands of operations; and an unlatch may wait until a busy machine runs us again.
+      // A rate needs some thousands of operations. An unlatch may wait until a busy machine runs this process again.
       constexpr Duration kWarmUp = std::chrono::milliseconds(20);
       constexpr Duration kMeasured = std::chrono::milliseconds(50);
       try {
@@ -510,12 +510,12 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
       steps.done();
     }
   } catch (const std::runtime_error& error) {
-    // What was measured before the peer was lost is not lost with it.
+    // Results from before the peer was lost are kept.
     report.failure = error.what();
   }
 }
 
-// Each proof has its share of the time that is left; the explorer uses all cores.
+// Each proof gets its share of the time left; the explorer uses all cores.
 void run_proofs(const CheckOptions& options, const Limit& limit, Steps& steps, CheckReport& report) {
   for (std::size_t i = 0; i < report.schemes.size(); ++i) {
     const bool ended = prove(report.schemes[i], report,

@@ -125,7 +125,7 @@ std::optional<std::uint64_t> knee_of(const CheckReport& report) {
   return series == nullptr ? std::nullopt : queue_pair_knee(*series);
 }
 
-// One line per curve: its first, its best and its last point say most of it.
+// One line per curve, with its first, best and last point.
 std::string rates_table(const CheckReport& report) {
   std::string text;
   std::size_t width = 0;

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A rate or a latency; its unit says which.
+// A rate or a latency, as its unit says.
 struct Rate {
   double value = 0;
   std::string unit;
@@ -57,7 +57,7 @@ auto named(std::string_view which, const ordered_json& datasheet, Read read) {
   }
 }
 
-// More of a rate is better, more of a latency is worse.
+// A rate should be high, a latency low.
 bool is_worse(const Rate& old, const Rate& now, double tolerance) {
   return old.unit == "us" ? now.value > old.value * (1 + tolerance) : now.value < old.value * (1 - tolerance);
 }

@@ -68,7 +68,7 @@ Device describe(ibv_device* device) {
                          : attributes.atomic_cap == IBV_ATOMIC_HCA ? "nic"
                                                                    : "none";
   }
-  // The port that is used if none is asked for: the first active one. Else the first says what the device could do.
+  // The default port is the first active one. Without one, the first port says what the device supports.
   for (std::uint8_t number = attributes.phys_port_cnt; number > 0; --number) {
     ibv_port_attr port{};
     const bool active = ibv_query_port(context.get(), number, &port) == 0 && port.state == IBV_PORT_ACTIVE;
@@ -93,7 +93,7 @@ std::vector<Device> devices() {
   }
   if (!softnic::is_preloaded()) {
     constexpr std::uint64_t kMtu = 4096;
-    // What a link gives depends on the machine. Without an order the CPU's atomics are used.
+    // A link's properties depend on the machine. Without an order the CPU's atomics are used.
     found.push_back({std::string(softnic::kDeviceName), "softnic", 0, kMtu, "global", "with softnic run"});
   }
   for (const std::string& name : fabric::sim::profile_names()) {

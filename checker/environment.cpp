@@ -10,7 +10,7 @@ namespace {
 
 namespace files = std::filesystem;
 
-// Without the line's end; empty if the file cannot be read.
+// A file's first line without its end; empty if the file cannot be read.
 std::string line_of(const files::path& file) {
   std::ifstream in(file);
   std::string line;
@@ -33,7 +33,7 @@ std::string cpu_of(const files::path& cpuinfo) {
 
 Environment environment_of(std::string_view device, const files::path& root) {
   const files::path infiniband = root / "sys/class/infiniband" / device;
-  const files::path pci = infiniband / "device";  // none if it is not hardware
+  const files::path pci = infiniband / "device";  // missing if it is not hardware
   Environment seen;
   seen.firmware = line_of(infiniband / "fw_ver");
   std::error_code unreadable;

@@ -8,21 +8,21 @@
 namespace sidelatch::checker {
 namespace {
 
-// oneTBB orders each job after what the caller did before, and before what the caller does next. ThreadSanitizer does
-// not see that, because the library is not built with it; `begun` and `ended` say it once more, in terms that it sees.
-// For the same reason an exception is carried to the caller here, and not by oneTBB.
+// oneTBB orders each job after the caller's earlier steps and before its later ones. ThreadSanitizer does not see this,
+// because the library is not built with it. `begun` and `ended` repeat the order in terms that it sees. For the same
+// reason this code, not oneTBB, carries exceptions to the caller.
 struct Loop {
   const std::function<void(std::size_t)>* job;
   std::atomic<bool> begun{false};
   std::atomic<bool> failed{false};
-  std::exception_ptr error = nullptr;  // of the job that set `failed`
+  std::exception_ptr error = nullptr;  // from the job that set `failed`
   std::atomic<std::size_t> ended{0};
 };
 
 void run_one(void* context, std::size_t index) {
   Loop& loop = *static_cast<Loop*>(context);
   (void)loop.begun.load(std::memory_order_acquire);
-  // One that is skipped ends below, too: the caller is ordered behind its look at `failed`.
+  // A skipped job ends below, too: the caller is ordered after its check of `failed`.
   try {
     if (!loop.failed.load(std::memory_order_relaxed)) {
       (*loop.job)(index);

@@ -1,5 +1,6 @@
-// The one place that runs oneTBB's loops. Its source is built without ThreadSanitizer, like the library it calls (see
-// cmake/SidelatchLibrary.cmake); hence no std::function here, whose code would be shared with sources built with it.
+// The only caller of oneTBB's loops. Its source is built without ThreadSanitizer, like the library it calls (see
+// cmake/SidelatchLibrary.cmake). It uses no std::function, whose code would be shared with sources built with the
+// sanitizer.
 #pragma once
 
 #include <cstddef>

@@ -35,12 +35,12 @@ const std::vector<Point>& points_of(const CheckReport& report, Curve curve) { re
 
 double best_of(const std::vector<Point>& points) { return std::ranges::max_element(points, {}, &Point::y)->y; }
 
-// From the best point on: what lies before it lacks queue pairs.
+// The points from the best one on; those before it lack queue pairs.
 std::span<const Point> beyond(const std::vector<Point>& points) {
   return {std::ranges::max_element(points, {}, &Point::y), points.end()};
 }
 
-// Whole digits only: a measurement has no more.
+// Rounds to four digits: a measurement has no more.
 double rounded(double value) {
   if (value == 0) {
     return 0;
@@ -59,7 +59,7 @@ void set_lock_table(const CheckReport& report, sim::Profile& profile) {
   profile.lock_table.address_bits = one_slot ? 3 : table.address_bits;
   profile.lock_table.slot_bytes = one_slot ? 8 : table.slot_bytes;
   const double slot = kNsPerUs / table.contended_mops;
-  // An atomic takes longer than a READ by what the slot takes more than a DMA read.
+  // An atomic takes longer than a READ by the difference between the slot's time and a DMA read.
   const double longer =
       (points_of(report, Curve::latency_cas).front().y - points_of(report, Curve::latency_read).front().y) * kNsPerUs;
   const double service = std::clamp(profile.pcie.read_ns + longer, 0.001, slot);
@@ -73,7 +73,7 @@ void set_service_times(const CheckReport& report, sim::Profile& profile) {
   const std::vector<Point>& by_queue_pairs = points_of(report, Curve::read_by_queue_pairs);
   const double of_one_client = kNsPerUs / best_of(by_queue_pairs);
   profile.nic.request_ns = rounded(std::min(profile.nic.request_ns, of_one_client / 2));
-  // Of what is left, the same part for completions as the profile had: each request here rings once and is signaled.
+  // Completions get the same share of the rest as in the profile: each request here rings once and is signaled.
   const double left = of_one_client - profile.nic.request_ns;
   const double for_completions = profile.nic.cqe_ns / (profile.nic.chain_ns + profile.nic.cqe_ns);
   profile.nic.cqe_ns = rounded(left * for_completions);
@@ -81,13 +81,13 @@ void set_service_times(const CheckReport& report, sim::Profile& profile) {
   profile.nic.respond_read_ns = rounded(kNsPerUs / best_of(points_of(report, Curve::rate_read)));
   profile.nic.respond_write_ns = rounded(kNsPerUs / best_of(points_of(report, Curve::rate_write)));
   profile.qp_cache.requester_entries = queue_pair_knee(series_of(report, Curve::read_by_queue_pairs)).value_or(0);
-  // The slowest point is the one where nearly all requests miss.
+  // At the slowest point nearly all requests miss.
   const double with_misses = kNsPerUs / std::ranges::min_element(beyond(by_queue_pairs), {}, &Point::y)->y;
   profile.qp_cache.miss_ns =
       profile.qp_cache.requester_entries == 0 ? 0 : rounded(std::max(0.0, with_misses - of_one_client));
 }
 
-// The link, or what else bounds the bytes per second.
+// Sets the link's rate, or whatever else bounds the bytes per second.
 void set_link(const CheckReport& report, sim::Profile& profile) {
   std::uint64_t mtu = 0;
   const std::string& said = report.environment.mtu;
@@ -116,10 +116,10 @@ double simulated_latency_ns(const sim::Profile& profile) {
   return series.points.front().y * kNsPerUs;
 }
 
-// All that a READ of 8 bytes passes is stretched alike, so that it takes as long as it did.
+// Stretches all parts of the latency of an 8-byte READ alike, so that it takes as long as measured.
 void set_latency(const CheckReport& report, sim::Profile& profile) {
   const double wanted = points_of(report, Curve::latency_read).front().y * kNsPerUs;
-  // Service times are in it too and stay as they are, so it takes a few steps.
+  // Service times are part of it and stay unchanged, so it takes a few steps.
   constexpr int kSteps = 6;
   for (int i = 0; i < kSteps; ++i) {
     const double factor = wanted / simulated_latency_ns(profile);

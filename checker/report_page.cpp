@@ -17,9 +17,9 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kHole = R"(<script type="application/json" id="documents">[]</script>)";
 
-// So that no text in a document can end the element that holds it.
+// Prevents text in a document from ending the element that holds it.
 std::string for_html(const ordered_json& json) {
-  // What is no UTF-8 in a name of the operating system is shown as a question mark in a box.
+  // Bytes in an operating system's name that are not UTF-8 become a question mark in a box.
   const std::string text = json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   std::string escaped;
   escaped.reserve(text.size());
@@ -39,12 +39,12 @@ ordered_json parsed(const NamedDocument& document) {
   return parse_named_json(document.file, document.json, kAdvice);
 }
 
-// The checker knows no more of experiments: what their other fields must be is the page's to say.
+// The checker knows no more of experiments; the page checks their other fields.
 bool is_experiment(const ordered_json& json) {
   return json.is_object() && json.value("experiment", ordered_json()).is_string();
 }
 
-// A datasheet has a schema with a name, be it of another version.
+// A datasheet has a schema with a name, in any version.
 bool names_its_schema(const ordered_json& json) {
   const ordered_json schema = json.is_object() ? json.value("schema", ordered_json()) : ordered_json();
   return schema.is_object() && schema.value("name", ordered_json()) == kDatasheetSchema;

@@ -33,7 +33,7 @@ template <class T, auto... Arguments>
 Made make() {
   return std::make_unique<T>(Arguments...);
 }
-// Write unlatch is an alternative of a variant, which is no template argument.
+// Write unlatch is an alternative of a variant, which cannot be a template argument.
 template <class T>
 Made make_with_write_unlatch() {
   return std::make_unique<T>(WriterUnlatch(WriteUnlatch::awaited));
@@ -54,7 +54,7 @@ constexpr Promise kExclusion = Promise::exclusion;
 constexpr Promise kLatchEquivalent = Promise::latch_equivalent;
 constexpr Promise kConsistent = Promise::consistent;
 
-// A new scheme is one line here.
+// A new scheme needs one line here.
 constexpr std::array kSchemes = {
     SchemeEntry{"latch-exclusive/basic", kLatch, kExclusion, kAlways, make<ExclusiveLatch, LatchLevel::basic>},
     SchemeEntry{"latch-exclusive/speculative", kLatch, kExclusion, kAlways,

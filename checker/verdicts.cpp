@@ -19,7 +19,7 @@ using fabric::model::Preset;
 
 namespace {
 
-// One rule of the memory model that every scheme may build on, and the probe that tries to refute it.
+// One rule of the memory model that every scheme may rely on, and the probe that tries to refute it.
 struct Assumption {
   std::string_view text;
   std::string probe;
@@ -43,13 +43,13 @@ const std::vector<Assumption>& assumptions() {
   return kAll;
 }
 
-// 64, or less if blocks were mixed within lines; 0 if none was mixed.
+// 64, or less if blocks were mixed within lines; 0 if no block was mixed.
 std::uint64_t piece_bytes(const CheckReport& report) {
   const std::uint64_t granularity = report.granularity();
   return granularity == 0 ? 0 : std::gcd(granularity, std::uint64_t{fabric::kLineBytes});
 }
 
-// With fewer chances than that bound takes, about 60, it says little not to have seen something.
+// This bound takes about 60 chances. With fewer, seeing nothing means little.
 constexpr double kWeakestBound = 0.05;
 
 std::string too_few(std::uint64_t chances) { return fmt::format("it had {} chances, which is too few", chances); }

@@ -12,7 +12,7 @@ Task<bool> update_then_read(const Scheme& scheme, Session& session, Object objec
   const bool updated = co_await scheme.update(
       session, object, [](std::span<std::byte> payload) { std::ranges::fill(payload, std::byte{42}); });
   std::vector<std::byte> seen(object.shape->payload_bytes);
-  const ReadResult result = co_await scheme.read(session, object, seen);  // begins again while a writer is at work
+  const ReadResult result = co_await scheme.read(session, object, seen);  // retries while a writer is at work
   std::cout << "version " << result.version << ", " << session.qp().counters().round_trips << " round trips\n";
   co_return (updated && result.accepted && seen.back() == std::byte{42});
 }

@@ -1,4 +1,4 @@
-// A key/value store in the memory of one process, used by clients in processes of their own, over real RDMA.
+// A key/value store in the memory of one process. Its clients are processes of their own and use real RDMA.
 //
 //   kv_store serve 10.0.0.1:18515           the memory node: lends its memory, and takes no part in the work
 //   kv_store client 10.0.0.1:18515 0 2      client 0 of 2, on the same machine or another one
@@ -48,7 +48,7 @@ Task<std::uint64_t> put_and_find(const HashTable& table, Client& client, std::ui
   std::uint64_t right = 0;
   for (std::uint64_t key = 0; key < clients * kEach; ++key) {
     Outcome outcome = co_await table.get(client, key, value);
-    while (outcome == Outcome::absent) {  // its client has not come to it yet
+    while (outcome == Outcome::absent) {  // the client of this key has not put it yet
       co_await client.reactor().sleep(std::chrono::milliseconds(1));
       outcome = co_await table.get(client, key, value);
     }

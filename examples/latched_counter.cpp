@@ -1,4 +1,4 @@
-// Four simulated clients count up one remote counter under a reader/writer latch, then read it.
+// Four simulated clients increment one remote counter under a reader/writer latch, then read it.
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/sync/rw_latch.h>
 
@@ -12,7 +12,7 @@ Task<void> count_up(const RwLatch& latch, QueuePair& qp, Object counter, int tim
   for (int i = 0; i < times; ++i) {
     ExclusiveGuard guard = co_await latch.latch(session, counter);  // latch and READ in one doorbell
     ++*reinterpret_cast<std::uint64_t*>(guard.payload().data());
-    co_await guard.commit();  // WRITE and unlatch in another, and nobody waits for it
+    co_await guard.commit();  // WRITE and unlatch in another, without waiting for it
   }
   co_await qp.drain();
 }

@@ -1,5 +1,5 @@
-// A writer and a reader share a record of 1 KiB with FaRM's line versions: the reader takes no latch and is never
-// wrong.
+// A writer and a reader share a record of 1 KiB with FaRM's line versions. The reader takes no latch and never accepts
+// a torn record.
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/sync/farm_line_versions.h>
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kLeastNodeBytes = 128;
 constexpr std::uint64_t kMostNodeBytes = 65'536;
 constexpr std::uint32_t kLeastEntries = 4;
 constexpr std::uint64_t kLeastNodes = 4;
-// Parent, two neighbours, the pool's record and its word, and one that is read.
+// One buffer each for the parent, two neighbours, the pool's record, its word, and a node that is read.
 constexpr std::uint32_t kLeastBuffers = 6;
 
 void validate(const BTreeOptions& options) {
@@ -56,7 +56,7 @@ Layout layout_of(const Scheme& scheme, const BTreeOptions& options) {
   return {scheme.shape(format_of(scheme, options).payload_bytes, kind), kind, options.nodes};
 }
 
-// A memory node's part: the pool, then the nodes.
+// Each memory node holds its pool, then its tree nodes.
 std::uint64_t nodes_begin(const Scheme& scheme, const BTreeOptions& options) {
   return RecordShape::whole_lines(Pool::bytes_needed(scheme, options.nodes));
 }
@@ -198,13 +198,13 @@ Task<Outcome> BTree::change(Worker& worker, std::uint64_t key, std::span<const s
       if (few && leaf.ref != kRoot) {
         co_await merge_around(worker, 0, key);
       } else if (leaf.moved_right) {
-        // Whoever split it may have died before its parent knew.
+        // The client that split it may have died before it updated the parent.
         (void)co_await add_separator(worker, 1, header.low, leaf.ref);
       }
     } catch (const LatchError& error) {
       if (error.kind() != LatchError::Kind::lease_expired) {
         throw;
-      }  // the operation itself is done, and the tree is right
+      }  // the operation itself is done, and the tree is valid
     }
     co_return Outcome::done;
   }
@@ -239,7 +239,7 @@ Task<BTree::Scanned> BTree::scan(Worker& worker, std::uint64_t from, std::span<s
     }
     const bool unchanged = co_await let_go(leaf.guard);
     leaf = Found();
-    if (!unchanged) {  // this leaf's entries again
+    if (!unchanged) {  // read this leaf's entries again
       worker.count_restart();
       if (attempts.expired()) {
         co_return Scanned{Outcome::timed_out, 0};
@@ -259,7 +259,7 @@ Task<BTree::Scanned> BTree::scan(Worker& worker, std::uint64_t from, std::span<s
     }
     const NodeView next(*format_, leaf.guard.payload());
     if (!is_meant(leaf.ref, next.header) || !next.header.is_leaf() || !next.header.covers(from) ||
-        !next.has_plausible_count()) {  // from the root again: that says what is wrong
+        !next.has_plausible_count()) {  // start again from the root, which finds out what is wrong
       worker.count_restart();
       co_await leaf.guard.release();
     }

@@ -1,4 +1,4 @@
-// Splits and merges of the B-tree's nodes: how it stays balanced, one update of one node after the other.
+// Splits and merges of the B-tree's nodes. They keep the tree balanced, one node update after the other.
 #include "btree_path.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ constexpr std::size_t kMostSpares = 2 * kChunk;
 constexpr const char* kTooSlow =
     "the lease ended before a full node was split: nothing was written; do it again, or take longer leases";
 
-// Of a node's capacity: below the first it is merged, up to the second a merged node may be filled. Far enough apart
-// that a node does not split right after it was merged.
+// Both limits are fractions of a node's capacity. A node is merged below the first; a merged node is filled up to the
+// second at most. They are far enough apart that a node does not split right after a merge.
 [[nodiscard]] std::uint32_t merge_below(std::uint32_t capacity) { return capacity / 4; }
 [[nodiscard]] std::uint32_t merged_at_most(std::uint32_t capacity) { return capacity * 3 / 4; }
 
-// Objects in hand, over all memory nodes.
+// Spare objects over all memory nodes.
 [[nodiscard]] std::size_t count_all(const std::vector<std::vector<std::uint64_t>>& spares) {
   std::size_t all = 0;
   for (const std::vector<std::uint64_t>& here : spares) {
@@ -35,8 +35,8 @@ constexpr const char* kTooSlow =
 
 }  // namespace
 
-// Writes the node and unlatches it; when this returns, everybody sees it. False: it was latched for too long, and was
-// not written.
+// Writes the node and unlatches it; when this returns, all clients see it. False if the latch was held for too long;
+// the node was not written then.
 Task<bool> BTree::write(Worker& worker, Latched& node) const {
   try {
     co_await node.guard.commit();
@@ -50,7 +50,7 @@ Task<bool> BTree::write(Worker& worker, Latched& node) const {
   co_return false;
 }
 
-// The second one only if the first was written. False: both are unlatched, and the second is as it was.
+// Writes the second node only if the first was written. False: both are unlatched, and the second is unchanged.
 Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) const {
   bool written = co_await write(worker, first);
   if (written) {
@@ -60,7 +60,7 @@ Task<bool> BTree::write_both(Worker& worker, Latched& first, Latched& second) co
   co_return written;
 }
 
-// Where a node with this lowest key would be put.
+// The memory node for a tree node with this lowest key.
 std::size_t BTree::place_for(const Worker& worker, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
   return options_.placement == Placement::round_robin
@@ -73,7 +73,7 @@ bool BTree::has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t 
   return count_all(worker.spares_) >= wanted && (!worker.spares_[place].empty() || worker.seen_full_[place]);
 }
 
-// Takes objects from the pools until the worker has `wanted` of them in hand, if there are as many.
+// Takes objects from the pools until the worker has `wanted` spares, or no pool has more.
 Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
   const std::size_t first = place_for(worker, low);
@@ -98,8 +98,8 @@ Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low
   co_return all >= wanted ? Outcome::done : Outcome::full;
 }
 
-// A latched node with a new generation, of those in hand: on the memory node that the placement says or, if that is
-// full, on another.
+// Latches a spare node and gives it a new generation. The placement decides its memory node; another one is used if
+// that one has no spare.
 Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
   const std::size_t nodes = memory_nodes();
   const std::size_t first = place_for(worker, low);
@@ -111,7 +111,7 @@ Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
     ++worker.turn_;
     std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
     const std::uint64_t object = spares.back();
-    // Somebody with an old reference may hold the latch for a moment. What the object holds does not matter.
+    // A client with an old reference may hold the latch for a moment. The object's contents do not matter.
     ExclusiveGuard guard = co_await scheme_->latch(worker.session(memory_node), objects_[memory_node].at(object));
     if (!guard) {
       co_return Latched(Outcome::timed_out);
@@ -133,7 +133,7 @@ Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
     spares.push_back(ref.object());
     co_return;
   }
-  // An exception leaves it unknown whether the pool has it: then it is nobody's.
+  // After an exception it is unknown whether the pool has the object; nobody owns it then.
   const Outcome outcome = co_await pools_[ref.memory_node()].give_back(worker, ref.object());
   if (outcome != Outcome::done) {
     spares.push_back(ref.object());
@@ -149,17 +149,16 @@ Task<void> BTree::retire(Worker& worker) const {
       const Outcome outcome = co_await pools_[memory_node].give_back(worker, object);
       if (outcome != Outcome::done) {
         spares.push_back(object);
-        co_return;  // they stay in hand
+        co_return;  // the spares stay with the worker
       }
     }
   }
   co_await worker.drain();
 }
 
-// Ends the latch of a full node, and whatever else it takes: the key that was to be inserted has more room then, or is
-// to be tried again.
+// Splits a full node and ends its latch. Afterwards there is more room for the key, or the caller must try again.
 Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key) const {
-  // A root gets two children, another node a neighbour. The pool is not asked while the node is latched, see is_held().
+  // A root gets two children, another node a neighbour. While the node is latched, the pool is not asked (is_held()).
   const std::size_t wanted = full.ref == kRoot ? 2 : 1;
   if (!has_in_hand(worker, wanted, key)) {
     co_await leave(full.guard);
@@ -174,7 +173,7 @@ Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key)
   }
   const NodeView node(*format_, full.guard.payload());
   const std::size_t count = node.header.count;
-  // Keys that come in ascending order leave full nodes behind them, not half empty ones.
+  // Keys that come in ascending order leave full nodes behind them, not half-empty ones.
   const bool appends = full.ref != kRoot && !node.header.right && key > node.keys().back();
   std::size_t at = appends ? count - 1 : count / 2;
   if (!node.header.is_leaf()) {
@@ -193,11 +192,11 @@ Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key)
   co_return outcome;
 }
 
-// A spare whose latch somebody holds who came with an old reference, and perhaps died.
+// A spare that is still latched by a client with an old reference, which may have died.
 Task<NodeRef> BTree::held_spare(Worker& worker) const {
   for (std::size_t memory_node = 0; memory_node < memory_nodes(); ++memory_node) {
     const std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
-    for (std::size_t i = spares.size(); i > 0 && i + 2 > spares.size(); --i) {  // those that may be taken next
+    for (std::size_t i = spares.size(); i > 0 && i + 2 > spares.size(); --i) {  // the next spares to be taken
       const NodeRef ref = NodeRef::of(memory_node, spares[i - 1], 0);
       const bool held = co_await is_held(worker, ref);
       if (held) {
@@ -208,9 +207,9 @@ Task<NodeRef> BTree::held_spare(Worker& worker) const {
   co_return NodeRef{};
 }
 
-// Where to split an inner node, near `at`: not at a dead child, whose merge could then not be ended, because that needs
-// the left neighbour under the same parent. While the parent is latched an answer stays true. None: the latch is ended,
-// and `outcome` is how the operation goes on.
+// Where to split an inner node, near `at`. A split before a dead child would leave that child's merge unfinished,
+// because the merge needs the left neighbour under the same parent. The result stays valid while the parent is latched.
+// Nothing if there is no such place: the latch is ended then, and `outcome` says how the operation continues.
 Task<BTree::SplitPoint> BTree::split_point(Worker& worker, Latched& full, std::size_t at) const {
   const NodeView node(*format_, full.guard.payload());
   const std::size_t count = node.header.count;
@@ -258,8 +257,8 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
   left.set_high(separator);
   left.header.right = fresh.ref;
   left.finish();
-  // The right half is complete before the left one names it; and nobody changes the right half by way of the parent
-  // before everybody sees that the left one has shrunk.
+  // The right half is complete before the left one links to it. Nobody changes the right half through the parent before
+  // all clients see that the left one has shrunk.
   const bool written = co_await write_both(worker, fresh, full);
   if (!written) {
     co_await free_node(worker, fresh.ref);
@@ -267,7 +266,7 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
   }
   const Outcome outcome =
       co_await add_separator(worker, static_cast<std::uint16_t>(left.header.level + 1), separator, fresh.ref);
-  // Full: its parent has no room. The tree is right without the separator, and this node has room.
+  // Full: the parent has no room. The tree is valid without the separator, and this node has room.
   co_return outcome == Outcome::full ? Outcome::done : outcome;
 }
 
@@ -318,7 +317,7 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
   co_return Outcome::done;
 }
 
-// Has the parent of `child`, whose lowest key is `key`, name it. Done too if that is no longer needed.
+// Adds `child`, whose lowest key is `key`, to its parent. Also done if that is no longer needed.
 Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uint64_t key, NodeRef child) const {
   for (;;) {
     Latched parent = co_await latch_covering(worker, key, level);
@@ -330,8 +329,8 @@ Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uin
       co_await leave(parent.guard);
       co_return Outcome::done;
     }
-    // A merge takes the child only with this parent latched, and only a child that it names: while we have the latch, a
-    // child that is alive stays so.
+    // A merge needs the latch of this parent and takes only children that it names. A live child therefore stays alive
+    // while we hold this latch.
     const bool held = co_await is_held(worker, child);
     if (held) {
       co_await leave(parent.guard);
@@ -355,7 +354,7 @@ Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uin
     if (node.header.count < node.capacity()) {
       node.insert(count_less(node.keys(), key), key, child);
       node.finish();
-      (void)co_await write(worker, parent);  // not written in time: it is missing, and the tree is right without it
+      (void)co_await write(worker, parent);  // if not written in time, it is missing; the tree is valid without it
       co_return Outcome::done;
     }
     const Outcome room = co_await make_room(worker, parent, key);
@@ -365,8 +364,8 @@ Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uin
   }
 }
 
-// The node at `level` that covers the key has few entries left: merges it with a neighbour, and goes on upwards. Where
-// that is not possible now, or takes too long, the tree is right as it is.
+// Merges the sparse node at `level` that covers the key with a neighbour, then continues upwards. If that is not
+// possible now or takes too long, the tree remains valid as it is.
 Task<void> BTree::merge_around(Worker& worker, std::uint16_t level, std::uint64_t key) const {
   for (;;) {
     const Merged merged = co_await merge_once(worker, level, key);
@@ -389,14 +388,14 @@ Task<BTree::Merged> BTree::merge_once(Worker& worker, std::uint16_t level, std::
       co_return Merged::enough;
     }
     co_await leave(parent.guard);
-    co_return Merged::level_above;  // there it finds neighbours
+    co_return Merged::level_above;  // there the parent finds neighbours
   }
   const std::size_t index = node.child_index(key);
   const Merged merged = co_await merge_pair(worker, parent, index + 1 < node.header.count ? index : index - 1);
   co_return merged;
 }
 
-// Children `index` and `index + 1` of the parent, if they are neighbours and fit one node.
+// Merges children `index` and `index + 1` of the parent if they are neighbours and fit into one node.
 Task<BTree::Merged> BTree::merge_pair(Worker& worker, Latched& parent, std::size_t index) const {
   const NodeView node(*format_, parent.guard.payload());
   const std::array<NodeRef, 2> children = {node.child(index), node.child(index + 1)};
@@ -435,14 +434,14 @@ Task<BTree::Merged> BTree::merge_pair(Worker& worker, Latched& parent, std::size
   co_return Merged::enough;
 }
 
-// Until nobody has the node, or a dead client's latch was taken over. False: the deadline passed.
+// Waits until the node is unlatched, or takes over a dead client's latch. False if the deadline passed.
 Task<bool> BTree::wait_for(Worker& worker, NodeRef ref) const {
   Latched node = co_await latch_node(worker, ref);
   co_await leave(node.guard);
   co_return static_cast<bool>(node);
 }
 
-// `left` takes what `right` has, which is its neighbour and entry `index` of the parent.
+// Moves the entries of `right` into `left`, its neighbour. `right` is entry `index` of the parent.
 Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left, Latched& right) const {
   NodeEdit from(*format_, right.guard.payload());
   NodeEdit into(*format_, left.guard.payload());
@@ -456,9 +455,9 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
   NodeEdit above(*format_, parent.guard.payload());
   above.erase(index);
   above.finish();
-  // Dead first: from now on nobody takes what it says for true, or changes it. Readers wait until its entries are in
-  // their new place, and if this client dies now, one of them brings them there (end_merge).
-  // A latch that was held too long stops this wherever it is.
+  // The node is marked dead first: from now on nobody trusts or changes its contents. Readers wait until its entries
+  // are in their new place. If this client dies now, a reader finishes the merge (end_merge). A latch that was held too
+  // long stops this at any step.
   bool written = true;
   if (was_dead) {
     co_await leave(right.guard);
@@ -476,7 +475,7 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
   co_await leave(parent.guard);
 }
 
-// The root has one child: it takes the child's place.
+// The root's only child takes the root's place.
 Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   NodeEdit node(*format_, root.guard.payload());
   const bool held = co_await is_held(worker, node.child(0));
@@ -502,7 +501,7 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   node.append(from, 0, from.header.count);
   node.finish();
   bool written = false;
-  if (from.header.dead()) {  // by somebody who got as far as that
+  if (from.header.dead()) {  // marked by a client that got no further
     co_await leave(child.guard);
     written = co_await write(worker, root);
   } else {
@@ -515,7 +514,8 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   }
 }
 
-// Somebody marked the node dead and got no further, or is still at it. `level` and `low` are the dead node's.
+// Finishes the merge of a node that another client marked dead. That client died, or is still at work. `level` and
+// `low` are the dead node's.
 Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, std::uint64_t low) const {
   Latched parent = co_await latch_covering(worker, low, static_cast<std::uint16_t>(level + 1));
   if (!parent) {
@@ -523,12 +523,12 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
   }
   const NodeView node(*format_, parent.guard.payload());
   const std::optional<std::size_t> index = node.find(low);
-  if (!index || node.child(*index) != dead) {  // it was ended
+  if (!index || node.child(*index) != dead) {  // the merge is already finished
     co_await leave(parent.guard);
     co_return;
   }
   if (*index == 0) {
-    // Only a root's only child dies as the first one.
+    // A first child dies only if it is the root's only child.
     if (parent.ref == kRoot && node.header.count == 1) {
       co_await collapse_root(worker, parent);
     } else {
@@ -545,7 +545,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
       if (held) {
         co_await leave(parent.guard);
         (void)co_await wait_for(worker, ref);
-        co_return;  // whoever met the dead node meets it again
+        co_return;  // the next client that meets the dead node tries again
       }
     }
     left = co_await latch_node(worker, next);
@@ -580,7 +580,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
     co_await leave(right.guard);
     co_await leave(left.guard);
     co_await leave(parent.guard);
-    if (first_the_neighbour) {  // it died, too, and what it had is elsewhere
+    if (first_the_neighbour) {  // the neighbour died, too, and its entries are elsewhere
       co_await end_merge(worker, other, level, other_low);
     }
     co_return;
@@ -590,8 +590,8 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
       co_await absorb(worker, parent, *index, left, right);
       co_return;
     }
-    // The neighbour has been filled meanwhile. As long as it has not taken the dead node's entries, the dead one has
-    // the only ones: it lives again.
+    // The neighbour has filled up meanwhile and has not taken the dead node's entries. The dead node has the only copy
+    // of them, so it becomes alive again.
     died.header.flags = static_cast<std::uint16_t>(died.header.flags & ~NodeHeader::kDead);
     died.finish();
     (void)co_await write(worker, right);

@@ -1,4 +1,4 @@
-// Walks a whole B-tree, level by level, and looks for what no sequence of operations leaves behind.
+// Walks a whole B-tree, level by level, and looks for damage that no sequence of operations causes.
 #include "btree_path.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ struct Walk {
 
 using Separators = std::map<std::uint64_t, NodeRef>;  // by a child's lowest key
 
-// What a node says for itself, where the walk along its level comes to it at `low`.
+// Checks a node by itself. The walk along its level reaches it at `low`.
 void look_at(Walk& walk, NodeRef ref, const NodeView& node, std::span<const std::byte> payload, std::uint16_t level,
              std::uint64_t low) {
   const NodeHeader& header = node.header;
@@ -71,7 +71,7 @@ void look_at(Walk& walk, NodeRef ref, const NodeView& node, std::span<const std:
 
 Task<BTreeReport> BTree::check(Worker& worker) const {
   Walk walk;
-  Separators named;  // by the parents: the nodes of the level that comes next
+  Separators named;  // the nodes of the next level, as their parents name them
   int level = -1;
   for (NodeRef leftmost = kRoot; leftmost;) {
     Separators children;

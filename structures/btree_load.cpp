@@ -1,4 +1,4 @@
-// Filling an empty B-tree from below: leaves from left to right, then each level of inner nodes, the root last.
+// Fills an empty B-tree from below: leaves from left to right, then each level of inner nodes, the root last.
 #include "btree_path.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ using namespace sync;
 
 namespace {
 
-// What a level of nodes is made from: each entry's key, and its value or child.
+// The contents of a level of nodes: each entry's key, and its value or child.
 struct Entries {
   std::span<const std::uint64_t> keys;
   std::span<const std::byte> values;
@@ -76,7 +76,7 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
   for (; entries.keys.size() > format_->capacity(level) && outcome == Outcome::done; ++level) {
     const std::uint32_t capacity = format_->capacity(level);
     const auto per_node = static_cast<std::size_t>(std::max(2.0, std::floor(capacity * fill)));
-    // Evenly, so that the last node is not nearly empty.
+    // Spread evenly, so that the last node is not nearly empty.
     const std::size_t count = entries.keys.size();
     const std::size_t nodes = (count + per_node - 1) / per_node;
     std::vector<std::uint64_t> new_lows;

@@ -1,4 +1,4 @@
-// Ways to a node of the B-tree: reading down from the root, and latching what was found.
+// Finding nodes of the B-tree: reading down from the root, and latching the node found.
 #include "btree_path.h"
 
 #include <sidelatch/sync/latch_word.h>
@@ -44,7 +44,7 @@ Task<ReadGuard> BTree::read_node(Worker& worker, NodeRef ref) const {
         throw;
       }
     }
-    // A writer died with the latch: taking it over makes the node readable again.
+    // A writer died with the latch. Taking the latch over makes the node readable again.
     Latched orphan = co_await latch_node(worker, ref);
     if (!orphan) {
       co_return ReadGuard();
@@ -60,19 +60,19 @@ Task<BTree::Latched> BTree::latch_node(Worker& worker, NodeRef ref) const {
       co_return Latched(ref, std::move(guard));
     }
     if (!is_sealed(guard.payload())) {
-      // Left latched, it would cost every client that meets it its queue pairs, one after the other.
+      // If left latched, it would cost each client that meets it its queue pairs, one after the other.
       NodeEdit torn(*format_, guard.payload());
       torn.header = {.generation = torn.header.generation};  // the same before and after what was being written
       torn.header.flags = NodeHeader::kTorn;
       torn.finish();
     }
-    co_await guard.commit();  // then latched with a lease that begins now
+    co_await guard.commit();  // it is then latched with a lease that begins now
   }
 }
 
-// With leases nobody who changes the tree waits for a latch while holding another: what it waits for may be a dead
-// client's, and by the time that lease has ended, the own one has, too, and the others take the one who waits for dead.
-// True: somebody has it now.
+// With leases, a client that changes the tree never waits for a latch while it holds another. The latch may be a dead
+// client's; until that lease ends, the waiting client's own lease ends, too, and others take it for dead. True: some
+// client holds the node now.
 Task<bool> BTree::is_held(Worker& worker, NodeRef ref) const {
   if (!session(worker, ref).has_lease()) {
     co_return false;
@@ -81,7 +81,7 @@ Task<bool> BTree::is_held(Worker& worker, NodeRef ref) const {
   co_return is_exclusive(word);
 }
 
-// True if what was read did not change meanwhile, where that matters.
+// True if the node did not change while it was read, where that matters.
 Task<bool> BTree::let_go(ReadGuard& guard) const {
   if (options_.traversal == Traversal::coupled) {
     const bool unchanged = co_await guard.validate();
@@ -117,7 +117,7 @@ Task<BTree::Found> BTree::try_descend(Worker& worker, std::uint64_t key, std::ui
     const NodeView node(*format_, at.guard.payload());
     at.level = node.header.level;
     at.low = node.header.low;
-    // That a path that was kept too long leads to dead nodes is nothing that somebody has to end.
+    // A dead node at the end of a stale cached path needs no repair.
     at.is_dead = cached_path.empty() && node.header.dead() && node.header.generation == at.ref.generation();
     at.lost = !is_meant(at.ref, node.header) || (expected != kAnyLevel && at.level != expected) || key < at.low;
     const bool torn = is_torn(at.ref, node.header);
@@ -146,7 +146,7 @@ Task<BTree::Found> BTree::try_descend(Worker& worker, std::uint64_t key, std::ui
     }
     const NodeRef next = beyond ? node.header.right : node.child(node.child_index(key));
     expected = beyond ? at.level : at.level - 1;
-    // Coupled: the next one is read while this one is still held, or before it is validated.
+    // Coupled: the next node is read while this one is still held, or before it is validated.
     bool unchanged = true;
     ReadGuard next_guard;
     if (options_.traversal == Traversal::coupled) {

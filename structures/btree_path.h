@@ -1,4 +1,4 @@
-// What an operation of the B-tree has in its hands: a node that it reads, or one that it has latched.
+// The nodes that a B-tree operation holds: one that it reads, or one that it has latched.
 #pragma once
 
 #include "holding.h"
@@ -14,18 +14,18 @@ namespace sidelatch::structures {
 /// The root never moves.
 inline constexpr NodeRef kRoot = NodeRef::of(0, 0, 0);
 
-/// A node that was read, if `outcome` is done; absent: the tree has no such level.
+/// A node that was read, if `outcome` is done. Absent if the tree has no such level.
 struct BTree::Found {
   Outcome outcome = Outcome::done;
   NodeRef ref{};
   sync::ReadGuard guard{};
-  bool lost = false;     // the way led to a node that does not cover the key
-  bool is_dead = false;  // because it was merged; `level` and `low` are its own then
+  bool lost = false;     // the path led to a node that does not cover the key
+  bool is_dead = false;  // because it was merged; `level` and `low` are the dead node's then
   std::uint16_t level = 0;
   std::uint64_t low = 0;
 };
 
-/// A node that is latched exclusively, if `outcome` is done; absent: the tree has no such level.
+/// A node that is latched exclusively, if `outcome` is done. Absent if the tree has no such level.
 struct BTree::Latched {
   Outcome outcome = Outcome::done;
   NodeRef ref{};
@@ -41,7 +41,7 @@ struct BTree::Latched {
   Latched& operator=(Latched&&) = default;
   Latched(const Latched&) = delete;
   Latched& operator=(const Latched&) = delete;
-  // After an exception nobody can unlatch it: its lease does.
+  // After an exception nobody can unlatch it; the end of its lease frees it.
   ~Latched() {
     if (guard && std::uncaught_exceptions() > 0) {
       (void)guard.release_hold();
@@ -51,11 +51,11 @@ struct BTree::Latched {
   [[nodiscard]] explicit operator bool() const noexcept { return outcome == Outcome::done; }
 };
 
-/// Whether what lies at `ref` is the node that was meant, alive and whole.
+/// Whether the node at `ref` is the one that was meant, alive and whole.
 [[nodiscard]] inline bool is_meant(NodeRef ref, const NodeHeader& node) noexcept {
   return !node.dead() && !node.torn() && node.generation == ref.generation();
 }
-/// Whether it is the node that was meant, and a dead client left it torn.
+/// Whether the node at `ref` is the one that was meant, torn by a dead client.
 [[nodiscard]] inline bool is_torn(NodeRef ref, const NodeHeader& node) noexcept {
   return node.torn() && node.generation == ref.generation();
 }

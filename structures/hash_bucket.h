@@ -1,4 +1,4 @@
-// What a chained hash table's bucket holds.
+// The contents of a chained hash table's bucket.
 //
 //    0  seal (seal.h)
 //    8  home: 1 + number of the home bucket whose chain it is in; 0: never written; kTorn: see below
@@ -22,7 +22,7 @@
 namespace sidelatch::structures {
 
 struct BucketHeader {
-  /// `home` of a bucket whose last holder died within a WRITE: what it held is lost.
+  /// `home` of a bucket whose last holder died within a WRITE; its contents are lost.
   static constexpr std::uint64_t kTorn = std::numeric_limits<std::uint64_t>::max();
 
   std::uint64_t seal = 0;
@@ -34,7 +34,7 @@ struct BucketHeader {
 };
 static_assert(sizeof(BucketHeader) == 32);
 
-/// The places in a bucket's payload.
+/// Offsets in a bucket's payload.
 struct BucketFormat {
   std::uint32_t entries = 0;
   std::uint64_t value_bytes = 0;

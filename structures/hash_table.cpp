@@ -8,29 +8,29 @@
 #include <limits>
 #include <stdexcept>
 
-// Why a reader that has looked at home and followed the links to the end may say that a key is absent, and why what it
-// finds was there.
+// Why a reader that has read home and followed the links to the end may report a key as absent, and why an entry that
+// it finds was present.
 //
 // An overflow bucket gets a new generation whenever it is filled for a chain, and a link names the generation that it
-// leads to. So a reader with a link that has become old, to a bucket that was given back and is filled anew, finds that
-// out and begins again. It is not enough to see that the bucket belongs to the same home: it may have come back to the
-// same chain at another place, behind which there is less of the chain, or be filled and not linked yet.
+// leads to. A reader with an old link to a bucket that was given back and filled anew notices this and begins again. It
+// would not be enough to check that the bucket belongs to the same home: it may have returned to the same chain at
+// another place, with less of the chain behind it, or be filled and not linked yet.
 //
-// Call one filling of a bucket a node. A node is complete before it is linked, and is linked once, right behind home:
-// in a chain newer nodes always lie before older ones. It is unlinked once, by a change of its predecessor. Its own
-// bytes stay as they were at that moment, the link in them included, until it is filled anew. Entries do not move from
-// node to node. The scheme gives each node as it was at one moment.
+// Call one filling of a bucket a node. A node is complete before it is linked. It is linked once, right behind home, so
+// newer nodes always lie before older ones in a chain. It is unlinked once, by a change of its predecessor. From then
+// on its own bytes, including its link, stay as they were at that moment until it is filled anew. Entries do not move
+// from node to node. The scheme gives each node as it was at one moment.
 //
 // Absent: let the key be present during all of the read (if not, it was absent at some moment of it). Then it was in
-// one and the same node X, and X was linked, all the time, since moving would have made it absent for a moment. Home
-// counts as newer than all nodes. Of every node Y that the reader looks at and that is newer than X, the link leads to
-// X or to another node newer than X: if Y is linked then, because X is; if Y was unlinked before, because X, being
-// older, was linked at that moment too, and Y still says what it said then. So the reader comes to X and finds the key.
+// the same node X, and X was linked, all the time, since moving would have made it absent for a moment. Home counts as
+// newer than all nodes. The link of every node Y that the reader reads and that is newer than X leads to X or to
+// another node newer than X. If Y is linked then, this holds because X is linked. If Y was unlinked before, X, being
+// older, was linked at that moment too, and Y has not changed since. So the reader reaches X and finds the key.
 //
-// Found: every node that the reader looks at was linked at some moment of the read. It has its link from a node that
-// was linked at such a moment, and that either still was when its link was read, or was unlinked in between: at that
-// moment its link was right. If the node itself was unlinked before it was looked at, that was during the read, and it
-// shows what it held just before.
+// Found: every node that the reader reads was linked at some moment of the read. The reader has its link from a node
+// that was linked at such a moment. That node either was still linked when its link was read, or was unlinked in
+// between; its link was right at that moment. If the node itself was unlinked before the reader read it, that happened
+// during the read, and the node shows its contents from just before.
 namespace sidelatch::structures {
 
 using namespace fabric;
@@ -48,10 +48,10 @@ std::uint64_t mix(std::uint64_t key) {
   return key ^ (key >> 31);
 }
 
-// A number below `limit` from 32 random bits, by their rank.
+// Scales 32 random bits to a number below `limit`, keeping their order.
 std::uint64_t scale(std::uint64_t bits, std::uint64_t limit) { return (bits & 0xffff'ffff) * limit >> 32; }
 
-// What a table looks like at each memory node.
+// The layout of a table at each memory node.
 struct Plan {
   std::uint64_t home_buckets = 0;
   std::uint64_t overflow_buckets = 0;
@@ -224,7 +224,7 @@ Task<Outcome> HashTable::get_perfect(Client& client, std::uint64_t key, std::spa
       throw;
     }
   }
-  // Taking the latch over would make half a value look like a whole one.
+  // Taking over the latch would make a half-written value look whole.
   throw StructureError(
       fmt::format("hash table over {}: the value of key {}, at memory node {}, was being written by a client that "
                   "died, and may be half written; put() or update() it anew. Only schemes with two copies "
@@ -252,7 +252,7 @@ Task<Outcome> HashTable::put_perfect(Client& client, std::uint64_t key, std::spa
       throw;
     }
   }
-  // All of the value is written: whatever the dead client has left, it is whole afterwards.
+  // The whole value is written, so it is whole afterwards whatever the dead client left.
   ExclusiveGuard guard = co_await scheme_->latch(session, object);
   if (!guard) {
     co_return Outcome::timed_out;
@@ -285,7 +285,7 @@ Task<ReadGuard> HashTable::read_bucket(Session& session, Place place) const {
 Task<ExclusiveGuard> HashTable::latch_bucket(Session& session, Place place) const {
   ExclusiveGuard guard = co_await scheme_->latch(session, arrays_[place.memory_node].at(place.bucket));
   if (guard && guard.inherited() && !is_sealed(guard.payload())) {
-    // Left latched, it would cost every client that meets it its queue pairs, one after the other.
+    // If left latched, it would cost each client that meets it its queue pairs, one after the other.
     BucketHeader torn = BucketFormat::header_in(guard.payload());
     torn.home = BucketHeader::kTorn;
     BucketFormat::put_header(torn, guard.payload());
@@ -332,7 +332,7 @@ Task<Outcome> HashTable::get_chained(Client& client, std::uint64_t key, std::spa
   for (;;) {
     Link link;
     bool lost = false;
-    // Links lead to older nodes only, so nobody comes to a bucket twice, unless the chain is damaged.
+    // Links lead to older nodes only, so a reader reaches a bucket twice only if the chain is damaged.
     for (std::uint64_t steps = 0; !lost; ++steps) {
       const Place place = link.leads_anywhere() ? overflow(home.memory_node, link) : home;
       ReadGuard guard = co_await read_bucket(session, place);

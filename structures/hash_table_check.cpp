@@ -1,4 +1,4 @@
-// check() of the hash table: every bucket and every chain, by a client that is alone.
+// check() of the hash table: every bucket and every chain, read by a client that is alone.
 #include <sidelatch/structures/hash_table.h>
 
 #include <sidelatch/sync/latch_word.h>
@@ -38,7 +38,7 @@ class HashTable::Checker {
     report_.problems.push_back(fmt::format("{} {}", table_->describe(place), what));
   }
 
-  /// A held latch would keep a reader waiting.
+  /// A reader would wait for a held latch.
   Task<bool> is_free(Place place) {
     const std::uint64_t word =
         co_await read_latch(client_->session(place.memory_node), table_->arrays_[place.memory_node].at(place.bucket));
@@ -190,7 +190,7 @@ class HashTable::Checker {
   const HashTable* table_;
   Client* client_;
   HashTableReport report_;
-  std::vector<std::uint64_t> linked_;  // of each overflow bucket: 1 + the home bucket in whose chain it is
+  std::vector<std::uint64_t> linked_;  // per overflow bucket, 1 + the home bucket of its chain
 };
 
 Task<HashTableReport> HashTable::check(Client& client) const {

@@ -1,4 +1,4 @@
-// What the parts of the chained hash table share: links, and what an operation knows and holds.
+// Types that the parts of the chained hash table share: links, and the state of an operation.
 #pragma once
 
 #include <sidelatch/structures/hash_table.h>
@@ -19,7 +19,7 @@ struct HashTable::Entry {
   const std::byte* value = nullptr;
 };
 
-// To one filling of an overflow bucket.
+// A link to one filling of an overflow bucket.
 struct HashTable::Link {
   std::uint32_t next = 0;  // 1 + its number; 0: the chain ends here
   std::uint32_t generation = 0;
@@ -30,7 +30,7 @@ struct HashTable::Link {
   }
 };
 
-// What a writer has found behind home.
+// The result of a writer's search behind home.
 struct HashTable::Search {
   bool complete = false;  // false: the deadline passed
   std::optional<Place> found{};
@@ -40,15 +40,15 @@ struct HashTable::Search {
   std::optional<Place> room{};
 };
 
-// What one operation holds.
+// The latches and buckets that one operation holds.
 struct HashTable::Writer {
   Client* client = nullptr;
   Place home{};
   sync::ExclusiveGuard home_guard{};
   sync::ExclusiveGuard bucket{};         // latched after home
   std::optional<std::uint64_t> taken{};  // an overflow bucket that is not linked
-  bool wants_bucket = false;             // it cannot go on without one
-  std::optional<Place> held_up{};        // a bucket whose latch another client holds: it cannot go on either
+  bool wants_bucket = false;             // the operation cannot continue without a bucket
+  std::optional<Place> held_up{};        // a bucket that another client has latched; the operation cannot continue
 
   [[nodiscard]] sync::Session& session() const { return client->session(home.memory_node); }
 };

@@ -82,8 +82,7 @@ Task<Outcome> HashTable::bulk_load(Client& client, std::span<const std::uint64_t
   co_return outcome;
 }
 
-// Takes the overflow buckets first: if there are not enough of them, nothing was changed. What is left in `taken` was
-// not used.
+// Takes the overflow buckets first, so that nothing is changed if there are too few. `taken` keeps the unused ones.
 Task<Outcome> HashTable::load_chains(Client& client, std::span<const Chain> chains, std::span<const Entry> entries,
                                      std::vector<std::vector<std::uint64_t>>& taken) const {
   const std::uint64_t per_bucket = options_.entries_per_bucket;

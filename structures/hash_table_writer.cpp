@@ -18,13 +18,13 @@ using namespace sync;
 
 namespace {
 
-// What a deadline leaves of the attempts to give a bucket back: then it is leaked.
+// A bucket is leaked if each of these attempts to give it back ends at its deadline.
 constexpr int kAttemptsToGiveBack = 8;
 
 }  // namespace
 
 Task<void> HashTable::give_back(Client& client, std::size_t memory_node, std::uint64_t overflow) const {
-  // The operation has had its effect, so its deadline must not end it: each attempt has one of its own.
+  // The operation has taken effect, so its deadline must not end it. Each attempt has a deadline of its own.
   Session& session = client.session(memory_node);
   for (int attempt = 0; attempt < kAttemptsToGiveBack; ++attempt) {
     const Session::Operation operation(session, session.now());
@@ -35,9 +35,9 @@ Task<void> HashTable::give_back(Client& client, std::size_t memory_node, std::ui
   }
 }
 
-// What makes a client wait for longer than others must not be done with home latched: home's lease would end, and the
-// client would be taken for dead itself. So it lets go of home to take a latch over from the dead, or to take an
-// overflow bucket from the pool, whose latch may be a dead client's too; then it begins again.
+// A client must not wait for long with home latched: its lease would end, and others would take the client for dead. So
+// it unlatches home before it takes over a dead client's latch, or takes an overflow bucket from the pool, whose latch
+// may also be a dead client's. Then it begins again.
 Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint64_t key,
                                         std::span<const std::byte> value) const {
   Writer writer{.client = &client, .home = place_of(key)};
@@ -76,7 +76,7 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
   co_return outcome;
 }
 
-// Does what change_chain() has found missing. Not done: that is how the operation ends.
+// Provides what change_chain() lacked. Any outcome but done is the operation's.
 Task<Outcome> HashTable::prepare(Writer& writer) const {
   Client& client = *writer.client;
   if (writer.held_up) {
@@ -96,7 +96,7 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
   co_return Outcome::done;
 }
 
-// Waits until a bucket's latch was free, and takes it over if its holder is dead. False: the deadline passed.
+// Waits until the bucket is unlatched, or takes over the latch of a dead holder. False if the deadline passed.
 Task<bool> HashTable::take_over(Session& session, Place place) const {
   ExclusiveGuard guard = co_await latch_bucket(session, place);
   if (!guard) {
@@ -123,7 +123,7 @@ Task<void> HashTable::end_guards(Writer& writer) const {
   }
 }
 
-// Ends all that an operation still holds.
+// Ends all latches that an operation holds, and gives back its unlinked bucket.
 Task<void> HashTable::let_go(Writer& writer) const {
   co_await end_guards(writer);
   if (writer.taken) {
@@ -173,7 +173,7 @@ Task<Outcome> HashTable::change_chain(Writer& writer, Change change, Entry entry
   co_return Outcome::done;
 }
 
-// Looks for a key behind home, whose latch keeps the chain as it is; its buckets need not be latched for that.
+// Searches the chain behind home for a key. Home's latch protects the chain, so its buckets need no latch.
 Task<HashTable::Search> HashTable::search_chain(Writer& writer, std::uint64_t key) const {
   const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
   const BucketHeader home = BucketFormat::header_in(writer.home_guard.payload());
@@ -247,13 +247,13 @@ Task<Outcome> HashTable::change_overflow(Writer& writer, Change change, Entry en
     format.put_value(payload, *slot, entry.value);
   }
   co_await commit_bucket(writer.bucket);
-  // Who latches home next reads this bucket, perhaps without looking at its latch.
+  // The next holder of home reads this bucket, perhaps without checking its latch.
   co_await writer.session().qp().drain();
   co_return Outcome::done;
 }
 
-// Removes the only entry of an overflow bucket, and so the bucket. That is one WRITE of its predecessor; the bucket
-// itself stays as it is, for the readers that have a link to it.
+// Removes the only entry of an overflow bucket, and with it the bucket. One WRITE of the predecessor does that. The
+// bucket itself stays unchanged for readers that have a link to it.
 Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   const bool is_first = search.predecessor == writer.home;
   if (!is_first) {
@@ -272,7 +272,7 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   header.next_generation = search.next.generation;
   BucketFormat::put_header(header, predecessor.payload());
   co_await commit_bucket(predecessor);
-  // Nobody may get the bucket before the link to it is gone, nor home: its next holder may go by the old link.
+  // Nobody may take the bucket or latch home before the link is gone: home's next holder may follow the old link.
   co_await writer.session().qp().drain();
   co_await end_guards(writer);
   co_await give_back(*writer.client, writer.home.memory_node, number);
@@ -314,18 +314,18 @@ Task<Outcome> HashTable::add(Writer& writer, Entry entry, Search search) const {
   if (!filled) {
     co_return Outcome::timed_out;
   }
-  // A link leads to a bucket that is complete at the memory node.
+  // A link must lead to a bucket that is complete at the memory node.
   co_await writer.session().qp().drain();
   home.next = first.next;
   home.next_generation = first.generation;
   BucketFormat::put_header(home, writer.home_guard.payload());
-  writer.taken.reset();  // whether it is linked is unknown if this fails
+  writer.taken.reset();  // if this fails, it is unknown whether the bucket is linked
   co_await commit_bucket(writer.home_guard);
   co_return Outcome::done;
 }
 
-// Fills an overflow bucket that is nobody's, to be linked before the one that `first` leads to; then `first` leads to
-// it. False: the deadline passed.
+// Fills an overflow bucket that nobody owns and links it to the bucket of `first`; then `first` leads to the new one.
+// False if the deadline passed.
 Task<bool> HashTable::fill_overflow(Writer& writer, std::uint64_t number, std::span<const Entry> entries,
                                     Link& first) const {
   writer.bucket = co_await latch_bucket(writer.session(), {writer.home.memory_node, home_buckets_ + number});

@@ -1,4 +1,4 @@
-// What the structures do with latches: look at one, and end a guard whose object stays as it is.
+// Latch operations that the structures share: reading a latch, and ending a guard whose object is unchanged.
 #pragma once
 
 #include <sidelatch/sync/scheme.h>
@@ -7,11 +7,11 @@
 
 namespace sidelatch::structures {
 
-/// The object's latch word, without waiting for whoever holds it.
+/// The object's latch word. Does not wait for its holder.
 [[nodiscard]] fabric::Task<std::uint64_t> read_latch(sync::Session& session, sync::Object object);
 
-/// Unlatches, and leaves the object as it was; nothing to do for an empty guard. What was taken over must be committed:
-/// nothing else unlatches it.
+/// Unlatches the object and leaves it unchanged; an empty guard needs nothing. A latch that was taken over must be
+/// committed instead: nothing else unlatches it.
 [[nodiscard]] fabric::Task<void> leave(sync::ExclusiveGuard& guard);
 
 }  // namespace sidelatch::structures

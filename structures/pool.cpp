@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::uint64_t kLinkBytes = 8;
 
-constexpr std::uint64_t kTorn = std::numeric_limits<std::uint64_t>::max();  // in place of the mark
+constexpr std::uint64_t kTorn = std::numeric_limits<std::uint64_t>::max();  // stored as the mark
 
 // The control record's payload.
 struct Control {
   std::uint64_t seal = 0;
-  std::uint64_t head = 0;  // 1 + the first free object of those that were given back; 0: none
-  std::uint64_t mark = 0;  // so many objects, without the reserved ones, were ever handed out
+  std::uint64_t head = 0;  // 1 + the first free object of those given back; 0: none
+  std::uint64_t mark = 0;  // number of objects ever handed out, without the reserved ones
 };
 
 Control control_in(std::span<const std::byte> payload) {
@@ -94,10 +94,10 @@ Task<ExclusiveGuard> Pool::latch(Client& client) const {
       co_return guard;
     }
     if (!is_sealed(guard.payload())) {
-      // Left latched, it would cost every client that meets it its queue pairs, one after the other.
+      // If left latched, it would cost each client that meets it its queue pairs, one after the other.
       put({.mark = kTorn}, guard.payload());
     }
-    co_await guard.commit();  // then latched with a lease that begins now
+    co_await guard.commit();  // it is then latched with a lease that begins now
   }
 }
 
@@ -116,7 +116,7 @@ Task<void> Pool::write_link(Client& client, const RingBuffer& word, std::uint64_
 }
 
 Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
-  // Before the latch: somebody who waits for buffers must not hold it.
+  // Taken before the latch: a client must not hold the latch while it waits for buffers.
   const RingBuffer word = co_await word_buffer(client.session(memory_node_), control_.layout().shape());
   ExclusiveGuard guard = co_await latch(client);
   if (!guard) {
@@ -127,7 +127,7 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
   if (control.head != 0) {
     taken = {Outcome::done, control.head - 1, 1};
     try {
-      // Whoever linked it has waited for that WRITE before it made the object the head.
+      // The client that linked it waited for that WRITE before it made the object the head.
       control.head = co_await read_link(client, word, taken.object);
     } catch (...) {
       (void)guard.release_hold();  // the connection is lost: nobody can unlatch it from here

@@ -1,5 +1,5 @@
-// Seals: a checksum in a structure's own payload, by which whoever takes a latch over from a dead client finds out
-// whether that client's last WRITE was placed whole. A zeroed payload counts as sealed: that is fresh memory.
+// Seals: a checksum in a structure's own payload. A client that takes over a dead client's latch learns from it whether
+// the last WRITE was placed whole. A zeroed payload counts as sealed: it is fresh memory.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace sidelatch::structures {
 
-/// The payload's first 8 bytes are the seal's.
+/// The payload's first 8 bytes hold the seal.
 inline constexpr std::size_t kSealBytes = 8;
 
-/// To be called when all else in the payload is in place.
+/// Must be called after the rest of the payload is in place.
 void seal(std::span<std::byte> payload);
 [[nodiscard]] bool is_sealed(std::span<const std::byte> payload);
 

@@ -1,10 +1,10 @@
-// How a node of the B-tree looks: a view of its payload.
+// The layout of a B-tree node, as a view of its payload.
 //
 //   0 seal, 8 low, 16 high, 24 right, 32 count, 36 level, 38 flags, 40 generation, 48 keys, then values
 //
-// The keys are sorted. A leaf's values are the user's; an inner node's are the references of its children, and its key
-// i is the lowest key that child i may have, so that key 0 is the node's own `low`. A node holds the keys from `low` on
-// and below `high`, if it has one; `right` is the node that goes on from there.
+// The keys are sorted. A leaf's values are the user's; an inner node's values are references to its children. Key i of
+// an inner node is the lowest key that child i may have, so key 0 is the node's own `low`. A node holds the keys from
+// `low` up to, but not including, `high`, if it has one; `right` is the next node.
 //
 // Zeroed memory is an empty leaf for all keys: an empty tree's root.
 #pragma once
@@ -34,20 +34,20 @@ struct NodeHeader {
   std::uint32_t unused = 0;
 
   static constexpr std::uint16_t kHasHigh = 1;
-  static constexpr std::uint16_t kDead = 2;  // merged into its left neighbour, or on its way there
-  static constexpr std::uint16_t kTorn = 4;  // its last writer died within a WRITE: its entries are a mixture
+  static constexpr std::uint16_t kDead = 2;  // merged into its left neighbour, or about to be
+  static constexpr std::uint16_t kTorn = 4;  // its last writer died within a WRITE; its entries are a mixture
 
   [[nodiscard]] bool has_high() const noexcept { return (flags & kHasHigh) != 0; }
   [[nodiscard]] bool dead() const noexcept { return (flags & kDead) != 0; }
   [[nodiscard]] bool torn() const noexcept { return (flags & kTorn) != 0; }
-  /// The key is not beyond this node's upper end.
+  /// Whether the key is below this node's upper end.
   [[nodiscard]] bool below_high(std::uint64_t key) const noexcept { return !has_high() || key < high; }
   [[nodiscard]] bool covers(std::uint64_t key) const noexcept { return low <= key && below_high(key); }
   [[nodiscard]] bool is_leaf() const noexcept { return level == 0; }
 };
 static_assert(sizeof(NodeHeader) == 48);
 
-/// How many entries a node may have.
+/// The capacity of a node.
 struct NodeFormat {
   std::uint64_t payload_bytes = 0;
   std::uint64_t value_bytes = 0;  // of leaves
@@ -71,7 +71,7 @@ class NodeView {
   NodeHeader header;  // a copy
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return format_->capacity(header.level); }
-  /// What no operation writes: the node's memory was damaged.
+  /// False for a count that no operation writes: the node's memory was damaged.
   [[nodiscard]] bool has_plausible_count() const noexcept { return header.count <= capacity(); }
   [[nodiscard]] std::span<const std::uint64_t> keys() const noexcept {
     // Payloads begin at a multiple of 8, and so do their keys.
@@ -86,12 +86,12 @@ class NodeView {
     std::memcpy(&ref, value(i).data(), sizeof ref);
     return ref;
   }
-  /// Which entry has the key.
+  /// The entry with the key.
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t key) const noexcept {
     const std::size_t at = count_less(keys(), key);
     return at < header.count && keys()[at] == key ? std::optional(at) : std::nullopt;
   }
-  /// Of an inner node that covers the key: which child does too.
+  /// The child of an inner node that covers the key.
   [[nodiscard]] std::size_t child_index(std::uint64_t key) const noexcept {
     const std::size_t at = count_less(keys(), key);
     return at < header.count && keys()[at] == key ? at : at == 0 ? 0 : at - 1;
@@ -106,19 +106,19 @@ class NodeView {
   const std::byte* bytes_;
 };
 
-/// A node that is latched, to be changed. finish() writes the header back and seals it.
+/// A latched node, to be changed. finish() writes the header back and seals it.
 class NodeEdit : public NodeView {
  public:
   NodeEdit(const NodeFormat& format, std::span<std::byte> payload) noexcept
       : NodeView(format, payload), payload_(payload) {}
 
-  /// Makes it an empty node of that level; fences, link and generation are left.
+  /// Makes the node an empty one of that level; fences, link and generation stay.
   void clear(std::uint16_t level) noexcept;
   void insert(std::size_t at, std::uint64_t key, std::span<const std::byte> value) noexcept;
   void insert(std::size_t at, std::uint64_t key, NodeRef child) noexcept;
   void erase(std::size_t at) noexcept;
   void set_value(std::size_t at, std::span<const std::byte> value) noexcept;
-  /// Entries [first, first + count) of a node of the same level, behind what is there.
+  /// Appends entries [first, first + count) of a node of the same level.
   void append(const NodeView& from, std::size_t first, std::size_t count) noexcept;
   void truncate(std::size_t count) noexcept { header.count = static_cast<std::uint32_t>(count); }
   void set_high(const NodeHeader& of) noexcept;

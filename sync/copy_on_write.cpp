@@ -28,7 +28,7 @@ Task<OptimisticScheme::Attempt> CopyOnWrite::try_read(Session& session, Object o
   co_return Attempt{after.version == before.version, after};
 }
 
-// The current copy is brought to where payload() is, whatever copy that is.
+// Moves the current copy to payload(), whichever copy it is.
 Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std::source_location place,
                                            Takeover /*takeover*/) const {
   ExclusiveGuard guard = co_await writer().acquire(*this, session, object, place, Takeover::allowed);
@@ -40,7 +40,7 @@ Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std:
     if (current != shape.payload) {
       std::memcpy(hold.buffer.payload().data(), hold.buffer.record().data + current, shape.payload_bytes);
     }
-    hold.inherited = false;  // a holder that died has left the current copy whole
+    hold.inherited = false;  // a dead holder has left the current copy whole
   }
   co_return guard;
 }

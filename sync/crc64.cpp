@@ -19,7 +19,7 @@ std::uint64_t extend(std::uint64_t crc, const void* bytes, std::uint64_t length)
   return ::crc64_ecma_refl(crc, static_cast<const unsigned char*>(bytes), length);
 }
 
-// CRC-8 of a CRC-64: eight bits in which random contents collide once in 256.
+// CRC-8 of a CRC-64: eight bits, so random contents collide once in 256.
 std::uint64_t crc8_of(std::uint64_t crc) {
   constexpr std::uint8_t kPolynomial = 0x07;
   std::uint8_t remainder = 0;
@@ -34,7 +34,7 @@ std::uint64_t crc8_of(std::uint64_t crc) {
   return remainder;
 }
 
-// A checksum without collisions: the number of a content among all that have the same CRC.
+// A checksum without collisions: the CRC plus the number of the content among all with the same CRC.
 std::uint64_t ideal_of(std::uint64_t crc, std::uint64_t version, std::span<const std::byte> payload) {
   static std::mutex mutex;
   static std::map<std::uint64_t, std::vector<std::byte>> contents;
@@ -62,8 +62,8 @@ std::uint64_t crc64(std::span<const std::byte> bytes) { return extend(0, bytes.d
 Crc64::Crc64(WriterUnlatch unlatch, Checksum checksum)
     : OptimisticScheme(full_name(checksum), unlatch), checksum_(checksum) {}
 
-// What it covers is not contiguous, so it is chained: the version first, the payload after it. An object that was never
-// written has version 0, an all-zero payload and checksum 0.
+// The covered bytes are not contiguous, so the checksum is chained: the version first, then the payload. An object that
+// was never written has version 0, an all-zero payload and checksum 0.
 std::uint64_t Crc64::checksum_of(std::uint64_t version, std::span<const std::byte> payload) const {
   const std::uint64_t crc = extend(extend(0, &version, sizeof version), payload.data(), payload.size());
   switch (checksum_) {
@@ -95,7 +95,7 @@ Task<OptimisticScheme::Attempt> Crc64::try_read(Session& session, Object object,
   const std::span<const std::byte> payload = buffer.payload();
   bool right = false;
   if (header.version == 0 && stored == 0) {
-    // Never written: a payload line of the first update may be among the lines, but none that is not zero may.
+    // Never written. If a line of the first update is among the sampled lines, it must be all zeros.
     right = payload.empty() ||
             (payload[0] == std::byte{0} && std::memcmp(payload.data(), payload.data() + 1, payload.size() - 1) == 0);
   } else {

@@ -60,7 +60,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
       hold.since = session.now();
     }
     hold.word = session.next_word();
-    // Readers who look in while a dead holder's latch is taken over stay counted.
+    // Readers that probe the latch during a takeover from a dead holder stay counted.
     const std::uint64_t desired = hold.word | (expected & kReadersMask);
     const WorkRequest latch = compare_swap(object.latch(), expected, desired);
     const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
@@ -110,8 +110,8 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
   }
 }
 
-// Nobody else has the latch: a takeover would have ended this queue pair first, and then the unlatch fails. What was
-// taken over and not repaired stays latched, for the next one to take over and repair.
+// Nobody else has the latch: a takeover would have ended this queue pair first, so the unlatch would fail. A latch that
+// was taken over and not repaired stays latched, for the next client to take over and repair.
 Task<void> ExclusiveLatch::give_up(Hold& hold) const {
   if (!hold.inherited) {
     co_await unlatch(hold);
@@ -132,8 +132,8 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
     if (*write_unlatch_ == WriteUnlatch::async) {
       co_await qp.enqueue(write);
     } else if (hold.session->has_lease()) {
-      // The WRITE's completion does not say that it is placed (rule 2), and revocation would lose it; the READ behind
-      // it does (rule 5).
+      // The WRITE's completion does not prove that it is placed (rule 2), and a revocation would lose it. The READ
+      // behind it proves it (rule 5).
       co_await qp.submit(write, fabric::read(hold.buffer.header(), hold.object.header()));
     } else {
       co_await qp.submit(write);
@@ -200,7 +200,7 @@ Task<ReadGuard> ExclusiveLatch::do_begin_read(Session& session, Object object, s
   co_return guard.release_hold();
 }
 
-// A reader whose lease is over may have been taken for dead: the object may have changed since.
+// Others may take a reader with an expired lease for dead, so the object may have changed since.
 Task<bool> ExclusiveLatch::validate(Hold& hold) const {
   const bool in_time = !lease_is_over(hold);
   co_await unlatch(hold);

@@ -16,7 +16,7 @@ void FarmLineVersions::encode(const ObjectBuffer& buffer, std::uint64_t version)
   kernels::scatter_lines(buffer.record().bytes(), buffer.shape(), version, buffer.payload());
 }
 
-// Under the latch: whatever the versions say, this is the object.
+// Called under the latch: these bytes are the object, whatever the versions say.
 void FarmLineVersions::decode(const ObjectBuffer& buffer) const {
   (void)kernels::gather_lines(buffer.record().bytes(), buffer.shape(), 0, buffer.payload());
 }

@@ -1,4 +1,4 @@
-// What the latches share: names, the WRITE of a payload, and the checks around leases.
+// Shared by the latches: names, the WRITE of a payload, and the checks around leases.
 #pragma once
 
 #include <sidelatch/sync/exclusive_latch.h>
@@ -8,20 +8,20 @@
 
 namespace sidelatch::sync {
 
-/// "basic", "speculative", "combined" or "async"; for other combinations "basic+async", say.
+/// "basic", "speculative", "combined" or "async"; "basic+async", for example, for other combinations.
 [[nodiscard]] std::string level_name(Acquire acquire, Release release);
 
 /// The payload alone, without the latch word.
 [[nodiscard]] fabric::WorkRequest write_payload(const Hold& hold);
 
-/// Whether the hold is older than its lease allows.
+/// Whether the hold is older than its lease.
 [[nodiscard]] bool lease_is_over_now(const Hold& hold);
 [[nodiscard]] inline bool lease_is_over(const Hold& hold) {
   return hold.session->has_lease() && lease_is_over_now(hold);
 }
 [[noreturn]] void throw_lease_expired(const Hold& hold);
 
-/// Has the memory node end the queue pairs of the holder in `word`. Throws LatchError::takeover_refused, and
+/// Makes the memory node end the queue pairs of the holder in `word`. Throws LatchError::takeover_refused, and
 /// LatchError::held_by_self if that holder is this session.
 [[nodiscard]] fabric::Task<void> revoke_holder(Session& session, Object object, std::uint64_t word);
 

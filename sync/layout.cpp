@@ -29,7 +29,7 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value 
 
 bool is_padded(LayoutKind kind) { return kind == LayoutKind::padded || kind == LayoutKind::padded_footer; }
 
-// Lines of `width` bytes of version each, except the one with the 16-byte header.
+// Each line gives `width` bytes to its version, except the one with the 16-byte header.
 RecordShape shape_with_line_versions(RecordShape shape, std::uint64_t width, bool header_last) {
   const std::uint64_t per_line = kLineBytes - width;
   const std::uint64_t in_header_line = kLineBytes - shape.header_bytes;
@@ -129,7 +129,7 @@ Layout::Layout(const RecordShape& shape, LayoutKind kind, std::uint64_t count)
   if (shape.decoupled != (kind == LayoutKind::decoupled) || shape.header_last != is_footer(kind)) {
     throw std::invalid_argument(fmt::format("layout {}: the record was shaped for another layout", name(kind)));
   }
-  // An odd number of units: the stride's multiples then reach every slot that addresses of this alignment can reach.
+  // The stride is an odd number of units, so its multiples reach every slot that addresses of this alignment can reach.
   if (is_padded(kind) && stride_ / shape.alignment % 2 == 0) {
     stride_ += shape.alignment;
   }
@@ -178,7 +178,7 @@ std::uint64_t Layout::checksum(std::uint64_t i) const {
 }
 
 std::uint64_t Layout::slots_used(const LockTableShape& table, std::uint64_t address) const {
-  // Low bits repeat after so many latches.
+  // The low bits repeat after `period` latches.
   const std::uint64_t reach = std::uint64_t{1} << table.address_bits;
   const std::uint64_t latch_stride = shape_.decoupled ? shape_.header_bytes : stride_;
   const std::uint64_t period = reach / std::gcd(reach, latch_stride);

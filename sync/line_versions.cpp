@@ -13,8 +13,8 @@ using fabric::kLineBytes;
 
 namespace {
 
-// Runs of full lines, each with a version of Width bytes and kLineBytes - Width of data. gather returns zero if all
-// versions are `version`.
+// These process runs of full lines, each with a version of Width bytes and kLineBytes - Width of data. Gather returns
+// zero if all versions are `version`.
 using Gather = std::uint64_t (*)(const std::byte* lines, std::size_t n, std::uint64_t version, std::byte* out);
 using Scatter = void (*)(std::byte* lines, std::size_t n, std::uint64_t version, const std::byte* in);
 
@@ -51,7 +51,7 @@ void scatter_portable(std::byte* lines, std::size_t n, std::uint64_t version, co
 
 #if defined(__x86_64__)
 
-// Two overlapping halves of a line's data: nothing is read or written beyond it.
+// Handles a line's data as two overlapping halves, so nothing beyond it is read or written.
 template <std::size_t Width>
 [[gnu::target("avx2")]] std::uint64_t gather_avx2(const std::byte* lines, std::size_t n, std::uint64_t version,
                                                   std::byte* out) {
@@ -136,14 +136,14 @@ Kernels kernels_of(Level level) {
   return {gather_portable<Width>, scatter_portable<Width>};
 }
 
-// Where the parts of a record lie: payload bytes beside the header, full lines, and what is left in a last line.
+// The parts of a record: payload bytes beside the header, full lines, and the rest in a last line.
 struct Parts {
   std::uint64_t header_line_data;   // offset of the payload in the header's line
-  std::uint64_t header_line_bytes;  // of payload there
+  std::uint64_t header_line_bytes;  // payload bytes in the header's line
   std::uint64_t lines;              // offset of the first line without header
   std::uint64_t full_lines;
-  std::uint64_t rest;         // bytes of payload in a line after them that is not full
-  bool header_line_is_first;  // its payload is the first, not the last
+  std::uint64_t rest;         // bytes of payload in a last line that is not full
+  bool header_line_is_first;  // it holds the first payload bytes, not the last
 };
 
 Parts parts_of(const RecordShape& shape) {
@@ -155,7 +155,7 @@ Parts parts_of(const RecordShape& shape) {
     parts.full_lines = shape.lines() - 1;
     parts.lines = 0;
     parts.header_line_data = parts.full_lines * kLineBytes;
-    // The full lines before it take what they can; a payload may even end inside the last of them.
+    // The full lines before the header take as much as they can. A payload may even end inside the last of them.
     const std::uint64_t before = std::min(parts.full_lines * per_line, shape.payload_bytes);
     parts.rest = before % per_line;
     parts.full_lines = before / per_line;

@@ -73,7 +73,7 @@ Task<bool> RwLatch::validate(Hold& hold) const {
   co_return true;
 }
 
-// The READ has completed: only now may the count go down (rule 5, READ \ atomic).
+// The count may go down only now, after the READ has completed (rule 5, READ \ atomic).
 Task<void> RwLatch::release(Hold& hold) const {
   const WorkRequest count_out = fetch_add(hold.object.latch(), kMinusOneReader);
   if (release_ == Release::async) {

@@ -13,7 +13,7 @@ using namespace fabric;
 
 void report_dropped_guard([[maybe_unused]] const DroppedGuard& dropped) {
 #ifndef NDEBUG
-  // Straight to the standard error: this may run while an exception is on its way.
+  // Printed directly to standard error, because an exception may be in flight.
   std::fputs(
       fmt::format("sidelatch: a guard was dropped that holds the latch at {:#x}; it was acquired at {}:{} ({}). "
                   "A guard ends by commit(), abort() or release().\n",

@@ -63,7 +63,7 @@ std::string file_of(const Arguments& arguments, std::string_view experiment) {
   return (std::filesystem::path(arguments.out) / fmt::format("{}.json", experiment)).string();
 }
 
-// Before what may take minutes.
+// Called before work that may take minutes.
 void require_room_for_results(const Arguments& arguments, const std::vector<bench::Experiment>& experiments) {
   if (arguments.out.empty()) {
     return;
@@ -78,7 +78,7 @@ void require_room_for_results(const Arguments& arguments, const std::vector<benc
   }
 }
 
-// Only one process prints the result of all.
+// Only one process prints the common result.
 bool prints(const Arguments& arguments) { return arguments.options.cluster == nullptr || arguments.cluster.rank == 0; }
 
 bench::ExperimentResult run(const Arguments& arguments, const bench::Experiment& experiment) {
@@ -120,7 +120,7 @@ int targets(const Arguments& arguments) {
       const bench::ExperimentResult result = run(arguments, experiment);
       all.insert(all.end(), result.targets.begin(), result.targets.end());
     }
-  } catch (const bench::Interrupted&) {  // what was measured until then is shown
+  } catch (const bench::Interrupted&) {  // results up to then are printed
   }
   if (prints(arguments)) {
     fmt::print("{}", arguments.json ? bench::to_json(all).dump(2) + "\n" : bench::to_table(all));

@@ -27,13 +27,13 @@ struct Arguments {
   std::string against;
   double tolerance = 0.1;
   std::string profile_file;
-  // Of the software NIC. Without an order it would touch memory at once, and nothing would be torn.
+  // For the software NIC. Without an order it would access memory at once, and nothing would be torn.
   std::string wire = "shm:default";
   std::string order = "observed";
   double torn_bias = 0;
 };
 
-// An earlier datasheet, and what the new one has worse.
+// An earlier datasheet, and the points in which the new one is worse.
 class Comparison {
  public:
   Comparison(const std::string& file, double tolerance) : file_(file), tolerance_(tolerance) {
@@ -42,7 +42,7 @@ class Comparison {
     }
     if (!file.empty()) {
       old_ = checker::parse_datasheet(file, read_file(file));
-      // What cannot be compared is found before the work.
+      // Detects an unusable datasheet before the work.
       if (!old_.value("device", nlohmann::ordered_json()).is_string()) {
         throw std::invalid_argument(fmt::format("{}: its \"device\" is missing, or no text", file));
       }
@@ -101,7 +101,7 @@ int check(const Arguments& arguments) {
                  arguments.options.token, arguments.json);
   }
   if (!arguments.out.empty()) {
-    // Before the work, so that nothing is measured in vain.
+    // Checked before the work, so that no measurement is wasted.
     std::error_code error;
     std::filesystem::create_directories(arguments.out, error);
     if (error) {

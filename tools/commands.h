@@ -1,4 +1,4 @@
-// The subcommands of `sidelatch`, one file each. A command adds its options to the program and sets what is to be run.
+// The subcommands of `sidelatch`, one file each. A command adds its options to the program and sets the action.
 #pragma once
 
 #include <sidelatch/softnic/launch.h>
@@ -19,7 +19,7 @@ inline constexpr int kBadInput = 2;
 inline constexpr int kNoEnvironment = 3;
 inline constexpr int kInterrupted = 130;
 
-/// What the chosen subcommand does; returns the exit status.
+/// The chosen subcommand's work; returns the exit status.
 using Action = std::function<int()>;
 
 void add_check(CLI::App& program, Action& action);
@@ -30,16 +30,16 @@ void add_devices(CLI::App& program, Action& action);
 void add_report(CLI::App& program, Action& action);
 void add_softnic(CLI::App& program, Action& action);
 
-/// Begins this program anew with the software NIC, unless it has it. Throws as softnic::set_environment().
+/// Restarts this program with the software NIC preloaded, unless it already is. Throws as softnic::set_environment().
 void become_softnic(const softnic::LaunchOptions& options);
 
-/// The program's arguments as they were given, its name first.
+/// The program's arguments as given, its name first.
 [[nodiscard]] const std::vector<std::string>& command_line();
 
 /// The datasheet in the folder that `check --out` fills.
 inline constexpr const char* kSavedDatasheet = "check.json";
 
-/// "[####    ]  done of all", as long for every `done`.
+/// "[####    ]  done of all", equally long for every `done`.
 [[nodiscard]] std::string progress_bar(std::size_t done, std::size_t all);
 
 /// Set by Ctrl-C.
@@ -48,7 +48,7 @@ inline constexpr const char* kSavedDatasheet = "check.json";
 /// True if the stream is a terminal and colours are wanted (NO_COLOR is not set).
 [[nodiscard]] bool on_terminal(int file_descriptor);
 
-/// A bar and "done of all" on standard error, for what takes longer than two seconds, on a terminal only.
+/// A bar and "done of all" on standard error, for work longer than two seconds, on a terminal only.
 class Progress {
  public:
   /// `what` stands before the bar.
@@ -66,14 +66,14 @@ class Progress {
   std::atomic<bool> shown_{false};
 };
 
-/// For options that are whole numbers: CLI11 alone would wrap a negative one around.
+/// For options that are whole numbers: CLI11 alone would wrap a negative number around.
 [[nodiscard]] CLI::Validator whole_number();
 
-/// The text of a file. Throws std::invalid_argument that names it.
+/// The text of a file. Throws std::invalid_argument with the file's name.
 [[nodiscard]] std::string read_file(const std::string& path);
-/// Throws std::invalid_argument that names the file if it cannot be written. For before what takes long.
+/// Throws std::invalid_argument with the file's name if it cannot be written. Call it before long work.
 void require_writable(const std::string& path);
-/// Throws std::invalid_argument that names the file.
+/// Throws std::invalid_argument with the file's name.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace sidelatch::tools

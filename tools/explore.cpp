@@ -37,7 +37,7 @@ struct Arguments {
 struct Cell {
   std::string scheme;
   Preset model = Preset::observed;
-  std::optional<bool> safe;  // documented
+  std::optional<bool> safe;  // as documented
   explore::CellResult result;
 
   [[nodiscard]] bool as_expected(bool allow_bounded) const {
@@ -139,7 +139,7 @@ void print_cell(const Cell& cell) {
   std::fflush(stdout);
 }
 
-// What --replay reads again: the program, the model, and the choices.
+// The data that --replay reads: the program, the model, and the choices.
 nlohmann::ordered_json trace_json(const Cell& cell, const Arguments& arguments) {
   return {{"scheme", cell.scheme},
           {"model", fabric::model::name(cell.model)},

@@ -40,7 +40,8 @@ int litmus(Arguments arguments) {
   }
   arguments.options.budget = std::chrono::duration<double>(arguments.budget);
   arguments.options.interrupted = &interrupted();
-  // All files are read and parsed before the first is explored: a mistake in the last one is not found after an hour.
+  // All files are read and parsed before the first is explored, so a mistake in the last one does not show after an
+  // hour.
   std::vector<std::string> texts;
   texts.reserve(arguments.files.size());
   for (const std::string& file : arguments.files) {

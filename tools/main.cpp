@@ -20,13 +20,13 @@ std::atomic<bool> interrupt_seen{false};
 std::vector<std::string> given_command_line;
 
 void on_interrupt(int /*signal*/) {
-  // The second Ctrl-C ends the process even if a job does not look.
+  // The second Ctrl-C ends the process even if a job ignores the flag.
   if (interrupt_seen.exchange(true)) {
     std::_Exit(tools::kInterrupted);
   }
 }
 
-// CLI11 would only say that a subcommand is missing.
+// CLI11 would only report a missing subcommand.
 void require_known_command(const CLI::App& program, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') {
     return;
@@ -59,7 +59,7 @@ int run(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // CLI11 has a status of its own for each kind of mistake; here every mistake is 2, and --help is 0.
+    // CLI11 has a status for each kind of mistake; here every mistake is 2, and --help is 0.
     const int status = program.exit(error);
     return status == 0 ? tools::kAsExpected : tools::kBadInput;
   }

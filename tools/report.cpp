@@ -23,7 +23,7 @@ struct Arguments {
   std::string out;
 };
 
-// The JSON files of a folder but the datasheet, by name.
+// The JSON files of a folder except the datasheet, sorted by name.
 std::vector<std::filesystem::path> other_json_in(const std::string& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> files;
@@ -41,7 +41,7 @@ std::vector<std::filesystem::path> other_json_in(const std::string& folder) {
   return files;
 }
 
-// A datasheet first, then the results of experiments. Other JSON may lie there, too: `bench targets --json`, say.
+// A datasheet first, then experiments' results. The folder may hold other JSON, for example of `bench targets --json`.
 std::vector<checker::NamedDocument> documents_in(const std::string& folder) {
   std::vector<checker::NamedDocument> documents;
   const std::filesystem::path datasheet = std::filesystem::path(folder) / kSavedDatasheet;

@@ -1,4 +1,4 @@
-// The memory of `check --connect` and `bench --connect`: a process that lends it, on the machine that has it.
+// Lends memory to `check --connect` and `bench --connect`, in a process on the machine that has the memory.
 #pragma once
 
 #include <sidelatch/fabric/verbs/device.h>
@@ -15,13 +15,13 @@ struct ServeArguments {
   bool wanted = false;
   std::string address;  ///< empty: loopback
   std::uint64_t lend_mib = 1024;
-  bool once = false;  ///< end when all clients that came have gone
+  bool once = false;  ///< end when all clients that connected have left
 };
 
-/// --server and what belongs to it alone.
+/// --server and the options that only it has.
 CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments);
 
-/// Until Ctrl-C; returns the exit status. The rest are options of the command's own.
+/// Serves until Ctrl-C; returns the exit status. The remaining arguments are the command's own options.
 [[nodiscard]] int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& device,
                         const std::string& token, bool json);
 

@@ -23,7 +23,7 @@ struct Arguments {
   std::vector<std::string> command;
 };
 
-// A copy, because execvp() takes what it promises not to write to as char*.
+// Takes a copy, because execvp() wants char* although it promises not to write.
 [[noreturn]] void execute(const std::string& program, std::vector<std::string> command) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
@@ -35,7 +35,7 @@ struct Arguments {
   throw checker::EnvironmentError(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
 }
 
-// Does not return but by an exception: the command's exit status is ours.
+// Returns only by an exception: the command's exit status becomes this process's.
 int run(Arguments& arguments) {
   arguments.options.pcap = arguments.pcap;
   softnic::set_environment(arguments.options);

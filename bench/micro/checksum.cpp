@@ -1,5 +1,5 @@
-// What a client's CPU spends on telling a consistent object from a torn one: CRC64 against the table-driven CRC64 that
-// papers used, and FaRM's line versions against a plain copy. The counter `ratio` is measured within the run.
+// The CPU cost at a client of detecting a torn object: CRC64 against the table-driven CRC64 that papers used, and
+// FaRM's line versions against a plain copy. The counter `ratio` is measured within the run.
 #include "measure.h"
 
 #include <sidelatch/sync/crc64.h>
@@ -17,7 +17,7 @@ using namespace sidelatch::sync;
 using sidelatch::bench::micro::best_seconds;
 using sidelatch::bench::micro::numbers;
 
-// Slicing by 8: eight tables of 256 entries, eight bytes per step. The same CRC as ours.
+// Slicing by 8: eight tables of 256 entries, eight bytes per step. It computes the same CRC as the library.
 class SliceBy8 {
  public:
   SliceBy8() {

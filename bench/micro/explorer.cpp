@@ -1,5 +1,5 @@
-// How fast the explorer is on one core: micro-steps, each with its share of the search, and executions per second,
-// replays included. Two clients contend for one latch.
+// The explorer's speed on one core: micro-steps, including their share of the search, and executions per second,
+// including replays. Two clients contend for one latch.
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/scheme_program.h>
 

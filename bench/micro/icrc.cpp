@@ -1,6 +1,6 @@
-// What the ICRC of RoCEv2 costs a software NIC: the CRC-32 by carry-less multiplication against tables and against
-// ISA-L, copying and covering in one pass against two, and a whole packet built and taken apart. The counter `ratio` is
-// measured within the run.
+// The cost of RoCEv2's ICRC for a software NIC: the CRC-32 by carry-less multiplication against tables and against
+// ISA-L, copying and checksumming in one pass against two, and building and parsing a whole packet. The counter `ratio`
+// is measured within the run.
 #include "measure.h"
 
 #include "roce/crc32.h"
@@ -21,7 +21,7 @@ using sidelatch::bench::micro::numbers;
 
 using Bytes = std::vector<std::byte>;
 
-// `ratio`: how many times as fast ours is.
+// `ratio` says how many times as fast the library's code is.
 void report(benchmark::State& state, std::size_t bytes, double ours, double theirs) {
   state.counters["ratio"] = theirs / ours;
   state.counters["GB/s"] = static_cast<double>(bytes) / ours / 1e9;
@@ -60,7 +60,7 @@ void copy_in_one_pass_over_two(benchmark::State& state) {
   const Bytes from = numbers(length_of(state));
   Bytes to(from.size());
   const auto one = [&] { benchmark::DoNotOptimize(crc32_copy(kCrc32Start, to.data(), from)); };
-  // What was copied is covered, not the source, which others may write to.
+  // The copy is checksummed, not the source, because others may write to the source.
   const auto two = [&] {
     std::memcpy(to.data(), from.data(), from.size());
     benchmark::ClobberMemory();
@@ -80,7 +80,7 @@ Packet a_write(std::span<const std::byte> payload) {
   return packet;
 }
 
-// Against copying the payload alone.
+// Relative to copying the payload alone.
 void build_over_memcpy(benchmark::State& state) {
   const Bytes payload = numbers(length_of(state));
   const Packet packet = a_write(payload);
@@ -93,7 +93,7 @@ void build_over_memcpy(benchmark::State& state) {
          best_seconds([&] { std::memcpy(frame.data(), payload.data(), payload.size()); }));
 }
 
-// The ICRC is checked before anything is copied out: a packet that is wrong must not reach the memory it names.
+// The ICRC is checked before anything is copied out: a corrupt packet must not reach the memory it names.
 void parse_and_copy_over_memcpy(benchmark::State& state) {
   Bytes payload = numbers(length_of(state));
   Bytes frame(encoded_bytes(a_write(payload)));

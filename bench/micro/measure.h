@@ -1,4 +1,4 @@
-// How the programs of this folder measure a ratio: both sides within one run.
+// Measures a ratio with both sides within one run.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -19,8 +19,8 @@ inline std::vector<std::byte> numbers(std::size_t bytes) {
   return out;
 }
 
-/// Seconds per call, the best of many runs: a shared machine only ever makes them longer. A run is short, so that on a
-/// busy machine some fall between two time slices of others.
+/// Seconds per call, the best of many runs: a shared machine only makes runs longer. A run is short, so that even on a
+/// busy machine some runs are not interrupted.
 template <class F>
 double best_seconds(F work) {
   using Clock = std::chrono::steady_clock;

@@ -1,5 +1,5 @@
-// What the software NIC itself costs: two of them in one thread that pass each other frames without a wire between
-// them, so the rates are those of one core that plays both sides. Each counter is the best of many short runs.
+// The cost of the software NIC itself: two of them in one thread pass frames to each other without a wire, so one core
+// does the work of both sides. Each counter is the best of many short runs.
 #include "measure.h"
 
 #include "softnic/nic/nic.h"
@@ -64,7 +64,7 @@ struct End {
   std::uint32_t key;
 };
 
-// A client that has kDepth requests of one kind on their way, always.
+// A client that always has kDepth requests of one kind in flight.
 class Connection {
  public:
   Connection() {

@@ -1,7 +1,7 @@
-// What a client's CPU spends on finding a key in a node of 4 KiB that it has read: the branch-free search of the
-// B-tree, and std::lower_bound on the same keys in the same order. The counter `ratio` is measured within the run: how
-// many times as fast as std::lower_bound. A lookup of a whole leaf as the tree does it, header and value included, is
-// `leaf_lookup`.
+// The CPU cost at a client of finding a key in a node of 4 KiB that it has read: the branch-free search of the B-tree
+// against std::lower_bound on the same keys in the same order. The counter `ratio` is measured within the run and says
+// how many times as fast as std::lower_bound the search is. `leaf_lookup` is a whole leaf lookup as in the tree,
+// including header and value.
 #include <sidelatch/structures/node_search.h>
 
 #include <benchmark/benchmark.h>
@@ -18,10 +18,10 @@ namespace {
 using namespace sidelatch::structures;
 
 constexpr std::uint64_t kNodeBytes = 4096;
-constexpr std::size_t kNodes = 64;  // 256 KiB: in the second-level cache, as what the NIC has just delivered
+constexpr std::size_t kNodes = 64;  // 256 KiB: in the second-level cache, like data that the NIC has just delivered
 constexpr std::size_t kProbes = 4096;
 
-// The keys of full leaves with values of 8 bytes, and keys of theirs in random order.
+// The keys of full leaves with values of 8 bytes, and some of these keys in random order.
 struct Leaves {
   static constexpr std::size_t kKeys = kNodeBytes / 16;
   std::vector<std::vector<std::uint64_t>> leaves;

@@ -1,5 +1,5 @@
-// How fast the simulator is: verbs per second on one core, and memory per idle worker. Profile connectx5, four client
-// nodes and one storage node.
+// The simulator's speed: verbs per second on one core, and memory per idle worker. Profile connectx5, four client nodes
+// and one storage node.
 #include <sidelatch/checker/closed_loop.h>
 #include <sidelatch/fabric/sim/simulation.h>
 
@@ -53,7 +53,7 @@ Task<void> one_request_then_idle(QueuePair& qp, RemoteSpan word) {
   co_await qp.reactor().sleep(std::chrono::hours(1));
 }
 
-// A worker that has a queue pair with the default depth, has used it once, and sleeps.
+// A worker that has a queue pair with the default depth, has used it once, and now sleeps.
 void idle_worker(benchmark::State& state) {
   const auto workers = static_cast<std::size_t>(state.range(0));
   double bytes = 0;

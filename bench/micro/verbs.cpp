@@ -1,5 +1,5 @@
 // One operation at a time, or a queue full of them, over a real device: the client in this process, the memory in a
-// child process. What ib_atomic_lat, ib_read_lat and ib_atomic_bw do, with the counters that they print.
+// child process. It does the same as ib_atomic_lat, ib_read_lat and ib_atomic_bw, and prints the same values.
 #include <sidelatch/fabric/verbs/memory_server.h>
 
 #include <benchmark/benchmark.h>
@@ -20,7 +20,7 @@ namespace {
 using namespace sidelatch::fabric;
 using Clock = std::chrono::steady_clock;
 
-// Never returns: the process that has the memory. Ends with its parent.
+// Never returns. The process with the memory; it ends with its parent.
 [[noreturn]] void serve(int answer) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::string text;

@@ -1,7 +1,7 @@
-// What a wire of shared memory carries between two processes: frames per second one way, and round trips per second,
+// The capacity of a shared-memory wire between two processes: frames per second one way, and round trips per second,
 // for frames of 64 bytes and of 4 KiB, against a UNIX socket pair in the same run. `ratio` says how many times as fast
-// the wire is. The two sides take turns in short runs, and of each the best counts: a shared machine only ever makes
-// them slower.
+// the wire is. Both sides alternate in short runs, and the best run of each counts: a shared machine only makes them
+// slower.
 #include "roce/wire/shared_memory_wire.h"
 
 #include <benchmark/benchmark.h>
@@ -33,7 +33,7 @@ constexpr int kFramesPerRun = 2'000;
 constexpr int kRoundTripsPerRun = 400;
 constexpr std::size_t kWindow = 16;
 
-// One end of something that carries frames. The first byte behind the Ethernet header says what the frame is.
+// The kind of a frame, in the first byte behind the Ethernet header.
 enum class Kind : std::uint8_t { one_way, last, echo };
 
 class End {
@@ -130,7 +130,7 @@ std::vector<std::byte> frame_of(std::size_t bytes, Kind kind) {
 
 double seconds_since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
 
-// Seconds per frame; the last one is answered, so all have arrived.
+// Seconds per frame. The last frame is answered, so all have arrived.
 double one_way(End& end, std::size_t bytes) {
   const auto frame = frame_of(bytes, Kind::one_way);
   const auto last = frame_of(bytes, Kind::last);
@@ -147,7 +147,7 @@ double one_way(End& end, std::size_t bytes) {
   return seconds_since(begun) / kFramesPerRun;
 }
 
-// Seconds per round trip, with this many under way.
+// Seconds per round trip, with this many in flight.
 double round_trips(End& end, std::size_t bytes, std::size_t window) {
   const auto frame = frame_of(bytes, Kind::echo);
   const auto begun = Clock::now();
@@ -187,7 +187,7 @@ class Child {
   pid_t process_;
 };
 
-// Both pairs of processes, for the whole program.
+// Both pairs of processes; they live as long as the program.
 class Pairs {
  public:
   Pairs() {
@@ -204,7 +204,7 @@ class Pairs {
     socket_ = std::make_unique<SocketEnd>(ends[0]);
     const SegmentOptions options{.name = fmt::format("bench-{}", ::getpid())};
     wire_child_.emplace([&] {
-      // Of two stations the other one has the other number.
+      // A wire has two stations, 0 and 1.
       auto wire = std::make_unique<SharedMemoryWire>(options);
       const std::size_t own = station_of(wire->addresses().mac).value();
       WireEnd end(std::move(wire), 1 - own);
@@ -222,7 +222,7 @@ class Pairs {
   [[nodiscard]] SocketEnd& socket() const { return *socket_; }
 
  private:
-  // The children end first: whoever leaves the wire last removes it.
+  // The children end first: the last process to leave the wire removes it.
   std::unique_ptr<SocketEnd> socket_;
   std::unique_ptr<WireEnd> wire_;
   std::optional<Child> socket_child_;
@@ -239,7 +239,7 @@ void compare(benchmark::State& state, std::size_t bytes, const char* unit, F sec
   double ours = 1e9;
   double theirs = 1e9;
   for (auto _ : state) {
-    // A first run opens the rings.
+    // The first run opens the rings.
     seconds_per(pairs().wire());
     seconds_per(pairs().socket());
     for (int run = 0; run < kRuns; ++run) {

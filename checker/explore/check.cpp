@@ -15,7 +15,7 @@ namespace sidelatch::explore {
 
 namespace {
 
-// Large enough that handing work over costs nothing, small enough that all threads have some.
+// Large enough to make handing over work cheap, small enough to give all threads work.
 constexpr std::uint64_t kExecutionsOfATask = 2000;
 constexpr std::size_t kTasksOfARound = 16;
 constexpr std::uint64_t kRandomExecutions = 10'000;
@@ -34,7 +34,7 @@ class Coordinator {
       deadline_ = began_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(options.budget);
     }
     workers_.resize(threads_);
-    // The first one finds what is wrong with the program itself.
+    // The first worker finds faults of the program itself.
     workers_.front() = std::make_unique<Worker>(program, options, stop_, deadline_);
   }
 
@@ -140,7 +140,7 @@ class Coordinator {
     }
   }
 
-  // The deepest first, so that little is open at a time.
+  // The deepest tasks first, so that few nodes are open at a time.
   std::vector<SearchTask> next_tasks() {
     std::vector<SearchTask> tasks;
     while (tasks.size() < kTasksOfARound && !open_.empty()) {

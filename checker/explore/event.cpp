@@ -30,7 +30,7 @@ bool posts(const Event& event, const Action& of) {
                              [&](const Event::Post& post) { return post.qp == of.owner && post.index == of.index; });
 }
 
-// Rule 2: whether a post waits for the placement of what `completion` completes.
+// Rule 2: whether a post waits for the placement of the request that `completion` completes.
 bool completion_matters(const Event& completion, const Event& posting) {
   if (!is_request_step(completion) || completion.action.kind != StepKind::complete || completion.empty ||
       (completion.request != fabric::model::Kind::write && completion.request != fabric::model::Kind::send)) {
@@ -133,13 +133,13 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
                                          const std::vector<std::vector<RequestTimes>>& times) const {
   const bool requests = is_request_step(first) && is_request_step(second);
   if (requests && first.client == Event::kNone && second.client == Event::kNone) {
-    // Most pairs: no client goes on in either of them.
+    // Most pairs: neither event resumes a client.
     const Relation relation = machine_steps(first, second, times);
     return relation != Relation::independent ? relation
            : conflict(first, second)         ? Relation::race
                                              : Relation::independent;
   }
-  // What the program does makes its requests and its next steps possible.
+  // The program's events make its requests and its next steps possible.
   if (is_request_step(second) && posts(first, second.action)) {
     return Relation::forced;
   }
@@ -191,7 +191,7 @@ Dependence::Relation Dependence::machine_steps(const Event& first, const Event& 
     if (first.word != second.word) {
       return Relation::independent;
     }
-    // Rule 8: the store opens the word again.
+    // Rule 8: the store unlocks the word.
     return a.kind == StepKind::store && b.kind == StepKind::load ? Relation::forced : Relation::race;
   }
   const bool writes = first.request == Kind::write || first.request == Kind::send;
@@ -207,7 +207,7 @@ Dependence::Relation Dependence::within(const Event& first, const Event& second)
   const StepKind a = first.action.kind;
   const StepKind b = second.action.kind;
   if (first.action.same_step(second.action)) {
-    return Relation::race;  // one step that ends in two ways
+    return Relation::race;  // one step with two possible ends
   }
   const bool pieces_apart =
       (a == StepKind::fetch && b == StepKind::fetch) || (a == StepKind::sample && b == StepKind::sample) ||

@@ -22,7 +22,7 @@ using model::StepKind;
 
 namespace {
 
-// A step of a client that makes more calls than this into the fabric without waiting will never wait.
+// A client step with more calls into the fabric than this, and no wait between them, will never wait.
 constexpr std::uint32_t kMostCallsInAStep = 100'000;
 
 bool writes(const WorkRequest& request) { return request.opcode == Opcode::write || request.opcode == Opcode::send; }
@@ -142,7 +142,7 @@ void Execution::begin() {
   }
   parts_known_ = true;
   for (Actor& actor : actors_) {
-    // Each in its own time: a task that waits for another must be able to begin after it.
+    // Each task starts as a step of its own: a task that waits for another must be able to begin after it.
     for (std::size_t i = 0; i < actor.tasks.size(); ++i) {
       actor.suspended.push_back({actor.next_suspension++, Step::What::start, nullptr, 0, 0});
     }
@@ -168,7 +168,7 @@ std::uint16_t Execution::part(Part wanted, const std::function<std::uint16_t()>&
       "time it is called");
 }
 
-// ---- What the program makes.
+// ---- Parts of the machine that the program creates.
 
 Reactor& Execution::reactor() noexcept { return *reactor_; }
 
@@ -342,9 +342,9 @@ Reactor::LoopId Execution::on_begin_loop() {
   return static_cast<Reactor::LoopId>(actor.loops.size());
 }
 
-// An attempt has failed. If it changed nothing, all that it did is as if it had never been: executions in which the
-// client begins later cover what would come of the next attempt, so this one need not go on. If it changed something,
-// the client tries again as long as it meets what it has not met before in this loop (docs/explorer.md).
+// An attempt has failed. If it changed nothing, it may be ignored: executions in which the client begins later cover
+// the effects of the next attempt, so this one stops here. If it changed something, the client tries again as long as
+// it meets something new in this loop (docs/explorer.md).
 void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& waiter) {
   Actor& actor = actors_[running_];
   actor.clock += duration;
@@ -478,7 +478,7 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
   event_->global = true;
 }
 
-// No rule says what becomes of requests in flight then.
+// No rule defines the fate of requests that are in flight then.
 void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
   const std::uint16_t qp = queue_pair.id().value;
   queue_pairs_[qp].queue_pair = nullptr;
@@ -491,7 +491,7 @@ void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
   }
 }
 
-// The rest of the chain, and all that the client does from now on, never happens.
+// The rest of the chain, and all later steps of the client, never happen.
 void Execution::crash_now(std::uint16_t of) {
   crashed_ = of;
   Actor& actor = actors_[of];

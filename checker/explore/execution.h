@@ -7,8 +7,8 @@
 //     const Event& event = execution.apply(choose(actions));
 //   }
 //
-// Fast because it is used again: the machine keeps its parts, registered memory comes from an arena that hands out the
-// same addresses each time, and frames come from their pool.
+// It is fast because it is reused: the machine keeps its parts, an arena hands out registered memory at the same
+// addresses each time, and frames come from their pool.
 #pragma once
 
 #include "event.h"
@@ -30,12 +30,12 @@ class ModelNode;
 class ModelQueuePair;
 class ModelReactor;
 
-/// What went wrong in an execution.
+/// A violation found in an execution.
 struct Failure {
   Kind kind = Kind::assertion;
   std::string what;
-  Moment moment = 0;         ///< of the event in which it was found
-  std::vector<Moment> also;  ///< other events that belong to it
+  Moment moment = 0;         ///< the event at which it was found
+  std::vector<Moment> also;  ///< other events that are part of it
   bool at_end = false;       ///< the whole execution is the reason
 };
 
@@ -50,7 +50,7 @@ class Arena {
   [[nodiscard]] std::byte* take(std::uint64_t bytes);
   /// Everything is free again.
   void reset() noexcept;
-  /// Bytes of the arena, the same numbers in each execution and each thread.
+  /// Bytes of the arena, numbered alike in each execution and each thread.
   [[nodiscard]] Range range(const std::byte* data, std::uint64_t length, bool writes) const noexcept {
     const auto begin = static_cast<std::uintptr_t>(data - base_);
     return {begin, data == nullptr ? begin : begin + length, writes};
@@ -77,36 +77,36 @@ class Execution final : public World {
 
   // ---- For explorers.
 
-  /// Ends the last execution and starts the next. Throws what the program throws, and std::logic_error if it does not
+  /// Ends the last execution and starts the next. Throws exceptions of the program, and std::logic_error if it does not
   /// do the same as before.
   void begin();
-  /// What may happen now, in an order that does not depend on how this state was reached.
+  /// The actions possible now, in an order that does not depend on how this state was reached.
   void enabled(std::vector<Action>& out);
   [[nodiscard]] bool is_enabled(const Action& action);
-  /// Makes an enabled action happen, and describes it in `event`.
+  /// Performs an enabled action and describes it in `event`.
   void apply(const Action& action, Event& event);
-  /// The same for an action that has happened at this point of an earlier execution: nobody asks what it did.
+  /// The same for an action that happened at this point of an earlier execution; its effects are not recorded.
   void repeat(const Action& action);
-  /// The same; whether the client did what it did in that execution.
+  /// The same; whether the client did the same as in that execution.
   [[nodiscard]] bool repeats(const Event& before);
-  /// The next event has this number.
+  /// The number of the next event.
   [[nodiscard]] Moment next_moment() const noexcept { return moment_; }
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
   [[nodiscard]] const std::vector<std::vector<RequestTimes>>& times() const noexcept { return times_; }
 
-  /// Nothing is enabled. Whether some client has parked in a loop that met what it could not pass.
+  /// Whether a client has parked in a loop on a condition that it could not pass. Requires that nothing is enabled.
   [[nodiscard]] bool has_parked() const;
-  /// Lets the parked clients try again, one after the other, alone and with much time passed, until all have ended or
-  /// none gets on: that is a deadlock. Actions are added to `record`.
+  /// Lets the parked clients try again one after the other, each alone and with much time passed. Ends when all have
+  /// ended or none makes progress, which is a deadlock. Adds the actions to `record`.
   void run_tail(std::vector<Action>* record);
-  /// Nothing is enabled. Whether all who have not ended are in loops whose attempts change memory, have failed twice
-  /// alike, and nobody got on meanwhile: they can go on like that for ever.
+  /// Whether the clients can continue like this for ever: all that have not ended are in loops whose attempts change
+  /// memory, have failed twice alike, and nobody made progress meanwhile. Requires that nothing is enabled.
   [[nodiscard]] bool is_livelock(const Order& order) const;
-  /// Nothing is enabled and nobody is parked. Fails with a deadlock if a task has not ended.
+  /// Fails with a deadlock if a task has not ended. Requires that nothing is enabled and nobody is parked.
   void require_ended();
-  /// Rule 9: after a crash only if the program asks for it.
+  /// Rule 9: after a crash, liveness is judged only if the program asks for it.
   [[nodiscard]] bool judges_liveness() const noexcept { return crashed_ == Event::kNone || liveness_after_crash_; }
-  /// Calls what the program gave to at_end().
+  /// Calls the program's at_end() functions.
   void judge(const Order& order);
 
   // ---- For traces.
@@ -118,7 +118,7 @@ class Execution final : public World {
   [[nodiscard]] std::uint16_t target_of(std::uint16_t qp) const { return queue_pairs_[qp].target; }
   [[nodiscard]] unsigned nic_of(std::uint16_t qp) const { return queue_pairs_[qp].nic_at_node; }
   [[nodiscard]] std::uint16_t actor_of_thread(std::uint16_t thread) const { return threads_[thread]; }
-  /// What the program step `action` is about to do: "starts", "stores 3 to ...".
+  /// What the program step `action` will do: "starts", "stores 3 to ...".
   [[nodiscard]] std::string describe_step(const Action& action) const;
   [[nodiscard]] std::string address_name(const fabric::Node& node, fabric::RemoteAddress address) const;
   [[nodiscard]] const fabric::Node* node(std::uint16_t actor) const;
@@ -160,21 +160,21 @@ class Execution final : public World {
   };
   struct Loop {
     std::uint64_t effects_at_head = 0;
-    std::uint64_t seen = 0;  // hash of what was read since the head
+    std::uint64_t seen = 0;  // hash of the values read since the loop's head
     std::unordered_set<std::uint64_t> met{};
     std::uint32_t failed = 0;
-    std::uint64_t seen_before = 0;  // by the last attempt that failed
-    Moment began = 0;               // the attempt
+    std::uint64_t seen_before = 0;  // the same for the last failed attempt
+    Moment began = 0;               // when the attempt began
     struct Repetition {
       Moment began;
       Moment ended;
     };
-    std::optional<Repetition> repeats{};  // the last attempt, if it was as the one before
+    std::optional<Repetition> repeats{};  // the last attempt, if it was like the one before
   };
   struct Parked {
     fabric::Waiter* waiter = nullptr;
     fabric::Reactor::LoopId loop = 0;
-    std::uint64_t progress = 0;  // of the client, and what it had changed
+    std::uint64_t progress = 0;  // the client's progress and changes then
   };
   struct Actor {
     std::string name;
@@ -189,7 +189,7 @@ class Execution final : public World {
     std::uint32_t next_suspension = 0;
     std::uint32_t tasks_left = 0;
     std::uint32_t leases_used = 0;
-    std::uint64_t progress = 0;  // tasks ended and loops begun
+    std::uint64_t progress = 0;  // tasks ended plus loops begun
     std::uint64_t effects = 0;   // requests that may have changed memory
     std::uint64_t tag = 0;
     Moment last_post = 0;
@@ -207,9 +207,9 @@ class Execution final : public World {
     std::uint64_t tag = 0;
     bool signaled = false;
     std::int32_t snapshot = -1;
-    std::uint64_t progress = 0;  // of its client when it was posted
+    std::uint64_t progress = 0;  // its client's progress when it was posted
   };
-  // The payload of a WRITE in flight as it was when it was posted.
+  // The payload of an in-flight WRITE at its post.
   struct Snapshot {
     std::uint16_t qp = 0;
     std::uint32_t index = 0;
@@ -249,19 +249,19 @@ class Execution final : public World {
   void set_may_crash(std::uint16_t actor);
   void run_ready(std::uint16_t actor);
   [[nodiscard]] std::uint64_t progress_of_all() const;
-  [[nodiscard]] std::vector<fabric::Reactor::LoopId> loops_of_parked() const;  // that clients wait in, by client
+  [[nodiscard]] std::vector<fabric::Reactor::LoopId> loops_of_parked() const;  // loops in which clients wait, by client
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void look_for_changed_buffers(std::uint16_t actor);
   void crash_now(std::uint16_t actor);
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
 
-  // From the queue pairs and the reactor.
+  // Called by the queue pairs and the reactor.
   void on_post(ModelQueuePair& queue_pair, std::span<const fabric::WorkRequest> chain, std::uint64_t first);
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
   void on_revoke(ModelQueuePair& queue_pair);
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
-  // The task of a client that has crashed runs on to its next wait, but that is not the client any more.
+  // A crashed client's task runs on to its next wait, but no longer counts as the client.
   [[nodiscard]] bool runs_the_dead() const noexcept { return running_ != Event::kNone && running_ == crashed_; }
   [[nodiscard]] fabric::Reactor::LoopId on_begin_loop();
   void on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
@@ -291,7 +291,7 @@ class Execution final : public World {
   std::size_t snapshots_live_ = 0;
 
   Moment moment_ = 0;
-  Event* event_ = &scratch_;  // being described
+  Event* event_ = &scratch_;  // the event being described
   Event scratch_;
   std::uint16_t running_ = Event::kNone;
   std::uint16_t crashed_ = Event::kNone;
@@ -299,7 +299,8 @@ class Execution final : public World {
   bool liveness_after_crash_ = false;
   bool in_tail_ = false;
   std::uint32_t calls_in_step_ = 0;
-  // When somebody got on: a task ended, a loop began, or a request took effect whose client had got on since its post.
+  // When somebody made progress: a task ended, a loop began, or a request took effect whose client had moved on since
+  // its post.
   std::vector<Moment> progress_;
   std::optional<Failure> failure_;
   std::vector<fabric::model::Step> steps_;

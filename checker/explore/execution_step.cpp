@@ -1,4 +1,4 @@
-// What may happen in an execution, what happens, and how it ends.
+// The possible next steps of an execution, their effects, and its end.
 #include "execution.h"
 #include "model_fabric.h"
 
@@ -20,9 +20,9 @@ using model::StepKind;
 
 namespace {
 
-// More than any lease or deadline that a program means to outlive.
+// Longer than any lease or deadline that a program expects to outlive.
 constexpr Duration kMuchTime = std::chrono::hours(1);
-// A program in which somebody gets on in each of so many rounds does not end.
+// A program that makes progress in each of so many rounds does not end.
 constexpr std::uint32_t kMostTailRounds = 64;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
@@ -43,14 +43,14 @@ std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-// ---- What may happen.
+// ---- Possible steps.
 
 bool Execution::suspended_enabled(const Actor& actor, const Suspended& suspended) const {
   return suspended.what != Step::What::fence || machine_.drained({actor.machine_client});
 }
 
-// The lease of a client that crashed ends when nobody else is in the middle of something: a live holder gives its latch
-// back in time.
+// A crashed client's lease may end only when no other client is in the middle of something: a live holder gives its
+// latch back in time.
 bool Execution::lease_may_end(std::uint16_t of) const {
   if (crashed_ == Event::kNone || actors_[of].parked.empty() || actors_[of].leases_used != 0) {
     return false;
@@ -80,7 +80,7 @@ bool Execution::lease_may_end(std::uint16_t of) const {
 void Execution::enabled(std::vector<Action>& out) {
   out.clear();
   machine_.enabled(steps_);
-  // Clients first: what they post has the fewest requests to wait for then (rule 2).
+  // Clients come first: their posts then have the fewest requests to wait for (rule 2).
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i == crashed_) {
       continue;
@@ -180,7 +180,7 @@ void Execution::happen(const Action& action, bool described) {
   ++moment_;
 }
 
-// The bytes and the request of a step that is about to happen.
+// Records the bytes and the request of a step that is about to happen.
 void Execution::describe(const model::Step& step) {
   const model::Footprint print = machine_.footprint(step);
   event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
@@ -225,7 +225,7 @@ void Execution::describe(const model::Step& step) {
   }
 }
 
-// What follows a step at the client's side.
+// Applies a step's effects at the client's side.
 void Execution::after_step(const model::Step& step) {
   switch (step.kind) {
     case StepKind::place:
@@ -292,7 +292,7 @@ void Execution::after_step(const model::Step& step) {
     return;
   }
   if (machine_.posted({qp}) > step.index + 1) {
-    // Later requests of the queue pair may go on before the client does.
+    // Later requests of the queue pair may continue before the client does.
     event_->suspensions.push_back(actor.next_suspension);
     actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U});
     event_->client = of;
@@ -340,8 +340,8 @@ void Execution::run_ready(std::uint16_t of) {
   running_ = Event::kNone;
 }
 
-// A task of a client may wait for another task of it, whose requests are behind its own in a queue pair: beginning
-// later is not as good for it as trying again.
+// A task may wait for another task of its client whose requests are behind its own in a queue pair. For such a task,
+// beginning later is not as good as trying again.
 void Execution::resume_parked_siblings(std::uint16_t of) {
   Actor& actor = actors_[of];
   bool resumed = false;
@@ -374,7 +374,7 @@ void Execution::apply_client(const Action& action) {
     case Step::What::start:
       event_->ran = true;
       set_may_crash(action.owner);
-      // Its tasks have the first numbers of its suspensions.
+      // A client's tasks have the first suspension numbers.
       reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
       break;
     case Step::What::yield:
@@ -406,7 +406,7 @@ void Execution::apply_client(const Action& action) {
       }
       event_->local = arena_.range(word.data, 8, true);
       model::store_word(word.data, suspended.step->value);
-      renew_snapshots(word.data, 8);  // meant: no race is reported
+      renew_snapshots(word.data, 8);  // intended, so no race is reported
       break;
     }
     case Step::What::completion:
@@ -438,7 +438,7 @@ void Execution::apply_lease(const Action& action) {
   run_ready(action.owner);
 }
 
-// Bytes that have changed, but not by what would be a race.
+// Updates snapshots of bytes that changed legitimately, not by a race.
 void Execution::renew_snapshots(const std::byte* data, std::uint64_t length) {
   for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
     Snapshot& snapshot = snapshots_[i];
@@ -450,8 +450,8 @@ void Execution::renew_snapshots(const std::byte* data, std::uint64_t length) {
   }
 }
 
-// A buffer of a request that the client does not know to be complete, and that is not as it was posted: the client has
-// changed it.
+// Reports buffers of requests that the client does not know to be complete and whose bytes differ from the post: the
+// client changed them.
 void Execution::look_for_changed_buffers(std::uint16_t of) {
   for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
     Snapshot& snapshot = snapshots_[i];
@@ -535,7 +535,7 @@ bool Execution::is_livelock(const Order& order) const {
       }
     }
   }
-  // Somebody got on because of what they did, or at least after it.
+  // Somebody made progress because of these attempts, or at least after them.
   for (const Moment moment : progress_) {
     if (std::ranges::any_of(repeating, [&](const Loop::Repetition& attempt) {
           return moment != attempt.began && order.before(attempt.began, moment);
@@ -543,7 +543,7 @@ bool Execution::is_livelock(const Order& order) const {
       return false;
     }
   }
-  // Two that have something to do with each other.
+  // Two attempts that affect each other.
   for (std::size_t i = 0; i < repeating.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
       if (order.before(repeating[i].began, repeating[k].ended) &&
@@ -581,8 +581,8 @@ void Execution::run_tail(std::vector<Action>* record) {
       }
     }
     const std::uint64_t after = progress_of_all();
-    // A loop within a loop begins anew at each attempt of the outer one, and a client that leaves the inner one may
-    // fail in the outer; a bound tells that from getting on.
+    // An inner loop begins anew at each attempt of the outer one. A client that leaves the inner loop may still fail in
+    // the outer one, so a bound separates this from progress.
     const bool got_on = after != before || loops_of_parked() != waited_in;
     if (!failure_ && (!got_on || ++rounds > kMostTailRounds)) {
       if (!judges_liveness()) {

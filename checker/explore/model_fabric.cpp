@@ -18,7 +18,7 @@ void ModelNode::revoke(QueuePair& queue_pair) {
   execution_->on_revoke(*ended);
 }
 
-// Addresses of a node begin at one page, one page apart from each other, so that overruns are seen.
+// Each region of a node begins on a page of its own, one page away from the next, so that overruns are detected.
 void ModelNode::place_region(Registration& registration) {
   if (!registration.owned) {
     throw std::invalid_argument(fmt::format(

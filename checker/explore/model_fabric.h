@@ -9,7 +9,7 @@
 
 namespace sidelatch::explore {
 
-/// Tasks go on when the explorer says so; sleeping takes no step.
+/// Tasks continue when the explorer says so; sleeping takes no step.
 class ModelReactor final : public fabric::Reactor {
  public:
   explicit ModelReactor(Execution& execution) : Reactor(1U << 20), execution_(&execution) { explores_ = true; }
@@ -22,7 +22,7 @@ class ModelReactor final : public fabric::Reactor {
   using Reactor::resume_ready;
 
  protected:
-  // Nobody drives this reactor but the explorer.
+  // Only the explorer drives this reactor.
   bool advance(std::optional<fabric::Time> /*limit*/) override { return false; }
   std::uint64_t start_timer(fabric::Duration duration, fabric::Waiter& waiter) override {
     execution_->on_sleep(duration, waiter);

@@ -10,7 +10,7 @@ namespace sidelatch::explore {
 
 namespace {
 
-// A checksum of 8 bits collides for one content in 256: so many contents are tried.
+// A checksum of 8 bits collides for one content in 256, so this many contents are tried.
 constexpr std::uint64_t kSalts = 512;
 
 std::vector<Workload> workloads_of(const checker::SelectedScheme& selected, const CellOptions& options) {
@@ -65,7 +65,7 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
     Options explored = options.options;
     if (explored.budget.count() > 0) {
       const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
-      // Each program has its share of what is left.
+      // Each program gets its share of the time left.
       const auto left = static_cast<double>(workloads.size() - result.programs);
       explored.budget = std::max((explored.budget - spent) / left, std::chrono::duration<double>(1e-3));
     }

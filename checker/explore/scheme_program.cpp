@@ -24,29 +24,29 @@ struct Operation {
   bool writes = false;
   std::uint32_t client = 0;
   Moment began = 0;
-  Moment inside = 0;     // the latch was there, or the value accepted
+  Moment inside = 0;     // the latch was taken, or the value accepted
   Moment leaves = 0;     // commit() or validate() was called
   Moment attempt = 0;    // of a read: its last attempt began after this moment
-  Moment last_post = 0;  // of what decided that a read is accepted
+  Moment last_post = 0;  // the last post that led to accepting a read
   Moment ended = 0;
   bool has_ended = false;
   bool accepted = true;
   std::uint64_t number = 0;
 };
 
-// What all executions of a program share.
+// State that all executions of a program share.
 struct Setting {
   const Scheme* scheme;
   checker::Promise promise;
   Workload workload;
   LayoutKind kind;
   RecordShape shape;
-  // The record after that many updates one after another, by their number; made by the first who asks.
+  // The record after that many updates one after another, indexed by their number; made on first use.
   std::mutex mutex{};
   std::vector<std::vector<std::byte>> images{};
 };
 
-// What one execution keeps.
+// State of one execution.
 struct Run {
   std::shared_ptr<Setting> setting;
   World* world;
@@ -63,7 +63,7 @@ struct Run {
         objects(layout, memory.remote()) {}
 };
 
-// Kills writes of a dead client, or says that it does.
+// Revokes a dead client's writes, or only claims to.
 class WorldRevoker final : public Revoker {
  public:
   WorldRevoker(Node& storage, QueuePair& dead, bool revokes) : storage_(&storage), dead_(&dead), revokes_(revokes) {}
@@ -122,7 +122,7 @@ std::string words_of(std::span<const std::byte> payload) {
   return text;
 }
 
-// Readers' requests carry numbers that no update has.
+// Readers' requests use numbers that no update has.
 std::uint64_t tag_of_read(std::size_t operation) { return (std::uint64_t{1} << 48) + operation; }
 
 Task<void> write_object(Run* run, Session* session, std::uint32_t client) {
@@ -187,7 +187,7 @@ Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
         world.fail(Kind::torn_read, fmt::format("a reader accepted an object whose words are {}", words));
       } else if (setting.promise == checker::Promise::latch_equivalent && version != number &&
                  !setting.workload.crash) {
-        // (Who takes over leaves a gap between the numbers.)
+        // (A takeover leaves a gap between the numbers.)
         world.fail(Kind::torn_read,
                    fmt::format("a reader accepted version {} with the data of version {}", version, number));
       }
@@ -202,7 +202,7 @@ Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
       const bool unchanged = co_await guard.validate();
       run->operations[which].last_post = world.last_post();
       if (!unchanged) {
-        // As a failed attempt, which Scheme::read would repeat: not one that this program has to judge.
+        // Counts as a failed attempt, which Scheme::read would repeat, so this program need not judge it.
         run->operations[which].accepted = false;
         co_return;
       }
@@ -233,7 +233,7 @@ void judge_exclusion(const Run& run, const Order& order) {
   }
 }
 
-// A value of `older` that was followed by `newer` before `older` began.
+// Finds an operation `older` with a smaller number than `newer`, although `newer` had ended before it began.
 void judge_age(const Run& run, const Order& order) {
   for (const Operation& newer : run.operations) {
     for (const Operation& older : run.operations) {
@@ -241,7 +241,7 @@ void judge_age(const Run& run, const Order& order) {
           (older.writes && newer.writes)) {
         continue;
       }
-      // A client's operations stand in their order.
+      // A client's operations are in program order.
       const bool same_client = newer.client == older.client && &newer < &older;
       if (same_client || (newer.client != older.client && !order.before(older.began, newer.ended))) {
         run.world->fail(Kind::linearizability,
@@ -255,7 +255,7 @@ void judge_age(const Run& run, const Order& order) {
   if (run.setting->promise != checker::Promise::latch_equivalent) {
     return;
   }
-  // Of what was read, nothing newer may be placed before the validation begins. The latch does not belong to it.
+  // Nothing newer may be placed in the memory read before the validation begins. The latch is not part of that memory.
   const RemoteAddress latch = run.memory.remote().address + run.layout.latch(0);
   for (std::size_t i = 0; i < run.operations.size(); ++i) {
     const Operation& read = run.operations[i];
@@ -354,7 +354,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
   });
 }
 
-// The record after so many updates, each by a writer that is alone, when every request is one step.
+// The record after so many updates, each by a writer that runs alone, with every request as one step.
 std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::uint64_t updates) {
   const std::scoped_lock lock(setting->mutex);
   if (setting->images.size() <= updates) {
@@ -384,7 +384,7 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
         },
         model::rules_of(model::Preset::strict));
     execution.begin();
-    // A client begins only when nothing of the one before is left to happen.
+    // A client begins only when no step of the previous one is left.
     std::vector<Action> actions;
     for (execution.enabled(actions); !actions.empty(); execution.enabled(actions)) {
       const auto machine_step = std::ranges::find(actions, Action::Sort::machine, &Action::sort);

@@ -107,7 +107,7 @@ void Worker::replay_to(std::size_t depth) {
   }
 }
 
-// A new node at the top, in the present state.
+// Pushes a new node for the present state.
 void Worker::push(const Action& action) {
   if (nodes_.size() == depth_) {
     nodes_.push_back(nullptr);
@@ -139,20 +139,20 @@ void Worker::push(const Action& action) {
 
 // ---- Events and their races.
 
-// `enabled_` holds what was enabled before.
+// `enabled_` holds the actions that were enabled before.
 void Worker::make_happen(std::size_t depth, const Action& action) {
   SearchNode& node = *nodes_[depth];
   execution_.apply(action, node.event);
   if (node.event.may_crash && action.crash == 0) {
-    // Also before the first: what the client has learned by then may matter, although it tells nobody.
+    // Also before the first post: what the client has learned by then may matter, although it tells nobody.
     for (std::size_t n = 1; n <= node.event.posts.size() + 1; ++n) {
       Action crash = action;
       crash.crash = static_cast<std::uint16_t>(n);
       node.todo.push_back(crash);
     }
   }
-  // A revocation disables what it keeps from happening, and so does whose lease ends first: everything else that could
-  // have come instead is explored.
+  // A revocation, and the choice of whose lease ends first, disable other actions. Therefore all alternatives are
+  // explored.
   const bool everything = !reduces() || node.event.global || action.sort == Action::Sort::lease;
   if (everything) {
     for (const Action& other : enabled_) {
@@ -168,10 +168,10 @@ void Worker::find_order(std::size_t depth) {
   Before& before = nodes_[depth]->before;
   before.assign(depth / 64 + 1, 0);
   const Event& own = event(depth);
-  std::size_t opened_by = depth;  // rule 8: the store that let this load in
+  std::size_t opened_by = depth;  // rule 8: the store that unlocked the word for this load
   for (std::size_t i = depth; i-- > 0;) {
     if (has_bit(before, static_cast<Moment>(i))) {
-      // On to the next one that is not known to be before.
+      // Skip to the next event that is not known to be before.
       const std::uint64_t unknown = ~before[i / 64] << (63 - i % 64);
       i -= unknown == 0 ? i % 64 : static_cast<std::size_t>(std::countl_zero(unknown)) - 1;
       continue;
@@ -180,7 +180,7 @@ void Worker::find_order(std::size_t depth) {
     if (relation == Dependence::Relation::independent) {
       continue;
     }
-    // All that could have come instead of a revocation, or of a lease's end, is explored anyway.
+    // All alternatives to a revocation or to the end of a lease are explored anyway.
     const bool open = event(i).global || event(i).action.sort == Action::Sort::lease;
     if (reduces() && relation == Dependence::Relation::race && !open) {
       reverse(i, depth);
@@ -204,7 +204,7 @@ void Worker::find_order(std::size_t depth) {
   }
 }
 
-// `second` could happen before `first`: one of the events that may begin what leads to it there must be a choice there.
+// `second` could happen before `first`. One of the events that may begin the path to that must be a choice there.
 void Worker::reverse(std::size_t first, std::size_t second) {
   members_.clear();
   initials_.clear();
@@ -222,7 +222,7 @@ void Worker::reverse(std::size_t first, std::size_t second) {
   add_choice(first, initials_);
 }
 
-// An atomic waited for another to give its word back. It could have been first, if nothing else that it needs follows
+// An atomic waited until another one unlocked its word. It could have been first if nothing else that it needs follows
 // from the other's load.
 void Worker::reverse_lock(std::size_t holder_load, std::size_t holder_store, std::size_t second) {
   const Event& own = event(second);
@@ -306,7 +306,7 @@ void Worker::end_execution(TaskResult& result) {
           execution_.judges_liveness() && execution_.is_livelock(PathOrder(execution_, events_, rows_));
       execution_.run_tail(&tail);
       if (livelock && execution_.failure() == nullptr) {
-        // Each can get on alone, but together they need not.
+        // Each can make progress alone, but together they may not.
         Failure failure;
         failure.kind = Kind::livelock;
         failure.what = "clients make each other fail, undo what they did, and may repeat that for ever";
@@ -353,7 +353,7 @@ void Worker::record(TaskResult& result, const Failure& failure, const std::vecto
   result.found = std::move(found);
 }
 
-// Goes back to the deepest node with a choice left, and makes it. False: there is none.
+// Goes back to the deepest node with a choice left, and takes it. False if there is none.
 bool Worker::next_choice() {
   const std::size_t bottom = base_ + (first_owner_ != nullptr ? 1 : 0);
   while (depth_ > bottom) {
@@ -390,7 +390,7 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   TaskResult result;
   load(task);
   if (task.at != nullptr) {
-    // The choices given out before this one are asleep; what they are shows when they happen.
+    // The choices given out before this one are asleep. Their events are known once they happen.
     std::vector<std::shared_ptr<const Event>> asleep = task.at->node.sleep;
     for (const Action& action : task.asleep) {
       if (reduces() && !contains(asleep, action)) {
@@ -419,7 +419,7 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   } else {
     execution_.begin();
     extend(result);
-    replay_to(depth_);  // whether the program does the same again
+    replay_to(depth_);  // checks that the program does the same again
     execution_.begin();
     result = {};
     load(task);
@@ -441,7 +441,7 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   return result;
 }
 
-// The stack becomes frozen nodes; what is left to choose at them is for others to explore.
+// Turns the stack into frozen nodes; other workers explore their remaining choices.
 void Worker::freeze(TaskResult& result) {
   std::shared_ptr<FrozenNode> parent = frozen_.empty() ? nullptr : frozen_.back();
   for (std::size_t i = base_; i < depth_; ++i) {
@@ -453,7 +453,7 @@ void Worker::freeze(TaskResult& result) {
     if (i == base_) {
       frozen->owner = first_owner_;
     }
-    // The rest of this choice's subtree is explored too.
+    // Other workers explore the rest of this choice's subtree, too.
     frozen->node.sleep.push_back(std::make_shared<Event>(frozen->node.event));
     parent = frozen;
     result.left.push_back(std::move(frozen));
@@ -467,8 +467,8 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
   execution_.begin();
   std::mt19937_64 random(seed);
   const bool by_priority = options_->mode == Mode::pct;
-  // PCT: actors have priorities; at a few chosen moments the one in front falls behind all others, and the chosen
-  // moments' numbers, not their order in time, say who is behind whom then.
+  // PCT: actors have priorities. At a few chosen moments the first actor falls behind all others. The moments' numbers,
+  // not their order in time, decide the order among those that fell behind.
   std::vector<std::uint64_t> priority;
   std::vector<std::size_t> changes;
   for (std::uint32_t i = 0; by_priority && i < options_->priority_changes; ++i) {
@@ -482,7 +482,7 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
     }
     return priority[group];
   };
-  // From some moment on the first client that may crash does, in the middle of what it posts.
+  // From some moment on, the first client that may crash does so, in the middle of its posts.
   const std::size_t crash_after = random() % (2 * usual_length);
   const auto crash = static_cast<std::uint16_t>(1 + random() % 4);
   bool crashed = false;

@@ -1,10 +1,9 @@
 // The search through the executions of a program.
 //
 // A Worker explores the subtree below a path of choices (a SearchTask), depth first. After so many executions it stops
-// and hands its stack back: the nodes on it are frozen, and each choice that is left at one of them becomes a task of
-// its own. What a subtree finds out about nodes above it (a race to be reversed there) travels as an Addition. The
-// Coordinator runs tasks in rounds and merges their results in the order of the tasks, so that the result does not
-// depend on the number of threads.
+// and hands its stack back: its nodes are frozen, and each choice left at one of them becomes a task of its own. Races
+// that a subtree finds at nodes above it travel as Additions. The Coordinator runs tasks in rounds and merges their
+// results in the order of the tasks, so the result does not depend on the number of threads.
 #pragma once
 
 #include "execution.h"
@@ -28,8 +27,8 @@ inline bool has_bit(const Before& set, Moment bit) { return (set[bit / 64] >> (b
 /// A state of an execution and the choice made in it.
 struct SearchNode {
   Event event;                                      // of the choice
-  Before before;                                    // of the event
-  std::vector<std::shared_ptr<const Event>> sleep;  // choices that need not be explored, or have been
+  Before before;                                    // bits of the events before this one
+  std::vector<std::shared_ptr<const Event>> sleep;  // choices already explored, or that need no exploring
   std::vector<Action> todo;                         // choices to be explored
   [[nodiscard]] bool knows(const Action& action) const;
 };
@@ -37,7 +36,7 @@ struct SearchNode {
 struct FrozenNode {
   SearchNode node;
   std::shared_ptr<FrozenNode> parent;
-  std::shared_ptr<FrozenNode> owner;  // of the choices of this state, if that is another node: one per choice exists
+  std::shared_ptr<FrozenNode> owner;  // owns this state's choices, if another node does: one per choice exists
   std::vector<Action> started;        // given out as tasks
   bool listed = false;                // has choices to give out
 
@@ -45,11 +44,10 @@ struct FrozenNode {
 };
 
 struct SearchTask {
-  std::shared_ptr<FrozenNode>
-      parent;                      // the state in which `first` is chosen is behind this node's choice; null: the start
-  std::shared_ptr<FrozenNode> at;  // the node whose choice `first` replaces; null for the first task
+  std::shared_ptr<FrozenNode> parent;  // `first` is chosen in the state behind this node's choice; null: the start
+  std::shared_ptr<FrozenNode> at;      // the node whose choice `first` replaces; null for the first task
   Action first;
-  std::vector<Action> asleep;  // choices of that state that were given out before
+  std::vector<Action> asleep;  // choices of that state that were given out earlier
 };
 
 /// A race between an event below and the choice of a frozen node: one of `initials` must be explored there.
@@ -62,15 +60,15 @@ struct Found {
   Failure failure;
   std::vector<Action> choices;
   std::vector<Action> tail;
-  std::size_t events = 0;  // that it depends on
+  std::size_t events = 0;  // number of events that it depends on
 };
 
 struct TaskResult {
   std::uint64_t executions = 0;
-  std::uint64_t judged = 0;  // of the executions: those in which everybody got to the end
+  std::uint64_t judged = 0;  // executions in which everybody reached the end
   std::uint64_t redundant = 0;
   std::uint64_t events = 0;
-  bool stopped = false;  // not by the number of executions
+  bool stopped = false;  // not because of the number of executions
   std::optional<Found> found;
   std::vector<Addition> additions;
   std::vector<std::shared_ptr<FrozenNode>> left;  // the nodes of the stack, top first
@@ -88,7 +86,7 @@ class PathOrder final : public Order {
   [[nodiscard]] const std::vector<Access>& samples() const override { return list(samples_, false); }
 
  private:
-  // Made for who asks: most judges do not.
+  // Made on demand: most judges do not ask.
   const std::vector<Access>& list(std::vector<Access>& accesses, bool changes) const;
 
   const Execution* execution_;
@@ -105,11 +103,11 @@ class Worker {
          std::optional<std::chrono::steady_clock::time_point> deadline);
 
   [[nodiscard]] TaskResult run(const SearchTask& task, std::uint64_t most_executions);
-  /// One execution by chance. PCT changes priorities within its first `usual_length` events.
+  /// One random execution. PCT changes priorities within its first `usual_length` events.
   [[nodiscard]] TaskResult run_random(std::uint64_t seed, std::size_t usual_length);
-  /// One execution along `choices`, then on by default if `to_the_end`.
+  /// One execution along `choices`, then with default choices if `to_the_end`.
   [[nodiscard]] TaskResult run_along(const std::vector<Action>& choices, bool to_the_end);
-  /// Of the last execution.
+  /// Rows of the last execution.
   [[nodiscard]] const std::vector<const Before*>& rows() const noexcept { return rows_; }
   [[nodiscard]] const Event& event(std::size_t depth) const { return *events_[depth]; }
   [[nodiscard]] std::size_t depth() const noexcept { return depth_; }
@@ -136,7 +134,7 @@ class Worker {
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   bool reduce_;
   std::uint32_t looks_ = 0;
-  std::shared_ptr<FrozenNode> first_owner_;  // of the choices at depth base_, if another task began there
+  std::shared_ptr<FrozenNode> first_owner_;  // owner of the choices at depth base_, if another task began there
   Dependence dependence_;
   Execution execution_;
   std::size_t base_ = 0;                             // nodes below are frozen

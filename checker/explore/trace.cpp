@@ -15,7 +15,7 @@ using fabric::model::StepKind;
 
 namespace {
 
-// What the violation depends on: the past of its moments.
+// The events that the violation depends on: those before its moments.
 std::vector<bool> needed_events(const Worker& worker, const Failure& failure) {
   std::vector<bool> needed(worker.depth(), failure.at_end);
   const auto need = [&](Moment moment) {
@@ -33,13 +33,13 @@ std::vector<bool> needed_events(const Worker& worker, const Failure& failure) {
   return needed;
 }
 
-// Who does it: machine steps of a queue pair belong together, and so does what a client does.
+// The actor of an event. Machine steps of a queue pair belong together, and so do a client's steps.
 std::uint32_t actor_key(const Event& event) {
   const bool of_queue_pair = event.action.sort == Action::Sort::machine && event.action.kind != StepKind::drain;
   return (of_queue_pair ? 0U : 0x1'0000U) | event.action.owner;
 }
 
-// One of the orders of these events that are equivalent to the given one: it stays with an actor as long as it can.
+// An equivalent order of these events that changes actors as rarely as possible.
 std::vector<Action> calm_order(const Worker& worker, const std::vector<bool>& needed) {
   std::vector<std::size_t> left;
   for (std::size_t i = 0; i < needed.size(); ++i) {
@@ -235,7 +235,7 @@ std::string cut(std::string text) {
 }  // namespace
 
 std::string to_text(const Violation& violation) {
-  std::vector<std::string> columns;  // actors, then memory words
+  std::vector<std::string> columns;  // first actors, then memory words
   const auto column = [&](const std::string& title) {
     const auto found = std::ranges::find(columns, title);
     if (found != columns.end()) {

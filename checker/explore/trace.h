@@ -1,4 +1,4 @@
-// From the choices that led to a violation to a trace that a person can read.
+// Turns the choices that led to a violation into a readable trace.
 #pragma once
 
 #include "search.h"
@@ -7,8 +7,8 @@
 
 namespace sidelatch::explore {
 
-/// Leaves out what the violation does not depend on, orders the rest so that actors change seldom, and runs it once
-/// more to describe each step.
+/// Removes events that the violation does not depend on, reorders the rest so that actors change seldom, and runs it
+/// again to describe each step.
 [[nodiscard]] Violation make_violation(const Program& program, const Options& options, const Found& found);
 
 }  // namespace sidelatch::explore

@@ -15,8 +15,8 @@ using namespace fabric;
 
 namespace {
 
-constexpr std::uint64_t kAdditionsPerAtomic = 10;  // with fewer atomics than that hardly an addition has met one
-constexpr Duration kBetweenAdditions = std::chrono::nanoseconds(100);  // less, and few atomics come between
+constexpr std::uint64_t kAdditionsPerAtomic = 10;  // with fewer atomics than that, hardly any addition met one
+constexpr Duration kBetweenAdditions = std::chrono::nanoseconds(100);  // if less, few atomics fall in between
 
 struct AtomicsBench {
   AtomicsBench(Node& storage, Node& reader, Rival against, const AtomicsOptions& atomics_options)
@@ -33,9 +33,9 @@ struct AtomicsBench {
   MemoryRegion memory;
   MemoryRegion buffer;
   std::unique_ptr<QueuePair> reader_qp;
-  std::uint64_t by_nic = 0;  // additions
+  std::uint64_t by_nic = 0;  // additions by the NIC
   std::uint64_t by_cpu = 0;
-  std::uint64_t met = 0;  // CAS that found somebody else's addition
+  std::uint64_t met = 0;  // CAS that met somebody else's addition
   bool stopped = false;
 };
 

@@ -63,7 +63,7 @@ Task<void> add_ones(ExclusionBench& bench, std::unique_ptr<QueuePair> qp, std::u
   co_await qp->drain();
 }
 
-// What the object lacks of all updates is lost.
+// Updates missing from the object are lost.
 Task<void> look_at_the_end(ExclusionBench& bench, std::unique_ptr<QueuePair> qp) {
   sync::Session session(*qp, sync::buffer_bytes(bench.layout.shape()), session_of(bench, 1));
   std::vector<std::byte> payload(bench.layout.shape().payload_bytes);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kChainsPerChance = 10;
 constexpr std::uint32_t kCounters = 4;
-// From one chain's number to the next: what atomics add between them must not reach it.
+// Distance from one chain's number to the next; additions by atomics in between must not reach it.
 constexpr std::uint64_t kStep = 1U << 20;
 
 struct OrderTally {
@@ -28,8 +28,8 @@ struct OrderTally {
   bool complete = true;
 };
 
-// What the probe works with. The last word of the block is the one that both requests are about. In the buffer the
-// block is followed by the second request's word, and by the old value of an atomic.
+// The probe's memory and queue pairs. Both requests concern the last word of the block. In the buffer, the second
+// request's word and an atomic's old value follow the block.
 struct OrderBench {
   OrderBench(Node& storage, Node& client, Pair probed, const OrderOptions& order_options)
       : pair(probed),
@@ -54,7 +54,7 @@ struct OrderBench {
   MemoryRegion buffer;
   std::unique_ptr<QueuePair> first_qp;
   std::unique_ptr<QueuePair> second_qp;
-  std::uint64_t number = 0;  // of the chain; payloads are numbers, so that each is written once
+  std::uint64_t number = 0;  // number of the chain; payloads are numbers, so each is written once
   bool stopped = false;
 };
 
@@ -112,10 +112,10 @@ void prepare(const OrderBench& bench) {
   }
 }
 
-// Can the chain's values tell which request was executed first?
+// Whether the chain's values show which request was executed first.
 bool tells(const OrderBench& bench) { return bench.pair != Pair::read_read || bench.in_block() != bench.in_word(); }
 
-// Was the second request executed first?
+// Whether the second request was executed first.
 bool inverted(const OrderBench& bench) {
   switch (bench.pair) {
     case Pair::read_read:
@@ -135,7 +135,7 @@ bool inverted(const OrderBench& bench) {
   return false;
 }
 
-// The pair as it is probed.
+// Posts the pair that is probed.
 Task<void> post_pair(OrderBench& bench, WorkRequest first, WorkRequest second) {
   if (bench.pair == Pair::completed_write_read) {
     co_await bench.first_qp->submit(first);
@@ -145,7 +145,7 @@ Task<void> post_pair(OrderBench& bench, WorkRequest first, WorkRequest second) {
   }
 }
 
-// Nothing orders the two.
+// Posts both without any order between them.
 Task<void> post_at_once(OrderBench& bench, WorkRequest first, WorkRequest second) {
   co_await bench.first_qp->enqueue(first);
   co_await bench.second_qp->submit(second);
@@ -158,7 +158,7 @@ Task<OrderTally> post_pairs(OrderBench& bench, std::uint64_t chances, bool is_co
   const WorkRequest second = second_request(bench);
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t most_chains = chances > kMost / kChainsPerChance ? kMost : chances * kChainsPerChance;
-  // Where none of the first ones was a chance, more of them would hardly be.
+  // If none of the first chains was a chance, more of them would hardly be.
   while (tally.chances < chances && tally.chains < (tally.chances == 0 ? chances : most_chains)) {
     if (!goes_on(tally.chains, bench.options.keep_going)) {
       tally.complete = false;
@@ -181,7 +181,7 @@ Task<OrderTally> post_pairs(OrderBench& bench, std::uint64_t chances, bool is_co
 }
 
 Task<Observation> observe(OrderBench& bench) {
-  // The control needs no precision; first, so that it is not what a time limit cuts.
+  // The control needs no precision. It runs first, so that a time limit does not cut it.
   const OrderTally control = co_await post_pairs(bench, std::min<std::uint64_t>(bench.options.chances, 1000), true);
   const OrderTally pairs = co_await post_pairs(bench, bench.options.chances, false);
   bench.stopped = true;
@@ -235,7 +235,7 @@ Observation probe_order(Node& storage, std::span<Node* const> clients, Pair pair
   require_client(clients);
   OrderBench bench(storage, *clients[0], pair, options);
   const Reactor::Scope tasks(storage.reactor());
-  // Between two READs somebody must change the word; and an atomic that waits for its lock can be overtaken.
+  // Between two READs somebody must change the word. An atomic that waits for its lock can be overtaken.
   if (pair == Pair::read_read || pair == Pair::atomic_read || pair == Pair::fenced_atomic_write) {
     for (std::uint32_t i = 0; i < kCounters; ++i) {
       storage.reactor().spawn(count(bench, client_of_helper(clients, i).connect(storage)));

@@ -1,4 +1,4 @@
-// What the probes share: payloads of numbers, and who else takes part.
+// Shared by the probes: payloads of numbers, and the helpers that take part.
 #pragma once
 
 #include <sidelatch/checker/schemes.h>
@@ -15,14 +15,14 @@
 namespace sidelatch::checker {
 
 inline constexpr std::uint64_t kWord = 8;
-/// Bytes of the largest block or object that a probe takes.
+/// Largest block or object of a probe, in bytes.
 inline constexpr std::uint64_t kLargestBlock = 1U << 20;
 
 /// Why a probe that needs the CPU of the memory's machine is skipped.
 inline constexpr const char* kNoCpuThere =
     "the memory is on another machine, whose CPU takes no part; run the check on that machine alone";
 
-/// Every word gets the number.
+/// Fills every word with the number.
 inline void fill(std::span<std::byte> bytes, std::uint64_t number) {
   for (std::size_t i = 0; i < bytes.size(); i += kWord) {
     std::memcpy(bytes.data() + i, &number, kWord);
@@ -35,7 +35,7 @@ inline void fill(std::span<std::byte> bytes, std::uint64_t number) {
   return word;
 }
 
-/// All words equal, as one comparison of the block with itself shifted by a word.
+/// Whether all words are equal: compares the block with itself, shifted by a word.
 [[nodiscard]] inline bool uniform(std::span<const std::byte> bytes) {
   return bytes.size() <= kWord || std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
 }
@@ -46,13 +46,13 @@ inline void fill(std::span<std::byte> bytes, std::uint64_t number) {
   return words;
 }
 
-/// A record of at most `bytes` whose payload is whole words, so that each can carry a number.
+/// A record of at most `bytes` whose payload consists of whole words, so that each can carry a number.
 [[nodiscard]] inline sync::RecordShape shape_of_words(const SelectedScheme& selected, std::uint64_t bytes) {
   const std::uint64_t payload = selected.scheme->largest_payload(bytes, selected.layout);
   return selected.scheme->shape(std::max(payload / kWord * kWord, kWord), selected.layout);
 }
 
-/// Asks `keep_going` once for so many rounds: it may look at a clock.
+/// Asks `keep_going` only once in so many rounds, because it may look at a clock.
 [[nodiscard]] inline bool goes_on(std::uint64_t rounds, const std::function<bool()>& keep_going) {
   constexpr std::uint64_t kAskEvery = 256;
   return rounds % kAskEvery != 0 || keep_going();
@@ -70,7 +70,7 @@ inline void require_chances(std::uint64_t chances) {
   }
 }
 
-/// Helpers are spread over all clients but the first, which is the probe's own unless there is no other.
+/// Spreads helpers over all clients but the first, which is the probe's own unless there is no other.
 [[nodiscard]] inline fabric::Node& client_of_helper(std::span<fabric::Node* const> clients, std::size_t helper) {
   return *clients[clients.size() == 1 ? 0 : 1 + helper % (clients.size() - 1)];
 }

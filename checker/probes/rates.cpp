@@ -12,13 +12,13 @@ using namespace fabric;
 
 namespace {
 
-constexpr std::uint32_t kManyWorkers = 128;  // enough to keep every lock slot known busy, and no QP cache
+constexpr std::uint32_t kManyWorkers = 128;  // enough to keep every known number of lock slots busy, but no QP cache
 constexpr std::uint64_t kLargestBytes = 65'536;
 constexpr std::uint64_t kBytesInFlight = 262'144;  // fills a link for 20 us at 100 Gbit/s, which is above its delay
 constexpr std::uint32_t kMostQueuePairs = 512;
 constexpr double kFall = 0.9;
 
-// What one point is measured by, for its x.
+// The closed loop that measures the point at x.
 using LoopAt = std::function<ClosedLoop(std::uint64_t)>;
 
 std::function<std::uint64_t(std::uint32_t)> apart(std::uint64_t stride) {
@@ -114,7 +114,7 @@ class Measurement {
   Measurement(Node& storage, std::span<Node* const> clients, const Plan& plan, const RatesOptions& options)
       : storage_(&storage), clients_(plan.one_client ? clients.first(1) : clients), plan_(&plan), options_(&options) {}
 
-  /// False: it was told to end.
+  /// False if the measurement was told to end.
   bool add_point(std::uint64_t x, Series& series) {
     if (!options_->keep_going()) {
       series.complete = false;
@@ -139,7 +139,7 @@ class Measurement {
   std::vector<std::unique_ptr<QueuePair>> queue_pairs_;
 };
 
-// The first point that is below the best one before it by more than a tenth; or the end.
+// The first point more than a tenth below the best one before it, or the end.
 std::vector<Point>::const_iterator first_fall(const std::vector<Point>& points) {
   double best = 0;
   return std::ranges::find_if(points, [&best](const Point& point) {
@@ -148,7 +148,7 @@ std::vector<Point>::const_iterator first_fall(const std::vector<Point>& points) 
   });
 }
 
-// Between the last point before the fall and the first one behind it the knee is found to a sixteenth.
+// Locates the knee, between the last point before the fall and the first one after it, to a sixteenth.
 void refine_knee(Measurement& measurement, Series& series) {
   for (;;) {
     const auto fallen = first_fall(series.points);

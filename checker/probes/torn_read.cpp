@@ -19,8 +19,8 @@ namespace {
 
 std::uint64_t stride(std::uint64_t block_bytes) { return (block_bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
-// Where to read so that a write is likely to be met: number n is written to slot (n - 1) % slots, and the reader waits
-// for it there. If the first look at a slot finds it written already, the writer is ahead, and the reader jumps
+// Chooses the slot where a read is likely to meet a write. Number n is written to slot (n - 1) % slots, and the reader
+// waits for it there. If a slot is already written at the first look, the writer is ahead, and the reader jumps
 // further.
 class Frontier {
  public:
@@ -71,7 +71,7 @@ struct Ring {
   std::uint64_t writes = 0;
 };
 
-// `in_line`: where the first byte lies in its line.
+// `in_line` is the offset of the first byte in its line.
 void note_seams(std::span<const std::byte> bytes, std::uint64_t in_line, TornReads& seen) {
   std::uint64_t before = word_at(bytes, 0);
   for (std::size_t offset = kWord; offset < bytes.size(); offset += kWord) {
@@ -126,7 +126,7 @@ Task<TornReads> read_blocks(Ring& ring) {
   co_return seen;
 }
 
-// The same ring, of a scheme's records instead of bare blocks.
+// The same ring with a scheme's records instead of bare blocks.
 struct ObjectRing {
   ObjectRing(Node& storage, Node& writer, Node& reader, const SelectedScheme& selected, const RingOptions& ring_options)
       : options(ring_options),
@@ -158,7 +158,7 @@ struct ObjectRing {
 };
 
 Task<void> update_objects(ObjectRing& ring) {
-  // Nobody else latches, so a latch that stays held for so long is one whose unlatch was lost.
+  // Nobody else latches, so if a latch stays held for this long, its unlatch was lost.
   const sync::Retry patience = sync::Retry::backoff().within(ring.options.patience);
   sync::Session session(*ring.writer_qp, sync::buffer_bytes(ring.layout.shape()), ring.session_options(patience));
   while (!ring.stopped) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned kUpper = 32;
 constexpr std::uint64_t kLowerHalf = 0xffff'ffff;
-constexpr std::uint64_t kWritesPerAtomic = 10;  // with fewer atomics than that hardly a WRITE has met one
+constexpr std::uint64_t kWritesPerAtomic = 10;  // with fewer atomics than that, hardly any WRITE met one
 
 struct UnlatchBench {
   UnlatchBench(Node& storage, Node& writer, Opcode opcode, const UnlatchOptions& unlatch_options)
@@ -33,7 +33,7 @@ struct UnlatchBench {
   MemoryRegion memory;
   MemoryRegion buffer;
   std::unique_ptr<QueuePair> writer_qp;
-  std::uint64_t atomics = 0;  // that stored something
+  std::uint64_t atomics = 0;  // atomics that stored something
   bool stopped = false;
 };
 
@@ -45,7 +45,7 @@ Task<void> change_lower_half(UnlatchBench& bench, std::unique_ptr<QueuePair> qp)
       ++bench.atomics;
       continue;
     }
-    // A swap that fails stores nothing, and says what is there now.
+    // A failed swap stores nothing and returns the present value.
     const std::uint64_t desired = (expected & ~kLowerHalf) | ((expected + 1) & kLowerHalf);
     const std::uint64_t old = co_await qp->compare_swap(bench.word(), expected, desired);
     bench.atomics += old == expected ? 1U : 0U;
@@ -57,7 +57,7 @@ Task<Observation> write_upper_half(UnlatchBench& bench) {
   Observation seen;
   seen.name = unlatch_name(bench.against);
   while (seen.chances < bench.options.chances && goes_on(seen.chances, bench.options.keep_going)) {
-    const std::uint64_t number = ++seen.chances & kLowerHalf;  // only the last one is looked for, so it may wrap
+    const std::uint64_t number = ++seen.chances & kLowerHalf;  // only the last number is looked for, so it may wrap
     fill(bench.buffer.bytes().first(kWord), number << kUpper);
     co_await bench.writer_qp->write(bench.buffer.local(0, kWord), bench.word());
     co_await bench.writer_qp->read(bench.buffer.local(kWord, kWord), bench.word());

@@ -18,9 +18,9 @@ using namespace fabric;
 namespace {
 
 constexpr std::uint64_t kControls = 1000;
-constexpr Duration kBetweenLooks = std::chrono::nanoseconds(20);  // of the CPU; a line takes several to arrive
+constexpr Duration kBetweenLooks = std::chrono::nanoseconds(20);  // by the CPU; a line takes several to arrive
 
-// At the target the block is followed by a line for the word.
+// At the target, a line for the word follows the block.
 struct VisibilityBench {
   VisibilityBench(Node& storage, Node& writer, Sight what, const VisibilityOptions& visibility_options)
       : sight(what),
@@ -33,13 +33,13 @@ struct VisibilityBench {
 
   [[nodiscard]] Reactor& reactor() const { return block_qp->reactor(); }
   [[nodiscard]] std::uint64_t last_line() const { return options.bytes - kLineBytes; }
-  // The NIC writes what the CPU reads: each word is loaded once, in this order.
+  // The NIC writes what the CPU reads, so each word is loaded once, in this order.
   [[nodiscard]] std::uint64_t look_at(std::uint64_t offset) const {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): a word of memory that a device writes
     auto* word = reinterpret_cast<std::uint64_t*>(memory.bytes().data() + offset);
     return std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
   }
-  // The line that was placed last first.
+  // Reads the line that was placed last first.
   [[nodiscard]] std::uint64_t oldest_in_block() const {
     std::uint64_t oldest = std::numeric_limits<std::uint64_t>::max();
     for (std::uint64_t end = options.bytes; end > 0; end -= kLineBytes) {
@@ -77,7 +77,7 @@ Task<void> write_numbers(VisibilityBench& bench) {
     } else {
       co_await bench.block_qp->submit(block, word);
     }
-    // Completed is not placed (rule 2); without this READ those that are not could become more and more.
+    // Completed is not placed (rule 2). Without this READ, unplaced WRITEs could accumulate.
     co_await bench.block_qp->read(bench.flushed.local(), bench.memory.remote(0, kWord));
   }
 }
@@ -88,7 +88,7 @@ struct VisibilityTally {
   bool complete = true;
 };
 
-// Looks at what is to be there last, then at the rest.
+// Checks the part that is placed last first, then the rest.
 Task<VisibilityTally> look(VisibilityBench& bench, std::uint64_t chances, bool is_control) {
   VisibilityTally tally;
   const bool lines = bench.sight == Sight::lines_within_write;

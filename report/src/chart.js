@@ -1,5 +1,5 @@
-// What all charts share: they are drawn as wide as their place is, once it is known and again when it changes; they
-// have a name for screen readers; and one legend tells the lines apart by colour, symbol and dash.
+// Shared by all charts. A chart is drawn as wide as its place, once the width is known and again when it changes. It
+// has a name for screen readers. One legend distinguishes the lines by colour, symbol and dash.
 
 import * as Plot from '@observablehq/plot';
 
@@ -8,10 +8,10 @@ import { element, svg } from './dom.js';
 const symbols = ['circle', 'square', 'triangle', 'diamond', 'star', 'wye'];
 const dashes = ['', '6 3', '2 3', '9 3 2 3', '12 4', '4 4 1 4'];
 
-/** So many looks differ by colour. Those after them have a colour again, with hollow symbols and other dashes. */
+/** Number of looks that differ by colour. Further looks reuse a colour, with hollow symbols and other dashes. */
 export const looks = symbols.length;
 
-/** A look by its index: of a datasheet in every chart, or of a line where there are several. */
+/** A look by its index: one per datasheet in all charts, or one per line of a chart with several lines. */
 export function look(index) {
   const round = Math.floor(index / looks);
   return {
@@ -22,7 +22,7 @@ export function look(index) {
   };
 }
 
-/** How the symbol of a look is filled and drawn around. */
+/** The fill and outline of a look's symbol. */
 export const symbolStyle = ({ color, hollow }) => ({
   fill: hollow ? 'var(--surface)' : color,
   stroke: color,
@@ -41,8 +41,8 @@ export function plot(options, label) {
 }
 
 /**
- * The axis below a chart. Ticks are a number of them, or a list of values: each of those gets its label, where an axis
- * by itself would leave some of a logarithmic scale without.
+ * The axis below a chart. Ticks are a number of ticks or a list of values. Each listed value gets its label; without a
+ * list, a logarithmic axis would leave some without.
  */
 export function valueAxis(ticks, text, label) {
   const style = { label, labelOffset: 40 };
@@ -97,8 +97,8 @@ function key(index, shape) {
 }
 
 /**
- * The lines of a chart, as {label, look: index}, or its bars. Where there are fewer than `least`, no legend is needed:
- * the heading names one.
+ * The lines of a chart, as {label, look: index}, or its bars. With fewer than `least`, no legend is needed: the heading
+ * names the line.
  */
 export function legendOf(lines, { shape = 'line', least = 2 } = {}) {
   if (lines.length < least) return null;

@@ -1,5 +1,5 @@
-// Checks the datasheets in the page: schema "sidelatch-datasheet", version 1. What is missing or wrong is left out and
-// named with its file and field; the rest is shown. Unknown fields are ignored.
+// Checks the datasheets in the page: schema "sidelatch-datasheet", version 1. Missing or wrong parts are omitted and
+// reported with file and field; the rest is shown. Unknown fields are ignored.
 
 import {
   flag,
@@ -33,7 +33,7 @@ const tornReadProbe = record({
   undetected: count,
 });
 
-// `title` is a sentence that says what is seen; a datasheet may leave it out.
+// `title` is a sentence that describes the effect; it is optional.
 const effectProbe = record({
   name: text,
   title: optional(nullable(text)),
@@ -114,7 +114,7 @@ const datasheet = lenientRecord(
   { sidelatch: 'unknown', device: 'unknown device', environment: {}, probes: [], series: [], schemes: [] },
 );
 
-/** Whether the page can read this schema at all; if not, why. */
+/** Why the page cannot read this schema, if it cannot. */
 function schemaProblem(value) {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return 'is not a datasheet';
   const schema = value.schema;
@@ -142,7 +142,7 @@ function readOne({ file, datasheet: value }, problems) {
   return sheet === invalid ? null : { ...sheet, file };
 }
 
-/** Gives each datasheet a label that no other has: the device, with the file where two devices are called alike. */
+/** Gives each datasheet a unique label: the device, with the file if two devices have the same name. */
 function label(sheets) {
   const times = (key, value) => sheets.filter((sheet) => sheet[key] === value).length;
   sheets.forEach((sheet, index) => {
@@ -154,6 +154,6 @@ function label(sheets) {
   return sheets;
 }
 
-/** The datasheets of entries {file, datasheet}; what is wrong with them is added to the problems. */
+/** The datasheets of entries {file, datasheet}. Adds their faults to the problems. */
 export const readDatasheets = (entries, problems) =>
   label(entries.map((entry) => readOne(entry, problems)).filter((sheet) => sheet !== null));

@@ -1,4 +1,4 @@
-// The head of the page: which devices and experiments, what went wrong, and on what machine the datasheets were made.
+// The head of the page: devices, experiments, problems, and the machines on which the datasheets were made.
 
 import { element, section } from './dom.js';
 import { capitalised, count, quantity, unknown } from './numbers.js';
@@ -9,7 +9,7 @@ const simulated = 'This shows schemes under a profile, not a NIC.';
 function simulationLine(documents) {
   const some = documents.filter(({ fabric }) => fabric === 'sim');
   if (some.length === 0) return null;
-  // Said of all there is, it needs no names.
+  // If it applies to all documents, no names are needed.
   const names = some.length === documents.length ? '' : `${some.map(({ label }) => label).join(', ')}: `;
   return element('p', { class: 'notice', id: 'simulated' }, names + simulated);
 }
@@ -57,7 +57,7 @@ export function problemLines(problems) {
 
 function listed(experiments) {
   const names = [...new Set(experiments.map(({ experiment }) => experiment))];
-  // More would not fit a title.
+  // More names would not fit into a title.
   if (names.length > 4) return `${experiments.length} experiments`;
   return `${experiments.length === 1 ? 'experiment' : 'experiments'} ${names.join(', ')}`;
 }
@@ -71,7 +71,7 @@ function title(sheets, experiments) {
   return capitalised(parts.join(', and ')) || 'sidelatch report';
 }
 
-/** The title, and the lines that a reader must not miss. */
+/** The title, and the notices that a reader must not miss. */
 export function head(sheets, experiments, problems) {
   return element(
     'header',
@@ -85,7 +85,7 @@ export function head(sheets, experiments, problems) {
 
 const yesNo = (value) => (value === true ? 'yes' : value === false ? 'no' : value);
 
-/** A number, or the same as text: 4 096 B, not 4 KiB, as an MTU is always named. Another text stays as it is. */
+/** A number, or the same as text, as "4 096 B", not "4 KiB", as is usual for an MTU. Other text stays unchanged. */
 const inBytes = (value) => (/^\d+$/.test(value ?? '') ? count(Number(value), 'B') : value);
 
 const fields = [
@@ -123,7 +123,7 @@ export function environmentSection(sheets) {
           cell: (field) => value(field, sheet),
         })),
       ],
-      // Of a machine that is simulated most is unknown for ever: where no datasheet is of a real one, such rows go.
+      // Most fields of a simulated machine are always unknown. Such rows are omitted if all datasheets are simulated.
       data: fields.filter((field) => sheets.some((sheet) => sheet.fabric !== 'sim' || known(field, sheet))),
     }),
   );

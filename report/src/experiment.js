@@ -1,6 +1,6 @@
-// Checks the results of experiments in the page: schema "sidelatch-experiment", version 1, as `sidelatch bench NAME --json`
-// prints it. What is missing or wrong is left out and named with its file and field; the rest is shown. Unknown fields
-// are ignored.
+// Checks the results of experiments in the page: schema "sidelatch-experiment", version 1, as `sidelatch bench NAME
+// --json` prints it. Missing or wrong parts are omitted and reported with file and field; the rest is shown. Unknown
+// fields are ignored.
 
 import { capitalised } from './numbers.js';
 import {
@@ -30,7 +30,7 @@ const point = record({
 
 const series = record({ panel: optional(text, ''), name: text, unit: text, points: listOf(point) });
 
-// A number is measured as a number, a shape as a text that says what was seen.
+// A number's measured value is a number, a shape's is a text that describes the result.
 const target = record({
   id: text,
   kind: oneOf('number', 'shape'),
@@ -54,21 +54,21 @@ const always = {
   targets: listOf(target),
 };
 
-// What stands for a field that is wrong. Of series and targets that are not known nothing is said, not that there are
+// Replaces wrong fields. Unknown series and targets are left undefined, so that the page does not claim that there are
 // none.
 const instead = { experiment: 'unknown experiment', title: '', figure: '', x: 'x', x_scale: 'linear', x_names: [] };
 
 const maybe = optional(nullable(text));
 
-/** The fields that depend on other ones. */
+/** Fields that depend on other fields. */
 const dependent = ({ fabric, x_scale: scale }) => ({
   profile: fabric === 'sim' ? text : maybe,
   device: fabric === 'verbs' ? text : maybe,
-  // The third name is that of x = 3, whatever the second one is.
+  // The third name belongs to x = 3, whatever the second one is.
   ...(scale === 'categories' && { x_names: listOf(orElse(text, null)) }),
 });
 
-/** Whether the page can read this schema at all; if not, why. */
+/** Why the page cannot read this schema, if it cannot. */
 function schemaProblem(value) {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return "is not an experiment's result";
   const { schema } = value;
@@ -98,13 +98,12 @@ function readOne({ file, experiment: value }, problems) {
   return { ...result, ...more, file };
 }
 
-/** Where it ran: a NIC by its device, a simulated one as `sidelatch devices` writes it. */
+/** Where the experiment ran: a NIC's device, or a simulated NIC in the notation of `sidelatch devices`. */
 export const worldOf = ({ fabric, profile, device }) =>
   (fabric === 'verbs' ? device : profile && `${fabric ?? 'unknown'}:${profile}`) ?? 'an unknown NIC';
 
 /**
- * A name for each experiment that no other has: where names are alike, with what they differ in: (sim:connectx7), or
- * (mlx5_0, b.json).
+ * A unique name for each experiment. Equal names get their difference appended: (sim:connectx7), or (mlx5_0, b.json).
  */
 function toldApart(experiments, nameOf) {
   const differences = [
@@ -134,6 +133,6 @@ function name(experiments) {
   return experiments.map((experiment, index) => ({ ...experiment, heading: headings[index], label: labels[index] }));
 }
 
-/** The experiments of entries {file, experiment}; what is wrong with them is added to the problems. */
+/** The experiments of entries {file, experiment}. Adds their faults to the problems. */
 export const readExperiments = (entries, problems) =>
   name(entries.map((entry) => readOne(entry, problems)).filter((experiment) => experiment !== null));

@@ -1,5 +1,5 @@
-// The experiments of `sidelatch bench`: a section for each, with where it ran, its figure, what the paper says, and the
-// numbers.
+// The experiments of `sidelatch bench`. Each has a section with its environment, its figure, the paper's claims, and
+// the numbers.
 
 import { element, section } from './dom.js';
 import { interval, unknown } from './numbers.js';

@@ -1,4 +1,4 @@
-// At a glance: a few lines per datasheet that answer what a reader with a new NIC asks first.
+// At a glance: a few lines per datasheet that answer the first questions about a new NIC.
 
 import { element, section } from './dom.js';
 import { bytes, count, percent, quantity } from './numbers.js';

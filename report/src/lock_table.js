@@ -1,6 +1,6 @@
-// The lock table of the atomics: which words share a slot, and what padding does about it. It says no more than follows
-// from the number of address bits and of slots. Beside it the other table of the NIC that a program can outgrow, that of
-// its queue pairs.
+// The lock table of the atomics: which words share a slot, and how padding helps. All statements follow from the number
+// of address bits and of slots. Beside it is the NIC's other table that a program can outgrow, the one of its queue
+// pairs.
 
 import { element, section } from './dom.js';
 import { bytes, count, quantity } from './numbers.js';
@@ -11,7 +11,7 @@ const strides = [64, 256, 512, 1024, 4096];
 
 const gcd = (left, right) => (right === 0 ? left : gcd(right, left % right));
 
-/** How many slots words at this distance can use at most: they meet again once their low bits have all come round. */
+/** The most slots that words at this distance can use: they meet again when their low bits repeat. */
 export const slotsUsed = (table, stride) =>
   Math.min(table.slots, 2 ** table.address_bits / gcd(stride, 2 ** table.address_bits));
 

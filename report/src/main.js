@@ -11,7 +11,7 @@ import { schemesSection } from './schemes.js';
 import { seriesSection } from './series.js';
 import { tornReadsSection } from './torn_reads.js';
 
-/** On paper nothing can be opened: all is open while the page prints, and as before afterwards. */
+/** Paper has no folding, so everything is open while the page prints, and as before afterwards. */
 function openForPrint() {
   let opened = [];
   window.addEventListener('beforeprint', () => {

@@ -1,4 +1,5 @@
-// The order matrix: which effects the probes saw, in how many chances, and what can be said of those they did not see.
+// The order matrix: the effects that the probes saw, the number of chances, and bounds for effects that they did not
+// see.
 
 import * as Plot from '@observablehq/plot';
 
@@ -8,7 +9,7 @@ import { bound, count, percent, unknown } from './numbers.js';
 import { table } from './table.js';
 import { badge } from './verdict.js';
 
-// What each probe looks for; a probe's own `title` goes first.
+// The effect that each probe looks for; a probe's own `title` has priority.
 const effects = {
   'order/read-read': 'two READs of one queue pair take effect out of order',
   'order/read-write': 'a WRITE overtakes the READ posted before it',
@@ -32,17 +33,20 @@ const effects = {
 };
 
 function effect(name) {
-  // There is a probe for each latch, whichever there are.
+  // There is a probe for each latch, whatever its name.
   const latch = name.match(/^latch\/(.+)$/s)?.[1];
   if (latch) return `an update under the latch ${latch} was lost or saw a mixture`;
   return Object.hasOwn(effects, name) ? effects[name] : '';
 }
 
 const skipped = (probe) => 'skipped' in probe;
-/** All but the torn reads by size, which have a section of their own; torn-read/offset and its like are effects. */
+/**
+ * All probes except the torn reads by size, which have a section of their own; torn-read/offset and the like are
+ * effects.
+ */
 export const effectProbes = (sheet) => sheet.probes.filter((probe) => probe.name !== 'torn-read');
 
-/** 'seen', 'not seen', 'skipped', 'no chance' where nothing was tried, or 'unknown'. */
+/** 'seen', 'not seen', 'skipped', 'no chance' if nothing was tried, or 'unknown'. */
 export function outcome(probe) {
   if (skipped(probe)) return 'skipped';
   if (probe.seen > 0) return 'seen';
@@ -50,7 +54,7 @@ export function outcome(probe) {
   return probe.chances === 0 ? 'no chance' : 'not seen';
 }
 
-/** What the chart and the table compare: the share where the effect was seen, else the bound of its probability. */
+/** The value that chart and table compare: the share of chances in which the effect was seen, or its bound. */
 function likelihood(probe) {
   if (outcome(probe) === 'seen') return probe.chances > 0 ? probe.seen / probe.chances : null;
   return outcome(probe) === 'not seen' ? probe.bound95 : null;
@@ -120,9 +124,9 @@ function orderTable(rows, several) {
 function marks(names, rows, sheets) {
   const lowest = Math.floor(Math.log10(Math.min(...rows.map((row) => row.value), 0.1)) - 0.5);
   const floor = 10 ** lowest;
-  const besideNames = 24 + 6.6 * Math.max(...names.map((name) => name.length)); // 12 px letters are about so wide
+  const besideNames = 24 + 6.6 * Math.max(...names.map((name) => name.length)); // 12 px letters are about this wide
   return (width) => {
-    // A narrow screen has no room beside the chart: there the names stand above their marks.
+    // A narrow screen has no room beside the chart, so the names stand above their marks.
     const narrow = width < 560;
     const every = Math.ceil(-lowest / Math.max(2, Math.floor(width / 90)));
     const decades = Array.from({ length: 1 - lowest }, (_, index) => -index)
@@ -134,7 +138,7 @@ function marks(names, rows, sheets) {
       const { color, symbol } = look(sheet.index);
       const title = (row) => `${row.name}, ${sheet.label}: ${outcome(row)}, ${likelihoodText(row)}`;
       return [
-        // What was not seen may have any probability up to its bound.
+        // An effect that was not seen may have any probability up to its bound.
         Plot.ruleY(
           own.filter((row) => outcome(row) === 'not seen'),
           {

@@ -1,5 +1,5 @@
-// The charts of an experiment, as its figure in the paper has them: one for each panel, side by side, with the same axis
-// below all of them and each its own beside it. A line for each series, or bars where the axis has names.
+// The charts of an experiment, arranged as in the paper's figure: one per panel, side by side. All share the axis
+// below; each has its own at the side. Each series is a line, or bars if the axis has names.
 
 import * as Plot from '@observablehq/plot';
 
@@ -7,21 +7,21 @@ import { figure, legendOf, look, symbolStyle, valueAxis } from './chart.js';
 import { element } from './dom.js';
 import { bytes, count, interval, quantity } from './numbers.js';
 
-const letter = 6.6; // 12 px letters are about so wide
+const letter = 6.6; // 12 px letters are about this wide
 
 const known = (point) => Number.isFinite(point.y);
-const low = (point) => Math.max(0, point.y - (point.half_width ?? 0)); // a rate below 0 there is not
+const low = (point) => Math.max(0, point.y - (point.half_width ?? 0)); // rates are never below 0
 const high = (point) => point.y + (point.half_width ?? 0);
 
 /**
- * One group per chart: [{panel, unit, title, lines: [{label, look, points}]}], in the order in which they appear. A line
- * looks the same in all of them.
+ * One group per chart: [{panel, unit, title, lines: [{label, look, points}]}], in order of appearance. A line has the
+ * same look in all of them.
  */
 export function panelsOf({ series, x }) {
   const names = [...new Set(series.map((one) => one.name))];
   const panels = new Map();
   for (const { panel, name, unit, points } of series) {
-    // Series in different units do not belong on one axis.
+    // Series in different units need different axes.
     const key = JSON.stringify([panel, unit]);
     if (!panels.has(key)) panels.set(key, { panel, unit, lines: [] });
     panels.get(key).lines.push({ label: name, look: names.indexOf(name), points });
@@ -34,7 +34,7 @@ export function panelsOf({ series, x }) {
   });
 }
 
-/** The axis below all charts of an experiment: {label, scale, values: all that occur, in order, text(value)}. */
+/** The axis below all charts of an experiment: {label, scale, values: all occurring ones in order, text(value)}. */
 export function axisOf({ series, x: label, x_scale: wanted, x_names: names }) {
   const measured = series.flatMap((one) => one.points.map((point) => point.x));
   const named = wanted === 'categories' ? names.map((_, index) => index + 1) : [];
@@ -50,7 +50,7 @@ export function axisOf({ series, x: label, x_scale: wanted, x_names: names }) {
   return { label, scale, values, text };
 }
 
-/** The powers of two on a logarithmic axis, all or every second, third, ... of them, as many as fit. */
+/** The powers of two on a logarithmic axis: all, or every second, third, ... of them, as room permits. */
 function powersOfTwo({ values, text }, room) {
   const [first, last] = [values[0], values.at(-1)].map((value) => Math.log2(value));
   const powers = [];
@@ -132,7 +132,7 @@ function drawLines(chart, axis) {
   };
 }
 
-/** Where names are too long to stand beside each other, they stand slanted. */
+/** Names that are too long to stand beside each other are slanted. */
 function namesBelow(axis, room) {
   const longest = Math.max(...axis.values.map((value) => axis.text(value).length));
   const words = axis.values.flatMap((value) => axis.text(value).split(' '));
@@ -164,7 +164,7 @@ function drawBars(chart, axis) {
         title: title(axis, line, chart.unit),
       }),
       intervals(own, place, 'currentColor'),
-      // Below its bar, so that colours are not all that tells bars apart.
+      // Below its bar, so that colour is not the only distinction between bars.
       symbols(own, { ...place, y: 0, dy: 10 }, line.look, { className: 'feet' }),
     ];
   });
@@ -208,7 +208,7 @@ function summary(chart, axis) {
   return `${kind}: ${chart.title}. ${parts.join('. ')}.`;
 }
 
-/** The charts side by side. Where all have the same lines there is one legend, above them. */
+/** The charts side by side. If all have the same lines, there is one legend above them. */
 export function panels(charts, axis) {
   const bars = axis.scale === 'categories';
   const legend = (chart) => legendOf(chart.lines, { shape: bars ? 'bar' : 'line', least: 1 });

@@ -1,5 +1,5 @@
-// The verdicts of the schemes, as a table. With several datasheets it has a column of verdicts for each, and marks the
-// schemes on which they disagree.
+// The verdicts on the schemes, as a table. It has one column of verdicts per datasheet and marks the schemes on which
+// they disagree.
 
 import { element, section } from './dom.js';
 import { bytes, count } from './numbers.js';
@@ -13,7 +13,7 @@ export function schemeRows(sheets) {
     const of = sheets.map((sheet) => sheet.schemes.find((scheme) => scheme.scheme === name));
     return { name, of, broken: of.some((scheme) => scheme?.known_broken), change: change(of) };
   });
-  // Specimens are wrong on purpose. Who looks for a scheme to use need not read past them.
+  // Specimens are wrong on purpose. They come last, so that readers who choose a scheme need not read past them.
   return [...rows.filter((row) => !row.broken), ...rows.filter((row) => row.broken)];
 }
 
@@ -28,7 +28,7 @@ function assumptions(scheme) {
   const things = scheme.assuming.length === 1 ? '1 assumption' : `${scheme.assuming.length} assumptions`;
   return element(
     'details',
-    // A few are read at once; many would push the next scheme away.
+    // A few assumptions are quick to read; many would push the next scheme away.
     { class: 'assumptions', open: scheme.assuming.length <= 3 },
     element('summary', {}, things),
     element(
@@ -61,7 +61,7 @@ function bySize(scheme, label) {
   );
 }
 
-/** Why the verdicts of a row are what they are; datasheets that say the same share the sentence. */
+/** The reasons for the verdicts of a row; datasheets with the same reason share the sentence. */
 function reasons(row, sheets) {
   const groups = new Map();
   row.of.forEach((scheme, index) => {

@@ -1,5 +1,5 @@
-// Series: one chart for each name, with a line per datasheet, and the numbers below it. Where there is one datasheet,
-// the series of a family that share their axes are the lines of one chart: latency/READ, latency/WRITE, ...
+// Series: one chart per name, with a line per datasheet, and the numbers below it. With one datasheet, the series of a
+// family that share their axes are the lines of one chart: latency/READ, latency/WRITE, ...
 
 import * as Plot from '@observablehq/plot';
 
@@ -8,7 +8,7 @@ import { element, section } from './dom.js';
 import { axisValue, capitalised, quantity } from './numbers.js';
 import { table } from './table.js';
 
-// Series in different units do not belong on one axis, whatever they are called.
+// Series in different units need different axes, whatever their names.
 const axes = (series) => [series.x, series.x_unit, series.unit];
 
 function byName(sheets) {
@@ -23,7 +23,7 @@ function byName(sheets) {
   return [...groups.values()];
 }
 
-/** What stands before the slash of latency/READ. */
+/** The part before the slash of latency/READ. */
 const familyOf = (name) => name.split('/')[0];
 
 function byFamily(groups) {
@@ -33,7 +33,7 @@ function byFamily(groups) {
     families.set(key, [...(families.get(key) ?? []), group]);
   }
   return [...families.values()].flatMap((members) => {
-    // Beyond the looks that there are, lines could not be told apart.
+    // With more lines than looks, lines would be indistinguishable.
     if (members.length < 2 || members.length > looks) return members;
     const family = familyOf(members[0].name);
     const title = `${capitalised(family)} by ${members[0].x}`;
@@ -81,7 +81,7 @@ function draw(group) {
     ];
   });
   return (width) => {
-    // Where the values are few, each has its tick; else every second, third, ... one.
+    // With few values, each has its tick; otherwise every second, third, ... one.
     const every = Math.ceil(values.length / Math.max(2, Math.floor(width / 62)));
     const ticks = log ? values.filter((_, index) => index % every === 0) : Math.max(2, width / 80);
     const label = group.x_unit && group.x_unit !== 'B' ? `${group.x} (${group.x_unit})` : group.x;

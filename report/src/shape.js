@@ -1,5 +1,5 @@
-// What a value must look like. A rule takes a value, the path that names it and a list of problems; it returns what the
-// page may use, or `invalid` after it has added a line such as "probes[3].chances: is missing".
+// Rules for the form of values. A rule takes a value, the path that names it and a list of problems. It returns the
+// usable value, or adds a line such as "probes[3].chances: is missing" and returns `invalid`.
 
 export const invalid = Symbol('invalid');
 
@@ -29,18 +29,18 @@ export const oneOf = (...words) =>
 
 export const nullable = (rule) => (value, path, problems) => (value === null ? null : rule(value, path, problems));
 
-/** A field that may be left out; it is then `otherwise`. */
+/** An optional field; `otherwise` is its default. */
 export function optional(rule, otherwise = null) {
   return (value, path, problems) => (value === undefined ? otherwise : rule(value, path, problems));
 }
 
-/** A wrong value is named all the same, and `otherwise` stands in its place. */
+/** Reports a wrong value and replaces it by `otherwise`. */
 export const orElse = (rule, otherwise) => (value, path, problems) => {
   const found = rule(value, path, problems);
   return found === invalid ? otherwise : found;
 };
 
-/** A list. An item that is not as it should be is left out, and named among the problems. */
+/** A list. Omits invalid items and reports them. */
 export function listOf(rule) {
   const list = expect(Array.isArray, 'a list');
   return (value, path, problems) => {
@@ -70,7 +70,7 @@ export function record(fields) {
   };
 }
 
-/** As record(), but a wrong field takes the value in `instead`, and the others are still used. */
+/** As record(), but a wrong field takes its value from `instead`, and the others are still used. */
 export function lenientRecord(fields, instead) {
   return (value, path, problems) => {
     if (object(value, path, problems) === invalid) return invalid;
@@ -87,7 +87,7 @@ export function lenientRecord(fields, instead) {
   };
 }
 
-/** An object with any keys, each with a value that the rule takes. */
+/** An object with any keys, whose values the rule accepts. */
 export function mapOf(rule) {
   return (value, path, problems) => {
     if (object(value, path, problems) === invalid) return invalid;

@@ -5,7 +5,7 @@ import { element } from './dom.js';
 
 let tables = 0;
 
-/** Unknown values come last, in whichever direction. */
+/** Unknown values come last in both directions. */
 function compare(left, right, direction) {
   const missing = (value) => value === null || value === undefined || Number.isNaN(value);
   if (missing(left) || missing(right)) return Number(missing(left)) - Number(missing(right));
@@ -43,8 +43,8 @@ function headingCell(column, sort) {
 }
 
 /**
- * A table of `data`, one row each. A column is {heading, cell(row) -> text or nodes, sort(row) -> number or text (left
- * out: not sortable), numeric, rowHeading, wide}.
+ * A table of `data`, one row each. A column is {heading, cell(row) -> text or nodes, sort(row) -> number or text (not
+ * sortable without it), numeric, rowHeading, wide}.
  */
 export function table({ caption, columns, data, className }) {
   const captionId = `table-${(tables += 1)}`;

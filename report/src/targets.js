@@ -1,4 +1,4 @@
-// What the papers report, and what came out: a row for each target of an experiment.
+// The papers' results and ours: a row for each target of an experiment.
 
 import { element } from './dom.js';
 import { quantity, unknown } from './numbers.js';
@@ -9,7 +9,7 @@ const standing = (target) => (target.ok ? badge('met', 'good', '✓') : badge('M
 
 const value = (of, unit) => (typeof of === 'number' ? quantity(of, unit) : String(of ?? unknown));
 
-/** A shape is an order or a crossing, and has no number that could be expected. */
+/** A shape is an order or a crossing and has no expected number. */
 const isShape = (target) => target.kind === 'shape';
 
 export function targetTable(targets, experiment) {

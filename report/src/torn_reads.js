@@ -1,4 +1,4 @@
-// Torn reads by size: what share of the reads was consistent, torn and detected by header and footer, or torn and not.
+// Torn reads by size: the shares of consistent reads, of torn reads that header and footer detect, and of others.
 
 import * as Plot from '@observablehq/plot';
 
@@ -13,7 +13,7 @@ const colors = { consistent: 'var(--calm)', detected: 'var(--warning)', undetect
 export const tornReadProbes = (sheet) =>
   sheet.probes.filter((probe) => probe.name === 'torn-read' && !('skipped' in probe));
 
-/** The share of the reads with this outcome, or null where it is not known. */
+/** The share of reads with this outcome; null if unknown. */
 export function share(probe, outcome) {
   const known = [probe.reads, probe[outcome]].every((value) => typeof value === 'number');
   return known && probe.reads > 0 ? probe[outcome] / probe.reads : null;
@@ -73,7 +73,7 @@ function figures(sheet, several) {
       draw: bars(probes, outcomes),
     }),
   ];
-  // Tears are rare: beside the consistent reads they would hardly be seen.
+  // Tears are rare: beside the consistent reads they would hardly be visible.
   const any = probes.some((probe) => torn.some((outcome) => share(probe, outcome) > 0));
   drawn.push(
     any

@@ -1,4 +1,4 @@
-// Verdicts: a word, a mark and a colour, so that none of them is the only signal.
+// Verdicts: a word, a mark and a colour, so that none is the only signal.
 
 import { element } from './dom.js';
 
@@ -7,7 +7,7 @@ const order = ['unsafe', 'not exercised', 'safe'];
 
 export const verdictRank = (word) => (order.includes(word) ? order.indexOf(word) : null);
 
-/** The badge of a word that is good, bad or neither. */
+/** The badge of a good, bad or neutral word. */
 export const badge = (word, kind, mark) =>
   element('span', { class: `badge ${kind}` }, element('span', { 'aria-hidden': 'true' }, mark), ` ${word}`);
 

@@ -1,4 +1,4 @@
-// The committed page is what report/build makes now, and the C++ side finds its hole in it.
+// The committed page equals a new build, and the C++ side finds its hole in it.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-// Each chart has a mark for each number of the datasheets, a name, and a legend where there are several datasheets.
+// Each chart has a mark for each number of the datasheets, a name, and a legend if there are several datasheets.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -23,7 +23,7 @@ test('torn reads: three bars per size, and two in the enlarged chart', async () 
   assert.equal(sizes, 9);
   assert.equal(await count(page, '[data-chart=torn-reads] .bars rect'), 3 * sizes);
   assert.equal(await count(page, '[data-chart=torn-reads-enlarged] .bars rect'), 2 * sizes);
-  // The bars of one size lie end to end, and all together are as long as the axis of all reads.
+  // The bars of one size lie end to end and together are as long as the axis of all reads.
   const ends = await page
     .locator('[data-chart=torn-reads] .bars rect')
     .evaluateAll((bars) => bars.map((bar) => [bar.y.baseVal.value, bar.x.baseVal.value, bar.width.baseVal.value]));
@@ -83,7 +83,7 @@ test('series: one chart per name, a mark per known value, a line per datasheet',
     assert.equal(await count(page, `${chart} .lines path`), 2);
     assert.equal(await count(page, `${chart} .legend li`), 2);
   }
-  // The value that is unknown breaks its line in two.
+  // The unknown value breaks its line in two.
   const broken = await page
     .locator('[data-series="atomics/by-stride"] .lines path')
     .evaluateAll((paths) => paths.map((path) => path.getAttribute('d').match(/M/g).length));

@@ -1,4 +1,4 @@
-// What the page says of datasheets that are simulated, cut short, broken, newer, hostile or not there at all.
+// The page's treatment of datasheets that are simulated, cut short, broken, newer, hostile or missing.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -71,7 +71,7 @@ test('a datasheet that is newer or lacks a part is named with its file and field
     cases.filter(([file, , , shown]) => shown && file !== 'no-device.json').map(([file]) => `sim:connectx5 (${file})`),
   );
   assert.equal(labels.at(-1), 'mlx5_0');
-  // What is wrong in one datasheet takes nothing from another.
+  // Faults in one datasheet do not affect another.
   const last = page.locator('[data-series="atomics/uncontended"] .points').last();
   assert.equal(await last.evaluate((points) => points.childElementCount), 10);
   assert.deepEqual(page.faults, []);

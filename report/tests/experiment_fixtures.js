@@ -1,10 +1,10 @@
-// Results of experiments for the tests. They are made up after what the simulator and the paper show; nothing here was
-// measured. Each call makes a new one, always the same.
+// Experiment results for the tests. They are made up, modelled on the simulator and the paper; nothing here was
+// measured. Each call returns a new copy of the same result.
 
 const workers = [1, 2, 4, 8, 16, 32, 64, 128];
 const rounded = (value) => Number(value.toPrecision(4));
 
-/** A series with an interval of so large a share around each value. */
+/** A series with an interval of this share around each value. */
 const line = (panel, name, xs, y, share = 0.02) => ({
   panel,
   name,
@@ -68,7 +68,7 @@ export function kvStore() {
   );
 }
 
-/** One panel of nine lines, most of which lie on each other, on a logarithmic axis. */
+/** One panel of nine lines on a logarithmic axis; most of the lines coincide. */
 export function atomicsStride() {
   const lines = [
     ['8 B', 51.28],
@@ -97,7 +97,7 @@ export function atomicsStride() {
   );
 }
 
-/** Bars of two latches by level; one of them has a level less. */
+/** Bars of two latches by level; one latch lacks a level. */
 export function latchAblation() {
   const levels = [1, 2, 3, 4, 5];
   const of =
@@ -121,7 +121,7 @@ export function latchAblation() {
   };
 }
 
-/** Sizes in bytes; intervals are not known. */
+/** Sizes in bytes; the intervals are unknown. */
 export function optimisticSize() {
   const sizes = Array.from({ length: 11 }, (_, index) => 256 * 2 ** index);
   const names = ['latch-rw/async', 'broken/naive', 'farm', 'crc64 (table)', 'two-read', 'crc64 (our own)'];
@@ -203,7 +203,7 @@ export function hostileExperiment() {
   return { markup, experiment: poison(latchAblation()) };
 }
 
-/** [file, experiment, problem, still shown]: what is wrong, and the problem that the page must name. */
+/** [file, experiment, problem, still shown]: the fault is in the experiment, and the page must name the problem. */
 export function brokenExperiments() {
   const cases = [
     [

@@ -29,7 +29,7 @@ const texts = (place, selector) => place.locator(selector).allTextContents();
 const spaced = (text) => text.replaceAll('\u202f', ' ');
 const headings = (page) => texts(page, 'main > section > h2');
 
-/** The tick labels of an axis of a chart, with where they stand, in the order of the axis. */
+/** The tick labels of a chart's axis with their positions, in the order of the axis. */
 const ticks = (chart, axis) =>
   chart.locator(`[aria-label^="${axis}-axis tick label"] text`).evaluateAll((labels) =>
     labels.map((label) => {
@@ -162,7 +162,7 @@ test('panels stand side by side in the order of the data, each with its lines an
 
 test('panels share the axis below them, and each has its own beside it', async () => {
   const experiment = kvStore();
-  // Where one panel was measured at less, its axis is that of the others all the same.
+  // Even if one panel was measured at fewer points, its axis is the same as the others'.
   experiment.series.slice(0, 3).forEach((series) => series.points.splice(3));
   experiment.series.slice(3, 6).forEach((series) => series.points.forEach((point) => Object.assign(point, { y: 0.2 })));
   const page = await show(experiment);
@@ -255,7 +255,7 @@ test('a line looks the same in all panels, and nine lines look different from ea
   const page = await show(optimisticScaling());
   const [first, second] = await Promise.all(['read 256 B', 'read 16 KiB'].map((name) => keys(panel(page, name))));
   assert.equal(first.farm, second.farm);
-  // Nor do two names share a look, in whichever panels they are.
+  // No two names share a look either, in any panels.
   const all = { ...first, ...second, ...(await keys(panel(page, 'update'))) };
   assert.equal(Object.keys(all).length, 7);
   assert.equal(new Set(Object.values(all)).size, 7);
@@ -264,7 +264,7 @@ test('a line looks the same in all panels, and nine lines look different from ea
   const nine = Object.values(await keys(stride));
   assert.equal(nine.length, 9);
   assert.equal(new Set(nine).size, 9);
-  // The chart has what the legend promises: the seventh line has the first one's colour and a hollow symbol.
+  // The chart matches the legend: the seventh line has the first one's colour and a hollow symbol.
   const fills = await stride
     .locator('.points')
     .evaluateAll((groups) => groups.map((group) => getComputedStyle(group).fill));
@@ -302,7 +302,7 @@ test('intervals are drawn as long as they are, and not where they are not known'
     .evaluateAll((all) => all.map((tick) => Number(tick.getAttribute('transform').match(/,([\d.]+)\)/)[1])));
   const perUnit = (labels[0] - labels[1]) / 5;
   assert.ok(Math.abs(bars[0][1] - bars[0][0] - 10 * perUnit) < 1.5, `${bars[0]} at ${perUnit} pixels each`);
-  // A rate below 0 there is not: the second one ends on the axis.
+  // Rates are never below 0: the second one ends on the axis.
   assert.ok(Math.abs(bars[1][1] - labels[0]) < 1.5, `${bars[1]} and ${labels}`);
   await page.done();
 });
@@ -370,7 +370,7 @@ test('an experiment that no paper has says so', async () => {
   const page = await show(ycsb());
   assert.equal(await page.locator('table.targets').count(), 0);
   assert.match(await page.locator('#experiment-1').innerText(), /The papers give nothing to compare this with\./);
-  assert.equal(await page.locator('.bars rect').count(), 23); // one is not known
+  assert.equal(await page.locator('.bars rect').count(), 23); // one is unknown
   await page.done();
 });
 
@@ -484,7 +484,7 @@ test('a broken experiment alone shows what is there', async () => {
       { 'no-series.json': 0, 'series.json': 10 }[file] ?? 15,
       file,
     );
-    // What is not known is not said to be nothing.
+    // Unknown values are not reported as none.
     assert.doesNotMatch(await page.locator('#experiment-1').innerText(), /Nothing was measured|give nothing/, file);
     assert.deepEqual(page.faults, [], file);
     await page.done();

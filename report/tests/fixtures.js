@@ -1,6 +1,5 @@
-// Datasheets for the tests. They are made up: the counts follow docs/check.svg and the rates
-// docs/numbers.md, so that they look like those of a ConnectX-5, but nothing here was measured.
-// Each call makes a new one, always the same.
+// Datasheets for the tests. They are made up: the counts follow docs/check.svg and the rates docs/numbers.md, so they
+// resemble those of a ConnectX-5, but nothing here was measured. Each call returns a new copy of the same datasheet.
 
 const sizes = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
 const reads = 20000;
@@ -19,7 +18,7 @@ function tornReads(detected, undetected) {
   }));
 }
 
-/** The upper bound, at 95 %, of the probability of what was not seen in so many chances. */
+/** The 95 % upper bound of the probability of an effect that was not seen in so many chances. */
 const bound95 = (chances) => 1 - 0.05 ** (1 / chances);
 
 const effect = (name, chances, seen, detail = {}) => ({
@@ -92,7 +91,7 @@ const workers = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const points = (xs, y) => xs.map((x) => ({ x, y: y(x) }));
 const capped = (rate, cap) => (x) => Math.min(rate * x, cap);
 
-/** Series of a NIC whose slots each do `slot` Mops/s, and all together `most`. */
+/** Series of a NIC whose slots do `slot` Mops/s each, and `most` together. */
 function series(slot, most, latency) {
   return [
     {
@@ -187,7 +186,7 @@ export function connectx5() {
       { name: 'atomics/cpu', skipped: 'the simulator has no CPU that works on the memory' },
       effect('latch/exclusive/combined', 40000, 0),
       effect('torn-read/offset', 20000, 31, { bytes: 512 }),
-      // Its control saw nothing either, so that there is no bound.
+      // Its control saw nothing either, so there is no bound.
       { ...effect('order/write-write', 100000, 0, { control_chances: 100000, control_seen: 0 }), bound95: null },
     ],
     lock_table: { address_bits: 12, slots: 512, contended_mops: 2.4, uncontended_mops: 51.2345 },
@@ -197,7 +196,7 @@ export function connectx5() {
   };
 }
 
-/** A NIC on which two verdicts, one effect, the lock table and the rates are others. */
+/** A NIC that differs in two verdicts, one effect, the lock table and the rates. */
 export function mlx5() {
   const sheet = connectx5();
   delete sheet.seed;
@@ -235,7 +234,7 @@ export function mlx5() {
   for (const scheme of sheet.schemes) {
     if (turned[scheme.scheme]) Object.assign(scheme, { verdict: 'unsafe', evidence: turned[scheme.scheme] });
   }
-  // This NIC was measured at one point less, and one value is unknown.
+  // This NIC was measured at one point fewer, and one value is unknown.
   const stride = sheet.series.find((one) => one.name === 'atomics/by-stride');
   stride.points.pop();
   stride.points[3].y = null;
@@ -256,7 +255,7 @@ export function hostile() {
   return { markup, sheet: { ...poison(mlx5()), failure: markup, complete: false } };
 }
 
-/** [name, datasheet, problem, still shown]: what is wrong, and the problem that the page must name. */
+/** [name, datasheet, problem, still shown]: the fault is in the datasheet, and the page must name the problem. */
 export function specimens() {
   const changed = (change) => {
     const sheet = connectx5();

@@ -1,6 +1,6 @@
-// What the eye needs, measured in the page.
+// Visual properties, measured in the page.
 
-/** Texts with less contrast than `least` against what is behind them: ["tag.class: ratio", ...]. */
+/** Texts whose contrast against their background is below `least`: ["tag.class: ratio", ...]. */
 export const lowContrast = (page, least) =>
   page.evaluate((wanted) => {
     const channels = (color) => color.match(/[\d.]+/g).map(Number);
@@ -38,11 +38,11 @@ export const lowContrast = (page, least) =>
     return { texts, found };
   }, least);
 
-/** By how many pixels the page is wider than the screen. */
+/** By how many pixels the page exceeds the screen's width. */
 export const overflow = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
-/** Labels in charts that are cut by the edge of their chart, or stand on another one: ["chart: label", ...]. */
+/** Labels in charts that the chart's edge cuts or that overlap another: ["chart: label", ...]. */
 export const crowded = (page) =>
   page.evaluate(() => {
     const found = [];

@@ -1,4 +1,4 @@
-// Numbers are rounded as the page promises, and a bound is never rounded down.
+// Numbers are rounded as documented, and a bound is never rounded down.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

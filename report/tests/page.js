@@ -1,4 +1,4 @@
-// A page filled with datasheets and experiments as the C++ side does it, and a browser that shows it with the network off.
+// Fills a page with datasheets and experiments like the C++ side, and opens it in a browser with the network off.
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core';
 export const folder = join(dirname(fileURLToPath(import.meta.url)), '..');
 export const hole = '<script type="application/json" id="documents">[]</script>';
 
-/** {file, experiment} of what names its experiment, {file, datasheet} of all else. */
+/** {file, experiment} for a document that names its experiment, {file, datasheet} for any other. */
 const entry = ([file, value]) => ({
   file,
   [typeof value?.experiment === 'string' ? 'experiment' : 'datasheet']: value,
@@ -24,14 +24,14 @@ export function filled(documents, template = readFileSync(join(folder, 'page.htm
   return parts.join(hole.replace('[]', () => json));
 }
 
-/** Debian's Chromium, or the program that CHROMIUM names. Root has no sandbox for it. */
+/** Debian's Chromium, or the program named by CHROMIUM. Root cannot use its sandbox. */
 export const launch = () =>
   chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: process.getuid() === 0 ? ['--no-sandbox'] : [],
   });
 
-/** Opens HTML from a file. `page.faults` collects what a page must not do: fetch something, or report an error. */
+/** Opens HTML from a file. `page.faults` collects forbidden events: a fetch, or an error report. */
 export async function open(browser, html, options = {}) {
   const scratch = mkdtempSync(join(tmpdir(), 'sidelatch-report-'));
   const file = join(scratch, 'page.html');

@@ -1,5 +1,5 @@
-// The program itself, end to end: it checks two simulated NICs, runs an experiment, makes the page of them, and the page
-// shows all of it.
+// The program itself, end to end: it checks two simulated NICs, runs an experiment, and makes a page of them that shows
+// everything.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -14,14 +14,14 @@ const program = process.env.SIDELATCH_PROGRAM;
 const skip = program ? false : 'SIDELATCH_PROGRAM does not name the program sidelatch, and build/release has none';
 const profiles = ['connectx5', 'connectx7'];
 
-/** Runs the program, which must end with one of these statuses; what it printed. */
+/** Runs the program, which must end with one of these statuses. Returns its output. */
 function run(statuses, ...words) {
   const { status, stdout, stderr, error } = spawnSync(program, words, { encoding: 'utf8' });
   assert.ok(statuses.includes(status), `${program} ${words.join(' ')} ended with ${status}: ${error ?? stderr}`);
   return stdout;
 }
 
-/** Clicks each heading twice. What did not come out in order, as texts; only columns of plain numbers are compared. */
+/** Clicks each heading twice and returns texts of unsorted columns; compares only columns of plain numbers. */
 const unsorted = (page) =>
   page.evaluate(() => {
     const number = (text) => (/^[\d\u202f.]+$/.test(text) ? Number(text.replaceAll('\u202f', '')) : null);
@@ -64,7 +64,7 @@ describe('the program', { skip }, () => {
     browser = await launch();
     scratch = mkdtempSync(join(tmpdir(), 'sidelatch-report-'));
     for (const profile of profiles) {
-      // 1: a scheme tore that is not known to be broken. That is shown like all else.
+      // 1: a scheme tore that is not known to be broken. The page shows that like everything else.
       const small = ['--reads', '500', '--sizes', '64,512'];
       run([0, 1], 'check', '--fabric', 'sim', '--profile', profile, ...small, '--out', join(scratch, profile));
     }
@@ -78,7 +78,7 @@ describe('the program', { skip }, () => {
   const sheet = (profile) => JSON.parse(readFileSync(join(scratch, profile, 'check.json'), 'utf8'));
   const entries = (names) => names.map((profile) => [`${profile}/check.json`, sheet(profile)]);
   const pages = [
-    // The page that was compiled into the program, and the one that the next build compiles in.
+    // The page compiled into the program, and the one that the next build compiles in.
     ['its own page', 2, () => readFileSync(join(scratch, 'page.html'), 'utf8')],
     ['report/page.html', 2, () => filled(entries(profiles))],
     ['report/page.html with one datasheet', 1, () => filled(entries(profiles.slice(0, 1)))],
@@ -123,7 +123,7 @@ describe('the program', { skip }, () => {
       const { series, targets, x_names: names } = experiment;
       const points = series.flatMap((one) => one.points);
       assert.equal(await page.locator('.bars rect').count(), points.length);
-      // Each value has its interval: on a simulated NIC it is known.
+      // Each value has its interval, because it is known on a simulated NIC.
       assert.equal(await page.locator('.intervals line').count(), points.filter((one) => one.half_width > 0).length);
       assert.ok(points.every((one) => typeof one.half_width === 'number'));
       const labels = await page.locator('[aria-label^="fx-axis tick label"] text').allTextContents();

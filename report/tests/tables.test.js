@@ -19,7 +19,7 @@ const two = () =>
     ['b.json', mlx5()],
   ]);
 
-/** The table in this section whose caption begins so. */
+/** The table in this section whose caption begins with this text. */
 const tableOf = (page, id, caption) =>
   page
     .locator(`#${id} table`)
@@ -166,7 +166,7 @@ test('two datasheets that agree have no mark', async () => {
     ]),
   );
   assert.equal(await page.locator('.changed').count(), 0);
-  // Devices called alike are told apart by their files.
+  // The files distinguish devices of the same name.
   assert.deepEqual(await page.locator('#glance h3').allInnerTexts(), [
     'sim:connectx5 (a.json)',
     'sim:connectx5 (b.json)',
@@ -207,7 +207,7 @@ test('each probe has a sentence, a latch that of its name, and the probes of tor
   assert.equal(said['latch/rw/'], 'an update under the latch rw/ was lost or saw a mixture');
   assert.equal(said['torn-read/offset'], 'blocks that begin in the middle of a line are mixed');
   assert.equal(said['torn-read'], undefined);
-  assert.equal(said.constructor, ''); // not known, and no sentence is made up
+  assert.equal(said.constructor, ''); // unknown, and no sentence is made up
   assert.deepEqual(
     Object.keys(said).filter((name) => said[name] === ''),
     ['constructor'],

@@ -1,9 +1,9 @@
 // Bookends: a version before the data and the same version behind it; a reader accepts if both are equal.
 //
-// The idea is older than RDMA (a sequence lock's two counters), and several one-sided stores and message rings carry a
+// The idea is older than RDMA (a sequence lock's two counters). Several one-sided stores and message rings carry a
 // header and a footer version this way; figure 1 of TODS 2025 measures how it fails. It trusts that the lines of one
-// READ are sampled in ascending order. They are sampled in any order (rule 4): both ends may be new, or old, and a line
-// between them not. Up to two lines there is nothing between.
+// READ are sampled in ascending order. They are sampled in any order (rule 4): both ends may be new, or both old, while
+// a line between them is not. Up to two lines there is nothing between the ends.
 #include "specimens.h"
 
 #include <sidelatch/sync/optimistic.h>
@@ -20,7 +20,7 @@ class Bookend final : public OptimisticScheme {
  public:
   Bookend() : OptimisticScheme("broken/bookend") {}
   [[nodiscard]] RecordNeeds needs() const noexcept override { return {.version = true, .header_inside = true}; }
-  // The last word behind the payload, where a checksum might be, is the version once more.
+  // The last word behind the payload, where a checksum might be, holds the version again.
   [[nodiscard]] RecordShape shape(std::uint64_t payload_bytes, LayoutKind /*kind*/) const override {
     RecordShape shape = OptimisticScheme::shape((payload_bytes + 7) / 8 * 8 + 8, LayoutKind::padded);
     shape.payload_bytes = payload_bytes;

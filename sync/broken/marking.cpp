@@ -1,9 +1,9 @@
-// Marking: the writer marks the object as being written, writes it, and takes the mark away; a reader accepts if its
-// READ shows no mark.
+// Marking: the writer marks the object as being written, writes it, and removes the mark; a reader accepts if its READ
+// shows no mark.
 //
-// Stores that mark a bucket or an entry as invalid while they change it work like this (TODS 2025, table 1). It trusts
-// that a READ that overlaps the WRITE also sees the mark. The lines of one READ are sampled in any order (rule 4): the
-// marked line may be sampled before the mark is set, or after it is gone, and the data in between.
+// Stores that mark a bucket or an entry as invalid while they change it work like this (TODS 2025, table 1). The scheme
+// trusts that a READ that overlaps the WRITE also sees the mark. The lines of one READ are sampled in any order
+// (rule 4): the marked line may be sampled before the mark is set or after it is gone, and the data in between.
 #include "specimens.h"
 
 #include "sync/latching.h"
@@ -18,7 +18,7 @@ using namespace fabric;
 
 namespace {
 
-// The version's place holds the mark.
+// The mark is in the version's place.
 class Marking final : public OptimisticScheme {
  public:
   Marking() : OptimisticScheme("broken/marking") {}

@@ -1,8 +1,8 @@
-// The naive optimistic latch: latch, version and data by one READ, and the header once more for validation.
+// The naive optimistic latch: one READ gets latch, version and data; a second READ of the header validates them.
 //
-// Several published systems did this, an earlier one of the TODS 2025 paper's own authors among them (section 4.2). It
-// trusts that the header is sampled before the data. The lines of one READ are sampled in any order (rule 4): the data
-// may be old and the header, sampled after the writer has unlatched, new; the validation then confirms the new header.
+// Several published systems did this, among them an earlier one by the authors of TODS 2025 (section 4.2). It trusts
+// that the header is sampled before the data. The lines of one READ are sampled in any order (rule 4): the data may be
+// old and the header new, sampled after the writer has unlatched. The validation then confirms the new header.
 #include "specimens.h"
 
 #include <sidelatch/sync/latch_word.h>

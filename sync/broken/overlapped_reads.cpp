@@ -1,8 +1,8 @@
-// Overlapped reads: versioning with two reads whose first two READs share a doorbell, without fence.
+// Overlapped reads: versioning with two reads, where the first two READs share a doorbell without a fence.
 //
-// It looks like the speculative READ of a latch, and saves a round trip; TODS 2025, section 4.3, warns of it. It trusts
-// that two READs of one queue pair are executed in posting order. Only their completions are in order; their samples
-// interleave (rule 5, READ \ READ): the data may be sampled before the version.
+// It looks like the speculative READ of a latch and saves a round trip; TODS 2025, section 4.3, warns of it. It trusts
+// that two READs of one queue pair are executed in posting order. Only their completions are in order. Their samples
+// interleave (rule 5, READ \ READ), so the data may be sampled before the version.
 #include "specimens.h"
 
 #include <sidelatch/sync/latch_word.h>

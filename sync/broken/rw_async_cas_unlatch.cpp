@@ -1,8 +1,8 @@
-// A reader/writer latch whose writer unlatches by a compare-and-swap that nobody watches.
+// A reader/writer latch whose writer unlatches by a compare-and-swap and does not check its result.
 //
-// Unlatching by CAS is how the paper draws it (TODS 2025, figure 3), and waiting for an unlatch is what asynchronous
-// unlatching saves; together they are wrong for a latch that readers add to. While a reader's count is in, the word is
-// not what the writer put there, the CAS fails, and nobody sees it: the latch stays held for ever.
+// The paper shows unlatching by CAS (TODS 2025, figure 3), and asynchronous unlatching saves the wait for it. Together
+// they are wrong for a latch that readers add to. While a reader is counted in, the word differs from what the writer
+// put there. The CAS then fails unnoticed, and the latch stays held for ever.
 #include "rw_specimen.h"
 #include "specimens.h"
 

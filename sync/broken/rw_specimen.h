@@ -1,4 +1,4 @@
-// A reader/writer latch whose unlatches a specimen replaces by wrong ones; everything else is RwLatch.
+// A reader/writer latch in which a specimen replaces the unlatches by wrong ones; everything else is RwLatch.
 #pragma once
 
 #include <sidelatch/sync/rw_latch.h>

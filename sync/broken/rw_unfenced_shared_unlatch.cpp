@@ -1,8 +1,9 @@
-// A reader/writer latch whose reader latches, reads and unlatches in one doorbell, without fence.
+// A reader/writer latch whose reader latches, reads and unlatches in one doorbell, without a fence.
 //
-// Nothing is quicker: one round trip. It trusts that the unlatching FETCH-ADD is executed after the READ before it. A
-// READ and a later atomic of one queue pair are ordered only by a fence (rule 5, READ \ atomic): the latch may be free
-// again, and a writer at work, while lines are still being sampled. TODS 2025, section 4.3 and anti-pattern 2.
+// It takes one round trip, the least possible. It trusts that the unlatching FETCH-ADD is executed after the READ
+// before it. Only a fence orders a READ and a later atomic of one queue pair (rule 5, READ \ atomic). Without it the
+// latch may be free again, and a writer at work, while lines are still being sampled. TODS 2025, section 4.3 and
+// anti-pattern 2.
 #include "rw_specimen.h"
 #include "specimens.h"
 

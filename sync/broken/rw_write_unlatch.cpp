@@ -1,9 +1,9 @@
 // A reader/writer latch with write unlatch: the writer's WRITE carries the free latch word.
 //
 // TODS 2025, section 3.3, shows why this optimization is for one-mode latches only. Readers count themselves in by
-// FETCH-ADD before they know whether a writer is there. The WRITE erases such a count, which the reader then subtracts
-// all the same; and a FETCH-ADD that has loaded the latched word before the WRITE is placed stores it back afterwards
-// (rule 8), so that the unlatch is lost and the latch stays held for ever.
+// FETCH-ADD before they know whether a writer is there. The WRITE erases such a count, but the reader still subtracts
+// it later. And a FETCH-ADD that loaded the latched word before the WRITE was placed stores it back afterwards
+// (rule 8): the unlatch is lost, and the latch stays held for ever.
 #include "rw_specimen.h"
 #include "specimens.h"
 

@@ -1,8 +1,8 @@
-// Asynchronous unlatching from one local buffer that is filled again right after the post.
+// Asynchronous unlatching from one local buffer, which is refilled right after the post.
 //
-// The easiest mistake with this optimization (TODS 2025, section 3.3: several buffers per queue pair). A NIC fetches a
-// WRITE's payload some time after the doorbell. What the CPU puts into the buffer for the next object by then goes into
-// the last one; even a NIC that did everything in order would do that.
+// This is the easiest mistake with this optimization (TODS 2025, section 3.3: several buffers per queue pair). A NIC
+// fetches a WRITE's payload some time after the doorbell. If the CPU has refilled the buffer for the next object by
+// then, those bytes go into the last one, even if the NIC does everything in order.
 #include "specimens.h"
 
 #include "sync/latching.h"
@@ -27,7 +27,7 @@ class SharedBufferAsync final : public Scheme {
  protected:
   [[nodiscard]] Task<ExclusiveGuard> do_latch(Session& session, Object object, std::source_location place,
                                               Takeover takeover) const override {
-    // The CPU makes the buffer ready for the next object: the bug shows here.
+    // The bug shows here: the CPU refills the buffer for the next object.
     RingBuffer buffer = session.take_buffer(*object.shape);
     if (!buffer.valid()) {
       buffer = co_await session.wait_for_buffer();
@@ -39,7 +39,7 @@ class SharedBufferAsync final : public Scheme {
   }
   [[nodiscard]] Task<void> commit(Hold& hold) const override {
     const WorkRequest payload = write_payload(hold);
-    // The bug: given back before the post, the buffer is free as soon as what was posted before has completed.
+    // The bug: given back before the post, the buffer is free as soon as all earlier requests have completed.
     hold.buffer.drop();
     co_await hold.qp().enqueue(payload, fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word));
   }

@@ -1,4 +1,4 @@
-// The makers of all specimens, each in a file of its own.
+// Makes each specimen; each has a file of its own.
 #pragma once
 
 #include <sidelatch/sync/scheme.h>

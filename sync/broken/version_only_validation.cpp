@@ -1,9 +1,9 @@
-// Version-only validation: versioning with two reads, but the validation looks at the version and not at the latch,
-// with the header behind the data.
+// Version-only validation: versioning with two reads, with the header behind the data. The validation checks the
+// version but not the latch.
 //
-// A footer layout is what write unlatch needs, and "the version did not change" sounds like enough. It is not: data is
-// placed before the version that says so. A reader that begins after the latch was taken would be refused at its first
-// READ; one that began before sees new data and, at its validation, the old version still.
+// Write unlatch needs a footer layout, and "the version did not change" sounds like enough. It is not: data is placed
+// before the version that announces it. A reader that begins after the latch was taken is refused at its first READ.
+// One that began earlier sees new data and, at its validation, still the old version.
 #include "specimens.h"
 
 #include <sidelatch/sync/latch_word.h>

@@ -1,5 +1,4 @@
-// What can be said of a cluster without a NIC: its options, and the ranks that its starters tell. tests/vm has the
-// rest.
+// Tests of a cluster that need no NIC: its options, and the ranks that its starters give. tests/vm has the rest.
 #include <sidelatch/bench/cluster.h>
 
 #include <gmock/gmock.h>
@@ -16,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Puts variables into the environment of this process, and all of the starters' out of it before and after.
+// Sets variables in the environment of this process, and removes all of the starters' before and after.
 class Environment {
  public:
   using Variables = std::vector<std::pair<const char*, const char*>>;
@@ -62,7 +61,7 @@ TEST(RankFromEnvironment, MpirunComesBeforeSlurm) {
   EXPECT_EQ(rank_from_environment()->rank, 1U);
 }
 
-// A shell of salloc has the number of tasks, and is none.
+// A shell of salloc has the number of tasks, but is not one of them.
 TEST(RankFromEnvironment, AShellWithinASlurmJobHasNone) {
   const Environment environment(Environment::Variables{{"SLURM_NTASKS", "4"}});
   EXPECT_FALSE(rank_from_environment().has_value());

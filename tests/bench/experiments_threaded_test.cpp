@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Missed; docs/figures.md says so, and why.
+// These targets are missed; docs/figures.md explains why.
 const std::set<std::string> kKnownMisses = {"N13.pessimistic", "N15.ratio"};
 
 TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {

@@ -16,7 +16,7 @@ namespace {
 using namespace fabric;
 using ::testing::HasSubstr;
 
-// A server, and clients that have a one-sided queue pair to its memory beside their RPCs.
+// A server, and clients that have a one-sided queue pair to its memory besides their RPCs.
 struct World {
   struct Client {
     std::unique_ptr<RpcLatchClient> latches;
@@ -37,7 +37,7 @@ struct World {
   T run(Task<T> task) {
     return reactor().run(std::move(task));
   }
-  /// The clients go, and the server's tasks end with them.
+  /// Ends the clients, and with them the server's tasks.
   void close() {
     clients.clear();
     reactor().run();
@@ -62,7 +62,7 @@ TEST(RpcLatch, IsHeldByOneUntilThatOneUnlatches) {
   RpcLatchClient& two = *world.clients[1].latches;
   EXPECT_TRUE(world.run(one.latch(3)));
   EXPECT_EQ(world.server.holder(3), 1U);
-  EXPECT_FALSE(world.run(one.latch(3)));  // by whomever
+  EXPECT_FALSE(world.run(one.latch(3)));  // whoever holds it
   EXPECT_FALSE(world.run(two.latch(3)));
   EXPECT_FALSE(world.run(two.unlatch(3)));
   EXPECT_EQ(world.server.holder(3), 1U);
@@ -73,7 +73,7 @@ TEST(RpcLatch, IsHeldByOneUntilThatOneUnlatches) {
   EXPECT_EQ(world.server.holder(3), 2U);
 }
 
-// A READ and a WRITE of a counter that nothing but the latch protects.
+// A READ and a WRITE of a counter that only the latch protects.
 Task<void> increment(RpcLatchClient* latches, QueuePair* data, LocalSpan buffer, RemoteSpan counter, int times,
                      bool* lost) {
   for (int i = 0; i < times; ++i) {
@@ -94,7 +94,7 @@ Task<void> increment(RpcLatchClient* latches, QueuePair* data, LocalSpan buffer,
 
 struct Increments {
   std::uint64_t counted = 0;
-  bool lost = false;  // somebody was no longer the holder when it unlatched
+  bool lost = false;  // a client was no longer the holder when it unlatched
 };
 
 constexpr int kTimes = 40;
@@ -131,7 +131,7 @@ bool take_without_looking(std::uint64_t& word, const LatchRequest& request) {
   return true;
 }
 
-// The broken specimen: a core that does not look at the word.
+// The broken specimen: a core that does not check the word.
 TEST(RpcLatch, ACoreThatDoesNotLookLosesIncrements) {
   EXPECT_LT(increments(7, {.latches = 1, .cores = 3, .operation = take_without_looking}, 1).counted, 7U * kTimes);
 }
@@ -157,10 +157,10 @@ Duration time_of_requests(std::uint32_t cores) {
 }
 
 TEST(RpcLatch, ACoreServesOneRequestAtATime) {
-  // 80 requests of 10 us each; a round trip is small beside that while others queue, and added where none does.
+  // 80 requests of 10 us each. A round trip is small beside that while others queue; otherwise it is added.
   EXPECT_NEAR(to_ns(time_of_requests(1)), 800e3, 10e3);
   EXPECT_NEAR(to_ns(time_of_requests(4)), 200e3, 10e3);
-  EXPECT_NEAR(to_ns(time_of_requests(0)), 100e3, 40e3);  // one for each client
+  EXPECT_NEAR(to_ns(time_of_requests(0)), 100e3, 40e3);  // one core for each client
 }
 
 TEST(RpcLatch, TheServerOutlivesItsClients) {

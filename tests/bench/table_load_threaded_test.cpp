@@ -80,7 +80,7 @@ TEST(TableLoad, SkewBindsLatchesAndNotOptimisticReads) {
   EXPECT_GT(run(optimistic).mops.mean, 4);
 }
 
-// 40 Gbyte of tuples. What is used of them is some thousand pages.
+// 40 Gbyte of tuples, of which some thousand pages are used.
 TEST(TableLoad, TuplesThatNobodyTouchesCostNothing) {
   TableLoad load = small_load();
   load.tuples = 80'000'000;
@@ -127,7 +127,7 @@ double at(const ExperimentResult& result, const std::string& panel, const std::s
   return std::ranges::find(found->points, exponent, &Point::x)->y;
 }
 
-// The experiments themselves take minutes; this is the same code with fewer tuples and workers.
+// The experiments themselves take minutes. This is the same code with fewer tuples and workers.
 TEST(KvStore, ComparesLatchesBySkew) {
   const ExperimentResult result = kv_store({}, small_store());
   EXPECT_EQ(result.series.size(), 9U);

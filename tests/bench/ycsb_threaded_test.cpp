@@ -53,7 +53,7 @@ TEST(Ycsb, RunsOnTheHashTableWithoutScans) {
   EXPECT_THAT(result.x_names, ElementsAre("A", "B", "C", "D", "F"));
   expect_sensible(result);
   for (const char* scheme : {"latch-rw/async", "crc64", "farm", "two-read"}) {
-    // Reads are cheaper than updates, but for two-read, which rings three doorbells for a read and two for an update.
+    // Reads are cheaper than updates, except for two-read: it rings three doorbells for a read and two for an update.
     EXPECT_EQ(at(result, scheme, 'C') > at(result, scheme, 'A'), scheme != std::string("two-read")) << scheme;
     // A read-modify-write is both.
     EXPECT_GT(at(result, scheme, 'A'), at(result, scheme, 'F')) << scheme;
@@ -76,7 +76,7 @@ TEST(Ycsb, EqualSeedsGiveEqualResults) {
   EXPECT_NE(to_json(ycsb_btree({.seed = 3}, scale)), to_json(ycsb_btree({.seed = 4}, scale)));
 }
 
-// Ten records have room for ten more; YCSB D wants a hundred.
+// Ten records have room for ten more; YCSB D needs a hundred.
 TEST(Ycsb, SaysThatItRanOutOfRoomForInserts) {
   YcsbScale scale = small();
   scale.records = 10;

@@ -29,7 +29,7 @@ std::vector<double> exact_probabilities(std::uint64_t items, double exponent) {
 
 // A variable with a chi-square distribution of k degrees of freedom exceeds k + 2 sqrt(k t) + 2 t with a probability of
 // at most e^-t (B. Laurent, P. Massart, Annals of Statistics 28(5), 2000, lemma 1): with t = 20, 2 in 10^9. The
-// statistic below is nearly so distributed, because at least 25 draws are expected in each bin.
+// statistic below nearly has that distribution, because at least 25 draws are expected in each bin.
 double hardly_exceeded(double degrees_of_freedom) {
   constexpr double kT = 20;
   return degrees_of_freedom + 2 * std::sqrt(degrees_of_freedom * kT) + 2 * kT;
@@ -40,7 +40,7 @@ struct Fit {
   double degrees_of_freedom = 0;
 };
 
-// Neighbouring ranks share a bin until 25 draws are expected in it.
+// Neighbouring ranks share a bin until it has 25 expected draws.
 Fit fit_of(std::uint64_t items, double exponent, std::uint64_t draws, std::uint64_t seed) {
   const Zipf zipf(items, exponent);
   std::mt19937_64 random(seed);
@@ -50,7 +50,7 @@ Fit fit_of(std::uint64_t items, double exponent, std::uint64_t draws, std::uint6
   }
   constexpr double kFewest = 25;
   const std::vector<double> probabilities = exact_probabilities(items, exponent);
-  std::vector<double> left(items + 1);  // expected from this rank on
+  std::vector<double> left(items + 1);  // expected draws from this rank on
   for (std::uint64_t rank = items; rank > 0; --rank) {
     left[rank - 1] = left[rank] + probabilities[rank - 1] * static_cast<double>(draws);
   }
@@ -84,7 +84,7 @@ TEST_P(ZipfByExponent, DrawsRanksInProportion) {
 INSTANTIATE_TEST_SUITE_P(Exponents, ZipfByExponent,
                          ::testing::Values(0.0, 0.3, 0.5, 0.99, 1.0, 1.0000001, 1.5, 2.0, 3.7));
 
-// The bound has teeth: a distribution that is a little off is told from the right one.
+// The bound is sharp enough to reject a distribution that is slightly wrong.
 TEST(Zipf, AWrongExponentWouldBeSeen) {
   const Zipf zipf(1000, 1.02);
   std::mt19937_64 random(1);
@@ -102,8 +102,8 @@ TEST(Zipf, AWrongExponentWouldBeSeen) {
   EXPECT_GT(chi_square, hardly_exceeded(999));
 }
 
-// The sum of 1 / r^2 is pi^2 / 6 less 1 / items. Within 7 standard deviations, which a binomial variable exceeds with a
-// probability of 10^-11.
+// The sum of 1 / r^2 is pi^2 / 6 less 1 / items. The bound is 7 standard deviations, which a binomial variable exceeds
+// with a probability of 10^-11.
 TEST(Zipf, TwentyMillionItemsNeedNoTable) {
   constexpr std::uint64_t kItems = 20'000'000;
   constexpr int kSamples = 200'000;
@@ -167,7 +167,7 @@ TEST(Scatter, IsABijection) {
   }
 }
 
-// A bijection drawn at random would fill the lock slots of unpadded tuples evenly; bound as above.
+// A random bijection would fill the lock slots of unpadded tuples evenly; the bound is the same as above.
 TEST(Scatter, PopularKeysDoNotNeighbour) {
   constexpr std::uint64_t kItems = 20'000'000;
   constexpr std::uint64_t kSlots = 16;

@@ -13,7 +13,7 @@ namespace {
 using fabric::from_ns;
 using fabric::Time;
 
-// Any table of Student's distribution.
+// Values from any table of Student's distribution.
 TEST(StudentT, IsTheTablesValue) {
   EXPECT_NEAR(student_t_975(5), 2.5706, 1e-3);
   EXPECT_NEAR(student_t_975(9), 2.2622, 1e-3);
@@ -29,7 +29,7 @@ TEST(BatchMeans, GiveMeanAndHalfWidth) {
 
 TEST(BatchMeans, EqualWindowsLeaveNoDoubt) { EXPECT_DOUBLE_EQ(batch_means(std::vector<double>(20, 7)).half_width, 0); }
 
-// 20 000 intervals; the number that holds is binomial, and 6 standard deviations from 95 % are 185.
+// 20 000 intervals; the number of correct ones is binomial, and 6 standard deviations from 95 % are 185.
 TEST(BatchMeans, HoldTheTruthInNinetyFiveOfAHundred) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal(10, 3);
@@ -76,8 +76,8 @@ TEST(Windows, OfNoTimeAreRefused) {
   EXPECT_THROW(Windows(Time(from_ns(5)), from_ns(-1)), std::invalid_argument);
 }
 
-// What one window holds depends on the one before: the interval must not pretend to know what it cannot. Here
-// single steps are correlated by 0.8, and sums of a hundred nearly not.
+// Neighbouring windows are correlated, so the interval is too narrow. Single steps here are correlated by 0.8, sums of
+// a hundred hardly at all.
 TEST(BatchMeans, ShortWindowsOfACorrelatedSeriesAreTooSureOfThemselves) {
   std::mt19937_64 random(2);
   std::normal_distribution<double> normal(0, 1);

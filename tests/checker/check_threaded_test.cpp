@@ -80,7 +80,7 @@ TEST(Check, DoesTheWantedPartsAndNoOther) {
   }
 }
 
-// What memory registered for relaxed ordering shows is refuted, and what needs it is not called safe.
+// Guarantees broken by memory with relaxed ordering are refuted, and schemes that need them are not called safe.
 TEST(Check, RelaxedOrderingIsProbedAndLeavesWriteUnlatchUnproved) {
 #if SIDELATCH_HAS_TSAN
   GTEST_SKIP() << "minutes, with the same threads as FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers";

@@ -1,4 +1,4 @@
-// A memory node and four clients of the simulator, for probes that need no more.
+// A memory node and four clients of the simulator, for probes that need nothing else.
 #pragma once
 
 #include <sidelatch/fabric/model/rules.h>

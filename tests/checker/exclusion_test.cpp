@@ -30,13 +30,13 @@ TEST(Exclusion, LatchesLoseNothing) {
   }
 }
 
-// Writers alone, without readers, meet the fault of this one under every model: its buffer is sent while it changes.
+// Writers alone show this fault under every model: the buffer changes while it is sent.
 TEST(Exclusion, ABrokenLatchIsFound) {
   const SchemeReads seen = probe("broken/shared-buffer-async");
   EXPECT_TRUE(seen.torn > 0 || seen.stuck);
 }
 
-// Its unlatch is one line of a WRITE, which another order lets overtake the payload.
+// Its unlatch is one line of a WRITE; in another order it overtakes the payload.
 TEST(Exclusion, AWriteUnlatchIsFoundWhereLinesAreNotPlacedInOrder) {
   const ExclusionOptions large = {.object_bytes = 4096, .updates = 2000};
   sim::Profile slow = sim::load_profile("connectx5");

@@ -18,7 +18,7 @@ LockTable probe(const sim::Profile& profile) {
   return probe_lock_table(cluster.storage, cluster.clients).value();
 }
 
-// From rates alone: the table exactly, what it and the whole NIC can do within a tenth.
+// Inferred from rates alone: the table exactly, the rates of a slot and of the whole NIC within a tenth.
 void expect_inferred(const sim::Profile& profile, std::uint64_t slots) {
   const LockTable table = probe(profile);
   EXPECT_EQ(table.address_bits, profile.lock_table.address_bits) << profile.name;

@@ -52,14 +52,14 @@ TEST(Order, AReadAfterTheCompletionSeesTheWrite) {
   }
 }
 
-// A fence that waits for atomics only is what TODS 2025 warns of.
+// A fence that waits for atomics only, which TODS 2025 warns of.
 TEST(Order, AFenceThatDoesNotOrderReadsIsFound) {
   model::Rules rules = model::rules_of(Preset::observed);
   rules.fence_orders_reads = false;
   EXPECT_GT(probe(rules, Pair::fenced_read_write).seen, 0U);
 }
 
-// That nothing was seen says something only if it would have been.
+// Seeing nothing proves something only if the effect would have been seen.
 TEST(Order, TheControlIsInvertedWhateverThePair) {
   for (const Pair pair : {Pair::read_read, Pair::read_write, Pair::write_read, Pair::write_atomic, Pair::atomic_read,
                           Pair::fenced_read_write, Pair::fenced_atomic_write, Pair::completed_write_read}) {
@@ -69,7 +69,7 @@ TEST(Order, TheControlIsInvertedWhateverThePair) {
   }
 }
 
-// What the simulation itself did: the second request looked before the WRITE's last line was placed.
+// Records the simulation's own order: whether the second request sampled before the WRITE's last line was placed.
 class Witness : public sim::StepObserver {
  public:
   explicit Witness(std::uint64_t last_piece) : last_piece_(last_piece) {}
@@ -87,7 +87,7 @@ class Witness : public sim::StepObserver {
   [[nodiscard]] std::uint64_t inversions() const { return inversions_; }
 
  private:
-  // A chain has ended when both have happened.
+  // A chain has ended when both events have happened.
   void close() {
     if (placed_ && looked_) {
       placed_ = looked_ = false;
@@ -99,7 +99,7 @@ class Witness : public sim::StepObserver {
   bool looked_ = false;
 };
 
-// Each one, and no other: also one between two chains that kept the order.
+// Every inversion is counted and no others, even between two chains that kept the order.
 TEST(Order, InversionsAreCountedAsTheyHappen) {
   constexpr std::uint64_t kBytes = 4096;
   for (const Pair pair : {Pair::write_read, Pair::write_atomic}) {

@@ -11,7 +11,7 @@ namespace {
 
 using testing::Each;
 
-// Under ThreadSanitizer these also show that the order between caller and jobs is visible to it.
+// Under ThreadSanitizer these also show that it sees the order between caller and jobs.
 
 TEST(ForEachIndex, RunsEachJobOnce) {
   std::vector<int> runs(1000, 0);

@@ -1,4 +1,4 @@
-// A check of a simulated NIC, the profile that it gives, and a check of that.
+// Checks a simulated NIC, derives its profile, and checks that profile.
 #include <sidelatch/checker/profile_of.h>
 
 #include <sidelatch/checker/check.h>
@@ -53,7 +53,7 @@ const Series& series_of(const CheckReport& report, Curve curve) {
   return *std::ranges::find(report.series, name(curve), &Series::name);
 }
 
-// What was measured of a NIC is what is measured of its profile: the lock table exactly, rates within a tenth.
+// A check of the derived profile measures the same as a check of the NIC: the lock table exactly, rates within a tenth.
 void expect_reproduced(sim::Profile profile, const char* name) {
   profile.name = name;
   const CheckReport nic = check(profile);
@@ -73,7 +73,7 @@ void expect_reproduced(sim::Profile profile, const char* name) {
   for (const Curve curve : kCurves) {
     const Series& before = series_of(nic, curve);
     for (const Point& point : before.points) {
-      // At the knee itself one queue pair more or less decides.
+      // At the knee itself, one queue pair more or less makes the difference.
       const auto fit = static_cast<double>(profile.qp_cache.requester_entries);
       if (curve == Curve::read_by_queue_pairs && std::abs(point.x - fit) <= fit / 10) {
         continue;
@@ -95,7 +95,7 @@ TEST(ProfileOf, ReproducesAnInventedNic) {
   sim::Profile invented = sim::load_profile("connectx5");
   invented.link.gbps = 40;
   invented.link.propagation_ns = 1000;
-  // Together a request's; the check does not tell them apart, so their proportion stays.
+  // Their sum is the cost of a request. The check cannot separate them, so their proportion stays.
   invented.nic.chain_ns *= 3;
   invented.nic.cqe_ns *= 3;
   invented.nic.respond_read_ns = 120;

@@ -23,7 +23,7 @@ double at(const Series& series, double x) {
   return point == series.points.end() ? 0 : point->y;
 }
 
-// What the profile says of one slot, of 16 slots, of all.
+// The profile's rates for one slot, for 16 slots, and for all.
 TEST(Rates, OfAtomicsFollowTheLockTable) {
   const sim::Profile profile = sim::load_profile("connectx5");
   const double slot = 1000 / (profile.lock_table.service_ns + profile.lock_table.recovery_ns);

@@ -27,7 +27,7 @@ NamedDocument experiment(const std::string& file, const std::string& name = "kv-
   return {file, ordered_json{{"schema", 1}, {"experiment", name}, {"series", ordered_json::array()}}.dump()};
 }
 
-// What the page's script will find.
+// The documents that the page's script will find.
 ordered_json documents_in(const std::string& page) {
   const std::string begin = R"(<script type="application/json" id="documents">)";
   const std::size_t from = page.find(begin);
@@ -73,7 +73,7 @@ TEST(ReportPage, HoldsExperimentsBesideDatasheets) {
 }
 
 TEST(ReportPage, WhatAnExperimentMeasuredReachesThePageAsItIs) {
-  // Its fields are the page's to check, and its version too.
+  // The page, not the checker, checks its fields and its version.
   const ordered_json written = {{"schema", 2}, {"experiment", "kv-store"}, {"series", "wrong"}, {"future", {1, 2}}};
   EXPECT_EQ(documents_in(report_page({{"a.json", written.dump()}}))[0]["experiment"], written);
 }

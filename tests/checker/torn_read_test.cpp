@@ -45,7 +45,7 @@ TEST(TornReads, EveryReadIsOneOfTheThreeKinds) {
   EXPECT_GT(seen.writes, 1000U);
 }
 
-// What a NIC copies whole can be told from where blocks are mixed.
+// The places where blocks are mixed show the NIC's atoms.
 TEST(TornReads, BlocksAreMixedWhereTheNicsAtomsMeet) {
   for (const std::uint64_t atom : {64U, 32U, 16U, 8U}) {
     sim::Profile profile = tearing_profile();
@@ -59,8 +59,8 @@ TEST(TornReads, BlocksAreMixedWhereTheNicsAtomsMeet) {
   EXPECT_EQ(torn_reads(64, 2000).granularity, 0U) << "one line is never mixed";
 }
 
-// A WRITE that stops in its middle is overtaken by READs. If it goes upwards, they see the later numbers in front; a
-// WRITE in any order leaves them anywhere.
+// READs overtake a WRITE that stops in its middle. If it goes upwards, they see the later numbers in front; if it goes
+// in any order, anywhere.
 TEST(TornReads, SeamsTellInWhichOrderAWriteIsPlaced) {
   sim::Profile profile = sim::load_profile("connectx5");
   profile.pcie.reorder_probability = 0;
@@ -77,7 +77,7 @@ TEST(TornReads, SeamsTellInWhichOrderAWriteIsPlaced) {
   }
 }
 
-// Lines are the memory's, wherever a block begins.
+// Lines belong to the memory, wherever a block begins.
 TEST(TornReads, ABlockThatBeginsInTheMiddleOfALineIsMixedAtLines) {
   TwoClients cluster(1, tearing_profile());
   const TornReads seen = probe_torn_reads(cluster.storage, cluster.writer, cluster.reader,
@@ -179,7 +179,7 @@ TEST(Schemes, ThoseThatAreNotKnownToBeBrokenAcceptNoMixture) {
   }
 }
 
-// Not all specimens can be caught by one writer and one reader at this pace; these can.
+// One writer and one reader at this pace cannot catch all specimens, but they catch these.
 TEST(Schemes, TheSpecimensThatTearAreCaught) {
   for (const char* name : {"broken/naive", "broken/bookend", "broken/marking", "broken/rw-unfenced-shared-unlatch"}) {
     std::uint64_t torn = 0;
@@ -190,7 +190,7 @@ TEST(Schemes, TheSpecimensThatTearAreCaught) {
   }
 }
 
-// A scheme that validates nothing: what the probe must catch.
+// A scheme that validates nothing, which the probe must catch.
 class Forgetful final : public sync::OptimisticScheme {
  public:
   Forgetful() : OptimisticScheme("test/forgetful") {}

@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// All probes had chances, and saw nothing; blocks were mixed at lines.
+// All probes had chances and saw nothing; blocks were mixed at lines.
 CheckReport flawless() {
   CheckReport report;
   report.torn_reads = {{.block_bytes = 512, .reads = 1000, .granularity = 64, .later_in_front = 300}};
@@ -52,7 +52,7 @@ TEST(Verdicts, AProvedSchemeIsSafeUnderWhatItNeeds) {
   const SchemeReport farm = proved("optimistic/farm", flawless());
   EXPECT_EQ(farm.verdict, Verdict::safe) << farm.evidence;
   EXPECT_THAT(farm.evidence, HasSubstr("no tear in 100 chances; right in all 164 executions"));
-  // Not the order of WRITEs or of their lines: it is safe without.
+  // The order of WRITEs and of their lines is missing: the scheme is safe without it.
   EXPECT_EQ(farm.assuming.size(), 8U);
   const SchemeReport unlatched = proved("optimistic/farm+write-unlatch", flawless());
   EXPECT_EQ(unlatched.verdict, Verdict::safe) << unlatched.evidence;

@@ -13,7 +13,7 @@ using namespace fabric;
 using model::Preset;
 using ::testing::HasSubstr;
 
-// With an observer the simulation takes no short cuts: a CPU sees each line when it is placed.
+// With an observer the simulation takes no short cuts, so a CPU sees each line when it is placed.
 class StepByStep : public sim::StepObserver {
  public:
   void on_step(const sim::SimStep& /*step*/) override {}
@@ -53,7 +53,7 @@ TEST(Visibility, TheControlSaysWhetherALookCouldFallIntoAWrite) {
     EXPECT_GT(detail(seen, "control_seen"), 0U) << seen.name;
     EXPECT_TRUE(seen.sensitive) << seen.name;
   }
-  // Requests of one step have no inside.
+  // Requests of one step have no intermediate states.
   const Observation seen = probe(model::rules_of(Preset::strict), Sight::lines_within_write, kByCpu);
   EXPECT_EQ(seen.seen, 0U);
   EXPECT_FALSE(seen.sensitive);

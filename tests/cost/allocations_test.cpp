@@ -1,4 +1,4 @@
-// No allocation after warm-up. This program counts its own: operator new is replaced.
+// No allocation after warm-up. This program replaces operator new to count its own.
 #include "cycle.h"
 
 #include "common/sanitizers.h"

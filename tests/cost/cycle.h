@@ -1,5 +1,5 @@
-// One exclusive cycle with asynchronous unlatching, on a fabric that costs next to nothing; and the same four requests
-// without latch, guard or session.
+// One exclusive cycle with asynchronous unlatching, on a fabric that costs next to nothing. For comparison, the same
+// four requests without latch, guard or session.
 #pragma once
 
 #include "stub_fabric.h"

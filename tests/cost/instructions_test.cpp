@@ -9,7 +9,7 @@
 namespace sidelatch::sync {
 namespace {
 
-// What callgrind runs.
+// The tests that callgrind runs.
 TEST(DISABLED_UnderCallgrind, Latched) { Cycle().run_latched(repetitions()); }
 TEST(DISABLED_UnderCallgrind, Bare) { Cycle().run_bare(repetitions()); }
 

@@ -1,4 +1,4 @@
-// Two software NICs that pass each other frames by hand, and operations between them.
+// Two software NICs whose frames are passed by hand, and operations between them.
 #pragma once
 
 #include "softnic/nic/nic.h"

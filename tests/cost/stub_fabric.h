@@ -1,5 +1,5 @@
-// A fabric that costs next to nothing: requests are executed in the doorbell, on memory of the same process, and
-// completed when the reactor asks. What is left to measure is the library's own code.
+// A fabric that costs next to nothing: the doorbell executes requests on memory of the same process, and they complete
+// when the reactor asks. The remaining cost is the library's own code.
 #pragma once
 
 #include <sidelatch/fabric/fabric.h>

@@ -1,4 +1,4 @@
-// Instructions of an operation over verbs beyond the provider's, from the call to the task's going on.
+// Instructions of an operation over verbs beyond the provider's, from the call until the task continues.
 #include "callgrind.h"
 #include "verbs_operations.h"
 
@@ -9,13 +9,13 @@
 namespace sidelatch::fabric::verbs {
 namespace {
 
-// What callgrind runs.
+// The tests that callgrind runs.
 TEST(DISABLED_UnderCallgrind, VerbsReads) { Operations().run_reads(repetitions()); }
 TEST(DISABLED_UnderCallgrind, VerbsWrites) { Operations().run_writes(repetitions()); }
 TEST(DISABLED_UnderCallgrind, VerbsAtomics) { Operations().run_atomics(repetitions()); }
 TEST(DISABLED_UnderCallgrind, VerbsChains) { Operations().run_chains(repetitions()); }
 
-// Counting stops where the provider is entered and goes on where it is left.
+// Counting stops at the provider's entry and continues at its exit.
 double own_instructions_of(const char* test) {
   const double count =
       instructions_of(test, "--toggle-collect=stub_post_send --toggle-collect=stub_poll_cq --collect-atstart=yes");
@@ -24,7 +24,7 @@ double own_instructions_of(const char* test) {
   return count;
 }
 
-// The targets are 250 and 400; what is missing to them stands in docs/performance.md.
+// The targets are 250 and 400; docs/performance.md explains the gap.
 TEST(Instructions, AnOperationOverVerbsCostsAtMost600) {
   if (!kCountsInstructions) {
     GTEST_SKIP() << "not an optimized build";

@@ -1,4 +1,4 @@
-// Operations through VerbsFabric on a device that is a stub: what they cost is the library's own.
+// Operations through VerbsFabric on a stub device, so that all cost is the library's own.
 #pragma once
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>

@@ -18,7 +18,7 @@ using ::testing::ThrowsMessage;
 
 void fill(LocalSpan span, std::uint64_t value) { std::memcpy(span.bytes().data(), &value, 8); }
 
-// Word i of the table becomes i + 1, without ever waiting for a completion.
+// Sets word i of the table to i + 1 and never waits for a completion.
 Task<> write_words(QueuePair& qp, BufferRing& ring, RemoteSpan table, std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     RingBuffer buffer = co_await ring.acquire();
@@ -38,7 +38,7 @@ TEST(BufferRings, HundredsOfAsynchronousWritesOverTwoBuffersAllSendTheirOwnBytes
 }
 
 TEST(BufferRings, WithoutOneABufferThatIsRefilledAfterThePostSendsTheWrongBytes) {
-  // The broken specimen: what the ring is there to prevent.
+  // The broken specimen: the fault that the ring prevents.
   TwoNodes world;
   world.run([](QueuePair& qp, LocalSpan shared, RemoteSpan table) -> Task<> {
     for (std::uint64_t i = 0; i < 20; ++i) {
@@ -163,7 +163,7 @@ TEST(RingBuffers, MoveAndDropOnce) {
   EXPECT_FALSE(a.valid());  // NOLINT(bugprone-use-after-move): that is the question
   EXPECT_TRUE(b.valid());
   EXPECT_EQ(ring.available(), 1U);
-  b = world.run(ring.acquire());  // the first one goes back
+  b = world.run(ring.acquire());  // the first one is given back
   EXPECT_EQ(ring.available(), 1U);
   b.drop();
   b.drop();
@@ -198,7 +198,7 @@ TEST(BufferRings, ABufferThatIsDroppedGoesToTheNextAcquirerIfTheFirstHasGone) {
   Task<> second = take(ring, &got_second);
   start(second);
   held.drop();       // wakes the first ...
-  first = Task<>{};  // ... which goes before it runs
+  first = Task<>{};  // ... which is destroyed before it runs
   world.settle();
   EXPECT_FALSE(got_first);
   EXPECT_TRUE(got_second);

@@ -1,4 +1,4 @@
-// What a FabricError says.
+// The message of a FabricError.
 #include <sidelatch/fabric/error.h>
 
 #include <gmock/gmock.h>

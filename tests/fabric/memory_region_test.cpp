@@ -1,4 +1,4 @@
-// Regions as values, and the nodes that make them.
+// Regions as values, and the nodes that create them.
 #include "two_nodes.h"
 
 #include <stdexcept>
@@ -116,7 +116,7 @@ TEST(Nodes, HaveTheNameTheyWereGiven) {
 }
 
 TEST(Nodes, ForgetQueuePairsInAnyOrder) {
-  // A region is free once no queue pair uses it: those that went must not be asked.
+  // A region is free once no queue pair uses it, so destroyed queue pairs must not be asked.
   TwoNodes world;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
   MemoryRegion region = world.client.allocate(64, Access::local_write);

@@ -21,7 +21,7 @@ Task<> submit_chain(QueuePair& qp, std::span<const WorkRequest> chain, std::span
 
 class QueuePairChecks : public ::testing::Test {
  protected:
-  // The error of a request that is refused at its post: by submit() and by post() alike, and nothing is posted.
+  // The error of a request refused at its post, by submit() and post() alike; nothing is posted.
   std::string refused_here(const WorkRequest& request, Status status) {
     const FabricError error = world_.error_of(submit(*world_.qp, request));
     EXPECT_EQ(error.status(), status);
@@ -62,7 +62,7 @@ TEST_F(QueuePairChecks, AnLkeyOfNoRegionIsRefused) {
 }
 
 TEST_F(QueuePairChecks, AnLkeyOfAnotherNodeIsRefused) {
-  // Node storage has two regions, node client one: the key of the second names nothing at the client.
+  // Node storage has two regions, node client one: the key of the second is invalid at the client.
   const MemoryRegion second = world_.storage.allocate(64, Access::remote_all);
   EXPECT_THAT(refused_here(read(second.local(0, 8), world_.word(0)), Status::local_protection),
               HasSubstr("no live region of node client"));

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A request that the target refuses: its key is no longer, or not yet, anybody's.
+// A request that the target refuses: its key belongs to no live region.
 WorkRequest refused(const TwoNodes& world) {
   WorkRequest request = fetch_add(world.word(0), 1000);
   request.rkey.value ^= 1;
@@ -74,7 +74,7 @@ TEST(QueuePairErrors, WhatWasPostedBeforeIsDoneAndWhatWasPostedAfterIsFlushed) {
 }
 
 TEST(QueuePairErrors, WhatIsPostedWhileTheErrorIsOnItsWayBackIsNotExecutedEither) {
-  // The target has refused a request and takes no more of this queue pair; the client does not know yet.
+  // The target has refused a request and ignores the rest of this queue pair; the client does not know yet.
   TwoNodes world;
   std::optional<Status> cause;
   std::optional<Status> after;
@@ -83,7 +83,7 @@ TEST(QueuePairErrors, WhatIsPostedWhileTheErrorIsOnItsWayBackIsNotExecutedEither
     co_await qp.reactor().sleep(from_ns(ns));
     co_await submit_and_note(qp, request, status);
   };
-  // The request reaches the target after about 700 ns and the answer is back after about 1450 ns.
+  // The request reaches the target after about 700 ns, and the answer is back after about 1450 ns.
   world.reactor().spawn(later(*world.qp, fetch_add(world.word(2), 1), 1000, &after));
   world.reactor().run();
   world.settle();
@@ -131,8 +131,8 @@ TEST(QueuePairErrors, TasksThatWaitForRoomAreFlushedAndTheirRequestsNeverPosted)
 }
 
 TEST(QueuePairErrors, NothingIsPostedBehindAFailureThatIsReportedTogetherWithEarlierCompletions) {
-  // The answer to the second request overtakes that to the first, so both are reported at one moment. The room that the
-  // first leaves must not be given away then, be it signalled (interval 1) or not.
+  // The answer to the second request overtakes the first one's, so both are reported at the same moment. The room left
+  // by the first request, signalled (interval 1) or not, must then not be given away.
   for (const std::uint32_t interval : {1U, 2U}) {
     TwoNodes world({.queue_pair = {.send_queue_depth = 2, .signal_interval = interval}});
     world.run(enqueue(*world.qp, fetch_add(world.word(1), 1)));
@@ -201,7 +201,7 @@ TEST(QueuePairErrors, ReconnectOfAReadyQueuePairOnlyDrains) {
 TEST(QueuePairErrors, ASecondReconnectDoesNotHideANewerFailure) {
   TwoNodes world;
   EXPECT_THROW(world.run(submit(*world.qp, refused(world))), FabricError);
-  // The later reconnect() ends while the queue pair is ready again and a request of the first task has failed anew.
+  // The later reconnect() ends when the queue pair is ready again and a request of the first task has failed anew.
   std::optional<Status> second;
   const auto first = [](QueuePair& qp, WorkRequest bad) -> Task<> {
     co_await qp.reconnect();

@@ -80,7 +80,7 @@ TEST(TaskLifetime, ATaskThatWaitsForCompletionEntriesMayBeDestroyedAndOthersAreS
   EXPECT_EQ(world.value(1), 0U);
   EXPECT_EQ(world.value(2), 1U);
   EXPECT_EQ(world.reactor().completion_queue_free(), 4U);
-  EXPECT_TRUE(second->post(two));  // no trace of the task that went
+  EXPECT_TRUE(second->post(two));  // the destroyed task has left no trace
 }
 
 TEST(QueuePairLifetime, TasksThatWaitForCompletionOrRoomAreToldThatItWasDestroyed) {
@@ -202,7 +202,7 @@ TEST(RegionLifetime, DeregisterRefusesWhileRequestsUseTheRegionAndChangesNothing
   region.deregister();
   EXPECT_FALSE(region.valid());
   EXPECT_EQ(region.length(), 0U);
-  region.deregister();  // of a region that has ended: nothing
+  region.deregister();  // no effect on a region that has ended
 }
 
 TEST(RegionLifetime, AnInlinedPayloadDoesNotUseItsRegionAfterThePost) {
@@ -230,7 +230,7 @@ TEST(RegionLifetime, AllocatedMemoryOutlivesItsHandleUntilTheRequestsAreDone) {
     start(task);
   }
   EXPECT_EQ(world.client.find(key), nullptr);
-  // Registering in the meantime neither frees it nor gives its key to another.
+  // A registration in the meantime neither frees it nor gives its key to another region.
   const MemoryRegion meanwhile = world.client.allocate(4096, Access::local_write);
   EXPECT_NE(meanwhile.lkey(), key);
   EXPECT_NE(meanwhile.bytes().data(), bytes);
@@ -283,7 +283,7 @@ TEST(RegionLifetime, AKeyThatWasKeptDoesNotOpenTheRegionThatTookItsPlace) {
 }
 
 TEST(RegionLifetime, ATargetMayEndAtAnyMomentOfALongTransfer) {
-  // A READ and a WRITE of 60000 bytes are on their way; the region ends at each of many moments of that.
+  // A READ and a WRITE of 60000 bytes are in flight; the region ends at each of many moments.
   for (int step = 0; step < 40; ++step) {
     TwoNodes world;
     std::optional<MemoryRegion> region(world.storage.allocate(60000, Access::remote_all));

@@ -51,7 +51,7 @@ TEST(QueuePairRoom, AFullSendQueueMakesTheNextChainWaitAndLosesNothing) {
 }
 
 TEST(QueuePairRoom, AFullCompletionQueueMakesQueuePairsWaitAndLosesNothing) {
-  // Four entries for three queue pairs of depth 16 with four tasks each.
+  // Four entries for three queue pairs of depth 16, with four tasks each.
   TwoNodes world({.queue_pair = {.send_queue_depth = 16}, .completion_queue_depth = 4});
   const auto second = world.client.connect(world.storage);
   const auto third = world.client.connect(world.storage);
@@ -100,7 +100,7 @@ TEST(QueuePairRoom, AQueuePairIsServedInTurnThoughAnotherIsAlwaysBusy) {
     *out = done->size();
   }(*world.qp, chain, &olds, &before));
   world.reactor().run();
-  // The four that were in flight, one turn of the busy queue pair, and what runs beside the chain: far from all 800.
+  // Four in flight, one turn of the busy queue pair, and the requests beside the chain: far fewer than all 800.
   EXPECT_LT(before, 20U);
   expect_each_once(olds, 800);
   EXPECT_EQ(world.value(1), 2U);
@@ -136,7 +136,7 @@ TEST(QueuePairRoom, PostAndDrainMixWithWaitingTasks) {
 }
 
 TEST(QueuePairRoom, PostThatIsTriedAgainNowAndThenFindsRoomInTheEnd) {
-  // Nothing in flight is signalled, and nobody waits for a completion.
+  // No in-flight request is signalled, and nobody waits for a completion.
   TwoNodes world({.queue_pair = {.send_queue_depth = 8, .signal_interval = 8}});
   const std::vector<WorkRequest> chain(5, fetch_add(world.word(0), 1));
   ASSERT_TRUE(world.qp->post(chain));
@@ -181,7 +181,8 @@ TEST(QueuePairRoom, AChainThatWaitsBehindOneThatNobodySignalledIsNotForgotten) {
   const std::vector<WorkRequest> longest(8, fetch_add(world.word(0), 1));
   std::vector<int> order;
   ASSERT_TRUE(world.qp->post(longest));
-  // Both wait. When the first eight complete, one request is posted without a signal, and the chain still has no room.
+  // Both wait. When the first eight complete, one request is posted without a signal, and there is still no room for
+  // the chain.
   world.reactor().spawn(enqueue_adds(*world.qp, world.word(0), 1));
   world.reactor().spawn(submit_chain(*world.qp, longest, 1, &order));
   world.reactor().run();
@@ -190,7 +191,7 @@ TEST(QueuePairRoom, AChainThatWaitsBehindOneThatNobodySignalledIsNotForgotten) {
 }
 
 TEST(QueuePairRoom, RequestsThatNobodySignalledDoNotKeepTheCompletionQueueFromOthers) {
-  // Eight queue pairs that post one unsignalled request each and fall silent, and one that needs half of the entries.
+  // Eight queue pairs post one unsignalled request each and then nothing; another one needs half of the entries.
   TwoNodes world({.completion_queue_depth = 8});
   std::vector<std::unique_ptr<QueuePair>> silent;
   for (int i = 0; i < 8; ++i) {

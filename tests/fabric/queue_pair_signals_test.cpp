@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::Ge;
 using ::testing::Le;
 
-// Remembers when each kind of step of each request happened.
+// Records when each kind of step of each request happened.
 struct Log : sim::StepObserver {
   struct Entry {
     SimStep::Kind kind;
@@ -79,7 +79,7 @@ TEST(QueuePairSignals, UnsignalledRequestsFreeTheirEntriesWithTheNextSignal) {
   world.run(enqueue_adds(*world.qp, world.word(0), 5));
   world.settle();
   EXPECT_EQ(world.value(0), 5U);         // executed
-  EXPECT_EQ(world.qp->completed(), 0U);  // and nothing said so
+  EXPECT_EQ(world.qp->completed(), 0U);  // without a completion
   EXPECT_EQ(world.qp->outstanding(), 5U);
   world.run([](QueuePair& qp, RemoteSpan word) -> Task<> { co_await qp.fetch_add(word, 1); }(*world.qp, world.word(0)));
   EXPECT_EQ(world.qp->completed(), 6U);
@@ -100,7 +100,7 @@ TEST(QueuePairSignals, AFencedWriteIsFetchedAfterTheReadBeforeItHasCompleted) {
 }
 
 TEST(QueuePairSignals, AReadNeverSeesTheFencedWriteBehindIt) {
-  // The WRITE changes the last word of a READ so long that it would overtake the sample of that word.
+  // The WRITE changes the last word of a READ that is long enough for the WRITE to overtake the sample of that word.
   for (const bool fence : {false, true}) {
     TwoNodes world;
     world.set(7499, 1);
@@ -128,17 +128,17 @@ TEST(QueuePairSignals, MaxRdAtomicBoundsHowManyReadsOverlap) {
                                                                    *world.qp, world.buffer.local(0, 8), world.word(0)));
   const Duration one = world.reactor().now();
   const Duration doorbell = from_ns(world.simulation.options().profile.nic.doorbell_ns);
-  // One at a time: each takes a round trip, all but the first without the doorbell.
+  // One at a time: each takes a round trip, all except the first without the doorbell.
   EXPECT_EQ(time_of_32_reads(1), one + (one - doorbell) * 31);
-  // 16 at a time: two windows, and some service times.
+  // 16 at a time: two windows plus some service times.
   EXPECT_THAT(time_of_32_reads(16), AllOf(Ge(one * 3 / 2), Le(one * 3)));
   EXPECT_LT(time_of_32_reads(32), one * 2);
 }
 
 TEST(QueuePairSignals, MaxRdAtomicCountsAtomicsToo) {
   for (const std::uint32_t most : {1U, 3U, 8U}) {
-    // With a READ sampled when it is served and WRITEs absent, posts minus completions is what the target sees at most;
-    // the difference between loads and completions is what max_rd_atomic bounds.
+    // With a READ sampled when it is served and no WRITEs, posts minus completions bound the target's view;
+    // max_rd_atomic bounds loads minus completions.
     struct Outstanding : sim::StepObserver {
       void on_step(const SimStep& step) override {
         if (step.kind == SimStep::Kind::load || step.kind == SimStep::Kind::sample) {

@@ -68,7 +68,7 @@ TEST(QueuePairStress, NoMixOfUsesJamsLosesRequestsOrLeaksCompletionEntries) {
   }
 }
 
-// As above with requests that the target refuses. Counts the additions that were answered.
+// The same with requests that the target refuses. Counts the additions that were answered.
 Task<> failing(QueuePair& qp, std::span<const WorkRequest> good, WorkRequest bad, std::uint64_t seed,
                std::uint64_t* answered) {
   std::minstd_rand random(static_cast<std::minstd_rand::result_type>(seed));
@@ -128,7 +128,7 @@ TEST(QueuePairStress, NoMixOfFailuresAndReconnectsJamsOrLeaksCompletionEntries) 
     }
     world.reactor().run();
     world.settle();
-    // What was answered was executed; of the rest, at most what was posted.
+    // Answered additions were executed; of the others, at most those posted.
     EXPECT_GE(world.value(0), answered) << "seed " << seed;
     EXPECT_LE(world.value(0), (world.qp->counters().bytes_read + second->counters().bytes_read) / 8) << "seed " << seed;
     EXPECT_EQ(world.reactor().completion_queue_free() + world.qp->outstanding() + second->outstanding(),

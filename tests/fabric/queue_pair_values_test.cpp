@@ -1,4 +1,4 @@
-// What requests do and return when nothing goes wrong.
+// Effects and results of requests without errors.
 #include "two_nodes.h"
 
 #include <array>
@@ -115,8 +115,8 @@ TEST(QueuePairValues, AnAtomicDeliversToItsOwnBufferWhereItHasOne) {
 }
 
 TEST(QueuePairValues, ALongChainKeepsTheOldValuesThatASignalInItsMiddleDelivered) {
-  // Depth 8, so one in four is signalled: the chain's first half completes on its own, and its queue entries are used
-  // again by the second task before the chain's last request completes.
+  // Depth 8, so one in four is signalled. The chain's first half completes on its own, and the second task reuses its
+  // queue entries before the chain's last request completes.
   TwoNodes world({.queue_pair = {.send_queue_depth = 8, .max_rd_atomic = 1}});
   std::vector<std::uint64_t> olds(8);
   std::vector<WorkRequest> chain;
@@ -166,7 +166,7 @@ TEST(QueuePairValues, AnInlinedPayloadIsTheOneAtThePostAndAnotherIsFetchedLater)
     TwoNodes::store(buffer, 0, 1);
     co_await qp.enqueue(fabric::write(buffer.local(0, 8), to.subspan(0, 8)).with_inline());
     co_await qp.enqueue(fabric::write(buffer.local(0, 8), to.subspan(8, 8)));
-    TwoNodes::store(buffer, 0, 2);  // before the NIC has looked at either
+    TwoNodes::store(buffer, 0, 2);  // before the NIC fetches either
     co_await qp.drain();
   }(*world.qp, world.buffer, world.table.remote()));
   world.settle();
@@ -252,7 +252,7 @@ TEST(QueuePairValues, CompletionsComeInPostingOrder) {
     co_await qp.submit(request);
     out->push_back(number);
   };
-  // A READ of 60000 bytes takes longer than what follows it.
+  // A READ of 60000 bytes takes longer than the following requests.
   world.reactor().spawn(noted(*world.qp, fabric::read(world.buffer.local(0, 60000), world.table.remote()), 1, &order));
   world.reactor().spawn(noted(*world.qp, fabric::read(world.buffer.local(60000, 8), world.table.remote()), 2, &order));
   world.reactor().spawn(noted(*world.qp, fetch_add(world.word(0), 1), 3, &order));

@@ -1,4 +1,4 @@
-// Reactor: running, spawning, sleeping, and saying so when nothing can happen any more.
+// Reactor: running, spawning, sleeping, and the error when nothing can happen any more.
 #include "two_nodes.h"
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ Task<> note_after(Reactor& reactor, double ns, int number, std::vector<int>* ord
   order->push_back(number);
 }
 
-// Waits in a list that nobody looks after.
+// Waits in a list that nobody serves.
 struct Forever : Waiter {
   explicit Forever(WaitList& waiters) : list(&waiters) {}
   [[nodiscard]] bool await_ready() const noexcept { return false; }

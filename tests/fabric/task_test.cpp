@@ -1,4 +1,4 @@
-// Task<T>: values, exceptions, frames, and how deep the stack gets.
+// Task<T>: values, exceptions, frames, and stack depth.
 #include "two_nodes.h"
 
 #include "common/sanitizers.h"

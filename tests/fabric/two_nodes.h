@@ -1,4 +1,4 @@
-// What the tests of the fabric's core run on: a simulated client and storage machine, and ways to start tasks.
+// The base of the tests of the fabric's core: a simulated client and storage machine, and ways to start tasks.
 //
 //   TwoNodes world({.queue_pair = {.send_queue_depth = 4}});
 //   world.run(task(*world.qp, world.word(0)));
@@ -23,7 +23,7 @@
 
 namespace sidelatch::fabric {
 
-/// Starts a task without waiting for it; its holder may destroy it at any time.
+/// Starts a task without waiting for it; its owner may destroy it at any time.
 inline void start(Task<>& task) {
   auto awaiter = task.operator co_await();
   awaiter.await_suspend(std::noop_coroutine());
@@ -55,10 +55,10 @@ struct TwoNodes {
   T run(Task<T> task) {
     return reactor().run(std::move(task));
   }
-  /// Lets everything that is on its way arrive.
+  /// Runs until all requests in flight have arrived.
   void settle() { reactor().run_for(from_ns(1e6)); }
 
-  /// The error that leaves `task`, which must fail.
+  /// The error thrown by `task`, which must fail.
   template <class T>
   FabricError error_of(Task<T> task) {
     try {

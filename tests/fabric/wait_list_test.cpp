@@ -1,4 +1,4 @@
-// The intrusive lists that everything waits in.
+// The intrusive lists of all waiters.
 #include <sidelatch/fabric/wait_list.h>
 
 #include <gtest/gtest.h>

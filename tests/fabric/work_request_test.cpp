@@ -1,4 +1,4 @@
-// Work requests as plain data: what the functions that make them fill in and refuse.
+// Work requests as plain data: the fields that the factory functions set, and their refusals.
 #include <sidelatch/fabric/work_request.h>
 
 #include <gmock/gmock.h>

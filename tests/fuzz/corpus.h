@@ -1,4 +1,4 @@
-// The inputs that a fuzz target begins with.
+// The initial inputs of a fuzz target.
 #pragma once
 
 #include "tests/paths.h"
@@ -13,7 +13,7 @@
 
 namespace sidelatch::roce {
 
-/// All files of a folder in tests/data, by their names.
+/// All files of a folder in tests/data, sorted by name.
 inline std::vector<std::vector<std::byte>> read_corpus(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(in_source_tree("tests/data/") + folder)) {

@@ -1,7 +1,7 @@
-// What holds for a NIC whatever it is sent: memory outside of regions stays as it was, memory in regions is touched
-// only as their rights allow, nothing is touched in a region that has ended, each request completes once, every frame
-// that leaves is a right one, and in the end the NIC comes to rest. Run by libFuzzer (`scripts/fuzz roce-nic`), and in
-// short by roce_nic_test.cpp.
+// Properties of a NIC that hold for any input: memory outside of regions is unchanged, memory in regions is touched
+// only as their rights allow, a region that has ended is not touched, each request completes once, every frame sent is
+// valid, and in the end the NIC comes to rest. Run by libFuzzer (`scripts/fuzz roce-nic`), and briefly by
+// roce_nic_test.cpp.
 #include "tests/fuzz/roce_nic_fuzz.h"
 
 #include "softnic/nic/deferred_access.h"
@@ -36,7 +36,7 @@ constexpr Psn kFromNic{0xfffffe};
 constexpr std::uint32_t kDepth = 8;
 constexpr PathMtu kMtu = PathMtu::b256;
 
-// Between them and around them lies memory of no region.
+// Memory between and around the areas belongs to no region.
 struct Area {
   std::size_t offset;
   std::size_t length;
@@ -49,7 +49,7 @@ constexpr std::array<Area, 5> kAreas{{{512, 1024, Rights::all},
                                       {2112, 448, Rights::local_write},
                                       {2624, 448, Rights::local_write | Rights::remote_write},
                                       {3136, 448, Rights::all, true}}};
-// In kBuffers.
+// Offsets within kBuffers.
 constexpr std::size_t kReceiveOffset = 2112;
 constexpr std::size_t kReceiveBytes = 300;
 constexpr std::size_t kLocalOffset = kReceiveOffset + kReceiveBytes;
@@ -58,7 +58,7 @@ class InputReader {
  public:
   explicit InputReader(std::span<const std::byte> bytes) : rest_(bytes) {}
   [[nodiscard]] bool is_empty() const { return rest_.empty(); }
-  /// Zeros behind the end.
+  /// Returns zeros behind the end.
   template <class T>
   T take() {
     T value = 0;
@@ -88,7 +88,7 @@ struct Posted {
   std::size_t length = 0;
 };
 
-// What the program that owns the NIC knows, apart from the NIC.
+// The state known to the program that owns the NIC, independent of the NIC.
 struct Ledger {
   explicit Ledger(NicMistake made) : mistake(made) { memory.fill(kFilling); }
 
@@ -101,7 +101,7 @@ struct Ledger {
     const std::byte* const begin = memory.data() + offset;
     return data >= begin && data + length <= begin + bytes;
   }
-  /// Whether a live region with these rights holds it, in the NIC's own domain.
+  /// Whether a live region of the NIC's own domain with these rights contains it.
   [[nodiscard]] bool may_touch(const std::byte* data, std::size_t length, Rights needed) const {
     for (std::size_t i = 0; i < kAreas.size(); ++i) {
       if (keys[i] != 0 && !kAreas[i].is_foreign && allows(kAreas[i].rights, needed) &&
@@ -124,7 +124,7 @@ struct Ledger {
   NicAttack attack;
 };
 
-// Between the NIC and its memory: every access is one that somebody asked for and may have.
+// Checks every access of the NIC to memory: it must be requested and allowed.
 class CheckedAccess final : public MemoryAccess {
  public:
   CheckedAccess(Ledger& ledger, std::unique_ptr<MemoryAccess> real) : ledger_(ledger), real_(std::move(real)) {}
@@ -208,7 +208,7 @@ class Attack {
   }
 
   NicAttack run() {
-    // Each command costs something, and an input may have thousands.
+    // Commands have a cost, and an input may have thousands.
     for (int commands = 0; commands < 300 && !input_.is_empty() && ledger_.attack.harm.empty(); ++commands) {
       take_command();
     }
@@ -306,7 +306,7 @@ class Attack {
   QueuePair& choose_pair() { return *pairs_[input_.take<std::uint8_t>() % pairs_.size()]; }
 
   void send(std::span<const std::byte> frame) {
-    // In exactly as many bytes, on the heap, where AddressSanitizer sees the first one outside.
+    // A heap copy of exactly this size, so that AddressSanitizer detects the first byte outside.
     const std::unique_ptr<std::byte[]> copy(new std::byte[frame.size()]);
     std::copy_n(frame.data(), frame.size(), copy.get());
     nic_.on_frame({copy.get(), frame.size()}, now_);
@@ -323,7 +323,7 @@ class Attack {
     }
   }
 
-  // Any BTH and extension headers, on a right path.
+  // Any BTH and extension headers, with valid outer headers.
   void send_mended() {
     const QueuePair& pair = choose_pair();
     const bool keeps_pair = (input_.take<std::uint8_t>() & 7) == 0;
@@ -360,7 +360,7 @@ class Attack {
     send_built(packet);
   }
 
-  // Each field near what the NIC expects.
+  // Each field is near the value that the NIC expects.
   void send_packet() {
     constexpr std::array kOpcodes{Opcode::send_first,
                                   Opcode::send_middle,
@@ -392,7 +392,7 @@ class Attack {
     packet.bth.opcode = kOpcodes.at(input_.take<std::uint8_t>() % kOpcodes.size());
     const bool is_answer = traits_of(packet.bth.opcode)->aeth || packet.bth.opcode == Opcode::read_response_middle;
     const QueuePairAttributes now = pair.query();
-    // Signed, in one byte: most are near.
+    // Signed, in one byte, so that most values are near.
     const auto behind = static_cast<std::uint32_t>(static_cast<std::int8_t>(input_.take<std::uint8_t>()));
     packet.bth.psn = Psn(((is_answer ? now.send_psn.value() - 1 : now.receive_psn.value()) + behind) & Psn::kMask);
     const auto flags = input_.take<std::uint8_t>();
@@ -501,8 +501,8 @@ class Attack {
       const auto of_pair = std::ranges::count_if(ledger_.posted, [&](const auto& each) {
         return each.second.queue_pair == request.queue_pair && each.second.is_receive == request.is_receive;
       });
-      // As many may have completed, and wait to be polled; of the shared queue each queue pair may hold one. What a
-      // broken completion queue has lost stays in the ledger.
+      // As many may have completed and wait to be polled; each queue pair may hold one of the shared queue. Completions
+      // lost by a broken completion queue stay in the ledger.
       ledger_.require(completions_.has_overrun() || of_pair <= std::ssize(pairs_) + kDepth + completions_.depth(),
                       "a queue takes more than its depth");
     }
@@ -538,7 +538,7 @@ class Attack {
     }
     pair.modify({.state = QueuePairState::reset}, Attributes::state);
     bring_up(pair);
-    // Its requests are forgotten, and complete no more.
+    // Its requests are forgotten and will not complete.
     std::erase_if(ledger_.posted, [&](const auto& each) { return each.second.queue_pair == pair.number(); });
   }
 
@@ -552,7 +552,7 @@ class Attack {
     }
   }
 
-  // What nobody may write, and what lies in regions that have ended, is as it was.
+  // Memory that nobody may write, and memory of ended regions, must be unchanged.
   void check_memory() {
     std::size_t at = 0;
     for (std::size_t i = 0; i < kAreas.size(); ++i) {
@@ -569,11 +569,11 @@ class Attack {
   }
 
   void check_unchanged(std::size_t begin, std::size_t end, const char* what) {
-    // Not byte by byte, each of which libFuzzer would take note of.
+    // A bytewise comparison would make libFuzzer record each byte.
     ledger_.require(std::memcmp(ledger_.memory.data() + begin, snapshot_.data() + begin, end - begin) == 0, what);
   }
 
-  // Nothing more comes: what waits is given up, and each request that has to complete has.
+  // No more input comes: the NIC gives up waiting, and each request that must complete has completed.
   void come_to_rest() {
     int rounds = 0;
     for (; rounds < 3000 && (nic_.has_frames() || nic_.next_deadline() != kNever); ++rounds) {
@@ -590,7 +590,7 @@ class Attack {
     for (const auto& [id, request] : ledger_.posted) {
       const QueuePair* const pair = nic_.find_queue_pair(request.queue_pair);
       if (pair == nullptr || completions_.has_overrun()) {
-        continue;  // in the shared queue; or lost with the completion queue
+        continue;  // in the shared queue, or lost with the completion queue
       }
       const QueuePairState state = pair->state();
       ledger_.require(request.is_receive ? state != QueuePairState::error

@@ -1,8 +1,8 @@
-// A NIC under attack: what an input makes of it, and whether anything was harmed.
+// Runs an input against a NIC, and reports whether anything was harmed.
 //
-// An input is a program: frames as they are, packets that are given right headers and a right ICRC, packets whose
-// fields are chosen near what the NIC expects, requests that the NIC's own program posts, time, ended regions, and
-// queue pairs that are made ready again. roce_nic_fuzz.cpp has the format.
+// An input is a program of raw frames, packets that get valid headers and a valid ICRC, packets with fields near the
+// NIC's expectations, requests posted by the NIC's own program, time, ended regions, and queue pairs that become ready
+// again. roce_nic_fuzz.cpp has the format.
 #pragma once
 
 #include "softnic/nic/device.h"
@@ -14,19 +14,19 @@
 
 namespace sidelatch::softnic::nic {
 
-/// A mistake that the NIC is given on purpose, to be found.
+/// A deliberate mistake of the NIC that must be found.
 enum class NicMistake : std::uint8_t {
   none,
-  writes_outside,        ///< what is placed has one byte too many, elsewhere
+  writes_outside,        ///< one byte too many is placed, elsewhere
   ignores_rights,        ///< READs are answered from memory that nobody may read
-  ignores_deregistering  ///< what is placed after its region has ended is placed all the same
+  ignores_deregistering  ///< bytes are placed even after their region has ended
 };
 
 struct NicAttack {
-  /// What was harmed; empty if nothing was.
+  /// The first harm found; empty if there was none.
   std::string harm;
   NicCounters counters;
-  std::uint64_t placed = 0;  ///< times that memory was touched, by kind
+  std::uint64_t placed = 0;  ///< accesses to memory, by kind
   std::uint64_t sampled = 0;
   std::uint64_t atomics = 0;
   std::uint64_t delivered = 0;

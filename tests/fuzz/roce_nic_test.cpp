@@ -1,5 +1,5 @@
-// A short run of the NIC's fuzz target without libFuzzer: the corpus itself, and mutations of it that depend on nothing
-// but a seed; and NICs with a mistake, which the target has to find.
+// A short run of the NIC's fuzz target without libFuzzer: the corpus itself, and mutations of it that depend only on a
+// seed. NICs with a mistake must be caught.
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/roce_nic_fuzz.h"
 
@@ -53,7 +53,7 @@ TEST(FuzzRoceNic, TheCorpusReachesWhatANicDoes) {
   EXPECT_GT(all.counters.receiver_not_ready, 0U);
 }
 
-// Commands have no fixed length, so a part of one input behind a part of another is a new program.
+// Commands have no fixed length, so parts of two inputs together are a new program.
 TEST(FuzzRoceNic, MutationsOfTheCorpusHarmNothing) {
   const std::vector<Input> corpus = nic_corpus();
   ASSERT_FALSE(corpus.empty());

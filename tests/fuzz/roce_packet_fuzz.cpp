@@ -1,6 +1,6 @@
-// What holds for any bytes: parse() reads none outside, what it accepts build() writes again byte for byte, and what
-// build() makes of any values parse() accepts, with these values. Run by libFuzzer (`scripts/fuzz roce-packet`), and in
-// short by roce_packet_test.cpp.
+// Properties for any bytes: parse() reads no byte outside, build() writes accepted packets again byte for byte, and
+// parse() accepts whatever build() makes of any values, with the same values. Run by libFuzzer (`scripts/fuzz
+// roce-packet`), and briefly by roce_packet_test.cpp.
 #include "tests/fuzz/roce_packet_fuzz.h"
 
 #include "roce/big_endian.h"
@@ -26,7 +26,7 @@ void require(bool holds, const char* what) {
   }
 }
 
-// Of a packet that was accepted: where its IPv4 checksum lies, if it has one.
+// The place of an accepted packet's IPv4 checksum, if it has one.
 std::byte* ipv4_checksum_in(const Packet& packet, std::byte* bytes) {
   return std::holds_alternative<Ipv4>(packet.ip) ? bytes + (packet.ethernet ? Ethernet::kBytes : 0) + 10 : nullptr;
 }
@@ -39,7 +39,7 @@ std::vector<std::byte> built(const Packet& packet) {
   return out;
 }
 
-// `input` has been accepted as `packet`, its ICRC perhaps unchecked.
+// `input` was accepted as `packet`, its ICRC perhaps unchecked.
 void check_accepted(std::span<const std::byte> input, const Packet& packet, bool icrc_was_checked) {
   const std::vector<std::byte> out = built(packet);
   require(out.size() <= input.size(), "a packet is longer than its input");
@@ -77,7 +77,7 @@ void check_parsed(std::span<const std::byte> input, decltype(&parse_frame) parse
   }
 }
 
-// The next header out of the input, with zeros behind its end.
+// The next header from the input, with zeros behind its end.
 template <class Header>
 Header next(std::span<const std::byte>& input) {
   std::array<std::byte, Header::kBytes> bytes{};
@@ -87,7 +87,7 @@ Header next(std::span<const std::byte>& input) {
   return Header::read(bytes.data());
 }
 
-// Any values in all fields, and what is left of the input as the payload.
+// Any values in all fields; the rest of the input is the payload.
 void check_any_values(std::span<const std::byte> input) {
   if (input.size() < 2) {
     return;
@@ -134,7 +134,7 @@ void check_any_values(std::span<const std::byte> input) {
 }  // namespace
 
 void sidelatch::roce::check_codec(std::span<const std::byte> bytes) {
-  // In exactly as many bytes, on the heap, where AddressSanitizer sees the first one outside.
+  // A heap copy of exactly this size, so that AddressSanitizer detects the first byte outside.
   const std::unique_ptr<std::byte[]> copy(new std::byte[bytes.size()]);
   std::copy_n(bytes.data(), bytes.size(), copy.get());
   const std::span<const std::byte> input(copy.get(), bytes.size());

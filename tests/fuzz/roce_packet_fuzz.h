@@ -1,7 +1,7 @@
 // Aborts if a property of the codec does not hold for these bytes.
 //
-// Each target of tests/fuzz is such a function, because all are linked into one test program; libFuzzer's own entry is
-// there with SIDELATCH_LIBFUZZER alone, which scripts/fuzz defines.
+// Each target of tests/fuzz is such a function, because all are linked into one test program. libFuzzer's own entry
+// exists only with SIDELATCH_LIBFUZZER, which scripts/fuzz defines.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// A short run of the fuzz target without libFuzzer: the corpus itself, and mutations of it that depend on nothing but a
-// seed.
+// A short run of the fuzz target without libFuzzer: the corpus itself, and mutations of it that depend only on a seed.
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/roce_packet_fuzz.h"
 
@@ -32,7 +31,7 @@ class Mutator {
     for (std::uint64_t left = 1 + below(4); left > 0; --left) {
       step(input);
     }
-    // Most would end at a checksum; half of them get further.
+    // Most inputs would stop at a checksum; half of them get further.
     if (below(2) == 0) {
       mend(input);
     }
@@ -70,7 +69,7 @@ class Mutator {
     }
   }
 
-  // Lengths of IPv4 and UDP, and the header checksum, right for the bytes that are there.
+  // Corrects the lengths of IPv4 and UDP, and the header checksum, for the present bytes.
   static void mend(Input& input) {
     constexpr std::size_t kLink = Ethernet::kBytes;
     if (input.size() < kLink + Ipv4::kBytes + Udp::kBytes || input[kLink] != std::byte{0x45}) {
@@ -112,7 +111,7 @@ TEST(FuzzRoce, MutationsOfTheCorpusHoldToo) {
     check_codec(input);
     accepted += is_accepted(input, IcrcCheck::no) ? 1 : 0;
   }
-  // Both sides of the code are reached.
+  // Both branches of the code are reached.
   EXPECT_GT(accepted, kRuns / 20);
   EXPECT_LT(accepted, kRuns - kRuns / 20);
 }

@@ -18,7 +18,7 @@ struct Arrow {
   std::string_view to;
 };
 
-// What follows from several arrows is allowed too.
+// A path over several arrows is allowed too.
 constexpr std::array kArrows{
     Arrow{"tools", "bench"},
     Arrow{"bench", "checker"},
@@ -55,7 +55,7 @@ constexpr std::string_view kExplorer = "explore";
 constexpr std::string_view kExplorerSources = "checker/explore";
 // Made by the build from the project's version.
 constexpr std::string_view kGeneratedHeader = "include/sidelatch/version.h";
-// Programs that nothing is built upon. As a test does, one of them may look at what is private, to measure it.
+// Programs that nothing depends on. Like a test, they may include private headers, to measure them.
 constexpr std::string_view kMicroBenchmarks = "bench/micro/";
 
 bool reaches(std::string_view from, std::string_view to) {
@@ -85,7 +85,7 @@ std::string_view folder_of(std::string_view path) {
 
 bool is_public(std::string_view path) { return path.starts_with(kPublicRoot); }
 
-// The layer a file belongs to; empty for a header at the top of include/sidelatch, which every layer may use.
+// A file's layer; empty for a header at the top of include/sidelatch, which every layer may use.
 std::string_view layer_of(std::string_view path) {
   if (is_public(path)) {
     path.remove_prefix(kPublicRoot.size());
@@ -94,7 +94,7 @@ std::string_view layer_of(std::string_view path) {
   if (folder == kExplorer) {
     return first_folder(kExplorerSources);
   }
-  // The innermost folder that has a place of its own: fabric/sim, and not fabric.
+  // The innermost folder with a place of its own: fabric/sim, not fabric.
   for (std::string_view inner = folder_of(path); !inner.empty(); inner = folder_of(inner)) {
     if (is_layer(inner)) {
       return inner;
@@ -159,7 +159,7 @@ class Rules {
     paths_.emplace(kGeneratedHeader);
   }
 
-  // Why `path` has no place where it is, or nothing.
+  // Why `path` is misplaced, or nothing.
   [[nodiscard]] std::optional<std::string> misplaced(std::string_view path) const {
     const std::string_view layer = layer_of(path);
     if (is_public(path)) {

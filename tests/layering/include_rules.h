@@ -1,4 +1,4 @@
-// The rules on who may include what, as a function over file texts.
+// The rules on includes, as a function over file texts.
 //
 //   for (const std::string& violation : include_violations(files)) ...   // "sync/latch.cpp:7: <...>: why not"
 //

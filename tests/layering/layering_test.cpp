@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// The violations of `files` beside a small tree that breaks no rule.
+// The violations of `files` in a small tree that otherwise breaks no rule.
 std::vector<std::string> violations_with(std::vector<SourceFile> files) {
   const std::vector<SourceFile> sound = {
       {"include/sidelatch/fabric/node.h", ""},

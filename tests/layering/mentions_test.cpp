@@ -6,9 +6,9 @@
 namespace sidelatch::layering {
 namespace {
 
-// Folders that stand beside the tree where it is developed and nowhere else: what the project says must not need them.
+// Folders that exist only beside the tree where it is developed; no text of the project may need them.
 TEST(Mentions, NoFilePointsOutOfTheProject) {
-  // Put together here, so that this file does not mention them.
+  // Assembled at run time, so that this file does not mention them.
   const std::string outside = std::string("shared") + "/";
   for (const SourceFile& file : read_tree(in_source_tree(""), [](const auto&) { return true; })) {
     for (const char* folder : {"design", "papers", "rxe-vm"}) {

@@ -9,8 +9,8 @@
 
 namespace sidelatch::layering {
 
-/// All files below `root` that `wanted` accepts (given the path from `root`), sorted by path; hidden folders other than
-/// .ci and the build folder are left out.
+/// All files below `root` that `wanted` accepts (given the path from `root`), sorted by path. Skips the build folder
+/// and hidden folders other than .ci.
 std::vector<SourceFile> read_tree(const std::filesystem::path& root,
                                   const std::function<bool(const std::filesystem::path&)>& wanted);
 

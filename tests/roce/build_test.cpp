@@ -1,4 +1,4 @@
-// What is built, and what is refused.
+// Packets that are built, and packets that are refused.
 #include "tests/roce/samples.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::optional<Refusal> refusal_of(const Packet& packet, std::size_t room = 10'00
   return std::nullopt;
 }
 
-// A WRITE of 5 bytes, everything but the ICRC written by hand.
+// A WRITE of 5 bytes, with everything but the ICRC written by hand.
 TEST(Build, AWriteIsAsTheFiguresHaveIt) {
   const Bytes payload = from_hex("68656c6c6f");
   Packet packet;

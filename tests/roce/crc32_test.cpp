@@ -1,4 +1,4 @@
-// Every level of the CRC against its definition, one bit after the other.
+// Every level of the CRC against its definition, bit by bit.
 #include "roce/crc32.h"
 
 #include "tests/roce/samples.h"
@@ -39,7 +39,7 @@ std::uint32_t by_definition(std::uint32_t state, std::span<const std::byte> byte
 }
 
 TEST(Crc32, HasThePublishedCheckValue) {
-  // Of "123456789", as catalogues of CRCs list it for CRC-32 (IEEE 802.3).
+  // The CRC-32 (IEEE 802.3) of "123456789" in catalogues of CRCs.
   const std::string_view digits = "123456789";
   for (const Crc32Level level : kLevels) {
     if (supported(level)) {
@@ -57,7 +57,7 @@ TEST(Crc32, EveryLevelIsTheDefinitionAtEveryLength) {
     }
     ++levels;
     for (std::size_t length = 0; length <= 300; ++length) {
-      // Exactly as long as they are, so that AddressSanitizer sees a byte too many.
+      // Exactly this long, so that AddressSanitizer detects a byte too many.
       const Bytes from = payload_of(length);
       Bytes to(length, std::byte{0xee});
       const std::uint32_t expected = by_definition(0x89abcdef, from);
@@ -97,8 +97,8 @@ TEST(Crc32, TheBestLevelIsOneThatTheCpuHas) {
   EXPECT_TRUE(best_crc32_level() == Crc32Level::pclmul || !supported(Crc32Level::pclmul));
 }
 
-// A READ's answer is made from memory that others write to meanwhile. Another process, so that no race is reported that
-// is meant to be one.
+// A READ's answer is made from memory that others write to meanwhile. The writer is another process, so that
+// ThreadSanitizer does not report this intended race.
 TEST(Crc32, ACopyIsCoveredAsItWasTakenWhileItsSourceChanges) {
   constexpr std::size_t kLength = 4096;
   void* const shared = ::mmap(nullptr, kLength, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -8,7 +8,7 @@
 namespace sidelatch::roce {
 namespace {
 
-// What the bytes read as, which must be written as the same bytes.
+// Parses the bytes and checks that the result is written as the same bytes.
 template <class Header>
 Header read_and_written(std::string_view hex) {
   const Bytes bytes = from_hex(hex);
@@ -46,7 +46,7 @@ TEST(Headers, Ipv4) {
 TEST(Headers, Ipv4ChecksumIsTheOnesComplementSum) {
   const Bytes header = from_hex("4500 0073 0000 4000 4011 b861 c0a80001 c0a800c7");
   EXPECT_EQ(ipv4_checksum(header.data()), 0xb861);
-  // What stands in its field does not count.
+  // The contents of the checksum's own field do not count.
   EXPECT_EQ(ipv4_checksum(from_hex("4500 0073 0000 4000 4011 ffff c0a80001 c0a800c7").data()), 0xb861);
   // Nine words of ffff sum to 8fff7; fff7 + 8 = ffff; ~ is 0.
   EXPECT_EQ(ipv4_checksum(from_hex("ffffffffffffffffffff 1234 ffffffffffffffff").data()), 0);
@@ -88,7 +88,7 @@ TEST(Headers, Bth) {
   EXPECT_TRUE(header.ack_request);
   EXPECT_EQ(header.resv7, 0x55);
   EXPECT_EQ(header.psn, Psn(0xfedcba));
-  // The flags the other way round.
+  // The opposite flags.
   const auto other = read_and_written<Bth>("64 40 ffff 00 000001 00 000000");
   EXPECT_EQ(other.opcode, Opcode::ud_send_only);
   EXPECT_FALSE(other.solicited_event);

@@ -1,4 +1,4 @@
-// Which bytes the ICRC covers, and which count as ones.
+// The bytes that the ICRC covers, and those that count as ones.
 #include "roce/icrc.h"
 
 #include "roce/crc32.h"
@@ -19,7 +19,7 @@ std::uint32_t after(int ip_version, const Bytes& headers) {
   return ip_version == 4 ? icrc_after_ipv4(headers) : icrc_after_ipv6(headers);
 }
 
-// The bits of the headers that a change of goes unnoticed, as offset * 8 + bit with bit 0 the highest.
+// The header bits whose change goes unnoticed, as offset * 8 + bit, where bit 0 is the highest.
 std::set<std::size_t> bits_that_do_not_count(int ip_version, std::size_t length) {
   std::set<std::size_t> bits;
   Bytes headers = payload_of(length);
@@ -61,10 +61,10 @@ TEST(Icrc, Ipv6FieldsThatRoutersChangeDoNotCount) {
 }
 
 TEST(Icrc, BeginsWithEightBytesOfOnes) {
-  // What Linux's rdma_rxe starts with instead, without inverting it.
+  // Linux's rdma_rxe starts with this instead, without inverting it.
   const Bytes ones(8, std::byte{0xff});
   EXPECT_EQ(crc32_extend(kCrc32Start, ones), 0xdebb20e3U);
-  // And the fields that do not count are ones: headers that have ones there are covered as they are.
+  // The fields that do not count are treated as ones: headers with ones there are covered unchanged.
   Bytes headers = payload_of(kIpv4);
   for (const std::size_t offset : std::initializer_list<std::size_t>{1, 8, 10, 11, 26, 27, 32}) {
     headers[offset] = std::byte{0xff};

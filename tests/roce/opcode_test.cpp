@@ -1,4 +1,4 @@
-// The table of opcodes, against the numbers and headers of the specification (9.2), typed in.
+// The table of opcodes, against numbers and headers copied from the specification (9.2).
 #include "roce/opcode.h"
 
 #include "roce/headers.h"
@@ -11,7 +11,7 @@
 namespace sidelatch::roce {
 namespace {
 
-// Number: headers behind the BTH, "P" for a payload, in the specification's order.
+// By number: the headers behind the BTH, "P" for a payload, in the specification's order.
 const std::map<unsigned, std::string> kTable = {{0x00, "P"},
                                                 {0x01, "P"},
                                                 {0x02, "P"},

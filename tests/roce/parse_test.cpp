@@ -1,4 +1,4 @@
-// What is parsed comes out as it went in; everything else is refused, with the reason.
+// Valid packets are parsed to their original values; all others are refused with a reason.
 #include "tests/roce/samples.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Packet parsed(std::span<const std::byte> frame) {
 }
 
 std::optional<Refusal> refusal_of(const Bytes& frame, IcrcCheck check = IcrcCheck::yes) {
-  // In exactly as many bytes: a vector that was cut has room left, where AddressSanitizer may miss a byte too many.
+  // Exactly as many bytes: a truncated vector has room left, where AddressSanitizer may miss a byte too many.
   const std::unique_ptr<std::byte[]> exact(new std::byte[frame.size()]);
   std::copy(frame.begin(), frame.end(), exact.get());
   const auto result = parse_frame({exact.get(), frame.size()}, check);
@@ -38,7 +38,7 @@ Bytes frame_of(int version, Opcode opcode, std::size_t payload_bytes) {
   return built(sample(version, opcode, payload));
 }
 
-// So that a changed header is not refused for its checksum.
+// Corrects the checksum, so that it does not cause a refusal.
 void mend_ipv4_checksum(Bytes& frame) {
   const std::uint16_t checksum = ipv4_checksum(frame.data() + kIp);
   frame[kIp + 10] = static_cast<std::byte>(checksum >> 8);
@@ -132,7 +132,7 @@ TEST(Parse, PadBytesAreKept) {
 
 TEST(Parse, BothZerosAreAnIpv4Checksum) {
   Bytes frame = frame_of(4, Opcode::send_only, 8);
-  // An identification that makes the sum of all others ffff, so that the checksum is 0.
+  // This identification makes the sum of all other words ffff, so that the checksum is 0.
   frame[kIp + 4] = frame[kIp + 5] = std::byte{0};
   const std::uint16_t without = ipv4_checksum(frame.data() + kIp);
   frame[kIp + 4] = static_cast<std::byte>(without >> 8);
@@ -145,7 +145,7 @@ TEST(Parse, BothZerosAreAnIpv4Checksum) {
   EXPECT_EQ(refusal_of(frame, IcrcCheck::no), Refusal::ipv4_checksum);
 }
 
-// Only what routers may change, and what IP does not protect by a checksum of its own.
+// Only fields that routers may change, and those that IP does not protect by a checksum of its own.
 TEST(Parse, NoChangedBitGoesUnnoticedButThoseThatMayChange) {
   for (const int version : {4, 6}) {
     const std::size_t udp = kIp + (version == 4 ? 20U : 40U);
@@ -196,7 +196,7 @@ std::function<void(Bytes&)> set(std::size_t offset, unsigned value) {
   return [=](Bytes& frame) { frame[offset] = static_cast<std::byte>(value); };
 }
 
-// In the IPv4 header, whose checksum is then right again.
+// Changes a byte of the IPv4 header and corrects its checksum.
 std::function<void(Bytes&)> set_ip(std::size_t offset, unsigned value) {
   return [=](Bytes& frame) {
     frame[kIp + offset] = static_cast<std::byte>(value);
@@ -208,7 +208,7 @@ std::function<void(Bytes&)> cut_to(std::size_t length) {
   return [=](Bytes& frame) { frame.resize(length); };
 }
 
-// `bytes` taken out of an IPv4 packet before its ICRC, all lengths and checksums set right.
+// Removes `bytes` from an IPv4 packet before its ICRC and corrects all lengths and checksums.
 std::function<void(Bytes&)> take_out(std::size_t bytes) {
   return [=](Bytes& frame) {
     frame.erase(frame.end() - 4 - static_cast<std::ptrdiff_t>(bytes), frame.end() - 4);
@@ -271,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Parse, APayloadAboveEveryPathMtuIsRefused) {
-  // Built as two, so that nothing of ours is asked whether it may be: 4096 bytes and 4 more.
+  // Built as two parts, 4096 bytes and 4 more, so that none of our checks is involved.
   Bytes frame = frame_of(6, Opcode::send_only, 4096);
   frame.insert(frame.end() - 4, 4, std::byte{0});
   const std::size_t udp = frame.size() - kIp - 40;

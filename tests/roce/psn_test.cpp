@@ -1,4 +1,4 @@
-// Packet sequence numbers around the place where 24 bits are full.
+// Packet sequence numbers around the overflow of 24 bits.
 #include "roce/psn.h"
 
 #include <gtest/gtest.h>

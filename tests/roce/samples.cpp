@@ -25,7 +25,7 @@ std::string slurp(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The writer of a capture was a little-endian machine.
+// The capture was written by a little-endian machine.
 std::uint32_t number(const std::string& text, std::size_t offset) {
   std::uint32_t value = 0;
   if (offset + sizeof value > text.size()) {

@@ -1,4 +1,4 @@
-// Packets that the tests of the codec share, and the files they compare with.
+// Packets shared by the codec's tests, and the files with which they compare.
 #pragma once
 
 #include "roce/packet.h"
@@ -13,17 +13,17 @@ namespace sidelatch::roce {
 
 using Bytes = std::vector<std::byte>;
 
-/// Hexadecimal digits, spaces between them ignored.
+/// Hexadecimal digits; spaces between them are ignored.
 [[nodiscard]] Bytes from_hex(std::string_view hex);
 [[nodiscard]] std::string to_hex(std::span<const std::byte> bytes);
 
 /// `n` bytes that differ from their neighbours.
 [[nodiscard]] Bytes payload_of(std::size_t n);
 
-/// Every field set to a value of its own, as tests/data/roce/make_vectors.py has them. `ip_version`: 4 or 6.
+/// Each field has its own value, as in tests/data/roce/make_vectors.py. `ip_version` is 4 or 6.
 [[nodiscard]] Packet sample(int ip_version, Opcode opcode, std::span<const std::byte> payload);
 
-/// What build() writes, in exactly as many bytes. Fails the test if it refuses.
+/// The output of build(), exactly as long. Fails the test if it refuses.
 [[nodiscard]] Bytes built(const Packet& packet);
 
 /// A packet in tests/data/roce/vectors.txt.
@@ -40,7 +40,7 @@ struct Vector {
 
 /// All opcodes.
 [[nodiscard]] std::vector<Opcode> all_opcodes();
-/// A length of payload that the opcode may have on any path, not a multiple of 4 where that is possible.
+/// A payload length allowed for the opcode on any path, if possible not a multiple of 4.
 [[nodiscard]] std::size_t some_length(Opcode opcode);
 
 }  // namespace sidelatch::roce

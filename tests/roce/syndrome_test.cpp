@@ -1,4 +1,4 @@
-// AETH syndromes against the tables of the specification, typed in.
+// AETH syndromes against tables copied from the specification.
 #include "roce/syndrome.h"
 
 #include <gtest/gtest.h>

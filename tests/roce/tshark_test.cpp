@@ -1,4 +1,4 @@
-// What tshark, Wireshark's program for terminals, makes of the packets that we build.
+// The library's packets as seen by tshark, Wireshark's program for terminals.
 #include "tests/roce/samples.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ void append_number(std::string& out, std::uint32_t value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// As tcpdump writes it, without times.
+// Same format as tcpdump's, without times.
 void write_capture(const std::string& path, const std::vector<Bytes>& frames) {
   std::string text;
   for (const std::uint32_t number : {0xa1b2c3d4U, 0x00040002U, 0U, 0U, 65535U, 1U}) {

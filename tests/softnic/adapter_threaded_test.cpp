@@ -1,4 +1,4 @@
-// Adapters at wires in shared memory: each has its thread, and the test's threads call them.
+// Adapters on wires in shared memory: each has its own thread, and the test's threads call them.
 #include "softnic/adapter.h"
 
 #include "roce/wire/wires.h"
@@ -80,7 +80,7 @@ class Station {
     return adapter.post([&](nic::Nic&) { return pair->post_send(request); });
   }
 
-  // Polls until there is one.
+  // Polls until there is a completion.
   nic::Completion next() {
     std::array<nic::Completion, 1> completion{};
     while (adapter.poll([&](nic::Nic&) { return completions->poll(completion); }) == 0) {
@@ -176,7 +176,7 @@ TEST(Adapter, SaysWhenACompletionComesToWhoSleeps) {
   }
 }
 
-// One region of the server, many threads of the client, each with its own increments: nothing is lost.
+// One region of the server and many client threads, each with its own increments: nothing is lost.
 TEST(Adapter, ServesManyThreads) {
   Two two;
   constexpr int kThreads = 4;
@@ -251,7 +251,7 @@ TEST(Adapter, WithAnOrderReadersTear) {
   Two two(settings);
   constexpr std::size_t kWords = 128;
   std::uint64_t torn = 0;
-  // A READ and a WRITE of one object are under way at a time.
+  // A READ and a WRITE of one object are in flight at the same time.
   for (std::uint64_t round = 1; round <= 2000 && torn == 0; ++round) {
     const nic::Sge to = two.client.sge(0, kWords * 8);
     const nic::Sge from = two.client.sge(kWords, kWords * 8);
@@ -289,7 +289,7 @@ TEST(Adapter, ItsOwnAddressesAreResolved) {
   }
 }
 
-// A wire whose calls are those of another one, until it is told to fail.
+// A wire that forwards its calls to another one until it is told to fail.
 class FailingWire final : public roce::Wire {
  public:
   explicit FailingWire(std::unique_ptr<roce::Wire> wire) : wire_(std::move(wire)) {}
@@ -342,7 +342,7 @@ TEST(Adapter, AWireThatFailsStopsTheNicAndSaysWhy) {
   EXPECT_EQ(client.adapter.poll([&](nic::Nic&) { return client.completions->poll(none); }), 0U);
 }
 
-// A station that is there and reads nothing must not keep others waiting for ever.
+// A station that exists but does not read must not delay others for ever.
 TEST(Adapter, AFullWireDropsAfterAWhile) {
   const std::string name = roce::new_wire_name();
   Two two({}, name);

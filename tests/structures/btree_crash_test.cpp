@@ -1,4 +1,4 @@
-// Clients of the B-tree that die: whatever they were at, the others go on, and find a right tree.
+// Clients of the B-tree that die in the middle of any operation. The others continue and find a valid tree.
 #include "btree_fixture.h"
 
 #include "tests/sync/victim.h"
@@ -46,7 +46,7 @@ struct Known {
   std::optional<std::uint64_t> in_doubt = {};  // the key of the operation that was under way
 };
 
-// Fills a range of keys and empties it again, so that its last step may be any of a split or a merge.
+// Fills a range of keys and empties it again, so that its last step may be any step of a split or a merge.
 Task<void> fill_and_empty(const BTree& tree, BTree::Worker& worker, std::uint64_t first, Known& known) {
   for (;;) {
     for (std::uint64_t key = first; key < first + 60 * kStep; key += kStep) {
@@ -75,7 +75,7 @@ Task<void> expect_known(const BTree& tree, BTree::Worker& worker, std::uint64_t 
       EXPECT_EQ(value.number(), key);
     }
   }
-  // And the tree can be changed everywhere.
+  // The tree can also be changed everywhere.
   for (std::uint64_t key = first; key < first + 60 * kStep; key += kStep) {
     const Outcome outcome = co_await tree.put(worker, key, Word(key + 1).bytes());
     EXPECT_EQ(outcome, Outcome::done);
@@ -86,8 +86,8 @@ Task<void> expect_known(const BTree& tree, BTree::Worker& worker, std::uint64_t 
   }
 }
 
-// Works on keys that lie between the dead client's, in any order, so that nodes around what it left are split and
-// merged before somebody comes to it.
+// Works on keys between the dead client's, in any order. Nodes around the ones that it left are split and merged before
+// another client reaches them.
 Task<void> work_beside(const BTree& tree, BTree::Worker& worker, std::uint64_t first, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::set<std::uint64_t> keys;
@@ -109,7 +109,7 @@ Task<void> work_beside(const BTree& tree, BTree::Worker& worker, std::uint64_t f
 
 bool is_about_a_dead_node(const std::string& problem) { return problem.find("dead") != std::string::npos; }
 
-// What revokes clients at each memory node.
+// Services at each memory node that revoke clients.
 class Services {
  public:
   explicit Services(std::span<Node* const> nodes) {
@@ -167,13 +167,13 @@ void kill_at_many_moments(const Scheme& scheme, const Killing& killing) {
     services.enlist(3, third);
     Known known;
     Victim victim(fill_and_empty(*forest.tree, dead, 1000, known));
-    // An odd step, so that the kills fall on all parts of the operations, and over the time when nodes are merged.
+    // An odd step, so that the kills hit all parts of the operations, and the period in which nodes are merged.
     forest.world.reactor().run_for(from_ns(killing.first_kill_us * 1e3 + kStepNs * i));
     victim.kill();
-    // A dead node that is still linked: a merge was begun, and somebody else has to end it.
+    // A dead node is still linked: a merge was begun, and another client must finish it.
     const BTreeReport at_death = forest.run(forest.tree->check(heir));
     half_merged += std::ranges::any_of(at_death.problems, is_about_a_dead_node) ? 1 : 0;
-    // A third one, which sees the heir wait for the dead client's leases to end, and must not take it for dead, too.
+    // A third client, which sees the heir wait for the dead client's leases to end and must not take the heir for dead.
     const std::uint64_t seed = static_cast<std::uint64_t>(i) + 7;
     if (i % 2 == 0) {
       forest.spawn(expect_known(*forest.tree, heir, 1000, known));
@@ -204,7 +204,7 @@ Task<void> put_keys(const BTree& tree, BTree::Worker& worker, std::uint64_t coun
   co_await worker.drain();
 }
 
-// A client died within the WRITE of a node, and the first half of its WRITE was placed.
+// A client died within the WRITE of a node, of which the first half was placed.
 TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
   const RwLatch latch;
   Forest forest(latch);
@@ -234,7 +234,7 @@ TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
     std::vector<std::byte> values(800);
     EXPECT_THROW((void)forest.run(forest.tree->scan(heir, 0, keys, values)), StructureError);
   }
-  // The others are as before, and can be changed; merges leave the torn one alone.
+  // The other nodes are unchanged and can be changed; merges avoid the torn one.
   for (std::uint64_t key = 0; key < low; ++key) {
     EXPECT_EQ(forest.run(forest.tree->remove(heir, key)), Outcome::done) << key;
   }

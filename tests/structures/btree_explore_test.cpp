@@ -1,4 +1,4 @@
-// The B-tree in the memory model: every order of what two clients' NICs do, on trees of a few nodes.
+// The B-tree in the memory model: every order of the steps of two clients' NICs, on trees of a few nodes.
 #include "btree_fixture.h"
 
 #include <sidelatch/checker/schemes.h>
@@ -24,7 +24,7 @@ struct Step {
   std::uint64_t key = 0;
 };
 
-// A tree that was made in peace, and what two clients do to it.
+// A tree that one client made alone, and the operations of two clients on it.
 struct Scene {
   const Scheme* scheme = nullptr;
   BTreeOptions options{};             // their traversal; the rest is chosen for the scheme
@@ -154,7 +154,7 @@ constexpr bool kExhaustive = true;
 constexpr bool kExhaustive = false;  // under sanitizers a sample
 #endif
 
-// Under `relaxed`, which allows whatever the other presets allow.
+// Checked under `relaxed`, which allows all behaviours of the other presets.
 void expect_safe(const Scene& scene, const Scheme& scheme) {
   explore::Options options{.rules = model::rules_of(Preset::relaxed)};
   if (!kExhaustive) {
@@ -166,7 +166,7 @@ void expect_safe(const Scene& scene, const Scheme& scheme) {
       << explore::to_text(verdict);
 }
 
-// Latches have too many executions to see them all; a sample of them, no proof.
+// Latches have too many executions to explore all; this is a sample, not a proof.
 void expect_nothing_in_a_sample(const Scene& scene, const Scheme& scheme) {
   const explore::Verdict verdict = explore_scene(scene, scheme,
                                                  {.rules = model::rules_of(Preset::relaxed),
@@ -178,12 +178,12 @@ void expect_nothing_in_a_sample(const Scene& scene, const Scheme& scheme) {
 const Scene kRootSplits{.keys = {10, 20, 30, 40},
                         .clients = {{{Call::insert, 25}}, {{Call::get, 40}, {Call::get, 25}}}};
 const Scene kRootSplitsUnderAChange{.keys = {10, 20, 30, 40}, .clients = {{{Call::insert, 25}}, {{Call::update, 40}}}};
-// The second leaf is full, and splits; its upper half moves.
+// The second leaf is full and splits; its upper half moves.
 const Scene kLeafSplits{.keys = {10, 20, 30, 40, 50, 60},
                         .clients = {{{Call::insert, 55}}, {{Call::get, 60}, {Call::get, 55}}}};
 const Scene kLeafSplitsUnderAChange{.keys = {10, 20, 30, 40, 50, 60},
                                     .clients = {{{Call::insert, 55}}, {{Call::put, 60}}}};
-// The first leaf is left with nothing and takes what the second one has.
+// The first leaf becomes empty and takes the second one's entries.
 const std::vector<std::uint64_t> kThreeLeaves = {10, 20, 30, 40, 50, 60, 70, 80};
 const Scene kLeavesMerge{
     .keys = kThreeLeaves, .removed = {20, 30}, .clients = {{{Call::remove, 10}}, {{Call::get, 40}, {Call::get, 10}}}};
@@ -192,7 +192,7 @@ const Scene kLeavesMergeUnderAChange{
 const Scene kTreeShrinks{.keys = {10, 20, 30, 40, 50},
                          .removed = {20, 30, 40},
                          .clients = {{{Call::remove, 10}}, {{Call::get, 50}, {Call::put, 50}}}};
-// What one client frees it uses again at once, while the other is on its way there.
+// One client frees a node and reuses it at once, while the other is on its way there.
 const Scene kNodeIsReused{.keys = kThreeLeaves,
                           .removed = {20, 30},
                           .clients = {{{Call::remove, 10}, {Call::insert, 75}, {Call::insert, 76}}, {{Call::put, 40}}}};
@@ -230,7 +230,7 @@ TEST(BTreeExplored, ASampleOfTreesThatShrinkAndOfNodesThatAreReused) {
   }
 }
 
-// A scheme whose readers accept mixtures cannot make a tree that is right.
+// A scheme whose readers accept mixtures cannot build a valid tree.
 TEST(BTreeExplored, ATreeOverABrokenSchemeIsCaught) {
   const checker::SelectedScheme naive = checker::select_scheme("broken/naive");
   const Scene two_changes{.keys = {10, 20}, .clients = {{{Call::remove, 10}}, {{Call::get, 20}, {Call::get, 10}}}};

@@ -14,7 +14,7 @@
 
 namespace sidelatch::structures {
 
-/// Nodes with a few entries, so that some hundred keys make several levels.
+/// Nodes with few entries, so that a few hundred keys make several levels.
 inline BTreeOptions small_nodes(std::uint64_t nodes = 4000) { return {.node_bytes = 320, .nodes = nodes}; }
 
 class Forest {
@@ -30,7 +30,7 @@ class Forest {
     }
     tree = std::make_unique<BTree>(scheme, options, spans);
   }
-  /// On a machine of its own.
+  /// Adds a worker on a machine of its own.
   BTree::Worker& add_worker(const BTreeWorkerOptions& options = {}) {
     workers.push_back(std::make_unique<BTree::Worker>(*tree, world.add_node("client"), nodes, options));
     return *workers.back();
@@ -41,7 +41,7 @@ class Forest {
   }
   void spawn(fabric::Task<void> task) { world.reactor().spawn(std::move(task)); }
   void run_all() { world.reactor().run(); }
-  /// The whole tree, when nothing is under way any more.
+  /// Checks the whole tree after all requests have ended.
   BTreeReport check() {
     BTree::Worker& walker = add_worker();
     return run(tree->check(walker));

@@ -92,7 +92,7 @@ TEST(BTreeScan, GivesTheFirstEntriesFromAKeyOn) {
   EXPECT_THAT(scan(kLargestKey, 3), IsEmpty());
 }
 
-// Keys that are there all the time must be in every scan, in order, whatever happens to the nodes around them.
+// Every scan must return the keys that always exist, in order, whatever happens to the nodes around them.
 Task<void> scan_for_ever(const BTree& tree, BTree::Worker& worker, std::uint64_t lasting, const bool& ends,
                          int& scans) {
   while (!ends) {
@@ -190,7 +190,7 @@ TEST(BTreeBulkLoad, RefusesWhatItCannotLoad) {
   pairs = Pairs::evenly(10, 1);
   std::swap(pairs.keys[3], pairs.keys[4]);
   EXPECT_THAT(load(pairs, 0.9), HasSubstr("key 4 of the bulk load does not ascend: 3 comes after 4"));
-  // No room: the tree is empty as before, and its nodes are back.
+  // No room: the tree is still empty, and its nodes have been given back.
   pairs = Pairs::evenly(5000, 1);
   EXPECT_EQ(forest.run(forest.tree->bulk_load(worker, pairs.keys, pairs.values)), Outcome::full);
   forest.run(forest.tree->retire(worker));
@@ -219,7 +219,7 @@ TEST(BTreeRoom, AFullTreeSaysSoAndKeepsWhatItHas) {
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_EQ(report.entries, inserted);
   EXPECT_EQ(forest.run(scan_from(*forest.tree, worker, 0, 1000)).size(), inserted);
-  // What others have in hand is no longer in the pool: after retire() it is.
+  // A worker's spares are missing from the pool until retire().
   for (std::uint64_t i = 0; i < inserted; ++i) {
     EXPECT_EQ(forest.run(forest.tree->remove(worker, i * 7 % 10'007)), Outcome::done);
   }
@@ -263,7 +263,7 @@ TEST(BTreeKeys, EveryNumberIsAKey) {
   EXPECT_EQ(forest.check().entries, 399U);
 }
 
-// Latches an object of the tree's first memory node, as a client that died would leave it.
+// Latches an object of the tree's first memory node, as a dead client would leave it.
 void latch_root(Forest& forest, const Scheme& scheme, std::uint64_t word) {
   const BTreeOptions& options = forest.tree->options();
   const Layout layout(scheme.shape(scheme.largest_payload(options.node_bytes, scheme.default_layout()) / 8 * 8,
@@ -328,7 +328,7 @@ TEST(BTreeInput, BadOptionsAreNamed) {
   EXPECT_THAT(message_of([&] { const BTree none(farm, small_nodes(), {}); }), HasSubstr("memory of 0 memory nodes"));
 }
 
-// Under a latch that knows no version, whatever is in memory is what a reader sees.
+// Under a latch without versions, readers see whatever is in memory.
 class BTreeDamage : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -28,7 +28,7 @@ using ::testing::IsEmpty;
 #ifdef NDEBUG
 constexpr int kMany = 1;
 #else
-constexpr int kMany = 10;  // sanitizers: so much less of what is many
+constexpr int kMany = 10;  // with sanitizers, large numbers are divided by this
 #endif
 
 struct Kind {
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(All, BTreeOverSchemes,
 
 using Model = std::map<std::uint64_t, std::uint64_t>;
 
-// Random operations on keys that nobody else changes: each result must be the model's.
+// Random operations on keys that nobody else changes. Each result must equal the model's.
 Task<void> do_as_the_model(const BTree& tree, BTree::Worker& worker, Model& model, std::uint64_t first_key,
                            std::uint64_t step, std::uint64_t keys, int operations, std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -190,7 +190,7 @@ Task<void> remove_all(const BTree& tree, BTree::Worker& worker, std::uint64_t fi
 TEST_P(BTreeOverSchemes, ShrinksToItsRootWhenAllIsRemovedAndReusesTheNodes) {
   constexpr std::uint64_t kClients = 8;
   constexpr std::uint64_t kEach = 60;
-  // Far fewer nodes than all rounds take together.
+  // Far fewer nodes than all rounds need together.
   Forest forest(*scheme, options(600));
   std::vector<BTree::Worker*> workers;
   for (std::uint64_t i = 0; i < kClients; ++i) {
@@ -205,7 +205,7 @@ TEST_P(BTreeOverSchemes, ShrinksToItsRootWhenAllIsRemovedAndReusesTheNodes) {
       forest.spawn(remove_all(*forest.tree, *workers[i], i, kClients, kEach));
     }
     forest.run_all();
-    // Merges that met each other may have left nodes; one more pair of operations on each side finds nothing odd.
+    // Merges that met each other may have left nodes. One more pair of operations on each side finds nothing odd.
     const BTreeReport report = forest.check();
     EXPECT_THAT(report.problems, IsEmpty());
     EXPECT_EQ(report.entries, 0U);
@@ -217,7 +217,7 @@ TEST_P(BTreeOverSchemes, ShrinksToItsRootWhenAllIsRemovedAndReusesTheNodes) {
   EXPECT_EQ(forest.check().unlinked_nodes, 0U);
 }
 
-// Operations of all clients on a few keys, with the times at which they began and ended.
+// Operations of all clients on a few keys, with their begin and end times.
 Task<void> record(const BTree& tree, BTree::Worker& worker, Histories& histories, int operations, std::uint64_t seed) {
   constexpr std::array<std::uint64_t, 4> kKeys = {5, 100, 101, 102};
   std::mt19937_64 random(seed);

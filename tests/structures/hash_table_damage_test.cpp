@@ -30,7 +30,7 @@ using ::testing::IsEmpty;
 
 // ---- check().
 
-// Offsets in a bucket's payload, as hash_bucket.h says.
+// Offsets in a bucket's payload, as in hash_bucket.h.
 constexpr std::uint64_t kHome = 8;
 constexpr std::uint64_t kNext = 16;
 constexpr std::uint64_t kNextGeneration = 20;
@@ -56,14 +56,14 @@ class DamagedTable : public ::testing::Test {
     EXPECT_EQ(report.longest_chain, 3U);
   }
 
-  /// Overwrites a number in a bucket and puts the seal right.
+  /// Overwrites a number in a bucket and corrects the seal.
   template <class Number>
   void plant(std::uint64_t bucket, std::uint64_t offset, Number number) {
     rig_.plant(bucket, offset, number);
     const BucketFormat format{2, 8};
     seal(rig_.memory[0].bytes().subspan(rig_.table->layout().payload(bucket), format.payload_bytes()));
   }
-  /// Overflow buckets are taken from the pool in turn: 0 and 1 for home bucket 0, of which 1 is linked first.
+  /// Overflow buckets are taken from the pool in order: 0 and 1 for home bucket 0; bucket 1 is linked first.
   [[nodiscard]] std::uint64_t overflow(std::uint64_t number) const { return rig_.table->home_buckets() + number; }
 
   const ExclusiveLatch scheme_{LatchLevel::combined};
@@ -255,7 +255,7 @@ struct Estate {
     }
     rig.settle();
   }
-  /// The dead client holds that bucket.
+  /// The dead client still holds that bucket.
   void bequeath(std::uint64_t bucket) { rig.set_latch_word(bucket, exclusive_word(9, 1)); }
   [[nodiscard]] std::uint64_t overflow() const { return rig.table->home_buckets(); }
 
@@ -300,7 +300,7 @@ TEST_P(EverySchemeOfEstates, ABucketWhoseHolderDiedBeforeItsWriteIsTakenOver) {
           EXPECT_EQ(rig.get(estate.heir, estate.keys[2]), 12U);
           EXPECT_EQ(rig.get(estate.heir, key), number);
       }
-      // Readers of copy-on-write do not care for the latch, and it may still be held.
+      // Readers of copy-on-write ignore the latch, and it may still be held.
       EXPECT_EQ(rig.put(estate.heir, estate.keys[0], 30), Outcome::done);
       EXPECT_EQ(rig.put(estate.heir, estate.keys[1], 31), Outcome::done);
       const HashTableReport report = rig.check();
@@ -329,7 +329,7 @@ struct Survivor {
   std::uint64_t torn_buckets = 0;  // StructureErrors
 };
 
-// Works on keys that only it changes, in chains that the victim works on too.
+// Works on keys that only it changes, in chains that the victim also uses.
 Task<void> survive(const HashTable* table, Client* client, std::vector<std::uint64_t> keys, Survivor* survivor,
                    std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -355,7 +355,7 @@ Task<void> survive(const HashTable* table, Client* client, std::vector<std::uint
       }
     } catch (const StructureError&) {
       ++survivor->torn_buckets;
-      co_return;  // what it knew of its keys is of no use any more
+      co_return;  // its knowledge of its keys is useless now
     }
   }
 }
@@ -387,7 +387,7 @@ TEST_P(EverySchemeOfEstates, SurvivorsSeeNothingWrongAfterADeathAtAnyMoment) {
       takeovers += client->statistics().takeovers;
     }
     if (survivors[0].torn_buckets + survivors[1].torn_buckets == 0) {
-      // Whoever looks first takes over what the victim still holds.
+      // The first client to look takes over the latches that the victim still holds.
       Client& last = add_leased(rig, service, 5);
       for (const std::uint64_t key : keys) {
         ASSERT_EQ(rig.put(last, key, 1), Outcome::done) << seed;
@@ -464,7 +464,7 @@ TEST(HashTableEstate, ACopyOnWriteBucketIsWholeWhateverItsHolderLeft) {
   Estate estate(scheme);
   HashTableRig& rig = estate.rig;
   estate.bequeath(0);
-  // The copy that is not current: version 2 is (home was written for each of the two keys).
+  // The copy that is not current. The version is 2, because home was written for each of the two keys.
   const RecordShape& shape = rig.table->layout().shape();
   rig.plant(0, shape.payload_words() + 40, std::uint64_t{77});
   EXPECT_EQ(rig.get(estate.heir, estate.keys[0]), 10U);

@@ -30,7 +30,7 @@ struct TableCall {
   enum class What : std::uint8_t { get, naive_get, insert, update, remove };
   What what = What::get;
   std::uint64_t key = 0;
-  std::uint64_t number = 0;  // to be written; of a get, what it has read
+  std::uint64_t number = 0;  // to be written; for a get, the number that it read
   Outcome outcome = Outcome::timed_out;
   explore::Moment began = 0;
   explore::Moment ended = 0;
@@ -39,7 +39,7 @@ struct TableCall {
 
 using Contents = std::map<std::uint64_t, std::uint64_t>;
 
-// What the memory holds in the end, as a client alone sees it.
+// The final contents of the memory, as a client alone sees them.
 struct End {
   std::string problem;
   Contents contents;
@@ -76,7 +76,7 @@ struct Run {
   }
 };
 
-// A reader that follows links without looking where they lead.
+// A reader that follows links without checking where they lead.
 Task<Outcome> naive_get(const Scheme* scheme, const HashTable* table, const ObjectArray* buckets, Client* client,
                         std::uint64_t key, std::span<std::byte> value) {
   const BucketFormat format{table->options().entries_per_bucket, table->options().value_bytes};
@@ -186,8 +186,8 @@ const End& end_of(Setting& setting, std::span<const std::byte> memory) {
   return setting.ends.emplace(std::move(bytes), end).first->second;
 }
 
-// In each equivalent order, the other client's call must have a place among the writer's: after those that have ended
-// before it began, and before those that began after it had ended.
+// In each equivalent order, the other client's call must have a place among the writer's: after those that ended before
+// it began, and before those that began after it ended.
 void judge(Run& run, const explore::Order& order) {
   const std::size_t calls = run.writer.size();
   const End& end = end_of(*run.setting, run.memory.bytes());
@@ -228,7 +228,7 @@ HashTableOptions tiny(std::uint64_t home_buckets, std::uint64_t value_bytes = 72
   return {.value_bytes = value_bytes, .capacity = home_buckets, .entries_per_bucket = 1, .overflow_buckets = 3};
 }
 
-// So many keys of a home bucket.
+// This many keys of a home bucket.
 std::vector<std::uint64_t> keys_of(const Scheme& scheme, const HashTableOptions& options, std::uint64_t home = 0) {
   const HashTableRig rig(scheme, options);
   return rig.keys_of(home, 5);
@@ -359,9 +359,9 @@ TEST_P(ExploredHashTable, AKeyThatMovesFromAnOverflowBucketToItsHomeAndAGet) {
       {TableCall::What::get, keys[1]});
 }
 
-// The chain is home, the bucket of keys[2], that of keys[1]. The first of them goes.
+// The chain is home, the bucket of keys[2], that of keys[1]. The first of these buckets is removed.
 TEST_P(ExploredHashTable, AnOverflowBucketThatComesBackToItsChainAndAGetBehindIt) {
-  // One line, and readers of RwLatch that meet a writer are not explored any further: there is much to explore.
+  // One line, and readers of RwLatch that meet a writer are not explored further, because there is much to explore.
   const auto keys = keys_of(scheme(), tiny(1, 8));
   expect_safe(tiny(1, 8), {keys[0], keys[1], keys[2]},
               {{TableCall::What::remove, keys[2]}, {TableCall::What::insert, keys[3], 2}},
@@ -380,9 +380,9 @@ TEST_P(ExploredHashTable, AnOverflowBucketThatGoesToAnotherChainAndAGetBehindIt)
 INSTANTIATE_TEST_SUITE_P(Schemes, ExploredHashTable, ::testing::ValuesIn(choices()),
                          [](const auto& choice) { return choice.param.name; });
 
-// ---- What must be found.
+// ---- Faults that must be found.
 
-// Whoever follows links without looking where they lead misses keys: the test above can fail.
+// A reader that follows links without checking where they lead misses keys: the test above can fail.
 TEST(BrokenHashTable, AReaderThatTrustsLinksMissesWhatIsBehindABucketThatWentToAnotherChain) {
   const TwoReadVersion scheme;
   const auto keys = keys_of(scheme, tiny(2));

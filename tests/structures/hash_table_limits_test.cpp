@@ -100,7 +100,7 @@ TEST(HashTable, SpreadsItsKeysOverMemoryNodesAndBuckets) {
     ++keys_per_bucket.at(place.memory_node).at(place.bucket);
   }
   for (const auto& buckets : keys_per_bucket) {
-    // By chance the keys of a node are 1000 with a standard deviation of 26; a bucket of 1334 stays empty with
+    // The number of a node's keys is random: 1000 with a standard deviation of 26. A bucket of 1334 stays empty with
     // exp(-0.75), 47 in 100.
     const std::uint64_t keys = std::accumulate(buckets.begin(), buckets.end(), std::uint64_t{0});
     EXPECT_NEAR(static_cast<double>(keys), 1000, 5 * 26);
@@ -124,7 +124,7 @@ TEST(HashTable, HasRoomForItsCapacityOfRandomKeys) {
   }
 }
 
-// ---- What operations cost.
+// ---- Costs of operations.
 
 Task<std::uint64_t> bare_read(const Scheme* scheme, Session* session, Object object, std::uint64_t bytes) {
   std::vector<std::byte> value(bytes);
@@ -210,7 +210,7 @@ SessionOptions impatient() {
   return options;
 }
 
-// Every operation on a key; each must time out and leave the memory as it was.
+// Runs every operation on a key. Each must time out and leave the memory unchanged.
 void expect_all_time_out(HashTableRig& rig, Client& client, std::uint64_t key, bool reads_too = true) {
   const auto before = std::vector(rig.memory[0].bytes().begin(), rig.memory[0].bytes().end());
   EXPECT_EQ(rig.put(client, key, 99), Outcome::timed_out);
@@ -251,7 +251,7 @@ TEST(HashTable, TimesOutWhereALatchIsHeldAndChangesNothing) {
 }
 
 TEST(HashTable, AWriterThatFindsItsBucketLatchedInTheLastMomentChangesNothing) {
-  // Optimistic readers of copy-on-write pass the latch, so only the writer's own latching of the bucket is late.
+  // Optimistic readers of copy-on-write ignore the latch, so only the writer's own latching of the bucket times out.
   const CopyOnWrite scheme;
   HashTableOptions options = crowded();
   options.entries_per_bucket = 2;
@@ -273,7 +273,7 @@ TEST(HashTable, AWriterThatFindsItsBucketLatchedInTheLastMomentChangesNothing) {
   EXPECT_EQ(rig.insert(client, keys[5], 1), Outcome::timed_out);
   rig.set_latch_word(first + 1, kFree);
   EXPECT_EQ(rig.insert(client, keys[5], 1), Outcome::done);
-  // A new overflow bucket, which goes back.
+  // A new overflow bucket, which is given back.
   rig.set_latch_word(first + 2, kExclusive);
   EXPECT_EQ(rig.insert(client, keys[6], 1), Outcome::timed_out);
   rig.settle();
@@ -291,7 +291,7 @@ TEST(HashTable, AnUnlinkThatFindsThePredecessorLatchedChangesNothing) {
   Client& client = rig.add_client(impatient());
   const Crowd crowd_ = crowd(rig, client, 4);
   rig.settle();
-  const std::uint64_t predecessor = rig.table->home_buckets() + 1;  // of the bucket that was linked first
+  const std::uint64_t predecessor = rig.table->home_buckets() + 1;  // predecessor of the bucket that was linked first
   rig.set_latch_word(predecessor, kExclusive);
   EXPECT_EQ(rig.remove(client, crowd_.keys[3]), Outcome::timed_out);
   rig.settle();

@@ -26,7 +26,7 @@ inline const fabric::sim::Profile& connectx5() {
   return profile;
 }
 
-/// Every word is `number`, and what is behind the last whole word its first bytes.
+/// Every word is `number`; the bytes behind the last whole word are its first bytes.
 inline std::vector<std::byte> value_of(std::uint64_t number, std::size_t bytes) {
   std::vector<std::byte> value(bytes);
   for (std::size_t i = 0; i < bytes; i += sizeof number) {
@@ -59,7 +59,7 @@ struct HashTableRig {
     table.emplace(scheme, options, spans);
   }
 
-  // Tasks that an exception has left behind use what ends before the world does.
+  // Tasks left behind by an exception use objects that end before the world does.
   ~HashTableRig() { world.reactor().destroy_spawned(); }
   HashTableRig(const HashTableRig&) = delete;
   HashTableRig& operator=(const HashTableRig&) = delete;
@@ -74,7 +74,7 @@ struct HashTableRig {
   T run(fabric::Task<T> task) {
     return world.reactor().run(std::move(task));
   }
-  /// Lets everything that was posted be executed.
+  /// Runs until all posted requests have been executed.
   void settle() {
     for (const auto& client : clients) {
       if (client->session(0).qp().state() == fabric::QueuePair::State::ready) {
@@ -83,7 +83,7 @@ struct HashTableRig {
     }
     world.reactor().run_for(fabric::from_ns(1e5));
   }
-  /// What check() says, by a client that gives up where it is kept waiting.
+  /// The result of check(), by a client that gives up when it has to wait.
   HashTableReport check() {
     settle();
     sync::SessionOptions options;
@@ -105,13 +105,13 @@ struct HashTableRig {
     return run(table->update(client, key, bytes));
   }
   Outcome remove(Client& client, std::uint64_t key) { return run(table->remove(client, key)); }
-  /// The number in a key's value; nothing if the key is not there.
+  /// The number in a key's value; nothing if the key is absent.
   std::optional<std::uint64_t> get(Client& client, std::uint64_t key) {
     std::vector<std::byte> bytes(table->options().value_bytes);
     const Outcome outcome = run(table->get(client, key, bytes));
     return outcome == Outcome::done && is_whole(bytes) ? std::optional(number_in(bytes)) : std::nullopt;
   }
-  /// So many keys, from `first` on, whose home is that bucket of memory node 0.
+  /// A number of keys, from `first` on, whose home is that bucket of memory node 0.
   [[nodiscard]] std::vector<std::uint64_t> keys_of(std::uint64_t bucket, std::size_t count,
                                                    std::uint64_t first = 0) const {
     std::vector<std::uint64_t> keys;
@@ -123,7 +123,7 @@ struct HashTableRig {
     return keys;
   }
 
-  // Bytes at memory node 0, for schemes whose payload is one run of bytes.
+  // Bytes at memory node 0, for schemes whose payload is contiguous.
   template <class Number>
   [[nodiscard]] Number at(std::uint64_t bucket, std::uint64_t offset) const {
     Number number = 0;
@@ -150,7 +150,7 @@ struct HashTableRig {
   std::vector<std::unique_ptr<Client>> clients;
 };
 
-/// Those that keep their promises on NICs as they were measured.
+/// Schemes that keep their promises on NICs as measured.
 inline std::vector<checker::SchemeEntry> sound_schemes() {
   std::vector<checker::SchemeEntry> chosen;
   for (const checker::SchemeEntry& entry : checker::schemes()) {

@@ -1,4 +1,4 @@
-// What every scheme owes as a hash table, to one client and to many.
+// Requirements on every scheme as a hash table, with one client and with many.
 #include <sidelatch/structures/hash_table.h>
 
 #include "hash_table_rig.h"
@@ -31,7 +31,7 @@ TEST_P(EverySchemeOfHashTables, DoesWhatAMapDoes) {
   std::mt19937_64 random(1);
   std::uint64_t most = 0;
   for (std::uint64_t i = 1; i <= 3000; ++i) {
-    // A time of growth, a time of shrinking, and so on.
+    // Phases of growth and shrinking alternate.
     const bool grows = i / 300 % 2 == 0;
     const std::uint64_t key = random() % 60;
     const bool present = map.contains(key);
@@ -80,7 +80,7 @@ TEST_P(EverySchemeOfHashTables, DoesWhatAMapDoes) {
   EXPECT_EQ(client.statistics().operations, 3000U + 60 + 60);
 }
 
-// Clients at once: each has keys of its own, of which it knows everything, and there are keys that all change.
+// Concurrent clients. Each has keys of its own, whose state it knows, and there are keys that all clients change.
 constexpr std::uint64_t kSharedKeys = 6;
 constexpr std::uint64_t kOwnKeys = 5;
 
@@ -89,7 +89,7 @@ struct Crew {
   Histories histories{};  // of shared keys
   std::uint64_t operations = 0;
   std::uint64_t torn = 0;
-  std::uint64_t wrong = 0;  // what a client saw of its own keys
+  std::uint64_t wrong = 0;  // wrong results for a client's own keys
 };
 
 Task<Event> operate(Crew* crew, Client* client, Call what, std::uint64_t key, std::uint64_t number) {
@@ -162,7 +162,7 @@ TEST_P(EverySchemeOfHashTables, IsLinearizableForManyClients) {
     HashTableRig rig(*scheme_, crowded(), 1, {.profile = connectx5(), .seed = seed});
     Crew crew{rig};
     for (std::uint64_t id = 1; id <= kClients; ++id) {
-      // Some are so slow that much happens between two of their requests.
+      // Some clients are so slow that much happens between two of their requests.
       sim::Profile profile = connectx5();
       profile.link.jitter_ns = id % 2 == 0 ? 60'000 : profile.link.jitter_ns;
       Client& client =
@@ -182,12 +182,12 @@ TEST_P(EverySchemeOfHashTables, IsLinearizableForManyClients) {
 
 struct Churn {
   const HashTable& table;
-  std::uint64_t writers = 0;  // that have not ended
+  std::uint64_t writers = 0;  // writers that have not ended
   std::uint64_t reads = 0;
-  std::uint64_t missed = 0;  // keys that are always there
+  std::uint64_t missed = 0;  // missed keys, although they always exist
 };
 
-// Overflow buckets come and go, and go to other chains.
+// Overflow buckets come and go, and move to other chains.
 Task<void> churn(Churn* state, Client* client, std::vector<std::uint64_t> keys, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::vector<std::byte> value = value_of(2, state->table.options().value_bytes);
@@ -224,7 +224,7 @@ TEST_P(EverySchemeOfHashTables, ASlowReaderFindsWhatIsThereAlthoughBucketsGoToOt
       for (std::size_t i = 0; i < 3; ++i) {
         ASSERT_EQ(rig.insert(first, keys[i], 1), Outcome::done);
       }
-      // One that others may come before, and what is at home stays so that the others do not.
+      // Others may be linked before keys[1]. keys[0] stays at home, so that the others do not fit there.
       ASSERT_EQ(rig.remove(first, keys[2]), Outcome::done);
       stay.push_back(keys[1]);
       come_and_go.emplace_back(keys.begin() + 2, keys.end());

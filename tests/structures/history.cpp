@@ -11,7 +11,7 @@ namespace sidelatch::structures {
 using State = std::optional<std::uint64_t>;
 
 std::optional<State> apply(const Event& event, State state) {
-  // What the call does to a key in this state, and what it says.
+  // The call's effect on a key in this state, and its result.
   State after = state;
   Outcome says = Outcome::done;
   switch (event.call) {
@@ -47,7 +47,7 @@ class Search {
  public:
   Search(std::vector<Event> history, const Precedes& precedes)
       : history_(std::move(history)), precedes_(precedes), taken_(history_.size(), false) {
-    // What precedes something began before it, in any order that is meant here.
+    // In any order meant here, an event began before the events that it precedes.
     std::ranges::stable_sort(history_, {}, &Event::began);
   }
 
@@ -102,7 +102,7 @@ class Search {
  private:
   using Place = std::tuple<std::size_t, std::vector<std::size_t>, bool, std::uint64_t>;
 
-  // Then the search need not look at all that is left.
+  // Then the search need not check all remaining events.
   [[nodiscard]] bool by_time() const {
     const auto* plain = precedes_.target<bool (*)(const Event&, const Event&)>();
     return plain != nullptr && *plain == structures::by_time;

@@ -1,8 +1,8 @@
-// Histories of operations on one key, and whether they are linearizable: whether there is an order of them that keeps
-// to what ended before what began, and in which a single map gives the same results. Operations on different keys do
-// not matter to each other, so a structure is linearizable if the history of each key is (Herlihy, Wing:
-// Linearizability, TOPLAS 1990, locality). The search is Wing and Gong's (1993), with Lowe's memory of states that
-// failed (2017).
+// Histories of operations on one key, and whether they are linearizable. That holds if an order of them exists that
+// respects which operations ended before others began, and in which a single map gives the same results. Operations on
+// different keys are independent, so a structure is linearizable if the history of each key is (Herlihy, Wing:
+// Linearizability, TOPLAS 1990, locality). The search is Wing and Gong's (1993), with Lowe's memory of failed states
+// (2017).
 #pragma once
 
 #include <sidelatch/structures/client.h>
@@ -19,7 +19,7 @@ enum class Call : std::uint8_t { get, insert, put, update, remove };
 
 struct Event {
   Call call = Call::get;
-  std::uint64_t argument = 0;  ///< the value that insert, put, update were given
+  std::uint64_t argument = 0;  ///< the value given to insert, put or update
   Outcome outcome = Outcome::done;
   std::uint64_t result = 0;  ///< the value that get returned
   std::int64_t began = 0;
@@ -27,10 +27,11 @@ struct Event {
   bool is_open = false;  ///< it has not ended: it may have happened, or not
 };
 
-/// What a map does with the call when `state` is the key's value; nothing if the outcome is another than the event's.
+/// The effect of the call on a map in which `state` is the key's value; nothing if the outcome differs from the
+/// event's.
 [[nodiscard]] std::optional<std::optional<std::uint64_t>> apply(const Event& event, std::optional<std::uint64_t> state);
 
-/// Whether the first ended before the second began.
+/// Whether the first event ended before the second began.
 using Precedes = std::function<bool(const Event& first, const Event& second)>;
 [[nodiscard]] bool by_time(const Event& first, const Event& second);
 

@@ -20,7 +20,7 @@ using namespace fabric;
 
 namespace {
 
-// What is known of an object from outside. All words of its payload are the number of updates that it has seen.
+// The known state of an object. All words of its payload are the number of updates that it has had.
 struct Watch {
   std::uint32_t writers_inside = 0;
   std::uint32_t readers_inside = 0;
@@ -99,7 +99,7 @@ Task<void> read_objects(Cluster& cluster, Session& session) {
     --watch.readers_inside;
     const std::uint64_t ended_at_validation = watch.ended;
     const bool unchanged = co_await guard.validate();
-    // Latch-equivalent: what was read was still the newest when the validation began.
+    // Latch-equivalent: the value read was still the newest when the validation began.
     if (unchanged && cluster.selected.entry->promise != checker::Promise::consistent) {
       cluster.seen.stale += number < ended_at_validation ? 1U : 0U;
     }
@@ -113,7 +113,7 @@ void judge_end(Cluster& cluster) {
   }
 }
 
-// What the objects hold in the end, as a client alone sees it.
+// The final contents of the objects, as a client alone sees them.
 Task<void> read_final(Cluster& cluster, Session& session) {
   for (std::uint64_t i = 0; i < cluster.store.objects.size(); ++i) {
     std::vector<std::byte> payload(cluster.situation.payload_bytes);
@@ -154,7 +154,7 @@ sim::Profile adversarial_profile() {
   profile.pcie.reorder_ns = 2000;
   profile.pcie.write_stall_probability = 0.3;
   profile.pcie.write_stall_ns = 10000;
-  profile.lock_table.load_ns = 50;  // and so long until the store: rule 8 has its window
+  profile.lock_table.load_ns = 50;  // and this long until the store, which opens the window of rule 8
   return profile;
 }
 
@@ -165,7 +165,7 @@ Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& 
   options.retry = Retry::backoff(from_ns(200), from_ns(5000)).within(from_ns(5e6));
   const std::uint32_t clients = situation.writers + situation.readers;
   for (std::uint32_t i = 0; i < clients; ++i) {
-    // Some hear late that their requests have completed: what rule 2 says of completed WRITEs has its window then.
+    // Some clients learn late of their requests' completion, which opens the window of rule 2 for completed WRITEs.
     sim::Profile profile = adversarial_profile();
     profile.nic.completion_ns *= i % 2 == 0 ? 30 : 1;
     options.seed = situation.seed * 100 + i;

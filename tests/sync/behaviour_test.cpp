@@ -1,5 +1,4 @@
-// Every scheme of the registry, under every preset: safe where docs/memory-model.md says so, and seen to fail where it
-// says broken.
+// Every scheme of the registry under every preset: safe if docs/memory-model.md says so, and otherwise seen to fail.
 #include "behaviour.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +22,7 @@ TEST_P(EverySchemeUnderEveryPreset, KeepsItsPromisesExactlyWhereItIsSafe) {
   const checker::SelectedScheme selected = checker::select_scheme(entry().name);
   Behaviour all;
   const bool safe = entry().safe_under(preset());
-  // A scheme that should fail gets more chances, and needs only one.
+  // A scheme that must fail gets more chances and needs only one.
   const std::uint64_t most = safe ? seeds() : 20'000;
   for (std::uint64_t seed = 1; seed <= most && (safe || all.good()); ++seed) {
     const Behaviour seen = run_clients(selected, {.preset = preset(), .seed = seed});

@@ -47,7 +47,7 @@ TEST(CopyOnWrite, ReadersDoNotCareWhetherTheLatchIsHeld) {
   EXPECT_EQ(payload, pattern(200, 1));
 }
 
-// Whatever of an update has been executed when its writer is cut off: readers see the old payload or the new one.
+// Whichever part of an update was executed when its writer is cut off: readers see the old payload or the new one.
 TEST(CopyOnWrite, AWriterThatIsCutOffAtAnyMomentLeavesAWholePayload) {
   int old_seen = 0;
   int new_seen = 0;

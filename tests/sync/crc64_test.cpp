@@ -33,7 +33,7 @@ TEST(Crc64, RefusesAnObjectWithAnyByteChanged) {
   }
 }
 
-// Zeroed memory is an object of version 0; a line of a first update among the zeros is not.
+// Zeroed memory is an object of version 0, but not if a line of a first update is among the zeros.
 TEST(Crc64, RefusesAMixtureOfNothingAndTheFirstUpdate) {
   const Crc64 scheme;
   Store store(scheme, 232);

@@ -16,7 +16,7 @@ namespace {
 using namespace fabric;
 using ::testing::HasSubstr;
 
-// Write unlatch is for one-mode latches: the type of the reader/writer latch does not take it.
+// Write unlatch is for one-mode latches, so the type of the reader/writer latch does not accept it.
 static_assert(std::is_constructible_v<ExclusiveLatch, Acquire, WriteUnlatch>);
 static_assert(!std::is_constructible_v<RwLatch, Acquire, WriteUnlatch>);
 static_assert(!std::is_constructible_v<RwLatch, WriteUnlatch>);

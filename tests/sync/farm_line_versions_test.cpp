@@ -37,7 +37,7 @@ TEST(FarmLineVersions, NarrowVersionsTakeTwoBytesOfALine) {
   EXPECT_TRUE(accepts_with_word(scheme, 66, 12345, 8));
 }
 
-// 65 536 updates later a narrow version is the same again: why a read must not last so long.
+// A narrow version repeats after 65 536 updates, so a read must not last that long.
 TEST(FarmLineVersions, NarrowVersionsWrapAndSlowReadsAreRefused) {
   const FarmLineVersions patient(Release::combined, LineVersion::bits16);
   Store store(patient, 200, 1);

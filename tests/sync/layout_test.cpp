@@ -114,7 +114,7 @@ TEST(Layout, PaddingMakesLatchesUseAllSlotsThatTheirAlignmentCanReach) {
 }
 
 TEST(Layout, PaddingNeverMakesAStrideWorse) {
-  // 4088 bytes of record have a good stride already; 8 more bytes would ruin it.
+  // A record of 4088 bytes already has a good stride; 8 more bytes would ruin it.
   const RecordShape shape = make_shape(kLatchOnly, LayoutKind::padded, 4080);
   EXPECT_EQ(Layout(shape, LayoutKind::padded, 1000).stride(), 4088U);
 }
@@ -127,7 +127,7 @@ TEST(Layout, WarnsWhereLatchesShareFewSlots) {
   EXPECT_THAT(*warning, HasSubstr("use layout padded or decoupled"));
   EXPECT_FALSE(Layout(shape, LayoutKind::padded, 1000).warning());
   EXPECT_FALSE(Layout(shape, LayoutKind::interleaved, 1).warning());  // one latch cannot use more
-  // A NIC with other address bits.
+  // A NIC with a different number of address bits.
   EXPECT_FALSE(Layout(shape, LayoutKind::interleaved, 1000).warning({.address_bits = 20}));
 }
 

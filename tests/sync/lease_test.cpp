@@ -1,4 +1,4 @@
-// Holders that die: what leases and revocation promise, and what happens to those who trust a revoker that lies.
+// Holders that die: the promises of leases and revocation, and the fate of clients that trust a lying revoker.
 #include <sidelatch/sync/lease.h>
 
 #include "behaviour.h"
@@ -246,13 +246,13 @@ TEST(Lease, AnOutOfPlaceUpdateNeedsNoRepair) {
   EXPECT_FALSE(store.run(take(store, session)).inherited);
 }
 
-// The crash suite: writers that count up, of which one is killed at a random moment while its requests may be under way
-// for longer than a lease. Whoever is taken for dead loses its queue pairs; nobody may ever see a mixture, or a number
-// that an awaited commit had passed.
+// The crash suite: writers increment numbers. One is killed at a random moment, while its requests may stay in flight
+// for longer than a lease. A client that is taken for dead loses its queue pairs. Nobody may ever see a mixture, or a
+// number older than an awaited commit.
 struct Crash {
   std::uint64_t torn = 0;
   std::uint64_t lost = 0;
-  std::uint64_t stuck = 0;  // the latch word makes no sense any more
+  std::uint64_t stuck = 0;  // the latch word has no valid value any more
   std::uint64_t takeovers = 0;
   std::uint64_t commits = 0;
 };
@@ -266,7 +266,7 @@ struct Scene {
   Store& store;
   Crash& seen;
   bool awaited;                    // commit() returns once the object is written
-  std::uint64_t newest = 0;        // number that somebody has begun to commit
+  std::uint64_t newest = 0;        // number that some client has begun to commit
   std::uint64_t acknowledged = 0;  // number whose commit has returned
 };
 
@@ -295,7 +295,7 @@ Task<void> count_up(Scene& scene, Session& session, int times) {
       co_await scene.store.world.reactor().sleep(from_ns(static_cast<double>(session.random() % 10'000)));
     }
   } catch (const FabricError&) {
-    // Taken for dead, and cut off.
+    // Taken for dead and cut off.
   } catch (const LatchError& error) {
     EXPECT_EQ(error.kind(), LatchError::Kind::lease_expired);
   }
@@ -330,7 +330,7 @@ Crash crash_once(const checker::SelectedScheme& selected, std::uint64_t seed, bo
     SessionOptions options = leased(owner, revoker);
     options.seed = seed * 16 + owner;
     options.retry = Retry::backoff().within(from_ns(5e6));
-    // What the doomed client's NIC sends may be under way for longer than a lease.
+    // The doomed client's requests may be in flight for longer than a lease.
     sim::Profile nic = profile;
     nic.link.jitter_ns = owner == 1 ? 100'000 : nic.link.jitter_ns;
     Session& session = store.add_session(options, nic);
@@ -387,7 +387,7 @@ TEST_P(EverySchemeWithLeases, IsCorruptedByLateWritesIfNobodyRevokes) {
 std::vector<checker::SchemeEntry> safe_schemes() {
   std::vector<checker::SchemeEntry> chosen;
   for (const checker::SchemeEntry& entry : checker::schemes()) {
-    // Shared holders have no owner: a dead reader's count stays, which is documented and not tested for recovery.
+    // Shared holders have no owner. A dead reader's count stays, which is documented; its recovery is not tested.
     if (!entry.known_broken() && entry.kind != checker::Kind::model_only && !entry.name.starts_with("latch-rw/")) {
       chosen.push_back(entry);
     }

@@ -18,7 +18,7 @@ std::vector<std::byte> numbers(std::size_t bytes) {
   return out;
 }
 
-// The definition, byte by byte: where payload byte i lies.
+// The place of payload byte i by definition, byte by byte.
 std::uint64_t place_of(const RecordShape& shape, std::uint64_t i) {
   const std::uint64_t width = shape.line_versions;
   const std::uint64_t per_line = 64 - width;
@@ -42,7 +42,7 @@ TEST(LineVersionKernels, EveryLevelScattersAndGathersAsDefined) {
           const RecordShape shape =
               make_shape({.version = true, .line_versions = width, .header_inside = true}, kind, bytes);
           const std::vector<std::byte> payload = numbers(bytes);
-          // Exactly as long as the record and the payload, so that AddressSanitizer sees a byte too many.
+          // Exactly as long as the record and the payload, so that AddressSanitizer detects a byte too many.
           std::vector<std::byte> record(shape.bytes, std::byte{0xee});
           scatter_lines(record, shape, 0x1234567890abcdefULL, payload, level);
           for (std::uint64_t i = 0; i < bytes; ++i) {

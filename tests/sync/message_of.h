@@ -1,4 +1,4 @@
-// What an exception says, for tests that errors name what was wrong.
+// An exception's message, for tests that errors name their cause.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// What every optimistic scheme owes beside the behaviour suite: values, versions, layouts, messages.
+// Requirements on every optimistic scheme besides the behaviour suite: values, versions, layouts, messages.
 #include <sidelatch/sync/optimistic.h>
 
 #include "store.h"

@@ -175,7 +175,7 @@ TEST(Update, AnExceptionUnlatchesTheObjectAndGoesOn) {
   EXPECT_EQ(store.memory.bytes()[store.layout.payload(0)], std::byte{0});
 }
 
-// Asynchronous unlatching over many objects and few buffers: every object gets its own bytes.
+// Asynchronous unlatching of many objects with few buffers: each object gets its own bytes.
 TEST(Session, BuffersAreNotReusedBeforeTheirPayloadIsFetched) {
   const ExclusiveLatch latch(LatchLevel::async);
   sim::Profile slow = sim::load_profile("connectx5");

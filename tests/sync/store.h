@@ -24,7 +24,7 @@ class Store {
         memory(storage.allocate(layout.total_bytes(), fabric::Access::remote_all)),
         objects(layout, memory.remote()) {}
 
-  /// A client of its own, with its own queue pair.
+  /// A client of its own with its own queue pair.
   Session& add_session(const SessionOptions& options = {}) { return add_session(options, world.options().profile); }
   Session& add_session(const SessionOptions& options, const fabric::sim::Profile& profile) {
     fabric::Node& node = world.add_node("client", profile);
@@ -36,14 +36,14 @@ class Store {
   T run(fabric::Task<T> task) {
     return world.reactor().run(std::move(task));
   }
-  /// Lets everything that was posted be executed. Throws what a queue pair has failed with.
+  /// Runs until all posted requests have been executed. Throws the errors of failed queue pairs.
   void settle() {
     for (auto& queue_pair : queue_pairs) {
       run(drain(*queue_pair));
     }
     place();
   }
-  /// The same where queue pairs may have been revoked: those that have failed are passed over.
+  /// The same, but ignores failed queue pairs, because some may have been revoked.
   void settle_survivors() {
     for (auto& queue_pair : queue_pairs) {
       if (queue_pair->state() == fabric::QueuePair::State::ready) {
@@ -72,7 +72,7 @@ class Store {
   std::vector<std::unique_ptr<Session>> sessions;
 
  private:
-  /// A WRITE may complete before it is placed.
+  /// Waits for placement: a WRITE may complete before it is placed.
   void place() { world.reactor().run_for(fabric::from_ns(1e5)); }
   static fabric::Task<void> drain(fabric::QueuePair& qp) { co_await qp.drain(); }
 };
@@ -85,7 +85,7 @@ inline std::vector<std::byte> pattern(std::size_t bytes, std::uint8_t first) {
   return out;
 }
 
-/// Makes every word of a payload `number`; so a mixture of two payloads is not uniform().
+/// Sets every word of a payload to `number`, so that a mixture of two payloads is not uniform().
 inline void fill(std::span<std::byte> payload, std::uint64_t number) {
   for (std::size_t i = 0; i < payload.size(); i += sizeof number) {
     std::memcpy(payload.data() + i, &number, sizeof number);
@@ -103,7 +103,7 @@ inline bool uniform(std::span<const std::byte> payload) {
          0;
 }
 
-/// Puts `payload` into an object, by a whole update.
+/// Writes `payload` to an object as a whole update.
 inline fabric::Task<bool> put(const Scheme& scheme, Session& session, Object object, std::vector<std::byte> payload) {
   const bool done = co_await scheme.update(session, object, [&payload](std::span<std::byte> into) {
     std::memcpy(into.data(), payload.data(), into.size());

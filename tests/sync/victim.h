@@ -1,4 +1,4 @@
-// Victim: a client's task that can be killed between any two of its steps. What its NIC has taken goes on.
+// Victim: a client's task that can be killed between any two of its steps. Requests that its NIC has taken continue.
 #pragma once
 
 #include <sidelatch/fabric/task.h>

@@ -104,7 +104,7 @@ TEST(Program, CheckComparesWithAnEarlierDatasheet) {
   EXPECT_EQ(told["worse"][0]["what"], "lock table, one slot");
   EXPECT_EQ(run(std::string(kRates) + "--tolerance 0.5 --against " + saved).status, 0);
 
-  // Found before anything is measured.
+  // Detected before anything is measured.
   std::ofstream(saved) << "{";
   const Outcome broken = run(std::string(kRates) + "--against " + saved);
   EXPECT_EQ(broken.status, 2);
@@ -122,7 +122,7 @@ TEST(Program, CheckEmitsAProfileThatTheSimulatorTakes) {
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(nlohmann::json::parse(again.out)["lock_table"]["address_bits"], 12);
   std::filesystem::remove(file);
-  // Found before anything is measured.
+  // Detected before anything is measured.
   const Outcome lacking = run("check --fabric sim --parts lock-table --emit-profile " + file);
   EXPECT_EQ(lacking.status, 2);
   EXPECT_THAT(lacking.err, HasSubstr("--emit-profile needs the part rates"));
@@ -159,7 +159,7 @@ TEST(Program, ReportTakesTheDatasheetOfAFolderAndThenItsExperimentsByName) {
   const auto experiment = [&](const char* name) {
     std::ofstream(folder + "/" + name + ".json") << R"({"schema": 1, "experiment": ")" << name << R"("})";
   };
-  // What stands in the page of a file, and where.
+  // The position of a file's documents in the page.
   const auto place = [&](const std::string& file, const std::string& kind) {
     return slurp(page).find(R"({"file":")" + folder + "/" + file + R"(",")" + kind + R"(":{)");
   };
@@ -178,7 +178,7 @@ TEST(Program, ReportTakesTheDatasheetOfAFolderAndThenItsExperimentsByName) {
   EXPECT_LT(place("check.json", "datasheet"), place("atomics-stride.json", "experiment"));
   EXPECT_NE(place("atomics-stride.json", "experiment"), std::string::npos);
 
-  // Half a result is not passed over.
+  // Half a result is an error.
   std::ofstream(folder + "/kv-store.json") << R"({"schema": 1, "experi)";
   const Outcome cut = run("report " + folder + " -o " + page);
   EXPECT_EQ(cut.status, 2);
@@ -233,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"bench latch-scaling --fabric tcp", "--fabric tcp"},
         std::pair{"bench latch-scaling --fabric verbs", "--connect"}));
 
-// Before anything is connected.
+// Refused before anything is connected.
 INSTANTIATE_TEST_SUITE_P(
     Remote, WrongInput,
     ::testing::Values(std::pair{"check --server --connect localhost", "--connect"},
@@ -298,7 +298,7 @@ TEST(Program, AProfileWithAnUnknownKeyIsRefusedWithItsPlace) {
 }
 
 TEST(Program, BenchTargetsCarryTheContract) {
-  // All of them take minutes.
+  // All experiments together take minutes.
   const Outcome outcome = run("bench targets --json --only atomics-stride --only optimistic-size");
   EXPECT_EQ(outcome.status, 0) << outcome.out;
   const auto json = nlohmann::json::parse(outcome.out);
@@ -358,7 +358,7 @@ std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
   return keys;
 }
 
-// A file of its own for each test.
+// Each test has a file of its own.
 std::string scratch(const std::string& name) {
   return ::testing::TempDir() + "/sidelatch_" + std::to_string(::getpid()) + "_" + name;
 }
@@ -414,7 +414,7 @@ TEST(Explore, SeveralCellsAreALineEach) {
 }
 
 TEST(Explore, AVerdictThatIsNotAsExpectedExitsWith1) {
-  // Nothing is documented beside the presets, so whatever is broken is not as expected.
+  // Only the presets are documented, so any violation is unexpected.
   const Outcome outcome = run("explore --scheme latch-exclusive/basic --model observed --nics 2 --json");
   EXPECT_EQ(outcome.status, 1);
   const auto json = nlohmann::ordered_json::parse(outcome.out);
@@ -441,7 +441,7 @@ TEST(Explore, ATraceReplaysToTheSameViolation) {
   EXPECT_EQ(found.status, 0) << found.err;
   const auto violation = nlohmann::ordered_json::parse(found.out)[0]["violation"];
   const Outcome again = run("explore --json --replay " + path);
-  EXPECT_EQ(again.status, 1) << again.err;  // a violation, and nothing that expects one
+  EXPECT_EQ(again.status, 1) << again.err;  // a violation that nothing expects
   const auto replayed = nlohmann::ordered_json::parse(again.out);
   EXPECT_EQ(replayed["kind"], violation["kind"]);
   EXPECT_EQ(replayed["what"], violation["what"]);
@@ -513,7 +513,7 @@ std::string litmus_file(const std::string& name, const std::string& text) {
   return path;
 }
 
-// Both loads may come before both stores drain, under every model.
+// Under every model, both loads may come before both stores drain.
 std::string store_buffering(const std::string& expectation) {
   return "litmus t\nvar x = 0\nvar y = 0\nC0:\n  store x 1\n  r0 = load y\nC1:\n  store y 1\n  r1 = load x\n"
          "exists C0:r0 == 0 && C1:r1 == 0\n" +

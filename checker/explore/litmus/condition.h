@@ -2,9 +2,9 @@
 //
 //   Condition condition = take_condition(cursor, [&] { return take_my_operand(cursor); });
 //
-// What an operand other than a number may be is the caller's: registers of one thread in an `if`, registers of all
-// threads and memory in `exists`. && binds tighter than ||. A chain of one operator is one flat list, so that the depth
-// of a condition is what its parentheses and negations make it; that is bounded.
+// The caller decides which operands besides numbers are possible: registers of one thread in an `if`, registers of all
+// threads and memory in `exists`. && binds tighter than ||. A chain of one operator is one flat list, so only
+// parentheses and negations make a condition deep; the depth is bounded.
 //
 // Thread-safety: as Cursor.
 #pragma once
@@ -21,13 +21,13 @@ namespace sidelatch::explore::litmus {
 /// How deep conditions and `if` blocks may be nested.
 inline constexpr std::uint32_t kMaxDepth = 32;
 
-/// Takes an operand that is no number.
+/// Takes an operand that is not a number.
 using TakeVariable = std::function<Operand()>;
 
 [[nodiscard]] Condition take_condition(Cursor& cursor, const TakeVariable& take_variable);
 
-/// Takes `[i]` behind a register of `words` words, or nothing behind a scalar. `name` is the register as an error
-/// names it.
+/// Takes `[i]` behind a register of `words` words, or nothing behind a scalar. `name` is the register's name for
+/// errors.
 [[nodiscard]] std::uint32_t take_register_index(Cursor& cursor, const Token& name, std::uint32_t words);
 
 }  // namespace sidelatch::explore::litmus

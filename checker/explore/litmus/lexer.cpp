@@ -13,11 +13,11 @@
 namespace sidelatch::explore::litmus {
 namespace {
 
-// Longer ones first, so that "==" is not taken for two "=".
+// Longer symbols first, so that "==" is not read as two "=".
 constexpr std::array<std::string_view, 18> kSymbols = {"==", "!=", "&&", "||", ":=", "=", "!", "{", "}",
                                                        "[",  "]",  "(",  ")",  ",",  ";", ":", ".", "@"};
 
-// Not std::isalpha and its like: the answer must not depend on the locale.
+// std::isalpha and the like are not used, because the result must not depend on the locale.
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool starts_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 constexpr bool continues_word(char c) { return starts_word(c) || is_digit(c); }
@@ -59,7 +59,7 @@ class Lexer {
  private:
   static bool is_visible_but_no_comment(char c) { return is_visible(c) && c != '#'; }
 
-  // The name of a test may have characters that no other word has: 2+2w, write-read.
+  // The name of a test may have characters that are not allowed in other words: 2+2w, write-read.
   [[nodiscard]] bool follows_litmus() const {
     return is_visible(text_[next_]) && !tokens_.empty() && tokens_.back().text == "litmus" &&
            (tokens_.size() == 1 || tokens_[tokens_.size() - 2].kind == TokenKind::end_of_line);
@@ -78,7 +78,7 @@ class Lexer {
     next_ += length;
   }
 
-  // A comment belongs to the end of its line, so that what is missing is missed before it.
+  // A comment counts as the end of its line, so that errors about missing text point before the comment.
   void end_line() {
     push(TokenKind::end_of_line, 0);
     next_ = std::min(text_.find('\n', next_), text_.size());

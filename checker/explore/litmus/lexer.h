@@ -1,10 +1,10 @@
-// A litmus file as tokens, each with its place.
+// Splits a litmus file into tokens, each with its place.
 //
 //   Cursor cursor(text, "mp.litmus");
 //   if (cursor.accept("var")) { name = cursor.word("the name of a word"); cursor.expect("="); ... }
 //
-// Lines matter, so each ends with a token; comments and blanks leave nothing. The last token is end_of_file, and it
-// cannot be taken: a parser that runs on stays there. Errors are LitmusErrors of the form FILE:LINE:COLUMN.
+// Lines matter, so each ends with a token; comments and blanks produce none. The last token is end_of_file; it cannot
+// be taken, so a parser that runs on stays there. Errors are LitmusErrors of the form FILE:LINE:COLUMN.
 //
 // Thread-safety: one thread per Cursor. `text` must outlive it.
 #pragma once
@@ -26,7 +26,7 @@ struct Token {
   std::uint32_t column = 1;  // in bytes, from 1
 };
 
-/// The token as a message names it: quoted and not too long, or "end of line", "end of file".
+/// The token for a message: quoted and shortened, or "end of line", "end of file".
 [[nodiscard]] std::string describe(const Token& token);
 
 class Cursor {
@@ -42,7 +42,7 @@ class Cursor {
   /// Takes the next token if it is this word or symbol.
   bool accept(std::string_view text);
 
-  // Each takes a token, or throws an error that says what was expected.
+  // Each takes a token, or throws an error that names what was expected.
   const Token& expect(std::string_view text);
   const Token& word(std::string_view what);
   /// A signed 64-bit number.
@@ -53,13 +53,13 @@ class Cursor {
 
   [[nodiscard]] std::size_t position() const { return next_; }
   void go_to(std::size_t position) { next_ = position; }
-  /// To the first token of the next line.
+  /// Moves to the first token of the next line.
   void skip_line();
-  /// To the next token that is no end of a line.
+  /// Moves to the next token that is not the end of a line.
   void skip_ends();
 
   [[noreturn]] void fail(const Token& at, std::string_view what) const;
-  /// "expected WHAT, found the next token", at the next token.
+  /// "expected WHAT, found TOKEN", at the next token.
   [[noreturn]] void fail_expected(std::string_view what) const;
 
  private:

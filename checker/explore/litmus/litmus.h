@@ -1,5 +1,4 @@
-// A litmus test as plain data: parsed, all names resolved, all uses checked, so that an interpreter can run it as it
-// is.
+// A litmus test as plain data: parsed, with all names resolved and all uses checked, ready for an interpreter.
 //
 //   LitmusTest test = parse_litmus(text, "tests/litmus/mp.litmus");   // or LitmusError: FILE:LINE:COLUMN: error: ...
 //   Rules rules = rules_of(Preset::observed);
@@ -7,7 +6,7 @@
 //   ... run test.threads on test.nodes, and in each final state ask
 //   if (test.exists && holds(*test.exists, [&](const litmus::Variable& v) { return value_in_state(v); })) ...
 //
-// Indices point into the vectors of the same test. The text format stands at the top of parse.cpp.
+// Indices point into the vectors of the same test. The text format is described at the top of parse.cpp.
 //
 // Thread-safety: plain values and pure functions.
 #pragma once
@@ -36,7 +35,7 @@ struct MemoryWord {
   friend constexpr bool operator==(const MemoryWord&, const MemoryWord&) = default;
 };
 
-/// What one access touches: `count` neighbouring words of a line, or word 0 of `count` consecutive lines.
+/// The memory that one access touches: `count` neighbouring words of a line, or word 0 of `count` consecutive lines.
 struct Target {
   std::uint32_t node = 0;
   std::uint32_t line = 0;  // the first
@@ -50,11 +49,11 @@ struct Target {
 };
 
 struct Word {
-  std::string name;  // as states show it: "x", "D[0]"
+  std::string name;  // as shown in states: "x", "D[0]"
   std::int64_t initial = 0;
 };
 
-/// A cache line of its own. Its words are the first of the line; the rest of it has no name and no use.
+/// A cache line of its own. Its words are the first of the line; the rest is unused.
 struct Line {
   std::vector<Word> words;
 };
@@ -82,10 +81,10 @@ struct Condition {
   std::vector<Condition> parts;  // all_of, any_of: two or more; negation: one
 };
 
-/// A variable's value in a state, or nothing for a register that was never assigned.
+/// A variable's value in a state; nothing for a register that was never assigned.
 using Lookup = std::function<std::optional<std::int64_t>(const Variable&)>;
 
-/// A register without a value equals nothing, itself included: `==` is false and `!=` is true.
+/// A register without a value equals nothing, not even itself: `==` is false and `!=` is true.
 [[nodiscard]] bool holds(const Condition& condition, const Lookup& lookup);
 
 /// A work request that a client posts.
@@ -96,11 +95,11 @@ struct Post {
   Target target;                        // one word for atomics, and for a WRITE with a buffer
   std::int64_t operand = 0;             // WRITE: the value of each word; CAS: the desired value; FETCH-ADD: the addend
   std::int64_t expected = 0;            // CAS
-  std::optional<std::uint32_t> buffer;  // WRITE: fetched from this buffer of the thread; else bound at the post
-  std::optional<std::uint32_t> result;  // READ and atomics: the register, of target.count words
+  std::optional<std::uint32_t> buffer;  // WRITE: fetched from this buffer of the thread; otherwise bound at the post
+  std::optional<std::uint32_t> result;  // READ and atomics: the register, which has target.count words
 };
 
-/// Passes once the requests posted so far to these queue pairs completed.
+/// Passes when all requests posted so far to these queue pairs have completed.
 struct Wait {
   std::vector<std::uint32_t> queue_pairs;  // empty: all of the client
 };
@@ -123,19 +122,19 @@ struct Load {
   std::optional<std::uint32_t> result;  // the register
 };
 
-/// Passes once the CPU thread's store buffer is empty.
+/// Passes when the CPU thread's store buffer is empty.
 struct Mfence {};
 
 struct Statement;
 
 struct If {
-  Condition condition;  // over registers of this thread; each has its value by then, or was never assigned
+  Condition condition;  // over registers of this thread; each has its value by then or was never assigned
   std::vector<Statement> then_body;
   std::vector<Statement> else_body;
 };
 
 struct Statement {
-  std::uint32_t line = 0;  // of the file, for traces
+  std::uint32_t line = 0;  // line of the file, for traces
   std::variant<Post, Wait, SetBuffer, Store, Load, Mfence, If> action;
 };
 
@@ -144,21 +143,21 @@ struct Register {
   std::uint32_t words = 1;  // 1: a scalar
 };
 
-/// 8 bytes of a client, for WRITEs that are fetched later.
+/// 8 bytes of a client, for WRITEs that fetch them later.
 struct Buffer {
   std::string name;
   std::int64_t initial = 0;
 };
 
 struct QueuePair {
-  std::string name;  // "qp0", unique for each node only
+  std::string name;  // "qp0", unique per node only
   std::uint32_t node = 0;
   std::uint32_t nic = 0;  // of that node: 0 or 1
 };
 
 struct Thread {
   std::string name;        // "P0", "C0"
-  bool is_client = true;   // else a CPU thread of node 0
+  bool is_client = true;   // otherwise a CPU thread of node 0
   bool may_crash = false;  // clients only
   std::vector<Register> registers;
   std::vector<Buffer> buffers;
@@ -184,18 +183,18 @@ struct LitmusTest {
   std::vector<litmus::Thread> threads;    // in the order of the text
   std::vector<litmus::Param> params;
   std::optional<litmus::Condition> exists;
-  std::vector<litmus::Expectation> expectations;  // each model once at most
+  std::vector<litmus::Expectation> expectations;  // at most one per model
 
-  /// Changes what the test's `param` lines say.
+  /// Applies the test's `param` lines.
   void apply_params(fabric::model::Rules& rules) const;
-  /// What the test says of `model`: true for allowed, false for forbidden, or nothing.
+  /// The test's expectation for `model`: true for allowed, false for forbidden, or nothing.
   [[nodiscard]] std::optional<bool> expected(fabric::model::Preset model) const;
 };
 
-/// Throws LitmusError if the text is no litmus test; `file_name` is only quoted.
+/// Throws LitmusError if the text is not a litmus test; `file_name` is only quoted.
 [[nodiscard]] LitmusTest parse_litmus(std::string_view text, std::string_view file_name);
 
-/// What states call a variable: "P0:r0" for a scalar, "P1:r[0]" for a word of a larger register, "x", "D[0]".
+/// A variable's name in states: "P0:r0" for a scalar, "P1:r[0]" for a word of a larger register, "x", "D[0]".
 [[nodiscard]] std::string state_name(const LitmusTest& test, const litmus::Variable& variable);
 
 }  // namespace sidelatch::explore

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 11> kStatements = {"write", "read", "cas"
                                                           "if",    "else", "store", "load", "mfence"};
 
 constexpr std::uint32_t kWordsOfALine = fabric::kLineBytes / 8;
-// Far above what can be explored; without a limit a short file could ask for all memory there is.
+// Far above what can be explored. Without a limit a short file could ask for all memory of the machine.
 constexpr std::uint32_t kMaxWords = 4096;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the words of a litmus file mean: the names of memory, and the rules on names that all parts of a file share.
+// The meaning of a litmus file's words: names of memory, and the naming rules that all parts of a file share.
 //
 //   Memory memory;
 //   if (memory.declares(cursor)) memory.declaration(cursor, test);   // var, line, object, node
@@ -23,7 +23,7 @@ template <class List>
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// Words that begin something, so that nothing may be named by them.
+/// Words that begin something, so they are not allowed as names.
 [[nodiscard]] bool is_keyword(std::string_view word);
 /// Keywords that begin a line outside of threads.
 [[nodiscard]] bool begins_section(std::string_view word);
@@ -40,9 +40,9 @@ class Memory {
   [[nodiscard]] static bool declares(const Cursor& cursor);
   /// Takes a declaration, to the end of its line, and adds it to the nodes of `test`.
   void declaration(Cursor& cursor, LitmusTest& test);
-  /// Takes the name of memory, with its index if it has one.
+  /// Takes a name of memory, with its index if there is one.
   [[nodiscard]] Target target(Cursor& cursor) const;
-  /// The same, for what works on one word; `what` says so in the error, as in "a CAS takes".
+  /// The same, for operations on one word; `what` names them in the error, for example "a CAS takes".
   [[nodiscard]] Target one_word(Cursor& cursor, std::string_view what) const;
   [[nodiscard]] bool knows(std::string_view name) const { return names_.contains(name); }
 

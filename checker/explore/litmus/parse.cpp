@@ -1,4 +1,4 @@
-// A litmus file from its first line to its last.
+// Parses a litmus file from its first line to its last.
 //
 // The format. NAME is a word of letters, digits and _ that is no keyword; NUMBER a signed decimal 64-bit integer. Lines
 // end statements, and so does ';' inside threads and nodes; '#' begins a comment.
@@ -26,8 +26,8 @@
 // Statements of a CPU thread:
 //   store TARGET NUMBER    [REGISTER =] load TARGET        mfence        if
 //
-// Sections may stand in any order after the first line. So the file is read three times: for the names of memory, for
-// the threads, and for what refers to threads.
+// Sections may come in any order after the first line. The file is therefore read three times: for the names of memory,
+// for the threads, and for the sections that refer to threads.
 #include "condition.h"
 #include "lexer.h"
 #include "litmus.h"
@@ -53,8 +53,8 @@ using fabric::model::Rules;
 constexpr std::size_t kMaxThreads = 64;
 constexpr std::array kModels = {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed};
 
-// Whether set_parameter() knows the name. It tells a wrong name from a wrong value in words only, so a value of each
-// sort is tried.
+// Whether set_parameter() knows the name. Its error distinguishes a wrong name from a wrong value only in its text, so
+// a value of each sort is tried.
 bool is_parameter(std::string_view name) {
   constexpr std::array<std::string_view, 4> kValues = {"true", "any", "global", "64"};
   return std::any_of(kValues.begin(), kValues.end(), [&](std::string_view value) {
@@ -99,7 +99,7 @@ class Parser {
     test_.nodes.push_back({"M0", {}});
   }
 
-  // First reading. No statement begins with a keyword of a declaration, so a look at the first word of each line is
+  // First reading. No statement begins with a keyword of a declaration, so checking the first word of each line is
   // enough.
   void memory() {
     for (cursor_.skip_ends(); !cursor_.at(TokenKind::end_of_file); cursor_.skip_ends()) {
@@ -257,7 +257,7 @@ class Parser {
     }
   }
 
-  // ---- What refers to threads.
+  // ---- Sections that refer to threads.
 
   [[nodiscard]] std::optional<std::uint32_t> find_thread(std::string_view name) const {
     for (std::uint32_t i = 0; i < test_.threads.size(); ++i) {
@@ -313,9 +313,9 @@ class Parser {
   Cursor cursor_;
   LitmusTest test_;
   Memory memory_;
-  std::map<std::size_t, std::size_t> declarations_;  // where they begin and end
-  std::vector<std::size_t> later_;                   // where the sections of the third reading begin
-  std::set<std::string> placed_;                     // queue pairs whose NIC was given
+  std::map<std::size_t, std::size_t> declarations_;  // their begins and ends
+  std::vector<std::size_t> later_;                   // where each section of the third reading begins
+  std::set<std::string> placed_;                     // queue pairs with a given NIC
   const Token* first_expect_ = nullptr;
 };
 

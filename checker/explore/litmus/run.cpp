@@ -68,7 +68,7 @@ struct ThreadRun {
   World* world = nullptr;
   const litmus::Thread* thread = nullptr;
   std::uint32_t number = 0;
-  // A client's.
+  // Of a client.
   Node* node = nullptr;
   std::vector<fabric::QueuePair*> queue_pairs;
   MemoryRegion memory;   // payloads and results, one stretch per request
@@ -79,7 +79,7 @@ struct ThreadRun {
     LocalSpan from;
   };
   std::vector<Pending> pending;
-  // A CPU thread's.
+  // Of a CPU thread.
   Cpu* cpu = nullptr;
 
   void assign(std::uint32_t reg, std::uint32_t index, std::uint64_t value) const {
@@ -174,12 +174,12 @@ Task<void> run_body(ThreadRun* run, const std::vector<Statement>* body) {
 
 Task<void> run_thread(ThreadRun* run) {
   co_await run_body(run, &run->thread->body);
-  // What was never waited for has completed in a final state.
+  // In a final state all requests have completed, even those nobody waited for.
   const Wait all;
   co_await wait(run, &all);
 }
 
-// Final states, without their names: registers that were assigned, and memory.
+// Final states without their names: assigned registers, and memory.
 struct Reached {
   std::mutex mutex;
   std::map<Values, bool> states;  // whether `exists` holds
@@ -274,7 +274,7 @@ std::optional<bool> LitmusResult::ok() const {
   if (!expected || !reachable) {
     return std::nullopt;
   }
-  // A state that was reached is reachable however little was explored.
+  // A state that was reached is reachable, however little was explored.
   if (verdict.outcome == Outcome::bounded && !*reachable) {
     return std::nullopt;
   }
@@ -291,7 +291,7 @@ std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view fil
     explored.rules = rules_of(preset);
     test.apply_params(explored.rules);
     explored.look_for_shorter =
-        std::numeric_limits<std::uint64_t>::max();  // all states are wanted, beside a deadlock too
+        std::numeric_limits<std::uint64_t>::max();  // all states are wanted, also besides a deadlock
     Reached reached;
     LitmusResult result;
     result.test = test.name;

@@ -162,7 +162,7 @@ void ThreadParser::post(std::vector<Statement>& out, const Token& op, const Toke
   out.push_back({op.line, post});
 }
 
-// A buffer's number comes with the operands; until then any number says that there is one.
+// The operands later set the buffer's number; until then any number marks that there is one.
 void ThreadParser::flags(Post& post) {
   const bool may_have_buffer = post.opcode == fabric::Opcode::write;
   while (cursor_.accept(".")) {
@@ -272,7 +272,7 @@ void ThreadParser::branch(std::vector<Statement>& out, const Token& op) {
   const std::vector<Holds> before = holds_;
   branch.then_body = block();
   std::vector<Holds> after_then = std::exchange(holds_, before);
-  holds_.resize(after_then.size());  // registers that the block made known hold nothing on the other path
+  holds_.resize(after_then.size());  // registers that the block introduced hold nothing on the other path
 
   const std::size_t end = cursor_.position();
   cursor_.skip_ends();

@@ -1,8 +1,8 @@
-// Reads one thread: its statements, and from them its registers, buffers and queue pairs.
+// Parses one thread: its statements and, from them, its registers, buffers and queue pairs.
 //
 //   ThreadParser(cursor, memory, threads.size(), thread).body();   // thread.name and thread.is_client are set
 //
-// Follows what each register holds along all paths, so that an `if` never looks at one whose request may be out.
+// It tracks what each register holds on all paths, so an `if` never reads one whose request may be in flight.
 //
 // Thread-safety: as Cursor.
 #pragma once
@@ -22,7 +22,7 @@ namespace sidelatch::explore::litmus {
 /// The label of a thread: a name and ':'.
 [[nodiscard]] bool at_label(const Cursor& cursor);
 
-/// The queue pair of that name to that node, which is added if it is not there.
+/// The queue pair of that name to that node; adds it if it is missing.
 [[nodiscard]] std::uint32_t find_or_add_queue_pair(Cursor& cursor, const Token& at, Thread& thread,
                                                    std::string_view name, std::uint32_t node);
 
@@ -36,11 +36,11 @@ class ThreadParser {
   void body();
 
  private:
-  // What a register may hold when control is here, over all paths.
+  // What a register may hold at this point, over all paths.
   struct Holds {
     bool nothing = true;        // never assigned
     bool value = false;         // assigned, and its request completed
-    std::uint64_t pending = 0;  // assigned by a request out on one of these queue pairs, one bit each
+    std::uint64_t pending = 0;  // assigned by an in-flight request on one of these queue pairs, one bit each
   };
 
   void statements(std::vector<Statement>& out, const Token* opened_by);

@@ -1,4 +1,4 @@
-// Verdicts: what is safe, broken and bounded, what the options bound, and what replays.
+// Verdicts: which programs are safe, broken or bounded, what the options bound, and what replays.
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/gtest.h>
 #include <sidelatch/explore/scheme_program.h>
@@ -46,7 +46,7 @@ struct Finals {
   std::set<std::uint64_t> values;
 };
 
-// Two clients that add one each. Without a set for the final values the program demands that it is 2.
+// Two clients that add one each. Without a set for the final values the program requires the value 2.
 Program counter(Increment increment, unsigned clients = 2, Finals* finals = nullptr) {
   return [=](World& world) {
     auto& store = world.make<Store>(world);
@@ -75,7 +75,7 @@ TEST(Check, TwoAtomicsOnOneWordHaveTwoOrdersAndNoMore) {
   Finals finals;
   const Verdict verdict = check(counter(by_fetch_add, 2, &finals), under(Preset::observed));
   EXPECT_EQ(verdict.outcome, Outcome::safe);
-  EXPECT_EQ(verdict.executions, 2U);  // who is first; all else does not matter
+  EXPECT_EQ(verdict.executions, 2U);  // only the order of the two matters
   EXPECT_EQ(finals.values, std::set<std::uint64_t>{2});
   EXPECT_THAT(to_text(verdict), HasSubstr("safe: all 2 executions"));
 }
@@ -130,7 +130,7 @@ TEST(Check, AssertionsFailWithWhatWasFound) {
 
 // ---- Programs that cannot be explored.
 
-// Another program each time it is called; from one thread.
+// Behaves differently each time it is called; from one thread.
 Program unsteady(void (*odd)(World&, Store&), void (*even)(World&, Store&)) {
   return [odd, even, calls = std::make_shared<std::atomic<int>>(0)](World& world) {
     auto& store = world.make<Store>(world);
@@ -300,7 +300,7 @@ TEST(Check, ProgressGrowsUpToAllExecutions) {
   EXPECT_EQ(seen.back(), verdict.executions + verdict.redundant);
 }
 
-// ---- Plain and by chance.
+// ---- Plain and random search.
 
 TEST(Check, WithoutReductionThereAreMoreExecutionsAndTheSameEnds) {
   Options plain = under(Preset::observed);
@@ -369,7 +369,8 @@ TEST_P(ByChance, FindingNothingIsNoProof) {
 INSTANTIATE_TEST_SUITE_P(Check, ByChance, ::testing::Values(Mode::random, Mode::pct),
                          [](const auto& mode) { return mode.param == Mode::random ? "random" : "pct"; });
 
-// Turns A, B, A, B: PCT reaches them with two changes of priority, if who fell behind later may be behind the other.
+// Turns A, B, A, B: PCT reaches them with two changes of priority, provided that the client that fell behind later may
+// be behind the other.
 fabric::Task<void> add_twice(Client* client, Store* store, std::array<std::uint64_t, 2>* seen) {
   const std::uint64_t first = co_await client->qp->fetch_add(store->word(0), 1);
   const std::uint64_t second = co_await client->qp->fetch_add(store->word(0), 1);

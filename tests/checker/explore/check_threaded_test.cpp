@@ -1,4 +1,4 @@
-// The number of threads changes nothing: neither the verdict nor what was counted, nor the trace.
+// The number of threads changes neither the verdict nor the counts nor the trace.
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/scheme_program.h>
 
@@ -35,7 +35,7 @@ void expect_same(const Verdict& a, const Verdict& b) {
   }
 }
 
-// With one thread, then with others.
+// Runs with one thread, then with others.
 Verdict same_with_any_number_of_threads(const Program& program, Options options) {
   options.threads = 1;
   Verdict one = check(program, options);
@@ -53,7 +53,7 @@ TEST(CheckThreaded, ASafeProgramHasTheSameExecutions) {
   const Verdict verdict = same_with_any_number_of_threads(program_of(latch, {.updates = 2, .readers = 1}),
                                                           {.rules = rules_of(Preset::observed), .writing_retries = 1});
   EXPECT_EQ(verdict.outcome, Outcome::safe);
-  // More than one task of the search, so that there was something to divide.
+  // The search had several tasks, so there was work to divide.
   EXPECT_GT(verdict.executions, 10'000U);
 }
 
@@ -108,7 +108,7 @@ TEST(CheckThreaded, AnInterruptFromAnotherThreadEndsTheSearch) {
   const checker::SelectedScheme latch = checker::select_scheme("latch-rw/async");
   std::atomic<bool> interrupted{false};
   Options options{.rules = rules_of(Preset::observed), .threads = 2, .interrupted = &interrupted};
-  // From within the search, as soon as it has begun.
+  // Interrupted from within the search, as soon as it has begun.
   options.progress = [&](std::uint64_t /*executions*/) { interrupted = true; };
   const Verdict verdict = check(program_of(latch, {.updates = 3, .readers = 2}), options);
   EXPECT_EQ(verdict.outcome, Outcome::bounded);

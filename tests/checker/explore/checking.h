@@ -1,4 +1,4 @@
-// What tests of the explorer share: presets, refusals, and whether a sanitizer makes everything slow.
+// Shared by tests of the explorer: presets, refusals, and whether a sanitizer makes everything slow.
 #pragma once
 
 #include "common/sanitizers.h"
@@ -23,7 +23,7 @@ inline constexpr std::array kPresets = {fabric::model::Preset::strict, fabric::m
 
 inline Options under(fabric::model::Preset preset) { return {.rules = rules_of(preset)}; }
 
-/// What is said of an argument that is refused.
+/// The error message for a refused argument.
 inline std::string message_of(const std::function<void()>& call) {
   try {
     call();

@@ -1,4 +1,4 @@
-// What programs written by hand begin with: a memory node of a few lines, and clients with a queue pair and buffers.
+// The basis of programs written by hand: a memory node of a few lines, and clients with a queue pair and buffers.
 #pragma once
 
 #include <sidelatch/explore/world.h>

@@ -1,4 +1,4 @@
-// What clients and CPU threads do in an execution: loops, exceptions, buffers, and the parts of a world.
+// Clients and CPU threads in an execution: loops, exceptions, buffers, and the parts of a world.
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/gtest.h>
 
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 using ClientTask = Task<void> (*)(Client*, Store*);
 
-// A memory node and a client for each task.
+// A memory node, and a client for each task.
 Program clients(std::vector<ClientTask> tasks, std::function<void(World&, Store&)> judge = {}) {
   return [tasks = std::move(tasks), judge = std::move(judge)](World& world) {
     auto& store = world.make<Store>(world);
@@ -40,9 +40,9 @@ Program clients(std::vector<ClientTask> tasks, std::function<void(World&, Store&
   };
 }
 
-// ---- Loops that say that they are.
+// ---- Loops announced by begin_retries().
 
-// Line 0 is the latch, line 1 what it protects.
+// Line 0 is the latch, line 1 the protected data.
 Task<void> latch(Client* client, Store* store) {
   fabric::Reactor& reactor = client->qp->reactor();
   const fabric::Reactor::LoopId loop = reactor.begin_retries();
@@ -81,7 +81,7 @@ Task<void> latched_increment_in_one_doorbell(Client* client, Store* store) {
                               fabric::fetch_add(store->word(0), ~std::uint64_t{0}));
 }
 
-// The WRITE may pass the atomic (rule 5), and even without that others come in before it.
+// The WRITE may pass the atomic (rule 5), and even without that, others may come in before it.
 Task<void> unlatch_before_the_write(Client* client, Store* store) {
   co_await latch(client, store);
   co_await client->qp->read(client->word(0), store->word(1));
@@ -118,7 +118,7 @@ TEST(Loops, ALostUnlatchIsADeadlockOfThoseWhoWait) {
     const Verdict verdict = check(clients({latched_increment_without_unlatch, latched_increment}), under(preset));
     ASSERT_EQ(verdict.outcome, Outcome::broken) << name(preset);
     EXPECT_EQ(verdict.violation->kind, Kind::deadlock);
-    // Client 0 never waits when it is first; client 1 then waits for ever.
+    // If client 0 is first, it never waits; client 1 then waits for ever.
     EXPECT_THAT(verdict.violation->what, HasSubstr("client 1"));
     EXPECT_THAT(verdict.violation->what, HasSubstr("wait"));
   }
@@ -192,7 +192,7 @@ TEST(Loops, ALoopThatDoesNotSayItIsOneIsALivelock) {
   EXPECT_EQ(verdict.violation->kind, Kind::livelock);
   EXPECT_THAT(verdict.violation->what, HasSubstr("more than 300 events"));
   EXPECT_THAT(verdict.violation->what, HasSubstr("begin_retries"));
-  // Somebody who ends it does not help: it may not be heard for ever.
+  // A client that ends the loop does not help: its flag may stay unseen for ever.
   EXPECT_TRUE(is_broken(clients({read_again_and_again, raise_flag}), options, Kind::livelock));
 }
 
@@ -217,7 +217,7 @@ TEST(Loops, ATaskThatPostsForEverIsALivelock) {
   EXPECT_TRUE(is_broken(clients({post_for_ever}), options, Kind::livelock));
 }
 
-// Time is what the client itself has slept.
+// Only the client's own sleep advances its time.
 Task<void> look_at_the_clock(Client* client, Store* store) {
   fabric::Reactor& reactor = client->qp->reactor();
   const fabric::Time before = reactor.now();
@@ -244,7 +244,7 @@ Task<void> throw_number(Client* client, Store* store) {
   throw 3;
 }
 
-// Only if the other client was first.
+// Throws only if the other client was first.
 Task<void> throw_if_second(Client* client, Store* store) {
   const std::uint64_t old = co_await client->qp->fetch_add(store->word(0), 1);
   if (old == 1) {
@@ -347,14 +347,14 @@ Task<void> change_another_line(Client* client, Store* store) {
   client->set(1, 2);
 }
 
-// The READ's result comes into the buffer that the WRITE before it may still send.
+// The READ delivers into a buffer that the WRITE before it may still send.
 Task<void> read_into_the_buffer(Client* client, Store* store) {
   client->set(0, 1);
   co_await client->qp->submit(fabric::write(client->word(0), store->word(0)));
   co_await client->qp->submit(fabric::read(client->word(0), store->word(1)));
 }
 
-// The NIC may be done with it, but the client does not know.
+// The NIC may have fetched the buffer, but the client does not know.
 Task<void> change_before_it_is_known_to_be_sent(Client* client, Store* store, fabric::QueuePair* second) {
   client->set(0, 1);
   co_await client->qp->enqueue(fabric::write(client->word(0), store->word(0)));
@@ -363,7 +363,7 @@ Task<void> change_before_it_is_known_to_be_sent(Client* client, Store* store, fa
   co_await client->qp->drain();
 }
 
-// What a READ delivers is sent on by a WRITE behind it: nobody but the NIC changes the buffer.
+// A WRITE behind a READ sends on the delivered bytes: only the NIC changes the buffer.
 Task<void> send_on_what_was_read(Client* client, Store* store) {
   const std::uint64_t first = client->qp->posted() + 1;
   co_await client->qp->enqueue(fabric::read(client->word(0), store->word(1)).with_signal(),
@@ -410,7 +410,7 @@ TEST(Buffers, ARaceNamesTheWriteAndShowsItsPostBeforeTheChange) {
   const Verdict verdict = check(clients({change_a_step_after_the_post}), under(Preset::observed));
   ASSERT_TRUE(verdict.violation);
   EXPECT_THAT(verdict.violation->what, AllOf(HasSubstr("client 0"), HasSubstr("bytes 0 to 8"), HasSubstr("qp0[0]")));
-  // It starts and posts, then it goes on and changes the buffer; the NIC need not have done anything.
+  // The client starts and posts, then continues and changes the buffer; the NIC need not have done anything.
   const std::vector<TraceStep>& trace = verdict.violation->trace;
   const auto posts = std::ranges::find(trace, "posts", &TraceStep::action);
   ASSERT_NE(posts, trace.end());
@@ -602,7 +602,7 @@ TEST(Parts, ACpuThreadSeesItsOwnStores) {
   EXPECT_TRUE(is_safe(program, under(Preset::observed)));
 }
 
-// Two tasks of one client begin each in its own time.
+// Two tasks of one client, each of which begins in a step of its own.
 TEST(Parts, AClientMayHaveSeveralTasks) {
   const Program program = [](World& world) {
     auto& store = world.make<Store>(world);
@@ -644,7 +644,7 @@ TEST(Crashes, MayComeBetweenAnyTwoStepsAndAtMostOnce) {
   };
   using States = std::set<std::array<std::uint64_t, 3>>;
   EXPECT_EQ(reached(false), (States{{1, 1, 0}}));
-  // What was posted is placed (rule 9); the second is posted only after the first has completed.
+  // Posted requests are placed (rule 9); the second is posted only after the first has completed.
   EXPECT_EQ(reached(true), (States{{1, 1, 0}, {0, 0, 1}, {1, 0, 1}, {1, 1, 1}}));
 }
 
@@ -753,7 +753,7 @@ TEST(Crashes, WaitingForTheDeadIsADeadlockOnlyIfTheProgramSaysSo) {
   EXPECT_TRUE(is_broken(program(true), under(Preset::observed), Kind::deadlock));
 }
 
-// The end of a lease says nothing about what CPU threads have done by then.
+// CPU threads may have done anything when a lease ends.
 Task<void> take_and_keep(Client* client, Store* store) {
   co_await client->qp->compare_swap(store->word(0), 0, 1);
   co_await client->qp->fetch_add(store->word(0), ~std::uint64_t{0});

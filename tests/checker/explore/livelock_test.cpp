@@ -1,5 +1,5 @@
-// Clients that raise a flag, look at the other's, and take their own back if both are up: each gets on alone, together
-// they may go on for ever.
+// Clients that raise a flag, read the other's, and lower their own if both are up. Each alone makes progress; together
+// they may repeat this for ever.
 #include <sidelatch/explore/gtest.h>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace fabric;
 
-// `polite`: the first client goes in although both flags are up, so it never makes itself fail.
+// `polite`: the first client enters although both flags are up, so it never makes itself fail.
 Task<void> enter(World* world, Node* node, QueuePair* qp, MemoryRegion* flags, std::uint32_t own, bool polite) {
   const std::uint32_t other = 1 - own;
   auto& buffer = world->make<MemoryRegion>(node->allocate(64, Access::local_write));
@@ -40,8 +40,8 @@ Program two_flags(bool polite) {
   };
 }
 
-// Raises its flag and takes it back until the gate is open. Two of them fail as often as they like while the gate's
-// WRITE is on its way; but it arrives.
+// Raises its flag and lowers it until the gate is open. Two such clients fail as often as they like while the gate's
+// WRITE is in flight, but it arrives.
 Task<void> wait_at_gate(World* world, Node* node, QueuePair* qp, MemoryRegion* words, std::uint32_t own) {
   auto& buffer = world->make<MemoryRegion>(node->allocate(64, Access::local_write));
   const auto loop = node->reactor().begin_retries();
@@ -57,7 +57,7 @@ Task<void> wait_at_gate(World* world, Node* node, QueuePair* qp, MemoryRegion* w
 }
 
 Task<void> open_gate(QueuePair* qp, MemoryRegion* words) {
-  co_await qp->enqueue(fetch_add(words->remote(0, 8), 1));  // and does not wait
+  co_await qp->enqueue(fetch_add(words->remote(0, 8), 1));  // posts without waiting
 }
 
 Program gate(bool opens) {
@@ -83,7 +83,7 @@ TEST(Livelock, IsNotSeenWhereARequestOnItsWayEndsIt) {
 
 Task<void> read_once(QueuePair* qp, LocalSpan buffer, RemoteSpan word) { co_await qp->read(buffer, word); }
 
-// Somebody who has nothing to do with it ends late.
+// An unrelated client ends late.
 TEST(Livelock, IsSeenBesideOthers) {
   const Program pair = two_flags(false);
   const Program program = [pair](World& world) {

@@ -1,5 +1,5 @@
-// A client that waits is not run again until it can read something new. That loses nothing: the final states are those
-// of the same program whose loops are written out, attempt by attempt, without a word to the explorer.
+// A waiting client does not run again until it can read something new. This loses nothing: the final states are those
+// of the same program with its loops written out, attempt by attempt, and not announced to the explorer.
 #include <sidelatch/explore/check.h>
 
 #include "checking.h"
@@ -19,7 +19,7 @@ namespace {
 using fabric::Task;
 using fabric::model::Preset;
 
-constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; who fails so often gives up
+constexpr std::uint32_t kAttempts = 4;  // of a loop that is written out; a client gives up after so many failures
 
 constexpr std::uint64_t kSeeds = kSanitized ? 30 : 100;
 

@@ -1,4 +1,4 @@
-// What a revocation keeps from happening: with and without reduction, the same final states.
+// Revocations prevent events; the final states are the same with and without reduction.
 #include <sidelatch/explore/check.h>
 
 #include "clients.h"
@@ -34,7 +34,7 @@ Task<void> victim(const Variant* variant, Client* client, Store* store) {
       co_await client->qp->submit(fabric::write(client->lines(0, 2), store->lines(0, 2)));
     }
     store->world->tag(1);
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it was revoked, which this test is about
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it was revoked, as this test intends
   }
 }
 

@@ -1,5 +1,4 @@
-// The table of verdicts: every scheme of the registry under every preset is safe or broken as docs/memory-model.md
-// says.
+// The table of verdicts: each scheme of the registry is safe or broken under each preset as docs/memory-model.md says.
 #include <sidelatch/explore/scheme_check.h>
 
 #include "checking.h"
@@ -55,7 +54,7 @@ TEST_P(EveryCell, HasTheDocumentedVerdict) {
   ASSERT_EQ(again.outcome, Outcome::broken) << to_text(again);
   EXPECT_EQ(again.violation->kind, verdict.violation->kind);
   EXPECT_EQ(again.violation->what, verdict.violation->what);
-  // The workload comes back from a file as it was.
+  // Writing and parsing the workload does not change it.
   const Workload kept = workload_of(nlohmann::ordered_json::parse(to_json(result.workload).dump()));
   EXPECT_EQ(to_json(kept), to_json(result.workload));
 }
@@ -73,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryCell,
                                                               Preset::relaxed)),
                          [](const auto& parameter) { return test_name(parameter); });
 
-// ---- What is wrong with broken schemes, where only one thing can be.
+// ---- The violation of broken schemes for which only one is possible.
 
 Kind kind_of(std::string_view scheme, Preset preset) {
   const CellResult result = explore_cell(scheme, cell(preset));
@@ -82,7 +81,7 @@ Kind kind_of(std::string_view scheme, Preset preset) {
 }
 
 TEST(Cells, BrokenReadsAreTorn) {
-  // Their writers are those of safe schemes; only readers see something wrong.
+  // Their writers are those of safe schemes, so only readers see a violation.
   for (const char* scheme : {"broken/naive", "broken/bookend", "broken/marking", "broken/overlapped-reads",
                              "broken/version-only-validation", "optimistic/crc64+crc8"}) {
     EXPECT_EQ(kind_of(scheme, Preset::observed), Kind::torn_read) << scheme;
@@ -103,8 +102,8 @@ TEST(Cells, ABufferThatIsUsedTooEarlyIsARace) {
 
 // ---- Other cells.
 
-// With the header in front the version is placed before the data; the latch need not be looked at then, as long as
-// placement is ascending (rule 3).
+// With the header in front, the version is placed before the data. The latch then needs no check, as long as placement
+// is ascending (rule 3).
 TEST(Cells, VersionOnlyValidationIsSafeWithTheVersionInFrontWherePlacementAscends) {
   EXPECT_EQ(explore_cell("broken/version-only-validation+header", cell(Preset::observed)).verdict.outcome,
             Outcome::safe);

@@ -1,5 +1,5 @@
-// Schemes at work in the explorer: those broken on purpose are caught, each by the judgement meant for it, and the same
-// schemes without the flaw are safe.
+// Schemes in the explorer: each specimen is caught by the judgement meant for it, and the same scheme without the flaw
+// is safe.
 #include <sidelatch/explore/gtest.h>
 #include <sidelatch/explore/scheme_program.h>
 #include <sidelatch/sync/exclusive_latch.h>
@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 constexpr Workload kReaders{.updates = 2, .readers = 1};
 constexpr Workload kWriters{.writers = 2};
 
-// ---- An optimistic scheme with two reads, and what can be forgotten in it.
+// ---- An optimistic scheme with two reads, and parts of it that can be forgotten.
 
 enum class Flaw : std::uint8_t { none, validation, version, latch_at_begin, latch_at_end };
 
@@ -63,7 +63,7 @@ class TwoRead final : public OptimisticScheme {
   void encode(const ObjectBuffer& /*buffer*/, std::uint64_t /*version*/) const override {}
   void decode(const ObjectBuffer& /*buffer*/) const override {}
   [[nodiscard]] Task<void> commit(Hold& hold) const override {
-    hold.version -= flaw_ == Flaw::version ? 1 : 0;  // the WRITE carries the next one
+    hold.version -= flaw_ == Flaw::version ? 1 : 0;  // the WRITE carries the next version
     return OptimisticScheme::commit(hold);
   }
 
@@ -83,17 +83,17 @@ TEST(SchemeProgram, TwoReadsWithoutFlawAreSafe) {
   }
 }
 
-// The latch is taken and lines are placed after the reader has looked at the header.
+// The writer latches and places lines after the reader has read the header.
 TEST(SchemeProgram, AReadWithoutValidationIsTorn) {
   const TwoRead scheme(Flaw::validation);
   for (const Preset preset : {Preset::observed, Preset::spec, Preset::relaxed}) {
     EXPECT_TRUE(is_broken(two_read(scheme), under(preset), Kind::torn_read)) << name(preset);
   }
-  // The READ is one step; but it may come after an update that its header does not know of.
+  // The READ is one step, but it may come after an update that is newer than the header just read.
   EXPECT_TRUE(is_broken(two_read(scheme), under(Preset::strict), Kind::torn_read));
 }
 
-// A whole update fits between the two looks at the header, and the second finds nothing changed.
+// A whole update fits between the two READs of the header, and the second one finds nothing changed.
 TEST(SchemeProgram, AVersionThatStaysTheSameHidesAnUpdate) {
   const TwoRead scheme(Flaw::version);
   for (const Preset preset : kPresets) {
@@ -101,8 +101,8 @@ TEST(SchemeProgram, AVersionThatStaysTheSameHidesAnUpdate) {
   }
 }
 
-// The version is in the first line. Placed in ascending order it tells of the other lines, which come later; the reader
-// whose first look met the latch finds another version at the second, unless the WRITE has not begun.
+// The version is in the first line. With ascending placement it changes before the other lines. A reader whose first
+// READ of the header met the latch finds another version at the second, unless the WRITE has not begun.
 TEST(SchemeProgram, TheVersionAloneIsEnoughOnlyWhereItIsPlacedFirst) {
   const TwoRead scheme(Flaw::latch_at_end);
   EXPECT_TRUE(is_safe(two_read(scheme), under(Preset::strict)));
@@ -111,8 +111,8 @@ TEST(SchemeProgram, TheVersionAloneIsEnoughOnlyWhereItIsPlacedFirst) {
   EXPECT_TRUE(is_broken(two_read(scheme), under(Preset::relaxed), Kind::torn_read));
 }
 
-// The first look sees the new version, latched, with the other lines still to be placed; the second the same version,
-// free.
+// The first READ of the header finds the new version, latched, with the other lines still to be placed. The second
+// finds the same version, unlatched.
 TEST(SchemeProgram, AReaderThatBeginsUnderTheLatchIsTorn) {
   const TwoRead scheme(Flaw::latch_at_begin);
   EXPECT_TRUE(is_safe(two_read(scheme), under(Preset::strict)));
@@ -128,7 +128,7 @@ TEST(SchemeProgram, WritersDoNotNeedWhatReadersForget) {
   }
 }
 
-// ---- An exclusive latch, and how it can be given back.
+// ---- An exclusive latch, and ways to unlatch it.
 
 enum class Unlatch : std::uint8_t { after_the_write, before_the_write, never, twice, never_after_a_read };
 
@@ -223,14 +223,14 @@ TEST(SchemeProgram, ALatchThatIsNotGivenBackIsADeadlock) {
   }
 }
 
-// Nobody comes later who would wait for it.
+// No later client would wait for the latch.
 TEST(SchemeProgram, ALatchThatTheLastOneKeepsIsADeadlock) {
   const Latch writer(Unlatch::never);
   EXPECT_TRUE(is_broken(latch(writer, {}), under(Preset::observed), Kind::deadlock));
   const Latch reader(Unlatch::never_after_a_read);
   const Workload read_once{.writers = 0, .readers = 1};
   EXPECT_TRUE(is_broken(latch(reader, read_once), under(Preset::observed), Kind::deadlock));
-  // A latch that is not in the record.
+  // The latch is not in the record.
   EXPECT_TRUE(is_broken(scheme_program(reader, Promise::exclusion, read_once, LayoutKind::decoupled),
                         under(Preset::observed), Kind::deadlock));
 }
@@ -259,7 +259,7 @@ TEST(SchemeProgram, ATakeoverIsSafeOnlyWithRevocation) {
     EXPECT_TRUE(is_safe(program(latched, true), options));
     const Verdict without = check(program(latched, false), options);
     ASSERT_EQ(without.outcome, Outcome::broken);
-    // The dead client's late WRITE comes in whole after the new one's, or in part.
+    // The dead client's late WRITE is placed after the new one's, whole or in part.
     EXPECT_THAT(without.violation->kind, AnyOf(Kind::lost_update, Kind::torn_read));
     EXPECT_TRUE(std::ranges::any_of(without.violation->trace, [](const TraceStep& step) {
       return step.action == "crashes" && step.actor == "writer 0";
@@ -284,7 +284,7 @@ TEST(SchemeProgram, VersionsOfLinesNeedWholeLines) {
   EXPECT_TRUE(is_safe(scheme_program(farm, Promise::latch_equivalent, kReaders), under(Preset::observed)));
 }
 
-// It does not: what the validation must see whole, latch and version, are two words of one piece.
+// Two reads do not: the validation needs only latch and version whole, two words of one piece.
 TEST(SchemeProgram, TwoReadsDoNotNeedWholeLines) {
   const TwoReadVersion two;
   Options options = under(Preset::observed);
@@ -308,7 +308,7 @@ TEST(SchemeProgram, ALatchThroughTwoNicsNeedsAtomicsThatAreGlobal) {
     ASSERT_EQ(verdict.outcome, Outcome::broken);
     EXPECT_THAT(verdict.violation->kind, AnyOf(Kind::mutual_exclusion, Kind::lost_update, Kind::deadlock));
     EXPECT_THAT(to_text(verdict), HasSubstr("rule 8"));
-    // Who unlatches has its WRITE placed (rule 5), so nothing else goes wrong.
+    // The unlatching client's WRITE is placed (rule 5), so nothing else goes wrong.
     Options global = under(preset);
     global.rules.atomic_scope = fabric::model::AtomicScope::global;
     EXPECT_TRUE(is_safe(program(2), global));
@@ -316,7 +316,7 @@ TEST(SchemeProgram, ALatchThroughTwoNicsNeedsAtomicsThatAreGlobal) {
   EXPECT_TRUE(is_safe(program(2), under(Preset::strict)));
 }
 
-// ---- What a workload may be.
+// ---- Limits of a workload.
 
 std::string refusal(const Workload& workload) {
   return message_of([&] { workload.validate(); });
@@ -339,7 +339,7 @@ TEST(Workload, OutOfRangeIsRefusedByName) {
 
 TEST(Workload, ASchemeWithoutRoomIsNamed) {
   const ExclusiveLatch writes(Acquire::speculative, WriteUnlatch::awaited);
-  // Its latch must come last.
+  // The scheme needs its latch last.
   EXPECT_THAT(
       to_text(check(scheme_program(writes, Promise::exclusion, {}, LayoutKind::padded), under(Preset::observed))),
       HasSubstr("needs a footer layout"));

@@ -40,7 +40,7 @@ std::uint64_t load_local(const LocalSpan& from, std::uint64_t offset) {
   return word;
 }
 
-// Each op has one register, or as many as it reads lines; they are set at the next wait.
+// Each op has one register, or one per line that it reads; the next wait sets them.
 Task<void> run_client(ClientParts* parts, std::vector<Op> ops) {
   struct Pending {
     std::size_t reg;

@@ -48,7 +48,7 @@ struct SmallProgram {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// All registers and all words in the end.
+/// All registers and all words at the end.
 using State = std::vector<std::uint64_t>;
 
 struct Reached {
@@ -58,7 +58,7 @@ struct Reached {
 
 [[nodiscard]] Reached reach(const SmallProgram& program, const Options& options);
 
-/// A program of two or three threads, by chance.
+/// A random program of two or three threads.
 [[nodiscard]] SmallProgram random_program(std::uint64_t seed);
 
 }  // namespace sidelatch::explore

@@ -1,5 +1,5 @@
-// The reduction loses nothing: on programs small enough to try every order of events, the final states are the same
-// with it and without it.
+// The reduction loses nothing: for programs small enough to try every order of events, the final states are the same
+// with and without it.
 #include "checking.h"
 #include "small_programs.h"
 
@@ -16,10 +16,10 @@ using fabric::model::Rules;
 
 bool takes_long() { return std::getenv("SIDELATCH_LONG") != nullptr; }
 
-// A larger program is not compared.
+// Larger programs are not compared.
 std::uint64_t most_executions() { return takes_long() ? 20'000 : kSanitized ? 1500 : 3000; }
 
-// A few hundred programs in CI; SIDELATCH_LONG=1 makes it thousands.
+// A few hundred programs in CI; thousands with SIDELATCH_LONG=1.
 std::uint64_t seeds() { return takes_long() ? 20'000 : kSanitized ? 100 : 300; }
 
 std::string difference(const std::set<State>& plain, const std::set<State>& reduced) {
@@ -63,7 +63,7 @@ TEST_P(Soundness, RandomProgramsReachTheSameStates) {
     options.max_executions = most_executions();
     const Reached plain = reach(program, options);
     if (plain.verdict.outcome == Outcome::bounded) {
-      // What was seen must still be among the others.
+      // The states seen must still be among the others.
       for (const State& state : plain.states) {
         ASSERT_TRUE(reduced.states.contains(state)) << "seed " << seed << "\n" << program.to_string();
       }

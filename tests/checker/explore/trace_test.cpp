@@ -1,4 +1,4 @@
-// Traces: what they show of a violation, in words and as JSON.
+// The contents of a violation's trace, in words and as JSON.
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/scheme_check.h>
 #include <sidelatch/fabric/model/rules.h>
@@ -132,14 +132,14 @@ TEST(Trace, NamesTheRuleThatLetAnAtomicEraseAnother) {
   const Violation violation = violation_of(two_nics, Preset::observed);
   EXPECT_TRUE(names_rule(violation, Rule::atomic_exclusion)) << to_text(violation);
   EXPECT_THAT(violation.trace, Contains(Field(&TraceStep::wr, "qp0[0] FETCH-ADD +1")));
-  // At the end all of the execution matters: both have completed, and both found 0.
+  // At the end the whole execution matters: both have completed, and both found 0.
   const auto completions = steps(violation, "complete");
   ASSERT_EQ(completions.size(), 2U);
   EXPECT_EQ(completions[0]->value, "found 0");
   EXPECT_EQ(completions[1]->value, "found 0");
 }
 
-// ---- A trace holds what the violation depends on, and nothing else.
+// ---- A trace holds only events that the violation depends on.
 
 Task<void> fail_at_once(Client* client, Store* store) {
   co_await client->qp->read(client->word(0), store->word(3));

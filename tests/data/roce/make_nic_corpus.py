@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the inputs that the fuzz target roce-nic begins with: programs in the format of tests/fuzz/roce_nic_fuzz.cpp,
-one for each thing that a NIC does, with memory that is touched at once and later.
+"""Writes the initial inputs of the fuzz target roce-nic: programs in the format of tests/fuzz/roce_nic_fuzz.cpp, one
+for each operation of a NIC, with memory that is accessed at once and later.
 
     python3 tests/data/roce/make_nic_corpus.py
 """
@@ -26,7 +26,7 @@ def packet(opcode, pair=PAIR, psn=0, payload=0, area=OPEN, offset=0, flags=1, le
     number = OPCODES[opcode]
     flags |= 32 if syndrome is not None else 0
     out = bytes([2, pair, number, psn & 0xFF, flags])
-    # The payload's length is taken for every opcode, and means something where there is one.
+    # Every opcode consumes the payload's length; only some use it.
     out += struct.pack("<H", payload) + b"\xaa"
     out += struct.pack("<H", OFFSETS[area] + offset + 32) + bytes([area])
     if opcode == "read" and not flags & 8:

@@ -1,6 +1,6 @@
 """Traffic of every kind between two soft-RoCE devices; run in the guest by tests/data/roce/capture.
 
-rxe_traffic.py 4|6   over IPv4 or IPv6, from rxe0 to rxe1. Every completion is checked; the packets are tcpdump's business.
+rxe_traffic.py 4|6   over IPv4 or IPv6, from rxe0 to rxe1. Every completion is checked; tcpdump captures the packets.
 """
 import sys
 import time
@@ -52,7 +52,7 @@ class End:
         attr.path_mtu = mtu
         attr.max_dest_rd_atomic = attr.max_rd_atomic = 4
         attr.min_rnr_timer = min_rnr_timer
-        # Shortly before the end of the 24 bits: the numbers wrap around within the capture.
+        # Shortly before the end of the 24 bits, so that the numbers wrap around within the capture.
         attr.rq_psn = attr.sq_psn = 0xfffff8
         attr.timeout, attr.retry_cnt, attr.rnr_retry = 19, 2, 6
         attr.ah_attr = self.address_of(other)
@@ -110,7 +110,7 @@ def reliable(version, mtu, lengths):
 
 
 def refused(version):
-    """A receiver that is not ready, and a key that opens nothing."""
+    """A receiver that is not ready, and an invalid key."""
     a, b = pair(version, e.IBV_QPT_RC)
     a.connect(b, e.IBV_MTU_256)
     b.connect(a, e.IBV_MTU_256, min_rnr_timer=24)

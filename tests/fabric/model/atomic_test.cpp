@@ -1,4 +1,4 @@
-// Rule 8: what atomics are atomic against. Expected sets are derived by hand.
+// Rule 8: the scope of atomicity. Expected sets are derived by hand.
 #include "enumerate.h"
 #include "names.h"
 

@@ -1,4 +1,4 @@
-// What an explorer relies on: independent steps commute, blocked steps are named, footprints tell the truth.
+// Properties that an explorer relies on: independent steps commute, blocked steps are named, footprints are correct.
 #include "enumerate.h"
 #include "names.h"
 
@@ -189,7 +189,7 @@ TEST(ModelDependence, AdjacentIndependentStepsCanBeSwapped) {
   EXPECT_GT(swapped, 1000U);
 }
 
-// Every step that some program could have: the enabled set is exactly those that nothing blocks.
+// Every step that some program could have: exactly the unblocked ones are enabled.
 TEST(ModelDependence, TheEnabledSetIsWhatNoRuleBlocks) {
   std::mt19937 random(11);
   for (const Named& named : programs()) {
@@ -225,7 +225,7 @@ TEST(ModelDependence, TheEnabledSetIsWhatNoRuleBlocks) {
   }
 }
 
-// ---- Single answers.
+// ---- Individual cases.
 
 class ModelAnswers : public ::testing::Test {
  protected:
@@ -289,7 +289,7 @@ TEST_F(ModelAnswers, DependenceFollowsBytesQueuesAndTheLockTable) {
     EXPECT_EQ(machine.dependent(one, two), machine.dependent(two, one));
     return machine.dependent(one, two);
   };
-  // Bytes.
+  // Overlapping bytes.
   EXPECT_TRUE(dependent(step(StepKind::place, write, 0), step(StepKind::sample, read)));
   EXPECT_FALSE(dependent(step(StepKind::place, write, 1), step(StepKind::sample, read)));
   EXPECT_TRUE(dependent(step(StepKind::place, write, 1), step(StepKind::load, atomic)));
@@ -299,7 +299,7 @@ TEST_F(ModelAnswers, DependenceFollowsBytesQueuesAndTheLockTable) {
   EXPECT_TRUE(dependent(step(StepKind::complete, read), step(StepKind::complete, far_read)));
   EXPECT_FALSE(dependent(step(StepKind::complete, write), step(StepKind::complete, read)));
   EXPECT_FALSE(dependent(step(StepKind::complete, write), step(StepKind::place, write, 1)));
-  // One's load shuts the other's out, though both only read.
+  // One atomic's load excludes the other's, though both only read.
   EXPECT_TRUE(dependent(step(StepKind::load, atomic), step(StepKind::load, rival)));
 }
 

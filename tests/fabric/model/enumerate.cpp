@@ -363,7 +363,7 @@ Outcome World::outcome() const {
   return result;
 }
 
-// ---- Dependence of the actors' steps, so that sleep sets can be tried on whole programs.
+// ---- Dependence of the actors' steps, so that sleep sets can be tested on whole programs.
 
 bool World::dependent(const Choice& actor_step, const Step& step) const {
   const Machine& machine = p_.machine_;
@@ -411,7 +411,7 @@ bool World::dependent_actors(const Choice& a, const Choice& b) const {
   if (a.kind == Choice::Kind::crash || b.kind == Choice::Kind::crash) {
     return false;
   }
-  // Both may happen now, so neither waits for the other; what is left is a revocation against posts.
+  // Both are possible now, so neither waits for the other. Only a revocation against posts remains.
   const auto revokes = [&](const Choice& c) { return p_.actors_[c.actor].ops_[c.op].kind == OpKind::revoke; };
   return revokes(a) || revokes(b);
 }

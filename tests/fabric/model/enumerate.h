@@ -1,13 +1,13 @@
-// Small programs for the memory model, and all their outcomes: every sequence of choices between the micro-steps that
-// the Machine enables and the steps of the program's actors, one execution per sequence, replayed from the start.
+// Small programs for the memory model, and all their outcomes. An execution is a sequence of choices between the
+// Machine's enabled micro-steps and the actors' next steps; every sequence is replayed from the start.
 //
 //   Program p;                                        // a memory node, all words 0
 //   p.client().write(p.line(0), 1).write(p.line(1), 1);
 //   p.cpu().load(p.line(1)).load(p.line(0));
 //   EXPECT_FALSE(reachable(p, Preset::observed, {1, 0}));
 //
-// An outcome lists, in the order in which the program names them: what each READ saw, what each atomic found, what each
-// CPU load gave, and the final value of each word given to observe(). What was never reached stays kUnset.
+// An outcome lists, in the order in which the program names them: the words of each READ, the old value of each atomic,
+// the value of each CPU load, and the final value of each word given to observe(). Unreached entries stay kUnset.
 #pragma once
 
 #include <sidelatch/fabric/model/machine.h>
@@ -24,13 +24,13 @@ inline constexpr std::uint64_t kUnset = 99;
 using Outcome = std::vector<std::uint64_t>;
 using Outcomes = std::set<Outcome>;
 
-/// An execution that ended before its actors did has this outcome alone.
+/// The only outcome of an execution that ended before its actors did.
 inline const Outcome kDeadlock{0xdead};
 
 enum class OpKind : std::uint8_t { post, post_receive, local_store, cpu_store, cpu_load, signal, revoke };
 enum class Guard : std::uint8_t { none, completed, drained, signalled, received };
 
-/// One step of an actor, which happens when its guards allow it.
+/// One step of an actor, possible when its guards allow it.
 struct Op {
   OpKind kind = OpKind::post;
   bool joined = false;  // one step with the op before it, as in one doorbell
@@ -50,11 +50,11 @@ class Program;
 class Actor {
  public:
   Actor& write(RemoteAddress to, std::uint64_t value, std::size_t words = 1);
-  /// WRITE of a buffer of the program, fetched after the post.
+  /// WRITE from a buffer of the program, fetched after the post.
   Actor& write_from(std::byte* buffer, RemoteAddress to, std::size_t words = 1);
-  /// READ from `from` to the last of the words given, which are what the outcome shows.
+  /// READ from `from` up to the last of the given words; the outcome shows the given words.
   Actor& read(RemoteAddress from, const std::vector<std::size_t>& words = {0});
-  /// READ of one word into a buffer of the program; not in the outcome.
+  /// READ of one word into a buffer of the program, which the outcome does not show.
   Actor& read_into(std::byte* buffer, RemoteAddress from);
   Actor& cas(RemoteAddress word, std::uint64_t expected, std::uint64_t desired);
   Actor& faa(RemoteAddress word, std::uint64_t addend);
@@ -105,11 +105,11 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  /// Word `word` of line `line` of the memory node.
+  /// Word `word` of the memory node's line `line`.
   [[nodiscard]] static RemoteAddress line(std::size_t line, std::size_t word = 0) {
     return RemoteAddress{0x1000 + 64 * line + 8 * word};
   }
-  /// The same word as bytes of this process, to serve as somebody's local buffer.
+  /// The same word as bytes of this process, for use as a local buffer.
   [[nodiscard]] std::byte* bytes(RemoteAddress address);
   void set(RemoteAddress word, std::uint64_t initial);
   /// A local buffer, line-aligned, all words `initial`.
@@ -119,7 +119,7 @@ class Program {
   Actor& client(const std::vector<std::size_t>& nics = {0});
   /// A CPU thread of the memory node.
   Actor& cpu();
-  /// The same, which is also a client of its own node.
+  /// A CPU thread that is also a client of its own node.
   Actor& cpu_client();
   void observe(RemoteAddress word);
 
@@ -145,7 +145,7 @@ class Program {
   std::vector<std::uint32_t> posted_;  // per queue pair, by the program as written
 };
 
-/// Either a micro-step, or the next step of an actor, or its crash.
+/// A micro-step, the next step of an actor, or an actor's crash.
 struct Choice {
   enum class Kind : std::uint8_t { micro_step, actor_step, crash } kind = Kind::micro_step;
   Step step;
@@ -154,7 +154,7 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-/// A program while it runs.
+/// A running program.
 class World {
  public:
   World(Program& program, const Rules& rules);
@@ -163,7 +163,7 @@ class World {
   [[nodiscard]] bool possible(const Choice& choice) const;
   void take(const Choice& choice);
   [[nodiscard]] Outcome outcome() const;
-  /// Whether the order of the two can matter, by Machine::dependent and Machine::post_dependent.
+  /// Whether their order can matter, according to Machine::dependent and Machine::post_dependent.
   [[nodiscard]] bool dependent(const Choice& a, const Choice& b) const;
   [[nodiscard]] const Machine& machine() const { return p_.machine_; }
 

@@ -1,4 +1,4 @@
-// The Machine step by step: what it lists, what it refuses, and what it says about it.
+// The Machine step by step: its enabled steps, its refusals, and its explanations.
 #include <sidelatch/fabric/model/machine.h>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rules 1 and 3 to 6: what is ordered within a request and within a queue pair. Expected sets are derived by hand.
+// Rules 1 and 3 to 6: the order within a request and within a queue pair. Expected sets are derived by hand.
 #include "enumerate.h"
 #include "names.h"
 
@@ -176,7 +176,7 @@ TEST(ModelOrder, AWriteMayOvertakeAnAtomicUnlessItIsFenced) {
   fenced.observe(x);
   EXPECT_EQ(outcomes(plain, Preset::strict), (Outcomes{{0, 5}}));
   for (const Preset preset : kWeak) {
-    // After it, before it, or between its load and its store and then lost (rule 8).
+    // The WRITE comes after the atomic, before it, or between its load and its store and is then lost (rule 8).
     EXPECT_EQ(outcomes(plain, preset), (Outcomes{{0, 5}, {5, 6}, {0, 1}})) << name(preset);
     EXPECT_EQ(outcomes(fenced, preset), (Outcomes{{0, 5}})) << name(preset);
   }

@@ -1,4 +1,4 @@
-// SEND: a WRITE to where the receiver says, and a receive completion that shows earlier WRITEs.
+// SEND: a WRITE to a place that the receiver chooses, and a receive completion that shows earlier WRITEs.
 #include "enumerate.h"
 #include "names.h"
 

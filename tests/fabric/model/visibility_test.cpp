@@ -1,4 +1,4 @@
-// Rules 2 and 7, and the store buffers of CPU threads: who sees what when. Expected sets are derived by hand.
+// Rules 2 and 7, and the store buffers of CPU threads: when writes become visible. Expected sets are derived by hand.
 #include "enumerate.h"
 #include "names.h"
 
@@ -52,7 +52,7 @@ TEST(ModelVisibility, WithoutAtomicsSeeWritesAnAtomicMayMissACompletedWriteAndEr
   Actor& writer = atomic.client().write(x, 5).wait().signal();
   atomic.client().await(writer).faa(x, 1);
   atomic.observe(x);
-  // The WRITE first; the atomic first; the WRITE between the atomic's load and store.
+  // The WRITE comes first, the atomic comes first, or the WRITE comes between the atomic's load and store.
   EXPECT_EQ(outcomes(atomic, rules), (Outcomes{{5, 6}, {0, 5}, {0, 1}}));
   Program read;
   Actor& other = read.client().write(x, 5).wait().signal();
@@ -192,7 +192,7 @@ TEST(ModelVisibility, APostIsNotAheadOfItsThreadsLaterStores) {
   EXPECT_EQ(outcomes(p, Preset::observed), (Outcomes{{0}, {1}}));
 }
 
-// ---- That the search would find a weakness if there were one.
+// ---- The search would find a weakness if there were one.
 
 TEST(ModelVisibility, EachWeakenedParameterMakesItsOwnForbiddenOutcomeReachable) {
   Program order;

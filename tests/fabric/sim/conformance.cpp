@@ -16,7 +16,7 @@ void Conformance::add_region(const Node& node, const MemoryRegion& region, bool 
   shadow.original = region.bytes().data();
   shadow.length = region.length();
   shadow.bytes = std::make_unique<std::byte[]>(region.length() + kLineBytes);
-  // The same alignment to lines as the original has: regions are page-aligned.
+  // Same alignment to lines as the original: regions are page-aligned.
   const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(shadow.bytes.get()) % kLineBytes;
   shadow.data = shadow.bytes.get() + (misaligned == 0 ? 0 : kLineBytes - misaligned);
   const auto target = targets_.find(&node);
@@ -103,7 +103,7 @@ void Conformance::on_step(const SimStep& step) {
     case SimStep::Kind::execute:
       return apply(step, model::StepKind::execute);
     case SimStep::Kind::deliver:
-      if (!machine_.rules().one_step_requests) {  // else part of execute
+      if (!machine_.rules().one_step_requests) {  // otherwise part of execute
         apply(step, model::StepKind::deliver);
       }
       return check_value(step);
@@ -122,7 +122,7 @@ void Conformance::on_step(const SimStep& step) {
   }
 }
 
-// What the simulator has just put into a local buffer must be what the model put into its own.
+// The bytes that the simulator delivers into a local buffer must equal the model's.
 void Conformance::check_value(const SimStep& step) {
   const std::byte* real = step.request->local.data;
   const std::byte* modelled = nullptr;
@@ -136,7 +136,7 @@ void Conformance::check_value(const SimStep& step) {
   }
 }
 
-// The model's queue pairs go one way: a receive buffer belongs to the sender's.
+// The model's queue pairs are one-way: a receive buffer belongs to the sender's.
 void Conformance::post_receive(const SimStep& step) {
   const QueuePair* const sender = peers_.at(step.queue_pair);
   buffers_[sender].push_back(step.request->local);
@@ -146,7 +146,7 @@ void Conformance::post_receive(const SimStep& step) {
   machine_.post_receive(queue_pairs_.at(sender), request);
 }
 
-// What the CPU is shown in the simulator's receive buffer must be what is in the model's.
+// The simulator's receive buffer, when shown to the CPU, must equal the model's.
 void Conformance::check_message(const SimStep& step) {
   ++received_;
   const LocalSpan buffer = buffers_.at(step.queue_pair).front();

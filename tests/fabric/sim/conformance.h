@@ -1,5 +1,5 @@
-// Replays what the simulator did in the memory model's own state machine: every micro-step must be one that the rules
-// enable at that moment, and both must read the same values.
+// Replays the simulator's steps in the memory model's own state machine. The rules must enable every micro-step at its
+// moment, and both must read the same values.
 #pragma once
 
 #include <sidelatch/fabric/model/machine.h>
@@ -19,12 +19,12 @@ class Conformance : public StepObserver {
  public:
   explicit Conformance(const model::Rules& rules) : machine_(rules) {}
 
-  /// Parts of the simulation that will be used. Shadows start as zeroed copies of the same size.
+  /// Parts of the simulation in use. Shadows start as zeroed copies of the same size.
   void add_target(const Node& node);
-  /// `targeted`: other nodes' requests name it, if its node is a target; else requests of its own node alone do.
+  /// `targeted`: if its node is a target, other nodes' requests name the region; otherwise only its own node's do.
   void add_region(const Node& node, const MemoryRegion& region, bool targeted = true);
   void add_queue_pair(const QueuePair& qp, const Node& target);
-  /// Both ends of a pair, each with the node that it sends to.
+  /// Both ends of a pair, each with the node to which it sends.
   void add_pair(const QueuePair& here, const Node& there_node, const QueuePair& there, const Node& here_node);
 
   void on_step(const SimStep& step) override;

@@ -1,4 +1,5 @@
-// The simulator draws from the memory model: random programs, every micro-step checked by the model's state machine.
+// The simulator implements the memory model: random programs, in which the model's state machine checks every
+// micro-step.
 #include "conformance.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ constexpr std::uint64_t kTableBytes = kLines * kLineBytes;
 constexpr std::uint32_t kClients = 3;
 constexpr int kChains = 25;
 
-// Long delays and short round trips, so that requests overlap in every way that the rules leave open.
+// Long delays and short round trips, so that requests overlap in every way that the rules allow.
 Profile wild_profile() {
   Profile profile;
   profile.link.jitter_ns = 400;
@@ -56,7 +57,7 @@ Task<void> client(QueuePair& qp, const MemoryRegion& table, const MemoryRegion& 
     std::vector<WorkRequest> chain;
     const std::uint64_t n = random() % 4 + 1;
     for (std::uint64_t k = 0; k < n; ++k) {
-      // A buffer for each request of a chain; the next chain is posted when this one has completed.
+      // Each request of a chain has its own buffer; the next chain is posted after this one has completed.
       const LocalSpan buffer = buffers.local(k * 512, 512);
       const std::uint64_t word = random();
       std::memcpy(buffer.data, &word, 8);
@@ -72,7 +73,7 @@ struct Outcome {
   std::uint64_t steps = 0;
 };
 
-// A simulation under `simulated` rules, judged by `judge`.
+// A simulation under `simulated` rules, judged by the rules in `judge`.
 Outcome run(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed) {
   Simulation world({.profile = wild_profile(), .rules = simulated, .seed = seed});
   Conformance conformance(judge);
@@ -99,7 +100,7 @@ Outcome run(const model::Rules& simulated, const model::Rules& judge, std::uint6
   return {conformance.complaint(), conformance.steps()};
 }
 
-// One end of a pair: chains of SENDs among one-sided requests to the other's table.
+// One end of a pair: chains of SENDs among one-sided requests to the other end's table.
 Task<void> talk(QueuePair& qp, const MemoryRegion& table, const MemoryRegion& buffers, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   for (int i = 0; i < kChains; ++i) {
@@ -121,7 +122,7 @@ Task<void> talk(QueuePair& qp, const MemoryRegion& table, const MemoryRegion& bu
   }
 }
 
-// The other one: sometimes it is ahead of the SENDs, and sometimes they wait for it.
+// The other end: sometimes it is ahead of the SENDs, sometimes they wait for it.
 Task<void> listen(QueuePair& qp, const MemoryRegion& inbox, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   constexpr std::uint64_t kBuffers = 4;
@@ -142,7 +143,7 @@ struct PairOutcome {
   std::uint64_t received = 0;
 };
 
-// Two pairs between two nodes, all four ends talking and listening.
+// Two pairs between two nodes; all four ends send and listen.
 PairOutcome run_pairs(const model::Rules& simulated, const model::Rules& judge, std::uint64_t seed) {
   Simulation world({.profile = wild_profile(), .rules = simulated, .seed = seed});
   Conformance conformance(judge);
@@ -175,7 +176,7 @@ PairOutcome run_pairs(const model::Rules& simulated, const model::Rules& judge, 
     world.reactor().spawn(talk(*ends[e], regions[1 - e % 2], regions[own], seed * 31 + e));
     world.reactor().spawn(listen(*ends[e], regions[own + 2], seed * 37 + e));
   }
-  world.reactor().run_for(std::chrono::milliseconds(5));  // who listens never ends
+  world.reactor().run_for(std::chrono::milliseconds(5));  // listeners never end
   if (conformance.complaint().empty()) {
     for (const auto& end : ends) {
       EXPECT_EQ(end->outstanding(), 0U) << "seed " << seed;
@@ -233,7 +234,7 @@ bool some_seed_is_refused(const model::Rules& simulated, const model::Rules& jud
   return false;
 }
 
-// The broken specimens: a simulator that follows weaker rules than it should is caught.
+// The broken specimens: a simulator that follows weaker rules is caught.
 TEST(Conformance, ASimulatorThatPlacesInAnyOrderIsCaught) {
   EXPECT_TRUE(some_seed_is_refused(rules_of(model::Preset::spec), rules_of(model::Preset::observed)));
 }
@@ -254,7 +255,7 @@ TEST(Conformance, ASimulatorWhoseAtomicsPassCompletedWritesIsCaught) {
   EXPECT_TRUE(some_seed_is_refused(weak, rules_of(model::Preset::observed)));
 }
 
-// A SEND is ordered as a WRITE is, and its receive comes after it.
+// A SEND is ordered like a WRITE, and its receive comes after it.
 TEST(Conformance, ASimulatorWhoseSendsAreNotOrderedIsCaught) {
   bool caught = false;
   for (std::uint64_t seed = 1; seed <= 60 && !caught; ++seed) {

@@ -35,7 +35,7 @@ TEST(EventQueue, AnEventMayBeAddedBeforeOneThatWasLookedAt) {
   }
 }
 
-// Against a sorted list, with delays from nothing to far beyond the wheel's horizon.
+// Compared with a sorted list, with delays from nothing to far beyond the wheel's horizon.
 TEST(EventQueue, PopsInTheOrderOfTimeAndInsertion) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20; ++round) {

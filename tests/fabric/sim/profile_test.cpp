@@ -23,7 +23,7 @@ std::string error_of(std::string_view toml) {
 }
 
 TEST(Profile, ReadsEveryKeyItLists) {
-  // Each key in turn is set to its upper bound and must arrive: a key that is listed but not read would stay.
+  // Each key in turn is set to its upper bound, which must arrive: a listed key that is not read would keep its value.
   for (const ProfileKey& key : profile_keys()) {
     const std::size_t dot = key.path.find('.');
     std::string value = "2.5";
@@ -106,7 +106,7 @@ TEST(Profile, EveryEmbeddedProfileIsValidAndCarriesItsName) {
   }
 }
 
-// Set to N20: docs/simulator.md says so.
+// Set to N20, as docs/simulator.md explains.
 TEST(Profile, Bluefield2sCoresServeTwentyMillionRequestsPerSecond) {
   const Profile::Cpu cpu = load_profile("bluefield2").cpu;
   EXPECT_EQ(static_cast<double>(cpu.cores) / cpu.rpc_ns * 1e3, 20);
@@ -131,7 +131,7 @@ TEST(Profile, IsReadBackAsItWasWritten) {
   EXPECT_EQ(back.link.gbps, profile.link.gbps);
   EXPECT_EQ(back.lock_table.address_bits, 10U);
   EXPECT_EQ(to_toml(back), text);
-  // Every key is there.
+  // Every key is present.
   for (const ProfileKey& key : profile_keys()) {
     EXPECT_NE(text.find(std::string(key.path.substr(key.path.find('.') + 1)) + " = "), std::string::npos) << key.path;
   }

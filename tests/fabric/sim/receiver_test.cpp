@@ -1,5 +1,5 @@
-// Two-sided messages in the simulator: what arrives, in which order, and what becomes of both ends when one of them
-// fails or goes.
+// Two-sided messages in the simulator: delivery and its order, and the effect on both ends if one of them fails or
+// goes.
 #include "../two_nodes.h"
 
 #include <gmock/gmock.h>
@@ -128,7 +128,7 @@ TEST(TwoSided, BothEndsSendAndEachHasOneSidedRequestsToTheOther) {
 }
 
 TEST(TwoSided, AReceivedMessageShowsTheWritesBeforeIt) {
-  // WRITEs that stall for long, while the small SEND behind them could be there at once.
+  // The WRITEs stall for long, while the small SEND behind them could arrive at once.
   sim::Profile profile;
   profile.pcie.write_stall_probability = 0.7;
   profile.pcie.write_stall_ns = 50'000;
@@ -178,7 +178,7 @@ TEST(TwoSided, ASendWithoutAReceiveBufferWaitsAndWhatIsBehindItWaitsToo) {
   EXPECT_FALSE(sent.over);
   EXPECT_FALSE(added.over);
   EXPECT_EQ(ends.nodes.value(0), 0U);
-  // Other queue pairs do not wait.
+  // Other queue pairs do not have to wait.
   ends.nodes.run(submit(*ends.nodes.qp, fetch_add(ends.nodes.word(1), 1)));
   ASSERT_TRUE(post(*ends.server, ends.inbox.local(0, 8)));
   ends.reactor().run();
@@ -216,7 +216,7 @@ Task<std::uint64_t> receive_many(QueuePair& qp, const MemoryRegion& inbox, std::
                        received.message.data == inbox.bytes().data() + i % buffers * 64;
     wrong += right ? 0U : 1U;
     if (i % 7 == 0) {
-      co_await qp.reactor().sleep(from_ns(static_cast<double>(i % 5) * 2000));  // now and then it is slow
+      co_await qp.reactor().sleep(from_ns(static_cast<double>(i % 5) * 2000));  // now and then the server is slow
     }
     wrong += qp.post_receive(inbox.local(i % buffers * 64, 64)) ? 0U : 1U;
   }
@@ -275,7 +275,7 @@ TEST(TwoSided, ATooLongMessageIsAnErrorAtBothEnds) {
   EXPECT_EQ(ends.server->state(), QueuePair::State::error);
   EXPECT_EQ(ends.client->state(), QueuePair::State::error);
   EXPECT_THROW((void)post(*ends.server, ends.inbox.local(0, 8)), FabricError);
-  // Nothing of it is in either buffer.
+  // No byte of it is in either buffer.
   EXPECT_TRUE(std::ranges::all_of(ends.inbox.bytes().subspan(64), [](std::byte b) { return b == std::byte{0}; }));
 }
 
@@ -319,7 +319,7 @@ TEST(TwoSided, AnErrorOfOneEndEndsBoth) {
   EXPECT_EQ(at_server.status, Status::disconnected);
   EXPECT_THAT(at_server.what, HasSubstr("the other end of the connection has ended"));
   EXPECT_EQ(ends.nodes.error_of(ends.client->reconnect()).status(), Status::disconnected);
-  // The server's requests find nobody.
+  // The server's requests find no peer.
   const MemoryRegion at_the_client = ends.nodes.client.allocate(64, Access::remote_all);
   EXPECT_EQ(ends.nodes.error_of(submit(*ends.server, fetch_add(at_the_client.remote(0, 8), 1))).status(),
             Status::retry_exceeded);
@@ -342,7 +342,7 @@ TEST(TwoSided, ADestroyedEndEndsTheWaitsOfBoth) {
   EXPECT_EQ(sending.status, Status::retry_exceeded);
 }
 
-// What the client had sent before it went is received; then the wait ends.
+// Messages that the client sent before it went are received; then the wait ends.
 TEST(TwoSided, MessagesOfAnEndThatIsGoneAreReceivedFirst) {
   for (const bool buffers_first : {false, true}) {
     Ends ends;
@@ -371,8 +371,7 @@ TEST(TwoSided, MessagesOfAnEndThatIsGoneAreReceivedFirst) {
   }
 }
 
-// The payload of the first message is still to be read from its buffer when its end goes: no later one may arrive
-// without it.
+// The first message's payload is still in its buffer when its sender goes. No later message may arrive without it.
 TEST(TwoSided, AMessageThatIsNeverSentLeavesNoGap) {
   Ends ends;
   ASSERT_TRUE(post(*ends.server, ends.inbox.local(0, 64)));
@@ -503,7 +502,7 @@ TEST(TwoSided, ABadReceiveBufferIsNamed) {
   LocalSpan outside = ends.inbox.local(0, 64);
   outside.data += ends.inbox.length() - 63;
   EXPECT_THAT(refused(outside), HasSubstr("is outside region"));
-  EXPECT_EQ(refused({}), "accepted");  // for a message of 0 bytes
+  EXPECT_EQ(refused({}), "accepted");  // valid for a message of 0 bytes
   EXPECT_EQ(ends.server->counters().receives, 1U);
 }
 
@@ -517,7 +516,7 @@ TEST(TwoSided, AOneSidedQueuePairSaysSo) {
 TEST(TwoSided, AFabricWithoutThemSaysSo) {
   TwoNodes nodes;
   try {
-    (void)nodes.client.Node::connect_pair(nodes.storage, {});  // what a fabric gets that does not override it
+    (void)nodes.client.Node::connect_pair(nodes.storage, {});  // the default for a fabric that does not override it
     FAIL();
   } catch (const FabricError& error) {
     EXPECT_EQ(error.status(), Status::invalid_request);

@@ -89,7 +89,7 @@ TEST(Revoke, WhatIsPostedLaterFailsAndReconnectingIsRefused) {
   } catch (const FabricError& failure) {
     EXPECT_EQ(failure.status(), Status::disconnected);
   }
-  // Other queue pairs of the same client go on.
+  // Other queue pairs of the same client continue.
   auto other = nodes.client.connect(nodes.storage);
   error.clear();
   nodes.reactor().run(add_one(*other, target.remote(), error));

@@ -9,7 +9,7 @@
 namespace sidelatch::fabric::sim {
 namespace {
 
-// Every delay but those that a test sets is zero, so that times can be added up by hand.
+// All delays except those set by a test are zero, so that times can be added up by hand.
 Profile quiet_profile() {
   Profile p;
   p.link.gbps = 10000;
@@ -108,8 +108,8 @@ Task<void> ten_chains(QueuePair& qp, LocalSpan from, RemoteSpan to, std::size_t 
   }
 }
 
-// Nothing else takes time, and the last completion keeps nobody waiting: nine of ten do. Only a chain's last request is
-// signaled, so its length does not matter.
+// Nothing else takes time. A completion delays the next request, so nine of ten count; the last one delays nobody. Only
+// a chain's last request is signaled, so its length does not matter.
 TEST(Simulation, ASignaledCompletionKeepsTheNextRequestWaiting) {
   Profile p = quiet_profile();
   p.nic.cqe_ns = 1000;
@@ -214,10 +214,10 @@ Task<Mixtures> watch(QueuePair& qp, MemoryRegion& buffer, RemoteSpan block, int 
 Mixtures mixtures(std::uint64_t bytes, double reorder_probability, std::uint64_t seed) {
   Profile p = load_profile("connectx5");
   p.pcie.reorder_probability = reorder_probability;
-  // Lines arrive packet by packet over a slow link, so they are placed more slowly than they are sampled.
+  // Lines arrive packet by packet over a slow link, so they are placed more slowly than sampled.
   p.link.mtu = 256;
   p.link.gbps = 20;
-  p.link.jitter_ns = 400;  // or reader and writer, each as regular as a clock, may never meet
+  p.link.jitter_ns = 400;  // otherwise reader and writer, each as regular as a clock, may never meet
   p.pcie.read_ns = 350;    // long enough for a WRITE that arrives after the READ to be placed while it is sampled
   Pair pair(p, seed);
   auto reader = pair.client.connect(pair.storage);
@@ -229,7 +229,7 @@ Mixtures mixtures(std::uint64_t bytes, double reorder_probability, std::uint64_t
 TEST(Simulation, LinesSampledLateMixBlocksInTheMiddle) { EXPECT_GT(mixtures(512, 0.05, 1).equal_ends, 0); }
 
 TEST(Simulation, WithoutLateLinesAMixtureAlwaysShowsAtTheEnds) {
-  // Both sides go through the lines in ascending order, so a block is a prefix of one write and a suffix of another.
+  // Both sides process the lines in ascending order, so a block is a prefix of one write and a suffix of another.
   const Mixtures seen = mixtures(512, 0, 1);
   EXPECT_EQ(seen.equal_ends, 0);
   EXPECT_GT(seen.different_ends, 0);
@@ -250,7 +250,7 @@ Task<void> add_many(QueuePair& qp, RemoteSpan word, int times, Duration pause) {
 }
 
 TEST(Simulation, AWriteIntoTheMiddleOfAnAtomicIsLostUnderScopeNicOnly) {
-  // An atomic holds the word for 400 ns between its load and its store; a WRITE of 1000000 comes in meanwhile.
+  // An atomic holds the word for 400 ns between its load and its store; a WRITE of 1000000 arrives meanwhile.
   const auto lost = [](model::AtomicScope scope) {
     Profile p = quiet_profile();
     p.lock_table.service_ns = 500;

@@ -1,4 +1,4 @@
-// Private data of the connection manager: what is sent comes out, and nothing else is taken for it.
+// Private data of the connection manager: it arrives as sent, and other data is refused.
 #include "fabric/verbs/connection_manager.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::string error_of(std::span<const std::byte> data) {
   return "no error";
 }
 
-// As it stands in the header's comment, so that another implementation can be written from it.
+// Same bytes as in the header's comment, from which another implementation can be written.
 TEST(PrivateData, BytesAreAsDocumented) {
   const std::vector<std::uint8_t> expected = {'S',  'L',  'c',  'm',  2,    0,    4,   0xef,
                                               0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01};

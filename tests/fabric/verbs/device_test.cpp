@@ -1,4 +1,4 @@
-// Devices of every kind: what is chosen, what is limited, what is refused and with which advice.
+// Devices of every kind: selection, limits, and refusals with their advice.
 #include "stub_provider.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
@@ -36,7 +36,7 @@ class Device : public ::testing::Test {
     entry.gid.raw[15] = 1;
     return entry;
   }
-  // Connects two nodes: what the device is asked for stands in stub_device().
+  // Connects two nodes; stub_device() records the requests to the device.
   static QueuePairOptions connect(const DeviceOptions& device = {}, const QueuePairOptions& options = {}) {
     VerbsFabric fabric(device);
     Node& storage = fabric.add_node("storage");
@@ -91,7 +91,7 @@ TEST_F(Device, WithoutAGidOnRoceIsRefused) {
   EXPECT_THAT(error_of(), HasSubstr("has no GID"));
 }
 
-// Version 1 does not pass a router; IPv4 is what most switches are set up for.
+// Version 1 does not pass a router; most switches are set up for IPv4.
 TEST_F(Device, TakesAGidOfVersion2AndIpv4IfThereIsOne) {
   stub_device().gids = {gid(IBV_GID_TYPE_ROCE_V1, kLinkLocal), gid(IBV_GID_TYPE_ROCE_V2, kLinkLocal),
                         gid(IBV_GID_TYPE_ROCE_V1, kIpv4), gid(IBV_GID_TYPE_ROCE_V2, kIpv4),

@@ -1,4 +1,4 @@
-// Messages of the bootstrap: what is sent comes out, and nothing else is taken for a message.
+// Messages of the bootstrap: they arrive as sent, and other data is refused.
 #include "fabric/verbs/exchange.h"
 
 #include <fmt/format.h>
@@ -115,7 +115,7 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(decoded<Found>(encode(Found{{{0x7f0000001000}, 4096, {0x1234}}})).span.length, 4096U);
 }
 
-// As it stands in the header's comment, so that another implementation can be written from it.
+// Same bytes as in the header's comment, from which another implementation can be written.
 TEST(Wire, BytesAreAsDocumented) {
   const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 2, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
   const std::vector<std::byte> bytes = encode(Revoke{0x1234});

@@ -1,4 +1,4 @@
-// What a NIC and its driver may report while requests are in flight, from a provider that reports it when asked to.
+// Failures that a NIC and its driver may report while requests are in flight, produced on demand by a stub provider.
 #include "stub_provider.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
@@ -35,7 +35,7 @@ class ProviderFailures : public ::testing::Test {
     std::memcpy(&value, table.bytes().data() + offset, sizeof value);
     return value;
   }
-  // In words: the request that adds 1 there.
+  // The request that adds 1 at this offset.
   [[nodiscard]] WorkRequest add(std::uint64_t offset) const { return fetch_add(table.remote(offset, 8), 1); }
 
   template <class... Requests>
@@ -62,7 +62,7 @@ class ProviderFailures : public ::testing::Test {
     }
     outcome->ended = true;
   }
-  // Longer than an ImpatientProviderFailures waits, and polling all the while.
+  // Polls for longer than an ImpatientProviderFailures waits.
   static Task<void> sleeping(Reactor* reactor) { co_await reactor->sleep(std::chrono::milliseconds(4500)); }
   void expect_recovers() {
     EXPECT_EQ(qp->state(), QueuePair::State::error);
@@ -72,7 +72,7 @@ class ProviderFailures : public ::testing::Test {
     EXPECT_EQ(submit(add(512)).status, std::nullopt);
     EXPECT_EQ(word(512), before + 1);
   }
-  // Request number `n` from now on.
+  // The `n`th request from now on.
   static std::uint64_t in(std::uint64_t n) { return stub_device().requests + n; }
 
   std::unique_ptr<VerbsFabric> fabric;
@@ -92,8 +92,8 @@ TEST_F(ProviderFailures, NoneIsReportedWithoutCause) {
   EXPECT_EQ(buffer.bytes()[8], std::byte{7});
 }
 
-// ibv_poll_cq(3), and the InfiniBand specification, 11.6.2, for what the names mean. Local: the request itself was
-// wrong. Remote: the target refused. What has to do with neither is the device's.
+// ibv_poll_cq(3), and the InfiniBand specification, 11.6.2, define the names. Local: the request itself was wrong.
+// Remote: the target refused. All others are the device's.
 TEST_F(ProviderFailures, EveryCompletionStatusHasItsMeaning) {
   struct Case {
     ibv_wc_status reported;
@@ -161,7 +161,7 @@ TEST_F(ProviderFailures, WhatTheDriverRefusesInAChainIsTheChainsError) {
   expect_recovers();
 }
 
-// Nobody knows whether what was posted before it has been executed, unless it has completed.
+// Requests posted before a refusal may or may not have been executed, unless they have completed.
 TEST_F(ProviderFailures, ARefusalDoesNotMakeEarlierRequestsDone) {
   Outcome earlier;
   Outcome reached;
@@ -210,7 +210,7 @@ TEST_F(ProviderFailures, ADeviceThatIsLostIsADeviceErrorAndNotAHang) {
   EXPECT_EQ(stub_device().events_acknowledged, 1U);
 }
 
-// A queue pair with an event that nobody acknowledged cannot be destroyed. Its requests fail by themselves.
+// A queue pair with an unacknowledged event cannot be destroyed. Its requests fail by themselves.
 TEST_F(ProviderFailures, EventsOfOneQueuePairAreAcknowledgedAndEndNothingElse) {
   stub_device().most_reported = 0;
   stub_device().raise(IBV_EVENT_QP_FATAL);
@@ -242,7 +242,7 @@ TEST_F(ImpatientProviderFailures, ARequestThatIsLostIsAnErrorAndNotAHang) {
   expect_recovers();
 }
 
-// Nobody is told when they have completed.
+// Nobody learns of their completion.
 TEST_F(ImpatientProviderFailures, RequestsWithoutASignalAreNotLost) {
   const WorkRequest request = add(0);
   ASSERT_TRUE(qp->post({&request, 1}));
@@ -252,7 +252,7 @@ TEST_F(ImpatientProviderFailures, RequestsWithoutASignalAreNotLost) {
   EXPECT_EQ(qp->outstanding(), 1U);
 }
 
-// They stay in the completion queue, with some providers, and look like those of the requests that come next.
+// With some providers they stay in the completion queue and look like those of the next requests.
 TEST_F(ProviderFailures, CompletionsOfAnEarlierConnectionAreNobodys) {
   stub_device().most_polled = 1;
   stub_device().failing_request = in(1);

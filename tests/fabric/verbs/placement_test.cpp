@@ -37,7 +37,7 @@ std::string error_of(const std::function<void()>& function) {
   return "no DeviceError";
 }
 
-// Two nodes; mlx5_0 is at node 1, whose CPUs are 8 to 15; the thread may use 6 to 9.
+// Two nodes; mlx5_0 is at node 1, with CPUs 8 to 15; the thread may use 6 to 9.
 class StubPlatform final : public Platform {
  public:
   [[nodiscard]] std::optional<std::string> read_file(const std::string& path) const override {
@@ -91,7 +91,7 @@ class StubPlatform final : public Platform {
   int populate_error = 0;
   int get_affinity_error = 0;
   int set_affinity_error = 0;
-  // What was asked for: the function, bytes, and its other argument.
+  // A recorded call: the function, bytes, and its other argument.
   using Call = std::tuple<std::string, std::uint64_t, std::uint64_t>;
   mutable std::vector<Call> calls;
   mutable NumberList pinned;
@@ -384,7 +384,7 @@ TEST(PlacementHere, BindsMemoryToANode) {
   int is_at = -1;
   const long read_policy = ::get_mempolicy(&policy, nullptr, 0, memory, MPOL_F_ADDR);
   const long read_node = ::get_mempolicy(&is_at, nullptr, 0, memory, MPOL_F_ADDR | MPOL_F_NODE);
-  // More than any kernel has.
+  // More nodes than any kernel has.
   const int wrong = platform.bind(memory, 8192, 1 << 15);
   platform.unmap(memory, 8192);
   if (error == EPERM) {
@@ -398,7 +398,7 @@ TEST(PlacementHere, BindsMemoryToANode) {
   EXPECT_EQ(wrong, EINVAL);
 }
 
-// With pages that are free one is taken; without, the error counts them.
+// If there are free huge pages, one is taken; otherwise the error counts them.
 TEST(PlacementHere, TakesHugePagesIfThereAreAny) {
   const Platform& platform = system_platform();
   const std::string folder = "/sys/kernel/mm/hugepages/hugepages-2048kB/";

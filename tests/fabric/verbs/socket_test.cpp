@@ -1,4 +1,4 @@
-// Addresses as users write them.
+// Addresses in users' notation.
 #include "fabric/verbs/socket.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TEST(Conversation, WithNobodyEndsWithAnErrorThatNamesTheAddress) {
   {
     const FileDescriptor listening = listen_on(at);
     EXPECT_NE(at.port, 0);
-    // It accepts and says nothing.
+    // It accepts and stays silent.
     Conversation silent(at, std::chrono::milliseconds(200));
     EXPECT_THROW(static_cast<void>(silent.ask(exchange::Hello{})), SocketError);
   }
@@ -52,7 +52,7 @@ TEST(Conversation, WithNobodyEndsWithAnErrorThatNamesTheAddress) {
   EXPECT_THROW(Conversation({"no.such.host.invalid", 1}, std::chrono::milliseconds(200)), SocketError);
 }
 
-// An answer that comes too late must not be taken for that to the next question.
+// An answer that comes too late must not be taken for the next question's.
 TEST(Conversation, EndsWithItsFirstError) {
   HostAndPort at{"127.0.0.1", 0};
   const FileDescriptor listening = listen_on(at);

@@ -1,5 +1,5 @@
-// Fences where the driver's own do not work, over a provider that executes a request when it is posted, and reports its
-// completion when the test lets it.
+// Fences in software for drivers whose own do not work, over a provider that executes a request at its post and reports
+// its completion when the test allows it.
 #include "fabric/verbs/software_fence.h"
 
 #include "stub_provider.h"
@@ -36,7 +36,7 @@ class SoftRoce : public ::testing::Test {
   [[nodiscard]] WorkRequest add(std::uint64_t offset) const { return fetch_add(table.remote(offset, 8), 1); }
 
   void post(const std::vector<WorkRequest>& chain) { ASSERT_TRUE(qp->post(chain)); }
-  // The NIC reports nothing from here to reports().
+  // From here until reports() the NIC reports nothing.
   static void holds_back() { stub_device().most_reported = 0; }
   void reports() {
     stub_device().most_reported = StubDevice::kAll;
@@ -98,7 +98,7 @@ TEST_F(SoftRoce, AFenceWaitsForEarlierChainsToo) {
   EXPECT_EQ(word(16), 1U);
 }
 
-// Then two completions have its number.
+// Two completions then have its number.
 TEST_F(SoftRoce, AFenceMayFollowARequestThatIsReportedAnyway) {
   holds_back();
   post({add(0).with_signal()});
@@ -110,7 +110,7 @@ TEST_F(SoftRoce, AFenceMayFollowARequestThatIsReportedAnyway) {
   EXPECT_EQ(qp->completed(), 2U);
 }
 
-// What was done before the connection broke is not what failed.
+// Requests completed before the connection broke have not failed.
 TEST_F(SoftRoce, AConnectionThatBreaksAtAFenceFailsWhatIsBehindIt) {
   holds_back();
   stub_device().failing_request = stub_device().requests + 2;
@@ -141,7 +141,7 @@ TEST_F(SoftRoce, WithoutAFenceNothingWaits) {
   reports();
 }
 
-// A buffer that is read into can be written from behind a fence.
+// A buffer that is the target of a READ may be sent from behind a fence.
 TEST_F(SoftRoce, PayloadsAreFetchedBehindTheFenceButInlinedOnesWhenTheyArePosted) {
   const std::uint64_t old = 7;
   const std::uint64_t changed = 8;
@@ -208,7 +208,7 @@ TEST_F(SoftRoce, WhatTheDriverRefusesBehindAFenceIsReported) {
   EXPECT_EQ(word(8), 0U);
 }
 
-// The library does not meddle with the fences of a NIC.
+// The library leaves a NIC's own fences alone.
 TEST(HardwareFence, IsTheNics) {
   stub_device() = StubDevice();
   VerbsFabric fabric;

@@ -28,7 +28,7 @@ struct StubQueuePair : ibv_qp {
   bool stuck = false;
 };
 
-// The kernel's end of the descriptor that reports events; the same for all contexts.
+// The kernel's end of the descriptor that reports events, shared by all contexts.
 int events_descriptor() {
   static const int kDescriptor = ::eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
   return kDescriptor;
@@ -202,7 +202,7 @@ int ibv_query_port(ibv_context* /*context*/, std::uint8_t number, _compat_ibv_po
   if (number == 0 || number > stub_device().ports.size()) {
     return EINVAL;
   }
-  // Who calls it through the header has an ibv_port_attr.
+  // Callers through the header have an ibv_port_attr.
   *reinterpret_cast<ibv_port_attr*>(port) = stub_device().ports[number - 1U];
   return 0;
 }
@@ -272,8 +272,7 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   queue_pair->state = IBV_QPS_RESET;
   return queue_pair;
 }
-// What has completed stays in the completion queue, here and in ibv_modify_qp(): some providers take it out, others
-// do not.
+// Completions stay in the completion queue, here and in ibv_modify_qp(): some providers remove them, others do not.
 int ibv_destroy_qp(ibv_qp* queue_pair) {
   delete static_cast<StubQueuePair*>(queue_pair);
   return 0;

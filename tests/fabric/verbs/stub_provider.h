@@ -1,6 +1,6 @@
-// A provider for libibverbs without a device. A program that contains it takes the ibv_* functions from here and not
-// from libibverbs: there is one device, stub0, as stub_device() describes it. Requests are executed on memory of this
-// process when they are posted, and can be made to fail in every way that the interface knows.
+// A provider for libibverbs without a device. A program that contains it takes the ibv_* functions from here instead of
+// libibverbs. There is one device, stub0, as described by stub_device(). Requests are executed on memory of this
+// process when they are posted, and can fail in every way that the interface knows.
 //
 // Thread-safety: none.
 #pragma once
@@ -14,7 +14,7 @@
 namespace sidelatch::fabric::verbs {
 
 struct StubDevice {
-  // What it is. As made: RoCE, one active port with one GID, atomics, MTU 4096.
+  // The device's properties. Defaults: RoCE, one active port with one GID, atomics, MTU 4096.
   StubDevice();
   static constexpr int kAll = 1 << 20;
   bool present = true;
@@ -23,7 +23,7 @@ struct StubDevice {
   std::vector<ibv_gid_entry> gids;   ///< of every port, by index; one of zeroes is empty
   std::uint32_t most_inline = 1024;  ///< ibv_create_qp() refuses more
 
-  // What goes wrong. Requests count from 1, over all queue pairs, from the making of this object on.
+  // Faults. Requests count from 1, over all queue pairs, from the construction of this object on.
   std::uint64_t failing_request = 0;  ///< completes with `failure`, and its queue pair goes to the error state
   ibv_wc_status failure = IBV_WC_GENERAL_ERR;
   std::uint64_t refused_request = 0;  ///< ibv_post_send() returns `refusal` at it
@@ -36,7 +36,7 @@ struct StubDevice {
   std::deque<ibv_async_event> events;     ///< what ibv_get_async_event() gives; see raise()
   void raise(ibv_event_type type) const;  ///< the kernel has news
 
-  // What happened.
+  // Records of events.
   std::uint64_t requests = 0;
   std::uint64_t fences = 0;  ///< requests with IBV_SEND_FENCE
   std::uint64_t events_acknowledged = 0;
@@ -45,12 +45,12 @@ struct StubDevice {
   std::uint8_t gid_index = 0;        ///< the same
 };
 
-/// The one device. Assign a new one to begin a test.
+/// The only device. A test begins by assigning a new one.
 StubDevice& stub_device();
 
 }  // namespace sidelatch::fabric::verbs
 
-// Where a request enters the provider and a completion leaves it, by names that callgrind can be told.
+// A request's entry into the provider and a completion's exit, as names for callgrind.
 extern "C" {
 int stub_post_send(ibv_qp* queue_pair, ibv_send_wr* request, ibv_send_wr** refused);
 int stub_poll_cq(ibv_cq* queue, int most, ibv_wc* completions);

@@ -1,4 +1,4 @@
-// Captures that tshark reads, also those of processes that were killed.
+// Captures that tshark reads, including those of killed processes.
 #include "roce/wire/capturing_wire.h"
 
 #include "roce/packet.h"
@@ -26,7 +26,7 @@ struct CaptureFile {
   std::string path = fmt::format("{}/sidelatch_{}.pcap", ::testing::TempDir(), new_wire_name());
 };
 
-// tshark's fields of each frame, in one line each, separated by ';'.
+// tshark's fields of each frame, one line per frame, separated by ';'.
 std::vector<std::string> tshark(const std::string& path, const std::string& fields) {
   const std::string command = fmt::format("tshark -r '{}' -T fields -E 'separator=;' {} 2>/dev/null", path, fields);
   std::FILE* const pipe = ::popen(command.c_str(), "r");
@@ -56,7 +56,7 @@ TEST(CapturingWire, WritesWhatIsSentAndWhatIsReceived) {
   const std::size_t bytes = std::get<std::size_t>(build(packet, frame));
   const auto before = std::chrono::system_clock::now();
   ASSERT_TRUE(wire.send(std::span(frame).first(bytes)));
-  // Room that is not committed is no frame.
+  // Reserved room that is not committed is not a frame.
   ASSERT_FALSE(wire.reserve(peer.addresses().mac, 100).empty());
   wire.commit(0);
   ASSERT_TRUE(peer.send(test_frame(kMostFrameBytes, wire.addresses().mac, peer.addresses().mac, 5)));
@@ -97,7 +97,7 @@ TEST(CapturingWire, OfAKilledProcessHoldsAllFrames) {
     last = number_of(frame);
   }
   const auto lines = tshark(file.path, "-e frame.len");
-  // One more, if it was killed between the file and the wire.
+  // One more frame, if the process was killed between the file and the wire.
   ASSERT_GE(lines.size(), last + 1);
   EXPECT_LE(lines.size(), last + 2);
   for (std::uint32_t number = 0; number < lines.size(); ++number) {

@@ -1,4 +1,4 @@
-// Nobody sleeps on while there is something for it, wherever between its steps the other one rings.
+// No sleeper stays asleep when there is work for it, wherever between its steps the other side rings.
 #include "roce/wire/doorbell.h"
 
 #include "roce/wire/full_fence.h"

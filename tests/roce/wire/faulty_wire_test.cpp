@@ -1,5 +1,4 @@
-// Faults on purpose: as often as asked for, the same for the same seed, and in frames that are held back until their
-// time.
+// Deliberate faults: as frequent as requested, the same for the same seed, and also in delayed frames.
 #include "roce/wire/faulty_wire.h"
 
 #include "roce/wire/shared_memory_wire.h"
@@ -29,7 +28,7 @@ struct Pair {
   void send(std::uint32_t number, std::size_t bytes = 100) {
     ASSERT_TRUE(sender->send(test_frame(bytes, receiver->addresses().mac, sender->addresses().mac, number)));
   }
-  // Numbers of all frames that are there; those that are damaged as ~0.
+  // The numbers of all frames that arrived; ~0 for damaged ones.
   std::vector<std::uint32_t> arrived() {
     std::vector<std::uint32_t> numbers;
     for (auto frame = receiver->receive(); !frame.empty(); frame = receiver->receive()) {
@@ -123,10 +122,10 @@ TEST(FaultyWire, ReordersWithinTheDistance) {
   EXPECT_GT(pair.faults().reordered, 100U);
   EXPECT_FALSE(std::is_sorted(all.begin(), all.end()));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    // Later than sent by at most 3, and earlier by at most the frames that were held back meanwhile.
+    // A frame is late by at most 3 places, and early by at most the number of frames held back meanwhile.
     EXPECT_LE(std::abs(static_cast<int>(i) - static_cast<int>(all[i])), 3);
   }
-  // The last ones go when their time has come.
+  // The last frames leave when their time has come.
   pair.now += milliseconds(1);
   pair.sender->flush();
   EXPECT_EQ(all.size() + pair.arrived().size(), 1000U);
@@ -149,7 +148,7 @@ TEST(FaultyWire, DelaysByTheClock) {
   EXPECT_EQ(pair.faults().delayed, 2U);
 }
 
-// It must not sleep on a frame that is to go meanwhile.
+// It must not sleep while a delayed frame becomes due.
 TEST(FaultyWire, WaitEndsWhenAFrameIsDue) {
   const SegmentOptions options = new_wire();
   FaultyWire sender(std::make_unique<SharedMemoryWire>(options), {.delay = 1, .delay_time = milliseconds(1)});

@@ -40,7 +40,7 @@ TEST(FolderWire, CarriesFramesOfAllLengths) {
   EXPECT_THROW(static_cast<void>(a.reserve(b.addresses().mac, kMostFrameBytes + 1)), std::invalid_argument);
 }
 
-// As many as any system takes without somebody who reads (net.unix.max_dgram_qlen is 10 or more).
+// As many frames as any system queues without a reader (net.unix.max_dgram_qlen is 10 or more).
 TEST(FolderWire, FramesGoInBurstsInOrder) {
   const Folder folder;
   FolderWire a({folder.path});
@@ -69,7 +69,7 @@ TEST(FolderWire, DropsFramesForNobody) {
   EXPECT_EQ(a.resolve(Gid{}), std::nullopt);
 }
 
-// One that does not read costs the others some milliseconds, and no more.
+// A station that does not read costs the others only some milliseconds.
 TEST(FolderWire, DropsFramesForWhoDoesNotRead) {
   const Folder folder;
   FolderWire a({folder.path});

@@ -1,4 +1,4 @@
-// The ring of frames: what goes in comes out, and either end may be killed between any two stores.
+// The ring of frames: frames come out unchanged, and either end may be killed between any two stores.
 #include "roce/wire/frame_ring.h"
 
 #include "roce/wire/wire.h"
@@ -123,7 +123,7 @@ TEST(FrameRing, IsFullUntilTheReaderReleases) {
   EXPECT_TRUE(put(writer, frame_of(100, 0)));
 }
 
-// As killed processes leave it: the next one has nothing but the memory.
+// A killed process leaves only the memory to the next one.
 TEST(FrameRing, EitherEndMayBeFollowedByAnotherAnywhere) {
   Memory memory;
   std::mt19937 random(2);
@@ -140,7 +140,7 @@ TEST(FrameRing, EitherEndMayBeFollowedByAnotherAnywhere) {
         }
         break;
       case 2:
-        // Killed inside a frame: half of it is there, and no one sees it.
+        // Killed inside a frame: half of it is written, and no one sees it.
         if (const auto room = writer->reserve(bytes); !room.empty()) {
           std::memset(room.data(), 0xee, room.size() / 2);
         }
@@ -164,12 +164,12 @@ TEST(FrameRing, EitherEndMayBeFollowedByAnotherAnywhere) {
   EXPECT_TRUE(put(*writer, frame_of(600, 0)));
 }
 
-// The only two stores of commit() between which a reader can see something: the mark at the end, and the frame's word.
+// Only between these two stores of commit() can a reader see something: the mark at the end, and the frame's word.
 TEST(FrameRing, IsWholeWhenTheWriterIsKilledBehindTheMark) {
   Memory memory;
   RingWriter writer(memory.control, memory.data);
   RingReader reader(memory.control, memory.data);
-  // To 64 bytes before the end.
+  // Up to 64 bytes before the end.
   while (reinterpret_cast<std::uintptr_t>(writer.reserve(1).data()) <
          reinterpret_cast<std::uintptr_t>(memory.data.data()) + kBytes - 64) {
     ASSERT_TRUE(put(writer, frame_of(10, 0)));

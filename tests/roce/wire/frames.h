@@ -1,4 +1,4 @@
-// Frames whose bytes follow from their beginning, so that a receiver knows whether one came whole.
+// Frames whose bytes follow from their beginning, so that a receiver can check whether one is whole.
 #pragma once
 
 #include "roce/wire/wire.h"
@@ -54,15 +54,15 @@ inline bool is_whole(std::span<const std::byte> frame) {
   return true;
 }
 
-/// A length that follows from the number too, of all sizes.
+/// A length of any size, determined by the number.
 inline std::size_t length_of(std::uint32_t number) {
   return kLeastTestFrame + (number * 2654435761U >> 7) % (kMostFrameBytes - kLeastTestFrame + 1);
 }
 
-/// A lost wake-up shows as a test that takes for ever.
+/// A lost wake-up makes a test take for ever.
 inline constexpr auto kForever = std::chrono::hours(24);
 
-/// Sends, waiting for room.
+/// Sends, and waits for room.
 inline void send_test_frame(Wire& wire, const MacAddress& to, std::uint32_t number, std::size_t bytes) {
   for (;;) {
     const std::span<std::byte> room = wire.reserve(to, bytes);
@@ -75,7 +75,7 @@ inline void send_test_frame(Wire& wire, const MacAddress& to, std::uint32_t numb
   }
 }
 
-/// The next frame, waiting for it.
+/// Waits for the next frame.
 inline std::span<const std::byte> wait_for_frame(Wire& wire) {
   for (;;) {
     const std::span<const std::byte> frame = wire.receive();

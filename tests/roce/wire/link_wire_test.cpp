@@ -1,4 +1,4 @@
-// A link to one peer, which may be a guest of QEMU: one frame per datagram, and addresses that are asked for.
+// A link to one peer, which may be a guest of QEMU: one frame per datagram, and address resolution.
 #include "roce/wire/link_wire.h"
 
 #include "tests/roce/wire/frames.h"
@@ -34,7 +34,7 @@ TEST(LinkWire, FindsItsPeerAndCarriesFrames) {
   LinkWire right(paths.right);
   for (const Gid& gid : {kRight.ipv6, gid_of(kRight.ipv4)}) {
     EXPECT_EQ(left.resolve(gid), std::nullopt);
-    EXPECT_TRUE(right.receive().empty());  // it answers, and learns who asked
+    EXPECT_TRUE(right.receive().empty());  // it answers, and learns the address of the asker
     EXPECT_TRUE(left.receive().empty());
     EXPECT_EQ(left.resolve(gid), kRight.mac);
   }

@@ -1,4 +1,4 @@
-// ARP and neighbour discovery, against frames that scapy has made.
+// ARP and neighbour discovery, against frames made by scapy.
 #include "roce/wire/neighbours.h"
 
 #include "tests/roce/samples.h"
@@ -29,7 +29,7 @@ constexpr std::string_view kOurArpRequest =
     "ffffffffffff 020000000002 0806 0001080006040001 020000000002 0a090002 000000000000 0a090001";
 constexpr std::string_view kArpReply =
     "020000000002 525400123456 0806 0001080006040002 525400123456 0a090001 020000000002 0a090002";
-// ICMPv6ND_NS and ICMPv6ND_NA likewise; then whether fd09::2 is free, and that it is not.
+// ICMPv6ND_NS and ICMPv6ND_NA likewise; then a check whether fd09::2 is free, and the answer that it is not.
 constexpr std::string_view kSolicitation =
     "3333ff000002 525400123456 86dd 6000000000203aff fd090000000000000000000000000001 ff0200000000000000000001ff000002"
     "8700f8c900000000 fd090000000000000000000000000002 0101525400123456";
@@ -49,7 +49,7 @@ constexpr std::string_view kItIsOurs =
     "333300000001 020000000002 86dd 6000000000203aff fd090000000000000000000000000002 ff020000000000000000000000000001"
     "88005a8620000000 fd090000000000000000000000000002 0201020000000002";
 
-// With the padding of Ethernet.
+// With Ethernet's padding.
 Bytes padded(std::string_view hex) {
   Bytes bytes = from_hex(hex);
   bytes.resize(std::max<std::size_t>(bytes.size(), 60));
@@ -159,13 +159,13 @@ TEST(Neighbours, WithoutAnAddressOfAKindNeitherAskNorAnswer) {
   EXPECT_TRUE(only_ipv4.question_for(kOtherIpv6).empty());
 }
 
-// Nothing that is cut or changed makes us answer, except where the change does not matter.
+// No truncated or changed frame causes an answer, except where the change does not matter.
 TEST(Neighbours, RefuseWhatIsDamaged) {
   for (const std::string_view hex : {kArpRequest, kSolicitation, kAdvertisement, kIsItFree}) {
     const Bytes whole = from_hex(hex);
     for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
       Station station;
-      // In memory of its own, so that AddressSanitizer sees a look behind the end.
+      // In memory of its own, so that AddressSanitizer detects a read behind the end.
       const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes));
       static_cast<void>(station.neighbours.take(cut, station.reply));
       EXPECT_TRUE(station.reply.empty()) << bytes;

@@ -1,4 +1,4 @@
-// Which frames the kernel gives to a wire on an interface. A UNIX socket runs the same program, without any right.
+// The frames that the kernel gives to a wire on an interface. A UNIX socket runs the same program without privileges.
 #include "roce/wire/packet_filter.h"
 
 #include "common/file_descriptor.h"
@@ -71,7 +71,7 @@ TEST(PacketFilter, RefusesOtherAddressesPortsAndProtocols) {
   }
 }
 
-// Options are refused by parse(), with a reason; here the port must be found behind them.
+// parse() refuses options with a reason; the filter must find the port behind them.
 TEST(PacketFilter, FindsThePortBehindIpv4Options) {
   const Filter filter(receiver());
   Bytes frame = built(packet_for(4));

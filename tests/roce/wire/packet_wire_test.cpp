@@ -1,4 +1,4 @@
-// Interfaces of the kernel: two ends of a veth pair in a network of the test's own. Needs a user who may make one.
+// Interfaces of the kernel: two ends of a veth pair in the test's own network. The user must be allowed to create one.
 #include "roce/wire/packet_wire.h"
 
 #include "roce/packet.h"
@@ -33,7 +33,7 @@ bool make_network() {
              "ip link set lo up && ip link set veth0 up && ip link set veth1 up") == 0;
 }
 
-// In a child: the namespace ends with it. What fails there is on standard error.
+// Runs in a child, with which the namespace ends. Failures there are printed to standard error.
 void in_own_network(const std::function<void()>& work) {
   ChildProcess child([&] {
     if (!make_network()) {
@@ -119,7 +119,7 @@ TEST(PacketWire, CarriesPacketsBetweenTwoOfOurs) {
   });
 }
 
-// The kernel asks for our address, and we for its; other ports do not reach us, and it sends us no ICMP.
+// The kernel asks for our address and we ask for its address. Other ports do not reach us, and it sends us no ICMP.
 TEST(PacketWire, SpeaksWithAKernel) {
   in_own_network([] {
     PacketWire wire({.interface = "veth1", .ipv4 = kSecondIpv4, .ipv6 = kSecondIpv6});

@@ -1,4 +1,4 @@
-// Child processes of tests, and names that no other test has.
+// Child processes of tests, and names unique to a test.
 #pragma once
 
 #include "roce/wire/segment.h"
@@ -24,8 +24,8 @@ inline std::string new_wire_name() {
   return fmt::format("test-{}-{}", ::getpid(), next++);
 }
 
-/// A folder in memory that only this process uses: joining a wire removes what killed processes have left beside it,
-/// which could be that of another test. Removed at the end.
+/// A folder in memory that only this process uses, removed at the end. Joining a wire removes remains of killed
+/// processes beside it, which could belong to another test.
 inline const std::string& own_folder() {
   struct Folder {
     Folder() { std::filesystem::create_directory(path); }
@@ -68,14 +68,14 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess() { kill(); }
 
-  /// It is gone when this returns.
+  /// The process is gone when this returns.
   void kill() {
     if (number_ > 0) {
       ::kill(number_, SIGKILL);
       static_cast<void>(status());
     }
   }
-  /// Waits for its end; negative: the signal that ended it.
+  /// Waits for its end. A negative value is the signal that ended it.
   [[nodiscard]] int status() {
     int status = 0;
     ::waitpid(std::exchange(number_, -1), &status, 0);
@@ -85,7 +85,7 @@ class ChildProcess {
 
  private:
   static pid_t fork() {
-    std::fflush(stdout);  // or both would print what is in it
+    std::fflush(stdout);  // otherwise both would print the buffer's contents
     return ::fork();
   }
 

@@ -1,4 +1,4 @@
-// Who is in the memory of a wire, who may come in, and what killed processes leave.
+// The processes in a wire's memory, admission to it, and the remains of killed processes.
 #include "roce/wire/segment.h"
 
 #include "roce/wire/wire.h"
@@ -191,7 +191,7 @@ TEST(Segment, TheDeadAreToldFromTheLiving) {
   EXPECT_EQ(segment.directory().size(), 2U);
 }
 
-// Whether a killed process is seen to be dead while a child of its, forked without exec, lives on.
+// Whether a killed process counts as dead while its child, forked without exec, lives on.
 bool is_seen_to_be_dead_beside_a_child(bool child_abandons) {
   const SegmentOptions options = new_wire();
   const Segment segment(options);
@@ -228,10 +228,10 @@ bool is_seen_to_be_dead_beside_a_child(bool child_abandons) {
 
 TEST(Segment, AChildThatAbandonsItKeepsNobodyAlive) { EXPECT_TRUE(is_seen_to_be_dead_beside_a_child(true)); }
 
-// What abandon() is for.
+// The purpose of abandon().
 TEST(Segment, AChildThatDoesNotKeepsItsParentAlive) { EXPECT_FALSE(is_seen_to_be_dead_beside_a_child(false)); }
 
-// At any moment of joining, of leaving and between: those who stay find a wire that works, and the places come back.
+// Killed at any moment of joining, leaving or between: the others have a working wire, and the places become free.
 TEST(Segment, SurvivesProcessesThatAreKilledAnywhere) {
   const SegmentOptions options = new_wire();
   std::mt19937 random(3);
@@ -243,13 +243,14 @@ TEST(Segment, SurvivesProcessesThatAreKilledAnywhere) {
     return 0;
   };
   for (int round = 0; round < 60; ++round) {
-    // Some of the time nobody else is there, so that the file itself is made and removed under fire.
+    // In a third of the rounds nobody else is there, so that processes are also killed while they make or remove the
+    // file.
     const bool alone = round % 3 == 0;
     std::unique_ptr<Segment> stays = alone ? nullptr : std::make_unique<Segment>(options);
     {
       ChildProcess one(come_and_go);
       ChildProcess two(come_and_go);
-      // A moment that differs each time: we come and go too.
+      // A different moment each time: this process joins and leaves, too.
       for (auto times = random() % 30; times > 0; --times) {
         const Segment segment(options);
         ASSERT_LT(segment.own(), 6U);
@@ -264,7 +265,7 @@ TEST(Segment, SurvivesProcessesThatAreKilledAnywhere) {
   }
 }
 
-// Runs `work` in a child that sees a folder of its own with so little memory; its result. Skips where we may not mount.
+// Runs `work` in a child with a tiny folder in memory; returns its result. Skips if mounting is not allowed.
 template <class F>
 int with_small_folder(const std::string& folder, const char* size, F work) {
   ChildProcess child([&] {

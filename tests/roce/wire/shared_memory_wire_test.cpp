@@ -1,4 +1,4 @@
-// A wire of shared memory: stations of one process, and of others that are killed.
+// A wire of shared memory: stations of this process, and of others that are killed.
 #include "roce/wire/shared_memory_wire.h"
 
 #include "tests/roce/wire/frames.h"
@@ -131,7 +131,7 @@ TEST(SharedMemoryWire, WhoComesAfterAnotherStationDoesNotGetItsFrames) {
   EXPECT_TRUE(heir.receive().empty());
   EXPECT_TRUE(a.send(test_frame(100, to, mac(a), 51)));
   EXPECT_EQ(number_of(heir.receive()), 51U);
-  // And the other way round, in a ring that another one wrote to.
+  // And in reverse, in a ring that another station wrote to.
   EXPECT_TRUE(heir.send(test_frame(100, mac(a), to, 52)));
   EXPECT_EQ(number_of(a.receive()), 52U);
 }
@@ -164,7 +164,7 @@ TEST(SharedMemoryWire, FramesForAKilledStationAreDropped) {
   EXPECT_EQ(child.status(), -SIGKILL);
   const MacAddress to = addresses_of_station(1).mac;
   EXPECT_EQ(a.resolve(addresses_of_station(1).ipv6), std::nullopt);
-  // Its ring takes some, until it is full and we look why.
+  // Its ring takes frames until it is full and the sender checks why.
   while (a.counters().dropped < 1000) {
     if (!a.send(test_frame(1000, to, mac(a), 0))) {
       a.wait(std::chrono::seconds(10));
@@ -176,7 +176,7 @@ TEST(SharedMemoryWire, FramesForAKilledStationAreDropped) {
   EXPECT_EQ(number_of(heir.receive()), 1U);
 }
 
-// A child that sends and answers as fast as it can.
+// A child that sends and answers as fast as possible.
 int chatter(const SegmentOptions& options) {
   SharedMemoryWire wire(options);
   const MacAddress to = addresses_of_station(0).mac;
@@ -190,8 +190,8 @@ int chatter(const SegmentOptions& options) {
   }
 }
 
-// Killed at any instruction: inside a frame, asleep, about to wake us, holding back what it has read. What arrives is
-// whole and in order all the same, and the others notice nothing.
+// Killed at any instruction: inside a frame, asleep, about to wake us, or while holding back frames it has read. Frames
+// still arrive whole and in order, and the others notice nothing.
 TEST(SharedMemoryWire, SurvivesProcessesThatAreKilledAnywhere) {
   const SegmentOptions options = new_wire();
   SharedMemoryWire wire(options);
@@ -207,7 +207,7 @@ TEST(SharedMemoryWire, SurvivesProcessesThatAreKilledAnywhere) {
       ASSERT_TRUE(is_whole(frame));
       const MacAddress from = Ethernet::read(frame.data()).source;
       ASSERT_EQ(frame.size(), length_of(number_of(frame)));
-      // A new process in the place of a killed one begins at 0.
+      // A new process that replaces a killed one begins at 0.
       if (number_of(frame) != 0 || next[from] == 0) {
         ASSERT_EQ(number_of(frame), next[from]);
       }
@@ -236,7 +236,7 @@ TEST(SharedMemoryWire, SurvivesProcessesThatAreKilledAnywhere) {
   steady.kill();
   while (!wire.receive().empty()) {
   }
-  // All places have come back, and were given again.
+  // All places became free and were reused.
   EXPECT_EQ(wire.directory().size(), 1U);
   EXPECT_LE(next.size(), 3U);
 }

@@ -1,4 +1,4 @@
-// Stations in threads of one process, each with a mapping of its own: nobody who sleeps is forgotten.
+// Stations in threads of one process, each with its own mapping: no sleeper is forgotten.
 #include "roce/wire/shared_memory_wire.h"
 
 #include "tests/roce/wire/frames.h"

@@ -1,4 +1,4 @@
-// How long to spin, from what the waits before took.
+// The time to spin, derived from earlier waits.
 #include "roce/wire/spin_time.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Addresses that follow from the number of a station, and back.
+// Addresses derived from a station's number, and back.
 #include "roce/wire/station_addresses.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which changes of state there are, and which attributes each needs and allows. The table below is typed from the
+// The possible changes of state, and the attributes that each needs and allows. The table below is copied from the
 // specification (volume 1, 11.2, properties of the transitions) and ibv_modify_qp(3), not from the code.
 #include "softnic/nic/attributes.h"
 
@@ -24,7 +24,7 @@ struct Row {
   std::set<A> optional;
 };
 
-// Without RESET and ERROR as targets, which every state has, with nothing.
+// Without the targets RESET and ERROR, which every state allows without attributes.
 const std::vector<Row> kRows{
     {Type::rc, S::reset, S::init, {A::p_key_index, A::port, A::rights}, {}},
     {Type::rc, S::init, S::init, {}, {A::p_key_index, A::port, A::rights}},
@@ -125,7 +125,7 @@ TEST(Attributes, ValuesOutOfRangeAreRefusedByName) {
     const auto reason = refuse_values(values, attribute, limits);
     ASSERT_TRUE(reason) << word;
     EXPECT_NE(reason->find(word), std::string::npos) << *reason;
-    EXPECT_FALSE(refuse_values(values, A::none, limits));  // what is not given is not looked at
+    EXPECT_FALSE(refuse_values(values, A::none, limits));  // values that are not given are not checked
   };
   using Q = QueuePairAttributes;
   expect_refused(

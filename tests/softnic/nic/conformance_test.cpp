@@ -1,7 +1,7 @@
-// The requests that Linux's soft-RoCE driver sent, given to our responder: it answers what that driver answered.
+// Requests that Linux's soft-RoCE driver sent, given to our responder, which must answer like that driver.
 //
-// The capture has the keys and addresses of the machine that it was taken on. The address is given to the region here;
-// the key is ours and put into the packets, but for the one that was wrong on purpose.
+// The capture contains keys and addresses of the machine where it was taken. The region here gets the captured address.
+// The packets get our key, except the one whose key was wrong on purpose.
 #include "softnic/nic/nic.h"
 #include "tests/roce/samples.h"
 #include "tests/softnic/nic/wired_nics.h"
@@ -44,7 +44,7 @@ class Replay {
     }
   }
 
-  // What answers hold, for both sides: all but the UDP source port and IP's own fields, which are each sender's choice.
+  // The compared contents of answers: all but the UDP source port and IP's own fields, which each sender chooses.
   struct Heard {
     Bth bth;
     Aeth aeth;
@@ -83,7 +83,7 @@ class Replay {
 
   [[nodiscard]] bool is_request(const Packet& packet) const { return destination_gid(packet) == target_; }
 
-  // The answer that the driver gave to the queue pair that sent packet `from`.
+  // The driver's answer to the queue pair that sent packet `from`.
   [[nodiscard]] const Packet* next_answer(std::size_t from) const {
     for (std::size_t i = from; i < packets_.size(); ++i) {
       if (!is_request(packets_[i])) {
@@ -93,7 +93,7 @@ class Replay {
     return nullptr;
   }
 
-  // With the key and address that the requests to this queue pair name, and the path MTU that their packets have.
+  // A pair with the key and address named by requests to this queue pair, and the path MTU of their packets.
   Pair& pair_of(std::size_t number) {
     const Packet& request = packets_[number];
     const auto found = pairs_.find(request.bth.destination_qp);

@@ -93,8 +93,8 @@ TEST_P(DatagramsTest, AreDroppedWithoutARoomyReceiveRequestOrTheRightQKey) {
   send(wrong);
   EXPECT_TRUE(b_.received().empty());
   EXPECT_EQ(b_.nic.counters().dropped, 3U);
-  EXPECT_EQ(a_.sent().size(), 3U);  // nobody tells the sender
-  // The request stays.
+  EXPECT_EQ(a_.sent().size(), 3U);  // the sender gets no notice
+  // The receive request stays.
   const Sge fits = a_.sge(0, 7);
   SendRequest right = request({&fits, 1});
   right.remote_q_key = 0xffffffff;  // the sender's own

@@ -1,4 +1,4 @@
-// Memory that is touched later, as the model allows.
+// Deferred memory accesses, in the orders that the model allows.
 #include "softnic/nic/deferred_access.h"
 
 #include "tests/softnic/nic/fake_peer.h"
@@ -30,7 +30,7 @@ class DeferredOrder : public ::testing::Test {
   DeferredAccess memory(Preset preset, std::uint64_t seed) {
     return DeferredAccess({.rules = fabric::model::rules_of(preset), .seed = seed, .spread = 1000});
   }
-  // Steps one at a time until `done` says so.
+  // Steps one at a time until `done` returns true.
   template <class Done>
   static void step_until(DeferredAccess& access, Done done) {
     while (!done() && access.next_deadline() != kNever) {
@@ -91,7 +91,7 @@ TEST_F(DeferredOrder, WritesOfAQueuePairKeepTheirOrderUnlessRelaxed) {
   }
 }
 
-// Rule 5: a READ or atomic comes after the WRITEs before it; rule 7: not after those of other queue pairs.
+// Rule 5: a READ or atomic comes after the WRITEs before it. Rule 7: not after those of other queue pairs.
 TEST_F(DeferredOrder, AReadComesAfterTheWritesOfItsQueuePairOnly) {
   std::set<std::size_t> seen;
   for (const std::uint32_t reader : {1U, 2U}) {
@@ -187,7 +187,7 @@ TEST_F(DeferredOrder, WhatEndsTouchesNothingMore) {
   EXPECT_EQ(access.next_deadline(), kNever);
 }
 
-// Under `strict` an acknowledgement says that the WRITE is in memory; elsewhere that it has arrived (rule 2).
+// Under `strict` an acknowledgement means that the WRITE is in memory, otherwise that it has arrived (rule 2).
 TEST(DeferredNics, AnAcknowledgementMeansPlacedUnderStrictOnly) {
   for (const Preset preset : {Preset::strict, Preset::observed}) {
     std::size_t early = 0;
@@ -217,7 +217,7 @@ TEST(DeferredNics, AnAcknowledgementMeansPlacedUnderStrictOnly) {
   }
 }
 
-// Through two NICs: an object that one connection writes and another reads, each READ of one packet.
+// One connection writes an object and another reads it through another NIC; each READ has one packet.
 TEST(DeferredNics, AReadOfAnObjectUnderUpdateIsTornUnlessStrict) {
   for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec}) {
     std::size_t torn = 0;
@@ -225,7 +225,7 @@ TEST(DeferredNics, AReadOfAnObjectUnderUpdateIsTornUnlessStrict) {
       Host target(1, deferred(fabric::model::rules_of(preset), seed));
       Host writer(2);
       Host reader(3);
-      // The READ arrives first: what it would follow is acknowledged as it arrives, and seen whole by rule 2.
+      // The READ arrives first. A WRITE before it would be acknowledged at its arrival and seen whole by rule 2.
       LossyWire wire({&target, &reader, &writer});
       const Connection write = connect(writer, target);
       const Connection read = connect(reader, target);

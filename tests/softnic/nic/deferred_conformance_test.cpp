@@ -1,5 +1,5 @@
-// DeferredAccess draws from the memory model: random programs, every step of which the model's state machine judges;
-// and small programs, of which exactly the orders that the model has are seen.
+// DeferredAccess implements the memory model. In random programs the model's state machine judges every step; in small
+// programs exactly the model's orders occur.
 #include "softnic/nic/deferred_access.h"
 
 #include "tests/softnic/nic/model_judge.h"
@@ -37,10 +37,10 @@ struct alignas(fabric::kLineBytes) AlignedTable {
   }
 };
 
-// ---- What is judged: a DeferredAccess, or one with a mistake.
+// ---- The judged object: a DeferredAccess, or one with a mistake.
 
-// Two NICs that know nothing of each other, one for each queue pair: their atomics do not exclude each other (rule 8).
-// The base of the others, which use the first alone.
+// Two NICs, one per queue pair, that do not know each other, so their atomics do not exclude each other (rule 8). Base
+// class of the others, which use only the first NIC.
 class Specimen {
  public:
   Specimen(const DeferredOptions& options, ModelJudge& judge)
@@ -80,14 +80,14 @@ class Right : public Specimen {
   [[nodiscard]] MemoryAccess& of(std::uint32_t /*queue_pair*/) override { return first(); }
 };
 
-// Acknowledges, and then lets READs of other queue pairs pass (rule 2).
+// Acknowledges WRITEs but lets READs of other queue pairs pass them (rule 2).
 class ForgetsAcknowledgements : public Right {
  public:
   using Right::Right;
   void acknowledged(std::uint32_t /*queue_pair*/) override {}
 };
 
-// Takes each request for one of a queue pair of its own (rule 5).
+// Treats each request as if it had its own queue pair (rule 5).
 class ForgetsQueues : public Right, private DeferredObserver {
  public:
   ForgetsQueues(const DeferredOptions& options, ModelJudge& judge) : Right(options, judge), judge_(judge) {
@@ -126,7 +126,7 @@ struct ProgramOptions {
   bool only_atomics = false;
 };
 
-// What a responder does: requests arrive packet by packet, and are answered in their order. All else is random.
+// The work of a responder: requests arrive packet by packet and are answered in order. All else is random.
 template <class Tested>
 class RandomProgram {
  public:
@@ -188,7 +188,7 @@ class RandomProgram {
     constexpr std::array kOpcodes{fabric::Opcode::compare_swap, fabric::Opcode::fetch_add, fabric::Opcode::write,
                                   fabric::Opcode::read, fabric::Opcode::send};
     request.opcode = kOpcodes.at(below(options_.only_atomics ? 2 : kOpcodes.size()));
-    request.fence = !is_answer_due && below(4) == 0;  // a requester keeps it back until then
+    request.fence = !is_answer_due && below(4) == 0;  // a requester holds it back until then
     std::uint64_t offset = below(kTableBytes);
     if (is_atomic(request.opcode)) {
       offset = below(options_.only_atomics ? 2 : kTableLines) * 8;
@@ -211,7 +211,7 @@ class RandomProgram {
     return take_packet(queue_pair);
   }
 
-  // A packet ends at a line, but for the last. Under strict a request that is to be one step has one.
+  // Each packet except the last ends at a line. Under strict a one-step request has a single packet.
   std::uint64_t packet_bytes(const Flight& flight) {
     const std::uint64_t left = flight.request.length() - flight.arrived;
     if (options_.drawn.one_step_requests || is_atomic(flight.request.opcode)) {
@@ -277,13 +277,13 @@ class RandomProgram {
     return true;
   }
 
-  // What a responder waits for under strict.
+  // Whether the event that a responder awaits under strict has happened.
   bool is_placed(const Flight& flight, std::uint32_t queue_pair) {
     if (flight.request.opcode != fabric::Opcode::write && flight.request.opcode != fabric::Opcode::send) {
       return true;
     }
     Operation& placed = placed_.emplace_back();
-    // The judge sees it as a receive of that message, which it may be only for a SEND.
+    // For the judge it is a receive of that message, which is possible only for a SEND.
     if (flight.request.opcode == fabric::Opcode::write) {
       while (tested_.next() != kNever) {
         step();
@@ -341,7 +341,7 @@ TEST(DeferredConformance, EveryStepIsOneThatTheModelEnables) {
   }
 }
 
-// Each freedom that a preset has is used, and no other.
+// Each preset uses all its freedoms and no others.
 TEST(DeferredConformance, WhatARuleAllowsIsSeen) {
   for (const Preset preset : kPresets) {
     std::set<Rule> used;
@@ -352,7 +352,7 @@ TEST(DeferredConformance, WhatARuleAllowsIsSeen) {
         used.insert(rule);
       }
     }
-    // That observed has placement_order too is because of SENDs (rule 3).
+    // Observed has placement_order too, because of SENDs (rule 3).
     std::set<Rule> expected;
     if (preset != Preset::strict) {
       expected = {Rule::completion_before_place, Rule::placement_order, Rule::sampling_order, Rule::queue_order,
@@ -362,7 +362,7 @@ TEST(DeferredConformance, WhatARuleAllowsIsSeen) {
   }
 }
 
-// The rules that the judge found broken over many seeds.
+// The rules that the judge found broken, over many seeds.
 template <class Tested>
 std::set<Rule> broken_rules(Preset drawn, Preset judged, bool only_atomics = false) {
   std::set<Rule> broken;
@@ -379,7 +379,7 @@ std::set<Rule> broken_rules(Preset drawn, Preset judged, bool only_atomics = fal
   return broken;
 }
 
-// What a weaker preset draws is more than a stronger one allows: descending lines, and WRITEs that pass WRITEs.
+// A weaker preset draws orders that a stronger one forbids: descending lines, and WRITEs that pass WRITEs.
 TEST(DeferredConformance, AWeakerPresetIsFoundOut) {
   using ::testing::UnorderedElementsAre;
   EXPECT_THAT(broken_rules<Right>(Preset::spec, Preset::observed), UnorderedElementsAre(Rule::placement_order));
@@ -398,7 +398,7 @@ TEST(DeferredConformance, MistakesAreFoundOut) {
 
 // ---- Small programs.
 
-// A request on lines from 0 on, of which `lines` are touched.
+// A request on `lines` lines, from line 0 on.
 struct Small {
   std::uint32_t queue_pair;
   fabric::Opcode opcode;
@@ -488,7 +488,7 @@ std::set<Order> orders_of_model(const fabric::model::Rules& rules, const std::ve
   return orders;
 }
 
-// Which queue pair's packets arrive first is the wire's choice.
+// The wire chooses which queue pair's packets arrive first.
 Order order_drawn(const fabric::model::Rules& rules, std::vector<Small> program, std::uint64_t seed) {
   AlignedTable table;
   ModelJudge judge(rules, table.bytes, kQueuePairs);

@@ -63,7 +63,7 @@ std::vector<Heard> FakePeer::tell(const Packet& made) {
 }
 
 std::vector<Heard> FakePeer::tell_frame(std::span<const std::byte> frame) {
-  // In memory of exactly its size, so that AddressSanitizer sees what is read outside.
+  // In memory of exactly its size, so that AddressSanitizer detects reads outside.
   const std::vector<std::byte> exact(frame.begin(), frame.end());
   host.nic.on_frame(exact, now);
   return listen();

@@ -1,4 +1,4 @@
-// What the tests of floods share: frames that a NIC has no use for, and a client that knows each byte it must see.
+// Shared by the tests of floods: frames that a NIC must discard, and a client that checks each byte.
 #pragma once
 
 #include "softnic/nic/nic.h"
@@ -13,15 +13,15 @@
 
 namespace sidelatch::softnic::nic {
 
-/// Malformed and misdirected frames for a queue pair, made of the corpus, the captures and a seed. None is one that the
-/// NIC may take: each is refused or counted as misdirected.
+/// Malformed and misdirected frames for a queue pair, made from the corpus, the captures and a seed. The NIC must not
+/// accept any of them: each is refused or counted as misdirected.
 class FloodFrames {
  public:
   struct Target {
     MacAddress mac{};
     Gid gid{};
     std::uint32_t queue_pair = 0;
-    /// Whom the queue pair is connected with: some frames pretend to come from there.
+    /// The peer of the queue pair; some frames pretend to come from it.
     MacAddress peer_mac{};
     Gid peer_gid{};
   };
@@ -35,14 +35,14 @@ class FloodFrames {
   Bytes frame_;
 };
 
-/// Writes, adds and reads over a reliable connection, as many at a time as its queue pair was made for, and compares.
+/// Writes, adds and reads over a reliable connection, as many at a time as its queue pair allows, and compares.
 class CheckedClient {
  public:
   static constexpr std::size_t kObjectBytes = 200;
   static constexpr std::size_t kAtATime = 5;  // of three requests each
   static constexpr std::uint32_t kSendDepth = 3 * kAtATime;
-  /// In both memories: an object for each, and a word at the client's; at the other side the counter behind the
-  /// objects.
+  /// Both memories contain an object for each operation in flight. The client's also has a word; the other side's has
+  /// the counter behind the objects.
   static constexpr std::size_t kCounterOffset = 8192;
   static constexpr std::size_t kMemoryBytes = 16384;
 
@@ -55,9 +55,9 @@ class CheckedClient {
   CheckedClient(QueuePair& pair, CompletionQueue& completions, const Memory& memory)
       : pair_(pair), completions_(completions), memory_(memory) {}
 
-  /// Takes completions, and posts what there is room for.
+  /// Takes completions and posts as much as there is room for.
   void go_on();
-  /// Completed, and right.
+  /// The number of operations completed with correct values.
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
   /// Empty if all were right.
   [[nodiscard]] const std::string& complaint() const { return complaint_; }

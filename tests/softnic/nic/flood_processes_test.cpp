@@ -1,6 +1,6 @@
-// A flood over the wire of shared memory: the client, the server and those who flood it are processes.
+// A flood over the wire of shared memory: client, server and flooders are processes.
 //
-// SIDELATCH_FLOOD_SECONDS says how long the flood lasts (2); 10 is what is asked for before a release.
+// SIDELATCH_FLOOD_SECONDS is the duration of the flood (default 2); releases need 10.
 #include "roce/wire/wires.h"
 #include "tests/roce/wire/processes.h"
 #include "tests/softnic/nic/flood.h"
@@ -29,7 +29,7 @@ nanoseconds flood_time() {
   return std::chrono::seconds(seconds == nullptr ? 2 : std::atoi(seconds));  // NOLINT(cert-err34-c)
 }
 
-// What both sides know before they talk: the numbers that a NIC and a table give out are always the same.
+// Known to both sides without communication: a NIC and a table always give out the same numbers.
 constexpr std::uint64_t kRemoteAddress = 0x100000;
 constexpr std::uint32_t kPair = 0x77;
 constexpr Link kFloodLink{.timeout = 14, .rd_atomic = 16, .dest_rd_atomic = 16};
@@ -44,7 +44,7 @@ class Station {
   void connect(const Gid& peer) {
     bring_up(pair, kFloodLink, {.mac = wire_->resolve(peer).value(), .gid = peer}, kPair, Psn(0), Psn(0));
   }
-  // True if something came or left.
+  // True if a frame arrived or left.
   bool drive() {
     const Time now = static_cast<Time>(duration_cast<nanoseconds>(Clock::now().time_since_epoch()).count());
     bool has_moved = false;
@@ -87,7 +87,7 @@ class Station {
                                          .receive_completions = &completions,
                                          .send_depth = CheckedClient::kSendDepth,
                                          .number = kPair});
-  /// For the station's own requests, and for others'.
+  /// Used for the station's own requests and for others'.
   const std::uint32_t key = nic.register_memory(
       {data, CheckedClient::kMemoryBytes, reinterpret_cast<std::uintptr_t>(data), domain, Rights::local_write});
   const std::uint32_t remote_key =
@@ -99,7 +99,7 @@ TEST(FloodThreaded, AClientWorksOnWhileItsServerIsFlooded) {
   const SharedMemoryWireOptions options{.name = segment.name, .folder = segment.folder};
   Station client(options);
   const Gid client_gid = client.gid();
-  // The server's first frame says where it is; it is killed at the end.
+  // The server's first frame tells where it is; it is killed at the end.
   ChildProcess server([&] {
     Station station(options);
     station.connect(client_gid);
@@ -131,7 +131,7 @@ TEST(FloodThreaded, AClientWorksOnWhileItsServerIsFlooded) {
   const MacAddress client_mac = client.wire().addresses().mac;
   CheckedClient worker(client.pair, client.completions, {client.data, client.key, kRemoteAddress, client.remote_key});
 
-  // Both sides register the same, so the client's own key is the server's too.
+  // Both sides register the same memory, so the client's own key is also the server's.
   const auto work = [&](nanoseconds duration) {
     const std::uint64_t before = worker.operations();
     const auto end = Clock::now() + duration;
@@ -147,7 +147,7 @@ TEST(FloodThreaded, AClientWorksOnWhileItsServerIsFlooded) {
   const std::uint64_t before = work(calm);
   std::vector<std::unique_ptr<ChildProcess>> flooders;
   for (int i = 0; i < kFlooders; ++i) {
-    // One floods the server, one the client.
+    // One flooder attacks the server, one the client.
     const FloodFrames::Target at_server{server_mac, server_gid, kPair, client_mac, client_gid};
     const FloodFrames::Target at_client{client_mac, client_gid, kPair, server_mac, server_gid};
     flooders.push_back(std::make_unique<ChildProcess>([&options, i, target = i == 0 ? at_server : at_client] {
@@ -159,7 +159,7 @@ TEST(FloodThreaded, AClientWorksOnWhileItsServerIsFlooded) {
         if (frame.size() < Ethernet::kBytes) {
           frame.resize(Ethernet::kBytes);
         }
-        // The wire goes by the address, whatever else is wrong.
+        // The wire uses the address, whatever else is wrong.
         std::ranges::copy(std::as_bytes(std::span(target.mac)), frame.begin());
         while (!wire->send(frame) && Clock::now() < end) {
           wire->wait(milliseconds(1));
@@ -179,7 +179,7 @@ TEST(FloodThreaded, AClientWorksOnWhileItsServerIsFlooded) {
   EXPECT_GT(after, 0U);
   EXPECT_GT(client.nic.counters().refused + client.nic.counters().misdirected, 1000U);
   EXPECT_EQ(client.pair.state(), QueuePairState::rts);
-  // For who reads it; a machine that others use makes no promise of time.
+  // Information for the reader; a shared machine guarantees no time.
   const auto rate = [](std::uint64_t operations, nanoseconds time) {
     return static_cast<double>(operations) / std::chrono::duration<double>(time).count();
   };

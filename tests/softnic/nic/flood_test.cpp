@@ -1,4 +1,4 @@
-// Floods of malformed frames while a client works, driven by hand: nothing is wrong, and nothing is left behind.
+// Floods of malformed frames while a client works, driven by hand: no value is wrong, and nothing is left behind.
 #include "tests/softnic/nic/flood.h"
 #include "tests/softnic/nic/wired_nics.h"
 
@@ -22,7 +22,7 @@ class Flood : public ::testing::Test {
             peer.nic.options().gids[0]};
   }
 
-  // Every frame that is there travels to the other side, or is lost.
+  // Each present frame travels to the other side or is lost.
   void carry(Host& from, Host& to, double loss) {
     while (const std::size_t bytes = from.nic.pull_frame(buffer_, now_)) {
       if (std::uniform_real_distribution<>()(random_) >= loss) {
@@ -31,7 +31,7 @@ class Flood : public ::testing::Test {
     }
   }
 
-  // Operations that complete in kSteps steps of 1 us.
+  // Number of operations that complete in kSteps steps of 1 us.
   std::uint64_t work(int flood_frames, double loss = 0) {
     const std::uint64_t before = worker_.operations();
     for (int step = 0; step < kSteps; ++step) {
@@ -75,7 +75,7 @@ TEST_F(Flood, MalformedFramesTakeNothingFromAClient) {
   EXPECT_GT(before, std::uint64_t{kSteps});
   EXPECT_EQ(during, before);
   EXPECT_EQ(after, before);
-  // Each frame of the flood was recognized, and nothing else was.
+  // Exactly the frames of the flood were recognized as such.
   EXPECT_EQ(useless(server_.nic.counters()), std::uint64_t{kSteps} * kFloodFrames);
   EXPECT_EQ(useless(client_.nic.counters()), std::uint64_t{kSteps} * kFloodFrames);
   for (const Host* const host : {&server_, &client_}) {
@@ -85,7 +85,7 @@ TEST_F(Flood, MalformedFramesTakeNothingFromAClient) {
   }
 }
 
-// As if a flood filled the wire: a part of the client's own frames is lost with it.
+// Like a flood that fills the wire: a part of the client's own frames is lost, too.
 TEST_F(Flood, AfterAFloodThatLosesFramesAllIsAsBefore) {
   static_cast<void>(work(0));  // until all that may be on its way is
   const std::uint64_t before = work(0);
@@ -99,7 +99,7 @@ TEST_F(Flood, AfterAFloodThatLosesFramesAllIsAsBefore) {
   EXPECT_GT(client_.nic.counters().retransmissions, 0U);
 }
 
-// The client finds a byte that somebody else has written.
+// The client detects a byte that somebody else has written.
 TEST_F(Flood, AWrongByteIsFound) {
   static_cast<void>(work(0));
   ASSERT_EQ(worker_.complaint(), "");

@@ -19,14 +19,14 @@ constexpr std::size_t kOpen = 0x8000;  // remote rights
 constexpr std::size_t kOpenBytes = 0x4000;
 constexpr std::byte kGuard{0xee};
 
-// A host of whose memory others may touch [kOpen, kOpen + kOpenBytes), with a connection that is in use. Receive
-// buffers lie in there too.
+// A host that lets others access [kOpen, kOpen + kOpenBytes) of its memory, with a connection in use. Receive buffers
+// lie in there, too.
 class Target {
  public:
   explicit Target(std::unique_ptr<MemoryAccess> access) : host(1, std::move(access)) {
     std::ranges::fill(host.bytes(0, Host::kMemoryBytes), kGuard);
     key = host.nic.register_memory({host.at(kOpen), kOpenBytes, host.address(kOpen), host.domain, Rights::all});
-    // Reading is allowed here, writing is not.
+    // Reads are allowed here, writes are not.
     read_key = host.nic.register_memory({host.at(0), kOpen, host.address(0), host.domain, Rights::remote_read});
     host.nic.deregister_memory(host.key);
     peer.emplace(host, link());
@@ -36,7 +36,7 @@ class Target {
   }
   static Link link() { return {.mtu = PathMtu::b256, .retry_count = 2, .rnr_retry = 1, .dest_rd_atomic = 3}; }
 
-  // Brings it back if somebody has ended the connection, and gives it work.
+  // Restores a connection that somebody has ended, and gives it work.
   void refresh() {
     QueuePair& pair = peer->pair;
     if (pair.state() == QueuePairState::error) {
@@ -83,7 +83,7 @@ class Target {
   std::size_t ended = 0;
 };
 
-// A packet that fits the connection in most respects, each at random.
+// A packet that fits the connection in most respects; each respect is random.
 class Attacker {
  public:
   Attacker(Target& target, std::uint64_t seed) : target_(target), random_(seed) {}
@@ -202,11 +202,11 @@ TEST_P(Hostile, PacketsThatFitTheConnectionHarmNothing) {
   EXPECT_GT(counters.duplicates, 100U);
   EXPECT_GT(counters.out_of_sequence, 100U);
   EXPECT_GT(counters.sent, 1000U);
-  // The open part was reached.
+  // The open part was actually reached.
   EXPECT_NE(std::ranges::count(target.host.bytes(kOpen, kOpenBytes), std::byte{0xaa}), 0);
 }
 
-// A READ of 2 GiB that nobody takes the answers of, repeated READs, and requests without end.
+// A READ of 2 GiB whose answers nobody takes, repeated READs, and endless requests.
 TEST_P(Hostile, AFloodPilesNothingUp) {
   Target target(access_of(GetParam()));
   Attacker attacker(target, 3);
@@ -240,8 +240,8 @@ std::vector<Bytes> known_frames() {
   return frames;
 }
 
-// Every frame of the captures and the corpus, addressed to the connection, with bits flipped: the ICRC refuses it. With
-// the ICRC made right again it is a packet like another.
+// Every frame of the captures and the corpus, addressed to the connection, with flipped bits: the ICRC refuses it. With
+// a corrected ICRC it is a normal packet.
 TEST(HostileFrames, FlippedBitsHarmNothing) {
   Target target(access_of(0));
   std::mt19937_64 random(4);
@@ -270,13 +270,13 @@ TEST(HostileFrames, FlippedBitsHarmNothing) {
       }
       target.refresh();
     }
-    // Cut short at every length.
+    // Truncated at every length.
     for (std::size_t length = 0; length < known.size(); length += 1 + length / 16) {
       static_cast<void>(target.peer->tell_frame(std::span(known).first(length)));
     }
   }
   EXPECT_TRUE(target.is_unharmed());
-  // The ICRC covers all but Ethernet's addresses and some fields of IP and UDP.
+  // The ICRC covers everything except Ethernet's addresses and some fields of IP and UDP.
   EXPECT_LT(accepted, known_frames().size() * 20);
 }
 

@@ -1,4 +1,4 @@
-// A wire that loses, repeats and reorders frames: everything that completes has happened once, and in order.
+// A wire that loses, repeats and reorders frames: each completed operation has happened once and in order.
 #include "softnic/nic/deferred_access.h"
 #include "tests/softnic/nic/wired_nics.h"
 
@@ -35,7 +35,7 @@ constexpr std::size_t kRead = 0x24000;      // on a
 constexpr std::size_t kSource = 0x30000;    // on b: what READs find; nobody changes it
 constexpr std::size_t kSlot = 1600;         // bytes for each request
 
-// One connection, requests of all kinds with values that tell when they happened, and what must be true of them.
+// One connection, with requests of all kinds whose values show when they happened, and checks of the results.
 class Exchange {
  public:
   Exchange(const Plan& plan, std::uint64_t seed)
@@ -80,7 +80,7 @@ class Exchange {
       case WorkKind::compare_swap:
         sge = a_.sge(kResults + 8 * i, 8);
         work.remote_address = b_.address(kCounter);
-        // A compare-and-swap succeeds only at its turn, when each one before has happened once.
+        // A compare-and-swap succeeds only in its turn, after all earlier ones have happened once.
         work.compare = atomics_;
         work.swap_or_add = kind == WorkKind::fetch_add ? 1 : atomics_ + 1;
         expected_[i] = atomics_++;
@@ -116,7 +116,7 @@ class Exchange {
     for (std::size_t i = 0; i < sent.size(); ++i) {
       ASSERT_EQ(sent[i].id, i);
       if (i == done) {
-        // Enough losses in a row are a lost connection.
+        // Enough losses in a row end the connection.
         ASSERT_EQ(sent[i].status, CompletionStatus::retry_exceeded) << text(sent[i].status);
       } else if (i > done) {
         ASSERT_EQ(sent[i].status, CompletionStatus::flushed);
@@ -140,11 +140,11 @@ class Exchange {
       }
       receives += is_message ? 1U : 0U;
     }
-    // No message twice, and none out of turn.
+    // No message arrives twice or out of order.
     ASSERT_LE(arrived.size(), receives);
     ASSERT_TRUE(std::ranges::is_sorted(arrived));
     ASSERT_EQ(std::ranges::adjacent_find(arrived), arrived.end());
-    // Of the atomics that were flushed some may have happened: each at most once.
+    // Some flushed atomics may have happened, each at most once.
     const std::uint64_t counter = b_.word(kCounter);
     ASSERT_LE(counter, atomics_);
     if (!failed_) {
@@ -202,7 +202,7 @@ TEST_P(Loss, WhatCompletesHasHappenedOnceAndInOrder) {
     failed += run.has_failed() ? 1U : 0U;
     retransmissions += run.counters().retransmissions;
   }
-  // A connection gives up only where eight rounds in a row are lost.
+  // A connection gives up only if eight rounds in a row are lost.
   EXPECT_LE(failed, plan.faults.drop > 0.1 ? plan.seeds / 20 : 0);
   EXPECT_EQ(retransmissions > 0, plan.faults.drop > 0 || plan.faults.reorder > 0);
 }

@@ -74,7 +74,7 @@ void ModelJudge::apply(fabric::model::StepKind kind, std::uint32_t queue_pair, s
   }
 }
 
-// Under strict the pieces of a request follow each other without anything between.
+// Under strict the pieces of a request follow each other without interruption.
 void ModelJudge::execute(const DeferredStep& step) {
   const auto index = static_cast<std::size_t>(step.source.message - 1);
   const Request& own = queues_.at(step.source.queue_pair).requests.at(index);

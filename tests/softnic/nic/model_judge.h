@@ -1,5 +1,5 @@
-// ModelJudge: replays what a DeferredAccess does in the memory model's own state machine. Every step must be one that
-// the rules enable at that moment, and both must read the same values.
+// ModelJudge: replays a DeferredAccess's steps in the memory model's own state machine. The rules must enable every
+// step at its moment, and both must read the same values.
 //
 //   ModelJudge judge(rules, memory, 2);
 //   access.observe(&judge);
@@ -7,7 +7,7 @@
 //   access.place({0, 1, fabric::model::Kind::write, key}, ...);
 //   judge.complete(0);                                   // the oldest request has been answered
 //
-// A WRITE's bytes are those of its packets, so the model binds them at the post and has no fetches of its own.
+// The model binds a WRITE's bytes at the post, because its packets carry them; it has no fetches of its own.
 #pragma once
 
 #include "softnic/nic/deferred_access.h"
@@ -27,7 +27,7 @@ namespace sidelatch::softnic::nic {
 
 class ModelJudge final : public DeferredObserver {
  public:
-  /// `memory`: what requests address, all zeros. Queue pairs have the numbers 0 to `queue_pairs` - 1.
+  /// `memory` is the zeroed target of requests. Queue pairs have the numbers 0 to `queue_pairs` - 1.
   ModelJudge(const fabric::model::Rules& rules, std::span<const std::byte> memory, std::uint16_t queue_pairs);
 
   /// `request` names real memory, which is its payload if it is a WRITE or SEND. Returns its message number.
@@ -37,14 +37,14 @@ class ModelJudge final : public DeferredObserver {
   void complete(std::uint32_t queue_pair);
   void on_step(const DeferredStep& step) override;
 
-  /// All is over: nothing is left to do in the model, and memory holds the same.
+  /// Checks at the end that the model has no steps left and that memory holds the same.
   void finish();
 
   /// The first step that the rules forbid, or value that differs; empty if there is none.
   [[nodiscard]] const std::string& complaint() const { return complaint_; }
-  /// What forbids that step.
+  /// The rule that forbids that step.
   [[nodiscard]] std::optional<fabric::model::Rule> broken() const { return broken_; }
-  /// How often a step left the order that naive designs assume, by the rule that permits it.
+  /// The number of steps outside the order that naive designs assume, by the rule that permits them.
   [[nodiscard]] const std::map<fabric::model::Rule, std::uint64_t>& permitted() const { return permitted_; }
   /// Steps at the target, in their order.
   [[nodiscard]] const std::vector<fabric::model::Step>& steps() const { return steps_; }

@@ -1,4 +1,4 @@
-// The NIC as a whole: who gets a frame, when frames leave, and what happens to those whose queue pair ends.
+// The NIC as a whole: the receivers of frames, the times at which frames leave, and the effects of a queue pair's end.
 #include "softnic/nic/nic.h"
 
 #include "softnic/nic/deferred_access.h"
@@ -31,7 +31,7 @@ TEST(Nic, WhatIsNotForAQueuePairIsDroppedAndCounted) {
   EXPECT_EQ(peer.tell(peer.write(FakePeer::kToHost, kTarget, bytes)).size(), 1U);
 }
 
-// To another address of the NIC than that of the connection: an IPv4 connection does not take IPv6 packets.
+// To an address of the NIC other than the connection's: an IPv4 connection does not accept IPv6 packets.
 TEST(Nic, AConnectionTakesPacketsToItsOwnAddressOnly) {
   Host host(1);
   FakePeer peer(host);
@@ -72,7 +72,7 @@ TEST(Nic, FramesWaitUntilTheyArePulled) {
   EXPECT_EQ(a.nic.counters().retransmissions, 0U);
 }
 
-// Whichever of those that have something to send ends, the others go on.
+// If any queue pair with something to send ends, the others continue.
 TEST(Nic, AQueuePairThatEndsLeavesTheOthersAlone) {
   for (std::size_t ended = 0; ended < 4; ++ended) {
     Host a(1);
@@ -105,7 +105,7 @@ TEST(Nic, AQueuePairThatEndsLeavesTheOthersAlone) {
   }
 }
 
-// Queue pairs that have ended are nobody's: nor their timers.
+// Queue pairs that have ended have no timers either.
 TEST(Nic, AQueuePairThatEndsHasNoTimer) {
   Host a(1);
   Host b(2);
@@ -146,7 +146,7 @@ TEST(Nic, TheSameCallsGiveTheSameFrames) {
   EXPECT_EQ(run(1), run(1));
 }
 
-// More packets than are sampled ahead.
+// More packets than the NIC samples ahead.
 TEST(Nic, ALongReadOfMemoryThatTakesItsTimeArrivesWhole) {
   Host a(1);
   Host b(2, std::make_unique<DeferredAccess>(DeferredOptions{.spread = 500}));

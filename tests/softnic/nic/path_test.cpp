@@ -34,7 +34,7 @@ TEST(Path, WritesTheHeadersOfIpv6) {
   EXPECT_EQ(ip.destination, kOtherSix);
   EXPECT_EQ(ip.flow_label, 0x54321U);
   EXPECT_EQ(ip.traffic_class, 3);
-  // As Linux's rdma_flow_label_to_udp_sport(): the lower 14 bits with the upper 6 folded in.
+  // Like Linux's rdma_flow_label_to_udp_sport(): the lower 14 bits with the upper 6 folded in.
   EXPECT_EQ(path.packet().udp.source_port, 0xc000U | ((0x54321U & 0x3fff) ^ (0x54321U >> 14)));
 }
 

@@ -1,4 +1,4 @@
-// States of queue pairs, what may be posted in them, what is flushed, and the events that they cause.
+// States of queue pairs, the posts that they allow, flushed requests, and the events that they cause.
 #include "softnic/nic/queue_pair.h"
 
 #include "tests/softnic/nic/wired_nics.h"
@@ -202,7 +202,7 @@ TEST_F(QueuePairTest, SqdFinishesWhatHasBegunAndTellsWhenItHas) {
   wire_.run();
   EXPECT_EQ(results(a_.sent()), (Results{{1, kSuccess}}));
   EXPECT_EQ(a_.events(), (std::vector<Event>{{Event::Kind::send_queue_drained, pair.a.number()}}));
-  // Things that only SQD may change.
+  // Attributes that only SQD may change.
   pair.a.modify({.timeout = 9, .max_rd_atomic = 2}, A::timeout | A::max_rd_atomic);
   EXPECT_EQ(pair.a.query().timeout, 9);
   to(pair.a, S::rts);

@@ -24,7 +24,7 @@ TEST(RoceReference, WeBuildWhatScapyBuilds) {
   EXPECT_EQ(opcodes.size(), all_opcodes().size());
 }
 
-// The vectors are scapy's, and nobody has touched them.
+// The vectors are scapy's, unmodified.
 TEST(RoceReference, TheVectorsAreWhatScapyPrints) {
   const std::string folder = in_source_tree("tests/data/roce");
   // Debian's own Python: another in the path does not have Debian's packages.
@@ -40,7 +40,7 @@ TEST(RoceReference, TheVectorsAreWhatScapyPrints) {
   EXPECT_EQ(::pclose(pipe), 0) << "apt-get install python3-scapy; " << output;
 }
 
-// What a capture has to contain for the test to say something.
+// Required contents of a capture, so that the test is meaningful.
 struct Seen {
   std::map<Opcode, int> opcodes;
   std::set<std::size_t> pads;
@@ -74,7 +74,7 @@ TEST_P(SoftRoceCapture, IsParsedAndBuiltAgainByteForByte) {
     note(packet, seen);
     EXPECT_EQ(to_hex(built(packet)), to_hex(frame));
   }
-  // All but SEND with invalidate, which the traffic does not have.
+  // All except SEND with invalidate, which the traffic lacks.
   for (const Opcode opcode : all_opcodes()) {
     const bool is_there = opcode != Opcode::send_last_with_invalidate && opcode != Opcode::send_only_with_invalidate;
     EXPECT_EQ(seen.opcodes[opcode] > 0, is_there) << name(opcode);
@@ -103,7 +103,7 @@ TEST_P(SoftRoceCapture, HoldsTheTrafficThatWasSent) {
   EXPECT_EQ(packets[1].aeth.msn, 1U);
   bool has_swapped = false;
   for (const Packet& packet : packets) {
-    // Verbs take immediate data in the order of the network, and the program gives a little-endian machine's.
+    // Verbs take immediate data in network byte order, and the program passes a little-endian machine's.
     if (packet.bth.opcode == Opcode::write_only_with_immediate) {
       EXPECT_EQ(packet.immediate.data, 0x04030201U);
     }
@@ -121,9 +121,9 @@ TEST_P(SoftRoceCapture, HoldsTheTrafficThatWasSent) {
     if (traits_of(packet.bth.opcode)->deth) {
       EXPECT_EQ(packet.deth.q_key, 0x11223344U);
     }
-    // What the program fills its memory with: i * 131 % 251, from the beginning of a message.
+    // The program fills its memory with i * 131 % 251, from the beginning of a message.
     if (packet.bth.opcode == Opcode::write_first || packet.bth.opcode == Opcode::read_response_first) {
-      // An atomic may have changed the first word of the answering side by then.
+      // An atomic may have changed the answering side's first word by then.
       for (std::size_t i = 8; i < packet.payload.size(); ++i) {
         ASSERT_EQ(std::to_integer<std::size_t>(packet.payload[i]), i * 131 % 251);
       }

@@ -1,4 +1,4 @@
-// Every operation of a reliable connection, over a wire that loses nothing.
+// Every operation of a reliable connection, over a wire without losses.
 #include "tests/softnic/nic/wired_nics.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class Reliable : public ::testing::TestWithParam<std::tuple<PathMtu, std::uint8_
     EXPECT_EQ(sent[0].bytes, bytes);
     EXPECT_EQ(sent[0].queue_pair, pair_.a.number());
   }
-  // Unaligned on both sides, in two parts on the sending one.
+  // Unaligned on both sides, and in two parts on the sending side.
   std::array<Sge, 2> parts(std::size_t offset, std::size_t length) const {
     return {a_.sge(offset + 1, length / 3), a_.sge(offset + 1 + length / 3, length - length / 3)};
   }
@@ -167,7 +167,7 @@ TEST_P(Reliable, InlineBytesAreTakenWhenPosted) {
   EXPECT_EQ(std::ranges::count(b_.bytes(kDestinationAt + 3, own.size()), std::byte{0x5a}), 200);
 }
 
-// Both directions and all operations at once, more than the queues and the window hold at a time.
+// Both directions and all operations at once, more than the queues and the window can hold.
 TEST_P(Reliable, ManyRequestsCompleteInPostingOrder) {
   constexpr std::size_t kEach = 40;
   const std::size_t length = 3 * bytes_of(mtu()) / 2;

@@ -1,4 +1,4 @@
-// What a requester does with answers made by hand, and when none comes.
+// A requester's reaction to hand-made answers, and to none.
 #include "tests/softnic/nic/fake_peer.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class RequesterTest : public ::testing::Test {
     }
     EXPECT_EQ(done, ids);
   }
-  // The first has failed so, all others are flushed.
+  // The first request has failed with this status; all others are flushed.
   void expect_failed(CompletionStatus status, std::uint64_t id = 1, std::size_t flushed = 0) {
     const auto sent = host_.sent();
     ASSERT_EQ(sent.size(), 1 + flushed);

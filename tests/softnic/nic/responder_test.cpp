@@ -1,4 +1,4 @@
-// What a responder answers to packets made by hand: order, repetition, gaps, errors.
+// A responder's answers to hand-made packets: order, repetition, gaps, errors.
 #include "tests/softnic/nic/fake_peer.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class ResponderTest : public ::testing::Test {
   void expect_untouched(std::size_t offset, std::size_t length) {
     EXPECT_EQ(std::ranges::count(host_.bytes(offset, length), std::byte{0}), static_cast<std::ptrdiff_t>(length));
   }
-  // The request is answered by that NAK, and the queue pair is in ERROR; nothing has been written.
+  // The request gets that NAK, and the queue pair goes to ERROR; nothing has been written.
   void expect_fatal(const Packet& packet, Syndrome nak, Event::Kind event) {
     const auto heard = peer_.tell(packet);
     EXPECT_EQ(only(heard).bth.opcode, Opcode::acknowledge);
@@ -102,7 +102,7 @@ TEST_F(ResponderTest, ARepeatedWriteOrSendIsAcknowledgedAndNotExecuted) {
   EXPECT_TRUE(host_.received().empty());
 }
 
-// A requester may take an acknowledgement with the number of its READ or atomic for the answer; Linux's rxe does.
+// A requester may take an acknowledgement with the number of its READ or atomic for the answer, as Linux's rxe does.
 TEST_F(ResponderTest, ARepeatedWriteIsNotAcknowledgedWithTheNumberOfAReadOrAtomic) {
   const std::vector<std::byte> payload = bytes(4, 1);
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst, kTarget, payload))).bth.psn, kFirst);
@@ -185,7 +185,7 @@ TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
   }
 }
 
-// What follows a request that was answered by an RNR NAK gets no NAK of its own.
+// Requests behind one that was answered by an RNR NAK get no NAK of their own.
 TEST_F(ResponderTest, WithoutAReceiveRequestItAsksToWait) {
   const auto send = peer_.packet(Opcode::send_only, kFirst, bytes(4, 7));
   EXPECT_EQ(syndrome_of(peer_.tell(send)), Syndrome::rnr_nak(12));

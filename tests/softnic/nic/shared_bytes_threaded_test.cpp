@@ -1,4 +1,4 @@
-// Words that are stored and loaded by threads at the same time.
+// Words that threads store and load at the same time.
 #include "softnic/nic/shared_bytes.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kVersionBytes = 512;
 constexpr int kRounds = 20'000;
 
-// All bytes of a word are the same, in whatever version it is.
+// All bytes of a word are equal, whatever its version.
 TEST(SharedBytesThreaded, AlignedWordsAreWhole) {
   // 8 bytes off a line, so that words before, in and behind whatever is copied at a time are seen.
   alignas(64) std::array<std::byte, kVersionBytes + 64> memory{};

@@ -10,7 +10,7 @@
 namespace sidelatch::softnic::nic {
 namespace {
 
-// Beside a map, under random changes.
+// Compared with a map, under random changes.
 TEST(Timers, TheEarliestComesFirstHoweverTheyAreMoved) {
   constexpr std::size_t kPairs = 40;
   Host host(1);

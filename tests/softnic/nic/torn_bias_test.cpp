@@ -1,4 +1,4 @@
-// Memory whose requests are torn on purpose.
+// Memory that tears requests on purpose.
 #include "softnic/nic/deferred_access.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ DeferredOptions with_bias(Preset preset, std::uint64_t seed, double bias) {
   return {.rules = fabric::model::rules_of(preset), .seed = seed, .spread = kSpread, .torn_bias = bias};
 }
 
-// When each piece of each queue pair's request was touched.
+// The time of access to each piece of each queue pair's request.
 class Timetable final : public DeferredObserver {
  public:
   explicit Timetable(const std::byte* object) : object_(object) {}
@@ -49,7 +49,7 @@ void run(DeferredAccess& access, Timetable& timetable) {
   }
 }
 
-// WRITEs of different queue pairs, which wait for nothing.
+// WRITEs of different queue pairs, which do not wait for anything.
 std::map<std::uint32_t, std::array<Time, kPieces>> schedule(Preset preset, std::uint64_t seed, double bias) {
   alignas(64) Object object{};
   DeferredAccess access(with_bias(preset, seed, bias));
@@ -78,7 +78,7 @@ TEST(TornBias, DelaysAPartOfAPacketAndChangesNothingElse) {
           late += delay != 0 ? 1U : 0U;
         }
         ASSERT_EQ(late > 0 && late < kPieces, preset != Preset::strict);
-        // What hits and what does not are the same draws.
+        // Hits and misses use the same random draws.
         const bool hit = sometimes.at(queue_pair) == always.at(queue_pair);
         ASSERT_TRUE(hit || sometimes.at(queue_pair) == never.at(queue_pair));
         (hit ? hits : misses) += 1;
@@ -91,7 +91,7 @@ TEST(TornBias, DelaysAPartOfAPacketAndChangesNothingElse) {
   }
 }
 
-// Rule 3: both parts in any order, or the lower one first.
+// Rule 3: both parts in any order, or the lower part first.
 TEST(TornBias, AscendingPlacementStaysAscending) {
   std::size_t descents = 0;
   for (const Preset preset : {Preset::observed, Preset::spec}) {
@@ -112,7 +112,7 @@ TEST(TornBias, AscendingPlacementStaysAscending) {
   EXPECT_GT(descents, 10U);
 }
 
-// An object is written once, and read at any time meanwhile. Returns how many reads of 1000 saw a mixture.
+// An object is written once and read at any time meanwhile. Returns the number of mixtures in 1000 reads.
 std::size_t torn_reads(Preset preset, double bias) {
   std::mt19937_64 random(1);
   std::size_t torn = 0;

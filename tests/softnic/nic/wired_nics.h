@@ -1,4 +1,4 @@
-// NICs in one thread, with a wire between them that loses, repeats, reorders and delays frames as a seed says.
+// NICs in one thread, with a wire that loses, repeats, reorders and delays frames according to a seed.
 #pragma once
 
 #include "softnic/nic/nic.h"
@@ -19,7 +19,7 @@ class Host {
  public:
   static constexpr std::size_t kMemoryBytes = std::size_t{1} << 18;
 
-  /// `id`: 1 to 255, last byte of its addresses. GID 0 is IPv4, GID 1 IPv6.
+  /// `id` is 1 to 255, the last byte of its addresses. GID 0 is IPv4, GID 1 IPv6.
   explicit Host(std::uint8_t id, std::unique_ptr<MemoryAccess> access = std::make_unique<ImmediateAccess>(),
                 NicOptions options = {});
 
@@ -32,9 +32,9 @@ class Host {
     return {address(offset), static_cast<std::uint32_t>(length), key};
   }
   [[nodiscard]] std::uint64_t& word(std::size_t offset) { return *reinterpret_cast<std::uint64_t*>(data_ + offset); }
-  /// Different bytes for different seeds.
+  /// Bytes that differ between seeds.
   void fill(std::size_t offset, std::size_t length, std::uint32_t seed);
-  /// All completions that there are.
+  /// All present completions.
   [[nodiscard]] std::vector<Completion> sent() { return poll(sends); }
   [[nodiscard]] std::vector<Completion> received() { return poll(receives); }
   [[nodiscard]] std::vector<Event> events();
@@ -55,7 +55,7 @@ class Host {
   const std::uint32_t key;
 };
 
-/// What a test asks of a connection.
+/// Parameters of a test's connection.
 struct Link {
   PathMtu mtu = PathMtu::b1024;
   Psn a_to_b{0xfffff0};
@@ -100,12 +100,12 @@ class LossyWire {
   LossyWire(std::vector<Host*> hosts, WireFaults faults = {}, std::uint64_t seed = 1)
       : hosts_(std::move(hosts)), faults_(faults), random_(seed) {}
 
-  /// Until nothing happens any more, or `done`.
+  /// Runs until nothing happens any more, or `done` returns true.
   void run(const std::function<bool()>& done = {});
-  /// Moves frames that are there, and those that they cause, without moving time past them to timers.
+  /// Moves present frames, and those that they cause, without advancing time to timers.
   void deliver();
   void set_faults(WireFaults faults) { faults_ = faults; }
-  /// Sees each frame before its fate is decided; may change it, and says whether it goes on.
+  /// Sees each frame before its fate is decided. It may change the frame, and returns whether to pass it on.
   std::function<bool(std::vector<std::byte>& frame)> on_send;
   [[nodiscard]] Time now() const { return now_; }
   void set_now(Time now) { now_ = now; }

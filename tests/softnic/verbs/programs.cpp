@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLimit = 60s;
 constexpr auto kPause = 2ms;
 
-// Free now; who takes it before the server does makes the test fail, not pass.
+// Free now. If another process takes it before the server does, the test fails and does not pass.
 std::uint16_t free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -49,14 +49,14 @@ std::uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
-// By looking, not by connecting: servers take one connection.
+// Reads the table instead of connecting, because servers accept one connection.
 bool listens_in(const char* table, std::uint16_t port) {
   std::ifstream lines(table);
   const std::string local = fmt::format(":{:04X} ", port);
   constexpr const char* kListening = " 0A ";
   for (std::string line; std::getline(lines, line);) {
     const std::size_t at = line.find(local);
-    // The local address stands before the state, the remote one of a listening socket has port 0.
+    // The local address precedes the state; the remote one of a listening socket has port 0.
     if (at != std::string::npos && line.find(kListening, at) != std::string::npos) {
       return true;
     }

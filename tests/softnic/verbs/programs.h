@@ -31,10 +31,10 @@ class Site {
   Site& operator=(const Site&) = delete;
   ~Site();
 
-  /// Of environment variables, for programs that are run from now on: "NAME=VALUE".
+  /// Sets an environment variable, "NAME=VALUE", for programs that are run from now on.
   void set(const std::string& variable);
   [[nodiscard]] Outcome run(const Command& command) const;
-  /// The client is started when the server listens.
+  /// The client is started after the server listens.
   [[nodiscard]] Pair run_pair(const Command& command) const;
 
  private:
@@ -49,8 +49,7 @@ class Site {
   std::vector<std::string> variables_;
 };
 
-/// What keeps programs from being run: nothing, or why. They are not built with sanitizers, and do not load a library
-/// that is.
+/// Why programs cannot be run; empty if they can. They are not built with sanitizers and do not load a library that is.
 [[nodiscard]] std::string why_not();
 
 }  // namespace sidelatch::softnic

@@ -1,5 +1,5 @@
-// Unmodified programs of Debian on the software NIC: they end well, and what they print has the counts that were asked
-// for. That the data is right, ibv_rc_pingpong -c and the tests of pyverbs check.
+// Unmodified programs of Debian on the software NIC: they succeed and print the requested counts. ibv_rc_pingpong -c
+// and the tests of pyverbs check that the data is right.
 #include "programs.h"
 #include "tests/paths.h"
 
@@ -178,13 +178,13 @@ INSTANTIATE_TEST_SUITE_P(
         Perftest{"ib_atomic_bw -A FETCH_AND_ADD -n 2000", 8, 2000},
         Perftest{"ib_atomic_lat -A CMP_AND_SWAP -n 500", 8, 500},
         Perftest{"ib_atomic_lat -A FETCH_AND_ADD -n 500", 8, 500},
-        // Several queue pairs: iterations are of all.
+        // With several queue pairs the iterations are the sum of all.
         Perftest{"ib_read_bw -q 4 -n 200 -s 4096", 4096, 800}, Perftest{"ib_write_bw -q 8 -n 200 -s 4096", 4096, 1600},
         Perftest{"ib_send_bw -q 4 -n 200 -s 4096", 4096, 800}, Perftest{"ib_atomic_bw -q 4 -n 500", 8, 2000},
-        // Both ways at a time.
+        // Both directions at a time.
         Perftest{"ib_read_bw -b -n 500 -s 4096", 4096, 500}, Perftest{"ib_write_bw -b -n 500 -s 4096", 4096, 500},
         Perftest{"ib_send_bw -b -n 500 -s 4096", 4096, 500}, Perftest{"ib_atomic_bw -b -n 500", 8, 500},
-        // Sleeping until notified.
+        // These sleep until notified.
         Perftest{"ib_read_bw -e -n 500 -s 4096", 4096, 500}, Perftest{"ib_send_bw -e -n 500 -s 4096", 4096, 500},
         Perftest{"ib_send_lat -e -n 300", 2, 300}, Perftest{"ib_send_bw -c UD -e -n 500 -s 1024", 1024, 500},
         Perftest{"ib_send_bw --use-srq -q 2 -n 200 -s 4096", 4096, 400},
@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, AllSizes,
                          ::testing::Values("ib_read_bw", "ib_write_bw", "ib_send_bw", "ib_read_lat", "ib_write_lat",
                                            "ib_send_lat"));
 
-// ---- What is refused.
+// ---- Refusals.
 
 TEST_F(Programs, TheConnectionManagerIsRefusedWithASentence) {
   const Outcome outcome = site_.run({"ib_send_bw", "-R"});

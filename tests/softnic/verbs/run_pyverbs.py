@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Runs the tests of pyverbs, as Debian packs them, in FOLDER, on the device that there is.
+"""Runs the tests of pyverbs, as packed by Debian, in FOLDER, on the present device.
 
-Exit status 0: none failed, at least as many passed as are known to (KNOWN_TO_PASS), and whatever was skipped was
-skipped for a reason that docs/softnic.md lists. 77: the tests are not installed (an image without /usr/share/doc).
+Exit status 0: none failed, at least KNOWN_TO_PASS passed, and all skipped tests have a reason that docs/softnic.md
+lists. 77: the tests are not installed (an image without /usr/share/doc).
 """
 
 import gzip
@@ -15,7 +15,7 @@ import unittest
 from importlib.machinery import SourceFileLoader
 
 PACKED = pathlib.Path("/usr/share/doc/rdma-core/tests")
-# Other devices, or what needs hardware or the kernel's connection manager.
+# Tests of other devices, and tests that need hardware or the kernel's connection manager.
 LEFT_OUT = re.compile(r"test_(mlx5|efa|cuda|rdmacm).*")
 KNOWN_TO_PASS = 77
 HONEST = re.compile(

@@ -1,5 +1,5 @@
-// libsidelatch-verbs call by call, in this process: what is refused and how, events and their acknowledgement, values
-// of each operation between two queue pairs of one NIC, and fork().
+// libsidelatch-verbs call by call, in this process: refusals, events and their acknowledgement, the values of each
+// operation between two queue pairs of one NIC, and fork().
 #include "verbs_library.h"
 
 #include "roce/wire/wires.h"
@@ -35,7 +35,7 @@ using ::testing::NotNull;
 constexpr int kRights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-// A device with what a test needs most, and a buffer.
+// A device with the usual needs of a test, and a buffer.
 class VerbsCalls : public ::testing::Test {
  protected:
   VerbsCalls() {
@@ -244,7 +244,7 @@ TEST_F(VerbsCalls, OperationsThatAreNotThereAreRefused) {
   EXPECT_EQ(post(*a, read), EINVAL);
 }
 
-// ---- What operations do.
+// ---- Effects of operations.
 
 TEST_F(VerbsCalls, WritesReadsAndAtomicsHaveTheirValues) {
   ibv_qp* const a = make_pair();
@@ -701,7 +701,7 @@ TEST_F(VerbsCalls, ASharedReceiveQueueReportsItsLimitAndServesItsPairs) {
   EXPECT_EQ(verbs.destroy_srq(shared), 0);
 }
 
-// A capture that the disk has no room for, in place of a wire that fails.
+// A capture that does not fit on the disk, in place of a wire that fails.
 struct SmallDisk {
   SmallDisk() {
     ::setenv("SIDELATCH_SOFTNIC_PCAP", path.c_str(), 1);
@@ -727,7 +727,7 @@ class VerbsCallsOnASmallDisk : public SmallDisk, public VerbsCalls {};
 
 TEST_F(VerbsCallsOnASmallDisk, AFailedWireIsAFatalEventOfTheDevice) {
   make_nonblocking(context->async_fd);
-  // What goes to the NIC itself is on no wire.
+  // Frames to the NIC itself are on no wire.
   const auto other = roce::join_shared_memory_wire({.name = "verbs-" + std::to_string(::getpid())});
   ibv_ah_attr address = own_address();
   std::memcpy(&address.grh.dgid, other->addresses().ipv6.data(), sizeof address.grh.dgid);
@@ -752,7 +752,7 @@ TEST_F(VerbsCallsOnASmallDisk, AFailedWireIsAFatalEventOfTheDevice) {
   EXPECT_EQ(port.state, IBV_PORT_DOWN);
 }
 
-// ---- What is not there.
+// ---- Unsupported operations.
 
 template <class Pointer>
 void expect_unsupported(Pointer made) {
@@ -822,7 +822,8 @@ TEST_F(VerbsCalls, ContextsShareTheNic) {
   __be16 key = 0;
   EXPECT_EQ(verbs.query_pkey(other, 1, 0, &key), 0);
   EXPECT_EQ(key, 0xffff);
-  // What it leaves is ended with it, but not freed: the program has pointers to it, here where no leak is seen.
+  // Its objects end with it but are not freed, because the program has pointers to them; kept here to avoid a reported
+  // leak.
   static ibv_pd* left_domain = nullptr;
   static ibv_mr* left_region = nullptr;
   left_domain = verbs.alloc_pd(other);

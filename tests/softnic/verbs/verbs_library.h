@@ -1,10 +1,10 @@
-// The functions of libsidelatch-verbs.so, without preloading it: what a test of this process calls.
+// The functions of libsidelatch-verbs.so without preloading, for tests that call them in this process.
 //
 //   const Verbs& verbs = Verbs::load();
 //   ibv_context* const context = verbs.open_device(device);
 //   ibv_post_send(pair, &request, &refused);     // inline functions of verbs.h go through the context, which is ours
 //
-// load() also gives the process a wire of its own.
+// load() also gives the process its own wire.
 #pragma once
 
 #include <infiniband/verbs.h>

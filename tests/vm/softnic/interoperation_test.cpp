@@ -1,5 +1,5 @@
-// The software NIC and Linux's soft-RoCE driver, on the two ends of a cable (tests/vm/run makes it): two processes of
-// roce_peer do all that RoCE has with each other, in both directions, and compare every byte and every value.
+// The software NIC and Linux's soft-RoCE driver on the two ends of a cable (tests/vm/run makes it). Two processes of
+// roce_peer use all RoCE operations with each other, in both directions, and compare every byte and every value.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ struct Outcome {
 
 class Interoperation : public ::testing::Test {
  protected:
-  // All are needed, so a guest that lacks one fails and does not skip: tests/vm/run decides what is skipped.
+  // All are needed, so a guest that lacks one fails instead of skipping: tests/vm/run decides what is skipped.
   void SetUp() override {
     for (const char* const name : {"SIDELATCH_ROCE_PEER", "SIDELATCH_VERBS"}) {
       const char* const path = std::getenv(name);
@@ -43,7 +43,7 @@ class Interoperation : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // rxe is rank 0, the software NIC rank 1. `environment` is the latter's.
+  // rxe is rank 0, the software NIC rank 1. `environment` is for the software NIC.
   void run_peers(const std::string& arguments, const std::string& environment = {}) {
     const std::string peer = std::getenv("SIDELATCH_ROCE_PEER");
     const std::string control = (folder_ / "control").string();
@@ -77,7 +77,7 @@ class Interoperation : public ::testing::Test {
   }
 };
 
-// What needs no perfect wire. If a refusal is lost, nobody repeats it: the responder is in ERROR.
+// Scenarios that tolerate a faulty wire. A lost refusal is not repeated, because the responder is in ERROR.
 constexpr const char* kReliable = " send share notify write read atomics inline chain mix not-ready";
 
 class OverEveryPath : public Interoperation, public ::testing::WithParamInterface<std::tuple<int, int>> {};
@@ -105,7 +105,7 @@ TEST_P(OverABadWire, NothingOfWhatTheSoftwareNicSendsIsExecutedTwice) {
   run_peers("--seed " + seed() + kReliable, faults());
 }
 
-// What rxe sends is lost, doubled and reordered, too: by the queueing discipline of its interface.
+// rxe's frames are also lost, doubled and reordered, by the queueing discipline of its interface.
 TEST_P(OverABadWire, NothingOfWhatBothSendIsExecutedTwice) {
   const Outcome made = run("tc qdisc add dev net0 root netem delay 1ms loss 2% duplicate 2% reorder 5% 50%");
   ASSERT_EQ(made.status, 0) << made.output;
@@ -122,18 +122,18 @@ TEST_F(Interoperation, APeerThatVanishesIsNoticedByTheOther) {
   run_peers("--vanishing 1 vanish");
 }
 
-// tshark has its own idea of what packets look like. (It prints the ICRC and does not check it; rxe does, and drops
-// what is wrong.)
+// tshark decodes packets independently. (It prints the ICRC without checking it; rxe checks it and drops corrupt
+// packets.)
 TEST_F(Interoperation, TsharkReadsAllThatWasOnTheWire) {
   for (const int version : {4, 6}) {
     const std::string capture = (folder_ / ("clean" + std::to_string(version) + ".pcap")).string();
     run_peers("--ip " + std::to_string(version) + kReliable + " refuse datagrams", "SIDELATCH_SOFTNIC_PCAP=" + capture);
-    // Address and opcode of every packet, and what is wrong with it.
+    // Address, opcode and errors of every packet.
     const Outcome read = run("tshark -r " + capture +
                              " -Y infiniband -T fields -E separator=/s -e ip.src -e ipv6.src -e infiniband.bth.opcode "
                              "-e _ws.malformed 2>/dev/null");
     EXPECT_EQ(read.status, 0);
-    // In payloads, which are bytes without a meaning here, it looks for other protocols, and finds them malformed.
+    // Payloads are meaningless bytes here; tshark guesses other protocols in them and finds them malformed.
     EXPECT_EQ(read.output.find("Malformed Packet: InfiniBand"), std::string::npos) << "IPv" << version;
     std::set<std::pair<std::string, int>> seen;
     std::istringstream lines(read.output);

@@ -1,5 +1,5 @@
-// The hash table and the B-tree on a real driver: workers that do to their own keys what they do to a map, on two
-// memory nodes; and the example with a memory node and clients as separate processes.
+// The hash table and the B-tree on a real driver: workers apply the same changes to their own keys and to a map, on two
+// memory nodes. Also the example with a memory node and clients as separate processes.
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
 #include <sidelatch/structures/btree.h>
 #include <sidelatch/structures/hash_table.h>
@@ -33,7 +33,7 @@ constexpr int kOperations = 400;     // of each worker
 using Value = std::array<std::byte, 8>;
 using Model = std::map<std::uint64_t, Value>;
 
-// What is the same for a table and its client, and a tree and its worker.
+// Common to a table with its client and a tree with its worker.
 template <class Structure, class User>
 Task<void> do_as_the_model(const Structure* structure, User* user, Model* model, std::uint64_t me) {
   std::mt19937_64 random(me + 1);
@@ -128,7 +128,7 @@ TEST_P(StructuresOnVerbs, ATreeGivesEachWorkerWhatAMapWouldGive) {
 }
 
 TEST_P(StructuresOnVerbs, ATableGivesEachClientWhatAMapWouldGive) {
-  // Few home buckets, so that there are chains.
+  // Few home buckets, so that chains form.
   const HashTableOptions options{.value_bytes = 8, .capacity = 20, .entries_per_bucket = 2, .overflow_buckets = 200};
   const std::vector<RemoteSpan> memory = lend(HashTable::bytes_needed(*scheme, options, memory_nodes.size()));
   const HashTable table(*scheme, options, memory);
@@ -151,7 +151,7 @@ TEST(ExamplesOnVerbs, AMemoryNodeAndClientsAreProcessesOfTheirOwn) {
   }
   const std::string example = (std::filesystem::path(program).parent_path() / "examples/kv_store").string();
   EXPECT_EQ(std::system((example + " > /tmp/kv_store.out").c_str()), 0);
-  // The clients' lines, not the excuse of a machine without a NIC.
+  // The clients' own lines, not the message of a machine without a NIC.
   EXPECT_EQ(std::system("test $(grep -c '2000 of 2000 right' /tmp/kv_store.out) = 2"), 0);
 }
 

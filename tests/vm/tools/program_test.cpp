@@ -1,4 +1,4 @@
-// The program on a real driver: one machine, a server and clients, several clients of one experiment; and what it says
+// The program on a real driver: one machine, a server and clients, several clients of one experiment, and the errors
 // when one of them is missing.
 #include <sidelatch/checker/check.h>
 
@@ -30,7 +30,7 @@ std::string program() {
   return path;
 }
 
-// The program as a process of its own; its output comes through a pipe, errors with it.
+// The program as a process of its own; output and errors come through a pipe.
 class Program {
  public:
   explicit Program(const std::string& arguments, const std::string& environment = {}) {
@@ -64,7 +64,7 @@ class Program {
     std::array<char, 1024> text{};
     return std::fgets(text.data(), text.size(), from_) == nullptr ? std::string() : std::string(text.data());
   }
-  // Until it ends; its exit status.
+  // Waits for its end; returns its exit status.
   int wait() {
     std::array<char, 4096> text{};
     for (std::size_t n = 0; (n = std::fread(text.data(), 1, text.size(), from_)) > 0;) {
@@ -89,7 +89,7 @@ class Program {
   FILE* from_ = nullptr;
 };
 
-// As long as it takes: the guest is emulated, on a machine that has other work.
+// No time limit matters: the guest is emulated, on a machine with other work.
 constexpr const char* kQuick = "--seconds 3600 --sizes 64,512 --reads 200 --json ";
 
 void expect_a_full_report(const json& report, const std::string& memory) {
@@ -100,7 +100,7 @@ void expect_a_full_report(const json& report, const std::string& memory) {
   EXPECT_FALSE(report["environment"]["kernel"].is_null());
   ASSERT_EQ(report["probes"].size(), 2U + 18U);
   for (const json& probe : report["probes"]) {
-    // A CPU looks on only where the memory is this machine's.
+    // A CPU can observe memory only if it is this machine's.
     const std::string name = probe["name"];
     if (name == "atomics/two-ports") {
       EXPECT_TRUE(probe.contains("skipped"));
@@ -150,9 +150,9 @@ TEST(ProgramOnVerbs, ListsTheDevice) {
   EXPECT_EQ((*rxe)["atomic_scope"], "nic");
 }
 
-// Where there is a NIC, a check without options is a check of it.
+// If there is a NIC, a check without options checks it.
 TEST(ProgramOnVerbs, ChecksTheNicAloneOnOneMachine) {
-  // Rates are measured by the check between two processes.
+  // The check between two processes measures rates.
   Program check(std::string("check --parts torn-reads,schemes,latches,effects,lock-table,proofs ") + kQuick);
   ASSERT_EQ(check.wait(), 0) << check.output;
   expect_a_full_report(json::parse(check.output), "this machine");
@@ -197,7 +197,7 @@ TEST(ProgramOnVerbs, WhatThereIsTooLittleMemoryForIsSkipped) {
   EXPECT_EQ(server.wait(), 0) << server.output;
 }
 
-// What was measured before is reported, and why it ended.
+// Earlier measurements are reported, with the reason for the end.
 TEST(ProgramOnVerbs, ACheckOutlivesItsServer) {
   Program server("check --server 127.0.0.1:18604 --lend 128");
   EXPECT_THAT(server.line(), HasSubstr("lends"));
@@ -262,7 +262,7 @@ TEST_F(Bench, RunsWithClientsStartedByHand) {
   ASSERT_EQ(first.wait(), 0) << first.output;
   expect_points(first.output);
   EXPECT_EQ(second.wait(), 0) << second.output;
-  EXPECT_EQ(second.output, "");  // one of them prints
+  EXPECT_EQ(second.output, "");  // only one of them prints
 }
 
 TEST_F(Bench, TakesRanksFromMpirunAndSrun) {

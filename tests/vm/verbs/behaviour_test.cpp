@@ -35,7 +35,7 @@ constexpr std::uint32_t kWriters = 2;
 constexpr std::uint32_t kReaders = 1;
 constexpr std::uint32_t kOperations = 30;
 
-// What a client process saw. It goes to the parent through a pipe.
+// A client process's observations, sent to the parent through a pipe.
 struct Report {
   std::array<std::uint64_t, kObjects> updates{};
   std::uint64_t reads = 0;
@@ -105,7 +105,7 @@ class EndsByServer final : public sync::Revoker {
   RemoteNode* node_;
 };
 
-// A process of its own, which runs `work` and sends what it returns.
+// A process that runs `work` and sends its result.
 class ClientProcess {
  public:
   explicit ClientProcess(const std::function<Report()>& work) {
@@ -262,7 +262,7 @@ TEST(LeasesOnVerbs, ALatchOfAKilledClientIsTakenOver) {
   const SelectedScheme selected = checker::select_scheme("latch-exclusive/combined");
   const ObjectStorage storage(selected);
   const std::string address = storage.server.address();
-  // Long for an emulated NIC: a lease of a client that lives must not end.
+  // Long, because an emulated NIC is slow: the lease of a living client must not end.
   const sync::SessionOptions options{.lease = {.length = from_ns(2e9), .margin = from_ns(5e8)}};
   const sync::Scheme* scheme = selected.scheme.get();
   ClientProcess holder([&]() -> Report {

@@ -1,5 +1,5 @@
-// Connections through librdmacm: which way is chosen and that it says so, wrong guests, limits. What a memory server
-// does whichever way is in memory_server_test.cpp.
+// Connections through librdmacm: choosing and announcing the way, wrong guests, limits. memory_server_test.cpp tests a
+// memory server's behaviour in both ways.
 #include "requests.h"
 
 #include "fabric/verbs/connection_manager.h"
@@ -54,7 +54,7 @@ struct Client {
   Node& node = fabric.add_node("client");
 };
 
-// A client made by hand, that can say what it likes.
+// A hand-made client that can send anything.
 struct Impostor {
   explicit Impostor(const std::string& server, const DeviceOptions& device = {},
                     const ConnectionOptions& connections = through(Through::automatic))
@@ -72,7 +72,7 @@ struct Impostor {
   void connect(std::uint64_t ticket, std::uint32_t outstanding = 16) {
     connect_through_manager(port, *queue_pair, welcome.manager, ticket, outstanding, kLimit);
   }
-  // What the device says of the queue pair.
+  // The queue pair's attributes as reported by the device.
   [[nodiscard]] ibv_qp_attr attributes() const {
     ibv_qp_attr attributes{};
     ibv_qp_init_attr made{};
@@ -92,7 +92,7 @@ struct Impostor {
   exchange::Welcome welcome;
 };
 
-// ---- Which way.
+// ---- Choice of the way.
 
 TEST(VerbsConnectionManager, IsChosenWhereBothSidesHaveIt) {
   const Storage storage(Through::automatic);
@@ -139,7 +139,7 @@ TEST(VerbsConnectionManager, AServerThatDemandsItRefusesTheExchange) {
 
 // ---- Once connected.
 
-// Each connection is a new one for the connection manager, though the queue pairs stay.
+// Each connection is new for the connection manager, although the queue pairs stay.
 TEST(VerbsConnectionManager, ConnectsTheSameQueuePairAgainAndAgain) {
   const Storage storage(Through::connection_manager);
   Client client(Through::connection_manager);
@@ -190,7 +190,7 @@ TEST(VerbsConnectionManager, ARevokedConnectionStaysRevoked) {
   const RemoteSpan word = remote.region("table").subspan(0, 8);
   EXPECT_EQ(client.fabric.reactor().run(status_of_add(qp.get(), word)), Status::retry_exceeded);
   EXPECT_THAT(error_of([&] { client.fabric.reactor().run(qp->reconnect()); }), HasSubstr("revoked"));
-  // Nor does a ticket from before help.
+  // An earlier ticket does not help either.
   EXPECT_THAT(error_of([&] { other.connect(ticket); }), HasSubstr("revoked"));
 }
 
@@ -198,7 +198,7 @@ TEST(VerbsConnectionManager, ARevokedConnectionStaysRevoked) {
 
 class VerbsConnectionManagerGuests : public ::testing::Test {
  protected:
-  // That the server is as it was, for who was there and for who comes.
+  // Checks that the server is unchanged, for present and new clients.
   void expect_the_others_go_on() {
     EXPECT_EQ(client.add_one(*qp, word), expected++);
     auto another = client.node.connect(remote);
@@ -247,7 +247,7 @@ TEST_F(VerbsConnectionManagerGuests, ATicketEndsWithItsClient) {
   expect_the_others_go_on();
 }
 
-// What the server answers to a request with such private data; librdmacm by hand.
+// The server's answer to a request with such private data, through librdmacm by hand.
 std::string answer_to(const exchange::ManagerAddress& server, const std::vector<std::byte>& private_data) {
   const ManagerChannel channel(rdma_create_event_channel());
   rdma_cm_id* made = nullptr;
@@ -305,12 +305,12 @@ TEST_F(VerbsConnectionManagerGuests, WhatIsNoIntroductionIsRefused) {
   expect_the_others_go_on();
 }
 
-// ---- What cannot be reached.
+// ---- Unreachable servers.
 
 TEST(VerbsConnectionManagerLimits, AnAddressThatNoDeviceReachesIsAnError) {
   const Port port({}, {});
-  // RFC 3849: nobody has it; and the guest has no route. (In IPv4 the kernel takes every address for a neighbour of the
-  // device that is asked for.)
+  // RFC 3849: nobody has this address, and the guest has no route to it. (In IPv4 the kernel takes every address for a
+  // neighbour of the requested device.)
   const exchange::ManagerAddress at{{.raw = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}, 18515};
   const Clock::time_point before = Clock::now();
   EXPECT_THAT(error_of([&] { require_manager_route(port, at, milliseconds(3000)); }),
@@ -318,7 +318,7 @@ TEST(VerbsConnectionManagerLimits, AnAddressThatNoDeviceReachesIsAnError) {
   EXPECT_LT(Clock::now() - before, seconds(10));
 }
 
-// net0 asks nobody who has an address: the request goes out and nothing comes back.
+// net0 does not resolve addresses, so the request is sent and no answer comes.
 TEST(VerbsConnectionManagerLimits, NoAnswerIsAnErrorWithinTheLimit) {
   const Storage storage(Through::connection_manager);
   Impostor client(storage.server.address());
@@ -341,7 +341,7 @@ TEST(VerbsConnectionManagerLimits, AServerThatHasEndedIsAnError) {
   EXPECT_THAT(error_of([&] { client.connect(ticket); }), HasSubstr("nobody listens there"));
 }
 
-// The guest has one device: the other one is made up.
+// The guest has one device, so the other name is made up.
 TEST(VerbsConnectionManagerLimits, AnotherDeviceOrPortThanTheFabricsIsNamed) {
   const Port port({}, {});
   rdma_cm_id elsewhere{};

@@ -44,7 +44,7 @@ bool readable(int descriptor) {
 
 int events_of(Node& node) { return dynamic_cast<VerbsNode&>(node).port().events().descriptor(); }
 
-// Reports that the test writes, in place of the kernel's.
+// Reports written by the test in place of the kernel's.
 class WrittenEvents {
  public:
   explicit WrittenEvents(int descriptor) {
@@ -87,7 +87,7 @@ class VerbsDeviceEvents : public ::testing::Test {
   std::optional<MemoryServer> server{std::in_place, storage, ServerOptions{.address = "127.0.0.1", .any_port = true}};
 };
 
-// The fabric of the client, which nobody runs here, shows that the report has come.
+// The client's fabric, which nobody runs here, shows that the report has arrived.
 TEST_F(VerbsDeviceEvents, AreReadByAServerWhoseFabricNobodyRuns) {
   ASSERT_FALSE(readable(events_of(client)));
   ASSERT_EQ(std::system("ip address add 10.0.0.9/24 dev net0"), 0);
@@ -95,7 +95,7 @@ TEST_F(VerbsDeviceEvents, AreReadByAServerWhoseFabricNobodyRuns) {
   EXPECT_TRUE(comes_true([&] { return !readable(events_of(storage)); }));
   ASSERT_EQ(std::system("ip address del 10.0.0.9/24 dev net0"), 0);
   EXPECT_EQ(server->failure(), "");
-  // And nobody waits for one that was read already.
+  // And nobody waits for a report that was already read.
   DeviceEvents& events = dynamic_cast<VerbsNode&>(client).port().events();
   EXPECT_EQ(events.acknowledge(), std::nullopt);
   EXPECT_EQ(events.acknowledge(), std::nullopt);
@@ -130,7 +130,7 @@ TEST_F(VerbsDeviceEvents, APortThatIsDownEndsNothingAndADeviceThatIsLostEndsAll)
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr(server->failure()));
   }
-  // The server's thread has read the report, and the fabric's own knows of it.
+  // The server's thread has read the report, and the fabric's own object knows of it.
   EXPECT_EQ(dynamic_cast<VerbsNode&>(storage).port().events().acknowledge(), IBV_EVENT_DEVICE_FATAL);
 }
 

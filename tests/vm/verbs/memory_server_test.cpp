@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kLent = 1 << 20;
 
-// Whichever way queue pairs find each other, a memory server behaves the same.
+// A memory server behaves the same in both ways of connecting queue pairs.
 class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
  protected:
   void start(const std::string& token = {}) {
@@ -51,7 +51,7 @@ class VerbsMemoryServer : public ::testing::TestWithParam<Through> {
   T run(Task<T> task) {
     return client_fabric.reactor().run(std::move(task));
   }
-  // Until the server has noticed; a test that waits in vain fails.
+  // Waits until the server has noticed; the test fails if it never does.
   void wait_for_clients(std::uint32_t count) {
     for (int i = 0; i < 3000 && server->clients() != count; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -100,7 +100,7 @@ TEST_P(VerbsMemoryServer, LendsMemoryThatOthersFindByItsName) {
   const RemoteSpan found = two.region("board");
   EXPECT_EQ(found.length, kLent);
   EXPECT_EQ(run(add(qp_two.get(), found.subspan(kLent - 8, 8), 3)), 3U);
-  // All is lent.
+  // Everything that may be lent is lent.
   EXPECT_THAT(error_of([&] { static_cast<void>(two.allocate(8, Access::remote_all)); }), HasSubstr("most_lent_bytes"));
   lent.deregister();
   EXPECT_FALSE(two.find_region("board").has_value());
@@ -126,7 +126,7 @@ TEST_P(VerbsMemoryServer, OneOfSeveralPublishesAName) {
     two.publish("mine", second);
     EXPECT_TRUE(one.find_region("mine").has_value());
   }
-  // What a client had ends with it.
+  // A client's memory ends with it.
   wait_for_clients(1);
   EXPECT_FALSE(one.find_region("mine").has_value());
   const MemoryRegion rest = one.allocate(kLent - 64, Access::remote_all);
@@ -158,13 +158,13 @@ TEST_P(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   EXPECT_EQ(run(status_of_add(a.get(), span)), Status::retry_exceeded);
   EXPECT_THROW(run(a->reconnect()), FabricError);
   EXPECT_EQ(run(add(c.get(), span, 1)), 1U);
-  // Who comes back takes a new id; and who has never come cannot be kept out.
+  // A client that returns gets a new id, and a client that has never connected cannot be kept out.
   EXPECT_THROW(static_cast<void>(client.connect(first)), FabricError);
   EXPECT_THAT(error_of([&] { second.revoke_owner(7); }), HasSubstr("owner 7 has never connected"));
   EXPECT_THROW(second.revoke(*a), std::invalid_argument);
 }
 
-// Writes the whole table with growing numbers, many WRITEs in flight, until it is revoked.
+// Writes the whole table with growing numbers, with many WRITEs in flight, until it is revoked.
 Task<void> write_for_ever(QueuePair* qp, MemoryRegion* from, RemoteSpan table, std::uint64_t* written,
                           std::optional<Status>* status) {
   try {
@@ -181,7 +181,7 @@ Task<void> write_for_ever(QueuePair* qp, MemoryRegion* from, RemoteSpan table, s
   }
 }
 
-// Memory model, rule 10: when the revocation returns, nothing of what was in flight happens any more.
+// Memory model, rule 10: when the revocation returns, no in-flight request has an effect any more.
 TEST_P(VerbsMemoryServer, RevokesInTheMiddleOfWrites) {
   start();
   RemoteNode writer(client_fabric, server->address(), {.owner = 1});
@@ -200,7 +200,7 @@ TEST_P(VerbsMemoryServer, RevokesInTheMiddleOfWrites) {
   ASSERT_FALSE(status.has_value());  // it is still at it
   judge.revoke_owner(1);
   const std::vector<std::byte> at_once(table.bytes().begin(), table.bytes().end());
-  // As long as a WRITE that was in flight would take many times over.
+  // Many times as long as an in-flight WRITE could take.
   for (int i = 0; i < 500; ++i) {
     run(add(adds.get(), judge.region("table").subspan(4088, 8), 0));
   }
@@ -236,7 +236,7 @@ TEST_P(VerbsMemoryServer, OutlivesWhoSpeaksSomethingElse) {
   EXPECT_EQ(run(add(qp.get(), remote.region("table").subspan(0, 8), 1)), 0U);
 }
 
-// Its connections go with it, and the others go on.
+// Its connections end with it, and the others continue.
 TEST_P(VerbsMemoryServer, NoticesAClientThatIsKilled) {
   start();
   const std::string address = server->address();
@@ -275,7 +275,7 @@ TEST_P(VerbsMemoryServer, ThatVanishesGivesItsClientsAnError) {
   EXPECT_THROW(run(qp->reconnect()), FabricError);
 }
 
-// A memory node in a process of its own, which can be killed.
+// A memory node in a process of its own that can be killed.
 class ServerProcess {
  public:
   ServerProcess() {
@@ -320,7 +320,7 @@ class ServerProcess {
   std::string address_;
 };
 
-// Adds 1 until an error; how often it succeeded.
+// Adds 1 until an error; counts the successes.
 Task<void> add_until_error(QueuePair* qp, RemoteSpan where, std::uint64_t* done, std::optional<Status>* status) {
   try {
     for (;;) {
@@ -363,14 +363,14 @@ TEST(VerbsMemoryServers, OneOfThemIsKilledUnderLoadAndTheOtherGoesOn) {
   const auto began = std::chrono::steady_clock::now();
   reactor.run();
   EXPECT_EQ(status, Status::retry_exceeded);
-  // 4.096 us * 2^18, three times, and what an emulated machine takes on top.
+  // 4.096 us * 2^18, three times, plus the delays of an emulated machine.
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
   EXPECT_GE(done_a, 50U);
   EXPECT_EQ(reactor.run(add(b.get(), to_second.region("table").subspan(0, 8), 0)), done_b);
   EXPECT_THROW(reactor.run(a->reconnect()), FabricError);
 }
 
-// One client makes every mistake there is, again and again; the other's values stay exact.
+// One client repeatedly makes every possible mistake; the other's values stay exact.
 TEST_P(VerbsMemoryServer, AClientsErrorsAreItsOwn) {
   start();
   const std::string address = server->address();

@@ -44,7 +44,7 @@ int node_of(const MemoryRegion& region) {
   return node;
 }
 
-// The operating system does not say where rxe0 is: nothing is bound or pinned, and all works.
+// The operating system does not know the place of rxe0, so nothing is bound or pinned, and all works.
 TEST(VerbsPlacement, NearADeviceThatIsNoHardwareIsEverywhere) {
   NumberList before;
   ASSERT_EQ(system_platform().get_affinity(before), 0);
@@ -107,7 +107,7 @@ TEST(VerbsPlacement, RegionsTakeHugePagesAndGiveThemBack) {
   }
 }
 
-// More than one node's, though the machine has them: an error, and no signal.
+// More pages than one node has, although the machine has enough: an error, not a signal.
 TEST(VerbsPlacement, HugePagesThatOnlyTheOtherNodeHasAreAnError) {
   reserve_huge_pages(0);
   std::ofstream("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages") << 2 << std::flush;

@@ -1,4 +1,4 @@
-// Queue pairs of real verbs: values, chains, order, room, and every way to be refused.
+// Queue pairs of real verbs: values, chains, order, room, and every kind of refusal.
 #include "requests.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
@@ -40,7 +40,7 @@ class VerbsQueuePairs : public ::testing::Test {
   T run(Task<T> task) {
     return fabric.reactor().run(std::move(task));
   }
-  // The status that a request ends with.
+  // The final status of a request.
   static Task<Status> outcome(QueuePair* qp, WorkRequest request) {
     try {
       co_await qp->submit(request);
@@ -50,7 +50,7 @@ class VerbsQueuePairs : public ::testing::Test {
     }
     throw std::logic_error("the request was executed");
   }
-  // That a queue pair that failed is as good as new.
+  // Checks that a failed queue pair becomes fully usable again.
   void expect_recovers(QueuePair& failed) {
     EXPECT_EQ(failed.state(), QueuePair::State::error);
     run(failed.reconnect());
@@ -115,7 +115,7 @@ TEST_F(VerbsQueuePairs, AChainIsExecutedInOrder) {
   EXPECT_EQ(word(0), 0U);
 }
 
-// The result of an atomic goes where the request says.
+// An atomic's result goes to the place named in the request.
 Task<void> add_into(QueuePair* qp, LocalSpan into, RemoteSpan where) {
   WorkRequest request = fetch_add(where, 1);
   request.local = into;
@@ -231,7 +231,7 @@ TEST_F(VerbsQueuePairs, AForeignBufferIsRefusedAtThePost) {
   EXPECT_EQ(qp->state(), QueuePair::State::ready);
 }
 
-// ---- Errors and the others.
+// ---- Errors and other requests.
 
 Task<void> expect_flushed(QueuePair* qp, RemoteSpan where, bool* flushed) {
   try {

@@ -1,5 +1,5 @@
-// What tests of connections share: a request whose value or failure is looked at, and processes that must not get back
-// into the tests.
+// Shared by tests of connections: a request whose value or failure is checked, and processes that must not return into
+// the tests.
 #pragma once
 
 #include <sidelatch/fabric/error.h>
@@ -50,7 +50,7 @@ std::string error_of(Function function) {
   return "no error";
 }
 
-/// A child process that ends with what `work` returns; 99: it threw.
+/// A child process that ends with the result of `work`, or 99 if it throws.
 template <class Work>
 pid_t fork_child(Work work) {
   const pid_t child = ::fork();

@@ -49,8 +49,8 @@ TEST(LitmusCorpus, EachFileIsATestOfItsNameWithAReasonAndAnAnswerForEachModel) {
   }
 }
 
-// From strict to relaxed each preset only adds behaviours. A parameter may take some away again, so tests that set one
-// are left out.
+// From strict to relaxed, each preset only adds behaviours. A parameter may take some away again, so tests that set one
+// are skipped.
 TEST(LitmusCorpus, NoWeakerModelForbidsWhatAStrongerOneAllows) {
   for (const File& file : corpus()) {
     const LitmusTest test = parse_litmus(file.text, file.path.string());
@@ -65,7 +65,7 @@ TEST(LitmusCorpus, NoWeakerModelForbidsWhatAStrongerOneAllows) {
   }
 }
 
-// ---- Changed files: each is a test or has an error with a place in it. Seeded, so that a failure comes again.
+// ---- Changed files: each is a test or has an error with a place in it. Seeded, so that failures are reproducible.
 
 // Runs of letters and digits, runs of blanks, and single other characters.
 std::vector<std::string> tokens_of(const std::string& text) {
@@ -160,7 +160,7 @@ std::size_t take_number(std::string& rest, const std::string& behind) {
   return number;
 }
 
-// Whether it was a test.
+// Whether the text is a test.
 bool is_test_or_has_a_place(const std::string& text) {
   try {
     static_cast<void>(parse_litmus(text, "f.litmus"));

@@ -1,5 +1,4 @@
-// Texts that are no litmus tests: each is refused at the right place and with the right words, and nothing else
-// happens.
+// Texts that are not litmus tests. Each is refused at the right place with the right words, and nothing else happens.
 #include "checker/explore/litmus/litmus.h"
 
 #include "memory_of_tests.h"

@@ -33,7 +33,7 @@ Action first(const LitmusTest& test) {
   return std::get<Action>(test.threads.at(0).body.at(0).action);
 }
 
-// ---- What a right text means.
+// ---- The meaning of valid texts.
 
 TEST(Litmus, MemoryIsLinesOfNamedWordsInTheOrderOfTheText) {
   const LitmusTest test = parse(
@@ -269,7 +269,7 @@ TEST(Litmus, ThreadsOfOneStatementNeedNoLineFeed) { EXPECT_THAT(client("write x 
 
 const char* const kStatements = "P0:\n  r0 = read x\n  r1 = read D\n  wait\nC0:\n  r0 = load x\n";
 
-// The values by the names that states have; what is left out was never assigned.
+// `state` holds values by the names used in states; a missing name was never assigned.
 bool holds_in(const std::string& condition, const std::map<std::string, std::int64_t>& state) {
   const LitmusTest test = parse(kMemory + kStatements + "exists " + condition + "\n");
   return holds(*test.exists, [&](const Variable& variable) -> std::optional<std::int64_t> {

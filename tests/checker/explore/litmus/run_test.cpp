@@ -107,7 +107,7 @@ TEST(LitmusRun, AReadOfTwoLinesBesideStores) {
   }
 }
 
-// What the CPU sees of one WRITE of two lines depends on rule 3.
+// The CPU's view of one WRITE of two lines depends on rule 3.
 TEST(LitmusRun, AWriteOfTwoLinesBesideLoads) {
   const std::string text =
       "litmus t\n"
@@ -129,7 +129,7 @@ TEST(LitmusRun, AWriteOfTwoLinesBesideLoads) {
   EXPECT_EQ(states_of(text, Preset::relaxed), any);
 }
 
-// Two NICs, one word: each atomic finds 0 or what the other made of it, and a store may erase the other's.
+// Two NICs, one word: each atomic finds 0 or the other's result, and a store may erase the other's.
 TEST(LitmusRun, TwoAtomicsThroughTwoNics) {
   const std::string text =
       "litmus t\n"
@@ -155,7 +155,7 @@ TEST(LitmusRun, TwoAtomicsThroughTwoNics) {
   }
 }
 
-// A register of a branch that was not taken, and of a request that was never posted, is not there.
+// A state lacks registers of a branch that was not taken, and of requests that were never posted.
 TEST(LitmusRun, AStateHoldsTheRegistersThatWereAssigned) {
   const std::string text =
       "litmus t\n"
@@ -228,7 +228,7 @@ TEST(LitmusRun, WithoutExpectationNothingIsOkOrNot) {
 TEST(LitmusRun, WhatABudgetLeftOutIsNotForbidden) {
   Options one;
   one.max_executions = 1;
-  // 5 is never stored; but one execution does not say so.
+  // 5 is never stored, but one execution does not prove it.
   const LitmusResult result =
       run_one(store_buffering("exists C0:r0 == 5\nexpect all forbidden\n"), Preset::observed, one);
   EXPECT_EQ(result.verdict.outcome, Outcome::bounded);

@@ -1,4 +1,4 @@
-// Atomics, and lists of requests: what is executed once has one value.
+// Atomics, and lists of requests: a request that is executed once has one possible value.
 #include "scenarios.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ void count_by_adding(const Session& session, Link& link, Buffer& words, Buffer& 
           first + 3 * count);
 }
 
-// Request i makes i of i - 1, but each third asks for what is not there.
+// Request i replaces the last successful value by its own; every third one expects a wrong value and fails.
 void chain_of_swaps(const Session& session, Link& link, Buffer& words, Buffer& old, bool active) {
   const std::size_t count = session.options.count;
   const auto fails = [](std::size_t i) { return i % 3 == 2; };
@@ -83,7 +83,7 @@ void chain_of_swaps(const Session& session, Link& link, Buffer& words, Buffer& o
           words.word(128), value_before(count));
 }
 
-// Two connections on one word: every old value is found by one of them, and each connection's grow.
+// Two connections on one word: each old value is found by one of them, and grows on each connection.
 void count_by_two(const Session& session, Buffer& words, Buffer& old, bool active) {
   const std::size_t count = session.options.count;
   Link links[] = {Link(session, words, {}), Link(session, words, {})};
@@ -152,7 +152,7 @@ void chain(const Session& session) {
       if (active) {
         fill(local.bytes(first, length), round);
         local.set_word(0, round);
-        // There, back, and with the fence to another place what came back; only the last one reports.
+        // There, back, and with the fence the returned bytes to another place; only the last one reports.
         std::vector<Request> list = {
             {.opcode = IBV_WR_RDMA_WRITE,
              .from = {local.piece(first, length)},
@@ -187,7 +187,7 @@ void chain(const Session& session) {
         expect_done(link.completion(), 5, IBV_WC_SEND, "the end of a list");
         require(local.word(8) == round, "the counter was {} in round {}", local.word(8), round);
       } else {
-        // The SEND comes behind what was in front of it.
+        // The SEND comes after the requests before it.
         expect_done(link.received(), round, IBV_WC_RECV, "the end of a list");
         require(memory.word(8) == round, "the message of round {} is {}", round, memory.word(8));
         require(memory.word(kCounter) == round + 1, "round {} counted to {}", round, memory.word(kCounter));

@@ -81,7 +81,7 @@ int accept_one(const Address& address, const std::string& text) {
   return socket;
 }
 
-// The other side may not listen yet.
+// The other side may not be listening yet.
 int connect_to(const Address& address, const std::string& text) {
   const auto until = Clock::now() + kPatience;
   for (;;) {
@@ -129,7 +129,7 @@ void Control::send(std::span<const std::byte> bytes) const {
   }
 }
 
-// False: the other peer ended.
+// False if the other peer has ended.
 bool Control::receive(std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
     const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), 0);

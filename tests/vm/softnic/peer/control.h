@@ -1,11 +1,12 @@
-// Control: the connection over which the two peers agree on addresses, and wait for each other.
+// Control: the connection over which the two peers exchange addresses and wait for each other.
 //
 //   Control control = Control::open(rank, "/tmp/socket");        // rank 0 listens, rank 1 connects
 //   const Hello theirs = control.exchange("hello", mine);        // both call it, with the same tag
 //   control.barrier("the receives are posted");                  // both have come that far
 //
-// It is no RDMA: TCP ("HOST:PORT"), or a UNIX socket (a path), which network namespaces do not separate. All functions
-// throw std::runtime_error: if the other peer ended, if it is at another tag, if nothing comes for kPatience.
+// It does not use RDMA: TCP ("HOST:PORT"), or a UNIX socket (a path), which network namespaces do not separate. All
+// functions throw std::runtime_error if the other peer has ended or is at another tag, or if nothing comes for
+// kPatience.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@
 
 namespace sidelatch::peer {
 
-/// For whatever the other side must do: an emulated guest on a busy machine is slow.
+/// For every action of the other side: an emulated guest on a busy machine is slow.
 inline constexpr std::chrono::seconds kPatience{120};
 
 class Control {

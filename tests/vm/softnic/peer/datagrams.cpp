@@ -1,5 +1,5 @@
-// UD: datagrams with and without immediate data, the header in front of them, and answers to where they came from. The
-// wire must not lose any: nobody sends a datagram again.
+// UD: datagrams with and without immediate data, the header in front of them, and answers to their senders. The wire
+// must not lose any, because nobody repeats a datagram.
 #include "scenarios.h"
 
 #include <arpa/inet.h>
@@ -61,7 +61,7 @@ class Datagrams {
     require(ibv_post_recv(pair.get(), &request, &refused) == 0, "a UD receive cannot be posted");
   }
 
-  // The bytes of the slot; waits until they have left.
+  // Sends the bytes of the slot; waits until they have left.
   void send(ibv_ah* to, std::size_t slot, std::size_t length, std::optional<std::uint32_t> immediate,
             std::uint32_t key = kKey) {
     ibv_sge piece = memory.piece(slot * kSlotBytes, length);
@@ -78,8 +78,8 @@ class Datagrams {
     expect_done(next(sends.get()), slot, IBV_WC_SEND, "a datagram");
   }
 
-  // Whence it came stands in the header: all of it with IPv6, in its last 20 bytes with IPv4 (the RoCEv2 annex of the
-  // InfiniBand specification, A17.4.5.2).
+  // The header contains the sender's address: the full header with IPv6, its last 20 bytes with IPv4 (the RoCEv2 annex
+  // of the InfiniBand specification, A17.4.5.2).
   void expect_header(std::size_t slot) {
     const auto header = memory.bytes(slot * kSlotBytes, kHeader);
     const bool is_v4 = device_.gid().raw[10] == 0xff && device_.gid().raw[0] == 0;
@@ -111,7 +111,7 @@ class Datagrams {
 
 void datagrams(const Session& session) {
   Datagrams ud(session);
-  // A datagram is one packet, of the port's MTU at most: the smaller of both.
+  // A datagram is one packet, of at most the smaller MTU of the two ports.
   const std::size_t longest = std::min(session.device.mtu(), session.control.exchange("MTU", session.device.mtu()));
   const std::size_t all[] = {0, 1, 2, 3, 4, 33, 62, 255, longest - 1, longest};
   constexpr std::size_t kAnswer = 40;  // slot
@@ -144,7 +144,7 @@ void datagrams(const Session& session) {
       expect_untouched(ud.memory.bytes(i * kSlotBytes + kHeader + all[i], kSlotBytes - kHeader - all[i]),
                        "behind a datagram");
     }
-    // One with the wrong key is dropped; the next one takes the receive. It is answered to where it says it came from.
+    // A datagram with the wrong key is dropped; the next one takes the receive. The answer goes to its stated sender.
     if (active) {
       fill(ud.memory.bytes(20 * kSlotBytes, 16), 20);
       fill(ud.memory.bytes(21 * kSlotBytes, 24), 21);

@@ -225,7 +225,7 @@ void Link::post(std::span<const Request> requests) {
 
 int Link::try_to_post(std::span<const Request> requests) {
   std::vector<ibv_send_wr> list(requests.size());
-  // libibverbs takes pointers to what it does not change.
+  // libibverbs takes non-const pointers to pieces that it does not change.
   std::vector<std::vector<ibv_sge>> pieces;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Request& request = requests[i];

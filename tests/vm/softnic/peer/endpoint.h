@@ -1,4 +1,4 @@
-// What a scenario of the peer program works with: a device, registered memory, and queue pairs that know their partner.
+// The objects of the peer program's scenarios: a device, registered memory, and queue pairs that know their partner.
 //
 //   Device device({.ip_version = 4});
 //   Buffer table(device, 1 << 20, kAllRights);
@@ -6,8 +6,8 @@
 //   link.post({.opcode = IBV_WR_RDMA_WRITE, .from = {local.piece(0, 8)}, .remote_offset = 64});
 //   expect_status(link.completion(), IBV_WC_SUCCESS, "the write");
 //
-// Plain libibverbs, so that whatever provides it - a kernel's driver, or a library that is preloaded - is what is
-// tried. Everything throws std::runtime_error, which ends the process with a message and 1.
+// Plain libibverbs, so that the test exercises whichever provider is present, a kernel's driver or a preloaded library.
+// All functions throw std::runtime_error, which ends the process with a message and status 1.
 #pragma once
 
 #include "control.h"
@@ -70,10 +70,10 @@ class Device {
   [[nodiscard]] std::uint8_t gid_index() const { return gid_index_; }
   /// Of the port, bytes.
   [[nodiscard]] std::size_t mtu() const { return mtu_; }
-  /// Linux's soft-RoCE driver, which does a few things in its own way.
+  /// Whether it is Linux's soft-RoCE driver, which differs in a few points.
   [[nodiscard]] bool is_rxe() const;
-  /// rxe of Linux 6.1 with two CPUs stopped for ever in some runs of a script with fences, with a clean wire, too, and
-  /// in none without them. A fence is the requester's business; the other side does not see it.
+  /// rxe of Linux 6.1 with two CPUs stopped for ever in some runs of a script with fences, even with a clean wire, and
+  /// never without fences. A fence concerns only the requester; the other side does not see it.
   [[nodiscard]] bool has_good_fence() const { return !is_rxe(); }
 
  private:
@@ -84,7 +84,7 @@ class Device {
   std::size_t mtu_ = 0;
 };
 
-/// What a scenario gets.
+/// The context of a scenario.
 struct Session {
   Control& control;
   Device& device;
@@ -122,10 +122,10 @@ class Buffer {
 
 /// Bytes that depend on their place and on a seed.
 void fill(std::span<std::byte> bytes, std::uint64_t seed);
-/// Throws, naming the first byte that is not as fill() makes it.
+/// Throws if the bytes differ from fill()'s; names the first such byte.
 void expect_filled(std::span<const std::byte> bytes, std::uint64_t seed, std::string_view what);
 void expect_equal(std::span<const std::byte> bytes, std::span<const std::byte> wanted, std::string_view what);
-/// What bytes are that nobody must have touched.
+/// The value of bytes that nobody may change.
 inline constexpr std::byte kUntouched{0xE5};
 void clear(std::span<std::byte> bytes);
 void expect_untouched(std::span<const std::byte> bytes, std::string_view what);
@@ -159,24 +159,24 @@ struct LinkOptions {
 /// A reliable connection, with completion queues of its own.
 class Link {
  public:
-  /// Both peers make one at the same time. The partner may reach `shared`, which must live as long.
+  /// Both peers create one at the same time. The partner may access `shared`, which must outlive the link.
   Link(const Session& session, Buffer& shared, const LinkOptions& options);
 
   void post(const Request& request) { post(std::span(&request, 1)); }
-  /// As one list.
+  /// Posts the requests as one list.
   void post(std::span<const Request> requests);
-  /// Returns what ibv_post_send() does.
+  /// Returns the result of ibv_post_send().
   [[nodiscard]] int try_to_post(std::span<const Request> requests);
   void post_receive(std::uint64_t id, std::initializer_list<ibv_sge> into);
 
-  /// The next completion of a request; of a receive. Wait for it.
+  /// Waits for the next completion of a request, or of a receive.
   [[nodiscard]] ibv_wc completion() const;
   [[nodiscard]] ibv_wc received() const;
   [[nodiscard]] ibv_cq* send_queue() const { return sends_.get(); }
   [[nodiscard]] ibv_cq* receive_queue() const { return receives_.get(); }
   [[nodiscard]] ibv_qp* queue_pair() const { return pair_.get(); }
   [[nodiscard]] ibv_qp_state state() const;
-  /// Of the partner's memory.
+  /// Size of the partner's memory.
   [[nodiscard]] std::size_t remote_size() const { return remote_size_; }
   [[nodiscard]] std::uint32_t remote_key() const { return remote_key_; }
   void destroy() { pair_.reset(); }
@@ -190,17 +190,17 @@ class Link {
   std::uint32_t remote_key_ = 0;
 };
 
-/// Completions that are there now, at most 16.
+/// The present completions, at most 16.
 [[nodiscard]] std::vector<ibv_wc> poll(ibv_cq* queue);
-/// Waits for one.
+/// Waits for a completion.
 [[nodiscard]] ibv_wc next(ibv_cq* queue);
 void expect_status(const ibv_wc& completion, ibv_wc_status wanted, std::string_view what);
-/// Success, of this request, and of this opcode.
+/// The completion must be a success of this request with this opcode.
 void expect_done(const ibv_wc& completion, std::uint64_t id, ibv_wc_opcode opcode, std::string_view what);
 void expect_nothing_more(ibv_cq* queue, std::string_view what);
 
 [[nodiscard]] ibv_mtu mtu_of(std::size_t bytes);
-/// Where a GID is, through this device.
+/// The route to a GID through this device.
 [[nodiscard]] ibv_ah_attr route_to(const Device& device, const ibv_gid& gid);
 
 }  // namespace sidelatch::peer

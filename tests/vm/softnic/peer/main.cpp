@@ -1,8 +1,8 @@
 // roce_peer --rank 0|1 --control PATH|HOST:PORT [OPTION...] SCENARIO...
 //
-// One of two processes that talk RoCE to each other, over any device with plain libibverbs, and check every byte and
-// every value that they see (scenarios.h). Both get the same scenarios in the same order. 0: all is as it must be; 1:
-// it is not, and why stands on standard error; 2: wrong usage.
+// One of two processes that exchange RoCE traffic over any device with plain libibverbs, and check every byte and every
+// value (scenarios.h). Both get the same scenarios in the same order. Exit status: 0 for success, 1 for a failure (the
+// reason is on standard error), 2 for wrong usage.
 #include "scenarios.h"
 
 #include <fmt/format.h>

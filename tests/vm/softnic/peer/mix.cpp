@@ -1,10 +1,10 @@
-// A long stream of everything on one connection, both ways at once, drawn by a seed: on a wire that loses, doubles and
-// reorders frames nothing may be executed twice or not at all.
+// A long stream of all operations on one connection, both ways at once, drawn from a seed. On a wire that loses,
+// doubles and reorders frames, each must be executed exactly once.
 //
-// Both peers know both scripts. Requests of one connection are executed in their order, READs before a WRITE that would
-// change what they find if that has the fence, so what each READ and atomic
-// finds, and what the memory is like at the end, follows from the script alone: a WRITE that is executed again later
-// covers a newer one, an atomic shows in the next one's old value, a SEND in the numbers.
+// Both peers know both scripts. Requests of one connection are executed in order; a WRITE that would change an earlier
+// READ's data has the fence. The results of each READ and atomic, and the final memory, therefore follow from the
+// script alone. A WRITE that is executed again later covers a newer one, a repeated atomic shows in the next one's old
+// value, a repeated SEND in the numbers.
 #include "scenarios.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ namespace sidelatch::peer {
 
 namespace {
 
-// The target's memory: the words that are counted, then what is written.
+// The target's memory: first the counted words, then the written data.
 constexpr std::size_t kSum = 0;
 constexpr std::size_t kSwapped = 8;
 constexpr std::size_t kData = 64;
@@ -41,7 +41,7 @@ class Script {
         IBV_WR_RDMA_READ,  IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP};
     for (std::size_t i = 0; i < count; ++i) {
       const ibv_wr_opcode opcode = kOpcodes[random() % std::size(kOpcodes)];
-      // Mostly short; sometimes some packets.
+      // Mostly short, sometimes several packets.
       const std::size_t length = random() % 4 == 0 ? random() % (3 * mtu) : random() % 64;
       const std::size_t offset = random() % (kDataBytes - length);
       steps.push_back({opcode, length, offset, is_write(opcode) && is_being_read(offset, length)});
@@ -58,8 +58,8 @@ class Script {
   [[nodiscard]] static bool is_write(ibv_wr_opcode opcode) {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
-  // By one of the last kDepth requests. The responder may take a READ's data when it has already executed what came
-  // after it (9.5 of the InfiniBand specification), and WRITEs are what changes it.
+  // Whether one of the last kDepth requests reads it. The responder may sample a READ's data after it has executed
+  // later requests (9.5 of the InfiniBand specification), and WRITEs change that data.
   [[nodiscard]] bool is_being_read(std::size_t offset, std::size_t length) const {
     return std::any_of(
         steps.end() - static_cast<std::ptrdiff_t>(std::min(steps.size(), kDepth)), steps.end(), [&](const Step& step) {
@@ -84,14 +84,14 @@ ibv_wc_opcode completion_of(ibv_wr_opcode opcode) {
   }
 }
 
-// What memory must be like after each step.
+// The required contents of memory after each step.
 class Image {
  public:
   Image() : bytes_(kData + kDataBytes, kUntouched) {
     set(kSum, 0);
     set(kSwapped, 0);
   }
-  // Returns what the step finds: bytes read, or the old value.
+  // Returns the step's result: bytes read, or the old value.
   std::vector<std::byte> apply(const Step& step, std::size_t i, std::uint64_t seed) {
     std::vector<std::byte> found;
     const auto data = std::span(bytes_).subspan(kData + step.offset, step.length);
@@ -142,7 +142,7 @@ class Image {
   std::vector<std::byte> bytes_;
 };
 
-// One peer's part: what it asks for, and what it receives.
+// One peer's part: its requests and its receives.
 class Stream {
  public:
   Stream(const Session& session, std::size_t slot_bytes)
@@ -206,7 +206,7 @@ class Stream {
     link_.post_receive(number, {arrivals_.piece(slot * slot_bytes_, slot_bytes_)});
   }
 
-  // Instead of the fence, for a requester that does not always go on behind one (Device::has_good_fence()).
+  // Replaces the fence for a requester that sometimes stops behind one (Device::has_good_fence()).
   [[nodiscard]] bool must_wait() const {
     return !session_.device.has_good_fence() && mine_.steps[posted_].waits && completed_ < posted_;
   }
@@ -255,7 +255,7 @@ class Stream {
     }
   }
 
-  // Messages come in the order in which they were sent.
+  // Messages arrive in the order in which they were sent.
   void receive(const ibv_wc& completion) {
     const std::size_t number = received_++;
     while (next_from_ < theirs_.steps.size() && !theirs_.takes_receive(next_from_)) {

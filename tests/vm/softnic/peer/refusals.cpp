@@ -1,4 +1,4 @@
-// What a responder must refuse, and with which status the requester learns of it: the table of responder errors of the
+// Requests that a responder must refuse, and the status that the requester gets: the table of responder errors of the
 // InfiniBand specification (9.9.3) by way of the NAK codes (9.7.5.2.8).
 #include "scenarios.h"
 
@@ -23,11 +23,11 @@ struct Refusal {
   ibv_wc_status wanted;
   int memory_rights = kAllRights;
   int pair_rights = kAllRights;
-  /// A receive of so many bytes is there.
+  /// The size of the receive that is posted, if any.
   std::optional<std::size_t> receive{};
-  /// Linux's rxe does not let it leave.
+  /// Linux's rxe refuses it at the post.
   bool rxe_refuses_to_post = false;
-  /// What a requester learns of Linux's rxe, if that is another status.
+  /// The status that a requester gets from Linux's rxe, if different.
   std::optional<ibv_wc_status> from_rxe{};
 };
 
@@ -65,7 +65,7 @@ std::vector<Refusal> refusals() {
       {"FETCH_ADD through a queue pair without the right", add, 8, IBV_WC_REM_INV_REQ_ERR, kAllRights,
        kWithout(IBV_ACCESS_REMOTE_ATOMIC)},
       {"FETCH_ADD at no multiple of 8", at(add, 12), 8, IBV_WC_REM_INV_REQ_ERR, kAllRights, kAllRights, {}, true},
-      // rxe of Linux 6.1 says that it is in trouble itself, on both sides.
+      // rxe of Linux 6.1 reports an error of its own, on both sides.
       {"SEND that is longer than the receive",
        {.opcode = IBV_WR_SEND},
        64,
@@ -88,7 +88,7 @@ void try_one(const Session& session, const Refusal& refusal, bool active) {
     }
     session.barrier("to be refused");
     session.barrier("refused");
-    // Of many packets the first ones may have been written.
+    // The first of several packets may have been written.
     expect_untouched(refusal.length > 1024 ? memory.bytes(0, 16) : memory.bytes(), refusal.what);
     if (refusal.receive) {
       expect_status(link.received(), session.device.is_rxe() ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR, refusal.what);
@@ -100,7 +100,7 @@ void try_one(const Session& session, const Refusal& refusal, bool active) {
   Request request = refusal.request;
   request.from = {local.piece(0, refusal.length)};
   request.id = 1;
-  // What is behind a request that failed is not executed, and says so.
+  // A request behind a failed one is not executed, and reports that.
   Request later = {.opcode = IBV_WR_RDMA_WRITE, .from = {local.piece(0, 8)}, .id = 2};
   const int error = link.try_to_post(std::vector{request, later});
   if (session.device.is_rxe() && refusal.rxe_refuses_to_post) {
@@ -120,7 +120,7 @@ void try_one(const Session& session, const Refusal& refusal, bool active) {
   session.barrier("refused");
 }
 
-// Of length 0: whatever the key and the address are (9.7.4.1.5 of the specification).
+// With length 0, key and address do not matter (9.7.4.1.5 of the specification).
 void nothing_needs_no_key(const Session& session, bool active) {
   Buffer memory(session.device, kBytes, kAllRights);
   Link link(session, memory, {});
@@ -133,7 +133,7 @@ void nothing_needs_no_key(const Session& session, bool active) {
   session.barrier("of length 0");
 }
 
-// The partner's queue pair is gone, and nobody answers.
+// The partner's queue pair is gone, so nobody answers.
 void unanswered(const Session& session, bool active) {
   Buffer memory(session.device, kBytes, kAllRights);
   Link link(session, memory, {.retry_count = 2, .timeout = 14});
@@ -164,14 +164,13 @@ void refuse(const Session& session) {
 void not_ready(const Session& session) {
   Buffer memory(session.device, kBytes, kAllRights);
   both_ways(session, [&](bool active) {
-    // 10.24 ms: on a wire that loses frames, few enough of them for the count of transport retries to last.
+    // 10.24 ms keeps frames few, so that the transport retries suffice on a wire that loses frames.
     Link patient(session, memory, {.rnr_timer = 20});
     Link hasty(session, memory, {.rnr_retry = 1, .rnr_timer = 20});
     if (active) {
       fill(memory.bytes(0, 3000), 5);
       patient.post({.from = {memory.piece(0, 3000)}, .id = 1});
-      // No receive is there: it does not complete, however long it takes. So long, for the timer of "not ready" to have
-      // run out many times.
+      // Without a receive it must not complete. This is long enough for the timer of "not ready" to expire many times.
       const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
       while (std::chrono::steady_clock::now() < until) {
         expect_nothing_more(patient.send_queue(), "a SEND without a receive");

@@ -1,5 +1,5 @@
-// What the two peers do with each other. Each function is run by both at the same time, does its work in both
-// directions, and throws at the first thing that is not as the verbs specification promises.
+// The scenarios of the two peers. Both run each function at the same time; it works in both directions and throws at
+// the first violation of the verbs specification.
 #pragma once
 
 #include "endpoint.h"
@@ -28,7 +28,7 @@ inline constexpr std::size_t kDepth = 16;  ///< requests on their way at once
 /// Lengths around those at which something changes.
 [[nodiscard]] std::vector<std::size_t> lengths(std::size_t mtu);
 
-/// `work(active)` for each direction in turn; both are done with one before the next begins.
+/// Runs `work(active)` for each direction in turn; both finish one before the next begins.
 template <class Work>
 void both_ways(const Session& session, Work work) {
   for (const int active : {0, 1}) {

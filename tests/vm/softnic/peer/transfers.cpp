@@ -1,4 +1,4 @@
-// SEND, WRITE and READ: the bytes, all of them, and no other.
+// SEND, WRITE and READ: exactly the right bytes change.
 #include "scenarios.h"
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kStride = 24576;  // for the longest message, and a guard
 constexpr std::size_t kLongest = 20000;
-// A receive has two pieces with something between them that must stay as it is.
+// A receive has two pieces; the bytes between them must stay unchanged.
 constexpr std::size_t kFirst = 100;
 constexpr std::size_t kGap = 28;
 
@@ -112,7 +112,7 @@ void share(const Session& session) {
       require(ibv_post_srq_recv(shared.get(), &request, &refused) == 0, "a shared receive cannot be posted");
     }
     session.barrier("shared receives are posted");
-    // Message number i of each connection is of length 1 + 7 i, modulo what there is room for.
+    // Message number i of each connection has length 1 + 7 i, modulo the available room.
     const auto length = [&](std::size_t i) { return 1 + (7 * i) % (stride - 1); };
     if (active) {
       std::size_t done[2] = {0, 0};
@@ -130,7 +130,7 @@ void share(const Session& session) {
         }
       }
     } else {
-      // In the order of each connection; whose receive it took, only the queue decides.
+      // Each connection keeps its order; only the queue decides which receive is taken.
       std::vector<bool> is_taken(messages);
       for (std::size_t which = 0; which < 2; ++which) {
         for (std::size_t i = 0; i < messages / 2; ++i) {
@@ -189,7 +189,7 @@ void notify(const Session& session) {
     require(ibv_req_notify_cq(link.receive_queue(), 1) == 0, "no notification of solicited ones");
     session.barrier("asked for a solicited event");
     session.barrier("an unsolicited one was sent");
-    // It has completed there, so it has come here; an event would be on the channel when its completion is.
+    // The SEND has completed at the sender, so it has arrived here. An event would come with its completion.
     expect_done(link.received(), 2, IBV_WC_RECV, "an unsolicited receive");
     pollfd descriptor = {.fd = channel->fd, .events = POLLIN, .revents = 0};
     require(::poll(&descriptor, 1, 0) == 0, "an unsolicited SEND made an event");
@@ -212,7 +212,7 @@ void write(const Session& session) {
     session.barrier("memory is cleared");
     for (std::size_t i = 0; i < all.size() && active; ++i) {
       fill(local.bytes(i * kStride, all[i]), 100 + i);
-      // At an odd place.
+      // At an odd address.
       link.post({.opcode = i % 2 == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
                  .from = pieces(local, i * kStride, all[i]),
                  .remote_offset = i * kStride + 33,
@@ -250,7 +250,7 @@ void read(const Session& session) {
     fill(memory.bytes(), 7);
     clear(local.bytes());
     session.barrier("memory is filled");
-    // All of them at once: the queue pair lets only some of them go.
+    // All at once: the queue pair lets only some of them go.
     for (std::size_t i = 0; i < all.size() && active; ++i) {
       link.post(
           {.opcode = IBV_WR_RDMA_READ, .from = pieces(local, i * kStride + 5, all[i]), .remote_offset = i, .id = i});
@@ -282,7 +282,7 @@ void send_inline(const Session& session) {
     }
     session.barrier("receives for inline");
     for (std::size_t i = 0; i <= 64 && active; ++i) {
-      // The same bytes, overwritten at once: what is inline was copied. No key is needed for it, either.
+      // The same bytes are overwritten at once, because inline data was copied. It needs no key, either.
       fill(local.bytes(0, i), i);
       ibv_sge piece = local.piece(0, i);
       piece.lkey = 0;
