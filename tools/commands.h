@@ -3,14 +3,15 @@
 
 #include <sidelatch/softnic/launch.h>
 
-#include <CLI/CLI.hpp>
-
 #include <atomic>
-#include <functional>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace sidelatch::tools {
+
+class Program;
 
 // Exit statuses, the same for every command.
 inline constexpr int kAsExpected = 0;
@@ -19,16 +20,13 @@ inline constexpr int kBadInput = 2;
 inline constexpr int kNoEnvironment = 3;
 inline constexpr int kInterrupted = 130;
 
-/// What the chosen subcommand does; returns the exit status.
-using Action = std::function<int()>;
-
-void add_check(CLI::App& program, Action& action);
-void add_bench(CLI::App& program, Action& action);
-void add_explore(CLI::App& program, Action& action);
-void add_litmus(CLI::App& program, Action& action);
-void add_devices(CLI::App& program, Action& action);
-void add_report(CLI::App& program, Action& action);
-void add_softnic(CLI::App& program, Action& action);
+void add_check(Program& program);
+void add_bench(Program& program);
+void add_explore(Program& program);
+void add_litmus(Program& program);
+void add_devices(Program& program);
+void add_report(Program& program);
+void add_softnic(Program& program);
 
 /// Begins this program anew with the software NIC, unless it has it. Throws as softnic::set_environment().
 void become_softnic(const softnic::LaunchOptions& options);
@@ -65,9 +63,6 @@ class Progress {
   std::int64_t started_ns_;
   std::atomic<bool> shown_{false};
 };
-
-/// For options that are whole numbers: CLI11 alone would wrap a negative one around.
-[[nodiscard]] CLI::Validator whole_number();
 
 /// The text of a file. Throws std::invalid_argument that names it.
 [[nodiscard]] std::string read_file(const std::string& path);

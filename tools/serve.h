@@ -1,9 +1,9 @@
 // The memory of `check --connect` and `bench --connect`: a process that lends it, on the machine that has it.
 #pragma once
 
-#include <sidelatch/fabric/verbs/device.h>
+#include "options.h"
 
-#include <CLI/CLI.hpp>
+#include <sidelatch/fabric/verbs/device.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ struct ServeArguments {
 };
 
 /// --server and what belongs to it alone.
-CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments);
+Option add_serve_options(Command command, ServeArguments& arguments);
 
 /// Until Ctrl-C; returns the exit status. The rest are options of the command's own.
 [[nodiscard]] int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& device,
