@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "options.h"
 #include "serve.h"
 
 #include <sidelatch/bench/cluster.h>
@@ -9,10 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -228,44 +232,39 @@ int bench_command(Arguments arguments) {
 
 }  // namespace
 
-void add_bench(CLI::App& program, Action& action) {
+void add_bench(Program& program) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = program.add_subcommand("bench", "Experiments that reproduce figures of the papers");
-  command->add_option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)");
-  command->add_option("--only", arguments->only, "targets: of these experiments alone (default all)");
-  command->add_option("--profile", arguments->options.profile,
-                      "simulator: NIC profile, a name or a TOML file (default connectx5)");
-  command->add_option("--fabric", arguments->fabric,
-                      "auto, verbs or sim (default auto: verbs with --connect, else sim)");
-  CLI::Option* server = add_serve_options(*command, arguments->serve);
-  CLI::Option* connect =
-      command
-          ->add_option("--connect", arguments->cluster.server,
-                       "HOST[:PORT] of `sidelatch bench --server`: run on NICs, with the memory there")
-          ->excludes(server);
-  command->add_option("--device", arguments->cluster.device,
-                      "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
-  command->add_option("--token", arguments->cluster.token, "--server, --connect: a word that both must give");
+  Command command = program.command("bench", "Experiments that reproduce figures of the papers");
+  command.option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)");
+  command.option("--only", arguments->only, "targets: of these experiments alone (default all)");
+  command.option("--profile", arguments->options.profile,
+                 "simulator: NIC profile, a name or a TOML file (default connectx5)");
+  command.option("--fabric", arguments->fabric, "auto, verbs or sim (default auto: verbs with --connect, else sim)");
+  Option server = add_serve_options(command, arguments->serve);
+  Option connect = command
+                       .option("--connect", arguments->cluster.server,
+                               "HOST[:PORT] of `sidelatch bench --server`: run on NICs, with the memory there")
+                       .excludes(server);
+  command.option("--device", arguments->cluster.device,
+                 "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
+  command.option("--token", arguments->cluster.token, "--server, --connect: a word that both must give");
   command
-      ->add_option("--rank", arguments->rank,
-                   "--connect: number of this client, from 0 (default: what mpirun or srun says, else 0)")
-      ->check(whole_number())
-      ->needs(connect);
-  command->add_option("--ranks", arguments->ranks, "--connect: how many clients there are")
-      ->check(whole_number())
-      ->needs(connect);
-  command
-      ->add_option("--run", arguments->cluster.run, "--connect: name that the clients of one run share (default bench)")
-      ->needs(connect);
-  command->add_option("--milliseconds", arguments->milliseconds, "--connect: measured per point (default 200)")
-      ->needs(connect);
-  command->add_option("--seed", arguments->options.seed, "simulator: seed (default 1)")->check(whole_number());
-  command->add_option("--longest-wait-us", arguments->longest_wait_us,
-                      "stores: the longest that a client waits, at random, for a latch (default 32 us)");
-  command->add_option("--out", arguments->out, "folder to save each result in as EXPERIMENT.json, for `report`");
-  command->add_flag("--json", arguments->json, "print one JSON value instead of a table");
-  command->add_flag("--strict", arguments->strict, "exit with 1 if a target is missed");
-  command->callback([arguments, &action] { action = [arguments] { return bench_command(*arguments); }; });
+      .option("--rank", arguments->rank,
+              "--connect: number of this client, from 0 (default: what mpirun or srun says, else 0)")
+      .whole_number()
+      .needs(connect);
+  command.option("--ranks", arguments->ranks, "--connect: how many clients there are").whole_number().needs(connect);
+  command.option("--run", arguments->cluster.run, "--connect: name that the clients of one run share (default bench)")
+      .needs(connect);
+  command.option("--milliseconds", arguments->milliseconds, "--connect: measured per point (default 200)")
+      .needs(connect);
+  command.option("--seed", arguments->options.seed, "simulator: seed (default 1)").whole_number();
+  command.option("--longest-wait-us", arguments->longest_wait_us,
+                 "stores: the longest that a client waits, at random, for a latch (default 32 us)");
+  command.option("--out", arguments->out, "folder to save each result in as EXPERIMENT.json, for `report`");
+  command.flag("--json", arguments->json, "print one JSON value instead of a table");
+  command.flag("--strict", arguments->strict, "exit with 1 if a target is missed");
+  command.runs([arguments] { return bench_command(*arguments); });
 }
 
 }  // namespace sidelatch::tools

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "options.h"
 #include "serve.h"
 
 #include <sidelatch/checker/check.h>
@@ -10,10 +11,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <system_error>
+#include <vector>
 
 namespace sidelatch::tools {
 
@@ -156,55 +161,52 @@ int check(const Arguments& arguments) {
 
 }  // namespace
 
-void add_check(CLI::App& program, Action& action) {
+void add_check(Program& program) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = program.add_subcommand(
-      "check", "A datasheet of a NIC: torn reads, order, atomics, rates, and a verdict on each scheme");
-  command->add_option("--fabric", arguments->options.fabric, "auto, verbs, softnic or sim (default auto)");
-  command->add_option("--device", arguments->options.device,
-                      "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
-  CLI::Option* server = add_serve_options(*command, arguments->serve);
+  Command command =
+      program.command("check", "A datasheet of a NIC: torn reads, order, atomics, rates, and a verdict on each scheme");
+  command.option("--fabric", arguments->options.fabric, "auto, verbs, softnic or sim (default auto)");
+  command.option("--device", arguments->options.device,
+                 "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
+  Option server = add_serve_options(command, arguments->serve);
   command
-      ->add_option("--connect", arguments->options.server,
-                   "HOST[:PORT] of `sidelatch check --server`: the memory is there (default: on this machine)")
-      ->excludes(server);
-  command->add_option("--token", arguments->options.token, "--server, --connect: a word that both must give");
-  command->add_option("--profile", arguments->options.profile,
-                      "simulator: NIC profile, a name or a TOML file (default connectx5)");
-  command->add_option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)");
+      .option("--connect", arguments->options.server,
+              "HOST[:PORT] of `sidelatch check --server`: the memory is there (default: on this machine)")
+      .excludes(server);
+  command.option("--token", arguments->options.token, "--server, --connect: a word that both must give");
+  command.option("--profile", arguments->options.profile,
+                 "simulator: NIC profile, a name or a TOML file (default connectx5)");
+  command.option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)");
   command
-      ->add_option("--parts", arguments->options.parts,
-                   "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
-                   "(default all)")
-      ->delimiter(',');
-  command->add_flag("--relaxed-ordering", arguments->options.relaxed_ordering,
-                    "memory is registered for relaxed ordering");
-  command->add_option("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
-      ->delimiter(',')
-      ->check(whole_number());
+      .option("--parts", arguments->options.parts,
+              "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
+              "(default all)")
+      .delimiter(',');
+  command.flag("--relaxed-ordering", arguments->options.relaxed_ordering, "memory is registered for relaxed ordering");
+  command.option("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
+      .delimiter(',')
+      .whole_number();
   command
-      ->add_option("--reads", arguments->options.reads,
-                   "reads per size and scheme, and chances per other probe (default 20000)")
-      ->check(whole_number());
-  command->add_option("--seed", arguments->options.seed, "simulator, software NIC: seed (default 1)")
-      ->check(whole_number());
-  command->add_option("--order", arguments->order,
-                      "software NIC: preset of the memory model whose orders it takes (default observed)");
-  command->add_option("--torn-bias", arguments->torn_bias,
-                      "software NIC: chance that the lines of a request are touched far apart (default 0)");
-  command->add_option("--wire", arguments->wire, "software NIC: see `softnic run` (default shm:default)");
+      .option("--reads", arguments->options.reads,
+              "reads per size and scheme, and chances per other probe (default 20000)")
+      .whole_number();
+  command.option("--seed", arguments->options.seed, "simulator, software NIC: seed (default 1)").whole_number();
+  command.option("--order", arguments->order,
+                 "software NIC: preset of the memory model whose orders it takes (default observed)");
+  command.option("--torn-bias", arguments->torn_bias,
+                 "software NIC: chance that the lines of a request are touched far apart (default 0)");
+  command.option("--wire", arguments->wire, "software NIC: see `softnic run` (default shm:default)");
   command
-      ->add_option("--against", arguments->against,
-                   "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse")
-      ->excludes(server);
-  command->add_option("--tolerance", arguments->tolerance,
-                      "--against: the share by which a rate may be worse (default 0.1)");
-  command
-      ->add_option("--emit-profile", arguments->profile_file, "write a simulator profile of this NIC to that TOML file")
-      ->excludes(server);
-  command->add_flag("--json", arguments->json, "print one JSON value instead of the table");
-  command->add_option("--out", arguments->out, "folder to save check.json and check.txt in")->excludes(server);
-  command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
+      .option("--against", arguments->against,
+              "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse")
+      .excludes(server);
+  command.option("--tolerance", arguments->tolerance,
+                 "--against: the share by which a rate may be worse (default 0.1)");
+  command.option("--emit-profile", arguments->profile_file, "write a simulator profile of this NIC to that TOML file")
+      .excludes(server);
+  command.flag("--json", arguments->json, "print one JSON value instead of the table");
+  command.option("--out", arguments->out, "folder to save check.json and check.txt in").excludes(server);
+  command.runs([arguments] { return check(*arguments); });
 }
 
 }  // namespace sidelatch::tools

@@ -3,14 +3,15 @@
 
 #include <sidelatch/softnic/launch.h>
 
-#include <CLI/CLI.hpp>
-
 #include <atomic>
-#include <functional>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace sidelatch::tools {
+
+class Program;
 
 // Exit statuses, the same for every command.
 inline constexpr int kAsExpected = 0;

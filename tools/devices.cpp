@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "options.h"
 
 #include <sidelatch/checker/devices.h>
 
@@ -36,11 +37,11 @@ int print_devices(bool as_json) {
 
 }  // namespace
 
-void add_devices(CLI::App& program, Action& action) {
+void add_devices(Program& program) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = program.add_subcommand("devices", "RDMA NICs of this machine, and the embedded fabrics");
-  command->add_flag("--json", *json, "print one JSON value instead of a table");
-  command->callback([json, &action] { action = [json] { return print_devices(*json); }; });
+  Command command = program.command("devices", "RDMA NICs of this machine, and the embedded fabrics");
+  command.flag("--json", *json, "print one JSON value instead of a table");
+  command.runs([json] { return print_devices(*json); });
 }
 
 }  // namespace sidelatch::tools

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "options.h"
 
 #include <sidelatch/explore/scheme_check.h>
 
@@ -6,10 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -246,32 +251,32 @@ int explore_command(Arguments arguments) {
 
 }  // namespace
 
-void add_explore(CLI::App& program, Action& action) {
+void add_explore(Program& program) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = program.add_subcommand("explore", "Every execution of a scheme that the memory model allows");
-  command->add_option("--scheme", arguments->schemes, "a scheme, or all (default all); may be repeated");
-  command->add_option("--model", arguments->models, "strict, observed, spec, relaxed, or all (default all)");
-  command->add_option("--param", arguments->parameters, "a parameter of the model, NAME=VALUE; may be repeated");
-  command->add_option("--clients", arguments->cell.clients, "2 to 8 (default 2)")->check(whole_number());
-  command->add_option("--lines", arguments->cell.lines, "cache lines of the object (default 3)")->check(whole_number());
-  command->add_option("--nics", arguments->cell.nics, "NICs of the memory node (default 1)")->check(whole_number());
-  command->add_flag("--crash", arguments->cell.crash, "a writer may crash at any step, and another takes over");
-  command->add_flag("--without-revocation", arguments->without_revocation, "with --crash: taking over revokes nothing");
-  command->add_option("--budget", arguments->budget, "seconds for each scheme under each model (default: no limit)");
-  command->add_option("--executions", arguments->cell.options.max_executions, "at most so many (default: no limit)")
-      ->check(whole_number());
+  Command command = program.command("explore", "Every execution of a scheme that the memory model allows");
+  command.option("--scheme", arguments->schemes, "a scheme, or all (default all); may be repeated");
+  command.option("--model", arguments->models, "strict, observed, spec, relaxed, or all (default all)");
+  command.option("--param", arguments->parameters, "a parameter of the model, NAME=VALUE; may be repeated");
+  command.option("--clients", arguments->cell.clients, "2 to 8 (default 2)").whole_number();
+  command.option("--lines", arguments->cell.lines, "cache lines of the object (default 3)").whole_number();
+  command.option("--nics", arguments->cell.nics, "NICs of the memory node (default 1)").whole_number();
+  command.flag("--crash", arguments->cell.crash, "a writer may crash at any step, and another takes over");
+  command.flag("--without-revocation", arguments->without_revocation, "with --crash: taking over revokes nothing");
+  command.option("--budget", arguments->budget, "seconds for each scheme under each model (default: no limit)");
+  command.option("--executions", arguments->cell.options.max_executions, "at most so many (default: no limit)")
+      .whole_number();
   command
-      ->add_option("--retries", arguments->cell.options.writing_retries,
-                   "failed attempts that write, per retry loop (default 2)")
-      ->check(whole_number());
-  command->add_option("--mode", arguments->mode, "exhaustive, random or pct (default exhaustive)");
-  command->add_option("--seed", arguments->cell.options.seed, "of random and pct (default 1)")->check(whole_number());
-  command->add_option("--threads", arguments->cell.options.threads, "default: all cores")->check(whole_number());
-  command->add_option("--trace", arguments->trace_file, "file for the violation's trace");
-  command->add_option("--replay", arguments->replay_file, "run the trace in this file again, and nothing else");
-  command->add_flag("--allow-bounded", arguments->allow_bounded, "exit with 0 although a budget ran out");
-  command->add_flag("--json", arguments->json, "print one JSON value instead of the table");
-  command->callback([arguments, &action] { action = [arguments] { return explore_command(*arguments); }; });
+      .option("--retries", arguments->cell.options.writing_retries,
+              "failed attempts that write, per retry loop (default 2)")
+      .whole_number();
+  command.option("--mode", arguments->mode, "exhaustive, random or pct (default exhaustive)");
+  command.option("--seed", arguments->cell.options.seed, "of random and pct (default 1)").whole_number();
+  command.option("--threads", arguments->cell.options.threads, "default: all cores").whole_number();
+  command.option("--trace", arguments->trace_file, "file for the violation's trace");
+  command.option("--replay", arguments->replay_file, "run the trace in this file again, and nothing else");
+  command.flag("--allow-bounded", arguments->allow_bounded, "exit with 0 although a budget ran out");
+  command.flag("--json", arguments->json, "print one JSON value instead of the table");
+  command.runs([arguments] { return explore_command(*arguments); });
 }
 
 }  // namespace sidelatch::tools

@@ -1,10 +1,13 @@
 #include "commands.h"
+#include "options.h"
 
 #include <sidelatch/explore/litmus.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -73,15 +76,15 @@ int litmus(Arguments arguments) {
 
 }  // namespace
 
-void add_litmus(CLI::App& program, Action& action) {
+void add_litmus(Program& program) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = program.add_subcommand("litmus", "All final states of small tests of the memory model");
-  command->add_option("files", arguments->files, "litmus files (docs/litmus.md)")->required();
-  command->add_option("--model", arguments->models, "strict, observed, spec or relaxed; may be repeated (default all)");
-  command->add_option("--budget", arguments->budget, "seconds for each test under each model (default: no limit)");
-  command->add_option("--threads", arguments->options.threads, "default: all cores")->check(whole_number());
-  command->add_flag("--json", arguments->json, "print one JSON value instead of text");
-  command->callback([arguments, &action] { action = [arguments] { return litmus(*arguments); }; });
+  Command command = program.command("litmus", "All final states of small tests of the memory model");
+  command.option("files", arguments->files, "litmus files (docs/litmus.md)").required();
+  command.option("--model", arguments->models, "strict, observed, spec or relaxed; may be repeated (default all)");
+  command.option("--budget", arguments->budget, "seconds for each test under each model (default: no limit)");
+  command.option("--threads", arguments->options.threads, "default: all cores").whole_number();
+  command.flag("--json", arguments->json, "print one JSON value instead of text");
+  command.runs([arguments] { return litmus(*arguments); });
 }
 
 }  // namespace sidelatch::tools

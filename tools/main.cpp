@@ -1,5 +1,6 @@
 // The program `sidelatch`.
 #include "commands.h"
+#include "options.h"
 
 #include <sidelatch/checker/check.h>
 #include <sidelatch/explore/litmus.h>
@@ -9,8 +10,13 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace {
 

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "options.h"
 
 #include <sidelatch/checker/report.h>
 
@@ -80,17 +81,17 @@ int report(const Arguments& arguments) {
 
 }  // namespace
 
-void add_report(CLI::App& program, Action& action) {
+void add_report(Program& program) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = program.add_subcommand(
-      "report", "One HTML page with charts from what `check` and `bench` saved; needs no network");
+  Command command =
+      program.command("report", "One HTML page with charts from what `check` and `bench` saved; needs no network");
   command
-      ->add_option("files", arguments->sources,
-                   "datasheets (check --json), results of experiments (bench NAME --json), or folders of them, as "
-                   "--out fills them")
-      ->required();
-  command->add_option("-o,--out", arguments->out, "HTML file to write")->required();
-  command->callback([arguments, &action] { action = [arguments] { return report(*arguments); }; });
+      .option("files", arguments->sources,
+              "datasheets (check --json), results of experiments (bench NAME --json), or folders of them, as "
+              "--out fills them")
+      .required();
+  command.option("-o,--out", arguments->out, "HTML file to write").required();
+  command.runs([arguments] { return report(*arguments); });
 }
 
 }  // namespace sidelatch::tools

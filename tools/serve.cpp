@@ -9,27 +9,26 @@
 
 #include <chrono>
 #include <cstdio>
+#include <stdexcept>
 #include <thread>
 
 namespace sidelatch::tools {
 
-CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments) {
-  CLI::Option* server =
+Option add_serve_options(Command command, ServeArguments& arguments) {
+  Option server =
       command
-          .add_option_function<std::string>(
+          .option_calling(
               "--server",
               [&arguments](const std::string& address) {
                 arguments.wanted = true;
                 arguments.address = address == "loopback" ? "" : address;
               },
               "HOST[:PORT] to listen on (default 127.0.0.1:18515): lend this machine's memory to --connect clients")
-          ->expected(0, 1)
-          ->default_str("loopback")
-          ->type_name("[HOST[:PORT]]");
-  command.add_option("--lend", arguments.lend_mib, "--server: MiB of memory to lend (default 1024)")
-      ->check(whole_number())
-      ->needs(server);
-  command.add_flag("--once", arguments.once, "--server: end when the clients that came have gone")->needs(server);
+          .optional_value("loopback", "[HOST[:PORT]]");
+  command.option("--lend", arguments.lend_mib, "--server: MiB of memory to lend (default 1024)")
+      .whole_number()
+      .needs(server);
+  command.flag("--once", arguments.once, "--server: end when the clients that came have gone").needs(server);
   return server;
 }
 

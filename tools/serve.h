@@ -1,9 +1,9 @@
 // Lends memory to `check --connect` and `bench --connect`, in a process on the machine that has the memory.
 #pragma once
 
-#include <sidelatch/fabric/verbs/device.h>
+#include "options.h"
 
-#include <CLI/CLI.hpp>
+#include <sidelatch/fabric/verbs/device.h>
 
 #include <cstdint>
 #include <memory>

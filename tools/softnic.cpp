@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "options.h"
 
 #include <sidelatch/checker/check.h>
 #include <sidelatch/softnic/launch.h>
@@ -52,31 +53,29 @@ void become_softnic(const softnic::LaunchOptions& options) {
   execute("/proc/self/exe", command_line());
 }
 
-void add_softnic(CLI::App& program, Action& action) {
-  CLI::App* softnic = program.add_subcommand("softnic", "The software NIC: RDMA on any machine");
-  softnic->require_subcommand(1);
+void add_softnic(Program& program) {
+  Command softnic = program.command("softnic", "The software NIC: RDMA on any machine");
   auto arguments = std::make_shared<Arguments>();
   softnic::LaunchOptions& options = arguments->options;
-  CLI::App* command =
-      softnic->add_subcommand("run", "Run an unmodified libibverbs program on the software NIC, device sidelatch0");
-  command->add_option("command", arguments->command, "the program and its arguments, after --")->required();
-  command->add_option(
-      "--wire", options.wire,
-      "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS or interface:NAME,ADDRESS (default shm:default)");
-  command->add_option("--order", options.order,
-                      "touch memory line by line, in any order that this preset of the memory model allows: strict, "
-                      "observed, spec or relaxed (default: at once)");
-  command->add_option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)")->check(whole_number());
-  command->add_option("--torn-bias", options.torn_bias,
-                      "--order: chance that the lines of a request are touched far apart (default 0)");
-  command->add_option("--loss", options.loss, "chance that a frame that is sent is lost (default 0)");
-  command->add_option("--duplication", options.duplication, "chance that it arrives twice (default 0)");
-  command->add_option("--corruption", options.corruption, "chance that a bit of it is wrong (default 0)");
-  command->add_option("--reordering", options.reordering, "chance that later ones overtake it (default 0)");
-  command->add_option("--delay", options.delay, "chance that it comes a millisecond later (default 0)");
-  command->add_option("--fault-seed", options.fault_seed, "seed of these (default 1)")->check(whole_number());
-  command->add_option("--pcap", arguments->pcap, "capture the frames to that file, for tshark");
-  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+  Command command =
+      softnic.subcommand("run", "Run an unmodified libibverbs program on the software NIC, device sidelatch0");
+  command.option("command", arguments->command, "the program and its arguments, after --").required();
+  command.option("--wire", options.wire,
+                 "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS or interface:NAME,ADDRESS (default shm:default)");
+  command.option("--order", options.order,
+                 "touch memory line by line, in any order that this preset of the memory model allows: strict, "
+                 "observed, spec or relaxed (default: at once)");
+  command.option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)").whole_number();
+  command.option("--torn-bias", options.torn_bias,
+                 "--order: chance that the lines of a request are touched far apart (default 0)");
+  command.option("--loss", options.loss, "chance that a frame that is sent is lost (default 0)");
+  command.option("--duplication", options.duplication, "chance that it arrives twice (default 0)");
+  command.option("--corruption", options.corruption, "chance that a bit of it is wrong (default 0)");
+  command.option("--reordering", options.reordering, "chance that later ones overtake it (default 0)");
+  command.option("--delay", options.delay, "chance that it comes a millisecond later (default 0)");
+  command.option("--fault-seed", options.fault_seed, "seed of these (default 1)").whole_number();
+  command.option("--pcap", arguments->pcap, "capture the frames to that file, for tshark");
+  command.runs([arguments] { return run(*arguments); });
 }
 
 }  // namespace sidelatch::tools

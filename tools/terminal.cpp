@@ -53,14 +53,6 @@ void Progress::show(std::size_t done, std::size_t all) {
   }
 }
 
-CLI::Validator whole_number() {
-  return {[](const std::string& text) -> std::string {
-            const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-            return digits ? "" : fmt::format("{}: it must be a whole number, 0 or more", text);
-          },
-          "", "whole number"};
-}
-
 std::string read_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
