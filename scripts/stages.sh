@@ -1,0 +1,67 @@
+# shellcheck shell=bash
+# Stages of .ci/run and scripts/verify. Sourced after lib.sh.
+#
+#   stage NAME COMMAND...          runs it, says how it ended and how long it took; a failure does not stop what follows
+#   beside LANE FUNCTION           runs FUNCTION, which has stages, beside the stages that follow
+#   join LANE                      waits for it, and prints what it printed
+#   finish                         prints the table, and exits with 1 if a stage failed
+stages_folder=$(mktemp -d)
+trap 'rm -rf "$stages_folder"' EXIT
+: >"$stages_folder/table"
+declare -A lanes=()
+
+stage() {
+  local name=$1 start=$SECONDS status=0
+  shift
+  printf '\n=== %s\n' "$name"
+  "$@" 2>&1 </dev/null || status=$?
+  local took=$((SECONDS - start)) how=passed
+  ((status == 0)) || how="FAILED ($status)"
+  printf '=== %s: %s, %d s\n' "$name" "$how" "$took"
+  printf '%d\t%s\t%s\n' "$took" "$how" "$name" >>"$stages_folder/table"
+  return 0
+}
+
+beside() {
+  local lane=$1
+  shift
+  "$@" >"$stages_folder/lane-$lane" 2>&1 &
+  lanes[$lane]=$!
+}
+
+join() {
+  local lane=$1 start=$SECONDS
+  wait "${lanes[$lane]}" || printf '0\tFAILED\t%s\n' "$lane" >>"$stages_folder/table"
+  unset "lanes[$lane]"
+  cat "$stages_folder/lane-$lane"
+  printf '(waited %d s for what ran beside)\n' $((SECONDS - start))
+}
+
+# The ten most expensive files to compile (wall-clock seconds, two at once), and the ten most expensive tests.
+most_expensive() {
+  local preset
+  printf '\nThe most expensive to compile, seconds:\n'
+  for preset in build/*/; do
+    [[ ! -e $preset/.ninja_log ]] ||
+      awk -v preset="$(basename "$preset")" -F '\t' \
+        '$4 ~ /\.o$/ { seconds[$4] = ($2 - $1) / 1000 } END { for (f in seconds) printf "%7.1f  %s: %s\n", seconds[f], preset, f }' \
+        "$preset/.ninja_log"
+  done | sort -rn | sed 10q
+  printf 'The most expensive tests, seconds:\n'
+  for preset in build/*/; do
+    [[ ! -e $preset/Testing/Temporary/CTestCostData.txt ]] ||
+      awk -v preset="$(basename "$preset")" '/^---/ { exit } NF == 3 { printf "%7.1f  %s: %s\n", $3, preset, $1 }' \
+        "$preset/Testing/Temporary/CTestCostData.txt"
+  done | sort -rn | sed 10q
+}
+
+finish() {
+  local lane
+  for lane in "${!lanes[@]}"; do join "$lane"; done
+  most_expensive
+  printf '\nStages, seconds:\n'
+  awk -F '\t' '{ printf "%7d  %-12s %s\n", $1, $2, $3 }' "$stages_folder/table"
+  printf '%7d  in all (%d cores)\n' "$SECONDS" "$(nproc)"
+  ! grep -q $'\tFAILED' "$stages_folder/table" || exit 1
+  exit 0
+}
