@@ -8,7 +8,7 @@ namespace sidelatch::roce {
 
 inline void full_fence() noexcept {
 #if defined(__SANITIZE_THREAD__)
-  // ThreadSanitizer does not know fences, and GCC refuses them under it. Its own runtime orders what it sees.
+  // ThreadSanitizer does not support fences, and GCC rejects them under it. Its runtime orders atomic operations.
   static std::atomic<int> word{0};
   word.fetch_add(1, std::memory_order_seq_cst);
 #else
