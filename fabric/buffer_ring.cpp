@@ -24,7 +24,7 @@ class BufferRing::Returned : public Waiter {
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = 1ULL << 48;  // more than an address space holds, and no sum below overflows
+constexpr std::uint64_t kMostBytes = 1ULL << 48;  // more than any address space, and sums below cannot overflow
 
 std::uint64_t checked_stride(std::uint32_t count, std::uint64_t bytes) {
   if (count == 0 || bytes == 0) {
@@ -78,7 +78,7 @@ void BufferRing::give_back(std::uint32_t index) noexcept {
   const std::uint32_t behind_the_free = first_free_ + (count_ - held_);
   free_[behind_the_free >= count_ ? behind_the_free - count_ : behind_the_free] = index;
   --held_;
-  // All of them: the first may be destroyed, or told of an error, before it takes the buffer.
+  // Wake all waiters: the first may be destroyed, or get an error, before it takes the buffer.
   while (!holders_gone_.empty()) {
     qp_->reactor().ready(holders_gone_.front());
   }

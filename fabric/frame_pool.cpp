@@ -40,8 +40,8 @@ void* FramePool::allocate(std::size_t bytes) {
   return ::operator new((bytes + detail::kFrameGrain - 1) / detail::kFrameGrain * detail::kFrameGrain);
 }
 
-// The first frame that ends in a thread which has taken none; one that ends after the thread's cleaner; or one that is
-// not pooled.
+// Handles three cases: the first frame to end in a thread that has taken none, a frame that ends after the thread's
+// cleaner, and a frame that is not pooled.
 void FramePool::release(void* block, std::size_t bytes) noexcept {
   if (!pooled(bytes) || cleaned) {
     ::operator delete(block);

@@ -124,7 +124,7 @@ bool Node::remove(LKey key, bool even_if_busy) {
                                                 key.value, entry.length, name_));
   }
   if (busy && !entry.owned) {
-    // The owner of these bytes is about to reuse them, and the NIC will still write: there is no way to go on.
+    // The owner of these bytes is about to reuse them, but the NIC will still write to them: the process must end.
     fmt::print(stderr,
                "sidelatch: region {:#x} of {} bytes on node {} was destroyed while work requests use memory that the "
                "caller owns; wait for their completions (co_await qp.drain()) before it goes. Aborting.\n",

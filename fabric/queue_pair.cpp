@@ -89,12 +89,12 @@ void QueuePair::check(const WorkRequest& request) const {
       throw FabricError(Status::invalid_request, request,
                         fmt::format("an inlined payload must have at most {} bytes (max_inline)", options_.max_inline));
     }
-    return;  // the payload is copied at the post: it needs no registered memory
+    return;  // the payload is copied at the post, so it needs no registered memory
   }
   check_local(request, request.opcode == Opcode::read || is_atomic(request.opcode));
 }
 
-// `delivers`: the NIC writes into the buffer.
+// `delivers`: whether the NIC writes into the buffer.
 void QueuePair::check_local(const WorkRequest& request, bool delivers) const {
   if (request.local.length == 0) {
     return;
@@ -147,7 +147,7 @@ bool QueuePair::send_queue_has_room(std::size_t n) const noexcept {
   return outstanding() + n <= options_.send_queue_depth;
 }
 
-// True for a chain of `n` that has to wait: there is no room, or others wait already.
+// Whether a chain of `n` has to wait: there is no room, or others already wait.
 bool QueuePair::must_wait(std::size_t n) const noexcept {
   return !line_.empty() || !reactor_->cq_waiters_.empty() || !send_queue_has_room(n) || reactor_->cq_free_ < n;
 }
@@ -167,7 +167,7 @@ bool QueuePair::post(std::span<const WorkRequest> chain) {
   if (must_wait(chain.size())) {
     check_chain(chain);
     if (!send_queue_has_room(chain.size())) {
-      request_signal();  // who only tries again must find room at some time
+      request_signal();  // a caller that only retries must find room eventually
     }
     return false;
   }
@@ -180,7 +180,7 @@ void QueuePair::ring_doorbell(std::span<const WorkRequest> /*chain*/, std::uint6
 }
 
 void QueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {
-  // ring_doorbell() reads it before it returns and posts nothing itself, so one serves all queue pairs.
+  // One vector serves all queue pairs: ring_doorbell() reads it before it returns and posts nothing itself.
   std::vector<WorkRequest>& posting = reactor_->posting_;
   posting.clear();
   take_chain(chain, signal_last, [&](const NicRequest& taken) {
@@ -193,13 +193,13 @@ void QueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last)
 }
 
 void QueuePair::post_nudge() {
-  // An empty WRITE touches no memory; its completion says that everything before it has completed.
+  // An empty WRITE touches no memory; its completion shows that everything before it has completed.
   nudge_wanted_ = false;
   const WorkRequest empty = WorkRequest{}.with_signal();
   post_chain({&empty, 1}, true);
 }
 
-// Sees to it that the completion of everything posted so far will be reported.
+// Ensures that the completion of everything posted so far will be reported.
 void QueuePair::request_signal() {
   if (last_signaled_ != posted_) {
     nudge_wanted_ = true;
@@ -220,7 +220,7 @@ void QueuePair::wait_until_completed(ChainAwaiter& awaiter) {
   }
 }
 
-// Every request passes here: what it calls is as short as a call.
+// Every request passes here, so the calls are flattened: they are as short as the call itself.
 [[gnu::flatten]] bool QueuePair::start(ChainAwaiter& awaiter) {
   if (state_ == State::error) {
     awaiter.error_ = error_;
@@ -267,7 +267,7 @@ void QueuePair::wait_until_completed(ChainAwaiter& awaiter) {
   return true;
 }
 
-// True if the awaiter has to wait for the completion of what was posted.
+// Returns true if the awaiter has to wait for a completion of the posted chain.
 bool QueuePair::post_for(ChainAwaiter& awaiter) {
   const bool wait = awaiter.until_ == ChainAwaiter::Until::completed;
   post_chain(awaiter.chain_, wait);
@@ -278,8 +278,8 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
   return wait;
 }
 
-// Joins the queue pairs that want completion entries, in turn, if the send queue has room for what is next: a nudge, or
-// the first chain in line. Where only a nudge can make that room, there will be one.
+// Joins the line of queue pairs that need completion entries, if the send queue has room for the next post: a nudge, or
+// the first chain in line. If only a nudge can make that room, there will be one.
 [[gnu::noinline]] void QueuePair::take_place() {
   if (state_ == State::error || cq_waiter_.linked()) {
     return;
@@ -291,10 +291,11 @@ bool QueuePair::post_for(ChainAwaiter& awaiter) {
   }
 }
 
-// Posts what is next. False: there are too few completion entries for it, and it stays first in turn.
+// Posts the nudge or the first chain in line. False: there are too few completion entries, and the queue pair stays
+// first in line.
 bool QueuePair::admit() {
   const std::size_t n = nudge_wanted_ ? 1 : first_chain_length();
-  const bool posts = n != 0 && send_queue_has_room(n);  // the task that wanted it may have been destroyed
+  const bool posts = n != 0 && send_queue_has_room(n);  // the waiting task may have been destroyed
   if (posts && reactor_->cq_free_ < n) {
     return false;
   }
@@ -321,10 +322,10 @@ void QueuePair::post_first_in_line() {
   reactor_->ready(awaiter);
 }
 
-// Old values are taken out as soon as their requests complete: the ring entries are free for others after that.
+// Old values are taken out as soon as their requests complete: the ring entries are free for others afterwards.
 void QueuePair::collect_results(ChainAwaiter& awaiter, std::uint64_t sequence) {
   const std::uint64_t before = awaiter.last_ - awaiter.chain_.size();
-  const std::uint64_t end = std::min(awaiter.last_, sequence);  // before the chain's first if that is still to complete
+  const std::uint64_t end = std::min(awaiter.last_, sequence);  // before the chain if its first has not completed
   for (std::uint64_t s = std::max(before, completed_) + 1; s <= end; ++s) {
     const std::size_t i = s - before - 1;
     const WorkRequest& request = awaiter.chain_[i];
@@ -349,7 +350,8 @@ void QueuePair::finish_chains(std::uint64_t sequence) {
     }
     reactor_->ready(awaiter);
   }
-  // Of the chains left only the first can have begun to complete; tasks that wait for a number may be before it.
+  // Among the remaining chains only the first can have begun to complete; tasks that wait for a number may be before
+  // it.
   for (Waiter* next = pending_.empty() ? nullptr : &pending_.front(); next != nullptr; next = pending_.after(*next)) {
     auto& awaiter = static_cast<ChainAwaiter&>(*next);
     if (!awaiter.chain_.empty()) {
@@ -389,7 +391,7 @@ void QueuePair::on_ended(const std::shared_ptr<const FabricError>& cause) {
   error_ = cause;
   nudge_wanted_ = false;
   cq_waiter_.unlink();
-  receives_->close(cause);  // its own cause, before fail_all() closes it with what flushed requests get
+  receives_->close(cause);  // with its own cause, before fail_all() closes it with the error of flushed requests
   fail_all(cause, std::numeric_limits<std::uint64_t>::max());
 }
 
@@ -406,7 +408,7 @@ void QueuePair::enter_error(std::uint64_t sequence, Status status, std::string_v
   request.local.length = entry.length;
   request.remote = {entry.remote};
   request.rkey = {entry.rkey};
-  // First of all, so that nothing is posted into the room that the requests before it leave.
+  // Set the state first, so that nothing is posted into the room that earlier requests leave.
   state_ = State::error;
   error_ = std::make_shared<const FabricError>(status, request, detail);
   nudge_wanted_ = false;
@@ -473,7 +475,7 @@ Task<void> QueuePair::reconnect() {
   if (alive.expired()) {
     throw FabricError(Status::disconnected, "the queue pair was destroyed during reconnect()");
   }
-  // Another task may have reconnected it meanwhile, and a request may have failed since.
+  // Another task may have reconnected the queue pair meanwhile, and a request may have failed since.
   if (error_ == failure) {
     state_ = State::ready;
     error_ = nullptr;

@@ -88,19 +88,19 @@ void Reactor::run_for(Duration duration) {
     resume_ready();
     rethrow_failure();
     more = advance(limit) && now() < limit;
-    // What happens at the limit itself belongs to it, and what follows from that at the same time.
+    // Events at the limit itself, and their consequences at the same time, still belong to this run.
     if (!more && has_ready() && now() <= limit) {
       more = true;
     }
   }
-  // A clock that goes by itself is past the limit now: tasks that became ready before go on once, and no further.
+  // A real clock is past the limit now: tasks that became ready before are resumed once more.
   resume_ready();
   rethrow_failure();
 }
 
 void Reactor::admit_waiting() {
-  // Each queue pair posts one thing and goes to the end, so that a busy one cannot keep the others waiting. One that is
-  // admitted may free entries itself (an error flushes it): the outer loop then goes on.
+  // Each queue pair posts one thing and goes to the end, so a busy one cannot keep the others waiting. An admitted
+  // queue pair may free entries itself (an error flushes it): the outer loop then continues.
   if (admitting_) {
     return;
   }

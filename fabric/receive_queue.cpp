@@ -41,7 +41,7 @@ void ReceiveQueue::wake_one() {
   }
 }
 
-// A task was destroyed after it had been woken: the message is for the next one.
+// A task was destroyed after it was woken: give its message to the next task.
 void ReceiveQueue::wake_instead() {
   --woken_;
   if (filled_ - handed_ > woken_) {

@@ -1,5 +1,5 @@
-// The way of every request to the NIC: checked, numbered, counted, signalled where it must be, in one pass over its
-// chain.
+// The path of every request to the NIC: one pass over its chain checks, numbers and counts requests, and signals where
+// necessary.
 #pragma once
 
 #include <sidelatch/fabric/queue_pair.h>
@@ -17,9 +17,9 @@ void QueuePair::take_chain(std::span<const WorkRequest> chain, bool signal_last,
   if (ring_ == nullptr) [[unlikely]] {
     ring_ = std::make_unique<InFlight[]>(options_.send_queue_depth);
   }
-  // Some request must be signalled while it is still known that its completion will free what others wait for: each
-  // interval, the one that fills the send queue, and all while the completion queue is half full (then at most half
-  // of it can be held by requests that nobody signalled).
+  // A request must be signalled early enough that its completion frees what others wait for: once each interval, when
+  // it fills the send queue, and always while the completion queue is half full (so unsignalled requests can hold at
+  // most half of it).
   const std::uint32_t entries_left = reactor_->cq_free_ - n;
   const std::uint32_t interval = entries_left <= reactor_->cq_depth_ / 2 ? 1 : options_.signal_interval;
   const std::uint64_t last = posted_ + n;
@@ -37,7 +37,7 @@ void QueuePair::take_chain(std::span<const WorkRequest> chain, bool signal_last,
     std::byte* data = request.local.data;
     std::uint64_t length = request.local.length;
     std::uint32_t lkey = 0;
-    // What is wrong is for check() to say.
+    // check() reports the error.
     bool checks_region = length != 0;
     bool delivers = true;
     if (is_atomic(request.opcode)) {

@@ -1,4 +1,4 @@
-// Numbers as they stand in packets: big-endian, at any address.
+// Numbers in packets: big-endian, at any address.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ constexpr std::uint16_t swap_bytes(std::uint16_t value) noexcept { return __buil
 constexpr std::uint32_t swap_bytes(std::uint32_t value) noexcept { return __builtin_bswap32(value); }
 constexpr std::uint64_t swap_bytes(std::uint64_t value) noexcept { return __builtin_bswap64(value); }
 
-// The unsigned number of so many bytes, for which the CPU has one instruction; void: none.
+// The unsigned type of `Bytes` bytes that the CPU swaps with one instruction; void if there is none.
 template <std::size_t Bytes>
 using Word = std::conditional_t<
     Bytes == 2, std::uint16_t,
@@ -59,7 +59,7 @@ template <std::size_t Bytes, class T>
   return load_big_endian<8, std::uint64_t>(in);
 }
 
-/// The low `Bytes` bytes of `value`, to the first bytes at `out`.
+/// Writes the low `Bytes` bytes of `value` to the first bytes at `out`.
 template <std::size_t Bytes>
 constexpr void store_big_endian(std::byte* out, std::uint64_t value) noexcept {
   if constexpr (detail::kSwaps<Bytes>) {

@@ -49,7 +49,7 @@ void put(bool there, std::byte*& out, const Header& header) {
   }
 }
 
-// `bytes`: of the whole datagram.
+// `bytes`: length of the whole datagram.
 void put_ip(std::byte*& out, Ipv4 ip, std::size_t bytes) {
   ip.version_and_length = Ipv4{}.version_and_length;
   ip.total_length = static_cast<std::uint16_t>(bytes);
@@ -66,7 +66,7 @@ void put_ip(std::byte*& out, Ipv6 ip, std::size_t bytes) {
   put(true, out, ip);
 }
 
-// All headers before the payload; returns where that begins.
+// Writes all headers before the payload; returns where the payload begins.
 std::byte* put_headers(const Packet& packet, const OpcodeTraits& traits, std::byte* out, std::size_t datagram_bytes) {
   if (packet.ethernet) {
     Ethernet ethernet = *packet.ethernet;

@@ -11,10 +11,10 @@ namespace sidelatch::roce {
 
 namespace {
 
-// Reflected: the highest power of x is the lowest bit, the first bit of a message the lowest of its byte.
+// Reflected: the highest power of x is the lowest bit, and the first bit of a message is the lowest of its byte.
 constexpr std::uint32_t kPolynomial = 0xedb88320;
 
-// Slicing by 8: table t holds what a byte leaves behind when t more bytes follow it.
+// Slicing by 8: table t holds the remainder of a byte that t more bytes follow.
 constexpr std::size_t kSlices = 8;
 using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;
 
@@ -37,22 +37,22 @@ constexpr Tables kTables = [] {
 
 enum class Copying : bool { no, yes };
 
-// The word at `from` + `offset`. A byte is loaded once: what is stored and what is covered must be the same. `to` is
-// only there when copying.
+// The word at `from` + `offset`. Loads each byte once: the stored bytes and the covered bytes must be the same. `to` is
+// used only when copying.
 template <class Word, Copying Copy>
 Word take(const std::byte* from, std::byte* to, std::size_t offset) {
   Word word{};
   std::memcpy(&word, from + offset, sizeof word);
   if constexpr (Copy == Copying::yes) {
-    // The compiler must not load again for the store.
+    // Keeps the compiler from loading again for the store.
     asm volatile("" : "+r"(word));
     std::memcpy(to + offset, &word, sizeof word);
   }
   return word;
 }
 
-// Bytes `i` to `length`. Shifting takes the lowest address for the lowest bits; x86-64 and every other target of this
-// project agree.
+// Bytes `i` to `length`. Shifting assumes that the lowest address holds the lowest bits, as on x86-64 and every other
+// target of this project.
 template <Copying Copy>
 std::uint32_t portable(std::uint32_t state, std::byte* to, const std::byte* from, std::size_t length,
                        std::size_t i = 0) {
@@ -79,8 +79,8 @@ std::uint32_t portable(std::uint32_t state, std::byte* to, const std::byte* from
 
 #if defined(__x86_64__)
 
-// x^n modulo the polynomial, reflected to 33 bits, as a carry-less multiplication of reflected numbers wants it: their
-// product lies one bit lower than that of ordinary ones.
+// x^n modulo the polynomial, reflected to 33 bits for a carry-less multiplication: the product of reflected numbers
+// lies one bit lower than that of ordinary numbers.
 constexpr std::int64_t power_of_x(unsigned n) {
   std::uint32_t power = 0x80000000;  // x^0
   for (unsigned i = 0; i < n; ++i) {
@@ -93,11 +93,11 @@ constexpr unsigned kLaneBits = 128;
 constexpr std::size_t kLane = kLaneBits / 8;
 constexpr std::size_t kLanes = 4;  // folded side by side, to hide the latency of the multiplication
 
-// To move a lane over `Bits` bits of message: its low half, which holds the higher powers, by 32 more than that, its
-// high half by 32 less. (64 bits of difference, and the 32 bits that a CRC shifts in.)
+// Moves a lane over `Bits` bits of message: its low half, which holds the higher powers, by 32 bits more, its high half
+// by 32 less. (The halves differ by 64 bits, and a CRC shifts in 32 bits.)
 template <unsigned Bits>
 constexpr std::array<std::int64_t, 2> kFold = {power_of_x(Bits + 32), power_of_x(Bits - 32)};
-// The paper gives these, bits reflected.
+// The paper gives these values, bits reflected.
 static_assert(kFold<kLanes * kLaneBits>[0] == 0x154442bd4 && kFold<kLanes * kLaneBits>[1] == 0x1c6e41596);
 static_assert(kFold<kLaneBits>[0] == 0x1751997d0 && kFold<kLaneBits>[1] == 0x0ccaa009e);
 static_assert(power_of_x(64) == 0x163cd6124);
@@ -106,7 +106,7 @@ static_assert(power_of_x(64) == 0x163cd6124);
 constexpr std::int64_t kWholePolynomial = std::int64_t{kPolynomial} << 1 | 1;
 constexpr std::int64_t kQuotient = [] {
   std::int64_t quotient = 0;
-  std::uint32_t rest = kPolynomial;  // of x^32; each step brings it one power further
+  std::uint32_t rest = kPolynomial;  // the remainder of x^32; each step raises the power by one
   for (unsigned i = 1; i < 33; ++i) {
     quotient |= static_cast<std::int64_t>(rest & 1) << i;
     rest = (rest & 1) != 0 ? (rest >> 1) ^ kPolynomial : rest >> 1;
@@ -139,10 +139,10 @@ template <unsigned Bits>
   return _mm_set_epi64x(kFold<Bits>[1], kFold<Bits>[0]);
 }
 
-// What 16 bytes leave behind.
+// The remainder of 16 bytes.
 [[SIDELATCH_PCLMUL, gnu::always_inline]] inline std::uint32_t reduce(__m128i lane) {
   const __m128i low_word = _mm_set_epi32(0, 0, 0, -1);
-  // 128 bits to 96, to 64: the lower part is moved over the rest.
+  // From 128 bits to 96 and to 64: the lower part is moved over the rest.
   lane = _mm_xor_si128(_mm_clmulepi64_si128(lane, powers_for<kLaneBits>(), 0x10), _mm_srli_si128(lane, 8));
   lane = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(lane, low_word), _mm_set_epi64x(0, power_of_x(64)), 0x00),
                        _mm_srli_si128(lane, 4));

@@ -1,13 +1,13 @@
-// CRC-32 as Ethernet has it (IEEE 802.3: polynomial 0x04c11db7, reflected), the one that the ICRC uses, fast.
+// Fast CRC-32 of Ethernet (IEEE 802.3: polynomial 0x04c11db7, reflected), which the ICRC uses.
 //
 //   std::uint32_t state = crc32_extend(kCrc32Start, header);
-//   state = crc32_copy(state, packet, payload);          // copies, and covers what it copied
+//   state = crc32_copy(state, packet, payload);          // copies, and covers the copied bytes
 //   const std::uint32_t crc = crc32_finish(state);
 //
-// With the CPU's carry-less multiplication (PCLMULQDQ) where it is there, asked at run time; with tables elsewhere. All
-// levels give the same values. Source of the folding: V. Gopal et al., "Fast CRC Computation for Generic Polynomials
-// Using PCLMULQDQ Instruction", Intel, 2009; of the tables: M. Kounavis, F. Berry, "A Systematic Approach to Building
-// High Performance, Software-Based, CRC Generators", ISCC 2005.
+// Uses the CPU's carry-less multiplication (PCLMULQDQ) if it is available at run time, else tables. All levels give the
+// same values. Source of the folding: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// Instruction", Intel, 2009; of the tables: M. Kounavis, F. Berry, "A Systematic Approach to Building High Performance,
+// Software-Based, CRC Generators", ISCC 2005.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -24,16 +24,16 @@ inline constexpr std::uint32_t kCrc32Start = 0xffffffff;
 
 enum class Crc32Level : std::uint8_t { portable, pclmul };
 [[nodiscard]] std::string_view name(Crc32Level level);
-/// Whether this CPU has it.
+/// Whether this CPU supports the level.
 [[nodiscard]] bool supported(Crc32Level level);
-/// The fastest that this CPU has.
+/// The fastest level that this CPU supports.
 [[nodiscard]] Crc32Level best_crc32_level();
 
 /// The state after `bytes`.
 [[nodiscard]] std::uint32_t crc32_extend(std::uint32_t state, std::span<const std::byte> bytes,
                                          Crc32Level level = best_crc32_level());
 /// Copies `from` to the same number of bytes at `to`, and returns the state after them. Each byte of `from` is read
-/// once, so the state is that of the bytes at `to` even while somebody writes to `from`. The two do not overlap.
+/// once, so the state is that of the bytes at `to` even if `from` is written concurrently. The two must not overlap.
 [[nodiscard]] std::uint32_t crc32_copy(std::uint32_t state, std::byte* to, std::span<const std::byte> from,
                                        Crc32Level level = best_crc32_level());
 

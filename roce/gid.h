@@ -1,4 +1,4 @@
-// Gid: how RoCEv2 names a port. An IPv6 address, or an IPv4 one as ::ffff:a.b.c.d.
+// Gid: RoCEv2's name of a port: an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d.
 //
 // Source: InfiniBand Architecture Specification, volume 1, Annex A17 (RoCEv2).
 //
@@ -26,7 +26,7 @@ inline constexpr std::array<std::uint8_t, 12> kMappedIpv4 = {0, 0, 0, 0, 0, 0, 0
   return gid;
 }
 
-/// As two words: GCC 12 calls memcmp() for the comparison of arrays, and each packet is compared several times.
+/// Compares two words: GCC 12 calls memcmp() to compare arrays, and each packet needs several comparisons.
 [[nodiscard]] constexpr bool is_same(const Gid& a, const Gid& b) noexcept {
   using Words = std::array<std::uint64_t, 2>;
   const auto left = std::bit_cast<Words>(a);

@@ -64,10 +64,10 @@ void Ipv4::write(std::byte* out) const noexcept {
 }
 
 std::uint16_t ipv4_checksum(const std::byte* header) noexcept {
-  // The checksum itself, at byte 10, is left out. Words of 32 bits: their halves are added below.
+  // Leaves out the checksum itself, at byte 10. Sums words of 32 bits; their halves are added below.
   std::uint64_t sum = std::uint64_t{load32(header)} + load32(header + 4) + (load32(header + 8) & 0xffff0000) +
                       load32(header + 12) + load32(header + 16);
-  // Ones' complement: carries come back in below.
+  // Ones' complement: carries are added at the low end.
   sum = (sum & 0xffffffff) + (sum >> 32);
   sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
   sum = (sum & 0xffff) + (sum >> 16);

@@ -1,14 +1,13 @@
-// The headers of a RoCEv2 packet, each as a plain struct that is read from bytes and written to them.
+// The headers of a RoCEv2 packet, each a plain struct that is read from bytes and written to bytes.
 //
 //   const Bth bth = Bth::read(in);   // Bth::kBytes at `in`
 //   bth.write(out);
 //
-// read() takes any bytes; what they may hold is for packet.h to judge. write() takes the low bits of a field that has
-// fewer than its type. Reserved fields are there too, so that what was read can be written again, bit for bit; they are
-// sent as 0.
+// read() takes any bytes; packet.h checks their values. write() takes the low bits of a field that is narrower than its
+// type. Reserved fields are included, so a header that was read can be written again bit for bit; they are sent as 0.
 //
-// Sources: InfiniBand Architecture Specification, volume 1, chapter 9 (transport headers),
-// and its Annex A17 (RoCEv2: UDP port, which fields of IP and UDP are whose); RFC 791, RFC 8200 and RFC 768.
+// Sources: InfiniBand Architecture Specification, volume 1, chapter 9 (transport headers), and its Annex A17 (RoCEv2:
+// UDP port, use of the fields of IP and UDP); RFC 791, RFC 8200 and RFC 768.
 //
 // Thread-safety: values.
 #pragma once
@@ -30,7 +29,7 @@ using Ipv6Address = std::array<std::uint8_t, 16>;
 inline constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 inline constexpr std::uint8_t kProtocolUdp = 17;
-inline constexpr std::uint16_t kUdpPort = 4791;  ///< destination of every RoCEv2 packet, given by IANA
+inline constexpr std::uint16_t kUdpPort = 4791;  ///< destination of every RoCEv2 packet, assigned by IANA
 
 struct Ethernet {
   static constexpr std::size_t kBytes = 14;
@@ -50,7 +49,7 @@ struct Ipv4 {
   static constexpr std::uint8_t kMoreFragments = 0b001;
   std::uint8_t version_and_length = 0x45;  ///< version 4, five words
   std::uint8_t type_of_service = 0;        ///< DSCP and ECN
-  std::uint16_t total_length = 0;          ///< bytes, this header and all behind it
+  std::uint16_t total_length = 0;          ///< bytes, this header and everything after it
   std::uint16_t identification = 0;
   std::uint8_t flags = kDontFragment;  ///< 3 bits
   std::uint16_t fragment_offset = 0;   ///< 13 bits, in units of 8 bytes
@@ -65,7 +64,7 @@ struct Ipv4 {
   friend bool operator==(const Ipv4&, const Ipv4&) = default;
 };
 
-/// The checksum that the kBytes of an IPv4 header at `header` must have, whatever stands in its field now (RFC 1071).
+/// The checksum that the kBytes of an IPv4 header at `header` must have, regardless of its current field (RFC 1071).
 [[nodiscard]] std::uint16_t ipv4_checksum(const std::byte* header) noexcept;
 
 struct Ipv6 {
@@ -73,7 +72,7 @@ struct Ipv6 {
   std::uint8_t version = 6;          ///< 4 bits
   std::uint8_t traffic_class = 0;    ///< DSCP and ECN
   std::uint32_t flow_label = 0;      ///< 20 bits
-  std::uint16_t payload_length = 0;  ///< bytes behind this header
+  std::uint16_t payload_length = 0;  ///< bytes after this header
   std::uint8_t next_header = kProtocolUdp;
   std::uint8_t hop_limit = 64;
   Ipv6Address source{};
@@ -87,10 +86,10 @@ struct Ipv6 {
 struct Udp {
   static constexpr std::size_t kBytes = 8;
   std::uint16_t source_port =
-      0;  ///< chosen by the sender, the same for a connection, so that its packets take one path
+      0;  ///< chosen by the sender, constant for a connection, so that all its packets take one path
   std::uint16_t destination_port = kUdpPort;
-  std::uint16_t length = 0;  ///< bytes, this header and all behind it
-  /// Sent as 0, "none", and not looked at: the ICRC covers what it covers, and better (A17).
+  std::uint16_t length = 0;  ///< bytes, this header and everything after it
+  /// Sent as 0, "none", and ignored: the ICRC covers the same bytes, and better (A17).
   std::uint16_t checksum = 0;
 
   [[nodiscard]] static Udp read(const std::byte* in) noexcept;
@@ -104,7 +103,7 @@ struct Bth {
   static constexpr std::uint16_t kDefaultPKey = 0xffff;
   Opcode opcode{};
   bool solicited_event = false;
-  bool migration = true;               ///< MigReq; set by who does not migrate, too
+  bool migration = true;               ///< MigReq; also set by senders that do not migrate
   std::uint8_t pad_count = 0;          ///< 2 bits: bytes between payload and ICRC
   std::uint8_t transport_version = 0;  ///< 4 bits
   std::uint16_t p_key = kDefaultPKey;  ///< partition
@@ -149,7 +148,7 @@ struct AtomicEth {
   std::uint64_t virtual_address = 0;
   std::uint32_t r_key = 0;
   std::uint64_t swap_or_add = 0;
-  std::uint64_t compare = 0;  ///< of CmpSwap; FetchAdd carries it, and nobody looks at it
+  std::uint64_t compare = 0;  ///< for CmpSwap; FetchAdd carries it, but it is ignored
 
   [[nodiscard]] static AtomicEth read(const std::byte* in) noexcept;
   void write(std::byte* out) const noexcept;
@@ -170,7 +169,7 @@ struct Aeth {
 /// Atomic ACK extended transport header.
 struct AtomicAckEth {
   static constexpr std::size_t kBytes = 8;
-  std::uint64_t original = 0;  ///< what the word held before
+  std::uint64_t original = 0;  ///< the word's value before the atomic
 
   [[nodiscard]] static AtomicAckEth read(const std::byte* in) noexcept;
   void write(std::byte* out) const noexcept;

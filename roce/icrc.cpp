@@ -17,12 +17,12 @@ namespace {
 constexpr std::size_t kLocalRouteHeader = 8;
 constexpr std::byte kOnes{0xff};
 
-// What is or-ed to the headers before they are covered, the local route header included. Whole words, so that they are
-// masked in a few steps, and none is read again before it has been written whole.
+// The mask that is or-ed to the headers, including the local route header, before the CRC covers them. It has whole
+// words, so masking takes few steps and no word is read again before it is written whole.
 template <std::size_t IpBytes>
 using Mask = std::array<std::uint64_t, (kLocalRouteHeader + IpBytes + Udp::kBytes + Bth::kBytes + 7) / 8>;
 
-// `fields`: offset from the IP header on, and what is or-ed there.
+// `fields`: offset from the start of the IP header, and the bits to or there.
 template <std::size_t IpBytes>
 constexpr Mask<IpBytes> make_mask(std::initializer_list<std::pair<std::size_t, std::byte>> fields) {
   std::array<std::byte, sizeof(Mask<IpBytes>)> mask{};
@@ -41,7 +41,7 @@ constexpr Mask<Ipv4::kBytes> kIpv4Mask = make_mask<Ipv4::kBytes>({{1, kOnes},   
                                                                   {8, kOnes},   // time to live
                                                                   {10, kOnes},  // header checksum
                                                                   {11, kOnes}});
-// Traffic class and flow label are all of the first word but the version.
+// Traffic class and flow label are the whole first word except the version.
 constexpr Mask<Ipv6::kBytes> kIpv6Mask =
     make_mask<Ipv6::kBytes>({{0, std::byte{0x0f}}, {1, kOnes}, {2, kOnes}, {3, kOnes}, {7, kOnes}});  // hop limit
 

@@ -1,4 +1,4 @@
-// The invariant CRC of RoCEv2: what the last four bytes of every packet hold.
+// The invariant CRC of RoCEv2: the last four bytes of every packet.
 //
 // It is the CRC-32 of Ethernet over eight bytes of ones, which stand for InfiniBand's local route header, and over the
 // packet from its IP header to the end of its pad bytes. The fields that a router may change count as all ones: in IPv4
@@ -22,7 +22,7 @@ inline constexpr std::size_t kIcrcBytes = 4;
 [[nodiscard]] std::uint32_t icrc_after_ipv4(std::span<const std::byte> headers) noexcept;
 [[nodiscard]] std::uint32_t icrc_after_ipv6(std::span<const std::byte> headers) noexcept;
 
-/// The kIcrcBytes at `in`.
+/// The ICRC in the kIcrcBytes at `in`.
 [[nodiscard]] std::uint32_t load_icrc(const std::byte* in) noexcept;
 void store_icrc(std::byte* out, std::uint32_t icrc) noexcept;
 

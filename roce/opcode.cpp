@@ -58,7 +58,7 @@ static_assert(std::all_of(kRows.begin(), kRows.end(),
 
 constexpr std::uint8_t kUnknown = 0xff;
 
-// Where the row of an opcode is.
+// The index of each opcode's row.
 constexpr std::array<std::uint8_t, 256> kRowOf = [] {
   std::array<std::uint8_t, 256> rows{};
   rows.fill(kUnknown);

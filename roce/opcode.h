@@ -1,8 +1,8 @@
-// BTH opcodes of the reliable connection and unreliable datagram services, and what each of them brings along.
+// BTH opcodes of the reliable connection and unreliable datagram services, and the traits of each.
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.2 (base transport header: the table of opcodes and of the
 // headers that follow), SEND with invalidate included. The upper three bits name the service, the lower five the
-// operation. Not here: other services, and RoCEv2's congestion notification packet (0x81).
+// operation. Other services and RoCEv2's congestion notification packet (0x81) are not included.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ enum class Opcode : std::uint8_t {
   ud_send_only_with_immediate = 0x65,
 };
 
-/// How long the payload of a packet may be, with the path MTU as the measure (9.7, packet lengths).
+/// The allowed payload length of a packet, relative to the path MTU (9.7, packet lengths).
 enum class PayloadRule : std::uint8_t {
   none,       ///< no payload
   exact,      ///< the path MTU: first and middle packets
@@ -49,7 +49,7 @@ enum class PayloadRule : std::uint8_t {
   any,        ///< 0 bytes to the path MTU: only packets
 };
 
-/// What an opcode says about the rest of the packet. The extension headers stand in the order of these fields.
+/// What an opcode implies for the rest of the packet. The extension headers come in the order of these fields.
 struct OpcodeTraits {
   bool deth = false;
   bool reth = false;
@@ -60,24 +60,24 @@ struct OpcodeTraits {
   bool ieth = false;
   PayloadRule payload = PayloadRule::none;
 
-  /// Bytes of the extension headers, all between BTH and payload.
+  /// Bytes of the extension headers, between BTH and payload.
   [[nodiscard]] constexpr std::size_t extension_bytes() const noexcept {
     return (deth ? 8U : 0U) + (reth ? 16U : 0U) + (atomic_eth ? 28U : 0U) + (aeth ? 4U : 0U) +
            (atomic_ack_eth ? 8U : 0U) + (immediate ? 4U : 0U) + (ieth ? 4U : 0U);
   }
 };
 
-/// The most that any opcode has: AtomicETH.
+/// The most extension bytes of any opcode: AtomicETH.
 inline constexpr std::size_t kMostExtensionBytes = 28;
 
 namespace detail {
 extern const std::array<std::optional<OpcodeTraits>, 256> kTraits;
 }  // namespace detail
-/// Nothing for a number that is none of the opcodes above.
+/// Nothing if the number is none of the opcodes above.
 [[nodiscard]] inline const std::optional<OpcodeTraits>& traits_of(Opcode opcode) noexcept {
   return detail::kTraits[static_cast<std::uint8_t>(opcode)];
 }
-/// As the specification writes it, "RC RDMA WRITE first"; "unknown" for others.
+/// The specification's name, "RC RDMA WRITE first"; "unknown" for others.
 [[nodiscard]] std::string_view name(Opcode opcode) noexcept;
 
 }  // namespace sidelatch::roce

@@ -1,4 +1,4 @@
-// A RoCEv2 packet, taken apart and put together without allocating anything.
+// Parses and builds RoCEv2 packets without allocating anything.
 //
 //   const auto parsed = parse_frame(bytes);
 //   if (const auto* packet = std::get_if<Packet>(&parsed)) use(packet->bth, packet->payload);
@@ -8,11 +8,10 @@
 //
 //   [Ethernet] | IPv4 or IPv6 | UDP | BTH | extension headers, as the opcode says | payload | pad | ICRC
 //
-// parse() accepts what a receiver must accept whatever the connection is, and nothing else: it looks at every length
-// and reads no byte outside. Whether a packet fits its connection (queue pair number, PSN, partition, path MTU) is for
-// the connection. What build() has written parse() accepts, and what parse() has accepted build() writes again, byte
-// for byte; except that an IPv4 checksum of 0xffff, which means the same, becomes 0. A packet given whole, with link
-// padding behind it, is written without that padding.
+// parse() accepts exactly what a receiver must accept independently of the connection. It checks every length and reads
+// no byte outside. The connection checks whether a packet fits it (queue pair number, PSN, partition, path MTU).
+// parse() accepts everything that build() writes. build() reproduces what parse() accepted, byte for byte, except that
+// an IPv4 checksum of 0xffff becomes 0, which means the same, and that link padding after the packet is left out.
 //
 // Sources: InfiniBand Architecture Specification, volume 1, chapter 9 and Annex A17 (RoCEv2); RFC 791, 1071, 8200, 768.
 //
@@ -35,7 +34,7 @@ namespace sidelatch::roce {
 enum class PathMtu : std::uint16_t { b256 = 256, b512 = 512, b1024 = 1024, b2048 = 2048, b4096 = 4096 };
 [[nodiscard]] constexpr std::size_t bytes_of(PathMtu mtu) noexcept { return static_cast<std::size_t>(mtu); }
 
-/// Why bytes are no packet that we take, or a Packet cannot be built.
+/// Why bytes are not accepted as a packet, or a Packet cannot be built.
 enum class Refusal : std::uint8_t {
   truncated_ethernet,
   not_ip,
@@ -67,11 +66,11 @@ inline constexpr std::size_t kRefusals = 24;
 [[nodiscard]] std::string_view text(Refusal refusal) noexcept;
 
 struct Packet {
-  std::optional<Ethernet> ethernet;  ///< not there: the packet begins with its IP header
+  std::optional<Ethernet> ethernet;  ///< absent: the packet begins with its IP header
   std::variant<Ipv4, Ipv6> ip;
   Udp udp;
   Bth bth;
-  // Of these only those that traits_of(bth.opcode) names mean anything; the others are as they were made.
+  // Only the headers that traits_of(bth.opcode) names have a meaning; the others keep their default values.
   Deth deth;
   Reth reth;
   AtomicEth atomic;
@@ -79,40 +78,39 @@ struct Packet {
   AtomicAckEth atomic_ack;
   ImmDt immediate;
   Ieth ieth;
-  /// Without pad bytes. parse() points it into the bytes that it was given.
+  /// The payload without pad bytes. parse() points it into its input.
   std::span<const std::byte> payload;
-  /// The first bth.pad_count of them travel. Sent as 0; kept as they came in.
+  /// The first bth.pad_count bytes are sent. They are sent as 0, and kept as received.
   std::array<std::byte, 3> pad{};
 };
 
-/// Whether a packet with this opcode may have `bytes` of payload on a path of this MTU; without one: on any path. The
-/// refusal if not.
+/// Checks whether a packet with this opcode may have `bytes` of payload on a path of this MTU, or on any path without
+/// an MTU. Returns the refusal if not.
 [[nodiscard]] std::optional<Refusal> check_payload(Opcode opcode, std::size_t bytes,
                                                    std::optional<PathMtu> path_mtu) noexcept;
 
 enum class IcrcCheck : bool { no, yes };
 
-/// A packet in an Ethernet frame without preamble, tags and frame check sequence. What stands behind the end of the IP
-/// datagram is padding of the link, and no part of it.
+/// A packet in an Ethernet frame without preamble, tags and frame check sequence. Bytes after the end of the IP
+/// datagram are link padding, not part of the packet.
 [[nodiscard]] std::variant<Packet, Refusal> parse_frame(std::span<const std::byte> frame,
                                                         IcrcCheck check = IcrcCheck::yes) noexcept;
-/// A packet that begins with its IP header; otherwise the same.
+/// Like parse_frame(), for a packet that begins with its IP header.
 [[nodiscard]] std::variant<Packet, Refusal> parse_datagram(std::span<const std::byte> datagram,
                                                            IcrcCheck check = IcrcCheck::yes) noexcept;
 
-/// Bytes from the first header to the payload; the opcode is known.
+/// Bytes from the first header to the payload; the opcode must be known.
 [[nodiscard]] std::size_t payload_offset(const Packet& packet) noexcept;
-/// Bytes of the whole packet; the opcode is known.
+/// Bytes of the whole packet; the opcode must be known.
 [[nodiscard]] std::size_t encoded_bytes(const Packet& packet) noexcept;
 
-/// Writes the packet to the beginning of `out` and returns its length in bytes. What follows from the rest is set,
-/// whatever these fields hold: Ethernet's type; IP's version, lengths, protocol and checksum; UDP's destination port
-/// and length; the BTH's pad count and transport version; the ICRC. Everything else is sent as it is, the UDP checksum
-/// too.
+/// Writes the packet to the beginning of `out` and returns its length in bytes. Computes and overwrites these fields:
+/// Ethernet's type; IP's version, lengths, protocol and checksum; UDP's destination port and length; the BTH's pad
+/// count and transport version; the ICRC. Everything else is sent as it is, including the UDP checksum.
 ///
-/// The payload is read once, so the ICRC is right for the bytes that were sent even if somebody writes to it meanwhile.
-/// It may lie in `out` at payload_offset() already, and is not copied then; otherwise it lies elsewhere.
-/// Refused, before anything is written: see Refusal; a fragment of an IP datagram; a value above the bits of its field.
+/// The payload is read once, so the ICRC is right for the bytes sent even if the payload is written meanwhile. A
+/// payload that already lies in `out` at payload_offset() is not copied; otherwise it must lie outside `out`. Refusals
+/// (see Refusal; also IP fragments and values too large for their fields) come before anything is written.
 [[nodiscard]] std::variant<std::size_t, Refusal> build(const Packet& packet, std::span<std::byte> out,
                                                        std::optional<PathMtu> path_mtu = std::nullopt) noexcept;
 

@@ -16,14 +16,14 @@ constexpr std::uint8_t kFragmentHeader = 44;  // an IPv6 extension, RFC 8200, 4.
 
 unsigned version_of(Bytes datagram) { return std::to_integer<unsigned>(datagram[0]) >> 4; }
 
-// Ones' complement has two zeros, and a sum with either of them is right (RFC 1071).
+// Ones' complement has two zeros, and either is a correct sum (RFC 1071).
 bool has_right_checksum(Bytes header) {
   const std::uint16_t found = Ipv4::read(header.data()).checksum;
   const std::uint16_t right = ipv4_checksum(header.data());
   return found == right || (found == 0xffff && right == 0);
 }
 
-// `datagram` becomes what lies behind the IP header, up to the end that the header names.
+// Shortens `datagram` to the bytes after the IP header, up to the end that the header gives.
 Refused take_ipv4(Bytes& datagram, Packet& packet) {
   if (datagram.size() < Ipv4::kBytes) {
     return Refusal::truncated_ip;
@@ -80,7 +80,7 @@ Refused take_udp(Bytes& rest, Packet& packet) {
   return std::nullopt;
 }
 
-// `rest` is from here on without the ICRC.
+// Removes the ICRC from `rest`.
 Refused take_bth(Bytes& rest, Packet& packet) {
   if (rest.size() < Bth::kBytes + kIcrcBytes) {
     return Refusal::truncated_transport;
@@ -141,7 +141,7 @@ Refused check_icrc(Bytes datagram, const Packet& packet) {
   return icrc == load_icrc(datagram.data() + covered) ? std::nullopt : std::optional(Refusal::icrc);
 }
 
-// `packet.ethernet` is there already, if it is.
+// `packet.ethernet` is already set if there is one.
 Refused take_datagram(Bytes datagram, unsigned version, IcrcCheck check, Packet& packet) {
   Bytes rest = datagram;
   Refused refused = version == 4 ? take_ipv4(rest, packet) : take_ipv6(rest, packet);

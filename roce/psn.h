@@ -3,9 +3,9 @@
 //   Psn expected = start + packets;
 //   if (precedes(bth.psn, expected)) ...   // a duplicate
 //
-// Which of two numbers comes first is only defined while fewer than 2^23 packets lie between them; a requester keeps no
-// more in flight. Source: InfiniBand Architecture Specification, volume 1, 9.7 (packet sequence numbers). So there is
-// no operator<: it would be no order.
+// The order of two numbers is defined only if fewer than 2^23 packets lie between them; a requester keeps no more in
+// flight. Source: InfiniBand Architecture Specification, volume 1, 9.7 (packet sequence numbers). There is no operator<
+// because it would not be a strict order.
 //
 // Thread-safety: a value.
 #pragma once
@@ -32,10 +32,10 @@ class Psn {
 
   /// Packets from `from` to `to`, negative if `to` comes first: -2^23 to 2^23 - 1.
   friend constexpr std::int32_t distance(Psn from, Psn to) noexcept {
-    // The 24 bits at the top of a word, so that its sign is theirs.
+    // Moves the 24 bits to the top of a word, so that their sign becomes its sign.
     return static_cast<std::int32_t>((to.value_ - from.value_) << (32 - kBits)) >> (32 - kBits);
   }
-  /// `a` comes before `b`. Of two numbers 2^23 apart neither does.
+  /// Whether `a` comes before `b`; false both ways if they are 2^23 apart.
   friend constexpr bool precedes(Psn a, Psn b) noexcept { return distance(a, b) > 0; }
 
  private:

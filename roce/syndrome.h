@@ -1,4 +1,4 @@
-// The syndrome of an AETH: what a responder answers, in one byte.
+// The syndrome of an AETH: a responder's answer in one byte.
 //
 //   aeth.syndrome = Syndrome::ack(credits);
 //   if (syndrome.kind() == Syndrome::Kind::rnr_nak) wait(syndrome.rnr_delay());
@@ -28,12 +28,12 @@ class Syndrome {
  public:
   enum class Kind : std::uint8_t { ack = 0, rnr_nak = 1, reserved = 2, nak = 3 };
 
-  /// Credits mean nothing: the responder does not take part in end-to-end flow control.
+  /// The responder does not take part in end-to-end flow control, so the credits have no meaning.
   static constexpr std::uint8_t kNoCredits = 31;
 
   constexpr Syndrome() = default;
   constexpr explicit Syndrome(std::uint8_t byte) noexcept : byte_(byte) {}
-  /// `code`: encoded credits, see credits(); the low five bits count, here and below.
+  /// `code`: encoded credits, see credits(). Here and below, only the low five bits count.
   [[nodiscard]] static constexpr Syndrome ack(std::uint8_t code = kNoCredits) noexcept { return of(Kind::ack, code); }
   /// `timer`: encoded delay, see rnr_delay().
   [[nodiscard]] static constexpr Syndrome rnr_nak(std::uint8_t timer) noexcept { return of(Kind::rnr_nak, timer); }
@@ -42,11 +42,11 @@ class Syndrome {
   }
 
   [[nodiscard]] constexpr std::uint8_t byte() const noexcept { return byte_; }
-  /// The reserved bit is not looked at.
+  /// Ignores the reserved bit.
   [[nodiscard]] constexpr Kind kind() const noexcept { return static_cast<Kind>(byte_ >> 5 & 3); }
   [[nodiscard]] constexpr std::uint8_t value() const noexcept { return byte_ & 31; }
 
-  /// How many receive requests the responder has ready. Nothing if this is no ACK, or one without credits.
+  /// How many receive requests the responder has ready. Nothing if this is no ACK, or an ACK without credits.
   [[nodiscard]] constexpr std::optional<std::uint32_t> credits() const noexcept {
     if (kind() != Kind::ack || value() == kNoCredits) {
       return std::nullopt;
@@ -63,7 +63,7 @@ class Syndrome {
     return std::chrono::microseconds(10) * expand(value() == 0 ? 32 : value());
   }
 
-  /// Nothing if this is no NAK, or one whose code is reserved.
+  /// Nothing if this is no NAK, or a NAK whose code is reserved.
   [[nodiscard]] constexpr std::optional<NakCode> nak_code() const noexcept {
     if (kind() != Kind::nak || value() > static_cast<std::uint8_t>(NakCode::invalid_rd_request)) {
       return std::nullopt;
@@ -78,7 +78,7 @@ class Syndrome {
     return Syndrome(static_cast<std::uint8_t>(static_cast<unsigned>(kind) << 5 | (value & 31U)));
   }
 
-  // 0, 1, 2, 3, 4, 6, 8, 12, ...: powers of two, and one and a half times each.
+  // 0, 1, 2, 3, 4, 6, 8, 12, ...: powers of two, each followed by one and a half times itself.
   [[nodiscard]] static constexpr std::uint32_t expand(std::uint32_t code) noexcept {
     if (code < 2) {
       return code;

@@ -22,19 +22,19 @@ using namespace std::chrono_literals;
 
 static_assert(nic::kFrameRoom <= roce::kMostFrameBytes, "a wire may be made for every frame of the NIC");
 
-// Frames that are taken from the wire before the NIC may answer: so few that who sent the first does not wait long,
-// so many that one answer stands for many. And frames that are sent before it looks at the wire again.
+// The most frames taken from the wire before the NIC may answer: few enough that the first sender does not wait long,
+// many enough that one answer stands for many. Also the most frames sent before the NIC looks at the wire again.
 constexpr int kBurst = 64;
-// How often the caller may keep its turn before it is trusted again.
+// How often the caller must keep a short turn before it is trusted again.
 constexpr int kShortTurns = 64;
-// Of so many wakes the fastest counts: what the machine needs, not what it needed because it was busy.
+// The fastest of this many wakes counts: the machine's own delay, not that of a busy moment.
 constexpr int kWakesToLearn = 16;
-// So that the thread's looks take at most a tenth of what they take from the caller.
+// A turn lasts this many wakes, so that the thread's looks take at most a tenth of the caller's time.
 constexpr int kWakesPerTurn = 10;
-// Longest sleep in the wire, so that what nobody could know of does not last.
+// The longest sleep in the wire, so that a missed event does not block for longer.
 constexpr std::chrono::nanoseconds kLongestWait = 100ms;
-// A frame that the wire has no room for is dropped after this, as a switch does: one peer that does not read must not
-// hold up the others.
+// A frame without room in the wire is dropped after this time, as in a switch: a peer that does not read must not delay
+// the others.
 constexpr std::chrono::nanoseconds kPatience = 10ms;
 
 std::unique_ptr<nic::MemoryAccess> memory_for(const Settings& settings) {
@@ -64,14 +64,14 @@ nic::NicOptions options_for(const roce::Wire& wire) {
   return options;
 }
 
-// What the calling thread does is short, and somebody waits for it. Where the kernel does not know how to give what is
-// asked for, it runs as others do.
+// Asks the kernel to wake and run the calling thread soon: its work is short, and others wait for it. If the kernel
+// does not support that, the thread runs like any other.
 void ask_for_short_waits() noexcept {
-  // Timers of ordinary threads may be 50 us late, which is more than a turn.
+  // Timers of ordinary threads may be 50 us late, which is longer than a turn.
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-  // Who asks for a shorter slice than a thread that runs may take its CPU at once (Linux 6.12 on): a program that
-  // watches memory for what the NIC writes there gives it back only at a tick, after milliseconds.
-  struct {  // sched_attr of <linux/sched/types.h>, which does not go together with <sched.h>; version 0
+  // A thread with a shorter slice than the running one may take its CPU at once (from Linux 6.12). Otherwise a program
+  // that watches memory for the NIC's writes gives up its CPU only at a tick, after milliseconds.
+  struct {  // sched_attr of <linux/sched/types.h>, which conflicts with <sched.h>; version 0
     std::uint32_t size = sizeof(*this);
     std::uint32_t policy = 0;
     std::uint64_t flags = 0;
@@ -142,7 +142,7 @@ std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chro
       if (!failure_.empty()) {
         return std::nullopt;
       }
-      // Asks if it has to; an answer is heard by whoever drives next.
+      // Asks if necessary; the thread that drives next receives the answer.
       if (const std::optional<roce::MacAddress> mac = wire_->resolve(gid)) {
         return mac;
       }
@@ -169,7 +169,7 @@ roce::WireCounters Adapter::wire_counters() {
 
 void Adapter::leave() noexcept {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  // Who ends the process from within a call, by a signal, has the lock and will not give it back.
+  // If a signal ends the process within a call, that call holds the lock and will not release it.
   for (const Clock::time_point limit = Clock::now() + kPatience * 10; !lock && Clock::now() < limit;) {
     std::this_thread::sleep_for(100us);
     static_cast<void>(lock.try_lock());
@@ -192,7 +192,7 @@ std::string Adapter::failure() {
   return failure_;
 }
 
-// False if the wire has failed, now or before. Says so once.
+// Returns false if the wire fails now or has failed before. Prints the failure once.
 template <class Work>
 bool Adapter::unless_it_fails(Work work) noexcept {
   if (!failure_.empty()) {
@@ -208,7 +208,7 @@ bool Adapter::unless_it_fails(Work work) noexcept {
   }
 }
 
-// Until the adapter's thread is not in the wire, and stays out of it as long as the caller has the lock.
+// Waits until the adapter's thread is out of the wire; it stays out as long as the caller has the lock.
 void Adapter::leave_wire(std::unique_lock<std::mutex>& lock) {
   while (thread_is_in_wire_) {
     callers_turn_until_ = Clock::now() + kTurn;
@@ -222,14 +222,14 @@ void Adapter::run() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
     const bool has_run_out = callers_turn_until_ != Clock::time_point{} && Clock::now() >= callers_turn_until_;
-    // Who lets others run in poll() will be back.
+    // A caller that yields in poll() will come back.
     const bool caller_has_left = has_run_out && callers_that_yield_.load(std::memory_order_relaxed) == 0;
     if (has_run_out) {
       callers_turn_until_ = caller_has_left ? Clock::time_point{} : Clock::now() + turn_;
     }
     if (drive()) {
-      short_turns_ = caller_has_left ? kShortTurns : short_turns_;  // there was something for it
-      // Others get the lock before it goes on.
+      short_turns_ = caller_has_left ? kShortTurns : short_turns_;  // the caller missed something
+      // Lets others have the lock before the thread continues.
       lock.unlock();
       lock_for_thread(lock);
       continue;
@@ -244,7 +244,7 @@ void Adapter::run() {
   drive();
 }
 
-// And learns how long the machine needs to wake a thread.
+// Also learns how long the machine needs to wake a thread.
 void Adapter::wait_for_turn(std::unique_lock<std::mutex>& lock) {
   const Clock::time_point until = callers_turn_until_;
   if (thread_may_drive_.wait_until(lock, until) == std::cv_status::no_timeout) {
@@ -298,7 +298,7 @@ std::chrono::nanoseconds Adapter::time_to_wait() const {
   return deadline - now < static_cast<nic::Time>(longest.count()) ? std::chrono::nanoseconds(deadline - now) : longest;
 }
 
-// A caller found nothing. True: the NIC was driven, it may be worth another look.
+// Called when a caller found nothing. True: the NIC was driven, so another look may find something.
 bool Adapter::drive_for_caller() {
   if (!callers_may_drive_) {
     callers_find_nothing_.store(true, std::memory_order_relaxed);
@@ -307,7 +307,7 @@ bool Adapter::drive_for_caller() {
   const Clock::time_point now = Clock::now();
   callers_turn_until_ = now + (short_turns_ > 0 ? kShortTurn : turn_);
   if (thread_is_in_wire_) {
-    wire_->interrupt();  // it comes out, as soon as it runs, sees whose turn it is, and stays out
+    wire_->interrupt();  // as soon as the thread runs, it leaves, sees whose turn it is, and stays out
     callers_find_nothing_.store(true, std::memory_order_relaxed);
     return false;
   }
@@ -326,7 +326,7 @@ void Adapter::send_for_caller() {
   }
   unless_it_fails([this] { return transmit(time_of(Clock::now())); });
   if (heard_) {
-    heard_(*nic_);  // what it sent to itself has arrived
+    heard_(*nic_);  // frames from the NIC to itself have arrived
   }
 }
 

@@ -1,5 +1,5 @@
-// Adapter: a software NIC that runs. It owns the NIC, the wire that it is at, the memory access and one thread, and
-// lets any thread of the process use the NIC.
+// Adapter: a running software NIC. It owns the NIC, its wire, the memory access and one thread, and lets any thread of
+// the process use the NIC.
 //
 //   Adapter adapter(settings);
 //   adapter.listen([&](nic::Nic& nic) { ... hand on notifications of completion queues, and events ... });
@@ -7,13 +7,14 @@
 //   adapter.post([&](nic::Nic&) { return pair.post_send(request); });     // leaves at once
 //   adapter.poll([&](nic::Nic&) { return completions.poll(into); });      // if 0, drives the NIC and tries again
 //
-// Who drives. A program that polls a completion queue in a loop drives the NIC by itself, in its own thread, from
-// within poll(): on a small machine every change of threads costs more than an operation. The adapter's thread drives
-// when nobody has polled for a while (kTurn), waiting for frames in the wire. With an order (Settings::order) it alone
-// drives, so that memory is touched by another thread than the program's, and races are real.
+// Two kinds of threads drive the NIC. A program that polls a completion queue in a loop drives it in its own thread,
+// from within poll(), because on a small machine every thread switch costs more than an operation. The adapter's thread
+// drives when nobody has polled for a while (kTurn), and then waits for frames in the wire. With an order
+// (Settings::order) only the adapter's thread drives, so a thread other than the program's touches memory, and races
+// are real.
 //
-// Thread-safety: any thread may call anything, but the functions that are handed in run under the adapter's lock and
-// must not call the adapter. Destruction: nobody uses it any more.
+// Thread-safety: any thread may call anything, but functions passed in run under the adapter's lock and must not call
+// the adapter. Nobody may use the adapter during its destruction.
 #pragma once
 
 #include "settings.h"
@@ -39,49 +40,48 @@ namespace sidelatch::softnic {
 
 class Adapter {
  public:
-  /// For so long after poll() the caller is expected to poll again, and the adapter's thread lets it drive.
+  /// For this long after poll() the caller is expected to poll again, and the adapter's thread lets it drive.
   static constexpr std::chrono::microseconds kTurn{200};
-  /// On a machine where waking a thread takes long, an emulated one say, up to this: each look whether the caller is
-  /// still there takes a CPU from it.
+  /// The longest turn, for machines that need long to wake a thread, such as emulated ones: each check for the caller
+  /// takes a CPU from it.
   static constexpr std::chrono::microseconds kLongestTurn{5'000};
-  /// For a program that has lately not come back, though there was something for it: one that polls for the completion
-  /// of its WRITE, then watches memory for its peer's.
+  /// The turn of a program that recently did not come back although there was something for it: it may poll for the
+  /// completion of its WRITE, then watch memory for its peer's WRITE.
   static constexpr std::chrono::microseconds kShortTurn{20};
-  /// Who polls for so long in vain lets other threads run between two polls: the peer, which it has woken, may be
-  /// waiting for this very CPU, and the scheduler would leave it there until its next tick, for milliseconds.
+  /// A caller that polls this long without a completion yields the CPU between polls: the peer that it has woken may be
+  /// waiting for the same CPU, and the scheduler would let it wait until the next tick, for milliseconds.
   static constexpr std::chrono::microseconds kPoliteAfter{5};
 
   /// Throws as open_wire().
   explicit Adapter(const Settings& settings);
-  /// For tests: at this wire.
+  /// For tests: uses this wire.
   Adapter(const Settings& settings, std::unique_ptr<roce::Wire> wire);
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
-  /// Frames that wait are sent, as far as the wire takes them.
+  /// Sends waiting frames as far as the wire takes them.
   ~Adapter();
 
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
-  /// Of the NIC: MAC, GIDs, MTU and limits. They do not change.
+  /// The NIC's MAC, GIDs, MTU and limits. They do not change.
   [[nodiscard]] const nic::NicOptions& options() const noexcept { return nic_->options(); }
 
-  /// `heard` is called under the lock, by any thread, each time that the NIC may have reported something: there
-  /// it asks completion queues for notifications and the NIC for events. It must not throw. Set before anything else is
-  /// called.
+  /// Any thread calls `heard` under the lock each time that the NIC may have reported something. `heard` asks
+  /// completion queues for notifications and the NIC for events. It must not throw. Set it before any other call.
   void listen(std::function<void(nic::Nic&)> heard);
 
-  /// Runs `use(nic)` under the lock, and returns what it returns. What the call has given the NIC to send is sent.
+  /// Runs `use(nic)` under the lock, and returns its result. Sends the frames that the call has caused.
   template <class Use>
   auto call(Use use) {
     const Turn turn(*this);
     return use(*nic_);
   }
-  /// As call(); named apart, for what it is for: posting work.
+  /// Same as call(); a separate name for posting work.
   template <class Use>
   auto post(Use use) {
     return call(std::move(use));
   }
-  /// Runs `take(nic)`, which returns how many completions it took. If there were none, the NIC is driven, if it is the
-  /// caller's turn, and `take` tried once more.
+  /// Runs `take(nic)`, which returns how many completions it took. If there were none and it is the caller's turn,
+  /// drives the NIC and tries `take` once more.
   template <class Take>
   std::size_t poll(Take take) {
     let_thread_in();
@@ -93,13 +93,14 @@ class Adapter {
     }
     return taken;
   }
-  /// The caller is going to sleep until it is notified: the adapter's thread takes over at once.
+  /// Call before sleeping until a notification: the adapter's thread takes over at once.
   void rest();
 
-  /// Where frames for this address go: asks for it, and waits for an answer for `at_most`. Nothing: nobody answered.
+  /// The MAC for frames to this address: asks for it, and waits up to `at_most` for an answer. Nothing: nobody
+  /// answered.
   [[nodiscard]] std::optional<roce::MacAddress> resolve(const roce::Gid& gid, std::chrono::milliseconds at_most);
 
-  /// In a child, after fork(2): as Wire::abandon(). The adapter is not used, nor destroyed, there.
+  /// For a child after fork(2), like Wire::abandon(). The child must neither use nor destroy the adapter.
   void abandon() noexcept {
     if (wire_ != nullptr) {
       wire_->abandon();
@@ -109,18 +110,18 @@ class Adapter {
   [[nodiscard]] nic::NicCounters nic_counters();
   [[nodiscard]] roce::WireCounters wire_counters();
 
-  /// Leaves the wire, for good: what waits is sent, as far as the wire takes it, and the NIC stands still from then on,
-  /// as if the wire had failed. For the end of the process, when other threads may still call the adapter.
+  /// Leaves the wire for good: sends waiting frames as far as the wire takes them, and then stops the NIC as if the
+  /// wire had failed. For the end of the process, when other threads may still call the adapter.
   void leave() noexcept;
 
-  /// A wire that fails while the NIC runs (WireError) stops it: nothing is sent or received any more, requests run into
-  /// their time limits, and this says why. Empty: it runs.
+  /// Why the NIC stopped; empty if it runs. A wire that fails while the NIC runs (WireError) stops the NIC: nothing is
+  /// sent or received any more, and requests run into their time limits.
   [[nodiscard]] std::string failure();
-  /// Whether it has stopped so. May be asked from what was handed to listen(), which is told of it.
+  /// Whether the NIC has stopped for that reason. The function passed to listen(), which is called then, may call this.
   [[nodiscard]] bool has_failed() const noexcept { return has_failed_.load(std::memory_order_relaxed); }
 
  private:
-  // The lock for one call; what the call has made the NIC want to send is sent at its end.
+  // The lock for one call. Its end sends the frames that the call has caused.
   class Turn {
    public:
     explicit Turn(Adapter& adapter) : adapter_(adapter), lock_(adapter.mutex_) {}
@@ -135,20 +136,20 @@ class Adapter {
 
   using Clock = std::chrono::steady_clock;
 
-  // The adapter's thread.
+  // Functions of the adapter's thread.
   void run();
   void wait_for_turn(std::unique_lock<std::mutex>& lock);
   void wait_in_wire(std::unique_lock<std::mutex>& lock);
   void lock_for_thread(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::chrono::nanoseconds time_to_wait() const;
-  // Who polls in a loop would not let it in.
+  // Yields so that a caller that polls in a loop lets the thread have the lock.
   void let_thread_in() const noexcept {
     for (int i = 0; i < 64 && thread_wants_lock_.load(std::memory_order_relaxed); ++i) {
       std::this_thread::yield();
     }
   }
 
-  // Callers, with the lock.
+  // Functions of callers, with the lock.
   template <class Take>
   std::size_t poll_once(Take& take) {
     const std::unique_lock lock(mutex_);
@@ -159,7 +160,7 @@ class Adapter {
   void send_for_caller();
   void leave_wire(std::unique_lock<std::mutex>& lock);
 
-  // Whoever drives, with the lock and outside the wire.
+  // Functions of the driving thread, with the lock and outside the wire.
   bool drive();
   bool receive(nic::Time now);
   bool transmit(nic::Time now);
@@ -179,15 +180,15 @@ class Adapter {
   std::condition_variable thread_has_left_wire_;
   std::atomic<bool> thread_wants_lock_{false};
   std::atomic<int> callers_that_yield_{0};
-  std::atomic<bool> callers_find_nothing_{false};  // since kPoliteAfter
-  bool thread_is_in_wire_ = false;                 // waiting; nobody else touches the wire then
+  std::atomic<bool> callers_find_nothing_{false};  // for longer than kPoliteAfter
+  bool thread_is_in_wire_ = false;                 // waiting in the wire; nobody else touches the wire then
   bool stops_ = false;
   Clock::time_point callers_turn_until_{};
   Clock::time_point moved_at_{};  // when the NIC last had anything to do
   Clock::duration turn_ = kTurn;
-  Clock::duration wakes_late_by_ = kLongestTurn;  // the least of the last wakes_
+  Clock::duration wakes_late_by_ = kLongestTurn;  // the least delay of the last wakes_
   int wakes_ = 0;
-  int short_turns_ = 0;          // so many of the looks at whose turn it is come after kShortTurn
+  int short_turns_ = 0;          // this many of the next turns last kShortTurn
   std::vector<std::byte> held_;  // a frame that the wire had no room for; of length held_bytes_
   std::size_t held_bytes_ = 0;
   Clock::time_point held_since_{};

@@ -23,10 +23,10 @@ namespace files = std::filesystem;
 
 constexpr const char* kLibrary = "libsidelatch-verbs.so";
 constexpr const char* kLibraryVariable = "SIDELATCH_SOFTNIC_LIBRARY";
-// libsidelatch-verbs.so has it, and nothing else.
+// Only libsidelatch-verbs.so has this symbol.
 constexpr const char* kMark = "sidelatch_softnic_version";
 
-// Beside the program, as in a build folder, or where it was installed to.
+// Looks beside the program, as in a build folder, and in the installation folder.
 files::path find_library() {
   if (const char* const given = ::getenv(kLibraryVariable)) {
     if (!files::exists(given)) {
@@ -55,7 +55,7 @@ void set(const std::string& name, const std::string& value) {
   }
 }
 
-// Every value passes through the parser of the environment, which is the one place that refuses any.
+// Passes every value through the parser of the environment, the only place that refuses values.
 Settings settings_of(const LaunchOptions& options) {
   std::map<std::string, std::string, std::less<>> variables{
       {kVariables[0], options.wire},
@@ -90,7 +90,7 @@ void set_environment(const LaunchOptions& options) {
     }
   }
   for (const char* const name : kVariables) {
-    ::unsetenv(name);  // of a program around ours
+    ::unsetenv(name);  // set by a program around ours
   }
   for (const auto& [name, value] : environment_of(settings)) {
     set(name, value);

@@ -83,7 +83,7 @@ std::string text_of(int family, const Address& address) {
   return text.data();
 }
 
-// What stands behind the names in "link:..." and "interface:...".
+// The part after the names in "link:..." and "interface:...".
 struct Addresses {
   std::optional<roce::Ipv4Address> ipv4;
   std::optional<roce::Ipv6Address> ipv6;
@@ -120,7 +120,7 @@ Addresses addresses_in(std::span<const std::string_view> parts, std::string_view
   return addresses;
 }
 
-// A locally administered one, as different as the IP addresses are.
+// A locally administered MAC, unique as long as the IP addresses are.
 roce::MacAddress mac_for(const Addresses& addresses) {
   roce::MacAddress mac{0x02, 0x53};
   if (addresses.ipv4) {
@@ -172,7 +172,7 @@ constexpr std::array kChances{
     Chance{"delay", &roce::FaultOptions::delay},
 };
 
-// "loss=0.02,seed=7".
+// Parses "loss=0.02,seed=7".
 roce::FaultOptions faults_in(std::string_view text) {
   roce::FaultOptions faults;
   for (const std::string_view part : split(text, ',')) {
@@ -195,7 +195,7 @@ roce::FaultOptions faults_in(std::string_view text) {
   return faults;
 }
 
-// The file itself for the process that comes first, one with the process's number for others.
+// The file itself for the first process, a file with the process's number for others.
 std::filesystem::path own_capture(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
   if (file >= 0) {

@@ -1,5 +1,5 @@
-// Settings: what the software NIC of a process is like, as `sidelatch softnic run` hands it to the program that it
-// runs: by environment variables, which the program's children inherit.
+// Settings: the configuration of a process's software NIC. `sidelatch softnic run` passes it in environment variables
+// to the program that it runs, whose children inherit them.
 //
 //   for (const auto& [name, value] : environment_of(settings)) setenv(name, value, 1);
 //   ... in the program: const Settings settings = settings_from([](const char* name) { return getenv(name); });
@@ -25,22 +25,22 @@
 
 namespace sidelatch::softnic {
 
-/// Which wire the NIC is at.
+/// The NIC's wire.
 using WireSettings = std::variant<roce::SharedMemoryWireOptions, roce::FolderWireOptions, roce::LinkWireOptions,
                                   roce::PacketWireOptions>;
 
 struct Settings {
   WireSettings wire = roce::SharedMemoryWireOptions{};
-  /// Memory is touched in an order that this preset allows, drawn by the seed, by a thread of its own. Nothing: at
-  /// once, lines ascending, by whoever drives the NIC; the fastest.
+  /// A separate thread touches memory in an order that this preset allows, drawn by the seed. Nothing: the thread that
+  /// drives the NIC touches memory at once, lines ascending, which is fastest.
   std::optional<fabric::model::Preset> order{};
   std::uint64_t seed = 1;
-  /// Chance that the lines of a request are touched far apart, so that readers tear more often; needs an order.
+  /// Probability that the lines of a request are touched far apart, so that reads are torn more often; needs an order.
   double torn_bias = 0;
-  /// Chances of loss and the like, of frames sent; their seed is its own.
+  /// Probabilities of loss and other faults of sent frames, with a separate seed.
   roce::FaultOptions faults{};
-  /// Frames are written here. If another process of the program has it already, its number is put before the
-  /// extension.
+  /// Frames are written to this file. If another process of the program already uses it, the process's number is put
+  /// before the extension.
   std::optional<std::filesystem::path> capture{};
 };
 
@@ -54,15 +54,16 @@ inline constexpr std::array kVariables = {"SIDELATCH_SOFTNIC_WIRE",   "SIDELATCH
 /// "interface:NAME,ADDRESS[,ADDRESS][,mac=MAC]". Throws SettingsError.
 [[nodiscard]] WireSettings parse_wire(const std::string& text);
 [[nodiscard]] std::string text_of(const WireSettings& wire);
-/// "loss=0.02,seed=1": the chances that are not 0, and the seed; empty if all are.
+/// "loss=0.02,seed=1": the probabilities that are not 0, and the seed; empty if all are 0.
 [[nodiscard]] std::string text_of(const roce::FaultOptions& faults);
 
-/// Throws SettingsError. `variable` returns nullptr for one that is not set; then it is as in Settings{}.
+/// Throws SettingsError. `variable` returns nullptr for a variable that is not set; its setting is then the default of
+/// Settings{}.
 [[nodiscard]] Settings settings_from(const std::function<const char*(const char*)>& variable);
-/// Names and values; only of what differs from Settings{}. Names of all are kVariables.
+/// Names and values of the settings that differ from Settings{}. kVariables lists all names.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(const Settings& settings);
 
-/// Joins the wire, with faults and capture around it. Throws roce::WireError, and std::invalid_argument as wires.h.
+/// Joins the wire, with faults and capture around it. Throws roce::WireError, and std::invalid_argument as in wires.h.
 [[nodiscard]] std::unique_ptr<roce::Wire> open_wire(const Settings& settings);
 
 }  // namespace sidelatch::softnic

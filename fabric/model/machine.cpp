@@ -13,7 +13,7 @@
 namespace sidelatch::fabric::model {
 namespace {
 
-// A message of InfiniBand is no longer; it also keeps piece numbers within 32 bits.
+// InfiniBand's longest message; it also keeps piece numbers within 32 bits.
 constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 31;
 
 [[noreturn]] void no_such(const char* what, std::size_t number, std::size_t size) {
@@ -161,7 +161,7 @@ std::byte* Machine::resolve_word(NodeId node, RemoteAddress address) const {
 
 // ---- Posting.
 
-// Everything that can be wrong with a request is found here, before any state changes.
+// Finds every error of a request before any state changes.
 void Machine::check(const Qp& qp, const WorkRequest& request) const {
   const Kind kind = kind_of(request.opcode);
   const NodeId node = nics_[qp.nic.value].node;
@@ -221,7 +221,7 @@ WrId Machine::post(QpId id, const WorkRequest& request) {
   return wr_id;
 }
 
-// Finds the memory of a request and gives it room for its bytes in flight and its marks.
+// Finds the memory of a request and reserves room for its bytes in flight and its marks.
 void Machine::lay_out(Qp& qp, Wr& wr) {
   const WorkRequest& request = wr.request;
   if (wr.kind == Kind::atomic) {
@@ -246,7 +246,7 @@ void Machine::lay_out(Qp& qp, Wr& wr) {
     staging_.resize(staging_.size() + length);
     wr.bits = bits_.size();
     bits_.resize(bits_.size() + words(wr.lines) + words(wr.pieces), 0);
-    wr.placed = wr.settled = length == 0;  // moves no bytes, so nothing of it can be waited for
+    wr.placed = wr.settled = length == 0;  // moves no bytes, so there is nothing to wait for
   }
   if (from_local && request.inlined && length != 0) {
     bind_inline(qp, wr);
@@ -264,7 +264,7 @@ void Machine::bind_inline(const Qp& qp, const Wr& wr) {
     return;
   }
   const Thread& thread = at(client.thread);
-  const std::less<const std::byte*> before;  // ordered even where `<` on unrelated pointers is not
+  const std::less<const std::byte*> before;  // defined for unrelated pointers, unlike `<`
   for (std::size_t i = thread.drained; i < thread.stores.size(); ++i) {
     std::byte bytes[kWordBytes];
     store_word(bytes, thread.stores[i].value);
@@ -277,8 +277,8 @@ void Machine::bind_inline(const Qp& qp, const Wr& wr) {
   }
 }
 
-// Rules 5 and 6 against the earlier requests of the queue pair, rule 2 against other queue pairs. What is over already
-// needs no wait: conditions that came true stay true.
+// Applies rules 5 and 6 to the earlier requests of the queue pair, and rule 2 to other queue pairs. A condition that is
+// already true needs no wait: it stays true.
 void Machine::note_waits(QpId id, Wr& wr) {
   const Qp& qp = at(id);
   wr.waits_begin = static_cast<std::uint32_t>(waits_.size());
@@ -306,7 +306,7 @@ void Machine::note_waits(QpId id, Wr& wr) {
   }
   if (wr.kind == Kind::read || (wr.kind == Kind::atomic && rules_.atomics_see_writes)) {
     for (const WrId completed : nics_[qp.nic.value].unplaced) {
-      if (completed.qp != id) {  // within the queue pair, rule 5 says the same already
+      if (completed.qp != id) {  // rule 5 covers the same queue pair
         waits_.push_back({completed, false, Rule::completed_writes_first});
       }
     }
@@ -377,7 +377,7 @@ void Machine::revoke(QpId id) {
     wr.failed = !wr.completed;
     if (!wr.settled) {
       if (wr.loaded) {
-        std::erase(nics_[qp.nic.value].locked, wr.target);  // its store never comes
+        std::erase(nics_[qp.nic.value].locked, wr.target);  // its store will never come
       }
       settle(qp, wr, {id, i});
     }

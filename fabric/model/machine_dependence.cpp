@@ -1,5 +1,5 @@
-// What an explorer and a trace need to know about steps: their footprints, which of them commute, and which rule let a
-// step out of the naive order.
+// Properties of steps that explorers and traces need: footprints, which steps commute, and which rule lets a step leave
+// the naive order.
 #include <sidelatch/fabric/model/machine.h>
 
 #include <sidelatch/fabric/model/effects.h>
@@ -14,7 +14,7 @@
 namespace sidelatch::fabric::model {
 namespace {
 
-// Steps at the target's memory: what rules 2 and 5 order.
+// Whether the step touches the target's memory, so that rules 2 and 5 order it.
 bool touches(StepKind kind) {
   switch (kind) {
     case StepKind::place:
@@ -119,7 +119,7 @@ bool Machine::dependent(const Step& a, const Step& b) const {
     if (a.kind == b.kind) {
       return a.owner == b.owner;
     }
-    // A request is behind its thread's earlier stores; every step that may be its first waits for them.
+    // A request comes after its thread's earlier stores; every step that may be its first waits for them.
     const auto& [drain, other] = a.kind == StepKind::drain ? std::tie(a, b) : std::tie(b, a);
     const Wr& wr = at(other.wr());
     const Client& client = at(at(other.qp()).client);
@@ -135,7 +135,7 @@ bool Machine::dependent(const Step& a, const Step& b) const {
                            : dependent_in_queue(at(b.wr()), b, at(a.wr()), a);
 }
 
-// Two steps of one request: those that are not listed hand bytes on or follow one another.
+// Two steps of one request. Pairs that are not listed pass bytes on or follow one another.
 bool Machine::dependent_within(const Wr& wr, const Step& a, const Step& b) const {
   if (is_pair(a, b, StepKind::fetch, StepKind::place)) {
     const auto& [fetch, place] = a.kind == StepKind::fetch ? std::tie(a, b) : std::tie(b, a);
@@ -187,10 +187,10 @@ bool Machine::dependent_across(const Wr& one, const Step& a, const Wr& other, co
     return false;
   }
   if (one.kind == Kind::atomic && other.kind == Kind::atomic) {
-    return one.target == other.target;  // rule 8: one's load shuts the other's out
+    return one.target == other.target;  // rule 8: the load of one excludes the other's
   }
-  // Rule 2. Taken from when they completed and were posted, not from the waits noted at the post: whether a WRITE was
-  // placed already by then is something that swapping independent steps changes.
+  // Rule 2. Compares the times of completion and post, not the waits noted at the post: those depend on whether the
+  // WRITE was already placed, which changes when independent steps are swapped.
   const bool first_writes = one.kind == Kind::write || one.kind == Kind::send;
   const Wr& writer = first_writes ? one : other;
   const Wr& reader = first_writes ? other : one;

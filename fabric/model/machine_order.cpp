@@ -1,5 +1,5 @@
-// What may happen next. Each condition is written once, as a gate that names the rule in the way; enabled(),
-// blocked_by() and apply() all go through the same gates.
+// Which steps may happen next. Each condition is written once, as a gate that names the rule that forbids the step.
+// enabled(), blocked_by() and apply() use the same gates.
 #include <sidelatch/fabric/model/machine.h>
 
 #include <sidelatch/fabric/model/pieces.h>
@@ -27,7 +27,7 @@ std::uint32_t Machine::line_of(const Wr& wr, std::uint64_t offset) {
       piece_index(reinterpret_cast<std::uintptr_t>(wr.request.local.data), offset, kLineBytes));
 }
 
-// The request of a step, or null if there is none that has such a step.
+// The request of a step, or null if no request has such a step.
 const Machine::Wr* Machine::find(const Step& step) const {
   if (step.kind == StepKind::drain || step.owner >= qps_.size() || step.index >= qps_[step.owner].wrs.size()) {
     return nullptr;
@@ -78,7 +78,7 @@ Machine::Gate Machine::taken_gate(const Qp& qp, const Wr& wr) const {
   return std::nullopt;
 }
 
-// A fence holds back the fetches as well: a READ's buffer may be the source of the fenced WRITE (rule 6).
+// A fence holds back fetches as well: a READ's buffer may be the source of the fenced WRITE (rule 6).
 Machine::Gate Machine::fetch_gate(const Qp& qp, const Wr& wr) const {
   if (qp.revoked) {
     return Rule::revocation;
@@ -92,7 +92,7 @@ Machine::Gate Machine::fetch_gate(const Qp& qp, const Wr& wr) const {
   return taken_gate(qp, wr);
 }
 
-// Before the first step at the target: rules 2, 5 and 6.
+// The gate before the first step at the target: rules 2, 5 and 6.
 Machine::Gate Machine::touch_gate(const Qp& qp, const Wr& wr) const {
   if (qp.revoked) {
     return Rule::revocation;
@@ -144,14 +144,14 @@ Machine::Gate Machine::complete_gate(const Qp& qp, const Wr& wr, std::uint32_t i
   switch (wr.kind) {
     case Kind::send:
       if (wr.send >= qp.receives.size()) {
-        return Rule::receive;  // the target NIC accepts a SEND only with a buffer for it
+        return Rule::receive;  // the target NIC accepts a SEND only if it has a buffer
       }
       [[fallthrough]];
     case Kind::write:
       if (wr.fetched != wr.lines) {
         return Rule::micro_steps;
       }
-      return taken_gate(qp, wr);  // rule 2: the target NIC has the bytes, that is enough
+      return taken_gate(qp, wr);  // rule 2: it is enough that the target NIC has the bytes
     case Kind::read:
     case Kind::atomic:
       if (!wr.placed || (has_deliver(wr) && !wr.delivered)) {
@@ -261,7 +261,8 @@ void Machine::enabled(std::vector<Step>& out) const {
   }
 }
 
-// As asking blocked_by() for every step of the request, with the gates of the whole request tried once.
+// Gives the same steps as blocked_by() for every step of the request, but tries the gates of the whole request only
+// once.
 void Machine::append_enabled(const Qp& qp, std::uint16_t owner, std::uint32_t index, std::vector<Step>& out) const {
   const Wr& wr = qp.wrs[index];
   if (rules_.one_step_requests && !wr.failed) {

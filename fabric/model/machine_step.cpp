@@ -1,4 +1,4 @@
-// What a step does, once it is known to be enabled.
+// The effects of a step that is known to be enabled.
 #include <sidelatch/fabric/model/machine.h>
 
 #include <sidelatch/fabric/model/effects.h>
@@ -83,7 +83,7 @@ void Machine::do_place(Qp& qp, Wr& wr, WrId id, std::uint32_t i) {
   const Piece bytes = piece(wr, i);
   std::memcpy(wr.target + bytes.offset, staging_.data() + wr.staging + bytes.offset, bytes.length);
   mark(done_set(wr), i);
-  wr.waits_begin = wr.waits_end;  // it has started, so all it waited for is over
+  wr.waits_begin = wr.waits_end;  // the request has started, so its waits are over
   if (++wr.done == wr.pieces) {
     wr.placed = true;
     settle(qp, wr, id);
@@ -129,7 +129,7 @@ void Machine::do_load_store(Wr& wr) {
   wr.placed = wr.settled = true;
 }
 
-// One-step requests: from the local buffer to the target, or back, with nothing in between.
+// One-step requests: moves the bytes from the local buffer to the target, or back, in one step.
 void Machine::do_execute(Qp& qp, Wr& wr) {
   const LocalSpan& local = wr.request.local;
   switch (wr.kind) {
@@ -185,7 +185,7 @@ void Machine::do_drain(const Step& step) {
   --buffered_;
 }
 
-// Nothing more is to be waited for at the target.
+// Ends all waiting for the request at the target.
 void Machine::settle(Qp& qp, Wr& wr, WrId id) {
   wr.settled = true;
   if (wr.completed) {

@@ -20,7 +20,7 @@ void EventQueue::add_to_heap(const Event& event) {
   std::ranges::push_heap(heap_, Later{});
 }
 
-// The next bucket in use after the one that is due; the wheel is not empty.
+// The next bucket in use after the due one; the wheel must not be empty.
 std::int64_t EventQueue::next_used_bucket() const {
   const std::size_t start = slot_of(due_bucket_ + 1);
   std::size_t word = start / 64;
@@ -51,8 +51,8 @@ void EventQueue::move_from_heap() {
 void EventQueue::empty_bucket(std::int64_t bucket) {
   const std::size_t slot = slot_of(bucket);
   used_[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
-  // The list has the latest insertion first, as due_ wants it for equal times; so a stable sort by time is enough.
-  // Sorting by insertion costs little for the few events of 16 ns.
+  // The list has the latest insertion first, the order that due_ needs for equal times, so a stable sort by time is
+  // enough. Sorting by insertion costs little for the few events of 16 ns.
   constexpr std::size_t kFew = 24;
   std::uint32_t node = heads_[slot];
   heads_[slot] = kNone;

@@ -1,8 +1,8 @@
-// The simulator's agenda: events by time, and by order of insertion where times are equal.
+// The simulator's agenda: events by time, and by order of insertion if times are equal.
 //
-// A timing wheel: an event within the next 67 us goes into one of 4096 buckets of 16 ns, a later one into a heap, from
-// which it moves when the wheel comes near. Only the bucket that is due is sorted. With hundreds of NIC operations in
-// flight a push and a pop cost some 20 ns together, and the order is the same on every machine.
+// It is a timing wheel: an event within the next 67 us goes into one of 4096 buckets of 16 ns, a later event into a
+// heap, from which it moves to the wheel when its time comes near. Only the due bucket is sorted. With hundreds of NIC
+// operations in flight a push and a pop cost some 20 ns together, and the order is the same on every machine.
 #pragma once
 
 #include <sidelatch/fabric/types.h>
@@ -18,7 +18,7 @@ class EventQueue {
  public:
   struct Event {
     std::int64_t time;       // picoseconds
-    std::uintptr_t payload;  // the queue's user knows what it is
+    std::uintptr_t payload;  // its meaning is up to the queue's user
   };
 
   EventQueue() { heads_.fill(kNone); }
@@ -57,8 +57,8 @@ class EventQueue {
     Event event;
     std::uint32_t next;
   };
-  // The heap forgets the order of insertion, so its events carry it. In the wheel it is the order of the lists: an
-  // event leaves the heap before any other can be pushed into its bucket.
+  // The heap loses the order of insertion, so its events carry it. In the wheel the lists keep that order: an event
+  // leaves the heap before another can be pushed into its bucket.
   struct Far {
     Event event;
     std::uint64_t order;
@@ -90,8 +90,8 @@ class EventQueue {
   void move_from_heap();
   [[nodiscard]] std::int64_t next_used_bucket() const;
 
-  // Events of bucket `due_bucket_` and before, latest first, so that the next one is at the back. Of equal times, the
-  // one inserted first is nearer to the back.
+  // Events of bucket `due_bucket_` and before, latest first, so the next event is at the back. Among equal times, the
+  // event inserted first is nearer to the back.
   std::vector<Event> due_;
   std::int64_t due_bucket_ = 0;
   std::array<std::uint32_t, kBuckets> heads_;  // latest insertion first

@@ -1,8 +1,8 @@
-// The micro-steps themselves: the only place where the bytes of a target change or are read.
+// The micro-steps themselves. Only this file reads or changes the bytes of a target.
 //
-// A request of several lines takes a while. It need not be on the agenda for each of its lines: as long as no other
-// request meets it, all its lines can be copied when it ends. The first request that touches the same bytes makes it
-// catch up with the clock (touch), and one that also takes a while puts both on the agenda line by line.
+// A request of several lines takes a while. As long as no other request meets it, its lines need no events of their own
+// and can be copied when it ends. The first request that touches the same bytes makes it catch up with the clock
+// (touch). If that request also takes a while, both go on the agenda line by line.
 #include "sim_queue_pair.h"
 #include "world.h"
 
@@ -21,8 +21,8 @@ bool overlap(const Request& request, const std::byte* data, std::uint64_t length
 
 }  // namespace
 
-// The target's bytes, or null if the request may not touch them: dropped, revoked, or their region has gone since it
-// arrived.
+// The target's bytes, or null if the request may not touch them: it was dropped or revoked, or the region ended after
+// the request arrived.
 std::byte* World::resolve(const Request& request) const {
   if (request.dropped || revoked(request.connection)) {
     return nullptr;
@@ -34,7 +34,7 @@ std::byte* World::resolve(const Request& request) const {
   return region == nullptr ? nullptr : region->data + (request.wr.remote.value - region->address.value);
 }
 
-// The answer to a request that resolve() has no bytes for and that was not answered before.
+// Answers a request for which resolve() has no bytes, unless it was answered before.
 void World::refuse_unresolved(Request& request) {
   if (request.dropped) {
     return;
@@ -87,7 +87,7 @@ void World::begin(Request& request) {
   schedule(request.last, request, Action::end);
 }
 
-// Preset strict: fetch and all places, or all samples, at one moment.
+// Preset strict: does the fetch and all places, or all samples, at one moment.
 void World::execute(Request& request) {
   const std::uint64_t length = request.wr.length();
   if (request.kind == model::Kind::read) {
@@ -209,7 +209,7 @@ void World::load(Request& request) {
   respond(request, now, model::kWordBytes, now);
 }
 
-// Rule 8, scope nic: what was placed in the word since the load is overwritten.
+// Rule 8, scope nic: the store overwrites bytes placed in the word since the load.
 void World::store(Request& request) {
   std::byte* word = resolve(request);
   if (word != nullptr) {
@@ -220,13 +220,13 @@ void World::store(Request& request) {
       observe_step(SimStep::Kind::store, request);
     }
   } else if (!request.failed && revoked(request.connection)) {
-    refuse_unresolved(request);  // it has loaded, but it never stores
+    refuse_unresolved(request);  // the atomic has loaded, but never stores
     return;
   }
   respond(request, now, model::kWordBytes, now);
 }
 
-// Requests that have not begun see it when they would.
+// Requests that have not begun notice the revocation when they would begin.
 void World::revoke(SimNode& target, std::uint64_t connection) {
   revoked_.insert(connection);
   for (std::size_t i = 0; i < target.executing.size();) {
@@ -248,7 +248,7 @@ void World::revoke(SimNode& target, std::uint64_t connection) {
 void World::stop_executing(SimNode& node, const std::byte* data, std::uint64_t length) {
   for (std::size_t i = 0; i < node.executing.size();) {
     Request& request = *node.executing[i];
-    // A receive buffer's memory stays until the message is there, as that of every request of the node itself.
+    // A receive buffer's memory stays until the message has arrived, like the memory of all the node's own requests.
     if (request.kind == model::Kind::send || !overlap(request, data, length)) {
       ++i;
       continue;

@@ -29,7 +29,7 @@ struct Field {
 
 constexpr double kLongNs = 1e9;
 
-// The one list of keys: reading, checking and documentation go through it.
+// The only list of keys: reading, checking and documentation use it.
 const std::array kFields = {
     Field{{"link.gbps", "Gbit/s", 0.001, 10000, "link rate"}, [](Profile& p) -> double& { return p.link.gbps; }},
     Field{{"link.propagation_ns", "ns", 0, kLongNs, "one way, switch included"},

@@ -1,9 +1,9 @@
-// The receiving end of a pair: which SEND takes which receive buffer, when its message is shown to the CPU, and how the
-// ends of a connection end together.
+// The receiving end of a pair: decides which SEND takes which receive buffer and when the CPU sees its message, and
+// ends both ends of a connection together.
 //
-// A SEND that finds no buffer is held back, and with it all that its sender posted later: a NIC that is not ready to
-// receive refuses them, and the sender's repeats them in order. That they are repeated, and how often, is not
-// simulated: what is held back goes on at the moment when a buffer is posted, and crosses the link once.
+// A SEND that finds no buffer is held back together with all later requests of its sender: a NIC that is not ready to
+// receive refuses them, and the sender's NIC repeats them in order. The repetitions are not simulated: a request that
+// is held back continues when a buffer is posted, and crosses the link once.
 #include "sim_queue_pair.h"
 #include "world.h"
 
@@ -41,7 +41,7 @@ void SimQueuePair::receive_posted(const LocalSpan& into) {
   }
 }
 
-// Nothing of the peer happens at this node from now on: its messages would go to buffers that are no longer ours.
+// No request of the peer takes effect at this node any more: its messages would go to buffers that are no longer ours.
 void SimQueuePair::end_connection() noexcept {
   if (inbound_ == nullptr || inbound_->ended) {
     return;
@@ -51,7 +51,7 @@ void SimQueuePair::end_connection() noexcept {
   initiator_->world.hang_up(*this);
 }
 
-// For the requests of a pair, before arrive() itself.
+// Handles requests of a pair before arrive().
 void World::arrive_at_end(Request& request) {
   if (revoked(request.connection)) {
     if (!request.dropped && !is_notice(request)) {
@@ -84,7 +84,7 @@ void World::resume_held(SimQueuePair& end) {
   }
 }
 
-// False if the message is longer: an error at both ends. The receiver learns of it in turn, after earlier messages.
+// False if the message is longer: an error at both ends. The receiver gets the error in turn, after earlier messages.
 bool World::take_buffer(Request& request) {
   SimQueuePair& end = *request.receiver;
   const LocalSpan buffer = end.receives()->take_buffer();
@@ -96,7 +96,7 @@ bool World::take_buffer(Request& request) {
   inbound.too_short = buffer;
   inbound.refuses = true;
   for (Request* later : inbound.held) {
-    later->dropped |= !is_notice(*later);  // the sender's queue pair does not say so if it has gone
+    later->dropped |= !is_notice(*later);  // the sender's queue pair does not drop it if the queue pair is gone
   }
   respond_with_error(request, Status::remote_invalid_request,
                      fmt::format("a SEND of {} bytes met a receive buffer of {} bytes: post longer ones, or send less",
@@ -106,7 +106,7 @@ bool World::take_buffer(Request& request) {
   return false;
 }
 
-// A message is shown to the CPU after it and all earlier WRITEs of its sender are placed, and after earlier messages.
+// The CPU sees a message after it and all earlier WRITEs of its sender are placed, and after earlier messages.
 void World::expect(Request& request) {
   Inbound& inbound = request.receiver->inbound();
   if (request.kind == model::Kind::write || request.kind == model::Kind::send) {
@@ -149,7 +149,7 @@ void World::hang_up(SimQueuePair& end) {
   if (end.peer() == nullptr) {
     return;
   }
-  // As the connection manager's message does, it comes behind all that this end has sent.
+  // Like the connection manager's message, the notice comes after all that this end has sent.
   Request& notice = *make_request(end, send({}), 0, end.initiator(), end.target());
   notice.queue_pair = nullptr;
   const NicTimes& times = end.initiator().times;

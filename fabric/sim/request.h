@@ -25,20 +25,20 @@ struct alignas(32) Request {
 
   WorkRequest wr;
   model::Kind kind = model::Kind::write;
-  SimQueuePair* queue_pair = nullptr;  ///< null once its queue pair has forgotten it
-  /// The end of a pair that the request goes to; null for a queue pair that is no end. Not to be followed once its
-  /// connection is revoked, for then it may have gone.
+  SimQueuePair* queue_pair = nullptr;  ///< null once its queue pair has forgotten the request
+  /// The end of a pair that the request goes to; null for a queue pair that is no end. Do not follow it once the
+  /// connection is revoked: the end may be gone.
   SimQueuePair* receiver = nullptr;
   SimNode* initiator = nullptr;
   SimNode* target = nullptr;
   Request* next = nullptr;       ///< on its queue pair, in posting order
-  std::uint64_t connection = 0;  ///< number of its queue pair, which stays when the queue pair has gone
-  std::uint64_t sequence = 0;    ///< 0: no request, but the notice that the other end of a pair has ended
+  std::uint64_t connection = 0;  ///< number of its queue pair; outlives the queue pair
+  std::uint64_t sequence = 0;    ///< 0: not a request but the notice that the other end of a pair has ended
   std::uint32_t references = 0;  ///< events on the agenda, and 1 for its queue pair
 
   bool payload_bound = false;  ///< fetched, or inlined
-  bool dropped = false;        ///< will not be executed: an earlier one failed, or its payload was never fetched
-  bool admitted = false;       ///< its end of a pair does not hold it back, or no longer
+  bool dropped = false;        ///< will not be executed: an earlier request failed, or its payload was never fetched
+  bool admitted = false;       ///< the receiving end does not hold it back, or no longer does
   bool executing = false;      ///< between its first and its last place or sample
   bool stepwise = false;       ///< its pieces are on the agenda one by one, because another request meets them
   bool done = false;           ///< its response has arrived
@@ -46,12 +46,12 @@ struct alignas(32) Request {
   Status status = Status::remote_access;
   std::string detail;
 
-  std::byte* memory = nullptr;  ///< target bytes while executing; of a SEND from its acceptance on
+  std::byte* memory = nullptr;  ///< target bytes while executing; for a SEND from its acceptance on
   std::uint64_t pieces = 0;
   std::uint64_t atom = 64;
   std::uint64_t salt = 0;  ///< seeds the delays of its pieces
-  Time first{};            ///< of the first place or sample, were nothing late
-  Time last{};             ///< of the last one
+  Time first{};            ///< of the first place or sample, if nothing is late
+  Time last{};             ///< of the last place or sample
   Time gap{};              ///< between neighbouring pieces
   std::uint64_t stall_at = 0;
   Time stall{};
@@ -62,7 +62,7 @@ struct alignas(32) Request {
   std::array<std::byte, 64> small{};
   std::vector<std::byte> large;
 
-  /// The payload on its way, one way or the other.
+  /// The payload on its way, in either direction.
   [[nodiscard]] std::byte* payload() noexcept { return wr.length() <= small.size() ? small.data() : large.data(); }
 };
 

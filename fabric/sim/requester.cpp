@@ -1,4 +1,4 @@
-// From the doorbell to the wire, and from the response to the completion: the initiating NIC.
+// The initiating NIC: from the doorbell to the wire, and from the response to the completion.
 #include "sim_queue_pair.h"
 #include "world.h"
 
@@ -107,7 +107,7 @@ void SimQueuePair::cancel_in_flight() noexcept {
 
 void SimQueuePair::revoke() {
   initiator_->world.revoke(*target_, connection_);
-  // Rule 10: what has not completed yet completes as failed, whatever of it was executed.
+  // Rule 10: requests that have not completed yet complete as failed, whether or not they were executed.
   for (Request* request = oldest_; request != nullptr; request = request->next) {
     if (!request->failed) {
       request->failed = true;
@@ -165,7 +165,7 @@ void SimQueuePair::complete_in_order() {
       const std::uint64_t sequence = request.sequence;
       const Status status = request.status;
       const std::string detail = request.detail;
-      on_error(sequence, status, detail);  // and with it the completion of everything before
+      on_error(sequence, status, detail);  // also completes everything before
       return;
     }
     oldest_ = request.next;
@@ -175,11 +175,11 @@ void SimQueuePair::complete_in_order() {
     count_issued(request, -1);
     if (request.kind == model::Kind::write || request.kind == model::Kind::send) {
       Time& placed = request.target->nic.completed_writes_placed;
-      placed = std::max(placed, request.last);  // rule 2: from now on READs and atomics wait for these places
+      placed = std::max(placed, request.last);  // rule 2: later READs and atomics wait for these places
     }
     if (request.wr.signaled) {
       signaled = request.sequence;
-      // What the NIC spends on it keeps the next requests waiting, not this completion.
+      // The NIC's service time delays the next requests, not this completion.
       Time& busy_until = initiator_->nic.requester_free;
       busy_until = std::max(world.now, busy_until) + initiator_->times.cqe;
     }
@@ -192,8 +192,8 @@ void SimQueuePair::complete_in_order() {
   }
 }
 
-// The state of a queue pair that the NIC does not hold costs a fetch from host memory. A free entry is taken first; the
-// victim is random, so that more queue pairs than entries cost a share of misses and not all of them.
+// A queue-pair state that the NIC does not hold costs a fetch from host memory. Free entries are used first. The victim
+// is random, so more queue pairs than entries cause a share of misses, not only misses.
 Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
   std::vector<SimQueuePair*>& cached = node.nic.cached_queue_pairs;
   if (cached.empty() || queue_pair.cache_slot != SimQueuePair::kNotCached) {
@@ -240,7 +240,7 @@ void World::issue(Request& request, bool from_doorbell) {
 
 void World::fetch(Request& request) {
   if (request.queue_pair == nullptr) {
-    request.dropped = true;  // its queue pair went before the payload was read: nothing is sent
+    request.dropped = true;  // its queue pair ended before the payload was read: nothing is sent
     return;
   }
   const std::byte* from = request.wr.local.data;
@@ -267,8 +267,8 @@ void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail
   SimNode& target = *request.target;
   SimNode& initiator = *request.initiator;
   const std::uint64_t count = packets(bytes, target.profile.link.mtu);
-  // `ready` may lie ahead, and others may be ready before it: a link's queue is the work it has been given and not
-  // done, so that a response that is not ready yet keeps nobody waiting.
+  // `ready` may lie ahead, and other responses may be ready earlier. The link's queue counts only the work given and
+  // not done, so a response that is not ready yet delays nobody.
   const Time wire = wire_time(target, bytes, count);
   target.nic.egress_free = std::max(now, target.nic.egress_free) + wire;
   const Time way = target.times.latency + target.times.propagation;

@@ -1,4 +1,4 @@
-// The target's NIC: what it refuses, and when the micro-steps of what it accepts will happen.
+// The target's NIC: refuses requests, and sets the times of the micro-steps of those that it accepts.
 #include "sim_queue_pair.h"
 #include "world.h"
 
@@ -144,7 +144,7 @@ void World::arrive(Request& request) {
 Time World::not_before(const Request& request, Time time) const {
   if (request.queue_pair != nullptr) {
     for (const model::Kind first : kKinds) {
-      // Order::completed was waited for by the initiator; Order::same_word holds because a word has one lock slot,
+      // The initiator has already waited for Order::completed. Order::same_word holds because a word has one lock slot,
       // which serves in the order of arrival.
       if (order(first, request.kind, request.wr.fence) == model::Order::executed) {
         time = std::max(time, request.queue_pair->executed_until[static_cast<std::size_t>(first)] + kAfter);  // rule 5
@@ -172,7 +172,7 @@ void World::plan_write(Request& request, Time served, Time received_first, Time 
     gap = std::max(gap, (received_last - received_first) / static_cast<std::int64_t>(count - 1));
   }
   if (!options.rules.one_step_requests) {
-    // The acknowledgement says that the NIC has the bytes, not that they are placed: rule 2.
+    // The acknowledgement shows that the NIC has the bytes, not that they are placed: rule 2.
     const Time acknowledged = std::max(served, received_last);
     respond(request, acknowledged, 0, acknowledged);
   }
@@ -199,7 +199,7 @@ void World::plan_atomic(Request& request, Time served) {
   request.first = begins + target.times.slot_load;
   const Time stored = begins + target.times.slot_service;
   request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : stored;
-  slot = stored + kAfter + target.times.slot_recovery;  // rule 8: the next one's load comes after this one's store
+  slot = stored + kAfter + target.times.slot_recovery;  // rule 8: the next atomic's load comes after this one's store
   schedule(request.first, request, Action::load);
 }
 

@@ -86,14 +86,14 @@ Duration SimNode::cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
   return rate == 0 ? Duration{} : from_ns(static_cast<double>(bytes) / rate);
 }
 
-// Addresses are the simulation's own, so that a run does not depend on where the host puts memory. Only the low 12 bits
-// are kept: they decide lines and lock slots.
+// The simulation assigns its own addresses, so a run does not depend on where the host puts memory. Only the low 12
+// bits of host addresses are kept: they determine lines and lock slots.
 void SimNode::place_region(Registration& registration) {
   constexpr std::uint64_t kPage = 4096;
   const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(registration.data) % kPage;
   registration.address = RemoteAddress{next_address_ + in_page};
   const std::uint64_t pages = (in_page + registration.length + kPage - 1) / kPage;
-  next_address_ += (pages + 1) * kPage;  // one page between regions, so that overruns are seen
+  next_address_ += (pages + 1) * kPage;  // one page between regions, so that overruns are detected
 }
 
 void SimNode::region_removed(Registration& registration, bool /*in_use*/) noexcept {

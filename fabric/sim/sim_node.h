@@ -1,4 +1,4 @@
-// A simulated machine: its memory and its NIC's moving parts.
+// A simulated machine: its memory and the state of its NIC.
 #pragma once
 
 #include "request.h"
@@ -33,7 +33,7 @@ struct Nic {
   Time responder_free{};
   Time egress_free{};
   Time ingress_free{};
-  /// Rule 2: the last place of every WRITE whose completion has been given.
+  /// Rule 2: the last place of all WRITEs whose completion has been given.
   Time completed_writes_placed{};
   std::vector<Time> slot_free;
   std::vector<SimQueuePair*> cached_queue_pairs;

@@ -1,4 +1,4 @@
-// The initiating end of a simulated connection; one that is an end of a pair is the receiving end of its peer's too.
+// The initiating end of a simulated connection. An end of a pair is also the receiving end of its peer.
 #pragma once
 
 #include "sim_node.h"
@@ -13,15 +13,15 @@
 
 namespace sidelatch::fabric::sim {
 
-/// What an end of a pair knows of what its peer sends.
+/// The state of an end of a pair about its peer's requests.
 struct Inbound {
-  SimQueuePair* peer = nullptr;    ///< null once that has gone
-  std::uint64_t connection = 0;    ///< the peer's
-  std::deque<Request*> held = {};  ///< behind a SEND that has no receive buffer, that one first
+  SimQueuePair* peer = nullptr;    ///< null once the peer is gone
+  std::uint64_t connection = 0;    ///< the peer's connection
+  std::deque<Request*> held = {};  ///< a SEND without a receive buffer, then all requests after it
   Time written_until{};            ///< the last place of the WRITEs and SENDs that were accepted
-  Time received_until{};           ///< when the last of the messages accepted is shown to the CPU
-  LocalSpan too_short = {};        ///< the buffer of a SEND that was longer
-  bool refuses = false;            ///< takes nothing more: a request was refused or never sent
+  Time received_until{};           ///< when the CPU sees the last accepted message
+  LocalSpan too_short = {};        ///< the buffer of a SEND that was too long
+  bool refuses = false;            ///< accepts nothing more: a request was refused or never sent
   bool ended = false;              ///< this end has ended
 };
 
@@ -34,14 +34,14 @@ class SimQueuePair final : public QueuePair {
 
   /// The response to `request` has arrived.
   void on_response(Request& request);
-  /// The target has refused `failed`: it takes nothing more of this queue pair until it is reconnected.
+  /// The target has refused `failed`: it accepts nothing more from this queue pair until it is reconnected.
   void drop_after(Request& failed);
 
-  /// The target has ended its half of the connection, for good.
+  /// Called when the target has ended its half of the connection for good.
   void revoke();
   /// Makes this and `peer` the two ends of a pair.
   void join(SimQueuePair& peer);
-  /// The other end, if there is one and it lives.
+  /// The other end, or null if there is none or it is gone.
   [[nodiscard]] SimQueuePair* peer() const noexcept { return inbound_ == nullptr ? nullptr : inbound_->peer; }
   [[nodiscard]] Inbound& inbound() noexcept { return *inbound_; }
   [[nodiscard]] SimNode& initiator() const noexcept { return *initiator_; }

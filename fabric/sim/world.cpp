@@ -129,7 +129,7 @@ std::uint64_t World::start_timer(Duration duration, Waiter& waiter) {
 }
 
 void World::cancel_timer(std::uint64_t timer) noexcept {
-  // A timer that has gone off has another generation now.
+  // A timer that has already fired has another generation now.
   Timer& entry = timers_[timer & 0xffffffffU];
   if (entry.generation == ((timer >> 32) & kGenerationMask)) {
     entry.waiter = nullptr;

@@ -1,4 +1,4 @@
-// The simulated world: its clock, its agenda, and the way of a work request from doorbell to completion.
+// The simulated world: its clock, its agenda, and the path of a work request from doorbell to completion.
 //
 //   requester.cpp   doorbell -> initiator's NIC -> payload fetch -> link           (SimQueuePair, World::issue)
 //   responder.cpp   link -> target's NIC -> when its micro-steps happen            (World::arrive)
@@ -6,7 +6,7 @@
 //   memory.cpp      the micro-steps themselves, on the target's bytes              (World::begin, step, load, store)
 //   requester.cpp   response -> delivery -> completion in posting order            (World::complete)
 //
-// Every part of a NIC serves first come, first served, so its queue is one number: the time at which it is free.
+// Every part of a NIC serves in the order of arrival, so its queue is one number: the time at which it is free.
 #pragma once
 
 #include "event_queue.h"
@@ -48,10 +48,10 @@ struct Timer {
   std::uint32_t generation = 1;
 };
 
-/// The smallest difference in time. The agenda breaks ties by insertion, which says nothing about the rules.
+/// The smallest difference in time. The agenda breaks ties by insertion, which does not follow the rules.
 inline constexpr Time kAfter{1};
 
-/// What the initiator is told of a queue pair that the target has ended.
+/// The initiator's error for a queue pair that the target has ended.
 inline constexpr const char* kRevoked = "the target has ended this queue pair; connect a new one";
 
 class World {
@@ -61,7 +61,7 @@ class World {
   World& operator=(const World&) = delete;
   ~World();
 
-  /// What an event does to its request. The value is kept in the low bits of the request's address on the agenda.
+  /// What an event does to its request. The agenda keeps the value in the low bits of the request's address.
   enum class Action : std::uint8_t { fetch, arrive, begin, step, end, load, store, complete, receive };
 
   // The agenda.
@@ -83,25 +83,26 @@ class World {
   void store(Request& request);
   void complete(Request& request);
   void receive(Request& request);
-  /// What `end` of a pair held back goes on, as far as there are receive buffers.
+  /// Continues requests that `end` of a pair held back, as far as there are receive buffers.
   void resume_held(SimQueuePair& end);
-  /// `end` of a pair has ended: what it held back is refused, and its peer is told, behind all that `end` has sent.
+  /// Called when `end` of a pair has ended: refuses what it held back, and notifies its peer after all that `end` has
+  /// sent.
   void hang_up(SimQueuePair& end);
   /// Drops one reference; the last one frees the request.
   void release(Request& request);
 
-  /// Something is about to read or write these bytes at once: what executes there catches up first.
+  /// Call before reading or writing these bytes at once: requests executing there catch up first.
   void touch(SimNode& node, const std::byte* data, std::uint64_t length, bool writes) {
     if (!node.executing.empty()) {
       catch_up(node, data, length, writes);
     }
   }
-  /// Revocation: from now on no micro-step of this connection's requests happens at its target.
+  /// Revocation: no micro-step of this connection's requests happens at its target any more.
   void revoke(SimNode& target, std::uint64_t connection);
   [[nodiscard]] bool revoked(std::uint64_t connection) const {
     return !revoked_.empty() && revoked_.contains(connection);
   }
-  /// Stops what executes in these bytes: the region has gone.
+  /// Stops requests executing in these bytes because their region has ended.
   void stop_executing(SimNode& node, const std::byte* data, std::uint64_t length);
   void observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece = 0);
   [[nodiscard]] model::Order order(model::Kind first, model::Kind second, bool fence) const {
@@ -115,7 +116,7 @@ class World {
   Time now{};
   StepObserver* observer = nullptr;
   std::uint64_t events = 0;
-  std::uint64_t connections = 0;  // ever made
+  std::uint64_t connections = 0;  // made so far
   std::vector<std::unique_ptr<SimNode>> nodes;
 
  private:

@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kMagic = "SLcm";
 constexpr std::size_t kHeaderBytes = 6;
-// Of RDMA_PS_TCP: what the connection manager leaves of the message for a refusal.
+// RDMA_PS_TCP: the room for a refusal that the connection manager leaves in its message.
 constexpr std::size_t kRefusalBytes = 148;
 // IB specification, table 109 (reasons for a REJ).
 constexpr int kNobodyListens = 8;
@@ -50,7 +50,7 @@ bool has_magic(std::span<const std::byte> data) {
 
 // ---- Addresses.
 
-// `interface`: what link-local addresses need.
+// `interface`: needed for link-local addresses.
 sockaddr_storage socket_address(const ibv_gid& ip, std::uint16_t port, std::uint32_t interface) {
   sockaddr_storage storage{};
   if (is_mapped_ipv4(ip)) {
@@ -108,14 +108,14 @@ struct Event {
   rdma_cm_event_type type{};
   int status = 0;
   rdma_cm_id* id = nullptr;
-  std::uint8_t initiator_depth = 0;  // of this end, as the other one allows it
-  std::uint8_t responder = 0;        // of this end, as the other one wishes it
+  std::uint8_t initiator_depth = 0;  // of this end, as allowed by the other end
+  std::uint8_t responder = 0;        // of this end, as requested by the other end
   std::vector<std::byte> private_data;
 };
 
 ManagerChannel open_channel(const Port& port) {
-  // A device that is not in sysfs is none of the kernel's, as that of libsidelatch-verbs: its connection manager does
-  // not know it, and need not be asked.
+  // A device that is not in sysfs, such as libsidelatch-verbs', is not the kernel's. The kernel's connection manager
+  // does not know it, so do not ask it.
   if (port.context()->device->ibdev_path[0] == '\0') {
     throw ManagerError(
         fmt::format("{} is no device of the kernel, so the connection manager does not know it", port.device_name()));
@@ -145,7 +145,7 @@ ManagerId make_id(const Port& port, rdma_event_channel& channel) {
   return id;
 }
 
-// Nothing: none has come.
+// Nothing if no event has come.
 std::optional<Event> next_event(rdma_event_channel& channel) {
   rdma_cm_event* from = nullptr;
   if (rdma_get_cm_event(&channel, &from) != 0) {
@@ -171,14 +171,14 @@ std::optional<Event> next_event(rdma_event_channel& channel) {
     default:
       break;
   }
-  // What is not acknowledged keeps its identifier from being destroyed.
+  // An event that is not acknowledged keeps its identifier from being destroyed.
   rdma_ack_cm_event(from);
   return event;
 }
 
 // ---- Queue pairs.
 
-// What the connection manager has found, with what this library's options say.
+// Combines the connection manager's path with this library's options.
 void bring_up(const Port& port, rdma_cm_id& id, ibv_qp& queue_pair, std::uint8_t peer_mtu, std::uint8_t initiated,
               std::uint8_t served) {
   const ConnectionOptions& options = port.connections();
@@ -217,7 +217,7 @@ void bring_up(const Port& port, rdma_cm_id& id, ibv_qp& queue_pair, std::uint8_t
   port.modify(queue_pair, send, mask, "RTS");
 }
 
-// One attempt of a client, with a channel of its own: nothing of an earlier one can come in between.
+// One attempt of a client, with a channel of its own, so no event of an earlier attempt can interfere.
 class Attempt {
  public:
   Attempt(const Port& port, const exchange::ManagerAddress& to, milliseconds limit)
@@ -229,7 +229,7 @@ class Attempt {
         id_(make_id(port, *channel_)) {}
 
   void resolve() {
-    // The device is chosen by the address that packets leave from.
+    // The source address chooses the device.
     sockaddr_storage from = socket_address(port_->gid(), 0, port_->gid_interface());
     const bool given = port_->is_ethernet() && from.ss_family == to_.ss_family;
     if (rdma_resolve_addr(id_.get(), given ? raw(from) : nullptr, raw(to_), left()) != 0) {
@@ -318,7 +318,7 @@ class Attempt {
   milliseconds limit_;
   Clock::time_point deadline_;
   ManagerChannel channel_;
-  ManagerId id_;  // goes before its channel
+  ManagerId id_;  // is destroyed before its channel
 };
 
 }  // namespace
@@ -366,7 +366,7 @@ std::string decode_refusal(std::span<const std::byte> private_data) {
       if (text == '\0') {
         break;
       }
-      // It ends up in logs and on terminals.
+      // The text ends up in logs and on terminals.
       why.push_back(text >= ' ' && text <= '~' ? text : '?');
     }
   }
@@ -407,7 +407,7 @@ ConnectionListener::ConnectionListener(const Port& port, const sockaddr_storage&
 void ConnectionListener::serve(const std::function<ibv_qp&(std::uint64_t ticket)>& end_for) {
   while (const std::optional<Event> event = next_event(*channel_)) {
     if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) {
-      // Established, or never to be: either way there is nothing more to say through this identifier.
+      // The connection is established or has failed. Either way this identifier has no further use.
       accepted_.erase(event->id);
       if (event->id == listening_.get()) {
         throw ManagerError(fmt::format("the connection manager no longer listens: {}", rdma_event_str(event->type)));

@@ -1,6 +1,6 @@
-// Queue pairs brought up through librdmacm. The connection manager finds device, route and path, and carries each end's
-// queue pair and packet numbers to the other; the queue pairs are made by Port, and what it says is applied to them
-// here.
+// Brings up queue pairs through librdmacm. The connection manager finds device, route and path, and carries each end's
+// queue pair and packet numbers to the other end. Port makes the queue pairs, and this file applies the connection
+// manager's values to them.
 //
 //   server                                                        client
 //   ConnectionListener listens on its device's address;
@@ -10,11 +10,11 @@
 //   Ticket (TCP): a number that cannot be guessed            ->   connect_through_manager()
 //   serve(): finds connection 7 by its ticket, accepts       <->  private data: magic, version, MTU, ticket
 //
-// An identifier of the connection manager lives only until its connection is up. How long the connection itself lives
-// is the business of the conversation over TCP, the same as for one that was made by the exchange.
+// An identifier of the connection manager lives only until its connection is up. The conversation over TCP decides how
+// long the connection itself lives, as for connections made by the exchange.
 //
-// Private data is not trusted: magic, version and ranges are checked, and nothing is done for a ticket that is not out.
-// Every wait has a limit. Errors are ManagerError, which says what was tried, what went wrong, and what to do.
+// Private data is not trusted: magic, version and ranges are checked, and unknown tickets are ignored. Every wait has a
+// limit. Errors are ManagerError, which says what was tried, what went wrong, and what to do.
 #pragma once
 
 #include "exchange.h"
@@ -47,9 +47,9 @@ using ManagerChannel = std::unique_ptr<rdma_event_channel, CloseChannel>;
 using ManagerId = std::unique_ptr<rdma_cm_id, Destroy<rdma_cm_id, rdma_destroy_id>>;
 
 /// The private data of a request and of its answer, little-endian: "SLcm" | version u16 | mtu u8 | ticket u64. The
-/// connection manager fills up with zeros what is left.
+/// connection manager fills the rest with zeros.
 struct Introduction {
-  std::uint8_t mtu = 0;  ///< ibv_mtu: the most that this end can
+  std::uint8_t mtu = 0;  ///< ibv_mtu: the largest MTU of this end
   std::uint64_t ticket = 0;
 };
 [[nodiscard]] std::vector<std::byte> encode(const Introduction& introduction);
@@ -57,22 +57,24 @@ struct Introduction {
 [[nodiscard]] Introduction decode_introduction(std::span<const std::byte> private_data);
 /// The private data of a refusal: "SLcm" | version u16 | text.
 [[nodiscard]] std::vector<std::byte> encode_refusal(std::string_view why);
-/// Empty if it is no refusal of a server.
+/// The text of a refusal; empty if the data is no refusal of a server.
 [[nodiscard]] std::string decode_refusal(std::span<const std::byte> private_data);
 
 /// The server's side. Belongs to one thread.
 class ConnectionListener {
  public:
-  /// Listens on the address of the port's GID. InfiniBand has none there: on the one that `tcp` is bound to.
+  /// Listens on the address of the port's GID. InfiniBand's GIDs hold no address; there it listens on the address that
+  /// `tcp` is bound to.
   ConnectionListener(const Port& port, const sockaddr_storage& tcp);
 
   [[nodiscard]] const exchange::ManagerAddress& at() const noexcept { return at_; }
   /// Readable when there is something to serve.
   [[nodiscard]] int descriptor() const noexcept { return channel_->fd; }
-  /// Works off what has come. `end_for` gives the queue pair that waits for a ticket, or throws; the client is told
-  /// what it throws. Throws ManagerError if the connection manager itself fails: nothing will come any more.
+  /// Handles all pending events. `end_for` returns the queue pair that waits for a ticket, or throws; the client gets
+  /// the exception's text. Throws ManagerError if the connection manager itself fails: no events will come any more.
   void serve(const std::function<ibv_qp&(std::uint64_t ticket)>& end_for);
-  /// The connection manager forgets the connection of `queue_pair`: it would refuse a new one as a duplicate.
+  /// Makes the connection manager forget the connection of `queue_pair`; otherwise it would refuse a new one as a
+  /// duplicate.
   void forget(const ibv_qp& queue_pair) noexcept;
 
  private:
@@ -85,16 +87,16 @@ class ConnectionListener {
   ManagerChannel channel_;
   ManagerId listening_;
   exchange::ManagerAddress at_;
-  std::map<rdma_cm_id*, Accepted> accepted_;  // until the client says that it is there
+  std::map<rdma_cm_id*, Accepted> accepted_;  // until the client confirms the connection
 };
 
-/// Whether `to` can be reached through this port. Throws ManagerError if not.
+/// Throws ManagerError if `to` cannot be reached through this port.
 void require_manager_route(const Port& port, const exchange::ManagerAddress& to, std::chrono::milliseconds limit);
 /// Throws ManagerError that names both if `id` is not bound to the device and port of `port`.
 void require_same_device(const Port& port, const rdma_cm_id& id);
 
 /// Makes `queue_pair`, whatever its state, ready and connected to the end that waits for `ticket`. `outstanding`: READs
-/// and atomics that it may have in flight; returns how many the server allows it. Throws ManagerError and DeviceError.
+/// and atomics that it may have in flight; returns how many the server allows. Throws ManagerError and DeviceError.
 std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const exchange::ManagerAddress& to,
                                       std::uint64_t ticket, std::uint32_t outstanding, std::chrono::milliseconds limit);
 

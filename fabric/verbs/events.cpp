@@ -13,7 +13,7 @@ namespace sidelatch::fabric::verbs {
 
 DeviceEvents::DeviceEvents(ibv_context& context, std::string device_name)
     : context_(&context), device_name_(std::move(device_name)) {
-  // Of two threads that see one report, the second would wait for the next one.
+  // If two threads see the same report, the second would block until the next report.
   const int flags = ::fcntl(context.async_fd, F_GETFL);
   if (flags < 0 || ::fcntl(context.async_fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     throw DeviceError(

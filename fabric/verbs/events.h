@@ -1,9 +1,9 @@
-// DeviceEvents: what the kernel reports of a device, its ports and its queue pairs. A request that a report concerns
-// fails by itself. A queue pair cannot be destroyed while a report on it was read and not acknowledged, and those that
-// no one reads pile up in the kernel.
+// DeviceEvents: the kernel's reports on a device, its ports and its queue pairs. A request affected by a report fails
+// by itself. A queue pair cannot be destroyed while a report on it was read but not acknowledged. Unread reports pile
+// up in the kernel.
 //
-// Thread-safety: any thread may call any function. The reports go to whoever looks first; what ends all connections is
-// remembered for the others.
+// Thread-safety: any thread may call any function. The first caller gets the reports. A report that ends all
+// connections is remembered for the others.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,8 +24,8 @@ class DeviceEvents {
 
   /// Readable when there is something to acknowledge.
   [[nodiscard]] int descriptor() const noexcept { return context_->async_fd; }
-  /// Acknowledges all reports so far, and never waits. The result: IBV_EVENT_DEVICE_FATAL if that was reported, ever
-  /// and to any thread, else IBV_EVENT_CQ_ERR likewise.
+  /// Acknowledges all reports so far, and never waits. Returns IBV_EVENT_DEVICE_FATAL if it was ever reported to any
+  /// thread, else IBV_EVENT_CQ_ERR likewise.
   std::optional<ibv_event_type> acknowledge() noexcept;
   [[nodiscard]] std::string describe(ibv_event_type fatal) const;
 

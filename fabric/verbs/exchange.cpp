@@ -269,7 +269,7 @@ std::vector<std::byte> encode(const Message& message) {
 }
 
 std::optional<Message> decode(std::span<const std::byte>& bytes) {
-  // What is wrong is said as early as it can be seen: no waiting for the rest of what is no message.
+  // Report errors as early as possible: do not wait for the rest of an invalid message.
   const std::size_t magic = std::min(bytes.size(), kMagic.size());
   if (magic != 0 && std::memcmp(bytes.data(), kMagic.data(), magic) != 0) {
     throw ExchangeError("the other side does not speak this protocol: is it the port of a sidelatch memory server?");

@@ -1,9 +1,9 @@
-// What a client and a memory server tell each other over TCP before and beside RDMA: whole messages, little-endian.
+// The messages that a client and a memory server exchange over TCP before and beside RDMA, little-endian.
 //
 //   magic "SLch" | version u16 | type u16 | length u32 | payload
 //
-// Everything that comes in is checked: magic, version, type, length (at most kLongest), and that the payload is used up
-// exactly. A ExchangeError says what was wrong; the connection is then closed.
+// Every incoming message is checked: magic, version, type, length (at most kLongest), and that the fields use exactly
+// the whole payload. An ExchangeError reports the error; the connection is then closed.
 #pragma once
 
 #include "port.h"
@@ -42,16 +42,17 @@ struct SharedRegion {
 /// Where the server's connection manager listens.
 struct ManagerAddress {
   ibv_gid ip{};            ///< IPv6, or IPv4 mapped into it
-  std::uint16_t port = 0;  ///< of the connection manager, not of TCP; 0: it has none
+  std::uint16_t port = 0;  ///< of the connection manager, not of TCP; 0: there is none
 };
 /// The server's answer.
 struct Welcome {
   std::string node;
   std::vector<SharedRegion> regions;
   ManagerAddress manager;
-  std::string no_manager;  ///< why it has none
+  std::string no_manager;  ///< why there is no connection manager
 };
-/// Client: its end of connection `connection`, new or once more. `owner`: 0, or whose latches are taken by it.
+/// Client: its end of connection `connection`, for the first time or again. `owner`: the owner of latches taken through
+/// it, or 0.
 struct Connect {
   std::uint32_t connection = 0;
   std::uint16_t owner = 0;
@@ -62,31 +63,32 @@ struct Accepted {
   std::uint32_t connection = 0;
   Address address;
 };
-/// Client: the connection is no longer needed; if `confirm` is not 0, Revoked follows when nothing of it happens any
-/// more.
+/// Client: the connection is no longer needed; if `confirm` is not 0, Revoked follows when its requests take no further
+/// steps.
 struct Disconnect {
   std::uint32_t connection = 0;
   std::uint8_t confirm = 0;
 };
-/// Client: end all connections of `owner`, whoever has made them; Revoked follows when nothing of them happens any
-/// more.
+/// Client: end all connections of `owner`, whichever client made them; Revoked follows when their requests take no
+/// further steps.
 struct Revoke {
   std::uint16_t owner = 0;
 };
 struct Revoked {
   std::uint16_t owner = 0;
 };
-/// Client: its end of connection `connection`, new or once more, is about to come through the connection manager.
+/// Client: its end of connection `connection`, for the first time or again, is about to come through the connection
+/// manager.
 struct Announce {
   std::uint32_t connection = 0;
   std::uint16_t owner = 0;
 };
-/// Server: what the client shows there. Good for one time.
+/// Server: the ticket that the client presents there. It can be used once.
 struct Ticket {
   std::uint32_t connection = 0;
   std::uint64_t ticket = 0;
 };
-/// Client: memory of the server for its own use, zeroed, with remote rights `access`.
+/// Client: requests memory of the server for its own use, zeroed, with remote rights `access`.
 struct Allocate {
   std::uint32_t region = 0;
   std::uint64_t bytes = 0;
@@ -96,7 +98,7 @@ struct Allocated {
   std::uint32_t region = 0;
   RemoteSpan span;
 };
-/// Client: it does not need that memory any more; Released follows when nobody reaches it.
+/// Client: the memory is no longer needed; Released follows when nobody can reach it.
 struct Release {
   std::uint32_t region = 0;
 };
@@ -111,14 +113,14 @@ struct Publish {
 struct Published {
   std::uint32_t region = 0;
 };
-/// Client: where is the memory that is shared or published as `name`? Found with a span of 0 bytes: nowhere.
+/// Client: asks for the memory that is shared or published as `name`. Found with a span of 0 bytes: there is none.
 struct Find {
   std::string name;
 };
 struct Found {
   RemoteSpan span;
 };
-/// Server: the last message of the client was not carried out, and why.
+/// Server: the client's last message was not carried out, with the reason.
 struct Refused {
   std::string why;
 };
@@ -127,7 +129,7 @@ using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revo
                              Allocated, Release, Released, Publish, Published, Find, Found, Announce, Ticket>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
-/// The message at the beginning of `bytes`, which are shortened by it; nothing if it is not complete yet.
+/// Removes and returns the message at the beginning of `bytes`; nothing if it is not complete yet.
 [[nodiscard]] std::optional<Message> decode(std::span<const std::byte>& bytes);
 
 }  // namespace sidelatch::fabric::verbs::exchange

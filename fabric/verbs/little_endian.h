@@ -1,4 +1,4 @@
-// Numbers as both protocols carry them, little-endian whatever the machine is.
+// Numbers in the format of both protocols: little-endian on every machine.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@ void append(std::vector<std::byte>& out, T value) {
   }
 }
 
-/// `bytes`: at least as many from `offset` on as a T has.
+/// `bytes` must have at least sizeof(T) bytes from `offset` on.
 template <std::unsigned_integral T>
 [[nodiscard]] T number_at(std::span<const std::byte> bytes, std::size_t offset) {
   T value = 0;

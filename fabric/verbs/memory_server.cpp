@@ -33,16 +33,16 @@ namespace sidelatch::fabric::verbs {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Who connects says hello at once.
+// Clients must send Hello immediately after connecting.
 constexpr auto kHelloLimit = std::chrono::seconds(10);
-// Who has connected and said no hello yet; more are closed at once.
+// The most clients that have connected but not sent Hello yet; more are closed at once.
 constexpr std::size_t kMostStrangers = 256;
-// Without a descriptor left nobody can be accepted, and the listening socket stays readable.
+// If no descriptors are left, no client can be accepted, and the listening socket stays readable.
 constexpr auto kPause = std::chrono::milliseconds(100);
-// Answers are short: who has so many bytes of them waiting does not read.
+// Answers are short: a client with this many unsent bytes does not read.
 constexpr std::size_t kMostUnread = 1 << 20;
 
-// Takes as long for every wrong token.
+// Takes the same time for every wrong token.
 bool same_token(const std::string& a, const std::string& b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -53,7 +53,7 @@ bool same_token(const std::string& a, const std::string& b) {
 
 bool is_name(std::string_view name) { return !name.empty() && name.size() <= 255; }
 
-// Cannot be guessed: who shows it has been told it over TCP.
+// A ticket cannot be guessed: a client that presents it got it over TCP.
 std::uint64_t new_ticket() {
   std::uint64_t ticket = 0;
   while (ticket == 0) {
@@ -66,7 +66,7 @@ std::uint64_t new_ticket() {
 
 }  // namespace
 
-// One thread serves all clients. A client that sends nonsense, too much, or nothing is closed; the others go on.
+// One thread serves all clients. A client that sends nonsense, too much, or nothing is closed; the others continue.
 class MemoryServer::Loop {
  public:
   Loop(VerbsNode& node, const ServerOptions& options) : node_(&node), options_(options) {
@@ -103,7 +103,7 @@ class MemoryServer::Loop {
           fmt::format("share: the name '{}' is empty, longer than 255 bytes, or used already", name));
     }
     welcome_.regions.push_back({std::string(name), region.remote(), region.access()});
-    static_cast<void>(exchange::encode(welcome_));  // that it is not too long
+    static_cast<void>(exchange::encode(welcome_));  // checks that it is not too long
   }
 
   void start() {
@@ -137,18 +137,18 @@ class MemoryServer::Loop {
   struct Connection {
     std::uint16_t owner = 0;
     std::unique_ptr<PassiveEnd> end;
-    std::uint64_t ticket = 0;  // 0: none is out
+    std::uint64_t ticket = 0;  // 0: no ticket is valid
   };
   struct LentRegion {
     std::unique_ptr<VerbsNode::Lent> memory;
-    std::string name;  // if it is published
+    std::string name;  // empty if not published
   };
   struct Client {
     FileDescriptor socket;
     Clock::time_point since = Clock::now();
     bool greeted = false;
-    bool closing = false;   // when everything is sent
-    bool has_more = false;  // behind the message that was answered last
+    bool closing = false;   // once everything is sent
+    bool has_more = false;  // after the message that was answered last
     std::vector<std::byte> received;
     std::vector<std::byte> to_send;
     std::map<std::uint32_t, Connection> connections;
@@ -158,7 +158,7 @@ class MemoryServer::Loop {
   void run() {
     std::vector<pollfd> watched;
     for (;;) {
-      // A device that is gone is readable for ever. poll(2) passes over -1.
+      // A lost device stays readable for ever. poll(2) ignores -1.
       watched.assign({{wake_.number(), POLLIN, 0},
                       {Clock::now() < accepts_again_ ? -1 : listening_.number(), POLLIN, 0},
                       {failed_ ? -1 : events().descriptor(), POLLIN, 0},
@@ -188,7 +188,7 @@ class MemoryServer::Loop {
           for (const auto& [number, region] : client->lent) {
             lent_bytes_ -= region.memory->bytes();
           }
-          client = clients_.erase(client);  // and with it all its connections and memory
+          client = clients_.erase(client);  // also ends all its connections and memory
         }
       }
       if (watched[3].revents != 0) {
@@ -202,7 +202,7 @@ class MemoryServer::Loop {
 
   [[nodiscard]] DeviceEvents& events() const noexcept { return node_->port().events(); }
 
-  // Also when its file is quiet: the fabric's own thread may have read the report.
+  // Needed even if the device's file is quiet: the fabric's own thread may have read the report.
   void look_at_events() {
     if (failed_ || events().acknowledge() != IBV_EVENT_DEVICE_FATAL) {
       return;
@@ -214,7 +214,7 @@ class MemoryServer::Loop {
     }
     connections_ = 0;
   }
-  // Once; failure_ does not change any more.
+  // Called once; failure_ does not change afterwards.
   void fail(std::string why) {
     if (!failed_) {
       failure_ = std::move(why);
@@ -233,14 +233,14 @@ class MemoryServer::Loop {
       }
       const int yes = 1;
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-      // A machine that is gone says nothing: ask it.
+      // A machine that is gone sends nothing, so probe it.
       const int idle_s = 5;
       ::setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
       const int probes = 3;
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-      // Also while an answer is on its way to it.
+      // Applies also while an answer is on its way to the client.
       const unsigned unanswered_ms = 20'000;
       ::setsockopt(socket.number(), IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
       Client& client = clients_.emplace_back();
@@ -253,7 +253,7 @@ class MemoryServer::Loop {
     }
   }
 
-  // False: it is to be closed.
+  // False: close the client.
   bool serve(Client& client, short events) {
     const bool readable = (events & (POLLIN | POLLHUP | POLLERR)) != 0;
     if (readable && !client.has_more && !receive(client)) {
@@ -279,7 +279,7 @@ class MemoryServer::Loop {
     return true;
   }
 
-  // One at a time: some take long, and no client shall keep the others waiting by many of them.
+  // Answers one message at a time: some take long, and a client with many messages must not delay the others.
   void answer_next(Client& client) {
     client.has_more = false;
     if (client.closing) {
@@ -445,7 +445,7 @@ class MemoryServer::Loop {
                            });
   }
 
-  // What `use` answers for that connection of the client, which is made if there is none; or why not.
+  // Returns the answer of `use` for the client's connection, which is made if it does not exist, or a refusal.
   template <class Use>
   exchange::Message with_connection(Client& client, std::uint32_t number, std::uint16_t owner, Use use) {
     auto found = client.connections.find(number);
@@ -476,7 +476,7 @@ class MemoryServer::Loop {
     }
   }
 
-  // Welcome says where it listens, or why it does not.
+  // Records in Welcome where the connection manager listens, or why it does not.
   void offer_manager() {
     const Through through = node_->port().connections().through;
     if (through == Through::exchange) {
@@ -498,14 +498,14 @@ class MemoryServer::Loop {
     try {
       manager_->serve([this](std::uint64_t ticket) -> ibv_qp& { return end_for(ticket); });
     } catch (const ManagerError& error) {
-      // Clients that are there go on; new ones are told.
+      // Connected clients continue; new clients are told.
       manager_.reset();
       welcome_.manager = {};
       welcome_.no_manager = error.what();
     }
   }
 
-  // A ticket is good for one time.
+  // A ticket can be used once.
   ibv_qp& end_for(std::uint64_t ticket) {
     for (Client& client : clients_) {
       for (auto& [number, connection] : client.connections) {
@@ -521,7 +521,7 @@ class MemoryServer::Loop {
     throw ManagerError("no connection waits for this ticket");
   }
 
-  // Also refuses what it does not know: who takes over a latch relies on nothing of its holder being left.
+  // Also refuses unknown owners: a client that takes over a latch relies on its holder's connections being gone.
   exchange::Message revoke_owner(std::uint16_t owner) {
     if (!owners_.contains(owner)) {
       return exchange::Refused{
@@ -553,10 +553,10 @@ class MemoryServer::Loop {
   std::set<std::uint16_t> revoked_owners_;
   std::size_t connections_ = 0;
   std::uint64_t lent_bytes_ = 0;
-  Clock::time_point accepts_again_{};  // no descriptors were left
+  Clock::time_point accepts_again_{};  // set when no descriptors were left
   std::atomic<std::uint32_t> greeted_{0};
   std::atomic<std::uint64_t> greeted_so_far_{0};
-  std::string failure_;  // for other threads when failed_
+  std::string failure_;  // other threads may read it once failed_ is set
   std::atomic<bool> failed_{false};
   std::thread thread_;
 };

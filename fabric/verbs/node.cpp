@@ -19,7 +19,7 @@ namespace {
 unsigned access_flags(Access access, bool relaxed_ordering) {
   unsigned flags = 0;
   const auto add_if = [&](bool wanted, ibv_access_flags flag) { flags |= wanted ? static_cast<unsigned>(flag) : 0U; };
-  // ibv_reg_mr(3): remote rights to change need the local one.
+  // ibv_reg_mr(3): remote write and atomic rights need the local write right.
   add_if(allows(access, Access::local_write) || allows(access, Access::remote_write) ||
              allows(access, Access::remote_atomic),
          IBV_ACCESS_LOCAL_WRITE);
@@ -102,7 +102,7 @@ void VerbsNode::place_region(Registration& registration) {
   registration.nic_region = region;
 }
 
-// The NIC has one registration for both sides: it is kept while requests of this node need it.
+// The NIC has one registration for both sides. It is kept while requests of this node need it.
 void VerbsNode::region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept {}
 
 void VerbsNode::region_ended(Registration& registration) noexcept {

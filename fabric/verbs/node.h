@@ -30,8 +30,7 @@ class VerbsNode final : public Node {
   [[nodiscard]] ibv_pd* domain() const noexcept { return domain_.get(); }
   [[nodiscard]] ibv_cq* passive_completions() const noexcept { return passive_completions_.get(); }
 
-  /// Memory of this node that another process uses, and none of this one. Unlike a MemoryRegion it may be made and
-  /// ended by any thread.
+  /// Memory of this node that only another process uses. Unlike a MemoryRegion, any thread may make and end it.
   class Lent {
    public:
     Lent(VerbsNode& node, std::uint64_t bytes, Access access);
@@ -61,7 +60,7 @@ class VerbsNode final : public Node {
 
    private:
     friend class VerbsNode;
-    VerbsNode* node_;  // null when the node has gone
+    VerbsNode* node_;  // null when the node is gone
     PassiveEnd end_;
   };
 

@@ -1,4 +1,4 @@
-// The end of a connection that only serves: it belongs to the node whose memory is accessed.
+// The passive end of a connection. It belongs to the node whose memory is accessed.
 #pragma once
 
 #include "port.h"
@@ -14,15 +14,15 @@ class PassiveEnd {
   PassiveEnd& operator=(const PassiveEnd&) = delete;
   ~PassiveEnd() = default;
 
-  /// Ready for a (new) connection with `initiator`; returns its own address. Throws DeviceError.
+  /// Gets ready for a (new) connection with `initiator`; returns its own address. Throws DeviceError.
   Address accept(const Address& initiator) {
     ibv_qp& raw = queue_pair();
-    // Any packet number will do, if the last connection had another one.
+    // Any packet number works if the last connection had another one.
     const Address own = port_->address_of(raw, initiator.packet_number ^ 0x5a'5a5a);
     port_->connect(raw, own, initiator, 1);
     return own;
   }
-  /// For who connects it by other means. Throws DeviceError.
+  /// The queue pair, for callers that connect it by other means. Throws DeviceError.
   [[nodiscard]] ibv_qp& queue_pair() {
     if (raw_ == nullptr) {
       std::uint32_t no_inline = 0;
@@ -30,13 +30,13 @@ class PassiveEnd {
     }
     return *raw_;
   }
-  /// For good. True: nothing of the connection happens here any more when this returns. False: the NIC does not end it.
+  /// Ends the connection for good. True: its requests take no further steps here. False: the NIC does not end it.
   [[nodiscard]] bool revoke() noexcept {
     revoked_ = true;
     return raw_ == nullptr || Port::stop(raw_);
   }
   [[nodiscard]] bool revoked() const noexcept { return revoked_; }
-  /// Gives the NIC's resources back, before its node goes.
+  /// Releases the NIC's resources before the node is destroyed.
   void destroy() noexcept { raw_.reset(); }
 
  private:

@@ -22,7 +22,7 @@ std::string_view without_line_end(std::string_view text) {
   return text.ends_with('\n') ? text.substr(0, text.size() - 1) : text;
 }
 
-// Decimal digits and nothing else.
+// Parses decimal digits and nothing else.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number = 0;
@@ -39,7 +39,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string folder_name(std::uint64_t page) { return fmt::format("hugepages-{}kB", page / 1024); }
 
-// For messages: what a counter of the kernel says.
+// For messages: the value of a kernel counter.
 std::string counter(const Platform& platform, const std::string& path) {
   const std::optional<std::string> text = platform.read_file(path);
   return text ? std::string(without_line_end(*text)) : "unknown";
@@ -73,7 +73,7 @@ std::optional<std::uint32_t> node_of_device(const std::string& device, const Pla
   return number;
 }
 
-// The node to bind to; none where that would change nothing.
+// The node to bind to; none if that would change nothing.
 std::optional<std::uint32_t> choose_node(NumaNode wanted, const std::string& device, const Platform& platform) {
   if (wanted.kind() == NumaNode::Kind::any) {
     return std::nullopt;
@@ -102,7 +102,7 @@ NumberList parse_list(std::string_view text, std::string_view path) {
   const auto fail = [&] {
     throw DeviceError(fmt::format("{} contains '{}': a list such as 0-3,8 was expected", path, list));
   };
-  // More than any kernel is built for; a longer range would be a mistake that fills the memory.
+  // More than any kernel supports; a longer range would be an error that fills the memory.
   constexpr std::uint32_t kMost = 1 << 16;
   NumberList numbers;
   std::string_view rest = list;
@@ -149,7 +149,7 @@ Placement::Placement(const DeviceOptions& options, const std::string& device, co
   }
 }
 
-// munmap(2) of huge pages takes whole ones only. 0: more than there can be.
+// munmap(2) takes only whole huge pages. 0: more than there can be.
 std::uint64_t Placement::whole_pages(std::uint64_t bytes) const noexcept {
   if (huge_pages_ == 0) {
     return bytes;
@@ -189,7 +189,7 @@ void Placement::give_back(std::byte* memory, std::uint64_t bytes) const noexcept
   platform_->unmap(memory, whole_pages(bytes));
 }
 
-// Before a page is touched: pages that are there stay where they are.
+// Call it before a page is touched: existing pages stay where they are.
 void Placement::bind(std::byte* memory, std::uint64_t bytes) const {
   if (!node_) {
     return;
@@ -208,14 +208,14 @@ void Placement::bind(std::byte* memory, std::uint64_t bytes) const {
       fmt::format("cannot bind {} bytes of memory to node {}: {}; {}", bytes, *node_, std::strerror(error), advice));
 }
 
-// The kernel promises huge pages of the whole machine. One that the node does not have is a signal when it is touched,
-// and an error here.
+// The kernel reserves huge pages of the whole machine. If the node has none left, touching one raises a signal; here it
+// is an error.
 void Placement::populate(std::byte* memory, std::uint64_t bytes) const {
   if (huge_pages_ == 0) {
     return;
   }
   const int error = platform_->populate(memory, bytes);
-  // An older kernel cannot say it now: ibv_reg_mr(3) touches the pages next, and fails with EFAULT.
+  // Older kernels cannot report it here: ibv_reg_mr(3) touches the pages next, and fails with EFAULT.
   if (error == 0 || error == EINVAL) {
     return;
   }

@@ -1,10 +1,10 @@
-// Placement: the memory and the threads of a fabric near its NIC.
+// Placement: places the memory and the threads of a fabric near its NIC.
 //
 //   const Placement placement(options, "mlx5_0");
-//   std::byte* const memory = placement.obtain(bytes);   // huge pages, on the node that the options say
+//   std::byte* const memory = placement.obtain(bytes);   // huge pages, on the node of the options
 //   placement.give_back(memory, bytes);
 //
-// What it asks of the operating system goes through Platform, so that tests can be a machine with two nodes.
+// Its calls of the operating system go through Platform, so tests can simulate a machine with two nodes.
 #pragma once
 
 #include <sidelatch/fabric/verbs/device.h>
@@ -21,11 +21,11 @@ namespace sidelatch::fabric::verbs {
 /// Numbers of CPUs or nodes, ascending.
 using NumberList = std::vector<std::uint32_t>;
 
-/// The kernel's list format, "0-3,8", as the file `path` has it. Throws DeviceError that names the file and the text.
+/// The kernel's list format, "0-3,8", as in the file `path`. Throws DeviceError that names the file and the text.
 [[nodiscard]] NumberList parse_list(std::string_view text, std::string_view path);
 [[nodiscard]] std::string format_list(const NumberList& numbers);
 
-/// Functions that return int: 0, or errno.
+/// Functions that return int return 0 or errno.
 class Platform {
  public:
   Platform() = default;
@@ -38,20 +38,20 @@ class Platform {
   /// Names, ascending; none if there is no such folder.
   [[nodiscard]] virtual std::vector<std::string> list_folder(const std::string& path) const = 0;
 
-  /// New zeroed memory. `page`: bytes of a huge page, 0: ordinary ones.
+  /// New zeroed memory. `page`: bytes of a huge page; 0: ordinary pages.
   [[nodiscard]] virtual int map(std::uint64_t bytes, std::uint64_t page, std::byte*& memory) const = 0;
   virtual void unmap(std::byte* memory, std::uint64_t bytes) const noexcept = 0;
-  /// Pages of `memory` will be taken from `node` and nowhere else.
+  /// Takes the pages of `memory` only from `node`.
   [[nodiscard]] virtual int bind(std::byte* memory, std::uint64_t bytes, std::uint32_t node) const = 0;
-  /// Takes the pages now. EINVAL: the kernel is older than 5.14.
+  /// Allocates the pages now. EINVAL: the kernel is older than 5.14.
   [[nodiscard]] virtual int populate(std::byte* memory, std::uint64_t bytes) const = 0;
 
-  /// Of the calling thread.
+  /// The affinity of the calling thread.
   [[nodiscard]] virtual int get_affinity(NumberList& cpus) const = 0;
   [[nodiscard]] virtual int set_affinity(const NumberList& cpus) const = 0;
 };
 
-/// The machine's own.
+/// The machine's own platform.
 [[nodiscard]] const Platform& system_platform();
 
 class Placement {
@@ -59,10 +59,10 @@ class Placement {
   /// Throws DeviceError if the kernel has no huge pages of that size, or the machine no such node.
   Placement(const DeviceOptions& options, const std::string& device, const Platform& platform = system_platform());
 
-  /// Zeroed and page-aligned. Throws DeviceError that says what is missing.
+  /// Zeroed and page-aligned memory. Throws DeviceError that says what is missing.
   [[nodiscard]] std::byte* obtain(std::uint64_t bytes) const;
   void give_back(std::byte* memory, std::uint64_t bytes) const noexcept;
-  /// What obtain() binds to; nothing: it does not.
+  /// The node that obtain() binds to; nothing if it does not bind.
   [[nodiscard]] std::optional<std::uint32_t> node() const noexcept { return node_; }
 
  private:
@@ -75,8 +75,8 @@ class Placement {
   std::optional<std::uint32_t> node_;
 };
 
-/// The CPUs that are near `device` and that the calling thread may use; nothing if the operating system does not say
-/// what is near. Throws as pin_thread_near() does.
+/// The CPUs near `device` that the calling thread may use; nothing if the operating system does not know which CPUs are
+/// near. Throws as pin_thread_near() does.
 [[nodiscard]] std::optional<NumberList> near_cpus(const std::string& device,
                                                   const Platform& platform = system_platform());
 /// Throws DeviceError.

@@ -29,7 +29,7 @@ class SystemPlatform final : public Platform {
       return std::nullopt;
     }
     std::string text;
-    // Not the stream's iterators, which throw another exception when a read fails.
+    // Do not use the stream's iterators: they throw another exception when a read fails.
     if (!file || (std::getline(file, text, '\0'), file.bad())) {
       throw DeviceError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     }
@@ -47,7 +47,7 @@ class SystemPlatform final : public Platform {
   }
 
   [[nodiscard]] int map(std::uint64_t bytes, std::uint64_t page, std::byte*& memory) const override {
-    // Huge pages are promised by mmap(2), so that what is missing is an error; ordinary ones cost nothing until used.
+    // mmap(2) reserves huge pages, so missing ones are an error; ordinary pages cost nothing until used.
     const int kind = page == 0 ? MAP_NORESERVE : MAP_HUGETLB | (std::countr_zero(page) << MAP_HUGE_SHIFT);
     void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kind, -1, 0);
     if (mapped == MAP_FAILED) {
@@ -59,7 +59,7 @@ class SystemPlatform final : public Platform {
 
   void unmap(std::byte* memory, std::uint64_t bytes) const noexcept override { ::munmap(memory, bytes); }
 
-  // numa_tonode_memory(3) is this, but prints its errors.
+  // numa_tonode_memory(3) does the same, but prints its errors.
   [[nodiscard]] int bind(std::byte* memory, std::uint64_t bytes, std::uint32_t node) const override {
     const Mask nodes(numa_allocate_nodemask());
     numa_bitmask_setbit(nodes.get(), node);

@@ -27,7 +27,7 @@ void require_range(const char* field, std::uint64_t value, std::uint64_t least, 
   throw DeviceError(failure_text(what, error, advice));
 }
 
-// The commonest causes, by ibv_*(3) and what kernels answer.
+// The most common causes, according to ibv_*(3) and the kernels' answers.
 std::string_view advice_for(int error) {
   switch (error) {
     case EACCES:
@@ -109,13 +109,13 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
     : options_(options), connections_(connections) {
   options.validate();
   connections.validate();
-  // Must come before any registration: what a child process shares must not be copied on write under the NIC. Not where
-  // the kernel sees to it: libibverbs would call madvise(2) all the same, which fails for a part of a huge page.
+  // Must come before any registration: memory shared with a child process must not be copied on write under the NIC.
+  // Not needed if the kernel handles it: libibverbs would still call madvise(2), which fails for a part of a huge page.
   const bool is_needed = ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
   if (const int error = is_needed ? ibv_fork_init() : 0; error != 0) {
     fail_device("ibv_fork_init", error, "set RDMAV_HUGEPAGES_SAFE=1, or do not fork");
   }
-  // Read by libibverbs once, before anything else: it cannot be set for the user here. ibv_fork_init(3).
+  // libibverbs reads the variable once, before anything else, so it cannot be set for the user here. ibv_fork_init(3).
   if (options.huge_pages != 0 && is_needed && std::getenv("RDMAV_HUGEPAGES_SAFE") == nullptr) {
     throw DeviceError(
         "huge_pages: this kernel copies registered memory on fork; set RDMAV_HUGEPAGES_SAFE=1 in the environment of "
@@ -139,7 +139,7 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
     try {
       open(device);
     } catch (const DeviceError& error) {
-      // Who has named none takes another one.
+      // If the user named no device, try the next one.
       if (!options.device.empty()) {
         throw;
       }
@@ -164,7 +164,7 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
   }
   events_ = std::make_unique<DeviceEvents>(*context_, name_);
   placement_.emplace(options, name_);
-  // Before the fabric touches memory of its own.
+  // Pin before the fabric touches memory of its own.
   if (options.pin_thread) {
     pin_thread_near(name_);
   }
@@ -220,7 +220,7 @@ void Port::choose_gid() {
         is_empty(entry.gid)) {
       continue;
     }
-    // InfiniBand has its own; on Ethernet version 2 can be routed, and IPv4 is what most switches are set up for.
+    // InfiniBand has its own GID type. On Ethernet version 2 can be routed, and most switches are set up for IPv4.
     const int rank = !ethernet ? 1 : entry.gid_type != IBV_GID_TYPE_ROCE_V2 ? 0 : is_mapped_ipv4(entry.gid) ? 2 : 1;
     if (rank > best) {
       best = rank;
@@ -246,7 +246,7 @@ RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uin
   attributes.cap.max_send_wr = send_queue_depth;
   attributes.cap.max_recv_wr = 1;
   attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
-  // No query tells how much a device can inline: it is tried.
+  // No query tells how much a device can inline, so try it.
   for (;;) {
     attributes.cap.max_inline_data = max_inline;
     RawQueuePair queue_pair(ibv_create_qp(domain, &attributes));
@@ -265,7 +265,7 @@ RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uin
 
 Address Port::address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) const {
   Address address;
-  // Both change when a subnet manager or an administrator wants it.
+  // A subnet manager or an administrator may change both.
   ibv_port_attr now = port_;
   ibv_gid_entry entry{};
   static_cast<void>(ibv_query_port(context_.get(), number_, &now));
@@ -316,7 +316,7 @@ std::uint32_t Port::connect(ibv_qp& queue_pair, const Address& own, const Addres
   receive.rq_psn = peer.packet_number;
   receive.max_dest_rd_atomic = own.responder;
   receive.min_rnr_timer = connections_.min_rnr_timer;
-  // InfiniBand's local header is enough within a subnet, unless the port or the user asks for the global one.
+  // InfiniBand's local header is enough within a subnet, unless the port or the user requires the global one.
   const bool is_global = is_ethernet() || peer.lid == 0 || (port_.flags & IBV_QPF_GRH_REQUIRED) != 0 ||
                          options_.gid_index >= 0 || gid_.global.subnet_prefix != peer.gid.global.subnet_prefix;
   receive.ah_attr.is_global = is_global ? 1 : 0;

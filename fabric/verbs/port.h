@@ -17,7 +17,7 @@
 
 namespace sidelatch::fabric::verbs {
 
-/// A call failed by which something of the NIC should have ended, because the device is gone, and with it what it did.
+/// Whether a call that should end an object of the NIC failed because the device, and with it the object, is gone.
 [[nodiscard]] constexpr bool is_gone(int error) noexcept { return error == EIO || error == ENODEV; }
 
 /// "WHAT: what errno `error` means; ADVICE".
@@ -26,7 +26,7 @@ namespace sidelatch::fabric::verbs {
 /// A GID or an IPv6 address that stands for an IPv4 one.
 [[nodiscard]] bool is_mapped_ipv4(const ibv_gid& ip) noexcept;
 
-/// Ends the process: the NIC goes on with `what`, and would write into memory that is given back.
+/// Ends the process: the NIC continues with `what`, and would write into memory that is given back.
 [[noreturn]] void abort_for(const char* what) noexcept;
 
 template <class T, int (*Function)(T*)>
@@ -39,7 +39,7 @@ using CompletionQueue = std::unique_ptr<ibv_cq, Destroy<ibv_cq, ibv_destroy_cq>>
 using MemoryRegistration = std::unique_ptr<ibv_mr, Destroy<ibv_mr, ibv_dereg_mr>>;
 using RawQueuePair = std::unique_ptr<ibv_qp, Destroy<ibv_qp, ibv_destroy_qp>>;
 
-/// What one end tells the other when a connection is made.
+/// The data that one end sends to the other when a connection is made.
 struct Address {
   ibv_gid gid{};
   std::uint32_t queue_pair = 0;
@@ -65,7 +65,7 @@ class Port {
   [[nodiscard]] bool is_soft_roce() const noexcept { return limits_.vendor_id == 0xff'ffff; }
   [[nodiscard]] bool is_ethernet() const noexcept { return port_.link_layer == IBV_LINK_LAYER_ETHERNET; }
   [[nodiscard]] const ibv_gid& gid() const noexcept { return gid_; }
-  /// Index of the GID's network interface; 0: it has none.
+  /// Index of the GID's network interface; 0: there is none.
   [[nodiscard]] std::uint32_t gid_interface() const noexcept { return gid_interface_; }
   [[nodiscard]] ibv_mtu mtu() const noexcept;
   /// READs and atomics that one end may have in flight, and serve, at a time.
@@ -76,17 +76,17 @@ class Port {
   [[nodiscard]] RawQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,
                                              std::uint32_t& max_inline) const;
   [[nodiscard]] Address address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) const;
-  /// From any state to ready, connected to `peer`. `outstanding`: READs and atomics that this end may have in flight;
-  /// returns how many it and the peer can.
+  /// Brings the queue pair from any state to ready, connected to `peer`. `outstanding`: READs and atomics that this end
+  /// may have in flight; returns how many both ends support.
   std::uint32_t connect(ibv_qp& queue_pair, const Address& own, const Address& peer, std::uint32_t outstanding) const;
   /// ibv_modify_qp(3). `state`: for the error.
   void modify(ibv_qp& queue_pair, ibv_qp_attr& attributes, int mask, const char* state) const;
-  /// True: nothing of it happens any more at this end. Where the NIC does not stop it, it is destroyed. False: it
-  /// cannot be destroyed either.
+  /// Stops the queue pair, or destroys it if the NIC does not stop it. True: its requests take no further steps at this
+  /// end. False: it cannot be destroyed either.
   [[nodiscard]] static bool stop(RawQueuePair& queue_pair) noexcept;
 
  private:
-  /// Throws DeviceError if it cannot be used.
+  /// Throws DeviceError if the device cannot be used.
   void open(ibv_device* device);
   void choose_port();
   void choose_gid();

@@ -58,7 +58,7 @@ static_assert(Opcode::write == Opcode{0} && Opcode::read == Opcode{1} && Opcode:
 
 constexpr unsigned flag_if(bool wanted, ibv_send_flags flag) { return wanted ? static_cast<unsigned>(flag) : 0U; }
 
-// So that packets of an earlier connection are not taken for this one's.
+// A random start keeps packets of an earlier connection from being taken for this one's.
 std::uint32_t random_packet_number() {
   static thread_local std::mt19937 random{std::random_device{}()};
   return static_cast<std::uint32_t>(random()) & 0xff'ffff;
@@ -93,7 +93,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
     }
     use_results(reinterpret_cast<std::byte*>(results_.get()), results_region_->lkey);
     std::uint32_t max_inline = options.max_inline;
-    // Two markers of the fence may be in the queue, beside what was asked for.
+    // Two markers of the fence may be in the queue, in addition to the requested depth.
     const std::uint32_t depth = options.send_queue_depth + (fence_ != nullptr ? 2U : 0U);
     raw_ = port.make_queue_pair(domain, reactor.completions(), depth, max_inline);
     limit_inline(max_inline);
@@ -153,9 +153,9 @@ void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_
     ++next;
   });
   if (refused_ != 0) [[unlikely]] {
-    return;  // it would overtake what was refused; it will be flushed
+    return;  // it would overtake the refused request; it will be flushed
   }
-  // The places are linked for good, but for the last one of a chain.
+  // All places are linked permanently, except the last place of a chain.
   ibv_send_wr& last = (next - 1)->request;
   last.next = nullptr;
   const std::uint64_t sequence = posted() + 1 - chain.size();
@@ -208,7 +208,7 @@ void VerbsQueuePair::report_stalled(Duration waited) {
 }
 
 void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion) {
-  // What has completed already cannot fail: that was a fence's marker behind it.
+  // A completed request cannot fail: the failure is that of a fence's marker after it.
   on_error(std::max(sequence, completed() + 1), status_of(completion.status),
            fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),
                        completion.vendor_err));

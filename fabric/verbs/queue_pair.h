@@ -1,4 +1,4 @@
-// The initiating end of a connection, and what it knows of the other end.
+// The initiating end of a connection, and its view of the other end.
 #pragma once
 
 #include "reactor.h"
@@ -14,7 +14,7 @@ namespace sidelatch::fabric::verbs {
 
 class VerbsNode;
 
-/// The other end: makes it ready for a (new) connection.
+/// The other end, seen from the initiator: makes it ready for a (new) connection.
 class Peer {
  public:
   Peer() = default;
@@ -22,13 +22,13 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
   virtual ~Peer() = default;
   /// Makes `queue_pair`, whatever its state, ready and connected to the other end. `outstanding`: READs and atomics
-  /// that it may have in flight; returns how many the other end allows it. Throws FabricError if the other end does not
-  /// answer or refuses, and DeviceError. This one exchanges addresses.
+  /// that it may have in flight; returns how many the other end allows. Throws FabricError if the other end does not
+  /// answer or refuses, and DeviceError. This implementation exchanges addresses.
   virtual std::uint32_t connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding);
-  /// The other end's part of the exchange: ready to be connected to `initiator`; returns its own address. Throws
-  /// FabricError if it does not answer or refuses.
+  /// The other end's part of the exchange: gets ready for `initiator`; returns its own address. Throws FabricError if
+  /// it does not answer or refuses.
   virtual Address accept(const Address& initiator) = 0;
-  /// Ends the connection there, for good: when this returns nothing of it happens any more.
+  /// Ends the connection at the other end for good: its requests take no further steps when this returns.
   virtual void revoke() = 0;
   [[nodiscard]] virtual bool belongs_to(const Node& node) const noexcept = 0;
 };
@@ -56,11 +56,11 @@ class VerbsQueuePair final : public QueuePair {
       }
     }
   }
-  /// What the driver refused.
+  /// Reports the request that the driver refused.
   void report_refused();
   using QueuePair::awaits_completion;
   using QueuePair::bytes_in_flight;
-  /// The oldest request has not completed for `waited`, longer than it can take.
+  /// Reports that the oldest request has not completed for `waited`, longer than it can take.
   void report_stalled(Duration waited);
 
  protected:
@@ -82,10 +82,10 @@ class VerbsQueuePair final : public QueuePair {
   MemoryRegistration results_region_;
   RawQueuePair raw_;
   std::uint32_t place_;
-  std::uint64_t mark_;         // what its requests carry beside their numbers, until the connection ends
-  std::uint64_t refused_ = 0;  // the request that the driver did not take; nothing is posted behind it
+  std::uint64_t mark_;         // the mark that requests carry beside their numbers, until the connection ends
+  std::uint64_t refused_ = 0;  // the request that the driver did not take; nothing is posted after it
   int refusal_ = 0;
-  std::unique_ptr<SoftwareFence> fence_;  // if the NIC's own does not work
+  std::unique_ptr<SoftwareFence> fence_;  // set if the NIC's own fence does not work
 };
 
 }  // namespace sidelatch::fabric::verbs

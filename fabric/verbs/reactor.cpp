@@ -16,21 +16,21 @@ namespace sidelatch::fabric::verbs {
 namespace {
 
 constexpr int kBatch = 32;
-// So many polls without a completion: let others have the core. That is longer than a NIC needs for a request, and so
-// are the system calls: they would come too late to notice it.
+// After this many polls without a completion, yield the core. This takes longer than a NIC needs for a request.
+// Yielding earlier would notice completions late, because the system calls take longer too.
 constexpr std::uint32_t kIdlePolls = 1024;
-// So many polls: see whether the device still works.
+// After this many polls, check whether the device still works.
 constexpr std::uint32_t kPollsPerLook = 4 * kIdlePolls;
-// What is moved until the next completion may take its time: 10 MB/s are slow for any NIC.
+// Time allowed for the bytes moved until the next completion: 10 MB/s is slow for any NIC.
 constexpr Duration kPerByte = std::chrono::nanoseconds(100);
-// More time than that between two looks is not the NIC's: the process, or the whole machine, was stopped.
+// A longer time between two looks is not the NIC's: the process, or the whole machine, was stopped.
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr unsigned kPlaceShift = 44;
 constexpr unsigned kConnectionShift = 32;
 constexpr std::uint32_t kConnectionMask = 0xfff;
 
 // A NIC gives up after at most 4 times its time-out, `retry_count` times again (InfiniBand specification, 9.7.6.1.3),
-// and some round the time-out up to half a second. Twice that is too long for what has to come back.
+// and some round the time-out up to half a second. Twice that is too long for any answer.
 Duration longest_stall(const ConnectionOptions& options) {
   if (options.timeout == 0) {
     return Duration::max();  // it never gives up
@@ -48,7 +48,8 @@ VerbsReactor::VerbsReactor(const Port& port)
       began_(std::chrono::steady_clock::now()),
       polls_until_look_(kPollsPerLook),
       longest_stall_(longest_stall(port.connections())) {
-  // Twice the requests in flight: those of a connection that has ended may still lie there when the next ones complete.
+  // Twice the requests in flight: completions of an ended connection may still lie there when the next requests
+  // complete.
   const auto wanted = static_cast<int>(2 * completion_queue_depth());
   completions_.reset(ibv_create_cq(port.context(), std::min(wanted, port.limits().max_cqe), nullptr, nullptr, 0));
   if (completions_ == nullptr) {
@@ -99,7 +100,7 @@ void VerbsReactor::grow_posting(std::size_t n) {
       look_around();
     }
     if (!refused_.empty()) [[unlikely]] {
-      report_refused();  // after all that has completed
+      report_refused();  // after everything that has completed
     }
     if (!timers_.empty()) {
       fire_timers();
@@ -146,7 +147,7 @@ void VerbsReactor::report_refused() {
   }
 }
 
-// A request that an event concerns fails by itself; what is left is to give up if the device is gone.
+// A request affected by an event fails by itself; only a lost device has to be handled here.
 [[gnu::noinline]] void VerbsReactor::look_around() {
   polls_until_look_ = kPollsPerLook;
   if (const std::optional<ibv_event_type> fatal = port_->events().acknowledge()) {

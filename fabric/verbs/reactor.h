@@ -24,13 +24,13 @@ class VerbsReactor final : public Reactor {
   [[nodiscard]] Time now() const override;
 
   [[nodiscard]] ibv_cq* completions() const noexcept { return completions_.get(); }
-  /// A request in the NIC's form. It is linked to the one behind it and to its buffer.
+  /// A request in the NIC's form. It is linked to the next one and to its buffer.
   struct Posting {
     ibv_send_wr request;
     ibv_sge buffer;
   };
-  /// Room for `n` requests and one more, in a row. Read by the provider before ibv_post_send() returns, so one serves
-  /// all queue pairs.
+  /// Consecutive room for `n` requests and one more. The provider reads it before ibv_post_send() returns, so one room
+  /// serves all queue pairs.
   [[nodiscard]] Posting* posting(std::size_t n) {
     if (n >= posting_room_) [[unlikely]] {
       grow_posting(n);
@@ -38,13 +38,13 @@ class VerbsReactor final : public Reactor {
     return posting_.data();
   }
 
-  /// A place in the table of queue pairs; completions carry it.
+  /// Assigns a place in the table of queue pairs; completions carry it.
   [[nodiscard]] std::uint32_t attach(VerbsQueuePair& queue_pair);
   void detach(std::uint32_t place) noexcept;
-  /// What the identifiers of a connection's requests begin with: the place, and a number of its own there, because
-  /// completions of an earlier connection, even of another queue pair, may still lie in the completion queue.
+  /// The start of the identifiers of a connection's requests: the place, and the connection's own number there.
+  /// Completions of an earlier connection, even of another queue pair, may still lie in the completion queue.
   [[nodiscard]] std::uint64_t new_mark(std::uint32_t place) noexcept;
-  /// `queue_pair` could not post: what it says of that is asked for when nobody is in the middle of posting.
+  /// Remembers that `queue_pair` could not post; it reports that later, when nobody is in the middle of posting.
   void report_later(VerbsQueuePair& queue_pair) { refused_.push_back(&queue_pair); }
 
  protected:
@@ -58,7 +58,7 @@ class VerbsReactor final : public Reactor {
     std::uint64_t number;
     Waiter* waiter;
   };
-  // The earliest is in front of a heap.
+  // The earliest timer is at the front of a heap.
   static bool later(const Timer& a, const Timer& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
 
   void poll();
@@ -73,9 +73,9 @@ class VerbsReactor final : public Reactor {
   std::chrono::steady_clock::time_point began_;
   struct Place {
     VerbsQueuePair* queue_pair = nullptr;
-    std::uint32_t connections = 0;  // that began here
-    std::uint64_t completed = 0;    // by its queue pair at the last look
-    Duration stalled{};             // how long since then a completion has been due
+    std::uint32_t connections = 0;  // connections that began here
+    std::uint64_t completed = 0;    // requests completed by its queue pair at the last look
+    Duration stalled{};             // how long a completion has been due since then
   };
   std::vector<Place> places_;
   std::vector<std::uint32_t> free_places_;

@@ -20,7 +20,7 @@ struct RemoteNode::Parts {
         server(HostAndPort::parse(address, kDefaultPort)),
         conversation(server, the_options.limit) {}
 
-  // The answer of the kind that belongs to the question. Throws SocketError for another one.
+  // The answer of the type that belongs to the question. Throws SocketError for another answer.
   template <class Answer>
   Answer ask(const exchange::Message& question) {
     exchange::Message answer = conversation.ask(question);
@@ -33,8 +33,8 @@ struct RemoteNode::Parts {
     throw SocketError(fmt::format("{} answers something else than was asked", server.to_string()));
   }
 
-  // The way to connect, from what both sides have. It is decided here and once: that a later attempt fails is an error,
-  // and no reason to try the other way.
+  // Chooses the way to connect from what both sides support. The choice is final: if a later attempt fails, that is an
+  // error and no reason to try the other way.
   void choose_way() {
     const Port& port = port_of(*fabric);
     const Through wanted = port.connections().through;
@@ -66,7 +66,7 @@ struct RemoteNode::Parts {
   exchange::Welcome welcome;
   Through through = Through::exchange;
   std::string why_exchange;
-  const RemoteNode* node = nullptr;  // null when it has gone
+  const RemoteNode* node = nullptr;  // null when the node is gone
   std::uint32_t next_connection = 1;
   std::uint32_t next_region = 1;
 };
@@ -84,7 +84,7 @@ class RemotePeer final : public Peer {
       if (!ended_) {
         parts_->conversation.tell(exchange::Disconnect{number_, 0});
       }
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and this with it
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server is gone, and the connection with it
     }
   }
   std::uint32_t connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) override {
@@ -181,7 +181,7 @@ void RemoteNode::revoke_owner(std::uint16_t owner) {
   static_cast<void>(parts_->ask<exchange::Revoked>(exchange::Revoke{owner}));
 }
 
-// The memory is the server's.
+// The server owns the memory.
 std::byte* RemoteNode::obtain_memory(std::uint64_t /*bytes*/) { return nullptr; }
 void RemoteNode::return_memory(std::byte* /*memory*/, std::uint64_t /*bytes*/) noexcept {}
 
@@ -205,7 +205,7 @@ void RemoteNode::place_region(Registration& registration) {
 void RemoteNode::region_removed(Registration& registration, bool /*in_use*/) noexcept {
   try {
     static_cast<void>(parts_->ask<exchange::Released>(exchange::Release{registration.nic_lkey}));
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server has gone, and its memory with it
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server is gone, and its memory with it
   }
 }
 

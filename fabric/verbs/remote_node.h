@@ -1,4 +1,4 @@
-// What the other files of this folder need of RemoteNode.
+// The parts of RemoteNode that the other files of this folder need.
 #pragma once
 
 #include "queue_pair.h"

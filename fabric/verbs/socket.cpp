@@ -38,7 +38,7 @@ AddressList resolve(const HostAndPort& name, bool to_listen) {
   return AddressList(list);
 }
 
-// Whether something can be read or written, or has failed, before the deadline.
+// Whether the socket can be read or written, or has failed, before the deadline.
 bool wait_for(int socket, short events, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -53,7 +53,7 @@ bool wait_for(int socket, short events, Clock::time_point deadline) {
   }
 }
 
-// 0, or why it failed.
+// 0, or the errno of the failure.
 int connect_within(int socket, const addrinfo& to, Clock::time_point deadline) {
   if (::connect(socket, to.ai_addr, to.ai_addrlen) == 0) {
     return 0;

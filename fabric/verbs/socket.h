@@ -1,4 +1,4 @@
-// TCP sockets as the bootstrap needs them: addresses by name, time limits on everything, whole messages.
+// TCP sockets for the bootstrap: addresses by name, time limits on everything, whole messages.
 #pragma once
 
 #include "exchange.h"
@@ -16,13 +16,13 @@
 
 namespace sidelatch::fabric::verbs {
 
-/// Says which address, what went wrong, and what to do.
+/// Names the address, the error, and what to do.
 class SocketError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The other side has understood the question and refuses; the conversation goes on.
+/// The other side has understood the question and refuses; the conversation continues.
 class Refusal : public SocketError {
  public:
   using SocketError::SocketError;
@@ -37,21 +37,21 @@ struct HostAndPort {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// A listening socket; `at.port` 0 is any free one, and `at` then says which. Not blocking.
+/// A non-blocking listening socket. If `at.port` is 0, any free port is used and stored in `at`.
 [[nodiscard]] FileDescriptor listen_on(HostAndPort& at);
 
-/// The address that a socket has. Throws SocketError.
+/// The address that a socket is bound to. Throws SocketError.
 [[nodiscard]] sockaddr_storage bound_to(const FileDescriptor& socket);
 
-/// The client's side: asks and waits for the answer. An error of the conversation ends it: an answer that came later
-/// would be taken for that to the next question. All that is asked then fails at once.
+/// The client's side: asks and waits for the answer. An error ends the conversation, because a late answer would be
+/// taken for the answer to the next question. Later questions fail at once.
 class Conversation {
  public:
   /// Connects within `limit`.
   Conversation(const HostAndPort& to, std::chrono::milliseconds limit);
   /// Throws SocketError if the other side is gone, silent for longer than the limit, or does not speak the protocol.
   [[nodiscard]] exchange::Message ask(const exchange::Message& question);
-  /// Without an answer.
+  /// Sends a message that has no answer.
   void tell(const exchange::Message& message);
 
  private:
@@ -63,7 +63,7 @@ class Conversation {
   std::chrono::milliseconds limit_;
   FileDescriptor socket_;
   std::vector<std::byte> received_;
-  std::string ended_;  // why
+  std::string ended_;  // why it ended
 };
 
 }  // namespace sidelatch::fabric::verbs

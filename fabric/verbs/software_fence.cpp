@@ -24,7 +24,7 @@ void SoftwareFence::take(const ibv_send_wr* chain, std::uint64_t sequence) {
 
 SoftwareFence::Chain SoftwareFence::next(std::uint64_t completed) {
   posting_.clear();
-  posting_.reserve(held_.size() + 1);  // what has left held_ is not lost
+  posting_.reserve(held_.size() + 1);  // requests that left held_ must not be lost
   const auto must_wait = [&] {
     return !held_.empty() && is_fenced(held_.front().request) && completed + 1 < held_.front().sequence;
   };
@@ -35,7 +35,7 @@ SoftwareFence::Chain SoftwareFence::next(std::uint64_t completed) {
   if (must_wait() && signaled_ != held_.front().sequence) {
     signaled_ = held_.front().sequence;
     if (posting_.empty()) {
-      // All before the fence was posted earlier, and maybe without a signal. An empty WRITE completes after it.
+      // All requests before the fence were posted earlier, maybe without a signal. An empty WRITE completes after them.
       Held marker{signaled_ - 1, {}, {}, {}};
       const std::uint64_t id = held_.front().request.wr_id;
       marker.request.wr_id = (id & ~std::uint64_t{0xffff'ffff}) | (marker.sequence & 0xffff'ffff);

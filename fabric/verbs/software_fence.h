@@ -1,9 +1,9 @@
-// The fence of a queue pair whose driver has none that works: soft-RoCE. There a fenced READ or atomic that has to be
-// sent again waits for itself, for ever (Linux 6.1: rxe_wqe_is_fenced() counts the READs and atomics in flight, and the
-// request was counted when it was sent first); so does whatever is fenced in front of one.
+// A fence for queue pairs whose driver has no working one: soft-RoCE. There a fenced READ or atomic that is sent again
+// waits for itself for ever (Linux 6.1: rxe_wqe_is_fenced() counts the READs and atomics in flight, and the request was
+// already counted when it was sent first). So does any fenced request in front of one.
 //
 //   held:     [a] [b] [c, fenced] [d] [e, fenced]
-//   next():    a - b                               as one chain; b is signalled, whoever else wants to know
+//   next():    a - b                               as one chain; b is always signalled
 //   next():   nothing, until b has completed
 //   next():            c - d                       and so on
 //
@@ -33,7 +33,7 @@ class SoftwareFence {
     ibv_send_wr* first = nullptr;  ///< null: nothing; valid until the next call
     std::uint64_t sequence = 0;    ///< of the first
   };
-  /// What can be posted now, if requests up to number `completed` have completed.
+  /// The requests that can be posted now, if those up to number `completed` have completed.
   [[nodiscard]] Chain next(std::uint64_t completed);
   void clear() noexcept;
 
@@ -47,7 +47,7 @@ class SoftwareFence {
 
   std::deque<Held> held_;
   std::vector<Held> posting_;
-  std::uint64_t signaled_ = 0;  // a completion is under way that says whether all before this number have completed
+  std::uint64_t signaled_ = 0;  // a completion is under way for all requests before this number
 };
 
 }  // namespace sidelatch::fabric::verbs

@@ -13,7 +13,7 @@ std::span<std::byte> CapturingWire::reserve(const MacAddress& destination, std::
   return room;
 }
 
-// Before it travels, so that no answer is written down before its question.
+// Captures the frame before it is sent, so that no answer is recorded before its question.
 void CapturingWire::commit(std::size_t bytes) {
   if (bytes != 0) {
     file_.add(room_.first(bytes), std::chrono::system_clock::now());

@@ -1,5 +1,5 @@
-// CapturingWire: a wire that writes down every frame that is sent over it and every one that is received from it.
-// Frames that the wire inside drops or loses are in the capture too: it shows what was given to that wire.
+// CapturingWire: a wire that captures every frame sent over it or received from it. The capture shows the frames given
+// to the wire inside, including those that it drops or loses.
 //
 // Thread-safety: as Wire.
 #pragma once

@@ -14,7 +14,7 @@ namespace sidelatch::roce {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-// None of these has FUTEX_PRIVATE_FLAG: the word is shared between processes.
+// No call has FUTEX_PRIVATE_FLAG, because the word is shared between processes.
 
 void Doorbell::lie_down() noexcept {
   word_.store(kAsleep, std::memory_order_relaxed);
@@ -29,13 +29,13 @@ void Doorbell::sleep(std::chrono::nanoseconds at_most) noexcept {
   timespec time{};
   time.tv_sec = seconds.count();
   time.tv_nsec = (at_most - seconds).count();
-  // It does not sleep if the word has changed since.
+  // The call does not sleep if the word has changed since.
   ::syscall(SYS_futex, &word_, FUTEX_WAIT, kAsleep, &time, nullptr, 0);
 }
 
-// A store and then FUTEX_WAKE would leave one asleep for ever whose waker is killed between the two, for nobody else
-// would wake it; FUTEX_WAKE and then a store would miss one who falls asleep between the two. FUTEX_WAKE_OP does both
-// under the lock under which FUTEX_WAIT compares the word.
+// With a store and then FUTEX_WAKE, a sleeper would sleep for ever if its waker is killed between the two, because
+// nobody else would wake it. With FUTEX_WAKE and then a store, a sleeper that falls asleep between the two would be
+// missed. FUTEX_WAKE_OP does both under the lock that FUTEX_WAIT holds when it compares the word.
 void Doorbell::ring() noexcept {
   const int error = errno;
   ::syscall(SYS_futex, &word_, FUTEX_WAKE_OP, INT_MAX, 0L, &word_, FUTEX_OP(FUTEX_OP_SET, kAwake, FUTEX_OP_CMP_LT, 0));

@@ -1,4 +1,4 @@
-// Doorbell: one process sleeps in the kernel until another has something for it. It lies in memory that they share.
+// Doorbell: one process sleeps in the kernel until another has something for it. The doorbell lies in shared memory.
 //
 //   the one that sleeps                        the others
 //     bell.lie_down();                           publish something; full_fence();
@@ -6,10 +6,11 @@
 //       bell.sleep(std::chrono::seconds(1));
 //     bell.stand_up();
 //
-// No one who rings is missed, and there is no system call while the other is awake. Any of them may be killed at any
-// instruction: the kernel changes the word and wakes in one step, so the word never says "awake" of one who sleeps.
+// No ring is missed, and ringing makes no system call while the other process is awake. Any process may be killed at
+// any instruction: the kernel changes the word and wakes in one step, so the word never says "awake" while the process
+// sleeps.
 //
-// Thread-safety: one thread sleeps; any may ring, and from a signal handler.
+// Thread-safety: one thread sleeps; any thread may ring, also from a signal handler.
 #pragma once
 
 #include <atomic>
@@ -20,13 +21,13 @@ namespace sidelatch::roce {
 
 class Doorbell {
  public:
-  /// A full fence: who does not see us asleep has published before it, and we see what.
+  /// A full fence: if another process does not see us asleep, we see what it has published before.
   void lie_down() noexcept;
-  /// Until somebody rings, or has rung since lie_down(), or the time has passed; now and then less.
+  /// Sleeps until somebody rings, or has rung since lie_down(), or the time has passed. May return earlier.
   void sleep(std::chrono::nanoseconds at_most) noexcept;
   void stand_up() noexcept { word_.store(kAwake, std::memory_order_relaxed); }
 
-  /// To be asked behind a full fence.
+  /// Call it only after a full fence.
   [[nodiscard]] bool is_asleep() const noexcept { return word_.load(std::memory_order_relaxed) == kAsleep; }
   void ring() noexcept;
 

@@ -39,7 +39,7 @@ FaultyWire::FaultyWire(std::unique_ptr<Wire> wire, const FaultOptions& options, 
   check(options);
 }
 
-// Not std::uniform_real_distribution: another standard library would draw others.
+// Do not use std::uniform_real_distribution: its numbers depend on the standard library.
 double FaultyWire::chance() {
   constexpr int kMantissaBits = 53;
   return static_cast<double>(random_() >> (64 - kMantissaBits)) /
@@ -113,7 +113,7 @@ bool FaultyWire::send_inside(const Held& held) {
   return true;
 }
 
-// What finds no room waits on.
+// Frames that find no room keep waiting.
 void FaultyWire::release_due() {
   if (held_.empty()) {
     return;
@@ -136,7 +136,7 @@ void FaultyWire::wait(std::chrono::nanoseconds at_most) {
   release_due();
   const Clock::time_point now = now_();
   for (const Held& held : held_) {
-    // One that is due already has found no room: the wire inside wakes us when there is some.
+    // A frame that is already due has found no room: the wire inside wakes us when there is room.
     if (held.due > now) {
       at_most = std::min(at_most, std::chrono::nanoseconds(held.due - now));
     }

@@ -1,8 +1,8 @@
-// FaultyWire: a wire that loses, doubles, damages, reorders and delays frames that are sent over it, as a seed decides.
+// FaultyWire: a wire that loses, doubles, damages, reorders and delays sent frames, as a seed decides.
 //
-// Each frame costs the same number of random numbers, whatever happens to it, so the faults of one kind do not move
-// when the chance of another is changed. What happens to a frame depends on how many were sent before it, not on time;
-// only when a frame that was held back goes may depend on the clock.
+// Each frame draws the same number of random numbers, so changing the probability of one fault does not move the faults
+// of other kinds. The fault of a frame depends on the number of frames sent before it, not on time. Only the moment
+// when a held-back frame is sent may depend on the clock.
 //
 // Thread-safety: as Wire.
 #pragma once
@@ -26,7 +26,7 @@ class FaultyWire final : public Wire {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Throws std::invalid_argument if a chance is outside 0 to 1 or a time is negative. `now`: for tests.
+  /// Throws std::invalid_argument if a probability is outside 0 to 1 or a time is negative. `now`: for tests.
   FaultyWire(std::unique_ptr<Wire> wire, const FaultOptions& options,
              std::function<Clock::time_point()> now = Clock::now);
 
@@ -40,7 +40,7 @@ class FaultyWire final : public Wire {
   void wait(std::chrono::nanoseconds at_most) override;
   void interrupt() noexcept override { wire_->interrupt(); }
   void abandon() noexcept override { wire_->abandon(); }
-  /// Those of the wire inside, and the faults.
+  /// The counters of the wire inside, and the faults.
   [[nodiscard]] const WireCounters& counters() const noexcept override;
 
  private:
@@ -55,7 +55,7 @@ class FaultyWire final : public Wire {
   struct Held {
     MacAddress destination;
     std::vector<std::byte> frame;
-    std::uint64_t behind;   // goes when so many were sent,
+    std::uint64_t behind;   // sent after this many frames,
     Clock::time_point due;  // or at this time
   };
 

@@ -25,7 +25,7 @@ bool try_lock_byte(int file, off_t byte) noexcept {
   return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-// Not F_OFD_SETLKW: it knows no time limit, and whoever holds the lock may have been stopped.
+// Do not use F_OFD_SETLKW: it has no time limit, and the lock's holder may be stopped.
 bool lock_byte(int file, off_t byte, std::chrono::milliseconds at_most) noexcept {
   const auto deadline = std::chrono::steady_clock::now() + at_most;
   while (!try_lock_byte(file, byte)) {

@@ -1,7 +1,6 @@
-// Locks on single bytes of a file, which the kernel gives up when their owner ends, however it ends: open file
-// description locks (fcntl(2), F_OFD_SETLK). They belong to one opening of the file, not to a process, so two stations
-// in one process are told apart, and no process number has to be compared, which may have been given to another process
-// or mean another one in the next container.
+// Locks on single bytes of a file: open file description locks (fcntl(2), F_OFD_SETLK). The kernel releases them when
+// their owner ends in any way. They belong to one opening of the file, not to a process, so two stations in one process
+// have separate locks. There is no need to compare process numbers, which may be reused or differ between containers.
 //
 // A child made by fork() shares the opening, and with it the locks, until it ends or calls exec().
 //
@@ -14,9 +13,9 @@
 
 namespace sidelatch::roce {
 
-/// Whether we hold the byte now. The file is open for writing.
+/// Tries to lock the byte; returns whether we hold it now. The file must be open for writing.
 [[nodiscard]] bool try_lock_byte(int file, off_t byte) noexcept;
-/// The same, waiting for at most this long.
+/// The same, but waits for at most this long.
 [[nodiscard]] bool lock_byte(int file, off_t byte, std::chrono::milliseconds at_most) noexcept;
 void unlock_byte(int file, off_t byte) noexcept;
 /// Whether another opening of the file holds one of these bytes.

@@ -44,7 +44,7 @@ FolderWire::FolderWire(const FolderWireOptions& options, Place place)
   use(bind_datagram_socket(path_of(place_.station)));
 }
 
-// Before the place is free.
+// Runs before the place becomes free.
 FolderWire::~FolderWire() {
   std::error_code error;
   std::filesystem::remove(path_of(place_.station), error);

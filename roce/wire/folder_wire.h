@@ -1,7 +1,7 @@
-// FolderWire: stations that see the same folder, and send each other datagrams between UNIX sockets in it: for
-// containers that share a folder and no memory. A file "lock" in the folder says who is there, with a locked byte for
-// each station (file_lock.h); "station-NN" is its socket. What killed processes leave is taken over by the next
-// station. The lock file stays.
+// FolderWire: stations that see the same folder send each other datagrams between UNIX sockets in it. It is for
+// containers that share a folder but no memory. The file "lock" in the folder has a locked byte for each station
+// present (file_lock.h); "station-NN" is the station's socket. The next station takes over what killed processes leave.
+// The lock file stays.
 //
 // Thread-safety: as Wire.
 #pragma once

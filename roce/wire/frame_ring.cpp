@@ -38,13 +38,13 @@ RingWriter::RingWriter(RingControl& control, std::span<std::byte> data)
       position_(end_of_records(control.released.load(std::memory_order_acquire))),
       released_(control.released.load(std::memory_order_acquire)) {}
 
-// `bytes` from the position on, and the word behind them, which is written too.
+// Whether there is room for `bytes` from the position on, and for the word after them, which is also written.
 bool RingWriter::has_room(std::size_t bytes) noexcept {
   const std::uint64_t end = position_ + bytes + kAlignment;
   if (end - released_ <= capacity()) {
     return true;
   }
-  // Acquire: the reader has read what we are about to write over.
+  // Acquire: the reader has finished reading the bytes that we are about to overwrite.
   released_ = control().released.load(std::memory_order_acquire);
   return end - released_ <= capacity();
 }
@@ -59,8 +59,8 @@ std::span<std::byte> RingWriter::reserve(std::size_t bytes) noexcept {
   return frame_at(wraps_ ? position_ + to_end : position_, bytes);
 }
 
-// At each store the ring is whole for who comes after us: the word that ends the records is 0 before a word in front of
-// it says that there is more.
+// The ring is whole for the next writer after each store: the word that ends the records is 0 before an earlier word
+// says that there is more.
 void RingWriter::commit(std::size_t bytes) noexcept {
   if (bytes == 0) {
     return;

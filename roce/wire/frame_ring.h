@@ -1,18 +1,19 @@
-// A ring of frames in shared memory, for one writer and one reader, of which either may be killed at any instruction
-// and followed by another.
+// A ring of frames in shared memory, for one writer and one reader. Either may be killed at any instruction and
+// replaced by another.
 //
 //   RingWriter writer(control, bytes);                RingReader reader(control, bytes);
 //   if (auto room = writer.reserve(n); !room.empty()) while (auto frame = reader.next(); !frame.empty()) use(frame);
 //     writer.commit(n);                               reader.release();
 //
-// A record is a word with the length, and the frame. The word of the next record is 0 until that is whole; then its
-// length is stored, with release. So a reader looks at one cache line for a short frame, and there is no index of the
-// writer that could be wrong: whoever follows a killed writer walks from what the reader has released to the word that
-// is 0. (Words instead of a shared index: J. Giacomoni et al., "FastForward for efficient pipeline parallelism",
-// PPoPP 2008.) The reader publishes what it has released seldom, and the writer looks at that only when it seems full.
+// A record is a word with the length, followed by the frame. The word of the next record is 0 until the record is
+// whole; then its length is stored with release. A reader therefore looks at one cache line for a short frame. There is
+// no writer's index that could be wrong: the successor of a killed writer walks from the released position to the word
+// that is 0. (Words instead of a shared index: J. Giacomoni et al., "FastForward for efficient pipeline parallelism",
+// PPoPP 2008.) The reader seldom publishes its released position, and the writer reads that only when the ring seems
+// full.
 //
-// Zeroed memory is an empty ring. Positions count bytes from the beginning of time; at the end of the memory a record
-// that does not fit leaves a mark, and begins at offset 0.
+// Zeroed memory is an empty ring. Positions count bytes since the ring was made. A record that does not fit at the end
+// of the memory leaves a mark there and begins at offset 0.
 //
 // Thread-safety: one thread writes, one reads.
 #pragma once
@@ -25,21 +26,21 @@
 namespace sidelatch::roce {
 
 struct RingControl {
-  /// Position up to which the reader needs nothing any more. Written by the reader.
+  /// The position up to which the reader no longer needs bytes. Written by the reader.
   alignas(64) std::atomic<std::uint64_t> released{0};
-  /// Not 0: the writer found no room, and wants to be woken when there is some. Written by both.
+  /// Not 0: the writer found no room, and wants to be woken when there is room. Written by both.
   alignas(64) std::atomic<std::uint32_t> writer_waits{0};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// What both ends know: where the records are.
+/// The part common to both ends: the positions of records.
 class RingMemory {
  public:
   /// `data` is aligned to 64 bytes, and its length is a power of two.
   RingMemory(RingControl& control, std::span<std::byte> data) noexcept : control_(&control), data_(data) {}
 
   [[nodiscard]] RingControl& control() const noexcept { return *control_; }
-  /// The longest frame that surely fits in an empty ring, wherever its end is.
+  /// The longest frame that always fits in an empty ring, at any position.
   [[nodiscard]] std::size_t most_frame_bytes() const noexcept { return data_.size() / 2 - 2 * kAlignment; }
 
  protected:
@@ -63,9 +64,9 @@ class RingMemory {
     return data_.subspan(offset_of(position) + kWordBytes, bytes);
   }
   [[nodiscard]] std::size_t capacity() const noexcept { return data_.size(); }
-  /// The position behind the record whose word is this. Throws WireError if no writer of ours can have written it.
+  /// The position after the record with this word. Throws WireError if none of our writers can have written the word.
   [[nodiscard]] std::uint64_t behind(std::uint64_t position, std::uint32_t word) const;
-  /// The first word that is 0, at `position` or behind it.
+  /// The position of the first word that is 0, at `position` or after it.
   [[nodiscard]] std::uint64_t end_of_records(std::uint64_t position) const;
 
  private:
@@ -75,14 +76,14 @@ class RingMemory {
 
 class RingWriter : public RingMemory {
  public:
-  /// Goes on where the last writer ended. Throws WireError if the ring is damaged.
+  /// Continues where the last writer ended. Throws WireError if the ring is damaged.
   RingWriter(RingControl& control, std::span<std::byte> data);
 
   /// Room for a frame of this many bytes, at most most_frame_bytes(). Empty: the ring is full.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) noexcept;
-  /// The first `bytes` of the room are a frame; the reader sees it. 0: there is no frame.
+  /// Publishes the first `bytes` of the room as a frame. 0: there is no frame.
   void commit(std::size_t bytes) noexcept;
-  /// Whether the reader has released something since reserve() looked last.
+  /// Whether the reader has released something since reserve() last looked.
   [[nodiscard]] bool has_room_again() const noexcept {
     return control().released.load(std::memory_order_acquire) != released_;
   }
@@ -90,26 +91,26 @@ class RingWriter : public RingMemory {
  private:
   [[nodiscard]] bool has_room(std::size_t bytes) noexcept;
 
-  std::uint64_t position_;  // where the word is 0
-  std::uint64_t released_;  // as seen last
-  bool wraps_ = false;      // what was reserved last stands at offset 0
+  std::uint64_t position_;  // of the word that is 0
+  std::uint64_t released_;  // as last seen
+  bool wraps_ = false;      // the last reservation is at offset 0
 };
 
 class RingReader : public RingMemory {
  public:
-  /// Goes on where the last reader had released everything. Throws WireError if the ring is damaged.
+  /// Continues at the last reader's released position. Throws WireError if the ring is damaged.
   RingReader(RingControl& control, std::span<std::byte> data);
 
-  /// The next frame; valid until it or what follows it is released. Empty: there is none. Throws WireError if the ring
-  /// is damaged.
+  /// The next frame; valid until it or a later frame is released. Empty: there is none. Throws WireError if the ring is
+  /// damaged.
   [[nodiscard]] std::span<const std::byte> next();
-  /// Whether next() would find one.
+  /// Whether next() would find a frame.
   [[nodiscard]] bool has_next() const noexcept { return word_at(position_).load(std::memory_order_acquire) != 0; }
-  /// Bytes that next() has passed and release() has not given back.
+  /// Bytes that next() has passed but release() has not given back.
   [[nodiscard]] std::size_t unreleased() const noexcept { return static_cast<std::size_t>(position_ - released_); }
-  /// The writer may use again what next() has passed.
+  /// Lets the writer reuse the bytes that next() has passed.
   void release() noexcept;
-  /// Passes all frames that are there, and releases them.
+  /// Passes and releases all present frames.
   void discard_all();
 
  private:

@@ -1,6 +1,6 @@
-// LinkWire: one peer at the other end of a pair of UNIX sockets, as `-netdev dgram` of QEMU is (7.2 and later): each
-// datagram is an Ethernet frame and nothing else. `-netdev stream` puts a length of four bytes before each frame, big
-// endian, and is not spoken here.
+// LinkWire: one peer at the other end of a pair of UNIX sockets, such as QEMU's `-netdev dgram` (7.2 and later). Each
+// datagram is exactly one Ethernet frame. `-netdev stream`, which puts a big-endian length of four bytes before each
+// frame, is not supported.
 //
 // Thread-safety: as Wire.
 #pragma once

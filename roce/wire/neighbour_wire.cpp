@@ -36,7 +36,7 @@ bool NeighbourWire::take(std::span<const std::byte> frame) {
   return true;
 }
 
-// If there is no room it is lost, and asked for again.
+// If there is no room the frame is lost, and the address is asked for again.
 void NeighbourWire::send_own(const Neighbours::Frame& frame) {
   if (!frame.empty()) {
     static_cast<void>(send(frame));

@@ -1,4 +1,4 @@
-// NeighbourWire: a socket wire to stations that are not ours, so that addresses have to be asked for (neighbours.h).
+// NeighbourWire: a socket wire to stations that are not ours, whose addresses must be asked for (neighbours.h).
 //
 // Thread-safety: as Wire.
 #pragma once
@@ -14,11 +14,11 @@ namespace sidelatch::roce {
 
 class NeighbourWire : public SocketWire {
  public:
-  /// Asks if it does not know, or has known for long.
+  /// Asks if the address is unknown or no longer fresh.
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) final;
 
  protected:
-  /// Throws std::invalid_argument if there is no MAC of a single station, or no IP address.
+  /// Throws std::invalid_argument if the MAC is not that of a single station, or if there is no IP address.
   NeighbourWire(std::string name, const StationAddresses& addresses, std::size_t most_frame_bytes);
 
  private:

@@ -12,8 +12,8 @@ namespace sidelatch::roce {
 
 namespace {
 
-constexpr std::size_t kLeastFrame = 60;     // of Ethernet, without the frame check sequence
-constexpr std::size_t kMostEntries = 4096;  // others can make us remember this much
+constexpr std::size_t kLeastFrame = 60;     // Ethernet's minimum, without the frame check sequence
+constexpr std::size_t kMostEntries = 4096;  // others can make us remember this many
 
 // RFC 826, for Ethernet and IPv4.
 struct Arp {
@@ -28,12 +28,12 @@ struct Arp {
 };
 constexpr std::uint64_t kArpOfEthernetAndIpv4 = 0x0001'0800'0604;  // hardware, protocol, their lengths
 
-// RFC 4861, 4.3 and 4.4. With one option, the link-layer address.
+// RFC 4861, 4.3 and 4.4, with one option, the link-layer address.
 constexpr std::uint8_t kSourceAddress = 1;
 constexpr std::uint8_t kTargetAddress = 2;
 constexpr std::uint8_t kSolicitedFlag = 0x40;
 constexpr std::uint8_t kOverrideFlag = 0x20;
-constexpr std::uint8_t kHopLimit = 255;  // another one has passed a router, and is not from here
+constexpr std::uint8_t kHopLimit = 255;  // a lower one has passed a router, so the sender is not on this network
 constexpr std::size_t kMessageBytes = 24;
 constexpr std::size_t kOptionUnit = 8;
 constexpr std::size_t kDiscoveryOffset = Ethernet::kBytes + Ipv6::kBytes;
@@ -71,7 +71,7 @@ Neighbours::Frame arp_frame(const MacAddress& to, const Arp& arp) {
   return frame;
 }
 
-// Over the pseudo header and the message (RFC 8200, 8.1). 0 for a message that carries the right one.
+// The checksum over the pseudo header and the message (RFC 8200, 8.1). 0 if the message carries the right checksum.
 std::uint16_t icmpv6_checksum(const Ipv6& ip, std::span<const std::byte> message) {
   std::uint64_t sum = message.size() + kProtocolIcmpv6;
   const auto add = [&sum](std::span<const std::byte> bytes) {
@@ -92,7 +92,7 @@ struct Discovery {
   std::uint8_t type = 0;
   std::uint8_t flags = 0;
   Ipv6Address target{};
-  std::optional<MacAddress> mac;  // in the option that belongs to the type
+  std::optional<MacAddress> mac;  // from the option that belongs to the type
 };
 
 Neighbours::Frame discovery_frame(const MacAddress& to, Ipv6 ip, const MacAddress& own, const Discovery& discovery) {
@@ -114,7 +114,7 @@ Neighbours::Frame discovery_frame(const MacAddress& to, Ipv6 ip, const MacAddres
   return frame;
 }
 
-// Nothing if it is not valid (RFC 4861, 7.1).
+// Nothing if the message is not valid (RFC 4861, 7.1).
 std::optional<Discovery> read_discovery(const Ipv6& ip, std::span<const std::byte> message) {
   if (message.size() < kMessageBytes || ip.hop_limit != kHopLimit || icmpv6_checksum(ip, message) != 0 ||
       load8(message.data() + 1) != 0) {
@@ -208,7 +208,7 @@ void Neighbours::take_discovery(std::span<const std::byte> frame, Frame& reply) 
   if (discovery->type == kAdvertisement && discovery->mac) {
     learn(discovery->target, *discovery->mac, true);
   } else if (discovery->type == kSolicitation && discovery->target == own_.ipv6) {
-    // Without an address it only asks whether that of ours is free (RFC 4862, 5.4): all shall hear that it is not.
+    // A sender without an address asks whether our address is free (RFC 4862, 5.4): tell all stations that it is not.
     const bool has_address = ip.source != Ipv6Address{};
     if (has_address && discovery->mac) {
       learn(ip.source, *discovery->mac, false);
@@ -222,7 +222,7 @@ void Neighbours::take_discovery(std::span<const std::byte> frame, Frame& reply) 
   }
 }
 
-// What nobody asked for changes what we know, and adds nothing to it.
+// An unsolicited message may change known entries but adds none.
 void Neighbours::learn(const Gid& gid, const MacAddress& mac, bool only_if_known) {
   auto found = entries_.find(gid);
   if (found == entries_.end()) {

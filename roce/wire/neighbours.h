@@ -1,11 +1,12 @@
-// Neighbours: which MAC address has which IP address, on a network where other stations are not ours. ARP for IPv4
-// (RFC 826), neighbour discovery for IPv6 (RFC 4861): ours are answered, those of others are asked for and remembered.
+// Neighbours: maps IP addresses to MAC addresses on a network with stations that are not ours, by ARP for IPv4 (RFC
+// 826) and neighbour discovery for IPv6 (RFC 4861). It answers questions for our addresses, and asks for and remembers
+// those of others.
 //
 //   if (neighbours.take(frame, reply)) { if (!reply.empty()) send(reply); }   // it was one of these
 //   else use(frame);
 //   if (!(mac = neighbours.find(gid))) send(neighbours.question_for(gid));     // and look again later
 //
-// There are no routers: an address that is not on this network is never found.
+// Routers are not supported: an address that is not on this network is never found.
 //
 // Thread-safety: one thread.
 #pragma once
@@ -33,20 +34,21 @@ class Neighbours {
   using Clock = std::chrono::steady_clock;
   using Frame = std::vector<std::byte>;
 
-  /// Who is asked and does not answer is asked again after this.
+  /// An unanswered question is repeated after this time.
   static constexpr std::chrono::milliseconds kAskAgain{100};
-  /// A known address is asked for again after this, and used on meanwhile.
+  /// A known address is asked for again after this time, and stays in use meanwhile.
   static constexpr std::chrono::seconds kFresh{30};
 
   /// `now`: for tests.
   explicit Neighbours(const StationAddresses& own, std::function<Clock::time_point()> now = Clock::now);
 
-  /// Whether this is a frame of ARP or neighbour discovery; it is then dealt with, and `reply` is what to send, or
-  /// empty. Never looks outside the frame, whatever it holds.
+  /// Handles a frame of ARP or neighbour discovery, and sets `reply` to the frame to send, or empty. Returns false for
+  /// other frames. Never reads outside the frame, whatever it holds.
   [[nodiscard]] bool take(std::span<const std::byte> frame, Frame& reply);
-  /// Where frames for this address go, as far as we know.
+  /// The MAC for frames to this address, if known.
   [[nodiscard]] std::optional<MacAddress> find(const Gid& gid) const;
-  /// What to send in order to learn or to refresh this address. Empty: nothing now, or we have no address of that kind.
+  /// The frame to send to learn or to refresh this address. Empty: there is nothing to send now, or we have no address
+  /// of that kind.
   [[nodiscard]] Frame question_for(const Gid& gid);
 
  private:

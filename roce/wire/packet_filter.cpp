@@ -14,21 +14,22 @@ namespace sidelatch::roce {
 
 namespace {
 
-constexpr std::uint32_t kFragmentOffset = 0x1fff;  // and not the flag that more follow: parse.cpp refuses that
+constexpr std::uint32_t kFragmentOffset = 0x1fff;  // without the more-fragments flag, which parse.cpp refuses
 
 constexpr std::uint32_t kEtherTypeAt = 12;
 constexpr std::uint32_t kIpAt = Ethernet::kBytes;
 
-// One instruction after the other. A comparison goes to the end of its part if it fails: "skip", or "refuse".
+// Builds a program instruction by instruction. A comparison that fails jumps to the end of its part: "skip", or
+// "refuse".
 class Program {
  public:
   void load(std::uint32_t width, std::uint32_t at) { add(BPF_LD | width | BPF_ABS, at); }
-  // The length of the IPv4 header to the index, and what stands so far behind it.
+  // Loads the length of the IPv4 header into the index register, then the value at `at` after that header.
   void load_behind_ipv4(std::uint32_t width, std::uint32_t at) {
     add(BPF_LDX | BPF_B | BPF_MSH, kIpAt);
     add(BPF_LD | width | BPF_IND, kIpAt + at);
   }
-  // Goes on if equal; else to the next end_part().
+  // Continues if equal; else jumps to the next end_part().
   void demand(std::uint32_t value) {
     open_.push_back(code_.size());
     add(BPF_JMP | BPF_JEQ | BPF_K, value);
@@ -39,7 +40,7 @@ class Program {
   }
   void accept() { add(BPF_RET | BPF_K, std::numeric_limits<std::uint32_t>::max()); }
   void refuse() { add(BPF_RET | BPF_K, 0); }
-  // What failed since the last one goes on here.
+  // Comparisons that failed since the last end_part() continue here.
   void end_part() {
     for (const std::size_t at : open_) {
       code_[at].jf = distance_from(at);

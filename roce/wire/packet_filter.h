@@ -1,6 +1,6 @@
-// PacketFilter: what a wire on an interface takes, as a classic BPF program (Linux,
-// Documentation/networking/filter.rst) that the kernel runs on each frame before it copies it: RoCEv2 for our
-// addresses, ARP, and neighbour discovery.
+// PacketFilter: a classic BPF program (Linux, Documentation/networking/filter.rst) for a wire on an interface. The
+// kernel runs it on each frame before it copies the frame. It accepts RoCEv2 for our addresses, ARP, and neighbour
+// discovery.
 //
 // Thread-safety: functions without state.
 #pragma once

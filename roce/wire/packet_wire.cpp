@@ -32,7 +32,7 @@ using InterfaceAddresses = std::unique_ptr<ifaddrs, decltype([](ifaddrs* list) {
 }
 
 FileDescriptor open_socket(const std::string& interface) {
-  // Protocol 0: nothing comes before the filter is there and the socket is bound.
+  // Protocol 0: no frame arrives before the filter is set and the socket is bound.
   FileDescriptor socket(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid() && (errno == EPERM || errno == EACCES)) {
     throw WireError(fmt::format(
@@ -66,7 +66,7 @@ MacAddress mac_of(int socket, const std::string& interface) {
   return mac;
 }
 
-// Bytes of an IP datagram.
+// The MTU: bytes of an IP datagram.
 std::size_t mtu_of(int socket, const std::string& interface) {
   ifreq request = request_for(interface);
   if (::ioctl(socket, SIOCGIFMTU, &request) != 0) {
@@ -113,7 +113,7 @@ void attach_filter(int socket, const std::string& interface, const StationAddres
   }
 }
 
-// To get frames for a MAC that is not the interface's, and for the groups of neighbour discovery.
+// Needed for frames to a MAC that is not the interface's, and to the groups of neighbour discovery.
 void join(int socket, const std::string& interface, int index, unsigned short what) {
   packet_mreq membership{};
   membership.mr_ifindex = index;
@@ -125,7 +125,7 @@ void join(int socket, const std::string& interface, int index, unsigned short wh
 
 void bind_to(int socket, const std::string& interface, int index) {
   const int yes = 1;
-  // What this machine sends over the interface is not for us.
+  // Frames that this machine sends over the interface are not for us.
   ::setsockopt(socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof yes);
   const int bytes = 4 << 20;
   ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);

@@ -1,9 +1,9 @@
-// PacketWire: an interface of the kernel, with a packet socket (packet(7)). It has IP addresses of its own beside the
+// PacketWire: a packet socket (packet(7)) on an interface of the kernel. It has its own IP addresses besides the
 // machine's, and answers for them itself (neighbours.h).
 //
-// Why not the machine's addresses: the kernel gets a copy of all that the socket gets, finds no socket of its own on
-// UDP port 4791, and answers the sender with ICMP "port unreachable". For an address that is not the machine's it drops
-// its copy, unless it forwards packets (net.ipv4.ip_forward); then give the station a MAC address of its own.
+// The machine's addresses cannot be used: the kernel gets a copy of every frame that the socket gets, finds no socket
+// of its own on UDP port 4791, and answers the sender with ICMP "port unreachable". For other addresses it drops its
+// copy, unless it forwards packets (net.ipv4.ip_forward); then give the station a MAC address of its own.
 //
 // Thread-safety: as Wire.
 #pragma once

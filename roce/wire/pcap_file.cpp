@@ -16,7 +16,7 @@ namespace sidelatch::roce {
 
 namespace {
 
-// In the byte order of this machine; readers tell it from the magic number.
+// In the byte order of this machine; readers recognize it by the magic number.
 struct FileHeader {
   std::uint32_t magic = 0xa1b2'3c4d;  // times in nanoseconds
   std::uint16_t major = 2;
@@ -58,7 +58,7 @@ void PcapFile::add(std::span<const std::byte> frame, std::chrono::system_clock::
   header.bytes = header.captured_bytes;
   std::array<std::byte, sizeof header> begin{};
   std::memcpy(begin.data(), &header, sizeof header);
-  // writev(2) does not write to what it is given.
+  // writev(2) does not write to its buffers.
   const std::array<iovec, 2> parts = {
       iovec{begin.data(), begin.size()},
       iovec{const_cast<std::byte*>(frame.data()), frame.size()},  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -70,10 +70,10 @@ void PcapFile::add(std::span<const std::byte> frame, std::chrono::system_clock::
   } while (written < 0 && errno == EINTR);
   if (written != static_cast<ssize_t>(bytes)) {
     if (written >= 0) {
-      errno = ENOSPC;  // the only reason for which a part of it is written
+      errno = ENOSPC;  // the only reason for a partial write
     }
     const int error = errno;
-    // Back to the last whole frame.
+    // Cut the file back to the last whole frame.
     if (::ftruncate(file_.number(), static_cast<off_t>(bytes_)) == 0) {
       ::lseek(file_.number(), static_cast<off_t>(bytes_), SEEK_SET);
     }

@@ -1,8 +1,8 @@
-// PcapFile: a capture of Ethernet frames, as Wireshark, tshark and tcpdump read it (pcap with times in nanoseconds,
+// PcapFile: a capture of Ethernet frames for Wireshark, tshark and tcpdump (pcap with times in nanoseconds,
 // draft-ietf-opsawg-pcap).
 //
-// Each frame is written with one system call, so the file holds whole frames, all of them up to the moment at which the
-// process ends, however it ends.
+// Each frame is written with one system call, so the file holds whole frames up to the moment at which the process
+// ends, however it ends.
 //
 // Thread-safety: one thread.
 #pragma once
@@ -21,7 +21,7 @@ class PcapFile {
  public:
   /// Replaces an old file. Throws WireError.
   explicit PcapFile(const std::filesystem::path& path);
-  /// Throws WireError; the file then ends with the frame before.
+  /// Throws WireError; the file then ends with the previous frame.
   void add(std::span<const std::byte> frame, std::chrono::system_clock::time_point when);
 
  private:

@@ -35,13 +35,13 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStationsOffset = kPage;
 constexpr std::size_t kRingsOffset =
     kStationsOffset + (kMostStations * sizeof(SharedStation) + kPage - 1) / kPage * kPage;
-// The control stands in a page of its own, so that every ring begins on a page.
+// The control has a page of its own, so that every ring begins on a page.
 constexpr std::size_t kRingStride = kPage + Segment::kRingBytes;
 constexpr std::size_t kFileBytes = kRingsOffset + kMostStations * kMostStations * kRingStride;
 static_assert(sizeof(RingControl) <= kPage && sizeof(Header) <= kPage);
 static_assert(kMostStations <= 64, "a bit each in SharedStation::incoming");
 
-// To be raised with every change of what lies in the file or of what its words mean.
+// Raise it with every change of the file's layout or of the meaning of its words.
 constexpr std::uint32_t kVersion = 1;
 constexpr Header kOurs = {
     .magic = 0x6863'7461'6c65'6469,  // "idelatch"
@@ -52,7 +52,7 @@ constexpr Header kOurs = {
     .file_bytes = kFileBytes,
 };
 
-// The bytes of the file that are locked, not written: one for each station, then that of the directory.
+// The bytes of the file that are locked, not written: one for each station, then one for the directory.
 constexpr off_t kDirectoryByte = kMostStations;
 constexpr auto kDirectoryLimit = std::chrono::seconds(10);
 
@@ -95,7 +95,7 @@ void check_name(const std::string& name) {
   }
 }
 
-// Ours, and closed to others: what lies in it we would trust.
+// The file must be ours and closed to others, because we trust its content.
 void check_owner(int file, const std::string& path) {
   struct stat status {};
   if (::fstat(file, &status) != 0) {
@@ -129,7 +129,7 @@ Segment::Segment(SegmentOptions options) : options_(std::move(options)) {
 
 Segment::~Segment() { leave(); }
 
-// False: somebody has removed the file between our opening and our locking it; it has to be opened again.
+// False: somebody removed the file after we opened it and before we locked it; open it again.
 bool Segment::join() {
   constexpr mode_t kOnlyUs = S_IRUSR | S_IWUSR;
   file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOnlyUs));
@@ -152,7 +152,7 @@ bool Segment::join() {
   return true;
 }
 
-// Also of what killed processes have left, however far they had come.
+// Also works on what killed processes have left at any stage.
 void Segment::make() {
   try {
     if (::ftruncate(file_.number(), 0) != 0 || ::ftruncate(file_.number(), static_cast<off_t>(kFileBytes)) != 0) {
@@ -166,7 +166,7 @@ void Segment::make() {
     ::unlink(path_.c_str());
     throw;
   }
-  // The file is zero, which is what all atomics in it begin with.
+  // The file is zero, the initial value of all atomics in it.
   ::new (memory_) Header(kOurs);
 }
 
@@ -205,14 +205,14 @@ void Segment::take_place() {
   us.name.fill('\0');
   options_.station_name.copy(us.name.data(), us.name.size() - 1);
   us.process = ::getpid();
-  // Odd, and another one than before.
+  // An odd value, different from the one before.
   const std::uint32_t before = us.incarnation.load(std::memory_order_relaxed);
   us.incarnation.store((before + 1) | 1U, std::memory_order_release);
 }
 
-// The locks end with the file's descriptor, after this.
+// The locks end with the file's descriptor, which is closed at the end.
 void Segment::abandon() noexcept {
-  ::munmap(std::exchange(memory_, nullptr), kFileBytes);  // a mapping keeps the file open, and so its locks
+  ::munmap(std::exchange(memory_, nullptr), kFileBytes);  // a mapping keeps the file open, and with it the locks
   file_.close();
 }
 
@@ -220,14 +220,14 @@ void Segment::leave() noexcept {
   SharedStation& us = station(own_);
   us.incarnation.store(us.incarnation.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   ::munmap(memory_, kFileBytes);
-  // Without the lock the file stays; who comes next makes it anew.
+  // Without the lock the file stays; the next station makes it anew.
   if (lock_byte(file_.number(), kDirectoryByte, kDirectoryLimit) && nobody_is_left(file_.number()) &&
       !is_removed(file_.number())) {
     ::unlink(path_.c_str());
   }
 }
 
-// Other wires of this user that killed processes have left, with their memory.
+// Removes other wires of this user, and their memory, that killed processes have left.
 void Segment::remove_abandoned() const {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
@@ -236,7 +236,7 @@ void Segment::remove_abandoned() const {
       continue;
     }
     const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    // Who is about to join it holds the directory, or finds the file removed and makes it again.
+    // A process about to join it holds the directory's lock, or finds the file removed and makes it again.
     if (file.valid() && try_lock_byte(file.number(), kDirectoryByte) && nobody_is_left(file.number()) &&
         !is_removed(file.number())) {
       ::unlink(path.c_str());
@@ -300,7 +300,7 @@ void Segment::open_ring(std::size_t sender, std::size_t receiver) {
     station(receiver).incoming.fetch_or(bit, std::memory_order_acq_rel);
   }
 #if defined(MADV_POPULATE_WRITE)
-  // Page faults now rather than one by one later. Older kernels do not know it.
+  // Take the page faults now rather than one by one later. Older kernels do not support this.
   ::madvise(begin, kRingStride, MADV_POPULATE_WRITE);
 #endif
 }

@@ -1,4 +1,4 @@
-// Segment: the memory that the stations of a shared-memory wire have in common, and who is in it.
+// Segment: the common memory of the stations of a shared-memory wire, with a directory of the stations.
 //
 //   Segment segment({.name = "default"});               // makes the file, or joins; we are a station now
 //   segment.station(segment.own()).doorbell
@@ -7,14 +7,14 @@
 //
 //   header | 64 stations | 64 x 64 rings, by sender and receiver
 //
-// A file of fixed length in a folder that lies in memory, /dev/shm. It is sparse: header and stations get their pages
-// when it is made, a ring when its sender first needs it, all with fallocate(2), which says so if there is no room,
-// where touching a page would end the process (SIGBUS). A ring keeps its pages as long as the file is there.
+// It is a file of fixed length in a folder in memory, /dev/shm. The file is sparse: header and stations get their pages
+// when it is made, a ring when its sender first needs it. fallocate(2) gets the pages because it reports missing room,
+// whereas touching a page would end the process (SIGBUS). A ring keeps its pages as long as the file exists.
 //
 // A station holds a lock on a byte of the file for its life, and the directory is changed under the lock on another one
-// (file_lock.h). So processes may be killed at any instruction: their bytes are free then, and the next station that
-// comes takes the place over. Nothing in a ring needs repair (frame_ring.h). The last to leave removes the file. A file
-// in which nobody is left is made anew by whoever joins next, and those of other names are removed.
+// (file_lock.h). Processes may therefore be killed at any instruction: their bytes are then free, and the next station
+// takes the place over. Nothing in a ring needs repair (frame_ring.h). The last station to leave removes the file. If
+// nobody is left in a file, the next station to join makes it anew, and removes such files of other names.
 //
 // Thread-safety: one thread uses a Segment.
 #pragma once
@@ -38,38 +38,39 @@ namespace sidelatch::roce {
 struct SegmentOptions {
   /// Letters, digits, '-', '_' and '.'; of at most 64 bytes.
   std::string name = "default";
-  /// How others shall see this station; cut after 63 bytes.
+  /// The name by which others see this station; cut after 63 bytes.
   std::string station_name{};
-  /// Lies in memory, on this machine: processes in containers must see the same folder.
+  /// Must be in memory, on this machine: processes in containers must see the same folder.
   std::string folder = "/dev/shm";
 };
 
 struct SharedStation {
   alignas(64) Doorbell doorbell;
-  /// Where its thread ran when it looked last.
+  /// The CPU of the station's thread when it last looked.
   std::atomic<std::int32_t> cpu{-1};
   /// Bit s: station s has opened its ring to this one. Bits are only ever set.
   alignas(64) std::atomic<std::uint64_t> incoming{0};
-  /// Odd while the station is there; another value each time that somebody joins as it.
+  /// Odd while the station is present; a new value each time that a process joins as this station.
   std::atomic<std::uint32_t> incarnation{0};
-  // Under the lock of the directory:
+  // Protected by the directory's lock:
   alignas(64) std::array<char, 64> name{};
   std::int32_t process = 0;
 };
 
-/// Somebody in the directory.
+/// A station in the directory.
 struct StationEntry {
   std::size_t station;
   StationAddresses addresses;
   std::string name;
-  std::int32_t process;  ///< as its own container counts
+  std::int32_t process;  ///< number in its own container
 };
 
 class Segment {
  public:
   static constexpr std::size_t kRingBytes = std::size_t{1} << 18;
 
-  /// Throws WireError: no room, too many stations, somebody else's file, another version of this program in it.
+  /// Throws WireError if there is no room, if there are too many stations, or if the file belongs to another user or to
+  /// another version of this program.
   explicit Segment(SegmentOptions options);
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -77,21 +78,21 @@ class Segment {
 
   [[nodiscard]] std::size_t own() const noexcept { return own_; }
   [[nodiscard]] SharedStation& station(std::size_t station) const noexcept;
-  /// Whether somebody is there as this station; killed ones are until has_died() or until somebody has taken their
-  /// place.
+  /// Whether a process is joined as this station. A killed station counts as joined until has_died() or until another
+  /// process has taken its place.
   [[nodiscard]] bool is_joined(std::size_t station) const noexcept;
-  /// Whether the process of this station has ended without leaving. A system call.
+  /// Whether the process of this station has ended without leaving. Makes a system call.
   [[nodiscard]] bool has_died(std::size_t station) const noexcept;
-  /// All that are there, us included. System calls.
+  /// All present stations, including ours. Makes system calls.
   [[nodiscard]] std::vector<StationEntry> directory() const;
 
   /// Gives the ring its pages, and tells the receiver. Throws WireError if there is no room for them.
   void open_ring(std::size_t sender, std::size_t receiver);
-  /// The ring is open.
+  /// The control of an open ring.
   [[nodiscard]] RingControl& control(std::size_t sender, std::size_t receiver) const noexcept;
   [[nodiscard]] std::span<std::byte> ring_bytes(std::size_t sender, std::size_t receiver) const noexcept;
 
-  /// In a child, after fork(2): keeps no lock. Nothing else is called then.
+  /// For a child after fork(2): gives up its share of the locks. Call nothing else afterwards.
   void abandon() noexcept;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }

@@ -21,13 +21,14 @@ namespace sidelatch::roce {
 
 namespace {
 
-// Frames from one station while others wait.
+// The most frames in a row from one station while others wait.
 constexpr unsigned kMostInARow = 32;
-// What a reader keeps back at most: it writes to a line that the writer reads, so not for every frame.
+// The most bytes that a reader keeps unreleased. Releasing writes to a line that the writer reads, so it is not done
+// for every frame.
 constexpr std::size_t kMostUnreleased = Segment::kRingBytes / 8;
-// How often we ask the kernel whether a station that takes nothing is still there.
+// Interval for asking the kernel whether a station that takes nothing is still there.
 constexpr auto kLookEvery = std::chrono::milliseconds(5);
-// A killed station wakes nobody who waits for room in its ring.
+// A killed station does not wake those that wait for room in its ring, so they sleep at most this long.
 constexpr auto kMostSleepForRoom = std::chrono::milliseconds(5);
 // Looks at the rings between two looks at the clock, which costs more.
 constexpr int kLooksPerClock = 16;
@@ -59,7 +60,7 @@ SharedMemoryWire::SharedMemoryWire(SegmentOptions options)
       addresses_(addresses_of_station(segment_.own())),
       scratch_(kMostFrameBytes),
       spin_time_(usable_cpus()) {
-  // Frames for whoever was this station before us.
+  // Discard frames for the previous process at this station.
   open_new_rings();
   for_each_bit(readable_, [this](std::size_t station) { peers_[station].from->discard_all(); });
 }
@@ -116,7 +117,7 @@ std::span<std::byte> SharedMemoryWire::no_room(std::size_t station, std::size_t 
   }
   ++counters_.full;
   short_of_room_ |= bit_of(station);
-  // The reader may sleep on frames that we have not told it of.
+  // The reader may be asleep although there are frames that we have not announced.
   flush();
   return {};
 }
@@ -140,13 +141,13 @@ void SharedMemoryWire::flush() {
   if (to_wake_ == 0) {
     return;
   }
-  // Either we see that the reader lies down, or it sees what we have committed.
+  // Either we see that the reader lies down, or it sees the frames that we have committed.
   full_fence();
   for_each_bit(to_wake_, [this](std::size_t station) { wake(station); });
   to_wake_ = 0;
 }
 
-// Behind a full fence.
+// Call it after a full fence.
 void SharedMemoryWire::wake(std::size_t station) {
   Doorbell& doorbell = segment_.station(station).doorbell;
   if (doorbell.is_asleep()) {
@@ -167,7 +168,7 @@ void SharedMemoryWire::open_new_rings() {
 void SharedMemoryWire::release(std::size_t station) {
   RingReader& from = *peers_[station].from;
   from.release();
-  // Either we see that the writer waits, or it sees what we have released.
+  // Either we see that the writer waits, or it sees the bytes that we have released.
   full_fence();
   if (from.control().writer_waits.load(std::memory_order_relaxed) != 0) {
     from.control().writer_waits.store(0, std::memory_order_relaxed);
@@ -205,7 +206,7 @@ std::span<const std::byte> SharedMemoryWire::receive() {
     }
   }
   open_new_rings();
-  // All others, and the current one last.
+  // Try all other stations, then the current one.
   const std::uint64_t behind = current_ + 1 < kMostStations ? readable_ & ~(bit_of(current_ + 1) - 1) : 0;
   for (std::uint64_t bits : {behind, readable_ & ~behind}) {
     for (; bits != 0; bits &= bits - 1) {
@@ -258,8 +259,8 @@ void SharedMemoryWire::tell_our_cpu() noexcept {
   }
 }
 
-// Somebody who is awake, and not running, because we are: on a machine with more to do than it has CPUs. What we wait
-// for cannot come as long as we spin.
+// Whether a peer that is awake cannot run because we run on its CPU, as on a machine with too few CPUs. The frame that
+// we wait for cannot come while we spin.
 bool SharedMemoryWire::peer_needs_our_cpu() const noexcept {
   bool found = false;
   for_each_bit(talked_with_ & ~bit_of(segment_.own()), [&](std::size_t station) {
@@ -302,7 +303,7 @@ void SharedMemoryWire::wait(std::chrono::nanoseconds at_most) {
   if (!something_happened() && at_most > std::chrono::nanoseconds(0)) {
     const auto begun = Clock::now();
     tell_our_cpu();
-    // Not begun + at_most, which may be beyond what the clock can say.
+    // Do not use begun + at_most: the sum may exceed the clock's range.
     constexpr std::chrono::nanoseconds kMostSleep = std::chrono::hours(24);
     const auto deadline =
         begun + std::min(at_most, short_of_room_ != 0 ? std::chrono::nanoseconds(kMostSleepForRoom) : kMostSleep);

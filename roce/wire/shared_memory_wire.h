@@ -1,13 +1,14 @@
-// SharedMemoryWire: the processes of one machine and one user, without any right and without a system call per frame.
+// SharedMemoryWire: connects the processes of one user on one machine. It needs no special rights and no system call
+// per frame.
 //
-// Each pair of stations that talk has a ring in each direction, opened by the first frame. Rings of one writer, and not
-// one ring per receiver with many writers: a writer that is killed inside a frame then leaves nothing that stops
-// others, no writer waits for another, and a station that does not read keeps only frames for itself waiting. It costs
-// Segment::kRingBytes per pair and direction, and a look at one word per neighbour when there is nothing.
+// Each pair of stations that talk has a ring in each direction, opened by the first frame. Each ring has one writer,
+// instead of one ring per receiver with many writers. A writer killed inside a frame therefore cannot stop others, no
+// writer waits for another, and a station that does not read delays only its own frames. This costs Segment::kRingBytes
+// per pair and direction, and a look at one word per neighbour when there are no frames.
 //
-// A sleeping station is woken with a futex, one that is awake is not. Frames for a station that was killed fill its
-// ring, and are dropped as soon as that is noticed; whoever takes its place begins with an empty ring. Group addresses
-// reach nobody: addresses follow from the station's number, so there is nothing to ask.
+// A futex wakes only sleeping stations. Frames for a killed station fill its ring, and are dropped once its death is
+// noticed; its successor begins with an empty ring. Frames to group addresses reach nobody: addresses follow from the
+// station's number, so there is nothing to ask.
 //
 // Thread-safety: as Wire.
 #pragma once
@@ -44,7 +45,7 @@ class SharedMemoryWire final : public Wire {
   void abandon() noexcept override { segment_.abandon(); }
   [[nodiscard]] const WireCounters& counters() const noexcept override { return counters_; }
 
-  /// All stations that are there, ours included.
+  /// All present stations, including ours.
   [[nodiscard]] std::vector<StationEntry> directory() const { return segment_.directory(); }
 
  private:
@@ -54,7 +55,7 @@ class SharedMemoryWire final : public Wire {
     std::optional<RingWriter> to;
     std::optional<RingReader> from;
     std::uint32_t died_as = 0;      // the incarnation that we know to be dead
-    Clock::time_point looked_at{};  // when we asked last whether it is
+    Clock::time_point looked_at{};  // when we last asked whether it is dead
   };
 
   [[nodiscard]] bool takes_frames(std::size_t station) const noexcept;
@@ -77,15 +78,15 @@ class SharedMemoryWire final : public Wire {
   Segment segment_;
   StationAddresses addresses_;
   std::array<Peer, kMostStations> peers_;
-  std::vector<std::byte> scratch_;  // of frames that will be dropped
+  std::vector<std::byte> scratch_;  // for frames that will be dropped
   std::optional<std::size_t> reserved_for_;
   std::uint64_t to_wake_ = 0;        // bit s: something was committed for station s since the last flush
   std::uint64_t talked_with_ = 0;    // bit s: a frame came from or went to station s since the last wait
   std::uint64_t readable_ = 0;       // bit s: the ring from station s is open
   std::uint64_t short_of_room_ = 0;  // bit s: peers_[s].to had no room since the last wait
-  std::size_t current_ = 0;          // whose ring receive() reads
+  std::size_t current_ = 0;          // the station whose ring receive() reads
   unsigned taken_from_current_ = 0;
-  int cpu_ = -1;  // ours, as told to the others
+  int cpu_ = -1;  // our CPU, as announced to the others
   std::atomic<bool> interrupted_{false};
   SpinTime spin_time_;
   WireCounters counters_;

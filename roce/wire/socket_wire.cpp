@@ -15,10 +15,10 @@ namespace sidelatch::roce {
 
 namespace {
 
-// How long wait() sleeps on frames that the system does not take: no descriptor tells when a peer's queue has room.
+// How long wait() sleeps while the system does not take a frame: no descriptor tells when a peer's queue has room.
 constexpr std::chrono::nanoseconds kTryAgain = std::chrono::microseconds(50);
 
-// The peer is not there, or the interface is down: Ethernet loses such frames.
+// Whether the peer is absent or the interface is down: Ethernet loses such frames.
 bool nobody_takes_it(int error) {
   return error == ECONNREFUSED || error == ENOENT || error == ECONNRESET || error == ENETDOWN || error == ENXIO ||
          error == EMSGSIZE || error == ENOTCONN;
@@ -134,7 +134,7 @@ void SocketWire::send_gathered() {
   }
 }
 
-// Whether there is something in in_.
+// Refills in_; returns whether it has a frame.
 bool SocketWire::refill() {
   for (;;) {
     const int count =

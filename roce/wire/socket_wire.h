@@ -1,8 +1,8 @@
-// SocketWire: what wires over datagram sockets have in common. Frames are gathered and go with one system call for a
-// burst, sendmmsg(2), and come likewise.
+// SocketWire: the common part of wires over datagram sockets. Frames are gathered and sent with one system call per
+// burst, sendmmsg(2), and received likewise.
 //
-// A frame that the system does not take waits, and those behind it; after kPatience it is dropped, so that one peer
-// that does not read holds up the others no longer than that.
+// A frame that the system does not take waits, together with all frames after it. It is dropped after kPatience, so a
+// peer that does not read delays the others no longer than that.
 //
 // Thread-safety: as Wire.
 #pragma once
@@ -38,7 +38,7 @@ class SocketWire : public Wire {
  protected:
   static constexpr std::chrono::milliseconds kPatience{10};
 
-  /// Where a datagram goes; of length 0: the socket knows.
+  /// The destination of a datagram; length 0: the socket needs none.
   struct Address {
     sockaddr_storage bytes{};
     socklen_t length = 0;
@@ -49,16 +49,16 @@ class SocketWire : public Wire {
   void use(FileDescriptor socket) { socket_ = std::move(socket); }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-  /// Nothing: there is nobody, and the frame is dropped.
+  /// The address of a station. Nothing: there is no such station, and the frame is dropped.
   [[nodiscard]] virtual std::optional<Address> address_of(const MacAddress& destination) = 0;
-  /// Whether this frame is for the wire itself and not for who uses it.
+  /// Whether this frame is for the wire itself, not for its user.
   [[nodiscard]] virtual bool take(std::span<const std::byte> /*frame*/) { return false; }
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t kBatch = 32;
 
-  /// Buffers for a burst, with what sendmmsg() and recvmmsg() want to know of them.
+  /// Buffers for a burst, with their descriptions for sendmmsg() and recvmmsg().
   struct Burst {
     Burst();
     std::vector<std::byte> bytes;
@@ -85,9 +85,9 @@ class SocketWire : public Wire {
   Burst out_;
   Burst in_;
   std::vector<std::byte> scratch_;
-  bool dropping_ = false;  // what was reserved last
+  bool dropping_ = false;  // the last reserved frame is to be dropped
   std::optional<Clock::time_point> stuck_since_;
-  std::optional<Address> given_up_;  // the peer that took nothing for so long
+  std::optional<Address> given_up_;  // the peer that took nothing for kPatience
   WireCounters counters_;
 };
 

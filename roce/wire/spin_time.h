@@ -1,6 +1,6 @@
-// SpinTime: how long to look again and again before sleeping, learnt from the waits before. What KVM does for its
-// guests (Linux, Documentation/virt/kvm/halt-polling.rst): a wait that spinning a little longer would have caught lets
-// it grow, a long one lets it shrink. An idle wire so costs next to nothing, and a busy one sleeps seldom.
+// SpinTime: how long to spin before sleeping, learnt from earlier waits, as in KVM (Linux,
+// Documentation/virt/kvm/halt-polling.rst). It grows after a wait that slightly longer spinning would have caught, and
+// shrinks after a long wait. An idle wire therefore costs almost nothing, and a busy one seldom sleeps.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@ class SpinTime {
   static constexpr std::chrono::nanoseconds kLeast{1'000};
   static constexpr std::chrono::nanoseconds kMost{50'000};
 
-  /// With one CPU, whoever we wait for cannot run while we spin.
+  /// With one CPU, the process that we wait for cannot run while we spin.
   explicit SpinTime(unsigned cpus) noexcept : most_(cpus > 1 ? kMost : std::chrono::nanoseconds(0)), now_(most_) {}
 
   [[nodiscard]] std::chrono::nanoseconds now() const noexcept { return now_; }
-  /// A wait is over; it took this long, and it slept or not.
+  /// Learns from a finished wait, its duration and whether it slept.
   void learn(std::chrono::nanoseconds took, bool slept) noexcept {
     if (!slept) {
       return;

@@ -12,7 +12,7 @@ constexpr StationAddresses kNumberless = {
     .ipv6 = {0xfd, 0x53, 0x4c, 0},
 };
 
-// The number in the last byte, if all others are as they must be.
+// The number in the last byte, if all other bytes have the right values.
 template <class Address>
 std::optional<std::size_t> number_in(Address address, const Address& numberless) {
   const std::size_t number = address.back();

@@ -1,5 +1,5 @@
-// The addresses of the stations of a wire of our own: they follow from the number of the station, so that nobody has to
-// ask for them. MAC 02:53:4c:00:00:NN (locally administered, "SL"), IPv4 10.83.76.NN, IPv6 fd53:4c00::NN.
+// The addresses of the stations of a wire of our own. They follow from the station's number, so nobody has to ask for
+// them. MAC 02:53:4c:00:00:NN (locally administered, "SL"), IPv4 10.83.76.NN, IPv6 fd53:4c00::NN.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -11,16 +11,16 @@
 
 namespace sidelatch::roce {
 
-/// Stations of one wire, at most; they are numbered from 0, and their addresses from 1.
+/// The most stations of one wire; they are numbered from 0, and their addresses from 1.
 inline constexpr std::size_t kMostStations = 64;
 
 [[nodiscard]] StationAddresses addresses_of_station(std::size_t station) noexcept;
-/// Nothing: no station has such an address.
+/// The station's number; nothing if no station has such an address.
 [[nodiscard]] std::optional<std::size_t> station_of(const MacAddress& mac) noexcept;
-/// Of the IPv6 address, or of the IPv4 address in a GID.
+/// The same for an IPv6 address, or for the IPv4 address in a GID.
 [[nodiscard]] std::optional<std::size_t> station_of(const Gid& gid) noexcept;
 
-/// Ethernet's group bit: a frame for all, or for many.
+/// Ethernet's group bit: the frame is for many or all stations.
 [[nodiscard]] constexpr bool is_group(const MacAddress& mac) noexcept { return (mac[0] & 1U) != 0; }
 inline constexpr MacAddress kBroadcast = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 

@@ -37,9 +37,9 @@ FileDescriptor bind_datagram_socket(const std::filesystem::path& path) {
                     "it",
                     path.string(), std::strerror(errno)));
   }
-  // Who may write to it may send: this user alone, whatever the umask is.
+  // Write permission allows sending: give it only to this user, whatever the umask is.
   std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
-  // The default holds some hundred short frames and few long ones. What the system does not allow it cuts.
+  // The default holds some hundred short frames but few long ones. The system reduces the size to its limit.
   const int bytes = 4 << 20;
   ::setsockopt(socket.number(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   return socket;

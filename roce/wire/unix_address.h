@@ -13,8 +13,8 @@ namespace sidelatch::roce {
 
 /// Throws WireError if the path is too long.
 [[nodiscard]] sockaddr_un unix_address(const std::filesystem::path& path);
-/// A datagram socket that is bound to this path. A socket that lies there is removed; anything else is left alone.
-/// Throws WireError.
+/// A datagram socket that is bound to this path. An existing socket is removed; any other file is left alone. Throws
+/// WireError.
 [[nodiscard]] FileDescriptor bind_datagram_socket(const std::filesystem::path& path);
 
 }  // namespace sidelatch::roce

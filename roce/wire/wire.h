@@ -1,5 +1,5 @@
-// What carries Ethernet frames between software NICs, and between them and other peers: shared memory, datagrams over
-// UNIX sockets, an interface of the kernel. wires.h makes them.
+// Wire: carries Ethernet frames between software NICs, and between them and other peers: over shared memory, datagrams
+// of UNIX sockets, or an interface of the kernel. wires.h makes wires.
 //
 //   if (const auto to = wire.resolve(gid)) {
 //     const std::span<std::byte> frame = wire.reserve(*to, bytes);   // empty: full, try later
@@ -10,9 +10,8 @@
 //   while (const auto frame = wire.receive(); !frame.empty()) use(frame);
 //   wire.wait(until_the_next_timer);                                 // spins for a short time, then sleeps
 //
-// A wire promises what Ethernet promises: a frame arrives whole and unchanged or not at all, and those from one station
-// to another stay in order (a FaultyWire breaks this on purpose). Frames have no preamble, tags or frame check
-// sequence.
+// A wire gives Ethernet's guarantees: a frame arrives whole and unchanged or not at all, and frames from one station to
+// another stay in order (a FaultyWire breaks this on purpose). Frames have no preamble, tags or frame check sequence.
 //
 // Thread-safety: one thread at a time uses a wire; interrupt() may come from any thread, and from a signal handler.
 #pragma once
@@ -32,13 +31,13 @@ namespace sidelatch::roce {
 /// The longest frame: a payload of 4096 bytes and all headers, with room to spare.
 inline constexpr std::size_t kMostFrameBytes = 4608;
 
-/// Says which wire, what went wrong, and what to do.
+/// Names the wire, the error, and what to do.
 class WireError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// All zeros: the station has none.
+/// All zeros: the station has no such address.
 struct StationAddresses {
   MacAddress mac{};
   Ipv4Address ipv4{};
@@ -46,12 +45,12 @@ struct StationAddresses {
   friend bool operator==(const StationAddresses&, const StationAddresses&) = default;
 };
 
-/// What with_faults() has done to frames that were sent.
+/// The faults of with_faults() to sent frames.
 struct FaultCounters {
   std::uint64_t lost = 0;
   std::uint64_t duplicated = 0;
   std::uint64_t corrupted = 0;
-  std::uint64_t reordered = 0;  ///< held back until later ones had gone
+  std::uint64_t reordered = 0;  ///< held back until later frames were sent
   std::uint64_t delayed = 0;
   friend bool operator==(const FaultCounters&, const FaultCounters&) = default;
 };
@@ -61,7 +60,7 @@ struct WireCounters {
   std::uint64_t bytes_sent = 0;
   std::uint64_t frames_received = 0;
   std::uint64_t bytes_received = 0;
-  std::uint64_t dropped = 0;  ///< to a station that is not there, or that does not take them
+  std::uint64_t dropped = 0;  ///< frames to a station that is absent or does not take them
   std::uint64_t full = 0;     ///< times that reserve() found no room
   std::uint64_t sleeps = 0;   ///< times that wait() slept in the kernel
   std::uint64_t wakes = 0;    ///< times that another station had to be woken
@@ -75,38 +74,36 @@ class Wire {
   Wire& operator=(const Wire&) = delete;
   virtual ~Wire() = default;
 
-  /// Ours. They do not change.
+  /// Our addresses. They do not change.
   [[nodiscard]] virtual const StationAddresses& addresses() const noexcept = 0;
-  /// The longest frame that this wire takes, at most kMostFrameBytes; a path MTU must leave room for the headers.
+  /// The longest frame of this wire, at most kMostFrameBytes; a path MTU must leave room for the headers.
   [[nodiscard]] virtual std::size_t most_frame_bytes() const noexcept { return kMostFrameBytes; }
-  /// Where frames for this address go. Nothing: there is no such station, or nobody has answered yet; ask again, with
-  /// receive() or wait() between.
+  /// The MAC for frames to this address. Nothing: there is no such station, or nobody has answered yet; ask again, with
+  /// receive() or wait() in between.
   [[nodiscard]] virtual std::optional<MacAddress> resolve(const Gid& gid) = 0;
 
-  /// Room for a frame of at most `bytes` to this station. Empty: the wire is full; wait() also waits until it is worth
-  /// another try. Room that is not committed is forgotten at the next call. A frame to a station that is not there gets
-  /// room, and is dropped, as on Ethernet. Throws std::invalid_argument above most_frame_bytes(), and WireError if the
-  /// system denies what the wire needs.
+  /// Room for a frame of at most `bytes` to this station. Empty: the wire is full; wait() also waits until another try
+  /// may succeed. Uncommitted room is lost at the next call. A frame to an absent station gets room and is dropped, as
+  /// on Ethernet. Throws std::invalid_argument above most_frame_bytes(), and WireError if the system denies a resource.
   [[nodiscard]] virtual std::span<std::byte> reserve(const MacAddress& destination, std::size_t bytes) = 0;
-  /// The first `bytes` of what reserve() gave last are the frame. It travels at once or at the next flush().
+  /// The first `bytes` of the last reserve()'s room are the frame. It is sent at once or at the next flush().
   virtual void commit(std::size_t bytes) = 0;
-  /// Everything committed travels, and whoever sleeps is woken. Also done by wait(), and by a receive() that finds
-  /// nothing.
+  /// Sends all committed frames, and wakes sleeping receivers. wait(), and receive() if it finds nothing, do this too.
   virtual void flush() = 0;
   /// Copies one frame to the wire and flushes. False: the wire is full.
   bool send(std::span<const std::byte> frame);
 
   /// The next frame that arrived; valid until the next call of receive() or wait(). Empty: there is none.
   [[nodiscard]] virtual std::span<const std::byte> receive() = 0;
-  /// Waits until receive() has something, or reserve() has room where it had none, or interrupt() was called since the
-  /// last wait, or the time has passed; now and then for no reason. Spins first, for some microseconds and only if
-  /// that has paid lately.
+  /// Waits until receive() has a frame, reserve() has room again after it had none, interrupt() was called since the
+  /// last wait, or the time has passed. It may return without a reason. Spins for some microseconds first, but only if
+  /// that paid off lately.
   virtual void wait(std::chrono::nanoseconds at_most) = 0;
-  /// Ends the wait() of now, or the next one. Async-signal-safe.
+  /// Ends the current wait(), or the next one. Async-signal-safe.
   virtual void interrupt() noexcept = 0;
 
-  /// In a child, after fork(2): gives up the descriptors that it has in common with its parent, so that it keeps none
-  /// of the parent's locks when that is killed. Nothing else is called there, the destructor neither.
+  /// For a child after fork(2): closes the descriptors shared with the parent, so that the child keeps none of the
+  /// parent's locks if the parent is killed. Call nothing else in the child, not even the destructor.
   /// Async-signal-safe.
   virtual void abandon() noexcept = 0;
 

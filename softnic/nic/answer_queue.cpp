@@ -8,7 +8,7 @@ namespace sidelatch::softnic::nic {
 
 namespace {
 
-/// Packets of READs that a queue pair samples ahead, where samples take time.
+/// The most READ packets that a queue pair samples ahead, if sampling takes time.
 constexpr std::size_t kMostSamples = 64;
 
 std::uint32_t part_length(const Answer& answer, std::uint32_t packet, PathMtu mtu) {
@@ -19,7 +19,7 @@ std::uint32_t part_length(const Answer& answer, std::uint32_t packet, PathMtu mt
 }  // namespace
 
 void AnswerQueue::start(std::uint32_t most_unanswered) {
-  // An acknowledgement in front of each, one behind them all, and a NAK; twice.
+  // An acknowledgement before each, one after all of them, and a NAK; twice.
   answers_.assign(std::size_t{4} * most_unanswered + 8, Answer{});
 }
 

@@ -1,8 +1,8 @@
-// AnswerQueue: what a responder has to send, in the order of the requests, and the READ answers that are sampled ahead.
+// AnswerQueue: the answers that a responder has to send, in the order of the requests, and READ answers sampled ahead.
 //
 // Acknowledgements, NAKs, READ responses and atomic acknowledgements leave in this order. An acknowledgement that has
-// not left yet takes in the next one. An answer that waits for memory holds back those behind it. The queue has a fixed
-// size: repeated requests that find no room are dropped, they will be repeated again.
+// not left yet absorbs the next one. An answer that waits for memory holds back all later answers. The queue has a
+// fixed size. Repeated requests that find no room are dropped; they will be repeated again.
 //
 // Thread-safety: none.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace sidelatch::softnic::nic {
 
-/// A READ or atomic that the responder keeps, in case its answer gets lost (9.7, responder resources).
+/// A READ or atomic that the responder keeps in case its answer is lost (9.7, responder resources).
 struct Resource {
   bool is_atomic = false;
   Psn first;
@@ -35,11 +35,11 @@ struct Answer {
   bool is_repeated = false;
   Syndrome syndrome{};         ///< acknowledge
   std::uint64_t resource = 0;  ///< atomic: its number
-  // READ: what is still to be sent.
+  // READ: the part that is still to be sent.
   std::uint64_t address = 0;
   std::uint32_t key = 0;
-  std::uint32_t length = 0;   ///< bytes of the whole
-  std::uint32_t packets = 1;  ///< of the whole
+  std::uint32_t length = 0;   ///< bytes of the whole answer
+  std::uint32_t packets = 1;  ///< of the whole answer
   std::uint32_t sent = 0;     ///< packets
   std::uint32_t sampled = 0;  ///< packets whose samples have begun
   std::uint64_t message = 0;
@@ -53,15 +53,15 @@ class AnswerQueue {
  public:
   explicit AnswerQueue(QueuePairCore& core) : core_(core) {}
 
-  /// Room for what `most_unanswered` READs and atomics need, and as much again for repeated ones.
+  /// Makes room for the answers of `most_unanswered` READs and atomics, and as much again for repeated ones.
   void start(std::uint32_t most_unanswered);
-  /// Forgets everything. What it has begun in memory has ended before.
+  /// Forgets everything. Operations that it began in memory must have ended before.
   void reset() noexcept;
 
   [[nodiscard]] bool is_empty() const noexcept { return size_ == 0; }
-  /// No request may be taken: it is dropped, as if it had been lost. Only floods of repeated requests come here.
+  /// Whether requests must be dropped, as if they were lost. This happens only in floods of repeated requests.
   [[nodiscard]] bool is_full() const noexcept { return size_ + 2 > answers_.size(); }
-  /// Whether a repeated request may be answered, too.
+  /// Whether there is room for a repeated request.
   [[nodiscard]] bool has_room_for_repeated() const noexcept { return size_ < answers_.size() / 2; }
   /// READs and atomics without an answer, repeated ones not counted.
   [[nodiscard]] std::uint32_t unanswered() const noexcept { return unanswered_; }
@@ -69,17 +69,17 @@ class AnswerQueue {
   /// Acknowledges all up to `psn`.
   void add_acknowledge(Psn psn, std::uint32_t msn);
   void add_nak(Psn psn, std::uint32_t msn, Syndrome syndrome);
-  /// A READ or atomic; for a READ its samples begin.
+  /// Adds a READ or atomic; begins the samples of a READ.
   void add(const Answer& answer);
 
-  /// What comes first if it can be sent now; nullptr otherwise.
+  /// The first answer if it can be sent now; nullptr otherwise.
   [[nodiscard]] Answer* ready(const Resource* atomic_of_first);
   [[nodiscard]] const Answer* first() const noexcept { return size_ == 0 ? nullptr : &at(0); }
-  /// The next packet of the READ that comes first: its bytes to `into`. False if its region has ended.
+  /// Copies the bytes of the next packet of the first READ to `into`. False if its region has ended.
   [[nodiscard]] bool take_sample(std::span<std::byte> into);
-  /// The first has been sent whole.
+  /// Removes the first answer, which has been sent completely.
   void pop();
-  /// Nothing of it is sent any more. What has begun in memory may still be going on, until reset().
+  /// Drops all answers. Operations begun in memory may still go on until reset().
   void drop_all() noexcept;
 
  private:
@@ -96,9 +96,9 @@ class AnswerQueue {
   std::size_t begin_ = 0;
   std::size_t size_ = 0;
   std::uint32_t unanswered_ = 0;
-  std::deque<Sample*> samples_;  // in the order in which they are sent
-  Operation placed_;             // an acknowledgement waits for it, if the memory wants that
-  bool is_placing_ = false;      // the first waits for `placed_`, and takes in no more
+  std::deque<Sample*> samples_;  // in the order of sending
+  Operation placed_;             // an acknowledgement waits for it, if the memory requires that
+  bool is_placing_ = false;      // the first answer waits for `placed_`, and absorbs no more
 };
 
 }  // namespace sidelatch::softnic::nic

@@ -24,7 +24,7 @@ constexpr A kBegin = A::p_key_index | A::port;
 constexpr A kRunning = A::current_state | A::rights | A::min_rnr_timer | A::alternate_path | A::path_migration;
 constexpr A kDatagram = A::current_state | A::q_key;
 
-// Every state may go to RESET and to ERROR, with nothing but the state; that is not listed.
+// The transitions, except that every state may go to RESET and to ERROR with no other attribute.
 constexpr std::array kTransitions{
     Transition{S::reset, S::init, kBegin | A::rights, A::none, kBegin | A::q_key, A::none},
     Transition{S::init, S::init, A::none, kBegin | A::rights, A::none, kBegin | A::q_key},

@@ -1,11 +1,11 @@
-// The attributes of a queue pair, its states, and which of the attributes each change of state needs or allows.
+// The attributes of a queue pair, its states, and the attributes that each change of state needs or allows.
 //
 //   if (const auto reason = refuse_transition(type, from, to, mask)) throw NicError(..., *reason);
 //
 // States and bits are numbered as in ibv_qp_state and ibv_qp_attr_mask. Source: InfiniBand Architecture Specification,
 // volume 1, 10.3 (queue pair and EE context states) and 11.2 (modify queue pair: the table of properties of each
-// transition); ibv_modify_qp(3), whose split into bits is used. Not here: alternate paths and their migration,
-// automatic resizing of queues.
+// transition); ibv_modify_qp(3), whose split into bits is used. Alternate paths and their migration, and automatic
+// resizing of queues, are not supported.
 //
 // Thread-safety: values, and functions without state.
 #pragma once
@@ -69,9 +69,9 @@ inline constexpr std::uint32_t kAttributes = 21;
 
 struct QueuePairAttributes {
   QueuePairState state = QueuePairState::reset;
-  QueuePairState current_state = QueuePairState::reset;  ///< modify: what the caller believes it to be
+  QueuePairState current_state = QueuePairState::reset;  ///< modify: the state that the caller expects
   bool notify_drained = false;
-  Rights rights = Rights::none;  ///< what the other side may do through this queue pair
+  Rights rights = Rights::none;  ///< the other side's rights through this queue pair
   std::uint16_t p_key_index = 0;
   std::uint8_t port = 1;
   std::uint32_t q_key = 0;
@@ -79,8 +79,8 @@ struct QueuePairAttributes {
   PathMtu path_mtu = PathMtu::b256;
   std::uint8_t timeout = 0;  ///< local ACK timeout: 4.096 us times 2 to that power; 0: infinite
   std::uint8_t retry_count = 0;
-  std::uint8_t rnr_retry = 0;           ///< 7: without end
-  Psn receive_psn{};                    ///< expected next
+  std::uint8_t rnr_retry = 0;           ///< 7: for ever
+  Psn receive_psn{};                    ///< the next expected one
   std::uint8_t max_rd_atomic = 0;       ///< READs and atomics that this side may have in flight
   std::uint8_t min_rnr_timer = 0;       ///< encoded, Syndrome::rnr_delay()
   Psn send_psn{};                       ///< of the next new packet
@@ -88,12 +88,12 @@ struct QueuePairAttributes {
   std::uint32_t remote_qp = 0;
 };
 
-/// Nothing if a queue pair in state `from` may be brought to `to` with these attributes given; otherwise the reason:
-/// which change is none, or which attributes are missing or not allowed. `state` may be left out if it does not change.
+/// Nothing if these attributes may bring a queue pair from state `from` to `to`; otherwise the reason: the change does
+/// not exist, or the attributes that are missing or not allowed. `state` may be left out if it does not change.
 [[nodiscard]] std::optional<std::string> refuse_transition(QueuePairType type, QueuePairState from, QueuePairState to,
                                                            Attributes given);
 
-/// What a NIC allows, for the values of attributes.
+/// A NIC's limits for the values of attributes.
 struct AttributeLimits {
   std::uint8_t ports = 1;
   std::uint16_t p_keys = 1;
@@ -102,7 +102,7 @@ struct AttributeLimits {
   std::uint8_t max_rd_atomic = 16;
   std::uint8_t max_dest_rd_atomic = 16;
 };
-/// Nothing if each attribute that is given has a value that it may have; otherwise the reason.
+/// Nothing if each given attribute has an allowed value; otherwise the reason.
 [[nodiscard]] std::optional<std::string> refuse_values(const QueuePairAttributes& values, Attributes given,
                                                        const AttributeLimits& limits);
 

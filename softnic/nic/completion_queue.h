@@ -1,12 +1,12 @@
 // CompletionQueue: completions in the order in which they were added, up to a fixed number.
 //
-//   queue.arm(CompletionQueue::Arm::any);            // tell me of the next one
+//   queue.arm(CompletionQueue::Arm::any);            // notify me of the next one
 //   ... queue.take_notification() ...                 // true, once
 //   const std::size_t n = queue.poll(completions);
 //
-// A completion that finds no room is an overrun: the queue is broken from then on, takes nothing more, and
-// says so; what it held can still be polled. Source: InfiniBand Architecture Specification, volume 1, 10.8 (completion
-// queues) and 11.4 (request completion notification).
+// A completion that finds no room is an overrun: the queue is then broken and rejects further completions. The
+// completions that it held can still be polled. Source: InfiniBand Architecture Specification, volume 1, 10.8
+// (completion queues) and 11.4 (request completion notification).
 //
 // Thread-safety: none.
 #pragma once
@@ -34,21 +34,21 @@ class CompletionQueue {
   /// Takes the oldest completions; returns how many.
   [[nodiscard]] std::size_t poll(std::span<Completion> into) noexcept;
 
-  /// Once: the next completion that is added gives a notification; with `solicited` the next solicited one, or one that
-  /// is no success. Arming again can only make it tell of more.
+  /// Requests one notification, for the next added completion; with `solicited`, for the next that is solicited or not
+  /// a success. Arming again can only widen the request.
   void arm(Arm arm) noexcept;
-  /// Whether there has been one since the last call.
+  /// Whether there has been a notification since the last call.
   [[nodiscard]] bool take_notification() noexcept;
 
-  /// False: there was no room, or the queue is broken. The first time the caller has to report it.
+  /// False: there was no room, or the queue is broken. The caller must report the first failure.
   [[nodiscard]] bool add(const Completion& completion, bool is_solicited) noexcept;
-  /// Takes out what a queue pair that ended, or was reset, has left (11.2, destroy QP).
+  /// Removes the completions of a queue pair that ended or was reset (11.2, destroy QP).
   void forget(std::uint32_t queue_pair) noexcept;
 
-  /// `depth` is no less than size().
+  /// `depth` must be at least size().
   void resize(std::uint32_t depth);
 
-  /// How many queue pairs use it; kept by the NIC.
+  /// The number of queue pairs that use it; kept by the NIC.
   std::uint32_t users = 0;
 
  private:

@@ -1,12 +1,12 @@
 // Datagrams: both halves of an unreliable datagram queue pair.
 //
-// A send is one packet, no longer than the NIC's path MTU, and completes when it leaves. A packet that comes needs the
-// queue pair's Q_Key and a receive request with room for 40 bytes more: before the payload stands the IPv6 header, or
-// 20 bytes of 0 and the IPv4 header. Without either it is dropped, and so is one that is too long for its buffer; the
-// receive request stays.
+// A send is one packet, no longer than the NIC's path MTU, and completes when it leaves. An incoming packet needs the
+// queue pair's Q_Key and a receive request with room for 40 more bytes: the IPv6 header precedes the payload, or 20
+// bytes of 0 and the IPv4 header. Otherwise, or if it is too long for its buffer, the packet is dropped; the receive
+// request stays.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.8 (unreliable datagrams), 10.2 (Q_Keys), 11.4
-// (where the global route header is put) and Annex A17 (that of IPv4).
+// Source: InfiniBand Architecture Specification, volume 1, 9.8 (unreliable datagrams), 10.2 (Q_Keys), 11.4 (the place
+// of the global route header) and Annex A17 (that of IPv4).
 //
 // Thread-safety: none.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace sidelatch::softnic::nic {
 
-/// Bytes in front of what a datagram brings.
+/// Bytes in front of a datagram's payload.
 inline constexpr std::size_t kGrhBytes = 40;
 
 class Datagrams {

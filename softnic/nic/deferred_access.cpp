@@ -16,9 +16,9 @@ namespace sidelatch::softnic::nic {
 namespace {
 
 constexpr std::size_t kSlots = 1024;
-/// How many spreads later the late part of a torn packet is touched.
+/// The delay of the late part of a torn packet, in spreads.
 constexpr Time kTornSpreads = 10;
-/// Any number will do that makes the two generators of a seed differ.
+/// Any number that makes the two generators of a seed differ.
 constexpr std::uint64_t kTearsSeed = 0x9e3779b97f4a7c15;
 constexpr std::array kKinds{fabric::model::Kind::write, fabric::model::Kind::read, fabric::model::Kind::atomic,
                             fabric::model::Kind::send};
@@ -43,7 +43,7 @@ DeferredAccess::DeferredAccess(const DeferredOptions& options)
 Time DeferredAccess::earliest(const AccessSource& source, const Stream& stream) const {
   Time time = now_ + 1;
   for (const fabric::model::Kind first : kKinds) {
-    // Order::same_word holds by the slots, which serve in the order of arrival; fences are waited for by the requester.
+    // The slots serve in the order of arrival and so keep Order::same_word; the requester waits for fences.
     if (fabric::model::order_between(options_.rules, first, source.kind, false) == fabric::model::Order::executed) {
       time = std::max(time, stream.until[static_cast<std::size_t>(first)] + 1);  // rule 5
     }
@@ -87,12 +87,12 @@ void DeferredAccess::add(Time at, Job& job, Step step, std::uint64_t piece) {
 }
 
 std::uint64_t DeferredAccess::pieces_of(const Job& job) const {
-  // Those of a SEND are counted from the start of its buffer, others at multiples of their address.
+  // The pieces of a SEND are counted from the start of its buffer, others are cut at multiples of their address.
   const auto address = job.source.kind == fabric::model::Kind::send ? 0 : reinterpret_cast<std::uintptr_t>(job.memory);
   return fabric::model::piece_count(address, job.length, options_.rules.atom);
 }
 
-// Always two draws, so that what the bias hits does not change what comes later.
+// Always makes two draws, so that a hit of the bias does not change later draws.
 DeferredAccess::Tear DeferredAccess::draw_tear(std::uint64_t pieces) {
   const bool hits = static_cast<double>(tears_() >> 11) * 0x1p-53 < options_.torn_bias;
   const std::uint64_t which = tears_();
@@ -110,7 +110,7 @@ void DeferredAccess::plan_pieces(Job& job, Stream& stream) {
                                            options_.rules.placement == fabric::model::PlacementOrder::ascending);
   Time& until = stream.until[static_cast<std::size_t>(job.source.kind)];
   const Time first = std::max(now_ + 1, stream.not_before);
-  // Of pieces that ascend the gaps are drawn, of others the places.
+  // For ascending pieces the gaps are drawn, for others the times.
   const Time gap = std::max<Time>(2 * options_.spread / std::max<std::uint64_t>(pieces, 1), 1);
   const Time much_later = kTornSpreads * options_.spread;
   const Tear tear = draw_tear(pieces);
@@ -133,7 +133,7 @@ void DeferredAccess::plan_pieces(Job& job, Stream& stream) {
 
 void DeferredAccess::place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) {
   if (bytes.empty()) {
-    return;  // touches nothing, and holds nothing back
+    return;  // touches nothing and holds nothing back
   }
   Job& job = new_job(source, nullptr);
   job.memory = to;

@@ -1,25 +1,26 @@
-// DeferredAccess: memory as the memory model allows it to behave. The lines of a request are touched at times that a
-// seed draws, in an order that the rules allow, when the NIC is advanced to them.
+// DeferredAccess: memory with the behaviours that the memory model allows. The lines of a request are touched at times
+// drawn by a seed, in an order that the rules allow, when the NIC is advanced to these times.
 //
 //   DeferredAccess memory({.rules = fabric::model::rules_of(fabric::model::Preset::observed), .seed = 7, .spread =
 //   2000}); Nic nic(options, memory);
 //
-// Each piece (model/pieces.h) gets a time: after what order_between() says that it has to wait for (rule 5), after
-// WRITEs that were acknowledged before, where rule 2 says so, ascending where rule 3 does, and otherwise anywhere
-// within `spread` nanoseconds from now. With atomic_scope = nic an atomic loads and stores at two times; atomics whose
-// words share a slot exclude each other (rule 8). With one_step_requests the pieces of a packet are touched at once,
-// and an acknowledgement waits for them.
+// Each piece (model/pieces.h) gets a time: after the steps that order_between() makes it wait for (rule 5), after
+// WRITEs acknowledged before if rule 2 requires it, ascending if rule 3 requires it, and otherwise anywhere within
+// `spread` nanoseconds from now. With atomic_scope = nic an atomic loads and stores at two times; atomics whose words
+// share a slot exclude each other (rule 8). With one_step_requests the pieces of a packet are touched at once, and an
+// acknowledgement waits for them.
 //
 // With `torn_bias` some packets are cut in two, and one part of their pieces is touched much later than the other,
-// which is still an order that the rules allow: what is read or written meanwhile is torn more often.
+// which is still an order that the rules allow. Concurrent reads and writes are then torn more often.
 //
-// What is narrower or wider than the model: a request of several packets is touched packet by packet, so under `strict`
-// it is one step only if it fits in one, and a line that two packets share is two pieces. A piece is whole for
-// everything that this NIC does; to CPU threads it is as whole as copies of 8-byte words are.
+// Differences from the model: a request of several packets is touched packet by packet, so under `strict` it is one
+// step only if it fits in one packet, and a line that two packets share is two pieces. A piece is whole for all steps
+// of this NIC; to CPU threads it is only as whole as copies of 8-byte words.
 //
-// The same seed and the same calls give the same order. Allocates until it has as many buffers as are in use at a time.
+// The same seed and the same calls give the same order. Allocates until it has as many buffers as are used at the same
+// time.
 //
-// Thread-safety: none; memory itself is touched as shared_bytes.h says.
+// Thread-safety: none; shared_bytes.h describes how memory itself is touched.
 #pragma once
 
 #include "memory_access.h"
@@ -37,15 +38,15 @@ struct DeferredOptions {
   fabric::model::Rules rules{};
   std::uint64_t seed = 1;
   Time spread = 2000;    ///< ns over which a packet's pieces may be spread; at least 1
-  double torn_bias = 0;  ///< chance, 0 to 1, that a part of a packet's pieces is touched 10 spreads later than the rest
+  double torn_bias = 0;  ///< probability, 0 to 1, that a part of a packet's pieces is touched 10 spreads later
 };
 
-/// A step that was taken. Its names are those of fabric::model::StepKind; a CAS that finds another value has no store.
+/// A step that was taken, named as in fabric::model::StepKind; a CAS that finds another value has no store.
 struct DeferredStep {
   enum class Kind : std::uint8_t { place, sample, load, store, load_store, receive };
   Kind kind = Kind::place;
   AccessSource source;
-  const std::byte* memory = nullptr;  ///< where, but for `receive`
+  const std::byte* memory = nullptr;  ///< the place, except for `receive`
   std::size_t length = 0;
 };
 
@@ -61,10 +62,10 @@ class DeferredObserver {
 
 class DeferredAccess final : public MemoryAccess {
  public:
-  /// Throws std::invalid_argument if the rules are none, the spread is 0, or the bias is no chance.
+  /// Throws std::invalid_argument if the rules are invalid, the spread is 0, or the bias is not 0 to 1.
   explicit DeferredAccess(const DeferredOptions& options);
 
-  /// It stays until another takes its place, or nullptr.
+  /// The observer stays until another one, or nullptr, replaces it.
   void observe(DeferredObserver* observer) noexcept { observer_ = observer; }
 
   [[nodiscard]] bool is_immediate() const noexcept override { return false; }
@@ -87,10 +88,10 @@ class DeferredAccess final : public MemoryAccess {
   struct Job {
     AccessSource source;
     bool is_live = false;
-    bool is_dropped = false;  // takes no step any more
+    bool is_dropped = false;  // takes no more steps
     std::byte* memory = nullptr;
     std::size_t length = 0;
-    std::byte* into = nullptr;  // sample: where to; nullptr: place
+    std::byte* into = nullptr;  // sample: the destination; nullptr: place
     Operation* operation = nullptr;
     AtomicStep step;
     std::uint64_t loaded = 0;
@@ -109,17 +110,17 @@ class DeferredAccess final : public MemoryAccess {
     }
   };
 
-  // What a queue pair has begun; times are of the last steps.
+  // The requests that a queue pair has begun; times are those of the last steps.
   struct Stream {
     std::array<Time, 4> until{};  // by kind
     Time placed = 0;
     std::uint64_t message = 0;
     bool has_message = false;
-    Time not_before = 0;  // of that message
-    Time last = 0;        // of that message
+    Time not_before = 0;  // of the current message
+    Time last = 0;        // of the current message
   };
 
-  // Which pieces of a packet are late: those below or those from `cut` on, none if it is 0.
+  // The late pieces of a packet: those below `cut` or those from `cut` on; none if `cut` is 0.
   struct Tear {
     std::uint64_t cut = 0;
     bool lower_is_late = false;
@@ -147,7 +148,7 @@ class DeferredAccess final : public MemoryAccess {
   std::vector<Entry> agenda_;  // a heap, the earliest first
   std::vector<Time> slots_;    // when the atomics' slots are free
   std::uint64_t order_ = 0;
-  Time acknowledged_ = 0;  // all placements of WRITEs that were acknowledged have happened then
+  Time acknowledged_ = 0;  // all placements of acknowledged WRITEs have happened by then
   Time now_ = 0;
   bool has_finished_ = false;
   DeferredObserver* observer_ = nullptr;

@@ -36,7 +36,7 @@ void Device::wait_for_memory(QueuePair& queue_pair) {
 }
 
 void Device::poll_waiting() {
-  // Going on may make others wait, or the same one again: those come behind.
+  // Polling may add others, or the same queue pair again, at the end.
   const std::size_t count = waiting_.size();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Device: what the parts of a NIC share. The NIC owns it; queue pairs refer to it.
+// Device: the shared state of a NIC's parts. The NIC owns it; queue pairs refer to it.
 //
 // Thread-safety: none.
 #pragma once
@@ -27,35 +27,35 @@ struct NicOptions {
   PathMtu mtu = PathMtu::b4096;
   std::uint32_t most_queue_pairs = 1U << 14;
   std::uint32_t most_completion_queues = 1U << 16;
-  std::uint32_t most_completions = 1U << 22;  ///< of one queue
+  std::uint32_t most_completions = 1U << 22;  ///< per completion queue
   std::uint32_t most_shared_receive_queues = 1U << 14;
   std::uint32_t most_regions = 1U << 20;
-  std::uint32_t most_work_requests = 1U << 15;  ///< of one send or receive queue
+  std::uint32_t most_work_requests = 1U << 15;  ///< per send or receive queue
   std::uint32_t most_sges = 32;
   std::uint32_t most_inline = 1024;
   std::uint8_t max_rd_atomic = 16;
   std::uint8_t max_dest_rd_atomic = 16;
-  /// A requester sends no packet this far behind the oldest that is not acknowledged.
+  /// A requester sends no packet this far after the oldest unacknowledged one.
   std::uint32_t window_packets = 128;
 };
 
-/// What happened to frames; for people and tests.
+/// Counts of what happened to frames, for people and tests.
 struct NicCounters {
   std::uint64_t received = 0;
   std::uint64_t sent = 0;
   std::uint64_t looped = 0;           ///< sent to this NIC itself
-  std::uint64_t refused = 0;          ///< no packet: see Refusal
+  std::uint64_t refused = 0;          ///< not a valid packet: see Refusal
   std::uint64_t misdirected = 0;      ///< no such queue pair, wrong address, partition or service
   std::uint64_t dropped = 0;          ///< the queue pair's state, Q_Key or receive queue had no use for it
-  std::uint64_t stray = 0;            ///< answers that nobody waits for
-  std::uint64_t duplicates = 0;       ///< requests that had come before
-  std::uint64_t out_of_sequence = 0;  ///< requests before which some are missing
+  std::uint64_t stray = 0;            ///< unexpected answers
+  std::uint64_t duplicates = 0;       ///< requests received before
+  std::uint64_t out_of_sequence = 0;  ///< requests after missing ones
   std::uint64_t retransmissions = 0;  ///< times that a requester went back
   std::uint64_t timeouts = 0;
   std::uint64_t receiver_not_ready = 0;  ///< RNR NAKs received
 };
 
-/// A packet's worth of a READ that is sampled ahead.
+/// One packet of a READ that is sampled ahead.
 struct Sample : Operation {
   std::array<std::byte, bytes_of(PathMtu::b4096)> bytes;
 };
@@ -71,16 +71,16 @@ class Device {
   Events events;
   NicCounters counters;
 
-  /// The queue pair may have something to send.
+  /// Notes that the queue pair may have something to send.
   void wake(QueuePair& queue_pair) noexcept;
-  /// The next that was woken, taken out; nullptr if there is none.
+  /// Takes out the next woken queue pair; nullptr if there is none.
   [[nodiscard]] QueuePair* next_awake() noexcept;
   [[nodiscard]] bool has_awake() const noexcept { return first_awake_ != nullptr; }
-  /// The queue pair waits for operations of the memory.
+  /// Notes that the queue pair waits for operations of the memory.
   void wait_for_memory(QueuePair& queue_pair);
-  /// Gives all that wait the chance to go on; who still waits stays.
+  /// Polls all waiting queue pairs; those that still wait stay.
   void poll_waiting();
-  /// Forgets one that ends.
+  /// Forgets a queue pair that ends.
   void forget(QueuePair& queue_pair) noexcept;
 
   [[nodiscard]] Sample& take_sample();

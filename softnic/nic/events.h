@@ -1,7 +1,7 @@
-// Asynchronous events of a NIC: what happened to an object without anybody asking.
+// Asynchronous events of a NIC: unsolicited reports about its objects.
 //
-// They wait in a queue until somebody takes them, in the order in which they happened. Source: InfiniBand Architecture
-// Specification, volume 1, 11.6 (asynchronous events); each says at its name when it comes.
+// They wait in a queue, in the order in which they happened, until somebody takes them. Source: InfiniBand Architecture
+// Specification, volume 1, 11.6 (asynchronous events); the comment at each name says when the event occurs.
 //
 // Thread-safety: none.
 #pragma once
@@ -16,16 +16,16 @@ namespace sidelatch::softnic::nic {
 struct Event {
   enum class Kind : std::uint8_t {
     communication_established,  ///< queue pair: the first packet came while it was in RTR
-    send_queue_drained,         ///< queue pair: SQD was asked for, and what had begun has completed
+    send_queue_drained,         ///< queue pair: SQD was requested, and all begun requests have completed
     last_receive_reached,       ///< queue pair with a shared receive queue: in ERROR, it takes no more from it
     queue_pair_fatal,           ///< queue pair: its completions cannot be reported
     request_error,              ///< queue pair as responder: a request was invalid
-    access_error,               ///< queue pair as responder: a request touched what it may not
+    access_error,               ///< queue pair as responder: a request lacked the rights
     shared_receive_limit,       ///< shared receive queue: fewer requests than its limit
     completion_queue_error,     ///< completion queue: it overran
   };
   Kind kind{};
-  /// Of the queue pair, shared receive queue or completion queue.
+  /// The number of the queue pair, shared receive queue or completion queue.
   std::uint32_t number = 0;
   friend bool operator==(const Event&, const Event&) = default;
 };
@@ -33,7 +33,7 @@ struct Event {
 class Events {
  public:
   void add(Event::Kind kind, std::uint32_t number) { waiting_.push_back({kind, number}); }
-  /// The oldest, which is taken out.
+  /// Takes out the oldest event.
   [[nodiscard]] std::optional<Event> next() {
     if (waiting_.empty()) {
       return std::nullopt;
@@ -43,7 +43,7 @@ class Events {
     return event;
   }
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
-  /// Of an object of this kind that ended. `of` says which kinds of events are its.
+  /// Removes the events of an object that ended. `of` tells whether a kind of event belongs to such objects.
   template <class Of>
   void forget(std::uint32_t number, Of of) {
     std::erase_if(waiting_, [&](const Event& event) { return event.number == number && of(event.kind); });

@@ -1,17 +1,17 @@
-// MemoryAccess: the one way in which packets reach registered memory. What implements it decides when and in which
-// order lines are read and written; the NIC decides what may be touched at all, before it asks.
+// MemoryAccess: the only way in which packets reach registered memory. The implementation decides when and in which
+// order lines are read and written. The NIC checks before each call whether the memory may be touched.
 //
 //   memory.place(source, to, payload);               // a packet of a WRITE or a SEND
 //   memory.sample(source, from, into, operation);    // a packet of a READ's answer: wait for operation.done
 //   memory.atomic(source, word, step, operation);
-//   memory.receive(source, operation);               // done once all that the queue pair has placed is there
+//   memory.receive(source, operation);               // done once everything that the queue pair has placed is there
 //
-// An implementation may do all of it at once (ImmediateAccess), or later, in any order that the memory model allows
-// (docs/memory-model.md; DeferredAccess). A responder answers in the order of its requests and waits for what is not
-// done. Requests of one queue pair arrive in posting order. What the initiator waits for (rule 6, a fence; rule 1) is
-// waited for there and needs nothing here.
+// An implementation may do everything at once (ImmediateAccess), or later, in any order that the memory model allows
+// (docs/memory-model.md; DeferredAccess). A responder answers in the order of its requests and waits for unfinished
+// operations. Requests of one queue pair arrive in posting order. The initiator does its own waiting (rule 6, a fence;
+// rule 1), which needs nothing here.
 //
-// A call returns without waiting. `now` comes with advance(), which is called before anything of that time.
+// A call returns without waiting. advance() sets `now`; it is called before any other call of that time.
 //
 // Thread-safety: the calls come from the NIC's thread. Operation::done may be set by another thread.
 #pragma once
@@ -27,26 +27,26 @@
 
 namespace sidelatch::softnic::nic {
 
-/// On whose behalf memory is touched.
+/// The request on whose behalf memory is touched.
 struct AccessSource {
-  std::uint32_t queue_pair = 0;  ///< the responder's number; rule 5 orders what has the same
-  std::uint64_t message = 0;     ///< counts the queue pair's requests; packets of one request have the same
+  std::uint32_t queue_pair = 0;  ///< the responder's number; rule 5 orders requests with the same number
+  std::uint64_t message = 0;     ///< counts the queue pair's requests; packets of one request have the same number
   fabric::model::Kind kind = fabric::model::Kind::write;
   std::uint32_t key = 0;  ///< of the region
 };
 
-/// What an atomic does to its word.
+/// The effect of an atomic on its word.
 struct AtomicStep {
   bool is_compare_swap = false;
   std::uint64_t compare = 0;
   std::uint64_t swap_or_add = 0;
 };
 
-/// What somebody waits for. It stays where it is until it is done or its queue pair has ended.
+/// An operation that the responder waits for. It must not move until it is done or its queue pair has ended.
 struct Operation {
   std::atomic<bool> done = false;  ///< set last, with release
   bool failed = false;             ///< its region ended first; nothing was delivered
-  std::uint64_t original = 0;      ///< what an atomic's word held
+  std::uint64_t original = 0;      ///< the old value of an atomic's word
 
   [[nodiscard]] bool is_done() const noexcept { return done.load(std::memory_order_acquire); }
   void finish() noexcept { done.store(true, std::memory_order_release); }
@@ -59,41 +59,41 @@ class MemoryAccess {
   MemoryAccess& operator=(const MemoryAccess&) = delete;
   virtual ~MemoryAccess() = default;
 
-  /// Every operation is done when the call that began it returns.
+  /// Whether every operation is done when the call that began it returns.
   [[nodiscard]] virtual bool is_immediate() const noexcept = 0;
-  /// A WRITE or SEND is acknowledged only when it is placed (preset strict); otherwise when it has arrived (rule 2).
+  /// Whether a WRITE or SEND is acknowledged only when it is placed (preset strict), not when it has arrived (rule 2).
   [[nodiscard]] virtual bool acknowledges_placed() const noexcept { return false; }
 
-  /// `bytes` are good during the call.
+  /// `bytes` are valid only during the call.
   virtual void place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) = 0;
-  /// `into` has to stay until the operation is done.
+  /// `into` must stay valid until the operation is done.
   virtual void sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
                       Operation& operation) = 0;
   /// `word` is a multiple of 8.
   virtual void atomic(const AccessSource& source, std::byte* word, const AtomicStep& step, Operation& operation) = 0;
   /// Done once everything that the queue pair has placed before is in memory ("SEND and receive").
   virtual void receive(const AccessSource& source, Operation& operation) = 0;
-  /// An answer has been sent that completes what the queue pair has placed so far: READs and atomics that arrive from
-  /// now on see it, whatever their queue pair (rule 2).
+  /// Reports that an answer was sent which completes everything that the queue pair has placed so far. READs and
+  /// atomics of any queue pair that arrive later see it (rule 2).
   virtual void acknowledged(std::uint32_t queue_pair) = 0;
 
-  /// The NIC's own requests read their buffers, and get their answers there. Always at once.
+  /// Reads buffers of the NIC's own requests, and writes their answers there. Always done at once.
   virtual void fetch(std::span<std::byte> into, const std::byte* from);
   virtual void deliver(std::byte* to, std::span<const std::byte> bytes);
 
-  /// Nothing of the queue pair is touched any more; its operations are forgotten, and may go (rule 10).
+  /// Ends all accesses of the queue pair; its operations are forgotten and may be destroyed (rule 10).
   virtual void end_queue_pair(std::uint32_t queue_pair) = 0;
-  /// Nothing of the region is touched any more; operations on it fail.
+  /// Ends all accesses to the region; operations on it fail.
   virtual void end_region(std::uint32_t key) = 0;
 
-  /// Does what is due at `now`, which becomes the time of the calls that follow. True if an operation became done.
+  /// Takes the steps due at `now`, which becomes the time of the following calls. True if an operation became done.
   virtual bool advance(Time now) = 0;
-  /// When advance() is to be called next.
+  /// When advance() must be called next.
   [[nodiscard]] virtual Time next_deadline() const noexcept = 0;
 };
 
-/// Everything at once, in the calling thread: lines ascend, words of 8 bytes are whole, atomics are atomic for the
-/// CPU's threads too (rule 8, atomic_scope = global).
+/// Does everything at once, in the calling thread. Lines ascend, words of 8 bytes are whole, and atomics are atomic for
+/// the CPU's threads too (rule 8, atomic_scope = global).
 class ImmediateAccess final : public MemoryAccess {
  public:
   [[nodiscard]] bool is_immediate() const noexcept override { return true; }

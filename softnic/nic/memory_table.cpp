@@ -70,7 +70,7 @@ std::uint32_t MemoryTable::add(const Region& region) {
     if (slots_.size() >= most_regions_) {
       throw NicError(NicError::Kind::full, fmt::format("all {} memory regions of the NIC are in use", most_regions_));
     }
-    // Index 0 would make key 0, which programs take for none.
+    // Index 0 would make key 0, which programs take for no key.
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
   }
@@ -93,7 +93,7 @@ void MemoryTable::change(std::uint32_t key, const Region& region) {
 }
 
 const MemoryTable::Slot* MemoryTable::slot_of(std::uint32_t key) const noexcept {
-  const std::uint32_t index = (key >> kGenerationBits) - 1;  // wraps for 0, and is too large then
+  const std::uint32_t index = (key >> kGenerationBits) - 1;  // wraps for 0, and is then too large
   if (index >= slots_.size()) {
     return nullptr;
   }

@@ -8,13 +8,13 @@ namespace sidelatch::softnic::nic {
 
 namespace {
 
-/// Frames to itself that a NIC handles before it lets its driver do something else.
+/// The most frames to itself that a NIC handles before it returns to its driver.
 constexpr int kMostLooped = 256;
 
 }  // namespace
 
 void Nic::set_time(Time now) {
-  // Memory that was to be touched before `now` is touched first.
+  // Memory accesses due before `now` come first.
   if (device_.memory.advance(std::max(now_, now))) {
     device_.poll_waiting();
   }
@@ -38,7 +38,7 @@ void Nic::on_frame(std::span<const std::byte> frame, Time now) {
 
 void Nic::take_packet(const Packet& packet, Time now) {
   QueuePair* const pair = find_queue_pair(packet.bth.destination_qp);
-  // The lower 15 bits name the partition; there is only the default one (10.9).
+  // The lower 15 bits name the partition; only the default one exists (10.9).
   const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
   if (pair == nullptr || !is_partition || !is_for_us(destination_gid(packet))) {
     ++device_.counters.misdirected;
@@ -60,7 +60,7 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
     if (bytes == 0) {
       continue;
     }
-    device_.wake(*pair);  // it may have more; others come first
+    device_.wake(*pair);  // it may have more to send; others come first
     if (!is_to_ourselves(out.first(bytes))) {
       ++device_.counters.sent;
       return bytes;

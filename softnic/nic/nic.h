@@ -1,4 +1,4 @@
-// Nic: a NIC in software that speaks RoCEv2, without threads, sockets or a clock.
+// Nic: a RoCEv2 NIC in software, without threads, sockets or a clock.
 //
 //   ImmediateAccess memory;
 //   Nic nic({.mac = mac, .gids = {gid_of({10, 0, 0, 1})}}, memory);
@@ -7,27 +7,27 @@
 //   CompletionQueue& completions = nic.make_completion_queue(64);
 //   QueuePair& pair = nic.make_queue_pair({.domain = domain, .send_completions = &completions, ...});
 //
-//   for (;;) {                                      // whoever drives it
+//   for (;;) {                                      // the driver's loop
 //     while (has room for a frame) { n = nic.pull_frame(buffer, now); if (n == 0) break; send(buffer, n); }
-//     unless nic.has_frames(): wait for a frame, for nic.next_deadline(), or for somebody who posts;
+//     unless nic.has_frames(): wait for a frame, for nic.next_deadline(), or for a post;
 //     nic.on_frame(frame, now);  nic.advance(now);
 //   }
 //
-// Frames are Ethernet frames without preamble and frame check sequence. They are made when they are pulled, so a wire
-// that is full just does not pull, and nothing piles up; has_frames() says that there may be one. on_frame() and
-// posting make no frame by themselves. What a queue pair sends to one of the NIC's own addresses does not leave: it is
-// received at once. A frame that is no packet for one of the queue pairs is dropped and counted.
+// Frames are Ethernet frames without preamble and frame check sequence. They are made when they are pulled, so nothing
+// piles up while a wire is full and does not pull. has_frames() tells whether there may be a frame. on_frame() and
+// posting make no frames by themselves. Frames to one of the NIC's own addresses do not leave: they are received at
+// once. A frame that is no packet for one of the queue pairs is dropped and counted.
 //
-// Guarantees: the same calls with the same times give the same frames. No byte of memory is touched on behalf of a
-// frame but through the MemoryAccess, and only where a region's key, domain, bounds and rights allow it. In steady
-// state nothing is allocated per packet.
+// Guarantees: the same calls with the same times give the same frames. Frames touch memory only through the
+// MemoryAccess, and only where a region's key, domain, bounds and rights allow it. In steady state nothing is allocated
+// per packet.
 //
-// Objects are owned by the NIC and live until they are destroyed by it. Errors: NicError; full if a limit of NicOptions
-// is reached.
+// The NIC owns its objects, which live until it destroys them. Errors are NicError; full if a limit of NicOptions is
+// reached.
 //
-// Source: InfiniBand Architecture Specification, volume 1, chapters 9 to 11 and Annex A17; which part stands at each
-// file. Left out: services other than RC and UD, multicast, memory windows, alternate paths, end-to-end credits (a
-// receiver that is not ready is asked again instead), congestion control.
+// Source: InfiniBand Architecture Specification, volume 1, chapters 9 to 11 and Annex A17; each file names its part.
+// Not supported: services other than RC and UD, multicast, memory windows, alternate paths, end-to-end credits
+// (instead, a request to a receiver that is not ready is retried), congestion control.
 //
 // Thread-safety: none. One thread at a time calls a NIC and its objects.
 #pragma once
@@ -49,13 +49,13 @@
 
 namespace sidelatch::softnic::nic {
 
-/// Room that any frame fits in: Ethernet, IPv6, UDP, BTH, the longest extension, 4096 bytes, pad and ICRC.
+/// Room for any frame: Ethernet, IPv6, UDP, BTH, the longest extension, 4096 bytes, pad and ICRC.
 inline constexpr std::size_t kFrameRoom = Ethernet::kBytes + Ipv6::kBytes + Udp::kBytes + Bth::kBytes +
                                           kMostExtensionBytes + bytes_of(PathMtu::b4096) + 4 + 4;
 
 class Nic {
  public:
-  /// `memory` outlives the NIC. Throws NicError (invalid) without a GID, or for a window of 0 packets.
+  /// `memory` must outlive the NIC. Throws NicError (invalid) without a GID, or for a window of 0 packets.
   Nic(NicOptions options, MemoryAccess& memory);
   Nic(const Nic&) = delete;
   Nic& operator=(const Nic&) = delete;
@@ -68,42 +68,43 @@ class Nic {
   /// Busy while it has regions, queue pairs or shared receive queues.
   void destroy_domain(Domain domain);
 
-  /// Returns the key, lkey and rkey in one. Throws as MemoryTable::add().
+  /// Returns the key, which is both lkey and rkey. Throws like MemoryTable::add().
   [[nodiscard]] std::uint32_t register_memory(const Region& region) { return device_.table.add(region); }
-  /// The region becomes another one, and keeps its key; from now on nothing touches what it was. Throws as
+  /// Replaces the region, and keeps its key; nothing touches the old region any more. Throws like
   /// MemoryTable::change().
   void change_memory(std::uint32_t key, const Region& region);
-  /// From now on nothing touches it. Invalid if there is none of that key.
+  /// Ends the region; nothing touches it any more. Invalid if there is no such key.
   void deregister_memory(std::uint32_t key);
 
   [[nodiscard]] CompletionQueue& make_completion_queue(std::uint32_t depth);
-  /// Invalid if it holds more completions than that.
+  /// Invalid if the queue holds more completions than `depth`.
   void resize(CompletionQueue& queue, std::uint32_t depth) const;
   /// Busy while a queue pair uses it.
   void destroy(CompletionQueue& queue);
   [[nodiscard]] ReceiveQueue& make_shared_receive_queue(Domain domain, std::uint32_t depth, std::uint32_t most_sges);
   /// Busy while a queue pair uses it.
   void destroy(ReceiveQueue& queue);
-  /// In RESET. Invalid: no such domain, no completion queues, or more than the limits allow.
+  /// Makes a queue pair in RESET. Invalid if there is no such domain, if completion queues are missing, or above the
+  /// limits.
   [[nodiscard]] QueuePair& make_queue_pair(const QueuePairOptions& options);
-  /// It stops, and its completions and events are forgotten.
+  /// Stops the queue pair and removes its completions and events.
   void destroy(QueuePair& queue_pair);
-  /// Nullptr if there is none of that number.
+  /// Nullptr if there is no such queue pair.
   [[nodiscard]] QueuePair* find_queue_pair(std::uint32_t number) const noexcept;
 
-  /// The oldest asynchronous event, which is taken out.
+  /// Takes out the oldest asynchronous event.
   [[nodiscard]] std::optional<Event> next_event() { return device_.events.next(); }
 
-  /// A frame came. `now`: never less than before, here and below.
+  /// Handles a received frame. Here and below, `now` must never decrease.
   void on_frame(std::span<const std::byte> frame, Time now);
-  /// The next frame to send, written to `out`, which has kFrameRoom; its length, or 0 if there is none now. Having
-  /// moved many frames from itself to itself it returns 0, too, with has_frames() still true.
+  /// Writes the next frame to send to `out`, which has kFrameRoom bytes; returns its length, or 0 if there is none now.
+  /// Also returns 0, with has_frames() still true, after many frames from the NIC to itself.
   [[nodiscard]] std::size_t pull_frame(std::span<std::byte> out, Time now);
-  /// pull_frame() may have something.
+  /// Whether pull_frame() may have a frame.
   [[nodiscard]] bool has_frames() const noexcept { return device_.has_awake(); }
-  /// Timers, and memory that was to be touched by `now`.
+  /// Handles timers and memory accesses that are due at `now`.
   void advance(Time now);
-  /// When advance() is to be called, kNever if nothing waits for time.
+  /// When advance() must be called; kNever if nothing waits for a time.
   [[nodiscard]] Time next_deadline() const noexcept;
 
  private:

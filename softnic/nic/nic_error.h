@@ -1,7 +1,7 @@
-// NicError: a call that makes, changes or ends an object of the NIC was refused, and changed nothing.
+// NicError: a call to make, change or end an object of the NIC was refused and changed nothing.
 //
 // The verbs layer maps the kind to an errno; what() names the value and what is allowed. Calls on the data path
-// (posting, polling) never throw; they return what happened.
+// (posting, polling) never throw; they return their outcome.
 #pragma once
 
 #include <cstdint>

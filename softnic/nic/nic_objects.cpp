@@ -46,7 +46,7 @@ Nic::Nic(NicOptions options, MemoryAccess& memory) : device_(std::move(options),
   }
 }
 
-// Queue pairs use the queues.
+// Destroy the queue pairs first: they use the queues.
 Nic::~Nic() { queue_pairs_.clear(); }
 
 void Nic::destroy_domain(Domain domain) {
@@ -128,7 +128,7 @@ void Nic::check(const QueuePairOptions& options) const {
 
 std::uint32_t Nic::choose_number(std::uint32_t wanted) {
   if (wanted != 0) {
-    // 0 and 1 are those of management.
+    // 0 and 1 are reserved for management.
     if (wanted == 1 || find_queue_pair(wanted) != nullptr) {
       refuse(NicError::Kind::invalid, fmt::format("the queue pair number {:#x} is taken", wanted));
     }
@@ -138,7 +138,7 @@ std::uint32_t Nic::choose_number(std::uint32_t wanted) {
     next_number_ = next_number_ == Psn::kMask ? 2 : next_number_ + 1;
   }
   const std::uint32_t number = next_number_;
-  // Not used again soon: packets for its former owner may still be on their way.
+  // Do not reuse the number soon: packets for its former owner may still be on their way.
   next_number_ = next_number_ == Psn::kMask ? 2 : next_number_ + 1;
   return number;
 }

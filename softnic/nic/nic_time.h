@@ -1,4 +1,4 @@
-// Time as the software NIC has it: nanoseconds since any moment, given by the caller, never going back.
+// The software NIC's time: nanoseconds since an arbitrary moment, given by the caller, never decreasing.
 //
 // The NIC reads no clock: the same calls with the same times give the same frames.
 //
@@ -12,10 +12,10 @@ namespace sidelatch::softnic::nic {
 
 using Time = std::uint64_t;
 
-/// A deadline that does not come.
+/// A deadline that never comes.
 inline constexpr Time kNever = std::numeric_limits<Time>::max();
 
-/// `now` and `duration` later; kNever rather than a time that wraps around.
+/// `now` plus `duration`, or kNever if the sum would wrap around.
 [[nodiscard]] constexpr Time after(Time now, Time duration) noexcept {
   return duration > kNever - now ? kNever : now + duration;
 }

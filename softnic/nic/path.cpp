@@ -6,7 +6,7 @@ namespace sidelatch::softnic::nic {
 
 namespace {
 
-// 20 bits that are the same for a connection and differ between them.
+// 20 bits that are constant for a connection and differ between connections.
 std::uint32_t label_of(std::uint32_t own_qp, std::uint32_t remote_qp) {
   std::uint64_t mixed = std::uint64_t{own_qp} * remote_qp;
   mixed ^= mixed >> 20 ^ mixed >> 40;
@@ -42,7 +42,7 @@ Path::Path(const AddressVector& to, const MacAddress& own_mac, const Gid& own_gi
                        .source = own_gid,
                        .destination = to.gid};
   }
-  // The upper and lower bits of the label folded into the range of dynamic ports, as Linux does it.
+  // Folds the upper and lower bits of the label into the range of dynamic ports, as Linux does.
   headers_.udp.source_port = static_cast<std::uint16_t>(0xc000U | ((label & 0x3fff) ^ (label >> 14)));
   headers_.bth.destination_qp = remote_qp;
 }

@@ -114,7 +114,7 @@ void QueuePair::enter(QueuePairState from, QueuePairState to) {
   } else if (to == S::sqd && from == S::rts) {
     drained_is_due_ = core_.attributes.notify_drained;
   } else if (to == S::error && from != S::error) {
-    // Asked for by the program: nothing more happens on behalf of the other side (rule 10).
+    // The program requested it: no more requests of the other side take effect (rule 10).
     core_.flush_pending_receives();
     responder_.flush_receive();
     responder_.reset();
@@ -192,7 +192,7 @@ void QueuePair::on_packet(const Packet& packet, Time now) {
 std::size_t QueuePair::produce(std::span<std::byte> out, Time now) {
   std::size_t bytes = 0;
   if (is_rc()) {
-    // Each half in turn, so that neither keeps the other waiting for ever.
+    // The halves take turns, so that neither keeps the other waiting for ever.
     answers_first_ = !answers_first_;
     bytes = answers_first_ ? responder_.produce(out) : requester_.produce(out, now);
     if (bytes == 0) {
@@ -228,7 +228,7 @@ void QueuePair::flush_sends() {
 
 void QueuePair::flush_receives() {
   if (core_.has_pending_receives()) {
-    return;  // those that were received come first
+    return;  // received messages come first
   }
   responder_.flush_receive();
   core_.flush_own_receives();

@@ -4,9 +4,9 @@
 //   pair.post_receive({.id = 1, .sges = buffers});
 //   pair.post_send({.id = 2, .kind = WorkKind::send, .signaled = true, .sges = data});
 //
-// What is posted is carried out while the NIC is driven (nic.h), and completions go to the completion queues.
-// States and what may be done in them: InfiniBand Architecture Specification, volume 1, 10.3. In ERROR everything is
-// flushed; in SQE (UD) the send queue; SQD finishes what has begun and says so if that was asked for.
+// Posted requests are executed while the NIC is driven (nic.h), and completions go to the completion queues. States and
+// what may be done in them: InfiniBand Architecture Specification, volume 1, 10.3. ERROR flushes everything, SQE (UD)
+// the send queue. SQD finishes begun requests and reports that if it was requested.
 //
 // Thread-safety: none.
 #pragma once
@@ -25,7 +25,7 @@ namespace sidelatch::softnic::nic {
 
 class QueuePair {
  public:
-  /// `options` have been checked, and `number` is its own (Nic::make_queue_pair()).
+  /// `options` have been checked, and `number` is unique (Nic::make_queue_pair()).
   QueuePair(Device& device, const QueuePairOptions& options, std::uint32_t number);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
@@ -35,9 +35,9 @@ class QueuePair {
   [[nodiscard]] QueuePairState state() const noexcept { return core_.state(); }
   [[nodiscard]] const QueuePairOptions& options() const noexcept { return core_.options; }
 
-  /// Changes the attributes in `given`, the state among them. Throws NicError (invalid) with the reason and changes
-  /// nothing if the transition does not allow or lacks one, a value is out of range, or `current_state` is wrong; busy
-  /// if max_dest_rd_atomic is to change while answers have not left yet.
+  /// Changes the attributes in `given`, including the state. Throws NicError (invalid) with the reason and changes
+  /// nothing if the transition does not allow or lacks an attribute, a value is out of range, or `current_state` is
+  /// wrong; busy if max_dest_rd_atomic is to change while answers have not left yet.
   void modify(const QueuePairAttributes& values, Attributes given);
   /// The attributes; `receive_psn` and `send_psn` as they are now. `current_state` is the state.
   [[nodiscard]] QueuePairAttributes query() const;
@@ -45,18 +45,18 @@ class QueuePair {
   /// Work requests are copied. In ERROR, and in SQE for sends, they are flushed at once.
   [[nodiscard]] Post post_send(const SendRequest& request);
   [[nodiscard]] Post post_receive(const ReceiveRequest& request);
-  /// So many send requests can be posted before the queue is full.
+  /// The number of send requests that can be posted before the queue is full.
   [[nodiscard]] std::uint32_t send_room() const noexcept { return core_.sends.room(); }
 
   // Called by the NIC.
 
-  /// A packet for this queue pair, of its service or not.
+  /// Handles a packet for this queue pair, of its service or of another.
   void on_packet(const Packet& packet, Time now);
   /// Writes the next frame to `out`, which has room for any; 0 if there is none to send now.
   [[nodiscard]] std::size_t produce(std::span<std::byte> out, Time now);
   [[nodiscard]] Time next_deadline() const noexcept { return requester_.next_deadline(); }
   void advance(Time now);
-  /// Goes on with what waited for memory.
+  /// Continues requests that waited for memory.
   void poll();
   [[nodiscard]] bool needs_memory() const noexcept { return responder_.has_answers() || core_.has_pending_receives(); }
 
@@ -74,7 +74,7 @@ class QueuePair {
   void check(const QueuePairAttributes& values, Attributes given, QueuePairState to) const;
   void enter(QueuePairState from, QueuePairState to);
   void reset();
-  /// After each call: what has to be flushed or reported in the state that it led to.
+  /// After each call: flushes and reports what the new state requires.
   void settle();
   void flush_sends();
   void flush_receives();
@@ -83,7 +83,7 @@ class QueuePair {
   Requester requester_;
   Responder responder_;
   Datagrams datagrams_;
-  bool drained_is_due_ = false;  // SQD: to be reported
+  bool drained_is_due_ = false;  // SQD: the drained event is to be reported
   bool error_is_settled_ = false;
   bool answers_first_ = false;
 };

@@ -1,5 +1,5 @@
-// QueuePairCore: what the halves of a queue pair (requester, responder, datagrams) share: its attributes, queues and
-// completions.
+// QueuePairCore: the shared part of the halves of a queue pair (requester, responder, datagrams): its attributes,
+// queues and completions.
 //
 // Thread-safety: none.
 #pragma once
@@ -21,14 +21,14 @@ struct QueuePairOptions {
   Domain domain = 0;
   CompletionQueue* send_completions = nullptr;
   CompletionQueue* receive_completions = nullptr;
-  ReceiveQueue* shared_receives = nullptr;  ///< instead of an own receive queue
+  ReceiveQueue* shared_receives = nullptr;  ///< replaces the queue pair's own receive queue
   std::uint32_t send_depth = 1;
   std::uint32_t receive_depth = 1;
   std::uint32_t most_send_sges = 1;
   std::uint32_t most_receive_sges = 1;
   std::uint32_t most_inline = 0;
   bool signal_all = false;   ///< every request is signaled
-  std::uint32_t number = 0;  ///< 24 bits, not taken yet; 0: the NIC chooses
+  std::uint32_t number = 0;  ///< 24 bits, not in use; 0: the NIC chooses
 };
 
 class QueuePairCore {
@@ -43,35 +43,36 @@ class QueuePairCore {
   Path path;  ///< RC, from RTR on
   SendQueue sends;
   ReceiveQueue own_receives;
-  ReceiveQueue& receives;  ///< own or shared
+  ReceiveQueue& receives;  ///< the own or the shared queue
 
   [[nodiscard]] QueuePairState state() const noexcept { return attributes.state; }
-  /// Whether packets that come are looked at.
+  /// Whether incoming packets are handled.
   [[nodiscard]] bool receives_packets() const noexcept {
     return state() >= QueuePairState::rtr && state() <= QueuePairState::sqe;
   }
-  /// To ERROR, at once; what has to be flushed is flushed when the current call ends.
+  /// Enters ERROR at once; requests are flushed when the current call ends.
   void enter_error() noexcept { attributes.state = QueuePairState::error; }
 
-  /// Of a send request: to the send queue's completions if it is signaled or failed.
+  /// Completes a send request: adds a completion if it is signaled or failed.
   void complete_send(const SendEntry& entry, CompletionStatus status);
-  /// The oldest receive request into `into`; false if there is none.
+  /// Takes the oldest receive request into `into`; false if there is none.
   [[nodiscard]] bool take_receive(ReceiveBuffer& into);
-  /// Places bytes at `offset` of a receive buffer, whose length has been checked. False, and nothing is placed, if the
-  /// buffer may not be written.
+  /// Places bytes at `offset` of a receive buffer, whose length has been checked. Returns false and places nothing if
+  /// the buffer may not be written.
   [[nodiscard]] bool place_received(const ReceiveBuffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes,
                                     std::uint64_t message);
-  /// Reports a message that has been received when all that was placed before is in memory, behind earlier ones.
+  /// Reports a received message after earlier ones, once everything placed before is in memory.
   void complete_receive(const Completion& completion, bool is_solicited, std::uint64_t message);
   /// Reports a receive request that failed or was flushed.
   void fail_receive(std::uint64_t id, CompletionStatus status);
-  /// Reports what can be reported by now.
+  /// Reports the messages that can be reported now.
   void poll_receives();
   [[nodiscard]] bool has_pending_receives() const noexcept { return !pending_.empty(); }
-  /// Nothing goes on in memory any more for those that were not reported yet: forgets them, or reports them as flushed.
+  /// For messages that were not reported yet, when their memory operations have ended: forgets them, or reports them as
+  /// flushed.
   void forget_pending_receives() noexcept { pending_.clear(); }
   void flush_pending_receives();
-  /// Reports all that were posted to the own receive queue as flushed.
+  /// Reports all requests in the own receive queue as flushed.
   void flush_own_receives();
   [[nodiscard]] ReceiveBuffer make_buffer() const;
 

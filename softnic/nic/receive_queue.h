@@ -14,19 +14,19 @@
 
 namespace sidelatch::softnic::nic {
 
-/// A receive request that is being filled. `sges` stays as long as its owner.
+/// A receive request that is being filled. `sges` lives as long as its owner.
 struct ReceiveBuffer {
   std::uint64_t id = 0;
-  std::vector<Sge> sges;  ///< has room for the most that there may be; only `sge_count` count
+  std::vector<Sge> sges;  ///< has room for the maximum; only the first `sge_count` are valid
   std::uint32_t sge_count = 0;
-  std::uint64_t length = 0;  ///< bytes of all of them
+  std::uint64_t length = 0;  ///< bytes of all sges
 
   [[nodiscard]] std::span<const Sge> parts() const noexcept { return std::span(sges).first(sge_count); }
 };
 
 class ReceiveQueue {
  public:
-  /// `number`: of a shared one, for its event.
+  /// `number`: of a shared queue, for its event.
   ReceiveQueue(std::uint32_t depth, std::uint32_t most_sges, std::uint32_t number = 0);
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
@@ -35,19 +35,19 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
 
   [[nodiscard]] Post post(const ReceiveRequest& request) noexcept;
-  /// Copies the oldest into `into`, which has room for most_sges(), and takes it out. False if there is none.
+  /// Takes out the oldest request and copies it into `into`, which has room for most_sges(). False if there is none.
   [[nodiscard]] bool take(ReceiveBuffer& into) noexcept;
-  /// Bytes that the oldest has room for; there is one.
+  /// Bytes of room in the oldest request, which must exist.
   [[nodiscard]] std::uint64_t first_length() const noexcept { return entries_[first_].length; }
   void clear() noexcept { first_ = size_ = 0; }
 
-  /// Shared ones: report once when fewer than `limit` requests are left; 0: never (11.2, modify SRQ).
+  /// Shared queues: report once when fewer than `limit` requests are left; 0: never (11.2, modify SRQ).
   void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
-  /// Whether it has to be reported now; true once.
+  /// Whether the limit event must be reported now; true only once.
   [[nodiscard]] bool has_reached_limit() noexcept;
 
-  /// Shared ones, kept by the NIC: its protection domain, and how many queue pairs use it.
+  /// Shared queues, kept by the NIC: the protection domain, and the number of queue pairs that use the queue.
   std::uint32_t domain = 0;
   std::uint32_t users = 0;
 

@@ -1,4 +1,4 @@
-// RequestShape: what a request's opcode says about its place in a message.
+// RequestShape: the place of a request packet in its message, by its opcode.
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.2 (opcodes) and 9.7 (opcode sequences).
 //

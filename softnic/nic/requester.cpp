@@ -1,4 +1,4 @@
-// Requests to packets.
+// Turns requests into packets.
 #include "requester.h"
 
 #include "queue_pair.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t kMostMessageBytes = 1ULL << 31;  // chapter 9: the DMA length of a message
 constexpr std::uint64_t kAtomicBytes = 8;
-/// Fewer than this many numbers may be in flight, or old and new could not be told apart (chapter 9, packet sequence
-/// numbers).
+/// Fewer than this many numbers may be in flight; otherwise old and new ones could not be distinguished (chapter 9,
+/// packet sequence numbers).
 constexpr std::uint32_t kMostInFlight = 1U << (Psn::kBits - 1);
 
 std::uint32_t packets_for(std::uint64_t length, PathMtu mtu) {
@@ -76,16 +76,16 @@ std::optional<CompletionStatus> Requester::find_local_error(const SendEntry& ent
 
 bool Requester::may_begin(const SendEntry& entry) const noexcept {
   if (core_.state() != QueuePairState::rts) {
-    return false;  // SQD: what has begun is finished, and no more
+    return false;  // SQD: only begun requests are finished
   }
   if (entry.request.fence && answers_due_ != 0) {
     return false;
   }
-  // With 0 it begins, and fails.
+  // With max_rd_atomic 0 the request begins, and fails.
   return !has_answer(entry.request.kind) || answers_due_ < std::max<std::uint8_t>(core_.attributes.max_rd_atomic, 1);
 }
 
-// Gives the request its numbers. False if it has to wait.
+// Gives the request its packet numbers. False if it has to wait.
 bool Requester::begin(SendEntry& entry) {
   const std::uint32_t packets =
       is_atomic(entry.request.kind) ? 1 : packets_for(entry.length, core_.attributes.path_mtu);
@@ -140,7 +140,7 @@ std::size_t Requester::build_request(SendEntry& entry, std::span<std::byte> out)
   packet.bth.psn = psn_to_send(entry);
   packet.bth.ack_request = true;
   if (request.kind == WorkKind::read) {
-    // What has come already is not asked for again: the address and length are of what is left.
+    // Packets already received are not requested again: address and length are those of the rest.
     const std::uint64_t done = std::uint64_t{entry.answered} * bytes_of(core_.attributes.path_mtu);
     packet.bth.opcode = Opcode::read_request;
     packet.reth = {.virtual_address = request.remote_address + done,
@@ -159,7 +159,7 @@ std::size_t Requester::build_request(SendEntry& entry, std::span<std::byte> out)
         static_cast<std::size_t>(std::min<std::uint64_t>(bytes_of(core_.attributes.path_mtu), entry.length - offset));
     const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
     if (!core_.sends.gather(cursor_, offset, payload, core_.device.table, core_.options.domain, core_.device.memory)) {
-      // Its region has ended since it began.
+      // The region has ended since the request began.
       entry.failure = CompletionStatus::local_protection;
       fail_current();
       return 0;
@@ -177,7 +177,7 @@ void Requester::describe_part(const SendEntry& entry, Packet& packet) noexcept {
   const bool is_last = cursor_packet_ + 1 == entry.packets;
   packet.bth.opcode = opcode_of(request.kind, is_first, is_last);
   packet.bth.solicited_event = is_last && request.solicited && request.kind != WorkKind::write;
-  // Often enough that the window does not close before an answer comes.
+  // Ask often enough that the window does not close before an answer comes.
   packet.bth.ack_request = is_last || unasked_ + 1 >= std::max(core_.device.options.window_packets / 4, 1U);
   packet.reth = {.virtual_address = request.remote_address,
                  .r_key = request.rkey,
@@ -196,7 +196,7 @@ void Requester::note_sent(const SendEntry& entry, Psn psn, Time now) {
     cursor_packet_ = 0;
     ++cursor_;
   }
-  // Farther than anything before; what is sent again lies within.
+  // The packet is farther than any before; packets sent again are not.
   if (offset_of(end) > offset_of(sent_end_)) {
     sent_end_ = end;
   }
@@ -205,7 +205,7 @@ void Requester::note_sent(const SendEntry& entry, Psn psn, Time now) {
   }
 }
 
-// The request that is sent next cannot be: it completes with its failure when all before it have.
+// The next request cannot be sent: it completes with its failure when all earlier requests have completed.
 void Requester::fail_current() {
   if (core_.sends.first() == cursor_) {
     complete_first(*current().failure);

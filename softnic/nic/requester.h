@@ -1,12 +1,12 @@
-// Requester: the sending half of a reliable connection. It makes request packets of the send queue, takes the answers,
-// sends again what got lost, and completes the requests in posting order.
+// Requester: the sending half of a reliable connection. It makes request packets from the send queue, handles the
+// answers, resends lost packets, and completes the requests in posting order.
 //
 // Requests are sent in order, as far as the fence, max_rd_atomic and the window allow. Everything is retried by going
-// back to the oldest packet without an answer (go-back-N); a READ goes on from the first packet of its answer that is
-// missing. What makes it go back: a NAK for a PSN sequence error, an answer that shows that an earlier one is lost, and
-// the timeout; all of them use up retry_count, which begins anew when something is acknowledged. Every message asks for
-// an acknowledgement; the responder answers several at once where it can. End-to-end credits are not looked at: a
-// request that finds no receive request is answered by an RNR NAK, and tried again.
+// back to the oldest packet without an answer (go-back-N); a READ continues from the first missing packet of its
+// answer. It goes back after a NAK for a PSN sequence error, after an answer that shows that an earlier one is lost,
+// and after the timeout. Each of these uses up retry_count, which is reset when something is acknowledged. Every
+// message asks for an acknowledgement; the responder answers several at once if it can. End-to-end credits are ignored:
+// a request that finds no receive request is answered by an RNR NAK, and retried.
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.7 (requests, acknowledgements, PSNs)
 // and 9.9 (requester error handling).
@@ -26,25 +26,25 @@ class Requester {
  public:
   explicit Requester(QueuePairCore& core) : core_(core) {}
 
-  /// Forgets all, as RESET asks for.
+  /// Forgets everything, as RESET requires.
   void reset() noexcept;
   /// RTS: the first packet has attributes.send_psn.
   void start() noexcept;
 
-  /// An answer: acknowledgement, READ response or atomic acknowledgement.
+  /// Handles an answer: acknowledgement, READ response or atomic acknowledgement.
   void on_answer(const Packet& packet, Time now);
   /// Writes the next packet to `out`; 0 if there is none to send now.
   [[nodiscard]] std::size_t produce(std::span<std::byte> out, Time now);
   [[nodiscard]] Time next_deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }
   void advance(Time now);
 
-  /// Nothing that has begun is incomplete (SQD: drained).
+  /// Whether all begun requests are complete (SQD: drained).
   [[nodiscard]] bool is_drained() noexcept;
-  /// Of the next new packet.
+  /// The number of the next new packet.
   [[nodiscard]] Psn next_psn() const noexcept { return next_; }
 
  private:
-  // What has to be sent next. A request in front of which it stands may not have begun.
+  // The request that must be sent next; it may not have begun.
   [[nodiscard]] SendEntry& current() noexcept { return core_.sends.at(cursor_); }
   [[nodiscard]] bool may_begin(const SendEntry& entry) const noexcept;
   [[nodiscard]] bool begin(SendEntry& entry);
@@ -55,15 +55,15 @@ class Requester {
   void describe_part(const SendEntry& entry, Packet& packet) noexcept;
   void fail_current();
 
-  /// How far behind the oldest unacknowledged packet.
+  /// The distance from the oldest unacknowledged packet to `psn`.
   [[nodiscard]] std::uint32_t offset_of(Psn psn) const noexcept {
     return (psn.value() - unacked_.value()) & Psn::kMask;
   }
-  /// How many packets of the oldest request, a SEND or WRITE, are acknowledged.
+  /// The number of acknowledged packets of the oldest request, a SEND or WRITE.
   [[nodiscard]] std::uint32_t acknowledged_of(const SendEntry& first) const noexcept {
     return (unacked_.value() - first.first.value()) & Psn::kMask;
   }
-  /// Takes all packets before `psn` as acknowledged. False if that showed that an answer is lost.
+  /// Treats all packets before `psn` as acknowledged. False if that showed that an answer is lost.
   [[nodiscard]] bool acknowledge_before(Psn psn, Time now);
   [[nodiscard]] SendEntry* entry_of(Psn psn) noexcept;
   void on_acknowledge(const Packet& packet, Time now);
@@ -72,7 +72,7 @@ class Requester {
   void on_read_response(const Packet& packet, Time now);
   void on_atomic_acknowledge(const Packet& packet, Time now);
   void note_progress(Time now) noexcept;
-  /// Goes back, unless that has been done since the last progress.
+  /// Goes back, unless it has already done so since the last progress.
   void recover(Time now);
   void retry(Time now);
   void go_back() noexcept;
@@ -81,13 +81,13 @@ class Requester {
   void restart_timer(Time now) noexcept;
 
   QueuePairCore& core_;
-  std::uint64_t cursor_ = 0;         // number of the request that is sent next
-  std::uint32_t cursor_packet_ = 0;  // of that SEND or WRITE
+  std::uint64_t cursor_ = 0;         // number of the request to send next
+  std::uint32_t cursor_packet_ = 0;  // next packet of that SEND or WRITE
   Psn next_;                         // for the next request that begins
-  Psn unacked_;                      // oldest without an answer; the first request of the queue has it, if it has begun
-  Psn sent_end_;                     // behind the last that was sent, answers of READs included
-  std::uint32_t answers_due_ = 0;    // READs and atomics that have begun
-  std::uint32_t unasked_ = 0;        // packets since an acknowledgement was asked for
+  Psn unacked_;   // oldest packet without an answer; belongs to the first request of the queue, if it has begun
+  Psn sent_end_;  // after the last packet sent, including answers of READs
+  std::uint32_t answers_due_ = 0;  // READs and atomics that have begun
+  std::uint32_t unasked_ = 0;      // packets since the last request for an acknowledgement
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;
   bool is_recovering_ = false;  // has gone back, and nothing has been acknowledged since

@@ -95,7 +95,7 @@ SendEntry* Requester::entry_of(Psn psn) noexcept {
 
 bool Requester::acknowledge_before(Psn psn, Time now) {
   const Psn before = unacked_;
-  std::uint32_t left = offset_of(psn);  // packets to take as acknowledged
+  std::uint32_t left = offset_of(psn);  // packets to treat as acknowledged
   while (left != 0) {
     const SendEntry& entry = core_.sends.at(core_.sends.first());
     if (has_answer(entry.request.kind)) {
@@ -125,7 +125,7 @@ void Requester::note_progress(Time now) noexcept {
   is_recovering_ = false;
   const std::uint64_t first = core_.sends.first();
   if (cursor_ < first) {
-    // What was to be sent again has been acknowledged.
+    // The packets to be sent again have been acknowledged.
     cursor_ = first;
     cursor_packet_ = 0;
   }
@@ -145,13 +145,13 @@ void Requester::on_nak(const Packet& packet, Time now) {
     recover(now);
     return;
   }
-  // The requests before it have completed, so it is the first.
+  // The earlier requests have completed, so the refused one is the first.
   complete_first(code ? *status_of(*code) : CompletionStatus::bad_response);
 }
 
 void Requester::on_rnr_nak(const Packet& packet, Time now) {
   if (rnr_until_ != kNever || !acknowledge_before(packet.bth.psn, now)) {
-    return;  // already told
+    return;  // already handled
   }
   ++core_.device.counters.receiver_not_ready;
   if (rnr_retries_left_ == 0) {
@@ -174,7 +174,7 @@ void Requester::on_read_response(const Packet& packet, Time now) {
     ++core_.device.counters.stray;
     return;
   }
-  // Acknowledges what came before it.
+  // Acknowledges everything before it.
   if (!acknowledge_before(psn, now)) {
     return;
   }
@@ -210,7 +210,7 @@ void Requester::on_atomic_acknowledge(const Packet& packet, Time now) {
   if (!acknowledge_before(psn, now)) {
     return;
   }
-  // As a word of this machine.
+  // Converts the value to a word of this machine.
   std::array<std::byte, sizeof(std::uint64_t)> word{};
   std::memcpy(word.data(), &packet.atomic_ack.original, word.size());
   if (!core_.sends.scatter(core_.sends.first(), 0, word, core_.device.table, core_.options.domain,

@@ -1,4 +1,4 @@
-// Which requests are taken, and the bookkeeping around them.
+// Decides which requests are accepted, and does the bookkeeping.
 #include "responder.h"
 
 #include "queue_pair.h"
@@ -23,7 +23,7 @@ void Responder::start() {
 
 void Responder::resize() {
   answers_.start(core_.attributes.max_dest_rd_atomic);
-  // Not assign(): operations cannot be copied.
+  // Do not use assign(): operations cannot be copied.
   resources_ = std::vector<Resource>(core_.attributes.max_dest_rd_atomic);
   resource_end_ = 0;
 }
@@ -58,7 +58,7 @@ void Responder::on_request(const Packet& packet, Time /*now*/) {
   }
 }
 
-// Once, until the missing packet has come.
+// Sends one NAK until the missing packet has come.
 void Responder::on_gap() {
   if (!gap_is_told_) {
     gap_is_told_ = true;
@@ -92,7 +92,7 @@ void Responder::on_expected(const Packet& packet, RequestShape shape) {
 void Responder::fail(const Fault& fault, Psn psn) {
   answers_.add_nak(psn, msn_, fault.nak);
   if (fault.nak.kind() == Syndrome::Kind::rnr_nak) {
-    gap_is_told_ = true;  // what comes behind is too early, and that has been said
+    gap_is_told_ = true;  // later packets are too early, which this NAK has already reported
     return;
   }
   if (has_buffer_) {
@@ -110,9 +110,9 @@ void Responder::fail(const Fault& fault, Psn psn) {
 
 void Responder::on_repeated(const Packet& packet, RequestShape shape) {
   if (shape.kind == RequestShape::Kind::send || shape.kind == RequestShape::Kind::write) {
-    // Up to the last SEND or WRITE, and not further: a READ or atomic behind it is acknowledged by its own answer
-    // alone. Linux's rxe takes an acknowledgement that has the number of its READ or atomic for that answer, and
-    // completes it without a value.
+    // Acknowledge only up to the last SEND or WRITE: a later READ or atomic is acknowledged only by its own answer.
+    // Linux's rxe takes an acknowledgement with the number of its READ or atomic for that answer, and completes the
+    // request without a value.
     answers_.add_acknowledge(acknowledged_, msn_);
     return;
   }
@@ -126,7 +126,7 @@ void Responder::on_repeated(const Packet& packet, RequestShape shape) {
   }
 }
 
-// Only what is a part of what was asked before; anything else is no repetition of it.
+// Answers only a part of the earlier request; anything else is no repetition of it.
 void Responder::answer_again(const Resource& resource, std::uint64_t number, const Packet& packet) {
   const bool wants_atomic = packet.bth.opcode != Opcode::read_request;
   if (wants_atomic != resource.is_atomic || !answers_.has_room_for_repeated()) {
@@ -181,7 +181,7 @@ std::size_t Responder::produce(std::span<std::byte> out) {
       packet.bth.opcode = Opcode::acknowledge;
       packet.aeth.syndrome = answer->syndrome;
     } else if (resource == nullptr) {
-      // So many have come since that it is not kept any more: nobody waits for it.
+      // So many requests have come since that this one is no longer kept: nobody waits for its answer.
       answers_.pop();
       continue;
     } else if (resource->operation.failed) {
@@ -209,7 +209,7 @@ std::size_t Responder::produce_read(Answer& answer, Packet& packet, std::span<st
   const std::size_t length = std::min(mtu, answer.length - answer.sent * mtu);
   const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
   if (!answers_.take_sample(payload)) {
-    // The region has ended since the request was checked: this packet and all behind it are not answered.
+    // The region has ended since the request was checked: this packet and all later ones are not answered.
     const Psn psn = packet.bth.psn;
     answers_.drop_all();
     fail({Syndrome::nak(NakCode::remote_access_error), CompletionStatus::flushed}, psn);

@@ -2,10 +2,10 @@
 // and answers in that order.
 //
 // A request with the expected PSN is checked (opcode sequence, length, rights, keys), executed through MemoryAccess,
-// and acknowledged if it asks for it. One that comes too early is answered by a NAK, once per gap. One that has come
-// before is not executed again but for READs: a SEND or WRITE is acknowledged again, an atomic answered from what was
-// kept, a READ, or the rest of one, read again. Errors are answered by the NAK that the specification names, and bring
-// the queue pair to ERROR; the NAK still leaves.
+// and acknowledged if it asks for it. A request that comes too early is answered by a NAK, once per gap. A repeated
+// request is not executed again, except a READ: a SEND or WRITE is acknowledged again, an atomic is answered with the
+// kept result, and a READ, or its rest, is read again. Errors are answered by the NAK that the specification names, and
+// bring the queue pair to ERROR; the NAK is still sent.
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.7 (receiving requests, acknowledging) and 9.9
 // (responder error handling).
@@ -28,21 +28,22 @@ class Responder {
  public:
   explicit Responder(QueuePairCore& core) : core_(core), answers_(core), buffer_(core.make_buffer()) {}
 
-  /// Forgets all; nothing of it goes on in memory.
+  /// Forgets everything; none of its operations may be going on in memory.
   void reset() noexcept;
   /// RTR: the first packet has attributes.receive_psn.
   void start();
-  /// attributes.max_dest_rd_atomic has changed; there are no answers to send. Nothing is kept of what was answered.
+  /// Call when attributes.max_dest_rd_atomic has changed and no answers wait to be sent. Answered requests are no
+  /// longer kept.
   void resize();
 
   void on_request(const Packet& packet, Time now);
   /// Writes the next packet of an answer to `out`; 0 if there is none to send now.
   [[nodiscard]] std::size_t produce(std::span<std::byte> out);
-  /// Some answer waits for memory, or to be sent.
+  /// Whether an answer waits for memory, or to be sent.
   [[nodiscard]] bool has_answers() const noexcept { return !answers_.is_empty(); }
   /// Whether the first answer can be sent now.
   [[nodiscard]] bool is_ready() { return answers_.ready(resource_of_first()) != nullptr; }
-  /// The receive request that a message is being received into fails, if there is one: to ERROR.
+  /// On entering ERROR: fails the receive request of the message being received, if there is one.
   void flush_receive();
   [[nodiscard]] Psn expected() const noexcept { return expected_; }
 
@@ -51,7 +52,7 @@ class Responder {
   // Why a request cannot be executed.
   struct Fault {
     Syndrome nak;
-    CompletionStatus receive;  // of the receive request that it uses, if any
+    CompletionStatus receive;  // for the receive request that it uses, if any
   };
   using Checked = std::optional<Fault>;
 
@@ -63,10 +64,10 @@ class Responder {
   [[nodiscard]] Checked take_write(const Packet& packet, RequestShape shape);
   [[nodiscard]] Checked take_read(const Packet& packet);
   [[nodiscard]] Checked take_atomic(const Packet& packet);
-  /// Makes sure of a receive request; false if there is none.
+  /// Ensures that there is a receive request; false if there is none.
   [[nodiscard]] bool has_buffer();
   void end_message(const Packet& packet, RequestShape shape, std::uint32_t bytes, CompletionKind kind);
-  /// `psn`: of the packet that is at fault.
+  /// `psn`: of the faulty packet.
   void fail(const Fault& fault, Psn psn);
   void answer_again(const Resource& resource, std::uint64_t number, const Packet& packet);
   [[nodiscard]] const Resource* resource_of_first() const noexcept;
@@ -76,12 +77,12 @@ class Responder {
 
   QueuePairCore& core_;
   AnswerQueue answers_;
-  std::vector<Resource> resources_;  // the last that many READs and atomics, by number
-  std::uint64_t resource_end_ = 0;   // number of the next
+  std::vector<Resource> resources_;  // the most recent READs and atomics, by number
+  std::uint64_t resource_end_ = 0;   // number of the next one
   Psn expected_;
-  Psn acknowledged_;            // of the last packet of a SEND or WRITE that has been executed
-  std::uint32_t msn_ = 0;       // messages that have been completed, modulo 2^24
-  std::uint64_t messages_ = 0;  // messages that have begun
+  Psn acknowledged_;            // of the last executed packet of a SEND or WRITE
+  std::uint32_t msn_ = 0;       // completed messages, modulo 2^24
+  std::uint64_t messages_ = 0;  // messages begun
   bool gap_is_told_ = false;
   bool is_established_ = false;
   // The message that is being received.

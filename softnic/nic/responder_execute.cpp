@@ -1,4 +1,4 @@
-// Checking and executing the requests that come in order.
+// Checks and executes requests that arrive in order.
 #include "queue_pair.h"
 #include "responder.h"
 
@@ -17,7 +17,7 @@ constexpr Syndrome kOperational = Syndrome::nak(NakCode::remote_operational_erro
 
 }  // namespace
 
-// The sequence of opcodes, and the length of a packet.
+// Checks the sequence of opcodes, and the length of a packet.
 Responder::Checked Responder::check_sequence(const Packet& packet, RequestShape shape) const {
   const Message needed = shape.starts                             ? Message::none
                          : shape.kind == RequestShape::Kind::send ? Message::send
@@ -28,7 +28,7 @@ Responder::Checked Responder::check_sequence(const Packet& packet, RequestShape 
 }
 
 bool Responder::is_outside(std::uint64_t address, std::uint32_t key, std::uint64_t length, Rights needed) const {
-  // Of no bytes no key is checked.
+  // No key is checked if there are no bytes.
   return length != 0 && core_.device.table.remote(key, core_.options.domain, address, length, needed) == nullptr;
 }
 
@@ -99,7 +99,7 @@ Responder::Checked Responder::take_write(const Packet& packet, RequestShape shap
   return std::nullopt;
 }
 
-// Of a SEND or WRITE whose packet has been executed.
+// Ends a SEND or WRITE whose last packet has been executed.
 void Responder::end_message(const Packet& packet, RequestShape shape, std::uint32_t bytes, CompletionKind kind) {
   acknowledged_ = expected_;
   ++expected_;
@@ -140,7 +140,7 @@ Resource& Responder::new_resource(const Packet& packet, std::uint32_t packets) {
 Responder::Checked Responder::take_read(const Packet& packet) {
   const Reth& reth = packet.reth;
   const std::size_t mtu = bytes_of(core_.attributes.path_mtu);
-  // More than were agreed on.
+  // Refuses READs without the right, and more than were agreed on.
   if (!allows(core_.attributes.rights, Rights::remote_read) || answers_.unanswered() >= resources_.size() ||
       reth.dma_length > kMostMessageBytes) {
     return Fault{kInvalid, CompletionStatus::remote_invalid_request};
@@ -173,7 +173,7 @@ Responder::Checked Responder::take_atomic(const Packet& packet) {
   }
   std::byte* const word = core_.device.table.remote(atomic.r_key, core_.options.domain, atomic.virtual_address,
                                                     kAtomicBytes, Rights::remote_atomic);
-  // The address that the other side knows may be aligned where the memory is not.
+  // The other side's address may be aligned although the memory is not.
   if (word == nullptr || reinterpret_cast<std::uintptr_t>(word) % kAtomicBytes != 0) {
     return Fault{kAccess, CompletionStatus::local_access};
   }

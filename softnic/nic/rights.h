@@ -20,7 +20,7 @@ enum class Rights : std::uint8_t {
 [[nodiscard]] constexpr Rights operator|(Rights a, Rights b) noexcept {
   return static_cast<Rights>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
-/// Whether `rights` has all that `needed` has.
+/// Whether `rights` includes all of `needed`.
 [[nodiscard]] constexpr bool allows(Rights rights, Rights needed) noexcept {
   return (static_cast<unsigned>(rights) & static_cast<unsigned>(needed)) == static_cast<unsigned>(needed);
 }

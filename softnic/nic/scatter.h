@@ -1,4 +1,4 @@
-// Cutting a range of a scatter/gather list into parts of memory.
+// Cuts a range of a scatter/gather list into parts of memory.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace sidelatch::softnic::nic {
 
-/// Calls `use(sge, offset in it, bytes)` for each part of bytes [offset, offset + length) of the list, as long as that
-/// returns true. False if it did not, or the list is shorter.
+/// Calls `use(sge, offset in it, bytes)` for each part of bytes [offset, offset + length) of the list, as long as `use`
+/// returns true. False if it returned false, or if the list is shorter.
 template <class Use>
 [[nodiscard]] bool for_each_part(std::span<const Sge> sges, std::uint64_t offset, std::uint64_t length, Use use) {
   for (const Sge& sge : sges) {

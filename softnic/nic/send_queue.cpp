@@ -35,7 +35,7 @@ Post SendQueue::post(const SendRequest& request) noexcept {
   if (request.inlined && length > most_inline_) {
     return Post::inline_too_long;
   }
-  // Inlined bytes are one run, whatever they came from.
+  // Inlined bytes form one run, regardless of their source.
   if (!request.inlined && request.sges.size() > most_sges_) {
     return Post::too_many_sges;
   }
@@ -48,7 +48,7 @@ Post SendQueue::post(const SendRequest& request) noexcept {
     std::byte* to = inline_of(end_).data();
     for (const Sge& sge : request.sges) {
       if (sge.length != 0) {
-        // The poster's pointer, which travels as a number.
+        // The poster's pointer, passed as a number.
         const auto* const from = reinterpret_cast<const void*>(sge.address);  // NOLINT(performance-no-int-to-ptr)
         std::memcpy(to, from, sge.length);
         to += sge.length;

@@ -1,7 +1,7 @@
-// SendQueue: the work requests of a queue pair's send queue, with what the requester notes at each.
+// SendQueue: the work requests of a queue pair's send queue, with the requester's notes on each.
 //
-// Requests have numbers that count up and never wrap; those from first() to end() are in the queue. A request leaves it
-// when it has completed.
+// Requests have ascending numbers that never wrap; those from first() to end() are in the queue. A request leaves the
+// queue when it has completed.
 //
 // Thread-safety: none.
 #pragma once
@@ -19,15 +19,15 @@
 
 namespace sidelatch::softnic::nic {
 
-/// How a requester stands with one request.
+/// The requester's state of one request.
 struct SendEntry {
-  SendRequest request{};     ///< its `sges` are those of the queue
+  SendRequest request{};     ///< its `sges` are stored in the queue
   std::uint64_t length = 0;  ///< bytes of the local buffer
   Psn first{};               ///< its packets, or those of its answer, have this and the following numbers
   std::uint32_t packets = 0;
-  std::uint32_t answered = 0;  ///< packets of the answer that have come
-  bool has_begun = false;      ///< it has its numbers
-  /// What it completes with when all before it have.
+  std::uint32_t answered = 0;  ///< packets of the answer received so far
+  bool has_begun = false;      ///< its packet numbers are assigned
+  /// The status with which it completes when all earlier requests have completed.
   std::optional<CompletionStatus> failure{};
 };
 
@@ -44,17 +44,18 @@ class SendQueue {
   [[nodiscard]] std::uint32_t room() const noexcept { return depth() - static_cast<std::uint32_t>(end_ - first_); }
   [[nodiscard]] SendEntry& at(std::uint64_t number) noexcept { return entries_[number % entries_.size()]; }
 
-  /// Copies the request and, if it is inlined, its bytes, which lie in the poster's own memory.
+  /// Copies the request and, if it is inlined, its bytes from the poster's memory.
   [[nodiscard]] Post post(const SendRequest& request) noexcept;
   void pop() noexcept { ++first_; }
   void clear() noexcept { first_ = end_; }
 
-  /// Whether all parts of the local buffer may be touched so.
+  /// Whether all parts of the local buffer have these rights.
   [[nodiscard]] bool may_touch(std::uint64_t number, const MemoryTable& table, Domain domain, Rights needed) noexcept;
-  /// Copies bytes [offset, offset + into.size()) of the local buffer. False if it may not be read any more.
+  /// Copies bytes [offset, offset + into.size()) of the local buffer. False if the buffer may no longer be read.
   [[nodiscard]] bool gather(std::uint64_t number, std::uint64_t offset, std::span<std::byte> into,
                             const MemoryTable& table, Domain domain, MemoryAccess& memory) noexcept;
-  /// Copies `bytes` to the local buffer at `offset`. False if it may not be written any more; nothing is written then.
+  /// Copies `bytes` to the local buffer at `offset`. Returns false and writes nothing if the buffer may no longer be
+  /// written.
   [[nodiscard]] bool scatter(std::uint64_t number, std::uint64_t offset, std::span<const std::byte> bytes,
                              const MemoryTable& table, Domain domain, MemoryAccess& memory) noexcept;
 

@@ -16,12 +16,12 @@ std::size_t to_next_word(const std::byte* shared) {
   return (sizeof(Word) - reinterpret_cast<std::uintptr_t>(shared) % sizeof(Word)) % sizeof(Word);
 }
 
-// Registered memory has no type that we know; like the NIC, this takes it as words.
+// We do not know the type of registered memory; like a NIC, this code treats it as words.
 std::atomic_ref<Word> word_at(std::byte* shared) { return std::atomic_ref<Word>(*reinterpret_cast<Word*>(shared)); }
 
 std::atomic_ref<std::byte> byte_at(std::byte* shared) { return std::atomic_ref<std::byte>(*shared); }
 
-// std::atomic_ref of a const object cannot be made before C++26; nothing is written through it.
+// std::atomic_ref of a const object needs C++26; nothing is written through this pointer.
 std::byte* mutable_bytes(const std::byte* shared) {
   return const_cast<std::byte*>(shared);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
@@ -69,7 +69,8 @@ void load_lane(std::byte* /*into*/, const std::byte* /*shared*/) {}
 #endif
 #undef SIDELATCH_IS_SANITIZED
 
-// Calls one of the two for each offset from `at` on, where a word of `shared` begins; returns how far they came.
+// Calls one of the two functions for each offset from `at` on, where a word of `shared` begins; returns the first
+// offset not covered.
 template <class UseWord, class UseLane>
 std::size_t for_each_word(const std::byte* shared, std::size_t at, std::size_t end, UseWord use_word,
                           UseLane use_lane) {
@@ -123,7 +124,7 @@ void load_shared(std::span<std::byte> into, const std::byte* from) noexcept {
 }
 
 std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std::uint64_t swap) noexcept {
-  // On failure it is loaded into `compare`; on success that is what was there.
+  // On failure the old value is loaded into `compare`; on success it equals `compare`.
   word_at(shared).compare_exchange_strong(compare, swap);
   return compare;
 }

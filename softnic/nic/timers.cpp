@@ -46,7 +46,7 @@ void Timers::set(QueuePair& queue_pair, Time at) {
   }
   Entry moved{at, &queue_pair};
   if (at == kNever) {
-    // The last takes its place.
+    // The last entry takes its place.
     queue_pair.timer_place = QueuePair::kNoTimer;
     moved = heap_.back();
     heap_.pop_back();

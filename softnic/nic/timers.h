@@ -1,6 +1,6 @@
-// Timers: which queue pair has to be looked at when. Each has at most one entry.
+// Timers: the deadlines of queue pairs. Each queue pair has at most one entry.
 //
-// A binary heap in which every queue pair knows its place, so that a deadline can be moved. Thread-safety: none.
+// A binary heap in which every queue pair knows its place, so a deadline can be moved. Thread-safety: none.
 #pragma once
 
 #include "nic_time.h"
@@ -14,11 +14,11 @@ class QueuePair;
 
 class Timers {
  public:
-  /// The deadline of a queue pair is `at` from now on; kNever: it has none.
+  /// Sets the deadline of a queue pair to `at`; kNever: none.
   void set(QueuePair& queue_pair, Time at);
   /// The earliest deadline; kNever if there is none.
   [[nodiscard]] Time next() const noexcept { return heap_.empty() ? kNever : heap_.front().at; }
-  /// Whose it is; there is one.
+  /// The queue pair with the earliest deadline, which must exist.
   [[nodiscard]] QueuePair& first() const noexcept { return *heap_.front().queue_pair; }
 
  private:

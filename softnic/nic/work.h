@@ -1,10 +1,10 @@
-// What programs post to queue pairs, and what they get back: work requests and completions, as plain data.
+// Work requests, which programs post to queue pairs, and completions, which they get back, as plain data.
 //
 //   const Sge from{.address = a, .length = n, .lkey = key};
 //   queue_pair.post_send({.id = 1, .kind = WorkKind::write, .signaled = true, .sges = {&from, 1},
 //                         .remote_address = b, .rkey = rkey});
 //
-// Numbers are those of ibv_wc_status where there are some. Source: InfiniBand Architecture Specification, volume
+// Numbers equal those of ibv_wc_status if it has them. Source: InfiniBand Architecture Specification, volume
 // 1, 11.4 (post, poll) and 11.6 (completion statuses).
 //
 // Thread-safety: values.
@@ -19,7 +19,7 @@
 
 namespace sidelatch::softnic::nic {
 
-using namespace roce;  // a NIC speaks of packets all the time
+using namespace roce;  // the NIC uses packets everywhere
 
 enum class WorkKind : std::uint8_t {
   send,
@@ -38,36 +38,36 @@ enum class WorkKind : std::uint8_t {
 [[nodiscard]] constexpr bool is_atomic(WorkKind kind) noexcept {
   return kind == WorkKind::compare_swap || kind == WorkKind::fetch_add;
 }
-/// READ or atomic: what brings an answer, and uses up max_rd_atomic.
+/// Whether the work is a READ or atomic, which has an answer and counts towards max_rd_atomic.
 [[nodiscard]] constexpr bool has_answer(WorkKind kind) noexcept { return kind == WorkKind::read || is_atomic(kind); }
 
-/// A part of a local buffer. One of length 0 names nothing, and its key is not looked at.
+/// A part of a local buffer. A part of length 0 names nothing, and its key is ignored.
 struct Sge {
   std::uint64_t address = 0;
   std::uint32_t length = 0;  ///< bytes
   std::uint32_t lkey = 0;
 };
 
-/// The way to another NIC: what ibv_ah_attr says, and the Ethernet address that it was resolved to.
+/// The way to another NIC: the fields of ibv_ah_attr, and the resolved Ethernet address.
 struct AddressVector {
   MacAddress mac{};
   Gid gid{};                   ///< of the other side
-  std::uint8_t gid_index = 0;  ///< of this side; both are of one kind, IPv4 or IPv6
+  std::uint8_t gid_index = 0;  ///< of this side; both GIDs are IPv4 or both are IPv6
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
-  std::uint32_t flow_label = 0;  ///< 20 bits; 0: one is made up for the UDP source port
+  std::uint32_t flow_label = 0;  ///< 20 bits; 0: one is generated for the UDP source port
 };
 
-/// An entry of a send queue. post_send() copies what `sges` points to; inline data too.
+/// An entry of a send queue. post_send() copies the `sges`, and inline data too.
 struct SendRequest {
   std::uint64_t id = 0;
   WorkKind kind = WorkKind::send;
-  bool signaled = false;   ///< a completion for success, too
-  bool fence = false;      ///< not begun before all earlier READs and atomics have completed
+  bool signaled = false;   ///< also complete on success
+  bool fence = false;      ///< do not begin before all earlier READs and atomics have completed
   bool solicited = false;  ///< the receiver's completion is a solicited one
-  bool inlined = false;    ///< the bytes are taken when it is posted; keys are not looked at
+  bool inlined = false;    ///< the bytes are copied at the post; keys are ignored
   std::span<const Sge> sges{};
-  std::uint32_t immediate = 0;       ///< as a number; the wire has its highest byte first
+  std::uint32_t immediate = 0;       ///< as a number; its highest byte comes first on the wire
   std::uint32_t invalidate_key = 0;  ///< SEND with invalidate: the receiver's key
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;
@@ -76,7 +76,7 @@ struct SendRequest {
   // UD only.
   AddressVector to{};
   std::uint32_t remote_qp = 0;
-  std::uint32_t remote_q_key = 0;  ///< with its highest bit: the queue pair's own is sent (10.2)
+  std::uint32_t remote_q_key = 0;  ///< if its highest bit is set, the queue pair's own is sent (10.2)
 };
 
 /// An entry of a receive queue.
@@ -85,14 +85,14 @@ struct ReceiveRequest {
   std::span<const Sge> sges{};
 };
 
-/// Why a request was not taken. Then nothing of it happens.
+/// Why a request was not accepted. A rejected request has no effect.
 enum class Post : std::uint8_t {
   done,
   wrong_state,      ///< send: not in RTS, SQD, SQE or ERROR; receive: in RESET
   full,             ///< the queue has no free entry
-  too_many_sges,    ///< more than the queue pair was made for
-  inline_too_long,  ///< more bytes than the queue pair was made for
-  wrong_kind,       ///< no work of this kind of queue pair, or READs and atomics inlined
+  too_many_sges,    ///< more than the queue pair supports
+  inline_too_long,  ///< more bytes than the queue pair supports
+  wrong_kind,       ///< not supported by this type of queue pair, or an inlined READ or atomic
   has_srq,          ///< receive requests go to the shared receive queue
 };
 [[nodiscard]] std::string_view text(Post post) noexcept;
@@ -116,15 +116,15 @@ enum class CompletionStatus : std::uint8_t {
 
 enum class CompletionKind : std::uint8_t { send, write, read, compare_swap, fetch_add, receive, receive_write };
 
-/// With another status than success only `id`, `status` and `queue_pair` mean anything.
+/// Unless the status is success, only `id`, `status` and `queue_pair` have a meaning.
 struct Completion {
   std::uint64_t id = 0;
   CompletionStatus status = CompletionStatus::success;
   CompletionKind kind = CompletionKind::send;
   bool has_immediate = false;
-  bool has_invalidated = false;  ///< `invalidated_key` opens nothing any more
+  bool has_invalidated = false;  ///< `invalidated_key` is now invalid
   bool has_grh = false;          ///< UD: the first 40 bytes of the buffer hold the IP header
-  std::uint32_t bytes = 0;       ///< received; READs and atomics: delivered
+  std::uint32_t bytes = 0;       ///< bytes received; READs and atomics: delivered
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_key = 0;
   std::uint32_t queue_pair = 0;

@@ -1,8 +1,8 @@
-// Address handles: ibv_create_ah(3), ibv_init_ah_from_wc(3), ibv_create_ah_from_wc(3), and the question for an Ethernet
-// address.
+// Address handles: ibv_create_ah(3), ibv_init_ah_from_wc(3), ibv_create_ah_from_wc(3), and the resolution of Ethernet
+// addresses.
 //
-// Where an address leads to is asked for when the handle is made: ETIMEDOUT if nobody answers. What a datagram's first
-// 40 bytes hold is an IPv6 header, or an IPv4 header in the last 20 of them (volume 1, A17.4.5.2).
+// The Ethernet address is resolved when the handle is made: ETIMEDOUT if nobody answers. A datagram's first 40 bytes
+// hold an IPv6 header, or an IPv4 header in the last 20 of them (volume 1, A17.4.5.2).
 #include "context.h"
 #include "convert.h"
 #include "export.h"
@@ -43,7 +43,7 @@ ibv_ah* make(ibv_pd& domain, const ibv_ah_attr& attributes) {
   return handle.release();
 }
 
-// What a datagram's IP header says of its way.
+// The path of a datagram, from its IP header.
 struct Way {
   roce::Gid from{};
   roce::Gid to{};
@@ -70,7 +70,7 @@ Way way_of(const ibv_grh& header) {
           .flow_label = 0};
 }
 
-// How to answer the sender of a completed datagram.
+// The attributes for an answer to the sender of a completed datagram.
 ibv_ah_attr answer_to(const ProcessNic& nic, const ibv_wc& completion, const ibv_grh& header, std::uint8_t port) {
   if ((completion.wc_flags & IBV_WC_GRH) == 0) {
     refuse(EINVAL, "the completion is of no datagram");

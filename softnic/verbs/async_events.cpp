@@ -1,7 +1,7 @@
 // Asynchronous events: ibv_get_async_event(3).
 //
-// A context's descriptor is readable while an event of one of its objects waits. Who destroys an object waits until its
-// events that were handed out are acknowledged.
+// A context's descriptor is readable while an event of one of its objects waits. Destroying an object waits until its
+// delivered events are acknowledged.
 #include "context.h"
 #include "export.h"
 
@@ -35,7 +35,7 @@ void count_handed_out(const ibv_async_event& event) {
   }
 }
 
-// Nothing: the object of the event has been destroyed meanwhile.
+// Nothing if the event's object was destroyed meanwhile.
 std::optional<ibv_async_event> take_event(Context& context) {
   return context.nic->call([&](nic::Nic&) -> std::optional<ibv_async_event> {
     if (context.events.empty()) {

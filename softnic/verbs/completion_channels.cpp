@@ -1,7 +1,7 @@
 // Completion channels: ibv_create_comp_channel(3), ibv_get_cq_event(3), ibv_ack_cq_events(3), ibv_req_notify_cq(3).
 //
 // A channel's descriptor is readable while an event waits, and may be polled and made non-blocking. Events wait in the
-// order in which they happened; those of a queue that ends are taken out.
+// order in which they happened; the events of a queue that ends are removed.
 #include "context.h"
 #include "export.h"
 
@@ -11,7 +11,7 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-// Nullptr: the queue of the event has been destroyed meanwhile.
+// Nullptr if the event's queue was destroyed meanwhile.
 CompletionQueue* take_event(CompletionChannel& channel) {
   return channel.nic->call([&](nic::Nic&) -> CompletionQueue* {
     if (channel.waiting.empty()) {
@@ -30,7 +30,7 @@ int req_notify_cq(ibv_cq* queue, int solicited_only) {
   return error_of([&] {
     CompletionQueue& ours = of(*queue);
     if (ours.channel == nullptr) {
-      return 0;  // nobody could be told
+      return 0;  // there is no channel to notify
     }
     ours.nic->call([&](nic::Nic&) {
       ours.queue->arm(solicited_only != 0 ? nic::CompletionQueue::Arm::solicited : nic::CompletionQueue::Arm::any);

@@ -1,6 +1,6 @@
 // Completion queues: ibv_create_cq(3), ibv_resize_cq(3), ibv_poll_cq(3).
 //
-// Polling allocates nothing and takes one lock, the NIC's; a queue that is empty drives the NIC in the caller's thread
+// Polling allocates nothing and takes only the NIC's lock. Polling an empty queue drives the NIC in the caller's thread
 // (Adapter::poll()).
 #include "context.h"
 #include "convert.h"
@@ -17,7 +17,7 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-// Completions that are taken from the NIC at a time.
+// The most completions taken from the NIC at a time.
 constexpr std::size_t kBurst = 16;
 
 std::size_t take(nic::CompletionQueue& queue, std::span<ibv_wc> into) {
@@ -43,7 +43,7 @@ void add_user(ibv_comp_channel* channel, int count) {
   }
 }
 
-// Under the lock.
+// Call it under the lock.
 void forget_notifications(CompletionQueue& queue) {
   std::erase(queue.nic->armed, &queue);
   if (queue.channel == nullptr) {

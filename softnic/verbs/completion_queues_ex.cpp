@@ -1,7 +1,7 @@
 // Completion queues that are polled one completion at a time: ibv_create_cq_ex(3).
 //
-// From start_poll() to end_poll() one thread has the queue, unless it was made for one thread only. There are no
-// timestamps: wc_flags that ask for them are refused.
+// One thread holds the queue from start_poll() to end_poll(), unless the queue was made for a single thread. Timestamps
+// are not supported: wc_flags that ask for them are refused.
 #include "context.h"
 #include "convert.h"
 
@@ -37,7 +37,7 @@ int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr* attributes) {
   }
   const int error = next_poll(queue);
   if (error != 0) {
-    end_poll(queue);  // the caller does not, then
+    end_poll(queue);  // the caller does not call it in this case
   }
   return error;
 }
@@ -63,7 +63,7 @@ void fill_readers(CompletionQueue& queue) {
 
 void require_supported(const ibv_cq_init_attr_ex& attributes) {
   constexpr unsigned kMasks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-  // That an overrun is ignored is a hint that a NIC without it may not mind.
+  // Ignoring overruns is only a hint, which this NIC need not follow.
   constexpr unsigned kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
   const bool has_flags = (attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   if ((attributes.comp_mask & ~kMasks) != 0 || (has_flags && (attributes.flags & ~kFlags) != 0)) {

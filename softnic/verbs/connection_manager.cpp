@@ -1,7 +1,7 @@
-// librdmacm is the kernel's connection manager, and there is no kernel here: programs that begin with it are refused,
-// with ENODEV and a sentence on stderr that says what to do.
+// librdmacm is the kernel's connection manager, which this NIC does not have. Programs that use it are refused with
+// ENODEV and a sentence on stderr that says what to do.
 //
-// Only the functions that a program can begin with are here; the others need what these return.
+// Only the functions that a program calls first are here; the others need the results of these.
 #include "export.h"
 #include "guard.h"
 

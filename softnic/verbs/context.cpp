@@ -11,7 +11,7 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-// Of this device there is no file in sysfs, and no character device: dev_path and ibdev_path stay empty.
+// This device has no file in sysfs and no character device, so dev_path and ibdev_path stay empty.
 ibv_device describe_device() {
   ibv_device device{};
   device.node_type = IBV_NODE_CA;
@@ -41,7 +41,7 @@ void fill_operations(Context& context) noexcept {
   operations.post_recv = post_recv;
 }
 
-// Takes those of a context out of `objects`, and out of the NIC.
+// Removes a context's objects from `objects` and from the NIC.
 template <class Objects, class ContextOf, class End>
 void end_all(Objects& objects, const ibv_context& context, ContextOf context_of, End end) {
   std::erase_if(objects, [&](const auto& entry) {
@@ -53,7 +53,7 @@ void end_all(Objects& objects, const ibv_context& context, ContextOf context_of,
   });
 }
 
-// In the order in which one uses the other.
+// Ends users before the objects that they use.
 void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
   const ibv_context& common = context.context;
   const auto context_of = [](const auto& object) { return object.context; };
@@ -87,7 +87,7 @@ ibv_context* open_context() {
   fill_operations(*context);
   ibv_context& common = context->context;
   common.device = &the_device();
-  // Programs duplicate it, to import the device in another process; that is what is refused, not this.
+  // Programs duplicate the descriptor to import the device in another process; the import is refused, not this.
   common.cmd_fd = context->counter.descriptor();
   common.async_fd = context->counter.descriptor();
   common.num_comp_vectors = 1;

@@ -1,9 +1,9 @@
-// A device that has been opened: the struct that the inline functions of verbs.h call through.
+// An opened device: the struct through which the inline functions of verbs.h call.
 //
-// Operations that verbs.h reaches through ibv_context::ops and verbs_context are named here; which file has them stands
-// at each group. All are called by C: they throw nothing, and return what the manual page of their ibv_ function says.
+// It declares the operations that verbs.h reaches through ibv_context::ops and verbs_context, grouped by file. C code
+// calls them, so they throw nothing, and return what the manual page of their ibv_ function says.
 //
-// Thread-safety: as verbs has it, any thread may call anything.
+// Thread-safety: as usual for verbs, any thread may call anything.
 #pragma once
 
 #include "objects.h"
@@ -12,12 +12,12 @@
 
 namespace sidelatch::softnic::verbs {
 
-/// Of the process; never gone.
+/// The process's device, which is never destroyed.
 [[nodiscard]] ibv_device& the_device() noexcept;
 
-/// A context of the process's NIC. Throws what acquire() does.
+/// A context of the process's NIC. Throws like acquire().
 [[nodiscard]] ibv_context* open_context();
-/// What the program has left is taken from the NIC, but keeps its memory: the program may have pointers to it.
+/// Removes the program's remaining objects from the NIC, but keeps their memory: the program may have pointers to them.
 void close_context(Context& context);
 
 // device_queries.cpp
@@ -25,7 +25,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     std::size_t bytes);
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes, std::size_t bytes);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
-/// EUI-64 of the MAC.
+/// The EUI-64 of the MAC.
 [[nodiscard]] __be64 guid_of(const roce::MacAddress& mac) noexcept;
 
 // protection_domains.cpp
@@ -34,7 +34,7 @@ int dealloc_td(ibv_td* domain);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes);
 
 // completion_queues.cpp
-/// With room for `depth`. Throws NicError and VerbsError.
+/// Makes a completion queue with room for `depth`. Throws NicError and VerbsError.
 [[nodiscard]] CompletionQueue* make_completion_queue(Context& context, std::uint32_t depth, void* user,
                                                      ibv_comp_channel* channel, std::uint32_t vector);
 int poll_cq(ibv_cq* queue, int most, ibv_wc* completions);
@@ -60,7 +60,7 @@ int post_recv(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** refused);
 void fill_builder(QueuePair& pair) noexcept;
 
 // unsupported.cpp
-/// What is not there gets functions that say so.
+/// Sets functions for unsupported operations, which return the error.
 void fill_unsupported(Context& context) noexcept;
 
 }  // namespace sidelatch::softnic::verbs

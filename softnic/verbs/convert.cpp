@@ -33,7 +33,7 @@ static_assert(same(Rights::local_write, IBV_ACCESS_LOCAL_WRITE) &&
               same(Rights::remote_read, IBV_ACCESS_REMOTE_READ) &&
               same(Rights::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC));
 
-// Hints, or rights that nobody can make use of here: there are no memory windows.
+// Hints, and rights without use here because there are no memory windows.
 constexpr unsigned kIgnoredAccess = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 constexpr std::uint8_t kDefaultHopLimit = 64;
 
@@ -205,7 +205,7 @@ nic::AddressVector address_of(const ibv_ah_attr& attributes, std::size_t gids) {
   return {.mac = {},
           .gid = gid_of(attributes.grh.dgid),
           .gid_index = attributes.grh.sgid_index,
-          // As the kernel does: an address that was left at 0 would not get past the first router.
+          // Like the kernel: a hop limit left at 0 would not pass the first router.
           .hop_limit = attributes.grh.hop_limit == 0 ? kDefaultHopLimit : attributes.grh.hop_limit,
           .traffic_class = attributes.grh.traffic_class,
           .flow_label = attributes.grh.flow_label & 0xfffff};

@@ -1,7 +1,7 @@
-// Between the enumerations and structs of verbs.h and those of the NIC.
+// Converts between the enumerations and structs of verbs.h and those of the NIC.
 //
-// Where the numbers are the same by intent (completion statuses, states, attribute bits, rights) convert.cpp asserts
-// it.
+// convert.cpp asserts that numbers are equal where that is intended (completion statuses, states, attribute bits,
+// rights).
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -23,9 +23,9 @@ namespace sidelatch::softnic::verbs {
 [[nodiscard]] roce::Gid gid_of(const ibv_gid& gid) noexcept;
 [[nodiscard]] ibv_gid gid_of(const roce::Gid& gid) noexcept;
 
-/// Nothing: an operation that the NIC does not have.
+/// Nothing if the NIC does not support the operation.
 [[nodiscard]] std::optional<nic::WorkKind> kind_of(ibv_wr_opcode opcode) noexcept;
-/// All but buffer and UD address.
+/// The request without buffer and UD address.
 [[nodiscard]] nic::SendRequest request_of(const ibv_send_wr& request, nic::WorkKind kind) noexcept;
 /// The flags of a request, as far as the NIC knows them.
 void take_flags(nic::SendRequest& request, unsigned flags) noexcept;
@@ -35,15 +35,15 @@ void take_flags(nic::SendRequest& request, unsigned flags) noexcept;
 [[nodiscard]] ibv_wc_status status_of(nic::CompletionStatus status) noexcept;
 [[nodiscard]] ibv_wc_opcode opcode_of(nic::CompletionKind kind) noexcept;
 [[nodiscard]] unsigned flags_of(const nic::Completion& completion) noexcept;
-/// Immediate data as it travels, or the invalidated key.
+/// Immediate data in network byte order, or the invalidated key.
 [[nodiscard]] __be32 immediate_of(const nic::Completion& completion) noexcept;
 void fill(ibv_wc& into, const nic::Completion& completion) noexcept;
 
-/// What a region or a queue pair allows. Throws VerbsError: EOPNOTSUPP for what the NIC does not have, EINVAL for bits
-/// that mean nothing.
+/// The rights of a region or a queue pair. Throws VerbsError: EOPNOTSUPP for unsupported rights, EINVAL for unknown
+/// bits.
 [[nodiscard]] nic::Rights rights_of(unsigned access);
 
-/// Without the Ethernet address. Throws VerbsError (EINVAL) if the attributes name no GID or another port.
+/// The address without the Ethernet address. Throws VerbsError (EINVAL) if the attributes name no GID or another port.
 [[nodiscard]] nic::AddressVector address_of(const ibv_ah_attr& attributes, std::size_t gids);
 [[nodiscard]] ibv_ah_attr attributes_of(const nic::AddressVector& address) noexcept;
 

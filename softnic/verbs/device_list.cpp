@@ -1,7 +1,8 @@
-// The device of the process: listing, naming, opening and closing it. Manual pages: ibv_get_device_list(3),
-// ibv_get_device_name(3), ibv_get_device_guid(3), ibv_get_device_index(3), ibv_open_device(3), ibv_import_device(3).
+// Lists, names, opens and closes the process's device. Manual pages: ibv_get_device_list(3), ibv_get_device_name(3),
+// ibv_get_device_guid(3), ibv_get_device_index(3), ibv_open_device(3), ibv_import_device(3).
 //
-// A list has the one device, or none if the settings in the environment are wrong; then a sentence on stderr says so.
+// A list has the one device, or none if the settings in the environment are wrong; then a sentence on stderr reports
+// it.
 #include "context.h"
 #include "export.h"
 
@@ -23,7 +24,7 @@ bool settings_are_right() noexcept {
   }
 }
 
-// What goes wrong here is not a caller's mistake but the environment's: a person has to know.
+// An error here is not the caller's but the environment's, so print it for the user.
 template <class Make>
 auto made_or_explained(Make make) noexcept -> decltype(make()) {
   try {
@@ -45,7 +46,7 @@ auto made_or_explained(Make make) noexcept -> decltype(make()) {
 
 using namespace sidelatch::softnic::verbs;
 
-// What tells that the library is preloaded (is_preloaded() of launch.h).
+// Shows that the library is preloaded (is_preloaded() of launch.h).
 // NOLINTNEXTLINE(readability-identifier-naming): a name of C
 SIDELATCH_VERBS_EXPORT const char* const sidelatch_softnic_version = sidelatch::kVersion.data();
 
@@ -74,7 +75,7 @@ SIDELATCH_VERBS_EXPORT void ibv_free_device_list(ibv_device** list) {
 
 SIDELATCH_VERBS_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
-SIDELATCH_VERBS_EXPORT int ibv_get_device_index(ibv_device* /*device*/) { return -1; }  // the kernel has given it none
+SIDELATCH_VERBS_EXPORT int ibv_get_device_index(ibv_device* /*device*/) { return -1; }  // the kernel has assigned none
 
 SIDELATCH_VERBS_EXPORT __be64 ibv_get_device_guid(ibv_device* /*device*/) {
   return made_or_explained([] {
@@ -101,7 +102,7 @@ SIDELATCH_VERBS_EXPORT ibv_context* ibv_import_device(int /*descriptor*/) {
   return nullptr;
 }
 
-// Private to rdma-core, but exported: a device that sysfs does not know has no files there.
+// Private to rdma-core, but exported: a device without an entry in sysfs has no files there.
 SIDELATCH_VERBS_EXPORT int ibv_read_ibdev_sysfs_file(char* /*into*/, std::size_t /*bytes*/, ibv_device* /*device*/,
                                                      const char* /*format*/, ...) {
   errno = ENOENT;

@@ -1,9 +1,9 @@
-// What the device and its port are like: ibv_query_device(3), ibv_query_device_ex(3), ibv_query_port(3),
+// Properties of the device and its port: ibv_query_device(3), ibv_query_device_ex(3), ibv_query_port(3),
 // ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3), ibv_query_pkey(3), ibv_get_pkey_index(3),
 // ibv_query_rt_values_ex(3).
 //
-// One port, Ethernet, active as long as its wire works. The GIDs are those of the NIC, RoCE v2 all. Limits are the
-// NIC's (NicOptions); what it has no limit for says so many that none is met.
+// The device has one Ethernet port, which is active as long as its wire works. The GIDs are the NIC's, all RoCE v2.
+// Limits are the NIC's (NicOptions); where it has none, the number is too large to be reached.
 #include "context.h"
 #include "convert.h"
 #include "export.h"
@@ -34,8 +34,8 @@ constexpr std::uint32_t kLongestMessage = 1U << 31;  // volume 1, 9.7.8
 constexpr std::uint8_t kLinkUp = 5;                  // physical port state
 constexpr std::uint8_t kFourLanes = 2;
 constexpr std::uint8_t k10Gbps = 4;
-constexpr std::uint8_t kAckDelay = 15;  // 134 ms, what Linux's soft-RoCE says too
-// Programs take 0 for a mistake. An OUI that is locally administered belongs to nobody; it is that of the MACs, too.
+constexpr std::uint8_t kAckDelay = 15;  // 134 ms, as in Linux's soft-RoCE
+// Programs take 0 for an error. A locally administered OUI belongs to nobody; the MACs use it too.
 constexpr std::uint32_t kNobodysVendor = 0x02'53'4c;
 // private header of rdma-core, ibv_gid_type_sysfs
 constexpr int kSysfsRoceV2 = 1;
@@ -44,7 +44,7 @@ int at_most_int(std::uint64_t value) {
   return static_cast<int>(std::min<std::uint64_t>(value, std::numeric_limits<int>::max()));
 }
 
-// Without an order atomics are the CPU's; with one it is for the rules to say.
+// Without an order atomics are the CPU's; with an order the rules decide.
 ibv_atomic_cap atomics_of(const Settings& settings) {
   if (!settings.order) {
     return IBV_ATOMIC_GLOB;
@@ -93,7 +93,7 @@ ibv_port_attr port_attributes(ProcessNic& nic) {
   attributes.max_msg_sz = kLongestMessage;
   attributes.pkey_tbl_len = 1;
   attributes.max_vl_num = 1;
-  // A wire in memory has no lanes; a number that programs take for a fast network.
+  // A wire in memory has no lanes; programs take this number for a fast network.
   attributes.active_width = kFourLanes;
   attributes.active_speed = k10Gbps;
   attributes.phys_state = works ? kLinkUp : 3;  // 3: disabled

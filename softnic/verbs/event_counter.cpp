@@ -32,7 +32,8 @@ bool EventCounter::take() const noexcept {
 void EventCounter::take_back() const noexcept {
   std::uint64_t one = 0;
   const iovec into{&one, sizeof one};
-  // Another thread may have read it since; RWF_NOWAIT, because the descriptor is the program's and may block.
+  // Another thread may have read it since. RWF_NOWAIT is needed because the program owns the descriptor, which may
+  // block.
   static_cast<void>(::preadv2(descriptor_, &into, 1, -1, RWF_NOWAIT));
 }
 

@@ -1,6 +1,6 @@
 // EventCounter: a descriptor that is readable while events wait, one read per event (eventfd(2), EFD_SEMAPHORE).
 //
-// The program has the descriptor: it polls it, selects it, and makes it non-blocking with fcntl(2).
+// The program owns the descriptor: it may poll or select it, and make it non-blocking with fcntl(2).
 //
 // Thread-safety: any thread may call anything.
 #pragma once
@@ -17,9 +17,9 @@ class EventCounter {
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   void add() const noexcept;
-  /// Waits for one, unless the descriptor is non-blocking. False with errno: EAGAIN, EINTR.
+  /// Waits for an event, unless the descriptor is non-blocking. False with errno: EAGAIN, EINTR.
   [[nodiscard]] bool take() const noexcept;
-  /// Takes one back, if there is one. Never waits.
+  /// Takes one event back, if there is one. Never waits.
   void take_back() const noexcept;
 
  private:

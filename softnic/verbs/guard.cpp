@@ -38,7 +38,7 @@ void refuse(int error, const std::string& what) { throw VerbsError(error, what);
 
 void complain(const std::string& sentence) noexcept {
   static std::mutex mutex;
-  static std::string* last = nullptr;  // never ends: threads may complain while the process exits
+  static std::string* last = nullptr;  // never destroyed: threads may complain while the process exits
   try {
     const std::scoped_lock lock(mutex);
     if (last == nullptr) {
@@ -48,7 +48,7 @@ void complain(const std::string& sentence) noexcept {
       *last = sentence;
       static_cast<void>(std::fprintf(stderr, "sidelatch softnic: %s\n", sentence.c_str()));
     }
-  } catch (...) {  // no memory, even for this
+  } catch (...) {  // not even memory for this
   }
 }
 

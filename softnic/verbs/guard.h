@@ -1,10 +1,10 @@
-// The border to C: what goes wrong inside becomes an errno there, and no exception crosses.
+// The boundary to C: errors become an errno there, and no exception crosses it.
 //
 //   return error_of([&] { pair.modify(...); return 0; });        // for functions that return an errno
-//   return made([&] { return new ProtectionDomain(...); });      // for those that return a pointer, and set errno
+//   return made([&] { return new ProtectionDomain(...); });      // for functions that return a pointer and set errno
 //
-// NicError: EINVAL, ENOMEM or EBUSY; VerbsError: its own; no memory: ENOMEM; anything else: EIO. With
-// SIDELATCH_SOFTNIC_EXPLAIN set in the environment the reason of each refusal is printed to stderr, too.
+// NicError: EINVAL, ENOMEM or EBUSY; VerbsError: its own errno; no memory: ENOMEM; anything else: EIO. If
+// SIDELATCH_SOFTNIC_EXPLAIN is set in the environment, the reason of each refusal is also printed to stderr.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -41,7 +41,7 @@ template <class Use>
   }
 }
 
-/// `make` returns a pointer, which is passed on; nullptr and errno if it throws.
+/// Returns the pointer that `make` returns; nullptr and errno if it throws.
 template <class Make>
 [[nodiscard]] auto made(Make make) noexcept -> decltype(make()) {
   try {

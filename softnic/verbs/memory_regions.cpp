@@ -1,8 +1,8 @@
 // Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3).
 //
-// The NIC touches the program's memory where it lies. So that a wrong range is refused when it is registered (EFAULT),
-// and not met later as a fault inside the NIC, the pages are asked for as a kernel would that pins them. A region has
-// one key, lkey and rkey in one.
+// The NIC touches the program's memory in place. Registration requests the pages, as a kernel does that pins them, so a
+// wrong range is refused at once (EFAULT) and causes no fault inside the NIC later. A region has one key, which is both
+// lkey and rkey.
 #include "context.h"
 #include "convert.h"
 #include "export.h"
@@ -31,13 +31,13 @@ bool is_mapped(void* from, std::size_t bytes, std::size_t page) {
   return ::mincore(from, bytes, pages.data()) == 0;
 }
 
-// Throws VerbsError (EFAULT) unless all of it is mapped, and may be written if the NIC may.
+// Throws VerbsError (EFAULT) unless the whole range is mapped, and writable if the NIC may write.
 void require_memory(void* address, std::size_t length, bool is_written) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(address) / page * page;
   const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(address) + length + page - 1) / page * page;
   if (length == 0 || end <= begin) {
-    return;  // the NIC has its say on such lengths
+    return;  // the NIC checks such lengths
   }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): rounded down to its page
   void* const from = reinterpret_cast<void*>(begin);
@@ -45,7 +45,8 @@ void require_memory(void* address, std::size_t length, bool is_written) {
   if (::madvise(from, bytes, is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
     return;
   }
-  // EINVAL: it may be read only; or it is memory of a device, which cannot be asked for, or the kernel is an older one.
+  // EINVAL: the memory may be read-only, or it is a device's memory, whose pages cannot be requested, or the kernel is
+  // older.
   const bool may_be_fine = errno == EINVAL && (!is_written || ::madvise(from, bytes, MADV_POPULATE_READ) != 0);
   if (!may_be_fine || !is_mapped(from, bytes, page)) {
     refuse(EFAULT, "the range is not mapped, or not writable");
@@ -87,7 +88,7 @@ ibv_mr* register_memory(ibv_pd* domain, const Wanted& wanted) noexcept {
   });
 }
 
-// Where requests name the first byte.
+// The address of the first byte in requests.
 std::uint64_t iova_of(const void* address, unsigned access) {
   return (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address);
 }
@@ -138,7 +139,7 @@ SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* domain, void* address, st
 
 SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, std::size_t length, std::uint64_t iova,
                                                 unsigned access) {
-  // ibv_reg_mr() comes here, too, when it cannot know the access flags when it is compiled.
+  // ibv_reg_mr() also comes here if the access flags are not known at compile time.
   const bool is_zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
   return register_memory(domain,
                          {.address = address, .length = length, .iova = is_zero_based ? 0 : iova, .access = access});
@@ -150,7 +151,7 @@ SIDELATCH_VERBS_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* /*domain*/, std::uint64
   return nullptr;
 }
 
-// The key stays.
+// Keeps the key.
 SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domain, void* address, std::size_t length,
                                         int access) {
   const int error = error_of([&] {
@@ -174,7 +175,7 @@ SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domai
     return 0;
   }
   errno = error;
-  return IBV_REREG_MR_ERR_INPUT;  // the old one is as it was
+  return IBV_REREG_MR_ERR_INPUT;  // the old region is unchanged
 }
 
 SIDELATCH_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* region) {
@@ -189,7 +190,7 @@ SIDELATCH_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* region) {
   });
 }
 
-SIDELATCH_VERBS_EXPORT int ibv_fork_init() { return 0; }  // memory is not pinned: fork() harms nothing
+SIDELATCH_VERBS_EXPORT int ibv_fork_init() { return 0; }  // memory is not pinned, so fork() is harmless
 SIDELATCH_VERBS_EXPORT ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 SIDELATCH_VERBS_EXPORT int ibv_dontfork_range(void* /*base*/, std::size_t /*bytes*/) { return 0; }
 SIDELATCH_VERBS_EXPORT int ibv_dofork_range(void* /*base*/, std::size_t /*bytes*/) { return 0; }

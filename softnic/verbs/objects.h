@@ -1,12 +1,12 @@
-// The objects behind the pointers that libibverbs gives out: each begins with the public struct of verbs.h, so that a
-// program's pointer is one to ours.
+// The objects behind the pointers that libibverbs gives out: each begins with the public struct of verbs.h, so a
+// program's pointer also points to our object.
 //
 //   QueuePair& pair = of(*ibv_qp_pointer);
 //
-// Fields that verbs.h leaves to the library (mutex, cond, the counts of acknowledged events) are used as libibverbs
-// uses them: an object is not gone before all its events that were handed out have been acknowledged.
+// Fields that verbs.h leaves to the library (mutex, cond, the counts of acknowledged events) are used as in libibverbs:
+// an object is destroyed only after all its delivered events have been acknowledged.
 //
-// Thread-safety: as verbs has it; what is marked so is used under the NIC's lock.
+// Thread-safety: as usual for verbs; fields marked "under the lock" are used under the NIC's lock.
 #pragma once
 
 #include "event_counter.h"
@@ -43,10 +43,10 @@ struct ThreadDomain : ibv_td {
 struct ProtectionDomain : ibv_pd {
   ProcessNic* nic = nullptr;
   nic::Domain domain = 0;
-  /// A parent domain stands for this one.
+  /// The domain for which this parent domain stands.
   ProtectionDomain* original = nullptr;
   ThreadDomain* thread_domain = nullptr;
-  /// Address handles and parent domains; what else uses a domain the NIC knows.
+  /// The number of address handles and parent domains; the NIC knows the other users of a domain.
   std::atomic<std::uint32_t> users = 0;
 };
 
@@ -67,11 +67,11 @@ struct CompletionChannel : ibv_comp_channel {
 struct CompletionQueue : ibv_cq_ex {
   ProcessNic* nic = nullptr;
   nic::CompletionQueue* queue = nullptr;
-  // Events that were handed out; under the lock.
+  // Events delivered; under the lock.
   std::uint32_t notified = 0;
   std::uint32_t reported = 0;
-  bool is_armed = false;  ///< it is in ProcessNic::armed; under the lock
-  // The polling functions of ibv_cq_ex: one thread has it, from start_poll to end_poll.
+  bool is_armed = false;  ///< the queue is in ProcessNic::armed; under the lock
+  // The polling functions of ibv_cq_ex: one thread holds the mutex from start_poll to end_poll.
   std::mutex polling;
   bool is_single_threaded = false;
   nic::Completion current;
@@ -83,7 +83,7 @@ struct SharedReceiveQueue : ibv_srq {
   std::uint32_t reported = 0;  ///< under the lock
 };
 
-/// What has been built since ibv_wr_start(). It keeps its room, so that nothing is allocated in steady state.
+/// The requests built since ibv_wr_start(). It keeps its capacity, so nothing is allocated in steady state.
 struct WorkBuilder {
   struct Draft {
     nic::SendRequest request;
@@ -125,7 +125,7 @@ struct QueuePair : ibv_qp_ex {
 
 [[nodiscard]] inline ibv_cq* as_cq(CompletionQueue& queue) noexcept { return ibv_cq_ex_to_cq(&queue); }
 
-/// Waits until `count`, which acknowledging adds to, has reached `wanted`.
+/// Waits until `count`, which acknowledgements increase, has reached `wanted`.
 template <class Object>
 void wait_for_acknowledgements(Object& object, const std::uint32_t& count, std::uint32_t wanted) noexcept {
   pthread_mutex_lock(&object.mutex);
@@ -156,7 +156,7 @@ void end_acknowledgements(Object& object) noexcept {
 [[nodiscard]] inline bool is_of(const ibv_async_event& event, const ibv_qp& pair) noexcept {
   return is_of_queue_pair(event.event_type) && event.element.qp == &pair;
 }
-/// Takes out the events of an object that ends. Under the lock.
+/// Removes the events of an object that ends. Call it under the lock.
 template <class IsIts>
 void forget_events(Context& context, IsIts is_its) {
   for (auto forgotten = std::erase_if(context.events, is_its); forgotten > 0; --forgotten) {

@@ -1,6 +1,6 @@
 // Posting to queue pairs: ibv_post_send(3), ibv_post_recv(3).
 //
-// Allocates nothing and takes one lock, the NIC's, for a whole chain.
+// Posting allocates nothing and takes the NIC's lock once per chain.
 #include "posting.h"
 
 #include "context.h"

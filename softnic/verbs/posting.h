@@ -1,6 +1,7 @@
-// What posting to the three kinds of queues has in common: a chain of requests, posted up to the first that is refused.
+// The common part of posting to the three kinds of queues: posts a chain of requests up to the first one that is
+// refused.
 //
-// Thread-safety: as verbs has it, any thread may call anything.
+// Thread-safety: as usual for verbs, any thread may call anything.
 #pragma once
 
 #include "convert.h"
@@ -16,19 +17,19 @@
 
 namespace sidelatch::softnic::verbs {
 
-/// The most that a queue can be made for (NicOptions::most_sges).
+/// The largest limit of sges for any queue (NicOptions::most_sges).
 inline constexpr std::size_t kMostSges = 32;
 using SgeRoom = std::array<nic::Sge, kMostSges>;
 
-/// In the NIC's form, in `room`; there are at most kMostSges.
+/// Converts the sges, at most kMostSges, to the NIC's form in `room`.
 [[nodiscard]] inline std::span<const nic::Sge> convert_sges(const ibv_sge* from, int count, SgeRoom& room) noexcept {
   const std::span<const ibv_sge> given(from, static_cast<std::size_t>(count));
   std::ranges::transform(given, room.begin(), sge_of);
   return std::span(room).first(given.size());
 }
 
-/// Posts the requests of a chain with `post`, under one lock. Stops at the first for which it returns an errno, and
-/// puts that one into `refused`; those before it are posted.
+/// Posts the requests of a chain with `post`, under one lock. Stops at the first request for which `post` returns an
+/// errno, and puts it into `refused`; earlier requests are posted.
 template <class Request, class PostOne>
 int post_all(ProcessNic& nic, Request* request, Request** refused, PostOne post) noexcept {
   const int error = error_of([&] {
@@ -47,7 +48,7 @@ int post_all(ProcessNic& nic, Request* request, Request** refused, PostOne post)
   return error;
 }
 
-/// One receive request; an errno.
+/// Posts one receive request; returns an errno.
 template <class PostOne>
 int post_receive(const ibv_recv_wr& request, std::uint32_t most_sges, PostOne post) {
   if (request.num_sge < 0 ||

@@ -24,7 +24,7 @@ struct Process {
   std::weak_ptr<ProcessNic> nic;
   std::shared_ptr<ProcessNic> kept;
   int keepers = 0;
-  std::vector<std::shared_ptr<ProcessNic>> inherited;  // of the parents, by fork()
+  std::vector<std::shared_ptr<ProcessNic>> inherited;  // from parents, by fork()
 };
 
 // Never destroyed: other threads may call verbs while the process exits.
@@ -35,15 +35,15 @@ Process& process() {
 
 const char* variable(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
-// The child has none of the parent's threads, and shares the wire's memory with it: it forgets the NIC as it is, but
-// gives up the files, whose locks say that the parent lives. An owner that never goes sees to it that no destructor
-// runs, whatever the child closes.
+// The child has none of the parent's threads, but shares the wire's memory with it. It therefore forgets the NIC
+// without changing it, but gives up the files, whose locks show that the parent lives. An owner that is never destroyed
+// keeps any destructor from running, whatever the child closes.
 void forget_in_child() {
   Process& ours = process();
   if (std::shared_ptr<ProcessNic> inherited = ours.nic.lock()) {
     inherited->forbid();
     inherited->abandon();
-    ours.inherited.push_back(std::move(inherited));  // without memory the child ends, as it would right after
+    ours.inherited.push_back(std::move(inherited));  // without memory the child ends, as it would soon anyway
   }
   ours.nic.reset();
   ours.kept.reset();
@@ -64,14 +64,14 @@ struct Farewell {
   Farewell& operator=(const Farewell&) = delete;
   ~Farewell() {
     Process& ours = process();
-    // Who calls exit() from where the lock is held shall not hang.
+    // exit() called while the lock is held must not hang.
     const std::unique_lock lock(ours.mutex, std::try_to_lock);
     const std::shared_ptr<ProcessNic> nic = lock ? ours.nic.lock() : nullptr;
     if (nic == nullptr) {
       return;
     }
     nic->leave();
-    ours.kept = nic;  // not destroyed: contexts that were not closed may still be used, by threads that still run
+    ours.kept = nic;  // not destroyed: running threads may still use contexts that were not closed
   }
 };
 const Farewell kFarewell;
@@ -135,7 +135,7 @@ void ProcessNic::leave() noexcept {
   adapter_.leave();
 }
 
-// Under the lock, and noexcept: an event that cannot be noted for want of memory ends the process, as a lost one would
+// Called under the lock, and noexcept: if memory for an event is missing the process ends, because a lost event would
 // make it wait for ever.
 void ProcessNic::hear(nic::Nic& nic) {
   if (!armed.empty()) {
@@ -149,7 +149,7 @@ void ProcessNic::hear(nic::Nic& nic) {
   }
 }
 
-// What a program is told when a device's hardware fails: from then on nothing of it works.
+// Reports the event of a failed device, after which nothing of the device works.
 void ProcessNic::report_failure() {
   failure_is_reported_ = true;
   ibv_async_event fatal{};
@@ -207,7 +207,7 @@ std::shared_ptr<ProcessNic> acquire() {
 }
 
 void release(std::shared_ptr<ProcessNic>& nic) noexcept {
-  // Under the lock, so that who opens next finds the wire without us.
+  // Under the lock, so that the next opener finds the wire without us.
   const std::scoped_lock lock(process().mutex);
   nic.reset();
 }

@@ -1,15 +1,15 @@
-// ProcessNic: the software NIC of this process, shared by all contexts, and which verbs object has which number there.
+// ProcessNic: the software NIC of this process, shared by all contexts, and the mapping of its numbers to verbs
+// objects.
 //
 //   const std::shared_ptr<ProcessNic> nic = acquire();           // made if there is none yet; throws
 //   const std::uint32_t key = nic->call([&](nic::Nic& device) { return device.register_memory(region); });
 //   release(nic);                                                // the last one takes it off the wire
 //
-// Guarantees. After fork() the child has no NIC: what it inherited refuses every call with EIO and never touches the
-// wire, and a device that it opens is a new station. At the exit of the process the wire is left; who still calls gets
-// EIO.
+// Guarantees. After fork() the child has no NIC: the inherited one refuses every call with EIO and never touches the
+// wire, and a device that the child opens is a new station. The process leaves the wire at exit; later calls get EIO.
 //
-// Thread-safety: any thread may call anything. What stands under "under the lock" is used from functions that are
-// handed to call(), post() and poll(), and by what the NIC reports.
+// Thread-safety: any thread may call anything. Members marked "under the lock" are used by functions passed to call(),
+// post() and poll(), and by reports of the NIC.
 #pragma once
 
 #include "guard.h"
@@ -38,7 +38,7 @@ class ProcessNic {
   [[nodiscard]] const nic::NicOptions& options() const noexcept { return adapter_.options(); }
   [[nodiscard]] const Settings& settings() const noexcept { return adapter_.settings(); }
 
-  /// As Adapter's. Throws VerbsError (EIO) in a child, and at the end of the process.
+  /// Like Adapter's functions. They throw VerbsError (EIO) in a child, and at the end of the process.
   template <class Use>
   auto call(Use use) {
     require_usable();
@@ -68,25 +68,25 @@ class ProcessNic {
     return adapter_.failure();
   }
 
-  /// From now on every call is refused.
+  /// Makes every further call fail.
   void forbid() noexcept { is_usable_.store(false, std::memory_order_relaxed); }
-  /// As Adapter's, in a child.
+  /// Like Adapter::abandon(), in a child.
   void abandon() noexcept { adapter_.abandon(); }
   /// Forbids, and leaves the wire.
   void leave() noexcept;
 
   // Under the lock.
 
-  /// Who is told that the wire has failed.
+  /// The contexts to notify when the wire fails.
   std::vector<Context*> contexts{};
   std::unordered_map<std::uint32_t, QueuePair*> queue_pairs{};
   std::unordered_map<std::uint32_t, CompletionQueue*> completion_queues{};
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> shared_receive_queues{};
-  /// Completion queues whose next completion the program wants to be told of.
+  /// Completion queues for whose next completion the program wants a notification.
   std::vector<CompletionQueue*> armed{};
 
  private:
-  // What a call reports by itself, without anything being sent: requests that are flushed at once.
+  // Handles reports that a call causes without sending anything: requests that are flushed at once.
   class Hearing {
    public:
     Hearing(ProcessNic& owner, nic::Nic& nic) : owner_(owner), nic_(nic) {}
@@ -115,13 +115,13 @@ class ProcessNic {
   Adapter adapter_;
 };
 
-/// The process's NIC. Throws SettingsError, roce::WireError and others, which say what is wrong.
+/// The process's NIC. Throws SettingsError, roce::WireError and others, which describe the error.
 [[nodiscard]] std::shared_ptr<ProcessNic> acquire();
-/// Gives it back. When nobody has it any more it leaves the wire.
+/// Gives the NIC back. The NIC leaves the wire when nobody has it any more.
 void release(std::shared_ptr<ProcessNic>& nic) noexcept;
 
-/// Holds on to what acquire() makes until as many keep(false) have come, so that a GUID stays what it is while a list
-/// of devices lives.
+/// keep(true) keeps the NIC of acquire() until as many calls of keep(false), so that a GUID does not change while a
+/// list of devices lives.
 void keep(bool begins) noexcept;
 
 }  // namespace sidelatch::softnic::verbs

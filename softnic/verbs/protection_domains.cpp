@@ -1,7 +1,7 @@
 // Protection domains, thread domains and parent domains: ibv_alloc_pd(3), ibv_alloc_td(3), ibv_alloc_parent_domain(3).
 //
-// A thread domain promises that one thread at a time uses what belongs to it. The NIC has one lock anyway, so it gains
-// nothing, and costs nothing. A parent domain is another name for its protection domain.
+// A thread domain promises that only one thread at a time uses its objects. The NIC has one lock anyway, so a thread
+// domain gains nothing and costs nothing. A parent domain is another name for its protection domain.
 #include "context.h"
 #include "export.h"
 

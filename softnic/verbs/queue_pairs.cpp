@@ -1,8 +1,8 @@
-// Queue pairs: ibv_create_qp(3), ibv_create_qp_ex(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3) and
-// what else has a queue pair as its argument.
+// Queue pairs: ibv_create_qp(3), ibv_create_qp_ex(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3) and the
+// other functions of a queue pair.
 //
-// Services are RC and UD; others are refused with EOPNOTSUPP. A queue pair that gets its address (INIT to RTR) asks for
-// the Ethernet address of the GID, and is refused with ETIMEDOUT if nobody answers.
+// The services are RC and UD; others are refused with EOPNOTSUPP. Giving a queue pair its address (INIT to RTR)
+// resolves the Ethernet address of the GID, and fails with ETIMEDOUT if nobody answers.
 #include "context.h"
 #include "convert.h"
 #include "export.h"
@@ -121,7 +121,7 @@ nic::QueuePairState state_of(ibv_qp_state state) {
   return static_cast<nic::QueuePairState>(state);
 }
 
-// Only what is given is looked at: the rest need not have been set.
+// Reads only the given attributes: the others need not be set.
 nic::QueuePairAttributes values_of(ProcessNic& nic, const ibv_qp_attr& from, Attributes given) {
   nic::QueuePairAttributes to;
   const auto is_given = [given](Attributes one) { return has(given, one); };
@@ -186,7 +186,7 @@ ibv_qp_attr queried(const nic::QueuePairAttributes& from) {
 ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attributes) {
   return made([&]() -> ibv_qp* {
     require_supported(*attributes);
-    // It begins with the fields of ibv_qp_init_attr (verbs.h, ibv_create_qp_ex()).
+    // The struct begins with the fields of ibv_qp_init_attr (verbs.h, ibv_create_qp_ex()).
     QueuePair* const pair = make(*attributes->pd, reinterpret_cast<ibv_qp_init_attr&>(*attributes));
     if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
       pair->has_builder = true;
@@ -257,7 +257,7 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
   });
 }
 
-// What one request places is not promised to appear in order (docs/memory-model.md, rule 3).
+// The bytes of one request may appear in any order (docs/memory-model.md, rule 3).
 SIDELATCH_VERBS_EXPORT int ibv_query_qp_data_in_order(ibv_qp* /*pair*/, ibv_wr_opcode /*opcode*/,
                                                       std::uint32_t /*flags*/) {
   return 0;

@@ -1,7 +1,7 @@
-// Posting by calls that build requests: ibv_wr_start(3) and its kin.
+// Posting by calls that build requests: ibv_wr_start(3) and related functions.
 //
-// From ibv_wr_start() to ibv_wr_complete() one thread has the queue pair's builder. Requests and inline data are copied
-// when they are built, and posted together by ibv_wr_complete(): all of them, or, with an errno, none.
+// One thread holds the queue pair's builder from ibv_wr_start() to ibv_wr_complete(). Requests and inline data are
+// copied when they are built. ibv_wr_complete() posts all of them, or none and returns an errno.
 #include "context.h"
 #include "convert.h"
 #include "posting.h"
@@ -23,7 +23,7 @@ void fail(ibv_qp_ex* pair, int error) {
   builder.error = builder.error != 0 ? builder.error : error;
 }
 
-// What C calls must not throw: no memory fails the whole of what is built.
+// Functions called from C must not throw: missing memory fails the whole batch.
 template <class Build>
 void build(ibv_qp_ex* pair, Build add) {
   if (const int error = error_of([&] { return add(builder_of(pair)); }); error != 0) {
@@ -34,7 +34,7 @@ void build(ibv_qp_ex* pair, Build add) {
 nic::SendRequest begun(const ibv_qp_ex& pair, nic::WorkKind kind) {
   nic::SendRequest request{.id = pair.wr_id, .kind = kind};
   take_flags(request, pair.wr_flags);
-  request.inlined = false;  // is said by the call that sets the data
+  request.inlined = false;  // set by the call that sets the data
   return request;
 }
 
@@ -102,7 +102,7 @@ void wr_send_invalidate(ibv_qp_ex* pair, std::uint32_t rkey) {
   add(pair, request);
 }
 
-// ---- Their data and addresses: of the request that was begun last.
+// ---- Their data and addresses: of the most recent request.
 
 template <class Set>
 void change_last(ibv_qp_ex* pair, Set set) {
@@ -174,7 +174,7 @@ void wr_start(ibv_qp_ex* pair) {
 
 void wr_abort(ibv_qp_ex* pair) { builder_of(pair).mutex.unlock(); }
 
-// What the draft says, with its data, which `inlined` describes if it is inlined.
+// The request of the draft, with its data; `inlined` describes inlined data.
 nic::SendRequest finished(const WorkBuilder& builder, const Draft& draft, nic::Sge& inlined) {
   nic::SendRequest request = draft.request;
   if (!request.inlined) {
@@ -187,15 +187,14 @@ nic::SendRequest finished(const WorkBuilder& builder, const Draft& draft, nic::S
   return request;
 }
 
-// With the lock; a sole inline part needs one place in the list of parts, which any queue pair has room for.
+// Call it with the lock. Inlined data needs one place in the list of parts, which every queue pair has.
 int post_drafts(nic::QueuePair& pair, const WorkBuilder& builder) {
   if (builder.drafts.size() > pair.send_room()) {
     return ENOMEM;
   }
   for (const Draft& draft : builder.drafts) {
     nic::Sge inlined;
-    // Everything that may be refused has been looked at, but for the state and inlined READs: the first is as good as
-    // any to find that out with.
+    // Everything has been checked except the state and inlined READs, which the first request reveals as well as any.
     if (const int error = errno_of(pair.post_send(finished(builder, draft, inlined))); error != 0) {
       return error;
     }
@@ -238,7 +237,7 @@ void fill_builder(QueuePair& pair) noexcept {
   pair.wr_start = wr_start;
   pair.wr_complete = wr_complete;
   pair.wr_abort = wr_abort;
-  // Not there: ibv_wr_complete() says so.
+  // Not supported: ibv_wr_complete() returns the error.
   pair.wr_bind_mw = [](ibv_qp_ex* to, ibv_mw* /*window*/, std::uint32_t /*rkey*/, const ibv_mw_bind_info* /*info*/) {
     fail(to, EOPNOTSUPP);
   };

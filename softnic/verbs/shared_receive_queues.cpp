@@ -1,6 +1,6 @@
 // Shared receive queues: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3).
 //
-// Basic ones; those for XRC and tag matching are refused. Their size cannot be changed.
+// Supports only basic ones; those for XRC and tag matching are refused. Their size cannot be changed.
 #include "context.h"
 #include "export.h"
 #include "posting.h"
@@ -24,7 +24,7 @@ SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes) {
     return &made;
   });
   queue->handle = queue->queue->number();
-  attributes.srq_limit = 0;  // is not looked at when a queue is made
+  attributes.srq_limit = 0;  // ignored when a queue is made
   init_acknowledgements(*queue);
   return queue.release();
 }
@@ -68,7 +68,7 @@ SIDELATCH_VERBS_EXPORT ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr
 SIDELATCH_VERBS_EXPORT int ibv_modify_srq(ibv_srq* queue, ibv_srq_attr* attributes, int mask) {
   return error_of([&] {
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
-      return EOPNOTSUPP;  // the device says so, too: IBV_DEVICE_SRQ_RESIZE is not among its flags
+      return EOPNOTSUPP;  // the device's flags lack IBV_DEVICE_SRQ_RESIZE
     }
     SharedReceiveQueue& ours = of(*queue);
     if ((mask & IBV_SRQ_LIMIT) == 0) {

@@ -1,6 +1,6 @@
-// What this NIC does not have: memory windows, XRC, flows, work queues, counters, device memory, on-demand paging, rate
-// limits, imported objects. Each returns what its manual page gives for "not supported": EOPNOTSUPP, or NULL with
-// that errno. docs/softnic.md has the list.
+// Features that this NIC does not support: memory windows, XRC, flows, work queues, counters, device memory, on-demand
+// paging, rate limits, imported objects. Each returns what its manual page gives for "not supported": EOPNOTSUPP, or
+// NULL with that errno. docs/softnic.md has the list.
 #include "context.h"
 #include "export.h"
 
@@ -57,7 +57,7 @@ void fill_unsupported(Context& context) noexcept {
   set(context.open_qp);
   set(context.open_xrcd);
   set(context.close_xrcd);
-  // It has to say where it stopped.
+  // The function must report where it stopped.
   context.post_srq_ops = [](ibv_srq* /*queue*/, ibv_ops_wr* request, ibv_ops_wr** refused) {
     *refused = request;
     return EOPNOTSUPP;

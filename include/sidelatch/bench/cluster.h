@@ -3,11 +3,11 @@
 //   Cluster cluster({.server = "10.0.0.1:18515", .rank = 1, .ranks = 4});     // in each process, with its rank
 //   ExperimentResult result = find_experiment("latch-scaling").run({.cluster = &cluster});
 //
-// The processes meet through the server's memory alone: rank 0 borrows a board there, the others find it by its name,
-// and barriers and sums are FETCH-ADDs, WRITEs and READs on it. Every process gets the same results. There is no MPI in
-// it; mpirun and srun may start the processes, and rank_from_environment() reads what they say.
+// The processes meet only through the server's memory. Rank 0 borrows a board there, the others find it by its name,
+// and barriers and sums are FETCH-ADDs, WRITEs and READs on it. Every process gets the same results. It uses no MPI,
+// but mpirun and srun may start the processes: rank_from_environment() reads the variables that they set.
 //
-// A process that does not come, or dies, is an error at the others within Options::limit.
+// If a process does not come or dies, the others get an error within Options::limit.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -30,9 +30,9 @@ struct Rank {
   std::uint32_t ranks = 1;
 };
 
-/// As Open MPI (OMPI_COMM_WORLD_RANK), MPICH and Intel MPI (PMI_RANK) or Slurm (SLURM_PROCID) tell it to the processes
-/// that they start, in this order; nothing if none does. Throws std::invalid_argument that names the variable if one of
-/// a pair is absent or no rank.
+/// The rank that Open MPI (OMPI_COMM_WORLD_RANK), MPICH and Intel MPI (PMI_RANK) or Slurm (SLURM_PROCID) set in the
+/// environment, looked up in this order; nothing if none of them is set. Throws std::invalid_argument that names the
+/// variable if one of a pair is absent or not a rank.
 [[nodiscard]] std::optional<Rank> rank_from_environment();
 
 class Cluster {
@@ -41,14 +41,14 @@ class Cluster {
 
   struct Options {
     std::string server = {};    ///< HOST[:PORT] of the memory server
-    std::string token = {};     ///< that server's
-    std::string device = {};    ///< empty: the first with an active port
+    std::string token = {};     ///< the server's token
+    std::string device = {};    ///< empty: the first device with an active port
     std::string run = "bench";  ///< runs of different names may use one server at a time
     std::uint32_t rank = 0;
     std::uint32_t ranks = 1;
-    fabric::Duration warm_up = std::chrono::milliseconds(20);    ///< of each point
-    fabric::Duration measured = std::chrono::milliseconds(200);  ///< of each point
-    /// For the others to come to a barrier, and for an object that stays latched.
+    fabric::Duration warm_up = std::chrono::milliseconds(20);    ///< before each point is measured
+    fabric::Duration measured = std::chrono::milliseconds(200);  ///< per point
+    /// How long to wait for the others at a barrier, and for an object that stays latched.
     std::chrono::seconds limit{120};
     const std::atomic<bool>* interrupted = nullptr;  ///< set to true to end the waits for others
 
@@ -56,28 +56,28 @@ class Cluster {
     void validate() const;
   };
 
-  /// Returns when all processes have come. Throws std::runtime_error that says which rank is missing or was there
-  /// already.
+  /// Returns when all processes have come. Throws std::runtime_error that names the rank that is missing or was already
+  /// there.
   explicit Cluster(const Options& options);
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
-  /// Waits for the others to leave, 5 seconds at most, and not after an error.
+  /// Waits up to 5 seconds for the others to leave; does not wait after an error.
   ~Cluster();
 
   [[nodiscard]] const Options& options() const noexcept;
   [[nodiscard]] const std::string& device() const noexcept;
   [[nodiscard]] fabric::Node& storage() noexcept;
-  /// Four, all on this process's device.
+  /// Four nodes, all on this process's device.
   [[nodiscard]] std::span<fabric::Node* const> clients() noexcept;
 
-  /// Returns when all processes have called it as often as this one. Throws std::runtime_error that says which rank did
-  /// not within Options::limit.
+  /// Returns when all processes have called it as often as this one. Throws std::runtime_error that names the rank that
+  /// did not call it within Options::limit.
   void barrier();
-  /// Of the values that the processes give, at each of them. A barrier, too.
+  /// The sum of the values of all processes, returned to each of them. Also acts as a barrier.
   [[nodiscard]] double sum(double mine);
 
-  /// Zeroed memory at the server, of rank 0, the same for all. Each process makes it in the same order as its others;
-  /// before it goes, call barrier() or sum().
+  /// Zeroed memory at the server, owned by rank 0 and shared by all. Each process makes its shared memories in the same
+  /// order. Call barrier() or sum() before it is destroyed.
   class SharedMemory {
    public:
     SharedMemory(Cluster& cluster, std::uint64_t bytes);

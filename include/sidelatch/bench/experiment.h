@@ -28,10 +28,10 @@ struct ExperimentOptions {
   std::string profile = "connectx5";  ///< simulator profile: a name or the path of a TOML file
   std::uint64_t seed = 1;
   Cluster* cluster = nullptr;  ///< real NICs instead of the simulator; its processes all run the experiment
-  /// For experiments with a store: the longest that a client waits at random before it tries a latch again. None: as
-  /// sync::Retry does by default. The papers do not say what their clients do.
+  /// For experiments with a store: the upper limit of a client's random wait before it tries a latch again. None:
+  /// sync::Retry's default. The papers do not say what their clients do.
   std::optional<fabric::Duration> longest_wait{};
-  /// Called after each point, by any thread, one at a time: how many of how many are done.
+  /// Called after each point with the number of points done and of all points; from any thread, one call at a time.
   std::function<void(std::size_t done, std::size_t all)> progress{};
   /// Set to true to end at once: the experiment throws Interrupted.
   const std::atomic<bool>* interrupted = nullptr;
@@ -46,7 +46,7 @@ class Interrupted : public std::runtime_error {
 struct Point {
   double x = 0;
   double y = 0;
-  /// With 95 % confidence the mean that y stands for lies within y - half_width and y + half_width; none: not known.
+  /// With 95 % confidence the true mean lies within y - half_width and y + half_width; none: not known.
   std::optional<double> half_width{};
 };
 
@@ -54,15 +54,15 @@ struct Series {
   std::string name;
   std::string unit;  ///< of y
   std::vector<Point> points{};
-  std::string panel{};  ///< of the figure, where it has several
+  std::string panel{};  ///< of the figure, if it has several
 };
 
-/// Of x: numbers by their logarithm, numbers, or positions of names.
+/// The scale of x: logarithmic, linear, or positions of names.
 enum class Scale : std::uint8_t { log, linear, categories };
 
-/// A number or a shape that a paper reports, and what came out here.
+/// A number or a shape that a paper reports, and what was measured here.
 struct Target {
-  std::string id;                  ///< "N3", or "N1.atomics" where a row has several numbers
+  std::string id;                  ///< "N3", or "N1.atomics" if a row has several numbers
   std::optional<double> expected;  ///< empty for a shape
   double measured = 0;             ///< for a number
   std::string seen;                ///< for a shape: what was seen, in one line
@@ -76,16 +76,16 @@ struct Target {
 [[nodiscard]] Target shape_target(std::string id, bool holds, std::string seen);
 
 struct ExperimentResult {
-  std::string version;  ///< of sidelatch, that measured it
+  std::string version;  ///< of the sidelatch that measured it
   std::string experiment;
   std::string title;
-  std::string figure;   ///< that it reproduces: paper and number; empty if none
+  std::string figure;   ///< the figure that it reproduces: paper and number; empty if none
   std::string fabric;   ///< "sim" or "verbs"
-  std::string profile;  ///< sim: of the NIC; verbs: the device's name
+  std::string profile;  ///< sim: the NIC's profile; verbs: the device's name
   std::uint64_t seed = 0;
   std::string x_label;
   Scale x_scale = Scale::log;
-  std::vector<std::string> x_names;  ///< Scale::categories: those of x = 1, 2, ...
+  std::vector<std::string> x_names;  ///< Scale::categories: the names of x = 1, 2, ...
   std::vector<Series> series;
   std::vector<Target> targets;
 };

@@ -1,14 +1,14 @@
-// Zipf: which of n items is wanted next, where the item of rank r (0 is the most popular) is wanted in proportion to
-// 1 / (r + 1)^exponent. An exponent of 0 is uniform; 1 and 2 are what TODS 2025 calls slight and heavy skew.
+// Zipf: draws the next of n items; the probability of the item of rank r (0 is the most popular) is proportional to
+// 1 / (r + 1)^exponent. An exponent of 0 is uniform; TODS 2025 calls 1 slight and 2 heavy skew.
 //
 //   const Zipf ranks(20'000'000, 1);
 //   const Scatter keys(20'000'000);
 //   std::mt19937_64 random(worker);
 //   std::uint64_t key = keys(ranks(random));     // popular keys do not lie side by side
 //
-// By rejection-inversion: no table, a few logarithms per draw however many items there are. The distribution is exact
-// but for the rounding of double. Source: W. Hoermann, G. Derflinger, "Rejection-inversion to generate variates from
-// monotone discrete distributions", ACM TOMACS 6(3), 1996.
+// The algorithm is rejection-inversion. It needs no table, and a few logarithms per draw for any number of items. The
+// distribution is exact except for the rounding of double. Source: W. Hoermann, G. Derflinger, "Rejection-inversion to
+// generate variates from monotone discrete distributions", ACM TOMACS 6(3), 1996.
 //
 // Thread-safety: plain values; a generator belongs to one thread at a time.
 #pragma once
@@ -30,7 +30,7 @@ class Zipf {
   [[nodiscard]] double exponent() const noexcept { return exponent_; }
 
  private:
-  // Of the density x^-exponent, from 1 to x; and its inverse.
+  // The integral of the density x^-exponent from 1 to x, and its inverse.
   [[nodiscard]] double integral(double x) const;
   [[nodiscard]] double inverse_integral(double area) const;
   [[nodiscard]] double density(double x) const;
@@ -42,14 +42,14 @@ class Zipf {
   double accepted_below_ = 0;
 };
 
-/// A bijection of 0 to items - 1 that looks random: an unbalanced Feistel network over two digits, walked until it is
-/// back in range. Equal seeds give equal bijections.
+/// A bijection of 0 to items - 1 that looks random: an unbalanced Feistel network over two digits, repeated until the
+/// result is in range. Equal seeds give equal bijections.
 class Scatter {
  public:
   /// `items`: 1 to 2^52. Throws std::invalid_argument.
   explicit Scatter(std::uint64_t items, std::uint64_t seed = 1);
 
-  /// Where item `i` goes. Throws std::out_of_range if there is none.
+  /// The image of item `i`. Throws std::out_of_range if there is no such item.
   [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const;
 
  private:

@@ -1,10 +1,11 @@
-// Are a NIC's atomics atomic: against each other, and against those of the memory's own CPU? (docs/memory-model.md,
-// rule 8.)
+// Are a NIC's atomics atomic with respect to each other, and to those of the CPU beside the memory?
+// (docs/memory-model.md, rule 8.)
 //
 //   Observation seen = probe_atomics(storage, clients, Rival::cpu, {});
 //
-// All add 1 to one word, and count what they have added. What the word lacks in the end was lost. Against each other
-// clients use FETCH-ADD and CAS in turn; against the CPU FETCH-ADD, and an addition of the CPU is a chance.
+// All participants add 1 to one word and count their additions. Additions that the word lacks in the end were lost.
+// Against each other, clients use FETCH-ADD and CAS in turn. Against the CPU they use FETCH-ADD, and each addition of
+// the CPU is a chance.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
@@ -25,7 +26,7 @@ enum class Rival : std::uint8_t { nic, cpu };
 struct AtomicsOptions {
   std::uint64_t chances = 20'000;  ///< additions: all of them, or the CPU's
   std::uint32_t at_once = 8;       ///< atomics under way, at least 2
-  /// Asked now and then; false ends the probe with what it has.
+  /// Called from time to time; false ends the probe with the results so far.
   std::function<bool()> keep_going = [] { return true; };
 
   /// Throws std::invalid_argument naming the value and the allowed range.

@@ -12,12 +12,12 @@
 
 namespace sidelatch::checker {
 
-/// Of the JSON that to_json() makes, as its "schema" says. The version grows when a reader of the one before
-/// would misunderstand it.
+/// The "schema" of the JSON that to_json() makes. The version grows when a reader of the previous version would
+/// misunderstand the JSON.
 inline constexpr std::string_view kDatasheetSchema = "sidelatch-datasheet";
 inline constexpr int kDatasheetVersion = 1;
 
-/// Throws std::invalid_argument that names `file`: it is no JSON, or cut off, or no datasheet, or of another version.
+/// Throws std::invalid_argument that names `file` if it is not JSON, cut off, not a datasheet, or of another version.
 [[nodiscard]] nlohmann::ordered_json parse_datasheet(std::string_view file, std::string_view text);
 
 struct Change {
@@ -25,9 +25,9 @@ struct Change {
   std::string text;  ///< a sentence with both values
 };
 
-/// What `now` has worse than `old`: another verdict on a scheme, a rate that fell or a latency that rose by more than
-/// the share `tolerance`. What only one of them has is not compared. Throws std::invalid_argument for a tolerance that
-/// is not 0 to 1, and for a field of a wrong type, which it names.
+/// What is worse in `now` than in `old`: another verdict on a scheme, a rate that fell or a latency that rose by more
+/// than the share `tolerance`. Values that only one of them has are not compared. Throws std::invalid_argument for a
+/// tolerance that is not 0 to 1, and for a field of a wrong type, which it names.
 [[nodiscard]] std::vector<Change> changes_for_the_worse(const nlohmann::ordered_json& old,
                                                         const nlohmann::ordered_json& now, double tolerance);
 

@@ -1,11 +1,11 @@
-// Does a scheme keep its writers apart on this NIC? For latches, which the ring of the torn-read experiment does not
-// put to work: there is one writer.
+// Does a scheme keep its writers apart on this NIC? For latches: the torn-read experiment has only one writer, so it
+// does not exercise them.
 //
 //   SchemeReads seen = probe_exclusion(storage, clients, select_scheme("latch-rw/async"), {});
 //   seen.torn    // a payload that mixes updates, or updates that were lost
 //
-// Several clients update one object. Each finds one number in all words and leaves the next one there; in the end the
-// number is how many updates there were.
+// Several clients update one object. Each finds the same number in all words and writes the next number to all of them.
+// In the end the number equals the number of updates.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
@@ -17,12 +17,12 @@
 namespace sidelatch::checker {
 
 struct ExclusionOptions {
-  std::uint64_t object_bytes = 256;  ///< of the record, at most; 64 to 1 MiB
+  std::uint64_t object_bytes = 256;  ///< maximum size of the record; 64 to 1 MiB
   std::uint64_t updates = 20'000;    ///< of all writers together
   std::uint32_t writers = 4;         ///< at least 2
-  /// A writer waits for the latch no longer than that, of the world's clock.
+  /// The longest that a writer waits for the latch, by the world's clock.
   fabric::Duration patience = std::chrono::milliseconds(100);
-  /// Asked now and then; false ends the probe with what it has.
+  /// Called from time to time; false ends the probe with the results so far.
   std::function<bool()> keep_going = [] { return true; };
 
   /// Throws std::invalid_argument naming the value and the allowed range.

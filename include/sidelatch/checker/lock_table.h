@@ -1,7 +1,7 @@
 // What a NIC's lock table looks like from outside: which address bits choose a slot, and what one slot can do.
 //
 // Two groups of workers use atomics on two words whose addresses differ in one bit. If they are no faster together than
-// all on one word, both words have the same slot, so the bit does not count. TODS 2025, section 3.2.
+// all on one word, both words share a slot, so the bit does not choose the slot. TODS 2025, section 3.2.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
@@ -24,12 +24,12 @@ struct LockTable {
 };
 
 struct LockTableOptions {
-  fabric::Duration warm_up = std::chrono::microseconds(100);  ///< of each of its loops, of the world's clock
+  fabric::Duration warm_up = std::chrono::microseconds(100);  ///< of each loop, by the world's clock
   fabric::Duration measured = std::chrono::microseconds(500);
-  /// Where the first loop sees fewer, all are measured for longer: a slow device wants more time for the same
-  /// precision.
+  /// If the first loop completes fewer operations, all loops measure for longer: a slow device needs more time for the
+  /// same precision.
   std::uint64_t least_operations = 0;
-  /// Asked between the loops; false ends the probe without a result.
+  /// Called between the loops; false ends the probe without a result.
   std::function<bool()> keep_going = [] { return true; };
 };
 

@@ -1,12 +1,12 @@
-// A simulator profile of a NIC from what a check measured of it.
+// Makes a simulator profile of a NIC from the report of a check.
 //
 //   fabric::sim::Profile profile = profile_of(report);
 //   std::cout << fabric::sim::to_toml(profile);
 //
-// Measured: the lock table; service times of requests, from rates; one-way latency, so that a READ of 8 bytes takes as
-// long as it did; the link's rate, from the best READ bandwidth; the queue pairs whose state fits; the bytes that are
-// copied whole. All else is connectx5's. The NIC's parts cannot be told apart from outside, so what they take together
-// is right, and the shares of latency on the way are connectx5's.
+// Measured are: the lock table; service times of requests, from rates; one-way latency, chosen so that a READ of 8
+// bytes takes as long as measured; the link's rate, from the best READ bandwidth; the number of queue pairs whose state
+// fits; the bytes that are copied whole. Everything else is connectx5's. The NIC's parts cannot be told apart from
+// outside: the total latency is right, but its split between the parts is connectx5's.
 #pragma once
 
 #include <sidelatch/checker/check.h>

@@ -1,4 +1,4 @@
-// How fast a NIC is: rates and latencies along one axis, for context and for a profile of it.
+// How fast a NIC is: rates and latencies along one axis, for context and for a profile of the NIC.
 //
 //   for (Curve curve : kCurves) { std::optional<Series> series = probe_rate(storage, clients, curve, {}); }
 //
@@ -21,7 +21,7 @@
 namespace sidelatch::checker {
 
 enum class Curve : std::uint8_t {
-  atomics_by_stride,    ///< CAS by 128 workers, each on a word of its own, by the words' distance
+  atomics_by_stride,    ///< CAS by 128 workers, each on a word of its own, by distance between words
   atomics_contended,    ///< CAS on one word, by workers
   atomics_uncontended,  ///< CAS, each worker on a word of its own, packed, by workers
   read_by_queue_pairs,  ///< READs of 8 bytes by one client, by queue pairs
@@ -29,7 +29,7 @@ enum class Curve : std::uint8_t {
   rate_write,
   latency_read,  ///< of one READ at a time, by size
   latency_write,
-  latency_cas,  ///< 8 bytes only, as for the next
+  latency_cas,  ///< 8 bytes only, as for the next curve
   latency_fetch_add,
 };
 inline constexpr std::array kCurves = {Curve::atomics_by_stride,  Curve::atomics_contended, Curve::atomics_uncontended,
@@ -52,13 +52,13 @@ struct Series {
   std::string x_scale = "log";  ///< or "linear"
   std::string unit = {};        ///< of y: "Mops/s" or "us"
   std::vector<Point> points = {};
-  bool complete = true;  ///< false: it was told to end early
+  bool complete = true;  ///< false: the probe was told to end early
 };
 
 struct RatesOptions {
-  fabric::Duration warm_up = std::chrono::microseconds(100);  ///< of each of its loops, of the world's clock
+  fabric::Duration warm_up = std::chrono::microseconds(100);  ///< of each loop, by the world's clock
   fabric::Duration measured = std::chrono::microseconds(500);
-  /// Asked between the loops; false ends the probe with the points that it has.
+  /// Called between the loops; false ends the probe with the points measured so far.
   std::function<bool()> keep_going = [] { return true; };
 };
 
@@ -66,8 +66,8 @@ struct RatesOptions {
 [[nodiscard]] Series probe_rate(fabric::Node& storage, std::span<fabric::Node* const> clients, Curve curve,
                                 const RatesOptions& options);
 
-/// The number of queue pairs of one client from which on the rate of `read_by_queue_pairs` falls: the largest number
-/// without a fall by more than a tenth from the best rate before it. Nothing if it does not fall.
+/// The number of queue pairs of one client beyond which the rate of `read_by_queue_pairs` falls: the last number
+/// before the rate is first more than a tenth below the best rate so far. Nothing if the rate does not fall.
 [[nodiscard]] std::optional<std::uint64_t> queue_pair_knee(const Series& series);
 
 }  // namespace sidelatch::checker

@@ -2,7 +2,7 @@
 //
 //   write("page.html", report_page({{"check.json", datasheet}, {"kv-store.json", result}}));
 //
-// The page itself is made in report/; this fills it.
+// The page itself is built in report/; this code fills it.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 namespace sidelatch::checker {
 
 struct NamedDocument {
-  std::string file;  ///< what the page calls it
+  std::string file;  ///< its name on the page
   /// A datasheet, as to_json() made it, or the result of an experiment, as `sidelatch bench NAME --json` prints it.
   std::string json;
 };
 
 /// True if this is the result of an experiment: an object that names its "experiment". Throws std::invalid_argument
-/// that names the file if it is no JSON, or cut off.
+/// that names the file if it is not JSON, or cut off.
 [[nodiscard]] bool holds_experiment(const NamedDocument& document);
 
 /// Datasheets come first on the page, then experiments; both in the order given. Throws std::invalid_argument that
-/// names the file: it is no JSON, or cut off, or neither a datasheet nor an experiment, or a datasheet of a newer
-/// version. A field that is missing, and an experiment of another version, is named on the page.
+/// names the file if it is not JSON, cut off, neither a datasheet nor an experiment, or a datasheet of a newer version.
+/// The page names missing fields, and experiments of another version.
 [[nodiscard]] std::string report_page(const std::vector<NamedDocument>& documents);
 
 /// The page without documents (generated from report/page.html).

@@ -17,7 +17,7 @@
 
 namespace sidelatch::checker {
 
-/// What a scheme promises its readers, beside what all promise their writers.
+/// What a scheme promises its readers. All schemes make the same promises to their writers.
 enum class Promise : std::uint8_t {
   exclusion,         ///< a latch: nobody writes while someone reads
   latch_equivalent,  ///< see sync::Semantics
@@ -35,15 +35,15 @@ struct SchemeEntry {
   std::string_view name;  ///< as on the command line
   Kind kind = Kind::optimistic;
   Promise promise = Promise::latch_equivalent;
-  /// True where it should keep its promises, by preset: strict, observed, spec, relaxed. `explore` confirms each of
-  /// them for small programs (docs/verdicts.md); tests/sync/behaviour_test.cpp simulates larger ones.
+  /// Whether the scheme should keep its promises, by preset: strict, observed, spec, relaxed. `explore` confirms each
+  /// entry for small programs (docs/verdicts.md); tests/sync/behaviour_test.cpp simulates larger ones.
   std::array<bool, 4> safe{};
   std::unique_ptr<sync::Scheme> (*make)() = nullptr;
 
   [[nodiscard]] bool safe_under(fabric::model::Preset preset) const {
     return safe.at(static_cast<std::size_t>(preset));
   }
-  /// A tear is what is expected of it, on a NIC as the papers measured them.
+  /// Whether tears are expected on a NIC like those that the papers measured.
   [[nodiscard]] bool known_broken() const { return !safe_under(fabric::model::Preset::observed); }
 };
 
@@ -55,8 +55,8 @@ struct SelectedScheme {
   sync::LayoutKind layout = sync::LayoutKind::padded;
 };
 
-/// The scheme of that name, which may end in "+header" or "+footer" for another layout than its own. Throws
-/// std::invalid_argument that lists the names.
+/// The scheme called `name`, which may end in "+header" or "+footer" to choose another layout than the scheme's own.
+/// Throws std::invalid_argument that lists the names.
 [[nodiscard]] SelectedScheme select_scheme(std::string_view name);
 
 }  // namespace sidelatch::checker

@@ -3,9 +3,9 @@
 //   TornReads seen = probe_torn_reads(storage, writer, reader, {.block_bytes = 512, .reads = 100000});
 //   seen.undetected   // equal header and footer, mixed body: what the bookend scheme would have accepted
 //
-// The writer fills a block with a number and writes it to the next slot by one WRITE; each write has the next number.
-// The reader READs a block whole and looks at every word. It stays at the slot that is written next, so that most
-// writes meet a read. probe_scheme() does the same with a scheme's own update() and read() instead of the bare WRITE
+// The writer fills a block with a number and writes it to the next slot with one WRITE; the number grows with each
+// WRITE. The reader READs whole blocks and checks every word. It follows the slot that is written next, so that most
+// writes overlap a read. probe_scheme() does the same with a scheme's own update() and read() instead of the bare WRITE
 // and READ.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
@@ -26,11 +26,11 @@ namespace sidelatch::checker {
 struct RingOptions {
   std::uint64_t block_bytes = 512;        ///< a multiple of 8, 64 to 1 MiB
   std::uint64_t ring_bytes = 50'000'000;  ///< at least two blocks
-  std::uint64_t offset = 0;               ///< of a block in its line, for the torn-read probe: a multiple of 8, to 56
+  std::uint64_t offset = 0;  ///< of a block in its line, for the torn-read probe: a multiple of 8, up to 56
   std::uint64_t reads = 100'000;
-  /// A writer waits for a latch no longer than that, of the world's clock.
+  /// The longest that a writer waits for a latch, by the world's clock.
   fabric::Duration patience = std::chrono::milliseconds(10);
-  /// Asked now and then; false ends the probe with what it has.
+  /// Called from time to time; false ends the probe with the results so far.
   std::function<bool()> keep_going = [] { return true; };
 
   /// Throws std::invalid_argument naming the value and the allowed range.
@@ -43,7 +43,7 @@ struct TornBlock {
   std::vector<std::uint64_t> words;
 };
 
-/// Of reads, each is one of the three.
+/// Each read counts as one of the three.
 struct TornReads {
   std::uint64_t block_bytes = 0;
   std::uint64_t reads = 0;
@@ -52,16 +52,17 @@ struct TornReads {
   std::uint64_t undetected = 0;  ///< header and footer agree, some word between differs
   std::uint64_t writes = 0;
   std::optional<TornBlock> evidence = {};  ///< the first undetected one
-  /// Blocks were mixed at multiples of that many bytes from the begin of a line: what the target copies whole, if there
-  /// were enough of them. 0: none was mixed.
+  /// Blocks were mixed at multiples of this many bytes from the start of a line. With enough mixed blocks, this is the
+  /// unit that the target copies whole. 0: no block was mixed.
   std::uint64_t granularity = 0;
-  /// Of the places where a block changes from one write to another: those with the later write in front, and those with
-  /// it behind. A WRITE that is placed upwards leaves the later one in front for READs that go upwards faster.
+  /// Counts of the places where a block changes from one write to another: those with the later write at the lower
+  /// address, and those with it at the higher address. A WRITE placed in ascending order leaves the later write in
+  /// front for READs that ascend faster.
   std::uint64_t later_in_front = 0;
   std::uint64_t later_behind = 0;
 };
 
-/// For a report that tells of a variant in one line: a chance is a read, and seen are those that were mixed.
+/// For reports with one line per variant: chances are reads, and seen are mixed reads.
 [[nodiscard]] Observation as_observation(std::string name, const TornReads& reads);
 
 [[nodiscard]] TornReads probe_torn_reads(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,
@@ -71,17 +72,17 @@ struct SchemeReads {
   std::uint64_t object_bytes = 0;
   std::uint64_t reads = 0;
   std::uint64_t accepted = 0;
-  std::uint64_t rejected = 0;  ///< the scheme saw a writer and asked to begin again
-  std::uint64_t torn = 0;      ///< accepted, and a mixture
+  std::uint64_t rejected = 0;  ///< the scheme saw a writer and asked for a retry
+  std::uint64_t torn = 0;      ///< accepted although mixed
   std::uint64_t writes = 0;
-  std::optional<TornBlock> evidence = {};  ///< the first torn one; words of the payload
+  std::optional<TornBlock> evidence = {};  ///< the first torn read; words of the payload
   bool stuck = false;                      ///< a latch stayed held until patience ended: an unlatch was lost
 };
 
 [[nodiscard]] SchemeReads probe_scheme(fabric::Node& storage, fabric::Node& writer, fabric::Node& reader,
                                        const SelectedScheme& scheme, const RingOptions& options);
 
-/// "4711 x3, 4710 x13": the numbers of a block in order, with how often each follows itself; at most `most` of them.
+/// "4711 x3, 4710 x13": the numbers of a block in order, each with its run length; at most `most` of them.
 [[nodiscard]] std::string describe(const TornBlock& block, std::size_t most = 6);
 
 }  // namespace sidelatch::checker

@@ -1,11 +1,11 @@
-// Is a WRITE lost between the load and the store of an atomic? (docs/memory-model.md, rule 8; the unlatch by WRITE of a
-// latch that others change by atomics.)
+// Can a WRITE be lost between the load and the store of an atomic? (docs/memory-model.md, rule 8.) It matters for a
+// latch that is released by WRITE while others change it by atomics.
 //
 //   Observation seen = probe_lost_unlatch(storage, clients, Opcode::fetch_add, {});
 //
-// One client WRITEs a word with a rising number in its upper half and reads it back. The other clients all the while
-// change the lower half by atomics, as waiting readers do. Nobody else changes the upper half, so what is not there
-// any more was overwritten by an atomic that had loaded the word before.
+// One client WRITEs a word with a rising number in its upper half and reads it back. Meanwhile the other clients change
+// the lower half by atomics, as waiting readers do. Nobody else changes the upper half, so a missing number was
+// overwritten by an atomic that had loaded the word before the WRITE.
 //
 // Thread-safety: runs on the reactor of its nodes, in that thread.
 #pragma once
@@ -23,7 +23,7 @@ namespace sidelatch::checker {
 struct UnlatchOptions {
   std::uint64_t chances = 20'000;     ///< WRITEs
   std::uint32_t atomics_at_once = 8;  ///< by the others, at least 1
-  /// Asked now and then; false ends the probe with what it has.
+  /// Called from time to time; false ends the probe with the results so far.
   std::function<bool()> keep_going = [] { return true; };
 
   /// Throws std::invalid_argument naming the value and the allowed range.

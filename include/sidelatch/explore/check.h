@@ -3,9 +3,9 @@
 //   explore::Verdict verdict = explore::check(program, {.rules = rules_of(Preset::spec)});
 //   if (verdict.outcome == explore::Outcome::broken) std::cout << to_text(*verdict.violation);
 //
-// The search is stateless: the program runs again for each execution, along another sequence of choices among what may
-// happen next. Executions that differ only in the order of independent events are explored once (source-set dynamic
-// partial-order reduction with sleep sets: Abdulla, Aronsson, Jonsson, Sagonas: Optimal dynamic partial order
+// The search is stateless: the program runs again for each execution, along another sequence of choices among the
+// possible next events. Executions that differ only in the order of independent events are explored once (source-set
+// dynamic partial-order reduction with sleep sets: Abdulla, Aronsson, Jonsson, Sagonas: Optimal dynamic partial order
 // reduction, POPL 2014). docs/explorer.md says what is sound, what is bounded and what is not modelled.
 //
 // Thread-safety: check() may be called from several threads; it uses all cores by itself.
@@ -27,33 +27,33 @@ namespace sidelatch::explore {
 enum class Mode : std::uint8_t {
   exhaustive,
   plain,   ///< every order of events, without reduction: for testing the reduction
-  random,  ///< each choice by chance
-  pct,     ///< random priorities and a few changes of them (Burckhardt et al., ASPLOS 2010)
+  random,  ///< random choices
+  pct,     ///< random priorities with a few changes (Burckhardt et al., ASPLOS 2010)
 };
 
 struct Options {
   fabric::model::Rules rules{};
   Mode mode = Mode::exhaustive;
   std::uint64_t seed = 1;              ///< random, pct
-  std::uint64_t max_executions = 0;    ///< 0: no bound; random and pct need one, and take 10 000 without
-  std::uint32_t max_events = 10'000;   ///< of one execution: a longer one is reported as one that never ends
+  std::uint64_t max_executions = 0;    ///< 0: no bound; random and pct need a bound, and use 10 000 by default
+  std::uint32_t max_events = 10'000;   ///< per execution; a longer execution is reported as one that never ends
   std::uint32_t priority_changes = 3;  ///< pct
-  /// Attempts of one retry loop that fail after they have changed memory, and after which the client tries again; what
-  /// an attempt that changed nothing would have led to is covered without bound. See docs/explorer.md.
+  /// How many attempts of one retry loop may change memory, fail and be retried. Attempts that change nothing are
+  /// covered without bound. See docs/explorer.md.
   std::uint32_t writing_retries = 2;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
   unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
-  /// After a violation so many executions more look for one with a shorter trace.
+  /// After a violation, this many more executions look for one with a shorter trace.
   std::uint64_t look_for_shorter = 500;
   const std::atomic<bool>* interrupted = nullptr;
-  /// Called now and then with the number of executions so far.
+  /// Called from time to time with the number of executions so far.
   std::function<void(std::uint64_t)> progress{};
 };
 
 enum class Outcome : std::uint8_t {
   safe,     ///< all executions were explored
   broken,   ///< a violation was found
-  bounded,  ///< none was found in the part that was explored
+  bounded,  ///< no violation in the part that was explored
 };
 
 /// "safe", "broken", "bounded".
@@ -73,24 +73,24 @@ struct Violation {
   Kind kind = Kind::assertion;
   std::string what;
   std::vector<TraceStep> trace;      ///< what the violation depends on, in an order that changes actors seldom
-  std::vector<std::string> choices;  ///< the same for replay()
+  std::vector<std::string> choices;  ///< the same execution, for replay()
 };
 
 struct Verdict {
   Outcome outcome = Outcome::safe;
-  std::uint64_t executions = 0;  ///< that are not equivalent to each other
-  std::uint64_t redundant = 0;   ///< that were given up because an equivalent one had been explored
-  std::uint64_t events = 0;      ///< that happened, replays included
+  std::uint64_t executions = 0;  ///< executions that are not equivalent to each other
+  std::uint64_t redundant = 0;   ///< executions given up because an equivalent one was explored
+  std::uint64_t events = 0;      ///< events in all executions, replays included
   double seconds = 0;
   std::string bound;  ///< which bound was met, if `outcome` is bounded
   std::optional<Violation> violation;
 };
 
-/// Throws what the program throws while it is built, and std::logic_error if it is not the same each time.
+/// Throws what the program throws while it is built, and std::logic_error if the program differs between runs.
 [[nodiscard]] Verdict check(const Program& program, const Options& options);
 
-/// Runs the program once along `choices`, then on by default. Throws std::invalid_argument if a choice is not possible
-/// where it stands.
+/// Runs the program once along `choices`, then with default choices. Throws std::invalid_argument if a choice is not
+/// possible at its place.
 [[nodiscard]] Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices);
 
 /// A timeline with one column per actor.

@@ -6,7 +6,7 @@
 //                                  {.rules = rules_of(Preset::spec)}));
 //   }
 //
-// Needs GoogleTest; nothing else of the library does.
+// This header needs GoogleTest; the rest of the library does not.
 #pragma once
 
 #include <sidelatch/explore/check.h>

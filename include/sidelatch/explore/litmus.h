@@ -23,7 +23,7 @@
 
 namespace sidelatch::explore {
 
-/// What is wrong with a text, and where: "FILE:LINE:COLUMN: error: ...". Lines and columns count from 1; a column is a
+/// An error in a text, with its position: "FILE:LINE:COLUMN: error: ...". Lines and columns count from 1; a column is a
 /// byte.
 class LitmusError : public std::runtime_error {
  public:
@@ -42,7 +42,7 @@ struct LitmusResult {
   std::vector<bool> satisfies;  ///< by state: whether `exists` holds
   Verdict verdict;              ///< bounded if the budget ran out
 
-  /// Nothing without an expectation, or if the exploration did not get far enough to tell.
+  /// Whether the result is as expected. Nothing without an expectation, or if the exploration did not get far enough.
   [[nodiscard]] std::optional<bool> ok() const;
 };
 

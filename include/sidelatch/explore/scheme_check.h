@@ -3,7 +3,7 @@
 //   CellResult cell = explore_cell("optimistic/farm", {.model = "spec", .options = {.rules = rules_of(Preset::spec)}});
 //
 // A cell runs several programs: two writers with one update each, and one writer with two updates beside readers with
-// one read each. It is broken if one of them is, and safe if all are.
+// one read each. The cell is broken if one program is broken, and safe if all are safe.
 #pragma once
 
 #include <sidelatch/explore/check.h>
@@ -34,7 +34,7 @@ struct CellResult {
   std::uint32_t programs = 0;
 };
 
-/// Throws std::invalid_argument for an unknown scheme or a workload that it cannot do.
+/// Throws std::invalid_argument for an unknown scheme or a workload that it does not support.
 [[nodiscard]] CellResult explore_cell(std::string_view scheme, const CellOptions& options);
 
 /// The same program along the choices of a trace.

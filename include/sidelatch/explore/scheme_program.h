@@ -1,5 +1,5 @@
-// A program for the explorer that puts a synchronization scheme to work on one object: writers that add one to it,
-// readers that look at it, and the judgement of what they saw.
+// A program for the explorer that runs a synchronization scheme on one object: writers add one to it, readers read it,
+// and the program judges what they saw.
 //
 //   const sync::TwoReadVersion scheme;
 //   explore::Verdict verdict = explore::check(
@@ -7,12 +7,12 @@
 //       1}),
 //       {.rules = rules_of(Preset::spec)});
 //
-// Every word of the payload holds the number of updates that the object has seen. Judged are: a payload that is not one
-// number, or not the number of its version (torn-read); a writer inside while another client is, for a latch
-// (mutual-exclusion); a number that was given twice, or an object that is not in the end what the same updates one
-// after another make of it (lost-update); a number older than one whose update had ended before the operation began, or
-// before the validation for a scheme that promises to be latch-equivalent (linearizability); a latch that stays taken
-// (deadlock). All in every order that is equivalent to the explored one.
+// Every word of the payload holds the number of updates that the object has seen. These are violations: a payload that
+// mixes numbers, or has not the number of its version (torn-read); for a latch, a writer inside together with another
+// client (mutual-exclusion); a number given twice, or a final object that differs from the result of the same updates
+// one after another (lost-update); a number older than that of an update that ended before the operation began or, for
+// a scheme that promises latch equivalence, before the validation (linearizability); a latch that stays taken
+// (deadlock). They are checked in every order that is equivalent to the explored one.
 #pragma once
 
 #include <sidelatch/checker/schemes.h>
@@ -34,7 +34,8 @@ struct Workload {
   bool crash = false;
   /// With `crash`: whether taking over revokes the dead client's queue pair, as it must.
   bool revocation = true;
-  /// Added to each word of the payload but the first after 0: other contents, for checksums that collide.
+  /// Added to each word of the payload except the first, for every number after 0: gives other contents, for checksums
+  /// that collide.
   std::uint64_t salt = 0;
 
   /// Throws std::invalid_argument that names the field, its value and what is allowed.

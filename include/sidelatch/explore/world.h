@@ -1,5 +1,5 @@
-// World: a program for the explorer, as it is being built and run. It is a Fabric, so schemes and sessions run in it as
-// they do on a NIC; what may happen next is not decided by a clock but by the memory model.
+// World: a program for the explorer, while it is built and run. It is a Fabric, so schemes and sessions run in it as
+// they do on a NIC. The memory model, not a clock, decides what may happen next.
 //
 //   void count_twice(explore::World& world) {
 //     fabric::Node& memory = world.add_node("memory");
@@ -14,15 +14,15 @@
 //
 // The explorer calls the program again for each execution, so a program must do the same each time: no clocks, no
 // random numbers without a fixed seed, nothing kept between two calls. Memory that NICs touch comes from allocate().
-// Clients tell each other things through the fabric only. What they share in this process must not change what they do,
-// and a check on it while they run sees one order of many that are equivalent: two clients that never meet in the
-// fabric run one after the other, whatever they exclude. Take moment() where something begins and ends, and compare
-// with Order::before in at_end(). A queue pair is used by its own client's tasks, and lives until its requests are
-// done.
+// Clients communicate only through the fabric. State that they share in this process must not change what they do. A
+// check of that state during the run sees only one of many equivalent orders: two clients that never meet in the fabric
+// run one after the other, even if they do not exclude each other. Record moment() at the beginning and end of what you
+// check, and compare with Order::before in at_end(). A queue pair is used by its own client's tasks, and lives until
+// its requests are done.
 //
 // Time does not pass, except for a task that sleeps: now() is the sum of what the calling client has slept. Retry loops
-// say that they are (sync::Attempts does, or Reactor::begin_retries and retry); a loop that does not is cut off as one
-// that never ends.
+// must announce themselves (with sync::Attempts, or Reactor::begin_retries and retry). A loop that does not is cut off
+// as one that never ends.
 //
 // Thread-safety: a world belongs to one thread; the explorer makes one for each of its threads.
 #pragma once
@@ -41,15 +41,15 @@ namespace sidelatch::explore {
 
 /// What can be wrong with an execution. The names are those of the command line's `violation.kind`.
 enum class Kind : std::uint8_t {
-  torn_read,         ///< a value was accepted that is no committed one
-  lost_update,       ///< a committed update is not in the end result
-  mutual_exclusion,  ///< two that exclude each other were inside at once
-  linearizability,   ///< a value is older than one that was there before the operation began
-  deadlock,          ///< clients wait, and nothing is left that could happen
-  livelock,          ///< clients keep each other from going on, for ever
+  torn_read,         ///< a value was accepted that was never committed
+  lost_update,       ///< a committed update is missing in the final state
+  mutual_exclusion,  ///< two clients that exclude each other were inside at once
+  linearizability,   ///< a value is older than one present before the operation began
+  deadlock,          ///< clients wait, and nothing more can happen
+  livelock,          ///< clients keep each other from making progress for ever
   buffer_race,       ///< a local buffer was changed while the NIC may still read it
   assertion,         ///< World::require
-  exception,         ///< left a task
+  exception,         ///< an exception left a task
 };
 
 /// "torn-read", "lost-update", ...
@@ -58,7 +58,7 @@ enum class Kind : std::uint8_t {
 /// A moment of an execution: the number of its event.
 using Moment = std::uint32_t;
 
-/// What came before what in an execution, in all its equivalent orders.
+/// Which events come before which in an execution, in all its equivalent orders.
 class Order {
  public:
   /// Whether `first` is `second` or happens before it in every order of this execution's events.
@@ -67,7 +67,7 @@ class Order {
   /// Bytes of a node's memory that a request has touched.
   struct Access {
     Moment moment = 0;
-    std::uint64_t tag = 0;  ///< of the client that posted it, at that time; see World::tag
+    std::uint64_t tag = 0;  ///< the client's tag when it posted the request; see World::tag
     fabric::RemoteAddress address;
     std::uint64_t length = 0;
     const fabric::Node* node = nullptr;
@@ -88,23 +88,25 @@ class World : public fabric::Fabric {
  public:
   [[nodiscard]] std::string_view kind() const noexcept final { return "model"; }
 
-  /// A machine. It is a memory node, or a client, or both; `nics`: NICs that serve as targets, at least 1.
+  /// A machine: a memory node, a client, or both. `nics`: the number of NICs that serve as targets, at least 1.
   [[nodiscard]] virtual fabric::Node& add_node(std::string_view name, unsigned nics = 1) = 0;
-  /// As from.connect(to), to a chosen NIC of `to`.
+  /// Like from.connect(to), but to a chosen NIC of `to`.
   [[nodiscard]] virtual std::unique_ptr<fabric::QueuePair> connect(fabric::Node& from, fabric::Node& to, unsigned nic,
                                                                    const fabric::QueuePairOptions& options) = 0;
   [[nodiscard]] virtual Cpu& add_cpu(fabric::Node& node, std::string_view name) = 0;
-  /// Gives a client or a CPU thread its task; several tasks of one client begin each in its
-  /// own time. A CPU thread has one.
+  /// Gives a client or a CPU thread a task. Tasks of one client may begin at different times. A CPU thread has one
+  /// task.
   virtual void spawn(fabric::Node& client, fabric::Task<void> task) = 0;
   virtual void spawn(Cpu& cpu, fabric::Task<void> task) = 0;
   /// The client may stop for ever at any of its steps (rule 9). At most one client crashes in an execution. Its task
-  /// runs on to its next wait, without effect on the world; do not judge by what it sets in this process meanwhile.
+  /// runs on to its next wait, without effect on the world; do not judge by anything that it sets in this process
+  /// meanwhile.
   virtual void may_crash(fabric::Node& client) = 0;
-  /// Others must get on although a client has crashed, as with leases. Without it waiting for the dead is no deadlock.
+  /// The others must make progress although a client has crashed, as with leases. Without this call, waiting for a
+  /// crashed client is no deadlock.
   virtual void require_liveness_after_crash() = 0;
 
-  /// An object that lives as long as this execution. What was made last ends first, after all tasks.
+  /// An object that lives as long as this execution. Objects are destroyed in reverse order, after all tasks.
   template <class T, class... Arguments>
   T& make(Arguments&&... arguments) {
     auto object = std::make_unique<T>(std::forward<Arguments>(arguments)...);
@@ -113,7 +115,7 @@ class World : public fabric::Fabric {
     return made;
   }
 
-  /// The program is wrong in this execution: it ends here.
+  /// Reports a violation and ends this execution.
   virtual void fail(Kind kind, std::string what) = 0;
   /// fail(Kind::assertion, what) if `holds` is false.
   void require(bool holds, std::string_view what) {
@@ -127,14 +129,15 @@ class World : public fabric::Fabric {
   [[nodiscard]] virtual Moment last_post() const = 0;
   /// The moment at which an attempt of the running client last failed (Reactor::retry); 0 if none has.
   [[nodiscard]] virtual Moment last_retry() const = 0;
-  /// What the running client posts from now on carries this number (Order::Access). 0 at the beginning.
+  /// Requests that the running client posts from now on carry this number (Order::Access). Initially 0.
   virtual void tag(std::uint64_t number) = 0;
-  /// Called at the end of an execution in which every task has ended or its client crashed, with everything placed.
+  /// Sets a function to call at the end of an execution, when every task has ended or its client crashed, and
+  /// everything is placed.
   virtual void at_end(std::function<void(const Order&)> judge) = 0;
   /// Whether a client has crashed in this execution.
   [[nodiscard]] virtual bool crashed() const = 0;
 
-  /// Awaiters, each one step of the client.
+  /// An awaiter that is one step of the client.
   class Step : public fabric::Waiter {
    public:
     enum class What : std::uint8_t { start, yield, store, load, fence, local_store, completion };

@@ -8,8 +8,8 @@
 //
 // The NIC fetches a WRITE's payload some time after the post, so a buffer refilled too early sends the wrong bytes
 // (memory model: `fetch`; TODS 2025, section 3.3: one buffer per outstanding request, free again when a later
-// completion of the same queue pair shows it). Dropping a RingBuffer is therefore always safe; what it must not be used
-// for is a request on another queue pair, whose completions say nothing about this one.
+// completion of the same queue pair shows that the request is done). Dropping a RingBuffer is therefore always safe. Do
+// not use it for a request on another queue pair, whose completions say nothing about this one.
 //
 // Thread-safety: belongs to its queue pair's thread. The queue pair must outlive the ring, the ring its buffers.
 #pragma once
@@ -24,7 +24,7 @@ namespace sidelatch::fabric {
 
 class BufferRing;
 
-/// A buffer that is the caller's until it is dropped. Move-only.
+/// A buffer that belongs to the caller until the caller drops it. Move-only.
 class RingBuffer {
  public:
   RingBuffer() noexcept = default;

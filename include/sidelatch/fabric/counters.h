@@ -1,4 +1,4 @@
-// What a queue pair did, always counted: the numbers a scheme is compared by.
+// Counters of a queue pair's work, always on. Schemes are compared by them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ struct Counters {
   std::uint64_t round_trips = 0;    ///< chains whose completion a task waited for
   std::uint64_t doorbells = 0;      ///< calls that reached the NIC
   std::uint64_t requests = 0;       ///< work requests posted
-  std::uint64_t retries = 0;        ///< operations that a scheme had to begin again; counted by the schemes
+  std::uint64_t retries = 0;        ///< operations that a scheme had to retry; counted by the schemes
   std::uint64_t bytes_written = 0;  ///< payload of WRITE and SEND, and 8 for each atomic
   std::uint64_t bytes_read = 0;     ///< payload of READ, and 8 for each atomic
   std::uint64_t waits = 0;          ///< chains that had to wait for room in the send queue or completion queue

@@ -1,4 +1,4 @@
-// What went wrong with a work request, and what to do about it.
+// Errors of work requests, with advice.
 //
 // Every failure of the fabric is a FabricError: the completion status, the opcode, the remote address, a sentence with
 // the offending value and the allowed range, and advice. Nothing is retried silently and nothing hangs: a request that
@@ -24,7 +24,7 @@ enum class Status : std::uint8_t {
   remote_invalid_request,  ///< the target refused: misaligned atomic, or a length it cannot serve
   retry_exceeded,          ///< the target did not answer
   rnr_retry_exceeded,      ///< the target had no receive buffer posted
-  flushed,         ///< an earlier request of the queue pair failed; this one was not executed, or not known to be
+  flushed,         ///< an earlier request of the queue pair failed; this one was not executed, as far as is known
   disconnected,    ///< the queue pair was destroyed while the request was in flight
   device_failure,  ///< the NIC or its driver failed
   busy,            ///< the object is still in use by work requests in flight

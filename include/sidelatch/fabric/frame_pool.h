@@ -1,8 +1,8 @@
-// Where coroutine frames live: a per-thread pool of size classes, so that a warmed-up operation allocates nothing.
+// FramePool: a per-thread pool of coroutine frames in size classes. A warmed-up operation allocates nothing.
 //
 // Blocks are multiples of 64 bytes up to 4 KiB; larger frames go to operator new. A block may be released on another
-// thread than the one that took it: it joins that thread's pool. Under AddressSanitizer the pool is bypassed, so that a
-// frame used after its end is seen.
+// thread than the one that took it: it joins that thread's pool. Under AddressSanitizer the pool is bypassed, so that
+// the sanitizer sees uses of freed frames.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -39,8 +39,8 @@ struct FreeFrame {
 inline constexpr std::size_t kFrameGrain = 64;
 inline constexpr std::size_t kLargestFrame = 4096;
 
-// Constant-initialized and without destructor: reading them costs next to nothing. Their blocks are released by a
-// cleaner (frame_pool.cpp), which has a destructor and is made by the first block that a thread takes or gets.
+// Constant-initialized and without destructor: reading them costs next to nothing. A cleaner (frame_pool.cpp), which
+// has a destructor, releases their blocks. It is made when a thread takes or gets its first block.
 inline constinit thread_local std::array<FreeFrame*, kLargestFrame / kFrameGrain> free_frames{};
 inline constinit thread_local FramePoolStats frame_stats{};
 inline constinit thread_local bool has_frame_cleaner = false;

@@ -5,10 +5,9 @@
 //   co_await qp.read(buffer.local(0, 64), table.remote(128, 64));
 //
 // A region ends by deregister() or by its destructor. While work requests of its own node are in flight from or into
-// it, deregister() throws FabricError{Status::busy} and changes nothing. The destructor keeps memory that allocate()
-// made alive until those requests are done; for memory that the user registered it cannot, and ends the process with a
-// message: a dangling DMA is never an option. Requests of other nodes that arrive later fail with
-// Status::remote_access.
+// it, deregister() throws FabricError{Status::busy} and changes nothing. The destructor keeps memory from allocate()
+// alive until those requests are done. It cannot do that for memory that the user registered, so it ends the process
+// with a message: a dangling DMA is never an option. Later requests of other nodes fail with Status::remote_access.
 //
 // Thread-safety: a handle is a value for one thread; local() and remote() only compute. The node must outlive it.
 #pragma once
@@ -58,7 +57,7 @@ class MemoryRegion {
   [[nodiscard]] LKey lkey() const noexcept { return lkey_; }
   [[nodiscard]] RKey rkey() const noexcept { return rkey_; }
 
-  /// The bytes as this node's CPU sees them; none if this node is another process's (verbs::RemoteNode).
+  /// The bytes as this node's CPU sees them; none if the node is in another process (verbs::RemoteNode).
   [[nodiscard]] std::span<std::byte> bytes() const noexcept {
     return {data_, data_ == nullptr ? 0 : static_cast<std::size_t>(length_)};
   }

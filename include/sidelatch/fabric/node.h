@@ -21,8 +21,8 @@ namespace sidelatch::fabric {
 class QueuePair;
 struct QueuePairOptions;
 
-/// Work of a CPU that takes long enough to be simulated: what a client does with the bytes that it read, and a small
-/// RPC that a core serves, from receive() to its SEND.
+/// CPU work that takes long enough to be simulated: a client's work on the bytes that it read, and a small RPC that a
+/// core serves, from receive() to its SEND.
 enum class CpuWork : std::uint8_t { checksum, line_versions, rpc };
 
 class Node {
@@ -43,39 +43,38 @@ class Node {
   [[nodiscard]] virtual std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) = 0;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target);
 
-  /// Connects the two ends of a reliable connection, this node's and `peer`'s: both post, each to the other's memory,
-  /// and both send and receive messages (queue_pair.h). Throws FabricError on a fabric that has no two-sided messages;
-  /// the simulator has them.
+  /// Connects the two ends of a reliable connection, this node's and `peer`'s. Both post, each to the other's memory,
+  /// and both send and receive messages (queue_pair.h). Throws FabricError on a fabric without two-sided messages; the
+  /// simulator has them.
   [[nodiscard]] virtual std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
       Node& peer, const QueuePairOptions& options);
   [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(Node& peer);
 
   /// Revocation (memory model, rule 10): ends `queue_pair`, which was connected to this node, at this node. When this
-  /// returns, no further micro-step of it happens here, whatever its NIC has taken; its own node gets
-  /// Status::retry_exceeded for what it had in flight and for all that it posts. Of a pair, the end at this node ends
-  /// with it: it gets Status::disconnected. Throws std::invalid_argument if the
-  /// queue pair is not connected to this node.
+  /// returns, no further micro-step of it happens here, whatever its NIC has taken. Its own node gets
+  /// Status::retry_exceeded for requests in flight and later ones. If it is an end of a pair, the end at this node ends
+  /// too, with Status::disconnected. Throws std::invalid_argument if the queue pair is not connected to this node.
   virtual void revoke(QueuePair& queue_pair) = 0;
 
-  /// What `bytes` of `work` cost this node's CPU (an RPC, whatever its bytes) beyond the time that really passes: zero,
-  /// except in a world whose clock is not the machine's.
+  /// The time that `bytes` of `work` (for an RPC, any number of bytes) cost this node's CPU beyond the time that really
+  /// passes: zero, except in a world whose clock is not the machine's.
   [[nodiscard]] virtual Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
     (void)work;
     (void)bytes;
     return {};
   }
 
-  /// One registered region as the NIC knows it. Looked up for every request: its size makes an index a shift.
+  /// One registered region as the NIC knows it. It is looked up for every request; its size makes the index a shift.
   struct alignas(64) Registration {
     std::byte* data = nullptr;
     std::uint64_t length = 0;
     RemoteAddress address;
-    RKey rkey;                   ///< what other nodes present
-    std::uint32_t nic_lkey = 0;  ///< what this node's NIC knows it by; its LKey, if the fabric does not say otherwise
-    void* nic_region = nullptr;  ///< the fabric's own
+    RKey rkey;                   ///< the key that other nodes present
+    std::uint32_t nic_lkey = 0;  ///< the key for this node's NIC; the LKey unless the fabric sets another
+    void* nic_region = nullptr;  ///< the fabric's own data
     Access access = Access::local_read;
     std::uint32_t generation = 0;
-    std::uint32_t live_key = 0;  ///< its key while it is alive, else 0, which is nobody's
+    std::uint32_t live_key = 0;  ///< the region's key while it is alive, else 0, which no region has
     bool owned = false;
   };
 
@@ -85,25 +84,26 @@ class Node {
 
  protected:
   explicit Node(std::string name);
-  /// Chooses `address` and, unless it is the region's LKey, `rkey`, under which other nodes reach a new region. `data`,
-  /// `length` and `access` are set. Where it throws, there is no region.
+  /// Chooses `address` and, unless it is the region's LKey, `rkey`, by which other nodes reach a new region. `data`,
+  /// `length` and `access` are set. If this throws, the region is not made.
   virtual void place_region(Registration& registration) = 0;
-  /// Other nodes can no longer reach this region; nothing of theirs may touch its bytes after this returns. Requests of
-  /// this node still use it if `in_use`; region_ended() follows when they are done, before its memory goes.
+  /// Other nodes can no longer reach this region: none of their requests may touch its bytes after this returns. If
+  /// `in_use`, requests of this node still use it; region_ended() follows when they are done, before its memory is
+  /// released.
   virtual void region_removed(Registration& registration, bool in_use) noexcept = 0;
   virtual void region_ended(Registration& registration) noexcept { (void)registration; }
-  /// Zeroed, page-aligned memory for a region of allocate(), and its way back.
+  /// Obtains zeroed, page-aligned memory for a region of allocate(), and returns it.
   [[nodiscard]] virtual std::byte* obtain_memory(std::uint64_t bytes);
   virtual void return_memory(std::byte* memory, std::uint64_t bytes) noexcept;
-  /// Unmaps what is left; a derived node whose queue pairs refer to it calls it when they are gone.
+  /// Unmaps the remaining memory. A derived node whose queue pairs refer to the memory calls this when they are gone.
   void release_memory() noexcept;
 
  private:
   friend class MemoryRegion;
   friend class QueuePair;
 
-  // A key is a slot and the slot's generation, so that a key kept from an ended region is refused. Generation 0 is
-  // never used: key 0 is nobody's.
+  // A key is a slot and the slot's generation, so the key of an ended region is refused. Generation 0 is never used, so
+  // no region has key 0.
   static constexpr std::uint32_t kGenerationBits = 12;
   static constexpr std::uint32_t kGenerationMask = (1U << kGenerationBits) - 1;
 
@@ -116,7 +116,7 @@ class Node {
     return registration.live_key == key && key != 0 ? &registration : nullptr;
   }
   MemoryRegion add(Registration registration);
-  /// False, and nothing changed, if work requests are in flight and `even_if_busy` is not set.
+  /// Returns false and changes nothing if work requests are in flight and `even_if_busy` is not set.
   bool remove(LKey key, bool even_if_busy);
   [[nodiscard]] bool in_use(LKey key) const;
   void collect_garbage();

@@ -1,4 +1,4 @@
-// QueuePair: the one interface that every algorithm is written against, in every world.
+// QueuePair: the interface that every algorithm uses, in every world.
 //
 // The life of a request:
 //   1. A WorkRequest is made by read(), write(), compare_swap() or fetch_add(): plain data.
@@ -9,12 +9,12 @@
 //      an atomic sees the atomic done, two READs may overlap, and so on.
 //   5. The completion frees the queue entries of everything posted before it, delivers the atomics' old values and
 //      resumes the task.
-//   6. A completion with an error moves the queue pair to the error state. What was posted later is flushed; every task
-//      that waits on the queue pair gets a FabricError: the cause for the failed chain, Status::flushed for the others.
+//   6. A completion with an error moves the queue pair to the error state. Later requests are flushed. Every task that
+//      waits on the queue pair gets a FabricError: the cause for the failed chain, Status::flushed for the others.
 //   7. `co_await qp.reconnect()` makes it usable again.
 //
-// Requests that nobody waits for are posted by post() or enqueue(). They are signalled periodically, so that a queue of
-// unsignalled requests never jams; if one of them fails, the next use of the queue pair reports it.
+// Use post() or enqueue() for requests that nobody waits for. They are signalled periodically, so a queue of
+// unsignalled requests never jams. If one of them fails, the next use of the queue pair reports it.
 //
 // Two-sided messages: a queue pair of Node::connect_pair() has a peer, and both ends can post.
 //
@@ -22,15 +22,14 @@
 //   co_await client_end->submit(send(message));                 // at the client: one-sided requests go on beside it
 //   const Received request = co_await server_end->receive();    // which buffer, and how many bytes
 //
-// A SEND takes the oldest receive buffer that its peer has posted. If there is none it waits at the peer's NIC, and
-// what was posted behind it waits too: a program that receives no messages slows its peer down and loses nothing.
-// receive() shows the message and all earlier WRITEs of the peer's queue pair to the CPU. A SEND that is longer than
-// its buffer is an error at both ends: Status::local_operation for who receives, Status::remote_invalid_request for who
-// sends.
+// A SEND takes the oldest receive buffer that its peer has posted. If there is none, the SEND and all requests posted
+// after it wait at the peer's NIC: a program that receives no messages slows its peer down and loses nothing. receive()
+// shows the message and all earlier WRITEs of the peer's queue pair to the CPU. A SEND longer than its buffer is an
+// error at both ends: Status::local_operation at the receiver, Status::remote_invalid_request at the sender.
 //
-// The two ends are one connection. An error at one end, its revocation or its destruction ends it for both, for good:
-// the other end's requests fail with Status::retry_exceeded, and its receive() throws Status::disconnected once it has
-// returned what was on its way. Each receive() of the end itself throws as its other requests do.
+// The two ends are one connection. An error, revocation or destruction of one end ends the connection for both, for
+// good. The other end's requests fail with Status::retry_exceeded, and its receive() throws Status::disconnected once
+// it has returned all messages on their way. At the failed end, receive() throws the same error as its other requests.
 //
 // Guarantees: completions in posting order; at most max_rd_atomic READs and atomics outstanding at the target; a buffer
 // named by a request is not touched after that request has completed or been flushed, or the queue pair is destroyed;
@@ -60,8 +59,8 @@ struct QueuePairOptions {
   std::uint32_t send_queue_depth = 64;     ///< requests in flight, 2 to 32768, a power of two
   std::uint32_t max_rd_atomic = 16;        ///< READs and atomics outstanding at the target, 1 to 128
   std::uint32_t max_inline = 220;          ///< bytes of an inlined payload, 0 to 1024
-  std::uint32_t signal_interval = 0;       ///< every so many unsignalled requests one is signalled; 0: half the depth
-  std::uint32_t receive_queue_depth = 64;  ///< of an end of a pair: receive buffers posted, 1 to 32768
+  std::uint32_t signal_interval = 0;       ///< at least one of this many requests is signalled; 0: half the depth
+  std::uint32_t receive_queue_depth = 64;  ///< for an end of a pair: receive buffers posted, 1 to 32768
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;
@@ -73,12 +72,12 @@ class QueuePair {
 
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
-  /// Tasks that wait on it get FabricError{Status::disconnected}. Its requests in flight no longer touch local memory.
+  /// Waiting tasks get FabricError{Status::disconnected}. Requests in flight no longer touch local memory.
   virtual ~QueuePair();
 
-  /// Posts the whole chain with one doorbell and does not wait. False: there is no room, and nothing was posted; wait
-  /// with enqueue(), submit() or drain(). Throws FabricError for a bad request (nothing is posted, the queue pair stays
-  /// usable), and, in the error state, the error that led there.
+  /// Posts the whole chain with one doorbell and does not wait. Returns false and posts nothing if there is no room;
+  /// wait with enqueue(), submit() or drain(). Throws FabricError for a bad request (nothing is posted, the queue pair
+  /// stays usable), and, in the error state, the error that led there.
   [[nodiscard]] bool post(std::span<const WorkRequest> chain);
 
   class ChainAwaiter;
@@ -90,13 +89,13 @@ class QueuePair {
   /// position (0 for other requests): std::array<std::uint64_t, N>.
   template <std::same_as<WorkRequest>... Requests>
   [[nodiscard]] Submit<sizeof...(Requests)> submit(const Requests&... requests);
-  /// The same for a chain whose length is known at run time; `chain` must stay valid while the caller waits.
+  /// Like submit(...), for a chain whose length is known at run time; `chain` must stay valid while the caller waits.
   /// `old_values` is empty or as long as the chain.
   [[nodiscard]] ChainAwaiter submit(std::span<const WorkRequest> chain, std::span<std::uint64_t> old_values = {});
-  /// Waits for room only, posts, and goes on without waiting for completion.
+  /// Waits only for room, posts, and does not wait for completion.
   template <std::same_as<WorkRequest>... Requests>
   [[nodiscard]] Submit<sizeof...(Requests)> enqueue(const Requests&... requests);
-  /// The same for a chain whose length is known at run time; `chain` must stay valid until the await returns.
+  /// Like enqueue(...), for a chain whose length is known at run time; `chain` must stay valid until the await returns.
   [[nodiscard]] ChainAwaiter enqueue(std::span<const WorkRequest> chain);
 
   [[nodiscard]] One read(const LocalSpan& into, const RemoteSpan& from);
@@ -113,16 +112,16 @@ class QueuePair {
 
   /// Whether this is an end of Node::connect_pair(), which sends and receives messages.
   [[nodiscard]] bool two_sided() const noexcept { return receives_ != nullptr; }
-  /// Posts a buffer for one SEND of the peer; its region needs Access::local_write. False: receive_queue_depth buffers
-  /// are posted or hold messages that receive() has not returned, and nothing was posted. Throws FabricError for a bad
-  /// buffer, on a queue pair that is not two-sided, and, once the connection has ended, why it has.
+  /// Posts a buffer for one SEND of the peer; its region needs Access::local_write. Returns false and posts nothing if
+  /// receive_queue_depth buffers are posted or hold messages that receive() has not returned. Throws FabricError for a
+  /// bad buffer, on a queue pair that is not two-sided, and after the connection has ended, with the cause.
   [[nodiscard]] bool post_receive(const LocalSpan& into);
-  /// Waits for the peer's next message: Received. Tasks that wait are served in turn. Throws FabricError on a queue
-  /// pair that is not two-sided, and why the connection has ended once all messages before that were returned.
+  /// Waits for the peer's next message and returns it as Received. Waiting tasks are served in turn. Throws FabricError
+  /// on a queue pair that is not two-sided, and when the connection has ended and all earlier messages were returned.
   [[nodiscard]] ReceiveQueue::Awaiter receive();
 
   /// Brings a queue pair from the error state back to ready (from ready it only drains). Requests that were flushed are
-  /// not repeated. An end of a pair cannot be brought back: throws FabricError.
+  /// not repeated. Throws FabricError for an end of a pair, which cannot be brought back.
   [[nodiscard]] Task<void> reconnect();
 
   [[nodiscard]] State state() const noexcept { return state_; }
@@ -134,15 +133,15 @@ class QueuePair {
 
   /// Number of requests ever posted; the first one has sequence number 1.
   [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
-  /// Every request up to this number has completed or been flushed.
+  /// The highest number such that all requests up to it have completed or been flushed.
   [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t outstanding() const noexcept { return posted_ - completed_; }
 
   [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
-  /// For schemes: an operation had to begin again.
+  /// For schemes: counts an operation that had to begin again.
   void count_retry() noexcept { ++counters_.retries; }
 
-  /// Waits in the send queue's line, or for a completion; lies in the awaiting coroutine's frame.
+  /// Waits in line for room in the send queue, or for a completion; lies in the awaiting coroutine's frame.
   class ChainAwaiter : public Waiter {
    public:
     enum class Until : std::uint8_t { posted, completed, reached };
@@ -175,62 +174,62 @@ class QueuePair {
  protected:
   QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& options);
 
-  /// Gives a chain to the NIC; its first request has number `first`. It was checked, there is room, atomics have their
-  /// local buffers, and `signaled` is final. For fabrics that do not override post_chain().
+  /// Gives a chain to the NIC; its first request has number `first`. The chain was checked, there is room, atomics have
+  /// their local buffers, and `signaled` is final. For fabrics that do not override post_chain().
   virtual void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first);
-  /// Posts a chain for which there is room, by one call of take_chain(): for fabrics whose NIC wants another form of
-  /// it. Throws FabricError for a bad request; then nothing was posted.
+  /// Posts a chain for which there is room, by one call of take_chain(). For fabrics whose NIC needs another form of
+  /// the chain. Throws FabricError for a bad request; then nothing was posted.
   virtual void post_chain(std::span<const WorkRequest> chain, bool signal_last);
   /// Checks a chain, gives its requests their numbers and calls `give` with each of them in turn, as NicRequest; keeps
-  /// what has to be known while they are in flight. Throws FabricError for a bad request: then no request has become a
-  /// number, whatever was given before. Defined in fabric/take_chain.h.
+  /// what must be known while they are in flight. Throws FabricError for a bad request: then no request keeps its
+  /// number, not even those already given. Defined in fabric/take_chain.h.
   template <class Give>
   void take_chain(std::span<const WorkRequest> chain, bool signal_last, Give give);
-  /// Forgets every request in flight: from now on none touches local memory or is reported.
+  /// Forgets every request in flight: none of them touches local memory or is reported any more.
   virtual void cancel_in_flight() noexcept = 0;
   /// Makes the connection usable again after cancel_in_flight().
   virtual Task<void> restore_connection() = 0;
 
-  /// A checked request, and what posting adds to it.
+  /// A checked request, with what posting adds to it.
   struct NicRequest {
     const WorkRequest& request;
     std::uint64_t sequence;
-    std::byte* data;  ///< the local buffer; an atomic has one in any case
+    std::byte* data;  ///< the local buffer; an atomic always has one
     std::uint32_t length;
-    std::uint32_t lkey;  ///< Node::Registration::nic_lkey; means nothing if `length` is 0 or the payload inlined
-    bool signaled;       ///< instead of the request's
+    std::uint32_t lkey;  ///< Node::Registration::nic_lkey; meaningless if `length` is 0 or the payload is inlined
+    bool signaled;       ///< overrides the request's `signaled`
   };
 
   /// The NIC reports: requests up to `sequence` have completed.
   void on_completed(std::uint64_t sequence);
   /// The NIC reports: requests before `sequence` have completed, `sequence` failed.
   void on_error(std::uint64_t sequence, Status status, std::string_view detail);
-  /// The NIC reports, for an end of a pair: the connection has ended, and not by a request of this end.
+  /// The NIC reports, for an end of a pair: the connection has ended, but no request of this end caused it.
   void on_ended(const std::shared_ptr<const FabricError>& cause);
-  /// The NIC's driver reports: `sequence` and what was posted behind it were not taken. Of those before it only what
-  /// was reported so far is known to have completed.
+  /// The NIC's driver reports: `sequence` and all later requests were not taken. Of the earlier requests, only those
+  /// reported so far are known to have completed.
   void on_refused(std::uint64_t sequence, Status status, std::string_view detail);
-  /// For fabrics that have two-sided messages: makes this the end of a pair. Before the first request.
+  /// For fabrics with two-sided messages: makes this the end of a pair. Call it before the first request.
   void make_two_sided();
-  /// What the NIC fills; null if this is no end of a pair.
+  /// The queue that the NIC fills; null if this is no end of a pair.
   [[nodiscard]] ReceiveQueue* receives() const noexcept { return receives_.get(); }
-  /// A receive buffer was posted.
+  /// Called when a receive buffer was posted.
   virtual void receive_posted(const LocalSpan& into) { (void)into; }
-  /// A completion is due: one that the NIC was asked for has not been reported.
+  /// Whether a completion is due: the NIC has not yet reported one that it was asked for.
   [[nodiscard]] bool awaits_completion() const noexcept { return last_signaled_ > completed_; }
-  /// Payload of all that is in flight.
+  /// Payload of all requests in flight.
   [[nodiscard]] std::uint64_t bytes_in_flight() const noexcept;
-  /// A derived class calls it first in its destructor.
+  /// A derived class calls this first in its destructor.
   void disconnect() noexcept;
   /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.
   [[nodiscard]] std::byte* result_slot(std::uint64_t sequence) noexcept;
-  /// For fabrics whose NIC writes results to registered memory only: 8 bytes for each entry of the send queue, and the
-  /// key that the NIC knows them by.
+  /// For fabrics whose NIC writes results only to registered memory: `results` has 8 bytes for each entry of the send
+  /// queue, and `nic_lkey` is their key at the NIC.
   void use_results(std::byte* results, std::uint32_t nic_lkey) noexcept {
     results_ = results;
     results_lkey_ = nic_lkey;
   }
-  /// The device gives less than was asked for. Before the first request.
+  /// For devices that give less than was asked for. Call it before the first request.
   void limit_inline(std::uint32_t bytes) noexcept { options_.max_inline = std::min(options_.max_inline, bytes); }
   void limit_rd_atomic(std::uint32_t most) noexcept { options_.max_rd_atomic = std::min(options_.max_rd_atomic, most); }
 
@@ -243,7 +242,7 @@ class QueuePair {
     QueuePair* queue_pair = nullptr;
   };
 
-  /// What is remembered of a request in flight, to name it in errors and to know which regions are in use.
+  /// A record of a request in flight, to name it in errors and to know which regions are in use.
   struct InFlight {
     std::uint64_t result;
     std::uint64_t remote;
@@ -288,21 +287,21 @@ class QueuePair {
   QueuePairOptions options_;
   State state_ = State::ready;
   bool nudge_wanted_ =
-      false;  // an empty request is to be posted, whose completion says that all before it have completed
+      false;  // an empty request must be posted; its completion shows that all before it have completed
   std::uint32_t since_signal_ = 0;
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
   std::uint64_t last_signaled_ = 0;
   std::size_t longest_chain_;
   std::unique_ptr<InFlight[]> ring_;
-  std::byte* results_ = nullptr;  // if they are not in ring_
+  std::byte* results_ = nullptr;  // the atomics' results if they are not in ring_
   std::uint32_t results_lkey_ = 0;
   WaitList pending_;  // ChainAwaiters by sequence number
   WaitList line_;     // ChainAwaiters that wait for room, in turn
   CompletionQueueWaiter cq_waiter_;
   std::shared_ptr<ReceiveQueue> receives_;  // of an end of a pair
   std::shared_ptr<const FabricError> error_;
-  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // for who must know that this has gone
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // tells others that this was destroyed
   Counters counters_;
 };
 

@@ -1,4 +1,4 @@
-// Reactor: runs tasks and resumes them when what they wait for has happened.
+// Reactor: runs tasks and resumes them when the event that they wait for has happened.
 //
 //   Reactor& reactor = fabric.reactor();
 //   int value = reactor.run(task());          // blocking code: drive the world until the task ends
@@ -7,11 +7,11 @@
 //   co_await reactor.sleep(from_ns(500));     // inside a task
 //
 // Each world has its own: the verbs reactor polls a completion queue, the simulator's advances virtual time, the
-// explorer's chooses the next micro-step. A task that waits for something that can never happen is not a hang: where
-// the world knows it (simulator, explorer), run() throws FabricError{Status::stuck}.
+// explorer's chooses the next micro-step. A task that waits for something that can never happen does not hang: if the
+// world knows it (simulator, explorer), run() throws FabricError{Status::stuck}.
 //
 // The completion queue has a fixed depth. Every work request in flight holds one entry, signalled or not, because any
-// of them may complete with an error; a post that finds none left waits (back-pressure). Nothing is ever lost.
+// of them may complete with an error; a post that finds no entry left waits (back-pressure). Nothing is ever lost.
 //
 // Thread-safety: a reactor, its queue pairs, and its tasks belong to one thread. Use one reactor per thread.
 #pragma once
@@ -47,22 +47,22 @@ class Reactor {
   template <class T>
   T run(Task<T> task);
 
-  /// Runs `task` beside the others. An exception that leaves it is thrown by the run call that is in progress, the
-  /// first of them if several leave at one moment.
+  /// Runs `task` beside the others. If an exception leaves it, the current run call throws that exception; the first
+  /// one if several leave at one moment.
   void spawn(Task<void> task);
 
   /// Runs until every spawned task has ended.
   void run();
 
-  /// Runs for `duration` of the world's time; returns early if nothing is left to happen.
+  /// Runs for `duration` of the world's time; returns early if nothing more can happen.
   void run_for(Duration duration);
 
   /// Spawned tasks that have not ended.
   [[nodiscard]] std::uint64_t spawned() const noexcept { return spawned_count_; }
-  /// Destroys them. A derived reactor calls it first in its destructor, while the world still exists.
+  /// Destroys the spawned tasks. A derived reactor calls this first in its destructor, while the world still exists.
   void destroy_spawned() noexcept;
-  /// Destroys them when it ends: for who spawns tasks that use objects of the same scope. When a run call throws, the
-  /// others still wait, and must not outlive those objects.
+  /// Destroys the spawned tasks when it ends: for callers that spawn tasks that use objects of the same scope. When a
+  /// run call throws, the other tasks still wait, and must not outlive those objects.
   class Scope {
    public:
     explicit Scope(Reactor& reactor) noexcept : reactor_(&reactor) {}
@@ -74,7 +74,7 @@ class Reactor {
     Reactor* reactor_;
   };
 
-  /// Names a retry loop of a task to a world that explores; the others do not look at it.
+  /// Names a retry loop of a task to a world that explores; other worlds ignore it.
   using LoopId = std::uint32_t;
   static constexpr LoopId kNoLoop = 0;
 
@@ -107,9 +107,9 @@ class Reactor {
   /// Waits for `duration`; zero or less does not wait.
   [[nodiscard]] SleepAwaiter sleep(Duration duration) noexcept { return {*this, duration}; }
 
-  /// A loop that repeats an attempt until it succeeds begins here, or at each retry() of it. What an attempt that
-  /// failed has learned must not matter to the next one. Tells a world that explores where to look for attempts that
-  /// repeat each other; costs nothing elsewhere.
+  /// Call this where a loop begins that repeats an attempt until it succeeds, and retry() before each repetition. An
+  /// attempt must not depend on what a failed one has learned. A world that explores looks here for attempts that
+  /// repeat each other; other worlds pay nothing.
   [[nodiscard]] LoopId begin_retries() { return explores_ ? begin_loop() : kNoLoop; }
   /// Waits for `duration` before the next attempt of the loop.
   [[nodiscard]] SleepAwaiter retry(LoopId loop, Duration duration) noexcept { return {*this, duration, loop}; }
@@ -117,7 +117,7 @@ class Reactor {
   /// Whether this is a world that explores.
   [[nodiscard]] bool explores() const noexcept { return explores_; }
 
-  /// Spawned tasks are being destroyed before their end: what they hold is given up with the world.
+  /// Whether spawned tasks are being destroyed before their end, so that what they hold is given up with the world.
   [[nodiscard]] bool abandons_tasks() const noexcept { return abandons_tasks_; }
 
   /// Queues `waiter`'s coroutine to be resumed; for fabrics and synchronization objects.
@@ -127,7 +127,7 @@ class Reactor {
   [[nodiscard]] std::uint32_t completion_queue_free() const noexcept { return cq_free_; }
 
  protected:
-  /// Makes the world go on until some coroutine is ready, or `limit` is reached. False: nothing is left to happen.
+  /// Makes the world go on until some coroutine is ready, or `limit` is reached. False: nothing more can happen.
   virtual bool advance(std::optional<Time> limit) = 0;
   /// Makes `waiter` ready after `duration`; returns a non-zero id.
   virtual std::uint64_t start_timer(Duration duration, Waiter& waiter) = 0;
@@ -173,7 +173,7 @@ class Reactor {
   bool admitting_ = false;
   bool abandons_tasks_ = false;
   std::exception_ptr failure_;
-  std::vector<WorkRequest> posting_;  // of the chain that is being posted
+  std::vector<WorkRequest> posting_;  // the chain that is being posted
 };
 
 namespace detail {
@@ -210,7 +210,7 @@ Task<void> run_into(Task<T> task, RunSlot<T>* slot) {
 template <class T>
 T Reactor::run(Task<T> task) {
   detail::RunSlot<T> slot;
-  // Not spawned: its frame must not outlive `slot`, also when another task's exception leaves drive().
+  // Not spawned: its frame must not outlive `slot`, even when another task's exception leaves drive().
   Task<void> wrapper = detail::run_into(std::move(task), &slot);
   {
     auto start = wrapper.operator co_await();

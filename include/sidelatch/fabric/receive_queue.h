@@ -1,12 +1,12 @@
 // ReceiveQueue: the buffers that one end of a connected pair of queue pairs has posted for its peer's SENDs, and the
 // messages that have arrived in them. Programs use it through QueuePair::post_receive() and receive().
 //
-// A buffer is posted, taken by the NIC for the next SEND, filled, and handed to a task that asks for it, always in
-// posting order. Room for `depth` buffers: one is free again when receive() has returned its message, so the
+// A buffer is posted, taken by the NIC for the next SEND, filled, and handed to a waiting task, always in posting
+// order. There is room for `depth` buffers. A buffer is free again when receive() has returned its message, so the
 // completions of receives cannot overrun either.
 //
-// Guarantees: each message is handed out once; a task that is destroyed while it waits takes no message with it; a
-// buffer is not touched from its message's return on, nor once the queue is closed.
+// Guarantees: each message is handed out once; a task destroyed while it waits loses no message; a buffer is not
+// touched after its message was returned, nor after the queue was closed.
 //
 // Thread-safety: belongs to its reactor's thread.
 #pragma once
@@ -34,7 +34,7 @@ class ReceiveQueue {
  public:
   ReceiveQueue(Reactor& reactor, std::uint32_t depth) : reactor_(&reactor), depth_(depth) {}
 
-  /// What a task waits in; lies in its frame.
+  /// The awaiter of a waiting task; lies in the task's frame.
   class [[nodiscard]] Awaiter : public Waiter {
    public:
     explicit Awaiter(std::shared_ptr<ReceiveQueue> queue) noexcept : queue_(std::move(queue)) {}
@@ -50,22 +50,22 @@ class ReceiveQueue {
       handle = awaiter;
       queue_->waiting_.push_back(*this);
     }
-    /// Throws the FabricError that ended the queue once all that was received before it has been handed out.
+    /// Throws the FabricError that ended the queue, once all messages received before it have been handed out.
     Received await_resume() { return queue_->hand_out(std::exchange(woken_, false)); }
 
    private:
     friend class ReceiveQueue;
-    std::shared_ptr<ReceiveQueue> queue_;  // the queue pair may be destroyed before this goes on
-    bool woken_ = false;                   // a message, or the end, is kept for it
+    std::shared_ptr<ReceiveQueue> queue_;  // the queue pair may be destroyed before this is resumed
+    bool woken_ = false;                   // a message, or the end, is kept for this task
   };
 
   // For the queue pair.
   [[nodiscard]] bool has_room() const noexcept { return posted_ - handed_ < depth_; }
-  /// There must be room, and the queue open.
+  /// There must be room, and the queue must be open.
   void post(const LocalSpan& buffer);
-  /// Nothing arrives any more: who waits gets `error`. The first call counts.
+  /// Nothing arrives any more: waiting tasks get `error`. Only the first call counts.
   void close(std::shared_ptr<const FabricError> error);
-  /// Why it was closed, or null.
+  /// Why the queue was closed, or null.
   [[nodiscard]] const FabricError* error() const noexcept { return error_.get(); }
   /// Whether the NIC may still write into buffers of that region.
   [[nodiscard]] bool uses(LKey key) const noexcept;
@@ -74,7 +74,7 @@ class ReceiveQueue {
   [[nodiscard]] bool has_buffer() const noexcept { return taken_ < posted_ && error_ == nullptr; }
   /// The buffer for the next message; there must be one.
   [[nodiscard]] LocalSpan take_buffer() noexcept { return at(++taken_); }
-  /// The oldest buffer that was taken and not filled holds a message of so many bytes.
+  /// The oldest buffer that was taken but not filled now holds a message of `bytes` bytes.
   void fill(std::uint64_t bytes);
 
  private:
@@ -92,7 +92,7 @@ class ReceiveQueue {
   std::uint64_t taken_ = 0;
   std::uint64_t filled_ = 0;
   std::uint64_t handed_ = 0;
-  std::uint64_t woken_ = 0;  // tasks that are about to go on
+  std::uint64_t woken_ = 0;  // tasks that are about to resume
   WaitList waiting_;
   std::shared_ptr<const FabricError> error_;
 };

@@ -7,8 +7,8 @@
 //   std::uint64_t ticket = reactor.run(next_ticket(qp, word));
 //
 // A task starts when it is awaited (or given to a Reactor) and resumes its awaiter when it ends; an exception goes to
-// the awaiter. Destroying a task that is suspended is safe: it leaves every list it waits in, and the work requests it
-// posted go on in the NIC, into and out of registered memory only. Frames come from the FramePool.
+// the awaiter. Destroying a task that is suspended is safe: it leaves every list it waits in, and its work requests go
+// on in the NIC, which touches only registered memory. Frames come from the FramePool.
 //
 // Parameters are copied into the frame; a reference parameter must outlive the task. Do not write capturing lambda
 // coroutines, and bind an awaited value to a variable before testing it (GCC 12 miscompiles co_await in conditions).
@@ -37,7 +37,7 @@ class TaskPromiseBase : public PooledFrame {
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) const noexcept {
       TaskPromiseBase& promise = self.promise();
-      // An awaiter that never left its stack frame goes on by itself (see Task::Awaiter).
+      // An awaiter that never left its stack frame continues by itself (see Task::Awaiter).
       return promise.awaiter_suspended_ ? promise.awaiter_ : std::noop_coroutine();
     }
     void await_resume() const noexcept {}
@@ -111,8 +111,8 @@ class [[nodiscard]] Task {
    public:
     explicit Awaiter(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
     [[nodiscard]] bool await_ready() const noexcept { return false; }
-    // The child runs inside this call. If it ends without suspending, its awaiter simply goes on: a loop over tasks
-    // that never wait uses no stack, with or without tail calls (sanitizer and debug builds have none).
+    // The child runs inside this call. If the child ends without suspending, its awaiter simply continues. A loop over
+    // tasks that never wait therefore uses no stack, even without tail calls (sanitizer and debug builds have none).
     bool await_suspend(std::coroutine_handle<> awaiter) {
       frame_.promise().awaiter_ = awaiter;
       frame_.resume();

@@ -20,7 +20,7 @@ namespace sidelatch::fabric {
 using Duration = std::chrono::duration<std::int64_t, std::pico>;
 using Time = Duration;
 
-/// Whole nanoseconds of a Duration, with fraction.
+/// A Duration in nanoseconds, with fraction.
 [[nodiscard]] constexpr double to_ns(Duration d) { return static_cast<double>(d.count()) / 1e3; }
 /// A Duration from nanoseconds, rounded to picoseconds.
 [[nodiscard]] constexpr Duration from_ns(double ns) {

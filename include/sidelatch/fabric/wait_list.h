@@ -1,7 +1,7 @@
-// Intrusive lists of suspended coroutines: how everything in the library waits.
+// Intrusive lists of suspended coroutines. Everything in the library waits in them.
 //
-// A Waiter is part of an awaiter, so it lies in the waiting coroutine's frame. It leaves its list when it is destroyed:
-// that makes destroying a suspended task safe. A Waiter is in at most one list.
+// A Waiter is part of an awaiter, so it lies in the waiting coroutine's frame. It leaves its list when it is destroyed,
+// so destroying a suspended task is safe. A Waiter is in at most one list.
 //
 // Thread-safety: a list and its waiters belong to one thread.
 #pragma once
@@ -28,7 +28,7 @@ class Waiter {
     }
   }
 
-  /// The coroutine to resume; null for a waiter that something else looks after.
+  /// The coroutine to resume; null for a waiter that other code handles.
   std::coroutine_handle<> handle;
 
  private:
@@ -59,7 +59,7 @@ class WaitList {
   [[nodiscard]] Waiter* before(const Waiter& waiter) const noexcept {
     return waiter.previous_ == &head_ ? nullptr : waiter.previous_;
   }
-  /// The waiter behind `waiter`, or null if it is the last.
+  /// The waiter after `waiter`, or null if it is the last.
   [[nodiscard]] Waiter* after(const Waiter& waiter) const noexcept {
     return waiter.next_ == &head_ ? nullptr : waiter.next_;
   }

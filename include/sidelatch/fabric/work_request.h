@@ -5,8 +5,8 @@
 //   auto old = co_await qp.submit(latch, copy);      // one doorbell; old[0] is the latch's former value
 //
 // Offsets, lengths and alignments are checked when the request is posted (QueuePair::post), before any of its chain
-// reaches the NIC. An atomic's old value is delivered to `local` if that is given (8 bytes), else to a slot of the
-// queue pair, from where submit() returns it.
+// reaches the NIC. An atomic's old value is delivered to `local` (8 bytes) if given, else to a slot of the queue pair,
+// from which submit() returns it.
 #pragma once
 
 #include <sidelatch/fabric/types.h>
@@ -25,11 +25,12 @@ enum class Opcode : std::uint8_t { write, read, compare_swap, fetch_add, send, r
 
 struct WorkRequest {
   Opcode opcode = Opcode::write;
-  /// Ask for a completion of its own. submit() signals the last request of its chain by itself.
+  /// Ask for a completion of this request. submit() signals the last request of its chain by itself.
   bool signaled = false;
   /// Start only after every earlier READ and atomic of this queue pair has completed (memory model, rule 6).
   bool fence = false;
-  /// Bind the payload when it is posted: its buffer may be reused at once. At most QueuePairOptions::max_inline bytes.
+  /// Bind the payload when the request is posted, so that its buffer may be reused at once. At most
+  /// QueuePairOptions::max_inline bytes.
   bool inlined = false;
   LocalSpan local;
   RemoteAddress remote;
@@ -100,7 +101,7 @@ inline WorkRequest one_sided(Opcode opcode, std::uint64_t bytes, const RemoteSpa
 }
 /// SEND of all of `from` into the peer's oldest posted receive buffer.
 [[nodiscard]] WorkRequest send(LocalSpan from);
-/// A receive buffer for one SEND of the peer, as errors and observers name it; QueuePair::post_receive() posts one.
+/// A receive buffer for one SEND of the peer, for errors and observers; QueuePair::post_receive() posts one.
 [[nodiscard]] WorkRequest recv(LocalSpan into);
 
 }  // namespace sidelatch::fabric

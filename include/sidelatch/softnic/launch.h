@@ -1,14 +1,14 @@
-// The software NIC for programs that use libibverbs: what `sidelatch softnic run` does, as functions.
+// Functions of `sidelatch softnic run`: the software NIC for programs that use libibverbs.
 //
 //   softnic::LaunchOptions options;
 //   options.order = "relaxed";
 //   softnic::set_environment(options);               // LD_PRELOAD, and the NIC's settings
 //   execvp(program, arguments);                      // finds one RDMA device, sidelatch0
 //
-// The library libsidelatch-verbs.so, preloaded, takes the place of libibverbs: RC and UD queue pairs over RoCEv2
-// packets, in user space. Programs of one user at the same wire reach each other. docs/softnic.md says what it does.
+// The preloaded library libsidelatch-verbs.so replaces libibverbs: it runs RC and UD queue pairs over RoCEv2 packets in
+// user space. Programs of one user at the same wire reach each other. See docs/softnic.md.
 //
-// Thread-safety: set_environment() as setenv(3); the others may be called from any thread.
+// Thread-safety: set_environment() has setenv(3)'s rules; the others may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace sidelatch::softnic {
 /// The name of the device that programs find.
 inline constexpr std::string_view kDeviceName = "sidelatch0";
 
-/// A setting that means nothing; the message names it and says what it may be.
+/// A setting has no meaning; the message names it and lists the allowed values.
 class SettingsError : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
@@ -39,27 +39,27 @@ struct LaunchOptions {
   /// "interface:NAME,ADDRESS[,mac=MAC]".
   std::string wire = "shm:default";
   /// Preset of the memory model, "strict", "observed", "spec" or "relaxed": memory is touched line by line, in an order
-  /// that it allows. Empty: at once, lines ascending.
+  /// that the preset allows. Empty: all lines at once, ascending.
   std::string order{};
   std::uint64_t seed = 1;  ///< of the order
-  double torn_bias = 0;    ///< with an order: chance that the lines of a request are touched far apart
-  double loss = 0;         ///< chances of what happens to a frame that is sent
+  double torn_bias = 0;    ///< with an order: probability that the lines of a request are touched far apart
+  double loss = 0;         ///< probabilities of faults to a sent frame: this and those below
   double duplication = 0;
   double corruption = 0;
   double reordering = 0;
   double delay = 0;
   std::uint64_t fault_seed = 1;
-  std::filesystem::path pcap{};  ///< frames are captured there; an old file is removed
+  std::filesystem::path pcap{};  ///< frames are captured in this file; an old file is removed
 };
 
-/// Sets what a program that is executed next needs to find the software NIC. An LD_PRELOAD that is set already is kept,
-/// behind ours. Throws SettingsError, and LibraryError that says where the library was looked for.
+/// Sets the environment in which a program executed next finds the software NIC. An existing LD_PRELOAD is kept, after
+/// ours. Throws SettingsError, and LibraryError that says where the library was looked for.
 void set_environment(const LaunchOptions& options);
 
 /// Whether the library is preloaded into this process, so that its verbs are those of the software NIC.
 [[nodiscard]] bool is_preloaded() noexcept;
 
-/// What this process's environment sets, in a line: "shm:default, order observed, seed 1". Throws SettingsError.
+/// The settings of this process's environment in one line: "shm:default, order observed, seed 1". Throws SettingsError.
 [[nodiscard]] std::string describe_environment();
 
 }  // namespace sidelatch::softnic

@@ -5,35 +5,36 @@
 //   Outcome outcome = co_await tree.insert(worker, 42, value);
 //   outcome = co_await tree.get(worker, 42, value);
 //
-// Every node says which keys it may hold (its fences) and what its right neighbour is. Whoever arrives at a node checks
-// that it is alive, is the one that the reference meant, and covers the key: if the key lies beyond, it goes right; if
-// not, it has lost its way and begins again at the root. So a path may be stale (a cache, a slow client) and is found
-// out by what it leads to. Sources: Lehman, Yao: Efficient Locking for Concurrent Operations on B-Trees, TODS 1981;
-// TODS 2025, sections 2.4, 4.1 and figure 11 for coupling.
+// Every node records which keys it may hold (its fences) and its right neighbour. A client that arrives at a node
+// checks that the node is alive, is the one that the reference meant, and covers the key. If the key lies beyond the
+// node, the client goes right; if another check fails, it begins again at the root. A path may therefore be stale (a
+// cache, a slow client): the node at its end shows it. Sources: Lehman, Yao: Efficient Locking for Concurrent
+// Operations on B-Trees, TODS 1981; TODS 2025, sections 2.4, 4.1 and figure 11 for coupling.
 //
 //   split    new right half written and complete -> left half shrunk and linked to it -> separator in the parent. Each
-//            is one update of one node, and after each the tree is right.
+//            is one update of one node, and the tree is correct after each.
 //   merge    parent, left and right latched, in this order; right marked dead -> left takes its entries -> separator
-//            out of the parent -> right given back. Whoever meets a dead node that its merger left behind ends the
+//            out of the parent -> right given back. A client that meets a dead node of an abandoned merge ends the
 //            merge.
-//   root     lies where it lies for ever: when it is full its entries move to two new children.
+//   root     never moves: when it is full its entries move to two new children.
 //
 // Zeroed memory is an empty tree; no client has to prepare it.
 //
 // With Traversal::coupled a child is read while its parent is still held: latch coupling under latches, optimistic lock
 // coupling (the parent is validated once the child has been read) under optimistic schemes. With Traversal::fences the
-// parent is let go first; the fences suffice, and an optimistic lookup costs one READ per level.
+// parent is released first. The fences suffice, and an optimistic lookup costs one READ per level.
 //
-// Freed nodes can be used again at once: references carry a generation, so nothing has to wait for an epoch to end.
+// Freed nodes can be used again at once: references carry a generation, so no operation has to wait for an epoch to
+// end.
 //
 // Guarantees: operations on one key are linearizable, with every scheme under the presets for which docs/schemes.md
-// calls it safe. A scan sees each leaf as it was at one moment, the leaves one after the other. Memory nodes may be
-// several. A client that dies leaves a right tree; its latches are taken over if sessions have leases (but for the
-// shared ones of an RwLatch, see lease.h; and readers that couple under an ExclusiveLatch may be taken for dead while
-// they wait: take Traversal::fences there). What it had half written when its queue pair was revoked is found by a
-// checksum: StructureError. Only optimistic/copy-on-write is safe against that.
+// calls it safe. A scan sees each leaf as it was at one moment, the leaves one after another. There may be several
+// memory nodes. A client that dies leaves a correct tree. Its latches are taken over if sessions have leases, except
+// for shared latches of an RwLatch (see lease.h). Readers that couple under an ExclusiveLatch may be taken for dead
+// while they wait: use Traversal::fences there. If the revocation of a client's queue pair leaves a node half written,
+// a checksum detects it: StructureError. Only optimistic/copy-on-write is safe against that.
 //
-// Thread-safety: no state beside the worker; one tree serves any number of workers, each on its reactor's thread.
+// Thread-safety: no state besides the worker; one tree serves any number of workers, each on its reactor's thread.
 #pragma once
 
 #include <sidelatch/structures/client.h>
@@ -53,14 +54,14 @@ namespace sidelatch::structures {
 struct NodeFormat;
 
 enum class Traversal : std::uint8_t { fences, coupled };
-/// On which memory node a new node is put.
+/// The memory node on which a new node is placed.
 enum class Placement : std::uint8_t {
-  round_robin,  ///< by turns, at each worker
-  key_range,    ///< by the lowest key that it may hold: each memory node has an equal part of all 64-bit keys
+  round_robin,  ///< each worker takes the memory nodes in turn
+  key_range,    ///< by the new node's lowest possible key: each memory node has an equal part of all 64-bit keys
 };
 
 struct BTreeOptions {
-  std::uint64_t node_bytes = 4096;           ///< of a node's record, all that the scheme adds included; 128 to 65 536
+  std::uint64_t node_bytes = 4096;           ///< of a node's record, including all that the scheme adds; 128 to 65 536
   std::uint64_t value_bytes = 8;             ///< at least 4 entries must fit a node
   std::uint64_t nodes = 0;                   ///< at each memory node; at least 4
   std::optional<sync::LayoutKind> layout{};  ///< none: the scheme's default
@@ -72,16 +73,16 @@ struct BTreeWorkerOptions {
   sync::SessionOptions session{};
   std::vector<sync::Revoker*> revokers{};  ///< one for each memory node, or none; see Client
   fabric::QueuePairOptions queue_pair{};
-  std::size_t cached_nodes = 0;  ///< inner nodes that the worker keeps copies of; 0: none
+  std::size_t cached_nodes = 0;  ///< inner nodes of which the worker keeps copies; 0: none
 };
 
-/// What BTree::check() found.
+/// The result of BTree::check().
 struct BTreeReport {
   std::uint64_t entries = 0;
-  std::uint64_t nodes = 0;               ///< that are linked
-  std::uint32_t levels = 0;              ///< of nodes, with the leaves
-  std::uint64_t missing_separators = 0;  ///< nodes that their parents do not name, as after a crash; that is no problem
-  std::uint64_t unlinked_nodes = 0;      ///< taken from the pools, and neither linked nor given back: spares of workers
+  std::uint64_t nodes = 0;               ///< linked nodes
+  std::uint32_t levels = 0;              ///< of nodes, including the leaves
+  std::uint64_t missing_separators = 0;  ///< nodes that their parents do not name, as after a crash; harmless
+  std::uint64_t unlinked_nodes = 0;      ///< taken from the pools but neither linked nor given back: spares of workers
   std::vector<std::string> problems;     ///< empty: every invariant holds
 };
 
@@ -89,7 +90,7 @@ class BTree {
  public:
   class Worker;
 
-  /// Throws std::invalid_argument that names the option, its value and what is allowed; the same for the constructor.
+  /// Throws std::invalid_argument that names the option, its value and what is allowed; so does the constructor.
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, const BTreeOptions& options);
   /// `memory`: bytes_needed() at each memory node. The scheme must outlive the tree.
   BTree(const sync::Scheme& scheme, const BTreeOptions& options, std::span<const fabric::RemoteSpan> memory);
@@ -99,9 +100,9 @@ class BTree {
 
   [[nodiscard]] const BTreeOptions& options() const noexcept { return options_; }
   [[nodiscard]] std::size_t memory_nodes() const noexcept { return objects_.size(); }
-  /// Of a worker's buffers.
+  /// The size of a worker's buffers.
   [[nodiscard]] std::uint64_t buffer_bytes() const;
-  /// How many entries a leaf may have, and how many children an inner node.
+  /// The most entries of a leaf, and the most children of an inner node.
   [[nodiscard]] std::uint32_t leaf_capacity() const;
   [[nodiscard]] std::uint32_t inner_capacity() const;
 
@@ -126,15 +127,14 @@ class BTree {
   [[nodiscard]] fabric::Task<Scanned> scan(Worker& worker, std::uint64_t from, std::span<std::uint64_t> keys,
                                            std::span<std::byte> values) const;
 
-  /// Fills an empty tree that nobody else uses meanwhile. `keys` ascend, `values` has one for each; leaves and inner
-  /// nodes are filled to `fill` of what they can hold (0.5 to 1). done, full or timed_out; after the latter two the
-  /// tree is still empty. Throws std::invalid_argument if the tree is not empty or the keys do not ascend.
+  /// Fills an empty tree that nobody else uses meanwhile. `keys` ascend, `values` has one value for each; leaves and
+  /// inner nodes are filled to the share `fill` of their capacity (0.5 to 1). done, full or timed_out; after the latter
+  /// two the tree is still empty. Throws std::invalid_argument if the tree is not empty or the keys do not ascend.
   [[nodiscard]] fabric::Task<Outcome> bulk_load(Worker& worker, std::span<const std::uint64_t> keys,
                                                 std::span<const std::byte> values, double fill = 0.9) const;
-  /// Walks all of a tree that nobody changes meanwhile. Problems are in the report, as many as are needed to see what
-  /// is wrong (100 at most).
+  /// Walks a whole tree that nobody changes meanwhile. The report lists the problems, 100 at most.
   [[nodiscard]] fabric::Task<BTreeReport> check(Worker& worker) const;
-  /// Gives back the nodes that the worker keeps in hand.
+  /// Gives back the worker's spare nodes.
   [[nodiscard]] fabric::Task<void> retire(Worker& worker) const;
 
  private:
@@ -145,7 +145,7 @@ class BTree {
   [[nodiscard]] sync::Object object(NodeRef ref) const;
   [[nodiscard]] sync::Session& session(Worker& worker, NodeRef ref) const;
 
-  // btree_path.cpp: ways to a node.
+  // btree_path.cpp: paths to nodes.
   [[nodiscard]] fabric::Task<sync::ReadGuard> read_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<Latched> latch_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<Found> descend(Worker& worker, std::uint64_t key, std::uint16_t level) const;
@@ -198,7 +198,7 @@ class BTree {
   std::vector<Pool> pools_;
 };
 
-/// One worker of a tree: its way to the memory nodes, what it has cached, and nodes that it has in hand for splits.
+/// One worker of a tree: its connections to the memory nodes, its cache, and spare nodes for splits.
 class BTree::Worker : public Client {
  public:
   /// The tree must outlive the worker.
@@ -211,8 +211,8 @@ class BTree::Worker : public Client {
   std::size_t most_cached_;
   std::unordered_map<std::uint64_t, std::vector<std::byte>> cache_;  // payloads of inner nodes, by NodeRef
   std::vector<std::vector<std::uint64_t>> spares_;                   // objects, by memory node
-  std::vector<bool> seen_full_;                                      // whose pools had nothing more to give
-  std::size_t turn_ = 0;                                             // of the memory nodes
+  std::vector<bool> seen_full_;                                      // memory nodes whose pools were empty
+  std::size_t turn_ = 0;                                             // the memory node whose turn it is
 };
 
 }  // namespace sidelatch::structures

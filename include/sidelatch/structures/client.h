@@ -1,12 +1,12 @@
-// Client: one worker's way to a structure, which lies on one memory node or on several.
+// Client: one worker's connections to a structure on one or several memory nodes.
 //
 //   const std::array<Node*, 2> memory_nodes = {&storage_0, &storage_1};
 //   Client client(compute, memory_nodes, table.buffer_bytes());
 //   const Outcome outcome = co_await table.get(client, 42, value);
 //   std::cout << client.statistics().round_trips;
 //
-// It has a queue pair and a session (sync/session.h) for each memory node; the order of the memory nodes is the
-// structure's, the same for all clients.
+// A client has a queue pair and a session (sync/session.h) for each memory node. The order of the memory nodes is part
+// of the structure, the same for all clients.
 //
 // Thread-safety: a client belongs to one task at a time, on its node's reactor.
 #pragma once
@@ -26,26 +26,26 @@
 
 namespace sidelatch::structures {
 
-/// How an operation ended. Whatever it is but `done`, the operation has changed nothing.
+/// How an operation ended. Unless it is `done`, the operation has changed nothing.
 enum class Outcome : std::uint8_t {
   done,
   absent,     ///< there is no such key
-  present,    ///< insert: the key is there already
-  full,       ///< there is no room for another one
+  present,    ///< insert: the key already exists
+  full,       ///< there is no room for another key
   timed_out,  ///< the session's deadline passed
 };
 /// "done", "absent", ...
 [[nodiscard]] std::string_view name(Outcome outcome);
 
-/// The structure's memory holds what no operation could have written.
+/// The structure's memory holds bytes that no operation could have written.
 class StructureError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a client's operations have cost so far.
+/// The cost of a client's operations so far.
 struct Statistics {
-  std::uint64_t operations = 0;     ///< of the structure
+  std::uint64_t operations = 0;     ///< operations on the structure
   std::uint64_t round_trips = 0;    ///< chains that an operation waited for
   std::uint64_t retries = 0;        ///< attempts that met a latch or a torn object
   std::uint64_t restarts = 0;       ///< operations that lost their way and began again
@@ -60,9 +60,9 @@ struct Statistics {
 class Client {
  public:
   /// Connects `node` to each of the memory nodes. `bytes_per_buffer`: the largest buffer_bytes() of the structures that
-  /// it will use. `revokers`: one for each memory node, instead of options.revoker; a client with leases on several
-  /// memory nodes needs them, since a dead client has to be revoked where its latch is taken over. Throws
-  /// std::invalid_argument for no memory node or bad options.
+  /// it will use. `revokers`: one for each memory node, instead of options.revoker. A client with leases on several
+  /// memory nodes needs them: a dead client must be revoked where its latch is taken over. Throws std::invalid_argument
+  /// for no memory node or bad options.
   Client(fabric::Node& node, std::span<fabric::Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
          const sync::SessionOptions& options = {}, const fabric::QueuePairOptions& queue_pair = {},
          std::span<sync::Revoker* const> revokers = {});
@@ -71,10 +71,11 @@ class Client {
   /// Throws std::out_of_range.
   [[nodiscard]] sync::Session& session(std::size_t memory_node) const { return *sessions_.at(memory_node); }
   [[nodiscard]] fabric::Reactor& reactor() const noexcept { return sessions_.front()->qp().reactor(); }
-  /// Returns when nothing of this client is under way at a memory node.
+  /// Returns when no request of this client is under way at a memory node.
   [[nodiscard]] fabric::Task<void> drain();
 
-  /// While it lives, what this client begins is part of one operation, whose deadline counts from its making.
+  /// While it lives, everything that this client begins is part of one operation, whose deadline counts from the
+  /// construction of this object.
   class Operation {
    public:
     explicit Operation(Client& client);

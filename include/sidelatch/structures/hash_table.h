@@ -1,31 +1,30 @@
-// HashTable: a hash table in the memory of one memory node or several, which clients work on by one-sided requests
-// alone.
+// HashTable: a hash table in the memory of one or several memory nodes. Clients work on it by one-sided requests alone.
 //
 //   const HashTable table(scheme, {.value_bytes = 64, .capacity = 1'000'000}, memory);      // memory[i]: of node i
 //   Client client(compute, memory_nodes, table.buffer_bytes());
 //   const Outcome outcome = co_await table.put(client, 42, value);
 //
-// Keys are 64-bit numbers, values have one size. Zeroed memory is an empty table. Any scheme and any layout of it will
-// do, and each bucket is one of its objects.
+// Keys are 64-bit numbers, values have one size. Zeroed memory is an empty table. Any scheme with any of its layouts
+// works, and each bucket is one object of the scheme.
 //
 // Addressing::perfect is the table of TODS 2025, section 2.4: it has exactly the keys 0 to capacity - 1, so no two
-// collide; a record is a value alone, a get is one Scheme::read, a put one Scheme::update.
+// collide. A record is only a value, a get is one Scheme::read, a put one Scheme::update.
 //
-// Addressing::chained takes any keys. Home buckets are followed by chains of overflow buckets, which come from a pool
-// of the same memory node (pool.h) and go back to it when they are empty. A writer holds its home bucket's latch for
-// its whole operation, so operations that change one chain exclude each other; readers go from bucket to bucket. Each
-// operation is linearizable if each read and each update of a bucket is; why a reader that finds a key nowhere may say
-// so stands in hash_table.cpp.
+// Addressing::chained takes any keys. Each home bucket may have a chain of overflow buckets, which come from a pool of
+// the same memory node (pool.h) and return to it when they are empty. A writer holds its home bucket's latch for its
+// whole operation, so operations that change one chain exclude each other; readers go from bucket to bucket. Each
+// operation is linearizable if each read and each update of a bucket is. hash_table.cpp explains why a reader that
+// finds a key nowhere may report it absent.
 //
-// Deadlines (SessionOptions::retry) count from an operation's begin; after Outcome::timed_out nothing was changed. A
+// Deadlines (SessionOptions::retry) count from an operation's begin; after Outcome::timed_out nothing has changed. A
 // session needs at least 3 buffers.
 //
 // Clients that die (leases, sync/lease.h). A lease must be longer than the longest operation: a writer holds home while
-// it walks along the chain. Whoever comes next takes a latch over. A chained table's buckets are sealed by a checksum,
-// so a WRITE that was placed in part is found out: the bucket is then marked as torn, and this and all later operations
-// that meet it throw StructureError. Only schemes with two copies (optimistic/copy-on-write) survive such a WRITE. In a
-// perfect table half a value cannot be told from a whole one: get() of a value whose writer died throws StructureError
-// until put() or update() has written it anew. A client that dies, or whose lease ends, between taking an overflow
+// it walks along the chain. The next client takes the latch over. A chained table's buckets are sealed by a checksum,
+// which detects a WRITE that was placed in part. The bucket is then marked as torn, and this and all later operations
+// that meet it throw StructureError. Only schemes with two copies (optimistic/copy-on-write) survive such a WRITE. A
+// perfect table cannot tell half a value from a whole one: get() of a value whose writer died throws StructureError
+// until put() or update() has written it again. A client that dies, or whose lease ends, between taking an overflow
 // bucket and linking it leaks that bucket; check() counts them.
 //
 // Thread-safety: no state; one table serves any number of tasks. The scheme must outlive it.
@@ -48,7 +47,7 @@ struct BucketHeader;
 
 enum class Addressing : std::uint8_t {
   chained,  ///< any keys
-  perfect,  ///< the keys 0 to capacity - 1, all there from the beginning with zeroed values
+  perfect,  ///< the keys 0 to capacity - 1, all present from the beginning with zeroed values
 };
 
 struct HashTableOptions {
@@ -58,12 +57,12 @@ struct HashTableOptions {
 
   Addressing addressing = Addressing::chained;
   std::uint64_t value_bytes = 8;  ///< 8 to 65536
-  /// Keys, over all memory nodes, at least 1. A chained table fills three quarters of its home buckets with so many,
-  /// and takes more as long as there is room.
+  /// Keys, over all memory nodes, at least 1. This many keys fill three quarters of a chained table's home buckets; it
+  /// takes more as long as there is room.
   std::uint64_t capacity = 0;
   std::uint32_t entries_per_bucket = 4;  ///< 1 to 32
-  /// Of each memory node. By default a third of its home buckets and 8 more: random keys, as many as `capacity`, need
-  /// an overflow bucket for at most 0.22 of the home buckets (one entry per bucket; the more entries the fewer).
+  /// Per memory node. The default is a third of its home buckets plus 8: `capacity` random keys need overflow buckets
+  /// for at most 0.22 of the home buckets (with one entry per bucket; fewer with more entries).
   std::optional<std::uint64_t> overflow_buckets{};
   std::optional<sync::LayoutKind> layout{};  ///< of the buckets or values; by default the scheme's own
 
@@ -71,20 +70,20 @@ struct HashTableOptions {
   void validate() const;
 };
 
-/// What check() found. Counts are those of a chained table; of a perfect one there are only `entries` and `problems`.
+/// The result of check(). A perfect table has only `entries` and `problems`.
 struct HashTableReport {
   std::uint64_t entries = 0;
   std::uint64_t buckets_used = 0;             ///< home and overflow buckets that hold an entry
-  std::uint64_t overflow_buckets = 0;         ///< that are linked
-  std::uint64_t longest_chain = 0;            ///< in buckets, with the home bucket
-  std::uint64_t free_overflow_buckets = 0;    ///< that the pools can hand out
+  std::uint64_t overflow_buckets = 0;         ///< linked overflow buckets
+  std::uint64_t longest_chain = 0;            ///< in buckets, including the home bucket
+  std::uint64_t free_overflow_buckets = 0;    ///< available in the pools
   std::uint64_t leaked_overflow_buckets = 0;  ///< neither linked nor free
   std::vector<std::string> problems;          ///< one sentence each; none: the table is good
 };
 
 class HashTable {
  public:
-  /// Bytes at each of so many memory nodes. Throws std::invalid_argument for bad options.
+  /// Bytes needed at each memory node. Throws std::invalid_argument for bad options.
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, const HashTableOptions& options,
                                                   std::size_t memory_nodes);
   /// memory[i] lies on memory node i of the clients. Throws std::invalid_argument for bad options, a layout that the
@@ -98,7 +97,7 @@ class HashTable {
   // Every operation throws std::invalid_argument for a span that is not of value_bytes, std::out_of_range for a key
   // that a perfect table does not have, and what the scheme throws (LatchError, FabricError).
 
-  /// done, absent or timed_out. What is in `value` means nothing if it is not done.
+  /// done, absent or timed_out. If it is not done, the content of `value` is meaningless.
   [[nodiscard]] fabric::Task<Outcome> get(Client& client, std::uint64_t key, std::span<std::byte> value) const;
   /// done, present, full or timed_out.
   [[nodiscard]] fabric::Task<Outcome> insert(Client& client, std::uint64_t key, std::span<const std::byte> value) const;
@@ -110,25 +109,24 @@ class HashTable {
   [[nodiscard]] fabric::Task<Outcome> remove(Client& client, std::uint64_t key) const;
 
   /// Fills an empty table that nobody else uses yet, and writes each bucket once; values lie back to back in the order
-  /// of the keys. done or full; timed_out may leave a part of them loaded. Throws std::invalid_argument for a key that
-  /// is there twice, std::logic_error for a chained table where it meets a bucket that is not empty.
+  /// of the keys. done or full; timed_out may leave a part of them loaded. Throws std::invalid_argument for a duplicate
+  /// key, and for a chained table std::logic_error if it meets a bucket that is not empty.
   [[nodiscard]] fabric::Task<Outcome> bulk_load(Client& client, std::span<const std::uint64_t> keys,
                                                 std::span<const std::byte> values) const;
 
-  /// Looks at everything. Nobody else may use the table meanwhile, nor have requests under way (Client::drain). Where
-  /// the bytes of a bucket were damaged so that the scheme accepts it no more, only a client with a deadline comes to
-  /// an end.
+  /// Checks the whole table. Nobody else may use the table meanwhile, nor have requests under way (Client::drain). If a
+  /// bucket is so damaged that the scheme no longer accepts it, only a client with a deadline returns.
   [[nodiscard]] fabric::Task<HashTableReport> check(Client& client) const;
 
-  /// Where a key's home bucket, or its record, is. Throws std::out_of_range for a key that a perfect table does not
-  /// have.
+  /// The place of a key's home bucket, or of its record. Throws std::out_of_range for a key that a perfect table does
+  /// not have.
   struct Place {
     std::size_t memory_node = 0;
     std::uint64_t bucket = 0;
     friend bool operator==(const Place&, const Place&) = default;
   };
   [[nodiscard]] Place place_of(std::uint64_t key) const;
-  /// Of each memory node: home buckets, or records, and the overflow buckets behind them in the same array.
+  /// Per memory node: home buckets, or records, and the overflow buckets after them in the same array.
   [[nodiscard]] std::uint64_t home_buckets() const noexcept { return home_buckets_; }
   [[nodiscard]] std::uint64_t overflow_buckets() const noexcept { return overflow_buckets_; }
   [[nodiscard]] const sync::Layout& layout() const noexcept { return arrays_.front().layout(); }
@@ -175,7 +173,7 @@ class HashTable {
 
   [[nodiscard]] Place overflow(std::size_t memory_node, const Link& link) const;
   [[nodiscard]] std::string describe(Place place) const;
-  /// What is wrong with a bucket, whatever chain it is in; empty if nothing is.
+  /// What is wrong with a bucket, regardless of its chain; empty if nothing is.
   [[nodiscard]] std::string_view fault_of(Place place, const BucketHeader& header) const;
   [[noreturn]] void throw_damaged(Place place, std::string_view what) const;
   void require_value(std::size_t bytes) const;
@@ -184,8 +182,8 @@ class HashTable {
   HashTableOptions options_;
   std::uint64_t home_buckets_ = 0;
   std::uint64_t overflow_buckets_ = 0;
-  std::vector<sync::ObjectArray> arrays_;  // of each memory node: home buckets, then overflow buckets
-  std::vector<Pool> pools_;                // none in a perfect table
+  std::vector<sync::ObjectArray> arrays_;  // per memory node: home buckets, then overflow buckets
+  std::vector<Pool> pools_;                // empty in a perfect table
   std::uint64_t buffer_bytes_ = 0;
 };
 

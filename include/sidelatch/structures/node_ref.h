@@ -1,5 +1,4 @@
-// NodeRef: where a node of a B-tree lies: which memory node, which object there, and which of the nodes that have lain
-// there.
+// NodeRef: a reference to a node of a B-tree: the memory node, the object there, and the generation of that object.
 #pragma once
 
 #include <compare>
@@ -8,11 +7,11 @@
 
 namespace sidelatch::structures {
 
-/// 8 bytes, as they stand in nodes. Zero is no node.
+/// 8 bytes, as stored in nodes. Zero is no node.
 ///
-/// The generation counts how often the object was made a node: a reference that was kept too long does not match it.
-/// It has 16 bits, so one that was kept while the same object was made a node 65 536 times would match; fence keys then
-/// still tell whether the node is the right one.
+/// The generation counts how often the object was made a node, so an outdated reference does not match it. It has 16
+/// bits: after the same object was made a node 65 536 times, an outdated reference would match. The fence keys then
+/// still show whether the node is the right one.
 struct NodeRef {
   std::uint64_t bits = 0;
 

@@ -1,8 +1,8 @@
-// The search for a key in a node: branch-free, so that it costs the same few steps whatever the keys are.
+// The search for a key in a node: branch-free, so it takes the same few steps for all keys.
 //
 //   std::size_t at = count_less(keys, key);        // where std::lower_bound would point
 //
-// Thread-safety: a function of its arguments.
+// Thread-safety: a pure function.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace sidelatch::structures {
 
-/// How many of the sorted `keys` are less than `key`: what std::lower_bound gives.
+/// The number of the sorted `keys` that are less than `key`, as std::lower_bound gives it.
 [[nodiscard]] inline std::size_t count_less(std::span<const std::uint64_t> keys, std::uint64_t key) {
   const std::uint64_t* base = keys.data();
   std::size_t length = keys.size();

@@ -1,15 +1,15 @@
-// Pool: objects of one kind at a memory node, to be taken and given back by all clients.
+// Pool: objects of one kind at a memory node, which all clients may take and give back.
 //
 //   const Pool::Taken taken = co_await pool.take(client);
 //   ... taken.object ...                                          // its number, if taken.outcome is done
 //   const Outcome outcome = co_await pool.give_back(client, taken.object);
 //
-// A pool is a control record, which is latched for every change, a word per object that links the free ones, and a mark
-// up to which objects were ever handed out. Zeroed memory is a pool in which every object is free.
+// A pool consists of a control record, which is latched for every change, a word per object that links the free
+// objects, and a mark up to which objects were ever handed out. Zeroed memory is a pool in which every object is free.
 //
-// What an object holds does not matter to the pool, and is left as it is: an object that was given back can still be
-// read by whoever has kept its number. Structures find that out by what is in it (fence keys, its owner), so that
-// nothing has to wait until nobody has it any more.
+// The pool does not look at an object's content and does not change it. A client that has kept the number of a returned
+// object can still read it. Structures detect that by its content (fence keys, its owner), so a returned object can be
+// reused at once.
 //
 // A client that dies leaks the objects that it has taken and not used, and nothing else.
 //
@@ -28,17 +28,17 @@ namespace sidelatch::structures {
 
 class Pool {
  public:
-  /// `count` objects, of which the first `reserved` are never handed out.
+  /// Bytes for `count` objects, of which the first `reserved` are never handed out.
   [[nodiscard]] static std::uint64_t bytes_needed(const sync::Scheme& scheme, std::uint64_t count);
   /// Bytes of a client's buffers for the control record.
   [[nodiscard]] static std::uint64_t buffer_bytes(const sync::Scheme& scheme);
-  /// `memory`: of memory node number `memory_node`, bytes_needed() of them at least. The scheme must outlive the pool.
+  /// `memory`: of memory node number `memory_node`, at least bytes_needed() bytes. The scheme must outlive the pool.
   Pool(const sync::Scheme& scheme, const fabric::RemoteSpan& memory, std::size_t memory_node, std::uint64_t count,
        std::uint64_t reserved = 0);
 
   struct Taken {
     Outcome outcome = Outcome::full;  ///< done, full, timed_out
-    std::uint64_t object = 0;         ///< the first of them
+    std::uint64_t object = 0;         ///< the first object taken
     std::uint64_t count = 0;
   };
   /// One object that nobody else has, or up to `most` with consecutive numbers, if none were given back. Throws
@@ -47,8 +47,8 @@ class Pool {
   /// Throws std::out_of_range for an object that the pool does not have. done or timed_out.
   [[nodiscard]] fabric::Task<Outcome> give_back(Client& client, std::uint64_t object) const;
 
-  /// Numbers of the objects that may be taken again, and how many were ever handed out. For checkers: nobody else may
-  /// change the pool meanwhile. Throws StructureError for a pool that is damaged.
+  /// Numbers of the objects that may be taken again, and the number of objects that were ever handed out. For checkers:
+  /// nobody else may change the pool meanwhile. Throws StructureError for a pool that is damaged.
   struct Contents {
     std::vector<std::uint64_t> free;
     std::uint64_t mark = 0;

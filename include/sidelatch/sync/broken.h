@@ -2,7 +2,7 @@
 //
 //   auto naive = make_specimen("broken/naive");
 //
-// They live in sync/broken/, one file each, with who relied on it and which rule breaks it.
+// Each has a file in sync/broken/ that names who relied on the scheme and which rule breaks it.
 #pragma once
 
 #include <sidelatch/sync/scheme.h>

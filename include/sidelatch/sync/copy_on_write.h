@@ -3,13 +3,13 @@
 //   reader   READ header -> wait -> READ copy (version mod 2) -> wait -> READ header: same version
 //   writer   CAS latch, READ record; WRITE the other copy, FETCH-ADD(+1) on the version, fenced FETCH-ADD unlatch
 //
-// A committed payload is never overwritten while it is current, so readers do not care whether a writer is at work:
-// only a second update could touch what they read, and the version tells. A writer that dies half-way leaves the
-// current copy whole: what is taken over from it needs no repair. Three round trips per read, twice the space.
+// A committed payload is never overwritten while it is current, so a reader does not care whether a writer is at work.
+// Only a second update could touch the copy that it reads, and the version shows that. A writer that dies half-way
+// leaves the current copy whole, so a takeover needs no repair. Three round trips per read, twice the space.
 //
 // The WRITE is placed before the FETCH-ADD that publishes it (rule 5, under every preset). The unlatch is fenced: two
-// atomics on different words are not ordered, and the next writer must see the new version. The version pointer is
-// changed by an atomic and not by a WRITE, because two WRITEs are not ordered under `relaxed`.
+// atomics on different words are not ordered, and the next writer must see the new version. An atomic, not a WRITE,
+// changes the version pointer, because two WRITEs are not ordered under `relaxed`.
 //
 // Thread-safety: no state.
 #pragma once
@@ -20,7 +20,8 @@ namespace sidelatch::sync {
 
 class CopyOnWrite final : public OptimisticScheme {
  public:
-  /// `release`: whether the writer waits for its unlatch. Write unlatch is not possible: the latch is not in the WRITE.
+  /// `release`: whether the writer waits for its unlatch. Write unlatch is impossible: the WRITE does not cover the
+  /// latch.
   explicit CopyOnWrite(Release release = Release::combined);
 
   [[nodiscard]] RecordNeeds needs() const noexcept override { return {.version = true, .copies = kCopies}; }

@@ -1,14 +1,13 @@
-// Checksums: the object carries the CRC64 of its version and payload, so that one READ tells whether it is a mixture.
+// Checksums: the object carries the CRC64 of its version and payload, so one READ shows whether it is a mixture.
 //
 //   READ record: latch free, CRC right -> READ header: free and same version
 //
 // Two round trips per read (one for a consistent read), and a cost per byte at the client. Safe up to collisions: a
-// mixture is accepted with probability 2^-64 where its bits are random. The polynomial is ECMA-182, reflected, by
-// ISA-L, which is fast enough to remove the paper's reason to avoid CRC above 4 KiB. Source: TODS 2025, section 4.3 and
-// figure 13(b).
+// mixture of random bits is accepted with probability 2^-64. The polynomial is ECMA-182, reflected. ISA-L computes it
+// fast enough to remove the paper's reason to avoid CRC above 4 KiB. Source: TODS 2025, section 4.3 and figure 13(b).
 //
-// For checking the scheme there are two other checksums: crc8, whose collisions are found quickly, and ideal, which has
-// none and must not be used for anything else: it remembers every content it has seen.
+// Two other checksums serve only to check the scheme: crc8, whose collisions are found quickly, and ideal, which has
+// none because it remembers every content it has seen.
 #pragma once
 
 #include <sidelatch/sync/optimistic.h>

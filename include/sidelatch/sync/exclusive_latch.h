@@ -5,18 +5,18 @@
 //             speculative: CAS and READ in one doorbell: the atomic is executed before the READ (rule 5)
 //   Release   basic:       WRITE, wait, FETCH-ADD, wait
 //             combined:    WRITE and FETCH-ADD in one doorbell: the WRITE is placed before the atomic (rule 5)
-//             async:       the same, and nobody waits: the buffer comes back when a later completion shows it is free
+//             async:       the same, but nobody waits: the buffer is reused when a later completion shows it is free
 //   WriteUnlatch           one WRITE of payload and latch, which has the highest address: lines are placed in ascending
 //                          order (rule 3, `observed` only). Needs a footer layout.
 //
 // Acquire and Release combine freely; the paper's levels are "basic", "speculative" (with basic release), "combined"
 // and "async" (both with speculative acquisition).
 //
-// Write unlatch works because the latch is only ever taken by CAS: a failed one stores nothing, so it cannot bring the
-// latched word back (rule 8). With a latch that others add to it would be lost; RwLatch therefore does not take it.
+// Write unlatch works because the latch is taken only by CAS: a failed CAS stores nothing, so it cannot bring the
+// latched word back (rule 8). On a latch to which others add, the unlatch could be lost; RwLatch therefore does not use
+// it.
 //
-// An unlatch subtracts the word that the acquisition put there. Source: TODS 2025, sections 3.1 and 3.3, figures 3
-// and 7.
+// An unlatch subtracts the word that the acquisition stored. Source: TODS 2025, sections 3.1 and 3.3, figures 3 and 7.
 //
 // Thread-safety: no state.
 #pragma once
@@ -57,17 +57,18 @@ class ExclusiveLatch final : public Scheme {
     return write_unlatch_ ? LayoutKind::padded_footer : LayoutKind::padded;
   }
 
-  /// For schemes whose writers latch exclusively. Latches for `scheme` and reads the record, and the header if that is
-  /// apart; empty if the deadline passed.
+  /// For schemes whose writers latch exclusively. Latches for `scheme` and reads the record, and the header if it is
+  /// decoupled; empty if the deadline passed.
   [[nodiscard]] fabric::Task<ExclusiveGuard> acquire(const Scheme& scheme, Session& session, Object object,
                                                      std::source_location place, Takeover takeover) const;
   /// Posts the WRITE and the unlatch. With write unlatch the WRITE must be the whole record. Throws
   /// LatchError::lease_expired before anything is posted.
   [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest write) const;
-  /// The same for a WRITE and a second request, a WRITE or an atomic, that makes it current; always in one doorbell.
+  /// The same for a WRITE and a second request, a WRITE or an atomic, that makes the first current; always in one
+  /// doorbell.
   [[nodiscard]] fabric::Task<void> write_and_unlatch(Hold& hold, fabric::WorkRequest write,
                                                      fabric::WorkRequest publish) const;
-  /// Unlatches only.
+  /// Only unlatches.
   [[nodiscard]] fabric::Task<void> unlatch(Hold& hold) const;
   [[nodiscard]] bool unlatches_by_write() const noexcept { return write_unlatch_.has_value(); }
 

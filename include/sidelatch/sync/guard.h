@@ -9,10 +9,10 @@
 //   use(seen.payload());
 //   const bool unchanged = co_await seen.validate();  // or release(): no matter whether it changed since
 //
-// A guard must stay where it is until what ends it has returned. One that holds a latch must be ended by commit(),
-// abort(), validate() or release(); dropping it is an error (see SessionOptions::dropped_guard). Once one of them is
-// called the guard is empty, whatever comes of the call: after a FabricError from it the object's state is unknown, as
-// after any lost connection.
+// Do not move a guard until the call that ends it has returned. End a guard that holds a latch by commit(), abort(),
+// validate() or release(); dropping it is an error (see SessionOptions::dropped_guard). After one of these calls the
+// guard is empty, even if the call fails. After a FabricError from the call the object's state is unknown, as after any
+// lost connection.
 //
 // Thread-safety: a guard belongs to its session's task. The session, the object's array and the scheme must outlive it.
 #pragma once
@@ -28,13 +28,13 @@ namespace sidelatch::sync {
 
 class Scheme;
 
-/// What a guard stands for; schemes work on it.
+/// The state behind a guard, on which schemes work.
 struct Hold {
   const Scheme* scheme = nullptr;  ///< null: nothing is held
   Session* session = nullptr;
   Object object{};
   ObjectBuffer buffer{};
-  std::uint64_t word = 0;  ///< what this hold added to the latch word; 0 if it holds no latch
+  std::uint64_t word = 0;  ///< the number that this hold added to the latch word; 0 if it holds no latch
   fabric::Time since{};    ///< when the latch was asked for
   std::uint64_t version = 0;
   bool inherited = false;
@@ -68,7 +68,7 @@ class GuardBase {
 
   [[nodiscard]] const Hold& hold() const noexcept { return hold_; }
   [[nodiscard]] Hold& mutable_hold() noexcept { return hold_; }
-  /// From now on nothing is held; the hold itself stays until its scheme is done with it.
+  /// Marks the guard as empty; the hold itself stays until its scheme is done with it.
   [[nodiscard]] const Scheme& end() noexcept { return *std::exchange(hold_.scheme, nullptr); }
   [[nodiscard]] Hold take() noexcept {
     Hold taken = std::move(hold_);
@@ -93,36 +93,37 @@ class [[nodiscard]] ExclusiveGuard : public GuardBase {
   ExclusiveGuard() noexcept = default;
   explicit ExclusiveGuard(Hold&& hold) noexcept : GuardBase(std::move(hold)) {}
 
-  /// The payload as it was latched, to be changed in place.
+  /// The payload at the time of latching, to be changed in place.
   [[nodiscard]] std::span<std::byte> payload() noexcept { return hold().buffer.payload(); }
-  /// The latch was taken over from a holder that died: the payload may be half written. Repair and commit it.
+  /// Whether the latch was taken over from a holder that died. The payload may then be half written: repair and commit
+  /// it.
   [[nodiscard]] bool inherited() const noexcept { return hold().inherited; }
 
-  /// Writes the payload and unlatches. Throws LatchError::lease_expired, and writes nothing, if that came too late.
+  /// Writes the payload and unlatches. If the lease has expired, writes nothing and throws LatchError::lease_expired.
   [[nodiscard]] fabric::Task<void> commit();
-  /// Unlatches; the object stays as it was. Throws LatchError::torn_takeover, and keeps the latch, for an inherited
-  /// one.
+  /// Unlatches and leaves the object unchanged. For an inherited object, keeps the latch and throws
+  /// LatchError::torn_takeover.
   [[nodiscard]] fabric::Task<void> abort();
 
-  /// For schemes: what the guard stands for, and the guard gives it up.
+  /// For schemes: takes the hold out of the guard.
   [[nodiscard]] Hold release_hold() noexcept { return take(); }
-  /// For schemes: the hold, to be completed.
+  /// For schemes: the hold, which the scheme completes.
   [[nodiscard]] Hold& hold_of_scheme() noexcept { return mutable_hold(); }
 };
 
-/// An object that was read, by a consistent copy of its payload.
+/// A consistent copy of the payload of an object that was read.
 class [[nodiscard]] ReadGuard : public GuardBase {
  public:
   ReadGuard() noexcept = default;
   explicit ReadGuard(Hold&& hold, bool fresh = false) noexcept : GuardBase(std::move(hold)), fresh_(fresh) {}
 
   [[nodiscard]] std::span<const std::byte> payload() const noexcept { return hold().buffer.payload(); }
-  /// The scheme's own last step was a validation: one right now would tell nothing new.
+  /// Whether the scheme's last step was a validation, so that another one now would show nothing new.
   [[nodiscard]] bool fresh() const noexcept { return fresh_; }
 
-  /// Ends the read: true if the object did not change since. Under a latch it cannot, and this unlatches.
+  /// Ends the read: true if the object has not changed since. Under a latch it cannot change, and this call unlatches.
   [[nodiscard]] fabric::Task<bool> validate();
-  /// Ends the read without that knowledge: no message for an optimistic scheme, the unlatch for a latch.
+  /// Ends the read without validation: an optimistic scheme sends no message, a latch is unlatched.
   [[nodiscard]] fabric::Task<void> release();
 
  private:

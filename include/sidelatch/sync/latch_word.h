@@ -1,12 +1,12 @@
 // The 8-byte latch word, the same for every latch.
 //
 //   bit 0        held exclusively
-//   bits 1-31    shared holders (RwLatch), and readers that look whether the latch is free
-//   bits 32-47   who holds it exclusively: the session's owner id, 0 for a session without one
-//   bits 48-63   that owner's epoch: counts its acquisitions, so that two of them look different
+//   bits 1-31    shared holders (RwLatch), and readers that check whether the latch is free
+//   bits 32-47   exclusive holder: the session's owner id, 0 for a session without one
+//   bits 48-63   the owner's epoch: counts its acquisitions, so that two of them look different
 //
-// Zero is free. A session without owner id takes the latch by the plain 0 -> 1 of TODS 2025, section 3.1; owner and
-// epoch are what leases are made of (lease.h).
+// Zero is free. A session without owner id takes the latch by the plain 0 -> 1 of TODS 2025, section 3.1; leases are
+// based on owner and epoch (lease.h).
 //
 // Readers add kOneReader and subtract it again; the sum cannot reach bit 32 before 2^31 of them are under way.
 #pragma once
@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kReadersMask = 0xffff'fffe;
 [[nodiscard]] constexpr std::uint64_t readers_of(std::uint64_t word) { return (word & kReadersMask) / kOneReader; }
 [[nodiscard]] constexpr std::uint16_t owner_of(std::uint64_t word) { return static_cast<std::uint16_t>(word >> 32); }
 [[nodiscard]] constexpr std::uint16_t epoch_of(std::uint64_t word) { return static_cast<std::uint16_t>(word >> 48); }
-/// The word without its readers: who holds it exclusively.
+/// The word without its readers: the exclusive holder.
 [[nodiscard]] constexpr std::uint64_t holder_of(std::uint64_t word) { return word & ~kReadersMask; }
 
 }  // namespace sidelatch::sync

@@ -6,7 +6,7 @@
 //   Object seventh = objects.at(7);
 //   if (auto warning = layout.warning()) std::cerr << *warning;      // the NIC's lock table is used badly
 //
-// A record is what belongs to one object. Its header is the latch and, if the scheme has one, the version.
+// A record is all data of one object. Its header is the latch and, if the scheme has one, the version.
 //
 //   interleaved     header, checksum, payload; records back to back
 //   padded          the same, with a stride that makes the low bits of the latch addresses vary
@@ -41,49 +41,49 @@ enum class LayoutKind : std::uint8_t { interleaved, padded, decoupled, footer, p
   return kind == LayoutKind::footer || kind == LayoutKind::padded_footer;
 }
 
-/// What a scheme keeps beside the payload.
+/// The data that a scheme keeps beside the payload.
 struct RecordNeeds {
-  bool version = false;             ///< an 8-byte version beside the latch, in one line with it
+  bool version = false;             ///< an 8-byte version beside the latch, in the same line
   bool checksum = false;            ///< 8 bytes
   std::uint32_t line_versions = 0;  ///< bytes of the version at the start of each line without header: 0, 2 or 8
   std::uint32_t copies = 1;         ///< of the payload, for out-of-place updates; more than 1 excludes the two above
   bool header_inside = false;       ///< one READ must see header and payload: no decoupled layout
 
-  /// A number that differs where needs differ.
+  /// A number that is different for different needs.
   [[nodiscard]] constexpr std::uint32_t code() const {
     return 1U | (version ? 2U : 0U) | (checksum ? 4U : 0U) | (header_inside ? 8U : 0U) | line_versions << 8 |
            copies << 16;
   }
 };
 
-/// How one record is laid out; made by Scheme::shape(). Offsets are bytes from the record's start; the header's own, if
-/// it is decoupled, is 0.
+/// How one record is laid out; made by Scheme::shape(). Offsets are bytes from the record's start; a decoupled header
+/// has offset 0.
 struct RecordShape {
   static constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
   std::uint64_t payload_bytes = 0;
   std::uint64_t bytes = 0;          ///< of the record, a multiple of 8
-  std::uint64_t alignment = 8;      ///< of the record: 8, or 64 where lines matter
+  std::uint64_t alignment = 8;      ///< of the record: 8, or 64 if lines matter
   std::uint64_t payload = 0;        ///< offset of the first byte of payload
   std::uint64_t header = 0;         ///< offset of the header
   std::uint64_t header_bytes = 8;   ///< 8: latch; 16: latch and version
   std::uint64_t checksum = kNone;   ///< offset of the checksum
   std::uint32_t line_versions = 0;  ///< bytes of a line's version, see RecordNeeds
   std::uint32_t copies = 1;         ///< of the payload, back to back, each rounded up to 8 bytes
-  std::uint32_t needs = 0;          ///< RecordNeeds::code() of the schemes that it was made for
-  std::uint64_t client_bytes = 0;   ///< of the client's buffer for it, see header_area()
+  std::uint32_t needs = 0;          ///< RecordNeeds::code() of the schemes that the shape is for
+  std::uint64_t client_bytes = 0;   ///< size of a client's buffer for a record, see header_area()
   bool header_last = false;         ///< the latch is the header's and the record's last word
-  bool decoupled = false;           ///< the header lies apart
+  bool decoupled = false;           ///< the header is not in the record
 
   [[nodiscard]] constexpr bool has_version() const { return header_bytes == 16; }
   /// Offsets within the header.
   [[nodiscard]] constexpr std::uint64_t latch_in_header() const { return header_last ? header_bytes - 8 : 0; }
   [[nodiscard]] constexpr std::uint64_t version_in_header() const { return header_last ? 0 : 8; }
-  /// Bytes of the payload as it is transferred, and of one copy of it.
+  /// Bytes of the payload as transferred, and of one copy.
   [[nodiscard]] constexpr std::uint64_t payload_words() const { return (payload_bytes + 7) / 8 * 8; }
-  /// The payload is one run of bytes: no line versions between.
+  /// Whether the payload is one run of bytes, without line versions in between.
   [[nodiscard]] constexpr bool contiguous() const { return line_versions == 0; }
-  /// Offsets in a client's buffer for such a record: the payload gathered from it, and a header read by itself.
+  /// Offsets in a client's buffer: of the payload gathered from the record, and of a header that was read separately.
   [[nodiscard]] constexpr std::uint64_t payload_area() const { return whole_lines(bytes); }
   [[nodiscard]] constexpr std::uint64_t header_area() const {
     return payload_area() + (contiguous() ? 0 : whole_lines(payload_bytes));
@@ -94,10 +94,11 @@ struct RecordShape {
   [[nodiscard]] constexpr std::uint64_t lines() const { return (bytes + fabric::kLineBytes - 1) / fabric::kLineBytes; }
 };
 
-/// The largest payload that a record may have: below the largest message of an RC queue pair, 2^31 bytes.
+/// The largest payload of a record; it is below the largest message of an RC queue pair, 2^31 bytes.
 inline constexpr std::uint64_t kLargestPayload = 1ULL << 30;
 
-/// The smallest record for `payload_bytes` (1 to kLargestPayload). Throws std::invalid_argument naming what cannot be.
+/// The smallest record for `payload_bytes` (1 to kLargestPayload). Throws std::invalid_argument that names the
+/// impossible combination.
 [[nodiscard]] RecordShape make_shape(const RecordNeeds& needs, LayoutKind kind, std::uint64_t payload_bytes);
 
 /// One synchronized object at the memory node. Plain data; the shape must outlive it (an ObjectArray keeps it).
@@ -114,21 +115,21 @@ struct Object {
   }
   [[nodiscard]] fabric::RemoteSpan header() const { return {header_address, shape->header_bytes, rkey}; }
   [[nodiscard]] fabric::RemoteSpan latch() const { return {header_address + shape->latch_in_header(), 8, rkey}; }
-  /// The record alone does not tell the version.
+  /// Whether the version is not in the record.
   [[nodiscard]] bool version_is_apart() const { return shape->decoupled && shape->has_version(); }
   [[nodiscard]] fabric::RemoteSpan version() const { return {header_address + shape->version_in_header(), 8, rkey}; }
 };
 
-/// What a NIC's lock table looks like: `sidelatch check` finds it out.
+/// The structure of a NIC's lock table; `sidelatch check` measures it.
 struct LockTableShape {
   std::uint32_t address_bits = 12;  ///< from bit 0 to the highest bit that chooses a slot
-  std::uint32_t slot_bytes = 8;     ///< addresses in one slot of so many bytes are not told apart
+  std::uint32_t slot_bytes = 8;     ///< all addresses in an aligned block of this size share a slot
   [[nodiscard]] std::uint64_t slots() const { return (std::uint64_t{1} << address_bits) / slot_bytes; }
 };
 
 class Layout {
  public:
-  /// Throws std::invalid_argument for no object, or an array that no address space holds.
+  /// Throws std::invalid_argument for no objects, or an array too large for the address space.
   Layout(const RecordShape& shape, LayoutKind kind, std::uint64_t count);
 
   [[nodiscard]] const RecordShape& shape() const noexcept { return shape_; }
@@ -149,9 +150,9 @@ class Layout {
   [[nodiscard]] std::uint64_t payload(std::uint64_t i) const;
   [[nodiscard]] std::uint64_t checksum(std::uint64_t i) const;
 
-  /// How many slots of a NIC's lock table the latches of an array at `address` fall into.
+  /// The number of slots of a NIC's lock table that the latches of an array at `address` use.
   [[nodiscard]] std::uint64_t slots_used(const LockTableShape& table = {}, std::uint64_t address = 0) const;
-  /// A sentence if they fall into fewer than 64 and could fall into more.
+  /// A sentence if the latches use fewer than 64 slots and could use more.
   [[nodiscard]] std::optional<std::string> warning(const LockTableShape& table = {}) const;
 
  private:
@@ -164,10 +165,10 @@ class Layout {
   std::uint64_t records_ = 0;  // offset of record 0
 };
 
-/// A layout in a memory node's region. Objects that it gives refer to it.
+/// A layout in a memory node's region. Its objects refer to it.
 class ObjectArray {
  public:
-  /// Throws std::invalid_argument if the region is too small or not aligned as the records must be.
+  /// Throws std::invalid_argument if the region is too small or not aligned for the records.
   ObjectArray(const Layout& layout, const fabric::RemoteSpan& region);
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return layout_.count(); }

@@ -1,24 +1,25 @@
-// Leases: how a latch whose holder died is found, and why taking it over needs the memory node.
+// Leases detect a latch whose holder died. Taking it over needs the memory node.
 //
 //   RevocationService service(storage);                     // at the memory node
 //   service.enlist(3, *qp_of_client_3);
 //   SessionOptions options{.owner = 4, .lease = Lease{from_ns(1e6), from_ns(1e5)}, .revoker = &service};
 //
-// A session with an owner id writes it into the latch word, with an epoch that counts its acquisitions. Whoever waits
-// for the latch and sees one and the same holder for a whole lease length takes that holder for dead. A holder keeps to
-// it: once `length - margin` has passed since it asked for the latch, commit() writes nothing and throws
-// LatchError::lease_expired, and a read under the latch is not validated. Clocks are never compared, only durations;
-// `margin` covers their drift. All sessions on an object use the same length, and no two the same owner id.
+// A session with an owner id writes it into the latch word, with an epoch that counts its acquisitions. A waiter that
+// sees the same holder for a whole lease length takes that holder for dead. The holder respects its lease: once `length
+// - margin` has passed since it asked for the latch, commit() writes nothing and throws LatchError::lease_expired, and
+// a read under the latch is not validated. Clocks are never compared, only durations; `margin` covers their drift. All
+// sessions on an object use the same length, and each has its own owner id.
 //
 // That alone is not enough. A dead client's NIC may hold a WRITE that it places at any later time, into the next
-// holder's object (memory model, rule 9). So a takeover first has the memory node end the dead client's queue pairs
-// (rule 10): a Revoker. A session without one refuses to take over (LatchError::takeover_refused).
+// holder's object (memory model, rule 9). A takeover therefore first asks the memory node, through a Revoker, to end
+// the dead client's queue pairs (rule 10). A session without a Revoker refuses to take over
+// (LatchError::takeover_refused).
 //
-// What is taken over may be half written: ExclusiveGuard::inherited() says so, and the object must be repaired and
-// committed. Shared holders carry no owner: a reader of an RwLatch that dies leaves its count behind, and writers then
-// wait until their deadline.
+// An object taken over may be half written. ExclusiveGuard::inherited() reports the takeover, and the object must be
+// repaired and committed. Shared holders carry no owner: if a reader of an RwLatch dies, its count stays, and writers
+// then wait until their deadline.
 //
-// Source: the need for revocation is argued from the memory model (docs/memory-model.md).
+// Source: docs/memory-model.md derives the need for revocation from the memory model.
 //
 // Thread-safety: a service belongs to its node's thread.
 #pragma once
@@ -35,7 +36,7 @@
 
 namespace sidelatch::sync {
 
-/// Length zero: no lease, and no owner id; latches are held as long as their holders like.
+/// Length zero: no lease and no owner id; holders may keep latches as long as they like.
 struct Lease {
   fabric::Duration length{};
   fabric::Duration margin{};  ///< less than length
@@ -44,10 +45,10 @@ struct Lease {
 class LatchError : public std::runtime_error {
  public:
   enum class Kind : std::uint8_t {
-    lease_expired,      ///< the holder took too long: nothing was written, the latch may be another's
+    lease_expired,      ///< the holder took too long: nothing was written; another client may have the latch
     takeover_refused,   ///< the holder seems dead, and the session has no revoker
     holder_lost,        ///< a reader met a holder that seems dead: latch() takes over
-    buffers_exhausted,  ///< the session holds as many guards as it has buffers
+    buffers_exhausted,  ///< the session's guards hold all of its buffers
     held_by_self,       ///< the session's own owner id holds the latch already
     torn_takeover,      ///< abort() of an inherited object, which may be half written
   };
@@ -58,27 +59,27 @@ class LatchError : public std::runtime_error {
   Kind kind_;
 };
 
-/// Who can end a client's queue pairs at the memory node.
+/// An object that can end a client's queue pairs at the memory node.
 class Revoker {
  public:
   Revoker() = default;
   Revoker(const Revoker&) = delete;
   Revoker& operator=(const Revoker&) = delete;
   virtual ~Revoker() = default;
-  /// Returns once none of `owner`'s requests can touch the memory node any more. Revoking twice is no error.
-  /// Throws LatchError::takeover_refused for an owner that it does not know.
+  /// Returns once none of `owner`'s requests can touch the memory node any more. Revoking twice is no error. Throws
+  /// LatchError::takeover_refused for an unknown owner.
   [[nodiscard]] virtual fabric::Task<void> revoke(std::uint16_t owner) = 0;
 };
 
 /// The control-plane service of a memory node, for clients in the same process.
 class RevocationService : public Revoker {
  public:
-  /// `round_trip`: what asking the service costs a client.
+  /// `round_trip`: the time that a call of the service costs a client.
   explicit RevocationService(fabric::Node& memory_node, fabric::Duration round_trip = fabric::from_ns(50'000))
       : node_(&memory_node), round_trip_(round_trip) {}
 
-  /// Says that `queue_pair`, which must outlive the service, is `owner`'s. Throws std::invalid_argument for owner 0 and
-  /// for an owner that was revoked: a client that comes back takes a new id, or its old epochs would look alive.
+  /// Registers `queue_pair`, which must outlive the service, as `owner`'s. Throws std::invalid_argument for owner 0 and
+  /// for a revoked owner: a returning client must take a new id, or its old epochs would look alive.
   void enlist(std::uint16_t owner, fabric::QueuePair& queue_pair);
   [[nodiscard]] fabric::Task<void> revoke(std::uint16_t owner) override;
   [[nodiscard]] bool revoked(std::uint16_t owner) const { return revoked_.contains(owner); }

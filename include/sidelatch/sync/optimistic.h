@@ -1,16 +1,16 @@
-// Optimistic schemes: readers take no latch, and find out afterwards whether a writer was at work.
+// Optimistic schemes: readers take no latch, and check afterwards whether a writer was at work.
 //
-// Writers are the same in all of them: they latch exclusively (ExclusiveLatch, speculatively), write payload, version +
-// 1 and what the scheme adds by one WRITE of the record, and unlatch by FETCH-ADD or, in a footer layout, by that
-// WRITE.
+// All these schemes share their writers. A writer latches exclusively (ExclusiveLatch, speculatively), writes payload,
+// version + 1 and the scheme's additions by one WRITE of the record, and unlatches by FETCH-ADD or, in a footer layout,
+// by that WRITE.
 //
 // A reader's attempt sees a consistent payload or none. begin_read() makes attempts until one succeeds or the deadline
-// passes; validate() then reads the header once more: free, and the version still the same. Source: TODS 2025, sections
-// 4.1 and 4.3, figures 12 and 13.
+// passes; validate() then reads the header once more: the latch must be free and the version unchanged. Source: TODS
+// 2025, sections 4.1 and 4.3, figures 12 and 13.
 //
-// Restarts are bounded by the session's deadline, and only by it: a reader of an object that is written without pause
-// may starve, as with any optimistic scheme. Versions have 64 bits and do not wrap: at one update per microsecond that
-// would take half a million years.
+// Only the session's deadline limits restarts: a reader of an object that is written without pause may starve, as with
+// any optimistic scheme. Versions have 64 bits and do not wrap; at one update per microsecond that would take half a
+// million years.
 //
 // Thread-safety: no state.
 #pragma once
@@ -35,7 +35,7 @@ struct ObjectHeader {
   std::uint64_t version = 0;
   friend bool operator==(const ObjectHeader&, const ObjectHeader&) = default;
 };
-/// The header in `bytes`, which are a copy of all of it.
+/// The header in `bytes`, which are a full copy of it.
 [[nodiscard]] ObjectHeader header_in(std::span<const std::byte> bytes, const RecordShape& shape);
 
 class OptimisticScheme : public Scheme {
@@ -48,7 +48,7 @@ class OptimisticScheme : public Scheme {
   }
 
  protected:
-  /// What one attempt to read saw.
+  /// The result of one attempt to read.
   struct Attempt {
     bool accepted = false;
     ObjectHeader header;  ///< as read, accepted or not
@@ -56,17 +56,17 @@ class OptimisticScheme : public Scheme {
   /// Reads the object once; if it accepts, the buffer holds a consistent payload.
   [[nodiscard]] virtual fabric::Task<Attempt> try_read(Session& session, Object object,
                                                        const ObjectBuffer& buffer) const = 0;
-  /// The attempt's last READ was a validation.
+  /// Whether the attempt's last READ was a validation.
   [[nodiscard]] virtual bool attempt_validates() const noexcept { return false; }
-  /// Puts what the scheme adds, and the payload if it lies apart, into the buffer's record. The header is in it
-  /// already.
+  /// Puts the scheme's additions, and the payload if it lies apart, into the buffer's record. The header is already
+  /// there.
   virtual void encode(const ObjectBuffer& buffer, std::uint64_t version) const = 0;
-  /// Gathers the payload of a record that was latched, so that it is in buffer.payload().
+  /// Gathers the payload of a latched record into buffer.payload().
   virtual void decode(const ObjectBuffer& buffer) const = 0;
 
-  /// A version that is not below any that a writer may have left in the record, for one that was taken over.
+  /// For a record that was taken over: a version not below any version that a writer may have left in it.
   [[nodiscard]] virtual std::uint64_t highest_version(const ObjectBuffer& /*buffer*/, std::uint64_t header) const {
-    return header + 1;  // the dead holder's, which may be placed in part
+    return header + 1;  // the dead holder's version, which may be placed in part
   }
 
   /// READs the header into the buffer's place for it.

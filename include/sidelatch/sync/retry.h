@@ -1,11 +1,11 @@
-// How an operation that met someone else's latch goes on: at once, or after a random wait; for ever, or until a
+// How an operation retries after it met another client's latch: at once or after a random wait, for ever or until a
 // deadline.
 //
 //   SessionOptions options{.retry = Retry::backoff().within(from_ns(1e6))};
 //
 // Backoff draws each wait uniformly from zero to a bound that doubles with each attempt, up to a cap. A deadline counts
-// from the operation's begin; when it passes, the operation ends without result and leaves nothing latched. A request
-// that was already posted is not taken back: a latch that it gets is the operation's result, deadline or not.
+// from the operation's begin; when it passes, the operation ends without result and leaves nothing latched. A posted
+// request is not taken back: if it gets the latch, that is the operation's result even after the deadline.
 //
 // Thread-safety: values.
 #pragma once

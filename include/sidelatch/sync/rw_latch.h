@@ -5,12 +5,13 @@
 //               FETCH-ADD(-1 reader)
 //
 // Readers count themselves in before they know whether a writer is there, so the word changes under a writer's feet.
-// Two things follow. The writer unlatches by FETCH-ADD: a CAS from the word it put there would fail while a reader's
-// count is in, and without waiting nobody would notice. And no WRITE may cover the word: it would erase such a count,
-// or be erased by an atomic that has already loaded the latched word (rule 8); hence there is no write unlatch here.
+// Two things follow. First, the writer unlatches by FETCH-ADD: a CAS from the word that it stored would fail while a
+// reader is counted, and an asynchronous writer would not notice. Second, no WRITE may cover the word: it would erase
+// such a count, or an atomic that has already loaded the latched word would erase the WRITE (rule 8). RwLatch therefore
+// has no write unlatch.
 //
-// A reader unlatches after its READ has completed. In one doorbell with it the FETCH-ADD might overtake the READ (rule
-// 5, READ \ atomic). Source: TODS 2025, sections 3.1 and 3.3, figure 8.
+// A reader unlatches after its READ has completed. In the same doorbell the FETCH-ADD might overtake the READ (rule 5,
+// READ \ atomic). Source: TODS 2025, sections 3.1 and 3.3, figure 8.
 //
 // Thread-safety: no state.
 #pragma once

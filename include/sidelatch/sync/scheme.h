@@ -1,5 +1,5 @@
-// Scheme: a way to synchronize the clients of an object. Latches and optimistic schemes share this interface, so that a
-// data structure, a benchmark or a checker takes any of them.
+// Scheme: a way to synchronize the clients of an object. Latches and optimistic schemes share this interface, so a data
+// structure, a benchmark or a checker works with any of them.
 //
 //   const Crc64 scheme;
 //   Layout layout(scheme.shape(256, LayoutKind::padded), LayoutKind::padded, 1000);
@@ -7,12 +7,12 @@
 //   bool done = co_await scheme.update(session, objects.at(7), [](std::span<std::byte> payload) { ... });
 //   ReadResult result = co_await scheme.read(session, objects.at(7), payload);
 //
-// Guarantees. Writers exclude each other, and no update is lost. A read that is accepted gives one committed payload,
-// and with Semantics::latch_equivalent the payload did not change between the read's first look at the object and its
-// last: what holding a shared latch would have given. Every latch that is released becomes free. Which rules of the
-// memory model a scheme needs for that is in docs/schemes.md.
+// Guarantees. Writers exclude each other, and no update is lost. An accepted read gives one committed payload. With
+// Semantics::latch_equivalent the payload did not change between the read's first and last look at the object, as under
+// a shared latch. Every released latch becomes free. docs/schemes.md lists the rules of the memory model that each
+// scheme needs for that.
 //
-// Memory that was allocated and never written is a free latch, version 0 and a payload of zeros, for every scheme.
+// For every scheme, memory that was allocated and never written is a free latch, version 0 and a payload of zeros.
 //
 // Thread-safety: schemes have no state; one object may serve any number of tasks.
 #pragma once
@@ -34,7 +34,7 @@ struct ReadResult {
 };
 
 enum class Semantics : std::uint8_t {
-  latch_equivalent,  ///< and unchanged until the final validation
+  latch_equivalent,  ///< one committed payload, unchanged until the final validation
   consistent,        ///< one committed payload, perhaps no longer the newest
 };
 
@@ -48,17 +48,17 @@ class Scheme {
   Scheme& operator=(const Scheme&) = delete;
   virtual ~Scheme() = default;
 
-  /// As on the command line: "optimistic/two-read".
+  /// The scheme's name on the command line: "optimistic/two-read".
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// What a record holds beside its payload.
+  /// The data that a record holds beside its payload.
   [[nodiscard]] virtual RecordNeeds needs() const noexcept = 0;
-  /// The layout to use if nothing speaks for another.
+  /// The layout to use by default.
   [[nodiscard]] virtual LayoutKind default_layout() const noexcept { return LayoutKind::padded; }
-  /// How a record with such a payload looks. Throws std::invalid_argument if the scheme cannot have that layout.
+  /// The shape of a record with such a payload. Throws std::invalid_argument if the scheme cannot have that layout.
   [[nodiscard]] virtual RecordShape shape(std::uint64_t payload_bytes, LayoutKind kind) const;
-  /// The largest payload of a record of at most `record_bytes`. Throws std::invalid_argument if not one byte fits.
+  /// The largest payload of a record of at most `record_bytes`. Throws std::invalid_argument if not even one byte fits.
   [[nodiscard]] std::uint64_t largest_payload(std::uint64_t record_bytes, LayoutKind kind) const;
-  /// A session with more buffers would hide what the scheme does; only specimens limit it.
+  /// The largest number of session buffers that does not hide the scheme's error; only specimens limit it.
   [[nodiscard]] virtual std::uint32_t most_buffers() const noexcept {
     return std::numeric_limits<std::uint32_t>::max();
   }
@@ -78,13 +78,13 @@ class Scheme {
     return do_begin_read(session, object, place);
   }
 
-  /// Reads the object into `payload`, which has the record's payload_bytes; begins again until it is accepted.
+  /// Reads the object into `payload`, which has the record's payload_bytes; repeats until the read is accepted.
   [[nodiscard]] fabric::Task<ReadResult> read(Session& session, Object object, std::span<std::byte> payload,
                                               Semantics semantics = Semantics::latch_equivalent) const;
   /// Latches the object, lets `modify` change its payload, writes and unlatches. False: the deadline passed, and
-  /// nothing was changed. If `modify` throws, the object is unlatched unchanged and the exception goes on. It cannot
-  /// know how to repair what a dead holder left half written, so it does not take over: LatchError::holder_lost; use
-  /// latch() then.
+  /// nothing has changed. If `modify` throws, the object is unlatched unchanged and the exception is passed on.
+  /// update() cannot repair an object that a dead holder left half written, so it does not take over but throws
+  /// LatchError::holder_lost; use latch() then.
   template <class Modify>
   [[nodiscard]] fabric::Task<bool> update(Session& session, Object object, Modify modify) const;
 
@@ -110,7 +110,7 @@ class Scheme {
   [[nodiscard]] virtual fabric::Task<void> release(Hold& hold) const = 0;
 
  private:
-  mutable std::atomic<std::uint32_t> needs_code_{0};  // needs().code() once it was asked for
+  mutable std::atomic<std::uint32_t> needs_code_{0};  // needs().code() after its first use
 };
 
 namespace detail {

@@ -1,13 +1,13 @@
-// Session: one worker's way to the objects of one memory node. It brings the queue pair, registered buffers, the retry
-// policy and, if wanted, an owner id with a lease.
+// Session: one worker's access to the objects of one memory node. It has the queue pair, registered buffers, the retry
+// policy and, optionally, an owner id with a lease.
 //
 //   const RecordShape shape = scheme.shape(256, LayoutKind::padded);
 //   Session session(*qp, buffer_bytes(shape));
 //   const auto result = co_await scheme.read(session, objects.at(7), payload);
 //
-// Every guard (guard.h) holds one buffer while it lives. A buffer goes round a ring: the payload of an asynchronous
-// unlatch leaves it some time after the post, so it is used again only once a later completion of the queue pair shows
-// that it is free (TODS 2025, section 3.3).
+// Every guard (guard.h) holds one buffer while it lives. Buffers form a ring. The NIC fetches the payload of an
+// asynchronous unlatch some time after the post, so a buffer is reused only once a later completion of the queue pair
+// shows that it is free (TODS 2025, section 3.3).
 //
 // Thread-safety: a session belongs to one task at a time, on its queue pair's reactor.
 #pragma once
@@ -33,8 +33,8 @@ struct DroppedGuard {
   fabric::RemoteAddress latch;
 };
 using DroppedGuardHandler = void (*)(const DroppedGuard&);
-/// The default. Debug builds of the library print the place of acquisition and abort; others do nothing: the latch
-/// stays held until its lease ends.
+/// The default handler. Debug builds of the library print the place of acquisition and abort. Other builds do nothing:
+/// the latch stays held until its lease ends.
 void report_dropped_guard(const DroppedGuard& dropped);
 
 struct SessionOptions {
@@ -57,14 +57,14 @@ struct SessionCounters {
   std::uint64_t takeovers = 0;   ///< latches taken over from holders whose lease had ended
 };
 
-/// One buffer of a session, cut for a record: the record's bytes, the payload gathered from them, and room for a
+/// One buffer of a session, divided for a record: the record's bytes, the payload gathered from them, and room for a
 /// header.
 class ObjectBuffer {
  public:
   ObjectBuffer() noexcept = default;
   ObjectBuffer(fabric::RingBuffer ring, const RecordShape& shape) noexcept : ring_(std::move(ring)), shape_(&shape) {}
 
-  /// All of the record.
+  /// The whole record.
   [[nodiscard]] fabric::LocalSpan record() const noexcept { return cut(0, shape_->bytes); }
   /// `bytes` of the record from `offset`, which must lie in it.
   [[nodiscard]] fabric::LocalSpan part(std::uint64_t offset, std::uint64_t bytes) const noexcept {
@@ -72,7 +72,7 @@ class ObjectBuffer {
   }
   /// Bytes for a copy of the header alone.
   [[nodiscard]] fabric::LocalSpan header() const noexcept;
-  /// The payload as one run of bytes: in the record, or beside it where lines carry versions.
+  /// The payload as one run of bytes: in the record, or beside it if lines carry versions.
   [[nodiscard]] std::span<std::byte> payload() const noexcept;
   [[nodiscard]] const RecordShape& shape() const noexcept { return *shape_; }
   /// Gives the buffer back; the ring reuses it after everything posted so far has completed.
@@ -107,8 +107,8 @@ class Session {
   [[nodiscard]] bool has_lease() const noexcept { return options_.lease.length != fabric::Duration::zero(); }
   [[nodiscard]] fabric::Time now() const { return qp_->reactor().now(); }
 
-  /// A buffer for a record of that shape, or an empty one if none is free now: await wait_for_buffer() then. Throws
-  /// std::invalid_argument if the record is too large.
+  /// A buffer for a record of that shape, or an empty one if no buffer is free now; then await wait_for_buffer().
+  /// Throws std::invalid_argument if the record is too large.
   [[nodiscard]] fabric::RingBuffer take_buffer(const RecordShape& shape) {
     if (buffer_bytes(shape) > ring_.buffer_bytes()) [[unlikely]] {
       refuse_buffer(shape);
@@ -116,18 +116,19 @@ class Session {
     ++counters_.operations;
     return ring_.try_acquire();
   }
-  /// Throws LatchError::buffers_exhausted if guards hold them all.
+  /// Throws LatchError::buffers_exhausted if guards hold all buffers.
   [[nodiscard]] fabric::Task<fabric::RingBuffer> wait_for_buffer();
 
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
   [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
-  /// Charges this worker for work of its CPU, in worlds with a clock of their own.
+  /// Charges this worker for CPU work, in worlds with a clock of their own.
   [[nodiscard]] fabric::Reactor::SleepAwaiter spend(fabric::CpuWork work, std::uint64_t bytes) noexcept {
     return qp_->reactor().sleep(qp_->node().cpu_time(work, bytes));
   }
   [[nodiscard]] std::uint64_t random() noexcept;
 
-  /// While it lives, what is begun is part of an operation that began at `began`: its deadline counts from there.
+  /// While it lives, everything that the session begins is part of an operation that began at `began`; its deadline
+  /// counts from there.
   class Operation {
    public:
     Operation(Session& session, fabric::Time began) noexcept
@@ -138,7 +139,7 @@ class Session {
 
    private:
     Session* session_;
-    std::optional<fabric::Time> outer_;  // within another one, that one's
+    std::optional<fabric::Time> outer_;  // of the enclosing operation, if any
   };
 
  private:
@@ -152,10 +153,10 @@ class Session {
   std::optional<fabric::Time> operation_began_;
   std::uint64_t random_;
   std::uint16_t epoch_ = 0;
-  bool marks_attempts_;  // somebody wants to know when they begin: the deadline, or a world that explores
+  bool marks_attempts_;  // the deadline or a world that explores needs to know when attempts begin
 };
 
-/// The attempts of one operation: for schemes.
+/// The attempts of one operation; for schemes.
 class Attempts {
  public:
   explicit Attempts(Session& session) noexcept : session_(&session) {
@@ -164,21 +165,21 @@ class Attempts {
     }
   }
   [[nodiscard]] fabric::Time began() const noexcept { return began_; }
-  /// After an attempt that failed: true if the deadline has passed.
+  /// After a failed attempt: true if the deadline has passed.
   [[nodiscard]] bool expired() noexcept;
-  /// How long to wait before the next one, as something to await.
+  /// The wait before the next attempt, as an awaitable.
   [[nodiscard]] fabric::Reactor::SleepAwaiter pause() noexcept;
 
  private:
   void mark_begin() noexcept;
 
   Session* session_;
-  fabric::Time began_{};  // if there is a deadline
+  fabric::Time began_{};  // set if there is a deadline
   fabric::Reactor::LoopId loop_ = fabric::Reactor::kNoLoop;
   fabric::Duration bound_{};  // of the last wait
 };
 
-/// Watches one latch for a holder that seems dead: for schemes.
+/// Watches one latch for a holder that seems dead; for schemes.
 class LeaseWatch {
  public:
   explicit LeaseWatch(Session& session) noexcept : session_(&session) {}

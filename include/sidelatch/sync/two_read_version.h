@@ -1,4 +1,5 @@
-// Versioning with two reads: the version is read before the data, so that no line order inside one READ matters.
+// Versioning with two reads: the version is read before the data, so the order of lines within one READ does not
+// matter.
 //
 //   READ header: latch free -> wait -> READ payload -> wait -> READ header: free and same version
 //

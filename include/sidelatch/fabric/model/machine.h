@@ -1,4 +1,4 @@
-// The memory model as a state machine: what one-sided RDMA may do next, and what happens when it does.
+// The memory model as a state machine: the steps that one-sided RDMA may take next, and their effects.
 //
 //   Machine machine(rules_of(Preset::observed));
 //   NodeId memory = machine.add_node();
@@ -8,10 +8,10 @@
 //   for (machine.enabled(steps); !steps.empty(); machine.enabled(steps)) machine.apply(steps[choose(steps)]);
 //
 // Each micro-step is atomic, and each sequence of enabled steps is a behaviour that the rules allow; there are no
-// others. Machine keeps no bytes of target memory: it reads and writes the mapped storage and the requests' local
-// buffers, which must outlive their use and which reset() does not restore. The same calls on the same parts give the
-// same steps in the same order, provided that local buffers keep their alignment to 64-byte lines.
-// After the first few executions reset(), post(), enabled() and apply() allocate nothing.
+// others. Machine keeps no bytes of target memory. It reads and writes the mapped storage and the requests' local
+// buffers. These must outlive their use, and reset() does not restore them. The same calls on the same parts give the
+// same steps in the same order, provided that local buffers keep their alignment to 64-byte lines. After the first few
+// executions reset(), post(), enabled() and apply() allocate nothing.
 //
 // Thread-safety: none; one thread per Machine.
 #pragma once
@@ -37,7 +37,7 @@ class Machine {
 
   [[nodiscard]] const Rules& rules() const { return rules_; }
 
-  // ---- Parts. They are added before anything is posted and stay for ever.
+  // ---- Parts. Add them before anything is posted; they stay for ever.
 
   NodeId add_node();
   /// One more NIC at a node: atomics of different NICs do not exclude each other (rule 8).
@@ -47,50 +47,51 @@ class Machine {
   /// A CPU thread of the node, with a TSO store buffer of unlimited size.
   ThreadId add_thread(NodeId node);
   ClientId add_client();
-  /// A client that runs on a CPU thread: the NIC takes what it posts only after the thread's earlier stores drained,
-  /// and an inline payload is bound as that thread sees it.
+  /// A client that runs on a CPU thread. The NIC takes its requests only after the thread's earlier stores drained, and
+  /// an inline payload is bound as that thread sees it.
   ClientId add_client(ThreadId thread);
   QpId add_qp(ClientId client, NicId target);
 
   /// Forgets everything that was posted, stored, crashed and revoked; keeps the parts and all capacity.
   void reset();
-  /// The same, and continues with other rules. Throws std::invalid_argument if validate(rules) does.
+  /// Does the same, and continues with other rules. Throws std::invalid_argument if validate(rules) does.
   void reset(const Rules& rules);
 
   // ---- What clients and CPU threads do. These calls are the program's own steps.
 
-  /// Adds a request to the queue. Binds an inline payload (it is read now), and for a READ or atomic the completed
+  /// Adds a request to the queue. Reads and binds an inline payload. For a READ or atomic, also binds the completed
   /// WRITEs that it has to wait for (rule 2). Throws std::out_of_range if the remote range is not inside one mapped
   /// range (the message names the address), std::invalid_argument for a null local buffer, a misaligned atomic, an
   /// atomic's buffer that is not 8 bytes, Opcode::recv, or a SEND longer than its receive buffer, and std::logic_error
   /// if the client has crashed. Nothing is posted if it throws.
   WrId post(QpId qp, const WorkRequest& request);
-  /// Gives the target of `qp` a buffer for the queue pair's next SEND that has none; `request` is an Opcode::recv. The
-  /// pieces of a SEND are counted from the start of the buffer, as if it were line-aligned. Throws
+  /// Gives the target of `qp` a buffer for the queue pair's first SEND without a buffer; `request` is an Opcode::recv.
+  /// The pieces of a SEND are counted from the start of the buffer, as if it were line-aligned. Throws
   /// std::invalid_argument if `request` is no receive, or its buffer null or too short for a SEND already posted.
   void post_receive(QpId qp, const WorkRequest& request);
 
   /// Puts an 8-byte store into the thread's store buffer. Throws std::invalid_argument if `address` is not a multiple
   /// of 8, std::out_of_range if it is not mapped.
   void cpu_store(ThreadId thread, RemoteAddress address, std::uint64_t value);
-  /// The value the thread loads now: its own youngest buffered store to the word, else memory. Throws as cpu_store.
+  /// The value that the thread loads now: its own youngest buffered store to the word, else memory. Throws as
+  /// cpu_store.
   [[nodiscard]] std::uint64_t cpu_load(ThreadId thread, RemoteAddress address) const;
   /// Stores of the thread since reset(), drained or not.
   [[nodiscard]] std::uint32_t stores(ThreadId thread) const;
   /// Whether the thread's store buffer is empty, so that an mfence may pass.
   [[nodiscard]] bool drained(ThreadId thread) const;
 
-  /// Rule 9. The client posts nothing more. All it has posted was taken by its NIC and still executes, completions
-  /// included (a fence needs them). A crash within a chain is a crash between two calls of post().
+  /// Rule 9. The client posts nothing more. Its NIC has taken all requests posted so far and still executes them,
+  /// completions included (a fence needs them). A crash within a chain is a crash between two calls of post().
   void crash(ClientId client);
-  /// Rule 10. No request of the queue pair takes another step at the target: pieces that were not placed are lost, even
-  /// those of a completed WRITE, and nobody waits for them any more. Requests not completed yet, and later ones,
-  /// complete in order as failed; whether they took effect is for the target to find out.
+  /// Rule 10. No request of the queue pair takes another step at the target: unplaced pieces are lost, even those of a
+  /// completed WRITE, and nobody waits for them any more. Uncompleted and later requests complete in order as failed;
+  /// the target has to find out whether they took effect.
   void revoke(QpId qp);
 
   // ---- Steps.
 
-  /// Replaces `out` by all steps that may happen now: by queue pair and posting order, then drains by thread.
+  /// Replaces `out` by all steps that may happen now: first by queue pair and posting order, then drains by thread.
   void enabled(std::vector<Step>& out) const;
   [[nodiscard]] bool is_enabled(const Step& step) const { return !blocked_by(step).has_value(); }
   /// The rule that forbids `step` now, or nothing. A step that has happened or that does not exist violates
@@ -103,7 +104,7 @@ class Machine {
   [[nodiscard]] std::optional<Rule> permitted_by(const Step& step) const;
   /// Does `step`. Throws std::logic_error that names the step and the rule if it is not enabled.
   void apply(const Step& step);
-  /// The same for a step that is known to be enabled; anything may happen if it is not.
+  /// Does `step`, which must be enabled; otherwise the behaviour is undefined.
   void apply_enabled(const Step& step);
 
   // ---- State.
@@ -112,35 +113,37 @@ class Machine {
   [[nodiscard]] bool completed(WrId wr) const;
   /// Whether the request's queue pair was revoked before it completed; meaningful once it has completed.
   [[nodiscard]] bool failed(WrId wr) const;
-  /// Whether all that the request does at the target is done: placed, sampled, or loaded and stored.
+  /// Whether the request is done at the target: placed, sampled, or loaded and stored.
   [[nodiscard]] bool placed(WrId wr) const;
-  /// Whether the target's CPUs know of this SEND.
+  /// Whether the target's CPUs have learned of this SEND.
   [[nodiscard]] bool received(WrId wr) const;
-  /// The value an atomic found. Throws std::logic_error if it is no atomic or has not completed with success.
+  /// The value an atomic found. Throws std::logic_error if the request is no atomic or has not completed with success.
   [[nodiscard]] std::uint64_t old_value(WrId wr) const;
   /// Requests posted since reset().
   [[nodiscard]] std::uint32_t posted(QpId qp) const;
-  /// Requests posted and not completed.
+  /// Requests posted but not completed.
   [[nodiscard]] std::uint32_t outstanding(QpId qp) const;
   [[nodiscard]] std::uint32_t outstanding(ClientId client) const;
   /// SENDs of this queue pair that the target has received.
   [[nodiscard]] std::uint32_t received_count(QpId qp) const;
   [[nodiscard]] bool crashed(ClientId client) const;
   /// Whether nothing is left to happen: all requests completed and placed (or lost), all SENDs received, all stores
-  /// drained. No enabled step without this is a deadlock, such as a SEND without a receive buffer.
+  /// drained. If no step is enabled although this is false, there is a deadlock, such as a SEND without a receive
+  /// buffer.
   [[nodiscard]] bool quiescent() const;
 
-  // ---- For explorers. Valid for steps of this execution, also those that have happened.
+  // ---- For explorers. Valid for steps of this execution, including those that have happened.
 
   [[nodiscard]] Footprint footprint(const Step& step) const;
-  /// What a CPU thread's access to bytes of its node touches.
+  /// The footprint of a CPU thread's access to bytes of its node.
   [[nodiscard]] Footprint footprint(NodeId node, RemoteAddress address, std::uint64_t length, bool writes) const;
   /// Whether the order of the two can matter: they touch a byte that one of them writes, or one can enable or disable
-  /// the other. False promises that, where they are adjacent, swapping them gives the same state. Depends on nothing
-  /// that swapping independent steps changes.
+  /// the other. If false, swapping them where they are adjacent gives the same state. The result does not change when
+  /// independent steps are swapped.
   [[nodiscard]] bool dependent(const Step& a, const Step& b) const;
-  /// The same for a step and a post() or post_receive() of `request` to `qp`; rule 2 makes the completion of a WRITE
-  /// dependent with posts of READs and atomics to the same NIC. A revocation of `qp` is dependent with all its steps.
+  /// Like dependent(), for a step and a post() or post_receive() of `request` to `qp`. Rule 2 makes the completion of a
+  /// WRITE dependent with posts of READs and atomics to the same NIC. A revocation of `qp` is dependent with all its
+  /// steps.
   [[nodiscard]] bool post_dependent(QpId qp, const WorkRequest& request, const Step& step) const;
 
  private:
@@ -164,8 +167,8 @@ class Machine {
   };
   struct Thread {
     NodeId node;
-    std::vector<Store> stores;  // all since reset(): a drained store still has a footprint
-    std::uint32_t drained = 0;  // the first so many have left the buffer
+    std::vector<Store> stores;  // all since reset(), because a drained store still has a footprint
+    std::uint32_t drained = 0;  // this many stores, the oldest, have left the buffer
   };
   struct Client {
     bool has_thread = false;
@@ -173,24 +176,24 @@ class Machine {
     bool crashed = false;
     std::uint32_t outstanding = 0;
   };
-  // What a request waits for before its first step at the target.
+  // Something that a request waits for before its first step at the target.
   struct Wait {
     WrId wr;
-    bool for_completion = false;  // else: until there is nothing more to wait for at the target
+    bool for_completion = false;  // false: waits until nothing is left to wait for at the target
     Rule rule = Rule::queue_order;
   };
   struct Wr {
     WorkRequest request;
     std::byte* target = nullptr;  // host bytes of the remote range; for a SEND, of its receive buffer
-    std::uint64_t old = 0;        // atomic: what load found
-    std::uint64_t value = 0;      // atomic: what store will write
-    std::uint64_t posted_at = 0;  // on clock_
+    std::uint64_t old = 0;        // atomic: the value that load found
+    std::uint64_t value = 0;      // atomic: the value that store will write
+    std::uint64_t posted_at = 0;  // time on clock_
     std::uint64_t completed_at = 0;
     std::size_t staging = 0;  // where its bytes in flight begin in staging_
     std::size_t bits = 0;     // where its bit sets begin in bits_: lines fetched, then pieces done
     std::uint32_t waits_begin = 0;
     std::uint32_t waits_end = 0;
-    std::uint32_t behind = 0;  // stores of its thread that it is behind
+    std::uint32_t behind = 0;  // stores of its thread that have to drain first
     std::uint32_t lines = 0;   // local lines to fetch
     std::uint32_t pieces = 0;  // pieces to place or sample
     std::uint32_t fetched = 0;
@@ -217,9 +220,9 @@ class Machine {
     std::uint32_t received = 0;
     bool revoked = false;
   };
-  using Gate = std::optional<Rule>;  // the rule that is in the way
+  using Gate = std::optional<Rule>;  // the rule that forbids the step
 
-  // machine.cpp: the parts, and what the program does
+  // machine.cpp: the parts, and the program's own steps
   [[nodiscard]] const Qp& at(QpId qp) const;
   [[nodiscard]] Qp& at(QpId qp);
   [[nodiscard]] const Thread& at(ThreadId thread) const;
@@ -234,7 +237,7 @@ class Machine {
   void bind_inline(const Qp& qp, const Wr& wr);
   void note_waits(QpId id, Wr& wr);
 
-  // machine_order.cpp: what may happen
+  // machine_order.cpp: which steps may happen
   [[nodiscard]] static std::size_t words(std::uint32_t bits) { return (bits + std::size_t{63}) / 64; }
   [[nodiscard]] static std::size_t done_set(const Wr& wr) { return wr.bits + words(wr.lines); }
   [[nodiscard]] bool test(std::size_t set, std::uint32_t i) const { return (bits_[set + i / 64] >> (i % 64) & 1) != 0; }
@@ -253,7 +256,7 @@ class Machine {
   [[nodiscard]] Gate drain_gate(const Step& step) const;
   void append_enabled(const Qp& qp, std::uint16_t owner, std::uint32_t index, std::vector<Step>& out) const;
 
-  // machine_step.cpp: what a step does
+  // machine_step.cpp: the effects of steps
   void mark(std::size_t set, std::uint32_t i) { bits_[set + i / 64] |= std::uint64_t{1} << (i % 64); }
   void do_fetch(Wr& wr, std::uint32_t i);
   void do_place(Qp& qp, Wr& wr, WrId id, std::uint32_t i);

@@ -1,4 +1,4 @@
-// Cutting a byte range at multiples of an atom: the pieces that a NIC samples, places or fetches whole.
+// Cuts a byte range at multiples of an atom, into the pieces that a NIC samples, places or fetches whole.
 //
 //   for (Piece p : pieces(0x103c, 8, 64)) ...   // {offset 0, length 4}, {offset 4, length 4}
 //

@@ -20,14 +20,14 @@
 
 namespace sidelatch::fabric::model {
 
-/// strict: what naive designs assume; observed: what ConnectX NICs were measured to do; spec: what the specifications
-/// promise; relaxed: spec with a memory region registered for relaxed ordering.
+/// strict: the assumptions of naive designs; observed: the measured behaviour of ConnectX NICs; spec: the promises of
+/// the specifications; relaxed: spec with a memory region registered for relaxed ordering.
 enum class Preset : std::uint8_t { strict, observed, spec, relaxed };
 
 /// In which order the pieces of one WRITE become visible (rule 3).
 enum class PlacementOrder : std::uint8_t { ascending, any };
 
-/// What an atomic is atomic against (rule 8): only atomics of the same NIC, or every NIC and CPU.
+/// What an atomic excludes (rule 8): only atomics of the same NIC, or every NIC and CPU.
 enum class AtomicScope : std::uint8_t { nic, global };
 
 /// The parameters of the model. The defaults are Preset::observed.
@@ -38,9 +38,9 @@ struct Rules {
   /// Rule 5, WRITE \ WRITE: false for a region registered with relaxed ordering.
   bool write_write_ordered = true;
   AtomicScope atomic_scope = AtomicScope::nic;
-  /// Rule 2 for atomics: false explores the InfiniBand text, which promises it for READs only.
+  /// Rule 2 for atomics: false explores the InfiniBand text, which promises it only for READs.
   bool atomics_see_writes = true;
-  /// Rule 6 for READs: false explores a fence that waits for atomics only.
+  /// Rule 6 for READs: false explores a fence that waits only for atomics.
   bool fence_orders_reads = true;
   /// Bytes that are sampled or placed whole: 64, 32, 16 or 8.
   std::uint32_t atom = 64;
@@ -79,10 +79,10 @@ void validate(const Rules& rules);
 
 /// Sets one parameter by its name, as test files give it ("atom" to "8", "placement" to "any", "atomic_scope" to
 /// "global", "atomics_see_writes" to "false"). Throws std::invalid_argument that names the parameter and lists the
-/// allowed values, or lists the parameters if there is none of that name.
+/// allowed values, or lists the parameters if the name is unknown.
 void set_parameter(Rules& rules, std::string_view parameter, std::string_view value);
 
-/// Work requests as the ordering rules tell them apart.
+/// The kinds of work requests that the ordering rules distinguish.
 enum class Kind : std::uint8_t { write, read, atomic, send };
 
 /// "WRITE", "READ", "atomic" or "SEND".
@@ -91,16 +91,16 @@ enum class Kind : std::uint8_t { write, read, atomic, send };
 /// The kind of an opcode that can be posted to a send queue. Throws std::invalid_argument for Opcode::recv.
 [[nodiscard]] Kind kind_of(Opcode opcode);
 
-/// What the second of two work requests of one queue pair, in posting order, has to wait for.
+/// What the later of two work requests of one queue pair has to wait for.
 enum class Order : std::uint8_t {
   unordered,  ///< nothing
-  executed,   ///< each place, sample, load and store of the first, before its own first place, sample or load
-  same_word,  ///< as executed if both address the same word, else nothing
-  completed,  ///< the completion of the first, before its own first micro-step (its fetches included)
+  executed,   ///< each place, sample, load and store of the earlier one, before its own first place, sample or load
+  same_word,  ///< like executed if both address the same word, else nothing
+  completed,  ///< the completion of the earlier one, before its own first micro-step (its fetches included)
 };
 
-/// Rules 5 and 6 as one table. A SEND takes a WRITE's row and column: it is placed as a WRITE is, only at an address
-/// that the receiver chose; what its receive completion adds concerns the target's CPUs, not the later requests.
+/// Rules 5 and 6 as one table. A SEND takes a WRITE's row and column: it is placed like a WRITE, but at an address that
+/// the receiver chose. Its receive completion concerns the target's CPUs, not the later requests.
 [[nodiscard]] constexpr Order order_between(const Rules& rules, Kind first, Kind second, bool second_is_fenced) {
   if (rules.one_step_requests) {
     return Order::executed;
@@ -125,12 +125,12 @@ enum class Order : std::uint8_t {
   return Order::executed;
 }
 
-/// Names for what allows or forbids a step. The number is the rule's, 0 for what holds by construction.
+/// The rules that allow or forbid a step. Each number is the rule's number, 0 for rules that hold by construction.
 enum class Rule : std::uint8_t {
-  micro_steps,              ///< 0: a request's micro-steps happen once each, after those they take their bytes from
+  micro_steps,              ///< 0: each micro-step of a request happens once, after those that provide its bytes
   completion_order,         ///< 1
-  completion_before_place,  ///< 2, what it allows
-  completed_writes_first,   ///< 2, what it forbids
+  completion_before_place,  ///< 2, its permission
+  completed_writes_first,   ///< 2, its prohibition
   placement_order,          ///< 3
   sampling_order,           ///< 4
   queue_order,              ///< 5
@@ -140,11 +140,11 @@ enum class Rule : std::uint8_t {
   crash,                    ///< 9
   revocation,               ///< 10
   store_buffer,             ///< 0: total store order of a CPU thread
-  post_after_stores,        ///< 0: a doorbell is behind its thread's earlier stores
+  post_after_stores,        ///< 0: a doorbell comes after its thread's earlier stores
   receive,                  ///< 0: a SEND needs a receive buffer, and its receive completion earlier WRITEs
 };
 
-/// One sentence, beginning with "rule N: " where the rule has a number.
+/// One sentence, beginning with "rule N: " if the rule has a number.
 [[nodiscard]] std::string_view describe(Rule rule);
 
 }  // namespace sidelatch::fabric::model

@@ -3,9 +3,9 @@
 //   Step{StepKind::place, qp, wr_index, piece}        // one piece of a WRITE becomes visible
 //   Step{StepKind::drain, thread, store_index, 0}     // a CPU store leaves its store buffer
 //
-// A step's name does not depend on how the steps of others are interleaved with it: a work request is called by its
-// queue pair and its place in that queue, a store by its thread and its place in program order. An explorer can
-// therefore carry steps from one execution to another.
+// A step's name does not depend on its interleaving with other steps: a work request is named by its queue pair and its
+// place in that queue, a store by its thread and its place in program order. An explorer can therefore carry steps from
+// one execution to another.
 //
 // Thread-safety: plain values.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace sidelatch::fabric::model {
 
-/// A part of a Machine, numbered from 0 in the order in which the parts of its sort were added.
+/// A part of a Machine, numbered from 0 in the order in which parts of its kind were added.
 template <class Tag>
 struct Id {
   std::uint16_t value = 0;
@@ -50,7 +50,7 @@ enum class StepKind : std::uint8_t {
   execute,     ///< one-step requests: everything, the completions included
   deliver,     ///< READ, atomic: the bytes are put into the local buffer; an atomic without one has no such step
   complete,    ///< the initiator learns that the request is done, or, after a revocation, that it failed
-  receive,     ///< SEND: the target's CPUs learn that it is in the receive buffer
+  receive,     ///< SEND: the target's CPUs learn that the message is in the receive buffer
   drain,       ///< CPU: a store leaves the store buffer and becomes visible
 };
 
@@ -70,7 +70,7 @@ struct Step {
   friend constexpr auto operator<=>(const Step&, const Step&) = default;
 };
 
-/// As traces and messages print it: "place qp1[0] piece 2", "drain thread0 store 3".
+/// The step as traces and messages print it: "place qp1[0] piece 2", "drain thread0 store 3".
 [[nodiscard]] std::string to_string(const Step& step);
 
 /// Bytes of this process that a step reads or writes; an access that writes may read as well.
@@ -79,17 +79,17 @@ struct Access {
   std::uint64_t length = 0;
   bool writes = false;
 
-  /// Whether the two share a byte that one of them writes.
+  /// Whether the two accesses share a byte that one of them writes.
   [[nodiscard]] constexpr bool conflicts(const Access& other) const {
     return (writes || other.writes) && length != 0 && other.length != 0 && data < other.data + other.length &&
            other.data < data + length;
   }
 };
 
-/// All memory that a step touches. Both accesses name bytes of this process, so a local buffer that lies in a node's
-/// mapped memory is found to overlap it.
+/// All memory that a step touches. Both accesses name bytes of this process, so the overlap of a local buffer with a
+/// node's mapped memory is found.
 struct Footprint {
-  bool has_node = false;  ///< whether `target` lies in a mapped range, which `node` and `address` then name
+  bool has_node = false;  ///< whether `target` lies in a mapped range, named by `node` and `address`
   NodeId node;            ///< the node that holds `target`
   RemoteAddress address;  ///< where `target` begins in that node's memory
   Access target;          ///< the memory of the target, or of the thread's node for `drain`
@@ -97,7 +97,7 @@ struct Footprint {
   bool has_qp = false;    ///< false for `drain`
   QpId qp;
 
-  /// Whether a byte is shared that one of the two writes.
+  /// Whether the two share a byte that one of them writes.
   [[nodiscard]] constexpr bool conflicts(const Footprint& other) const {
     return target.conflicts(other.target) || target.conflicts(other.local) || local.conflicts(other.target) ||
            local.conflicts(other.local);

@@ -1,8 +1,8 @@
 // The NIC profiles that are compiled into the library: profiles/NAME.toml of the source tree, one each.
 //
-// They let `--profile connectx5` work without any file beside the program. The text is what the file held when the
-// library was built; parse it with the profile reader, which gives errors by line and column of that text.
-// The span and its strings live as long as the program, and the entries are sorted by name.
+// They let `--profile connectx5` work without any file beside the program. The text is the file's content when the
+// library was built. Parse it with the profile reader, which reports errors by line and column of that text. The span
+// and its strings live as long as the program, and the entries are sorted by name.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Profile: what the simulator knows about a NIC, its link and its PCIe slot. One TOML file per NIC model.
+// Profile: the simulator's parameters of a NIC, its link and its PCIe slot. One TOML file per NIC model.
 //
 //   Profile nic = load_profile("connectx5");          // compiled in, or the path of a TOML file
 //   nic.qp_cache.requester_entries = 64;
@@ -20,7 +20,7 @@
 
 namespace sidelatch::fabric::sim {
 
-/// A profile that cannot be used. The message is "FILE:LINE:COLUMN: error: ..." where a file is to blame.
+/// A profile that cannot be used. The message is "FILE:LINE:COLUMN: error: ..." if a file is to blame.
 class ProfileError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -39,10 +39,10 @@ struct Profile {
     std::uint64_t header_bytes = 30;  ///< per packet on the wire
   } link;
 
-  /// Service times bound the message rate; latencies are added to each message and bound nothing.
+  /// Service times limit the message rate; latencies are added to each message and limit nothing.
   struct Nic {
     double doorbell_ns = 250;       ///< from the post to the NIC's first look at the request
-    double chain_ns = 0;            ///< initiator: service time per doorbell, beside that of its requests
+    double chain_ns = 0;            ///< initiator: service time per doorbell, in addition to its requests' times
     double cqe_ns = 0;              ///< initiator: service time per completion that is signaled
     double request_ns = 20;         ///< initiator: service time per request
     double respond_write_ns = 20;   ///< target: service time per WRITE or SEND
@@ -53,7 +53,7 @@ struct Profile {
     double completion_ns = 250;     ///< from the response's arrival to the moment the CPU sees the completion
   } nic;
 
-  /// State of queue pairs that the initiating NIC keeps; beyond it, state is fetched from host memory.
+  /// The initiating NIC's cache of queue-pair states; other states are fetched from host memory.
   struct QpCache {
     std::uint64_t requester_entries = 0;  ///< 0: never misses
     double miss_ns = 500;                 ///< added to the request's service time
@@ -65,7 +65,7 @@ struct Profile {
     std::uint64_t slot_bytes = 8;
     double load_ns = 300;     ///< from getting the slot until the word has been read
     double service_ns = 400;  ///< from getting the slot until the new value has been stored
-    double recovery_ns = 0;   ///< from then on the slot stays taken so long
+    double recovery_ns = 0;   ///< how long the slot stays taken after that
 
     [[nodiscard]] std::uint64_t slots() const { return (std::uint64_t{1} << address_bits) / slot_bytes; }
     [[nodiscard]] std::uint64_t slot_of(std::uint64_t address) const { return (address / slot_bytes) % slots(); }
@@ -75,22 +75,22 @@ struct Profile {
     double gbps = 126;                   ///< of the slot, for payload
     double read_ns = 350;                ///< latency of a DMA read
     double write_ns = 150;               ///< latency of a posted write
-    double reorder_probability = 0;      ///< that a line of a READ is sampled late
+    double reorder_probability = 0;      ///< probability that a line of a READ is sampled late
     double reorder_ns = 300;             ///< how late on average, exponential
-    double write_stall_probability = 0;  ///< that a WRITE stops at one of its lines for a while
-    double write_stall_ns = 0;           ///< for how long at most, uniform
+    double write_stall_probability = 0;  ///< probability that a WRITE pauses at one of its lines
+    double write_stall_ns = 0;           ///< the longest pause, uniform
   } pcie;
 
   struct Memory {
-    std::uint64_t atom_bytes = 64;  ///< sampled and placed whole: 8, 16, 32 or 64
+    std::uint64_t atom_bytes = 64;  ///< the unit sampled and placed whole: 8, 16, 32 or 64
   } memory;
 
-  /// What CPUs do; rates in Gbyte/s, 0: costs nothing.
+  /// CPU costs; rates in Gbyte/s, 0: costs nothing.
   struct Cpu {
     double checksum_gbytes = 0;       ///< CRC64 of an object
     double line_versions_gbytes = 0;  ///< comparing the versions of an object's lines and gathering its payload
     double rpc_ns = 0;                ///< a core serves one small RPC: receive, one CPU atomic, send
-    std::uint64_t cores = 0;          ///< that serve RPCs, each one at a time; 0: one for each client
+    std::uint64_t cores = 0;          ///< cores that serve RPCs, each one at a time; 0: one for each client
   } cpu;
 
   /// Throws ProfileError naming the first key that is out of range, its value and the range.
@@ -107,7 +107,7 @@ struct ProfileKey {
 };
 [[nodiscard]] std::span<const ProfileKey> profile_keys();
 
-/// As parse_profile() reads it, with each key's unit and meaning as a comment.
+/// The profile in the format of parse_profile(), with each key's unit and meaning as a comment.
 [[nodiscard]] std::string to_toml(const Profile& profile);
 
 /// Reads a profile. `origin` names the text in messages.

@@ -8,9 +8,9 @@
 //   auto qp = client.connect(storage);
 //   world.reactor().run(task(*qp, table.remote()));
 //
-// Work requests become the micro-steps of the memory model (fabric/model), drawn from it with timing: each step happens
-// at a moment of virtual time that the ordering table allows, so torn reads, lost unlatches and reused buffers happen
-// as often as the profile's delays make them. Equal options and equal programs give equal runs, on every machine.
+// Work requests become the micro-steps of the memory model (fabric/model), with timing: each step happens at a moment
+// of virtual time that the ordering table allows. Torn reads, lost unlatches and reused buffers happen as often as the
+// profile's delays cause them. Equal options and equal programs give equal runs, on every machine.
 //
 // What is simulated: doorbells, NIC service times and latencies, the queue-pair state cache, link rate, MTU, PCIe
 // latency and the pace of a request's lines, lines of a READ that are sampled late, WRITEs that stall, the lock table
@@ -18,7 +18,7 @@
 // shared between requests, packet loss, congestion inside the switch, address translation caches, CPU caches.
 //
 // A request's lines may be copied together when it ends, as long as no other request can tell. Code that looks at a
-// target's bytes by itself while tasks are running may therefore see a request late; after run() it sees all.
+// target's bytes directly while tasks are running may therefore see a request late; after run() it sees all requests.
 //
 // Thread-safety: a simulation and all in it belong to one thread; run as many side by side as there are cores.
 #pragma once
@@ -36,7 +36,7 @@ namespace sidelatch::fabric::sim {
 class World;
 
 struct SimulationOptions {
-  Profile profile;  ///< of nodes that are added without one of their own
+  Profile profile;  ///< for nodes added without a profile of their own
   /// The memory model's rules. `rules.atom` is replaced by each target's profile.memory.atom_bytes if that is smaller.
   model::Rules rules = model::rules_of(model::Preset::observed);
   std::uint64_t seed = 1;
@@ -57,8 +57,8 @@ struct SimStep {
     execute,
     deliver,
     complete,
-    receive,      ///< the SEND `sequence` of `queue_pair` is shown to the CPU of the receiving end
-    post_receive  ///< a receive buffer: of the end `queue_pair`, which has no sequence number for it
+    receive,      ///< the CPU of the receiving end learns of the SEND `sequence` of `queue_pair`
+    post_receive  ///< the end `queue_pair` posts a receive buffer, which has no sequence number
   };
   Kind kind = Kind::post;
   Time time{};
@@ -69,7 +69,7 @@ struct SimStep {
 };
 
 /// Sees every micro-step in the order in which it takes effect. With an observer the simulation takes no short cuts and
-/// is slower; what requests read and write is the same.
+/// is slower; requests read and write the same bytes.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
@@ -91,7 +91,7 @@ class Simulation : public Fabric {
   [[nodiscard]] Reactor& reactor() noexcept override;
   [[nodiscard]] const SimulationOptions& options() const noexcept;
 
-  /// Null ends the observation. Set it before the first request is posted.
+  /// Sets the observer; null ends the observation. Call it before the first request is posted.
   void observe(StepObserver* observer) noexcept;
 
   /// Events handled so far: a measure of work, not of time.

@@ -15,16 +15,17 @@
 //   auto qp = client.connect(storage);
 //   co_await qp->read(buffer, storage.region("table"));
 //
-// A server may also lend memory (ServerOptions::most_lent_bytes): RemoteNode::allocate() then works as on any node, but
-// for the CPU, which sees none of the bytes. What a client has allocated ends with it. Clients find each other's memory
-// by publish() and region().
+// A server may also lend memory (ServerOptions::most_lent_bytes): RemoteNode::allocate() then works as on any node,
+// except that the CPU sees none of the bytes. A client's allocated memory ends with the client. Clients find each
+// other's memory by publish() and region().
 //
-// Each client holds one TCP connection for as long as it uses the server. When that ends, because the client has ended
-// or its machine is gone, the server destroys its RDMA connections: nothing of a dead client stays, and nothing that it
-// posted arrives later. That is not a revocation by lease: who must not wait for TCP to notice calls revoke().
+// Each client holds one TCP connection for as long as it uses the server. When the TCP connection ends, because the
+// client has ended or its machine is gone, the server destroys the client's RDMA connections. Nothing of a dead client
+// stays, and none of its requests arrive later. This does not replace revocation by lease: call revoke() if you cannot
+// wait for TCP to notice.
 //
-// Whoever can reach the address and knows the token may change everything that is shared, as RDMA has it. Bind to an
-// address of a trusted network; the default is loopback.
+// As always with RDMA, every client that can reach the address and knows the token may change all shared memory. Bind
+// to an address of a trusted network; the default is loopback.
 //
 // Thread-safety: the server works in a thread of its own; its functions belong to the thread that made it. A RemoteNode
 // belongs to its fabric's thread.
@@ -47,17 +48,17 @@ inline constexpr std::uint16_t kDefaultPort = 18515;
 
 struct ServerOptions {
   std::string address = "127.0.0.1:18515";  ///< HOST[:PORT]; port 0 cannot be written: set any_port
-  bool any_port = false;                    ///< a free port instead; MemoryServer::address() says which
-  std::string token = {};                   ///< what clients must present; empty: nothing
+  bool any_port = false;                    ///< use a free port; MemoryServer::address() tells which
+  std::string token = {};                   ///< the token that clients must present; empty: none
   std::uint32_t most_clients = 1024;
   std::uint32_t most_connections = 65536;  ///< over all clients
-  std::uint64_t most_lent_bytes = 0;       ///< of memory that clients allocate here, over all of them
+  std::uint64_t most_lent_bytes = 0;       ///< of memory that all clients together may allocate here
 };
 
 class MemoryServer {
  public:
-  /// `node` is one that VerbsFabric::add_node() made, and outlives the server. Throws std::invalid_argument for another
-  /// one or a wrong option, and std::runtime_error if the address cannot be used, or if Through::connection_manager is
+  /// `node` comes from VerbsFabric::add_node() and outlives the server. Throws std::invalid_argument for another node
+  /// or a wrong option, and std::runtime_error if the address cannot be used, or if Through::connection_manager is
   /// demanded and not possible.
   MemoryServer(Node& node, const ServerOptions& options = {});
   MemoryServer(const MemoryServer&) = delete;
@@ -65,17 +66,17 @@ class MemoryServer {
   /// Ends all connections.
   ~MemoryServer();
 
-  /// Lets clients find `region` by `name`. Before start().
+  /// Lets clients find `region` by `name`. Call it before start().
   void share(std::string_view name, const MemoryRegion& region);
   void start();
-  /// HOST:PORT, with the port that it has.
+  /// HOST:PORT, with the actual port.
   [[nodiscard]] std::string address() const;
-  /// Connected now.
+  /// The number of clients connected now.
   [[nodiscard]] std::uint32_t clients() const noexcept;
-  /// All that have ever connected.
+  /// The number of clients that have ever connected.
   [[nodiscard]] std::uint64_t clients_so_far() const noexcept;
   /// Why the server has ended all connections and takes no new ones: the device is lost, or its thread failed. Empty:
-  /// it serves.
+  /// the server works.
   [[nodiscard]] std::string failure() const;
 
  private:
@@ -85,7 +86,7 @@ class MemoryServer {
 
 struct RemoteOptions {
   std::string token = {};
-  /// Of the RDMA connections that are made through this node: whose latches are taken there; see SessionOptions::owner.
+  /// The owner of latches taken through this node's RDMA connections; see SessionOptions::owner.
   std::uint16_t owner = 0;
   std::chrono::milliseconds limit{10'000};  ///< for every answer of the server
 };
@@ -100,31 +101,31 @@ class RemoteNode final : public Node {
   ~RemoteNode() override;
 
   [[nodiscard]] Reactor& reactor() override;
-  /// Which way was chosen when the server was reached: connection_manager or exchange. It stays.
+  /// The way that was chosen when the server was reached: connection_manager or exchange. It does not change.
   [[nodiscard]] Through through() const noexcept;
-  /// Why not the connection manager; empty if it is.
+  /// Why the connection manager is not used; empty if it is.
   [[nodiscard]] const std::string& why_exchange() const noexcept;
-  /// What the server shares, or a client has published, by that name. Throws std::out_of_range that lists what the
-  /// server shares.
+  /// The region that the server shares, or a client has published, by that name. Throws std::out_of_range that lists
+  /// what the server shares.
   [[nodiscard]] RemoteSpan region(std::string_view name) const;
-  /// As region(), but nothing where there is none.
+  /// Like region(), but returns nothing if there is no such region.
   [[nodiscard]] std::optional<RemoteSpan> find_region(std::string_view name) const;
-  /// Lets all clients find `region`, of this node's allocate(), by `name`, until it ends. Throws std::runtime_error if
-  /// the name is used already: exactly one of several clients that publish it succeeds.
+  /// Lets all clients find `region`, which comes from this node's allocate(), by `name` until it ends. Throws
+  /// std::runtime_error if the name is already in use: exactly one of several clients that publish a name succeeds.
   void publish(std::string_view name, const MemoryRegion& region);
 
-  /// Not possible: the memory is elsewhere. Throws std::logic_error.
+  /// Always throws std::logic_error: the memory is elsewhere.
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
-  /// Ends `queue_pair`, which was connected to this node by this process.
+  /// Ends `queue_pair`, which this process connected to this node.
   void revoke(QueuePair& queue_pair) override;
-  /// Ends all connections of that owner at the server, whoever made them. When this returns nothing of them happens any
-  /// more (memory model, rule 10). Throws std::runtime_error if the server does not confirm it.
+  /// Ends all connections of that owner at the server, whichever client made them. When this returns, their requests
+  /// take no further steps (memory model, rule 10). Throws std::runtime_error if the server does not confirm.
   void revoke_owner(std::uint16_t owner);
 
  protected:
   [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override;
   void return_memory(std::byte* memory, std::uint64_t bytes) noexcept override;
-  /// Throws std::runtime_error that says why, if the server does not lend so much.
+  /// Throws std::runtime_error with the reason if the server does not lend so much.
   void place_region(Registration& registration) override;
   void region_removed(Registration& registration, bool in_use) noexcept override;
 

@@ -8,8 +8,8 @@
 // One fabric per thread: it owns the completion queue and the reactor that polls it. Nodes of one fabric share the
 // device; each has a protection domain of its own, so that one node's keys open nothing at another.
 //
-// A region that ends while requests of its own node still use it can be reached by other nodes until these are done;
-// its memory is kept as long.
+// If a region ends while requests of its own node still use it, other nodes can reach it until these requests are done.
+// Its memory is kept as long.
 //
 // Thread-safety: a fabric and all that is made from it belong to one thread.
 #pragma once
