@@ -20,16 +20,13 @@ inline constexpr int kBadInput = 2;
 inline constexpr int kNoEnvironment = 3;
 inline constexpr int kInterrupted = 130;
 
-/// The chosen subcommand's work; returns the exit status.
-using Action = std::function<int()>;
-
-void add_check(CLI::App& program, Action& action);
-void add_bench(CLI::App& program, Action& action);
-void add_explore(CLI::App& program, Action& action);
-void add_litmus(CLI::App& program, Action& action);
-void add_devices(CLI::App& program, Action& action);
-void add_report(CLI::App& program, Action& action);
-void add_softnic(CLI::App& program, Action& action);
+void add_check(Program& program);
+void add_bench(Program& program);
+void add_explore(Program& program);
+void add_litmus(Program& program);
+void add_devices(Program& program);
+void add_report(Program& program);
+void add_softnic(Program& program);
 
 /// Restarts this program with the software NIC preloaded, unless it already is. Throws as softnic::set_environment().
 void become_softnic(const softnic::LaunchOptions& options);
@@ -67,10 +64,7 @@ class Progress {
   std::atomic<bool> shown_{false};
 };
 
-/// For options that are whole numbers: CLI11 alone would wrap a negative number around.
-[[nodiscard]] CLI::Validator whole_number();
-
-/// The text of a file. Throws std::invalid_argument with the file's name.
+/// The text of a file. Throws std::invalid_argument that names it.
 [[nodiscard]] std::string read_file(const std::string& path);
 /// Throws std::invalid_argument with the file's name if it cannot be written. Call it before long work.
 void require_writable(const std::string& path);

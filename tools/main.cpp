@@ -32,44 +32,18 @@ void on_interrupt(int /*signal*/) {
   }
 }
 
-// CLI11 would only report a missing subcommand.
-void require_known_command(const CLI::App& program, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') {
-    return;
-  }
-  std::string names;
-  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == argv[1]) {
-      return;
-    }
-    names += (names.empty() ? "" : ", ") + command->get_name();
-  }
-  throw std::invalid_argument(fmt::format("there is no command {}: the commands are {}", argv[1], names));
-}
-
 int run(int argc, char** argv) {
-  CLI::App program{
-      "sidelatch: synchronization primitives for one-sided RDMA, and the checker that proves or refutes them"};
-  program.set_version_flag("--version", fmt::format("sidelatch {}", kVersion));
-  program.require_subcommand(1);
-  program.failure_message(CLI::FailureMessage::simple);
-  tools::Action action;
-  tools::add_check(program, action);
-  tools::add_explore(program, action);
-  tools::add_litmus(program, action);
-  tools::add_bench(program, action);
-  tools::add_report(program, action);
-  tools::add_devices(program, action);
-  tools::add_softnic(program, action);
-  require_known_command(program, argc, argv);
-  try {
-    program.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // CLI11 has a status for each kind of mistake; here every mistake is 2, and --help is 0.
-    const int status = program.exit(error);
-    return status == 0 ? tools::kAsExpected : tools::kBadInput;
-  }
-  return action();
+  tools::Program program(
+      "sidelatch: synchronization primitives for one-sided RDMA, and the checker that proves or refutes them",
+      fmt::format("sidelatch {}", kVersion));
+  tools::add_check(program);
+  tools::add_explore(program);
+  tools::add_litmus(program);
+  tools::add_bench(program);
+  tools::add_report(program);
+  tools::add_devices(program);
+  tools::add_softnic(program);
+  return program.run(argc, argv);
 }
 
 }  // namespace

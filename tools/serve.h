@@ -18,8 +18,8 @@ struct ServeArguments {
   bool once = false;  ///< end when all clients that connected have left
 };
 
-/// --server and the options that only it has.
-CLI::Option* add_serve_options(CLI::App& command, ServeArguments& arguments);
+/// --server and what belongs to it alone.
+Option add_serve_options(Command command, ServeArguments& arguments);
 
 /// Serves until Ctrl-C; returns the exit status. The remaining arguments are the command's own options.
 [[nodiscard]] int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& device,
