@@ -65,7 +65,7 @@ TEST(Allocations, OperationsOverVerbsMakeNoneOnceWarm) {
 }
 
 TEST(Allocations, TheSoftwareNicMakesNoneOnceWarm) {
-  roce::NicOperations operations;
+  softnic::nic::NicOperations operations;
   operations.run(10);
   const std::uint64_t warm = g_allocations.load();
   EXPECT_GT(warm, 0U) << "nothing is counted";
