@@ -1,12 +1,9 @@
 #include <sidelatch/fabric/queue_pair.h>
 
-#include "take_chain.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -15,6 +12,8 @@
 namespace sidelatch::fabric {
 
 namespace {
+
+constexpr std::uint64_t kLongestTransfer = 1ULL << 31;  // InfiniBand: the largest message of an RC queue pair
 
 void require_range(const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
   if (value < least || value > most) {
@@ -43,6 +42,9 @@ QueuePair::QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& optio
   options_.validate();
   if (options_.signal_interval == 0) {
     options_.signal_interval = options_.send_queue_depth / 2;
+  }
+  if (reactor.posting_.size() < longest_chain_) {  // here, so that no post allocates
+    reactor.posting_.resize(longest_chain_);
   }
   cq_waiter_.queue_pair = this;
   node_index_ = node_->queue_pairs_.size();
@@ -122,12 +124,12 @@ void QueuePair::check_local(const WorkRequest& request, bool delivers) const {
   }
 }
 
-void QueuePair::refuse(const WorkRequest& request) const {
+[[gnu::noinline, gnu::cold]] void QueuePair::refuse(const WorkRequest& request) const {
   check(request);
   throw std::logic_error("a request was refused that is not wrong");
 }
 
-void QueuePair::refuse_length(std::size_t n) const {
+[[gnu::noinline, gnu::cold]] void QueuePair::refuse_length(std::size_t n) const {
   throw FabricError(Status::invalid_request,
                     fmt::format("a chain of {} requests was posted: it must have 1 to {} (send_queue_depth, and half "
                                 "of the completion queue)",
@@ -171,32 +173,144 @@ bool QueuePair::post(std::span<const WorkRequest> chain) {
     }
     return false;
   }
-  post_chain(chain, false);
+  check_and_post(chain, false);
   return true;
 }
 
-void QueuePair::ring_doorbell(std::span<const WorkRequest> /*chain*/, std::uint64_t /*first*/) {
-  std::abort();  // a fabric overrides this or post_chain()
+// The way of every request to its world: checked, remembered, signalled where it must be, counted, in one pass over its
+// chain, for which there is room. Throws FabricError for a bad request. Then nothing was posted, because nothing that
+// others see is changed before all requests are checked.
+void QueuePair::check_and_post(std::span<const WorkRequest> chain, bool signal_last) {
+  const auto n = static_cast<std::uint32_t>(chain.size());
+  if (chain.size() - 1 >= longest_chain_) [[unlikely]] {  // 0 - 1 is too long as well
+    refuse_length(chain.size());
+  }
+  if (ring_ == nullptr) [[unlikely]] {
+    make_ring();
+  }
+  InFlight* const ring = ring_.get();
+  InFlight* const ring_end = ring + options_.send_queue_depth;
+  InFlight* entry = &in_flight(posted_);
+  CheckedRequest* const checked = reactor_->posting_.data();
+  CheckedRequest* to = checked;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  bool asks_for_signals = false;
+  for (const WorkRequest& request : chain) {
+    if (++entry == ring_end) [[unlikely]] {
+      entry = ring;
+    }
+    std::byte* data = request.local.data;
+    std::uint64_t length = request.local.length;
+    bool checks_region = length != 0;
+    bool delivers = true;
+    std::uint32_t lkey = 0;
+    if (is_atomic(request.opcode)) {
+      if (request.remote.value % 8 != 0 || request.inlined || (data == nullptr ? length != 0 : length != 8))
+          [[unlikely]] {
+        refuse(request);
+      }
+      bytes_read += 8;
+      bytes_written += 8;
+      if (data == nullptr) {
+        data = results_ + (entry - ring) * 8;
+        length = 8;
+        lkey = results_lkey_;
+      }
+    } else {
+      if (length > kLongestTransfer) [[unlikely]] {
+        refuse(request);
+      }
+      if (request.opcode == Opcode::read) {
+        if (request.inlined) [[unlikely]] {
+          refuse(request);
+        }
+        bytes_read += length;
+      } else {
+        if (request.opcode != Opcode::write && (request.opcode != Opcode::send || !two_sided())) [[unlikely]] {
+          refuse(request);
+        }
+        bytes_written += length;
+        delivers = false;
+        if (request.inlined) {
+          if (length > options_.max_inline) [[unlikely]] {
+            refuse(request);
+          }
+          checks_region = false;
+        }
+      }
+    }
+    std::uint32_t used_lkey = 0;
+    if (checks_region) {
+      const Node::Registration* const region = node_->find(request.local.lkey);
+      if (region == nullptr || length > region->length ||
+          static_cast<std::uint64_t>(data - region->data) > region->length - length ||
+          (delivers && !allows(region->access, Access::local_write))) [[unlikely]] {
+        refuse(request);
+      }
+      lkey = region->nic_lkey;
+      used_lkey = request.local.lkey.value;
+    }
+    entry->remote = request.remote.value;
+    entry->length = static_cast<std::uint32_t>(length);
+    entry->rkey = request.rkey.value;
+    entry->lkey = used_lkey;
+    entry->opcode = request.opcode;
+    asks_for_signals |= request.signaled;
+    *to++ = {&request, data, static_cast<std::uint32_t>(length), lkey, request.signaled};
+  }
+  const std::uint64_t last = posted_ + n;
+  reactor_->cq_free_ -= n;
+  // Some request must be signalled while it is still known that its completion will free what others wait for: one each
+  // interval, and the one that fills the send queue.
+  if (asks_for_signals || last - last_signaled_ >= signal_interval()) [[unlikely]] {
+    signal_some({checked, n});
+  }
+  if (signal_last || last - completed_ == options_.send_queue_depth) {
+    (to - 1)->signaled = true;
+    last_signaled_ = last;
+  }
+  posted_ = last;
+  counters_.bytes_read += bytes_read;
+  counters_.bytes_written += bytes_written;
+  ++counters_.doorbells;
+  counters_.requests += n;
+  post_chain({checked, n}, last - n + 1);
 }
 
-void QueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {
-  // One vector serves all queue pairs: ring_doorbell() reads it before it returns and posts nothing itself.
-  std::vector<WorkRequest>& posting = reactor_->posting_;
-  posting.clear();
-  take_chain(chain, signal_last, [&](const NicRequest& taken) {
-    WorkRequest& request = posting.emplace_back(taken.request);
-    request.local.data = taken.data;
-    request.local.length = taken.length;
-    request.signaled = taken.signaled;
-  });
-  ring_doorbell(posting, posted_ - chain.size() + 1);
+// Not before the first post: many queue pairs are made, and some are never used.
+[[gnu::noinline]] void QueuePair::make_ring() {
+  if (results_ == nullptr) {
+    own_results_ = std::make_unique<std::uint64_t[]>(options_.send_queue_depth);
+    results_ = reinterpret_cast<std::byte*>(own_results_.get());
+  }
+  ring_ = std::make_unique<InFlight[]>(options_.send_queue_depth);
+}
+
+// Every request is signalled while the completion queue is half full: so at most half of it can be held by requests
+// that nobody signalled.
+std::uint64_t QueuePair::signal_interval() const noexcept {
+  return reactor_->cq_free_ <= reactor_->cq_depth_ / 2 ? 1 : options_.signal_interval;
+}
+
+// Most chains need no second pass for their signals: they are shorter than what is left of the interval.
+[[gnu::noinline]] void QueuePair::signal_some(std::span<CheckedRequest> chain) noexcept {
+  const std::uint64_t interval = signal_interval();
+  std::uint64_t sequence = posted_;
+  for (CheckedRequest& request : chain) {
+    ++sequence;
+    request.signaled = request.signaled || sequence - last_signaled_ >= interval;
+    if (request.signaled) {
+      last_signaled_ = sequence;
+    }
+  }
 }
 
 void QueuePair::post_nudge() {
   // An empty WRITE touches no memory; its completion shows that everything before it has completed.
   nudge_wanted_ = false;
   const WorkRequest empty = WorkRequest{}.with_signal();
-  post_chain({&empty, 1}, true);
+  check_and_post({&empty, 1}, true);
 }
 
 // Ensures that the completion of everything posted so far will be reported.
@@ -270,7 +384,7 @@ void QueuePair::wait_until_completed(ChainAwaiter& awaiter) {
 // Returns true if the awaiter has to wait for a completion of the posted chain.
 bool QueuePair::post_for(ChainAwaiter& awaiter) {
   const bool wait = awaiter.until_ == ChainAwaiter::Until::completed;
-  post_chain(awaiter.chain_, wait);
+  check_and_post(awaiter.chain_, wait);
   awaiter.last_ = posted_;
   if (wait) {
     wait_until_completed(awaiter);
@@ -444,7 +558,6 @@ void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::u
   const auto freed = static_cast<std::uint32_t>(outstanding());
   completed_ = posted_;
   last_signaled_ = posted_;
-  since_signal_ = 0;
   reactor_->return_completion_entries(freed);
 }
 
@@ -481,13 +594,6 @@ Task<void> QueuePair::reconnect() {
     error_ = nullptr;
   }
   throw_if_failed();
-}
-
-std::byte* QueuePair::result_slot(std::uint64_t sequence) noexcept {
-  if (results_ != nullptr) {
-    return results_ + (sequence & (options_.send_queue_depth - 1)) * 8;
-  }
-  return reinterpret_cast<std::byte*>(&in_flight(sequence).result);
 }
 
 void QueuePair::make_two_sided() {

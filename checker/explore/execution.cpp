@@ -393,7 +393,7 @@ void Execution::check_remote(const ModelQueuePair& queue_pair, const WorkRequest
   }
 }
 
-void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest> chain, std::uint64_t first) {
+void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedRequest> chain, std::uint64_t first) {
   const std::uint16_t qp = queue_pair.id().value;
   const std::uint16_t of = queue_pairs_[qp].actor;
   Actor& actor = actors_[of];
@@ -408,10 +408,11 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const WorkRequest>
          fmt::format("{} posted on a queue pair of {}: each client has its own", actors_[running_].name, actor.name));
     return;
   }
-  for (const WorkRequest& request : chain) {
+  for (const CheckedRequest& checked : chain) {
     if (crashed_ == of || failure_) {
       return;
     }
+    const WorkRequest request = checked.final_form();
     if (posts_left_ && *posts_left_ == 0) {
       crash_now(of);
       return;

@@ -256,8 +256,8 @@ class Execution final : public World {
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
 
-  // Called by the queue pairs and the reactor.
-  void on_post(ModelQueuePair& queue_pair, std::span<const fabric::WorkRequest> chain, std::uint64_t first);
+  // From the queue pairs and the reactor.
+  void on_post(ModelQueuePair& queue_pair, std::span<const fabric::CheckedRequest> chain, std::uint64_t first);
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
   void on_revoke(ModelQueuePair& queue_pair);
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;

@@ -98,7 +98,7 @@ class ModelQueuePair final : public fabric::QueuePair {
   using QueuePair::on_error;
 
  protected:
-  void ring_doorbell(std::span<const fabric::WorkRequest> chain, std::uint64_t first) override {
+  void post_chain(std::span<const fabric::CheckedRequest> chain, std::uint64_t first) override {
     execution_->on_post(*this, chain, first);
   }
   void cancel_in_flight() noexcept override {}

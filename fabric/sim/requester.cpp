@@ -37,12 +37,13 @@ SimQueuePair::~SimQueuePair() {
   }
 }
 
-void SimQueuePair::ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) {
+void SimQueuePair::post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) {
   World& world = initiator_->world;
   Time& busy_until = initiator_->nic.requester_free;
   busy_until = std::max(world.now + initiator_->times.doorbell, busy_until) + initiator_->times.chain;
-  for (const WorkRequest& wr : chain) {
-    Request* request = world.make_request(*this, wr, first++, *initiator_, *target_);
+  for (const CheckedRequest& checked : chain) {
+    Request* request = world.make_request(*this, checked.final_form(), first++, *initiator_, *target_);
+    const WorkRequest& wr = request->wr;
     request->dropped = target_refuses_;
     (newest_ == nullptr ? oldest_ : newest_->next) = request;
     newest_ = request;

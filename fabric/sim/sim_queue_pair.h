@@ -58,7 +58,7 @@ class SimQueuePair final : public QueuePair {
   static constexpr std::size_t kNotCached = std::numeric_limits<std::size_t>::max();
 
  protected:
-  void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) override;
+  void post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) override;
   void cancel_in_flight() noexcept override;
   Task<void> restore_connection() override;
   void receive_posted(const LocalSpan& into) override;

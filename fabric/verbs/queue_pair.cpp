@@ -1,6 +1,5 @@
 #include "queue_pair.h"
 
-#include "fabric/take_chain.h"
 #include "node.h"
 
 #include <sidelatch/fabric/error.h>
@@ -83,6 +82,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
       mark_(reactor.new_mark(place_)),
       fence_(port.is_soft_roce() ? std::make_unique<SoftwareFence>() : nullptr) {
   try {
+    reactor.make_posting_room(options.send_queue_depth);
     const std::size_t bytes = options.send_queue_depth * sizeof(std::uint64_t);
     results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
     if (results_region_ == nullptr) {
@@ -127,16 +127,21 @@ void VerbsQueuePair::connect() {
   }
 }
 
-void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_last) {
-  VerbsReactor::Posting* const first = reactor_->posting(chain.size());
-  VerbsReactor::Posting* next = first;
-  take_chain(chain, signal_last, [&next, mark = mark_](const NicRequest& taken) {
-    const WorkRequest& from = taken.request;
-    ibv_send_wr& to = next->request;
-    to.wr_id = mark | (taken.sequence & 0xffff'ffff);
-    to.num_sge = taken.length == 0 ? 0 : 1;
+void VerbsQueuePair::post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) {
+  if (refused_ != 0) [[unlikely]] {
+    return;  // it would overtake what was refused; it will be flushed
+  }
+  VerbsReactor::Posting* const posting = reactor_->posting();
+  VerbsReactor::Posting* const behind = posting + chain.size();
+  VerbsReactor::Posting* place = posting;
+  std::uint64_t sequence = first;
+  for (const CheckedRequest& checked : chain) {
+    const WorkRequest& from = *checked.posted;
+    ibv_send_wr& to = place->request;
+    to.wr_id = mark_ | (sequence & 0xffff'ffff);
+    to.num_sge = checked.length == 0 ? 0 : 1;
     to.opcode = kOpcodes[static_cast<std::size_t>(from.opcode)];
-    to.send_flags = flag_if(taken.signaled, IBV_SEND_SIGNALED) | flag_if(from.fence, IBV_SEND_FENCE) |
+    to.send_flags = flag_if(checked.signaled, IBV_SEND_SIGNALED) | flag_if(from.fence, IBV_SEND_FENCE) |
                     flag_if(from.inlined, IBV_SEND_INLINE);
     if (is_atomic(from.opcode)) {
       to.wr.atomic.remote_addr = from.remote.value;
@@ -147,29 +152,27 @@ void VerbsQueuePair::post_chain(std::span<const WorkRequest> chain, bool signal_
       to.wr.rdma.remote_addr = from.remote.value;
       to.wr.rdma.rkey = from.rkey.value;
     }
-    next->buffer.addr = reinterpret_cast<std::uintptr_t>(taken.data);
-    next->buffer.length = taken.length;
-    next->buffer.lkey = taken.lkey;
-    ++next;
-  });
-  if (refused_ != 0) [[unlikely]] {
-    return;  // it would overtake the refused request; it will be flushed
+    place->buffer.addr = reinterpret_cast<std::uintptr_t>(checked.data);
+    place->buffer.length = checked.length;
+    place->buffer.lkey = checked.lkey;
+    ++place;
+    ++sequence;
   }
-  // All places are linked permanently, except the last place of a chain.
-  ibv_send_wr& last = (next - 1)->request;
+  // The places are linked for good, but for the last one of a chain.
+  ibv_send_wr& last = (behind - 1)->request;
   last.next = nullptr;
-  const std::uint64_t sequence = posted() + 1 - chain.size();
-  if (fence_ != nullptr && (fence_->holds() || std::ranges::any_of(chain, &WorkRequest::fence))) {
+  const auto is_fenced = [](const CheckedRequest& checked) { return checked.posted->fence; };
+  if (fence_ != nullptr && (fence_->holds() || std::ranges::any_of(chain, is_fenced))) {
     try {
-      fence_->take(&first->request, sequence);
+      fence_->take(&posting->request, first);
       post_held();
     } catch (const std::bad_alloc&) {
-      keep_refusal(first->request, nullptr, sequence, ENOMEM);
+      keep_refusal(posting->request, nullptr, first, ENOMEM);
     }
   } else {
-    give(first->request, sequence);
+    give(posting->request, first);
   }
-  last.next = &next->request;
+  last.next = &behind->request;
 }
 
 [[gnu::noinline]] void VerbsQueuePair::keep_refusal(const ibv_send_wr& first, const ibv_send_wr* refused,

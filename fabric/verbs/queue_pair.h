@@ -64,7 +64,7 @@ class VerbsQueuePair final : public QueuePair {
   void report_stalled(Duration waited);
 
  protected:
-  void post_chain(std::span<const WorkRequest> chain, bool signal_last) override;
+  void post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) override;
   void cancel_in_flight() noexcept override;
   Task<void> restore_connection() override;
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -84,11 +83,13 @@ std::uint64_t VerbsReactor::new_mark(std::uint32_t place) noexcept {
   return (std::uint64_t{place} << kPlaceShift) | (connection << kConnectionShift);
 }
 
-void VerbsReactor::grow_posting(std::size_t n) {
-  posting_room_ = std::bit_ceil(n + 1);
-  posting_.assign(posting_room_, {});
-  for (std::size_t i = 0; i < posting_room_; ++i) {
-    posting_[i].request.next = i + 1 < posting_room_ ? &posting_[i + 1].request : nullptr;
+void VerbsReactor::make_posting_room(std::size_t n) {
+  if (n < posting_.size()) {
+    return;
+  }
+  posting_.assign(n + 1, {});
+  for (std::size_t i = 0; i <= n; ++i) {
+    posting_[i].request.next = i < n ? &posting_[i + 1].request : nullptr;
     posting_[i].request.sg_list = &posting_[i].buffer;
   }
 }

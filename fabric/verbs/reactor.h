@@ -29,14 +29,11 @@ class VerbsReactor final : public Reactor {
     ibv_send_wr request;
     ibv_sge buffer;
   };
-  /// Consecutive room for `n` requests and one more. The provider reads it before ibv_post_send() returns, so one room
-  /// serves all queue pairs.
-  [[nodiscard]] Posting* posting(std::size_t n) {
-    if (n >= posting_room_) [[unlikely]] {
-      grow_posting(n);
-    }
-    return posting_.data();
-  }
+  /// Room for a chain of any queue pair and one request more, in a row. Read by the provider before ibv_post_send()
+  /// returns, so one serves all queue pairs.
+  [[nodiscard]] Posting* posting() noexcept { return posting_.data(); }
+  /// A queue pair will post chains of up to `n` requests.
+  void make_posting_room(std::size_t n);
 
   /// Assigns a place in the table of queue pairs; completions carry it.
   [[nodiscard]] std::uint32_t attach(VerbsQueuePair& queue_pair);
@@ -64,7 +61,6 @@ class VerbsReactor final : public Reactor {
   void poll();
   void fire_timers();
   void report_refused();
-  void grow_posting(std::size_t n);
   void look_around();
   void look_for_stalled();
 
@@ -81,7 +77,6 @@ class VerbsReactor final : public Reactor {
   std::vector<std::uint32_t> free_places_;
   std::vector<VerbsQueuePair*> refused_;
   std::vector<Posting> posting_;
-  std::size_t posting_room_ = 0;
   std::vector<Timer> timers_;
   std::uint64_t next_timer_ = 1;
   std::uint32_t idle_polls_ = 0;

@@ -72,10 +72,10 @@ class StubQueuePair final : public QueuePair {
   }
 
  protected:
-  void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first) override {
-    for (const WorkRequest& wr : chain) {
-      execute(wr);
-      signaled_ = wr.signaled ? first : signaled_;
+  void post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) override {
+    for (const CheckedRequest& request : chain) {
+      execute(*request.posted, request.data, request.length);
+      signaled_ = request.signaled ? first : signaled_;
       ++first;
     }
   }
@@ -83,20 +83,20 @@ class StubQueuePair final : public QueuePair {
   Task<void> restore_connection() override { co_return; }
 
  private:
-  static void execute(const WorkRequest& wr) {
+  static void execute(const WorkRequest& wr, std::byte* local, std::uint32_t length) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a remote address is a pointer here
     auto* remote = reinterpret_cast<std::byte*>(wr.remote.value);
     if (wr.opcode == Opcode::write) {
-      std::memcpy(remote, wr.local.data, wr.local.length);
+      std::memcpy(remote, local, length);
     } else if (wr.opcode == Opcode::read) {
-      std::memcpy(wr.local.data, remote, wr.local.length);
+      std::memcpy(local, remote, length);
     } else {
       std::uint64_t old = 0;
       std::memcpy(&old, remote, sizeof old);
       const bool swaps = wr.opcode == Opcode::compare_swap;
       const std::uint64_t value = swaps ? (old == wr.compare ? wr.swap_or_add : old) : old + wr.swap_or_add;
       std::memcpy(remote, &value, sizeof value);
-      std::memcpy(wr.local.data, &old, sizeof old);
+      std::memcpy(local, &old, sizeof old);
     }
   }
 

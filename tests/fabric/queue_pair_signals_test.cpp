@@ -66,6 +66,16 @@ TEST(QueuePairSignals, RequestsThatNobodyWaitsForAreSignalledEachInterval) {
   EXPECT_EQ(log.signaled_posts(), (std::vector<std::uint64_t>{10, 20, 30}));
 }
 
+TEST(QueuePairSignals, AChainLongerThanTheIntervalIsSignalledWithinAndASignalAskedForBeginsTheIntervalAnew) {
+  Log log;
+  TwoNodes world({.queue_pair = {.send_queue_depth = 64, .signal_interval = 2}, .observer = &log});
+  std::vector<WorkRequest> chain(8, fetch_add(world.word(0), 1));
+  chain[2].signaled = true;
+  world.run([](QueuePair& qp, std::span<const WorkRequest> requests) -> Task<> { co_await qp.enqueue(requests); }(
+                                                                         *world.qp, chain));
+  EXPECT_EQ(log.signaled_posts(), (std::vector<std::uint64_t>{2, 3, 5, 7}));
+}
+
 TEST(QueuePairSignals, TheIntervalIsHalfTheDepthUnlessSaid) {
   Log log;
   TwoNodes world({.queue_pair = {.send_queue_depth = 16}, .observer = &log});

@@ -38,6 +38,7 @@
 // Thread-safety: a queue pair belongs to its reactor's thread.
 #pragma once
 
+#include <sidelatch/fabric/checked_request.h>
 #include <sidelatch/fabric/counters.h>
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/node.h>
@@ -174,31 +175,15 @@ class QueuePair {
  protected:
   QueuePair(Node& node, Reactor& reactor, const QueuePairOptions& options);
 
-  /// Gives a chain to the NIC; its first request has number `first`. The chain was checked, there is room, atomics have
-  /// their local buffers, and `signaled` is final. For fabrics that do not override post_chain().
-  virtual void ring_doorbell(std::span<const WorkRequest> chain, std::uint64_t first);
-  /// Posts a chain for which there is room, by one call of take_chain(). For fabrics whose NIC needs another form of
-  /// the chain. Throws FabricError for a bad request; then nothing was posted.
-  virtual void post_chain(std::span<const WorkRequest> chain, bool signal_last);
-  /// Checks a chain, gives its requests their numbers and calls `give` with each of them in turn, as NicRequest; keeps
-  /// what must be known while they are in flight. Throws FabricError for a bad request: then no request keeps its
-  /// number, not even those already given. Defined in fabric/take_chain.h.
-  template <class Give>
-  void take_chain(std::span<const WorkRequest> chain, bool signal_last, Give give);
-  /// Forgets every request in flight: none of them touches local memory or is reported any more.
+  /// Gives a chain to the NIC, with one doorbell: what each world implements. Every request was checked, and there is
+  /// room for all. The first one has number `first`, the next ones follow. The span may be read until this returns.
+  /// Must not post anything itself. A request that the NIC does not take is reported by on_refused(), later, because
+  /// it counts as posted by now.
+  virtual void post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) = 0;
+  /// Forgets every request in flight: from now on none touches local memory or is reported.
   virtual void cancel_in_flight() noexcept = 0;
   /// Makes the connection usable again after cancel_in_flight().
   virtual Task<void> restore_connection() = 0;
-
-  /// A checked request, with what posting adds to it.
-  struct NicRequest {
-    const WorkRequest& request;
-    std::uint64_t sequence;
-    std::byte* data;  ///< the local buffer; an atomic always has one
-    std::uint32_t length;
-    std::uint32_t lkey;  ///< Node::Registration::nic_lkey; meaningless if `length` is 0 or the payload is inlined
-    bool signaled;       ///< overrides the request's `signaled`
-  };
 
   /// The NIC reports: requests up to `sequence` have completed.
   void on_completed(std::uint64_t sequence);
@@ -222,9 +207,11 @@ class QueuePair {
   /// A derived class calls this first in its destructor.
   void disconnect() noexcept;
   /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.
-  [[nodiscard]] std::byte* result_slot(std::uint64_t sequence) noexcept;
-  /// For fabrics whose NIC writes results only to registered memory: `results` has 8 bytes for each entry of the send
-  /// queue, and `nic_lkey` is their key at the NIC.
+  [[nodiscard]] std::byte* result_slot(std::uint64_t sequence) noexcept {
+    return results_ + (sequence & (options_.send_queue_depth - 1)) * 8;
+  }
+  /// For fabrics whose NIC writes results to registered memory only: 8 bytes for each entry of the send queue, and the
+  /// key that the NIC knows them by.
   void use_results(std::byte* results, std::uint32_t nic_lkey) noexcept {
     results_ = results;
     results_lkey_ = nic_lkey;
@@ -244,7 +231,6 @@ class QueuePair {
 
   /// A record of a request in flight, to name it in errors and to know which regions are in use.
   struct InFlight {
-    std::uint64_t result;
     std::uint64_t remote;
     std::uint32_t length;
     std::uint32_t rkey;
@@ -268,6 +254,10 @@ class QueuePair {
   [[nodiscard]] bool must_wait(std::size_t n) const noexcept;
   [[nodiscard]] std::size_t first_chain_length() const noexcept;
   bool post_for(ChainAwaiter& awaiter);
+  void check_and_post(std::span<const WorkRequest> chain, bool signal_last);
+  void make_ring();
+  [[nodiscard]] std::uint64_t signal_interval() const noexcept;
+  void signal_some(std::span<CheckedRequest> chain) noexcept;
   void collect_results(ChainAwaiter& awaiter, std::uint64_t sequence);
   void post_nudge();
   void wait_until_completed(ChainAwaiter& awaiter);
@@ -287,14 +277,14 @@ class QueuePair {
   QueuePairOptions options_;
   State state_ = State::ready;
   bool nudge_wanted_ =
-      false;  // an empty request must be posted; its completion shows that all before it have completed
-  std::uint32_t since_signal_ = 0;
+      false;  // an empty request is to be posted, whose completion says that all before it have completed
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
   std::uint64_t last_signaled_ = 0;
   std::size_t longest_chain_;
   std::unique_ptr<InFlight[]> ring_;
-  std::byte* results_ = nullptr;  // the atomics' results if they are not in ring_
+  std::byte* results_ = nullptr;                  // of atomics without a buffer of their own, by place in ring_
+  std::unique_ptr<std::uint64_t[]> own_results_;  // where the fabric gives no room for them
   std::uint32_t results_lkey_ = 0;
   WaitList pending_;  // ChainAwaiters by sequence number
   WaitList line_;     // ChainAwaiters that wait for room, in turn

@@ -16,10 +16,10 @@
 // Thread-safety: a reactor, its queue pairs, and its tasks belong to one thread. Use one reactor per thread.
 #pragma once
 
+#include <sidelatch/fabric/checked_request.h>
 #include <sidelatch/fabric/task.h>
 #include <sidelatch/fabric/types.h>
 #include <sidelatch/fabric/wait_list.h>
-#include <sidelatch/fabric/work_request.h>
 
 #include <cstdint>
 #include <exception>
@@ -173,7 +173,9 @@ class Reactor {
   bool admitting_ = false;
   bool abandons_tasks_ = false;
   std::exception_ptr failure_;
-  std::vector<WorkRequest> posting_;  // the chain that is being posted
+  // The chain that is being posted. Its world has read it before another is posted, so one serves all queue pairs; each
+  // of them makes room for its longest chain when it is made.
+  std::vector<CheckedRequest> posting_;
 };
 
 namespace detail {
