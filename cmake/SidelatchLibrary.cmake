@@ -41,8 +41,13 @@ add_custom_command(
     VERBATIM
 )
 
-# These are compiled alone: one has flags of its own below.
-set(SIDELATCH_ALONE "${PROJECT_SOURCE_DIR}/checker/parallel_tbb.cpp")
+# These are compiled alone: the path of an operation, where GCC inlines less if it sees more functions at once
+# (tests/cost counts its instructions); and a file with flags of its own, below.
+file(GLOB SIDELATCH_ALONE CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fabric/*.cpp" "${PROJECT_SOURCE_DIR}/fabric/verbs/*.cpp")
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+    set(SIDELATCH_ALONE "")
+endif()
+list(APPEND SIDELATCH_ALONE "${PROJECT_SOURCE_DIR}/checker/parallel_tbb.cpp")
 list(REMOVE_ITEM SIDELATCH_SOURCES ${SIDELATCH_ALONE})
 sidelatch_unite(SIDELATCH_SOURCES library ${SIDELATCH_SOURCES})
 
