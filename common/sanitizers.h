@@ -1,5 +1,5 @@
-// SIDELATCH_HAS_ASAN and SIDELATCH_HAS_TSAN: 1 where this file is compiled with AddressSanitizer or ThreadSanitizer, else 0.
-// GCC and clang say so in different ways.
+// SIDELATCH_HAS_ASAN and SIDELATCH_HAS_TSAN: 1 where this file is compiled with AddressSanitizer or ThreadSanitizer,
+// else 0. GCC and clang say so in different ways.
 #pragma once
 
 #if defined(__has_feature)

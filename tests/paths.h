@@ -1,5 +1,5 @@
-// Where tests find the source tree and what was built. One generated file has these paths, so that all other objects are
-// the same in every clone and the compiler cache serves them.
+// Where tests find the source tree and what was built. One generated file has these paths, so that all other objects
+// are the same in every clone and the compiler cache serves them.
 #pragma once
 
 #include <string>

@@ -279,14 +279,12 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
 
 INSTANTIATE_TEST_SUITE_P(
     Litmus, WrongInput,
-    ::testing::Values(
-        std::pair{"litmus", "files"}, std::pair{"litmus /no/such.litmus", "/no/such.litmus"},
-        std::pair{"litmus /tmp", "/tmp"},
-        std::pair{"litmus --model nosuch tests/litmus/load-buffering.litmus", "nosuch"},
-        std::pair{"litmus --budget -1 tests/litmus/load-buffering.litmus", "--budget -1"},
-        // All files are read before the first is explored.
-        std::pair{"litmus tests/litmus/load-buffering.litmus /no/such.litmus",
-                  "/no/such.litmus"}));
+    ::testing::Values(std::pair{"litmus", "files"}, std::pair{"litmus /no/such.litmus", "/no/such.litmus"},
+                      std::pair{"litmus /tmp", "/tmp"},
+                      std::pair{"litmus --model nosuch tests/litmus/load-buffering.litmus", "nosuch"},
+                      std::pair{"litmus --budget -1 tests/litmus/load-buffering.litmus", "--budget -1"},
+                      // All files are read before the first is explored.
+                      std::pair{"litmus tests/litmus/load-buffering.litmus /no/such.litmus", "/no/such.litmus"}));
 
 TEST(Program, AProfileWithAnUnknownKeyIsRefusedWithItsPlace) {
   const std::string path = ::testing::TempDir() + "/bad_" + std::to_string(::getpid()) + ".toml";
@@ -571,8 +569,7 @@ TEST(Litmus, WithoutExpectationATestIsAsExpected) {
 TEST(Litmus, ASyntaxErrorExitsWith2AndItsPlaceBeforeAnythingIsExplored) {
   const std::string path = litmus_file("bad.litmus", "litmus t\nvar x = 0\nP0:\n  wirte x 1\n");
   for (const char* json : {"", "--json "}) {
-    const Outcome outcome =
-        run(std::string("litmus ") + json + "tests/litmus/load-buffering.litmus " + path);
+    const Outcome outcome = run(std::string("litmus ") + json + "tests/litmus/load-buffering.litmus " + path);
     EXPECT_EQ(outcome.status, 2);
     EXPECT_THAT(outcome.err, StartsWith(path + ":4:3: error: "));
     EXPECT_THAT(outcome.out, IsEmpty());

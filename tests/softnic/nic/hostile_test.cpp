@@ -1,7 +1,7 @@
 // Frames of somebody who means harm, or of a broken wire: nothing outside of the region that they may write is written,
 // and nothing crashes (which AddressSanitizer watches).
-#include "tests/paths.h"
 #include "softnic/nic/deferred_access.h"
+#include "tests/paths.h"
 #include "tests/roce/samples.h"
 #include "tests/softnic/nic/fake_peer.h"
 
@@ -230,8 +230,7 @@ INSTANTIATE_TEST_SUITE_P(Roce, Hostile, ::testing::Values(0, 1, 2), [](const aut
 
 std::vector<Bytes> known_frames() {
   std::vector<Bytes> frames = read_capture("rxe_ipv4.pcap");
-  for (const auto& entry :
-       std::filesystem::directory_iterator(in_source_tree("tests/data/roce/corpus"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(in_source_tree("tests/data/roce/corpus"))) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     const auto* const data = reinterpret_cast<const std::byte*>(bytes.data());

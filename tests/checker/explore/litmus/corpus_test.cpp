@@ -1,6 +1,6 @@
 // The litmus tests of tests/litmus: what each file must have, and that no change of one does harm.
-#include "tests/paths.h"
 #include "checker/explore/litmus/litmus.h"
+#include "tests/paths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

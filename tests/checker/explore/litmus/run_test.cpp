@@ -1,7 +1,7 @@
 // Litmus tests run: the files of tests/litmus come out as they expect, and small ones reach exactly the final states
 // that were worked out by hand.
-#include "tests/paths.h"
 #include <sidelatch/explore/litmus.h>
+#include "tests/paths.h"
 
 #include "tests/checker/explore/checking.h"
 
