@@ -20,7 +20,7 @@ bool takes_long() { return std::getenv("SIDELATCH_LONG") != nullptr; }
 std::uint64_t most_executions() { return takes_long() ? 20'000 : kSanitized ? 1500 : 3000; }
 
 // A few hundred programs in CI; thousands with SIDELATCH_LONG=1.
-std::uint64_t seeds() { return takes_long() ? 20'000 : kSanitized ? 100 : 300; }
+std::uint64_t seeds() { return takes_long() ? 20'000 : kSanitized ? 30 : 300; }
 
 std::string difference(const std::set<State>& plain, const std::set<State>& reduced) {
   std::string text;

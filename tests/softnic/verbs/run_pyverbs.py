@@ -35,6 +35,7 @@ HONEST = re.compile(
             "Parent Domain is not supported",  # with allocators of its own
             "Extended QP is not supported",  # with ATOMIC_WRITE or BIND_MW
             "Extended CQ is not supported",  # of tag matching
+            "Must be run by root on Ethernet",  # said to every other user, before the device is asked
             "Importing a device is not supported",
             "Import",
         ]
