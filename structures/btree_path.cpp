@@ -27,7 +27,13 @@ Object BTree::object(NodeRef ref) const {
   return objects_[ref.memory_node()].at(ref.object());
 }
 
-Session& BTree::session(Worker& worker, NodeRef ref) const { return worker.session(ref.memory_node()); }
+// A damaged link may be met here first: compilers differ in which argument of a call they evaluate first.
+Session& BTree::session(Worker& worker, NodeRef ref) const {
+  if (ref.memory_node() >= objects_.size()) {
+    throw_damaged(ref, "there is no such node");
+  }
+  return worker.session(ref.memory_node());
+}
 
 void BTree::throw_damaged(NodeRef ref, const char* what) const {
   throw StructureError(
