@@ -53,9 +53,13 @@ function(sidelatch_add_test_program target labels)
 endfunction()
 
 # Seconds for one test: far above what any needs, so that only a hang is cut off.
-set(SIDELATCH_TEST_TIMEOUT 120)
-if(SIDELATCH_SANITIZE)
-    set(SIDELATCH_TEST_TIMEOUT 600)
+set(SIDELATCH_TEST_TIMEOUT "" CACHE STRING "Seconds for one test; empty for 120, or 600 under a sanitizer")
+if(NOT SIDELATCH_TEST_TIMEOUT)
+    if(SIDELATCH_SANITIZE)
+        set(SIDELATCH_TEST_TIMEOUT 600)
+    else()
+        set(SIDELATCH_TEST_TIMEOUT 120)
+    endif()
 endif()
 
 file(GLOB test_folders CONFIGURE_DEPENDS LIST_DIRECTORIES true "${PROJECT_SOURCE_DIR}/tests/*")

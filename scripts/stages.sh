@@ -46,13 +46,13 @@ most_expensive() {
       awk -v preset="$(basename "$preset")" -F '\t' \
         '$4 ~ /\.o$/ { seconds[$4] = ($2 - $1) / 1000 } END { for (f in seconds) printf "%7.1f  %s: %s\n", seconds[f], preset, f }' \
         "$preset/.ninja_log"
-  done | sort -rn | sed 10q
+  done | sort -rn | awk 'NR <= 10'
   printf 'The most expensive tests, seconds:\n'
   for preset in build/*/; do
     [[ ! -e $preset/Testing/Temporary/CTestCostData.txt ]] ||
       awk -v preset="$(basename "$preset")" '/^---/ { exit } NF == 3 { printf "%7.1f  %s: %s\n", $3, preset, $1 }' \
         "$preset/Testing/Temporary/CTestCostData.txt"
-  done | sort -rn | sed 10q
+  done | sort -rn | awk 'NR <= 10'
 }
 
 finish() {

@@ -16,7 +16,7 @@
 
 namespace {
 
-using namespace sidelatch::roce;
+using namespace sidelatch::softnic::nic;
 using sidelatch::bench::micro::best_seconds;
 
 constexpr std::uint32_t kDepth = 16;

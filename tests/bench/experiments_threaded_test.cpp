@@ -1,4 +1,4 @@
-#include "common/sanitizers.h"
+#include "tests/sampled.h"
 
 #include <sidelatch/bench/experiment.h>
 #include <sidelatch/version.h>
@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
@@ -24,9 +23,6 @@ using ::testing::Not;
 // These targets are missed; docs/figures.md explains why.
 const std::set<std::string> kKnownMisses = {"N13.pessimistic", "N15.ratio"};
 
-const bool kSampled = (SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN) &&
-                      std::getenv("SIDELATCH_LONG") == nullptr;  // NOLINT(concurrency-mt-unsafe)
-
 TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
   std::set<std::string> rows;
   for (const Experiment& experiment : experiments()) {
@@ -34,7 +30,7 @@ TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
       continue;  // minutes; table_load_threaded_test.cpp and ycsb_threaded_test.cpp run them in small
     }
     // All sweep with the same threads, and take minutes under a sanitizer: two stand for all.
-    if (kSampled && experiment.name != "atomics-stride" && experiment.name != "latch-scaling") {
+    if (is_sampled() && experiment.name != "atomics-stride" && experiment.name != "latch-scaling") {
       continue;
     }
     for (const Target& target : experiment.run({}).targets) {
@@ -43,7 +39,7 @@ TEST(Experiments, ReproduceTheirRowsWithTheConnectx5Profile) {
       rows.insert(target.id.substr(0, target.id.find('.')));
     }
   }
-  if (kSampled) {
+  if (is_sampled()) {
     EXPECT_FALSE(rows.empty());
     return;
   }

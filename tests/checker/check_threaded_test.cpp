@@ -1,5 +1,5 @@
 // The check runs its jobs on all cores.
-#include "common/sanitizers.h"
+#include "tests/sampled.h"
 
 #include <sidelatch/checker/check.h>
 #include <sidelatch/checker/datasheet.h>
@@ -82,9 +82,9 @@ TEST(Check, DoesTheWantedPartsAndNoOther) {
 
 // Guarantees broken by memory with relaxed ordering are refuted, and schemes that need them are not called safe.
 TEST(Check, RelaxedOrderingIsProbedAndLeavesWriteUnlatchUnproved) {
-#if SIDELATCH_HAS_TSAN
-  GTEST_SKIP() << "minutes, with the same threads as FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers";
-#endif
+  if (is_sampled()) {
+    GTEST_SKIP() << kLeftOut << "; the threads are those of FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers";
+  }
   CheckOptions options = small(kEnoughToTear);
   options.parts = {"torn-reads", "schemes", "effects", "proofs"};
   options.relaxed_ordering = true;
