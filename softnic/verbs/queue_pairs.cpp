@@ -200,7 +200,6 @@ ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attributes) 
 
 using namespace sidelatch::softnic::verbs;
 namespace nic = sidelatch::softnic::nic;
-namespace roce = sidelatch::roce;
 
 SIDELATCH_VERBS_EXPORT ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
   return made([&] { return &make(*domain, *attributes)->qp_base; });
