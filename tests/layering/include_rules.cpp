@@ -46,7 +46,7 @@ constexpr std::array kArrows{
 
 // Rooms without public headers: the rooms right above one include its headers in quotes.
 constexpr std::array<std::string_view, 2> kInner{"roce", "softnic/nic"};
-// So is this one, for every room.
+// Every layer may include these headers in quotes.
 constexpr std::string_view kCommon = "common";
 
 constexpr std::string_view kPublicRoot = "include/sidelatch/";
@@ -201,7 +201,8 @@ class Rules {
     if (from == "examples" || to.empty() || reaches(from, to)) {
       return std::nullopt;
     }
-    return fmt::format("{} may not use {}: arrows point down only", from.empty() ? "a common header" : from, to);
+    return fmt::format("{} may not use {}: arrows point down only",
+                       from.empty() ? "a header at the top of include/sidelatch" : from, to);
   }
 
   [[nodiscard]] std::optional<std::string> forbidden_quoted(std::string_view path, std::string_view name) const {

@@ -145,9 +145,10 @@ INSTANTIATE_TEST_SUITE_P(
         Specimen{"CommonUsesARoom",
                  {"common/x.h", "#include \"roce/packet.h\"\n"},
                  "common/x.h:1: \"roce/packet.h\": common may not use roce: arrows point down only"},
-        Specimen{"ACommonHeaderUsesALayer",
+        Specimen{"AHeaderAtTheTopUsesALayer",
                  {"include/sidelatch/x.h", "#include <sidelatch/fabric/node.h>\n"},
-                 "include/sidelatch/x.h:1: <sidelatch/fabric/node.h>: a common header may not use fabric: arrows point "
+                 "include/sidelatch/x.h:1: <sidelatch/fabric/node.h>: a header at the top of include/sidelatch may not "
+                 "use fabric: arrows point "
                  "down only"},
         Specimen{"UnknownPublicHeader",
                  {"sync/x.cpp", "#include <sidelatch/fabric/nude.h>\n"},
