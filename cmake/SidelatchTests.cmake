@@ -26,7 +26,8 @@ function(sidelatch_make_test_program target)
     endif()
     # UndefinedBehaviorSanitizer is for the library; in a test it more than doubles the time to compile it.
     if(SIDELATCH_SANITIZE MATCHES "undefined|bounds")
-        target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+        # Of the sources: options of a target come before those of sidelatch_flags, and the last one counts.
+        set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
     endif()
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endfunction()
@@ -133,8 +134,10 @@ endforeach()
 # The verbs fabric's own tests need an RDMA device, and the software NIC is one. Left to the guest: what asks for its
 # kernel (connection manager, events, placement) or for the device's name.
 if(TARGET sidelatch AND NOT SIDELATCH_SANITIZE)
+    string(SHA1 build_id "${PROJECT_BINARY_DIR}") # two clones may be tested at once
+    string(SUBSTRING "${build_id}" 0 8 build_id)
     add_test(NAME softnic.verbs
-             COMMAND sidelatch softnic run --wire shm:ctest-verbs -- $<TARGET_FILE:test_vm>
+             COMMAND sidelatch softnic run --wire shm:ctest-verbs-${build_id} -- $<TARGET_FILE:test_vm>
                      "--gtest_filter=VerbsQueuePairs.*:*SchemesOnVerbs*:*StructuresOnVerbs*:LeasesOnVerbs.*:*VerbsMemoryServer*/exchange"
     )
     set_tests_properties(softnic.verbs PROPERTIES LABELS softnic TIMEOUT ${SIDELATCH_TEST_TIMEOUT})

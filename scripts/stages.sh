@@ -58,7 +58,7 @@ most_expensive() {
 finish() {
   local lane
   for lane in "${!lanes[@]}"; do join "$lane"; done
-  most_expensive
+  most_expensive || true
   printf '\nStages, seconds:\n'
   awk -F '\t' '{ printf "%7d  %-12s %s\n", $1, $2, $3 }' "$stages_folder/table"
   printf '%7d  in all (%d cores)\n' "$SECONDS" "$(nproc)"
