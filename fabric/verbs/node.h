@@ -38,7 +38,6 @@ class VerbsNode final : public Node {
     Lent& operator=(const Lent&) = delete;
     ~Lent();
     [[nodiscard]] RemoteSpan remote() const noexcept;
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
    private:
     VerbsNode* node_;
