@@ -57,18 +57,21 @@ static_assert(Opcode::write == Opcode{0} && Opcode::read == Opcode{1} && Opcode:
 
 constexpr unsigned flag_if(bool wanted, ibv_send_flags flag) { return wanted ? static_cast<unsigned>(flag) : 0U; }
 
-// A random start keeps packets of an earlier connection from being taken for this one's.
+}  // namespace
+
 std::uint32_t random_packet_number() {
   static thread_local std::mt19937 random{std::random_device{}()};
   return static_cast<std::uint32_t>(random()) & 0xff'ffff;
 }
 
-}  // namespace
-
 std::uint32_t Peer::connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
   const Address own = port.address_of(queue_pair, random_packet_number());
   const Address other = accept(own);
   return port.connect(queue_pair, own, other, outstanding);
+}
+
+Peer::Steps Peer::start_connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
+  return {nullptr, [this, &port, &queue_pair, outstanding] { return connect(port, queue_pair, outstanding); }};
 }
 
 VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain,
@@ -105,16 +108,23 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
 }
 
 VerbsQueuePair::~VerbsQueuePair() {
+  if (restoration_ != nullptr) {
+    restoration_->is_over = true;
+  }
   disconnect();
   raw_.reset();
   reactor_->detach(place_);
 }
 
-void VerbsQueuePair::connect() {
+void VerbsQueuePair::require_queue_pair() const {
   if (raw_ == nullptr) {
     throw DeviceError(fmt::format("the queue pair could only be stopped by destroying it; make a new one on {}",
                                   port_->device_name()));
   }
+}
+
+void VerbsQueuePair::connect() {
+  require_queue_pair();
   limit_rd_atomic(peer_->connect(*port_, *raw_, options().max_rd_atomic));
 }
 
@@ -230,11 +240,33 @@ void VerbsQueuePair::cancel_in_flight() noexcept {
 
 Task<void> VerbsQueuePair::restore_connection() {
   try {
-    connect();
+    require_queue_pair();
+    if (restoration_ == nullptr) {
+      restoration_ = std::make_shared<Restoration>();
+      restoration_->steps = peer_->start_connect(*port_, *raw_, options().max_rd_atomic);
+    }
+    // The queue pair may be destroyed while this waits; its restoration is then over.
+    const std::shared_ptr<Restoration> restoration = restoration_;
+    try {
+      if (restoration->steps.answer != nullptr) {
+        co_await reactor_->wait_for(restoration->steps.answer);
+      }
+      if (!restoration->is_over) {
+        limit_rd_atomic(restoration->steps.connect());
+      }
+    } catch (...) {
+      restoration->error = restoration->error == nullptr ? std::current_exception() : restoration->error;
+    }
+    if (!restoration->is_over) {
+      restoration->is_over = true;
+      restoration_.reset();
+    }
+    if (restoration->error != nullptr) {
+      std::rethrow_exception(restoration->error);
+    }
   } catch (const DeviceError& error) {
     throw FabricError(Status::device_failure, error.what());
   }
-  co_return;
 }
 
 }  // namespace sidelatch::fabric::verbs

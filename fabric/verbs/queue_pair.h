@@ -7,12 +7,18 @@
 #include <sidelatch/fabric/queue_pair.h>
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace sidelatch::fabric::verbs {
 
 class VerbsNode;
+
+/// A number for a connection's first packet. It is random, to keep packets of an earlier connection from being taken
+/// for this one's.
+[[nodiscard]] std::uint32_t random_packet_number();
 
 /// The other end, seen from the initiator: makes it ready for a (new) connection.
 class Peer {
@@ -25,6 +31,14 @@ class Peer {
   /// that it may have in flight; returns how many the other end allows. Throws FabricError if the other end does not
   /// answer or refuses, and DeviceError. This implementation exchanges addresses.
   virtual std::uint32_t connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding);
+  /// connect() in two steps, so that a task can wait for the other end without its reactor. The first, in `errands`,
+  /// waits for the other end; the second connects the queue pair. It does not use the Peer, which may be gone.
+  struct Steps {
+    std::shared_ptr<Errand> answer;
+    std::function<std::uint32_t()> connect;
+  };
+  /// Without an `answer` there is nothing to wait for.
+  [[nodiscard]] virtual Steps start_connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding);
   /// The other end's part of the exchange: gets ready for `initiator`; returns its own address. Throws FabricError if
   /// it does not answer or refuses.
   virtual Address accept(const Address& initiator) = 0;
@@ -70,6 +84,7 @@ class VerbsQueuePair final : public QueuePair {
 
  private:
   void connect();
+  void require_queue_pair() const;
   void give(ibv_send_wr& first, std::uint64_t sequence);
   void keep_refusal(const ibv_send_wr& first, const ibv_send_wr* refused, std::uint64_t sequence, int error);
   void post_held();
@@ -86,6 +101,13 @@ class VerbsQueuePair final : public QueuePair {
   std::uint64_t refused_ = 0;  // the request that the driver did not take; nothing is posted after it
   int refusal_ = 0;
   std::unique_ptr<SoftwareFence> fence_;  // set if the NIC's own fence does not work
+  // A connection that is being restored. Tasks that ask for it meanwhile share it.
+  struct Restoration {
+    Peer::Steps steps;
+    bool is_over = false;
+    std::exception_ptr error;
+  };
+  std::shared_ptr<Restoration> restoration_;
 };
 
 }  // namespace sidelatch::fabric::verbs

@@ -109,7 +109,13 @@ void VerbsReactor::make_posting_room(std::size_t n) {
     if (has_ready()) {
       return true;
     }
-    if (completion_queue_free() == completion_queue_depth() && timers_.empty()) {
+    if (errands_awaited_ != 0) [[unlikely]] {
+      take_mail();
+      if (has_ready()) {
+        return true;
+      }
+    }
+    if (errands_awaited_ == 0 && completion_queue_free() == completion_queue_depth() && timers_.empty()) {
       return false;
     }
     if (limit && now() >= *limit) {
@@ -140,6 +146,18 @@ void VerbsReactor::poll() {
   }
 }
 
+void VerbsReactor::take_mail() {
+  if (!mailbox_->has_mail()) {
+    return;
+  }
+  for (const std::shared_ptr<Errand>& errand : mailbox_->take()) {
+    errand->is_done = true;
+    while (!errand->waiters.empty()) {
+      ready(errand->waiters.front());
+    }
+  }
+}
+
 void VerbsReactor::report_refused() {
   while (!refused_.empty()) {
     VerbsQueuePair* const queue_pair = refused_.back();
@@ -154,6 +172,7 @@ void VerbsReactor::report_refused() {
   if (const std::optional<ibv_event_type> fatal = port_->events().acknowledge()) {
     throw DeviceError(port_->events().describe(*fatal));
   }
+  take_mail();  // tasks that are always ready must not keep it waiting
   look_for_stalled();
 }
 

@@ -56,6 +56,12 @@ class Node {
   /// too, with Status::disconnected. Throws std::invalid_argument if the queue pair is not connected to this node.
   virtual void revoke(QueuePair& queue_pair) = 0;
 
+  /// Ends all queue pairs of an owner of latches (sync/lease.h) at this node, whichever client connected them. When
+  /// this ends, no further micro-step of them happens here. Only this task waits. Throws std::invalid_argument for an
+  /// owner that is not known here, FabricError if the node does not confirm it, and std::logic_error on a node that
+  /// keeps no owners; verbs::RemoteNode keeps them.
+  [[nodiscard]] virtual Task<void> revoke_all_of(std::uint16_t owner);
+
   /// The time that `bytes` of `work` (for an RPC, any number of bytes) cost this node's CPU beyond the time that really
   /// passes: zero, except in a world whose clock is not the machine's.
   [[nodiscard]] virtual Duration cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
