@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kLinkBytes = 8;
 
-constexpr std::uint64_t kTorn = std::numeric_limits<std::uint64_t>::max();  // stored as the mark
+constexpr std::uint64_t kTornPool = std::numeric_limits<std::uint64_t>::max();  // stored as the mark
 
 // The control record's payload.
 struct Control {
@@ -85,7 +85,7 @@ Task<ExclusiveGuard> Pool::latch(Client& client) const {
     }
     if (!guard.inherited()) {
       const Control control = control_in(guard.payload());
-      const bool torn = control.mark == kTorn;
+      const bool torn = control.mark == kTornPool;
       if (torn || control.mark > count_ - reserved_ || control.head > count_) {
         co_await guard.abort();
         throw_damaged(torn ? "its last holder died within a WRITE; only optimistic/copy-on-write survives that"
@@ -95,7 +95,7 @@ Task<ExclusiveGuard> Pool::latch(Client& client) const {
     }
     if (!is_sealed(guard.payload())) {
       // If left latched, it would cost each client that meets it its queue pairs, one after the other.
-      put({.mark = kTorn}, guard.payload());
+      put({.mark = kTornPool}, guard.payload());
     }
     co_await guard.commit();  // it is then latched with a lease that begins now
   }
@@ -126,13 +126,8 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
   Taken taken;
   if (control.head != 0) {
     taken = {Outcome::done, control.head - 1, 1};
-    try {
-      // The client that linked it waited for that WRITE before it made the object the head.
-      control.head = co_await read_link(client, word, taken.object);
-    } catch (...) {
-      (void)guard.release_hold();  // the connection is lost: nobody can unlatch it from here
-      throw;
-    }
+    // The client that linked it waited for that WRITE before it made the object the head.
+    control.head = co_await read_link(client, word, taken.object);
   } else if (control.mark < count_ - reserved_) {
     taken = {Outcome::done, reserved_ + control.mark,
              std::clamp<std::uint64_t>(most, 1, count_ - reserved_ - control.mark)};
@@ -154,12 +149,7 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
     co_return Outcome::timed_out;
   }
   Control control = control_in(guard.payload());
-  try {
-    co_await write_link(client, word, object, control.head);
-  } catch (...) {
-    (void)guard.release_hold();  // the connection is lost: nobody can unlatch it from here
-    throw;
-  }
+  co_await write_link(client, word, object, control.head);
   control.head = object + 1;
   put(control, guard.payload());
   co_await guard.commit();
