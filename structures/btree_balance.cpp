@@ -89,6 +89,10 @@ Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low
       all += taken.count;
     }
   }
+  if (all < wanted && worker.session(0).options().owner != 0) {
+    (void)co_await sweep_all_dead(worker);
+    all = count_all(worker.spares_);
+  }
   co_return all >= wanted ? Outcome::done : Outcome::full;
 }
 

@@ -127,6 +127,7 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
   // are in their new place. If this client dies now, a reader finishes the merge (end_merge). A latch that was held too
   // long stops this at any step.
   bool written = true;
+  co_await pools_[right.ref.memory_node()].mark(worker, right.ref.object());
   if (was_dead) {
     co_await leave(right.guard);
   } else {
@@ -169,6 +170,7 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   node.append(from, 0, from.header.count);
   node.finish();
   bool written = false;
+  co_await pools_[child.ref.memory_node()].mark(worker, child.ref.object());
   if (from.header.dead()) {  // marked by a client that got no further
     co_await leave(child.guard);
     written = co_await write(worker, root);
@@ -270,6 +272,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
   NodeEdit above(*format_, parent.guard.payload());
   above.erase(*index);
   above.finish();
+  co_await pools_[dead.memory_node()].mark(worker, dead.object());
   co_await leave(right.guard);
   co_await leave(left.guard);
   const bool written = co_await write(worker, parent);

@@ -104,6 +104,37 @@ Task<void> Client::close() {
   }
 }
 
+Task<void> Client::revoke(std::uint16_t owner) {
+  if (owner == 0 || owner == sessions_.front()->options().owner) {
+    throw std::invalid_argument(
+        fmt::format("owner {} cannot be revoked here: name the owner id of a client that has died, not {}", owner,
+                    owner == 0 ? "0, which means none" : "this client's own"));
+  }
+  for (const auto& session : sessions_) {
+    sync::Revoker* const revoker = session->options().revoker;
+    if (revoker == nullptr) {
+      throw sync::LatchError(sync::LatchError::Kind::takeover_refused,
+                             fmt::format("owner {} cannot be revoked: this client has no Revoker; give it one for each "
+                                         "memory node",
+                                         owner));
+    }
+    co_await revoker->revoke(owner);
+    session->note_dead(owner);
+  }
+}
+
+std::uint16_t Client::next_dead_owner() {
+  for (const auto& session : sessions_) {
+    for (const std::uint16_t owner : session->dead_owners()) {
+      if (std::ranges::find(swept_, owner) == swept_.end()) {
+        swept_.push_back(owner);
+        return owner;
+      }
+    }
+  }
+  return 0;
+}
+
 Reactor::SleepAwaiter Client::give_way() noexcept {
   constexpr std::uint32_t kMostDoublings = 20;
   sync::Session& session = *sessions_.front();

@@ -91,7 +91,19 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
     const bool free = co_await take_over(writer.session(), *writer.held_up);
     co_return free ? Outcome::done : Outcome::timed_out;
   }
-  const Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
+  Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
+  if (taken.outcome == Outcome::full && writer.session().options().owner != 0) {
+    for (std::uint16_t owner = client.next_dead_owner(); owner != 0; owner = client.next_dead_owner()) {
+      try {
+        (void)co_await sweep(client, owner);
+      } catch (const LatchError& error) {
+        if (error.kind() != LatchError::Kind::takeover_refused) {
+          throw;
+        }  // a memory node does not know the owner: its buckets stay as they are
+      }
+    }
+    taken = co_await pools_[writer.home.memory_node].take(client);
+  }
   if (taken.outcome != Outcome::done) {
     co_return taken.outcome;
   }
@@ -300,6 +312,7 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   header.next = search.next.next;
   header.next_generation = search.next.generation;
   BucketFormat::put_header(header, predecessor.payload());
+  co_await pools_[writer.home.memory_node].mark(*writer.client, number);
   co_await commit_bucket(predecessor);
   // Nobody may take the bucket or latch home before the link is gone: home's next holder may follow the old link.
   co_await writer.session().qp().drain();

@@ -71,6 +71,7 @@ Task<void> revoke_holder(Session& session, Object object, std::uint64_t word) {
             owner_of(word), object.latch().address.value));
   }
   co_await revoker->revoke(owner_of(word));
+  session.note_dead(owner_of(word));
 }
 
 void throw_holder_lost(const Object& object, std::uint64_t word) {

@@ -129,6 +129,12 @@ void Session::retaken(const Object& object) noexcept {
   std::erase_if(retakes_, [&](const OwedLatch& owed) { return owed.latch.address == object.latch().address; });
 }
 
+void Session::note_dead(std::uint16_t owner) {
+  if (std::ranges::find(dead_owners_, owner) == dead_owners_.end()) {
+    dead_owners_.push_back(owner);
+  }
+}
+
 Task<void> Session::settle() {
   notice_failure();
   while (!owed_.empty()) {

@@ -139,6 +139,12 @@ class BTree {
   [[nodiscard]] fabric::Task<BTreeReport> check(Worker& worker) const;
   /// Gives back the worker's spare nodes.
   [[nodiscard]] fabric::Task<void> retire(Worker& worker) const;
+  /// Brings back the nodes that a client with that owner id had taken and not linked when it died, and returns how many
+  /// they were. Others may use the tree meanwhile. Revokes the owner first: name only a client that is dead. All
+  /// workers of the tree must have owner ids. A worker that finds no free node does it by itself for owners that it has
+  /// revoked. Throws LatchError::takeover_refused for a worker without revokers, std::invalid_argument for one without
+  /// owner id.
+  [[nodiscard]] fabric::Task<std::uint64_t> sweep(Worker& worker, std::uint16_t dead_owner) const;
 
  private:
   struct Found;
@@ -192,6 +198,8 @@ class BTree {
   [[nodiscard]] std::size_t place_for(const Worker& worker, std::uint64_t low) const;
   [[nodiscard]] bool has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t low) const;
   [[nodiscard]] fabric::Task<Outcome> stock(Worker& worker, std::size_t wanted, std::uint64_t low) const;
+  [[nodiscard]] fabric::Task<bool> is_linked(Worker& worker, NodeRef ref) const;
+  [[nodiscard]] fabric::Task<std::uint64_t> sweep_all_dead(Worker& worker) const;
   [[nodiscard]] fabric::Task<void> free_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> write(Worker& worker, Latched& node) const;
   [[nodiscard]] fabric::Task<bool> write_both(Worker& worker, Latched& first, Latched& second) const;

@@ -88,6 +88,12 @@ class Client {
   /// client that ends without this call waits in its destructor.
   [[nodiscard]] fabric::Task<void> close();
 
+  /// Ends that owner's queue pairs at every memory node, as before a takeover. Throws LatchError::takeover_refused if
+  /// this client has no revokers, and std::invalid_argument for its own owner id and for 0.
+  [[nodiscard]] fabric::Task<void> revoke(std::uint16_t owner);
+  /// The next owner that this client has revoked, and for which this was not called yet; 0: none.
+  [[nodiscard]] std::uint16_t next_dead_owner();
+
   /// While it lives, everything that this client begins is part of one operation, whose deadline counts from the
   /// construction of this object.
   class Operation {
@@ -127,7 +133,8 @@ class Client {
   std::vector<std::unique_ptr<sync::Session>> sessions_;
   std::uint64_t operations_ = 0;
   std::uint64_t restarts_ = 0;
-  std::uint32_t yields_ = 0;  // of the operation under way
+  std::uint32_t yields_ = 0;          // of the operation under way
+  std::vector<std::uint16_t> swept_;  // owners that next_dead_owner() has returned
   std::uint64_t last_opened_ = 0;
   std::vector<std::uint64_t> opened_;
 };

@@ -115,6 +115,13 @@ class HashTable {
   [[nodiscard]] fabric::Task<Outcome> bulk_load(Client& client, std::span<const std::uint64_t> keys,
                                                 std::span<const std::byte> values) const;
 
+  /// Brings back the overflow buckets that a client with that owner id had taken and not linked when it died, and
+  /// returns how many they were. Others may use the table meanwhile. Revokes the owner first: name only a client that
+  /// is dead. All clients of the table must have owner ids. A client that finds no free bucket does it by itself for
+  /// owners that it has revoked. Throws LatchError::takeover_refused for a client without revokers,
+  /// std::invalid_argument for one without owner id.
+  [[nodiscard]] fabric::Task<std::uint64_t> sweep(Client& client, std::uint16_t dead_owner) const;
+
   /// Checks the whole table. Nobody else may use the table meanwhile, nor have requests under way (Client::drain). If a
   /// bucket is so damaged that the scheme no longer accepts it, only a client with a deadline returns.
   [[nodiscard]] fabric::Task<HashTableReport> check(Client& client) const;
@@ -175,6 +182,8 @@ class HashTable {
   [[nodiscard]] fabric::Task<void> commit_bucket(sync::ExclusiveGuard& guard) const;
   [[nodiscard]] fabric::Task<bool> take_over(sync::Session& session, Place place) const;
   [[nodiscard]] fabric::Task<Outcome> prepare(Writer& writer) const;
+  [[nodiscard]] fabric::Task<bool> is_linked(Client& client, Place place) const;
+  [[nodiscard]] fabric::Task<bool> claim_unlinked(Client& client, Place place, std::uint16_t dead_owner) const;
   [[nodiscard]] fabric::Task<void> end_guards(Writer& writer) const;
   [[nodiscard]] fabric::Task<void> let_go(Writer& writer) const;
   [[nodiscard]] fabric::Task<void> give_back(Client& client, std::size_t memory_node, std::uint64_t overflow) const;

@@ -147,6 +147,11 @@ class Session {
   [[nodiscard]] fabric::Task<void> close();
   /// Latches that the session holds from failed operations; settle() gives them back.
   [[nodiscard]] std::size_t owed() const noexcept { return owed_.size() + retakes_.size(); }
+  /// Owners that this session has revoked, because their leases had ended. What they had taken for themselves is
+  /// nobody's now; structures bring it back.
+  [[nodiscard]] std::span<const std::uint16_t> dead_owners() const noexcept { return dead_owners_; }
+  /// For schemes.
+  void note_dead(std::uint16_t owner);
   /// Latches of which nobody can tell whether the session holds them: it has no owner id, or it may be counted as a
   /// reader. Only somebody who knows that no client is at work can free them.
   [[nodiscard]] std::span<const OwedLatch> in_doubt() const noexcept { return in_doubt_; }
@@ -230,6 +235,7 @@ class Session {
   std::vector<OwedLatch> owed_;
   std::vector<OwedLatch> retakes_;  // wait for an acquisition that repairs the object
   std::vector<OwedLatch> in_doubt_;
+  std::vector<std::uint16_t> dead_owners_;
   std::uint64_t errors_seen_;  // of the queue pair
   std::uint64_t random_;
   std::uint16_t epoch_ = 0;
