@@ -8,6 +8,8 @@
 #include <sidelatch/explore/litmus.h>
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/sim/profile.h>
+#include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/stf.h>
 #include <sidelatch/version.h>
 
 #include <fmt/format.h>
@@ -59,6 +61,7 @@ int run(int argc, char** argv) {
   tools::add_report(program);
   tools::add_devices(program);
   tools::add_softnic(program);
+  tools::add_p4(program);
   return written(program.run(argc, argv));
 }
 
@@ -80,6 +83,12 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "sidelatch: {}\n", error.what());
     return tools::kBadInput;
   } catch (const explore::LitmusError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return tools::kBadInput;
+  } catch (const p4::CompileError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return tools::kBadInput;
+  } catch (const p4::StfError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return tools::kBadInput;
   } catch (const std::invalid_argument& error) {

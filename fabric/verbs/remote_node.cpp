@@ -2,6 +2,7 @@
 
 #include "connection_manager.h"
 #include "errands.h"
+#include "pair.h"
 #include "socket.h"
 
 #include <sidelatch/fabric/error.h>
