@@ -144,6 +144,12 @@ if(TARGET sidelatch AND NOT SIDELATCH_SANITIZE)
     set_tests_properties(softnic.verbs PROPERTIES LABELS softnic TIMEOUT ${SIDELATCH_TEST_TIMEOUT})
 endif()
 
+# The installation, used by a project outside. It needs all of the build.
+if(TARGET sidelatch AND NOT SIDELATCH_SANITIZE)
+    add_test(NAME install COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}")
+    set_tests_properties(install PROPERTIES LABELS install TIMEOUT ${SIDELATCH_TEST_TIMEOUT})
+endif()
+
 file(GLOB examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
 foreach(source IN LISTS examples)
     get_filename_component(name "${source}" NAME_WE)
