@@ -176,9 +176,9 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
           break;
       }
     }
-  } catch (const FabricError&) {
+  } catch (const FabricError& error) {
     hold.session->owe_unlatch(hold, writes, write_unlatch_.has_value(), qp.posted() != posted);
-    throw;
+    throw_commit_failed(error, hold, qp.posted() != posted);
   }
   hold.buffer.drop();
 }
@@ -200,9 +200,9 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
     } else {
       co_await qp.submit(write, publish, give_back);
     }
-  } catch (const FabricError&) {
+  } catch (const FabricError& error) {
     hold.session->owe_unlatch(hold, writes, /*free_by_write=*/false, qp.posted() != posted);
-    throw;
+    throw_commit_failed(error, hold, qp.posted() != posted);
   }
   hold.buffer.drop();
 }

@@ -40,6 +40,24 @@ Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
   hold.buffer.drop();
 }
 
+void throw_commit_failed(const FabricError& cause, const Hold& hold, bool posted) {
+  const char* fate =
+      "was not sent; the object is as before and stays latched until the session sends the update, after "
+      "reconnect()";
+  if (posted) {
+    fate = hold.session->has_lease()
+               ? "may have happened or not; after reconnect() the session finds out, and ends it"
+               : "may have happened or not, and without an owner id nobody can tell whether the object is still "
+                 "latched: see in_doubt() and docs/leases.md";
+  }
+  const std::string detail = fmt::format("the update of the object at {:#x} {}. Cause: {}",
+                                         hold.object.record_address.value, fate, cause.what());
+  if (cause.request().remote.value == 0) {
+    throw FabricError(cause.status(), detail);
+  }
+  throw FabricError(cause.status(), cause.request(), detail);
+}
+
 bool lease_is_over_now(const Hold& hold) {
   const Lease& lease = hold.session->options().lease;
   return hold.session->now() - hold.since >= lease.length - lease.margin;
