@@ -17,24 +17,21 @@ std::string level_name(Acquire acquire, Release release) {
   return release == Release::combined ? "basic+combined" : "basic+async";
 }
 
-WorkRequest write_payload(const Hold& hold) {
-  const RecordShape& shape = *hold.object.shape;
-  return write(hold.buffer.part(shape.payload, shape.payload_words()),
-               hold.object.part(shape.payload, shape.payload_words()));
-}
-
 Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
   QueuePair& qp = hold.qp();
   const std::uint64_t posted = qp.posted();
   try {
     if (async) {
       co_await qp.enqueue(unlatch);
-      hold.session->posted_unlatch(hold, {}, /*free_by_write=*/false);
+      hold.session->posted_unlatch(hold.object.latch(), hold.word);
+      if (hold.session->has_lease()) {
+        hold.session->posted_commit(hold);
+      }
     } else {
       co_await qp.submit(unlatch);
     }
   } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, {}, /*free_by_write=*/false, qp.posted() != posted);
+    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted() != posted);
     throw;
   }
   hold.buffer.drop();

@@ -12,7 +12,11 @@ namespace sidelatch::sync {
 [[nodiscard]] std::string level_name(Acquire acquire, Release release);
 
 /// The payload alone, without the latch word.
-[[nodiscard]] fabric::WorkRequest write_payload(const Hold& hold);
+[[nodiscard]] inline fabric::WorkRequest write_payload(const Hold& hold) {
+  const RecordShape& shape = *hold.object.shape;
+  return fabric::write(hold.buffer.part(shape.payload, shape.payload_words()),
+                       hold.object.part(shape.payload, shape.payload_words()));
+}
 
 /// Posts `unlatch`, the request that ends the hold, and waits for it unless `async`.
 [[nodiscard]] fabric::Task<void> post_unlatch(Hold& hold, fabric::WorkRequest unlatch, bool async);
