@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
 #include <stdexcept>
 
@@ -136,6 +135,17 @@ Task<void> ExclusiveLatch::give_up(Hold& hold) const {
   }
 }
 
+namespace {
+
+// Only a session with an owner can find out later whether the commit has happened.
+void remember_commit(const Hold& hold, const WorkRequest& write, const WorkRequest* publish, bool free_by_write) {
+  if (hold.session->has_lease()) {
+    hold.session->posted_commit(hold, write, publish, free_by_write);
+  }
+}
+
+}  // namespace
+
 // Figure 7, lower half.
 Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) const {
   if (lease_is_over(hold)) {
@@ -143,7 +153,6 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
     throw_lease_expired(hold);
   }
   QueuePair& qp = hold.qp();
-  const std::array<WorkRequest, 1> writes = {write};
   const std::uint64_t posted = qp.posted();
   try {
     if (write_unlatch_) {
@@ -152,7 +161,8 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
       std::memcpy(hold.buffer.record().data + offset, &kFree, sizeof kFree);
       if (*write_unlatch_ == WriteUnlatch::async) {
         co_await qp.enqueue(write);
-        hold.session->posted_unlatch(hold, writes, /*free_by_write=*/true);
+        hold.session->posted_unlatch(hold.object.latch(), hold.word);
+        remember_commit(hold, write, nullptr, /*free_by_write=*/true);
       } else if (hold.session->has_lease()) {
         // The WRITE's completion does not prove that it is placed (rule 2), and a revocation would lose it. The READ
         // behind it proves it (rule 5).
@@ -172,13 +182,14 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
           break;
         case Release::async:
           co_await qp.enqueue(write, give_back);
-          hold.session->posted_unlatch(hold, writes, /*free_by_write=*/false);
+          hold.session->posted_unlatch(hold.object.latch(), hold.word);
+          remember_commit(hold, write, nullptr, /*free_by_write=*/false);
           break;
       }
     }
-  } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, writes, write_unlatch_.has_value(), qp.posted() != posted);
-    throw;
+  } catch (const FabricError& error) {
+    hold.session->owe_unlatch(hold, &write, nullptr, write_unlatch_.has_value(), qp.posted() != posted);
+    throw_commit_failed(error, hold, qp.posted() != posted);
   }
   hold.buffer.drop();
 }
@@ -190,19 +201,19 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
   }
   WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   give_back.fence = is_atomic(publish.opcode);  // atomics on different words are not ordered (rule 5)
-  const std::array<WorkRequest, 2> writes = {write, publish};
   QueuePair& qp = hold.qp();
   const std::uint64_t posted = qp.posted();
   try {
     if (release_ == Release::async) {
       co_await qp.enqueue(write, publish, give_back);
-      hold.session->posted_unlatch(hold, writes, /*free_by_write=*/false);
+      hold.session->posted_unlatch(hold.object.latch(), hold.word);
+      remember_commit(hold, write, &publish, /*free_by_write=*/false);
     } else {
       co_await qp.submit(write, publish, give_back);
     }
-  } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, writes, /*free_by_write=*/false, qp.posted() != posted);
-    throw;
+  } catch (const FabricError& error) {
+    hold.session->owe_unlatch(hold, &write, &publish, /*free_by_write=*/false, qp.posted() != posted);
+    throw_commit_failed(error, hold, qp.posted() != posted);
   }
   hold.buffer.drop();
 }
@@ -218,7 +229,33 @@ Task<ExclusiveGuard> ExclusiveLatch::do_latch(Session& session, Object object, s
   return acquire(*this, session, object, place, takeover);
 }
 
+// The same as write_and_unlatch(), with fewer copies: the cheapest latch must stay cheap.
+Task<void> ExclusiveLatch::commit_async(Hold& hold) const {
+  Session& session = *hold.session;
+  const bool leased = session.has_lease();
+  if (leased && lease_is_over_now(hold)) {
+    co_await give_up(hold);
+    throw_lease_expired(hold);
+  }
+  const WorkRequest write = write_payload(hold);
+  const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+  try {
+    co_await session.qp().enqueue(write, give_back);
+  } catch (const FabricError& error) {  // it waits only for room: nothing was posted
+    session.owe_unlatch(hold, &write, nullptr, /*free_by_write=*/false, /*posted=*/false);
+    throw_commit_failed(error, hold, /*posted=*/false);
+  }
+  session.posted_unlatch({give_back.remote, 8, give_back.rkey}, hold.word);
+  if (leased) [[unlikely]] {
+    session.posted_commit(hold, write, nullptr, /*free_by_write=*/false);
+  }
+  hold.buffer.drop();
+}
+
 Task<void> ExclusiveLatch::commit(Hold& hold) const {
+  if (release_ == Release::async && !write_unlatch_) {
+    return commit_async(hold);
+  }
   return write_and_unlatch(
       hold, write_unlatch_ ? fabric::write(hold.buffer.record(), hold.object.record()) : write_payload(hold));
 }

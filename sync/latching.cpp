@@ -17,27 +17,42 @@ std::string level_name(Acquire acquire, Release release) {
   return release == Release::combined ? "basic+combined" : "basic+async";
 }
 
-WorkRequest write_payload(const Hold& hold) {
-  const RecordShape& shape = *hold.object.shape;
-  return write(hold.buffer.part(shape.payload, shape.payload_words()),
-               hold.object.part(shape.payload, shape.payload_words()));
-}
-
 Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
   QueuePair& qp = hold.qp();
   const std::uint64_t posted = qp.posted();
   try {
     if (async) {
       co_await qp.enqueue(unlatch);
-      hold.session->posted_unlatch(hold, {}, /*free_by_write=*/false);
+      hold.session->posted_unlatch(hold.object.latch(), hold.word);
+      if (hold.session->has_lease()) {
+        hold.session->posted_commit(hold);
+      }
     } else {
       co_await qp.submit(unlatch);
     }
   } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, {}, /*free_by_write=*/false, qp.posted() != posted);
+    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted() != posted);
     throw;
   }
   hold.buffer.drop();
+}
+
+void throw_commit_failed(const FabricError& cause, const Hold& hold, bool posted) {
+  const char* fate =
+      "was not sent; the object is as before and stays latched until the session sends the update, after "
+      "reconnect()";
+  if (posted) {
+    fate = hold.session->has_lease()
+               ? "may have happened or not; after reconnect() the session finds out, and ends it"
+               : "may have happened or not, and without an owner id nobody can tell whether the object is still "
+                 "latched: see in_doubt() and docs/leases.md";
+  }
+  const std::string detail = fmt::format("the update of the object at {:#x} {}. Cause: {}",
+                                         hold.object.record_address.value, fate, cause.what());
+  if (cause.request().remote.value == 0) {
+    throw FabricError(cause.status(), detail);
+  }
+  throw FabricError(cause.status(), cause.request(), detail);
 }
 
 bool lease_is_over_now(const Hold& hold) {

@@ -12,10 +12,18 @@ namespace sidelatch::sync {
 [[nodiscard]] std::string level_name(Acquire acquire, Release release);
 
 /// The payload alone, without the latch word.
-[[nodiscard]] fabric::WorkRequest write_payload(const Hold& hold);
+[[nodiscard]] inline fabric::WorkRequest write_payload(const Hold& hold) {
+  const RecordShape& shape = *hold.object.shape;
+  return fabric::write(hold.buffer.part(shape.payload, shape.payload_words()),
+                       hold.object.part(shape.payload, shape.payload_words()));
+}
 
 /// Posts `unlatch`, the request that ends the hold, and waits for it unless `async`.
 [[nodiscard]] fabric::Task<void> post_unlatch(Hold& hold, fabric::WorkRequest unlatch, bool async);
+
+/// After a commit failed by `cause`; `posted`: it may have happened. Throws a FabricError of the same status that says
+/// what is lost and what is not.
+[[noreturn]] void throw_commit_failed(const fabric::FabricError& cause, const Hold& hold, bool posted);
 
 /// Whether the hold is older than its lease.
 [[nodiscard]] bool lease_is_over_now(const Hold& hold);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -20,13 +19,19 @@ void report_lost_work(const LostWork& lost) {
 }
 
 void Unlatches::grow() {
-  std::vector<Entry> larger(std::max<std::size_t>(8, 2 * ring_.size()));
+  const std::size_t room = 2 * (mask_ + 1);
+  auto larger = std::make_unique<Entry[]>(room);
+  std::vector<Commit> commits(commits_.empty() ? 0 : room);
   const std::size_t count = size();
   for (std::size_t i = 0; i < count; ++i) {
     larger[i] = ring_[(first_ + i) & mask_];
+    if (!commits.empty()) {
+      commits[i] = commits_[(first_ + i) & mask_];
+    }
   }
   ring_ = std::move(larger);
-  mask_ = ring_.size() - 1;
+  commits_ = std::move(commits);
+  mask_ = room - 1;
   first_ = 0;
   end_ = count;
 }

@@ -21,7 +21,7 @@ Task<void> count_out(Hold& hold) {
   try {
     co_await qp.submit(fetch_add(hold.object.latch(), kMinusOneReader));
   } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, {}, /*free_by_write=*/false, qp.posted() != posted);
+    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted() != posted);
     throw;
   }
 }

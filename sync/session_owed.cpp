@@ -47,62 +47,88 @@ Task<RingBuffer> Session::settle_and_acquire() {
 // buffers: this is called before another buffer is taken. An entry whose unlatch has happened is recognized by the
 // latch word, so it does not matter that its buffer may have been used again.
 void Session::notice_failure() {
-  if (errors_seen_ == qp_->counters().errors) {
+  if (failures_ == qp_->counters().errors) {
     return;
   }
-  errors_seen_ = qp_->counters().errors;
+  failures_ = qp_->counters().errors;
+  errors_seen_ = owed_.empty() ? failures_ : kOwes;
+  unlatches_.prune(completed_seen_);
   for (; !unlatches_.empty(); unlatches_.pop()) {
     const Unlatches::Entry& entry = unlatches_.front();
-    OwedLatch owed{.latch = entry.latch, .word = entry.word, .free_by_write = entry.free_by_write, .writes = {}};
-    for (std::uint32_t i = 0; i < entry.writes; ++i) {
-      owed.writes.push_back(copy_of(entry.write[i]));
+    OwedLatch owed{.latch = {entry.latch, 8, entry.rkey}, .word = entry.word};
+    if (has_lease()) {
+      const Unlatches::Commit& commit = unlatches_.front_commit();
+      for (std::uint32_t i = 0; i < commit.writes; ++i) {
+        owed.writes.push_back(copy_of(commit.write[i]));
+      }
+      owed.free_by_write = commit.free_by_write;
+      owed.version = commit.version;
+      owed.version_before = commit.version_before;
     }
-    owed.version = entry.version;
-    owed.version_before = entry.version_before;
-    owed_.push_back(std::move(owed));
+    owe(std::move(owed));
   }
 }
 
-void Session::note_unlatch(Unlatches::Entry& entry, const Hold& hold, std::span<const WorkRequest> writes,
-                           bool free_by_write) {
-  entry.word = hold.word;
-  entry.latch = hold.object.latch();
-  if (!has_lease()) {
-    return;
+void Session::owe(OwedLatch&& owed) {
+  owed_.push_back(std::move(owed));
+  errors_seen_ = kOwes;
+}
+
+// Not after a failure: everything counts as completed then.
+void Session::make_room_for_unlatch() {
+  if (failures_ == qp_->counters().errors) {
+    unlatches_.prune(qp_->completed());
   }
-  entry.free_by_write = free_by_write;
-  entry.version = {};
-  for (const WorkRequest& request : writes) {
-    if (is_atomic(request.opcode)) {
-      entry.version = hold.object.version();
-      entry.version_before = hold.version;
+  if (unlatches_.full()) {
+    unlatches_.grow();
+  }
+}
+
+void Session::posted_commit(const Hold& hold, const WorkRequest& write, const WorkRequest* publish,
+                            bool free_by_write) {
+  Unlatches::Commit& commit = unlatches_.new_commit();
+  commit.writes = 0;
+  commit.free_by_write = free_by_write;
+  commit.version = {};
+  for (const WorkRequest* request : {&write, publish}) {
+    if (request == nullptr) {
+      continue;
+    }
+    if (is_atomic(request->opcode)) {
+      commit.version = hold.object.version();
+      commit.version_before = hold.version;
     } else {
-      entry.write[entry.writes++] = request;
+      commit.write[commit.writes++] = *request;
     }
   }
 }
 
-void Session::owe_unlatch(const Hold& hold, std::span<const WorkRequest> writes, bool free_by_write, bool posted) {
+void Session::posted_commit(const Hold& /*hold*/) { unlatches_.new_commit() = {}; }
+
+void Session::owe_unlatch(const Hold& hold, const WorkRequest* write, const WorkRequest* publish, bool free_by_write,
+                          bool posted) {
   OwedLatch owed{.latch = hold.object.latch(),
                  .word = hold.word,
                  .certain = !posted,
-                 .retake = hold.inherited && writes.empty(),
-                 .free_by_write = free_by_write,
-                 .writes = {}};
-  for (const WorkRequest& request : writes) {
-    if (is_atomic(request.opcode)) {
+                 .retake = hold.inherited && write == nullptr,
+                 .free_by_write = free_by_write};
+  for (const WorkRequest* request : {write, publish}) {
+    if (request == nullptr) {
+      continue;
+    }
+    if (is_atomic(request->opcode)) {
       owed.version = hold.object.version();
       owed.version_before = hold.version;
     } else {
-      owed.writes.push_back(copy_of(request));
+      owed.writes.push_back(copy_of(*request));
     }
   }
-  owed_.push_back(std::move(owed));
+  owe(std::move(owed));
 }
 
 void Session::owe_acquired(const Hold& hold, bool latched) {
-  owed_.push_back(
-      {.latch = hold.object.latch(), .word = hold.word, .certain = latched, .retake = hold.inherited, .writes = {}});
+  OwedLatch owed{.latch = hold.object.latch(), .word = hold.word, .certain = latched, .retake = hold.inherited};
+  owe(std::move(owed));
 }
 
 void Session::release_dropped(Hold& hold) noexcept {
@@ -110,13 +136,16 @@ void Session::release_dropped(Hold& hold) noexcept {
     try {
       const std::array<WorkRequest, 1> unlatch = {unlatch_of(hold.object.latch(), hold.word)};
       if (qp_->post(unlatch)) {
-        posted_unlatch(hold, {}, false);
+        posted_unlatch(hold.object.latch(), hold.word);
+        if (has_lease()) {
+          posted_commit(hold);
+        }
         return;
       }
     } catch (const FabricError&) {  // the queue pair fails: its latches are given back later
     }
   }
-  owe_unlatch(hold, {}, false, /*posted=*/false);
+  owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/false);
 }
 
 bool Session::may_retake(const Object& object, std::uint64_t word) const noexcept {
@@ -167,10 +196,11 @@ Task<void> Session::settle() {
       error = std::current_exception();
     }
     if (error) {
-      owed_.push_back(std::move(owed));
+      owe(std::move(owed));
       std::rethrow_exception(error);
     }
   }
+  errors_seen_ = failures_;
 }
 
 Task<void> Session::give_back(OwedLatch& owed) {
@@ -223,7 +253,7 @@ void Session::finish() {
       }
     });
     idle = reactor.wait_until_idle(*qp_, options_.linger);
-    if (errors_seen_ == qp_->counters().errors) {
+    if (failures_ == qp_->counters().errors) {
       unlatches_.prune(qp_->completed());
     }
   }

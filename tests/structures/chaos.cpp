@@ -527,7 +527,9 @@ class Campaign {
       damaged = true;
       note_error(actor, error.what(), may_be_torn());
     }
-    if (damaged && plan_.perfect()) {  // a client died while it wrote the value: the next put() makes it whole
+    // A client died while it wrote the value: the next put() makes it whole, and takes over the latch, which readers of
+    // copies do not look at.
+    if (plan_.perfect() && (damaged || plan_.trouble == Trouble::kills)) {
       co_await do_one(actor, Call::put, key);
     }
   }

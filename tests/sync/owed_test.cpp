@@ -162,6 +162,52 @@ Task<void> hold(const Scheme& scheme, Session& session, Object object, Duration 
   }
 }
 
+Task<std::string> text_of_commit(const Scheme& scheme, Session& session, Object object, Duration time) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  co_await session.qp().reactor().sleep(time);
+  std::string text = "no error";
+  try {
+    co_await guard.commit();
+  } catch (const FabricError& error) {
+    text = error.what();
+  }
+  co_return text;
+}
+
+Task<void> keep_text(const Scheme& scheme, Session& session, Object object, Duration time, std::string& text) {
+  text = co_await text_of_commit(scheme, session, object, time);
+}
+
+TEST(Owed, AFailedCommitSaysWhatIsLostAndWhatIsNot) {
+  const ExclusiveLatch latch(LatchLevel::combined);
+  for (const bool leased : {false, true}) {
+    for (const bool sent : {false, true}) {
+      Store store(latch);
+      SessionOptions options{.lost_work = ignore_lost_work};
+      if (leased) {
+        options.owner = 3;
+        options.lease = Lease{from_ns(1e6), from_ns(1e5)};
+      }
+      Session& session = store.add_session(options);
+      std::string text;
+      store.world.reactor().spawn(keep_text(latch, session, store.objects.at(0), from_ns(20'000), text));
+      // The latch is held after some 3 us, and the commit is posted after some 23.
+      store.world.reactor().run_for(from_ns(sent ? 0 : 10'000));
+      while (sent && session.qp().counters().doorbells < 2) {
+        store.world.reactor().run_for(from_ns(20));
+      }
+      lose_connection(session.qp());
+      if (sent) {
+        store.storage.revoke(session.qp());
+      }
+      store.world.reactor().run();
+      EXPECT_THAT(text, HasSubstr(!sent    ? "was not sent; the object is as before and stays latched"
+                                  : leased ? "after reconnect() the session finds out"
+                                           : "without an owner id nobody can tell"));
+    }
+  }
+}
+
 TEST(Owed, ALatchThatWasHeldForCertainComesBackWithoutOwner) {
   const ExclusiveLatch latch;
   Store store(latch);

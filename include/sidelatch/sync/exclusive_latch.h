@@ -84,6 +84,7 @@ class ExclusiveLatch final : public Scheme {
 
  private:
   [[nodiscard]] fabric::Task<void> give_up(Hold& hold) const;
+  [[nodiscard]] fabric::Task<void> commit_async(Hold& hold) const;
 
   Acquire acquire_;
   Release release_;

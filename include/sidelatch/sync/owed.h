@@ -22,7 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <vector>
 
 namespace sidelatch::sync {
@@ -59,12 +59,15 @@ class Unlatches {
   struct Entry {
     std::uint64_t sequence = 0;  ///< of the unlatch, on the queue pair
     std::uint64_t word = 0;
-    fabric::RemoteSpan latch;
-    // The rest is set only in sessions with a lease.
+    fabric::RemoteAddress latch;
+    fabric::RKey rkey;
+  };
+  /// The commit that the unlatch ends; kept in sessions with a lease only.
+  struct Commit {
     std::uint32_t writes = 0;
     bool free_by_write = false;
     fabric::WorkRequest write[2];
-    fabric::RemoteSpan version;
+    fabric::RemoteSpan version{};
     std::uint64_t version_before = 0;
   };
 
@@ -76,22 +79,26 @@ class Unlatches {
       ++first_;
     }
   }
-  [[nodiscard]] Entry& push() {
-    if (size() == ring_.size()) [[unlikely]] {
-      grow();
-    }
-    return ring_[end_++ & mask_];
-  }
-  [[nodiscard]] Entry& front() noexcept { return ring_[first_ & mask_]; }
+  [[nodiscard]] bool full() const noexcept { return end_ - first_ > mask_; }
+  void grow();
+  /// A new entry, to be filled; there must be room.
+  [[nodiscard]] Entry& push() noexcept { return ring_[end_++ & mask_]; }
+  [[nodiscard]] const Entry& front() const noexcept { return ring_[first_ & mask_]; }
   void pop() noexcept { ++first_; }
+  /// Of the entry that was pushed last.
+  [[nodiscard]] Commit& new_commit() {
+    commits_.resize(mask_ + 1);
+    return commits_[(end_ - 1) & mask_];
+  }
+  [[nodiscard]] const Commit& front_commit() const noexcept { return commits_[first_ & mask_]; }
 
  private:
-  void grow();
-
-  std::vector<Entry> ring_;
-  std::size_t mask_ = 0;
+  static constexpr std::size_t kFirstRoom = 8;
+  std::unique_ptr<Entry[]> ring_ = std::make_unique<Entry[]>(kFirstRoom);
+  std::size_t mask_ = kFirstRoom - 1;
   std::size_t first_ = 0;
   std::size_t end_ = 0;
+  std::vector<Commit> commits_;
 };
 
 /// The bytes of a WRITE, to be sent again.

@@ -129,9 +129,10 @@ class Session {
       refuse_buffer(shape);
     }
     ++counters_.operations;
-    if (errors_seen_ != qp_->counters().errors || !owed_.empty()) [[unlikely]] {
+    if (errors_seen_ != qp_->counters().errors) [[unlikely]] {
       return {};
     }
+    completed_seen_ = qp_->completed();
     return ring_.try_acquire();
   }
   /// Gives back what the session owes, if the queue pair is ready. Throws LatchError::buffers_exhausted if guards hold
@@ -158,18 +159,25 @@ class Session {
 
   /// For guards and schemes. An exception drops a guard: gives its latch back, now or later.
   void release_dropped(Hold& hold) noexcept;
-  /// An unlatch was posted, last on the queue pair, that nobody waits for. `writes` are those of the commit.
-  void posted_unlatch(const Hold& hold, std::span<const fabric::WorkRequest> writes, bool free_by_write) {
-    if (errors_seen_ == qp_->counters().errors) [[likely]] {
-      unlatches_.prune(qp_->completed());
+  /// The unlatch of a hold that had added `word` was posted, last on the queue pair, and nobody waits for it.
+  [[gnu::always_inline]] void posted_unlatch(const fabric::RemoteSpan& latch, std::uint64_t word) {
+    if (unlatches_.full()) [[unlikely]] {
+      make_room_for_unlatch();
     }
     Unlatches::Entry& entry = unlatches_.push();
     entry.sequence = qp_->posted();
-    entry.writes = 0;
-    note_unlatch(entry, hold, writes, free_by_write);
+    entry.word = word;
+    entry.latch = latch.address;
+    entry.rkey = latch.rkey;
   }
+  /// The commit that the unlatch just posted ends; `publish` may be null.
+  void posted_commit(const Hold& hold, const fabric::WorkRequest& write, const fabric::WorkRequest* publish,
+                     bool free_by_write);
+  /// The same for an unlatch without commit.
+  void posted_commit(const Hold& hold);
   /// The unlatch of `hold` failed; `posted`: it may have happened.
-  void owe_unlatch(const Hold& hold, std::span<const fabric::WorkRequest> writes, bool free_by_write, bool posted);
+  void owe_unlatch(const Hold& hold, const fabric::WorkRequest* write, const fabric::WorkRequest* publish,
+                   bool free_by_write, bool posted);
   /// The acquisition for `hold` failed after it was posted; `latched`: it had latched the object before.
   void owe_acquired(const Hold& hold, bool latched);
   /// Whether `word` is one that the session left in that latch, where the object must be repaired (OwedLatch::retake).
@@ -218,12 +226,14 @@ class Session {
  private:
   friend class Attempts;
   [[noreturn]] void refuse_buffer(const RecordShape& shape);
-  void note_unlatch(Unlatches::Entry& entry, const Hold& hold, std::span<const fabric::WorkRequest> writes,
-                    bool free_by_write);
+  void make_room_for_unlatch();
   void notice_failure();
+  void owe(OwedLatch&& owed);
   [[nodiscard]] fabric::Task<fabric::RingBuffer> settle_and_acquire();
   [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed);
   void finish();
+
+  static constexpr std::uint64_t kOwes = ~std::uint64_t{0};
 
   fabric::QueuePair* qp_;
   SessionOptions options_;
@@ -236,7 +246,9 @@ class Session {
   std::vector<OwedLatch> retakes_;  // wait for an acquisition that repairs the object
   std::vector<OwedLatch> in_doubt_;
   std::vector<std::uint16_t> dead_owners_;
-  std::uint64_t errors_seen_;  // of the queue pair
+  std::uint64_t errors_seen_;         // of the queue pair; kOwes while the session owes a latch
+  std::uint64_t failures_;            // of the queue pair that this session knows
+  std::uint64_t completed_seen_ = 0;  // requests of the queue pair that had completed when it last worked
   std::uint64_t random_;
   std::uint16_t epoch_ = 0;
   bool marks_attempts_;  // the deadline or a world that explores needs to know when attempts begin
