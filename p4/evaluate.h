@@ -1,5 +1,5 @@
-// What the operators of the IR compute. Constant folding, the interpreter and tests use this one definition; the emitter
-// writes the same in C++.
+// What the operators of the IR compute. Constant folding, the interpreter and tests use this one definition; the
+// emitter writes the same in C++.
 #pragma once
 
 #include "p4/ir.h"

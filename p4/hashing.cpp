@@ -42,7 +42,8 @@ void words(std::span<const std::byte> bytes, std::span<const std::byte> more, Ta
 
 }  // namespace
 
-std::uint64_t hash(HashAlgorithm algorithm, std::span<const std::byte> bytes, std::span<const std::byte> more) noexcept {
+std::uint64_t hash(HashAlgorithm algorithm, std::span<const std::byte> bytes,
+                   std::span<const std::byte> more) noexcept {
   switch (algorithm) {
     case HashAlgorithm::crc32:
       return roce::crc32_finish(roce::crc32_extend(roce::crc32_extend(roce::kCrc32Start, bytes), more));

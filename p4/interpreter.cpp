@@ -322,7 +322,8 @@ class Machine {
       case ir::Set::Kind::mask:
         return (value & set.b) == set.a;
       case ir::Set::Kind::range:
-        return !ir::is_less(value, set.a, set.width, set.is_signed) && !ir::is_less(set.b, value, set.width, set.is_signed);
+        return !ir::is_less(value, set.a, set.width, set.is_signed) &&
+               !ir::is_less(set.b, value, set.width, set.is_signed);
     }
     return false;
   }
@@ -491,7 +492,8 @@ void Interpreter::egress(State& state, std::byte* frame, PacketContext& packet) 
   Machine(program_, state, frame, packet).routine(program_.egress);
 }
 
-std::size_t Interpreter::deparse(State& state, std::byte* frame, PacketContext& packet, std::span<std::byte> out) const {
+std::size_t Interpreter::deparse(State& state, std::byte* frame, PacketContext& packet,
+                                 std::span<std::byte> out) const {
   Machine machine(program_, state, frame, packet);
   machine.write_to(out);
   machine.routine(program_.compute);

@@ -1,10 +1,10 @@
-// A program after the front end: every instance laid out, every name a slot. The interpreter and the emitter of C++ both
-// read it, so that they cannot differ in what they mean.
+// A program after the front end: every instance laid out, every name a slot. The interpreter and the emitter of C++
+// both read it, so that they cannot differ in what they mean.
 //
 // P4 has no recursion, so every variable, parameter and temporary has a slot of its own in one frame of scalars. A
-// header takes one slot for its validity and one for each scalar in it; a stack takes one for nextIndex and those of its
-// elements. Expressions have no side effects and are evaluated when a statement needs them: the front end has put what
-// must happen before into statements.
+// header takes one slot for its validity and one for each scalar in it; a stack takes one for nextIndex and those of
+// its elements. Expressions have no side effects and are evaluated when a statement needs them: the front end has put
+// what must happen before into statements.
 #pragma once
 
 #include <sidelatch/p4/bits.h>
@@ -78,37 +78,37 @@ struct Statement;
 using Block = std::vector<Statement>;
 
 enum class Do : std::uint8_t {
-  assign,       // to = expr
-  zero,         // `count` slots from `to` on
-  copy,         // `count` slots from `from` to `to`
-  branch,       // expr ? yes : no
-  call,         // routine `which`; then `yes`, also if the routine has executed exit
-  apply,        // table `which`
-  give_back,    // return
-  leave,        // exit
-  reject,       // parser: with error expr
-  run_parser,   // parser `which`
-  set_validity, // header at `to`, of type `which`, to `count`; valid headers begin with zeros
-  extract,      // header at `to`, of type `which`
-  lookahead,    // `count` bits to `to`
+  assign,            // to = expr
+  zero,              // `count` slots from `to` on
+  copy,              // `count` slots from `from` to `to`
+  branch,            // expr ? yes : no
+  call,              // routine `which`; then `yes`, also if the routine has executed exit
+  apply,             // table `which`
+  give_back,         // return
+  leave,             // exit
+  reject,            // parser: with error expr
+  run_parser,        // parser `which`
+  set_validity,      // header at `to`, of type `which`, to `count`; valid headers begin with zeros
+  extract,           // header at `to`, of type `which`
+  lookahead,         // `count` bits to `to`
   lookahead_header,  // header at `to`, of type `which`, without moving on
-  advance,      // expr bits
-  emit,         // header at `to`, of type `which`
-  push,         // stack at `to`: `count` elements; which: its type
+  advance,           // expr bits
+  emit,              // header at `to`, of type `which`
+  push,              // stack at `to`: `count` elements; which: its type
   pop,
-  register_read,   // to = register `which` [expr]
-  register_write,  // register `which` [exprs[0]] = exprs[1]
-  count,           // counter `which` [expr]
-  hash,            // to = exprs: base, max, then the data; algorithm `which`, result of `count` bits
+  register_read,    // to = register `which` [expr]
+  register_write,   // register `which` [exprs[0]] = exprs[1]
+  count,            // counter `which` [expr]
+  hash,             // to = exprs: base, max, then the data; algorithm `which`, result of `count` bits
   verify_checksum,  // exprs: condition, checksum, data; algorithm `which`; count: with payload
   update_checksum,  // to; exprs: condition, data
   random,           // to = exprs[0] .. exprs[1], `count` bits
   clone,            // expr: session; count: field list or -1
   resubmit,
   recirculate,
-  truncate,  // to expr bytes
-  digest,    // exprs: the data
-  assertion, // expr must hold
+  truncate,   // to expr bytes
+  digest,     // exprs: the data
+  assertion,  // expr must hold
 };
 
 struct Statement {

@@ -59,13 +59,13 @@ enum class ExprKind : std::uint8_t {
   cast,
   call,  // operands[0](the others), named by names
   list,
-  fields,   // {names[i] = operands[i]}
-  type,     // the name of a type before a '.'
-  any,      // _
+  fields,    // {names[i] = operands[i]}
+  type,      // the name of a type before a '.'
+  any,       // _
   fallback,  // default
-  mask,     // a &&& b
-  range,    // a .. b
-  invalid,  // {#}
+  mask,      // a &&& b
+  range,     // a .. b
+  invalid,   // {#}
 };
 
 struct Expr {
@@ -74,10 +74,10 @@ struct Expr {
   std::string text;
   Literal literal;
   bool global = false;
-  TypePtr type;                          // of a cast, of ExprKind::type
+  TypePtr type;  // of a cast, of ExprKind::type
   std::vector<ExprPtr> operands;
-  std::vector<std::string> names;        // of arguments or fields; empty: by position
-  std::vector<TypePtr> type_arguments;   // of a call
+  std::vector<std::string> names;       // of arguments or fields; empty: by position
+  std::vector<TypePtr> type_arguments;  // of a call
 };
 
 struct Annotation {
@@ -102,7 +102,7 @@ enum class StatementKind : std::uint8_t { block, assign, call, conditional, choo
 
 struct SwitchCase {
   Location at;
-  ExprPtr label;  // null: default
+  ExprPtr label;      // null: default
   StatementPtr body;  // null: falls through to the next case
 };
 
@@ -163,7 +163,7 @@ struct State {
   Annotations annotations;
   std::string name;
   std::vector<StatementPtr> body;
-  std::vector<ExprPtr> select;   // empty: goes to `next`
+  std::vector<ExprPtr> select;  // empty: goes to `next`
   std::vector<SelectCase> cases;
   std::string next;  // empty with no select: reject
   Location next_at;
@@ -211,8 +211,8 @@ struct Declaration {
   Annotations annotations;
   std::string name;
   std::vector<std::string> type_parameters;
-  TypePtr type;      // of a constant, variable, alias, instance; returned by a function; below an enumeration
-  ExprPtr value;     // of a constant or variable
+  TypePtr type;   // of a constant, variable, alias, instance; returned by a function; below an enumeration
+  ExprPtr value;  // of a constant or variable
   std::vector<Field> fields;
   std::vector<Member> members;
   std::vector<Parameter> parameters;

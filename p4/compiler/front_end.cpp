@@ -41,7 +41,8 @@ std::string read_source(const std::filesystem::path& file) {
   return text.str();
 }
 
-std::shared_ptr<const Program> compile(const std::string& text, const std::string& name, const CompileOptions& options) {
+std::shared_ptr<const Program> compile(const std::string& text, const std::string& name,
+                                       const CompileOptions& options) {
   return std::make_shared<Interpreter>(front_end(text, name, options));
 }
 

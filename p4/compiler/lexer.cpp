@@ -11,10 +11,10 @@ namespace sidelatch::p4 {
 namespace {
 
 // Longest first. '>>' is not here: see Token::adjacent.
-constexpr std::array<std::string_view, 37> kSymbols{
-    "|+|=", "|-|=", "&&&", "|+|", "|-|", "<<=", "...", "++", "&&", "||", "==", "!=", "<=",
-    ">=",   "<<",   "..",  "+=",  "-=",  "*=",  "/=",  "%=", "&=", "|=", "^=", "##", "::",
-    "{#",   "#}",   "+",   "-",   "*",   "/",   "%",   "&",  "|",  "^",  "~"};
+constexpr std::array<std::string_view, 37> kSymbols{"|+|=", "|-|=", "&&&", "|+|", "|-|", "<<=", "...", "++", "&&", "||",
+                                                    "==",   "!=",   "<=",  ">=",  "<<",  "..",  "+=",  "-=", "*=", "/=",
+                                                    "%=",   "&=",   "|=",  "^=",  "##",  "::",  "{#",  "#}", "+",  "-",
+                                                    "*",    "/",    "%",   "&",   "|",   "^",   "~"};
 constexpr std::string_view kSingles = "(){}[]<>=!?:;,.@#_";
 
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }

@@ -77,7 +77,7 @@ struct Object {
   const Type* type = nullptr;                      // of an extern instance
   std::string name;                                // of the control plane
   Location at;
-  int index = -1;  // register, counter, table, routine, parser
+  int index = -1;                 // register, counter, table, routine, parser
   std::vector<Value> parameters;  // where they are, by position
   std::vector<const Type*> parameter_types;
   Value result;
@@ -239,7 +239,9 @@ class Lowering {
   int extend(int expr, unsigned from, unsigned to, bool is_signed);
   int logical_not(int expr);
   int conjunction(int a, int b);
-  [[nodiscard]] bool is_constant(int expr) const { return out_.exprs[static_cast<std::size_t>(expr)].op == ir::Op::constant; }
+  [[nodiscard]] bool is_constant(int expr) const {
+    return out_.exprs[static_cast<std::size_t>(expr)].op == ir::Op::constant;
+  }
   [[nodiscard]] U128 constant_value(int expr) const { return out_.exprs[static_cast<std::size_t>(expr)].value; }
   [[nodiscard]] unsigned width_of(int expr) const { return out_.exprs[static_cast<std::size_t>(expr)].width; }
   int new_slots(const Type* type);

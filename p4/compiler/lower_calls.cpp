@@ -137,7 +137,8 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
     }
     return scalar_value(any, types_.boolean);
   }
-  if (type->kind == Type::Kind::stack && (method == "push_front" || method == "pop_front") && expr.operands.size() == 2) {
+  if (type->kind == Type::Kind::stack && (method == "push_front" || method == "pop_front") &&
+      expr.operands.size() == 2) {
     if (!base.writable) {
       fail(callee.at, "this stack is read-only here");
     }
@@ -166,8 +167,9 @@ std::vector<const ast::Expr*> Lowering::arguments_of(const ast::Expr& expr,
       }
     }
     if (which >= parameters.size()) {
-      fail(expr.operands[i]->at, expr.names.empty() ? fmt::format("too many arguments; there are {} parameters", parameters.size())
-                                                    : "there is no parameter '" + expr.names[i - 1] + "'");
+      fail(expr.operands[i]->at, expr.names.empty()
+                                     ? fmt::format("too many arguments; there are {} parameters", parameters.size())
+                                     : "there is no parameter '" + expr.names[i - 1] + "'");
     }
     if (arguments[which] != nullptr) {
       fail(expr.operands[i]->at, "this argument is given twice");
@@ -214,8 +216,8 @@ void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::v
     }
     const Value place = place_of(argument);
     if (place.type != slot.type) {
-      fail(argument.at, "the parameter '" + parameters[i].name + "' has the type " + text(slot.type) + ", not " +
-                            text(place.type));
+      fail(argument.at,
+           "the parameter '" + parameters[i].name + "' has the type " + text(slot.type) + ", not " + text(place.type));
     }
     if (direction == Direction::inout) {
       values[i] = changes ? keep(place, argument.at) : place;

@@ -12,10 +12,22 @@ using ast::ExprKind;
 
 namespace {
 
-constexpr std::array<std::string_view, kMetadataFields> kMetadataNames{
-    "ingress_port", "egress_spec",   "egress_port", "instance_type",            "packet_length",           "enq_timestamp",
-    "enq_qdepth",   "deq_timedelta", "deq_qdepth",  "ingress_global_timestamp", "egress_global_timestamp", "mcast_grp",
-    "egress_rid",   "checksum_error", "parser_error", "priority"};
+constexpr std::array<std::string_view, kMetadataFields> kMetadataNames{"ingress_port",
+                                                                       "egress_spec",
+                                                                       "egress_port",
+                                                                       "instance_type",
+                                                                       "packet_length",
+                                                                       "enq_timestamp",
+                                                                       "enq_qdepth",
+                                                                       "deq_timedelta",
+                                                                       "deq_qdepth",
+                                                                       "ingress_global_timestamp",
+                                                                       "egress_global_timestamp",
+                                                                       "mcast_grp",
+                                                                       "egress_rid",
+                                                                       "checksum_error",
+                                                                       "parser_error",
+                                                                       "priority"};
 constexpr int kLargestStack = 4096;
 
 }  // namespace
@@ -376,7 +388,8 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
   }
   if (kind == "register") {
     if (type->arguments.empty() || !type->arguments[0]->is_bits()) {
-      unsupported(instance.at, "a register of " + (type->arguments.empty() ? "an unknown type" : text(type->arguments[0])));
+      unsupported(instance.at,
+                  "a register of " + (type->arguments.empty() ? "an unknown type" : text(type->arguments[0])));
     }
     object->index = static_cast<int>(out_.info.registers.size());
     out_.info.registers.push_back({object->name, type->arguments[0]->width, size()});
@@ -433,7 +446,8 @@ void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>
         unsupported(parameter.at, "a parameter of type " + text(type));
       }
       value.kind = Value::Kind::object;
-      value.object = new_object(type->name == "packet_in" ? Object::Kind::packet_in : Object::Kind::packet_out, nullptr);
+      value.object =
+          new_object(type->name == "packet_in" ? Object::Kind::packet_in : Object::Kind::packet_out, nullptr);
     } else if (!type->is_data()) {
       unsupported(parameter.at, "a parameter of type " + text(type));
     } else {
@@ -539,7 +553,8 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
     if (types.empty()) {
       unsupported(declaration.at, "a call of a generic function without its type arguments");
     }
-    fail(declaration.at, fmt::format("'{}' has {} type parameters", declaration.name, declaration.type_parameters.size()));
+    fail(declaration.at,
+         fmt::format("'{}' has {} type parameters", declaration.name, declaration.type_parameters.size()));
   }
   Object*& known = functions_[{&declaration, types}];
   if (known != nullptr) {
@@ -636,7 +651,8 @@ void Lowering::package() {
     const ast::Expr* expr = main_->arguments[i].get();
     std::size_t which = i;
     if (!main_->argument_names.empty()) {
-      which = static_cast<std::size_t>(std::find(kNames.begin(), kNames.end(), main_->argument_names[i]) - kNames.begin());
+      which =
+          static_cast<std::size_t>(std::find(kNames.begin(), kNames.end(), main_->argument_names[i]) - kNames.begin());
       if (which == kNames.size() || parts[which] != nullptr) {
         fail(expr->at, "V1Switch has no such parameter, or it is given twice");
       }

@@ -12,10 +12,12 @@ using ast::ExprKind;
 namespace {
 
 constexpr unsigned kDeepestExpression = 600;
-constexpr std::array<std::string_view, 6> kPureMethods{"isValid",         "minSizeInBits", "minSizeInBytes",
+constexpr std::array<std::string_view, 6> kPureMethods{"isValid",       "minSizeInBits",  "minSizeInBytes",
                                                        "maxSizeInBits", "maxSizeInBytes", "length"};
 
-bool is_index_type(const Type* type) { return type != nullptr && (type->is_bits() || type->kind == Type::Kind::any_integer); }
+bool is_index_type(const Type* type) {
+  return type != nullptr && (type->is_bits() || type->kind == Type::Kind::any_integer);
+}
 
 }  // namespace
 
@@ -199,8 +201,8 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
   const bool is_next = expr.text == "next";
   // next: nextIndex < size; last: nextIndex > 0.
   const int size = constant(static_cast<unsigned>(base.type->count), 32);
-  const int bad = is_next ? node(ir::Op::less_equal, 1, size, next, -1, false, 32)
-                          : node(ir::Op::equal, 1, next, constant(0, 32));
+  const int bad =
+      is_next ? node(ir::Op::less_equal, 1, size, next, -1, false, 32) : node(ir::Op::equal, 1, next, constant(0, 32));
   ir::Statement check;
   check.kind = ir::Do::reject;
   check.at = origin(expr.at);
@@ -210,9 +212,9 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
   ir::Statement& branch = add(ir::Do::branch, expr.at);
   branch.expr = bad;
   branch.yes.push_back(std::move(check));
-  const Value at = keep(scalar_value(is_next ? next : node(ir::Op::subtract, 32, next, constant(1, 32)),
-                                     types_.bits(32, false)),
-                        expr.at);
+  const Value at =
+      keep(scalar_value(is_next ? next : node(ir::Op::subtract, 32, next, constant(1, 32)), types_.bits(32, false)),
+           expr.at);
   Value value;
   value.kind = Value::Kind::place;
   value.type = base.type->element;
@@ -254,7 +256,8 @@ Value Lowering::index(const ast::Expr& expr) {
   if (is_constant(at)) {
     const Number number = number_of(at, expr.at);
     if (number.negative || number.magnitude >= static_cast<unsigned>(base.type->count)) {
-      fail(expr.at, fmt::format("the index {} is out of range; the stack has {} elements", text(number), base.type->count));
+      fail(expr.at,
+           fmt::format("the index {} is out of range; the stack has {} elements", text(number), base.type->count));
     }
     value.place = moved(base.place, 1 + static_cast<int>(number.magnitude) * base.type->element->slots);
     return value;
@@ -490,8 +493,8 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
     if (width > kWidest) {
       unsupported(expr.at, fmt::format("a value of {} bits; at most {}", width, kWidest));
     }
-    const int made = node(ir::Op::concatenate, width, scalar(left, expr.at), scalar(right, expr.at), -1, false,
-                          right.type->width);
+    const int made =
+        node(ir::Op::concatenate, width, scalar(left, expr.at), scalar(right, expr.at), -1, false, right.type->width);
     return scalar_value(made, types_.bits(width, left.type->is_signed));
   }
   unify(left, right, expr.at);
@@ -569,9 +572,12 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
   if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
     const bool is_less = less(left.number, right.number);
     const bool same = left.number == right.number;
-    return truth(op == "==" ? same : op == "!=" ? !same : op == "<" ? is_less : op == "<=" ? is_less || same
-                                                      : op == ">"   ? !is_less && !same
-                                                                    : !is_less);
+    return truth(op == "=="   ? same
+                 : op == "!=" ? !same
+                 : op == "<"  ? is_less
+                 : op == "<=" ? is_less || same
+                 : op == ">"  ? !is_less && !same
+                              : !is_less);
   }
   if (op == "==" || op == "!=") {
     const int same = equal(left, right, expr.at);
@@ -584,15 +590,16 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
     std::swap(left, right);
   }
   const ir::Op made = op == "<" || op == ">" ? ir::Op::less : ir::Op::less_equal;
-  return scalar_value(node(made, 1, scalar(left, expr.at), scalar(right, expr.at), -1, left.type->is_signed,
-                           left.type->width),
-                      types_.boolean);
+  return scalar_value(
+      node(made, 1, scalar(left, expr.at), scalar(right, expr.at), -1, left.type->is_signed, left.type->width),
+      types_.boolean);
 }
 
 int Lowering::equal(const Value& left, const Value& right, Location at) {
   const auto is_list = [](const Value& value) { return value.kind == Value::Kind::list; };
   if (is_list(left) != is_list(right) && (left.type == nullptr || right.type == nullptr)) {
-    return is_list(left) ? equal(coerce(left, right.type, at), right, at) : equal(left, coerce(right, left.type, at), at);
+    return is_list(left) ? equal(coerce(left, right.type, at), right, at)
+                         : equal(left, coerce(right, left.type, at), at);
   }
   if (left.kind == Value::Kind::invalid || right.kind == Value::Kind::invalid) {
     const Value& other = left.kind == Value::Kind::invalid ? right : left;
@@ -691,7 +698,8 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
     }
     unify(a, b, expr.at);
     if (a.type != nullptr && a.type == b.type && a.type->is_scalar()) {
-      return scalar_value(node(ir::Op::conditional, a.type->width, condition, scalar(a, yes.at), scalar(b, no.at)), a.type);
+      return scalar_value(node(ir::Op::conditional, a.type->width, condition, scalar(a, yes.at), scalar(b, no.at)),
+                          a.type);
     }
     const Type* type = a.type != nullptr ? a.type : b.type != nullptr ? b.type : expected;
     if (type == nullptr || !type->is_data()) {
@@ -714,7 +722,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
   const Value kept = keep(scalar_value(condition, types_.boolean), expr.at);
   ir::Block one = collect([&] { a = keep(eval(yes, expected), yes.at); });
   ir::Block other = collect([&] { b = keep(eval(no, expected), no.at); });
-  const Type* type = a.type != nullptr && a.type != types_.any_integer ? a.type
+  const Type* type = a.type != nullptr && a.type != types_.any_integer   ? a.type
                      : b.type != nullptr && b.type != types_.any_integer ? b.type
                                                                          : expected;
   if (type == nullptr || !type->is_data()) {

@@ -263,8 +263,8 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
   }
   const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
   const auto index_type = [&]() -> const Type* {
-    const bool given = kind == "register" ? object.type->arguments.size() > 1
-                                          : kind != "register" && !object.type->arguments.empty();
+    const bool given =
+        kind == "register" ? object.type->arguments.size() > 1 : kind != "register" && !object.type->arguments.empty();
     return given ? object.type->arguments.back() : types_.bits(32, false);
   };
   const auto index_of = [&](const ast::Expr& argument) {

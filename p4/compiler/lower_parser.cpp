@@ -87,8 +87,8 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
   for (const ast::SelectCase& one : state.cases) {
     ir::SelectCase made;
     made.next = number(one.next, one.at);
-    const bool any = one.keys.size() == 1 &&
-                     (one.keys[0]->kind == ExprKind::any || one.keys[0]->kind == ExprKind::fallback);
+    const bool any =
+        one.keys.size() == 1 && (one.keys[0]->kind == ExprKind::any || one.keys[0]->kind == ExprKind::fallback);
     if (!any && one.keys.size() != types.size()) {
       fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), types.size()));
     }
@@ -209,8 +209,8 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   result.type = type;
   for (const FieldType& field : type->fields) {
     bits -= field.type->width;
-    result.items.push_back(
-        scalar_value(node(ir::Op::slice, field.type->width, load(all.place, whole->width), -1, -1, false, bits), field.type));
+    result.items.push_back(scalar_value(
+        node(ir::Op::slice, field.type->width, load(all.place, whole->width), -1, -1, false, bits), field.type));
   }
   return data_of(result, expr.at);
 }
@@ -253,7 +253,8 @@ void Lowering::emit(const Value& value, Location at) {
     }
     return;
   }
-  if (type->kind != Type::Kind::structure && type->kind != Type::Kind::header_union && type->kind != Type::Kind::tuple) {
+  if (type->kind != Type::Kind::structure && type->kind != Type::Kind::header_union &&
+      type->kind != Type::Kind::tuple) {
     fail(at, "only headers can be emitted, not " + text(type));
   }
   for (std::size_t i = 0; i < type->fields.size(); ++i) {

@@ -314,8 +314,8 @@ void Lowering::choose_action(const ast::Statement& statement, const ast::Expr& t
       continue;
     }
     std::size_t which = 0;
-    while (which < table.actions.size() && !(one.label->kind == ExprKind::name &&
-                                             table.action_names[which] == one.label->text)) {
+    while (which < table.actions.size() &&
+           !(one.label->kind == ExprKind::name && table.action_names[which] == one.label->text)) {
       ++which;
     }
     if (which == table.actions.size()) {

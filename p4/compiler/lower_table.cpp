@@ -269,8 +269,8 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
     if (entry.priority != nullptr || has_annotation(entry.annotations, "priority")) {
       unsupported(entry.at, "an entry with a priority");
     }
-    const bool all_any = entry.keys.size() == 1 && (entry.keys[0]->kind == ExprKind::any ||
-                                                    entry.keys[0]->kind == ExprKind::fallback);
+    const bool all_any =
+        entry.keys.size() == 1 && (entry.keys[0]->kind == ExprKind::any || entry.keys[0]->kind == ExprKind::fallback);
     std::vector<const ast::Expr*> keys;
     for (const ast::ExprPtr& key : entry.keys) {
       keys.push_back(key.get());
@@ -293,10 +293,12 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
       const MatchKind kind = info.keys[i].kind;
       const U128 all = ones(types[i]->width);
       const bool is_value = one.kind == ir::Set::Kind::mask && keys[i]->kind != ExprKind::mask;
-      if (kind == MatchKind::exact ? !is_value : kind == MatchKind::optional && one.kind != ir::Set::Kind::any && !is_value) {
+      if (kind == MatchKind::exact ? !is_value
+                                   : kind == MatchKind::optional && one.kind != ir::Set::Kind::any && !is_value) {
         fail(at, "a key that matches exactly needs a value");
       }
-      if ((one.kind == ir::Set::Kind::range) != (kind == MatchKind::range) && !is_value && one.kind != ir::Set::Kind::any) {
+      if ((one.kind == ir::Set::Kind::range) != (kind == MatchKind::range) && !is_value &&
+          one.kind != ir::Set::Kind::any) {
         fail(at, "this set does not fit a key of kind " + std::string(p4::name(kind)));
       }
       Match match;
@@ -323,9 +325,8 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
     });
     if (!ordered) {
       const auto same = [&](const Entry& other) {
-        return std::equal(other.keys.begin(), other.keys.end(), made.keys.begin(), [](const Match& a, const Match& b) {
-          return a.value == b.value && a.mask == b.mask;
-        });
+        return std::equal(other.keys.begin(), other.keys.end(), made.keys.begin(),
+                          [](const Match& a, const Match& b) { return a.value == b.value && a.mask == b.mask; });
       };
       if (std::any_of(info.entries.begin(), info.entries.end(), same)) {
         fail(entry.at, "another entry has the same key");

@@ -27,7 +27,8 @@ Number shift_left(const Number& a, const Number& b, Location at) {
   if (a.magnitude == 0) {
     return a;
   }
-  if (b.magnitude >= kWidest || (a.magnitude << static_cast<unsigned>(b.magnitude)) >> static_cast<unsigned>(b.magnitude) != a.magnitude) {
+  if (b.magnitude >= kWidest ||
+      (a.magnitude << static_cast<unsigned>(b.magnitude)) >> static_cast<unsigned>(b.magnitude) != a.magnitude) {
     too_large(at);
   }
   return make(a.negative, a.magnitude << static_cast<unsigned>(b.magnitude));

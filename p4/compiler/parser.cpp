@@ -44,20 +44,48 @@ class DeclarationParser : public ExpressionParser {
   DeclarationPtr unannotated() {
     const Token& first = peek();
     if (first.kind == TokenKind::name) {
-      if (first.text == "const") return constant();                              // NOLINT
-      if (first.text == "typedef") return alias(DeclarationKind::alias);         // NOLINT
-      if (first.text == "type") return alias(DeclarationKind::new_type);         // NOLINT
-      if (first.text == "enum") return enumeration();                            // NOLINT
-      if (first.text == "error" && peek(1).is("{")) return names(DeclarationKind::error);            // NOLINT
-      if (first.text == "match_kind" && peek(1).is("{")) return names(DeclarationKind::match_kind);  // NOLINT
-      if (first.text == "struct") return structure(DeclarationKind::structure);  // NOLINT
-      if (first.text == "header") return structure(DeclarationKind::header);     // NOLINT
-      if (first.text == "header_union") return structure(DeclarationKind::header_union);  // NOLINT
-      if (first.text == "extern") return extern_declaration();                   // NOLINT
-      if (first.text == "action") return action();                               // NOLINT
-      if (first.text == "control") return control();                             // NOLINT
-      if (first.text == "parser") return parser();                               // NOLINT
-      if (first.text == "package") return package();                             // NOLINT
+      if (first.text == "const") {
+        return constant();  // NOLINT
+      }
+      if (first.text == "typedef") {
+        return alias(DeclarationKind::alias);  // NOLINT
+      }
+      if (first.text == "type") {
+        return alias(DeclarationKind::new_type);  // NOLINT
+      }
+      if (first.text == "enum") {
+        return enumeration();  // NOLINT
+      }
+      if (first.text == "error" && peek(1).is("{")) {
+        return names(DeclarationKind::error);  // NOLINT
+      }
+      if (first.text == "match_kind" && peek(1).is("{")) {
+        return names(DeclarationKind::match_kind);  // NOLINT
+      }
+      if (first.text == "struct") {
+        return structure(DeclarationKind::structure);  // NOLINT
+      }
+      if (first.text == "header") {
+        return structure(DeclarationKind::header);  // NOLINT
+      }
+      if (first.text == "header_union") {
+        return structure(DeclarationKind::header_union);  // NOLINT
+      }
+      if (first.text == "extern") {
+        return extern_declaration();  // NOLINT
+      }
+      if (first.text == "action") {
+        return action();  // NOLINT
+      }
+      if (first.text == "control") {
+        return control();  // NOLINT
+      }
+      if (first.text == "parser") {
+        return parser();  // NOLINT
+      }
+      if (first.text == "package") {
+        return package();  // NOLINT
+      }
     }
     return typed_declaration(true);
   }

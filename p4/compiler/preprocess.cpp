@@ -57,8 +57,9 @@ class Condition {
   };
 
   long long binary(int level) {
-    static constexpr Operator kOperators[] = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<=", 4}, {">=", 4},
-                                              {"<", 4},  {">", 4},  {"+", 5},  {"-", 5},  {"*", 6},  {"/", 6}, {"%", 6}};
+    static constexpr Operator kOperators[] = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<=", 4},
+                                              {">=", 4}, {"<", 4},  {">", 4},  {"+", 5},  {"-", 5},
+                                              {"*", 6},  {"/", 6},  {"%", 6}};
     long long left = unary();
     while (true) {
       const Operator* found = nullptr;
@@ -81,17 +82,39 @@ class Condition {
     const auto wrap = [](unsigned long long value) { return static_cast<long long>(value); };
     const auto ua = static_cast<unsigned long long>(a);
     const auto ub = static_cast<unsigned long long>(b);
-    if (op == "||") return static_cast<long long>(a != 0 || b != 0);  // NOLINT
-    if (op == "&&") return static_cast<long long>(a != 0 && b != 0);  // NOLINT
-    if (op == "==") return static_cast<long long>(a == b);            // NOLINT
-    if (op == "!=") return static_cast<long long>(a != b);            // NOLINT
-    if (op == "<=") return static_cast<long long>(a <= b);            // NOLINT
-    if (op == ">=") return static_cast<long long>(a >= b);            // NOLINT
-    if (op == "<") return static_cast<long long>(a < b);              // NOLINT
-    if (op == ">") return static_cast<long long>(a > b);              // NOLINT
-    if (op == "+") return wrap(ua + ub);                              // NOLINT
-    if (op == "-") return wrap(ua - ub);                              // NOLINT
-    if (op == "*") return wrap(ua * ub);                              // NOLINT
+    if (op == "||") {
+      return static_cast<long long>(a != 0 || b != 0);  // NOLINT
+    }
+    if (op == "&&") {
+      return static_cast<long long>(a != 0 && b != 0);  // NOLINT
+    }
+    if (op == "==") {
+      return static_cast<long long>(a == b);  // NOLINT
+    }
+    if (op == "!=") {
+      return static_cast<long long>(a != b);  // NOLINT
+    }
+    if (op == "<=") {
+      return static_cast<long long>(a <= b);  // NOLINT
+    }
+    if (op == ">=") {
+      return static_cast<long long>(a >= b);  // NOLINT
+    }
+    if (op == "<") {
+      return static_cast<long long>(a < b);  // NOLINT
+    }
+    if (op == ">") {
+      return static_cast<long long>(a > b);  // NOLINT
+    }
+    if (op == "+") {
+      return wrap(ua + ub);  // NOLINT
+    }
+    if (op == "-") {
+      return wrap(ua - ub);  // NOLINT
+    }
+    if (op == "*") {
+      return wrap(ua * ub);  // NOLINT
+    }
     if (b == 0 || b == -1) {
       if (b == 0) {
         fail(at, "division by zero");

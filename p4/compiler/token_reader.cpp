@@ -12,22 +12,24 @@ namespace {
 // Nesting is bounded, so that no input can exhaust the stack.
 constexpr unsigned kDeepest = 300;
 
-constexpr std::array<std::string_view, 8> kBaseTypes{"bit", "int", "varbit", "bool", "error", "string", "void", "tuple"};
+constexpr std::array<std::string_view, 8> kBaseTypes{"bit",   "int",    "varbit", "bool",
+                                                     "error", "string", "void",   "tuple"};
 
 constexpr std::array<std::string_view, 30> kReserved{
-    "abstract", "action", "apply",      "control", "default",    "else",   "enum",   "exit",   "extern", "false",
-    "header",   "if",     "in",         "inout",   "match_kind", "out",    "package", "parser", "return", "select",
-    "struct",   "switch", "transition", "true",    "typedef",    "const",  "this",   "void",   "state",  "header_union"};
+    "abstract", "action", "apply",  "control", "default", "else",        "enum",       "exit",
+    "extern",   "false",  "header", "if",      "in",      "inout",       "match_kind", "out",
+    "package",  "parser", "return", "select",  "struct",  "switch",      "transition", "true",
+    "typedef",  "const",  "this",   "void",    "state",   "header_union"};
 
 struct Level {
   std::string_view symbol;
   int level;
 };
 // The specification's grammar: & ^ | bind tighter than comparisons.
-constexpr std::array<Level, 23> kLevels{{{"||", 1}, {"&&", 2}, {"==", 3},  {"!=", 3},  {"<", 4},  {">", 4},
-                                         {"<=", 4}, {">=", 4}, {"|", 5},   {"^", 6},   {"&", 7},  {"<<", 8},
-                                         {">>", 8}, {"++", 9}, {"+", 9},   {"-", 9},   {"|+|", 9}, {"|-|", 9},
-                                         {"*", 10}, {"/", 10}, {"%", 10},  {"?", -1},  {":", -1}}};
+constexpr std::array<Level, 23> kLevels{{{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<", 4},   {">", 4},
+                                         {"<=", 4}, {">=", 4}, {"|", 5},  {"^", 6},  {"&", 7},   {"<<", 8},
+                                         {">>", 8}, {"++", 9}, {"+", 9},  {"-", 9},  {"|+|", 9}, {"|-|", 9},
+                                         {"*", 10}, {"/", 10}, {"%", 10}, {"?", -1}, {":", -1}}};
 
 ExprPtr make(ExprKind kind, Location at) {
   auto made = std::make_shared<Expr>();
@@ -611,8 +613,8 @@ StatementPtr ExpressionParser::statement() {
     made->kind = StatementKind::call;
     return made;
   }
-  static constexpr std::array<std::string_view, 11> kOperators{"+=", "-=", "*=",    "/=",    "%=", "&=",
-                                                               "|=", "^=", "|+|=", "|-|=", "<<="};
+  static constexpr std::array<std::string_view, 11> kOperators{
+      "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "|+|=", "|-|=", "<<="};
   made->kind = StatementKind::assign;
   made->at = peek().at;
   for (const std::string_view op : kOperators) {

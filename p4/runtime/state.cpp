@@ -85,14 +85,16 @@ void TableState::check(const Entry& entry) const {
     throw ControlError(fmt::format("table {}: it is full; its size is {}", info_->name, info_->size));
   }
   if (entry.keys.size() != info_->keys.size()) {
-    throw ControlError(fmt::format("table {}: it has {} keys, not {}", info_->name, info_->keys.size(), entry.keys.size()));
+    throw ControlError(
+        fmt::format("table {}: it has {} keys, not {}", info_->name, info_->keys.size(), entry.keys.size()));
   }
   for (std::size_t i = 0; i < entry.keys.size(); ++i) {
     const KeyInfo& key = info_->keys[i];
     const Match& match = entry.keys[i];
     const bool masked = key.kind != MatchKind::exact;
     if (match.value > ones(key.width) || (masked && match.mask > ones(key.width))) {
-      throw ControlError(fmt::format("table {}: the key {} has {} bits; the value does not fit", info_->name, key.name, key.width));
+      throw ControlError(
+          fmt::format("table {}: the key {} has {} bits; the value does not fit", info_->name, key.name, key.width));
     }
     if (key.kind == MatchKind::range && match.value > match.mask) {
       throw ControlError(fmt::format("table {}: the range of key {} is empty", info_->name, key.name));
@@ -227,7 +229,8 @@ void TableState::index() {
   buckets_.assign(std::bit_ceil(2 * rows_.size() + 1), 0);
   std::vector<U128> keys(info_->keys.size());
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    std::transform(rows_[i].keys.begin(), rows_[i].keys.end(), keys.begin(), [](const Match& match) { return match.value; });
+    std::transform(rows_[i].keys.begin(), rows_[i].keys.end(), keys.begin(),
+                   [](const Match& match) { return match.value; });
     std::size_t bucket = hash_keys(keys.data()) & (buckets_.size() - 1);
     while (buckets_[bucket] != 0) {
       bucket = (bucket + 1) & (buckets_.size() - 1);
@@ -329,8 +332,8 @@ std::size_t State::find_name(const std::vector<std::string>& names, std::string_
     if (names[i] == name) {
       return i;
     }
-    const bool ends = names[i].size() > name.size() && names[i].ends_with(name) &&
-                      names[i][names[i].size() - name.size() - 1] == '.';
+    const bool ends =
+        names[i].size() > name.size() && names[i].ends_with(name) && names[i][names[i].size() - name.size() - 1] == '.';
     if (ends && found != names.size()) {
       throw ControlError(fmt::format("there are several: {} and {} both end with {}", names[found], names[i], name));
     }
@@ -341,7 +344,8 @@ std::size_t State::find_name(const std::vector<std::string>& names, std::string_
     for (const std::string& one : names) {
       known += (known.empty() ? "" : ", ") + one;
     }
-    throw ControlError(fmt::format("there is no {} named {}; there are: {}", kind, name, known.empty() ? "none" : known));
+    throw ControlError(
+        fmt::format("there is no {} named {}; there are: {}", kind, name, known.empty() ? "none" : known));
   }
   return found;
 }

@@ -112,7 +112,8 @@ std::uint32_t icrc_difference(std::span<const std::byte> frame, std::size_t old_
   std::span<const std::byte> new_headers = headers;
   if (headers.size() < before->bth_end || old_bytes < before->bth_end) {
     const std::size_t wanted = before->bth_end > old_bytes ? before->bth_end - old_bytes : 0;
-    taken = std::min(std::max(wanted, before->bth_end > headers.size() ? before->bth_end - headers.size() : 0), payload);
+    taken =
+        std::min(std::max(wanted, before->bth_end > headers.size() ? before->bth_end - headers.size() : 0), payload);
     if (headers.size() + taken > joined.size()) {
       return 0;
     }

@@ -22,12 +22,16 @@ namespace {
 constexpr std::size_t kMostSteps = 100'000;
 
 std::string lowered(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
 int hex_digit(char c) {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
 }
 
 struct Expectation {
@@ -236,7 +240,8 @@ class Runner {
     const std::size_t open = text.find('(');
     const std::size_t close = text.rfind(')');
     std::string name = text.substr(0, open);
-    name.erase(std::remove_if(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; }), name.end());
+    name.erase(std::remove_if(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
+               name.end());
     if (open == std::string::npos) {
       return {name, ""};
     }
@@ -252,7 +257,8 @@ class Runner {
     std::string part;
     std::size_t position = 0;
     while (std::getline(parts, part, ',')) {
-      part.erase(std::remove_if(part.begin(), part.end(), [](unsigned char c) { return std::isspace(c) != 0; }), part.end());
+      part.erase(std::remove_if(part.begin(), part.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
+                 part.end());
       if (part.empty()) {
         continue;
       }
@@ -375,7 +381,8 @@ class Runner {
       for (const KeyInfo& key : info.keys) {
         known += (known.empty() ? "" : ", ") + key.name;
       }
-      bad(fmt::format("{} '{}'; the table has: {}", found.empty() ? "there is no key" : "there are several keys", given, known));
+      bad(fmt::format("{} '{}'; the table has: {}", found.empty() ? "there is no key" : "there are several keys", given,
+                      known));
     }
     return found.front();
   }
@@ -407,7 +414,10 @@ class Runner {
     }
     if (text.find('*') != std::string::npos) {
       const std::string digits = lowered(text);
-      const unsigned bits = digits.starts_with("0x") ? 4 : digits.starts_with("0b") ? 1 : digits.starts_with("0o") ? 3 : 0;
+      const unsigned bits = digits.starts_with("0x")   ? 4
+                            : digits.starts_with("0b") ? 1
+                            : digits.starts_with("0o") ? 3
+                                                       : 0;
       if (bits == 0) {
         bad("'*' is for numbers that begin with 0x, 0o or 0b");
       }
@@ -429,7 +439,10 @@ class Runner {
     // As in the reference runner, the digits that are written count, and no others: from the top of an lpm key, from
     // the bottom of a ternary one.
     const std::string digits = lowered(text);
-    const unsigned bits = digits.starts_with("0x") ? 4 : digits.starts_with("0b") ? 1 : digits.starts_with("0o") ? 3 : 0;
+    const unsigned bits = digits.starts_with("0x")   ? 4
+                          : digits.starts_with("0b") ? 1
+                          : digits.starts_with("0o") ? 3
+                                                     : 0;
     const auto written = static_cast<unsigned>(bits * (digits.size() - 2));
     if (bits != 0 && written < key.width && key.kind == MatchKind::ternary) {
       return {plain, ones(written)};
@@ -474,7 +487,8 @@ class Runner {
     bool needs_priority = false;
     for (const KeyInfo& key : info.keys) {
       const bool any = key.kind == MatchKind::ternary || key.kind == MatchKind::lpm || key.kind == MatchKind::optional;
-      entry.keys.push_back(key.kind == MatchKind::range ? Match{0, ones(key.width)} : Match{0, any ? 0 : ones(key.width)});
+      entry.keys.push_back(key.kind == MatchKind::range ? Match{0, ones(key.width)}
+                                                        : Match{0, any ? 0 : ones(key.width)});
       needs_priority = needs_priority || (key.kind != MatchKind::exact && key.kind != MatchKind::lpm);
     }
     for (; next < words.size(); ++next) {
@@ -526,14 +540,16 @@ class Runner {
   void check_register(const std::vector<std::string>& words) {
     const U128 is = switch_.state().reg(word(words, 0)).read(number(word(words, 1)));
     if (words.size() > 2 && value(words[2]) != is) {
-      failed(line_, fmt::format("{}[{}] is {:#x}, not {}", words[0], words[1], static_cast<std::uint64_t>(is), words[2]));
+      failed(line_,
+             fmt::format("{}[{}] is {:#x}, not {}", words[0], words[1], static_cast<std::uint64_t>(is), words[2]));
     }
   }
 
   // check_counter NAME(INDEX) [packets|bytes CONDITION NUMBER]
   void check_counter(const std::string& rest) {
     const auto [name, index_text] = call(rest);
-    const std::vector<std::string> words = split(rest.substr(rest.find(')') == std::string::npos ? rest.size() : rest.find(')') + 1));
+    const std::vector<std::string> words =
+        split(rest.substr(rest.find(')') == std::string::npos ? rest.size() : rest.find(')') + 1));
     std::vector<Count>& counter = switch_.state().counter(name);
     const std::uint32_t index = number(index_text);
     if (index >= counter.size()) {
@@ -545,10 +561,16 @@ class Runner {
     const std::uint64_t is = word(words, 0) == "bytes" ? counter[index].bytes : counter[index].packets;
     const std::string& condition = word(words, 1);
     const auto wanted = static_cast<std::uint64_t>(value(word(words, 2)));
-    const bool holds = condition == "==" ? is == wanted : condition == "!=" ? is != wanted : condition == "<=" ? is <= wanted
-                       : condition == "<" ? is < wanted : condition == ">=" ? is >= wanted : condition == ">" ? is > wanted : false;
+    const bool holds = condition == "=="   ? is == wanted
+                       : condition == "!=" ? is != wanted
+                       : condition == "<=" ? is <= wanted
+                       : condition == "<"  ? is < wanted
+                       : condition == ">=" ? is >= wanted
+                       : condition == ">"  ? is > wanted
+                                           : false;
     if (!holds) {
-      failed(line_, fmt::format("{}({}) has counted {} {}, expected {} {}", name, index, is, words[0], condition, wanted));
+      failed(line_,
+             fmt::format("{}({}) has counted {} {}, expected {} {}", name, index, is, words[0], condition, wanted));
     }
   }
 
@@ -557,7 +579,8 @@ class Runner {
       return fmt::format("the packet is too short: expected {}, got {}", expected.nibbles, seen);
     }
     if (expected.exact_length && seen.size() != expected.nibbles.size()) {
-      return fmt::format("the packet has {} bytes, expected {}: {}", seen.size() / 2, expected.nibbles.size() / 2, seen);
+      return fmt::format("the packet has {} bytes, expected {}: {}", seen.size() / 2, expected.nibbles.size() / 2,
+                         seen);
     }
     for (std::size_t i = 0; i < expected.nibbles.size(); ++i) {
       if (expected.nibbles[i] != '*' && expected.nibbles[i] != seen[i]) {

@@ -29,9 +29,9 @@ std::unique_ptr<std::byte[], Aligned> make_frame(std::size_t bytes) {
 }  // namespace
 
 std::string_view name(Drop reason) noexcept {
-  static constexpr std::array<std::string_view, kDrops> kNames{
-      "ingress",    "egress",   "no-such-port", "empty-multicast", "no-clone-session",
-      "queue-full", "too-long", "assertion",    "bad-icrc"};
+  static constexpr std::array<std::string_view, kDrops> kNames{"ingress",         "egress",           "no-such-port",
+                                                               "empty-multicast", "no-clone-session", "queue-full",
+                                                               "too-long",        "assertion",        "bad-icrc"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

@@ -43,7 +43,8 @@ Bits multiply(const Bits& a, const Bits& b) {
   for (std::size_t shift = 0; shift < kBits; ++shift) {
     if (b[shift]) {
       Bits moved(kBits);
-      std::copy(a.begin(), a.end() - static_cast<std::ptrdiff_t>(shift), moved.begin() + static_cast<std::ptrdiff_t>(shift));
+      std::copy(a.begin(), a.end() - static_cast<std::ptrdiff_t>(shift),
+                moved.begin() + static_cast<std::ptrdiff_t>(shift));
       product = add(product, moved);
     }
   }
@@ -77,7 +78,11 @@ Bits clamp(const Bits& value, Type type) {
   Bits lowest(kBits);
   std::fill_n(highest.begin(), type.width - (type.is_signed ? 1 : 0), true);
   if (type.is_signed) {
-    lowest = negated(add(highest, [] { Bits one(kBits); one[0] = true; return one; }()));
+    lowest = negated(add(highest, [] {
+      Bits one(kBits);
+      one[0] = true;
+      return one;
+    }()));
   }
   return less(value, lowest) ? lowest : less(highest, value) ? highest : value;
 }
@@ -135,16 +140,18 @@ class Generator {
       number = number * 2 + static_cast<unsigned>(value[i]);
     }
     // A literal that does not fit an int<N> is cut, so it goes through bit<N>.
-    const std::string hex = fmt::format("{:016x}{:016x}", static_cast<std::uint64_t>(number >> 64), static_cast<std::uint64_t>(number));
+    const std::string hex =
+        fmt::format("{:016x}{:016x}", static_cast<std::uint64_t>(number >> 64), static_cast<std::uint64_t>(number));
     const std::string text = fmt::format("{}w0x{}", type.width, hex);
-    return {type, type.is_signed ? fmt::format("(({}){})", type.text(), text) : text, read_as(value, type.width, type.is_signed)};
+    return {type, type.is_signed ? fmt::format("(({}){})", type.text(), text) : text,
+            read_as(value, type.width, type.is_signed)};
   }
 
   Node sum(Type type, int depth, const std::string& op) {
     const Node a = make(type, depth - 1);
     const Node b = make(type, depth - 1);
-    Bits value = op == "*" ? multiply(a.value, b.value)
-                           : add(a.value, op == "+" || op == "|+|" ? b.value : negated(b.value));
+    Bits value =
+        op == "*" ? multiply(a.value, b.value) : add(a.value, op == "+" || op == "|+|" ? b.value : negated(b.value));
     if (op[0] == '|') {
       value = clamp(value, type);
     }
@@ -159,7 +166,13 @@ class Generator {
     for (std::size_t i = 0; i < kBits; ++i) {
       value[i] = op == 0 ? a.value[i] && b.value[i] : op == 1 ? a.value[i] || b.value[i] : a.value[i] != b.value[i];
     }
-    return {type, fmt::format("({} {} {})", a.text, op == 0 ? "&" : op == 1 ? "|" : "^", b.text), read_as(value, type.width, type.is_signed)};
+    return {type,
+            fmt::format("({} {} {})", a.text,
+                        op == 0   ? "&"
+                        : op == 1 ? "|"
+                                  : "^",
+                        b.text),
+            read_as(value, type.width, type.is_signed)};
   }
 
   Node shift(Type type, int depth) {
@@ -175,7 +188,8 @@ class Generator {
         value[i] = false;
       }
     }
-    return {type, fmt::format("({} {} 8w{})", a.text, left ? "<<" : ">>", by), read_as(value, type.width, type.is_signed)};
+    return {type, fmt::format("({} {} 8w{})", a.text, left ? "<<" : ">>", by),
+            read_as(value, type.width, type.is_signed)};
   }
 
   Node unary(Type type, int depth) {
@@ -183,7 +197,8 @@ class Generator {
     const bool minus = draw(2) == 0;
     Bits value = a.value;
     value.flip();
-    return {type, fmt::format("({}{})", minus ? "-" : "~", a.text), read_as(minus ? negated(a.value) : value, type.width, type.is_signed)};
+    return {type, fmt::format("({}{})", minus ? "-" : "~", a.text),
+            read_as(minus ? negated(a.value) : value, type.width, type.is_signed)};
   }
 
   Node mux(Type type, int depth) {
@@ -196,7 +211,8 @@ class Generator {
     const unsigned op = draw(6);
     const bool results[] = {less(a.value, b.value),  !less(b.value, a.value), less(b.value, a.value),
                             !less(a.value, b.value), a.value == b.value,      a.value != b.value};
-    return {type, fmt::format("({} {} {} ? {} : {})", a.text, kOperators[op], b.text, yes.text, no.text), results[op] ? yes.value : no.value};
+    return {type, fmt::format("({} {} {} ? {} : {})", a.text, kOperators[op], b.text, yes.text, no.text),
+            results[op] ? yes.value : no.value};
   }
 
   Node concatenation(Type type, int depth) {
@@ -219,7 +235,8 @@ class Generator {
       value[i] = a.value[i + low];
     }
     const std::string text = fmt::format("{}[{}:{}]", a.text, low + type.width - 1, low);
-    return {type, type.is_signed ? fmt::format("(({}){})", type.text(), text) : "(" + text + ")", read_as(value, type.width, type.is_signed)};
+    return {type, type.is_signed ? fmt::format("(({}){})", type.text(), text) : "(" + text + ")",
+            read_as(value, type.width, type.is_signed)};
   }
 
   Node cast(Type type, int depth) {
@@ -270,7 +287,8 @@ TEST(RandomExpressions, AreAsArithmeticBitByBit) {
         "#include <core.p4>\n#include <v1model.p4>\n"
         "header i_t {{ bit<128> f0; bit<64> f1; int<32> f2; bit<8> f3; bit<128> result; }}\n"
         "struct H {{ i_t i; }}\nstruct M {{}}\n"
-        "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{ state start {{ b.extract(h.i); transition accept; }} }}\n"
+        "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{ state start {{ b.extract(h.i); "
+        "transition accept; }} }}\n"
         "control V(inout H h, inout M m) {{ apply {{}} }}\n"
         "control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}\n"
         "control I(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{ {} r = {};\n"
@@ -285,7 +303,8 @@ TEST(RandomExpressions, AreAsArithmeticBitByBit) {
     ASSERT_TRUE(device.run());
     const auto departure = device.departed();
     ASSERT_TRUE(departure) << text;
-    const std::vector<std::byte> seen(departure->bytes.begin() + static_cast<std::ptrdiff_t>(input_bytes), departure->bytes.end());
+    const std::vector<std::byte> seen(departure->bytes.begin() + static_cast<std::ptrdiff_t>(input_bytes),
+                                      departure->bytes.end());
     EXPECT_EQ(seen, big_endian(read_as(expression.value, type.width, false), 16)) << "seed " << seed << '\n' << text;
   }
 }

@@ -118,7 +118,7 @@ class State;
 struct PacketContext {
   std::span<const std::byte> packet;  ///< as it arrived at the parser
   std::size_t parsed_bytes = 0;       ///< the payload begins here
-  std::uint32_t length = 0;           ///< packet_length; setValid() and setInvalid() change it, as in the reference switch
+  std::uint32_t length = 0;  ///< packet_length; setValid() and setInvalid() change it, as in the reference switch
   bool clone = false;
   std::uint32_t clone_session = 0;
   int clone_list = -1;  ///< the field list to keep; -1: none
@@ -133,8 +133,8 @@ struct PacketContext {
   bool assertion_failed = false;
 };
 
-/// One frame holds the headers and metadata of one packet on its way through the pipeline. It has `frame_bytes()` bytes,
-/// aligned for U128.
+/// One frame holds the headers and metadata of one packet on its way through the pipeline. It has `frame_bytes()`
+/// bytes, aligned for U128.
 class Program {
  public:
   Program() = default;
@@ -163,7 +163,8 @@ class Program {
   virtual void egress(State& state, std::byte* frame, PacketContext& packet) const = 0;
   /// ComputeChecksum and the deparser. Writes the headers to `out` and returns their bytes; the payload is not copied.
   /// Throws std::length_error if they do not fit.
-  virtual std::size_t deparse(State& state, std::byte* frame, PacketContext& packet, std::span<std::byte> out) const = 0;
+  virtual std::size_t deparse(State& state, std::byte* frame, PacketContext& packet,
+                              std::span<std::byte> out) const = 0;
 };
 
 }  // namespace sidelatch::p4

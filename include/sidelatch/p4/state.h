@@ -86,7 +86,7 @@ class TableState {
 
   const TableInfo* info_;
   Search search_ = Search::exact;
-  std::vector<Row> rows_;              // exact: in any order; else those to be tried first come first
+  std::vector<Row> rows_;               // exact: in any order; else those to be tried first come first
   std::vector<std::uint32_t> buckets_;  // exact: row number + 1, or 0
   std::uint32_t default_action_ = 0;
   std::vector<U128> default_arguments_;

@@ -68,9 +68,9 @@ struct SwitchOptions {
   std::size_t packet_bytes = 10'240;
   /// For random().
   std::uint64_t seed = 1;
-  /// Treats RoCEv2 packets as a switch that knows their invariant CRC (ICRC): a wrong one on arrival is a drop, and what
-  /// the program changes in the headers is put right on departure. The payload's part of the ICRC is never computed
-  /// anew, so what is damaged in the switch leaves it as damaged.
+  /// Treats RoCEv2 packets as a switch that knows their invariant CRC (ICRC): a wrong one on arrival is a drop, and
+  /// what the program changes in the headers is put right on departure. The payload's part of the ICRC is never
+  /// computed anew, so what is damaged in the switch leaves it as damaged.
   bool icrc = false;
 };
 
