@@ -37,7 +37,9 @@ std::string literal(U128 value, bool is_wide) {
 
 class Emitter {
  public:
-  Emitter(const ir::Program& program, std::string function) : program_(program), function_(std::move(function)) { lay_out(); }
+  Emitter(const ir::Program& program, std::string function) : program_(program), function_(std::move(function)) {
+    lay_out();
+  }
 
   std::string run() {
     head();
@@ -88,14 +90,16 @@ class Emitter {
     line("// Made by sidelatch-p4c; do not edit.");
     line("#include <sidelatch/p4/compiled.h>");
     line("#include <cstddef>\n#include <memory>");
-    for (const char* warning : {"-Wconversion", "-Wsign-conversion", "-Wunused-parameter", "-Wunused-variable", "-Wunused-label",
-                                "-Wparentheses", "-Wtype-limits", "-Wtautological-compare", "-Wunused-but-set-variable"}) {
+    for (const char* warning :
+         {"-Wconversion", "-Wsign-conversion", "-Wunused-parameter", "-Wunused-variable", "-Wunused-label",
+          "-Wparentheses", "-Wtype-limits", "-Wtautological-compare", "-Wunused-but-set-variable"}) {
       line(fmt::format("#pragma GCC diagnostic ignored \"{}\"", warning));
     }
     line("namespace sidelatch::p4::programs {\nstd::shared_ptr<const Program> " + function_ + "();");
     line("namespace {\nnamespace " + function_ + "_program {\nusing namespace compiled;");
     line("struct Frame {");
-    line(fmt::format("U128 w[{}];\nstd::uint64_t k[{}];\nU128 x[{}];\nstd::uint64_t t[{}];\n}};", sizes_[1], sizes_[0], sizes_[3], sizes_[2]));
+    line(fmt::format("U128 w[{}];\nstd::uint64_t k[{}];\nU128 x[{}];\nstd::uint64_t t[{}];\n}};", sizes_[1], sizes_[0],
+                     sizes_[3], sizes_[2]));
   }
 
   [[nodiscard]] const ir::Expr& expr(int which) const { return program_.exprs[static_cast<std::size_t>(which)]; }
@@ -106,7 +110,8 @@ class Emitter {
     if (place.count <= 1) {
       return 0;
     }
-    return slots_[static_cast<std::size_t>(place.slot + place.stride)].index - slots_[static_cast<std::size_t>(place.slot)].index;
+    return slots_[static_cast<std::size_t>(place.slot + place.stride)].index -
+           slots_[static_cast<std::size_t>(place.slot)].index;
   }
 
   [[nodiscard]] std::string at(const ir::Place& place) const {
@@ -127,8 +132,9 @@ class Emitter {
     const bool is_wide = e.width > 64;
     const char* type = is_wide ? "U128" : "std::uint64_t";
     const auto masked = [&](const std::string& text) {
-      return e.width == 64 || e.width == 128 ? fmt::format("{}({})", type, text)
-                                             : fmt::format("({}({}) & {})", type, text, literal(ones(e.width), is_wide));
+      return e.width == 64 || e.width == 128
+                 ? fmt::format("{}({})", type, text)
+                 : fmt::format("({}({}) & {})", type, text, literal(ones(e.width), is_wide));
     };
     const auto a = [&] { return value(e.a); };
     const auto b = [&] { return value(e.b); };
@@ -149,7 +155,8 @@ class Emitter {
         return fmt::format("({} % {})", a(), b());
       case Op::add_saturating:
       case Op::subtract_saturating:
-        return fmt::format("{}(saturate({}, {}, {}, {}, {}))", type, a(), b(), e.width, e.is_signed, e.op == Op::subtract_saturating);
+        return fmt::format("{}(saturate({}, {}, {}, {}, {}))", type, a(), b(), e.width, e.is_signed,
+                           e.op == Op::subtract_saturating);
       case Op::bit_and:
         return fmt::format("({} & {})", a(), b());
       case Op::bit_or:
@@ -253,7 +260,8 @@ class Emitter {
       const std::string move = number == 1 ? fmt::format("{} = {};", at(to), at(from))
                                            : fmt::format("std::memmove(&{}, &{}, {});", at(to), at(from), bytes);
       guarded(s.to, s.from.index < 0 ? move
-                                     : fmt::format("if ({}) {{ {} }} else {{ std::memset(&{}, 0, {}); }}", in_range(s.from), move, at(to), bytes));
+                                     : fmt::format("if ({}) {{ {} }} else {{ std::memset(&{}, 0, {}); }}",
+                                                   in_range(s.from), move, at(to), bytes));
     });
   }
 
@@ -309,13 +317,16 @@ class Emitter {
         extract(s);
         break;
       case Do::lookahead:
-        line(fmt::format("if (8 * e.cursor + {} > 8 * e.packet.packet.size()) {{ e.error = too_short; return reject; }}", s.count));
+        line(fmt::format(
+            "if (8 * e.cursor + {} > 8 * e.packet.packet.size()) {{ e.error = too_short; return reject; }}", s.count));
         line(fmt::format("{} = read_field<0, {}>(e.packet.packet.data() + e.cursor);", at(s.to), s.count));
         break;
       case Do::advance:
         line(fmt::format("{{ const std::uint64_t bits = {};", value(s.expr)));
         line("if (bits % 8 != 0) { e.error = bad_argument; return reject; }");
-        line("if (bits / 8 > e.packet.packet.size() - e.cursor) { e.error = too_short; return reject; }\ne.cursor += bits / 8; }");
+        line(
+            "if (bits / 8 > e.packet.packet.size() - e.cursor) { e.error = too_short; return reject; }\ne.cursor += "
+            "bits / 8; }");
         break;
       case Do::emit:
         deparse(s);
@@ -336,20 +347,23 @@ class Emitter {
         line(fmt::format("{} = e.state.registers[{}].read(index_of({}));", at(s.to), s.which, value(s.expr)));
         break;
       case Do::register_write:
-        line(fmt::format("e.state.registers[{}].write(index_of({}), {});", s.which, value(s.exprs[0]), value(s.exprs[1])));
+        line(fmt::format("e.state.registers[{}].write(index_of({}), {});", s.which, value(s.exprs[0]),
+                         value(s.exprs[1])));
         break;
       case Do::count:
         line(fmt::format("count(e.state.counters[{}], index_of({}), e.packet);", s.which, value(s.expr)));
         break;
       case Do::hash:
         line(fmt::format("{{ const U128 base = {}; const U128 most = {};", value(s.exprs[0]), value(s.exprs[1])));
-        line(fmt::format("const U128 hashed = hash(HashAlgorithm({}), std::span(e.hashed).first({}));", s.which, data(s.exprs, 2)));
+        line(fmt::format("const U128 hashed = hash(HashAlgorithm({}), std::span(e.hashed).first({}));", s.which,
+                         data(s.exprs, 2)));
         line(fmt::format("{} = (most == 0 ? base : base + hashed % most) & ones({}); }}", at(s.to), s.count));
         break;
       case Do::verify_checksum: {
         line(fmt::format("if ({} != 0) {{ const U128 expected = {};", value(s.exprs[0]), value(s.exprs[1])));
         const std::size_t bytes = data(s.exprs, 2);
-        line(fmt::format("e.checksum_error |= checksum(e, HashAlgorithm({}), {}, {}) != expected; }}", s.which, bytes, s.count != 0));
+        line(fmt::format("e.checksum_error |= checksum(e, HashAlgorithm({}), {}, {}) != expected; }}", s.which, bytes,
+                         s.count != 0));
         break;
       }
       case Do::update_checksum: {
@@ -362,7 +376,8 @@ class Emitter {
         line(fmt::format("{} = draw(e.packet, {}, {});", at(s.to), value(s.exprs[0]), value(s.exprs[1])));
         break;
       case Do::clone:
-        line(fmt::format("e.packet.clone = true; e.packet.clone_session = {}; e.packet.clone_list = {};", value(s.expr), s.count));
+        line(fmt::format("e.packet.clone = true; e.packet.clone_session = {}; e.packet.clone_list = {};", value(s.expr),
+                         s.count));
         break;
       case Do::resubmit:
         line(fmt::format("e.packet.resubmit = true; e.packet.resubmit_list = {};", s.count));
@@ -405,7 +420,8 @@ class Emitter {
 
   void extract(const ir::Statement& s) {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
-    line(fmt::format("if (e.cursor + {} > e.packet.packet.size()) {{ e.error = too_short; return reject; }}", type.bytes));
+    line(fmt::format("if (e.cursor + {} > e.packet.packet.size()) {{ e.error = too_short; return reject; }}",
+                     type.bytes));
     line(fmt::format("{{ const std::byte* from = e.packet.packet.data() + e.cursor;"));
     line(s.to.index < 0 ? "{" : fmt::format("if ({}) {{", in_range(s.to)));
     line(fmt::format("{} = 1;", at(s.to)));
@@ -423,7 +439,9 @@ class Emitter {
   void deparse(const ir::Statement& s) {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
     line(fmt::format("if ({} != 0) {{", at(s.to)));
-    line(fmt::format("if (e.written + {} > e.out.size()) {{ throw std::length_error(\"the headers of a packet do not fit\"); }}", type.bytes));
+    line(fmt::format(
+        "if (e.written + {} > e.out.size()) {{ throw std::length_error(\"the headers of a packet do not fit\"); }}",
+        type.bytes));
     line("std::byte* to = e.out.data() + e.written;");
     unsigned bit = 0;
     for (const ir::HeaderField& field : type.fields) {
@@ -470,7 +488,9 @@ class Emitter {
     line(fmt::format("const U128 keys[] = {{{}}};", keys.empty() ? "0" : keys));
     line(fmt::format("TableState& table = e.state.tables[{}];\nTableState::Row* row = table.find(keys);", which));
     line("const std::uint32_t action = row != nullptr ? row->action : table.default_action();");
-    line("[[maybe_unused]] const U128* arguments = row != nullptr ? row->arguments.data() : table.default_arguments().data();");
+    line(
+        "[[maybe_unused]] const U128* arguments = row != nullptr ? row->arguments.data() : "
+        "table.default_arguments().data();");
     line(fmt::format("{} = row != nullptr;\n{} = action;", slot(table.hit_slot), slot(table.action_slot)));
     if (table.direct_counter >= 0) {
       line("if (row != nullptr) { ++row->count.packets; row->count.bytes += e.packet.packet.size(); }");
@@ -499,8 +519,9 @@ class Emitter {
   [[nodiscard]] std::string contains(const ir::Set& set, const std::string& key) const {
     const bool is_wide = set.width > 64;
     if (set.kind == ir::Set::Kind::mask) {
-      return set.b == ones(set.width) ? fmt::format("{} == {}", key, literal(set.a, is_wide))
-                                      : fmt::format("({} & {}) == {}", key, literal(set.b, is_wide), literal(set.a, is_wide));
+      return set.b == ones(set.width)
+                 ? fmt::format("{} == {}", key, literal(set.a, is_wide))
+                 : fmt::format("({} & {}) == {}", key, literal(set.b, is_wide), literal(set.a, is_wide));
     }
     return fmt::format("!is_less({0}, {1}, {3}, {4}) && !is_less({2}, {0}, {3}, {4})", key, literal(set.a, is_wide),
                        literal(set.b, is_wide), set.width, set.is_signed);
@@ -510,7 +531,9 @@ class Emitter {
     line(fmt::format("\n// {}\nint p{}(Frame& f, Env& e) {{\ngoto s{};", parser.name, number, parser.start));
     for (std::size_t i = 0; i < parser.states.size(); ++i) {
       const ir::ParserState& state = parser.states[i];
-      line(fmt::format("s{}:  // {}\n{{\nif (++e.transitions > kMostTransitions) {{ e.error = timeout; return reject; }}", i, state.name));
+      line(fmt::format(
+          "s{}:  // {}\n{{\nif (++e.transitions > kMostTransitions) {{ e.error = timeout; return reject; }}", i,
+          state.name));
       block(state.body);
       if (state.keys.empty()) {
         jump(state.next);
@@ -551,31 +574,39 @@ class Emitter {
     for (const TableInfo& table : info.tables) {
       line(fmt::format("{{ TableInfo t; t.name = {};", quoted(table.name)));
       for (const KeyInfo& key : table.keys) {
-        line(fmt::format("t.keys.push_back({{{}, MatchKind({}), {}}});", quoted(key.name), static_cast<int>(key.kind), key.width));
+        line(fmt::format("t.keys.push_back({{{}, MatchKind({}), {}}});", quoted(key.name), static_cast<int>(key.kind),
+                         key.width));
       }
       for (const ActionInfo& action : table.actions) {
         std::string parameters;
         for (const ParameterInfo& one : action.parameters) {
           parameters += fmt::format("{}{{{}, {}}}", parameters.empty() ? "" : ", ", quoted(one.name), one.width);
         }
-        line(fmt::format("t.actions.push_back({{{}, {{{}}}, {}, {}}});", quoted(action.name), parameters, action.only_default, action.only_entries));
+        line(fmt::format("t.actions.push_back({{{}, {{{}}}, {}, {}}});", quoted(action.name), parameters,
+                         action.only_default, action.only_entries));
       }
       for (const Entry& entry : table.entries) {
         std::string keys;
         for (const Match& match : entry.keys) {
-          keys += fmt::format("{}{{{}, {}}}", keys.empty() ? "" : ", ", literal(match.value, true), literal(match.mask, true));
+          keys += fmt::format("{}{{{}, {}}}", keys.empty() ? "" : ", ", literal(match.value, true),
+                              literal(match.mask, true));
         }
-        line(fmt::format("t.entries.push_back({{{{{}}}, {}, {}, {}}});", keys, entry.action, arguments(entry.arguments), entry.priority));
+        line(fmt::format("t.entries.push_back({{{{{}}}, {}, {}, {}}});", keys, entry.action, arguments(entry.arguments),
+                         entry.priority));
       }
-      line(fmt::format("t.default_action = {}; t.default_arguments = {}; t.constant_entries = {}; t.constant_default = {}; t.size = {};",
-                       table.default_action, arguments(table.default_arguments), table.constant_entries, table.constant_default, table.size));
+      line(
+          fmt::format("t.default_action = {}; t.default_arguments = {}; t.constant_entries = {}; t.constant_default = "
+                      "{}; t.size = {};",
+                      table.default_action, arguments(table.default_arguments), table.constant_entries,
+                      table.constant_default, table.size));
       line("info.tables.push_back(std::move(t)); }");
     }
     for (const RegisterInfo& one : info.registers) {
       line(fmt::format("info.registers.push_back({{{}, {}, {}}});", quoted(one.name), one.width, one.size));
     }
     for (const CounterInfo& one : info.counters) {
-      line(fmt::format("info.counters.push_back({{{}, CounterKind({}), {}, {}}});", quoted(one.name), static_cast<int>(one.kind), one.size, one.table));
+      line(fmt::format("info.counters.push_back({{{}, CounterKind({}), {}, {}}});", quoted(one.name),
+                       static_cast<int>(one.kind), one.size, one.table));
     }
     for (const std::string& error : info.errors) {
       line(fmt::format("info.errors.push_back({});", quoted(error)));
@@ -586,20 +617,23 @@ class Emitter {
   [[nodiscard]] std::string place(int which) const {
     const SlotAt& at_slot = slots_[static_cast<std::size_t>(which)];
     const bool is_wide = at_slot.array == 'w';
-    return fmt::format("{{offsetof(Frame, {}) + {}, {}, {}}}", at_slot.array, at_slot.index * (is_wide ? 16 : 8), is_wide,
-                       program_.slot_widths[static_cast<std::size_t>(which)]);
+    return fmt::format("{{offsetof(Frame, {}) + {}, {}, {}}}", at_slot.array, at_slot.index * (is_wide ? 16 : 8),
+                       is_wide, program_.slot_widths[static_cast<std::size_t>(which)]);
   }
 
   void layout_ranges(const char* name, int begin, int end) {
     ranges(begin, end - begin, [&](int offset, int number, bool is_wide) {
       const SlotAt& first = slots_[static_cast<std::size_t>(begin + offset)];
       const int bytes = is_wide ? 16 : 8;
-      line(fmt::format("layout.{}.emplace_back(offsetof(Frame, {}) + {}, {});", name, first.array, first.index * bytes, number * bytes));
+      line(fmt::format("layout.{}.emplace_back(offsetof(Frame, {}) + {}, {});", name, first.array, first.index * bytes,
+                       number * bytes));
     });
   }
 
   void tail() {
-    line("\nLayout make_layout() {\nLayout layout;\nlayout.frame_bytes = sizeof(Frame);\nlayout.kept_bytes = offsetof(Frame, x);");
+    line(
+        "\nLayout make_layout() {\nLayout layout;\nlayout.frame_bytes = sizeof(Frame);\nlayout.kept_bytes = "
+        "offsetof(Frame, x);");
     layout_ranges("headers", 0, program_.metadata_slot);
     layout_ranges("metadata", program_.metadata_slot, program_.persistent_slots);
     for (std::size_t i = 0; i < kMetadataFields; ++i) {
@@ -615,20 +649,30 @@ class Emitter {
     line("return layout;\n}");
     const std::string error_slot = slot(program_.metadata[static_cast<std::size_t>(MetadataField::parser_error)]);
     const std::string checksum_slot = slot(program_.metadata[static_cast<std::size_t>(MetadataField::checksum_error)]);
-    line("\nclass Compiled : public CompiledProgram {\npublic:\nCompiled() : CompiledProgram(make_info(), make_layout()) {}");
+    line(
+        "\nclass Compiled : public CompiledProgram {\npublic:\nCompiled() : CompiledProgram(make_info(), "
+        "make_layout()) {}");
     line("void parse(State& state, std::byte* frame, PacketContext& packet) const override {");
     line("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet);");
-    line(fmt::format("if (p{}(f, e) == on) {{ e.error = no_error; }}\n{} = e.error; packet.parsed_bytes = e.cursor; }}", program_.parser, error_slot));
+    line(fmt::format("if (p{}(f, e) == on) {{ e.error = no_error; }}\n{} = e.error; packet.parsed_bytes = e.cursor; }}",
+                     program_.parser, error_slot));
     line("void ingress(State& state, std::byte* frame, PacketContext& packet) const override {");
     line("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet);");
-    line(fmt::format("r{}(f, e); {} = e.checksum_error; r{}(f, e); }}", program_.verify, checksum_slot, program_.ingress));
+    line(fmt::format("r{}(f, e); {} = e.checksum_error; r{}(f, e); }}", program_.verify, checksum_slot,
+                     program_.ingress));
     line("void egress(State& state, std::byte* frame, PacketContext& packet) const override {");
-    line(fmt::format("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet); r{}(f, e); }}", program_.egress));
-    line("std::size_t deparse(State& state, std::byte* frame, PacketContext& packet, std::span<std::byte> out) const override {");
-    line(fmt::format("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet); e.out = out; r{}(f, e); r{}(f, e); return e.written; }}",
-                     program_.compute, program_.deparser));
+    line(fmt::format("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet); r{}(f, e); }}",
+                     program_.egress));
+    line(
+        "std::size_t deparse(State& state, std::byte* frame, PacketContext& packet, std::span<std::byte> out) const "
+        "override {");
+    line(
+        fmt::format("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet); e.out = out; r{}(f, e); r{}(f, "
+                    "e); return e.written; }}",
+                    program_.compute, program_.deparser));
     line("};\n}  // namespace " + function_ + "_program\n}  // namespace");
-    line(fmt::format("std::shared_ptr<const Program> {0}() {{ return std::make_shared<{0}_program::Compiled>(); }}", function_));
+    line(fmt::format("std::shared_ptr<const Program> {0}() {{ return std::make_shared<{0}_program::Compiled>(); }}",
+                     function_));
     line("}  // namespace sidelatch::p4::programs");
   }
 
@@ -648,7 +692,8 @@ std::string emit_cpp(const std::filesystem::path& file, const std::string& funct
 
 std::string emit_header(const std::string& function) {
   return fmt::format(
-      "// Made by sidelatch-p4c; do not edit.\n#pragma once\n\n#include <sidelatch/p4/program.h>\n\n#include <memory>\n\n"
+      "// Made by sidelatch-p4c; do not edit.\n#pragma once\n\n#include <sidelatch/p4/program.h>\n\n#include "
+      "<memory>\n\n"
       "namespace sidelatch::p4::programs {{\n\n[[nodiscard]] std::shared_ptr<const Program> {}();\n\n}}  // namespace "
       "sidelatch::p4::programs\n",
       function);

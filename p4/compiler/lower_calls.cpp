@@ -278,7 +278,7 @@ Value Lowering::apply_table(Object& table, Location at) {
   result.names = {"hit", "miss"};
   const int is_hit = load(hit, 1);
   result.items = {scalar_value(is_hit, types_.boolean), scalar_value(logical_not(is_hit), types_.boolean)};
-  return keep(result, at);
+  return result;
 }
 
 }  // namespace sidelatch::p4

@@ -41,7 +41,8 @@ void CompiledProgram::keep_metadata(std::byte* frame, const std::byte* from, int
     }
   }
   const auto keeps = [&](const FieldListSlot& slot) {
-    return list >= 0 && std::find(slot.lists.begin(), slot.lists.end(), static_cast<unsigned>(list)) != slot.lists.end();
+    return list >= 0 &&
+           std::find(slot.lists.begin(), slot.lists.end(), static_cast<unsigned>(list)) != slot.lists.end();
   };
   for (const auto& [begin, size] : layout_.metadata) {
     std::size_t at = begin;

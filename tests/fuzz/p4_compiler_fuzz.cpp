@@ -1,5 +1,5 @@
-// Any text is refused with a CompileError, or is a program that the interpreter runs and that can be written as C++. Run
-// by libFuzzer (`scripts/fuzz p4-compiler`), and briefly by p4_compiler_test.cpp.
+// Any text is refused with a CompileError, or is a program that the interpreter runs and that can be written as C++.
+// Run by libFuzzer (`scripts/fuzz p4-compiler`), and briefly by p4_compiler_test.cpp.
 #include "tests/fuzz/p4_compiler_fuzz.h"
 
 #include <sidelatch/p4/compile.h>

@@ -115,7 +115,8 @@ TEST_P(Compiled, AgreesWithTheInterpreterOnRandomPackets) {
   EXPECT_EQ(compiled.state().registers, interpreted.state().registers);
   EXPECT_EQ(compiled.state().counters, interpreted.state().counters);
   for (std::size_t i = 0; i < kDrops; ++i) {
-    EXPECT_EQ(compiled.drops(static_cast<Drop>(i)), interpreted.drops(static_cast<Drop>(i))) << name(static_cast<Drop>(i));
+    EXPECT_EQ(compiled.drops(static_cast<Drop>(i)), interpreted.drops(static_cast<Drop>(i)))
+        << name(static_cast<Drop>(i));
   }
 }
 

@@ -59,7 +59,8 @@ int run(const std::vector<std::string>& arguments) {
   }
   if (program.empty() || source.empty()) {
     throw std::runtime_error(
-        "usage: sidelatch-p4c PROGRAM.p4 -o FILE.cpp [--header FILE.h] [--function NAME] [-I FOLDER]... [-D NAME=TEXT]...");
+        "usage: sidelatch-p4c PROGRAM.p4 -o FILE.cpp [--header FILE.h] [--function NAME] [-I FOLDER]... [-D "
+        "NAME=TEXT]...");
   }
   write(source, sidelatch::p4::emit_cpp(program, function, options));
   if (!header.empty()) {

@@ -123,7 +123,7 @@ struct FieldListSlot {
 struct Layout {
   std::size_t frame_bytes = 0;
   std::size_t kept_bytes = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> headers;   ///< ranges of bytes: offset, size
+  std::vector<std::pair<std::size_t, std::size_t>> headers;  ///< ranges of bytes: offset, size
   std::vector<std::pair<std::size_t, std::size_t>> metadata;
   std::array<SlotPlace, kMetadataFields> fields;
   std::vector<FieldListSlot> lists;
