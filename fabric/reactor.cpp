@@ -98,6 +98,38 @@ void Reactor::run_for(Duration duration) {
   rethrow_failure();
 }
 
+bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
+  // A world does not go on while a task is ready: ready ones wait aside, in their order.
+  WaitList aside;
+  const auto set_aside = [&] {
+    while (!ready_.empty()) {
+      Waiter& waiter = ready_.front();
+      waiter.unlink();
+      aside.push_back(waiter);
+    }
+  };
+  const std::uint64_t errors = queue_pair.counters().errors;
+  try {
+    const Time end = now() + limit;
+    set_aside();
+    if (queue_pair.state() == QueuePair::State::ready && queue_pair.outstanding() > 0) {
+      queue_pair.request_signal();
+    }
+    while (queue_pair.outstanding() > 0 && queue_pair.state() == QueuePair::State::ready && now() < end &&
+           advance(end)) {
+      set_aside();
+    }
+  } catch (...) {  // the device is lost: the queue pair keeps what was in flight
+  }
+  while (!aside.empty()) {
+    Waiter& waiter = aside.front();
+    waiter.unlink();
+    ready_.push_back(waiter);
+  }
+  return queue_pair.outstanding() == 0 && queue_pair.state() == QueuePair::State::ready &&
+         queue_pair.counters().errors == errors;
+}
+
 void Reactor::admit_waiting() {
   // Each queue pair posts one thing and goes to the end, so a busy one cannot keep the others waiting. An admitted
   // queue pair may free entries itself (an error flushes it): the outer loop then continues.

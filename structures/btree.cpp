@@ -56,9 +56,25 @@ Layout layout_of(const Scheme& scheme, const BTreeOptions& options) {
   return {scheme.shape(format_of(scheme, options).payload_bytes, kind), kind, options.nodes};
 }
 
-// Each memory node holds its pool, then its tree nodes.
+// Each memory node holds a superblock, its pool, then its tree nodes.
 std::uint64_t nodes_begin(const Scheme& scheme, const BTreeOptions& options) {
-  return RecordShape::whole_lines(Pool::bytes_needed(scheme, options.nodes));
+  return kSuperblockBytes + RecordShape::whole_lines(Pool::bytes_needed(scheme, options.nodes));
+}
+
+Superblock superblock_for(const Scheme& scheme, const BTreeOptions& options, const Layout& layout,
+                          std::size_t memory_node, std::size_t memory_nodes) {
+  Superblock block;
+  block.set_kind("B-tree");
+  block.set_scheme(scheme.name());
+  block.layout = static_cast<std::uint32_t>(layout.kind());
+  block.needs = layout.shape().needs;
+  block.memory_node = memory_node;
+  block.memory_nodes = memory_nodes;
+  block.add("node_bytes", options.node_bytes);
+  block.add("value_bytes", options.value_bytes);
+  block.add("nodes", options.nodes);
+  block.seal();
+  return block;
 }
 
 }  // namespace
@@ -82,14 +98,18 @@ BTree::BTree(const Scheme& scheme, const BTreeOptions& options, std::span<const 
     }
     objects_.emplace_back(layout, memory[i].subspan(begin, layout.total_bytes()));
     // The root is object 0 of memory node 0.
-    pools_.emplace_back(scheme, memory[i].subspan(0, begin), i, options.nodes, i == 0 ? 1 : 0);
+    pools_.emplace_back(scheme, memory[i].subspan(kSuperblockBytes, begin - kSuperblockBytes), i, options.nodes,
+                        i == 0 ? 1 : 0);
+    heads_.push_back(memory[i]);
+    superblocks_.push_back(superblock_for(scheme, options, layout, i, memory.size()));
   }
 }
 
 BTree::~BTree() = default;
 
 std::uint64_t BTree::buffer_bytes() const {
-  return std::max(sync::buffer_bytes(objects_.front().layout().shape()), Pool::buffer_bytes(*scheme_));
+  return std::max(
+      {sync::buffer_bytes(objects_.front().layout().shape()), Pool::buffer_bytes(*scheme_), kSuperblockBuffer});
 }
 
 std::uint32_t BTree::leaf_capacity() const { return format_->capacity(0); }
@@ -117,8 +137,22 @@ void BTree::require_value(std::size_t bytes) const {
   }
 }
 
+// A worker's first operation looks what the memory holds. A world that explores begins with zeroed memory that no other
+// program knows, and would try every order of these steps.
+Task<void> BTree::open(Worker& worker) const {
+  if (!worker.reactor().explores()) {
+    for (std::size_t node = 0; node < heads_.size(); ++node) {
+      co_await open_superblock(worker, node, heads_[node], superblocks_[node]);
+    }
+  }
+  worker.note_opened(number_);
+}
+
 Task<Outcome> BTree::get(Worker& worker, std::uint64_t key, std::span<std::byte> value) const {
   require_value(value.size());
+  if (!is_open(worker)) [[unlikely]] {
+    co_await open(worker);
+  }
   const Client::Operation operation(worker);
   worker.count_operation();
   Attempts attempts(worker.session(0));
@@ -158,6 +192,9 @@ Task<Outcome> BTree::remove(Worker& worker, std::uint64_t key) const { return ch
 Task<Outcome> BTree::change(Worker& worker, std::uint64_t key, std::span<const std::byte> value, Change what) const {
   if (what != Change::remove) {
     require_value(value.size());
+  }
+  if (!is_open(worker)) [[unlikely]] {
+    co_await open(worker);
   }
   const Client::Operation operation(worker);
   worker.count_operation();
@@ -215,6 +252,9 @@ Task<BTree::Scanned> BTree::scan(Worker& worker, std::uint64_t from, std::span<s
   if (values.size() != keys.size() * options_.value_bytes) {
     throw std::invalid_argument(fmt::format("a scan of {} keys needs {} bytes for values, not {}", keys.size(),
                                             keys.size() * options_.value_bytes, values.size()));
+  }
+  if (!is_open(worker)) [[unlikely]] {
+    co_await open(worker);
   }
   const Client::Operation operation(worker);
   worker.count_operation();

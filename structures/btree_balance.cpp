@@ -1,8 +1,7 @@
-// Splits and merges of the B-tree's nodes. They keep the tree balanced, one node update after the other.
+// Splits of the B-tree's nodes, and the nodes that a worker has in hand for them.
 #include "btree_path.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 namespace sidelatch::structures {
@@ -18,11 +17,6 @@ constexpr std::size_t kMostSpares = 2 * kChunk;
 
 constexpr const char* kTooSlow =
     "the lease ended before a full node was split: nothing was written; do it again, or take longer leases";
-
-// Both limits are fractions of a node's capacity. A node is merged below the first; a merged node is filled up to the
-// second at most. They are far enough apart that a node does not split right after a merge.
-[[nodiscard]] std::uint32_t merge_below(std::uint32_t capacity) { return capacity / 4; }
-[[nodiscard]] std::uint32_t merged_at_most(std::uint32_t capacity) { return capacity * 3 / 4; }
 
 // Spare objects over all memory nodes.
 [[nodiscard]] std::size_t count_all(const std::vector<std::vector<std::uint64_t>>& spares) {
@@ -95,6 +89,10 @@ Task<Outcome> BTree::stock(Worker& worker, std::size_t wanted, std::uint64_t low
       all += taken.count;
     }
   }
+  if (all < wanted && worker.session(0).options().owner != 0) {
+    (void)co_await sweep_all_dead(worker);
+    all = count_all(worker.spares_);
+  }
   co_return all >= wanted ? Outcome::done : Outcome::full;
 }
 
@@ -112,9 +110,12 @@ Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
     std::vector<std::uint64_t>& spares = worker.spares_[memory_node];
     const std::uint64_t object = spares.back();
     // A client with an old reference may hold the latch for a moment. The object's contents do not matter.
+    const Session::Brief brief(worker.session(memory_node));
     ExclusiveGuard guard = co_await scheme_->latch(worker.session(memory_node), objects_[memory_node].at(object));
     if (!guard) {
-      co_return Latched(Outcome::timed_out);
+      Latched held(Outcome::timed_out);
+      held.ref = NodeRef::of(memory_node, object, 0);
+      co_return held;
     }
     spares.pop_back();
     NodeEdit node(*format_, guard.payload());
@@ -124,6 +125,15 @@ Task<BTree::Latched> BTree::new_node(Worker& worker, std::uint64_t low) const {
     co_return Latched(ref, std::move(guard));
   }
   co_return Latched(Outcome::full);
+}
+
+// What the operation does after new_node() gave nothing: begin again once the spare node is unlatched.
+Task<Outcome> BTree::spare_is_free(Worker& worker, Latched& none) const {
+  if (none.outcome != Outcome::timed_out) {
+    co_return none.outcome;
+  }
+  const Outcome outcome = co_await give_way(worker, none.ref);
+  co_return outcome;
 }
 
 Task<void> BTree::free_node(Worker& worker, NodeRef ref) const {
@@ -168,8 +178,8 @@ Task<Outcome> BTree::make_room(Worker& worker, Latched& full, std::uint64_t key)
   const NodeRef busy = co_await held_spare(worker);
   if (busy) {
     co_await leave(full.guard);
-    (void)co_await wait_for(worker, busy);
-    co_return Outcome::done;
+    const Outcome free = co_await give_way(worker, busy);
+    co_return free;
   }
   const NodeView node(*format_, full.guard.payload());
   const std::size_t count = node.header.count;
@@ -219,13 +229,14 @@ Task<BTree::SplitPoint> BTree::split_point(Worker& worker, Latched& full, std::s
     const bool held = co_await is_held(worker, child);
     if (held) {
       co_await leave(full.guard);
-      const bool free = co_await wait_for(worker, child);
-      co_return SplitPoint{.outcome = free ? Outcome::done : Outcome::timed_out};
+      const Outcome free = co_await give_way(worker, child);
+      co_return SplitPoint{.outcome = free};
     }
-    ReadGuard seen = co_await read_node(worker, child);
+    ReadGuard seen = co_await read_beside(worker, child);
     if (!seen) {
       co_await leave(full.guard);
-      co_return SplitPoint{.outcome = Outcome::timed_out};
+      const Outcome free = co_await give_way(worker, child);
+      co_return SplitPoint{.outcome = free};
     }
     const bool dead = NodeView(*format_, seen.payload()).header.dead();
     co_await seen.release();
@@ -244,7 +255,8 @@ Task<Outcome> BTree::split(Worker& worker, Latched& full, std::size_t kept) cons
   Latched fresh = co_await new_node(worker, separator);
   if (!fresh) {
     co_await leave(full.guard);
-    co_return fresh.outcome;
+    const Outcome outcome = co_await spare_is_free(worker, fresh);
+    co_return outcome;
   }
   NodeEdit right(*format_, fresh.guard.payload());
   right.clear(left.header.level);
@@ -285,7 +297,8 @@ Task<Outcome> BTree::split_root(Worker& worker, Latched& root, std::size_t half)
       co_await free_node(worker, first.ref);
     }
     co_await leave(root.guard);
-    co_return second.outcome;
+    const Outcome outcome = co_await spare_is_free(worker, first ? second : first);
+    co_return outcome;
   }
   NodeEdit left(*format_, first.guard.payload());
   NodeEdit right(*format_, second.guard.payload());
@@ -334,16 +347,20 @@ Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uin
     const bool held = co_await is_held(worker, child);
     if (held) {
       co_await leave(parent.guard);
-      const bool free = co_await wait_for(worker, child);
-      if (!free) {
-        co_return Outcome::timed_out;
+      const Outcome free = co_await give_way(worker, child);
+      if (free != Outcome::done) {
+        co_return free;
       }
       continue;
     }
-    ReadGuard seen = co_await read_node(worker, child);
+    ReadGuard seen = co_await read_beside(worker, child);
     if (!seen) {
       co_await leave(parent.guard);
-      co_return Outcome::timed_out;
+      const Outcome free = co_await give_way(worker, child);
+      if (free != Outcome::done) {
+        co_return free;
+      }
+      continue;
     }
     const NodeHeader header = NodeView(*format_, seen.payload()).header;
     co_await seen.release();
@@ -361,252 +378,6 @@ Task<Outcome> BTree::add_separator(Worker& worker, std::uint16_t level, std::uin
     if (room != Outcome::done) {
       co_return room;
     }
-  }
-}
-
-// Merges the sparse node at `level` that covers the key with a neighbour, then continues upwards. If that is not
-// possible now or takes too long, the tree remains valid as it is.
-Task<void> BTree::merge_around(Worker& worker, std::uint16_t level, std::uint64_t key) const {
-  for (;;) {
-    const Merged merged = co_await merge_once(worker, level, key);
-    if (merged == Merged::enough) {
-      co_return;
-    }
-    level = static_cast<std::uint16_t>(level + (merged == Merged::level_above ? 1 : 0));
-  }
-}
-
-Task<BTree::Merged> BTree::merge_once(Worker& worker, std::uint16_t level, std::uint64_t key) const {
-  Latched parent = co_await latch_covering(worker, key, static_cast<std::uint16_t>(level + 1));
-  if (!parent) {
-    co_return Merged::enough;
-  }
-  const NodeView node(*format_, parent.guard.payload());
-  if (node.header.count < 2) {
-    if (parent.ref == kRoot) {
-      co_await collapse_root(worker, parent);
-      co_return Merged::enough;
-    }
-    co_await leave(parent.guard);
-    co_return Merged::level_above;  // there the parent finds neighbours
-  }
-  const std::size_t index = node.child_index(key);
-  const Merged merged = co_await merge_pair(worker, parent, index + 1 < node.header.count ? index : index - 1);
-  co_return merged;
-}
-
-// Merges children `index` and `index + 1` of the parent if they are neighbours and fit into one node.
-Task<BTree::Merged> BTree::merge_pair(Worker& worker, Latched& parent, std::size_t index) const {
-  const NodeView node(*format_, parent.guard.payload());
-  const std::array<NodeRef, 2> children = {node.child(index), node.child(index + 1)};
-  const std::uint64_t separator = node.keys()[index + 1];
-  const std::uint32_t left_in_parent = node.header.count - 1;
-  const bool parent_is_root = parent.ref == kRoot;
-  const std::uint32_t few = merge_below(node.capacity());
-  for (const NodeRef child : children) {
-    const bool held = co_await is_held(worker, child);
-    if (held) {
-      co_await leave(parent.guard);
-      co_return Merged::enough;
-    }
-  }
-  Latched left = co_await latch_node(worker, children[0]);
-  Latched right(left.outcome);
-  if (left) {
-    right = co_await latch_node(worker, children[1]);
-  }
-  if (right) {
-    const NodeView a(*format_, left.guard.payload());
-    const NodeView b(*format_, right.guard.payload());
-    if (is_meant(left.ref, a.header) && is_meant(right.ref, b.header) && a.header.right == right.ref &&
-        b.header.low == separator && a.header.count + b.header.count <= merged_at_most(a.capacity())) {
-      co_await absorb(worker, parent, index + 1, left, right);
-      co_return parent_is_root ? (left_in_parent == 1 ? Merged::this_level_again : Merged::enough)
-      : left_in_parent < few   ? Merged::level_above
-                               : Merged::enough;
-    }
-    co_await leave(right.guard);
-  }
-  if (left) {
-    co_await leave(left.guard);
-  }
-  co_await leave(parent.guard);
-  co_return Merged::enough;
-}
-
-// Waits until the node is unlatched, or takes over a dead client's latch. False if the deadline passed.
-Task<bool> BTree::wait_for(Worker& worker, NodeRef ref) const {
-  Latched node = co_await latch_node(worker, ref);
-  co_await leave(node.guard);
-  co_return static_cast<bool>(node);
-}
-
-// Moves the entries of `right` into `left`, its neighbour. `right` is entry `index` of the parent.
-Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left, Latched& right) const {
-  NodeEdit from(*format_, right.guard.payload());
-  NodeEdit into(*format_, left.guard.payload());
-  into.append(from, 0, from.header.count);
-  into.set_high(from.header);
-  into.header.right = from.header.right;
-  into.finish();
-  const bool was_dead = from.header.dead();
-  from.header.flags |= NodeHeader::kDead;
-  from.finish();
-  NodeEdit above(*format_, parent.guard.payload());
-  above.erase(index);
-  above.finish();
-  // The node is marked dead first: from now on nobody trusts or changes its contents. Readers wait until its entries
-  // are in their new place. If this client dies now, a reader finishes the merge (end_merge). A latch that was held too
-  // long stops this at any step.
-  bool written = true;
-  if (was_dead) {
-    co_await leave(right.guard);
-  } else {
-    written = co_await write(worker, right);
-  }
-  if (written) {
-    written = co_await write_both(worker, left, parent);
-  }
-  if (written) {
-    co_await free_node(worker, right.ref);
-    co_return;
-  }
-  co_await leave(left.guard);
-  co_await leave(parent.guard);
-}
-
-// The root's only child takes the root's place.
-Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
-  NodeEdit node(*format_, root.guard.payload());
-  const bool held = co_await is_held(worker, node.child(0));
-  if (held) {
-    const NodeRef busy = node.child(0);
-    co_await leave(root.guard);
-    (void)co_await wait_for(worker, busy);
-    co_return;
-  }
-  Latched child = co_await latch_node(worker, node.child(0));
-  if (!child) {
-    co_await leave(root.guard);
-    co_return;
-  }
-  NodeEdit from(*format_, child.guard.payload());
-  if (from.header.generation != child.ref.generation() || from.header.torn() || from.header.right ||
-      from.header.has_high() || from.header.low != 0) {
-    co_await leave(child.guard);
-    co_await leave(root.guard);
-    co_return;
-  }
-  node.clear(from.header.level);
-  node.append(from, 0, from.header.count);
-  node.finish();
-  bool written = false;
-  if (from.header.dead()) {  // marked by a client that got no further
-    co_await leave(child.guard);
-    written = co_await write(worker, root);
-  } else {
-    from.header.flags |= NodeHeader::kDead;
-    from.finish();
-    written = co_await write_both(worker, child, root);
-  }
-  if (written) {
-    co_await free_node(worker, child.ref);
-  }
-}
-
-// Finishes the merge of a node that another client marked dead. That client died, or is still at work. `level` and
-// `low` are the dead node's.
-Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, std::uint64_t low) const {
-  Latched parent = co_await latch_covering(worker, low, static_cast<std::uint16_t>(level + 1));
-  if (!parent) {
-    co_return;
-  }
-  const NodeView node(*format_, parent.guard.payload());
-  const std::optional<std::size_t> index = node.find(low);
-  if (!index || node.child(*index) != dead) {  // the merge is already finished
-    co_await leave(parent.guard);
-    co_return;
-  }
-  if (*index == 0) {
-    // A first child dies only if it is the root's only child.
-    if (parent.ref == kRoot && node.header.count == 1) {
-      co_await collapse_root(worker, parent);
-    } else {
-      co_await leave(parent.guard);
-    }
-    co_return;
-  }
-  // Its left neighbour may have been split since.
-  NodeRef next = node.child(*index - 1);
-  Latched left;
-  for (;;) {
-    for (const NodeRef ref : {next, dead}) {
-      const bool held = co_await is_held(worker, ref);
-      if (held) {
-        co_await leave(parent.guard);
-        (void)co_await wait_for(worker, ref);
-        co_return;  // the next client that meets the dead node tries again
-      }
-    }
-    left = co_await latch_node(worker, next);
-    if (!left) {
-      break;
-    }
-    const NodeHeader header = NodeView(*format_, left.guard.payload()).header;
-    if (header.right == dead || !header.has_high() || header.high > low) {
-      break;
-    }
-    co_await leave(left.guard);
-    next = header.right;
-  }
-  Latched right(left.outcome);
-  if (left) {
-    right = co_await latch_node(worker, dead);
-  }
-  if (!right) {
-    if (left) {
-      co_await leave(left.guard);
-    }
-    co_await leave(parent.guard);
-    co_return;
-  }
-  const NodeView neighbour(*format_, left.guard.payload());
-  NodeEdit died(*format_, right.guard.payload());
-  const bool stays = neighbour.header.torn() || died.header.torn() || died.header.generation != dead.generation();
-  if (stays || neighbour.header.dead()) {
-    const NodeRef other = left.ref;
-    const std::uint64_t other_low = neighbour.header.low;
-    const bool first_the_neighbour = !stays;
-    co_await leave(right.guard);
-    co_await leave(left.guard);
-    co_await leave(parent.guard);
-    if (first_the_neighbour) {  // the neighbour died, too, and its entries are elsewhere
-      co_await end_merge(worker, other, level, other_low);
-    }
-    co_return;
-  }
-  if (neighbour.header.right == dead) {
-    if (neighbour.header.count + died.header.count <= neighbour.capacity()) {
-      co_await absorb(worker, parent, *index, left, right);
-      co_return;
-    }
-    // The neighbour has filled up meanwhile and has not taken the dead node's entries. The dead node has the only copy
-    // of them, so it becomes alive again.
-    died.header.flags = static_cast<std::uint16_t>(died.header.flags & ~NodeHeader::kDead);
-    died.finish();
-    (void)co_await write(worker, right);
-    co_await leave(left.guard);
-    co_await leave(parent.guard);
-    co_return;
-  }
-  NodeEdit above(*format_, parent.guard.payload());
-  above.erase(*index);
-  above.finish();
-  co_await leave(right.guard);
-  co_await leave(left.guard);
-  const bool written = co_await write(worker, parent);
-  if (written) {
-    co_await free_node(worker, dead);
   }
 }
 

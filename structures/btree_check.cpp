@@ -70,6 +70,9 @@ void look_at(Walk& walk, NodeRef ref, const NodeView& node, std::span<const std:
 }  // namespace
 
 Task<BTreeReport> BTree::check(Worker& worker) const {
+  if (!is_open(worker)) [[unlikely]] {
+    co_await open(worker);
+  }
   Walk walk;
   Separators named;  // the nodes of the next level, as their parents name them
   int level = -1;

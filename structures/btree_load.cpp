@@ -58,6 +58,9 @@ Task<Outcome> BTree::bulk_load(Worker& worker, std::span<const std::uint64_t> ke
     throw std::invalid_argument(fmt::format("key {} of the bulk load does not ascend: {} comes after {}",
                                             descent - keys.begin() + 1, *(descent + 1), *descent));
   }
+  if (!is_open(worker)) [[unlikely]] {
+    co_await open(worker);
+  }
   Latched root = co_await latch_node(worker, kRoot);
   if (!root) {
     co_return root.outcome;

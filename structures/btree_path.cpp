@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+
 namespace sidelatch::structures {
 
 using namespace fabric;
@@ -74,6 +76,18 @@ Task<BTree::Latched> BTree::latch_node(Worker& worker, NodeRef ref) const {
     }
     co_await guard.commit();  // it is then latched with a lease that begins now
   }
+}
+
+Task<BTree::Latched> BTree::latch_beside(Worker& worker, NodeRef ref) const {
+  const Session::Brief brief(session(worker, ref));
+  Latched node = co_await latch_node(worker, ref);
+  co_return node;
+}
+
+Task<ReadGuard> BTree::read_beside(Worker& worker, NodeRef ref) const {
+  const Session::Brief brief(session(worker, ref));
+  ReadGuard guard = co_await read_node(worker, ref);
+  co_return guard;
 }
 
 // With leases, a client that changes the tree never waits for a latch while it holds another. The latch may be a dead

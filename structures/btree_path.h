@@ -6,7 +6,6 @@
 
 #include <sidelatch/structures/btree.h>
 
-#include <exception>
 #include <utility>
 
 namespace sidelatch::structures {
@@ -41,12 +40,7 @@ struct BTree::Latched {
   Latched& operator=(Latched&&) = default;
   Latched(const Latched&) = delete;
   Latched& operator=(const Latched&) = delete;
-  // After an exception nobody can unlatch it; the end of its lease frees it.
-  ~Latched() {
-    if (guard && std::uncaught_exceptions() > 0) {
-      (void)guard.release_hold();
-    }
-  }
+  ~Latched() = default;
 
   [[nodiscard]] explicit operator bool() const noexcept { return outcome == Outcome::done; }
 };

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
+
 namespace sidelatch::structures {
 
 using namespace fabric;
@@ -20,6 +24,11 @@ std::string_view name(Outcome outcome) {
       return "timed out";
   }
   return "";
+}
+
+std::uint64_t next_structure_number() noexcept {
+  static std::atomic<std::uint64_t> number{0};
+  return ++number;
 }
 
 Statistics& Statistics::operator+=(const Statistics& other) {
@@ -62,6 +71,78 @@ Task<void> Client::drain() {
   for (const auto& queue_pair : queue_pairs_) {
     co_await queue_pair->drain();
   }
+}
+
+Task<void> Client::reconnect() {
+  std::exception_ptr error;
+  for (const auto& session : sessions_) {
+    try {
+      if (session->qp().state() == QueuePair::State::error) {
+        co_await session->qp().reconnect();
+      }
+      co_await session->settle();
+    } catch (const FabricError&) {
+      error = error ? error : std::current_exception();
+    }
+  }
+  if (error) {
+    std::rethrow_exception(error);
+  }
+}
+
+Task<void> Client::close() {
+  std::exception_ptr error;
+  for (const auto& session : sessions_) {
+    try {
+      co_await session->close();
+    } catch (const FabricError&) {
+      error = error ? error : std::current_exception();
+    }
+  }
+  if (error) {
+    std::rethrow_exception(error);
+  }
+}
+
+Task<void> Client::revoke(std::uint16_t owner) {
+  if (owner == 0 || owner == sessions_.front()->options().owner) {
+    throw std::invalid_argument(
+        fmt::format("owner {} cannot be revoked here: name the owner id of a client that has died, not {}", owner,
+                    owner == 0 ? "0, which means none" : "this client's own"));
+  }
+  for (const auto& session : sessions_) {
+    sync::Revoker* const revoker = session->options().revoker;
+    if (revoker == nullptr) {
+      throw sync::LatchError(sync::LatchError::Kind::takeover_refused,
+                             fmt::format("owner {} cannot be revoked: this client has no Revoker; give it one for each "
+                                         "memory node",
+                                         owner));
+    }
+    co_await revoker->revoke(owner);
+    session->note_dead(owner);
+  }
+}
+
+std::uint16_t Client::next_dead_owner() {
+  for (const auto& session : sessions_) {
+    for (const std::uint16_t owner : session->dead_owners()) {
+      if (std::ranges::find(swept_, owner) == swept_.end()) {
+        swept_.push_back(owner);
+        return owner;
+      }
+    }
+  }
+  return 0;
+}
+
+Reactor::SleepAwaiter Client::give_way() noexcept {
+  constexpr std::uint32_t kMostDoublings = 20;
+  sync::Session& session = *sessions_.front();
+  const sync::Retry& retry = session.options().retry;
+  const Duration bound = std::min(retry.first * (std::int64_t{1} << std::min(yields_, kMostDoublings)), retry.cap);
+  ++yields_;
+  return reactor().sleep(
+      Duration{static_cast<std::int64_t>(session.random() % static_cast<std::uint64_t>(bound.count() + 1))});
 }
 
 Client::Operation::Operation(Client& client) {

@@ -86,7 +86,28 @@ Layout layout_for(const Scheme& scheme, const HashTableOptions& options, const P
   return {scheme.shape(plan.payload_bytes, kind), kind, plan.home_buckets + plan.overflow_buckets};
 }
 
-std::uint64_t pool_begins(const Layout& layout) { return RecordShape::whole_lines(layout.total_bytes()); }
+std::uint64_t pool_begins(const Layout& layout) {
+  return kSuperblockBytes + RecordShape::whole_lines(layout.total_bytes());
+}
+
+Superblock superblock_for(const Scheme& scheme, const HashTableOptions& options, const Plan& plan, const Layout& layout,
+                          std::size_t memory_node, std::size_t memory_nodes) {
+  Superblock block;
+  block.set_kind(options.addressing == Addressing::perfect ? "perfect hash table" : "hash table");
+  block.set_scheme(scheme.name());
+  block.layout = static_cast<std::uint32_t>(layout.kind());
+  block.needs = layout.shape().needs;
+  block.memory_node = memory_node;
+  block.memory_nodes = memory_nodes;
+  block.add("value_bytes", options.value_bytes);
+  block.add("capacity", options.capacity);
+  if (options.addressing == Addressing::chained) {
+    block.add("entries_per_bucket", options.entries_per_bucket);
+    block.add("overflow_buckets", plan.overflow_buckets);
+  }
+  block.seal();
+  return block;
+}
 
 }  // namespace
 
@@ -113,7 +134,7 @@ std::uint64_t HashTable::bytes_needed(const Scheme& scheme, const HashTableOptio
   const Plan plan = plan_for(options, memory_nodes);
   const Layout layout = layout_for(scheme, options, plan);
   return options.addressing == Addressing::perfect
-             ? layout.total_bytes()
+             ? kSuperblockBytes + layout.total_bytes()
              : pool_begins(layout) + Pool::bytes_needed(scheme, plan.overflow_buckets);
 }
 
@@ -124,13 +145,15 @@ HashTable::HashTable(const Scheme& scheme, const HashTableOptions& options, std:
   const std::uint64_t needed = bytes_needed(scheme, options, memory.size());
   home_buckets_ = plan.home_buckets;
   overflow_buckets_ = plan.overflow_buckets;
-  buffer_bytes_ = sync::buffer_bytes(layout.shape());
+  buffer_bytes_ = std::max(sync::buffer_bytes(layout.shape()), kSuperblockBuffer);
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (memory[i].length < needed) {
       throw std::invalid_argument(fmt::format("hash table: memory {} has {} bytes: it needs {}, see bytes_needed()", i,
                                               memory[i].length, needed));
     }
-    arrays_.emplace_back(layout, memory[i].subspan(0, layout.total_bytes()));
+    heads_.push_back(memory[i]);
+    superblocks_.push_back(superblock_for(scheme, options, plan, layout, i, memory.size()));
+    arrays_.emplace_back(layout, memory[i].subspan(kSuperblockBytes, layout.total_bytes()));
     if (options.addressing == Addressing::chained) {
       const std::uint64_t begin = pool_begins(layout);
       pools_.emplace_back(scheme, memory[i].subspan(begin, memory[i].length - begin), i, plan.overflow_buckets);
@@ -211,9 +234,23 @@ void HashTable::throw_damaged(Place place, std::string_view what) const {
   throw StructureError(fmt::format("hash table over {}: {} {}", scheme_->name(), describe(place), what));
 }
 
+// A client's first operation looks what the memory holds. A world that explores begins with zeroed memory that no other
+// program knows, and would try every order of these steps.
+Task<void> HashTable::open(Client& client) const {
+  if (!client.reactor().explores()) {
+    for (std::size_t node = 0; node < heads_.size(); ++node) {
+      co_await open_superblock(client, node, heads_[node], superblocks_[node]);
+    }
+  }
+  client.note_opened(number_);
+}
+
 // ---- Perfect addressing.
 
 Task<Outcome> HashTable::get_perfect(Client& client, std::uint64_t key, std::span<std::byte> value) const {
+  if (!is_open(client)) [[unlikely]] {
+    co_await open(client);
+  }
   const Place place = place_of(key);
   const Object object = arrays_[place.memory_node].at(place.bucket);
   try {
@@ -238,6 +275,9 @@ Task<Outcome> HashTable::insert_perfect(std::uint64_t key) const {
 }
 
 Task<Outcome> HashTable::put_perfect(Client& client, std::uint64_t key, std::span<const std::byte> value) const {
+  if (!is_open(client)) [[unlikely]] {
+    co_await open(client);
+  }
   const Place place = place_of(key);
   const Object object = arrays_[place.memory_node].at(place.bucket);
   Session& session = client.session(place.memory_node);
@@ -324,6 +364,9 @@ std::string_view HashTable::fault_of(Place place, const BucketHeader& header) co
 // ---- Readers.
 
 Task<Outcome> HashTable::get_chained(Client& client, std::uint64_t key, std::span<std::byte> value) const {
+  if (!is_open(client)) [[unlikely]] {
+    co_await open(client);
+  }
   const Place home = place_of(key);
   const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
   Session& session = client.session(home.memory_node);

@@ -194,6 +194,9 @@ class HashTable::Checker {
 };
 
 Task<HashTableReport> HashTable::check(Client& client) const {
+  if (!is_open(client)) {
+    co_await open(client);
+  }
   Checker checker(*this, client);
   HashTableReport report = co_await checker.run();
   co_return report;

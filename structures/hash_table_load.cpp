@@ -23,6 +23,9 @@ Task<Outcome> HashTable::bulk_load(Client& client, std::span<const std::uint64_t
     throw std::invalid_argument(fmt::format("bulk_load of {} keys with {} bytes of values: each key needs {}",
                                             keys.size(), values.size(), options_.value_bytes));
   }
+  if (!is_open(client)) {
+    co_await open(client);
+  }
   client.count_operation();
   struct Item {
     Place place;

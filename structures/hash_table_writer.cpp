@@ -40,6 +40,9 @@ Task<void> HashTable::give_back(Client& client, std::size_t memory_node, std::ui
 // may also be a dead client's. Then it begins again.
 Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint64_t key,
                                         std::span<const std::byte> value) const {
+  if (!is_open(client)) [[unlikely]] {
+    co_await open(client);
+  }
   Writer writer{.client = &client, .home = place_of(key)};
   Session& session = writer.session();
   const Session::Operation operation(session, session.now());
@@ -57,9 +60,13 @@ Task<Outcome> HashTable::change_chained(Client& client, Change change, std::uint
         outcome = co_await prepare(writer);
         again = outcome == Outcome::done;
       }
-      if (again && writer.held_up && attempts.expired()) {
-        again = false;
-        outcome = Outcome::timed_out;
+      if (again && writer.held_up) {
+        if (attempts.expired()) {
+          again = false;
+          outcome = Outcome::timed_out;
+        } else {
+          co_await client.give_way();
+        }
       }
     } catch (...) {
       error = std::current_exception();
@@ -84,7 +91,19 @@ Task<Outcome> HashTable::prepare(Writer& writer) const {
     const bool free = co_await take_over(writer.session(), *writer.held_up);
     co_return free ? Outcome::done : Outcome::timed_out;
   }
-  const Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
+  Pool::Taken taken = co_await pools_[writer.home.memory_node].take(client);
+  if (taken.outcome == Outcome::full && writer.session().options().owner != 0) {
+    for (std::uint16_t owner = client.next_dead_owner(); owner != 0; owner = client.next_dead_owner()) {
+      try {
+        (void)co_await sweep(client, owner);
+      } catch (const LatchError& error) {
+        if (error.kind() != LatchError::Kind::takeover_refused) {
+          throw;
+        }  // a memory node does not know the owner: its buckets stay as they are
+      }
+    }
+    taken = co_await pools_[writer.home.memory_node].take(client);
+  }
   if (taken.outcome != Outcome::done) {
     co_return taken.outcome;
   }
@@ -173,6 +192,23 @@ Task<Outcome> HashTable::change_chain(Writer& writer, Change change, Entry entry
   co_return Outcome::done;
 }
 
+// The operation cannot continue before another client has unlatched that bucket. Without leases it only ends here when
+// its deadline has passed.
+void HashTable::hold_up(Writer& writer, Place place) {
+  if (writer.session().has_lease() && !writer.session().deadline_passed()) {
+    writer.held_up = place;
+  }
+}
+
+// Latches a bucket while home is latched, and does not wait for long: its holder may be dead.
+Task<void> HashTable::latch_beside_home(Writer& writer, Place place) const {
+  const Session::Brief brief(writer.session());
+  writer.bucket = co_await latch_bucket(writer.session(), place);
+  if (!writer.bucket) {
+    hold_up(writer, place);
+  }
+}
+
 // Searches the chain behind home for a key. Home's latch protects the chain, so its buckets need no latch.
 Task<HashTable::Search> HashTable::search_chain(Writer& writer, std::uint64_t key) const {
   const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
@@ -189,8 +225,13 @@ Task<HashTable::Search> HashTable::search_chain(Writer& writer, std::uint64_t ke
         co_return search;
       }
     }
-    ReadGuard guard = co_await read_bucket(writer.session(), place);
+    ReadGuard guard;
+    {
+      const Session::Brief brief(writer.session());
+      guard = co_await read_bucket(writer.session(), place);
+    }
     if (!guard) {
+      hold_up(writer, place);
       co_return search;
     }
     const BucketHeader header = BucketFormat::header_in(guard.payload());
@@ -229,7 +270,7 @@ Task<Outcome> HashTable::change_overflow(Writer& writer, Change change, Entry en
     const Outcome outcome = co_await unlink(writer, search);
     co_return outcome;
   }
-  writer.bucket = co_await latch_bucket(writer.session(), *search.found);
+  co_await latch_beside_home(writer, *search.found);
   if (!writer.bucket) {
     co_return Outcome::timed_out;
   }
@@ -257,7 +298,7 @@ Task<Outcome> HashTable::change_overflow(Writer& writer, Change change, Entry en
 Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   const bool is_first = search.predecessor == writer.home;
   if (!is_first) {
-    writer.bucket = co_await latch_bucket(writer.session(), search.predecessor);
+    co_await latch_beside_home(writer, search.predecessor);
     if (!writer.bucket) {
       co_return Outcome::timed_out;
     }
@@ -271,6 +312,7 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   header.next = search.next.next;
   header.next_generation = search.next.generation;
   BucketFormat::put_header(header, predecessor.payload());
+  co_await pools_[writer.home.memory_node].mark(*writer.client, number);
   co_await commit_bucket(predecessor);
   // Nobody may take the bucket or latch home before the link is gone: home's next holder may follow the old link.
   co_await writer.session().qp().drain();
@@ -291,7 +333,7 @@ Task<Outcome> HashTable::add(Writer& writer, Entry entry, Search search) const {
     co_return Outcome::done;
   }
   if (search.room) {
-    writer.bucket = co_await latch_bucket(writer.session(), *search.room);
+    co_await latch_beside_home(writer, *search.room);
     if (!writer.bucket) {
       co_return Outcome::timed_out;
     }
@@ -328,7 +370,7 @@ Task<Outcome> HashTable::add(Writer& writer, Entry entry, Search search) const {
 // False if the deadline passed.
 Task<bool> HashTable::fill_overflow(Writer& writer, std::uint64_t number, std::span<const Entry> entries,
                                     Link& first) const {
-  writer.bucket = co_await latch_bucket(writer.session(), {writer.home.memory_node, home_buckets_ + number});
+  co_await latch_beside_home(writer, {writer.home.memory_node, home_buckets_ + number});
   if (!writer.bucket) {
     co_return false;
   }

@@ -17,7 +17,11 @@ namespace {
 
 constexpr std::uint64_t kLinkBytes = 8;
 
-constexpr std::uint64_t kTorn = std::numeric_limits<std::uint64_t>::max();  // stored as the mark
+constexpr std::uint64_t kTornPool = std::numeric_limits<std::uint64_t>::max();  // stored as the mark
+
+// In the link's place, for an object that is not free: who has taken it. No link is that large.
+constexpr std::uint64_t kMark = std::uint64_t{1} << 63;
+std::uint64_t mark_of(std::uint16_t owner) { return kMark | owner; }
 
 // The control record's payload.
 struct Control {
@@ -85,7 +89,7 @@ Task<ExclusiveGuard> Pool::latch(Client& client) const {
     }
     if (!guard.inherited()) {
       const Control control = control_in(guard.payload());
-      const bool torn = control.mark == kTorn;
+      const bool torn = control.mark == kTornPool;
       if (torn || control.mark > count_ - reserved_ || control.head > count_) {
         co_await guard.abort();
         throw_damaged(torn ? "its last holder died within a WRITE; only optimistic/copy-on-write survives that"
@@ -95,7 +99,7 @@ Task<ExclusiveGuard> Pool::latch(Client& client) const {
     }
     if (!is_sealed(guard.payload())) {
       // If left latched, it would cost each client that meets it its queue pairs, one after the other.
-      put({.mark = kTorn}, guard.payload());
+      put({.mark = kTornPool}, guard.payload());
     }
     co_await guard.commit();  // it is then latched with a lease that begins now
   }
@@ -126,21 +130,69 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
   Taken taken;
   if (control.head != 0) {
     taken = {Outcome::done, control.head - 1, 1};
-    try {
-      // The client that linked it waited for that WRITE before it made the object the head.
-      control.head = co_await read_link(client, word, taken.object);
-    } catch (...) {
-      (void)guard.release_hold();  // the connection is lost: nobody can unlatch it from here
-      throw;
-    }
+    // The client that linked it waited for that WRITE before it made the object the head.
+    control.head = co_await read_link(client, word, taken.object);
   } else if (control.mark < count_ - reserved_) {
     taken = {Outcome::done, reserved_ + control.mark,
              std::clamp<std::uint64_t>(most, 1, count_ - reserved_ - control.mark)};
+    if (client.session(memory_node_).options().owner != 0) {  // so many marks fit the buffer
+      taken.count = std::min<std::uint64_t>(taken.count, word.span().length / kLinkBytes);
+    }
     control.mark += taken.count;
   }
   put(control, guard.payload());
   co_await guard.commit();
+  if (taken.outcome == Outcome::done) {
+    co_await put_marks(client, word, taken);
+  }
   co_return taken;
+}
+
+// After the commit: the mark must not take the place of a link that is still needed.
+Task<void> Pool::put_marks(Client& client, const RingBuffer& word, Taken taken) const {
+  Session& session = client.session(memory_node_);
+  const std::uint64_t mark = mark_of(session.options().owner);
+  if (session.options().owner == 0) {
+    co_return;
+  }
+  const LocalSpan from = word.span().subspan(0, taken.count * kLinkBytes);
+  for (std::uint64_t i = 0; i < taken.count; ++i) {
+    std::memcpy(from.data + i * kLinkBytes, &mark, kLinkBytes);
+  }
+  co_await session.qp().enqueue(write(from, links_.subspan(taken.object * kLinkBytes, from.length)));
+}
+
+Task<void> Pool::mark(Client& client, std::uint64_t object) const {
+  if (client.session(memory_node_).options().owner == 0) {
+    co_return;
+  }
+  const RingBuffer word = co_await word_buffer(client.session(memory_node_), control_.layout().shape());
+  co_await put_marks(client, word, {.outcome = Outcome::done, .object = object, .count = 1});
+}
+
+Task<std::vector<std::uint64_t>> Pool::marked(Client& client, std::uint16_t owner) const {
+  const RingBuffer words = co_await word_buffer(client.session(memory_node_), control_.layout().shape());
+  std::vector<std::uint64_t> found;
+  const std::uint64_t at_once = words.span().length / kLinkBytes;
+  for (std::uint64_t first = reserved_; first < count_; first += at_once) {
+    const LocalSpan into = words.span().subspan(0, std::min(at_once, count_ - first) * kLinkBytes);
+    co_await client.session(memory_node_).qp().read(into, links_.subspan(first * kLinkBytes, into.length));
+    for (std::uint64_t i = 0; i < into.length / kLinkBytes; ++i) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, into.data + i * kLinkBytes, kLinkBytes);
+      if (word == mark_of(owner)) {
+        found.push_back(first + i);
+      }
+    }
+  }
+  co_return found;
+}
+
+Task<bool> Pool::claim(Client& client, std::uint64_t object, std::uint16_t owner) const {
+  Session& session = client.session(memory_node_);
+  const std::uint64_t seen = co_await session.qp().compare_swap(links_.subspan(object * kLinkBytes, kLinkBytes),
+                                                                mark_of(owner), mark_of(session.options().owner));
+  co_return seen == mark_of(owner);
 }
 
 Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
@@ -154,12 +206,7 @@ Task<Outcome> Pool::give_back(Client& client, std::uint64_t object) const {
     co_return Outcome::timed_out;
   }
   Control control = control_in(guard.payload());
-  try {
-    co_await write_link(client, word, object, control.head);
-  } catch (...) {
-    (void)guard.release_hold();  // the connection is lost: nobody can unlatch it from here
-    throw;
-  }
+  co_await write_link(client, word, object, control.head);
   control.head = object + 1;
   put(control, guard.payload());
   co_await guard.commit();

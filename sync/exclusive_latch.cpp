@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 #include <stdexcept>
 
@@ -65,39 +66,56 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
     const WorkRequest latch = compare_swap(object.latch(), expected, desired);
     const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
     std::uint64_t seen = 0;
-    if (object.version_is_apart()) {
-      const WorkRequest header = fabric::read(hold.buffer.header(), object.header());
-      if (acquire_ == Acquire::speculative) {
-        const auto old = co_await qp.submit(latch, record, header);
+    const std::uint64_t posted = qp.posted();
+    bool latched = false;
+    try {
+      if (object.version_is_apart()) {
+        const WorkRequest header = fabric::read(hold.buffer.header(), object.header());
+        if (acquire_ == Acquire::speculative) {
+          const auto old = co_await qp.submit(latch, record, header);
+          seen = old[0];
+        } else {
+          const auto old = co_await qp.submit(latch);
+          seen = old[0];
+          latched = seen == expected;
+          if (latched) {
+            co_await qp.submit(record, header);
+          }
+        }
+      } else if (acquire_ == Acquire::speculative) {
+        const auto old = co_await qp.submit(latch, record);
         seen = old[0];
       } else {
         const auto old = co_await qp.submit(latch);
         seen = old[0];
-        if (seen == expected) {
-          co_await qp.submit(record, header);
+        latched = seen == expected;
+        if (latched) {
+          co_await qp.submit(record);
         }
       }
-    } else if (acquire_ == Acquire::speculative) {
-      const auto old = co_await qp.submit(latch, record);
-      seen = old[0];
-    } else {
-      const auto old = co_await qp.submit(latch);
-      seen = old[0];
-      if (seen == expected) {
-        co_await qp.submit(record);
+    } catch (...) {
+      hold.inherited = expected != kFree;
+      if (qp.posted() != posted) {
+        session.owe_acquired(hold, latched);
       }
+      throw;
     }
     if (seen == expected) {
       if (expected != kFree) [[unlikely]] {
         hold.inherited = true;
+        session.retaken(object);
         ++session.counters().takeovers;
       }
       co_return std::move(hold);
     }
+    if (session.may_retake(object, seen)) [[unlikely]] {
+      expected = seen;  // the queue pair that wrote there has failed: nothing of it is still under way
+      continue;
+    }
     if (attempts.expired()) {
       co_return ExclusiveGuard();
     }
-    if (watch.expired(seen)) {
+    if (watch.expired(seen, hold.since)) {
       if (takeover == Takeover::refused) {
         throw_holder_lost(object, seen);
       }
@@ -125,34 +143,42 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
     throw_lease_expired(hold);
   }
   QueuePair& qp = hold.qp();
-  if (write_unlatch_) {
-    // The WRITE carries the free latch.
-    const std::uint64_t offset = hold.object.shape->header + hold.object.shape->latch_in_header();
-    std::memcpy(hold.buffer.record().data + offset, &kFree, sizeof kFree);
-    if (*write_unlatch_ == WriteUnlatch::async) {
-      co_await qp.enqueue(write);
-    } else if (hold.session->has_lease()) {
-      // The WRITE's completion does not prove that it is placed (rule 2), and a revocation would lose it. The READ
-      // behind it proves it (rule 5).
-      co_await qp.submit(write, fabric::read(hold.buffer.header(), hold.object.header()));
+  const std::array<WorkRequest, 1> writes = {write};
+  const std::uint64_t posted = qp.posted();
+  try {
+    if (write_unlatch_) {
+      // The WRITE carries the free latch.
+      const std::uint64_t offset = hold.object.shape->header + hold.object.shape->latch_in_header();
+      std::memcpy(hold.buffer.record().data + offset, &kFree, sizeof kFree);
+      if (*write_unlatch_ == WriteUnlatch::async) {
+        co_await qp.enqueue(write);
+        hold.session->posted_unlatch(hold, writes, /*free_by_write=*/true);
+      } else if (hold.session->has_lease()) {
+        // The WRITE's completion does not prove that it is placed (rule 2), and a revocation would lose it. The READ
+        // behind it proves it (rule 5).
+        co_await qp.submit(write, fabric::read(hold.buffer.header(), hold.object.header()));
+      } else {
+        co_await qp.submit(write);
+      }
     } else {
-      co_await qp.submit(write);
+      const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
+      switch (release_) {
+        case Release::basic:
+          co_await qp.submit(write);
+          co_await qp.submit(give_back);
+          break;
+        case Release::combined:
+          co_await qp.submit(write, give_back);
+          break;
+        case Release::async:
+          co_await qp.enqueue(write, give_back);
+          hold.session->posted_unlatch(hold, writes, /*free_by_write=*/false);
+          break;
+      }
     }
-    hold.buffer.drop();
-    co_return;
-  }
-  const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
-  switch (release_) {
-    case Release::basic:
-      co_await qp.submit(write);
-      co_await qp.submit(give_back);
-      break;
-    case Release::combined:
-      co_await qp.submit(write, give_back);
-      break;
-    case Release::async:
-      co_await qp.enqueue(write, give_back);
-      break;
+  } catch (const FabricError&) {
+    hold.session->owe_unlatch(hold, writes, write_unlatch_.has_value(), qp.posted() != posted);
+    throw;
   }
   hold.buffer.drop();
 }
@@ -164,10 +190,19 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
   }
   WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   give_back.fence = is_atomic(publish.opcode);  // atomics on different words are not ordered (rule 5)
-  if (release_ == Release::async) {
-    co_await hold.qp().enqueue(write, publish, give_back);
-  } else {
-    co_await hold.qp().submit(write, publish, give_back);
+  const std::array<WorkRequest, 2> writes = {write, publish};
+  QueuePair& qp = hold.qp();
+  const std::uint64_t posted = qp.posted();
+  try {
+    if (release_ == Release::async) {
+      co_await qp.enqueue(write, publish, give_back);
+      hold.session->posted_unlatch(hold, writes, /*free_by_write=*/false);
+    } else {
+      co_await qp.submit(write, publish, give_back);
+    }
+  } catch (const FabricError&) {
+    hold.session->owe_unlatch(hold, writes, /*free_by_write=*/false, qp.posted() != posted);
+    throw;
   }
   hold.buffer.drop();
 }
@@ -175,12 +210,7 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
 Task<void> ExclusiveLatch::unlatch(Hold& hold) const {
   const WorkRequest unlatch = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   const bool async = write_unlatch_ ? *write_unlatch_ == WriteUnlatch::async : release_ == Release::async;
-  if (async) {
-    co_await hold.qp().enqueue(unlatch);
-  } else {
-    co_await hold.qp().submit(unlatch);
-  }
-  hold.buffer.drop();
+  return post_unlatch(hold, unlatch, async);
 }
 
 Task<ExclusiveGuard> ExclusiveLatch::do_latch(Session& session, Object object, std::source_location place,

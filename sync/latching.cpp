@@ -23,6 +23,23 @@ WorkRequest write_payload(const Hold& hold) {
                hold.object.part(shape.payload, shape.payload_words()));
 }
 
+Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
+  QueuePair& qp = hold.qp();
+  const std::uint64_t posted = qp.posted();
+  try {
+    if (async) {
+      co_await qp.enqueue(unlatch);
+      hold.session->posted_unlatch(hold, {}, /*free_by_write=*/false);
+    } else {
+      co_await qp.submit(unlatch);
+    }
+  } catch (const FabricError&) {
+    hold.session->owe_unlatch(hold, {}, /*free_by_write=*/false, qp.posted() != posted);
+    throw;
+  }
+  hold.buffer.drop();
+}
+
 bool lease_is_over_now(const Hold& hold) {
   const Lease& lease = hold.session->options().lease;
   return hold.session->now() - hold.since >= lease.length - lease.margin;
@@ -54,6 +71,7 @@ Task<void> revoke_holder(Session& session, Object object, std::uint64_t word) {
             owner_of(word), object.latch().address.value));
   }
   co_await revoker->revoke(owner_of(word));
+  session.note_dead(owner_of(word));
 }
 
 void throw_holder_lost(const Object& object, std::uint64_t word) {

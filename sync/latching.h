@@ -14,6 +14,9 @@ namespace sidelatch::sync {
 /// The payload alone, without the latch word.
 [[nodiscard]] fabric::WorkRequest write_payload(const Hold& hold);
 
+/// Posts `unlatch`, the request that ends the hold, and waits for it unless `async`.
+[[nodiscard]] fabric::Task<void> post_unlatch(Hold& hold, fabric::WorkRequest unlatch, bool async);
+
 /// Whether the hold is older than its lease.
 [[nodiscard]] bool lease_is_over_now(const Hold& hold);
 [[nodiscard]] inline bool lease_is_over(const Hold& hold) {

@@ -99,6 +99,7 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   LeaseWatch watch(session);
   for (;;) {
+    const Time asked = session.has_lease() ? session.now() : Time{};
     const Attempt attempt = co_await try_read(session, object, hold.buffer);
     if (attempt.accepted) {
       hold.version = attempt.header.version;
@@ -107,7 +108,7 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
     if (attempts.expired()) {
       co_return ReadGuard();
     }
-    if (watch.expired(attempt.header.latch)) {
+    if (watch.expired(attempt.header.latch, asked)) {
       throw_holder_lost(object, attempt.header.latch);
     }
     co_await attempts.pause();

@@ -14,6 +14,18 @@ namespace {
 
 constexpr std::uint64_t kMinusOneReader = std::uint64_t{0} - kOneReader;
 
+// Takes back the count of a reader that has met a writer.
+Task<void> count_out(Hold& hold) {
+  QueuePair& qp = hold.qp();
+  const std::uint64_t posted = qp.posted();
+  try {
+    co_await qp.submit(fetch_add(hold.object.latch(), kMinusOneReader));
+  } catch (const FabricError&) {
+    hold.session->owe_unlatch(hold, {}, /*free_by_write=*/false, qp.posted() != posted);
+    throw;
+  }
+}
+
 }  // namespace
 
 RwLatch::RwLatch(Acquire acquire, Release release)
@@ -43,25 +55,36 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   LeaseWatch watch(session);
   for (;;) {
     const WorkRequest count_in = fetch_add(object.latch(), kOneReader);
+    const Time asked = session.has_lease() ? session.now() : Time{};
     std::uint64_t seen = 0;
-    if (acquire_ == Acquire::speculative) {
-      const auto old = co_await qp.submit(count_in, fabric::read(hold.buffer.record(), object.record()));
-      seen = old[0];
-    } else {
-      const auto old = co_await qp.submit(count_in);
-      seen = old[0];
-      if (!is_exclusive(seen)) {
-        co_await qp.read(hold.buffer.record(), object.record());
+    const std::uint64_t posted = qp.posted();
+    bool counted = false;
+    try {
+      if (acquire_ == Acquire::speculative) {
+        const auto old = co_await qp.submit(count_in, fabric::read(hold.buffer.record(), object.record()));
+        seen = old[0];
+      } else {
+        const auto old = co_await qp.submit(count_in);
+        counted = true;
+        seen = old[0];
+        if (!is_exclusive(seen)) {
+          co_await qp.read(hold.buffer.record(), object.record());
+        }
       }
+    } catch (...) {
+      if (qp.posted() != posted) {
+        session.owe_acquired(hold, counted);
+      }
+      throw;
     }
     if (!is_exclusive(seen)) {
       co_return std::move(hold);
     }
-    co_await qp.submit(fetch_add(object.latch(), kMinusOneReader));
+    co_await count_out(hold);
     if (attempts.expired()) {
       co_return ReadGuard();
     }
-    if (watch.expired(seen)) {
+    if (watch.expired(seen, asked)) {
       throw_holder_lost(object, seen);
     }
     co_await attempts.pause();
@@ -75,13 +98,7 @@ Task<bool> RwLatch::validate(Hold& hold) const {
 
 // The count may go down only now, after the READ has completed (rule 5, READ \ atomic).
 Task<void> RwLatch::release(Hold& hold) const {
-  const WorkRequest count_out = fetch_add(hold.object.latch(), kMinusOneReader);
-  if (release_ == Release::async) {
-    co_await hold.qp().enqueue(count_out);
-  } else {
-    co_await hold.qp().submit(count_out);
-  }
-  hold.buffer.drop();
+  return post_unlatch(hold, fetch_add(hold.object.latch(), kMinusOneReader), release_ == Release::async);
 }
 
 }  // namespace sidelatch::sync

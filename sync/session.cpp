@@ -68,6 +68,7 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
     : qp_(&qp),
       options_((options.validate(), options)),
       ring_(qp, options.buffers, bytes_per_buffer),
+      errors_seen_(qp.counters().errors),
       random_(options.seed * 0x9e3779b97f4a7c15ULL + 1),
       marks_attempts_(options.retry.deadline || qp.reactor().explores()) {
   constexpr std::uint32_t kLongestChain = 4;
@@ -81,16 +82,6 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
 void Session::refuse_buffer(const RecordShape& shape) {
   throw std::invalid_argument(fmt::format("a record of {} bytes needs a session with buffers of {} bytes: it has {}",
                                           shape.bytes, sync::buffer_bytes(shape), ring_.buffer_bytes()));
-}
-
-Task<RingBuffer> Session::wait_for_buffer() {
-  if (ring_.held() == ring_.count()) {
-    throw LatchError(LatchError::Kind::buffers_exhausted,
-                     fmt::format("all {} buffers of the session are held by guards: end one first, or raise "
-                                 "SessionOptions::buffers",
-                                 ring_.count()));
-  }
-  return ring_.acquire();
 }
 
 // xorshift64*: only the spread of the waits depends on it.
@@ -114,7 +105,7 @@ bool Attempts::expired() noexcept {
   session_->qp().count_retry();
   const bool over = retry.deadline && session_->now() - began_ >= *retry.deadline;
   session_->counters().deadlines += over ? 1 : 0;
-  return over;
+  return over || (session_->brief_until_ && session_->now() >= *session_->brief_until_);
 }
 
 Reactor::SleepAwaiter Attempts::pause() noexcept {
@@ -127,10 +118,14 @@ Reactor::SleepAwaiter Attempts::pause() noexcept {
   if (retry.deadline) {
     wait = std::min(wait, began_ + *retry.deadline - session_->now());
   }
+  if (session_->brief_until_) {
+    wait = std::min(wait, *session_->brief_until_ - session_->now());
+  }
   return session_->qp().reactor().retry(loop_, wait);
 }
 
-bool LeaseWatch::expired(std::uint64_t word) noexcept {
+// The holder had the latch from some moment before this client learned of it until after `asked` at least.
+bool LeaseWatch::expired(std::uint64_t word, Time asked) noexcept {
   const Duration length = session_->options().lease.length;
   if (length == Duration::zero() || !is_exclusive(word) || owner_of(word) == 0) {
     return false;
@@ -141,7 +136,15 @@ bool LeaseWatch::expired(std::uint64_t word) noexcept {
     since_ = session_->now();
     return false;
   }
-  return session_->now() - since_ >= length;
+  return asked - since_ >= length;
+}
+
+Session::Brief::Brief(Session& session) noexcept : session_(&session), outer_(session.brief_until_) {
+  constexpr int kPart = 8;
+  if (session.has_lease()) {
+    const Time until = session.now() + session.options().lease.length / kPart;
+    session.brief_until_ = outer_ ? std::min(*outer_, until) : until;
+  }
 }
 
 }  // namespace sidelatch::sync

@@ -44,6 +44,11 @@ class VerbsReactor final : public Reactor {
   /// Remembers that `queue_pair` could not post; it reports that later, when nobody is in the middle of posting.
   void report_later(VerbsQueuePair& queue_pair) { refused_.push_back(&queue_pair); }
 
+  /// A completion queue with room for `depth` receives. Throws DeviceError if the device has none.
+  [[nodiscard]] ReceiveSide reserve_receives(std::uint32_t depth);
+  /// Gives the room back; the queue pair is destroyed.
+  void release_receives(const ReceiveSide& receives) noexcept;
+
  protected:
   bool advance(std::optional<Time> limit) override;
   std::uint64_t start_timer(Duration duration, Waiter& waiter) override;
@@ -59,6 +64,8 @@ class VerbsReactor final : public Reactor {
   static bool later(const Timer& a, const Timer& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
 
   void poll();
+  void poll_receives(ibv_cq* completions);
+  [[nodiscard]] bool awaits_message() const noexcept;
   void fire_timers();
   void report_refused();
   void look_around();
@@ -66,6 +73,12 @@ class VerbsReactor final : public Reactor {
 
   const Port* port_;
   CompletionQueue completions_;
+  // Receives have completion queues of their own: how many are posted is not bounded by the requests in flight.
+  struct ReceiveCompletions {
+    CompletionQueue queue;
+    std::uint32_t free;  // entries that belong to no queue pair
+  };
+  std::vector<ReceiveCompletions> receive_completions_;
   std::chrono::steady_clock::time_point began_;
   struct Place {
     VerbsQueuePair* queue_pair = nullptr;

@@ -38,6 +38,7 @@ BTreeWorkerOptions leased(std::uint16_t owner, std::vector<Revoker*> revokers) {
   options.session.lease = {from_ns(100'000), from_ns(10'000)};
   options.session.seed = owner;
   options.session.dropped_guard = ignore_dropped_guard;
+  options.session.lost_work = ignore_lost_work;
   return options;
 }
 

@@ -61,7 +61,8 @@ class DamagedTable : public ::testing::Test {
   void plant(std::uint64_t bucket, std::uint64_t offset, Number number) {
     rig_.plant(bucket, offset, number);
     const BucketFormat format{2, 8};
-    seal(rig_.memory[0].bytes().subspan(rig_.table->layout().payload(bucket), format.payload_bytes()));
+    seal(rig_.memory[0].bytes().subspan(kSuperblockBytes + rig_.table->layout().payload(bucket),
+                                        format.payload_bytes()));
   }
   /// Overflow buckets are taken from the pool in order: 0 and 1 for home bucket 0; bucket 1 is linked first.
   [[nodiscard]] std::uint64_t overflow(std::uint64_t number) const { return rig_.table->home_buckets() + number; }
@@ -152,7 +153,7 @@ TEST_F(DamagedTable, ABucketInTwoChains) {
 
 TEST_F(DamagedTable, ALinkedBucketThatIsFree) {
   const Pool pool(scheme_,
-                  rig_.memory[0].remote(RecordShape::whole_lines(rig_.table->layout().total_bytes()),
+                  rig_.memory[0].remote(kSuperblockBytes + RecordShape::whole_lines(rig_.table->layout().total_bytes()),
                                         Pool::bytes_needed(scheme_, 10)),
                   0, 10);
   EXPECT_EQ(rig_.run(pool.give_back(client_, 3)), Outcome::done);
@@ -192,7 +193,7 @@ TEST_F(DamagedTable, AUnlinkedBucketIsLeaked) {
 }
 
 TEST_F(DamagedTable, ABrokenPool) {
-  const std::uint64_t control = RecordShape::whole_lines(rig_.table->layout().total_bytes());
+  const std::uint64_t control = kSuperblockBytes + RecordShape::whole_lines(rig_.table->layout().total_bytes());
   const Layout layout(scheme_.shape(24, scheme_.default_layout()), scheme_.default_layout(), 1);
   const std::uint64_t mark = 11;
   std::memcpy(rig_.memory[0].bytes().data() + control + layout.payload(0) + 16, &mark, sizeof mark);
@@ -231,6 +232,7 @@ SessionOptions leased(std::uint16_t owner, Revoker& revoker) {
   options.seed = owner;
   options.retry = Retry::backoff(from_ns(500), from_ns(4000));
   options.dropped_guard = ignore_dropped_guard;
+  options.lost_work = ignore_lost_work;
   return options;
 }
 
@@ -477,10 +479,10 @@ TEST(HashTableEstate, AClientThatDiesBeforeItLinksItsOverflowBucketLeaksIt) {
   const ExclusiveLatch scheme(LatchLevel::combined);
   Estate estate(scheme);
   HashTableRig& rig = estate.rig;
-  const Pool pool(
-      scheme,
-      rig.memory[0].remote(RecordShape::whole_lines(rig.table->layout().total_bytes()), Pool::bytes_needed(scheme, 8)),
-      0, 8);
+  const Pool pool(scheme,
+                  rig.memory[0].remote(kSuperblockBytes + RecordShape::whole_lines(rig.table->layout().total_bytes()),
+                                       Pool::bytes_needed(scheme, 8)),
+                  0, 8);
   EXPECT_EQ(rig.run(pool.take(estate.heir)).outcome, Outcome::done);
   estate.bequeath(0);
   EXPECT_EQ(rig.insert(estate.heir, estate.keys[2], 12), Outcome::done);

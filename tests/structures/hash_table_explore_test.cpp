@@ -253,7 +253,8 @@ explore::Program program(const Scheme& scheme, const HashTableOptions& options,
   return [setting](explore::World& world) {
     Node& storage = world.add_node("memory");
     Run& run = world.make<Run>(*setting, world, storage);
-    const ObjectArray& buckets = world.make<ObjectArray>(run.table.layout(), run.memory.remote());
+    const ObjectArray& buckets = world.make<ObjectArray>(
+        run.table.layout(), run.memory.remote(kSuperblockBytes, run.table.layout().total_bytes()));
     const std::array<Node*, 1> memory_nodes = {&storage};
     const auto add_client = [&](std::string_view name) {
       Node& node = world.add_node(name);

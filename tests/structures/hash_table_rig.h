@@ -127,20 +127,22 @@ struct HashTableRig {
   template <class Number>
   [[nodiscard]] Number at(std::uint64_t bucket, std::uint64_t offset) const {
     Number number = 0;
-    std::memcpy(&number, memory[0].bytes().data() + table->layout().payload(bucket) + offset, sizeof number);
+    std::memcpy(&number, memory[0].bytes().data() + kSuperblockBytes + table->layout().payload(bucket) + offset,
+                sizeof number);
     return number;
   }
   template <class Number>
   void plant(std::uint64_t bucket, std::uint64_t offset, Number number) {
-    std::memcpy(memory[0].bytes().data() + table->layout().payload(bucket) + offset, &number, sizeof number);
+    std::memcpy(memory[0].bytes().data() + kSuperblockBytes + table->layout().payload(bucket) + offset, &number,
+                sizeof number);
   }
   [[nodiscard]] std::uint64_t latch_word(std::uint64_t bucket) const {
     std::uint64_t word = 0;
-    std::memcpy(&word, memory[0].bytes().data() + table->layout().latch(bucket), sizeof word);
+    std::memcpy(&word, memory[0].bytes().data() + kSuperblockBytes + table->layout().latch(bucket), sizeof word);
     return word;
   }
   void set_latch_word(std::uint64_t bucket, std::uint64_t word) {
-    std::memcpy(memory[0].bytes().data() + table->layout().latch(bucket), &word, sizeof word);
+    std::memcpy(memory[0].bytes().data() + kSuperblockBytes + table->layout().latch(bucket), &word, sizeof word);
   }
 
   fabric::sim::Simulation world;

@@ -11,6 +11,10 @@ namespace sidelatch::structures {
 using State = std::optional<std::uint64_t>;
 
 std::optional<State> apply(const Event& event, State state) {
+  if (!event.is_open && event.outcome == Outcome::full) {  // no room for a key that is not there
+    const bool adds = event.call == Call::insert || event.call == Call::put;
+    return adds && !state ? std::optional<State>(std::in_place, state) : std::nullopt;
+  }
   // The call's effect on a key in this state, and its result.
   State after = state;
   Outcome says = Outcome::done;

@@ -42,6 +42,12 @@ TEST(History, TwoInsertsOfOneKeyCannotBothSucceed) {
   EXPECT_FALSE(is_linearizable({insert(1, Outcome::done, 0, 10), insert(2, Outcome::present, 0, 10), get(2, 11, 12)}));
 }
 
+TEST(History, NoRoomMeansThatTheKeyIsNotThere) {
+  EXPECT_TRUE(is_linearizable({insert(7, Outcome::full, 0, 1), get({}, 2, 3)}));
+  EXPECT_FALSE(is_linearizable({insert(7, Outcome::full, 0, 1), get(7, 2, 3)}));
+  EXPECT_FALSE(is_linearizable({put(7, 0, 1), insert(8, Outcome::full, 2, 3)}));
+}
+
 TEST(History, AnOpenOperationMayHaveHappenedOrNot) {
   Event open = put(7, 0, 0);
   open.is_open = true;

@@ -29,6 +29,7 @@ SessionOptions leased(std::uint16_t owner, Revoker* revoker) {
   options.revoker = revoker;
   options.seed = owner;
   options.dropped_guard = ignore_dropped_guard;
+  options.lost_work = ignore_lost_work;
   return options;
 }
 

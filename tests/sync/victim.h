@@ -25,5 +25,6 @@ class Victim {
 
 /// For the sessions of victims, whose guards are dropped without a mistake.
 inline void ignore_dropped_guard(const sync::DroppedGuard& /*dropped*/) {}
+inline void ignore_lost_work(const sync::LostWork& /*lost*/) {}
 
 }  // namespace sidelatch

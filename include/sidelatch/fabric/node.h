@@ -45,7 +45,7 @@ class Node {
 
   /// Connects the two ends of a reliable connection, this node's and `peer`'s. Both post, each to the other's memory,
   /// and both send and receive messages (queue_pair.h). Throws FabricError on a fabric without two-sided messages; the
-  /// simulator has them.
+  /// simulator and verbs have them.
   [[nodiscard]] virtual std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
       Node& peer, const QueuePairOptions& options);
   [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(Node& peer);

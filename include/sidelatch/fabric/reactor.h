@@ -57,6 +57,10 @@ class Reactor {
   /// Runs for `duration` of the world's time; returns early if nothing more can happen.
   void run_for(Duration duration);
 
+  /// Makes the world go on, without resuming any task, until nothing of `queue_pair` is in flight. False: `limit` has
+  /// passed before, or the queue pair has failed. For destructors, which cannot await QueuePair::drain().
+  [[nodiscard]] bool wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept;
+
   /// Spawned tasks that have not ended.
   [[nodiscard]] std::uint64_t spawned() const noexcept { return spawned_count_; }
   /// Destroys the spawned tasks. A derived reactor calls this first in its destructor, while the world still exists.

@@ -40,6 +40,7 @@
 #include <sidelatch/structures/client.h>
 #include <sidelatch/structures/node_ref.h>
 #include <sidelatch/structures/pool.h>
+#include <sidelatch/structures/superblock.h>
 #include <sidelatch/sync/scheme.h>
 
 #include <cstdint>
@@ -102,6 +103,8 @@ class BTree {
   [[nodiscard]] std::size_t memory_nodes() const noexcept { return objects_.size(); }
   /// The size of a worker's buffers.
   [[nodiscard]] std::uint64_t buffer_bytes() const;
+  /// What the superblock of that memory node must say.
+  [[nodiscard]] const Superblock& superblock(std::size_t memory_node) const { return superblocks_.at(memory_node); }
   /// The most entries of a leaf, and the most children of an inner node.
   [[nodiscard]] std::uint32_t leaf_capacity() const;
   [[nodiscard]] std::uint32_t inner_capacity() const;
@@ -136,10 +139,18 @@ class BTree {
   [[nodiscard]] fabric::Task<BTreeReport> check(Worker& worker) const;
   /// Gives back the worker's spare nodes.
   [[nodiscard]] fabric::Task<void> retire(Worker& worker) const;
+  /// Brings back the nodes that a client with that owner id had taken and not linked when it died, and returns how many
+  /// they were. Others may use the tree meanwhile. Revokes the owner first: name only a client that is dead. All
+  /// workers of the tree must have owner ids. A worker that finds no free node does it by itself for owners that it has
+  /// revoked. Throws LatchError::takeover_refused for a worker without revokers, std::invalid_argument for one without
+  /// owner id.
+  [[nodiscard]] fabric::Task<std::uint64_t> sweep(Worker& worker, std::uint16_t dead_owner) const;
 
  private:
   struct Found;
   struct Latched;
+  [[nodiscard]] fabric::Task<void> open(Worker& worker) const;
+  [[nodiscard]] bool is_open(const Client& client) const noexcept { return client.has_opened(number_); }
   enum class Change : std::uint8_t { insert, put, update, remove };
 
   [[nodiscard]] sync::Object object(NodeRef ref) const;
@@ -152,11 +163,15 @@ class BTree {
   [[nodiscard]] fabric::Task<Found> try_descend(Worker& worker, std::uint64_t key, std::uint16_t level) const;
   [[nodiscard]] fabric::Task<Latched> latch_covering(Worker& worker, std::uint64_t key, std::uint16_t level) const;
   static void remember(Worker& worker, NodeRef ref, std::span<const std::byte> payload);
+  // The same while another node is latched: not done if another client has the node.
+  [[nodiscard]] fabric::Task<Latched> latch_beside(Worker& worker, NodeRef ref) const;
+  [[nodiscard]] fabric::Task<sync::ReadGuard> read_beside(Worker& worker, NodeRef ref) const;
+  [[nodiscard]] fabric::Task<Outcome> give_way(Worker& worker, NodeRef busy) const;
   [[nodiscard]] fabric::Task<bool> is_held(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> wait_for(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> let_go(sync::ReadGuard& guard) const;
 
-  // btree_balance.cpp: splits and merges.
+  // btree_balance.cpp: splits; btree_merge.cpp: merges.
   [[nodiscard]] fabric::Task<Outcome> make_room(Worker& worker, Latched& full, std::uint64_t key) const;
   struct SplitPoint {
     std::optional<std::size_t> at{};
@@ -178,10 +193,13 @@ class BTree {
                                              std::uint64_t low) const;
   [[nodiscard]] fabric::Task<void> absorb(Worker& worker, Latched& parent, std::size_t index, Latched& left,
                                           Latched& right) const;
+  [[nodiscard]] fabric::Task<Outcome> spare_is_free(Worker& worker, Latched& none) const;
   [[nodiscard]] fabric::Task<Latched> new_node(Worker& worker, std::uint64_t low) const;
   [[nodiscard]] std::size_t place_for(const Worker& worker, std::uint64_t low) const;
   [[nodiscard]] bool has_in_hand(const Worker& worker, std::size_t wanted, std::uint64_t low) const;
   [[nodiscard]] fabric::Task<Outcome> stock(Worker& worker, std::size_t wanted, std::uint64_t low) const;
+  [[nodiscard]] fabric::Task<bool> is_linked(Worker& worker, NodeRef ref) const;
+  [[nodiscard]] fabric::Task<std::uint64_t> sweep_all_dead(Worker& worker) const;
   [[nodiscard]] fabric::Task<void> free_node(Worker& worker, NodeRef ref) const;
   [[nodiscard]] fabric::Task<bool> write(Worker& worker, Latched& node) const;
   [[nodiscard]] fabric::Task<bool> write_both(Worker& worker, Latched& first, Latched& second) const;
@@ -196,6 +214,9 @@ class BTree {
   std::unique_ptr<const NodeFormat> format_;
   std::vector<sync::ObjectArray> objects_;  // by memory node
   std::vector<Pool> pools_;
+  std::vector<fabric::RemoteSpan> heads_;  // of the memory at each memory node
+  std::vector<Superblock> superblocks_;
+  std::uint64_t number_ = next_structure_number();
 };
 
 /// One worker of a tree: its connections to the memory nodes, its cache, and spare nodes for splits.

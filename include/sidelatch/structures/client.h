@@ -15,6 +15,7 @@
 #include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/sync/session.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -37,7 +38,10 @@ enum class Outcome : std::uint8_t {
 /// "done", "absent", ...
 [[nodiscard]] std::string_view name(Outcome outcome);
 
-/// The structure's memory holds bytes that no operation could have written.
+/// A number that no other structure of this process has.
+[[nodiscard]] std::uint64_t next_structure_number() noexcept;
+
+/// The structure's memory holds bytes that no operation could have written, or another structure.
 class StructureError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -73,6 +77,22 @@ class Client {
   [[nodiscard]] fabric::Reactor& reactor() const noexcept { return sessions_.front()->qp().reactor(); }
   /// Returns when no request of this client is under way at a memory node.
   [[nodiscard]] fabric::Task<void> drain();
+  /// Brings back the connections that have failed, gives back the latches that failed operations have left
+  /// (sync/owed.h), and sends their commits again. Afterwards the client can be used as before. An operation that threw
+  /// a FabricError has either happened as a whole or, but for splits and merges of its nodes, not at all. Throws
+  /// FabricError if a connection cannot be brought back: a memory node has ended it, or is gone. The others are back
+  /// then. If the memory node has revoked the client, make a new client with a new owner id.
+  [[nodiscard]] fabric::Task<void> reconnect();
+  /// The end of a client: gives back what failed operations have left, and returns when nothing is under way. What was
+  /// reported as done is done then. Throws FabricError; SessionOptions::lost_work tells at the end what was lost. A
+  /// client that ends without this call waits in its destructor.
+  [[nodiscard]] fabric::Task<void> close();
+
+  /// Ends that owner's queue pairs at every memory node, as before a takeover. Throws LatchError::takeover_refused if
+  /// this client has no revokers, and std::invalid_argument for its own owner id and for 0.
+  [[nodiscard]] fabric::Task<void> revoke(std::uint16_t owner);
+  /// The next owner that this client has revoked, and for which this was not called yet; 0: none.
+  [[nodiscard]] std::uint16_t next_dead_owner();
 
   /// While it lives, everything that this client begins is part of one operation, whose deadline counts from the
   /// construction of this object.
@@ -89,8 +109,23 @@ class Client {
 
   [[nodiscard]] Statistics statistics() const;
   /// For structures.
-  void count_operation() noexcept { ++operations_; }
+  void count_operation() noexcept {
+    ++operations_;
+    yields_ = 0;
+  }
   void count_restart() noexcept { ++restarts_; }
+  /// Call this where an operation has let everything go because another client has latched something that it needs, and
+  /// before it begins again. The random wait has a bound that doubles each time, as SessionOptions::retry says, but it
+  /// also waits with Retry::at_once(): two clients that give way to each other at once could do so for ever.
+  [[nodiscard]] fabric::Reactor::SleepAwaiter give_way() noexcept;
+  /// Whether this client has compared the superblocks of the structure with that number (superblock.h).
+  [[nodiscard]] bool has_opened(std::uint64_t structure) const noexcept {
+    return structure == last_opened_ || std::ranges::find(opened_, structure) != opened_.end();
+  }
+  void note_opened(std::uint64_t structure) {
+    opened_.push_back(structure);
+    last_opened_ = structure;
+  }
 
  private:
   // A session refers to its queue pair.
@@ -98,6 +133,10 @@ class Client {
   std::vector<std::unique_ptr<sync::Session>> sessions_;
   std::uint64_t operations_ = 0;
   std::uint64_t restarts_ = 0;
+  std::uint32_t yields_ = 0;          // of the operation under way
+  std::vector<std::uint16_t> swept_;  // owners that next_dead_owner() has returned
+  std::uint64_t last_opened_ = 0;
+  std::vector<std::uint64_t> opened_;
 };
 
 }  // namespace sidelatch::structures

@@ -32,6 +32,7 @@
 
 #include <sidelatch/structures/client.h>
 #include <sidelatch/structures/pool.h>
+#include <sidelatch/structures/superblock.h>
 #include <sidelatch/sync/scheme.h>
 
 #include <cstdint>
@@ -114,6 +115,13 @@ class HashTable {
   [[nodiscard]] fabric::Task<Outcome> bulk_load(Client& client, std::span<const std::uint64_t> keys,
                                                 std::span<const std::byte> values) const;
 
+  /// Brings back the overflow buckets that a client with that owner id had taken and not linked when it died, and
+  /// returns how many they were. Others may use the table meanwhile. Revokes the owner first: name only a client that
+  /// is dead. All clients of the table must have owner ids. A client that finds no free bucket does it by itself for
+  /// owners that it has revoked. Throws LatchError::takeover_refused for a client without revokers,
+  /// std::invalid_argument for one without owner id.
+  [[nodiscard]] fabric::Task<std::uint64_t> sweep(Client& client, std::uint16_t dead_owner) const;
+
   /// Checks the whole table. Nobody else may use the table meanwhile, nor have requests under way (Client::drain). If a
   /// bucket is so damaged that the scheme no longer accepts it, only a client with a deadline returns.
   [[nodiscard]] fabric::Task<HashTableReport> check(Client& client) const;
@@ -126,10 +134,13 @@ class HashTable {
     friend bool operator==(const Place&, const Place&) = default;
   };
   [[nodiscard]] Place place_of(std::uint64_t key) const;
-  /// Per memory node: home buckets, or records, and the overflow buckets after them in the same array.
+  /// Per memory node: home buckets, or records, and the overflow buckets after them in the same array, which begins
+  /// kSuperblockBytes behind the beginning of the memory.
   [[nodiscard]] std::uint64_t home_buckets() const noexcept { return home_buckets_; }
   [[nodiscard]] std::uint64_t overflow_buckets() const noexcept { return overflow_buckets_; }
   [[nodiscard]] const sync::Layout& layout() const noexcept { return arrays_.front().layout(); }
+  /// What the superblock of that memory node must say.
+  [[nodiscard]] const Superblock& superblock(std::size_t memory_node) const { return superblocks_.at(memory_node); }
 
  private:
   enum class Change : std::uint8_t { insert, put, update, remove };
@@ -140,6 +151,8 @@ class HashTable {
   struct Chain;
   class Checker;
 
+  [[nodiscard]] fabric::Task<void> open(Client& client) const;
+  [[nodiscard]] bool is_open(const Client& client) const noexcept { return client.has_opened(number_); }
   [[nodiscard]] fabric::Task<Outcome> get_perfect(Client& client, std::uint64_t key, std::span<std::byte> value) const;
   [[nodiscard]] fabric::Task<Outcome> insert_perfect(std::uint64_t key) const;
   [[nodiscard]] fabric::Task<Outcome> put_perfect(Client& client, std::uint64_t key,
@@ -150,6 +163,8 @@ class HashTable {
   [[nodiscard]] fabric::Task<Outcome> change_chained(Client& client, Change change, std::uint64_t key,
                                                      std::span<const std::byte> value) const;
   [[nodiscard]] fabric::Task<Outcome> change_chain(Writer& writer, Change change, Entry entry) const;
+  static void hold_up(Writer& writer, Place place);
+  [[nodiscard]] fabric::Task<void> latch_beside_home(Writer& writer, Place place) const;
   [[nodiscard]] fabric::Task<Search> search_chain(Writer& writer, std::uint64_t key) const;
   [[nodiscard]] fabric::Task<Outcome> change_overflow(Writer& writer, Change change, Entry entry, Search search) const;
   [[nodiscard]] fabric::Task<Outcome> unlink(Writer& writer, Search search) const;
@@ -167,6 +182,8 @@ class HashTable {
   [[nodiscard]] fabric::Task<void> commit_bucket(sync::ExclusiveGuard& guard) const;
   [[nodiscard]] fabric::Task<bool> take_over(sync::Session& session, Place place) const;
   [[nodiscard]] fabric::Task<Outcome> prepare(Writer& writer) const;
+  [[nodiscard]] fabric::Task<bool> is_linked(Client& client, Place place) const;
+  [[nodiscard]] fabric::Task<bool> claim_unlinked(Client& client, Place place, std::uint16_t dead_owner) const;
   [[nodiscard]] fabric::Task<void> end_guards(Writer& writer) const;
   [[nodiscard]] fabric::Task<void> let_go(Writer& writer) const;
   [[nodiscard]] fabric::Task<void> give_back(Client& client, std::size_t memory_node, std::uint64_t overflow) const;
@@ -185,6 +202,9 @@ class HashTable {
   std::vector<sync::ObjectArray> arrays_;  // per memory node: home buckets, then overflow buckets
   std::vector<Pool> pools_;                // empty in a perfect table
   std::uint64_t buffer_bytes_ = 0;
+  std::vector<fabric::RemoteSpan> heads_;  // of the memory at each memory node
+  std::vector<Superblock> superblocks_;
+  std::uint64_t number_ = next_structure_number();
 };
 
 }  // namespace sidelatch::structures

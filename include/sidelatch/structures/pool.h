@@ -11,7 +11,9 @@
 // object can still read it. Structures detect that by its content (fence keys, its owner), so a returned object can be
 // reused at once.
 //
-// A client that dies leaks the objects that it has taken and not used, and nothing else.
+// A client that dies leaves the objects that it has taken and not used. A client with an owner id marks them as its
+// own: the mark takes the place of the link. So others find them (marked()), and take them (claim()). A client that
+// dies between taking an object and marking it leaks that object, and nothing else.
 //
 // Thread-safety: no state; one pool serves any number of tasks.
 #pragma once
@@ -47,6 +49,15 @@ class Pool {
   /// Throws std::out_of_range for an object that the pool does not have. done or timed_out.
   [[nodiscard]] fabric::Task<Outcome> give_back(Client& client, std::uint64_t object) const;
 
+  /// Marks an object as this client's own, if it has an owner id; does not wait. Call it before an object that somebody
+  /// else has taken leaves the structure: from then on the object is this client's.
+  [[nodiscard]] fabric::Task<void> mark(Client& client, std::uint64_t object) const;
+  /// The objects that carry that owner's mark, whether they are in use or not.
+  [[nodiscard]] fabric::Task<std::vector<std::uint64_t>> marked(Client& client, std::uint16_t owner) const;
+  /// Makes an object with that owner's mark this client's own. False: it carries another mark by now. The caller knows
+  /// that the owner is revoked, and that the object is not in use.
+  [[nodiscard]] fabric::Task<bool> claim(Client& client, std::uint64_t object, std::uint16_t owner) const;
+
   /// Numbers of the objects that may be taken again, and the number of objects that were ever handed out. For checkers:
   /// nobody else may change the pool meanwhile. Throws StructureError for a pool that is damaged.
   struct Contents {
@@ -63,6 +74,7 @@ class Pool {
                                                       std::uint64_t object) const;
   [[nodiscard]] fabric::Task<void> write_link(Client& client, const fabric::RingBuffer& word, std::uint64_t object,
                                               std::uint64_t link) const;
+  [[nodiscard]] fabric::Task<void> put_marks(Client& client, const fabric::RingBuffer& word, Taken taken) const;
   [[noreturn]] void throw_damaged(const char* what) const;
 
   const sync::Scheme* scheme_;

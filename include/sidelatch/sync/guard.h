@@ -10,9 +10,10 @@
 //   const bool unchanged = co_await seen.validate();  // or release(): no matter whether it changed since
 //
 // Do not move a guard until the call that ends it has returned. End a guard that holds a latch by commit(), abort(),
-// validate() or release(); dropping it is an error (see SessionOptions::dropped_guard). After one of these calls the
-// guard is empty, even if the call fails. After a FabricError from the call the object's state is unknown, as after any
-// lost connection.
+// validate() or release(). A guard that an exception drops gives its latch back: the object stays unchanged. Dropping
+// it otherwise is an error (see SessionOptions::dropped_guard). After one of these calls the guard is empty, even if
+// the call fails. After a FabricError from the call the object's state is unknown until the connection is back; the
+// session then ends what the call began (owed.h).
 //
 // Thread-safety: a guard belongs to its session's task. The session, the object's array and the scheme must outlive it.
 #pragma once
@@ -20,6 +21,7 @@
 #include <sidelatch/sync/session.h>
 
 #include <cstdint>
+#include <exception>
 #include <source_location>
 #include <span>
 #include <utility>
@@ -79,7 +81,11 @@ class GuardBase {
  private:
   void drop() noexcept {
     if (hold_.scheme != nullptr && hold_.word != 0 && !hold_.qp().reactor().abandons_tasks()) {
-      hold_.session->options().dropped_guard({hold_.place, hold_.object.latch().address});
+      if (std::uncaught_exceptions() > 0) {
+        hold_.session->release_dropped(hold_);
+      } else {
+        hold_.session->options().dropped_guard({hold_.place, hold_.object.latch().address});
+      }
     }
     hold_.scheme = nullptr;
   }

@@ -9,6 +9,9 @@
 // asynchronous unlatch some time after the post, so a buffer is reused only once a later completion of the queue pair
 // shows that it is free (TODS 2025, section 3.3).
 //
+// A session gives back what its operations have latched, however they end (owed.h). Its end waits until what was posted
+// has happened, `linger` at most, and reports what was lost. Better await close() before: it says so by an error.
+//
 // Thread-safety: a session belongs to one task at a time, on its queue pair's reactor.
 #pragma once
 
@@ -17,6 +20,7 @@
 #include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/layout.h>
 #include <sidelatch/sync/lease.h>
+#include <sidelatch/sync/owed.h>
 #include <sidelatch/sync/retry.h>
 
 #include <cstdint>
@@ -24,10 +28,13 @@
 #include <source_location>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace sidelatch::sync {
 
-/// A guard that was dropped while it held its latch.
+struct Hold;
+
+/// A guard that was dropped while it held its latch, and not by an exception.
 struct DroppedGuard {
   std::source_location place;  ///< of the acquisition
   fabric::RemoteAddress latch;
@@ -45,6 +52,8 @@ struct SessionOptions {
   Revoker* revoker = nullptr;  ///< needed to take over; must outlive the session
   std::uint64_t seed = 1;      ///< of the backoff
   DroppedGuardHandler dropped_guard = report_dropped_guard;
+  fabric::Duration linger = fabric::from_ns(1e9);  ///< the most that the session's end waits for what was posted
+  LostWorkHandler lost_work = report_lost_work;    ///< called at the session's end if something was lost
 
   /// Throws std::invalid_argument that names the field, its value and what is allowed.
   void validate() const;
@@ -98,7 +107,9 @@ class Session {
   Session(fabric::QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOptions& options = {});
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() = default;
+  /// Waits, `linger` at most and without resuming any task, until everything that was posted has happened. What is lost
+  /// is reported to options().lost_work. In a world that explores it does nothing.
+  ~Session();
 
   [[nodiscard]] fabric::QueuePair& qp() noexcept { return *qp_; }
   [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
@@ -106,6 +117,10 @@ class Session {
   [[nodiscard]] SessionCounters& counters() noexcept { return counters_; }
   [[nodiscard]] bool has_lease() const noexcept { return options_.lease.length != fabric::Duration::zero(); }
   [[nodiscard]] fabric::Time now() const { return qp_->reactor().now(); }
+  /// Whether the deadline of the operation under way (see Operation) has passed.
+  [[nodiscard]] bool deadline_passed() const {
+    return options_.retry.deadline && operation_began_ && now() - *operation_began_ >= *options_.retry.deadline;
+  }
 
   /// A buffer for a record of that shape, or an empty one if no buffer is free now; then await wait_for_buffer().
   /// Throws std::invalid_argument if the record is too large.
@@ -114,10 +129,52 @@ class Session {
       refuse_buffer(shape);
     }
     ++counters_.operations;
+    if (errors_seen_ != qp_->counters().errors || !owed_.empty()) [[unlikely]] {
+      return {};
+    }
     return ring_.try_acquire();
   }
-  /// Throws LatchError::buffers_exhausted if guards hold all buffers.
+  /// Gives back what the session owes, if the queue pair is ready. Throws LatchError::buffers_exhausted if guards hold
+  /// all buffers, and FabricError.
   [[nodiscard]] fabric::Task<fabric::RingBuffer> wait_for_buffer();
+
+  /// Gives back the latches that failed operations have left, and sends commits that were under way again. Call it
+  /// after qp().reconnect(); every later operation of the session does it, too. Throws FabricError; the rest is still
+  /// owed then.
+  [[nodiscard]] fabric::Task<void> settle();
+  /// settle(), then waits until everything posted has completed: the session may end afterwards, and nothing that was
+  /// reported as done is lost. Throws FabricError.
+  [[nodiscard]] fabric::Task<void> close();
+  /// Latches that the session holds from failed operations; settle() gives them back.
+  [[nodiscard]] std::size_t owed() const noexcept { return owed_.size() + retakes_.size(); }
+  /// Owners that this session has revoked, because their leases had ended. What they had taken for themselves is
+  /// nobody's now; structures bring it back.
+  [[nodiscard]] std::span<const std::uint16_t> dead_owners() const noexcept { return dead_owners_; }
+  /// For schemes.
+  void note_dead(std::uint16_t owner);
+  /// Latches of which nobody can tell whether the session holds them: it has no owner id, or it may be counted as a
+  /// reader. Only somebody who knows that no client is at work can free them.
+  [[nodiscard]] std::span<const OwedLatch> in_doubt() const noexcept { return in_doubt_; }
+
+  /// For guards and schemes. An exception drops a guard: gives its latch back, now or later.
+  void release_dropped(Hold& hold) noexcept;
+  /// An unlatch was posted, last on the queue pair, that nobody waits for. `writes` are those of the commit.
+  void posted_unlatch(const Hold& hold, std::span<const fabric::WorkRequest> writes, bool free_by_write) {
+    if (errors_seen_ == qp_->counters().errors) [[likely]] {
+      unlatches_.prune(qp_->completed());
+    }
+    Unlatches::Entry& entry = unlatches_.push();
+    entry.sequence = qp_->posted();
+    entry.writes = 0;
+    note_unlatch(entry, hold, writes, free_by_write);
+  }
+  /// The unlatch of `hold` failed; `posted`: it may have happened.
+  void owe_unlatch(const Hold& hold, std::span<const fabric::WorkRequest> writes, bool free_by_write, bool posted);
+  /// The acquisition for `hold` failed after it was posted; `latched`: it had latched the object before.
+  void owe_acquired(const Hold& hold, bool latched);
+  /// Whether `word` is one that the session left in that latch, where the object must be repaired (OwedLatch::retake).
+  [[nodiscard]] bool may_retake(const Object& object, std::uint64_t word) const noexcept;
+  void retaken(const Object& object) noexcept;
 
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
   [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
@@ -142,15 +199,44 @@ class Session {
     std::optional<fabric::Time> outer_;  // of the enclosing operation, if any
   };
 
+  /// While it lives, an acquisition or a read waits only for a part of a lease for another client's latch, and is then
+  /// empty, as if its deadline had passed. For clients that hold a latch and want another: if the other's holder is
+  /// dead, waiting for its lease to end would outlast their own, and they would be taken for dead. No effect without a
+  /// lease.
+  class Brief {
+   public:
+    explicit Brief(Session& session) noexcept;
+    Brief(const Brief&) = delete;
+    Brief& operator=(const Brief&) = delete;
+    ~Brief() { session_->brief_until_ = outer_; }
+
+   private:
+    Session* session_;
+    std::optional<fabric::Time> outer_;
+  };
+
  private:
   friend class Attempts;
   [[noreturn]] void refuse_buffer(const RecordShape& shape);
+  void note_unlatch(Unlatches::Entry& entry, const Hold& hold, std::span<const fabric::WorkRequest> writes,
+                    bool free_by_write);
+  void notice_failure();
+  [[nodiscard]] fabric::Task<fabric::RingBuffer> settle_and_acquire();
+  [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed);
+  void finish();
 
   fabric::QueuePair* qp_;
   SessionOptions options_;
   fabric::BufferRing ring_;
   SessionCounters counters_;
   std::optional<fabric::Time> operation_began_;
+  std::optional<fabric::Time> brief_until_;
+  Unlatches unlatches_;
+  std::vector<OwedLatch> owed_;
+  std::vector<OwedLatch> retakes_;  // wait for an acquisition that repairs the object
+  std::vector<OwedLatch> in_doubt_;
+  std::vector<std::uint16_t> dead_owners_;
+  std::uint64_t errors_seen_;  // of the queue pair
   std::uint64_t random_;
   std::uint16_t epoch_ = 0;
   bool marks_attempts_;  // the deadline or a world that explores needs to know when attempts begin
@@ -183,8 +269,9 @@ class Attempts {
 class LeaseWatch {
  public:
   explicit LeaseWatch(Session& session) noexcept : session_(&session) {}
-  /// `word` was seen in the latch. True if its holder has had it for a whole lease.
-  [[nodiscard]] bool expired(std::uint64_t word) noexcept;
+  /// `word` was seen in the latch by a request posted at `asked`. True if its holder has had it for a whole lease. What
+  /// counts is when the request was posted: the holder may have unlatched since, while this client was paused.
+  [[nodiscard]] bool expired(std::uint64_t word, fabric::Time asked) noexcept;
 
  private:
   Session* session_;

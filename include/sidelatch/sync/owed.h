@@ -1,0 +1,100 @@
+// Owed latches: what a session must still give back, because the operation that latched it could not.
+//
+// An operation ends by a return or by an exception. What it has latched is given back in both cases:
+//
+//   guard ended by its user     commit(), abort(), validate() or release() unlatch
+//   guard dropped by an         its destructor posts the unlatch; nobody waits for it
+//   exception
+//   queue pair failed           the session remembers the latch, and gives it back once the queue pair is ready again
+//
+// A session learns after a lost connection which of its latches it still holds from the latch word. That needs an owner
+// id (lease.h), because the word of a session without one looks like everybody else's. Such a session gives back only
+// what it held for certain; the rest is in doubt. docs/leases.md says what to expect.
+//
+// A commit that was under way is sent again, with the same bytes: nobody else has changed the object while the latch
+// word shows that the session still holds it. So the object is whole afterwards, and the update has happened.
+//
+// Thread-safety: as the session.
+#pragma once
+
+#include <sidelatch/fabric/types.h>
+#include <sidelatch/fabric/work_request.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sidelatch::sync {
+
+/// A latch that a session held, or may hold.
+struct OwedLatch {
+  struct Write {
+    fabric::RemoteSpan to;
+    std::vector<std::byte> bytes;
+  };
+  fabric::RemoteSpan latch{};
+  std::uint64_t word = 0;  ///< the number that the acquisition added to the latch word
+  bool certain = false;    ///< the session held it when the queue pair failed, and has posted no unlatch
+  bool retake = false;     ///< the object may be half written by a dead holder: it must be latched again and repaired
+  bool free_by_write = false;    ///< the last WRITE unlatches
+  std::vector<Write> writes{};   ///< of the commit that was under way
+  fabric::RemoteSpan version{};  ///< a version that the commit counts up; no bytes: none
+  std::uint64_t version_before = 0;
+};
+
+/// What a session could not bring to its end.
+struct LostWork {
+  std::uint64_t unlatches = 0;  ///< asynchronous unlatches, with their updates, that are not known to have happened
+  std::uint64_t latches = 0;    ///< latches that the session holds or may hold
+  [[nodiscard]] constexpr bool nothing() const noexcept { return unlatches == 0 && latches == 0; }
+};
+using LostWorkHandler = void (*)(const LostWork&);
+/// The default handler: prints one line to standard error.
+void report_lost_work(const LostWork& lost);
+
+/// Asynchronous unlatches that may still be under way, oldest first; for sessions.
+class Unlatches {
+ public:
+  struct Entry {
+    std::uint64_t sequence = 0;  ///< of the unlatch, on the queue pair
+    std::uint64_t word = 0;
+    fabric::RemoteSpan latch;
+    // The rest is set only in sessions with a lease.
+    std::uint32_t writes = 0;
+    bool free_by_write = false;
+    fabric::WorkRequest write[2];
+    fabric::RemoteSpan version;
+    std::uint64_t version_before = 0;
+  };
+
+  [[nodiscard]] bool empty() const noexcept { return first_ == end_; }
+  [[nodiscard]] std::size_t size() const noexcept { return end_ - first_; }
+  /// Forgets what has completed.
+  void prune(std::uint64_t completed) noexcept {
+    while (first_ != end_ && ring_[first_ & mask_].sequence <= completed) {
+      ++first_;
+    }
+  }
+  [[nodiscard]] Entry& push() {
+    if (size() == ring_.size()) [[unlikely]] {
+      grow();
+    }
+    return ring_[end_++ & mask_];
+  }
+  [[nodiscard]] Entry& front() noexcept { return ring_[first_ & mask_]; }
+  void pop() noexcept { ++first_; }
+
+ private:
+  void grow();
+
+  std::vector<Entry> ring_;
+  std::size_t mask_ = 0;
+  std::size_t first_ = 0;
+  std::size_t end_ = 0;
+};
+
+/// The bytes of a WRITE, to be sent again.
+[[nodiscard]] OwedLatch::Write copy_of(const fabric::WorkRequest& write);
+
+}  // namespace sidelatch::sync
