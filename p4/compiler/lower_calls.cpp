@@ -35,6 +35,7 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
         fail(callee.at, "this cannot be called");
       }
       std::vector<const Type*> types;
+      types.reserve(expr.type_arguments.size());
       for (const ast::TypePtr& type : expr.type_arguments) {
         types.push_back(resolve(*type));
       }
