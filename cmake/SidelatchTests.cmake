@@ -118,6 +118,21 @@ foreach(target test_softnic test_softnic_threaded)
     target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/roce/samples.cpp")
 endforeach()
 
+# The programs of tests/p4/corpus in both forms: tests/p4/compiled_test.cpp compares them.
+file(GLOB p4_corpus CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/p4/corpus/*.stf")
+list(TRANSFORM p4_corpus REPLACE "\\.stf$" ".p4")
+sidelatch_add_p4(test_p4 ${p4_corpus})
+set(p4_includes "")
+set(p4_rows "")
+foreach(program IN LISTS p4_corpus)
+    get_filename_component(name "${program}" NAME_WE)
+    string(MAKE_C_IDENTIFIER "${name}" function)
+    string(APPEND p4_includes "#include <p4/${function}.h>\n")
+    string(APPEND p4_rows "P4_PROGRAM(\"${name}\", ${function})\n")
+endforeach()
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.h" CONTENT "${p4_includes}")
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.inc" CONTENT "${p4_rows}")
+
 # tests/tools runs the program itself.
 foreach(target test_tools test_tools_threaded)
     if(TARGET ${target} AND TARGET sidelatch)

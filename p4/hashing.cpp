@@ -1,4 +1,4 @@
-#include "p4/hashing.h"
+#include <sidelatch/p4/hashing.h>
 
 #include "roce/crc32.h"
 

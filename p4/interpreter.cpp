@@ -1,8 +1,8 @@
 #include "p4/interpreter.h"
 
+#include <sidelatch/p4/hashing.h>
+#include <sidelatch/p4/packet_bits.h>
 #include "p4/evaluate.h"
-#include "p4/hashing.h"
-#include "p4/packet_bits.h"
 
 #include <sidelatch/p4/state.h>
 
@@ -322,8 +322,7 @@ class Machine {
       case ir::Set::Kind::mask:
         return (value & set.b) == set.a;
       case ir::Set::Kind::range:
-        return !ir::is_less(value, set.a, set.width, set.is_signed) &&
-               !ir::is_less(set.b, value, set.width, set.is_signed);
+        return !is_less(value, set.a, set.width, set.is_signed) && !is_less(set.b, value, set.width, set.is_signed);
     }
     return false;
   }

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/fit.h>
 #include <sidelatch/p4/stf.h>
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ struct Arguments {
   std::vector<std::string> tests;
   std::vector<std::string> folders;
   std::vector<std::string> macros;
+  std::string chip;
 };
 
 p4::CompileOptions compile_options(const Arguments& arguments, std::vector<std::string>& warnings) {
@@ -44,8 +46,15 @@ std::shared_ptr<const p4::Program> compile(const Arguments& arguments) {
 }
 
 int check(const Arguments& arguments) {
-  static_cast<void>(compile(arguments));
-  return kAsExpected;
+  if (arguments.chip.empty()) {
+    static_cast<void>(compile(arguments));
+    return kAsExpected;
+  }
+  const p4::Chip chip = p4::parse_chip(arguments.chip);
+  std::vector<std::string> warnings;
+  const p4::FitReport report = p4::fit(arguments.program, chip, compile_options(arguments, warnings));
+  fmt::print("{}", p4::to_text(report, chip));
+  return report.fits() ? kAsExpected : kNotAsExpected;
 }
 
 int test(const Arguments& arguments) {
@@ -76,6 +85,7 @@ void add_p4(Program& program) {
   auto arguments = std::make_shared<Arguments>();
   Command checked = p4.subcommand("check", "Compile a program and say what is wrong with it");
   add_common(checked, *arguments);
+  checked.option("--fit", arguments->chip, "also estimate whether it fits that chip: tofino or tofino2");
   checked.runs([arguments] { return check(*arguments); });
   Command tested = p4.subcommand("test", "Run packet tests in the format STF");
   add_common(tested, *arguments);

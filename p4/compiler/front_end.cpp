@@ -19,6 +19,9 @@ ir::Program front_end(const std::string& text, const std::string& name, const Co
     Lowering lowering(program);
     ir::Program made = lowering.run();
     made.info.name = name;
+    for (std::uint32_t i = 0; i < sources.count(); ++i) {
+      made.files.push_back(sources.name(i));
+    }
     for (const Warning& warning : lowering.warnings()) {
       if (options.warnings != nullptr) {
         options.warnings->push_back(sources.describe(warning.at, "warning", warning.message));

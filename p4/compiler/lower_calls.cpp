@@ -35,6 +35,7 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
         fail(callee.at, "this cannot be called");
       }
       std::vector<const Type*> types;
+      types.reserve(expr.type_arguments.size());
       for (const ast::TypePtr& type : expr.type_arguments) {
         types.push_back(resolve(*type));
       }
@@ -278,7 +279,7 @@ Value Lowering::apply_table(Object& table, Location at) {
   result.names = {"hit", "miss"};
   const int is_hit = load(hit, 1);
   result.items = {scalar_value(is_hit, types_.boolean), scalar_value(logical_not(is_hit), types_.boolean)};
-  return keep(result, at);
+  return result;
 }
 
 }  // namespace sidelatch::p4

@@ -30,6 +30,7 @@ class Sources {
   /// Returns the number of the file.
   std::uint32_t add(std::string name, std::string text);
   [[nodiscard]] const std::string& name(std::uint32_t file) const { return files_[file].name; }
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(files_.size()); }
   [[nodiscard]] std::string_view text(std::uint32_t file) const { return files_[file].text; }
   /// The line without its end.
   [[nodiscard]] std::string_view line(Location at) const;

@@ -44,7 +44,22 @@ class ExpressionParser {
   virtual DeclarationPtr statement_declaration() = 0;
 
  private:
-  class Deeper;
+  // Nesting is bounded, so that no input can exhaust the stack.
+  static constexpr unsigned kDeepest = 300;
+  class Deeper {
+   public:
+    explicit Deeper(ExpressionParser& parser) : parser_(parser) {
+      if (++parser_.depth_ > kDeepest) {
+        unsupported(parser_.peek().at, "nesting this deep");
+      }
+    }
+    ~Deeper() { --parser_.depth_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+
+   private:
+    ExpressionParser& parser_;
+  };
   ExprPtr conditional();
   ExprPtr binary(int level);
   ExprPtr unary();

@@ -1,0 +1,425 @@
+// Places tables and registers in stages by what depends on what.
+//
+// A stage reads the packet's fields at its beginning and writes them at its end. So a value that one stage computes is
+// there for the next one. Each operator takes one stage; slices, casts, concatenations and copies to temporaries are
+// wires. A condition is evaluated in the stage of what it guards. A register is read and written in one stage, by a
+// stateful ALU that sees its element and at most two 32-bit operands of the packet.
+#include <sidelatch/p4/fit.h>
+
+#include "p4/front_end.h"
+#include "p4/ir.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::p4 {
+
+namespace {
+
+using ir::Do;
+using ir::Op;
+
+// Stages, and memory blocks in each: the published numbers of Tofino; those of Tofino 2 are the same for a stage.
+constexpr std::size_t kSramBlocksPerStage = 80;
+constexpr std::size_t kTcamBlocksPerStage = 24;
+constexpr std::size_t kSramBits = std::size_t{1024} * 128;
+constexpr std::size_t kTcamRows = 512;
+constexpr std::size_t kTcamBits = 44;
+constexpr unsigned kOperandBits = 32;
+constexpr std::size_t kOperands = 2;
+
+std::size_t stages_of(Chip chip) { return chip == Chip::tofino ? 12 : 20; }
+std::size_t divided(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+struct Touch {
+  int reads = 0;
+  int writes = 0;
+  int stage = 0;
+};
+
+// What is known at one point of the program.
+struct Facts {
+  std::map<int, int> ready;              // by slot: the first stage that can use its value
+  std::map<int, std::set<int>> sources;  // by slot: registers that its value comes from
+  std::map<int, Touch> touched;          // by register, on the path with most of them
+
+  void merge(const Facts& other) {
+    for (const auto& [slot, stage] : other.ready) {
+      int& mine = ready[slot];
+      mine = std::max(mine, stage);
+    }
+    for (const auto& [slot, registers] : other.sources) {
+      sources[slot].insert(registers.begin(), registers.end());
+    }
+    for (const auto& [which, touch] : other.touched) {
+      Touch& mine = touched[which];
+      mine.reads = std::max(mine.reads, touch.reads);
+      mine.writes = std::max(mine.writes, touch.writes);
+      mine.stage = std::max(mine.stage, touch.stage);
+    }
+  }
+};
+
+class Fitter {
+ public:
+  Fitter(const ir::Program& program, FitReport& report) : program_(program), report_(report) {}
+
+  std::size_t pipeline(int routine, const char* name) {
+    facts_ = {};
+    last_ = 0;
+    pipeline_ = name;
+    walk(program_.routines[static_cast<std::size_t>(routine)].body);
+    const auto stages = static_cast<std::size_t>(last_);
+    if (stages > report_.chip_stages) {
+      finding(deepest_, fmt::format("{} needs about {} stages; there are {}. This is what the last one is for", name,
+                                    stages, report_.chip_stages));
+    }
+    return stages;
+  }
+
+  void memory() {
+    for (const auto& [which, stage] : register_stage_) {
+      const RegisterInfo& info = program_.info.registers[static_cast<std::size_t>(which)];
+      const unsigned width = info.width <= 8 ? 8 : info.width <= 16 ? 16 : info.width <= 32 ? 32 : 64;
+      const std::size_t blocks =
+          divided(info.size * width, kSramBits) + 1;  // one more, as a stateful ALU needs a spare
+      report_.sram_blocks += blocks;
+      report_.placements.push_back(fmt::format("{} stage {:2}: register {}, {} x {} bits, {} SRAM blocks", stage.first,
+                                               stage.second, info.name, info.size, info.width, blocks));
+    }
+    for (const auto& [which, stage] : table_stage_) {
+      const TableInfo& info = program_.info.tables[which];
+      std::size_t key_bits = 0;
+      bool ternary = false;
+      for (const KeyInfo& key : info.keys) {
+        key_bits += key.width;
+        ternary = ternary || key.kind != MatchKind::exact;
+      }
+      std::size_t data_bits = 0;
+      for (const ActionInfo& action : info.actions) {
+        std::size_t bits = 8;
+        for (const ParameterInfo& one : action.parameters) {
+          bits += one.width;
+        }
+        data_bits = std::max(data_bits, bits);
+      }
+      const std::size_t tcam = ternary ? divided(info.size, kTcamRows) * divided(key_bits, kTcamBits) : 0;
+      const std::size_t sram = divided(info.size * (data_bits + (ternary ? 0 : key_bits)), kSramBits);
+      report_.sram_blocks += info.keys.empty() ? 0 : sram;
+      report_.tcam_blocks += info.keys.empty() ? 0 : tcam;
+      report_.placements.push_back(
+          fmt::format("{} stage {:2}: table {}, {} entries, {} key bits, {} SRAM and {} TCAM blocks", stage.first,
+                      stage.second, info.name, info.size, key_bits, sram, tcam));
+    }
+    std::sort(report_.placements.begin(), report_.placements.end());
+  }
+
+ private:
+  void finding(const ir::Origin& at, const std::string& message) {
+    const std::string place = at.file < program_.files.size() && at.line != 0
+                                  ? fmt::format("{}:{}:{}", program_.files[at.file], at.line, at.column)
+                                  : program_.info.name;
+    const std::string text = place + ": " + message;
+    if (std::find(report_.findings.begin(), report_.findings.end(), text) == report_.findings.end()) {
+      report_.findings.push_back(text);
+    }
+  }
+
+  [[nodiscard]] const ir::Expr& expr(int which) const { return program_.exprs[static_cast<std::size_t>(which)]; }
+
+  void leaves(int which, std::set<int>& slots) const {
+    const ir::Expr& e = expr(which);
+    if (e.op == Op::load) {
+      slots.insert(e.place.slot);
+      if (e.place.index >= 0) {
+        leaves(e.place.index, slots);
+      }
+    }
+    for (const int operand : {e.a, e.b, e.c}) {
+      if (operand >= 0) {
+        leaves(operand, slots);
+      }
+    }
+  }
+
+  // Operators one after the other.
+  [[nodiscard]] int depth(int which) const {
+    const ir::Expr& e = expr(which);
+    int deepest = 0;
+    for (const int operand : {e.a, e.b, e.c}) {
+      deepest = operand >= 0 ? std::max(deepest, depth(operand)) : deepest;
+    }
+    const bool wire = e.op == Op::constant || e.op == Op::load || e.op == Op::slice || e.op == Op::concatenate ||
+                      e.op == Op::extend || e.op == Op::logical_not || e.op == Op::logical_and ||
+                      e.op == Op::logical_or;
+    return deepest + (wire ? 0 : 1);
+  }
+
+  [[nodiscard]] bool comes_from(int slot, int which) const {
+    const auto found = facts_.sources.find(slot);
+    return found != facts_.sources.end() && found->second.contains(which);
+  }
+
+  // The first stage in which all these are known. Those from register `except` are there within its own stage.
+  [[nodiscard]] int ready(const std::set<int>& slots, int except = -1) const {
+    int stage = 1;
+    for (const int slot : slots) {
+      const auto found = facts_.ready.find(slot);
+      if (found != facts_.ready.end() && !(except >= 0 && comes_from(slot, except))) {
+        stage = std::max(stage, found->second);
+      }
+    }
+    return stage;
+  }
+
+  void used(int stage, const ir::Origin& at) {
+    if (stage > last_) {
+      last_ = stage;
+      deepest_ = at;
+    }
+  }
+
+  void walk(const ir::Block& statements) {
+    for (const ir::Statement& statement : statements) {
+      step(statement);
+    }
+  }
+
+  void set(int slot, int stage, const std::set<int>& from) {
+    facts_.ready[slot] = stage;
+    std::set<int> registers;
+    for (const int one : from) {
+      const auto found = facts_.sources.find(one);
+      if (found != facts_.sources.end()) {
+        registers.insert(found->second.begin(), found->second.end());
+      }
+    }
+    facts_.sources[slot] = std::move(registers);
+  }
+
+  void step(const ir::Statement& s) {
+    switch (s.kind) {
+      case Do::assign: {
+        std::set<int> slots = guards_;
+        leaves(s.expr, slots);
+        const int stage = ready(slots);
+        const int operators = depth(s.expr);
+        const bool wire = operators == 0 && s.to.slot >= program_.persistent_slots;
+        const int after = wire ? stage : stage + std::max(1, operators);
+        if (!wire) {
+          used(after - 1, s.at);
+        }
+        set(s.to.slot, after, slots);
+        break;
+      }
+      case Do::zero:
+        for (int i = 0; i < s.count; ++i) {
+          set(s.to.slot + i, 1, {});
+        }
+        break;
+      case Do::copy:
+        for (int i = 0; i < s.count; ++i) {
+          std::set<int> slots = guards_;
+          slots.insert(s.from.slot + i);
+          const bool wire = s.to.slot >= program_.persistent_slots;
+          set(s.to.slot + i, ready(slots) + (wire ? 0 : 1), slots);
+        }
+        break;
+      case Do::branch:
+        branch(s);
+        break;
+      case Do::call:
+        walk(program_.routines[static_cast<std::size_t>(s.which)].body);
+        walk(s.yes);
+        break;
+      case Do::apply:
+        apply(s);
+        break;
+      case Do::register_read:
+      case Do::register_write:
+        touch(s);
+        break;
+      case Do::hash: {
+        std::set<int> slots = guards_;
+        for (const int one : s.exprs) {
+          leaves(one, slots);
+        }
+        const int stage = ready(slots);
+        used(stage, s.at);
+        set(s.to.slot, stage + 1, slots);
+        break;
+      }
+      default:
+        break;
+    }
+  }
+
+  void branch(const ir::Statement& s) {
+    const std::set<int> outer = guards_;
+    leaves(s.expr, guards_);
+    const Facts before = facts_;
+    walk(s.yes);
+    Facts after = std::exchange(facts_, before);
+    walk(s.no);
+    facts_.merge(after);
+    guards_ = outer;
+  }
+
+  void apply(const ir::Statement& s) {
+    const ir::Table& table = program_.tables[static_cast<std::size_t>(s.which)];
+    walk(table.before);
+    std::set<int> slots = guards_;
+    for (const int key : table.keys) {
+      leaves(key, slots);
+    }
+    const int stage = ready(slots);
+    used(stage, s.at);
+    const auto place = table_stage_.emplace(static_cast<std::size_t>(s.which), std::pair{pipeline_, stage});
+    place.first->second.second = std::max(place.first->second.second, stage);
+    set(table.hit_slot, stage + 1, slots);
+    set(table.action_slot, stage + 1, slots);
+    // The action runs in this stage, with what the table's entry gives.
+    const std::set<int> outer = std::exchange(guards_, slots);
+    const Facts before = facts_;
+    Facts merged = facts_;
+    for (const ir::TableAction& action : table.actions) {
+      if (action.routine < 0) {
+        continue;
+      }
+      facts_ = before;
+      walk(action.before);
+      for (const int parameter : action.parameters) {
+        set(parameter, stage, {});
+      }
+      walk(program_.routines[static_cast<std::size_t>(action.routine)].body);
+      walk(action.after);
+      merged.merge(facts_);
+    }
+    facts_ = std::move(merged);
+    guards_ = outer;
+  }
+
+  void touch(const ir::Statement& s) {
+    const RegisterInfo& info = program_.info.registers[static_cast<std::size_t>(s.which)];
+    const bool reads = s.kind == Do::register_read;
+    std::set<int> slots = guards_;
+    std::set<int> operands;
+    leaves(reads ? s.expr : s.exprs[0], slots);
+    if (!reads) {
+      leaves(s.exprs[1], operands);
+      slots.insert(operands.begin(), operands.end());
+    }
+    if (info.width > 64) {
+      finding(s.at, fmt::format("the register {} has elements of {} bits; a stateful ALU has a pair of 32 bits",
+                                info.name, info.width));
+    }
+    for (const int guard : guards_) {  // what decides about the write within the ALU
+      if (!reads && comes_from(guard, s.which)) {
+        for (const int other : guards_) {
+          operands.insert(other);
+        }
+      }
+    }
+    std::size_t words = 0;
+    for (const int slot : operands) {
+      if (!comes_from(slot, s.which)) {
+        words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
+      }
+    }
+    if (words > kOperands) {
+      finding(s.at, fmt::format("the register {} needs {} operands of 32 bits from the packet; a stateful ALU takes {}",
+                                info.name, words, kOperands));
+    }
+    Touch& touch = facts_.touched[s.which];
+    (reads ? touch.reads : touch.writes) += 1;
+    if (touch.reads > 1 || touch.writes > 1 || (reads && touch.writes > 0)) {
+      finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
+                                info.name));
+    }
+    touch.stage = std::max(touch.stage, ready(slots, s.which));
+    used(touch.stage, s.at);
+    const auto place = register_stage_.emplace(s.which, std::pair{pipeline_, touch.stage});
+    if (place.first->second.first != pipeline_) {
+      finding(s.at, fmt::format("the register {} is used in ingress and in egress", info.name));
+    }
+    place.first->second.second = std::max(place.first->second.second, touch.stage);
+    for (const int slot : slots) {
+      for (const int source : facts_.sources[slot]) {
+        if (source != s.which) {
+          feeds_.emplace(source, s.which);
+          if (feeds_.contains({s.which, source})) {
+            finding(s.at, fmt::format("the registers {} and {} are used in both orders; they have fixed stages",
+                                      info.name, program_.info.registers[static_cast<std::size_t>(source)].name));
+          }
+        }
+      }
+    }
+    if (reads) {
+      set(s.to.slot, touch.stage + 1, slots);
+      facts_.sources[s.to.slot].insert(s.which);
+    }
+  }
+
+  const ir::Program& program_;
+  FitReport& report_;
+  std::string pipeline_;
+  Facts facts_;
+  std::set<int> guards_;  // slots of the conditions around
+  int last_ = 0;
+  ir::Origin deepest_;
+  std::map<std::size_t, std::pair<std::string, int>> table_stage_;
+  std::map<int, std::pair<std::string, int>> register_stage_;
+  std::set<std::pair<int, int>> feeds_;
+};
+
+}  // namespace
+
+Chip parse_chip(const std::string& name) {
+  if (name == "tofino") {
+    return Chip::tofino;
+  }
+  if (name == "tofino2") {
+    return Chip::tofino2;
+  }
+  throw std::invalid_argument(fmt::format("--fit {}: it must be tofino or tofino2", name));
+}
+
+FitReport fit(const std::filesystem::path& file, Chip chip, const CompileOptions& options) {
+  const ir::Program program = front_end(read_source(file), file.string(), options);
+  FitReport report;
+  report.chip_stages = stages_of(chip);
+  report.chip_sram_blocks = report.chip_stages * kSramBlocksPerStage;
+  report.chip_tcam_blocks = report.chip_stages * kTcamBlocksPerStage;
+  Fitter fitter(program, report);
+  report.ingress_stages = fitter.pipeline(program.ingress, "ingress");
+  report.egress_stages = fitter.pipeline(program.egress, "egress");
+  fitter.memory();
+  if (report.sram_blocks > report.chip_sram_blocks || report.tcam_blocks > report.chip_tcam_blocks) {
+    report.findings.push_back(
+        fmt::format("{}: the tables and registers need {} SRAM and {} TCAM blocks; there are {} and {}", file.string(),
+                    report.sram_blocks, report.tcam_blocks, report.chip_sram_blocks, report.chip_tcam_blocks));
+  }
+  return report;
+}
+
+std::string to_text(const FitReport& report, Chip chip) {
+  std::string text =
+      fmt::format("estimate for {}; the vendor's compiler decides\n", chip == Chip::tofino ? "tofino" : "tofino2");
+  for (const std::string& placement : report.placements) {
+    text += "  " + placement + "\n";
+  }
+  text += fmt::format("stages: ingress {}, egress {} of {}\nmemory: {} of {} SRAM blocks, {} of {} TCAM blocks\n",
+                      report.ingress_stages, report.egress_stages, report.chip_stages, report.sram_blocks,
+                      report.chip_sram_blocks, report.tcam_blocks, report.chip_tcam_blocks);
+  for (const std::string& finding : report.findings) {
+    text += finding + "\n";
+  }
+  return text + (report.fits() ? "nothing found that does not fit\n" : "does not fit\n");
+}
+
+}  // namespace sidelatch::p4

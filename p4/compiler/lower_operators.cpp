@@ -1,0 +1,364 @@
+// Operators, conditions and lists.
+#include "lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sidelatch::p4 {
+
+Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
+  const Value operand = eval(*expr.operands[0], expected);
+  if (expr.text == "!") {
+    if (operand.type != types_.boolean) {
+      fail(expr.at, "'!' needs a bool, not " + text(operand.type));
+    }
+    return scalar_value(logical_not(scalar(operand, expr.at)), types_.boolean);
+  }
+  if (operand.kind == Value::Kind::integer) {
+    if (expr.text == "~") {
+      fail(expr.at, "'~' needs a value of known width");
+    }
+    return expr.text == "-" ? integer_value(negate(operand.number)) : operand;
+  }
+  if (operand.type == nullptr || !operand.type->is_bits()) {
+    fail(expr.at, "'" + expr.text + "' needs a bit<N> or int<N>, not " + text(operand.type));
+  }
+  const int value = scalar(operand, expr.at);
+  if (expr.text == "+") {
+    return scalar_value(value, operand.type);
+  }
+  return scalar_value(node(expr.text == "-" ? ir::Op::negate : ir::Op::bit_not, operand.type->width, value),
+                      operand.type);
+}
+
+Value Lowering::binary(const ast::Expr& expr, const Type* expected) {
+  if (expr.text == "&&" || expr.text == "||") {
+    return lazy(expr);
+  }
+  const bool compares = expr.text == "==" || expr.text == "!=" || expr.text == "<" || expr.text == ">" ||
+                        expr.text == "<=" || expr.text == ">=";
+  std::vector<const Type*> types(2, compares || expr.text == "++" ? nullptr : expected);
+  std::vector<Value> sides = eval_all({expr.operands[0].get(), expr.operands[1].get()}, types);
+  if (compares) {
+    return compare(expr, sides[0], sides[1]);
+  }
+  if (expr.text == "<<" || expr.text == ">>") {
+    return shift(expr, sides[0], sides[1]);
+  }
+  return arithmetic(expr, sides[0], sides[1]);
+}
+
+// Gives a number the type of the other side, and a serializable enumeration its bits if they differ.
+void Lowering::unify(Value& left, Value& right, Location at) {
+  if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
+    return;
+  }
+  const auto below = [&](Value& value, const Value& other) {
+    if (value.type != nullptr && value.type->kind == Type::Kind::enumeration && value.type->element != nullptr &&
+        value.type != other.type) {
+      value = cast(value, value.type->element, at);
+    }
+  };
+  below(left, right);
+  below(right, left);
+  if (left.kind == Value::Kind::integer) {
+    left = coerce(left, right.type, at);
+  } else if (right.kind == Value::Kind::integer) {
+    right = coerce(right, left.type, at);
+  }
+}
+
+Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
+  const std::string& op = expr.text;
+  if (op == "++") {
+    for (Value* side : {&left, &right}) {
+      if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
+        *side = cast(*side, side->type->element, expr.at);
+      }
+      if (side->kind == Value::Kind::string) {
+        unsupported(expr.at, "concatenation of strings");
+      }
+      if (side->type == nullptr || !side->type->is_bits()) {
+        fail(expr.at, "'++' needs values of known width, not " + text(side->type));
+      }
+    }
+    const unsigned width = left.type->width + right.type->width;
+    if (width > kWidest) {
+      unsupported(expr.at, fmt::format("a value of {} bits; at most {}", width, kWidest));
+    }
+    const int made =
+        node(ir::Op::concatenate, width, scalar(left, expr.at), scalar(right, expr.at), -1, false, right.type->width);
+    return scalar_value(made, types_.bits(width, left.type->is_signed));
+  }
+  unify(left, right, expr.at);
+  const bool is_basic = op == "+" || op == "-" || op == "*" || op == "/" || op == "%";
+  if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
+    if (!is_basic) {
+      fail(expr.at, "'" + op + "' needs a value of known width");
+    }
+    return integer_value(combine(op, left.number, right.number, expr.at));
+  }
+  if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
+    fail(expr.at, "'" + op + "' cannot join " + text(left.type) + " and " + text(right.type));
+  }
+  const Type* type = left.type;
+  const int a = scalar(left, expr.at);
+  const int b = scalar(right, expr.at);
+  if (op == "/" || op == "%") {
+    if (type->is_signed) {
+      fail(expr.at, "'" + op + "' is not defined for int<N>");
+    }
+    if (!is_constant(b)) {
+      unsupported(expr.at, "'" + op + "' by a value that is not constant");
+    }
+    if (constant_value(b) == 0) {
+      fail(expr.at, "division by zero");
+    }
+    return scalar_value(node(op == "/" ? ir::Op::divide : ir::Op::modulo, type->width, a, b), type);
+  }
+  const ir::Op made = op == "+"     ? ir::Op::add
+                      : op == "-"   ? ir::Op::subtract
+                      : op == "*"   ? ir::Op::multiply
+                      : op == "|+|" ? ir::Op::add_saturating
+                      : op == "|-|" ? ir::Op::subtract_saturating
+                      : op == "&"   ? ir::Op::bit_and
+                      : op == "|"   ? ir::Op::bit_or
+                                    : ir::Op::bit_xor;
+  return scalar_value(node(made, type->width, a, b, -1, type->is_signed), type);
+}
+
+Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
+  for (Value* side : {&left, &right}) {
+    if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
+      *side = cast(*side, side->type->element, expr.at);
+    }
+  }
+  if (left.kind == Value::Kind::integer) {
+    if (!is_constant(right)) {
+      fail(expr.at, "a shift of a number of unknown width needs a constant");
+    }
+    return integer_value(combine(expr.text, left.number, number_of(right, expr.at), expr.at));
+  }
+  if (left.type == nullptr || !left.type->is_bits()) {
+    fail(expr.at, "a shift is of a bit<N> or int<N>, not of " + text(left.type));
+  }
+  if (right.kind == Value::Kind::integer) {
+    if (right.number.negative) {
+      fail(expr.at, "a shift by a negative number");
+    }
+    right = scalar_value(constant(right.number.magnitude, kWidest), types_.bits(kWidest, false));
+  }
+  if (right.type == nullptr || !right.type->is_bits() || right.type->is_signed) {
+    fail(expr.at, "a shift is by a bit<N>, not by " + text(right.type));
+  }
+  const ir::Op op = expr.text == "<<" ? ir::Op::shift_left : ir::Op::shift_right;
+  return scalar_value(
+      node(op, left.type->width, scalar(left, expr.at), scalar(right, expr.at), -1, left.type->is_signed), left.type);
+}
+
+Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
+  unify(left, right, expr.at);
+  const std::string& op = expr.text;
+  const auto truth = [this](bool value) {
+    return scalar_value(constant(static_cast<unsigned>(value), 1), types_.boolean);
+  };
+  if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
+    const bool is_less = less(left.number, right.number);
+    const bool same = left.number == right.number;
+    return truth(op == "=="   ? same
+                 : op == "!=" ? !same
+                 : op == "<"  ? is_less
+                 : op == "<=" ? is_less || same
+                 : op == ">"  ? !is_less && !same
+                              : !is_less);
+  }
+  if (op == "==" || op == "!=") {
+    const int same = equal(left, right, expr.at);
+    return scalar_value(op == "==" ? same : logical_not(same), types_.boolean);
+  }
+  if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
+    fail(expr.at, "'" + op + "' cannot compare " + text(left.type) + " and " + text(right.type));
+  }
+  if (op == ">" || op == ">=") {
+    std::swap(left, right);
+  }
+  const ir::Op made = op == "<" || op == ">" ? ir::Op::less : ir::Op::less_equal;
+  return scalar_value(
+      node(made, 1, scalar(left, expr.at), scalar(right, expr.at), -1, left.type->is_signed, left.type->width),
+      types_.boolean);
+}
+
+int Lowering::equal(const Value& left, const Value& right, Location at) {
+  const auto is_list = [](const Value& value) { return value.kind == Value::Kind::list; };
+  if (is_list(left) != is_list(right) && (left.type == nullptr || right.type == nullptr)) {
+    return is_list(left) ? equal(coerce(left, right.type, at), right, at)
+                         : equal(left, coerce(right, left.type, at), at);
+  }
+  if (left.kind == Value::Kind::invalid || right.kind == Value::Kind::invalid) {
+    const Value& other = left.kind == Value::Kind::invalid ? right : left;
+    if (other.kind != Value::Kind::place || other.type->kind != Type::Kind::header) {
+      fail(at, "{#} can be compared to headers only");
+    }
+    return logical_not(load(other.place, 1));
+  }
+  if (is_list(left) && is_list(right) && left.items.size() == right.items.size() &&
+      (left.type == right.type || left.type == nullptr || right.type == nullptr)) {
+    int same = constant(1, 1);
+    for (std::size_t i = 0; i < left.items.size(); ++i) {
+      Value a = left.items[i];
+      Value b = right.items[i];
+      unify(a, b, at);
+      same = conjunction(same, a.kind == Value::Kind::integer && b.kind == Value::Kind::integer
+                                   ? constant(static_cast<unsigned>(a.number == b.number), 1)
+                                   : equal(a, b, at));
+    }
+    return same;
+  }
+  if (left.type != right.type || left.type == nullptr || !left.type->is_data()) {
+    fail(at, "cannot compare " + text(left.type) + " and " + text(right.type));
+  }
+  const Type* type = left.type;
+  if (type->is_scalar()) {
+    return node(ir::Op::equal, 1, scalar(left, at), scalar(right, at));
+  }
+  const Value a = data_of(left, at);
+  const Value b = data_of(right, at);
+  int same = constant(1, 1);
+  const auto part = [&](const Type* of, int offset) {
+    Value x;
+    x.kind = Value::Kind::place;
+    x.type = of;
+    Value y = x;
+    x.place = moved(a.place, offset);
+    y.place = moved(b.place, offset);
+    same = conjunction(same, equal(x, y, at));
+  };
+  if (type->kind == Type::Kind::stack) {
+    for (int i = 0; i < type->count; ++i) {
+      part(type->element, 1 + i * type->element->slots);
+    }
+    return same;
+  }
+  for (std::size_t i = 0; i < type->fields.size(); ++i) {
+    part(type->fields[i].type, field_offset(type, i));
+  }
+  if (type->kind == Type::Kind::header) {  // both invalid, or both valid with the same fields
+    const int va = load(a.place, 1);
+    const int vb = load(b.place, 1);
+    const int both = conjunction(conjunction(va, vb), same);
+    return node(ir::Op::logical_or, 1, conjunction(logical_not(va), logical_not(vb)), both);
+  }
+  return same;
+}
+
+Value Lowering::lazy(const ast::Expr& expr) {
+  const bool is_and = expr.text == "&&";
+  const int left = boolean(*expr.operands[0]);
+  if (!has_effects(*expr.operands[1])) {
+    const int right = boolean(*expr.operands[1]);
+    return scalar_value(node(is_and ? ir::Op::logical_and : ir::Op::logical_or, 1, left, right), types_.boolean);
+  }
+  const Value result = new_place(types_.boolean);
+  store_scalar(result, left, expr.at);
+  ir::Block right = collect([&] { store_scalar(result, boolean(*expr.operands[1]), expr.at); });
+  ir::Statement& branch = add(ir::Do::branch, expr.at);
+  branch.expr = load(result.place, 1);
+  (is_and ? branch.yes : branch.no) = std::move(right);
+  return keep(result, expr.at);
+}
+
+Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
+  const int condition = boolean(*expr.operands[0]);
+  const ast::Expr& yes = *expr.operands[1];
+  const ast::Expr& no = *expr.operands[2];
+  if (!has_effects(yes) && !has_effects(no)) {
+    ir::Block first;
+    Value a;
+    Value b;
+    first = collect([&] { a = eval(yes, expected); });
+    ir::Block second = collect([&] { b = eval(no, expected); });
+    for (ir::Block* side : {&first, &second}) {  // what the front end computes beforehand has no effect
+      std::move(side->begin(), side->end(), std::back_inserter(*block_));
+    }
+    if (a.kind == Value::Kind::integer && b.kind == Value::Kind::integer) {
+      if (expected == nullptr || !expected->is_bits()) {
+        if (is_constant(condition)) {
+          return constant_value(condition) != 0 ? a : b;
+        }
+        fail(expr.at, "the width of this value is not known");
+      }
+      a = coerce(a, expected, expr.at);
+    }
+    unify(a, b, expr.at);
+    if (a.type != nullptr && a.type == b.type && a.type->is_scalar()) {
+      return scalar_value(node(ir::Op::conditional, a.type->width, condition, scalar(a, yes.at), scalar(b, no.at)),
+                          a.type);
+    }
+    const Type* type = a.type != nullptr ? a.type : b.type != nullptr ? b.type : expected;
+    if (type == nullptr || !type->is_data()) {
+      fail(expr.at, "the branches of '?:' have the types " + text(a.type) + " and " + text(b.type));
+    }
+    a = coerce(a, type, yes.at);
+    b = coerce(b, type, no.at);
+    const Value result = new_place(type);
+    ir::Block one = collect([&] { store(result, a, yes.at); });
+    ir::Block other = collect([&] { store(result, b, no.at); });
+    ir::Statement& branch = add(ir::Do::branch, expr.at);
+    branch.expr = condition;
+    branch.yes = std::move(one);
+    branch.no = std::move(other);
+    return result;
+  }
+  // Only one side happens. Its type must be known before, so the slots are made after both have been seen.
+  Value a;
+  Value b;
+  const Value kept = keep(scalar_value(condition, types_.boolean), expr.at);
+  ir::Block one = collect([&] { a = keep(eval(yes, expected), yes.at); });
+  ir::Block other = collect([&] { b = keep(eval(no, expected), no.at); });
+  const Type* type = a.type != nullptr && a.type != types_.any_integer   ? a.type
+                     : b.type != nullptr && b.type != types_.any_integer ? b.type
+                                                                         : expected;
+  if (type == nullptr || !type->is_data()) {
+    fail(expr.at, "the branches of '?:' have the types " + text(a.type) + " and " + text(b.type));
+  }
+  const Value result = new_place(type);
+  const auto finish = [&](ir::Block& block, const Value& value, Location at) {
+    ir::Block tail = collect([&] { store(result, coerce(value, type, at), at); });
+    std::move(tail.begin(), tail.end(), std::back_inserter(block));
+  };
+  finish(one, a, yes.at);
+  finish(other, b, no.at);
+  ir::Statement& branch = add(ir::Do::branch, expr.at);
+  branch.expr = kept.expr;
+  branch.yes = std::move(one);
+  branch.no = std::move(other);
+  return keep(result, expr.at);
+}
+
+Value Lowering::list(const ast::Expr& expr, const Type* expected) {
+  Value value;
+  value.kind = Value::Kind::list;
+  value.names = expr.names;
+  std::vector<const ast::Expr*> exprs;
+  std::vector<const Type*> types;
+  for (std::size_t i = 0; i < expr.operands.size(); ++i) {
+    exprs.push_back(expr.operands[i].get());
+    const Type* type = nullptr;
+    if (expected != nullptr && (expected->has_fields() || expected->kind == Type::Kind::tuple)) {
+      for (std::size_t f = 0; f < expected->fields.size(); ++f) {
+        if (expr.names.empty() ? f == i : expected->fields[f].name == expr.names[i]) {
+          type = expected->fields[f].type;
+        }
+      }
+    } else if (expected != nullptr && expected->kind == Type::Kind::stack) {
+      type = expected->element;
+    }
+    types.push_back(type);
+  }
+  value.items = eval_all(exprs, types);
+  return value;
+}
+
+}  // namespace sidelatch::p4

@@ -1,0 +1,101 @@
+// What --fit finds. Stages are counted by hand from the rules at the head of p4/compiler/fit.cpp.
+#include <sidelatch/p4/fit.h>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace sidelatch::p4 {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+FitReport fit_of(const std::string& locals, const std::string& body, Chip chip = Chip::tofino) {
+  const std::string folder = testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path file = std::filesystem::path(folder) / "t.p4";
+  std::ofstream(file)
+      << "#include <core.p4>\n#include <v1model.p4>\n"
+         "header x_t { bit<32> a; bit<32> b; bit<32> c; bit<64> l; bit<64> m; bit<64> n; }\nstruct H { x_t x; "
+         "}\nstruct M {}\n"
+         "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) { state start { b.extract(h.x); "
+         "transition accept; } }\n"
+         "control V(inout H h, inout M m) { apply {} }\n"
+         "control E(inout H h, inout M m, inout standard_metadata_t s) { apply {} }\n"
+         "control I(inout H h, inout M m, inout standard_metadata_t s) {\n"
+      << locals << "\napply {\n"
+      << body << "\n} }\n"
+      << "control D(packet_out b, in H h) { apply { b.emit(h.x); } }\nV1Switch(P(), V(), I(), E(), V(), D()) main;\n";
+  return fit(file, chip);
+}
+
+constexpr const char* kRegister = "register<bit<32>>(1024) r; register<bit<32>>(16) q; register<bit<64>>(16) l;";
+
+TEST(Fit, ACompareAndSwapOf32BitsFitsInOneStage) {
+  const FitReport report =
+      fit_of(kRegister, "bit<32> old;\nr.read(old, 1);\nif (old == h.x.a) {\nr.write(1, h.x.b);\n}\nh.x.c = old;");
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_EQ(report.ingress_stages, 2U);  // the register, then the copy of what it held
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  1: register I.r, 1024 x 32 bits"));
+}
+
+TEST(Fit, ACompareAndSwapOf64BitsHasTooManyOperands) {
+  const FitReport report =
+      fit_of(kRegister, "bit<64> old;\nl.read(old, 1);\nif (old == h.x.l) {\nl.write(1, h.x.m);\n}");
+  ASSERT_THAT(report.findings, ElementsAre(HasSubstr("t.p4:15:3: the register I.l needs 4 operands of 32 bits")));
+}
+
+TEST(Fit, ARegisterIsMetOnce) {
+  const FitReport report = fit_of(kRegister, "bit<32> x;\nr.read(x, 1);\nr.read(x, 2);");
+  ASSERT_THAT(report.findings, ElementsAre(HasSubstr("t.p4:14:3: the register I.r is touched again")));
+  EXPECT_THAT(fit_of(kRegister, "bit<32> x;\nif (h.x.a == 1) { r.read(x, 1); } else { r.read(x, 2); }").findings,
+              IsEmpty());
+}
+
+TEST(Fit, RegistersHaveOneOrder) {
+  const FitReport report = fit_of(kRegister,
+                                  "bit<32> x;\nbit<32> y;\nif (h.x.a == 1) {\nr.read(x, 1);\nq.read(y, x);\n} else "
+                                  "{\nq.read(x, 1);\nr.read(y, x);\n}");
+  ASSERT_THAT(report.findings, ElementsAre(HasSubstr("are used in both orders")));
+}
+
+TEST(Fit, ElementsOf128BitsDoNotFit) {
+  const FitReport report = fit_of("register<bit<128>>(4) w;", "bit<128> x;\nw.read(x, 0);");
+  ASSERT_THAT(report.findings, ElementsAre(HasSubstr("the register I.w has elements of 128 bits")));
+}
+
+TEST(Fit, AChainIsAsLongAsItsOperators) {
+  std::string body;
+  for (int i = 0; i < 12; ++i) {
+    body += "h.x.a = h.x.a + h.x.b;\n";
+  }
+  EXPECT_EQ(fit_of("", body).ingress_stages, 12U);
+  EXPECT_THAT(fit_of("", body).findings, IsEmpty());
+  const FitReport longer = fit_of("", body + "h.x.a = h.x.a + h.x.c;");
+  ASSERT_THAT(longer.findings, ElementsAre(HasSubstr("t.p4:24:7: ingress needs about 13 stages; there are 12")));
+  EXPECT_THAT(fit_of("", body + "h.x.a = h.x.a + h.x.c;", Chip::tofino2).findings, IsEmpty());
+}
+
+TEST(Fit, ATableComesAfterWhatItsKeyNeeds) {
+  const std::string tables =
+      "action set(bit<32> v) { h.x.b = v; } table one { key = { h.x.a : exact; } actions = { set; } }\n"
+      "table two { key = { h.x.b : exact; } actions = { set; } } table other { key = { h.x.c : ternary; } actions = { "
+      "set; } size = 1000; }";
+  const FitReport report = fit_of(tables, "one.apply();\ntwo.apply();\nother.apply();");
+  EXPECT_EQ(report.ingress_stages, 2U);
+  EXPECT_EQ(report.tcam_blocks, 2U);  // 1000 rows of 32 bits
+}
+
+TEST(Fit, ChipsHaveNames) {
+  EXPECT_EQ(parse_chip("tofino2"), Chip::tofino2);
+  EXPECT_THROW(static_cast<void>(parse_chip("tofino3")), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace sidelatch::p4
