@@ -2,6 +2,8 @@
 
 #include "named_json.h"
 
+#include "common/json_reason.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -53,7 +55,8 @@ auto named(std::string_view which, const ordered_json& datasheet, Read read) {
   try {
     return read(datasheet);
   } catch (const ordered_json::exception& error) {
-    throw std::invalid_argument(fmt::format("the {} datasheet cannot be compared: {}", which, error.what()));
+    throw std::invalid_argument(
+        fmt::format("the {} datasheet cannot be compared: {}", which, json_reason(error.what())));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "named_json.h"
 
+#include "common/json_reason.h"
+
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -15,7 +17,8 @@ ordered_json parse_named_json(std::string_view file, std::string_view text, std:
     throw std::invalid_argument(
         fmt::format("{}: this is no JSON, or it is cut off after {} bytes: {}", file, error.byte, advice));
   } catch (const ordered_json::out_of_range& error) {
-    throw std::invalid_argument(fmt::format("{}: this JSON cannot be read ({}): {}", file, error.what(), advice));
+    throw std::invalid_argument(
+        fmt::format("{}: this JSON cannot be read ({}): {}", file, json_reason(error.what()), advice));
   }
 }
 

@@ -39,9 +39,14 @@ ordered_json parsed(const NamedDocument& document) {
   return parse_named_json(document.file, document.json, kAdvice);
 }
 
-// The checker knows no more of experiments; the page checks their other fields.
+// The checker knows no more of experiments; the page checks their other fields, and their version.
 bool is_experiment(const ordered_json& json) {
-  return json.is_object() && json.value("experiment", ordered_json()).is_string();
+  if (!json.is_object() || !json.value("experiment", ordered_json()).is_string()) {
+    return false;
+  }
+  // Experiments had no name in their schema once.
+  const ordered_json schema = json.value("schema", ordered_json());
+  return !schema.is_object() || schema.value("name", ordered_json()) == "sidelatch-experiment";
 }
 
 // A datasheet has a schema with a name, in any version.

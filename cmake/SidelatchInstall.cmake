@@ -1,6 +1,18 @@
 # cmake --install: headers, both libraries, the program, the profiles, a CMake package and a pkg-config file.
 include(CMakePackageConfigHelpers)
 
+# Before anything is copied: half an installation would be worse than none.
+set(installed_targets sidelatch_static sidelatch_shared sidelatch_verbs)
+if(TARGET sidelatch)
+    list(APPEND installed_targets sidelatch)
+endif()
+foreach(target IN LISTS installed_targets)
+    install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+        message(FATAL_ERROR \"$<TARGET_FILE:${target}> is not built: run cmake --build ${PROJECT_BINARY_DIR} first\")
+    endif()"
+    )
+endforeach()
+
 install(
     TARGETS sidelatch_static sidelatch_shared
     EXPORT sidelatchTargets

@@ -1,5 +1,5 @@
 // SIDELATCH_HAS_ASAN and SIDELATCH_HAS_TSAN: 1 where this file is compiled with AddressSanitizer or ThreadSanitizer,
-// else 0. GCC and clang say so in different ways.
+// else 0; SIDELATCH_IS_SANITIZED: 1 with either. GCC and clang say so in different ways.
 #pragma once
 
 #if defined(__has_feature)
@@ -17,3 +17,4 @@
 #define SIDELATCH_HAS_TSAN 0
 #endif
 #endif
+#define SIDELATCH_IS_SANITIZED (SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN)

@@ -74,7 +74,7 @@ std::string message(Status status, const WorkRequest* request, std::string_view 
   std::string text{name(status)};
   if (request != nullptr) {
     text += fmt::format(" for {}", name(request->opcode));
-    if (request->opcode != Opcode::send && request->opcode != Opcode::recv) {
+    if (!is_send(request->opcode) && request->opcode != Opcode::recv) {
       text += fmt::format(" of {} bytes at {:#x} (rkey {:#x})", request->length(), request->remote.value,
                           request->rkey.value);
     }

@@ -170,6 +170,14 @@ std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Node::connect_
                                 name(), peer.name()));
 }
 
+Task<void> Node::revoke_all_of(std::uint16_t owner) {
+  throw std::logic_error(
+      fmt::format("revoke_all_of({}): node {} keeps no owners of queue pairs: a memory server does "
+                  "(verbs::RemoteNode), and within one process sync::RevocationService",
+                  owner, name()));
+  co_return;
+}
+
 std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Node::connect_pair(Node& peer) {
   return connect_pair(peer, QueuePairOptions{});
 }

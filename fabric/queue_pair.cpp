@@ -62,7 +62,7 @@ void QueuePair::check(const WorkRequest& request) const {
   if (request.opcode == Opcode::recv) {
     throw FabricError(Status::invalid_request, request, "a receive buffer is posted by post_receive()");
   }
-  if (request.opcode == Opcode::send && !two_sided()) {
+  if (is_message(request.opcode) && !two_sided()) {
     throw FabricError(Status::invalid_request, request,
                       "this queue pair is one-sided: connect it by Node::connect_pair(), where the fabric has that, or "
                       "use WRITE, READ, CAS or FETCH-ADD");
@@ -84,7 +84,7 @@ void QueuePair::check(const WorkRequest& request) const {
     }
   }
   if (request.inlined) {
-    if (request.opcode != Opcode::write && request.opcode != Opcode::send) {
+    if (!is_write(request.opcode) && !is_send(request.opcode)) {
       throw FabricError(Status::invalid_request, request, "only a WRITE or SEND has a payload to inline");
     }
     if (length > options_.max_inline) {
@@ -227,7 +227,7 @@ void QueuePair::check_and_post(std::span<const WorkRequest> chain, bool signal_l
         }
         bytes_read += length;
       } else {
-        if (request.opcode != Opcode::write && (request.opcode != Opcode::send || !two_sided())) [[unlikely]] {
+        if (request.opcode != Opcode::write && (!is_message(request.opcode) || !two_sided())) [[unlikely]] {
           refuse(request);
         }
         bytes_written += length;

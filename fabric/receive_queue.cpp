@@ -14,11 +14,11 @@ void ReceiveQueue::post(const LocalSpan& buffer) {
   if (ring_.empty()) {
     ring_.resize(depth_);
   }
-  at(++posted_) = buffer;
+  at(++posted_) = {buffer, {}};
 }
 
-void ReceiveQueue::fill(std::uint64_t bytes) {
-  at(++filled_).length = bytes;
+void ReceiveQueue::fill(const Arrival& arrival) {
+  at(++filled_).arrival = arrival;
   wake_one();
 }
 
@@ -56,8 +56,13 @@ Received ReceiveQueue::hand_out(bool was_woken) {
   if (handed_ == filled_) {
     throw FabricError(*error_);
   }
-  ++handed_;
-  return {handed_, at(handed_)};
+  const Place& place = at(++handed_);
+  const Arrival& arrival = place.arrival;
+  Received received{.number = handed_, .message = place.buffer, .immediate = arrival.immediate};
+  received.message.length = arrival.is_write ? 0 : arrival.bytes;
+  received.is_write = arrival.is_write;
+  received.written = arrival.is_write ? arrival.bytes : 0;
+  return received;
 }
 
 bool ReceiveQueue::uses(LKey key) const noexcept {
@@ -65,7 +70,7 @@ bool ReceiveQueue::uses(LKey key) const noexcept {
     return false;
   }
   for (std::uint64_t number = filled_ + 1; number <= posted_; ++number) {
-    if (ring_[number % depth_].lkey == key) {
+    if (ring_[number % depth_].buffer.lkey == key) {
       return true;
     }
   }

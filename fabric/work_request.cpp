@@ -20,6 +20,10 @@ std::string_view name(Opcode opcode) {
       return "SEND";
     case Opcode::recv:
       return "RECV";
+    case Opcode::send_with_immediate:
+      return "SEND with immediate";
+    case Opcode::write_with_immediate:
+      return "WRITE with immediate";
   }
   return "unknown opcode";
 }
@@ -34,6 +38,21 @@ void detail::throw_no_room(Opcode opcode, std::uint64_t bytes, const RemoteSpan&
 WorkRequest send(LocalSpan from) {
   WorkRequest wr;
   wr.opcode = Opcode::send;
+  wr.local = from;
+  return wr;
+}
+
+WorkRequest send_with_immediate(LocalSpan from, std::uint32_t immediate) {
+  WorkRequest wr;
+  wr.opcode = Opcode::send_with_immediate;
+  wr.immediate = immediate;
+  wr.local = from;
+  return wr;
+}
+
+WorkRequest write_with_immediate(LocalSpan from, const RemoteSpan& to, std::uint32_t immediate) {
+  WorkRequest wr = detail::one_sided(Opcode::write_with_immediate, from.length, to);
+  wr.immediate = immediate;
   wr.local = from;
   return wr;
 }

@@ -4,8 +4,10 @@
 //   state = crc32_copy(state, packet, payload);          // copies, and covers the copied bytes
 //   const std::uint32_t crc = crc32_finish(state);
 //
-// Uses the CPU's carry-less multiplication (PCLMULQDQ) if it is available at run time, else tables. All levels give the
-// same values. Source of the folding: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// What is fastest is chosen at run time. Where the CPU multiplies without carry 512 bits at a time (AVX-512 and
+// VPCLMULQDQ), that is ISA-L, for long inputs. With PCLMULQDQ alone ISA-L is not faster (docs/performance.md), and it
+// cannot copy in the same pass, so this file folds itself. Else there are tables. All levels give the same values.
+// Source of the folding: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
 // Instruction", Intel, 2009; of the tables: M. Kounavis, F. Berry, "A Systematic Approach to Building High Performance,
 // Software-Based, CRC Generators", ISCC 2005.
 //
@@ -22,18 +24,20 @@ namespace sidelatch::roce {
 /// The state before the first byte: all ones. Between calls the state is not inverted.
 inline constexpr std::uint32_t kCrc32Start = 0xffffffff;
 
-enum class Crc32Level : std::uint8_t { portable, pclmul };
+/// isal: as pclmul below kIsalFrom bytes.
+enum class Crc32Level : std::uint8_t { portable, pclmul, isal };
+inline constexpr std::size_t kIsalFrom = 256;
 [[nodiscard]] std::string_view name(Crc32Level level);
 /// Whether this CPU supports the level.
 [[nodiscard]] bool supported(Crc32Level level);
-/// The fastest level that this CPU supports.
+/// The fastest level on this CPU.
 [[nodiscard]] Crc32Level best_crc32_level();
 
 /// The state after `bytes`.
 [[nodiscard]] std::uint32_t crc32_extend(std::uint32_t state, std::span<const std::byte> bytes,
                                          Crc32Level level = best_crc32_level());
-/// Copies `from` to the same number of bytes at `to`, and returns the state after them. Each byte of `from` is read
-/// once, so the state is that of the bytes at `to` even if `from` is written concurrently. The two must not overlap.
+/// Copies `from` to the same number of bytes at `to`, and returns the state after them. The state is that of the bytes
+/// at `to` even if `from` is written concurrently; `to` must not be. The two must not overlap.
 [[nodiscard]] std::uint32_t crc32_copy(std::uint32_t state, std::byte* to, std::span<const std::byte> from,
                                        Crc32Level level = best_crc32_level());
 

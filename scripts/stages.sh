@@ -6,9 +6,18 @@
 #   join LANE                      waits for it, and prints what it printed
 #   finish                         prints the table, and exits with 1 if a stage failed
 stages_folder=$(mktemp -d)
-trap 'rm -rf "$stages_folder"' EXIT
 : >"$stages_folder/table"
 declare -A lanes=()
+
+# However this ends, nothing goes on beside it: a guest, a browser.
+end_stages() {
+  local lane
+  for lane in "${lanes[@]}"; do kill -- "-$lane" 2>/dev/null || true; done
+  rm -rf "$stages_folder"
+}
+trap end_stages EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 stage() {
   local name=$1 start=$SECONDS status=0
@@ -25,8 +34,10 @@ stage() {
 beside() {
   local lane=$1
   shift
+  set -m # a process group of its own, which end_stages ends
   "$@" >"$stages_folder/lane-$lane" 2>&1 &
   lanes[$lane]=$!
+  set +m
 }
 
 join() {

@@ -33,9 +33,11 @@ constexpr int kWakesToLearn = 16;
 constexpr int kWakesPerTurn = 10;
 // The longest sleep in the wire, so that a missed event does not block for longer.
 constexpr std::chrono::nanoseconds kLongestWait = 100ms;
-// A frame without room in the wire is dropped after this time, as in a switch: a peer that does not read must not delay
-// the others.
+// A frame without room in the wire is dropped after this time, as in a switch.
 constexpr std::chrono::nanoseconds kPatience = 10ms;
+// For a station that has taken nothing for this long, frames do not wait at all. It has stopped, and a queue pair for
+// datagrams must reach other stations.
+constexpr std::chrono::nanoseconds kGivenUpAfter = 1s;
 
 std::unique_ptr<nic::MemoryAccess> memory_for(const Settings& settings) {
   if (!settings.order) {
@@ -101,7 +103,7 @@ Adapter::Adapter(const Settings& settings, std::unique_ptr<roce::Wire> wire)
       wire_(std::move(wire)),
       memory_(memory_for(settings)),
       nic_(std::make_unique<nic::Nic>(options_for(*wire_), *memory_)),
-      held_(nic::kFrameRoom),
+      frame_(nic::kFrameRoom),
       thread_([this] { run(); }) {}
 
 Adapter::~Adapter() {
@@ -147,7 +149,9 @@ std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chro
         return mac;
       }
       wire_->flush();
-      drive();
+      if (callers_may_drive_) {
+        drive();
+      }
     }
     if (Clock::now() >= deadline) {
       return std::nullopt;
@@ -204,6 +208,7 @@ bool Adapter::unless_it_fails(Work work) noexcept {
     failure_ = error.what();
     has_failed_.store(true, std::memory_order_relaxed);
     fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", failure_);
+    nic_->fail();
     return false;
   }
 }
@@ -286,7 +291,7 @@ void Adapter::lock_for_thread(std::unique_lock<std::mutex>& lock) {
 }
 
 std::chrono::nanoseconds Adapter::time_to_wait() const {
-  const std::chrono::nanoseconds longest = held_bytes_ != 0 ? kPatience : kLongestWait;
+  const std::chrono::nanoseconds longest = !held_.empty() ? kPatience : kLongestWait;
   if (!failure_.empty()) {
     return kLongestWait;
   }
@@ -317,6 +322,10 @@ bool Adapter::drive_for_caller() {
 }
 
 void Adapter::send_for_caller() {
+  if (has_failed()) {
+    tell();  // what the call has posted has been flushed
+    return;
+  }
   if (!nic_->has_frames() || !failure_.empty()) {
     return;
   }
@@ -325,8 +334,12 @@ void Adapter::send_for_caller() {
     return;
   }
   unless_it_fails([this] { return transmit(time_of(Clock::now())); });
+  tell();  // frames from the NIC to itself have arrived
+}
+
+void Adapter::tell() {
   if (heard_) {
-    heard_(*nic_);  // frames from the NIC to itself have arrived
+    heard_(*nic_);
   }
 }
 
@@ -341,9 +354,7 @@ bool Adapter::drive() {
     }
     return transmit(now) || received || is_due;
   });
-  if (heard_) {
-    heard_(*nic_);
-  }
+  tell();
   return moved;
 }
 
@@ -360,36 +371,65 @@ bool Adapter::receive(nic::Time now) {
 }
 
 bool Adapter::transmit(nic::Time now) {
+  const bool has_sent_held = send_held();
   int frames = 0;
-  for (; frames < kBurst && send_held() && nic_->has_frames(); ++frames) {
-    held_bytes_ = nic_->pull_frame(held_, now);
+  for (; frames < kBurst && nic_->has_frames(); ++frames) {
+    const std::span<const std::byte> frame = std::span(frame_).first(nic_->pull_frame(frame_, now));
+    if (!frame.empty() && !send(frame)) {
+      hold(frame);
+    }
   }
-  if (frames == 0) {
+  if (frames == 0 && !has_sent_held) {
     return false;
   }
-  (void)send_held();
   wire_->flush();
   return true;
 }
 
-// False: the wire is full.
-bool Adapter::send_held() {
-  if (held_bytes_ == 0) {
-    return true;
-  }
-  const std::span<const std::byte> frame = std::span(held_).first(held_bytes_);
-  const std::span<std::byte> room = wire_->reserve(roce::Ethernet::read(frame.data()).destination, frame.size());
-  if (room.empty() && (held_since_ == Clock::time_point{} || Clock::now() - held_since_ < kPatience)) {
-    held_since_ = held_since_ == Clock::time_point{} ? Clock::now() : held_since_;
-    return false;
-  }
+// False: the wire has no room for its station, which may get some.
+bool Adapter::send(std::span<const std::byte> frame) {
+  const roce::MacAddress to = roce::Ethernet::read(frame.data()).destination;
+  const auto full = full_.empty() ? full_.end() : std::ranges::find(full_, to, &FullStation::station);
+  const std::span<std::byte> room = wire_->reserve(to, frame.size());
   if (!room.empty()) {
     std::memcpy(room.data(), frame.data(), frame.size());
     wire_->commit(frame.size());
+    if (full != full_.end()) {
+      full_.erase(full);
+    }
+    return true;
   }
-  held_bytes_ = 0;
-  held_since_ = {};
-  return true;
+  if (full == full_.end()) {
+    full_.push_back({.station = to, .since = Clock::now(), .looked = looks_});
+    return false;
+  }
+  full->looked = looks_;
+  return Clock::now() - full->since >= kGivenUpAfter;  // dropped
+}
+
+void Adapter::hold(std::span<const std::byte> frame) {
+  held_.push_back({.frame = {frame.begin(), frame.end()}, .queue_pair = nic_->stall(), .since = Clock::now()});
+}
+
+// Sends or drops the frames that have room now, or have waited for long enough. False: there was none.
+bool Adapter::send_held() {
+  if (held_.empty()) {
+    return false;
+  }
+  ++looks_;
+  const Clock::time_point now = Clock::now();
+  const auto has_gone = [&](const Held& held) {
+    const roce::MacAddress to = roce::Ethernet::read(held.frame.data()).destination;
+    const auto full = std::ranges::find(full_, to, &FullStation::station);
+    const bool is_known_full = full != full_.end() && full->looked == looks_;
+    const bool is_sent = !is_known_full && send(held.frame);
+    if (!is_sent && now - held.since < kPatience) {
+      return false;
+    }
+    nic_->resume(held.queue_pair);
+    return true;
+  };
+  return std::erase_if(held_, has_gone) != 0;
 }
 
 }  // namespace sidelatch::softnic

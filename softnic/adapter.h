@@ -115,7 +115,7 @@ class Adapter {
   void leave() noexcept;
 
   /// Why the NIC stopped; empty if it runs. A wire that fails while the NIC runs (WireError) stops the NIC: nothing is
-  /// sent or received any more, and requests run into their time limits.
+  /// sent or received any more, and all requests complete with errors (Nic::fail()).
   [[nodiscard]] std::string failure();
   /// Whether the NIC has stopped for that reason. The function passed to listen(), which is called then, may call this.
   [[nodiscard]] bool has_failed() const noexcept { return has_failed_.load(std::memory_order_relaxed); }
@@ -135,6 +135,19 @@ class Adapter {
   };
 
   using Clock = std::chrono::steady_clock;
+
+  // A frame that the wire had no room for. Its queue pair is stalled meanwhile.
+  struct Held {
+    std::vector<std::byte> frame;
+    std::uint32_t queue_pair = 0;
+    Clock::time_point since;
+  };
+  // A station for which the wire has no room.
+  struct FullStation {
+    roce::MacAddress station{};
+    Clock::time_point since;
+    std::uint64_t looked = 0;  // the look in which the wire was last asked
+  };
 
   // Functions of the adapter's thread.
   void run();
@@ -164,7 +177,10 @@ class Adapter {
   bool drive();
   bool receive(nic::Time now);
   bool transmit(nic::Time now);
-  [[nodiscard]] bool send_held();
+  bool send_held();
+  [[nodiscard]] bool send(std::span<const std::byte> frame);
+  void hold(std::span<const std::byte> frame);
+  void tell();
   template <class Work>
   bool unless_it_fails(Work work) noexcept;
 
@@ -188,10 +204,11 @@ class Adapter {
   Clock::duration turn_ = kTurn;
   Clock::duration wakes_late_by_ = kLongestTurn;  // the least delay of the last wakes_
   int wakes_ = 0;
-  int short_turns_ = 0;          // this many of the next turns last kShortTurn
-  std::vector<std::byte> held_;  // a frame that the wire had no room for; of length held_bytes_
-  std::size_t held_bytes_ = 0;
-  Clock::time_point held_since_{};
+  int short_turns_ = 0;           // this many of the next turns last kShortTurn
+  std::vector<std::byte> frame_;  // the one that is being sent
+  std::vector<Held> held_;        // one at most for each queue pair, the oldest first
+  std::vector<FullStation> full_;
+  std::uint64_t looks_ = 0;  // at what is held
   std::string failure_;
   std::atomic<bool> has_failed_{false};
   std::thread thread_;

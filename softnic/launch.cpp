@@ -9,11 +9,13 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
 #include <system_error>
+#include <variant>
 #include <vector>
 
 namespace sidelatch::softnic {
@@ -70,16 +72,43 @@ Settings settings_of(const LaunchOptions& options) {
   if (!options.pcap.empty()) {
     variables.emplace(kVariables[5], files::absolute(options.pcap).string());
   }
-  return settings_from([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  constexpr SettingNames kOptions{.order = "--order", .seed = "--seed", .torn_bias = "--torn-bias", .fault = "--"};
+  return settings_from(
+      [&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      kOptions);
+}
+
+// Found out now: the program itself may open the NIC late, or never.
+void require_folders(const Settings& settings) {
+  const auto require = [](const char* option, const files::path& path) {
+    const files::path folder = files::absolute(path).parent_path();
+    if (!files::is_directory(folder)) {
+      throw SettingsError(fmt::format("{} {}: there is no folder {}", option, path.string(), folder.string()));
+    }
+  };
+  if (settings.capture) {
+    require("--pcap", *settings.capture);
+  }
+  if (const auto* const wire = std::get_if<roce::FolderWireOptions>(&settings.wire)) {
+    const files::path folder = (wire->folder / "").parent_path();  // without a slash at the end
+    require("--wire folder:", folder);
+    if (!files::exists(folder)) {
+      fmt::print(stderr,
+                 "sidelatch: --wire folder:{}: this folder is new; programs that name another one are not "
+                 "reached\n",
+                 wire->folder.string());
+    }
+  }
 }
 
 }  // namespace
 
 void set_environment(const LaunchOptions& options) {
   const Settings settings = settings_of(options);
+  require_folders(settings);
   const files::path library = find_library();
   if (settings.capture) {
     std::error_code error;

@@ -173,7 +173,7 @@ constexpr std::array kChances{
 };
 
 // Parses "loss=0.02,seed=7".
-roce::FaultOptions faults_in(std::string_view text) {
+roce::FaultOptions faults_in(std::string_view text, const SettingNames& names) {
   roce::FaultOptions faults;
   for (const std::string_view part : split(text, ',')) {
     const std::size_t equals = std::min(part.find('='), part.size());
@@ -182,9 +182,9 @@ roce::FaultOptions faults_in(std::string_view text) {
     const auto* const known =
         std::find_if(kChances.begin(), kChances.end(), [name](const Chance& chance) { return chance.name == name; });
     if (known != kChances.end()) {
-      faults.*known->chance = chance_in(name, value);
+      faults.*known->chance = chance_in(fmt::format("{}{}", names.fault, name), value);
     } else if (name == "seed") {
-      faults.seed = seed_in(name, value);
+      faults.seed = seed_in(fmt::format("{}{}", names.fault, name), value);
     } else {
       throw SettingsError(
           fmt::format("{} is \"{}\": there is no fault \"{}\", but loss, duplication, corruption, "
@@ -286,7 +286,7 @@ std::string text_of(const roce::FaultOptions& faults) {
   return text.empty() ? text : fmt::format("{}seed={}", text, faults.seed);
 }
 
-Settings settings_from(const std::function<const char*(const char*)>& variable) {
+Settings settings_from(const std::function<const char*(const char*)>& variable, const SettingNames& names) {
   Settings settings;
   if (const char* const wire = variable(kWire)) {
     settings.wire = parse_wire(wire);
@@ -295,23 +295,24 @@ Settings settings_from(const std::function<const char*(const char*)>& variable) 
     try {
       settings.order = fabric::model::parse_preset(order);
     } catch (const std::invalid_argument& error) {
-      throw SettingsError(fmt::format("{}: {}", kOrder, error.what()));
+      throw SettingsError(fmt::format("{} {}: {}", names.order, order, error.what()));
     }
   }
   if (const char* const seed = variable(kSeed)) {
-    settings.seed = seed_in(kSeed, seed);
+    settings.seed = seed_in(names.seed, seed);
   }
   if (const char* const bias = variable(kTornBias)) {
-    settings.torn_bias = chance_in(kTornBias, bias);
+    settings.torn_bias = chance_in(names.torn_bias, bias);
   }
   if (const char* const faults = variable(kFaults)) {
-    settings.faults = faults_in(faults);
+    settings.faults = faults_in(faults, names);
   }
   if (const char* const capture = variable(kCapture)) {
     settings.capture = capture;
   }
   if (settings.torn_bias != 0 && !settings.order) {
-    throw SettingsError(fmt::format("{} needs {}: without an order memory is touched at once", kTornBias, kOrder));
+    throw SettingsError(
+        fmt::format("{} needs {}: without an order memory is touched at once", names.torn_bias, names.order));
   }
   return settings;
 }

@@ -57,9 +57,18 @@ inline constexpr std::array kVariables = {"SIDELATCH_SOFTNIC_WIRE",   "SIDELATCH
 /// "loss=0.02,seed=1": the probabilities that are not 0, and the seed; empty if all are 0.
 [[nodiscard]] std::string text_of(const roce::FaultOptions& faults);
 
+/// What messages call the settings: as whoever gave a wrong one knows it.
+struct SettingNames {
+  const char* order = kVariables[1];
+  const char* seed = kVariables[2];
+  const char* torn_bias = kVariables[3];
+  const char* fault = "SIDELATCH_SOFTNIC_FAULTS: ";  ///< stands before the name of a fault
+};
+
 /// Throws SettingsError. `variable` returns nullptr for a variable that is not set; its setting is then the default of
 /// Settings{}.
-[[nodiscard]] Settings settings_from(const std::function<const char*(const char*)>& variable);
+[[nodiscard]] Settings settings_from(const std::function<const char*(const char*)>& variable,
+                                     const SettingNames& names = {});
 /// Names and values of the settings that differ from Settings{}. kVariables lists all names.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(const Settings& settings);
 

@@ -251,14 +251,13 @@ void add_bench(Program& program) {
   command
       .option("--rank", arguments->rank,
               "--connect: number of this client, from 0 (default: what mpirun or srun says, else 0)")
-      .whole_number()
       .needs(connect);
-  command.option("--ranks", arguments->ranks, "--connect: how many clients there are").whole_number().needs(connect);
+  command.option("--ranks", arguments->ranks, "--connect: how many clients there are").needs(connect);
   command.option("--run", arguments->cluster.run, "--connect: name that the clients of one run share (default bench)")
       .needs(connect);
   command.option("--milliseconds", arguments->milliseconds, "--connect: measured per point (default 200)")
       .needs(connect);
-  command.option("--seed", arguments->options.seed, "simulator: seed (default 1)").whole_number();
+  command.option("--seed", arguments->options.seed, "simulator: seed (default 1)");
   command.option("--longest-wait-us", arguments->longest_wait_us,
                  "stores: the longest that a client waits, at random, for a latch (default 32 us)");
   command.option("--out", arguments->out, "folder to save each result in as EXPERIMENT.json, for `report`");

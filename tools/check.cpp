@@ -177,20 +177,14 @@ void add_check(Program& program) {
   command.option("--profile", arguments->options.profile,
                  "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command.option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)");
-  command
-      .option("--parts", arguments->options.parts,
-              "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
-              "(default all)")
-      .delimiter(',');
+  command.list("--parts", arguments->options.parts,
+               "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "
+               "(default all)");
   command.flag("--relaxed-ordering", arguments->options.relaxed_ordering, "memory is registered for relaxed ordering");
-  command.option("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)")
-      .delimiter(',')
-      .whole_number();
-  command
-      .option("--reads", arguments->options.reads,
-              "reads per size and scheme, and chances per other probe (default 20000)")
-      .whole_number();
-  command.option("--seed", arguments->options.seed, "simulator, software NIC: seed (default 1)").whole_number();
+  command.list("--sizes", arguments->options.sizes, "block sizes, bytes, comma-separated (default 64 to 16384)");
+  command.option("--reads", arguments->options.reads,
+                 "reads per size and scheme, and chances per other probe (default 20000)");
+  command.option("--seed", arguments->options.seed, "simulator, software NIC: seed (default 1)");
   command.option("--order", arguments->order,
                  "software NIC: preset of the memory model whose orders it takes (default observed)");
   command.option("--torn-bias", arguments->torn_bias,

@@ -17,7 +17,7 @@ class Program;
 inline constexpr int kAsExpected = 0;
 inline constexpr int kNotAsExpected = 1;
 inline constexpr int kBadInput = 2;
-inline constexpr int kNoEnvironment = 3;
+inline constexpr int kNoEnvironment = 3;  // or an output that cannot be written
 inline constexpr int kInterrupted = 130;
 
 void add_check(Program& program);
@@ -27,6 +27,7 @@ void add_litmus(Program& program);
 void add_devices(Program& program);
 void add_report(Program& program);
 void add_softnic(Program& program);
+void add_p4(Program& program);
 
 /// Restarts this program with the software NIC preloaded, unless it already is. Throws as softnic::set_environment().
 void become_softnic(const softnic::LaunchOptions& options);
@@ -63,6 +64,10 @@ class Progress {
   std::int64_t started_ns_;
   std::atomic<bool> shown_{false};
 };
+
+/// Throws std::invalid_argument unless `seconds` of `--budget` is a number from 0, no limit, to 1e9: what is more does
+/// not fit the clock.
+void require_budget(double seconds);
 
 /// The text of a file. Throws std::invalid_argument that names it.
 [[nodiscard]] std::string read_file(const std::string& path);

@@ -29,10 +29,7 @@ struct Arguments {
 };
 
 int litmus(Arguments arguments) {
-  if (arguments.budget < 0) {
-    throw std::invalid_argument(
-        fmt::format("--budget {}: it must be a number of seconds, 0 or more", arguments.budget));
-  }
+  require_budget(arguments.budget);
   std::vector<Preset> models;
   models.reserve(arguments.models.size());
   for (const std::string& name : arguments.models) {
@@ -82,7 +79,7 @@ void add_litmus(Program& program) {
   command.option("files", arguments->files, "litmus files (docs/litmus.md)").required();
   command.option("--model", arguments->models, "strict, observed, spec or relaxed; may be repeated (default all)");
   command.option("--budget", arguments->budget, "seconds for each test under each model (default: no limit)");
-  command.option("--threads", arguments->options.threads, "default: all cores").whole_number();
+  command.option("--threads", arguments->options.threads, "default: all cores");
   command.flag("--json", arguments->json, "print one JSON value instead of text");
   command.runs([arguments] { return litmus(*arguments); });
 }

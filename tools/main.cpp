@@ -2,17 +2,24 @@
 #include "commands.h"
 #include "options.h"
 
+#include "common/json_reason.h"
+
 #include <sidelatch/checker/check.h>
 #include <sidelatch/explore/litmus.h>
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/sim/profile.h>
+#include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/stf.h>
 #include <sidelatch/version.h>
 
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -32,6 +39,17 @@ void on_interrupt(int /*signal*/) {
   }
 }
 
+// What a command prints may still lie in the buffer; a full device shows only now.
+int written(int status) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) {
+    return status;
+  }
+  const char* const reason = errno != 0 ? std::strerror(errno) : "an earlier part is lost; is its device full?";
+  throw std::runtime_error(fmt::format("cannot write to standard output: {}", reason));
+}
+
 int run(int argc, char** argv) {
   tools::Program program(
       "sidelatch: synchronization primitives for one-sided RDMA, and the checker that proves or refutes them",
@@ -43,7 +61,8 @@ int run(int argc, char** argv) {
   tools::add_report(program);
   tools::add_devices(program);
   tools::add_softnic(program);
-  return program.run(argc, argv);
+  tools::add_p4(program);
+  return written(program.run(argc, argv));
 }
 
 }  // namespace
@@ -66,11 +85,17 @@ int main(int argc, char** argv) {
   } catch (const explore::LitmusError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return tools::kBadInput;
+  } catch (const p4::CompileError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return tools::kBadInput;
+  } catch (const p4::StfError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return tools::kBadInput;
   } catch (const std::invalid_argument& error) {
     fmt::print(stderr, "sidelatch: {}\n", error.what());
     return tools::kBadInput;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    fmt::print(stderr, "sidelatch: {}\n", json_reason(error.what()));
     return tools::kNoEnvironment;
   }
 }

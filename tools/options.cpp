@@ -5,9 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,29 +33,85 @@ Option Option::excludes(Option other) {
   return *this;
 }
 
-Option Option::whole_number() {
-  option_->check({[](const std::string& text) -> std::string {
-                    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-                    return digits ? "" : fmt::format("{}: it must be a whole number, 0 or more", text);
-                  },
-                  "", "whole number"});
-  return *this;
-}
-
-Option Option::delimiter(char between) {
-  option_->delimiter(between);
-  return *this;
-}
-
 Option Option::optional_value(const std::string& otherwise, const std::string& shown) {
   option_->expected(0, 1)->default_str(otherwise)->type_name(shown);
   return *this;
 }
 
+namespace {
+
+// The number that an option takes, if it takes an unsigned one.
+template <class T>
+struct UnsignedIn {
+  using Type = std::conditional_t<std::is_unsigned_v<T>, T, void>;
+};
+template <class T>
+struct UnsignedIn<std::optional<T>> : UnsignedIn<T> {};
+template <class T>
+struct UnsignedIn<std::vector<T>> : UnsignedIn<T> {};
+
+template <class T>
+std::optional<T> whole_number(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+template <class T>
+std::string why_no_whole_number(const std::string& text) {
+  return fmt::format("{}: it must be a whole number from 0 to {}", text, std::numeric_limits<T>::max());
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0, comma = 0; comma != std::string::npos; from = comma + 1) {
+    comma = text.find(',', from);
+    parts.push_back(text.substr(from, comma - from));
+  }
+  return parts;
+}
+
+}  // namespace
+
 template <class T>
 Option Command::option(const std::string& name, T& into, const std::string& help) {
-  return Option(*app_->add_option(name, into, help));
+  CLI::Option& option = *app_->add_option(name, into, help);
+  using Number = typename UnsignedIn<T>::Type;
+  if constexpr (!std::is_void_v<Number>) {
+    option.check({[](const std::string& text) {
+                    return whole_number<Number>(text) ? std::string() : why_no_whole_number<Number>(text);
+                  },
+                  "", "whole number"});
+  }
+  return Option(option);
 }
+
+template <class T>
+Option Command::list(const std::string& name, std::vector<T>& into, const std::string& help) {
+  const auto take = [name, &into](const std::vector<std::string>& arguments) {
+    into.clear();
+    for (const std::string& argument : arguments) {
+      for (const std::string& part : split(argument)) {
+        if (part.empty()) {
+          throw CLI::ValidationError(name, fmt::format("'{}': a value between commas is empty", argument));
+        }
+        if constexpr (std::is_unsigned_v<T>) {
+          const std::optional<T> number = whole_number<T>(part);
+          if (!number) {
+            throw CLI::ValidationError(name, why_no_whole_number<T>(part));
+          }
+          into.push_back(*number);
+        } else {
+          into.push_back(part);
+        }
+      }
+    }
+  };
+  return Option(*app_->add_option_function<std::vector<std::string>>(name, take, help));
+}
+
+template Option Command::list(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Command::list(const std::string&, std::vector<std::uint64_t>&, const std::string&);
 
 template Option Command::option(const std::string&, std::string&, const std::string&);
 template Option Command::option(const std::string&, std::uint32_t&, const std::string&);
@@ -59,7 +120,6 @@ template Option Command::option(const std::string&, double&, const std::string&)
 template Option Command::option(const std::string&, std::optional<std::uint32_t>&, const std::string&);
 template Option Command::option(const std::string&, std::optional<double>&, const std::string&);
 template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
-template Option Command::option(const std::string&, std::vector<std::uint64_t>&, const std::string&);
 
 Option Command::option_calling(const std::string& name, const std::function<void(const std::string&)>& take,
                                const std::string& help) {

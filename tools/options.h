@@ -5,7 +5,8 @@
 //   auto arguments = std::make_shared<Arguments>();
 //   Command command = program.command("check", "what it does");
 //   Option server = command.option("--server", arguments->server, "what it is");
-//   command.option("--reads", arguments->reads, "what it is").whole_number().excludes(server);
+//   command.option("--reads", arguments->reads, "what it is").excludes(server);
+//   command.list("--sizes", arguments->sizes, "what they are, comma-separated");
 //   command.runs([arguments] { return check(*arguments); });
 //   return program.run(argc, argv);
 //
@@ -20,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
 class App;
@@ -40,10 +42,6 @@ class Option {
   Option needs(Option other);
   /// It and the other one may not be given together.
   Option excludes(Option other);
-  /// Its values must be digits. CLI11 alone would wrap a negative number around.
-  Option whole_number();
-  /// One argument may hold many values, with this character between them.
-  Option delimiter(char between);
   /// Its value may be left out, and is `otherwise` then. The help shows the value as `shown`.
   Option optional_value(const std::string& otherwise, const std::string& shown);
 
@@ -58,9 +56,14 @@ class Option {
 class Command {
  public:
   /// A name without dashes is that of an argument without one. `into` must live until the program has run. T is a
-  /// number, a text, an optional or a vector; options.cpp names the types for which it is built.
+  /// number, a text, an optional or a vector; options.cpp names the types for which it is built. An unsigned number
+  /// must be given in digits, and fit T: CLI11 alone would wrap a negative one around, and clamp a large one.
   template <class T>
   Option option(const std::string& name, T& into, const std::string& help);
+  /// An option with several values in one argument, with commas between them; none may be empty. T is a text or a
+  /// number.
+  template <class T>
+  Option list(const std::string& name, std::vector<T>& into, const std::string& help);
   /// An option whose value goes to a function, before the command runs.
   Option option_calling(const std::string& name, const std::function<void(const std::string&)>& take,
                         const std::string& help);

@@ -25,9 +25,7 @@ Option add_serve_options(Command command, ServeArguments& arguments) {
               },
               "HOST[:PORT] to listen on (default 127.0.0.1:18515): lend this machine's memory to --connect clients")
           .optional_value("loopback", "[HOST[:PORT]]");
-  command.option("--lend", arguments.lend_mib, "--server: MiB of memory to lend (default 1024)")
-      .whole_number()
-      .needs(server);
+  command.option("--lend", arguments.lend_mib, "--server: MiB of memory to lend (default 1024)").needs(server);
   command.flag("--once", arguments.once, "--server: end when the clients that came have gone").needs(server);
   return server;
 }

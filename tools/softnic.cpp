@@ -65,7 +65,7 @@ void add_softnic(Program& program) {
   command.option("--order", options.order,
                  "touch memory line by line, in any order that this preset of the memory model allows: strict, "
                  "observed, spec or relaxed (default: at once)");
-  command.option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)").whole_number();
+  command.option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)");
   command.option("--torn-bias", options.torn_bias,
                  "--order: chance that the lines of a request are touched far apart (default 0)");
   command.option("--loss", options.loss, "chance that a frame that is sent is lost (default 0)");
@@ -73,7 +73,7 @@ void add_softnic(Program& program) {
   command.option("--corruption", options.corruption, "chance that a bit of it is wrong (default 0)");
   command.option("--reordering", options.reordering, "chance that later ones overtake it (default 0)");
   command.option("--delay", options.delay, "chance that it comes a millisecond later (default 0)");
-  command.option("--fault-seed", options.fault_seed, "seed of these (default 1)").whole_number();
+  command.option("--fault-seed", options.fault_seed, "seed of these (default 1)");
   command.option("--pcap", arguments->pcap, "capture the frames to that file, for tshark");
   command.runs([arguments] { return run(*arguments); });
 }

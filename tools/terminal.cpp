@@ -53,6 +53,14 @@ void Progress::show(std::size_t done, std::size_t all) {
   }
 }
 
+void require_budget(double seconds) {
+  constexpr double kMost = 1e9;
+  if (!(seconds >= 0 && seconds <= kMost)) {
+    throw std::invalid_argument(
+        fmt::format("--budget {}: it must be a number of seconds from 0 (no limit) to {}", seconds, kMost));
+  }
+}
+
 std::string read_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {

@@ -111,6 +111,7 @@ std::string_view name(Kind kind) {
 Kind kind_of(Opcode opcode) {
   switch (opcode) {
     case Opcode::write:
+    case Opcode::write_with_immediate:
       return Kind::write;
     case Opcode::read:
       return Kind::read;
@@ -118,6 +119,7 @@ Kind kind_of(Opcode opcode) {
     case Opcode::fetch_add:
       return Kind::atomic;
     case Opcode::send:
+    case Opcode::send_with_immediate:
       return Kind::send;
     case Opcode::recv:
       break;

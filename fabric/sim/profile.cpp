@@ -9,10 +9,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <sstream>
+#include <system_error>
 #include <variant>
 
 namespace sidelatch::fabric::sim {
@@ -276,10 +278,12 @@ std::vector<std::string> profile_names() {
 Profile load_profile(std::string_view name_or_path) {
   if (name_or_path.find('/') != std::string_view::npos || name_or_path.ends_with(".toml")) {
     const std::string path{name_or_path};
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(path, ignored);
     std::ifstream file(path, std::ios::binary);
-    if (!file) {
-      throw ProfileError(fmt::format("cannot read profile {}: give the path of a TOML file, or one of the names {}",
-                                     path, fmt::join(profile_names(), ", ")));
+    if (!file || is_folder) {
+      throw ProfileError(fmt::format("cannot read profile {}{}: give the path of a TOML file, or one of the names {}",
+                                     path, is_folder ? ", which is a folder" : "", fmt::join(profile_names(), ", ")));
     }
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     return parse_profile(text, path);

@@ -1,9 +1,9 @@
 // The receiving end of a pair: decides which SEND takes which receive buffer and when the CPU sees its message, and
 // ends both ends of a connection together.
 //
-// A SEND that finds no buffer is held back together with all later requests of its sender: a NIC that is not ready to
-// receive refuses them, and the sender's NIC repeats them in order. The repetitions are not simulated: a request that
-// is held back continues when a buffer is posted, and crosses the link once.
+// A SEND, or a WRITE with immediate, that finds no buffer is held back together with all later requests of its sender:
+// a NIC that is not ready to receive refuses them, and the sender's NIC repeats them in order. The repetitions are not
+// simulated: a request that is held back continues when a buffer is posted, and crosses the link once.
 #include "sim_queue_pair.h"
 #include "world.h"
 
@@ -18,7 +18,7 @@ namespace {
 bool is_notice(const Request& request) { return request.sequence == 0; }
 
 bool must_wait(const Request& request, const ReceiveQueue& buffers) {
-  return request.kind == model::Kind::send && !is_notice(request) && !request.dropped && !buffers.has_buffer();
+  return is_message(request.wr.opcode) && !is_notice(request) && !request.dropped && !buffers.has_buffer();
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ void World::expect(Request& request) {
   if (request.kind == model::Kind::write || request.kind == model::Kind::send) {
     inbound.written_until = std::max({inbound.written_until, request.last, now});
   }
-  if (request.kind == model::Kind::send) {
+  if (is_message(request.wr.opcode)) {
     inbound.received_until = std::max(inbound.written_until + request.target->times.completion, inbound.received_until);
     inbound.received_until += kAfter;
     schedule(inbound.received_until, request, Action::receive);
@@ -132,7 +132,12 @@ void World::receive(Request& request) {
         std::make_shared<const FabricError>(Status::local_operation, recv(end.inbound().too_short), request.detail));
   } else {
     observe_step(SimStep::Kind::receive, request);
-    end.receives()->fill(request.wr.length());
+    const WorkRequest& wr = request.wr;
+    ReceiveQueue::Arrival arrival{.bytes = wr.length(), .is_write = wr.opcode == Opcode::write_with_immediate};
+    if (wr.opcode != Opcode::send) {
+      arrival.immediate = wr.immediate;
+    }
+    end.receives()->fill(arrival);
   }
 }
 

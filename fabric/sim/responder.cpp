@@ -119,6 +119,9 @@ void World::arrive(Request& request) {
   if (refused) {
     return;
   }
+  if (request.wr.opcode == Opcode::write_with_immediate) [[unlikely]] {
+    static_cast<void>(request.receiver->receives()->take_buffer());  // stays as it is
+  }
   switch (request.kind) {
     case model::Kind::write:
     case model::Kind::send:

@@ -217,8 +217,10 @@ void bring_up(const Port& port, rdma_cm_id& id, ibv_qp& queue_pair, std::uint8_t
   port.modify(queue_pair, send, mask, "RTS");
 }
 
+}  // namespace
+
 // One attempt of a client, with a channel of its own, so no event of an earlier attempt can interfere.
-class Attempt {
+class ManagerConnect::Attempt {
  public:
   Attempt(const Port& port, const exchange::ManagerAddress& to, milliseconds limit)
       : port_(&port),
@@ -244,7 +246,7 @@ class Attempt {
     wait_for(RDMA_CM_EVENT_ROUTE_RESOLVED, "resolving the route");
   }
 
-  std::uint32_t connect(ibv_qp& queue_pair, std::uint64_t ticket, std::uint32_t outstanding) {
+  void ask(std::uint32_t queue_pair, std::uint64_t ticket, std::uint32_t outstanding) {
     const std::vector<std::byte> own = encode(Introduction{static_cast<std::uint8_t>(port_->mtu()), ticket});
     const auto wished = static_cast<std::uint8_t>(std::min<std::uint32_t>(outstanding, port_->most_initiated()));
     rdma_conn_param parameters{};
@@ -255,7 +257,7 @@ class Attempt {
     parameters.flow_control = 1;
     parameters.retry_count = port_->connections().retry_count;
     parameters.rnr_retry_count = port_->connections().rnr_retry;
-    parameters.qp_num = queue_pair.qp_num;
+    parameters.qp_num = queue_pair;
     if (rdma_connect(id_.get(), &parameters) != 0) {
       fail_connection(fmt::format("cannot ask {} for a connection", text_of(to_)), errno);
     }
@@ -264,15 +266,19 @@ class Attempt {
     if (server.ticket != ticket) {
       throw ManagerError(fmt::format("{} answers with a ticket that was not asked for", text_of(to_)));
     }
-    const std::uint8_t initiated = std::min(wished, answer.initiator_depth);
-    if (initiated == 0) {
+    server_mtu_ = server.mtu;
+    initiated_ = std::min(wished, answer.initiator_depth);
+    if (initiated_ == 0) {
       throw ManagerError(fmt::format("{} serves no READs and atomics", text_of(to_)));
     }
-    bring_up(*port_, *id_, queue_pair, server.mtu, initiated, 0);
+  }
+
+  std::uint32_t finish(ibv_qp& queue_pair) {
+    bring_up(*port_, *id_, queue_pair, server_mtu_, initiated_, 0);
     if (rdma_establish(id_.get()) != 0) {
       fail_connection(fmt::format("cannot complete the connection to {}", text_of(to_)), errno);
     }
-    return initiated;
+    return initiated_;
   }
 
  private:
@@ -319,9 +325,20 @@ class Attempt {
   Clock::time_point deadline_;
   ManagerChannel channel_;
   ManagerId id_;  // is destroyed before its channel
+  // From the server's answer.
+  std::uint8_t server_mtu_ = 0;
+  std::uint8_t initiated_ = 0;
 };
 
-}  // namespace
+ManagerConnect::ManagerConnect(const Port& port, const exchange::ManagerAddress& to, milliseconds limit)
+    : attempt_(std::make_unique<Attempt>(port, to, limit)) {
+  attempt_->resolve();
+}
+ManagerConnect::~ManagerConnect() = default;
+void ManagerConnect::ask(std::uint32_t queue_pair, std::uint64_t ticket, std::uint32_t outstanding) {
+  attempt_->ask(queue_pair, ticket, outstanding);
+}
+std::uint32_t ManagerConnect::finish(ibv_qp& queue_pair) { return attempt_->finish(queue_pair); }
 
 std::vector<std::byte> encode(const Introduction& introduction) {
   std::vector<std::byte> out = header();
@@ -447,14 +464,14 @@ void ConnectionListener::forget(const ibv_qp& queue_pair) noexcept {
 }
 
 void require_manager_route(const Port& port, const exchange::ManagerAddress& to, milliseconds limit) {
-  Attempt(port, to, limit).resolve();
+  const ManagerConnect attempt(port, to, limit);
 }
 
 std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const exchange::ManagerAddress& to,
                                       std::uint64_t ticket, std::uint32_t outstanding, milliseconds limit) {
-  Attempt attempt(port, to, limit);
-  attempt.resolve();
-  return attempt.connect(queue_pair, ticket, outstanding);
+  ManagerConnect attempt(port, to, limit);
+  attempt.ask(queue_pair.qp_num, ticket, outstanding);
+  return attempt.finish(queue_pair);
 }
 
 }  // namespace sidelatch::fabric::verbs

@@ -95,6 +95,23 @@ void require_manager_route(const Port& port, const exchange::ManagerAddress& to,
 /// Throws ManagerError that names both if `id` is not bound to the device and port of `port`.
 void require_same_device(const Port& port, const rdma_cm_id& id);
 
+/// connect_through_manager() in two steps: the first waits for the server, in any thread, and the second does not wait.
+class ManagerConnect {
+ public:
+  /// Both throw ManagerError.
+  ManagerConnect(const Port& port, const exchange::ManagerAddress& to, std::chrono::milliseconds limit);
+  ManagerConnect(const ManagerConnect&) = delete;
+  ManagerConnect& operator=(const ManagerConnect&) = delete;
+  ~ManagerConnect();
+  void ask(std::uint32_t queue_pair, std::uint64_t ticket, std::uint32_t outstanding);
+  /// Makes the queue pair ready; returns how many READs and atomics it may have in flight. Throws DeviceError, too.
+  std::uint32_t finish(ibv_qp& queue_pair);
+
+ private:
+  class Attempt;
+  std::unique_ptr<Attempt> attempt_;
+};
+
 /// Makes `queue_pair`, whatever its state, ready and connected to the end that waits for `ticket`. `outstanding`: READs
 /// and atomics that it may have in flight; returns how many the server allows. Throws ManagerError and DeviceError.
 std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const exchange::ManagerAddress& to,

@@ -141,7 +141,8 @@ class MemoryServer::Loop {
   };
   struct LentRegion {
     std::unique_ptr<VerbsNode::Lent> memory;
-    std::string name;  // empty if not published
+    std::uint64_t taken = 0;  // bytes of its whole pages
+    std::string name;         // empty if not published
   };
   struct Client {
     FileDescriptor socket;
@@ -186,7 +187,7 @@ class MemoryServer::Loop {
           greeted_ -= client->greeted ? 1U : 0U;
           connections_ -= client->connections.size();
           for (const auto& [number, region] : client->lent) {
-            lent_bytes_ -= region.memory->bytes();
+            lent_bytes_ -= region.taken;
           }
           client = clients_.erase(client);  // also ends all its connections and memory
         }
@@ -349,7 +350,7 @@ class MemoryServer::Loop {
     } else if (const auto* const release = std::get_if<exchange::Release>(&message)) {
       const auto found = client.lent.find(release->region);
       if (found != client.lent.end()) {
-        lent_bytes_ -= found->second.memory->bytes();
+        lent_bytes_ -= found->second.taken;
         client.lent.erase(found);
       }
       reply(client, exchange::Released{release->region});
@@ -375,11 +376,12 @@ class MemoryServer::Loop {
   }
 
   exchange::Message lend(Client& client, const exchange::Allocate& wanted) {
-    if (wanted.bytes > options_.most_lent_bytes - lent_bytes_) {
+    const std::uint64_t taken = node_->port().placement().taken_by(wanted.bytes);
+    if (wanted.bytes != 0 && (taken == 0 || taken > options_.most_lent_bytes - lent_bytes_)) {
       return exchange::Refused{
-          fmt::format("it lends {} bytes, {} of them are lent, {} were asked for "
+          fmt::format("it lends {} bytes, {} of them are lent, and {} were asked for, which take {} in whole pages "
                       "(ServerOptions::most_lent_bytes)",
-                      options_.most_lent_bytes, lent_bytes_, wanted.bytes)};
+                      options_.most_lent_bytes, lent_bytes_, wanted.bytes, taken == 0 ? wanted.bytes : taken)};
     }
     if (wanted.bytes == 0 || client.lent.contains(wanted.region)) {
       return exchange::Refused{"a region of 0 bytes, or one that this client has already"};
@@ -388,9 +390,9 @@ class MemoryServer::Loop {
       const auto& region =
           client.lent
               .emplace(wanted.region,
-                       LentRegion{std::make_unique<VerbsNode::Lent>(*node_, wanted.bytes, wanted.access), {}})
+                       LentRegion{std::make_unique<VerbsNode::Lent>(*node_, wanted.bytes, wanted.access), taken, {}})
               .first->second;
-      lent_bytes_ += wanted.bytes;
+      lent_bytes_ += taken;
       return exchange::Allocated{wanted.region, region.memory->remote()};
     } catch (const std::exception& error) {
       return exchange::Refused{error.what()};

@@ -67,6 +67,21 @@ std::unique_ptr<QueuePair> VerbsNode::connect(Node& target, const QueuePairOptio
   return std::make_unique<VerbsQueuePair>(*this, *port_, *reactor_, domain_.get(), std::move(peer), options);
 }
 
+std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> VerbsNode::connect_pair(
+    Node& peer, const QueuePairOptions& options) {
+  options.validate();
+  auto* const other = dynamic_cast<VerbsNode*>(&peer);
+  if (other == nullptr || other->reactor_ != reactor_) {
+    throw std::invalid_argument(fmt::format("connect_pair: node {} is not a node of the same fabric as {} ({})",
+                                            peer.name(), name(), port_->device_name()));
+  }
+  const auto pair = std::make_shared<Pair>();
+  auto here = std::make_unique<VerbsQueuePair>(*this, *port_, *reactor_, domain_.get(), pair, 0, options);
+  auto there = std::make_unique<VerbsQueuePair>(*other, *port_, *reactor_, other->domain_.get(), pair, 1, options);
+  VerbsQueuePair::join(*here, *there);
+  return {std::move(here), std::move(there)};
+}
+
 void revoke_connection(const Node& node, QueuePair& queue_pair) {
   auto* const of_verbs = dynamic_cast<VerbsQueuePair*>(&queue_pair);
   if (of_verbs == nullptr || !of_verbs->peer().belongs_to(node)) {

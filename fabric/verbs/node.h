@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -24,6 +25,10 @@ class VerbsNode final : public Node {
   [[nodiscard]] Reactor& reactor() override { return *reactor_; }
   using Node::connect;
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
+  using Node::connect_pair;
+  /// `peer` is a node of the same fabric.
+  [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
+      Node& peer, const QueuePairOptions& options) override;
   void revoke(QueuePair& queue_pair) override;
 
   [[nodiscard]] const Port& port() const noexcept { return *port_; }
@@ -38,7 +43,6 @@ class VerbsNode final : public Node {
     Lent& operator=(const Lent&) = delete;
     ~Lent();
     [[nodiscard]] RemoteSpan remote() const noexcept;
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
    private:
     VerbsNode* node_;

@@ -1,6 +1,7 @@
 #include "placement.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -149,14 +150,23 @@ Placement::Placement(const DeviceOptions& options, const std::string& device, co
   }
 }
 
-// munmap(2) takes only whole huge pages. 0: more than there can be.
+namespace {
+
+// 0: more than there can be.
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t page) noexcept {
+  return bytes > std::numeric_limits<std::uint64_t>::max() - page ? 0 : (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+// munmap(2) takes only whole huge pages.
 std::uint64_t Placement::whole_pages(std::uint64_t bytes) const noexcept {
-  if (huge_pages_ == 0) {
-    return bytes;
-  }
-  return bytes > std::numeric_limits<std::uint64_t>::max() - huge_pages_
-             ? 0
-             : (bytes + huge_pages_ - 1) / huge_pages_ * huge_pages_;
+  return huge_pages_ == 0 ? bytes : rounded_up(bytes, huge_pages_);
+}
+
+std::uint64_t Placement::taken_by(std::uint64_t bytes) const noexcept {
+  static const auto kOrdinaryPage = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return rounded_up(bytes, huge_pages_ == 0 ? kOrdinaryPage : huge_pages_);
 }
 
 std::byte* Placement::obtain(std::uint64_t bytes) const {

@@ -62,6 +62,8 @@ class Placement {
   /// Zeroed and page-aligned memory. Throws DeviceError that says what is missing.
   [[nodiscard]] std::byte* obtain(std::uint64_t bytes) const;
   void give_back(std::byte* memory, std::uint64_t bytes) const noexcept;
+  /// The bytes of whole pages that obtain(bytes) takes; 0: more than there can be.
+  [[nodiscard]] std::uint64_t taken_by(std::uint64_t bytes) const noexcept;
   /// The node that obtain() binds to; nothing if it does not bind.
   [[nodiscard]] std::optional<std::uint32_t> node() const noexcept { return node_; }
 

@@ -239,12 +239,13 @@ void Port::choose_gid() {
 }
 
 RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,
-                                   std::uint32_t& max_inline) const {
+                                   std::uint32_t& max_inline, const ReceiveSide& receives) const {
   ibv_qp_init_attr attributes{};
   attributes.qp_type = IBV_QPT_RC;
-  attributes.send_cq = attributes.recv_cq = completions;
+  attributes.send_cq = completions;
+  attributes.recv_cq = receives.completions == nullptr ? completions : receives.completions;
   attributes.cap.max_send_wr = send_queue_depth;
-  attributes.cap.max_recv_wr = 1;
+  attributes.cap.max_recv_wr = std::max(receives.depth, 1U);
   attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
   // No query tells how much a device can inline, so try it.
   for (;;) {
@@ -255,9 +256,12 @@ RawQueuePair Port::make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uin
     }
     const int error = errno;
     if (max_inline == 0 || (error != EINVAL && error != ENOMEM)) {
-      fail_device(fmt::format("cannot make a queue pair of depth {} on {} (it allows {} queue pairs with {} requests)",
-                              send_queue_depth, name_, limits_.max_qp, limits_.max_qp_wr),
-                  error, advice_for(error));
+      fail_device(
+          fmt::format("cannot make a queue pair of depth {}{} on {} (it allows {} queue pairs with {} requests)",
+                      send_queue_depth,
+                      receives.depth == 0 ? "" : fmt::format(" and {} receive buffers", receives.depth), name_,
+                      limits_.max_qp, limits_.max_qp_wr),
+          error, advice_for(error));
     }
     max_inline /= 2;
   }

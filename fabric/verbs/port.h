@@ -49,6 +49,12 @@ struct Address {
   std::uint8_t responder = 0;  ///< READs and atomics it can serve at a time
 };
 
+/// Where a queue pair's receives complete, and how many may be posted.
+struct ReceiveSide {
+  ibv_cq* completions = nullptr;
+  std::uint32_t depth = 0;
+};
+
 class Port {
  public:
   Port(const DeviceOptions& options, const ConnectionOptions& connections);
@@ -72,9 +78,9 @@ class Port {
   [[nodiscard]] std::uint8_t most_initiated() const noexcept;
   [[nodiscard]] std::uint8_t most_served() const noexcept;
 
-  /// A reliable queue pair in the reset state.
+  /// A reliable queue pair in the reset state. Without `receives` it can receive nothing.
   [[nodiscard]] RawQueuePair make_queue_pair(ibv_pd* domain, ibv_cq* completions, std::uint32_t send_queue_depth,
-                                             std::uint32_t& max_inline) const;
+                                             std::uint32_t& max_inline, const ReceiveSide& receives = {}) const;
   [[nodiscard]] Address address_of(const ibv_qp& queue_pair, std::uint32_t packet_number) const;
   /// Brings the queue pair from any state to ready, connected to `peer`. `outstanding`: READs and atomics that this end
   /// may have in flight; returns how many both ends support.

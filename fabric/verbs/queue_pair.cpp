@@ -1,11 +1,13 @@
 #include "queue_pair.h"
 
 #include "node.h"
+#include "pair.h"
 
 #include <sidelatch/fabric/error.h>
 
 #include <fmt/format.h>
 
+#include <endian.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -50,25 +52,31 @@ Status status_of(ibv_wc_status status) {
   }
 }
 
-constexpr std::array kOpcodes = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
-                                 IBV_WR_ATOMIC_FETCH_AND_ADD};
+// By Opcode. A RECV is never in a send queue.
+constexpr std::array kOpcodes = {
+    IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+    IBV_WR_SEND,       IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,      IBV_WR_RDMA_WRITE_WITH_IMM};
 static_assert(Opcode::write == Opcode{0} && Opcode::read == Opcode{1} && Opcode::compare_swap == Opcode{2} &&
-              Opcode::fetch_add == Opcode{3});
+              Opcode::fetch_add == Opcode{3} && Opcode::send == Opcode{4} && Opcode::recv == Opcode{5} &&
+              Opcode::send_with_immediate == Opcode{6} && Opcode::write_with_immediate == Opcode{7});
 
 constexpr unsigned flag_if(bool wanted, ibv_send_flags flag) { return wanted ? static_cast<unsigned>(flag) : 0U; }
 
-// A random start keeps packets of an earlier connection from being taken for this one's.
+}  // namespace
+
 std::uint32_t random_packet_number() {
   static thread_local std::mt19937 random{std::random_device{}()};
   return static_cast<std::uint32_t>(random()) & 0xff'ffff;
 }
 
-}  // namespace
-
 std::uint32_t Peer::connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
   const Address own = port.address_of(queue_pair, random_packet_number());
   const Address other = accept(own);
   return port.connect(queue_pair, own, other, outstanding);
+}
+
+Peer::Steps Peer::start_connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
+  return {nullptr, [this, &port, &queue_pair, outstanding] { return connect(port, queue_pair, outstanding); }};
 }
 
 VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain,
@@ -82,21 +90,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
       mark_(reactor.new_mark(place_)),
       fence_(port.is_soft_roce() ? std::make_unique<SoftwareFence>() : nullptr) {
   try {
-    reactor.make_posting_room(options.send_queue_depth);
-    const std::size_t bytes = options.send_queue_depth * sizeof(std::uint64_t);
-    results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
-    if (results_region_ == nullptr) {
-      throw DeviceError(
-          fmt::format("cannot register {} bytes with {}: {}; raise the limit of locked memory (ulimit -l "
-                      "unlimited)",
-                      bytes, port.device_name(), std::strerror(errno)));
-    }
-    use_results(reinterpret_cast<std::byte*>(results_.get()), results_region_->lkey);
-    std::uint32_t max_inline = options.max_inline;
-    // Two markers of the fence may be in the queue, in addition to the requested depth.
-    const std::uint32_t depth = options.send_queue_depth + (fence_ != nullptr ? 2U : 0U);
-    raw_ = port.make_queue_pair(domain, reactor.completions(), depth, max_inline);
-    limit_inline(max_inline);
+    make(domain);
     connect();
   } catch (...) {
     reactor.detach(place_);
@@ -104,17 +98,47 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
   }
 }
 
+void VerbsQueuePair::make(ibv_pd* domain) {
+  const QueuePairOptions& wanted = options();
+  reactor_->make_posting_room(wanted.send_queue_depth);
+  const std::size_t bytes = wanted.send_queue_depth * sizeof(std::uint64_t);
+  results_region_.reset(ibv_reg_mr(domain, results_.get(), bytes, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE)));
+  if (results_region_ == nullptr) {
+    throw DeviceError(
+        fmt::format("cannot register {} bytes with {}: {}; raise the limit of locked memory (ulimit -l "
+                    "unlimited)",
+                    bytes, port_->device_name(), std::strerror(errno)));
+  }
+  use_results(reinterpret_cast<std::byte*>(results_.get()), results_region_->lkey);
+  std::uint32_t max_inline = wanted.max_inline;
+  // Two markers of the fence may be in the queue, in addition to the requested depth.
+  const std::uint32_t depth = wanted.send_queue_depth + (fence_ != nullptr ? 2U : 0U);
+  raw_ = port_->make_queue_pair(domain, reactor_->completions(), depth, max_inline, receive_side_);
+  limit_inline(max_inline);
+}
+
 VerbsQueuePair::~VerbsQueuePair() {
+  if (restoration_ != nullptr) {
+    restoration_->is_over = true;
+  }
   disconnect();
   raw_.reset();
+  if (pair_ != nullptr) {
+    pair_->ends[side_] = nullptr;
+    reactor_->release_receives(receive_side_);
+  }
   reactor_->detach(place_);
 }
 
-void VerbsQueuePair::connect() {
+void VerbsQueuePair::require_queue_pair() const {
   if (raw_ == nullptr) {
     throw DeviceError(fmt::format("the queue pair could only be stopped by destroying it; make a new one on {}",
                                   port_->device_name()));
   }
+}
+
+void VerbsQueuePair::connect() {
+  require_queue_pair();
   limit_rd_atomic(peer_->connect(*port_, *raw_, options().max_rd_atomic));
 }
 
@@ -151,6 +175,9 @@ void VerbsQueuePair::post_chain(std::span<const CheckedRequest> chain, std::uint
     } else {
       to.wr.rdma.remote_addr = from.remote.value;
       to.wr.rdma.rkey = from.rkey.value;
+      if (from.opcode >= Opcode::send_with_immediate) [[unlikely]] {
+        to.imm_data = htobe32(from.immediate);
+      }
     }
     place->buffer.addr = reinterpret_cast<std::uintptr_t>(checked.data);
     place->buffer.length = checked.length;
@@ -211,6 +238,11 @@ void VerbsQueuePair::report_stalled(Duration waited) {
 }
 
 void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion) {
+  // The other end has ended, and the NIC was told to give up.
+  if (other_ended_ && completion.status == IBV_WC_WR_FLUSH_ERR) {
+    on_error(std::max(sequence, completed() + 1), Status::retry_exceeded, kOtherEnded);
+    return;
+  }
   // A completed request cannot fail: the failure is that of a fence's marker after it.
   on_error(std::max(sequence, completed() + 1), status_of(completion.status),
            fmt::format("{}: {} (vendor error {:#x})", port_->device_name(), ibv_wc_status_str(completion.status),
@@ -226,15 +258,41 @@ void VerbsQueuePair::cancel_in_flight() noexcept {
   if (raw_ != nullptr && !Port::stop(raw_)) {
     abort_for("a queue pair");
   }
+  end_other();
 }
 
 Task<void> VerbsQueuePair::restore_connection() {
+  if (pair_ != nullptr) {
+    throw FabricError(Status::disconnected, "an end of a pair stays ended: connect a new pair");
+  }
   try {
-    connect();
+    require_queue_pair();
+    if (restoration_ == nullptr) {
+      restoration_ = std::make_shared<Restoration>();
+      restoration_->steps = peer_->start_connect(*port_, *raw_, options().max_rd_atomic);
+    }
+    // The queue pair may be destroyed while this waits; its restoration is then over.
+    const std::shared_ptr<Restoration> restoration = restoration_;
+    try {
+      if (restoration->steps.answer != nullptr) {
+        co_await reactor_->wait_for(restoration->steps.answer);
+      }
+      if (!restoration->is_over) {
+        limit_rd_atomic(restoration->steps.connect());
+      }
+    } catch (...) {
+      restoration->error = restoration->error == nullptr ? std::current_exception() : restoration->error;
+    }
+    if (!restoration->is_over) {
+      restoration->is_over = true;
+      restoration_.reset();
+    }
+    if (restoration->error != nullptr) {
+      std::rethrow_exception(restoration->error);
+    }
   } catch (const DeviceError& error) {
     throw FabricError(Status::device_failure, error.what());
   }
-  co_return;
 }
 
 }  // namespace sidelatch::fabric::verbs

@@ -24,6 +24,10 @@ constexpr std::uint32_t kPollsPerLook = 4 * kIdlePolls;
 constexpr Duration kPerByte = std::chrono::nanoseconds(100);
 // A longer time between two looks is not the NIC's: the process, or the whole machine, was stopped.
 constexpr Duration kLongestPause = std::chrono::seconds(1);
+// How long a task may wait for a message while no request is in flight: its sender is a task of the same reactor.
+constexpr Duration kLongestSilence = std::chrono::seconds(1);
+// Room for the receives of many queue pairs.
+constexpr std::uint32_t kReceiveCompletions = 16384;
 constexpr unsigned kPlaceShift = 44;
 constexpr unsigned kConnectionShift = 32;
 constexpr std::uint32_t kConnectionMask = 0xfff;
@@ -95,6 +99,7 @@ void VerbsReactor::make_posting_room(std::size_t n) {
 }
 
 [[gnu::flatten]] bool VerbsReactor::advance(std::optional<Time> limit) {
+  std::optional<Time> silent_since;
   for (idle_polls_ = 0;; ++idle_polls_) {
     poll();
     if (--polls_until_look_ == 0) [[unlikely]] {
@@ -109,8 +114,20 @@ void VerbsReactor::make_posting_room(std::size_t n) {
     if (has_ready()) {
       return true;
     }
-    if (completion_queue_free() == completion_queue_depth() && timers_.empty()) {
-      return false;
+    if (errands_awaited_ != 0) [[unlikely]] {
+      take_mail();
+      if (has_ready()) {
+        return true;
+      }
+    }
+    if (errands_awaited_ == 0 && completion_queue_free() == completion_queue_depth() && timers_.empty()) {
+      // A message may still be on its way to the completion queue of receives.
+      if (!silent_since && awaits_message()) {
+        silent_since = now();
+      }
+      if (!silent_since || (idle_polls_ % kIdlePolls == 0 && now() - *silent_since > kLongestSilence)) {
+        return false;
+      }
     }
     if (limit && now() >= *limit) {
       return true;
@@ -119,6 +136,66 @@ void VerbsReactor::make_posting_room(std::size_t n) {
       std::this_thread::yield();
     }
   }
+}
+
+ReceiveSide VerbsReactor::reserve_receives(std::uint32_t depth) {
+  const auto room = std::ranges::find_if(receive_completions_, [&](const auto& one) { return one.free >= depth; });
+  if (room != receive_completions_.end()) {
+    room->free -= depth;
+    return {room->queue.get(), depth};
+  }
+  const auto most = static_cast<std::uint32_t>(std::max(port_->limits().max_cqe, 0));
+  const std::uint32_t entries = std::min(std::max(depth, kReceiveCompletions), most);
+  if (entries < depth) {
+    throw DeviceError(fmt::format("receive_queue_depth is {}: a completion queue of {} has {} entries at most", depth,
+                                  port_->device_name(), most));
+  }
+  CompletionQueue queue(ibv_create_cq(port_->context(), static_cast<int>(entries), nullptr, nullptr, 0));
+  if (queue == nullptr) {
+    throw DeviceError(fmt::format("cannot make a completion queue of {} entries on {}: {}", entries,
+                                  port_->device_name(), std::strerror(errno)));
+  }
+  receive_completions_.push_back({std::move(queue), entries - depth});
+  return {receive_completions_.back().queue.get(), depth};
+}
+
+void VerbsReactor::release_receives(const ReceiveSide& receives) noexcept {
+  const auto room = std::ranges::find_if(receive_completions_,
+                                         [&](const auto& one) { return one.queue.get() == receives.completions; });
+  if (room == receive_completions_.end()) {
+    return;
+  }
+  try {
+    poll_receives(receives.completions);  // what the queue pair has left there takes room
+  } catch (const DeviceError&) {          // the next poll says so
+  }
+  room->free += receives.depth;
+}
+
+// A completion of a receive names its queue pair as the others do.
+void VerbsReactor::poll_receives(ibv_cq* completions) {
+  std::array<ibv_wc, kBatch> arrived;  // NOLINT(cppcoreguidelines-pro-type-member-init): written by the provider
+  int count = kBatch;
+  while (count == kBatch) {
+    count = ibv_poll_cq(completions, kBatch, arrived.data());
+    if (count < 0) [[unlikely]] {
+      throw DeviceError(
+          fmt::format("polling a completion queue of {} failed: restart the process", port_->device_name()));
+    }
+    for (int i = 0; i < count; ++i) {
+      const ibv_wc& completion = arrived[static_cast<std::size_t>(i)];
+      VerbsQueuePair* const queue_pair = places_[completion.wr_id >> kPlaceShift].queue_pair;
+      if (queue_pair != nullptr) {
+        queue_pair->on_receive(completion);
+      }
+    }
+  }
+}
+
+bool VerbsReactor::awaits_message() const noexcept {
+  return !receive_completions_.empty() && std::ranges::any_of(places_, [](const Place& place) {
+    return place.queue_pair != nullptr && place.queue_pair->awaits_message();
+  });
 }
 
 void VerbsReactor::poll() {
@@ -138,6 +215,21 @@ void VerbsReactor::poll() {
       }
     }
   }
+  for (const ReceiveCompletions& receives : receive_completions_) {
+    poll_receives(receives.queue.get());
+  }
+}
+
+void VerbsReactor::take_mail() {
+  if (!mailbox_->has_mail()) {
+    return;
+  }
+  for (const std::shared_ptr<Errand>& errand : mailbox_->take()) {
+    errand->is_done = true;
+    while (!errand->waiters.empty()) {
+      ready(errand->waiters.front());
+    }
+  }
 }
 
 void VerbsReactor::report_refused() {
@@ -154,6 +246,7 @@ void VerbsReactor::report_refused() {
   if (const std::optional<ibv_event_type> fatal = port_->events().acknowledge()) {
     throw DeviceError(port_->events().describe(*fatal));
   }
+  take_mail();  // tasks that are always ready must not keep it waiting
   look_for_stalled();
 }
 
@@ -163,7 +256,8 @@ void VerbsReactor::look_for_stalled() {
   last_look_ = time;
   for (Place& place : places_) {
     VerbsQueuePair* const queue_pair = place.queue_pair;
-    if (queue_pair == nullptr || !queue_pair->awaits_completion() || queue_pair->completed() != place.completed) {
+    if (queue_pair == nullptr || !queue_pair->awaits_completion() || queue_pair->completed() != place.completed ||
+        queue_pair->may_wait_for_receiver()) {
       place.completed = queue_pair == nullptr ? 0 : queue_pair->completed();
       place.stalled = {};
       continue;

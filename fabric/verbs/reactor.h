@@ -1,13 +1,17 @@
 // VerbsReactor: polls the completion queue of a fabric and resumes the tasks that wait.
 #pragma once
 
+#include "errands.h"
 #include "port.h"
 
 #include <sidelatch/fabric/reactor.h>
 
 #include <chrono>
+#include <coroutine>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -41,8 +45,39 @@ class VerbsReactor final : public Reactor {
   /// The start of the identifiers of a connection's requests: the place, and the connection's own number there.
   /// Completions of an earlier connection, even of another queue pair, may still lie in the completion queue.
   [[nodiscard]] std::uint64_t new_mark(std::uint32_t place) noexcept;
+  /// Where errands end whose tasks are this reactor's.
+  [[nodiscard]] const std::shared_ptr<Mailbox>& mailbox() const noexcept { return mailbox_; }
+  /// Waits until the errand has ended; other tasks go on.
+  class ErrandAwaiter : public Waiter {
+   public:
+    ErrandAwaiter(VerbsReactor& reactor, std::shared_ptr<Errand> errand)
+        : reactor_(&reactor), errand_(std::move(errand)) {}
+    ErrandAwaiter(const ErrandAwaiter&) = delete;
+    ErrandAwaiter& operator=(const ErrandAwaiter&) = delete;
+    ~ErrandAwaiter() { reactor_->errands_awaited_ -= waits_ ? 1U : 0U; }
+    [[nodiscard]] bool await_ready() const noexcept { return errand_->is_done; }
+    void await_suspend(std::coroutine_handle<> awaiter) {
+      handle = awaiter;
+      errand_->waiters.push_back(*this);
+      ++reactor_->errands_awaited_;
+      waits_ = true;
+    }
+    void await_resume() const { errand_->get(); }
+
+   private:
+    VerbsReactor* reactor_;
+    std::shared_ptr<Errand> errand_;
+    bool waits_ = false;
+  };
+  [[nodiscard]] ErrandAwaiter wait_for(std::shared_ptr<Errand> errand) { return {*this, std::move(errand)}; }
+
   /// Remembers that `queue_pair` could not post; it reports that later, when nobody is in the middle of posting.
   void report_later(VerbsQueuePair& queue_pair) { refused_.push_back(&queue_pair); }
+
+  /// A completion queue with room for `depth` receives. Throws DeviceError if the device has none.
+  [[nodiscard]] ReceiveSide reserve_receives(std::uint32_t depth);
+  /// Gives the room back; the queue pair is destroyed.
+  void release_receives(const ReceiveSide& receives) noexcept;
 
  protected:
   bool advance(std::optional<Time> limit) override;
@@ -59,13 +94,22 @@ class VerbsReactor final : public Reactor {
   static bool later(const Timer& a, const Timer& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
 
   void poll();
+  void poll_receives(ibv_cq* completions);
+  [[nodiscard]] bool awaits_message() const noexcept;
   void fire_timers();
   void report_refused();
+  void take_mail();
   void look_around();
   void look_for_stalled();
 
   const Port* port_;
   CompletionQueue completions_;
+  // Receives have completion queues of their own: how many are posted is not bounded by the requests in flight.
+  struct ReceiveCompletions {
+    CompletionQueue queue;
+    std::uint32_t free;  // entries that belong to no queue pair
+  };
+  std::vector<ReceiveCompletions> receive_completions_;
   std::chrono::steady_clock::time_point began_;
   struct Place {
     VerbsQueuePair* queue_pair = nullptr;
@@ -79,6 +123,8 @@ class VerbsReactor final : public Reactor {
   std::vector<Posting> posting_;
   std::vector<Timer> timers_;
   std::uint64_t next_timer_ = 1;
+  std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  std::uint32_t errands_awaited_ = 0;
   std::uint32_t idle_polls_ = 0;
   std::uint32_t polls_until_look_;
   Duration longest_stall_;

@@ -1,6 +1,8 @@
 #include "remote_node.h"
 
 #include "connection_manager.h"
+#include "errands.h"
+#include "pair.h"
 #include "socket.h"
 
 #include <sidelatch/fabric/error.h>
@@ -8,6 +10,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -18,11 +23,21 @@ struct RemoteNode::Parts {
       : fabric(&the_fabric),
         options(the_options),
         server(HostAndPort::parse(address, kDefaultPort)),
-        conversation(server, the_options.limit) {}
+        conversation(server, the_options.limit),
+        errands(reactor_of(the_fabric).mailbox(), [this] { conversation.interrupt(); }) {}
 
-  // The answer of the type that belongs to the question. Throws SocketError for another answer.
+  // The answer of the type that belongs to the question; the calling thread waits. Throws SocketError for another
+  // answer.
   template <class Answer>
   Answer ask(const exchange::Message& question) {
+    std::optional<Answer> answer;
+    errands.run([&] { answer = ask_now<Answer>(question); });
+    return *std::move(answer);
+  }
+
+  // The same, within an errand.
+  template <class Answer>
+  Answer ask_now(const exchange::Message& question) {
     exchange::Message answer = conversation.ask(question);
     if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
       throw Refusal(fmt::format("{} refuses: {}", server.to_string(), refused->why));
@@ -62,13 +77,14 @@ struct RemoteNode::Parts {
   VerbsFabric* fabric;
   RemoteOptions options;
   HostAndPort server;
-  Conversation conversation;
+  Conversation conversation;  // used by errands only, once there are some
   exchange::Welcome welcome;
   Through through = Through::exchange;
   std::string why_exchange;
   const RemoteNode* node = nullptr;  // null when the node is gone
   std::uint32_t next_connection = 1;
   std::uint32_t next_region = 1;
+  Errands errands;  // ends first: they use the rest
 };
 
 namespace {
@@ -82,7 +98,9 @@ class RemotePeer final : public Peer {
   ~RemotePeer() override {
     try {
       if (!ended_) {
-        parts_->conversation.tell(exchange::Disconnect{number_, 0});
+        parts_->errands.post([parts = parts_.get(), number = number_] {
+          parts->conversation.tell(exchange::Disconnect{number, 0});
+        });
       }
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server is gone, and the connection with it
     }
@@ -101,6 +119,10 @@ class RemotePeer final : public Peer {
       throw FabricError(Status::retry_exceeded, error.what());
     }
   }
+  [[nodiscard]] Peer::Steps start_connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) override {
+    return parts_->through == Through::exchange ? start_exchange(port, queue_pair, outstanding)
+                                                : start_manager(port, queue_pair, outstanding);
+  }
   Address accept(const Address& initiator) override {
     try {
       const auto accepted =
@@ -117,6 +139,49 @@ class RemotePeer final : public Peer {
   [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
 
  private:
+  // The errands use the Parts without owning them: the Parts wait for their end.
+  Peer::Steps start_exchange(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
+    const Address own = port.address_of(queue_pair, random_packet_number());
+    const auto other = std::make_shared<Address>();
+    std::shared_ptr<Errand> answer = parts_->errands.start([parts = parts_.get(), number = number_, own, other] {
+      explained([&] {
+        *other =
+            parts->template ask_now<exchange::Accepted>(exchange::Connect{number, parts->options.owner, own}).address;
+      });
+    });
+    return {std::move(answer), [&port, &queue_pair, own, other, outstanding] {
+              return port.connect(queue_pair, own, *other, outstanding);
+            }};
+  }
+  Peer::Steps start_manager(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
+    const auto attempt = std::make_shared<std::optional<ManagerConnect>>();
+    const std::uint32_t queue_pair_number = queue_pair.qp_num;
+    std::shared_ptr<Errand> answer = parts_->errands.start([parts = parts_.get(), number = number_, &port, attempt,
+                                                            queue_pair_number, outstanding] {
+      explained([&] {
+        const auto ticket = parts->template ask_now<exchange::Ticket>(exchange::Announce{number, parts->options.owner});
+        attempt->emplace(port, parts->welcome.manager, parts->options.limit);
+        (*attempt)->ask(queue_pair_number, ticket.ticket, outstanding);
+      });
+    });
+    return {std::move(answer), [&queue_pair, attempt] {
+              std::uint32_t initiated = 0;
+              explained([&] { initiated = (*attempt)->finish(queue_pair); });
+              return initiated;
+            }};
+  }
+  // Failures of the way to the other end, as FabricError.
+  template <class Work>
+  static void explained(Work work) {
+    try {
+      work();
+    } catch (const SocketError& error) {
+      throw FabricError(Status::retry_exceeded, error.what());
+    } catch (const ManagerError& error) {
+      throw FabricError(Status::retry_exceeded, error.what());
+    }
+  }
+
   std::shared_ptr<Parts> parts_;
   std::uint32_t number_;
   bool ended_ = false;
@@ -179,6 +244,24 @@ void RemoteNode::revoke(QueuePair& queue_pair) { revoke_connection(*this, queue_
 
 void RemoteNode::revoke_owner(std::uint16_t owner) {
   static_cast<void>(parts_->ask<exchange::Revoked>(exchange::Revoke{owner}));
+}
+
+Task<void> RemoteNode::revoke_all_of(std::uint16_t owner) {
+  const auto refusal = std::make_shared<std::string>();
+  const std::shared_ptr<Errand> answer = parts_->errands.start([parts = parts_.get(), owner, refusal] {
+    try {
+      static_cast<void>(parts->ask_now<exchange::Revoked>(exchange::Revoke{owner}));
+    } catch (const Refusal& refused) {
+      *refusal = refused.what();
+    } catch (const SocketError& error) {
+      throw FabricError(Status::retry_exceeded, error.what());
+    }
+  });
+  // The node may be destroyed while this waits.
+  co_await reactor_of(*parts_->fabric).wait_for(answer);
+  if (!refusal->empty()) {
+    throw std::invalid_argument(*refusal);
+  }
 }
 
 // The server owns the memory.

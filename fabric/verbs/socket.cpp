@@ -159,7 +159,10 @@ Conversation::Conversation(const HostAndPort& to, std::chrono::milliseconds limi
 
 void Conversation::end(const std::string& why) {
   ended_ = why;
-  socket_ = FileDescriptor();
+  {
+    const std::unique_lock lock(closing_);
+    socket_ = FileDescriptor();
+  }
   throw SocketError(why);
 }
 
@@ -175,6 +178,13 @@ void Conversation::send(std::span<const std::byte> bytes) {
     } else if (errno != EINTR && (errno != EAGAIN || !wait_for(socket_.number(), POLLOUT, deadline))) {
       end(fmt::format("{} takes no message: {}", peer_, std::strerror(errno)));
     }
+  }
+}
+
+void Conversation::interrupt() noexcept {
+  const std::unique_lock lock(closing_);
+  if (socket_.valid()) {
+    ::shutdown(socket_.number(), SHUT_RDWR);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -53,6 +54,8 @@ class Conversation {
   [[nodiscard]] exchange::Message ask(const exchange::Message& question);
   /// Sends a message that has no answer.
   void tell(const exchange::Message& message);
+  /// Ends the conversation for a thread that waits in ask() or tell(). Any thread may call this.
+  void interrupt() noexcept;
 
  private:
   void send(std::span<const std::byte> bytes);
@@ -62,6 +65,7 @@ class Conversation {
   std::string peer_;
   std::chrono::milliseconds limit_;
   FileDescriptor socket_;
+  std::mutex closing_;  // keeps interrupt() from a number that is no longer this socket's
   std::vector<std::byte> received_;
   std::string ended_;  // why it ended
 };

@@ -31,5 +31,6 @@ Node& VerbsFabric::add_node(std::string_view name) {
 const std::string& VerbsFabric::device_name() const noexcept { return parts_->port.device_name(); }
 
 const Port& port_of(const VerbsFabric& fabric) { return fabric.parts_->port; }
+VerbsReactor& reactor_of(VerbsFabric& fabric) { return fabric.parts_->reactor; }
 
 }  // namespace sidelatch::fabric::verbs

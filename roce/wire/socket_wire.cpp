@@ -55,6 +55,13 @@ std::span<std::byte> SocketWire::reserve(const MacAddress& destination, std::siz
   if (dropping_) {
     return std::span(scratch_).first(bytes);
   }
+  if (must_wait(*address)) {
+    send_waiting();
+    if (must_wait(*address)) {
+      ++counters_.full;
+      return {};
+    }
+  }
   if (out_.first + out_.count == kBatch) {
     send_gathered();
   }
@@ -62,10 +69,6 @@ std::span<std::byte> SocketWire::reserve(const MacAddress& destination, std::siz
     out_.first = 0;
   }
   const std::size_t last = out_.first + out_.count;
-  if (last == kBatch) {
-    ++counters_.full;
-    return {};
-  }
   out_.addresses[last] = *address;
   return out_.buffer(last).first(bytes);
 }
@@ -88,44 +91,116 @@ void SocketWire::commit(std::size_t bytes) {
 
 void SocketWire::flush() { send_gathered(); }
 
+std::vector<SocketWire::FullStation>::iterator SocketWire::find_full(const Address& address) {
+  return std::ranges::find_if(full_, [&](const FullStation& full) {
+    return full.address.length == address.length &&
+           std::memcmp(&full.address.bytes, &address.bytes, address.length) == 0;
+  });
+}
+
+// Whether earlier frames to this station still wait.
+bool SocketWire::must_wait(const Address& address) {
+  if (full_.empty()) {
+    return false;
+  }
+  const auto full = find_full(address);
+  return full != full_.end() && !full->frames.empty();
+}
+
 void SocketWire::drop_first() noexcept {
   ++counters_.dropped;
   ++out_.first;
   --out_.count;
-  stuck_since_.reset();
 }
 
-bool SocketWire::first_goes_to_given_up() const noexcept {
-  const Address& first = out_.addresses[out_.first];
-  return given_up_ && given_up_->length == first.length &&
-         std::memcmp(&given_up_->bytes, &first.bytes, first.length) == 0;
+void SocketWire::set_first_aside() {
+  auto full = find_full(out_.addresses[out_.first]);
+  if (full == full_.end()) {
+    full_.push_back({.address = out_.addresses[out_.first], .since = Clock::now(), .frames = {}});
+    full = full_.end() - 1;
+  }
+  if (full->given_up) {
+    drop_first();
+    return;
+  }
+  const std::span<std::byte> frame = out_.buffer(out_.first).first(out_.parts[out_.first].iov_len);
+  full->frames.emplace_back(frame.begin(), frame.end());
+  ++out_.first;
+  --out_.count;
+}
+
+void SocketWire::note_sent(std::size_t first, std::size_t count) {
+  for (std::size_t i = first; i < first + count; ++i) {
+    ++counters_.frames_sent;
+    counters_.bytes_sent += out_.parts[i].iov_len;
+    if (!full_.empty()) {
+      if (const auto full = find_full(out_.addresses[i]); full != full_.end()) {
+        full_.erase(full);
+      }
+    }
+  }
+}
+
+// False: the station's queue is still full. A frame that nobody takes counts as dropped.
+bool SocketWire::send_one(const FullStation& station, std::span<std::byte> frame) {
+  const auto* const to =
+      station.address.length == 0 ? nullptr : reinterpret_cast<const sockaddr*>(&station.address.bytes);
+  ssize_t sent = 0;
+  do {
+    sent =
+        ::sendto(socket_.number(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL, to, station.address.length);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) {
+    ++counters_.frames_sent;
+    counters_.bytes_sent += frame.size();
+  } else if (errno == EAGAIN || errno == ENOBUFS) {
+    return false;
+  } else if (nobody_takes_it(errno)) {
+    ++counters_.dropped;
+  } else {
+    throw WireError(fmt::format("{}: cannot send: {}", name_, std::strerror(errno)));
+  }
+  return true;
+}
+
+void SocketWire::send_waiting() {
+  std::erase_if(full_, [this](FullStation& full) {
+    if (full.given_up) {
+      return false;
+    }
+    while (!full.frames.empty() && send_one(full, full.frames.front())) {
+      full.frames.pop_front();
+      full.since = Clock::now();
+    }
+    if (!full.frames.empty() && Clock::now() - full.since >= kPatience) {
+      counters_.dropped += full.frames.size();
+      full.frames.clear();
+      full.given_up = true;
+    }
+    return full.frames.empty() && !full.given_up;
+  });
 }
 
 void SocketWire::send_gathered() {
+  send_waiting();
   while (out_.count > 0) {
-    const int sent = ::sendmmsg(socket_.number(), &out_.messages[out_.first], static_cast<unsigned>(out_.count),
+    // Later frames to a station must not overtake those that wait.
+    std::size_t run = 0;
+    while (run < out_.count && !must_wait(out_.addresses[out_.first + run])) {
+      ++run;
+    }
+    if (run == 0) {
+      set_first_aside();
+      continue;
+    }
+    const int sent = ::sendmmsg(socket_.number(), &out_.messages[out_.first], static_cast<unsigned>(run),
                                 MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0) {
-      stuck_since_.reset();
-      for (int i = 0; i < sent; ++i) {
-        if (first_goes_to_given_up()) {
-          given_up_.reset();
-        }
-        ++counters_.frames_sent;
-        counters_.bytes_sent += out_.parts[out_.first].iov_len;
-        ++out_.first;
-        --out_.count;
-      }
+      note_sent(out_.first, static_cast<std::size_t>(sent));
+      out_.first += static_cast<std::size_t>(sent);
+      out_.count -= static_cast<std::size_t>(sent);
     } else if (errno == EAGAIN || errno == ENOBUFS) {
-      const auto now = Clock::now();
-      if (!first_goes_to_given_up()) {
-        stuck_since_ = stuck_since_.value_or(now);
-        if (now - *stuck_since_ < kPatience) {
-          return;
-        }
-        given_up_ = out_.addresses[out_.first];
-      }
-      drop_first();
+      set_first_aside();
     } else if (nobody_takes_it(errno)) {
       drop_first();
     } else if (errno != EINTR) {
@@ -178,7 +253,8 @@ void SocketWire::wait(std::chrono::nanoseconds at_most) {
     return;
   }
   constexpr std::chrono::nanoseconds kMost = std::chrono::hours(24);
-  const auto time = std::clamp(at_most, std::chrono::nanoseconds(0), out_.count > 0 ? kTryAgain : kMost);
+  const bool some_wait = std::ranges::any_of(full_, [](const FullStation& full) { return !full.frames.empty(); });
+  const auto time = std::clamp(at_most, std::chrono::nanoseconds(0), some_wait ? kTryAgain : kMost);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   timespec limit{};
   limit.tv_sec = seconds.count();

@@ -1,8 +1,8 @@
 // SocketWire: the common part of wires over datagram sockets. Frames are gathered and sent with one system call per
 // burst, sendmmsg(2), and received likewise.
 //
-// A frame that the system does not take waits, together with all frames after it. It is dropped after kPatience, so a
-// peer that does not read delays the others no longer than that.
+// A frame that the system does not take is set aside, and so are later frames to the same station. They are dropped
+// after kPatience. So a peer that does not read delays no others.
 //
 // Thread-safety: as Wire.
 #pragma once
@@ -15,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,9 +73,22 @@ class SocketWire : public Wire {
     static constexpr std::size_t kStride = kMostFrameBytes;
   };
 
+  /// Frames to a station whose queue is full. They wait here, so that they delay no others.
+  struct FullStation {
+    Address address;
+    Clock::time_point since;  // when it last took a frame, or should have
+    std::deque<std::vector<std::byte>> frames;
+    bool given_up = false;  // it took nothing for kPatience: until it takes a frame, none waits
+  };
+
   void send_gathered();
+  void send_waiting();
+  [[nodiscard]] bool send_one(const FullStation& station, std::span<std::byte> frame);
   void drop_first() noexcept;
-  [[nodiscard]] bool first_goes_to_given_up() const noexcept;
+  void set_first_aside();
+  void note_sent(std::size_t first, std::size_t count);
+  [[nodiscard]] std::vector<FullStation>::iterator find_full(const Address& address);
+  [[nodiscard]] bool must_wait(const Address& address);
   [[nodiscard]] bool refill();
 
   std::string name_;
@@ -86,8 +100,7 @@ class SocketWire : public Wire {
   Burst in_;
   std::vector<std::byte> scratch_;
   bool dropping_ = false;  // the last reserved frame is to be dropped
-  std::optional<Clock::time_point> stuck_since_;
-  std::optional<Address> given_up_;  // the peer that took nothing for kPatience
+  std::vector<FullStation> full_;
   WireCounters counters_;
 };
 

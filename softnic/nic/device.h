@@ -70,6 +70,7 @@ class Device {
   MemoryAccess& memory;
   Events events;
   NicCounters counters;
+  bool is_broken = false;  ///< see Nic::fail()
 
   /// Notes that the queue pair may have something to send.
   void wake(QueuePair& queue_pair) noexcept;

@@ -66,19 +66,23 @@ void MemoryTable::check(const Region& region) const {
 
 std::uint32_t MemoryTable::add(const Region& region) {
   check(region);
-  if (free_.empty()) {
-    if (slots_.size() >= most_regions_) {
-      throw NicError(NicError::Kind::full, fmt::format("all {} memory regions of the NIC are in use", most_regions_));
-    }
-    // Index 0 would make key 0, which programs take for no key.
+  if (free_.empty() && slots_.size() < most_regions_) {
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
+  }
+  if (free_.empty()) {
+    if (worn_.empty()) {
+      throw NicError(NicError::Kind::full, fmt::format("all {} memory regions of the NIC are in use", most_regions_));
+    }
+    free_.push_back(worn_.front());
+    worn_.pop_front();
   }
   const std::uint32_t index = free_.back();
   free_.pop_back();
   Slot& slot = slots_[index];
   slot.region = region;
   slot.is_used = slot.is_valid = true;
+  // Index 0 would make key 0, which programs take for no key.
   return (index + 1) << kGenerationBits | slot.generation;
 }
 
@@ -106,9 +110,12 @@ void MemoryTable::remove(std::uint32_t key) {
     refuse(fmt::format("the key {:#x} names no memory region", key));
   }
   const std::uint32_t index = (key >> kGenerationBits) - 1;
-  free_.push_back(index);
   slots_[index].is_used = slots_[index].is_valid = false;
-  ++slots_[index].generation;
+  if (++slots_[index].generation == 0) {
+    worn_.push_back(index);
+  } else {
+    free_.push_back(index);
+  }
 }
 
 bool MemoryTable::invalidate(std::uint32_t key, Domain domain) noexcept {

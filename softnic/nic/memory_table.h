@@ -3,8 +3,9 @@
 //   const std::uint32_t key = table.add({.data = p, .length = n, .domain = domain, .rights = Rights::remote_read |
 //   ...}); std::byte* const word = table.remote(rkey, domain, address, 8, Rights::remote_atomic);   // nullptr: refused
 //
-// A region has one key, which is its lkey and rkey. The key's low eight bits are a generation: the key of an ended
-// region is refused even if its place has been reused, up to 255 times. Source: InfiniBand Architecture Specification,
+// A region has one key, which is its lkey and rkey. The key of an ended region is refused: no later region gets it
+// until all others have been used, 256 * `most_regions` registrations later. Its low eight bits are a generation, and a
+// place that has used them all up rests until no other place is left. Source: InfiniBand Architecture Specification,
 // volume 1, 10.6 (memory management) and 9.7 (validation of R_Keys).
 //
 // The cost of a lookup does not depend on the number of regions. Thread-safety: none.
@@ -14,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 namespace sidelatch::softnic::nic {
@@ -80,6 +82,7 @@ class MemoryTable {
   std::uint32_t most_regions_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  std::deque<std::uint32_t> worn_;  // places that have used up their generations, the one that rests longest first
   std::vector<bool> domains_;
 };
 

@@ -55,6 +55,9 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
     if (pair == nullptr) {
       return 0;
     }
+    if (pair->is_stalled) {
+      continue;
+    }
     const std::size_t bytes = pair->produce(out, now_);
     timers_.set(*pair, pair->next_deadline());
     if (bytes == 0) {
@@ -63,6 +66,7 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
     device_.wake(*pair);  // it may have more to send; others come first
     if (!is_to_ourselves(out.first(bytes))) {
       ++device_.counters.sent;
+      last_pulled_ = pair->number();
       return bytes;
     }
     ++looped;
@@ -70,6 +74,28 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
     on_frame(out.first(bytes), now_);
   }
   return 0;
+}
+
+std::uint32_t Nic::stall() {
+  if (QueuePair* const pair = find_queue_pair(last_pulled_)) {
+    pair->is_stalled = true;
+  }
+  return last_pulled_;
+}
+
+void Nic::resume(std::uint32_t queue_pair) {
+  if (QueuePair* const pair = find_queue_pair(queue_pair)) {
+    pair->is_stalled = false;
+    device_.wake(*pair);
+  }
+}
+
+void Nic::fail() {
+  device_.is_broken = true;
+  for (const auto& [number, pair] : queue_pairs_) {
+    pair->fail();
+    timers_.set(*pair, pair->next_deadline());
+  }
 }
 
 bool Nic::is_to_ourselves(std::span<const std::byte> frame) const noexcept {

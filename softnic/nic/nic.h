@@ -100,6 +100,15 @@ class Nic {
   /// Writes the next frame to send to `out`, which has kFrameRoom bytes; returns its length, or 0 if there is none now.
   /// Also returns 0, with has_frames() still true, after many frames from the NIC to itself.
   [[nodiscard]] std::size_t pull_frame(std::span<std::byte> out, Time now);
+  /// The last frame that was pulled cannot be sent yet: its queue pair makes no more frames until resume(), and others
+  /// do. Returns the queue pair's number.
+  std::uint32_t stall();
+  /// A queue pair that has been destroyed meanwhile is ignored.
+  void resume(std::uint32_t queue_pair);
+  /// The wire is lost for good. All queue pairs but those in RESET enter ERROR: on a reliable connection the oldest
+  /// send request completes with retry_exceeded, as if all retries had been lost, and everything else is flushed. Queue
+  /// pairs that are set up later go the same way.
+  void fail();
   /// Whether pull_frame() may have a frame.
   [[nodiscard]] bool has_frames() const noexcept { return device_.has_awake(); }
   /// Handles timers and memory accesses that are due at `now`.
@@ -122,6 +131,7 @@ class Nic {
   Timers timers_;
   std::uint32_t next_number_ = 0x11;
   std::uint32_t next_queue_ = 1;
+  std::uint32_t last_pulled_ = 0;  // number of a queue pair
   Time now_ = 0;
 };
 

@@ -237,7 +237,22 @@ void QueuePair::flush_receives() {
   }
 }
 
+void QueuePair::fail() {
+  const S from = state();
+  if (from == S::reset || from == S::error) {
+    return;
+  }
+  if (is_rc() && from != S::init) {
+    requester_.fail();
+  }
+  enter(from, S::error);
+  settle();
+}
+
 void QueuePair::settle() {
+  if (core_.device.is_broken && state() != S::error) {
+    fail();
+  }
   switch (state()) {
     case S::error:
       flush_sends();

@@ -59,10 +59,14 @@ class QueuePair {
   /// Continues requests that waited for memory.
   void poll();
   [[nodiscard]] bool needs_memory() const noexcept { return responder_.has_answers() || core_.has_pending_receives(); }
+  /// The NIC is broken: ends all requests, as Nic::fail() says.
+  void fail();
 
   // Kept by Device.
   QueuePair* next_awake = nullptr;
   bool is_awake = false;
+  /// Kept by Nic: it sends nothing until Nic::resume().
+  bool is_stalled = false;
   bool waits_for_memory = false;
   /// Kept by Timers.
   static constexpr std::size_t kNoTimer = static_cast<std::size_t>(-1);

@@ -9,7 +9,6 @@ namespace sidelatch::softnic::nic {
 
 namespace {
 
-constexpr std::uint64_t kMostMessageBytes = 1ULL << 31;  // chapter 9: the DMA length of a message
 constexpr std::uint64_t kAtomicBytes = 8;
 /// Fewer than this many numbers may be in flight; otherwise old and new ones could not be distinguished (chapter 9,
 /// packet sequence numbers).

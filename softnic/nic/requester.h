@@ -37,6 +37,8 @@ class Requester {
   [[nodiscard]] std::size_t produce(std::span<std::byte> out, Time now);
   [[nodiscard]] Time next_deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }
   void advance(Time now);
+  /// No answer will ever come: the oldest request, if there is one, fails like one whose retries are used up.
+  void fail();
 
   /// Whether all begun requests are complete (SQD: drained).
   [[nodiscard]] bool is_drained() noexcept;

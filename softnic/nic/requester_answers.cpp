@@ -260,6 +260,12 @@ void Requester::advance(Time now) {
   }
 }
 
+void Requester::fail() {
+  if (!core_.sends.is_empty()) {
+    complete_first(CompletionStatus::retry_exceeded);
+  }
+}
+
 void Requester::complete_first(CompletionStatus status) {
   const SendEntry& entry = core_.sends.at(core_.sends.first());
   if (entry.has_begun && has_answer(entry.request.kind)) {

@@ -8,7 +8,6 @@ namespace sidelatch::softnic::nic {
 
 namespace {
 
-constexpr std::uint32_t kMostMessageBytes = 1U << 31;
 constexpr std::uint64_t kAtomicBytes = 8;
 
 constexpr Syndrome kInvalid = Syndrome::nak(NakCode::invalid_request);

@@ -42,7 +42,7 @@ void load_word(std::byte* into, std::byte* shared) {
 // reorder these. Sanitizers do not look into assembler, so under them there are words only.
 constexpr std::size_t kLane = 16;
 using Lane = std::byte[kLane];
-#if defined(__x86_64__) && !SIDELATCH_HAS_ASAN && !SIDELATCH_HAS_TSAN
+#if defined(__x86_64__) && !SIDELATCH_IS_SANITIZED
 const bool kHasLanes = __builtin_cpu_supports("avx") != 0;
 
 void store_lane(std::byte* shared, const std::byte* from) {

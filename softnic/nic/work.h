@@ -21,6 +21,9 @@ namespace sidelatch::softnic::nic {
 
 using namespace roce;  // the NIC uses packets everywhere
 
+/// The longest message (InfiniBand Architecture Specification, volume 1, 9.7.8; the DMA length of a message).
+inline constexpr std::uint32_t kMostMessageBytes = 1U << 31;
+
 enum class WorkKind : std::uint8_t {
   send,
   send_with_immediate,

@@ -30,8 +30,7 @@ namespace {
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint16_t kDefaultPKey = 0xffff;
 constexpr int kNoLimit = 1 << 20;
-constexpr std::uint32_t kLongestMessage = 1U << 31;  // volume 1, 9.7.8
-constexpr std::uint8_t kLinkUp = 5;                  // physical port state
+constexpr std::uint8_t kLinkUp = 5;  // physical port state
 constexpr std::uint8_t kFourLanes = 2;
 constexpr std::uint8_t k10Gbps = 4;
 constexpr std::uint8_t kAckDelay = 15;  // 134 ms, as in Linux's soft-RoCE
@@ -90,7 +89,7 @@ ibv_port_attr port_attributes(ProcessNic& nic) {
   attributes.max_mtu = attributes.active_mtu = mtu_of(nic.options().mtu);
   attributes.gid_tbl_len = at_most_int(nic.options().gids.size());
   attributes.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
-  attributes.max_msg_sz = kLongestMessage;
+  attributes.max_msg_sz = nic::kMostMessageBytes;
   attributes.pkey_tbl_len = 1;
   attributes.max_vl_num = 1;
   // A wire in memory has no lanes; programs take this number for a fast network.

@@ -70,6 +70,9 @@ TEST(Experiments, ANicWithAnotherLockTableMissesTheTargetsThatDependOnIt) {
 }
 
 TEST(Experiments, EqualSeedsGiveEqualResults) {
+  if (is_sampled()) {
+    GTEST_SKIP() << kLeftOut << "; the threads are those of ReproduceTheirRowsWithTheConnectx5Profile";
+  }
   const Experiment& experiment = find_experiment("atomics-stride");
   EXPECT_EQ(to_json(experiment.run({.seed = 5})), to_json(experiment.run({.seed = 5})));
   EXPECT_NE(to_json(experiment.run({.seed = 5})), to_json(experiment.run({.seed = 6})));

@@ -37,6 +37,10 @@ nlohmann::ordered_json without_time(const CheckReport& report) {
 }
 
 TEST(Check, FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers) {
+  if (is_sampled()) {
+    GTEST_SKIP() << kLeftOut
+                 << "; the threads are those of TheResultDoesNotDependOnTheNumberOfThreads and CheckThreaded";
+  }
   CheckOptions options = small(kEnoughToTear);
   options.parts.emplace_back("proofs");
   const CheckReport report = run_check(options);
@@ -83,7 +87,8 @@ TEST(Check, DoesTheWantedPartsAndNoOther) {
 // Guarantees broken by memory with relaxed ordering are refuted, and schemes that need them are not called safe.
 TEST(Check, RelaxedOrderingIsProbedAndLeavesWriteUnlatchUnproved) {
   if (is_sampled()) {
-    GTEST_SKIP() << kLeftOut << "; the threads are those of FindsTheBookendSchemeUnsafeAndNothingAgainstTheOthers";
+    GTEST_SKIP() << kLeftOut
+                 << "; the threads are those of TheResultDoesNotDependOnTheNumberOfThreads and CheckThreaded";
   }
   CheckOptions options = small(kEnoughToTear);
   options.parts = {"torn-reads", "schemes", "effects", "proofs"};

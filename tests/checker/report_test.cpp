@@ -81,7 +81,8 @@ TEST(ReportPage, WhatAnExperimentMeasuredReachesThePageAsItIs) {
 TEST(ReportPage, KnowsAnExperimentByItsName) {
   EXPECT_TRUE(holds_experiment(experiment("a.json")));
   EXPECT_FALSE(holds_experiment(datasheet("a.json")));
-  for (const char* json : {"[]", "1", "{}", R"({"experiment": 1})", R"([{"experiment": "kv-store"}])"}) {
+  for (const char* json : {"[]", "1", "{}", R"({"experiment": 1})", R"([{"experiment": "kv-store"}])",
+                           R"({"experiment": "kv-store", "schema": {"name": "another", "version": 1}})"}) {
     EXPECT_FALSE(holds_experiment({"a.json", json})) << json;
   }
   EXPECT_THROW((void)holds_experiment({"a.json", R"({"experiment": "kv-st)"}), std::invalid_argument);

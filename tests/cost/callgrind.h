@@ -7,7 +7,7 @@
 
 namespace sidelatch {
 
-#if defined(__OPTIMIZE__) && !SIDELATCH_HAS_ASAN && !SIDELATCH_HAS_TSAN
+#if defined(__OPTIMIZE__) && !SIDELATCH_IS_SANITIZED
 inline constexpr bool kCountsInstructions = true;
 #else
 inline constexpr bool kCountsInstructions = false;  // the cost of a debug or sanitized build means nothing

@@ -32,8 +32,8 @@ TEST(ReceiveQueue, HandsOutMessagesInPostingOrderWithTheirBuffersAndLengths) {
   EXPECT_EQ(f.queue->take_buffer().data, f.buffer(0).data);
   EXPECT_EQ(f.queue->take_buffer().data, f.buffer(1).data);
   EXPECT_FALSE(f.queue->has_buffer());
-  f.queue->fill(8);
-  f.queue->fill(0);
+  f.queue->fill({.bytes = 8});
+  f.queue->fill({.bytes = 0});
   const Received first = f.nodes.run(take(f.queue));
   EXPECT_EQ(first.number, 1U);
   EXPECT_EQ(first.message.data, f.buffer(0).data);
@@ -51,7 +51,7 @@ TEST(ReceiveQueue, HasRoomAgainWhenAMessageWasHandedOut) {
     }
     while (f.queue->has_buffer()) {
       (void)f.queue->take_buffer();
-      f.queue->fill(8);
+      f.queue->fill({.bytes = 8});
     }
     EXPECT_FALSE(f.queue->has_room());
     (void)f.nodes.run(take(f.queue));
@@ -74,7 +74,7 @@ TEST(ReceiveQueue, TasksThatWaitAreServedInTurn) {
   }
   for (int i = 0; i < 3; ++i) {
     (void)f.queue->take_buffer();
-    f.queue->fill(8);
+    f.queue->fill({.bytes = 8});
   }
   f.nodes.reactor().run();
   EXPECT_EQ(numbers, (std::vector<std::uint64_t>{1, 2, 3}));
@@ -90,7 +90,7 @@ TEST(ReceiveQueue, ATaskThatIsDestroyedAfterItWasWokenTakesNoMessageWithIt) {
   start(*doomed);
   start(other);
   (void)f.queue->take_buffer();
-  f.queue->fill(8);  // wakes the first
+  f.queue->fill({.bytes = 8});  // wakes the first
   doomed.reset();
   f.nodes.settle();
   EXPECT_TRUE(first.empty());
@@ -102,7 +102,7 @@ TEST(ReceiveQueue, AClosedOneHandsOutWhatItHasAndThenThrows) {
   f.queue->post(f.buffer(0));
   f.queue->post(f.buffer(1));
   (void)f.queue->take_buffer();
-  f.queue->fill(8);
+  f.queue->fill({.bytes = 8});
   EXPECT_TRUE(f.queue->uses(f.nodes.buffer.lkey()));
   f.queue->close(std::make_shared<const FabricError>(Status::disconnected, "first"));
   f.queue->close(std::make_shared<const FabricError>(Status::flushed, "second"));

@@ -14,6 +14,8 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <span>
 #include <thread>
 #include <vector>
@@ -338,8 +340,74 @@ TEST(Adapter, AWireThatFailsStopsTheNicAndSaysWhy) {
   }
   EXPECT_THAT(client.adapter.failure(), HasSubstr("the cable is out"));
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the cable is out"));
-  std::array<nic::Completion, 1> none{};
-  EXPECT_EQ(client.adapter.poll([&](nic::Nic&) { return client.completions->poll(none); }), 0U);
+}
+
+// A program that only polls must learn it too, whatever it waits for: an answer, a message, or what it posts later.
+TEST(Adapter, AWireThatFailsEndsEveryRequestWithAnError) {
+  const std::string name = roce::new_wire_name();
+  auto failing = std::make_unique<FailingWire>(join(name));
+  FailingWire& wire = *failing;
+  Station client(std::move(failing));
+  Station server(join(name));
+  client.connect(server);
+  server.connect(client);
+  const nic::Sge to = client.sge(0);
+  const nic::SendRequest read{.id = 1,
+                              .kind = nic::WorkKind::read,
+                              .signaled = true,
+                              .sges = {&to, 1},
+                              .remote_address = server.address(0),
+                              .rkey = server.key};
+  client.adapter.call([&](nic::Nic&) { return client.pair->post_receive({.id = 2, .sges = {&to, 1}}); });
+  wire.fails = true;
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(client.post(read), nic::Post::done);
+  const auto next = [&] {
+    std::array<nic::Completion, 1> completion{};
+    for (int i = 0; i < 200'000; ++i) {  // a bound instead of a hang
+      if (client.adapter.poll([&](nic::Nic&) { return client.completions->poll(completion); }) != 0) {
+        return std::pair(completion[0].id, completion[0].status);
+      }
+    }
+    return std::pair<std::uint64_t, nic::CompletionStatus>(0, nic::CompletionStatus::success);
+  };
+  EXPECT_EQ(next(), std::pair(std::uint64_t{1}, nic::CompletionStatus::retry_exceeded));
+  EXPECT_EQ(next(), std::pair(std::uint64_t{2}, nic::CompletionStatus::flushed));
+  ASSERT_EQ(client.post(read), nic::Post::done);
+  EXPECT_EQ(next(), std::pair(std::uint64_t{1}, nic::CompletionStatus::flushed));
+  static_cast<void>(testing::internal::GetCapturedStderr());
+}
+
+// A completion queue that is armed is told of these completions.
+TEST(Adapter, AWireThatFailsWakesWhoSleeps) {
+  const std::string name = roce::new_wire_name();
+  auto failing = std::make_unique<FailingWire>(join(name));
+  FailingWire& wire = *failing;
+  Station client(std::move(failing));
+  Station server(join(name));
+  client.connect(server);
+  server.connect(client);
+  std::atomic<int> notified = 0;
+  client.adapter.listen([&](nic::Nic&) { notified += client.completions->take_notification() ? 1 : 0; });
+  const nic::Sge to = client.sge(0);
+  testing::internal::CaptureStderr();
+  wire.fails = true;
+  for (int round = 1; round <= 2; ++round) {
+    client.adapter.call([&](nic::Nic&) { client.completions->arm(nic::CompletionQueue::Arm::any); });
+    ASSERT_EQ(client.post({.kind = nic::WorkKind::read,
+                           .signaled = true,
+                           .sges = {&to, 1},
+                           .remote_address = server.address(0),
+                           .rkey = server.key}),
+              nic::Post::done);
+    client.adapter.rest();
+    while (notified != round) {
+      std::this_thread::yield();
+    }
+    std::array<nic::Completion, 4> some{};
+    EXPECT_EQ(client.adapter.call([&](nic::Nic&) { return client.completions->poll(some); }), 1U);
+  }
+  static_cast<void>(testing::internal::GetCapturedStderr());
 }
 
 // A station that exists but does not read must not delay others for ever.
@@ -382,6 +450,109 @@ TEST(Adapter, AFullWireDropsAfterAWhile) {
                       .rkey = two.server.key})
                 .status,
             nic::CompletionStatus::success);
+}
+
+// A wire without room for one station, like shared memory towards a process that is stopped.
+class StuckWire final : public roce::Wire {
+ public:
+  explicit StuckWire(std::unique_ptr<roce::Wire> wire) : wire_(std::move(wire)) {}
+  std::optional<roce::MacAddress> stuck;
+  bool others_passed = false;  // since the test has set it to false
+  std::atomic<bool> waits_beside_others = false;
+
+  const roce::StationAddresses& addresses() const noexcept override { return wire_->addresses(); }
+  std::optional<roce::MacAddress> resolve(const roce::Gid& gid) override { return wire_->resolve(gid); }
+  std::span<std::byte> reserve(const roce::MacAddress& to, std::size_t bytes) override {
+    if (to == stuck) {
+      waits_beside_others = waits_beside_others || others_passed;
+      return {};
+    }
+    others_passed = true;
+    return wire_->reserve(to, bytes);
+  }
+  void commit(std::size_t bytes) override { wire_->commit(bytes); }
+  void flush() override { wire_->flush(); }
+  std::span<const std::byte> receive() override { return wire_->receive(); }
+  void wait(std::chrono::nanoseconds at_most) override { wire_->wait(at_most); }
+  void interrupt() noexcept override { wire_->interrupt(); }
+  void abandon() noexcept override { wire_->abandon(); }
+  const roce::WireCounters& counters() const noexcept override { return wire_->counters(); }
+
+ private:
+  std::unique_ptr<roce::Wire> wire_;
+};
+
+// The frame that waits for a station that has stopped must not stand in the way of those to other stations: it still
+// waits when they have passed.
+TEST(Adapter, AStationThatHasStoppedDoesNotDelayOthers) {
+  const std::string name = roce::new_wire_name();
+  auto stuck = std::make_unique<StuckWire>(join(name));
+  StuckWire& wire = *stuck;
+  Station client(std::move(stuck));
+  Station server(join(name));
+  const std::unique_ptr<roce::Wire> stopped = join(name);
+  client.connect(server);
+  server.connect(client);
+  nic::QueuePair* pair = nullptr;
+  nic::CompletionQueue* completions = nullptr;
+  client.adapter.call([&](nic::Nic& nic) {
+    wire.stuck = stopped->addresses().mac;
+    completions = &nic.make_completion_queue(256);
+    pair = &nic.make_queue_pair({.domain = client.pair->options().domain,
+                                 .send_completions = completions,
+                                 .receive_completions = completions,
+                                 .send_depth = 64});
+    pair->modify({.state = QueuePairState::init, .rights = nic::Rights::all},
+                 Attributes::state | Attributes::rights | Attributes::p_key_index | Attributes::port);
+    pair->modify(
+        {.state = QueuePairState::rtr,
+         .address = {.mac = stopped->addresses().mac, .gid = roce::gid_of(stopped->addresses().ipv4), .gid_index = 1},
+         .path_mtu = roce::PathMtu::b4096,
+         .min_rnr_timer = 1,
+         .max_dest_rd_atomic = 16,
+         .remote_qp = 17},
+        Attributes::state | Attributes::address | Attributes::path_mtu | Attributes::remote_qp |
+            Attributes::receive_psn | Attributes::max_dest_rd_atomic | Attributes::min_rnr_timer);
+    // Without a limit of time: the frame waits for ever, but for the adapter's patience.
+    pair->modify({.state = QueuePairState::rts, .timeout = 0, .retry_count = 7, .rnr_retry = 7, .max_rd_atomic = 16},
+                 Attributes::state | Attributes::timeout | Attributes::retry_count | Attributes::rnr_retry |
+                     Attributes::send_psn | Attributes::max_rd_atomic);
+  });
+  const nic::Sge from = client.sge(8);
+  const nic::Sge to = client.sge(0);
+  // The frame is dropped after a while, which may pass before the READ is posted.
+  for (int i = 0; i < 60 && !wire.waits_beside_others; ++i) {
+    ASSERT_EQ(client.adapter.post([&](nic::Nic&) {
+      wire.others_passed = false;
+      return pair->post_send({.kind = nic::WorkKind::write, .sges = {&from, 1}, .remote_address = 0, .rkey = 1});
+    }),
+              nic::Post::done);
+    ASSERT_EQ(client
+                  .run({.kind = nic::WorkKind::read,
+                        .signaled = true,
+                        .sges = {&to, 1},
+                        .remote_address = server.address(0),
+                        .rkey = server.key})
+                  .status,
+              nic::CompletionStatus::success);
+  }
+  EXPECT_TRUE(wire.waits_beside_others);
+}
+
+// Whoever asked for an order wants races with another thread: also what resolve() finds on the wire is that thread's.
+TEST(Adapter, WithAnOrderOnlyItsOwnThreadDrives) {
+  Settings settings;
+  settings.order = fabric::model::Preset::relaxed;
+  Station station(join(roce::new_wire_name()), settings);
+  std::mutex mutex;
+  std::set<std::thread::id> drivers;
+  station.adapter.listen([&](nic::Nic&) {
+    const std::unique_lock lock(mutex);
+    drivers.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(station.adapter.resolve(roce::gid_of({192, 0, 2, 1}), 20ms), std::nullopt);
+  const std::unique_lock lock(mutex);
+  EXPECT_FALSE(drivers.contains(std::this_thread::get_id()));
 }
 
 }  // namespace

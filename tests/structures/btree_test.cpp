@@ -2,6 +2,8 @@
 
 #include "btree_fixture.h"
 
+#include "tests/sampled.h"
+
 #include <sidelatch/sync/copy_on_write.h>
 #include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/exclusive_latch.h>
@@ -281,13 +283,13 @@ TEST_P(BTreeOverSchemes, IsLinearizableWhileNodesSplitAndMerge) {
 
 TEST(BTree, IsAMapUnderMillionsOfOperationsFromManyClients) {
   constexpr std::uint64_t kClients = 32;
+  const int operations = (takes_long() ? 64'000 : 16'000) / kMany / kMany;
   const FarmLineVersions farm;
   Forest forest(farm, {.node_bytes = 1024, .nodes = 20'000}, 3);
   std::vector<Model> models(kClients);
   for (std::uint64_t i = 0; i < kClients; ++i) {
     BTree::Worker& worker = forest.add_worker({.cached_nodes = 200});
-    forest.spawn(
-        do_as_the_model(*forest.tree, worker, models[i], i * 7, kClients * 7, 3000, 64'000 / kMany / kMany, i + 1));
+    forest.spawn(do_as_the_model(*forest.tree, worker, models[i], i * 7, kClients * 7, 3000, operations, i + 1));
   }
   forest.run_all();
   const BTreeReport report = forest.check();

@@ -196,7 +196,7 @@ std::uint64_t seeds() {
     }
     return number;
   }
-#if SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN
+#if SIDELATCH_IS_SANITIZED
   return 30;
 #else
   return 1000;

@@ -228,6 +228,10 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"check --profile /no/file.toml", "/no/file.toml"}, std::pair{"check --out /proc/none", "/proc/none"},
         std::pair{"check --parts speed", "--parts speed: the parts are"},
         std::pair{"check --against /no/such.json", "/no/such.json"}, std::pair{"check --tolerance 2", "--tolerance 2"},
+        std::pair{"check --profile /tmp", "/tmp, which is a folder"}, std::pair{"check --sizes 64,,128", "64,,128"},
+        std::pair{"check --sizes 64,", "--sizes"}, std::pair{"check --parts torn-reads,", "--parts"},
+        std::pair{"check --seed 99999999999999999999", "--seed: 99999999999999999999"},
+        std::pair{"bench atomics-stride --milliseconds 5", "--connect"},
         std::pair{"check --emit-profile /no/dir/p.toml", "/no/dir/p.toml"}, std::pair{"check --bogus", "--bogus"},
         std::pair{"bench", "an experiment"}, std::pair{"bench nosuch", "nosuch"},
         std::pair{"bench latch-scaling --fabric tcp", "--fabric tcp"},
@@ -252,6 +256,40 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"bench latch-scaling --connect localhost --run ''", "--run"},
                       std::pair{"bench latch-scaling --connect localhost --milliseconds 0", "--milliseconds 0"}));
 
+// In the words of the command line, not in those of the variables that carry the settings.
+INSTANTIATE_TEST_SUITE_P(
+    SoftNic, WrongInput,
+    ::testing::Values(std::pair{"softnic run --order foo -- true", "--order foo: "},
+                      std::pair{"softnic run --torn-bias 2 --order relaxed -- true", "--torn-bias is \"2\""},
+                      std::pair{"softnic run --torn-bias 0.5 -- true", "--torn-bias needs --order"},
+                      std::pair{"softnic run --loss nan -- true", "--loss is \"nan\""},
+                      std::pair{"softnic run --delay -1 -- true", "--delay is \"-1\""},
+                      std::pair{"softnic run --seed 99999999999999999999 -- true", "--seed: 99999999999999999999"},
+                      std::pair{"softnic run --fault-seed 18446744073709551616 -- true", "--fault-seed"},
+                      std::pair{"softnic run --wire foo -- true", "\"foo\""},
+                      std::pair{"softnic run --wire folder:/no/such/folder -- true", "/no/such"},
+                      std::pair{"softnic run --pcap /no/such/file.pcap -- true", "--pcap /no/such/file.pcap"},
+                      std::pair{"softnic run", "command"}));
+
+// Whatever is printed, a device that takes nothing must not look like success.
+class FullDevice : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FullDevice, IsAnErrorThatSaysSo) {
+  const Outcome outcome = run(std::string(GetParam()) + " > /dev/full");
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Program, FullDevice,
+                         ::testing::Values("devices", "devices --json", "bench list", "bench list --json",
+                                           "litmus tests/litmus/load-buffering.litmus",
+                                           "litmus --json tests/litmus/load-buffering.litmus",
+                                           "explore --scheme broken/naive --model observed",
+                                           "explore --scheme broken/naive --model observed --json",
+                                           "check --fabric sim --sizes 64 --reads 100 --parts torn-reads",
+                                           "check --fabric sim --sizes 64 --reads 100 --parts torn-reads --json",
+                                           "bench atomics-stride --json", "--help", "--version", "bench --help"));
+
 INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                          ::testing::Values(std::pair{"explore --scheme nosuch", "nosuch"},
                                            std::pair{"explore --scheme broken/naive --scheme nosuch", "nosuch"},
@@ -267,6 +305,11 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                                            std::pair{"explore --scheme broken/naive --threads -1", "--threads"},
                                            std::pair{"explore --mode plain", "--mode plain"},
                                            std::pair{"explore --budget -1", "--budget -1"},
+                                           std::pair{"explore --budget inf", "--budget inf"},
+                                           std::pair{"explore --budget nan", "--budget nan"},
+                                           std::pair{"explore --budget 1e11", "--budget 100000000000"},
+                                           std::pair{"explore --executions 99999999999999999999", "--executions"},
+                                           std::pair{"explore --threads 4294967296", "--threads"},
                                            std::pair{"explore --without-revocation", "--without-revocation"},
                                            std::pair{"explore --scheme broken/naive --trace t.json", "--trace t.json"},
                                            std::pair{"explore --trace t.json", "--trace t.json"},
@@ -283,6 +326,8 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"litmus /tmp", "/tmp"},
                       std::pair{"litmus --model nosuch tests/litmus/load-buffering.litmus", "nosuch"},
                       std::pair{"litmus --budget -1 tests/litmus/load-buffering.litmus", "--budget -1"},
+                      std::pair{"litmus --budget nan tests/litmus/load-buffering.litmus", "--budget nan"},
+                      std::pair{"litmus --budget inf tests/litmus/load-buffering.litmus", "--budget inf"},
                       // All files are read before the first is explored.
                       std::pair{"litmus tests/litmus/load-buffering.litmus /no/such.litmus", "/no/such.litmus"}));
 
@@ -464,6 +509,22 @@ TEST(Explore, ATraceKeepsItsRetries) {
   std::filesystem::remove(path);
 }
 
+// The trace says that something is broken, and it is not: whoever relies on the status must learn that.
+TEST(Explore, ATraceWhoseViolationIsGoneExitsWith1) {
+  const std::string path = scratch("gone.json");
+  ASSERT_EQ(run("explore --scheme broken/naive --model observed --trace " + path).status, 0);
+  auto json = nlohmann::ordered_json::parse(slurp(path));
+  json["choices"] = nlohmann::ordered_json::array();
+  std::ofstream(path, std::ios::binary) << json.dump();
+  const Outcome outcome = run("explore --replay " + path);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("gone: these choices no longer end in torn-read"));
+  const Outcome as_json = run("explore --json --replay " + path);
+  EXPECT_EQ(as_json.status, 1);
+  EXPECT_TRUE(nlohmann::ordered_json::parse(as_json.out).is_null());
+  std::filesystem::remove(path);
+}
+
 TEST(Explore, ADamagedTraceIsRefusedWithItsName) {
   const std::string path = scratch("damaged.json");
   ASSERT_EQ(run("explore --scheme broken/naive --model observed --trace " + path).status, 0);
@@ -476,11 +537,20 @@ TEST(Explore, ADamagedTraceIsRefusedWithItsName) {
     EXPECT_THAT(outcome.err, AllOf(HasSubstr(path), HasSubstr(part)));
     EXPECT_THAT(outcome.out, IsEmpty());
   };
+  EXPECT_THAT(run("explore --replay tests/litmus/load-buffering.litmus").err, Not(HasSubstr("json.exception")));
   expect_refused(whole.substr(0, whole.size() / 2), "parse error");
   expect_refused("", "parse error");
   expect_refused("[]", "no trace");
   expect_refused("3", "no trace");
-  for (const std::string key : {"scheme", "model", "parameters", "workload", "choices"}) {
+  for (const nlohmann::ordered_json& wrong : {nlohmann::ordered_json(-1), nlohmann::ordered_json(1e30)}) {
+    auto other = json;
+    other["retries"] = wrong;
+    expect_refused(other.dump(), "\"retries\"");
+    other = json;
+    other["workload"]["writers"] = wrong;
+    expect_refused(other.dump(), "\"writers\"");
+  }
+  for (const std::string key : {"scheme", "model", "parameters", "workload", "choices", "violation"}) {
     auto without = json;
     without.erase(key);
     expect_refused(without.dump(), key);

@@ -9,6 +9,11 @@
 // alive until those requests are done. It cannot do that for memory that the user registered, so it ends the process
 // with a message: a dangling DMA is never an option. Later requests of other nodes fail with Status::remote_access.
 //
+// The CPU needs a pointer to a region's bytes for bytes(), for a request with_inline(), and for the old value of an
+// atomic that names the region as its buffer. Nothing else in the fabric follows the pointer: READ, WRITE, SEND and
+// RECV name local bytes by address and key only. A region that only NICs can reach (another device's memory) may thus
+// be added as one more way to register.
+//
 // Thread-safety: a handle is a value for one thread; local() and remote() only compute. The node must outlive it.
 #pragma once
 

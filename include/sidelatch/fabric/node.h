@@ -45,7 +45,7 @@ class Node {
 
   /// Connects the two ends of a reliable connection, this node's and `peer`'s. Both post, each to the other's memory,
   /// and both send and receive messages (queue_pair.h). Throws FabricError on a fabric without two-sided messages; the
-  /// simulator has them.
+  /// simulator and verbs have them.
   [[nodiscard]] virtual std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
       Node& peer, const QueuePairOptions& options);
   [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(Node& peer);
@@ -55,6 +55,12 @@ class Node {
   /// Status::retry_exceeded for requests in flight and later ones. If it is an end of a pair, the end at this node ends
   /// too, with Status::disconnected. Throws std::invalid_argument if the queue pair is not connected to this node.
   virtual void revoke(QueuePair& queue_pair) = 0;
+
+  /// Ends all queue pairs of an owner of latches (sync/lease.h) at this node, whichever client connected them. When
+  /// this ends, no further micro-step of them happens here. Only this task waits. Throws std::invalid_argument for an
+  /// owner that is not known here, FabricError if the node does not confirm it, and std::logic_error on a node that
+  /// keeps no owners; verbs::RemoteNode keeps them.
+  [[nodiscard]] virtual Task<void> revoke_all_of(std::uint16_t owner);
 
   /// The time that `bytes` of `work` (for an RPC, any number of bytes) cost this node's CPU beyond the time that really
   /// passes: zero, except in a world whose clock is not the machine's.

@@ -27,6 +27,11 @@
 // shows the message and all earlier WRITEs of the peer's queue pair to the CPU. A SEND longer than its buffer is an
 // error at both ends: Status::local_operation at the receiver, Status::remote_invalid_request at the sender.
 //
+// A WRITE with immediate takes a receive buffer, too, but leaves it as it is: its payload goes to the address that it
+// names, as any WRITE's, and receive() returns its 32 bits of immediate data once the payload is there. While it waits
+// for a receive buffer, some of its payload may be there already (InfiniBand specification,
+// chapter 9: the last packet takes the buffer).
+//
 // The two ends are one connection. An error, revocation or destruction of one end ends the connection for both, for
 // good. The other end's requests fail with Status::retry_exceeded, and its receive() throws Status::disconnected once
 // it has returned all messages on their way. At the failed end, receive() throws the same error as its other requests.
@@ -113,9 +118,10 @@ class QueuePair {
 
   /// Whether this is an end of Node::connect_pair(), which sends and receives messages.
   [[nodiscard]] bool two_sided() const noexcept { return receives_ != nullptr; }
-  /// Posts a buffer for one SEND of the peer; its region needs Access::local_write. Returns false and posts nothing if
-  /// receive_queue_depth buffers are posted or hold messages that receive() has not returned. Throws FabricError for a
-  /// bad buffer, on a queue pair that is not two-sided, and after the connection has ended, with the cause.
+  /// Posts a buffer for one SEND or WRITE with immediate of the peer; its region needs Access::local_write. Returns
+  /// false and posts nothing if receive_queue_depth buffers are posted or hold messages that receive() has not
+  /// returned. Throws FabricError for a bad buffer, on a queue pair that is not two-sided, and after the connection has
+  /// ended, with the cause.
   [[nodiscard]] bool post_receive(const LocalSpan& into);
   /// Waits for the peer's next message and returns it as Received. Waiting tasks are served in turn. Throws FabricError
   /// on a queue pair that is not two-sided, and when the connection has ended and all earlier messages were returned.

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,10 @@ class Reactor;
 /// A message of the peer.
 struct Received {
   std::uint64_t number = 0;  ///< of its receive buffer: 1 for the first that was posted
-  LocalSpan message;         ///< the beginning of that buffer, as many bytes as were sent
+  LocalSpan message;         ///< the beginning of that buffer, as many bytes as were sent; none of a WRITE
+  std::optional<std::uint32_t> immediate = {};  ///< of a SEND or WRITE with immediate
+  bool is_write = false;                        ///< a WRITE with immediate: its payload is where the peer has put it
+  std::uint64_t written = 0;                    ///< length of that payload
 };
 
 class ReceiveQueue {
@@ -73,12 +77,28 @@ class ReceiveQueue {
   // For the NIC.
   [[nodiscard]] bool has_buffer() const noexcept { return taken_ < posted_ && error_ == nullptr; }
   /// The buffer for the next message; there must be one.
-  [[nodiscard]] LocalSpan take_buffer() noexcept { return at(++taken_); }
-  /// The oldest buffer that was taken but not filled now holds a message of `bytes` bytes.
-  void fill(std::uint64_t bytes);
+  [[nodiscard]] LocalSpan take_buffer() noexcept { return at(++taken_).buffer; }
+  /// What the NIC tells of a message.
+  struct Arrival {
+    std::uint64_t bytes = 0;  ///< of the payload
+    std::optional<std::uint32_t> immediate = {};
+    bool is_write = false;
+  };
+  /// The oldest buffer that was taken but not filled now holds a message.
+  void fill(const Arrival& arrival);
+  /// Buffers that were posted and not filled.
+  [[nodiscard]] std::uint64_t unfilled() const noexcept { return posted_ - filled_; }
+  /// The oldest of them; there must be one.
+  [[nodiscard]] const LocalSpan& oldest_unfilled() noexcept { return at(filled_ + 1).buffer; }
+  /// Whether a task waits for a message.
+  [[nodiscard]] bool is_awaited() const noexcept { return !waiting_.empty(); }
 
  private:
-  [[nodiscard]] LocalSpan& at(std::uint64_t number) noexcept { return ring_[number % depth_]; }
+  struct Place {
+    LocalSpan buffer;
+    Arrival arrival;  // once it is filled
+  };
+  [[nodiscard]] Place& at(std::uint64_t number) noexcept { return ring_[number % depth_]; }
   [[nodiscard]] bool answers_at_once() const noexcept { return filled_ - handed_ > woken_ || error_ != nullptr; }
   [[nodiscard]] Received hand_out(bool was_woken);
   void wake_one();
@@ -86,7 +106,7 @@ class ReceiveQueue {
 
   Reactor* reactor_;
   std::uint32_t depth_;
-  std::vector<LocalSpan> ring_;  // by number; of a filled buffer only the message is kept
+  std::vector<Place> ring_;  // by number
   // Numbers of the last buffer that was posted, taken by the NIC, filled, and handed to a task.
   std::uint64_t posted_ = 0;
   std::uint64_t taken_ = 0;

@@ -16,12 +16,28 @@
 
 namespace sidelatch::fabric {
 
-enum class Opcode : std::uint8_t { write, read, compare_swap, fetch_add, send, recv };
+enum class Opcode : std::uint8_t {
+  write,
+  read,
+  compare_swap,
+  fetch_add,
+  send,
+  recv,
+  send_with_immediate,
+  write_with_immediate,
+};
 
-/// The verb's name as messages print it: "WRITE", "READ", "CAS", "FETCH-ADD", "SEND", "RECV".
+/// The verb's name as messages print it: "WRITE", "READ", "CAS", "FETCH-ADD", "SEND", "RECV", "SEND with immediate",
+/// "WRITE with immediate".
 [[nodiscard]] std::string_view name(Opcode opcode);
 
 [[nodiscard]] constexpr bool is_atomic(Opcode op) { return op == Opcode::compare_swap || op == Opcode::fetch_add; }
+/// Whether its payload goes into a receive buffer of the peer.
+[[nodiscard]] constexpr bool is_send(Opcode op) { return op == Opcode::send || op == Opcode::send_with_immediate; }
+/// Whether its payload goes to an address of the peer.
+[[nodiscard]] constexpr bool is_write(Opcode op) { return op == Opcode::write || op == Opcode::write_with_immediate; }
+/// Whether it takes a receive buffer of the peer, which then is told of it.
+[[nodiscard]] constexpr bool is_message(Opcode op) { return is_send(op) || op == Opcode::write_with_immediate; }
 
 struct WorkRequest {
   Opcode opcode = Opcode::write;
@@ -32,6 +48,8 @@ struct WorkRequest {
   /// Bind the payload when the request is posted, so that its buffer may be reused at once. At most
   /// QueuePairOptions::max_inline bytes.
   bool inlined = false;
+  /// SEND and WRITE with immediate: the 32 bits that the peer is told beside the payload.
+  std::uint32_t immediate = 0;
   LocalSpan local;
   RemoteAddress remote;
   RKey rkey;
@@ -101,6 +119,11 @@ inline WorkRequest one_sided(Opcode opcode, std::uint64_t bytes, const RemoteSpa
 }
 /// SEND of all of `from` into the peer's oldest posted receive buffer.
 [[nodiscard]] WorkRequest send(LocalSpan from);
+/// SEND that also tells the peer 32 bits.
+[[nodiscard]] WorkRequest send_with_immediate(LocalSpan from, std::uint32_t immediate);
+/// WRITE that also takes the peer's oldest posted receive buffer, leaves it as it is, and tells the peer 32 bits once
+/// the payload is placed; `to` must be at least as long as `from`.
+[[nodiscard]] WorkRequest write_with_immediate(LocalSpan from, const RemoteSpan& to, std::uint32_t immediate);
 /// A receive buffer for one SEND of the peer, for errors and observers; QueuePair::post_receive() posts one.
 [[nodiscard]] WorkRequest recv(LocalSpan into);
 

@@ -87,6 +87,25 @@ TEST(FolderWire, DropsFramesForWhoDoesNotRead) {
   }
 }
 
+// Frames for a station whose queue is full wait, and those for others pass them at once.
+TEST(FolderWire, WhoDoesNotReadDelaysNobodyElse) {
+  const Folder folder;
+  FolderWire a({folder.path});
+  const FolderWire deaf({folder.path});
+  FolderWire b({folder.path});
+  std::uint32_t number = 0;
+  while (a.counters().full == 0 && a.counters().dropped == 0) {  // on a slow machine they are dropped already
+    const auto room = a.reserve(deaf.addresses().mac, 64);
+    if (!room.empty()) {
+      write_test_frame(room, deaf.addresses().mac, a.addresses().mac, number++);
+      a.commit(room.size());
+      a.flush();
+    }
+  }
+  ASSERT_TRUE(a.send(test_frame(64, b.addresses().mac, a.addresses().mac, 1)));
+  EXPECT_FALSE(b.receive().empty());
+}
+
 TEST(FolderWire, PlacesOfKilledProcessesAreTakenOver) {
   const Folder folder;
   FolderWire a({folder.path});

@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 #include <set>
+#include <vector>
 
 namespace sidelatch::softnic::nic {
 namespace {
@@ -72,6 +73,30 @@ TEST_F(Table, KeysOfRegionsThatEndedOpenNothing) {
   for (const std::uint32_t key : {0U, 1U, 0xffU, 0xffffffffU, 0xffffff00U, 0x80000000U}) {
     EXPECT_EQ(table_.remote(key, domain_, 0x1000, 1, Rights::none), nullptr);
   }
+}
+
+// Nobody who has kept an old key gets a new region by it, however often regions come and go.
+TEST_F(Table, AKeyDoesNotComeBack) {
+  const std::uint32_t kept = table_.add(region());
+  std::set<std::uint32_t> keys = {kept};
+  for (int i = 0; i < 700; ++i) {
+    const std::uint32_t key = table_.add(region());
+    ASSERT_TRUE(keys.insert(key).second) << "registration " << i;
+    table_.remove(key);
+  }
+  EXPECT_NE(table_.find(kept), nullptr);
+}
+
+// All values that a full table has are used up before one comes back, and the longest unused one comes first.
+TEST_F(Table, WhenAllKeysAreUsedUpTheOldestComesFirst) {
+  std::vector<std::uint32_t> keys;
+  for (std::size_t i = 0; i < 4 * 256; ++i) {  // the table has four places, and a key eight bits of generation
+    keys.push_back(table_.add(region()));
+    table_.remove(keys.back());
+  }
+  EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), keys.size());
+  const std::uint32_t again = table_.add(region());
+  EXPECT_EQ(again, keys.front());
 }
 
 TEST_F(Table, AnInvalidatedKeyOpensNothingButCanBeRemoved) {

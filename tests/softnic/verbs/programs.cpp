@@ -163,7 +163,7 @@ Pair Site::run_pair(const Command& command) const {
 }
 
 std::string why_not() {
-#if SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN
+#if SIDELATCH_IS_SANITIZED
   return "the library is built with a sanitizer, which programs that are not cannot load";
 #else
   return {};

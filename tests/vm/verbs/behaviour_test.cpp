@@ -5,6 +5,7 @@
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/fabric/verbs/memory_server.h>
 #include <sidelatch/sync/latch_word.h>
+#include <sidelatch/sync/node_revoker.h>
 #include <sidelatch/sync/scheme.h>
 
 #include <fmt/format.h>
@@ -92,18 +93,6 @@ Task<void> read_objects(const sync::Scheme* scheme, sync::Session* session, cons
     newest.at(which) = number_in(payload);
   }
 }
-
-class EndsByServer final : public sync::Revoker {
- public:
-  explicit EndsByServer(RemoteNode& node) : node_(&node) {}
-  Task<void> revoke(std::uint16_t owner) override {
-    node_->revoke_owner(owner);
-    co_return;
-  }
-
- private:
-  RemoteNode* node_;
-};
 
 // A process that runs `work` and sends its result.
 class ClientProcess {
@@ -193,7 +182,7 @@ struct ObjectClient {
   RemoteNode remote;
   std::unique_ptr<QueuePair> queue_pair;
   sync::ObjectArray objects;
-  EndsByServer revoker;
+  sync::NodeRevoker revoker;
   std::unique_ptr<sync::Session> session;
 };
 

@@ -113,6 +113,24 @@ TEST_P(VerbsMemoryServer, LendsMemoryThatOthersFindByItsName) {
   EXPECT_THROW(one.publish("next", next), std::invalid_argument);
 }
 
+// A region of one byte takes a page, and what is lent is limited by what it takes.
+TEST_P(VerbsMemoryServer, LendsWholePages) {
+  start();
+  RemoteNode remote(client_fabric, server->address());
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<MemoryRegion> lent;
+  for (std::uint64_t i = 0; i < kLent / page; ++i) {
+    lent.push_back(remote.allocate(1, Access::remote_all));
+  }
+  EXPECT_EQ(lent.back().length(), 1U);
+  EXPECT_THAT(error_of([&] { lent.push_back(remote.allocate(1, Access::remote_all)); }), HasSubstr("most_lent_bytes"));
+  lent.pop_back();
+  EXPECT_NO_THROW(lent.push_back(remote.allocate(page, Access::remote_all)));
+  lent.pop_back();
+  EXPECT_THAT(error_of([&] { lent.push_back(remote.allocate(page + 1, Access::remote_all)); }),
+              HasSubstr("most_lent_bytes"));
+}
+
 TEST_P(VerbsMemoryServer, OneOfSeveralPublishesAName) {
   start();
   RemoteNode one(client_fabric, server->address());
@@ -129,7 +147,8 @@ TEST_P(VerbsMemoryServer, OneOfSeveralPublishesAName) {
   // A client's memory ends with it.
   wait_for_clients(1);
   EXPECT_FALSE(one.find_region("mine").has_value());
-  const MemoryRegion rest = one.allocate(kLent - 64, Access::remote_all);
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const MemoryRegion rest = one.allocate(kLent - page, Access::remote_all);
 }
 
 TEST_P(VerbsMemoryServer, AQueuePairThatFailedConnectsAgain) {

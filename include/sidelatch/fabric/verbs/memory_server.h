@@ -27,10 +27,15 @@
 // As always with RDMA, every client that can reach the address and knows the token may change all shared memory. Bind
 // to an address of a trusted network; the default is loopback.
 //
+// connect(), revoke(), revoke_owner(), allocate(), publish(), region() and the end of a region wait for the server's
+// answer in the calling thread, at most RemoteOptions::limit: a program calls them before its tasks run. In a task, use
+// QueuePair::reconnect() and revoke_all_of(): only that task waits for the server.
+//
 // Thread-safety: the server works in a thread of its own; its functions belong to the thread that made it. A RemoteNode
 // belongs to its fabric's thread.
 #pragma once
 
+#include <sidelatch/fabric/task.h>
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
 
 #include <chrono>
@@ -52,7 +57,8 @@ struct ServerOptions {
   std::string token = {};                   ///< the token that clients must present; empty: none
   std::uint32_t most_clients = 1024;
   std::uint32_t most_connections = 65536;  ///< over all clients
-  std::uint64_t most_lent_bytes = 0;       ///< of memory that all clients together may allocate here
+  /// Of memory that all clients together may allocate here. A region takes whole pages (DeviceOptions::huge_pages).
+  std::uint64_t most_lent_bytes = 0;
 };
 
 class MemoryServer {
@@ -121,6 +127,8 @@ class RemoteNode final : public Node {
   /// Ends all connections of that owner at the server, whichever client made them. When this returns, their requests
   /// take no further steps (memory model, rule 10). Throws std::runtime_error if the server does not confirm.
   void revoke_owner(std::uint16_t owner);
+  /// The same for a task, while others go on; sync::NodeRevoker uses it.
+  [[nodiscard]] Task<void> revoke_all_of(std::uint16_t owner) override;
 
  protected:
   [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override;

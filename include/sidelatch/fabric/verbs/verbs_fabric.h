@@ -24,6 +24,7 @@
 namespace sidelatch::fabric::verbs {
 
 class Port;
+class VerbsReactor;
 
 class VerbsFabric final : public Fabric {
  public:
@@ -42,6 +43,7 @@ class VerbsFabric final : public Fabric {
 
  private:
   friend const Port& port_of(const VerbsFabric& fabric);
+  friend VerbsReactor& reactor_of(VerbsFabric& fabric);
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

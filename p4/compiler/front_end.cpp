@@ -1,0 +1,53 @@
+#include "p4/front_end.h"
+
+#include "lower.h"
+#include "p4/interpreter.h"
+#include "parser.h"
+#include "preprocess.h"
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+namespace sidelatch::p4 {
+
+ir::Program front_end(const std::string& text, const std::string& name, const CompileOptions& options) {
+  Sources sources;
+  try {
+    const std::uint32_t file = sources.add(name, text);
+    const ast::Program program = ast::parse(preprocess(sources, file, {options.include_folders, options.macros}));
+    Lowering lowering(program);
+    ir::Program made = lowering.run();
+    made.info.name = name;
+    for (const Warning& warning : lowering.warnings()) {
+      if (options.warnings != nullptr) {
+        options.warnings->push_back(sources.describe(warning.at, "warning", warning.message));
+      }
+    }
+    return made;
+  } catch (const Failure& failure) {
+    throw CompileError(failure.at.line == 0 ? name + ": error: " + failure.message
+                                            : sources.describe(failure.at, "error", failure.message));
+  }
+}
+
+std::string read_source(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in || !std::filesystem::is_regular_file(file)) {
+    throw CompileError(file.string() + ": error: cannot read the file");
+  }
+  return text.str();
+}
+
+std::shared_ptr<const Program> compile(const std::string& text, const std::string& name,
+                                       const CompileOptions& options) {
+  return std::make_shared<Interpreter>(front_end(text, name, options));
+}
+
+std::shared_ptr<const Program> compile_file(const std::filesystem::path& file, const CompileOptions& options) {
+  return compile(read_source(file), file.string(), options);
+}
+
+}  // namespace sidelatch::p4

@@ -1,0 +1,302 @@
+// Turns the syntax tree into IR: resolves names, checks types, instantiates controls and parsers with their arguments,
+// gives every variable its slots, and orders what expressions do besides having a value.
+//
+// One class, whose functions are in lower_*.cpp by subject.
+#pragma once
+
+#include "ast.h"
+#include "p4/ir.h"
+#include "types.h"
+
+#include <sidelatch/p4/bits.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::p4 {
+
+struct Object;
+
+/// What an expression stands for.
+struct Value {
+  enum class Kind : std::uint8_t {
+    none,     // of a call without a result
+    integer,  // a number of type int
+    scalar,   // an expression of the IR
+    place,    // storage
+    list,     // {a, b}, or a constant structure
+    invalid,  // {#}
+    string,
+    type,
+    object,  // an instance, or a function; text: the method
+    any,     // _
+  };
+  Kind kind = Kind::none;
+  const Type* type = nullptr;
+  Number number;
+  int expr = -1;
+  ir::Place place;
+  bool writable = false;
+  bool sliced = false;  // bits [low, low + type->width) of a place of `whole` bits
+  unsigned low = 0;
+  unsigned whole = 0;
+  bool is_next = false;  // STACK.next: `stack` is the place of the stack
+  ir::Place stack;
+  const Type* union_type = nullptr;  // a member of a header union at this place
+  ir::Place union_place;
+  std::vector<Value> items;
+  std::vector<std::string> names;
+  Object* object = nullptr;
+  std::string text;
+};
+
+struct Scope;
+
+struct Object {
+  enum class Kind : std::uint8_t {
+    packet_in,
+    packet_out,
+    extern_instance,
+    control,
+    parser,
+    table,
+    action,
+    function,
+    extern_functions,
+  };
+  Kind kind = Kind::function;
+  const ast::Declaration* declaration = nullptr;
+  std::vector<const ast::Declaration*> overloads;  // of an extern function
+  const Type* type = nullptr;                      // of an extern instance
+  std::string name;                                // of the control plane
+  Location at;
+  int index = -1;                 // register, counter, table, routine, parser
+  std::vector<Value> parameters;  // where they are, by position
+  std::vector<const Type*> parameter_types;
+  Value result;
+  Scope* scope = nullptr;
+  std::vector<Object*> actions;  // of a table
+  std::vector<std::string> action_names;
+  int uses = 0;
+};
+
+struct Symbol {
+  enum class Kind : std::uint8_t { value, type, object, declaration } kind = Kind::value;
+  Value value;
+  const Type* type = nullptr;
+  Object* object = nullptr;
+  const ast::Declaration* declaration = nullptr;  // a control or parser to be instantiated, a generic type
+};
+
+struct Scope {
+  std::map<std::string, Symbol, std::less<>> names;
+  Scope* parent = nullptr;
+};
+
+struct Warning {
+  Location at;
+  std::string message;
+};
+
+class Lowering {
+ public:
+  explicit Lowering(const ast::Program& program);
+  ir::Program run();
+  [[nodiscard]] const std::vector<Warning>& warnings() const { return warnings_; }
+
+ private:
+  // lower_declarations.cpp
+  void declare(const ast::Declaration& declaration);
+  void declare_type(const ast::Declaration& declaration);
+  void declare_constant(const ast::Declaration& declaration);
+  Type* declare_structure(const ast::Declaration& declaration);
+  void declare_enumeration(const ast::Declaration& declaration);
+  void define(const ast::Declaration& declaration, Symbol symbol);
+  [[nodiscard]] const Symbol* find(std::string_view name, bool global = false) const;
+  const Type* resolve(const ast::Type& type);
+  Object* instantiate(const ast::Declaration& instance, const std::string& prefix);
+  Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
+  Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
+  Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
+                           const std::vector<Value>* places);
+  void bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at);
+  void bind_parameters(Object& object, const std::vector<ast::Parameter>& parameters, const std::vector<Value>* places);
+  void declare_locals(const ast::Declaration& declaration, const std::string& prefix);
+  void local_variable(const ast::Declaration& declaration);
+  Object* action(const ast::Declaration& declaration, const std::string& prefix);
+  Object* function(const ast::Declaration& declaration, const std::vector<const Type*>& types);
+  void package();
+  void standard_metadata(const Value& place);
+  [[nodiscard]] static std::string control_name(const ast::Declaration& declaration, const std::string& prefix);
+  void field_lists(const Type* type, int slot, const std::vector<unsigned>& outer);
+  std::vector<unsigned> lists_of(const ast::Annotations* annotations);
+
+  // lower_table.cpp
+  Object* table(const ast::Declaration& declaration, const std::string& prefix);
+  void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types);
+  void table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,
+                     const std::string& prefix);
+  void table_entries(const ast::Table& source, const Object& object, TableInfo& info,
+                     const std::vector<const Type*>& types);
+  void table_properties(const ast::Table& source, Object& object, ir::Table& table);
+  std::size_t action_call(const ast::Expr& call, const Object& object, const TableInfo& info,
+                          std::vector<U128>& arguments);
+  ir::Set set(const ast::Expr& expr, const Type* type);
+
+  // lower_parser.cpp
+  Object* parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
+                          const std::vector<Value>* places);
+  void parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers);
+  Value packet_in_method(const ast::Expr& call, const std::string& method, const Type* expected);
+  Value packet_out_method(const ast::Expr& call, const std::string& method);
+  void extract(const ast::Expr& call);
+  Value lookahead(const ast::Expr& call);
+  void fill(const Value& place, const Type* type, unsigned offset, int bits, const ast::Expr& at);
+  void emit(const Value& value, Location at);
+
+  // lower_statements.cpp
+  void statement(const ast::Statement& statement);
+  void statements(const std::vector<ast::StatementPtr>& list);
+  void assign(const ast::Statement& statement);
+  void conditional(const ast::Statement& statement);
+  void choose(const ast::Statement& statement);
+  void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
+  void run_cases(const std::vector<int>& conditions, const std::vector<const ast::Statement*>& bodies,
+                 const ast::Statement* fallback, Location at);
+  void give_back(const ast::Statement& statement);
+  void call_statement(const ast::Expr& call);
+  void store(const Value& target, const Value& value, Location at);
+  void store_scalar(const Value& target, int expr, Location at);
+  void zero(const Value& place, Location at);
+  void set_validity(const Value& header, bool valid, Location at);
+
+  // lower_expressions.cpp
+  Value eval(const ast::Expr& expr, const Type* expected = nullptr);
+  Value eval_inside(const ast::Expr& expr, const Type* expected);
+  Value name(const ast::Expr& expr);
+  Value member(const ast::Expr& expr);
+  Value member_of(const Value& base, const ast::Expr& expr);
+  Value stack_member(const Value& base, const ast::Expr& expr);
+  Value index(const ast::Expr& expr);
+  Value slice(const ast::Expr& expr);
+  Value unary(const ast::Expr& expr, const Type* expected);
+  Value binary(const ast::Expr& expr, const Type* expected);
+  Value arithmetic(const ast::Expr& expr, Value left, Value right);
+  Value shift(const ast::Expr& expr, Value left, Value right);
+  Value compare(const ast::Expr& expr, Value left, Value right);
+  Value lazy(const ast::Expr& expr);
+  Value mux(const ast::Expr& expr, const Type* expected);
+  Value cast(const Value& value, const Type* type, Location at);
+  Value coerce(const Value& value, const Type* type, Location at);
+  Value list(const ast::Expr& expr, const Type* expected);
+  int equal(const Value& left, const Value& right, Location at);
+  void unify(Value& left, Value& right, Location at);
+  Value place_of(const ast::Expr& expr);
+  std::vector<Value> eval_all(const std::vector<const ast::Expr*>& exprs, const std::vector<const Type*>& expected);
+  Value keep(const Value& value, Location at);
+  [[nodiscard]] bool has_effects(const ast::Expr& expr) const;
+  int scalar(const Value& value, Location at);
+  int boolean(const ast::Expr& expr);
+  [[nodiscard]] Number constant_number(const ast::Expr& expr);
+  [[nodiscard]] bool is_constant(const Value& value) const;
+  [[nodiscard]] Number number_of(const Value& value, Location at) const;
+  Value data_of(const Value& value, Location at);
+
+  // lower_calls.cpp
+  Value call(const ast::Expr& expr, const Type* expected);
+  Value call_method(const ast::Expr& expr, const Type* expected);
+  Value data_method(const Value& base, const ast::Expr& expr);
+  Value call_object(Object& object, const ast::Expr& expr, Location at);
+  Value call_action(Object& action, const ast::Expr& expr);
+  std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, const std::vector<ast::Parameter>& parameters);
+  void pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
+            const std::vector<Value>& slots, ir::Block& after, std::size_t first = 0);
+  Value apply_table(Object& table, Location at);
+
+  // lower_externs.cpp
+  Value extern_call(const Object& function, const ast::Expr& call);
+  Value extern_method(const Object& object, const std::string& method, const ast::Expr& call);
+  void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
+  void hash(const std::vector<const ast::Expr*>& arguments, Location at);
+  int algorithm(const ast::Expr& expr);
+  unsigned flatten(const Value& value, std::vector<int>& exprs, Location at);
+  void flatten_place(const ir::Place& place, const Type* type, int offset, std::vector<int>& exprs, unsigned& bits,
+                     Location at);
+  int field_list(const ast::Expr& expr);
+
+  // lower_ir.cpp
+  int constant(U128 value, unsigned width);
+  int load(const ir::Place& place, unsigned width);
+  int node(ir::Expr expr);
+  int node(ir::Op op, unsigned width, int a, int b = -1, int c = -1, bool is_signed = false, unsigned low = 0);
+  int extend(int expr, unsigned from, unsigned to, bool is_signed);
+  int logical_not(int expr);
+  int conjunction(int a, int b);
+  [[nodiscard]] bool is_constant(int expr) const {
+    return out_.exprs[static_cast<std::size_t>(expr)].op == ir::Op::constant;
+  }
+  [[nodiscard]] U128 constant_value(int expr) const { return out_.exprs[static_cast<std::size_t>(expr)].value; }
+  [[nodiscard]] unsigned width_of(int expr) const { return out_.exprs[static_cast<std::size_t>(expr)].width; }
+  int new_slots(const Type* type);
+  Value new_place(const Type* type);
+  Value scalar_value(int expr, const Type* type);
+  Value integer_value(Number number);
+  ir::Statement& add(ir::Do kind, Location at);
+  int header_type(const Type* type, Location at);
+  int stack_type(const Type* type);
+  [[nodiscard]] static ir::Place moved(ir::Place place, int by);
+  [[nodiscard]] static ir::Origin origin(Location at) { return {at.file, at.line, at.column}; }
+
+  /// Runs `body` with its statements going to a block of its own.
+  template <class Body>
+  ir::Block collect(Body&& body) {
+    ir::Block made;
+    ir::Block* outer = std::exchange(block_, &made);
+    body();
+    block_ = outer;
+    return made;
+  }
+  template <class Body>
+  void in_scope(Scope* parent, Body&& body) {
+    scopes_.emplace_back();
+    Scope* mine = &scopes_.back();
+    mine->parent = parent;
+    Scope* outer = std::exchange(scope_, mine);
+    body();
+    scope_ = outer;
+  }
+
+  enum class Where : std::uint8_t { nowhere, parser, control, action, function };
+
+  const ast::Program& program_;
+  ir::Program out_;
+  Types types_;
+  std::deque<Scope> scopes_;
+  std::deque<Object> objects_;
+  std::deque<std::vector<Value>> kept_places_;
+  Scope* global_ = nullptr;
+  Scope* scope_ = nullptr;
+  ir::Block* block_ = nullptr;
+  Where where_ = Where::nowhere;
+  enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser };
+  Stage stage_ = Stage::none;
+  std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, Object*> functions_;
+  std::map<const Type*, int> header_types_;
+  std::map<const Type*, int> stack_types_;
+  std::map<std::string, bool> match_kinds_;
+  const Object* function_ = nullptr;  // that is being lowered
+  const ast::Declaration* main_ = nullptr;
+  unsigned depth_ = 0;
+  unsigned instances_ = 0;
+  std::vector<Warning> warnings_;
+  std::set<const ast::Declaration*> active_;
+};
+
+}  // namespace sidelatch::p4

@@ -1,0 +1,284 @@
+#include "lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::p4 {
+
+using ast::Direction;
+using ast::ExprKind;
+
+Value Lowering::call(const ast::Expr& expr, const Type* expected) {
+  const ast::Expr& callee = *expr.operands[0];
+  if (callee.kind == ExprKind::member) {
+    return call_method(expr, expected);
+  }
+  if (callee.kind == ExprKind::type) {
+    unsupported(callee.at, "a constructor among expressions");
+  }
+  const Value target = eval(callee);
+  if (target.kind == Value::Kind::type) {
+    unsupported(callee.at, "a constructor among expressions");
+  }
+  if (target.kind != Value::Kind::object || !target.text.empty()) {
+    fail(callee.at, "this cannot be called");
+  }
+  Object& object = *target.object;
+  switch (object.kind) {
+    case Object::Kind::action:
+      return call_action(object, expr);
+    case Object::Kind::extern_functions:
+      return extern_call(object, expr);
+    case Object::Kind::function: {
+      if (object.declaration == nullptr || object.declaration->kind != ast::DeclarationKind::function) {
+        fail(callee.at, "this cannot be called");
+      }
+      std::vector<const Type*> types;
+      for (const ast::TypePtr& type : expr.type_arguments) {
+        types.push_back(resolve(*type));
+      }
+      return call_object(*function(*object.declaration, types), expr, expr.at);
+    }
+    default:
+      fail(callee.at, "this cannot be called; do you mean .apply()?");
+  }
+}
+
+Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
+  const ast::Expr& callee = *expr.operands[0];
+  Value base = eval(*callee.operands[0]);
+  if (base.kind == Value::Kind::place) {
+    return data_method(base, expr);
+  }
+  if (base.kind == Value::Kind::type && (callee.text.starts_with("minSize") || callee.text.starts_with("maxSize"))) {
+    return data_method(base, expr);
+  }
+  if (base.kind != Value::Kind::object) {
+    fail(callee.at, "this has no method '" + callee.text + "'");
+  }
+  Object* object = base.object;
+  if (object->kind == Object::Kind::function && object->declaration != nullptr &&
+      (object->declaration->kind == ast::DeclarationKind::control ||
+       object->declaration->kind == ast::DeclarationKind::parser) &&
+      callee.text == "apply") {
+    // TYPE.apply(): an instance of its own for this place.
+    const std::string instance = fmt::format("{}_{}", object->declaration->name, instances_++);
+    object = object->declaration->kind == ast::DeclarationKind::control
+                 ? control_instance(*object->declaration, {}, instance, nullptr)
+                 : parser_instance(*object->declaration, {}, instance, nullptr);
+  }
+  switch (object->kind) {
+    case Object::Kind::packet_in:
+      return packet_in_method(expr, callee.text, expected);
+    case Object::Kind::packet_out:
+      return packet_out_method(expr, callee.text);
+    case Object::Kind::extern_instance:
+      return extern_method(*object, callee.text, expr);
+    case Object::Kind::table:
+      if (callee.text != "apply" || expr.operands.size() != 1) {
+        fail(callee.at, "a table has the method apply() only");
+      }
+      return apply_table(*object, expr.at);
+    case Object::Kind::control:
+    case Object::Kind::parser:
+      if (callee.text != "apply") {
+        fail(callee.at, "this has no method '" + callee.text + "'");
+      }
+      if ((object->kind == Object::Kind::parser) != (where_ == Where::parser) ||
+          (object->kind == Object::Kind::control && where_ != Where::control)) {
+        fail(callee.at, "a parser is applied in parsers, a control in the apply block of controls");
+      }
+      return call_object(*object, expr, expr.at);
+    default:
+      fail(callee.at, "this has no method '" + callee.text + "'");
+  }
+}
+
+Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
+  const ast::Expr& callee = *expr.operands[0];
+  const std::string& method = callee.text;
+  const Type* type = base.type;
+  if (method.starts_with("minSize") || method.starts_with("maxSize")) {
+    if (type->kind != Type::Kind::header && type->kind != Type::Kind::structure && !type->is_bits()) {
+      unsupported(callee.at, method + " of " + text(type));
+    }
+    unsigned bits = 0;
+    const std::function<void(const Type*)> sum = [&](const Type* inner) {
+      if (inner->is_scalar()) {
+        bits += inner->width;
+      }
+      for (const FieldType& field : inner->fields) {
+        sum(field.type);
+      }
+    };
+    sum(type);
+    return integer_value(Number::of(method.ends_with("Bits") ? bits : (bits + 7) / 8));
+  }
+  if (base.kind != Value::Kind::place) {
+    fail(callee.at, "this has no method '" + method + "'");
+  }
+  if (type->kind == Type::Kind::header) {
+    if (method == "isValid" && expr.operands.size() == 1) {
+      return scalar_value(load(base.place, 1), types_.boolean);
+    }
+    if ((method == "setValid" || method == "setInvalid") && expr.operands.size() == 1) {
+      if (!base.writable) {
+        fail(callee.at, "this header is read-only here");
+      }
+      set_validity(base, method == "setValid", callee.at);
+      return {};
+    }
+  }
+  if (type->kind == Type::Kind::header_union && method == "isValid" && expr.operands.size() == 1) {
+    int any = constant(0, 1);
+    for (std::size_t i = 0; i < type->fields.size(); ++i) {
+      any = node(ir::Op::logical_or, 1, any, load(moved(base.place, field_offset(type, i)), 1));
+    }
+    return scalar_value(any, types_.boolean);
+  }
+  if (type->kind == Type::Kind::stack && (method == "push_front" || method == "pop_front") &&
+      expr.operands.size() == 2) {
+    if (!base.writable) {
+      fail(callee.at, "this stack is read-only here");
+    }
+    const Number count = constant_number(*expr.operands[1]);
+    if (count.negative || count.magnitude == 0) {
+      fail(expr.at, "the count must be positive");
+    }
+    const int which = stack_type(type);
+    ir::Statement& made = add(method == "push_front" ? ir::Do::push : ir::Do::pop, callee.at);
+    made.to = base.place;
+    made.which = which;
+    made.count = count.magnitude > static_cast<unsigned>(type->count) ? type->count : static_cast<int>(count.magnitude);
+    return {};
+  }
+  fail(callee.at, "a value of type " + text(type) + " has no method '" + method + "'");
+}
+
+// The arguments by position of the parameter; null: left out.
+std::vector<const ast::Expr*> Lowering::arguments_of(const ast::Expr& expr,
+                                                     const std::vector<ast::Parameter>& parameters) {
+  std::vector<const ast::Expr*> arguments(parameters.size());
+  for (std::size_t i = 1; i < expr.operands.size(); ++i) {
+    std::size_t which = i - 1;
+    if (!expr.names.empty()) {
+      for (which = 0; which < parameters.size() && parameters[which].name != expr.names[i - 1]; ++which) {
+      }
+    }
+    if (which >= parameters.size()) {
+      fail(expr.operands[i]->at, expr.names.empty()
+                                     ? fmt::format("too many arguments; there are {} parameters", parameters.size())
+                                     : "there is no parameter '" + expr.names[i - 1] + "'");
+    }
+    if (arguments[which] != nullptr) {
+      fail(expr.operands[i]->at, "this argument is given twice");
+    }
+    arguments[which] = expr.operands[i].get();
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (arguments[i] == nullptr) {
+      arguments[i] = parameters[i].otherwise.get();
+    }
+    if (arguments[i] == nullptr) {
+      fail(expr.at, "the argument for '" + parameters[i].name + "' is missing");
+    }
+  }
+  return arguments;
+}
+
+// Copies arguments in; what is to be copied out goes to `after`.
+void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
+                    const std::vector<Value>& slots, ir::Block& after, std::size_t first) {
+  std::vector<Value> values(arguments.size());
+  for (std::size_t i = first; i < arguments.size(); ++i) {
+    const ast::Expr& argument = *arguments[i];
+    const Value& slot = slots[i];
+    if (slot.kind == Value::Kind::object) {
+      const Value given = eval(argument);
+      if (given.kind != Value::Kind::object || given.object->kind != slot.object->kind) {
+        fail(argument.at, "this is not what the parameter '" + parameters[i].name + "' needs");
+      }
+      continue;
+    }
+    bool changes = false;
+    for (std::size_t later = i + 1; later < arguments.size(); ++later) {
+      changes = changes || has_effects(*arguments[later]);
+    }
+    const Direction direction = parameters[i].direction;
+    if (direction == Direction::in || direction == Direction::none) {
+      values[i] = coerce(eval(argument, slot.type), slot.type, argument.at);
+      values[i] = changes ? keep(values[i], argument.at) : values[i];
+      continue;
+    }
+    if (argument.kind == ExprKind::any && direction == Direction::out) {
+      continue;
+    }
+    const Value place = place_of(argument);
+    if (place.type != slot.type) {
+      fail(argument.at,
+           "the parameter '" + parameters[i].name + "' has the type " + text(slot.type) + ", not " + text(place.type));
+    }
+    if (direction == Direction::inout) {
+      values[i] = changes ? keep(place, argument.at) : place;
+    }
+    ir::Block out = collect([&] { store(place, slot, argument.at); });
+    std::move(out.begin(), out.end(), std::back_inserter(after));
+  }
+  for (std::size_t i = first; i < arguments.size(); ++i) {
+    const Value& slot = slots[i];
+    if (slot.kind == Value::Kind::object) {
+      continue;
+    }
+    if (parameters[i].direction == Direction::out) {
+      zero(slot, arguments[i]->at);
+    } else {
+      store(slot, values[i], arguments[i]->at);
+    }
+  }
+}
+
+Value Lowering::call_object(Object& object, const ast::Expr& expr, Location at) {
+  const std::vector<ast::Parameter>& parameters = object.declaration->parameters;
+  ir::Block after;
+  pass(arguments_of(expr, parameters), parameters, object.parameters, after);
+  if (object.kind == Object::Kind::parser) {
+    add(ir::Do::run_parser, at).which = object.index;
+    std::move(after.begin(), after.end(), std::back_inserter(*block_));
+    return {};
+  }
+  ir::Statement& made = add(ir::Do::call, at);
+  made.which = object.index;
+  made.yes = std::move(after);
+  if (object.result.kind != Value::Kind::place) {
+    return {};
+  }
+  return keep(object.result, at);
+}
+
+Value Lowering::call_action(Object& action, const ast::Expr& expr) {
+  if (where_ == Where::parser || where_ == Where::function) {
+    fail(expr.at, "an action is called from controls and actions");
+  }
+  return call_object(action, expr, expr.at);
+}
+
+Value Lowering::apply_table(Object& table, Location at) {
+  if (where_ != Where::control) {
+    fail(at, "a table is applied in the apply block of a control");
+  }
+  ++table.uses;
+  add(ir::Do::apply, at).which = table.index;
+  // A structure with hit, miss and action_run.
+  const ir::Table& made = out_.tables[static_cast<std::size_t>(table.index)];
+  ir::Place hit;
+  hit.slot = made.hit_slot;
+  Value result;
+  result.kind = Value::Kind::list;
+  result.names = {"hit", "miss"};
+  const int is_hit = load(hit, 1);
+  result.items = {scalar_value(is_hit, types_.boolean), scalar_value(logical_not(is_hit), types_.boolean)};
+  return keep(result, at);
+}
+
+}  // namespace sidelatch::p4

@@ -1,0 +1,133 @@
+// Conversions: casts, and what P4 converts by itself.
+#include "lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::p4 {
+
+// What P4 converts by itself: numbers to a width, serializable enumerations to their bits, lists to structures.
+Value Lowering::coerce(const Value& value, const Type* type, Location at) {
+  if (type == nullptr || type->kind == Type::Kind::variable) {
+    return value;
+  }
+  if (value.kind == Value::Kind::any) {
+    fail(at, "'_' has no value");
+  }
+  if (value.kind == Value::Kind::integer) {
+    if (type == types_.any_integer) {
+      return value;
+    }
+    if (!type->is_bits()) {
+      fail(at, "a number cannot become a value of type " + text(type));
+    }
+    if (!value.number.fits(type->width, type->is_signed)) {
+      // -1 for all ones is common, so a negative number that fits with a sign is taken as silently as C does.
+      warnings_.push_back({at, fmt::format("{} does not fit {}, and is cut", text(value.number), text(type))});
+    }
+    return scalar_value(constant(value.number.bits(type->width), type->width), type);
+  }
+  if (value.kind == Value::Kind::invalid) {
+    if (type->kind != Type::Kind::header && type->kind != Type::Kind::header_union) {
+      fail(at, "{#} is a header, not a value of type " + text(type));
+    }
+    Value made = value;
+    made.type = type;
+    return made;
+  }
+  if (value.kind == Value::Kind::list && value.type == nullptr) {
+    Value made;
+    made.kind = Value::Kind::list;
+    made.type = type;
+    if (type->kind == Type::Kind::stack) {
+      if (value.items.size() > static_cast<std::size_t>(type->count)) {
+        fail(at, fmt::format("{} elements for a stack of {}", value.items.size(), type->count));
+      }
+      for (const Value& item : value.items) {
+        made.items.push_back(coerce(item, type->element, at));
+      }
+      return made;
+    }
+    if (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple) {
+      fail(at, "a list cannot become a value of type " + text(type));
+    }
+    if (value.items.size() != type->fields.size()) {
+      fail(at, fmt::format("{} values for the {} fields of {}", value.items.size(), type->fields.size(), text(type)));
+    }
+    for (std::size_t i = 0; i < type->fields.size(); ++i) {
+      std::size_t which = i;
+      if (!value.names.empty()) {
+        const auto found = std::find(value.names.begin(), value.names.end(), type->fields[i].name);
+        if (found == value.names.end()) {
+          fail(at, "the field '" + type->fields[i].name + "' has no value");
+        }
+        which = static_cast<std::size_t>(found - value.names.begin());
+      }
+      made.items.push_back(coerce(value.items[which], type->fields[i].type, at));
+    }
+    return made;
+  }
+  if (value.type == type) {
+    return value;
+  }
+  if (value.type != nullptr && value.type->kind == Type::Kind::enumeration && value.type->element == type) {
+    return scalar_value(scalar(value, at), type);
+  }
+  fail(at, "expected a value of type " + text(type) + ", found " + text(value.type));
+}
+
+Value Lowering::cast(const Value& value, const Type* type, Location at) {
+  if (value.kind == Value::Kind::integer && type == types_.boolean &&
+      (value.number == Number::of(0) || value.number == Number::of(1))) {
+    return scalar_value(constant(value.number.magnitude, 1), type);
+  }
+  if (value.kind == Value::Kind::integer && type->kind == Type::Kind::enumeration && type->element != nullptr) {
+    return scalar_value(constant(value.number.bits(type->width), type->width), type);
+  }
+  if (value.kind == Value::Kind::integer && type->is_bits()) {
+    return scalar_value(constant(value.number.bits(type->width), type->width), type);
+  }
+  if (type == types_.any_integer && is_constant(value)) {
+    return integer_value(number_of(value, at));
+  }
+  const Type* from = value.type;
+  if (value.kind == Value::Kind::list || value.kind == Value::Kind::invalid || from == type || from == nullptr) {
+    return coerce(value, type, at);
+  }
+  if (from->kind == Type::Kind::enumeration && from->element != nullptr && type->is_bits()) {
+    return cast(scalar_value(scalar(value, at), from->element), type, at);
+  }
+  if (type->kind == Type::Kind::enumeration && type->element != nullptr && from->is_bits() &&
+      from->width == type->element->width) {
+    return scalar_value(scalar(cast(value, type->element, at), at), type);
+  }
+  if (type == types_.boolean && from->is_bits() && from->width == 1 && !from->is_signed) {
+    return scalar_value(scalar(value, at), type);
+  }
+  if (from == types_.boolean && type->is_bits() && type->width == 1 && !type->is_signed) {
+    return scalar_value(scalar(value, at), type);
+  }
+  if (from->is_bits() && type->is_bits()) {
+    if (from->is_signed != type->is_signed && from->width != type->width) {
+      fail(at, "a cast changes the width or the sign, not both: " + text(from) + " to " + text(type));
+    }
+    return scalar_value(extend(scalar(value, at), from->width, type->width, from->is_signed), type);
+  }
+  fail(at, "there is no cast from " + text(from) + " to " + text(type));
+}
+
+// In storage, so that it can be copied.
+Value Lowering::data_of(const Value& value, Location at) {
+  if (value.kind == Value::Kind::place && !value.sliced) {
+    return value;
+  }
+  if (value.type == nullptr || !value.type->is_data()) {
+    fail(at, "this has no value that can be kept");
+  }
+  const Value place = new_place(value.type);
+  store(place, value, at);
+  return place;
+}
+
+}  // namespace sidelatch::p4

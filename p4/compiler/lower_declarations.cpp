@@ -1,0 +1,727 @@
+#include "lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace sidelatch::p4 {
+
+using ast::DeclarationKind;
+using ast::ExprKind;
+
+namespace {
+
+constexpr std::array<std::string_view, kMetadataFields> kMetadataNames{"ingress_port",
+                                                                       "egress_spec",
+                                                                       "egress_port",
+                                                                       "instance_type",
+                                                                       "packet_length",
+                                                                       "enq_timestamp",
+                                                                       "enq_qdepth",
+                                                                       "deq_timedelta",
+                                                                       "deq_qdepth",
+                                                                       "ingress_global_timestamp",
+                                                                       "egress_global_timestamp",
+                                                                       "mcast_grp",
+                                                                       "egress_rid",
+                                                                       "checksum_error",
+                                                                       "parser_error",
+                                                                       "priority"};
+constexpr int kLargestStack = 4096;
+
+}  // namespace
+
+Lowering::Lowering(const ast::Program& program) : program_(program) {
+  scopes_.emplace_back();
+  global_ = scope_ = &scopes_.back();
+}
+
+ir::Program Lowering::run() {
+  ir::Block nothing;
+  block_ = &nothing;
+  for (const ast::DeclarationPtr& declaration : program_.declarations) {
+    declare(*declaration);
+  }
+  if (main_ == nullptr) {
+    fail({}, "the program has no 'V1Switch(...) main;'");
+  }
+  package();
+  out_.info.errors = types_.error->members;
+  return std::move(out_);
+}
+
+const Symbol* Lowering::find(std::string_view name, bool global) const {
+  for (const Scope* scope = global ? global_ : scope_; scope != nullptr; scope = scope->parent) {
+    const auto found = scope->names.find(name);
+    if (found != scope->names.end()) {
+      return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
+  if (!scope_->names.emplace(declaration.name, std::move(symbol)).second) {
+    fail(declaration.at, "'" + declaration.name + "' is declared twice");
+  }
+}
+
+Object* Lowering::new_object(Object::Kind kind, const ast::Declaration* declaration) {
+  objects_.emplace_back();
+  objects_.back().kind = kind;
+  objects_.back().declaration = declaration;
+  return &objects_.back();
+}
+
+void Lowering::declare(const ast::Declaration& declaration) {
+  Symbol symbol;
+  switch (declaration.kind) {
+    case DeclarationKind::constant:
+      declare_constant(declaration);
+      return;
+    case DeclarationKind::variable:
+      fail(declaration.at, "a variable is declared within a control or a parser");
+    case DeclarationKind::match_kind:
+      for (const ast::Member& member : declaration.members) {
+        match_kinds_[member.name] = true;
+      }
+      return;
+    case DeclarationKind::function: {
+      if (declaration.body != nullptr) {
+        break;
+      }
+      const auto known = global_->names.find(declaration.name);
+      if (known != global_->names.end() && known->second.kind == Symbol::Kind::object) {
+        known->second.object->overloads.push_back(&declaration);
+        return;
+      }
+      symbol.kind = Symbol::Kind::object;
+      symbol.object = new_object(Object::Kind::extern_functions, &declaration);
+      symbol.object->name = declaration.name;
+      symbol.object->overloads.push_back(&declaration);
+      define(declaration, symbol);
+      return;
+    }
+    case DeclarationKind::instance:
+      if (declaration.name == "main") {
+        main_ = &declaration;
+        return;
+      }
+      symbol.kind = Symbol::Kind::object;
+      if (const Symbol* type = find(declaration.type->name);
+          type != nullptr && type->kind == Symbol::Kind::declaration &&
+          type->declaration->kind != DeclarationKind::extern_object) {
+        symbol.kind = Symbol::Kind::declaration;
+        symbol.declaration = &declaration;
+      } else {
+        symbol.object = instantiate(declaration, "");
+      }
+      define(declaration, symbol);
+      return;
+    case DeclarationKind::alias:
+    case DeclarationKind::new_type:
+    case DeclarationKind::enumeration:
+    case DeclarationKind::error:
+    case DeclarationKind::structure:
+    case DeclarationKind::header:
+    case DeclarationKind::header_union:
+      declare_type(declaration);
+      return;
+    case DeclarationKind::table:
+      fail(declaration.at, "a table is declared within a control");
+    default:
+      break;
+  }
+  symbol.kind = Symbol::Kind::declaration;
+  symbol.declaration = &declaration;
+  define(declaration, symbol);
+}
+
+void Lowering::declare_type(const ast::Declaration& declaration) {
+  Symbol symbol;
+  symbol.kind = Symbol::Kind::type;
+  switch (declaration.kind) {
+    case DeclarationKind::alias:
+    case DeclarationKind::new_type:
+      symbol.type = resolve(*declaration.type);
+      break;
+    case DeclarationKind::enumeration:
+      declare_enumeration(declaration);
+      return;
+    case DeclarationKind::error:
+      for (const ast::Member& member : declaration.members) {
+        if (std::find(types_.error->members.begin(), types_.error->members.end(), member.name) !=
+            types_.error->members.end()) {
+          fail(member.at, "the error '" + member.name + "' is declared twice");
+        }
+        types_.error->members.push_back(member.name);
+      }
+      return;
+    default:
+      if (!declaration.type_parameters.empty()) {
+        symbol.kind = Symbol::Kind::declaration;
+        symbol.declaration = &declaration;
+      } else {
+        symbol.type = declare_structure(declaration);
+      }
+      break;
+  }
+  define(declaration, symbol);
+}
+
+void Lowering::declare_constant(const ast::Declaration& declaration) {
+  const Type* type = resolve(*declaration.type);
+  Symbol symbol;
+  symbol.value = coerce(eval(*declaration.value, type), type, declaration.value->at);
+  if (!is_constant(symbol.value)) {
+    fail(declaration.value->at, "the value of a constant must be known at compile time");
+  }
+  define(declaration, symbol);
+}
+
+void Lowering::declare_enumeration(const ast::Declaration& declaration) {
+  Type* type = types_.make(Type::Kind::enumeration, declaration.name);
+  type->declaration = &declaration;
+  Symbol symbol;
+  symbol.kind = Symbol::Kind::type;
+  symbol.type = type;
+  define(declaration, symbol);
+  if (declaration.type != nullptr) {
+    type->element = resolve(*declaration.type);
+    if (!type->element->is_bits()) {
+      fail(declaration.at, "an enumeration is based on a bit<N> or int<N>");
+    }
+    type->width = type->element->width;
+  }
+  for (const ast::Member& member : declaration.members) {
+    if (std::find(type->members.begin(), type->members.end(), member.name) != type->members.end()) {
+      fail(member.at, "'" + member.name + "' is there twice");
+    }
+    if ((member.value != nullptr) != (declaration.type != nullptr)) {
+      fail(member.at, declaration.type != nullptr ? "this member needs a value" : "this enumeration has no values");
+    }
+    U128 value = 0;
+    if (member.value != nullptr) {
+      Value given = eval(*member.value, type->element);
+      if (given.type == type) {
+        given.type = type->element;  // a member before
+      }
+      given = coerce(given, type->element, member.at);
+      if (!is_constant(given)) {
+        fail(member.at, "the value must be known at compile time");
+      }
+      value = constant_value(given.expr);
+    }
+    type->members.push_back(member.name);
+    type->values.push_back(value);
+  }
+}
+
+Type* Lowering::declare_structure(const ast::Declaration& declaration) {
+  const Type::Kind kind = declaration.kind == DeclarationKind::structure ? Type::Kind::structure
+                          : declaration.kind == DeclarationKind::header  ? Type::Kind::header
+                                                                         : Type::Kind::header_union;
+  Type* type = types_.make(kind, declaration.name);
+  type->declaration = &declaration;
+  type->slots = kind == Type::Kind::header ? 1 : 0;
+  for (const ast::Field& field : declaration.fields) {
+    const Type* of = resolve(*field.type);
+    for (const FieldType& other : type->fields) {
+      if (other.name == field.name) {
+        fail(field.at, "the field '" + field.name + "' is there twice");
+      }
+    }
+    const bool fits = kind == Type::Kind::header_union ? of->kind == Type::Kind::header
+                      : kind == Type::Kind::header     ? of->is_scalar() || of->kind == Type::Kind::structure
+                                                       : of->is_data();
+    if (!fits) {
+      fail(field.at, "this cannot have a field of type " + text(of));
+    }
+    if (of->slots > 100'000 || type->slots > 100'000) {
+      unsupported(field.at, "a structure this large");
+    }
+    type->fields.push_back({field.name, of, field.at, &field.annotations});
+    type->slots += of->slots;
+  }
+  return type;
+}
+
+const Type* Lowering::resolve(const ast::Type& type) {
+  switch (type.kind) {
+    case ast::TypeKind::bits:
+    case ast::TypeKind::integer: {
+      const bool is_signed = type.kind == ast::TypeKind::integer;
+      if (type.width == nullptr) {
+        return types_.bits(1, false);
+      }
+      const Number width = constant_number(*type.width);
+      if (width.negative || width.magnitude == 0) {
+        width.negative ? fail(type.at, "a width cannot be negative") : unsupported(type.at, "a width of 0");
+      }
+      if (width.magnitude > kWidest) {
+        unsupported(type.at, fmt::format("a width of {} bits; at most {}", text(width), kWidest));
+      }
+      return types_.bits(static_cast<unsigned>(width.magnitude), is_signed);
+    }
+    case ast::TypeKind::varbit:
+      unsupported(type.at, "varbit");
+    case ast::TypeKind::boolean:
+      return types_.boolean;
+    case ast::TypeKind::error:
+      return types_.error;
+    case ast::TypeKind::string:
+      return types_.string;
+    case ast::TypeKind::any_integer:
+      return types_.any_integer;
+    case ast::TypeKind::none:
+      return types_.none;
+    case ast::TypeKind::any:
+      unsupported(type.at, "the type _");
+    case ast::TypeKind::tuple: {
+      std::vector<const Type*> elements;
+      for (const ast::TypePtr& element : type.arguments) {
+        elements.push_back(resolve(*element));
+        if (!elements.back()->is_data()) {
+          fail(element->at, "a tuple cannot have an element of type " + text(elements.back()));
+        }
+      }
+      return types_.tuple(elements);
+    }
+    case ast::TypeKind::stack: {
+      const Type* element = resolve(*type.arguments[0]);
+      if (element->kind != Type::Kind::header && element->kind != Type::Kind::header_union) {
+        unsupported(type.at, "an array of " + text(element));
+      }
+      const Number count = constant_number(*type.width);
+      if (count.negative || count.magnitude == 0) {
+        fail(type.at, "a stack has at least one element");
+      }
+      if (count.magnitude > kLargestStack) {
+        unsupported(type.at, fmt::format("a stack of more than {} elements", kLargestStack));
+      }
+      return types_.stack(element, static_cast<int>(count.magnitude));
+    }
+    case ast::TypeKind::name:
+      break;
+  }
+  const Symbol* symbol = find(type.name, type.global);
+  if (symbol == nullptr || (symbol->kind != Symbol::Kind::type && symbol->kind != Symbol::Kind::declaration)) {
+    fail(type.at, symbol == nullptr ? "there is no type '" + type.name + "'" : "'" + type.name + "' is no type");
+  }
+  if (symbol->kind == Symbol::Kind::type) {
+    if (!type.arguments.empty()) {
+      fail(type.at, "'" + type.name + "' has no type parameters");
+    }
+    return symbol->type;
+  }
+  const ast::Declaration& declaration = *symbol->declaration;
+  if (declaration.kind == DeclarationKind::structure || declaration.kind == DeclarationKind::header ||
+      declaration.kind == DeclarationKind::header_union) {
+    unsupported(type.at, "a generic structure");
+  }
+  Type* made = types_.make(Type::Kind::object, declaration.name);
+  made->declaration = &declaration;
+  if (type.arguments.size() > declaration.type_parameters.size()) {
+    fail(type.at, fmt::format("'{}' has {} type parameters", type.name, declaration.type_parameters.size()));
+  }
+  for (const ast::TypePtr& argument : type.arguments) {
+    made->arguments.push_back(resolve(*argument));
+  }
+  return made;
+}
+
+std::string Lowering::control_name(const ast::Declaration& declaration, const std::string& prefix) {
+  for (const ast::Annotation& one : declaration.annotations) {
+    if (one.name == "name" && one.arguments.size() == 1 && one.arguments[0]->kind == ExprKind::string) {
+      const std::string& given = one.arguments[0]->text;
+      return given.starts_with(".") ? given.substr(1) : prefix.empty() ? given : prefix + "." + given;
+    }
+  }
+  return prefix.empty() ? declaration.name : prefix + "." + declaration.name;
+}
+
+Object* Lowering::instantiate(const ast::Declaration& instance, const std::string& prefix) {
+  const Type* type = resolve(*instance.type);
+  if (type->kind != Type::Kind::object) {
+    fail(instance.at, "a value of type " + text(type) + " has no constructor");
+  }
+  if (type->declaration->kind == DeclarationKind::extern_object) {
+    return extern_instance(type, instance, prefix);
+  }
+  if (type->declaration->kind != DeclarationKind::control && type->declaration->kind != DeclarationKind::parser) {
+    fail(instance.at, text(type) + " cannot have instances here");
+  }
+  std::vector<Value> arguments;
+  for (const ast::ExprPtr& argument : instance.arguments) {
+    arguments.push_back(eval(*argument));
+  }
+  if (!instance.argument_names.empty()) {
+    unsupported(instance.at, "named arguments of a constructor");
+  }
+  const std::string name = control_name(instance, prefix);
+  return type->declaration->kind == DeclarationKind::control
+             ? control_instance(*type->declaration, arguments, name, nullptr)
+             : parser_instance(*type->declaration, arguments, name, nullptr);
+}
+
+Object* Lowering::extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix) {
+  Object* object = new_object(Object::Kind::extern_instance, &instance);
+  object->type = type;
+  object->name = control_name(instance, prefix);
+  const std::string& kind = type->name;
+  const auto argument = [&](std::size_t which) -> const ast::Expr& {
+    if (which >= instance.arguments.size()) {
+      fail(instance.at, "an argument of the constructor is missing");
+    }
+    return *instance.arguments[which];
+  };
+  const auto size = [&]() {
+    const Number number = constant_number(argument(0));
+    if (number.negative || number.magnitude > (U128{1} << 28)) {
+      unsupported(argument(0).at, "an array of " + text(number) + " elements");
+    }
+    return static_cast<std::size_t>(number.magnitude);
+  };
+  if (!instance.argument_names.empty()) {
+    unsupported(instance.at, "named arguments of a constructor");
+  }
+  if (kind == "register") {
+    if (type->arguments.empty() || !type->arguments[0]->is_bits()) {
+      unsupported(instance.at,
+                  "a register of " + (type->arguments.empty() ? "an unknown type" : text(type->arguments[0])));
+    }
+    object->index = static_cast<int>(out_.info.registers.size());
+    out_.info.registers.push_back({object->name, type->arguments[0]->width, size()});
+  } else if (kind == "counter" || kind == "direct_counter") {
+    const bool direct = kind == "direct_counter";
+    const Value given = eval(argument(direct ? 0 : 1));
+    if (given.type == nullptr || given.type->name != "CounterType" || !is_constant(given)) {
+      fail(instance.at, "expected a member of CounterType");
+    }
+    object->index = static_cast<int>(out_.info.counters.size());
+    out_.info.counters.push_back(
+        {object->name, static_cast<CounterKind>(constant_value(given.expr)), direct ? 0 : size(), -1});
+  } else if (kind != "meter" && kind != "direct_meter") {
+    unsupported(instance.at, "the extern " + kind);
+  }
+  return object;
+}
+
+void Lowering::bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at) {
+  if (arguments.size() != declaration.constructor_parameters.size()) {
+    fail(at, fmt::format("'{}' needs {} arguments of its constructor, not {}", declaration.name,
+                         declaration.constructor_parameters.size(), arguments.size()));
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const ast::Parameter& parameter = declaration.constructor_parameters[i];
+    const Type* type = resolve(*parameter.type);
+    Symbol symbol;
+    if (arguments[i].kind == Value::Kind::object) {
+      symbol.kind = Symbol::Kind::object;
+      symbol.object = arguments[i].object;
+    } else {
+      symbol.value = coerce(arguments[i], type, parameter.at);
+      if (!is_constant(symbol.value)) {
+        fail(at, "the arguments of a constructor are constants");
+      }
+    }
+    scope_->names[parameter.name] = symbol;
+  }
+}
+
+// Gives each parameter its place: one of `places`, or slots of its own.
+void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>& parameters,
+                               const std::vector<Value>* places) {
+  if (places != nullptr && places->size() != parameters.size()) {
+    fail(object.declaration->at, fmt::format("'{}' has {} parameters; v1model needs {}", object.declaration->name,
+                                             parameters.size(), places->size()));
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ast::Parameter& parameter = parameters[i];
+    const Type* type = resolve(*parameter.type);
+    Value value;
+    if (type->kind == Type::Kind::object) {
+      if (type->name != "packet_in" && type->name != "packet_out") {
+        unsupported(parameter.at, "a parameter of type " + text(type));
+      }
+      value.kind = Value::Kind::object;
+      value.object =
+          new_object(type->name == "packet_in" ? Object::Kind::packet_in : Object::Kind::packet_out, nullptr);
+    } else if (!type->is_data()) {
+      unsupported(parameter.at, "a parameter of type " + text(type));
+    } else {
+      value = places != nullptr ? (*places)[i] : new_place(type);
+      if (places != nullptr && value.type != type) {
+        fail(parameter.at, "v1model needs a parameter of type " + text(value.type) + " here, not " + text(type));
+      }
+    }
+    if (places != nullptr && (value.kind == Value::Kind::object) != ((*places)[i].kind == Value::Kind::object)) {
+      fail(parameter.at, "v1model needs another type of parameter here");
+    }
+    object.parameters.push_back(value);
+    Symbol symbol;
+    symbol.value = value;
+    // A parameter without a direction is read-only, too.
+    symbol.value.writable = parameter.direction == ast::Direction::out || parameter.direction == ast::Direction::inout;
+    if (!scope_->names.emplace(parameter.name, symbol).second) {
+      fail(parameter.at, "'" + parameter.name + "' is declared twice");
+    }
+  }
+}
+
+void Lowering::declare_locals(const ast::Declaration& declaration, const std::string& prefix) {
+  for (const ast::DeclarationPtr& local : declaration.locals) {
+    Symbol symbol;
+    symbol.kind = Symbol::Kind::object;
+    switch (local->kind) {
+      case DeclarationKind::constant:
+        declare_constant(*local);
+        break;
+      case DeclarationKind::variable:
+        local_variable(*local);
+        break;
+      case DeclarationKind::instance:
+        symbol.object = instantiate(*local, prefix);
+        define(*local, symbol);
+        break;
+      case DeclarationKind::action:
+        symbol.object = action(*local, prefix);
+        define(*local, symbol);
+        break;
+      case DeclarationKind::table:
+        symbol.object = table(*local, prefix);
+        define(*local, symbol);
+        break;
+      default:
+        unsupported(local->at, "this declaration here");
+    }
+  }
+}
+
+Object* Lowering::control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments,
+                                   std::string name, const std::vector<Value>* places) {
+  if (!declaration.type_parameters.empty()) {
+    unsupported(declaration.at, "a generic control");
+  }
+  if (declaration.body == nullptr) {
+    fail(declaration.at, "this control has no body");
+  }
+  if (!active_.insert(&declaration).second) {
+    fail(declaration.at, "a control cannot contain itself");
+  }
+  Object* object = new_object(Object::Kind::control, &declaration);
+  object->name = name;
+  ir::Routine made;
+  made.name = name;
+  const Where outer_where = std::exchange(where_, Where::control);
+  in_scope(global_, [&] {
+    bind_constructor(declaration, arguments, declaration.at);
+    bind_parameters(*object, declaration.parameters, places);
+    in_scope(scope_, [&] {
+      made.body = collect([&] {
+        declare_locals(declaration, name);
+        statement(*declaration.body);
+      });
+    });
+  });
+  where_ = outer_where;
+  active_.erase(&declaration);
+  object->index = static_cast<int>(out_.routines.size());
+  out_.routines.push_back(std::move(made));
+  return object;
+}
+
+Object* Lowering::action(const ast::Declaration& declaration, const std::string& prefix) {
+  Object* object = new_object(Object::Kind::action, &declaration);
+  object->name = control_name(declaration, prefix);
+  ir::Routine made;
+  made.name = object->name;
+  const Where outer_where = std::exchange(where_, Where::action);
+  in_scope(scope_, [&] {
+    bind_parameters(*object, declaration.parameters, nullptr);
+    made.body = collect([&] { statement(*declaration.body); });
+  });
+  where_ = outer_where;
+  object->index = static_cast<int>(out_.routines.size());
+  out_.routines.push_back(std::move(made));
+  return object;
+}
+
+Object* Lowering::function(const ast::Declaration& declaration, const std::vector<const Type*>& types) {
+  if (types.size() != declaration.type_parameters.size()) {
+    if (types.empty()) {
+      unsupported(declaration.at, "a call of a generic function without its type arguments");
+    }
+    fail(declaration.at,
+         fmt::format("'{}' has {} type parameters", declaration.name, declaration.type_parameters.size()));
+  }
+  Object*& known = functions_[{&declaration, types}];
+  if (known != nullptr) {
+    return known;
+  }
+  if (!active_.insert(&declaration).second) {
+    fail(declaration.at, "a function cannot call itself");
+  }
+  Object* object = new_object(Object::Kind::function, &declaration);
+  object->name = declaration.name;
+  ir::Routine made;
+  made.name = declaration.name;
+  const Where outer_where = std::exchange(where_, Where::function);
+  const Object* outer_function = std::exchange(function_, object);
+  in_scope(global_, [&] {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      Symbol symbol;
+      symbol.kind = Symbol::Kind::type;
+      symbol.type = types[i];
+      scope_->names[declaration.type_parameters[i]] = symbol;
+    }
+    const Type* result = resolve(*declaration.type);
+    if (result->is_data()) {
+      object->result = new_place(result);
+    } else if (result != types_.none) {
+      unsupported(declaration.at, "a function that gives back a value of type " + text(result));
+    }
+    bind_parameters(*object, declaration.parameters, nullptr);
+    made.body = collect([&] {
+      if (object->result.kind == Value::Kind::place) {
+        zero(object->result, declaration.at);
+      }
+      statement(*declaration.body);
+    });
+  });
+  function_ = outer_function;
+  where_ = outer_where;
+  active_.erase(&declaration);
+  object->index = static_cast<int>(out_.routines.size());
+  out_.routines.push_back(std::move(made));
+  functions_[{&declaration, types}] = object;
+  return object;
+}
+
+void Lowering::standard_metadata(const Value& place) {
+  for (std::size_t i = 0; i < place.type->fields.size(); ++i) {
+    const auto found = std::find(kMetadataNames.begin(), kMetadataNames.end(), place.type->fields[i].name);
+    if (found != kMetadataNames.end()) {
+      out_.metadata[static_cast<std::size_t>(found - kMetadataNames.begin())] =
+          place.place.slot + field_offset(place.type, i);
+    }
+  }
+}
+
+std::vector<unsigned> Lowering::lists_of(const ast::Annotations* annotations) {
+  std::vector<unsigned> lists;
+  for (const ast::Annotation& one : annotations != nullptr ? *annotations : ast::Annotations{}) {
+    if (one.name == "field_list") {
+      for (const ast::ExprPtr& argument : one.arguments) {
+        lists.push_back(static_cast<unsigned>(field_list(*argument)));
+      }
+    }
+  }
+  return lists;
+}
+
+void Lowering::field_lists(const Type* type, int slot, const std::vector<unsigned>& outer) {
+  for (std::size_t i = 0; i < type->fields.size(); ++i) {
+    const FieldType& field = type->fields[i];
+    std::vector<unsigned> lists = lists_of(field.annotations);
+    lists.insert(lists.end(), outer.begin(), outer.end());
+    const int at = slot + field_offset(type, i);
+    if (field.type->kind == Type::Kind::structure) {
+      field_lists(field.type, at, lists);
+    } else if (!lists.empty()) {
+      for (int s = 0; s < field.type->slots; ++s) {
+        out_.field_lists.push_back({at + s, lists});
+      }
+    }
+  }
+}
+
+void Lowering::package() {
+  static constexpr std::array<std::string_view, 6> kNames{"p", "vr", "ig", "eg", "ck", "dep"};
+  if (main_->type->name != "V1Switch") {
+    unsupported(main_->at, "the architecture " + main_->type->name + "; only V1Switch of v1model");
+  }
+  if (main_->arguments.size() != kNames.size()) {
+    fail(main_->at, "V1Switch has six arguments");
+  }
+  std::array<const ast::Declaration*, 6> parts{};
+  std::array<std::vector<Value>, 6> arguments;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const ast::Expr* expr = main_->arguments[i].get();
+    std::size_t which = i;
+    if (!main_->argument_names.empty()) {
+      which =
+          static_cast<std::size_t>(std::find(kNames.begin(), kNames.end(), main_->argument_names[i]) - kNames.begin());
+      if (which == kNames.size() || parts[which] != nullptr) {
+        fail(expr->at, "V1Switch has no such parameter, or it is given twice");
+      }
+    }
+    const bool is_call = expr->kind == ExprKind::call;
+    const ast::Expr& callee = is_call ? *expr->operands[0] : *expr;
+    const Symbol* symbol = callee.kind == ExprKind::name ? find(callee.text, callee.global) : nullptr;
+    if (symbol == nullptr || symbol->kind != Symbol::Kind::declaration) {
+      fail(expr->at, callee.kind == ExprKind::name ? "there is no parser or control '" + callee.text + "'"
+                                                   : std::string("expected a parser or control"));
+    }
+    parts[which] = symbol->declaration;
+    if (is_call) {
+      for (std::size_t a = 1; a < expr->operands.size(); ++a) {
+        arguments[which].push_back(eval(*expr->operands[a]));
+      }
+    } else if (symbol->declaration->kind == DeclarationKind::instance) {
+      for (const ast::ExprPtr& argument : symbol->declaration->arguments) {
+        arguments[which].push_back(eval(*argument));
+      }
+      parts[which] = resolve(*symbol->declaration->type)->declaration;
+    }
+    if (parts[which]->kind != (which == 0 ? DeclarationKind::parser : DeclarationKind::control)) {
+      fail(expr->at, which == 0 ? "expected a parser" : "expected a control");
+    }
+  }
+  const ast::Declaration& parser = *parts[0];
+  if (parser.parameters.size() != 4) {
+    fail(parser.at, "the parser of v1model has four parameters");
+  }
+  const Value headers = new_place(resolve(*parser.parameters[1].type));
+  const Value meta = new_place(resolve(*parser.parameters[2].type));
+  const Value standard = new_place(resolve(*parser.parameters[3].type));
+  if (headers.type->kind != Type::Kind::structure || !meta.type->is_data()) {
+    fail(parser.at, "the headers and the metadata of v1model are structures");
+  }
+  for (const FieldType& field : headers.type->fields) {
+    const Type* of = field.type->kind == Type::Kind::stack ? field.type->element : field.type;
+    if (of->kind != Type::Kind::header && of->kind != Type::Kind::header_union) {
+      unsupported(field.at, "a field of the headers that is no header, header union or stack");
+    }
+  }
+  if (standard.type->name != "standard_metadata_t") {
+    fail(parser.parameters[3].at, "expected standard_metadata_t");
+  }
+  standard_metadata(standard);
+  out_.persistent_slots = static_cast<int>(out_.slot_widths.size());
+  out_.metadata_slot = meta.place.slot;
+  if (meta.type->kind == Type::Kind::structure) {
+    field_lists(meta.type, meta.place.slot, {});
+  }
+  Value packet_in;
+  packet_in.kind = Value::Kind::object;
+  const std::vector<Value> parser_places{packet_in, headers, meta, standard};
+  const std::vector<Value> short_places{headers, meta};
+  const std::vector<Value> pipeline_places{headers, meta, standard};
+  const std::vector<Value> deparser_places{packet_in, headers};
+  const auto control = [&](std::size_t which, Stage stage, const std::vector<Value>& places) {
+    stage_ = stage;
+    return control_instance(*parts[which], arguments[which], parts[which]->name, &places)->index;
+  };
+  stage_ = Stage::parser;
+  out_.parser = parser_instance(parser, arguments[0], parser.name, &parser_places)->index;
+  out_.verify = control(1, Stage::verify, short_places);
+  out_.ingress = control(2, Stage::ingress, pipeline_places);
+  out_.egress = control(3, Stage::egress, pipeline_places);
+  out_.compute = control(4, Stage::compute, short_places);
+  out_.deparser = control(5, Stage::deparser, deparser_places);
+  stage_ = Stage::none;
+}
+
+}  // namespace sidelatch::p4

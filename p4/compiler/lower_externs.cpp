@@ -1,0 +1,325 @@
+// The functions and objects of core.p4 and v1model.p4.
+#include "lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::p4 {
+
+using ast::ExprKind;
+
+namespace {
+
+constexpr unsigned kMostHashedBits = 32'768;  // as the interpreter's buffer
+
+enum Algorithm : std::uint8_t { crc32, crc32_custom, crc16, crc16_custom, random, identity, csum16, xor16 };
+
+}  // namespace
+
+int Lowering::algorithm(const ast::Expr& expr) {
+  const Value value = eval(expr);
+  if (value.type == nullptr || value.type->name != "HashAlgorithm" || !is_constant(value)) {
+    fail(expr.at, "expected a member of HashAlgorithm");
+  }
+  const auto number = static_cast<int>(constant_value(value.expr));
+  if (number == crc32_custom || number == crc16_custom || number == random) {
+    unsupported(expr.at, "HashAlgorithm." + value.type->members[static_cast<std::size_t>(number)]);
+  }
+  return number;
+}
+
+void Lowering::flatten_place(const ir::Place& place, const Type* type, int offset, std::vector<int>& exprs,
+                             unsigned& bits, Location at) {
+  if (type->is_scalar()) {
+    exprs.push_back(load(moved(place, offset), type->width));
+    bits += type->width;
+    return;
+  }
+  if (type->kind == Type::Kind::stack || type->kind == Type::Kind::header_union) {
+    unsupported(at, "a stack or a header union as data");
+  }
+  for (std::size_t i = 0; i < type->fields.size(); ++i) {
+    flatten_place(place, type->fields[i].type, offset + field_offset(type, i), exprs, bits, at);
+  }
+}
+
+// Appends the scalars of a value, in order; returns their bits.
+unsigned Lowering::flatten(const Value& value, std::vector<int>& exprs, Location at) {
+  unsigned bits = 0;
+  if (value.kind == Value::Kind::list) {
+    for (const Value& item : value.items) {
+      bits += flatten(item, exprs, at);
+    }
+  } else if (value.kind == Value::Kind::place && !value.type->is_scalar()) {
+    flatten_place(value.place, value.type, 0, exprs, bits, at);
+  } else {
+    const int made = scalar(value, at);
+    exprs.push_back(made);
+    bits += width_of(made);
+  }
+  if (bits > kMostHashedBits) {
+    unsupported(at, fmt::format("data of more than {} bits", kMostHashedBits));
+  }
+  return bits;
+}
+
+int Lowering::field_list(const ast::Expr& expr) {
+  const Type* byte = types_.bits(8, false);
+  const Value value = coerce(eval(expr, byte), byte, expr.at);
+  if (!is_constant(value)) {
+    fail(expr.at, "a field list is a constant of compile time");
+  }
+  return static_cast<int>(constant_value(value.expr));
+}
+
+void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at) {
+  const Value target = place_of(*arguments[0]);
+  const int which = algorithm(*arguments[1]);
+  if (!target.type->is_bits()) {
+    fail(arguments[0]->at, "the result of a hash is a bit<N>");
+  }
+  const auto number = [&](const ast::Expr& expr) {
+    Value value = eval(expr);
+    if (value.kind == Value::Kind::integer) {
+      value = scalar_value(constant(value.number.bits(kWidest), kWidest), types_.bits(kWidest, false));
+    }
+    if (value.type == nullptr || !value.type->is_bits()) {
+      fail(expr.at, "expected a bit<N>");
+    }
+    return scalar(value, expr.at);
+  };
+  std::vector<int> exprs{number(*arguments[2]), number(*arguments[4])};
+  const unsigned bits = flatten(eval(*arguments[3]), exprs, arguments[3]->at);
+  if (bits % (which == csum16 || which == xor16 ? 16 : 8) != 0) {
+    unsupported(arguments[3]->at, fmt::format("a hash of {} bits, which are no whole {}", bits,
+                                              which == csum16 || which == xor16 ? "16-bit words" : "bytes"));
+  }
+  const Value result = new_place(target.type);
+  ir::Statement& made = add(ir::Do::hash, at);
+  made.to = result.place;
+  made.count = static_cast<int>(target.type->width);
+  made.which = which;
+  made.exprs = std::move(exprs);
+  store(target, result, at);
+}
+
+void Lowering::checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at) {
+  const bool verifies = name.starts_with("verify");
+  const bool payload = name.ends_with("with_payload");
+  if (stage_ != (verifies ? Stage::verify : Stage::compute)) {
+    fail(at, name + (verifies ? " is called in VerifyChecksum" : " is called in ComputeChecksum"));
+  }
+  const int condition = boolean(*arguments[0]);
+  const int which = algorithm(*arguments[3]);
+  if (which == identity || which == xor16) {
+    unsupported(arguments[3]->at, "this algorithm as a checksum");
+  }
+  const Value target = verifies ? eval(*arguments[2]) : place_of(*arguments[2]);
+  if (target.type == nullptr || !target.type->is_bits() || target.type->width != (which == crc32 ? 32U : 16U)) {
+    fail(arguments[2]->at, "the checksum is a bit<16>, or of crc32 a bit<32>, not " + text(target.type));
+  }
+  std::vector<int> exprs{condition};
+  if (verifies) {
+    exprs.push_back(scalar(target, at));
+  }
+  const unsigned bits = flatten(eval(*arguments[1]), exprs, arguments[1]->at);
+  const unsigned unit = which == csum16 ? 16 : 8;
+  if (bits % unit != 0) {
+    unsupported(arguments[1]->at, fmt::format("a checksum of {} bits, which are no whole {}", bits,
+                                              unit == 16 ? "16-bit words" : "bytes"));
+  }
+  const Value result = verifies ? Value{} : new_place(target.type);
+  if (!verifies) {
+    store_scalar(result, scalar(target, at), at);
+  }
+  ir::Statement& made = add(verifies ? ir::Do::verify_checksum : ir::Do::update_checksum, at);
+  made.to = result.place;
+  made.which = which;
+  made.count = static_cast<int>(payload);
+  made.exprs = std::move(exprs);
+  if (!verifies) {
+    store(target, result, at);
+  }
+}
+
+Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
+  const ast::Declaration* chosen = nullptr;
+  for (const ast::Declaration* one : function.overloads) {
+    if (one->parameters.size() + 1 == expr.operands.size()) {
+      chosen = one;
+    }
+  }
+  if (chosen == nullptr) {
+    fail(expr.at, fmt::format("there is no function '{}' with {} parameters", function.name, expr.operands.size() - 1));
+  }
+  const std::string& name = function.name;
+  const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
+  const auto number = [&](std::size_t which, unsigned width) {
+    const Type* type = types_.bits(width, false);
+    return scalar(coerce(eval(*arguments[which], type), type, arguments[which]->at), arguments[which]->at);
+  };
+  const bool pipeline = stage_ == Stage::ingress || stage_ == Stage::egress;
+  const auto only_in = [&](bool allowed, const char* where) {
+    if (!allowed) {
+      fail(expr.at, name + " is for " + where);
+    }
+  };
+  if (name == "verify") {
+    only_in(stage_ == Stage::parser, "parsers");
+    const int condition = boolean(*arguments[0]);
+    const Value error = coerce(eval(*arguments[1]), types_.error, arguments[1]->at);
+    ir::Block reject = collect([&] { add(ir::Do::reject, expr.at).expr = scalar(error, expr.at); });
+    ir::Statement& branch = add(ir::Do::branch, expr.at);
+    branch.expr = condition;
+    branch.no = std::move(reject);
+  } else if (name == "mark_to_drop") {
+    only_in(pipeline, "Ingress and Egress");
+    const Value meta = place_of(*arguments[0]);
+    if (meta.type->name != "standard_metadata_t") {
+      fail(arguments[0]->at, "expected the standard metadata");
+    }
+    for (std::size_t i = 0; i < meta.type->fields.size(); ++i) {
+      const FieldType& field = meta.type->fields[i];
+      if (field.name == "egress_spec" || field.name == "mcast_grp") {
+        ir::Statement& assign = add(ir::Do::assign, expr.at);
+        assign.to = moved(meta.place, field_offset(meta.type, i));
+        assign.expr = constant(field.name == "egress_spec" ? 511 : 0, field.type->width);
+      }
+    }
+  } else if (name == "hash") {
+    only_in(stage_ != Stage::parser, "controls");
+    hash(arguments, expr.at);
+  } else if (name.starts_with("verify_checksum") || name.starts_with("update_checksum")) {
+    checksum(name, arguments, expr.at);
+  } else if (name == "random") {
+    const Value target = place_of(*arguments[0]);
+    if (!target.type->is_bits() || target.type->width > 64) {
+      unsupported(arguments[0]->at, "a random number of type " + text(target.type));
+    }
+    const int low = scalar(coerce(eval(*arguments[1], target.type), target.type, arguments[1]->at), expr.at);
+    const int high = scalar(coerce(eval(*arguments[2], target.type), target.type, arguments[2]->at), expr.at);
+    const Value result = new_place(target.type);
+    ir::Statement& made = add(ir::Do::random, expr.at);
+    made.to = result.place;
+    made.exprs = {low, high};
+    made.count = static_cast<int>(target.type->width);
+    store(target, result, expr.at);
+  } else if (name == "clone" || name == "clone_preserving_field_list") {
+    const Value type = eval(*arguments[0]);
+    if (type.type == nullptr || type.type->name != "CloneType" || !is_constant(type)) {
+      fail(arguments[0]->at, "expected CloneType.I2E or CloneType.E2E");
+    }
+    const bool to_egress = constant_value(type.expr) == 0;
+    only_in(stage_ == (to_egress ? Stage::ingress : Stage::egress),
+            to_egress ? "Ingress with CloneType.I2E" : "Egress with CloneType.E2E");
+    const int session = number(1, 32);
+    const int list = arguments.size() > 2 ? field_list(*arguments[2]) : -1;
+    ir::Statement& made = add(ir::Do::clone, expr.at);
+    made.expr = session;
+    made.count = list;
+  } else if (name == "resubmit_preserving_field_list" || name == "recirculate_preserving_field_list") {
+    const bool again = name.starts_with("resubmit");
+    only_in(stage_ == (again ? Stage::ingress : Stage::egress), again ? "Ingress" : "Egress");
+    const int list = field_list(*arguments[0]);
+    add(again ? ir::Do::resubmit : ir::Do::recirculate, expr.at).count = list;
+  } else if (name == "truncate") {
+    only_in(pipeline, "Ingress and Egress");
+    const int bytes = number(0, 32);
+    add(ir::Do::truncate, expr.at).expr = bytes;
+  } else if (name == "digest") {
+    only_in(stage_ == Stage::ingress, "Ingress");
+    static_cast<void>(number(0, 32));
+    std::vector<int> exprs;
+    flatten(eval(*arguments[1]), exprs, arguments[1]->at);
+    add(ir::Do::digest, expr.at).exprs = std::move(exprs);
+  } else if (name == "assert" || name == "assume") {
+    const int condition = boolean(*arguments[0]);
+    add(ir::Do::assertion, expr.at).expr = condition;
+  } else if (name == "log_msg") {
+    // Evaluated for what it does, and not written anywhere.
+    for (std::size_t i = 1; i < arguments.size(); ++i) {
+      static_cast<void>(eval(*arguments[i]));
+    }
+  } else {
+    unsupported(expr.at, "the extern function '" + name + "'");
+  }
+  return {};
+}
+
+Value Lowering::extern_method(const Object& object, const std::string& method, const ast::Expr& expr) {
+  const ast::Declaration* chosen = nullptr;
+  for (const ast::DeclarationPtr& one : object.type->declaration->locals) {
+    if (one->name == method && one->parameters.size() + 1 == expr.operands.size()) {
+      chosen = one.get();
+    }
+  }
+  const std::string& kind = object.type->name;
+  if (chosen == nullptr || method == kind) {
+    fail(expr.at, fmt::format("{} has no method '{}' with {} parameters", kind, method, expr.operands.size() - 1));
+  }
+  if (stage_ == Stage::parser) {
+    unsupported(expr.at, kind + " in a parser");
+  }
+  const std::vector<const ast::Expr*> arguments = arguments_of(expr, chosen->parameters);
+  const auto index_type = [&]() -> const Type* {
+    const bool given =
+        kind == "register" ? object.type->arguments.size() > 1 : kind != "register" && !object.type->arguments.empty();
+    return given ? object.type->arguments.back() : types_.bits(32, false);
+  };
+  const auto index_of = [&](const ast::Expr& argument) {
+    const Type* type = index_type();
+    if (!type->is_bits() || type->is_signed) {
+      unsupported(argument.at, "an index of type " + text(type));
+    }
+    return keep(coerce(eval(argument, type), type, argument.at), argument.at).expr;
+  };
+  if (kind == "register") {
+    const Type* element = object.type->arguments.at(0);
+    if (method == "read") {
+      const Value target = place_of(*arguments[0]);
+      if (target.type != element) {
+        fail(arguments[0]->at, "the register holds " + text(element) + ", not " + text(target.type));
+      }
+      const int index = index_of(*arguments[1]);
+      const Value result = new_place(element);
+      ir::Statement& made = add(ir::Do::register_read, expr.at);
+      made.to = result.place;
+      made.which = object.index;
+      made.expr = index;
+      store(target, result, expr.at);
+      return {};
+    }
+    const int index = index_of(*arguments[0]);
+    const int value = scalar(coerce(eval(*arguments[1], element), element, arguments[1]->at), expr.at);
+    ir::Statement& made = add(ir::Do::register_write, expr.at);
+    made.which = object.index;
+    made.exprs = {index, value};
+    return {};
+  }
+  if (kind == "counter") {
+    const int index = index_of(*arguments[0]);
+    ir::Statement& made = add(ir::Do::count, expr.at);
+    made.which = object.index;
+    made.expr = index;
+    return {};
+  }
+  if (kind == "direct_counter") {
+    return {};  // the table counts
+  }
+  if (kind == "meter" || kind == "direct_meter") {
+    const std::size_t result = kind == "meter" ? 1 : 0;
+    if (kind == "meter") {
+      static_cast<void>(index_of(*arguments[0]));
+    }
+    const Value target = place_of(*arguments[result]);
+    if (!target.type->is_bits()) {
+      fail(arguments[result]->at, "a colour is a bit<N>");
+    }
+    store_scalar(target, constant(0, target.type->width), expr.at);  // green
+    return {};
+  }
+  unsupported(expr.at, kind + "." + method);
+}
+
+}  // namespace sidelatch::p4

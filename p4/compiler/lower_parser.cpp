@@ -1,0 +1,267 @@
+// Parsers, and the packets that they and deparsers work on.
+#include "lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::p4 {
+
+using ast::ExprKind;
+
+Object* Lowering::parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments,
+                                  std::string name, const std::vector<Value>* places) {
+  if (!declaration.type_parameters.empty()) {
+    unsupported(declaration.at, "a generic parser");
+  }
+  if (!active_.insert(&declaration).second) {
+    fail(declaration.at, "a parser cannot contain itself");
+  }
+  Object* object = new_object(Object::Kind::parser, &declaration);
+  object->name = name;
+  ir::Parser made;
+  made.name = name;
+  const Where outer_where = std::exchange(where_, Where::parser);
+  in_scope(global_, [&] {
+    bind_constructor(declaration, arguments, declaration.at);
+    bind_parameters(*object, declaration.parameters, places);
+    // State 0 sets up the local variables.
+    std::map<std::string, int> numbers{{"accept", ir::kAccept}, {"reject", ir::kReject}};
+    for (std::size_t i = 0; i < declaration.states.size(); ++i) {
+      const ast::State& state = declaration.states[i];
+      if (!numbers.emplace(state.name, static_cast<int>(i) + 1).second) {
+        fail(state.at, "the state '" + state.name + "' is there twice");
+      }
+    }
+    if (!numbers.contains("start")) {
+      fail(declaration.at, "the parser has no state 'start'");
+    }
+    made.states.resize(declaration.states.size() + 1);
+    made.states[0].name = "(locals)";
+    made.states[0].body = collect([&] { declare_locals(declaration, name); });
+    made.states[0].next = numbers["start"];
+    for (std::size_t i = 0; i < declaration.states.size(); ++i) {
+      parser_state(declaration.states[i], made.states[i + 1], numbers);
+    }
+  });
+  where_ = outer_where;
+  active_.erase(&declaration);
+  object->index = static_cast<int>(out_.parsers.size());
+  out_.parsers.push_back(std::move(made));
+  return object;
+}
+
+void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers) {
+  const auto number = [&](const std::string& name, Location at) {
+    const auto found = numbers.find(name);
+    if (found == numbers.end()) {
+      fail(at, "there is no state '" + name + "'");
+    }
+    return found->second;
+  };
+  out.name = state.name;
+  std::vector<const Type*> types;
+  out.body = collect([&] {
+    in_scope(scope_, [&] {
+      for (const ast::StatementPtr& one : state.body) {
+        statement(*one);
+      }
+      std::vector<const ast::Expr*> exprs;
+      for (const ast::ExprPtr& key : state.select) {
+        exprs.push_back(key.get());
+      }
+      const std::vector<Value> values = eval_all(exprs, {});
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (values[i].type == nullptr || !values[i].type->is_scalar()) {
+          unsupported(exprs[i]->at, "select of a value of type " + text(values[i].type));
+        }
+        types.push_back(values[i].type);
+        out.keys.push_back(scalar(values[i], exprs[i]->at));
+      }
+    });
+  });
+  if (state.select.empty()) {
+    out.next = state.next.empty() ? ir::kReject : number(state.next, state.next_at);
+    return;
+  }
+  for (const ast::SelectCase& one : state.cases) {
+    ir::SelectCase made;
+    made.next = number(one.next, one.at);
+    const bool any =
+        one.keys.size() == 1 && (one.keys[0]->kind == ExprKind::any || one.keys[0]->kind == ExprKind::fallback);
+    if (!any && one.keys.size() != types.size()) {
+      fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), types.size()));
+    }
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      made.sets.push_back(any ? ir::Set{} : set(*one.keys[i], types[i]));
+    }
+    out.cases.push_back(std::move(made));
+  }
+}
+
+Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& method, const Type* expected) {
+  static_cast<void>(expected);
+  if (where_ != Where::parser) {
+    unsupported(expr.at, "a packet_in outside of parser states");
+  }
+  if (method == "extract") {
+    extract(expr);
+    return {};
+  }
+  if (method == "lookahead") {
+    return lookahead(expr);
+  }
+  if (method == "advance" && expr.operands.size() == 2) {
+    const Type* type = types_.bits(32, false);
+    const int bits = scalar(coerce(eval(*expr.operands[1], type), type, expr.at), expr.at);
+    if (is_constant(bits) && constant_value(bits) % 8 != 0) {
+      unsupported(expr.at, "advance by a number of bits that is not a multiple of 8");
+    }
+    add(ir::Do::advance, expr.at).expr = bits;
+    return {};
+  }
+  unsupported(expr.at, "packet_in." + method);
+}
+
+void Lowering::extract(const ast::Expr& expr) {
+  if (expr.operands.size() == 3) {
+    unsupported(expr.at, "extract of a header with a varbit");
+  }
+  if (expr.operands.size() != 2) {
+    fail(expr.at, "extract needs a header");
+  }
+  Value target;
+  if (expr.operands[1]->kind == ExprKind::any) {
+    if (expr.type_arguments.size() != 1) {
+      fail(expr.at, "extract(_) needs the type of the header: extract<T>(_)");
+    }
+    target = new_place(resolve(*expr.type_arguments[0]));
+  } else {
+    target = place_of(*expr.operands[1]);
+  }
+  if (target.type->kind != Type::Kind::header) {
+    fail(expr.operands[1]->at, "extract needs a header, not " + text(target.type));
+  }
+  const int type = header_type(target.type, expr.operands[1]->at);
+  ir::Statement& made = add(ir::Do::extract, expr.at);
+  made.to = target.place;
+  made.which = type;
+  if (target.is_next) {
+    const int next = node(ir::Op::add, 32, load(target.stack, 32), constant(1, 32));
+    ir::Statement& step = add(ir::Do::assign, expr.at);
+    step.to = target.stack;
+    step.expr = next;
+  }
+  if (target.union_type != nullptr) {
+    for (std::size_t i = 0; i < target.union_type->fields.size(); ++i) {
+      Value other;
+      other.type = target.union_type->fields[i].type;
+      other.place = moved(target.union_place, field_offset(target.union_type, i));
+      if (other.place.slot != target.place.slot) {
+        set_validity(other, false, expr.at);
+      }
+    }
+  }
+}
+
+Value Lowering::lookahead(const ast::Expr& expr) {
+  if (expr.type_arguments.size() != 1 || expr.operands.size() != 1) {
+    fail(expr.at, "lookahead needs a type: lookahead<T>()");
+  }
+  const Type* type = resolve(*expr.type_arguments[0]);
+  if (type->kind == Type::Kind::header) {
+    const Value place = new_place(type);
+    const int which = header_type(type, expr.at);
+    ir::Statement& made = add(ir::Do::lookahead_header, expr.at);
+    made.to = place.place;
+    made.which = which;
+    return place;
+  }
+  if (type->is_scalar() && type->kind != Type::Kind::error &&
+      (type->kind != Type::Kind::enumeration || type->element != nullptr)) {
+    const Value place = new_place(type);
+    ir::Statement& made = add(ir::Do::lookahead, expr.at);
+    made.to = place.place;
+    made.count = static_cast<int>(type->width);
+    return scalar_value(load(place.place, type->width), type);
+  }
+  if (type->kind != Type::Kind::structure && type->kind != Type::Kind::tuple) {
+    fail(expr.at, "lookahead cannot read a value of type " + text(type));
+  }
+  // The whole structure as one number, then its parts.
+  unsigned bits = 0;
+  for (const FieldType& field : type->fields) {
+    if (!field.type->is_bits()) {
+      unsupported(expr.at, "lookahead of " + text(type));
+    }
+    bits += field.type->width;
+  }
+  if (bits == 0 || bits > kWidest) {
+    unsupported(expr.at, fmt::format("lookahead of {} bits", bits));
+  }
+  const Type* whole = types_.bits(bits, false);
+  const Value all = new_place(whole);
+  ir::Statement& made = add(ir::Do::lookahead, expr.at);
+  made.to = all.place;
+  made.count = static_cast<int>(bits);
+  Value result;
+  result.kind = Value::Kind::list;
+  result.type = type;
+  for (const FieldType& field : type->fields) {
+    bits -= field.type->width;
+    result.items.push_back(scalar_value(
+        node(ir::Op::slice, field.type->width, load(all.place, whole->width), -1, -1, false, bits), field.type));
+  }
+  return data_of(result, expr.at);
+}
+
+Value Lowering::packet_out_method(const ast::Expr& expr, const std::string& method) {
+  if (method != "emit" || expr.operands.size() != 2) {
+    fail(expr.at, "a packet_out has the method emit(HEADER) only");
+  }
+  if (stage_ != Stage::deparser) {
+    unsupported(expr.at, "emit outside of the deparser");
+  }
+  emit(eval(*expr.operands[1]), expr.operands[1]->at);
+  return {};
+}
+
+void Lowering::emit(const Value& value, Location at) {
+  if (value.kind == Value::Kind::list) {
+    for (const Value& item : value.items) {
+      emit(item, at);
+    }
+    return;
+  }
+  if (value.kind != Value::Kind::place) {
+    fail(at, "only headers can be emitted");
+  }
+  const Type* type = value.type;
+  if (type->kind == Type::Kind::header) {
+    const int which = header_type(type, at);
+    ir::Statement& made = add(ir::Do::emit, at);
+    made.to = value.place;
+    made.which = which;
+    return;
+  }
+  Value part = value;
+  if (type->kind == Type::Kind::stack) {
+    for (int i = 0; i < type->count; ++i) {
+      part.type = type->element;
+      part.place = moved(value.place, 1 + i * type->element->slots);
+      emit(part, at);
+    }
+    return;
+  }
+  if (type->kind != Type::Kind::structure && type->kind != Type::Kind::header_union &&
+      type->kind != Type::Kind::tuple) {
+    fail(at, "only headers can be emitted, not " + text(type));
+  }
+  for (std::size_t i = 0; i < type->fields.size(); ++i) {
+    part.type = type->fields[i].type;
+    part.place = moved(value.place, field_offset(type, i));
+    emit(part, at);
+  }
+}
+
+}  // namespace sidelatch::p4

@@ -1,0 +1,362 @@
+#include "lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace sidelatch::p4 {
+
+using ast::Direction;
+using ast::ExprKind;
+
+namespace {
+
+constexpr std::size_t kMostKeys = 64;
+
+const std::string* name_annotation(const ast::Annotations& annotations) {
+  for (const ast::Annotation& one : annotations) {
+    if (one.name == "name" && one.arguments.size() == 1 && one.arguments[0]->kind == ExprKind::string) {
+      return &one.arguments[0]->text;
+    }
+  }
+  return nullptr;
+}
+
+bool has_annotation(const ast::Annotations& annotations, std::string_view name) {
+  return std::any_of(annotations.begin(), annotations.end(), [&](const auto& one) { return one.name == name; });
+}
+
+// The name by which the control plane knows a key.
+std::string key_name(const ast::KeyElement& key) {
+  if (const std::string* given = name_annotation(key.annotations)) {
+    return *given;
+  }
+  std::string text = key.source;
+  constexpr std::string_view kIsValid = ".isValid()";
+  if (text.ends_with(kIsValid)) {
+    text.replace(text.size() - kIsValid.size(), kIsValid.size(), ".$valid$");
+  }
+  return text;
+}
+
+bool is_prefix(U128 mask, unsigned width) {
+  const U128 rest = ~mask & ones(width);
+  return (rest & (rest + 1)) == 0;
+}
+
+}  // namespace
+
+ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
+  ir::Set made;
+  made.width = type->width;
+  made.is_signed = type->is_signed;
+  const Type* plain = type->kind == Type::Kind::enumeration && type->element != nullptr ? type->element : type;
+  const auto value = [&](const ast::Expr& part) {
+    Value evaluated = eval(part, type);
+    if (evaluated.kind == Value::Kind::integer && type != plain) {
+      evaluated = coerce(evaluated, plain, part.at);
+    } else if (evaluated.type != type && plain != type) {
+      evaluated = coerce(evaluated, plain, part.at);
+    } else {
+      evaluated = coerce(evaluated, type, part.at);
+    }
+    if (!is_constant(evaluated)) {
+      unsupported(part.at, "a set that is not constant");
+    }
+    return constant_value(evaluated.expr);
+  };
+  switch (expr.kind) {
+    case ExprKind::any:
+    case ExprKind::fallback:
+      return made;
+    case ExprKind::mask:
+      made.kind = ir::Set::Kind::mask;
+      made.b = value(*expr.operands[1]);
+      made.a = value(*expr.operands[0]) & made.b;
+      return made;
+    case ExprKind::range:
+      made.kind = ir::Set::Kind::range;
+      made.a = value(*expr.operands[0]);
+      made.b = value(*expr.operands[1]);
+      return made;
+    default:
+      made.kind = ir::Set::Kind::mask;
+      made.a = value(expr);
+      made.b = ones(type->width);
+      return made;
+  }
+}
+
+Object* Lowering::table(const ast::Declaration& declaration, const std::string& prefix) {
+  const ast::Table& source = *declaration.table;
+  Object* object = new_object(Object::Kind::table, &declaration);
+  ir::Table made;
+  TableInfo info;
+  info.name = control_name(declaration, prefix);
+  object->name = info.name;
+  made.hit_slot = new_slots(types_.boolean);
+  made.action_slot = new_slots(types_.bits(32, false));
+  std::vector<const Type*> types;
+  table_keys(source, made, info, types);
+  table_actions(source, *object, made, info, prefix);
+  info.constant_entries = source.constant_entries;
+  table_entries(source, *object, info, types);
+  if (source.size != nullptr) {
+    info.size = static_cast<std::size_t>(constant_number(*source.size).magnitude);
+  }
+  table_properties(source, *object, made);
+  object->index = static_cast<int>(out_.tables.size());
+  if (made.direct_counter >= 0) {
+    out_.info.counters[static_cast<std::size_t>(made.direct_counter)].table = object->index;
+  }
+  out_.tables.push_back(std::move(made));
+  out_.info.tables.push_back(std::move(info));
+  return object;
+}
+
+void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo& info,
+                          std::vector<const Type*>& types) {
+  int prefixes = 0;
+  if (source.keys.size() > kMostKeys) {
+    unsupported(source.keys[kMostKeys].at, fmt::format("a table with more than {} keys", kMostKeys));
+  }
+  table.before = collect([&] {
+    for (const ast::KeyElement& key : source.keys) {
+      const Value value = eval(*key.value);
+      if (value.type == nullptr || !value.type->is_scalar()) {
+        fail(key.at, "a key is a scalar, not " + text(value.type));
+      }
+      KeyInfo one;
+      one.name = key_name(key);
+      one.width = value.type->width;
+      if (!match_kinds_.contains(key.kind)) {
+        fail(key.at, "there is no match kind '" + key.kind + "'");
+      }
+      if (key.kind == "exact") {
+        one.kind = MatchKind::exact;
+      } else if (key.kind == "ternary") {
+        one.kind = MatchKind::ternary;
+      } else if (key.kind == "lpm") {
+        one.kind = MatchKind::lpm;
+        if (++prefixes > 1) {
+          unsupported(key.at, "two lpm keys in one table");
+        }
+      } else if (key.kind == "range") {
+        one.kind = MatchKind::range;
+      } else if (key.kind == "optional") {
+        one.kind = MatchKind::optional;
+      } else {
+        unsupported(key.at, "the match kind " + key.kind);
+      }
+      if (value.type->is_signed && one.kind != MatchKind::exact) {
+        unsupported(key.at, "a signed key that is not exact");
+      }
+      types.push_back(value.type);
+      table.keys.push_back(scalar(value, key.at));
+      info.keys.push_back(std::move(one));
+    }
+  });
+}
+
+void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,
+                             const std::string& prefix) {
+  static_cast<void>(prefix);
+  for (const ast::ActionReference& reference : source.actions) {
+    const bool is_call = reference.call->kind == ExprKind::call;
+    const ast::Expr& callee = is_call ? *reference.call->operands[0] : *reference.call;
+    if (callee.kind != ExprKind::name) {
+      fail(reference.at, "expected the name of an action");
+    }
+    const Value value = eval(callee);
+    if (value.kind != Value::Kind::object || value.object->kind != Object::Kind::action) {
+      fail(reference.at, "'" + callee.text + "' is no action");
+    }
+    Object& action = *value.object;
+    ir::TableAction made;
+    made.routine = action.index;
+    ActionInfo one;
+    one.name = action.name;
+    one.only_default = has_annotation(reference.annotations, "defaultonly");
+    one.only_entries = has_annotation(reference.annotations, "tableonly");
+    std::vector<ast::Parameter> bound;
+    std::vector<Value> slots;
+    for (std::size_t i = 0; i < action.parameters.size(); ++i) {
+      const ast::Parameter& parameter = action.declaration->parameters[i];
+      if (parameter.direction != Direction::none) {
+        bound.push_back(parameter);
+        slots.push_back(action.parameters[i]);
+      } else {
+        const Type* type = action.parameters[i].type;
+        if (!type->is_scalar()) {
+          unsupported(parameter.at, "an action whose entries would give a value of type " + text(type));
+        }
+        made.parameters.push_back(action.parameters[i].place.slot);
+        const std::string* given = name_annotation(parameter.annotations);
+        one.parameters.push_back({given != nullptr ? *given : parameter.name, type->width});
+      }
+    }
+    if (!bound.empty() || (is_call && reference.call->operands.size() > 1)) {
+      if (!is_call) {
+        fail(reference.at, "the arguments for the parameters with a direction are missing");
+      }
+      made.before = collect([&] { pass(arguments_of(*reference.call, bound), bound, slots, made.after); });
+    }
+    if (std::find(object.action_names.begin(), object.action_names.end(), callee.text) != object.action_names.end()) {
+      fail(reference.at, "'" + callee.text + "' is there twice");
+    }
+    object.actions.push_back(&action);
+    object.action_names.push_back(callee.text);
+    table.actions.push_back(std::move(made));
+    info.actions.push_back(std::move(one));
+  }
+  info.constant_default = source.constant_default;
+  if (source.default_action != nullptr) {
+    info.default_action = action_call(*source.default_action, object, info, info.default_arguments);
+    if (info.actions[info.default_action].only_entries) {
+      fail(source.default_action->at, "this action is marked @tableonly");
+    }
+    return;
+  }
+  const auto nothing = std::find(object.action_names.begin(), object.action_names.end(), "NoAction");
+  info.default_action = static_cast<std::size_t>(nothing - object.action_names.begin());
+  if (nothing == object.action_names.end()) {
+    object.actions.push_back(nullptr);
+    object.action_names.emplace_back("NoAction");
+    table.actions.emplace_back();
+    info.actions.push_back({"NoAction", {}, true, false});
+  }
+}
+
+// The action's number, and the values that the control plane would give.
+std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, const TableInfo& info,
+                                  std::vector<U128>& arguments) {
+  const bool is_call = call.kind == ExprKind::call;
+  const ast::Expr& callee = is_call ? *call.operands[0] : call;
+  const auto found = std::find(object.action_names.begin(), object.action_names.end(), callee.text);
+  if (callee.kind != ExprKind::name || found == object.action_names.end()) {
+    fail(call.at, "this is no action of the table");
+  }
+  const auto which = static_cast<std::size_t>(found - object.action_names.begin());
+  const Object* action = object.actions[which];
+  const std::size_t given = is_call ? call.operands.size() - 1 : 0;
+  const std::size_t needed = info.actions[which].parameters.size();
+  const std::size_t all = action != nullptr ? action->parameters.size() : 0;
+  if (given != needed && given != all) {
+    fail(call.at, fmt::format("'{}' needs {} arguments, not {}", callee.text, needed, given));
+  }
+  if (is_call && !call.names.empty()) {
+    unsupported(call.at, "named arguments of an action in an entry");
+  }
+  for (std::size_t i = 0; i < needed; ++i) {
+    const ast::Expr& argument = *call.operands[1 + (given - needed) + i];
+    const Type* type = action->parameters[all - needed + i].type;
+    if (action->declaration->parameters[all - needed + i].direction != Direction::none) {
+      fail(action->declaration->at, "parameters without a direction come last");
+    }
+    const Value value = coerce(eval(argument, type), type, argument.at);
+    if (!is_constant(value)) {
+      fail(argument.at, "the arguments of an entry are constants");
+    }
+    arguments.push_back(constant_value(value.expr));
+  }
+  return which;
+}
+
+void Lowering::table_entries(const ast::Table& source, const Object& object, TableInfo& info,
+                             const std::vector<const Type*>& types) {
+  for (const ast::TableEntry& entry : source.entries) {
+    if (entry.priority != nullptr || has_annotation(entry.annotations, "priority")) {
+      unsupported(entry.at, "an entry with a priority");
+    }
+    const bool all_any =
+        entry.keys.size() == 1 && (entry.keys[0]->kind == ExprKind::any || entry.keys[0]->kind == ExprKind::fallback);
+    std::vector<const ast::Expr*> keys;
+    for (const ast::ExprPtr& key : entry.keys) {
+      keys.push_back(key.get());
+    }
+    if (all_any) {
+      keys.assign(types.size(), entry.keys[0].get());
+    } else if (keys.size() == 1 && types.size() > 1 && entry.keys[0]->kind == ExprKind::list) {
+      keys.clear();
+      for (const ast::ExprPtr& key : entry.keys[0]->operands) {
+        keys.push_back(key.get());
+      }
+    }
+    if (keys.size() != types.size()) {
+      fail(entry.at, fmt::format("{} sets for {} keys", keys.size(), types.size()));
+    }
+    Entry made;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const ir::Set one = set(*keys[i], types[i]);
+      const Location at = keys[i]->at;
+      const MatchKind kind = info.keys[i].kind;
+      const U128 all = ones(types[i]->width);
+      const bool is_value = one.kind == ir::Set::Kind::mask && keys[i]->kind != ExprKind::mask;
+      if (kind == MatchKind::exact ? !is_value
+                                   : kind == MatchKind::optional && one.kind != ir::Set::Kind::any && !is_value) {
+        fail(at, "a key that matches exactly needs a value");
+      }
+      if ((one.kind == ir::Set::Kind::range) != (kind == MatchKind::range) && !is_value &&
+          one.kind != ir::Set::Kind::any) {
+        fail(at, "this set does not fit a key of kind " + std::string(p4::name(kind)));
+      }
+      Match match;
+      if (kind == MatchKind::range) {
+        match = one.kind == ir::Set::Kind::any ? Match{0, all} : is_value ? Match{one.a, one.a} : Match{one.a, one.b};
+        if (match.value > match.mask) {
+          fail(at, "the range is empty");
+        }
+      } else {
+        match = one.kind == ir::Set::Kind::any ? Match{0, 0} : Match{one.a, one.b};
+        if (kind == MatchKind::lpm && !is_prefix(match.mask, types[i]->width)) {
+          fail(at, "the mask of an lpm key begins with ones and has no other");
+        }
+      }
+      made.keys.push_back(match);
+    }
+    made.action = action_call(*entry.action, object, info, made.arguments);
+    if (info.actions[made.action].only_default) {
+      fail(entry.action->at, "this action is for the default only");
+    }
+    made.priority = -static_cast<int>(info.entries.size());  // the first one counts
+    const bool ordered = std::any_of(info.keys.begin(), info.keys.end(), [](const KeyInfo& key) {
+      return key.kind != MatchKind::exact && key.kind != MatchKind::lpm;
+    });
+    if (!ordered) {
+      const auto same = [&](const Entry& other) {
+        return std::equal(other.keys.begin(), other.keys.end(), made.keys.begin(),
+                          [](const Match& a, const Match& b) { return a.value == b.value && a.mask == b.mask; });
+      };
+      if (std::any_of(info.entries.begin(), info.entries.end(), same)) {
+        fail(entry.at, "another entry has the same key");
+      }
+    }
+    info.entries.push_back(std::move(made));
+  }
+}
+
+void Lowering::table_properties(const ast::Table& source, Object& object, ir::Table& table) {
+  static_cast<void>(object);
+  for (std::size_t i = 0; i < source.properties.size(); ++i) {
+    const auto& [name, value] = source.properties[i];
+    const Location at = source.property_places[i];
+    if (name != "counters" && name != "meters") {
+      unsupported(at, "the table property '" + name + "'");
+    }
+    const Value given = eval(*value);
+    const std::string expected = name == "counters" ? "direct_counter" : "direct_meter";
+    if (given.kind != Value::Kind::object || given.object->kind != Object::Kind::extern_instance ||
+        given.object->type->name != expected) {
+      fail(at, name + " needs a " + expected);
+    }
+    if (name == "counters") {
+      if (given.object->uses++ > 0) {
+        fail(at, "a direct_counter belongs to one table");
+      }
+      table.direct_counter = given.object->index;
+    }
+  }
+}
+
+}  // namespace sidelatch::p4

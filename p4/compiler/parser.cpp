@@ -1,0 +1,564 @@
+#include "parser.h"
+
+#include "token_reader.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace sidelatch::p4::ast {
+
+namespace {
+
+class DeclarationParser : public ExpressionParser {
+ public:
+  using ExpressionParser::ExpressionParser;
+
+  Program program() {
+    Program program;
+    while (peek().kind != TokenKind::end) {
+      if (take(";")) {
+        continue;
+      }
+      program.declarations.push_back(declaration());
+    }
+    return program;
+  }
+
+ private:
+  static DeclarationPtr make(DeclarationKind kind, const Token& name) {
+    auto made = std::make_shared<Declaration>();
+    made->kind = kind;
+    made->name = name.text;
+    made->at = name.at;
+    return made;
+  }
+
+  DeclarationPtr declaration() {
+    Annotations notes = annotations();
+    DeclarationPtr made = unannotated();
+    made->annotations = std::move(notes);
+    return made;
+  }
+
+  DeclarationPtr unannotated() {
+    const Token& first = peek();
+    if (first.kind == TokenKind::name) {
+      if (first.text == "const") {
+        return constant();  // NOLINT
+      }
+      if (first.text == "typedef") {
+        return alias(DeclarationKind::alias);  // NOLINT
+      }
+      if (first.text == "type") {
+        return alias(DeclarationKind::new_type);  // NOLINT
+      }
+      if (first.text == "enum") {
+        return enumeration();  // NOLINT
+      }
+      if (first.text == "error" && peek(1).is("{")) {
+        return names(DeclarationKind::error);  // NOLINT
+      }
+      if (first.text == "match_kind" && peek(1).is("{")) {
+        return names(DeclarationKind::match_kind);  // NOLINT
+      }
+      if (first.text == "struct") {
+        return structure(DeclarationKind::structure);  // NOLINT
+      }
+      if (first.text == "header") {
+        return structure(DeclarationKind::header);  // NOLINT
+      }
+      if (first.text == "header_union") {
+        return structure(DeclarationKind::header_union);  // NOLINT
+      }
+      if (first.text == "extern") {
+        return extern_declaration();  // NOLINT
+      }
+      if (first.text == "action") {
+        return action();  // NOLINT
+      }
+      if (first.text == "control") {
+        return control();  // NOLINT
+      }
+      if (first.text == "parser") {
+        return parser();  // NOLINT
+      }
+      if (first.text == "package") {
+        return package();  // NOLINT
+      }
+    }
+    return typed_declaration(true);
+  }
+
+  std::vector<std::string> type_parameters() {
+    std::vector<std::string> names;
+    if (!take("<")) {
+      return names;
+    }
+    do {
+      const Token name = expect_name("the name of a type parameter");
+      names.push_back(name.text);
+      declare_type(name.text);
+    } while (take(","));
+    expect(">");
+    return names;
+  }
+
+  std::vector<Parameter> parameters() {
+    std::vector<Parameter> list;
+    expect("(");
+    while (!take(")")) {
+      Parameter parameter;
+      parameter.annotations = annotations();
+      parameter.at = peek().at;
+      if (peek().is_name("in") || peek().is_name("out") || peek().is_name("inout")) {
+        const std::string direction = next().text;
+        parameter.direction = direction == "in"    ? Direction::in
+                              : direction == "out" ? Direction::out
+                                                   : Direction::inout;
+      }
+      parameter.type = type();
+      const Token name = expect_name("the name of a parameter");
+      parameter.name = name.text;
+      parameter.at = name.at;
+      if (take("=")) {
+        parameter.otherwise = expression();
+      }
+      list.push_back(std::move(parameter));
+      if (!peek().is(")")) {
+        expect(",");
+      }
+    }
+    return list;
+  }
+
+  DeclarationPtr constant() {
+    next();
+    const TypePtr of = type();
+    auto made = make(DeclarationKind::constant, expect_name("the name of a constant"));
+    made->type = of;
+    expect("=");
+    made->value = initializer();
+    expect(";");
+    return made;
+  }
+
+  DeclarationPtr alias(DeclarationKind kind) {
+    next();
+    Annotations ignored = annotations();
+    const TypePtr of = type();
+    auto made = make(kind, expect_name("the name of a type"));
+    made->type = of;
+    declare_type(made->name);
+    expect(";");
+    return made;
+  }
+
+  DeclarationPtr enumeration() {
+    next();
+    TypePtr below;
+    if (!(peek().kind == TokenKind::name && peek(1).is("{"))) {
+      below = type();
+    }
+    auto made = make(DeclarationKind::enumeration, expect_name("the name of an enumeration"));
+    made->type = below;
+    declare_type(made->name);
+    member_list(*made);
+    take(";");
+    return made;
+  }
+
+  DeclarationPtr names(DeclarationKind kind) {
+    auto made = make(kind, next());
+    member_list(*made);
+    take(";");
+    return made;
+  }
+
+  void member_list(Declaration& made) {
+    expect("{");
+    while (!take("}")) {
+      static_cast<void>(annotations());
+      const Token name = expect_name("the name of a member");
+      ExprPtr value;
+      if (take("=")) {
+        value = expression();
+      }
+      made.members.push_back({name.at, name.text, value});
+      if (!peek().is("}")) {
+        expect(",");
+      }
+    }
+  }
+
+  DeclarationPtr structure(DeclarationKind kind) {
+    next();
+    auto made = make(kind, expect_name("the name of a type"));
+    declare_type(made->name);
+    made->type_parameters = type_parameters();
+    expect("{");
+    while (!take("}")) {
+      Field field;
+      field.annotations = annotations();
+      field.type = type();
+      const Token name = expect_name("the name of a field");
+      field.name = name.text;
+      field.at = name.at;
+      made->fields.push_back(std::move(field));
+      expect(";");
+    }
+    return made;
+  }
+
+  DeclarationPtr extern_declaration() {
+    next();
+    // An object has '{' after its name and type parameters; a function has a result type first.
+    if (peek().kind == TokenKind::name && (peek(1).is("{") || peek(1).is("<") || peek(1).is(";"))) {
+      const std::size_t start = position();
+      const Token name = next();
+      if (peek().is("{") || skip_type_parameters("{")) {
+        seek(start);
+        return extern_object();
+      }
+      seek(start);
+    }
+    return typed_declaration(false);
+  }
+
+  bool skip_type_parameters(std::string_view then) {
+    if (!take("<")) {
+      return false;
+    }
+    while (peek().kind == TokenKind::name && (peek(1).is(",") || peek(1).is(">"))) {
+      next();
+      if (next().is(">")) {
+        return peek().is(then);
+      }
+    }
+    return false;
+  }
+
+  DeclarationPtr extern_object() {
+    auto made = make(DeclarationKind::extern_object, next());
+    declare_type(made->name);
+    made->type_parameters = type_parameters();
+    expect("{");
+    while (!take("}")) {
+      Annotations notes = annotations();
+      DeclarationPtr method;
+      if (peek().is_name(made->name) && peek(1).is("(")) {
+        method = make(DeclarationKind::function, next());
+        method->parameters = parameters();
+      } else {
+        if (peek().is_name("abstract")) {
+          unsupported(peek().at, "an abstract method");
+        }
+        const TypePtr result = type();
+        method = make(DeclarationKind::function, expect_name("the name of a method"));
+        method->type = result;
+        method->type_parameters = type_parameters();
+        method->parameters = parameters();
+      }
+      method->annotations = std::move(notes);
+      expect(";");
+      made->locals.push_back(std::move(method));
+    }
+    return made;
+  }
+
+  // A variable, an instance or a function: all begin with a type.
+  DeclarationPtr typed_declaration(bool may_have_body) {
+    const TypePtr of = type();
+    if (peek().is("(")) {  // TYPE(ARGUMENTS) NAME;
+      std::vector<ExprPtr> arguments;
+      std::vector<std::string> argument_names;
+      argument_list(arguments, argument_names);
+      auto made = make(DeclarationKind::instance, expect_name("the name of an instance"));
+      if (peek().is("=")) {
+        unsupported(peek().at, "an instance with abstract methods");
+      }
+      made->type = of;
+      made->arguments = std::move(arguments);
+      made->argument_names = std::move(argument_names);
+      expect(";");
+      return made;
+    }
+    const Token name = expect_name("a name");
+    if (peek().is("(") || peek().is("<")) {
+      auto made = make(DeclarationKind::function, name);
+      made->type = of;
+      made->type_parameters = type_parameters();
+      made->parameters = parameters();
+      if (may_have_body) {
+        made->body = block();
+      } else {
+        expect(";");
+      }
+      return made;
+    }
+    auto made = make(DeclarationKind::variable, name);
+    made->type = of;
+    if (take("=")) {
+      made->value = initializer();
+    }
+    expect(";");
+    return made;
+  }
+
+  DeclarationPtr action() {
+    next();
+    auto made = make(DeclarationKind::action, expect_name("the name of an action"));
+    made->parameters = parameters();
+    made->body = block();
+    return made;
+  }
+
+  DeclarationPtr package() {
+    next();
+    auto made = make(DeclarationKind::package, expect_name("the name of a package"));
+    declare_type(made->name);
+    made->type_parameters = type_parameters();
+    made->parameters = parameters();
+    expect(";");
+    return made;
+  }
+
+  DeclarationPtr control() {
+    next();
+    auto made = make(DeclarationKind::control, expect_name("the name of a control"));
+    declare_type(made->name);
+    made->type_parameters = type_parameters();
+    made->parameters = parameters();
+    if (take(";")) {
+      return made;
+    }
+    if (peek().is("(")) {
+      made->constructor_parameters = parameters();
+    }
+    expect("{");
+    while (!peek().is_name("apply")) {
+      made->locals.push_back(local(true));
+    }
+    next();
+    made->body = block();
+    expect("}");
+    return made;
+  }
+
+  DeclarationPtr local(bool in_control) {
+    Annotations notes = annotations();
+    DeclarationPtr made;
+    if (peek().is_name("const")) {
+      made = constant();
+    } else if (in_control && peek().is_name("action")) {
+      made = action();
+    } else if (in_control && peek().is_name("table")) {
+      made = table();
+    } else {
+      made = typed_declaration(false);
+      if (made->kind == DeclarationKind::function) {
+        fail(made->at, "a function is declared outside of controls and parsers");
+      }
+    }
+    made->annotations = std::move(notes);
+    return made;
+  }
+
+  DeclarationPtr parser() {
+    next();
+    auto made = make(DeclarationKind::parser, expect_name("the name of a parser"));
+    declare_type(made->name);
+    made->type_parameters = type_parameters();
+    made->parameters = parameters();
+    if (take(";")) {
+      return made;
+    }
+    if (peek().is("(")) {
+      made->constructor_parameters = parameters();
+    }
+    expect("{");
+    while (!peek().is("}")) {
+      const std::size_t start = position();
+      Annotations notes = annotations();
+      if (peek().is_name("state") && peek(1).kind == TokenKind::name && peek(2).is("{")) {
+        made->states.push_back(state());
+        made->states.back().annotations = std::move(notes);
+      } else if (peek().is_name("value_set")) {
+        unsupported(peek().at, "value_set");
+      } else {
+        seek(start);
+        made->locals.push_back(local(false));
+      }
+    }
+    expect("}");
+    return made;
+  }
+
+  State state() {
+    next();
+    State made;
+    const Token name = expect_name("the name of a state");
+    made.name = name.text;
+    made.at = name.at;
+    expect("{");
+    while (!peek().is("}") && !peek().is_name("transition")) {
+      made.body.push_back(statement());
+    }
+    made.next_at = peek().at;
+    if (peek().is_name("transition")) {
+      next();
+      made.next_at = peek().at;
+      if (peek().is_name("select") && peek(1).is("(")) {
+        select(made);
+      } else {
+        made.next = expect_name("the name of a state").text;
+        expect(";");
+      }
+    }
+    expect("}");
+    return made;
+  }
+
+  void select(State& made) {
+    next();
+    expect("(");
+    do {
+      made.select.push_back(expression());
+    } while (take(","));
+    expect(")");
+    expect("{");
+    while (!take("}")) {
+      SelectCase one;
+      one.at = peek().at;
+      one.keys = key_set();
+      expect(":");
+      one.next = expect_name("the name of a state").text;
+      expect(";");
+      made.cases.push_back(std::move(one));
+    }
+    take(";");
+  }
+
+  // One set, or (SET, SET ...). A parenthesis may also begin an expression.
+  std::vector<ExprPtr> key_set() {
+    const std::size_t start = position();
+    if (take("(")) {
+      std::vector<ExprPtr> keys;
+      do {
+        keys.push_back(set_element());
+      } while (take(","));
+      if (take(")") && peek().is(":")) {
+        return keys;
+      }
+      seek(start);
+    }
+    return {set_element()};
+  }
+
+  DeclarationPtr table() {
+    next();
+    auto made = make(DeclarationKind::table, expect_name("the name of a table"));
+    made->table = std::make_shared<Table>();
+    expect("{");
+    while (!take("}")) {
+      static_cast<void>(annotations());
+      bool is_constant = false;
+      if (peek().is_name("const")) {
+        is_constant = true;
+        next();
+      }
+      const Token property = expect_name("a property of the table");
+      expect("=");
+      if (property.text == "key") {
+        keys(*made->table);
+      } else if (property.text == "actions") {
+        actions(*made->table);
+      } else if (property.text == "entries") {
+        made->table->constant_entries = is_constant;
+        entries(*made->table);
+      } else {
+        ExprPtr value = initializer();
+        expect(";");
+        if (property.text == "default_action") {
+          made->table->default_action = value;
+          made->table->constant_default = is_constant;
+        } else if (property.text == "size") {
+          made->table->size = value;
+        } else {
+          made->table->properties.emplace_back(property.text, value);
+          made->table->property_places.push_back(property.at);
+        }
+      }
+    }
+    return made;
+  }
+
+  void keys(Table& table) {
+    expect("{");
+    while (!take("}")) {
+      KeyElement key;
+      key.at = peek().at;
+      const std::size_t start = position();
+      key.value = expression();
+      key.source = source_between(start, position());
+      expect(":");
+      key.kind = expect_name("a match kind").text;
+      key.annotations = annotations();
+      expect(";");
+      table.keys.push_back(std::move(key));
+    }
+    take(";");
+  }
+
+  void actions(Table& table) {
+    expect("{");
+    while (!take("}")) {
+      ActionReference action;
+      action.annotations = annotations();
+      action.at = peek().at;
+      action.call = expression();
+      expect(";");
+      table.actions.push_back(std::move(action));
+    }
+    take(";");
+  }
+
+  void entries(Table& table) {
+    table.has_entries = true;
+    expect("{");
+    while (!take("}")) {
+      TableEntry entry;
+      entry.at = peek().at;
+      if (peek().is_name("const")) {
+        entry.is_constant = true;
+        next();
+      }
+      if (peek().is_name("priority") && peek(1).is("=")) {
+        next();
+        next();
+        entry.priority = expression();
+        expect(":");
+      }
+      entry.keys = key_set();
+      expect(":");
+      entry.action = expression();
+      entry.annotations = annotations();
+      expect(";");
+      table.entries.push_back(std::move(entry));
+    }
+    take(";");
+  }
+
+  DeclarationPtr statement_declaration() override {
+    if (peek().is_name("const")) {
+      return constant();
+    }
+    return typed_declaration(false);
+  }
+};
+
+}  // namespace
+
+Program parse(std::vector<Token> tokens) { return DeclarationParser(std::move(tokens)).program(); }
+
+}  // namespace sidelatch::p4::ast

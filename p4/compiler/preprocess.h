@@ -1,0 +1,26 @@
+// The C preprocessor, as far as P4_16 demands it: #include, #define (with and without parameters), #undef, #if and its
+// kin, #error, #warning; #pragma and #line are ignored. Source: the P4_16 language specification, "Preprocessing".
+#pragma once
+
+#include "lexer.h"
+#include "source.h"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sidelatch::p4 {
+
+struct PreprocessOptions {
+  /// Folders for #include, after the one of the including file.
+  std::vector<std::filesystem::path> include_folders;
+  /// Macros without parameters, from -D NAME=TEXT.
+  std::map<std::string, std::string> macros;
+};
+
+/// The tokens of a program, ending with an end token. <core.p4> and <v1model.p4> are built in. Tokens of a macro have
+/// the place of its use.
+[[nodiscard]] std::vector<Token> preprocess(Sources& sources, std::uint32_t file, const PreprocessOptions& options);
+
+}  // namespace sidelatch::p4

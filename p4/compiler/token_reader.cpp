@@ -1,0 +1,664 @@
+#include "token_reader.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace sidelatch::p4::ast {
+
+namespace {
+
+// Nesting is bounded, so that no input can exhaust the stack.
+constexpr unsigned kDeepest = 300;
+
+constexpr std::array<std::string_view, 8> kBaseTypes{"bit",   "int",    "varbit", "bool",
+                                                     "error", "string", "void",   "tuple"};
+
+constexpr std::array<std::string_view, 30> kReserved{
+    "abstract", "action", "apply",  "control", "default", "else",        "enum",       "exit",
+    "extern",   "false",  "header", "if",      "in",      "inout",       "match_kind", "out",
+    "package",  "parser", "return", "select",  "struct",  "switch",      "transition", "true",
+    "typedef",  "const",  "this",   "void",    "state",   "header_union"};
+
+struct Level {
+  std::string_view symbol;
+  int level;
+};
+// The specification's grammar: & ^ | bind tighter than comparisons.
+constexpr std::array<Level, 23> kLevels{{{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<", 4},   {">", 4},
+                                         {"<=", 4}, {">=", 4}, {"|", 5},  {"^", 6},  {"&", 7},   {"<<", 8},
+                                         {">>", 8}, {"++", 9}, {"+", 9},  {"-", 9},  {"|+|", 9}, {"|-|", 9},
+                                         {"*", 10}, {"/", 10}, {"%", 10}, {"?", -1}, {":", -1}}};
+
+ExprPtr make(ExprKind kind, Location at) {
+  auto made = std::make_shared<Expr>();
+  made->kind = kind;
+  made->at = at;
+  return made;
+}
+
+}  // namespace
+
+class ExpressionParser::Deeper {
+ public:
+  explicit Deeper(ExpressionParser& parser) : parser_(parser) {
+    if (++parser_.depth_ > kDeepest) {
+      unsupported(parser_.peek().at, "nesting this deep");
+    }
+  }
+  ~Deeper() { --parser_.depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  ExpressionParser& parser_;
+};
+
+ExpressionParser::ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
+  if (tokens_.empty() || tokens_.back().kind != TokenKind::end) {
+    tokens_.emplace_back();
+  }
+}
+
+const Token& ExpressionParser::peek(std::size_t ahead) const {
+  return position_ + ahead < tokens_.size() ? tokens_[position_ + ahead] : tokens_.back();
+}
+
+const Token& ExpressionParser::next() {
+  const Token& token = peek();
+  if (position_ + 1 < tokens_.size()) {
+    ++position_;
+  }
+  return token;
+}
+
+bool ExpressionParser::take(std::string_view symbol) {
+  if (!peek().is(symbol)) {
+    return false;
+  }
+  next();
+  return true;
+}
+
+void ExpressionParser::expect(std::string_view symbol) {
+  if (!take(symbol)) {
+    const std::string found = peek().kind == TokenKind::end ? "the end of the file" : "'" + peek().text + "'";
+    fail(peek().at, "expected '" + std::string(symbol) + "', found " + found);
+  }
+}
+
+Token ExpressionParser::expect_name(std::string_view what) {
+  if (peek().kind != TokenKind::name) {
+    const std::string found = peek().kind == TokenKind::end ? "the end of the file" : "'" + peek().text + "'";
+    fail(peek().at, "expected " + std::string(what) + ", found " + found);
+  }
+  return next();
+}
+
+std::string ExpressionParser::source_between(std::size_t begin, std::size_t end) const {
+  std::string text;
+  for (std::size_t i = begin; i < end; ++i) {
+    text += tokens_[i].text;
+  }
+  return text;
+}
+
+bool ExpressionParser::is_type_name(const Token& token) const {
+  if (token.kind != TokenKind::name) {
+    return false;
+  }
+  for (const std::string_view base : kBaseTypes) {
+    if (token.text == base) {
+      return true;
+    }
+  }
+  return types_.contains(token.text);
+}
+
+Annotations ExpressionParser::annotations() {
+  Annotations list;
+  while (peek().is("@")) {
+    next();
+    Annotation note;
+    const Token name = expect_name("the name of an annotation");
+    note.name = name.text;
+    note.at = name.at;
+    if (peek().is("(")) {
+      if (note.name == "name" || note.name == "field_list" || note.name == "priority") {
+        std::vector<std::string> names;
+        argument_list(note.arguments, names);
+      } else {  // any tokens, in balanced parentheses
+        int depth = 0;
+        do {
+          depth += peek().is("(") ? 1 : peek().is(")") ? -1 : 0;
+          if (peek().kind == TokenKind::end) {
+            fail(note.at, "')' is missing after this annotation");
+          }
+          next();
+        } while (depth > 0);
+      }
+    } else if (peek().is("[")) {
+      int depth = 0;
+      do {
+        depth += peek().is("[") ? 1 : peek().is("]") ? -1 : 0;
+        if (peek().kind == TokenKind::end) {
+          fail(note.at, "']' is missing after this annotation");
+        }
+        next();
+      } while (depth > 0);
+    }
+    list.push_back(std::move(note));
+  }
+  return list;
+}
+
+TypePtr ExpressionParser::type() {
+  const Deeper deeper(*this);
+  TypePtr made = type_without_stack();
+  while (peek().is("[")) {
+    auto stack = std::make_shared<Type>();
+    stack->kind = TypeKind::stack;
+    stack->at = next().at;
+    stack->arguments.push_back(std::move(made));
+    stack->width = expression();
+    expect("]");
+    made = std::move(stack);
+  }
+  return made;
+}
+
+TypePtr ExpressionParser::type_without_stack() {
+  auto made = std::make_shared<Type>();
+  made->global = take(".");
+  const Token token = expect_name("a type");
+  made->at = token.at;
+  if (made->global) {
+    made->kind = TypeKind::name;
+    made->name = token.text;
+    return made;
+  }
+  if (token.text == "bit" || token.text == "int" || token.text == "varbit") {
+    const bool sized = take("<");
+    made->kind = token.text == "bit"   ? TypeKind::bits
+                 : token.text == "int" ? (sized ? TypeKind::integer : TypeKind::any_integer)
+                                       : TypeKind::varbit;
+    if (sized) {
+      made->width = peek().is("(") ? primary() : primary();
+      expect(">");
+    }
+    return made;
+  }
+  made->kind = token.text == "bool"     ? TypeKind::boolean
+               : token.text == "error"  ? TypeKind::error
+               : token.text == "string" ? TypeKind::string
+               : token.text == "void"   ? TypeKind::none
+               : token.text == "_"      ? TypeKind::any
+               : token.text == "tuple"  ? TypeKind::tuple
+                                        : TypeKind::name;
+  made->name = token.text;
+  if (made->kind == TypeKind::tuple || (made->kind == TypeKind::name && peek().is("<"))) {
+    expect("<");
+    while (!take(">")) {
+      made->arguments.push_back(type());
+      if (!peek().is(">")) {
+        expect(",");
+      }
+    }
+  }
+  return made;
+}
+
+ExprPtr ExpressionParser::expression() {
+  const Deeper deeper(*this);
+  return conditional();
+}
+
+ExprPtr ExpressionParser::set_element() {
+  if (peek().is_name("default")) {
+    return make(ExprKind::fallback, next().at);
+  }
+  if (peek().is_name("_")) {
+    return make(ExprKind::any, next().at);
+  }
+  ExprPtr left = expression();
+  if (peek().is("&&&") || peek().is("..")) {
+    const Token op = next();
+    auto made = make(op.is("&&&") ? ExprKind::mask : ExprKind::range, op.at);
+    made->operands = {std::move(left), expression()};
+    return made;
+  }
+  return left;
+}
+
+ExprPtr ExpressionParser::conditional() {
+  ExprPtr condition = binary(0);
+  if (!peek().is("?")) {
+    return condition;
+  }
+  auto made = make(ExprKind::conditional, next().at);
+  ExprPtr yes = expression();
+  expect(":");
+  ExprPtr no = expression();
+  made->operands = {std::move(condition), std::move(yes), std::move(no)};
+  return made;
+}
+
+std::string_view ExpressionParser::binary_operator() const {
+  const Token& token = peek();
+  if (token.kind != TokenKind::symbol) {
+    return {};
+  }
+  if (token.is(">") && peek(1).is(">") && peek(1).adjacent) {
+    return ">>";
+  }
+  for (const Level& one : kLevels) {
+    if (one.symbol == token.text && one.level > 0) {
+      return one.symbol;
+    }
+  }
+  return {};
+}
+
+ExprPtr ExpressionParser::binary(int level) {
+  ExprPtr left = unary();
+  while (true) {
+    const std::string_view symbol = binary_operator();
+    int found = -1;
+    for (const Level& one : kLevels) {
+      if (!symbol.empty() && one.symbol == symbol) {
+        found = one.level;
+      }
+    }
+    if (found <= level) {
+      return left;
+    }
+    auto made = make(ExprKind::binary, next().at);
+    if (symbol == ">>") {
+      next();
+    }
+    made->text = symbol;
+    const Deeper deeper(*this);
+    ExprPtr right = binary(found);
+    made->operands = {std::move(left), std::move(right)};
+    left = std::move(made);
+  }
+}
+
+// '(' TYPE ')' EXPRESSION
+bool ExpressionParser::cast_ahead() {
+  const Token& first = peek(1);
+  if (!is_type_name(first) && !first.is(".")) {
+    return false;
+  }
+  const std::size_t start = position_;
+  next();
+  bool result = false;
+  try {
+    static_cast<void>(type());
+    result = take(")");
+  } catch (const Failure&) {
+    result = false;
+  }
+  if (result && types_.contains(first.text)) {
+    // (name) followed by what cannot begin an operand is the value of a variable.
+    const Token& after = peek();
+    result = after.kind == TokenKind::name || after.kind == TokenKind::number || after.is("(") || after.is("~") ||
+             after.is("!") || after.is("-") || after.is("+") || after.is("{") || after.is(".");
+  }
+  position_ = start;
+  return result;
+}
+
+ExprPtr ExpressionParser::unary() {
+  const Deeper deeper(*this);
+  const Token& token = peek();
+  if (token.is("!") || token.is("~") || token.is("-") || token.is("+")) {
+    auto made = make(ExprKind::unary, token.at);
+    made->text = next().text;
+    made->operands.push_back(unary());
+    return made;
+  }
+  if (token.is("(") && cast_ahead()) {
+    auto made = make(ExprKind::cast, token.at);
+    next();
+    made->type = type();
+    expect(")");
+    made->operands.push_back(unary());
+    return made;
+  }
+  return postfix(primary());
+}
+
+ExprPtr ExpressionParser::braces() {
+  auto made = make(ExprKind::list, peek().at);
+  expect("{");
+  const bool named = peek().kind == TokenKind::name && peek(1).is("=");
+  if (named) {
+    made->kind = ExprKind::fields;
+  }
+  while (!take("}")) {
+    if (peek().is("...")) {
+      unsupported(peek().at, "'...' in a list");
+    }
+    if (named) {
+      made->names.push_back(expect_name("the name of a field").text);
+      expect("=");
+    }
+    made->operands.push_back(expression());
+    if (!peek().is("}")) {
+      expect(",");
+    }
+  }
+  return made;
+}
+
+ExprPtr ExpressionParser::primary() {
+  const Token& token = peek();
+  if (token.kind == TokenKind::number) {
+    auto made = make(ExprKind::number, token.at);
+    made->text = token.text;
+    made->literal = parse_literal(token.text, token.at);
+    next();
+    return made;
+  }
+  if (token.kind == TokenKind::string) {
+    auto made = make(ExprKind::string, token.at);
+    made->text = next().text;
+    return made;
+  }
+  if (token.is("(")) {
+    next();
+    ExprPtr inside = expression();
+    expect(")");
+    return inside;
+  }
+  if (token.is("{")) {
+    return braces();
+  }
+  if (token.is("{#")) {
+    auto made = make(ExprKind::invalid, next().at);
+    expect("}");
+    return made;
+  }
+  if (token.is("...")) {
+    unsupported(token.at, "'...' as a value");
+  }
+  if (token.is_name("true") || token.is_name("false")) {
+    auto made = make(ExprKind::boolean, token.at);
+    made->text = next().text;
+    return made;
+  }
+  if (token.is_name("this")) {
+    unsupported(token.at, "this");
+  }
+  if (token.is_name("_")) {
+    return make(ExprKind::any, next().at);
+  }
+  if (token.is_name("default")) {
+    return make(ExprKind::fallback, next().at);
+  }
+  const bool global = token.is(".");
+  if (!global && token.kind == TokenKind::name && token.text != "error" && is_type_name(token) &&
+      !types_.contains(token.text)) {
+    auto made = make(ExprKind::type, token.at);
+    made->type = type();
+    return made;
+  }
+  if (global) {
+    next();
+  }
+  auto made = make(ExprKind::name, peek().at);
+  const Token name = expect_name("an expression");
+  for (const std::string_view word : kReserved) {
+    if (name.text == word && name.text != "state") {
+      fail(name.at, "expected an expression, found '" + name.text + "'");
+    }
+  }
+  made->text = name.text;
+  made->global = global;
+  return made;
+}
+
+// NAME<TYPES>( : the types, or nothing read.
+bool ExpressionParser::type_arguments_of_call(std::vector<TypePtr>& arguments) {
+  const std::size_t start = position_;
+  if (!take("<")) {
+    return false;
+  }
+  try {
+    while (true) {
+      arguments.push_back(type());
+      if (take(">")) {
+        if (peek().is("(")) {
+          return true;
+        }
+        break;
+      }
+      expect(",");
+    }
+  } catch (const Failure&) {
+    // No list of types, so '<' compares.
+  }
+  arguments.clear();
+  position_ = start;
+  return false;
+}
+
+void ExpressionParser::argument_list(std::vector<ExprPtr>& arguments, std::vector<std::string>& names) {
+  expect("(");
+  while (!take(")")) {
+    std::string name;
+    if (peek().kind == TokenKind::name && peek(1).is("=")) {
+      name = next().text;
+      next();
+    }
+    if (!arguments.empty() && name.empty() != names.empty()) {
+      fail(peek().at, "either all arguments have names or none");
+    }
+    if (!name.empty()) {
+      names.push_back(name);
+    }
+    arguments.push_back(peek().is_name("_") ? make(ExprKind::any, next().at) : expression());
+    if (!peek().is(")")) {
+      expect(",");
+    }
+  }
+}
+
+ExprPtr ExpressionParser::postfix(ExprPtr base) {
+  unsigned length = 0;
+  while (true) {
+    if (++length > kDeepest) {
+      unsupported(peek().at, "nesting this deep");
+    }
+    const Location at = peek().at;
+    if (take(".")) {
+      auto made = make(ExprKind::member, peek().at);
+      made->text = expect_name("the name of a member").text;
+      made->operands.push_back(std::move(base));
+      base = std::move(made);
+    } else if (take("[")) {
+      ExprPtr first = expression();
+      auto made = make(ExprKind::index, at);
+      if (take(":")) {
+        made->kind = ExprKind::slice;
+        made->operands = {std::move(base), std::move(first), expression()};
+      } else {
+        made->operands = {std::move(base), std::move(first)};
+      }
+      expect("]");
+      base = std::move(made);
+    } else if (peek().is("(") || peek().is("<")) {
+      std::vector<TypePtr> types;
+      const bool callable = base->kind == ExprKind::name || base->kind == ExprKind::member;
+      if (peek().is("<") && !(callable && type_arguments_of_call(types))) {
+        return base;
+      }
+      auto made = make(ExprKind::call, base->at);
+      made->type_arguments = std::move(types);
+      made->operands.push_back(std::move(base));
+      std::vector<ExprPtr> arguments;
+      argument_list(arguments, made->names);
+      made->operands.insert(made->operands.end(), arguments.begin(), arguments.end());
+      base = std::move(made);
+    } else {
+      return base;
+    }
+  }
+}
+
+StatementPtr ExpressionParser::block() {
+  auto made = std::make_shared<Statement>();
+  made->kind = StatementKind::block;
+  made->at = peek().at;
+  expect("{");
+  while (!take("}")) {
+    made->body.push_back(statement());
+  }
+  return made;
+}
+
+// TYPE NAME, or TYPE(ARGUMENTS) NAME
+bool ExpressionParser::declaration_ahead() {
+  const Token& first = peek();
+  if (first.is_name("const")) {
+    return true;
+  }
+  if (!is_type_name(first) && !first.is(".") && first.kind != TokenKind::name) {
+    return false;
+  }
+  const std::size_t start = position_;
+  bool result = false;
+  try {
+    static_cast<void>(type());
+    result = peek().kind == TokenKind::name;
+    if (!result && peek().is("(") && is_type_name(first)) {  // an instance?
+      std::vector<ExprPtr> arguments;
+      std::vector<std::string> names;
+      argument_list(arguments, names);
+      result = peek().kind == TokenKind::name;
+    }
+  } catch (const Failure&) {
+    result = false;
+  }
+  position_ = start;
+  return result;
+}
+
+StatementPtr ExpressionParser::statement() {
+  const Deeper deeper(*this);
+  auto made = std::make_shared<Statement>();
+  made->annotations = annotations();
+  made->at = peek().at;
+  const Token& first = peek();
+  if (first.is("{")) {
+    StatementPtr inner = block();
+    inner->annotations = std::move(made->annotations);
+    return inner;
+  }
+  if (take(";")) {
+    return made;
+  }
+  if (first.is_name("if")) {
+    next();
+    made->kind = StatementKind::conditional;
+    expect("(");
+    made->left = expression();
+    expect(")");
+    made->body.push_back(statement());
+    if (peek().is_name("else")) {
+      next();
+      made->body.push_back(statement());
+    }
+    return made;
+  }
+  if (first.is_name("switch")) {
+    return switch_statement();
+  }
+  if (first.is_name("for")) {
+    unsupported(first.at, "for");
+  }
+  if (first.is_name("break") || first.is_name("continue")) {
+    unsupported(first.at, first.text);
+  }
+  if (first.is_name("exit") && peek(1).is(";")) {
+    next();
+    next();
+    made->kind = StatementKind::leave;
+    return made;
+  }
+  if (first.is_name("return")) {
+    next();
+    made->kind = StatementKind::give_back;
+    if (!peek().is(";")) {
+      made->left = expression();
+    }
+    expect(";");
+    return made;
+  }
+  if (declaration_ahead()) {
+    made->kind = StatementKind::declare;
+    made->declaration = statement_declaration();
+    made->declaration->annotations = made->annotations;
+    if (made->declaration->kind == DeclarationKind::function) {
+      fail(made->declaration->at, "a function is declared outside of controls and parsers");
+    }
+    return made;
+  }
+  // A target may not be read as a comparison, so no more than a postfix expression.
+  made->left = postfix(primary());
+  if (made->left->kind == ExprKind::call && peek().is(";")) {
+    next();
+    made->kind = StatementKind::call;
+    return made;
+  }
+  static constexpr std::array<std::string_view, 11> kOperators{
+      "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "|+|=", "|-|=", "<<="};
+  made->kind = StatementKind::assign;
+  made->at = peek().at;
+  for (const std::string_view op : kOperators) {
+    if (take(op)) {
+      made->text = op.substr(0, op.size() - 1);
+    }
+  }
+  if (made->text.empty()) {
+    if (peek().is(">") && peek(1).is(">=")) {
+      next();
+      next();
+      made->text = ">>";
+    } else {
+      expect("=");
+    }
+  }
+  made->right = expression();
+  expect(";");
+  return made;
+}
+
+StatementPtr ExpressionParser::switch_statement() {
+  auto made = std::make_shared<Statement>();
+  made->kind = StatementKind::choose;
+  made->at = next().at;
+  expect("(");
+  made->left = expression();
+  expect(")");
+  expect("{");
+  while (!take("}")) {
+    SwitchCase one;
+    one.at = peek().at;
+    if (peek().is_name("default")) {
+      next();
+    } else {
+      one.label = expression();
+    }
+    expect(":");
+    if (peek().is("{")) {
+      one.body = block();
+    }
+    made->cases.push_back(std::move(one));
+  }
+  return made;
+}
+
+}  // namespace sidelatch::p4::ast

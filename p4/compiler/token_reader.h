@@ -1,0 +1,68 @@
+// Reading expressions, types and statements; the declarations are in parser.cpp.
+#pragma once
+
+#include "ast.h"
+#include "lexer.h"
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sidelatch::p4::ast {
+
+class ExpressionParser {
+ public:
+  explicit ExpressionParser(std::vector<Token> tokens);
+  virtual ~ExpressionParser() = default;
+  ExpressionParser(const ExpressionParser&) = delete;
+  ExpressionParser& operator=(const ExpressionParser&) = delete;
+
+ protected:
+  [[nodiscard]] const Token& peek(std::size_t ahead = 0) const;
+  const Token& next();
+  [[nodiscard]] std::size_t position() const { return position_; }
+  void seek(std::size_t position) { position_ = position; }
+  bool take(std::string_view symbol);
+  void expect(std::string_view symbol);
+  Token expect_name(std::string_view what);
+  [[nodiscard]] std::string source_between(std::size_t begin, std::size_t end) const;
+  /// Names of types decide how '(' and '<' are read.
+  void declare_type(const std::string& name) { types_.insert(name); }
+
+  Annotations annotations();
+  TypePtr type();
+  ExprPtr expression();
+  /// An expression of a set: also a &&& b, a .. b, default, _.
+  ExprPtr set_element();
+  /// The right side of an initialization.
+  ExprPtr initializer() { return expression(); }
+  void argument_list(std::vector<ExprPtr>& arguments, std::vector<std::string>& names);
+  StatementPtr block();
+  StatementPtr statement();
+  virtual DeclarationPtr statement_declaration() = 0;
+
+ private:
+  class Deeper;
+  ExprPtr conditional();
+  ExprPtr binary(int level);
+  ExprPtr unary();
+  ExprPtr primary();
+  ExprPtr postfix(ExprPtr base);
+  ExprPtr braces();
+  [[nodiscard]] bool cast_ahead();
+  [[nodiscard]] bool declaration_ahead();
+  bool type_arguments_of_call(std::vector<TypePtr>& arguments);
+  [[nodiscard]] std::string_view binary_operator() const;
+  StatementPtr switch_statement();
+  TypePtr type_without_stack();
+  [[nodiscard]] bool is_type_name(const Token& token) const;
+
+  std::vector<Token> tokens_;
+  std::size_t position_ = 0;
+  unsigned depth_ = 0;
+  std::set<std::string, std::less<>> types_;
+};
+
+}  // namespace sidelatch::p4::ast

@@ -1,0 +1,101 @@
+#include "types.h"
+
+#include <fmt/format.h>
+
+namespace sidelatch::p4 {
+
+// Plain enumerations and errors are as wide as this. (The reference switch does the same.)
+static constexpr unsigned kEnumerationWidth = 32;
+
+Types::Types() {
+  any_integer = make(Type::Kind::any_integer, "int");
+  Type* boolean_type = make(Type::Kind::boolean, "bool");
+  boolean_type->width = 1;
+  boolean_type->slots = 1;
+  boolean = boolean_type;
+  string = make(Type::Kind::string, "string");
+  none = make(Type::Kind::none, "void");
+  error = make(Type::Kind::error, "error");
+  error->width = kEnumerationWidth;
+  error->slots = 1;
+}
+
+Type* Types::make(Type::Kind kind, std::string name) {
+  owned_.emplace_back();
+  Type& type = owned_.back();
+  type.kind = kind;
+  type.name = std::move(name);
+  if (kind == Type::Kind::enumeration) {
+    type.width = kEnumerationWidth;
+    type.slots = 1;
+  }
+  return &type;
+}
+
+const Type* Types::bits(unsigned width, bool is_signed) {
+  const Type*& known = bits_[{width, is_signed}];
+  if (known == nullptr) {
+    Type* type = make(Type::Kind::bits, {});
+    type->width = width;
+    type->is_signed = is_signed;
+    type->slots = 1;
+    known = type;
+  }
+  return known;
+}
+
+const Type* Types::tuple(const std::vector<const Type*>& elements) {
+  const Type*& known = tuples_[elements];
+  if (known == nullptr) {
+    Type* type = make(Type::Kind::tuple, "tuple");
+    for (const Type* element : elements) {
+      type->fields.push_back({fmt::format("{}", type->fields.size()), element, {}, nullptr});
+      type->slots += element->slots;
+    }
+    known = type;
+  }
+  return known;
+}
+
+const Type* Types::stack(const Type* element, int count) {
+  const Type*& known = stacks_[{element, count}];
+  if (known == nullptr) {
+    Type* type = make(Type::Kind::stack, {});
+    type->element = element;
+    type->count = count;
+    type->slots = 1 + element->slots * count;
+    known = type;
+  }
+  return known;
+}
+
+std::string text(const Type* type) {
+  if (type == nullptr) {
+    return "an unknown type";
+  }
+  switch (type->kind) {
+    case Type::Kind::bits:
+      return fmt::format("{}<{}>", type->is_signed ? "int" : "bit", type->width);
+    case Type::Kind::stack:
+      return fmt::format("{}[{}]", text(type->element), type->count);
+    case Type::Kind::tuple: {
+      std::string list;
+      for (const FieldType& field : type->fields) {
+        list += (list.empty() ? "" : ", ") + text(field.type);
+      }
+      return "tuple<" + list + ">";
+    }
+    default:
+      return type->name;
+  }
+}
+
+int field_offset(const Type* type, std::size_t field) {
+  int offset = type->kind == Type::Kind::header ? 1 : 0;
+  for (std::size_t i = 0; i < field; ++i) {
+    offset += type->fields[i].type->slots;
+  }
+  return offset;
+}
+
+}  // namespace sidelatch::p4

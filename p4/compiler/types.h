@@ -1,0 +1,100 @@
+// The types of a program.
+#pragma once
+
+#include "ast.h"
+#include "source.h"
+
+#include <sidelatch/p4/bits.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::p4 {
+
+struct Type;
+
+struct FieldType {
+  std::string name;
+  const Type* type = nullptr;
+  Location at;
+  const ast::Annotations* annotations = nullptr;
+};
+
+struct Type {
+  enum class Kind : std::uint8_t {
+    any_integer,
+    bits,
+    boolean,
+    error,
+    enumeration,  // element: the type below, if it has one
+    string,
+    none,
+    structure,
+    header,
+    header_union,
+    stack,
+    tuple,
+    object,    // extern object, parser, control, package
+    variable,  // a type parameter
+  };
+
+  Kind kind = Kind::none;
+  unsigned width = 0;
+  bool is_signed = false;
+  std::string name;
+  std::vector<FieldType> fields;
+  const Type* element = nullptr;
+  int count = 0;
+  std::vector<std::string> members;
+  std::vector<U128> values;  // of members
+  const ast::Declaration* declaration = nullptr;
+  std::vector<const Type*> arguments;  // of an extern object
+  int slots = 0;
+
+  [[nodiscard]] bool is_bits() const { return kind == Kind::bits; }
+  /// One slot.
+  [[nodiscard]] bool is_scalar() const {
+    return kind == Kind::bits || kind == Kind::boolean || kind == Kind::error || kind == Kind::enumeration;
+  }
+  [[nodiscard]] bool has_fields() const {
+    return kind == Kind::structure || kind == Kind::header || kind == Kind::header_union;
+  }
+  /// Kept in slots.
+  [[nodiscard]] bool is_data() const {
+    return is_scalar() || has_fields() || kind == Kind::stack || kind == Kind::tuple;
+  }
+};
+
+/// Owns the types. Two types are the same if their addresses are.
+class Types {
+ public:
+  Types();
+  const Type* bits(unsigned width, bool is_signed);
+  const Type* tuple(const std::vector<const Type*>& elements);
+  const Type* stack(const Type* element, int count);
+  Type* make(Type::Kind kind, std::string name);
+
+  const Type* any_integer;
+  const Type* boolean;
+  const Type* string;
+  const Type* none;
+  Type* error;  // gets its members one declaration after the other
+
+ private:
+  std::deque<Type> owned_;
+  std::map<std::pair<unsigned, bool>, const Type*> bits_;
+  std::map<std::vector<const Type*>, const Type*> tuples_;
+  std::map<std::pair<const Type*, int>, const Type*> stacks_;
+};
+
+/// As a program would write it.
+[[nodiscard]] std::string text(const Type* type);
+
+/// The first slot of field number `field`, from that of its structure on.
+[[nodiscard]] int field_offset(const Type* type, std::size_t field);
+
+}  // namespace sidelatch::p4

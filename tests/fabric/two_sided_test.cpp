@@ -1,0 +1,19 @@
+// Two-sided messages in the simulator: what they promise in every world.
+#include "two_sided_suite.h"
+
+#include <sidelatch/fabric/sim/simulation.h>
+
+namespace sidelatch::fabric::two_sided {
+namespace {
+
+Site simulated_site() {
+  auto simulation = std::make_unique<sim::Simulation>(sim::SimulationOptions{});
+  Node& client = simulation->add_node("client");
+  Node& server = simulation->add_node("server");
+  return {.fabric = std::move(simulation), .client = &client, .server = &server};
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulator, TwoSidedMessages, ::testing::Values(&simulated_site));
+
+}  // namespace
+}  // namespace sidelatch::fabric::two_sided

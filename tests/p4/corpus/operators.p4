@@ -1,0 +1,47 @@
+// Operators on bit<8>: the packet has the operation and two operands; the result is sent back.
+#include "pipeline.p4"
+header op_t { bit<8> op; bit<8> a; bit<8> b; bit<8> r; }
+struct H { op_t o; }
+struct M {}
+parser Parse(packet_in b, out H h, inout M m, STANDARD) {
+  state start { b.extract(h.o); transition accept; }
+}
+control In(inout H h, inout M m, STANDARD) {
+  apply {
+    int<8> sa = (int<8>)h.o.a;
+    int<8> sb = (int<8>)h.o.b;
+    switch (h.o.op) {
+      0x00: { h.o.r = h.o.a + h.o.b; }
+      0x01: { h.o.r = h.o.a - h.o.b; }
+      0x02: { h.o.r = h.o.a * h.o.b; }
+      0x03: { h.o.r = h.o.a |+| h.o.b; }
+      0x04: { h.o.r = h.o.a |-| h.o.b; }
+      0x05: { h.o.r = (bit<8>)(sa |+| sb); }
+      0x06: { h.o.r = (bit<8>)(sa |-| sb); }
+      0x07: { h.o.r = h.o.a << h.o.b; }
+      0x08: { h.o.r = h.o.a >> h.o.b; }
+      0x09: { h.o.r = (bit<8>)(sa >> h.o.b); }
+      0x0a: { h.o.r = h.o.a & h.o.b; }
+      0x0b: { h.o.r = h.o.a | h.o.b; }
+      0x0c: { h.o.r = h.o.a ^ h.o.b; }
+      0x0d: { h.o.r = ~h.o.a; }
+      0x0e: { h.o.r = -h.o.a; }
+      0x0f: { h.o.r = h.o.a[3:0] ++ h.o.b[7:4]; }
+      0x10: { if (h.o.a < h.o.b) { h.o.r = 1; } }
+      0x11: { if (sa < sb) { h.o.r = 1; } }
+      0x12: { if (sa >= sb) { h.o.r = 1; } }
+      0x13: { h.o.r = (bit<8>)((int<8>)(int<4>)h.o.a[3:0]); }
+      0x14: { h.o.r = h.o.a & h.o.b == 0 ? 8w1 : 8w2; }
+      0x15: { h.o.r[5:2] = h.o.a[3:0]; }
+      0x16: { h.o.r = (bit<8>)(bit<4>)(h.o.a / 16) | (bit<8>)(h.o.b % 16) << 4; }
+      0x17: { h.o.r = 8w255 + 1 + h.o.a; }
+      0x18: { h.o.r = (bit<8>)(4s7 + 1 == -8 ? 1w1 : 1w0) + (bit<8>)(bit<1>)(5 - 7 * 2 == -9); }
+      default: { h.o.r = 0xee; }
+    }
+    standard.egress_spec = standard.ingress_port;
+  }
+}
+NO_EGRESS(H, M)
+NO_CHECKSUMS(H, M)
+control Deparse(packet_out b, in H h) { apply { b.emit(h.o); } }
+MAIN

@@ -1,0 +1,222 @@
+// What the compiler must refuse, and how it says so.
+#include <sidelatch/p4/compile.h>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace sidelatch::p4 {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// A whole program; `top` goes before the controls, `locals` and `body` into ingress, `state` into the parser.
+struct Parts {
+  std::string top = {};
+  std::string locals = {};
+  std::string body = {};
+  std::string state = {};
+  std::string deparse = "b.emit(h.x);";
+};
+
+std::string program(const Parts& parts) {
+  return fmt::format(
+      "#include <core.p4>\n#include <v1model.p4>\n"
+      "header x_t {{ bit<8> a; bit<8> b; int<8> s; bit<8> c; }}\nstruct H {{ x_t x; x_t[2] xs; }}\nstruct M {{ bit<8> "
+      "m; }}\n"
+      "{}\n"
+      "parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{ state start {{ b.extract(h.x); {} "
+      "transition accept; }} }}\n"
+      "control V(inout H h, inout M m) {{ apply {{}} }}\n"
+      "control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}\n"
+      "control I(inout H h, inout M m, inout standard_metadata_t s) {{\n{}\napply {{\n{}\n}} }}\n"
+      "control D(packet_out b, in H h) {{ apply {{ {} }} }}\n"
+      "V1Switch(P(), V(), I(), E(), V(), D()) main;\n",
+      parts.top, parts.state, parts.locals, parts.body, parts.deparse);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    static_cast<void>(compile(text, "t.p4"));
+  } catch (const CompileError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Refused, TheProgramWithoutAnythingIsAccepted) { EXPECT_EQ(error_of(program({})), "accepted"); }
+
+TEST(Refused, AnErrorNamesItsPlaceAndShowsIt) {
+  EXPECT_EQ(error_of(program({.body = "  h.x.a = h.x.nothing;"})),
+            "t.p4:13:15: error: x_t has no field 'nothing'\n  h.x.a = h.x.nothing;\n              ^");
+  EXPECT_EQ(error_of(program({.body = "\tvarbit<8> v;"})),
+            "t.p4:13:2: error: unsupported: varbit\n\tvarbit<8> v;\n\t^");
+}
+
+TEST(Refused, AnErrorInAMacroIsWhereItIsUsed) {
+  EXPECT_THAT(error_of(program({.top = "#define TWICE(x) (x + x.y)", .body = "h.x.a = TWICE(h.x.b);"})),
+              StartsWith("t.p4:13:9: error: "));
+}
+
+struct Case {
+  std::string name;
+  Parts parts;
+  std::string message;
+};
+
+class RefusedPrograms : public testing::TestWithParam<Case> {};
+
+TEST_P(RefusedPrograms, SayWhy) {
+  const std::string error = error_of(program(GetParam().parts));
+  EXPECT_THAT(error, HasSubstr("error: " + GetParam().message));
+  EXPECT_THAT(error, HasSubstr("^"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Constructs, RefusedPrograms,
+    testing::ValuesIn(std::vector<Case>{
+        {"Varbit", {.top = "header v_t { varbit<8> v; }"}, "unsupported: varbit"},
+        {"TooWide", {.body = "bit<129> x;"}, "unsupported: a width of 129 bits"},
+        {"ConcatenationTooWide",
+         {.body = "bit<128> x = 0; h.x.a = (x ++ x)[7:0];"},
+         "unsupported: a value of 256 bits"},
+        {"ForLoop", {.body = "for (bit<8> i = 0; i < 4; i = i + 1) { h.x.a = i; }"}, "unsupported: for"},
+        {"ValueSet",
+         {.top = "parser Q(packet_in b) { value_set<bit<8>>(4) v; state start { transition accept; } }"},
+         "unsupported: value_set"},
+        {"DivisionByVariable", {.body = "h.x.a = h.x.a / h.x.b;"}, "unsupported: '/' by a value that is not constant"},
+        {"DivisionByZero", {.body = "h.x.a = h.x.a / 0;"}, "division by zero"},
+        {"SignedDivision", {.body = "h.x.s = h.x.s / 2;"}, "'/' is not defined for int<N>"},
+        {"MixedWidths", {.body = "h.x.a = h.x.a + 16w1;"}, "'+' cannot join bit<8> and bit<16>"},
+        {"MixedSigns", {.body = "h.x.a = h.x.a + h.x.s;"}, "'+' cannot join bit<8> and int<8>"},
+        {"AssignWidth", {.body = "h.x.a = 16w1;"}, "expected a value of type bit<8>, found bit<16>"},
+        {"CastBoth", {.body = "h.x.a = (bit<8>)4s1;"}, "a cast changes the width or the sign, not both"},
+        {"BoolFromWide", {.body = "bool x = (bool)h.x.a;"}, "there is no cast from bit<8> to bool"},
+        {"Condition", {.body = "if (h.x.a) { }"}, "expected a bool, found bit<8>"},
+        {"SliceOutside", {.body = "h.x.a = 4w0 ++ h.x.a[8:5];"}, "[8:5] is no slice of bit<8>"},
+        {"ShiftBySigned", {.body = "h.x.a = h.x.a << h.x.s;"}, "a shift is by a bit<N>, not by int<8>"},
+        {"UnknownName", {.body = "h.x.a = nothing;"}, "'nothing' is not declared"},
+        {"WriteToIn",
+         {.top = "control C(in bit<8> x) { apply { x = 1; } }", .locals = "C() c;", .body = "c.apply(h.x.a);"},
+         "this is read-only here"},
+        {"WriteToConstant", {.top = "const bit<8> K = 1;", .body = "K = 2;"}, "this cannot be assigned to"},
+        {"OutNeedsPlace",
+         {.top = "void f(out bit<8> x) { x = 1; }", .body = "f(h.x.a + 1);"},
+         "this cannot be assigned to"},
+        {"ConstantOfRunTime",
+         {.body = "const bit<8> k = h.x.a;"},
+         "the value of a constant must be known at compile time"},
+        {"Recursion",
+         {.top = "bit<8> f(in bit<8> x) { return f(x); }", .body = "h.x.a = f(1);"},
+         "a function cannot call itself"},
+        {"ControlInItself",
+         {.top = "control C(inout bit<8> x) { C() c; apply { } }", .locals = "C() c;"},
+         "a control cannot contain itself"},
+        {"ExitInFunction", {.top = "void f() { exit; }", .body = "f();"}, "exit is for controls and actions"},
+        {"TableInAction",
+         {.locals = "table t { actions = { NoAction; } } action a() { t.apply(); }"},
+         "a table is applied in the apply block"},
+        {"TwoLpm",
+         {.locals = "table t { key = { h.x.a : lpm; h.x.b : lpm; } actions = { NoAction; } }"},
+         "unsupported: two lpm keys"},
+        {"Selector",
+         {.locals = "table t { key = { h.x.a : selector; } actions = { NoAction; } }"},
+         "unsupported: the match kind selector"},
+        {"UnknownMatchKind",
+         {.locals = "table t { key = { h.x.a : nearly; } actions = { NoAction; } }"},
+         "there is no match kind 'nearly'"},
+        {"Implementation",
+         {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } implementation = 3; }"},
+         "unsupported: the table property 'implementation'"},
+        {"ActionProfile", {.locals = "action_profile(4) p;"}, "unsupported: the extern action_profile"},
+        {"EntryPriority",
+         {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } const entries = { 1 : NoAction() "
+                    "@priority(3); } }"},
+         "unsupported: an entry with a priority"},
+        {"EntryTwice",
+         {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } const entries = { 1 : NoAction(); 1 : "
+                    "NoAction(); } }"},
+         "another entry has the same key"},
+        {"PrefixMask",
+         {.locals = "table t { key = { h.x.a : lpm; } actions = { NoAction; } const entries = { 1 &&& 0x55 : "
+                    "NoAction(); } }"},
+         "the mask of an lpm key"},
+        {"MissingActionArgument",
+         {.locals = "action a(in bit<8> x, bit<8> y) {} table t { actions = { a; } }"},
+         "the arguments for the parameters with a direction are missing"},
+        {"DefaultNotListed",
+         {.locals = "action a() {} table t { actions = { NoAction; } default_action = a(); }"},
+         "this is no action of the table"},
+        {"CustomHash",
+         {.body = "hash(h.x.a, HashAlgorithm.crc16_custom, 8w0, { h.x.b }, 8w9);"},
+         "unsupported: HashAlgorithm.crc16_custom"},
+        {"HashOfBits",
+         {.body = "hash(h.x.a, HashAlgorithm.crc16, 8w0, { h.x.b[3:0] }, 8w9);"},
+         "unsupported: a hash of 4 bits"},
+        {"CloneInWrongPlace", {.body = "clone(CloneType.E2E, 5);"}, "clone is for Egress with CloneType.E2E"},
+        {"RecirculateInIngress",
+         {.body = "recirculate_preserving_field_list(1);"},
+         "recirculate_preserving_field_list is for Egress"},
+        {"ChecksumInIngress",
+         {.body = "update_checksum(true, { h.x.a, h.x.b }, s.egress_rid, HashAlgorithm.csum16);"},
+         "update_checksum is called in ComputeChecksum"},
+        {"OldResubmit", {.body = "resubmit({ m });"}, "'resubmit' is not declared"},
+        {"OldClone", {.body = "clone3(CloneType.I2E, 1, { m });"}, "'clone3' is not declared"},
+        {"Checksum16", {.locals = "Checksum16() c;"}, "unsupported: the extern Checksum16"},
+        {"AdvanceBits", {.state = "b.advance(3);"}, "unsupported: advance by a number of bits"},
+        {"PacketLength", {.state = "m.m = (bit<8>)b.length()[7:0];"}, "unsupported: packet_in.length"},
+        {"HeaderOfBits",
+         {.top = "header y_t { bit<7> a; }", .state = "y_t y; b.extract(y);"},
+         "unsupported: the header y_t has 7 bits"},
+        {"ExtractStructure", {.state = "b.extract(m);"}, "extract needs a header, not M"},
+        {"UnknownState",
+         {.top = "parser Q(packet_in b) { state start { transition other; } }", .state = "Q.apply(b);"},
+         "there is no state 'other'"},
+        {"NextInControl", {.body = "h.xs.next.a = 1;"}, "'next' of a stack is defined in parsers only"},
+        {"IndexOutside", {.body = "h.xs[2].a = 1;"}, "the index 2 is out of range"},
+        {"EmitNumber", {.deparse = "b.emit(h.x.a);"}, "only headers can be emitted"},
+        {"DeclaredTwice", {.body = "bit<8> x; bit<8> x;"}, "'x' is declared twice"},
+        {"ExternOfOthers",
+         {.top = "extern void magic(in bit<8> x);", .body = "magic(h.x.a);"},
+         "unsupported: the extern function 'magic'"},
+        {"GenericStructure",
+         {.top = "struct S<T> { T x; }", .body = "S<bit<8>> y;"},
+         "unsupported: a generic structure"},
+        {"NumberWithoutWidth",
+         {.body = "bool x = 1 == 1; h.x.a = (x ? 1 : 2) ++ 4w0;"},
+         "the width of this value is not known"},
+        {"TooFewValues", {.body = "h.x = { 1, 2 };"}, "2 values for the 4 fields of x_t"},
+        {"MissingSemicolon", {.body = "h.x.a = 1"}, "expected ';', found '}'"},
+        {"MissingParenthesis", {.body = "if (h.x.a == 1 { }"}, "expected ')', found '{'"},
+        {"BadCharacter", {.body = "h.x.a = 1 $ 2;"}, "P4 has no character 0x24"},
+        {"BadLiteral", {.body = "h.x.a = 0b12;"}, "'0b12' is not a number"},
+        {"OpenComment", {.body = "/* h.x.a = 1;"}, "this comment does not end"},
+    }),
+    [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
+
+TEST(Refused, ConditionsOfThePreprocessor) {
+  EXPECT_THAT(error_of("#if 1\n"), HasSubstr("#endif is missing"));
+  EXPECT_THAT(error_of("#endif\n"), HasSubstr("#endif without #if"));
+  EXPECT_THAT(error_of("#if 1 / 0\n#endif\n"), HasSubstr("division by zero"));
+  EXPECT_THAT(error_of("#include <missing.p4>\n"), HasSubstr("there is no file missing.p4"));
+  EXPECT_THAT(error_of("#error stop here\n"), HasSubstr("#error stop here"));
+  EXPECT_THAT(error_of("#define F(a) a\nconst bit<8> x = F(1, 2);\n"), HasSubstr("this macro has 1 parameters, not 2"));
+  EXPECT_THAT(error_of(""), HasSubstr("the program has no 'V1Switch(...) main;'"));
+}
+
+TEST(Refused, DeepNestingEndsWithAnErrorAndNotWithTheStack) {
+  const std::string deep(100'000, '(');
+  EXPECT_THAT(error_of(program({.body = "h.x.a = " + deep})), HasSubstr("unsupported: nesting this deep"));
+  std::string sum = "1";
+  for (int i = 0; i < 50'000; ++i) {
+    sum += " + 1";
+  }
+  EXPECT_THAT(error_of(program({.body = "h.x.a = " + sum + ";"})), HasSubstr("unsupported: nesting this deep"));
+}
+
+}  // namespace
+}  // namespace sidelatch::p4
