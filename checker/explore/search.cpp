@@ -297,6 +297,14 @@ void Worker::extend(TaskResult& result) {
 
 void Worker::end_execution(TaskResult& result) {
   ++result.executions;
+  end_judged(result);
+  if (execution_.is_cut()) {
+    ++result.cut;
+    result.first_cut = execution_.first_cut();
+  }
+}
+
+void Worker::end_judged(TaskResult& result) {
   std::vector<Action> tail;
   if (execution_.failure() == nullptr) {
     if (execution_.has_parked()) {
@@ -388,6 +396,7 @@ bool Worker::next_choice() {
 
 TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   TaskResult result;
+  execution_.forget_cuts();
   load(task);
   if (task.at != nullptr) {
     // The choices given out before this one are asleep. Their events are known once they happen.
