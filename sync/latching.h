@@ -38,8 +38,8 @@ class Attempts::Forgotten {
   std::source_location place;
 };
 
-// The next attempt reads all of the buffer again before it looks at it. A world that explores sees that only if no bytes
-// of the failed attempt are left.
+// The next attempt reads all of the buffer again before it looks at it. A world that explores sees that only if no
+// bytes of the failed attempt are left.
 inline void forget_failed_attempt(Session& session, const ObjectBuffer& buffer) {
   if (session.qp().reactor().explores()) {
     const fabric::LocalSpan all = buffer.part(0, buffer.shape().client_bytes);

@@ -167,7 +167,8 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       return relation;
     }
   }
-  const bool race = (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global || second.global || conflict(first, second) ||
+  const bool race = (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
+                    second.global || conflict(first, second) ||
                     (first.client != Event::kNone && first.client == second.client) || binds(first, second) ||
                     binds(second, first) || changes_source(first, second) || changes_source(second, first) ||
                     completion_matters(first, second) || completion_matters(second, first);

@@ -92,7 +92,7 @@ struct Event {
   bool changes = false;
   std::uint64_t tag = 0;
   std::uint16_t allocates_at = kNone;  ///< a node that registers memory: the next region's address depends on it
-  bool global = false;             ///< dependent with everything: revocation
+  bool global = false;                 ///< dependent with everything: revocation
   std::uint16_t lease_of = kNone;  ///< the lease of this crashed client ended: after everything but its own requests
   struct Post {
     std::uint16_t qp = 0;

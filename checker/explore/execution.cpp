@@ -455,8 +455,8 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
       mapped_in_tasks_.push_back({node, address});
     }
   } else if (for_others) {
-    static_cast<void>(part(
-        {Part::Sort::region, node.value, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0}, [&] {
+    static_cast<void>(
+        part({Part::Sort::region, node.value, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0}, [&] {
           machine_.map(node, address, bytes);
           return std::uint16_t{0};
         }));

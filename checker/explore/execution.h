@@ -22,9 +22,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <source_location>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -227,8 +227,8 @@ class Execution final : public World {
     std::uint32_t next_suspension = 0;
     std::uint32_t tasks_left = 0;
     std::uint32_t leases_used = 0;
-    std::uint64_t progress = 0;  // tasks ended plus loops begun
-    std::uint64_t changes = 0;   // what it did that others can see: placements, stores, new memory; it only grows
+    std::uint64_t progress = 0;       // tasks ended plus loops begun
+    std::uint64_t changes = 0;        // what it did that others can see: placements, stores, new memory; it only grows
     mutable std::uint64_t looks = 0;  // at moments
     std::vector<std::span<const std::byte>> regions;
     std::vector<std::span<const std::byte>> shared;  // of these, what others reach by requests

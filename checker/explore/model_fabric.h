@@ -104,8 +104,8 @@ class ModelQueuePair final : public fabric::QueuePair {
   [[nodiscard]] ModelNode& from() const noexcept { return *from_; }
   [[nodiscard]] ModelNode& to() const noexcept { return *to_; }
   using QueuePair::on_completed;
-  using QueuePair::unsignaled;
   using QueuePair::on_error;
+  using QueuePair::unsignaled;
 
  protected:
   void post_chain(std::span<const fabric::CheckedRequest> chain, std::uint64_t first) override {

@@ -251,7 +251,7 @@ void judge_exclusion(const Run& run, const Order& order) {
       const bool exclude = (a.writes && b.writes) || (latch && (a.writes || b.writes));
       if (exclude && a.client != b.client && a.has_ended && b.has_ended && overlap(a, b, order)) {
         run.place->world->fail(Kind::mutual_exclusion,
-                        fmt::format("clients {} and {} were inside at once", b.client, a.client));
+                               fmt::format("clients {} and {} were inside at once", b.client, a.client));
         return;
       }
     }
@@ -269,10 +269,11 @@ void judge_age(const Run& run, const Order& order) {
       // A client's operations are in program order.
       const bool same_client = newer.client == older.client && &newer < &older;
       if (same_client || (newer.client != older.client && !order.before(older.began, newer.ended))) {
-        run.place->world->fail(Kind::linearizability,
-                        fmt::format("client {} {} number {} although client {}'s {} of number {} had ended before",
-                                    older.client, older.writes ? "wrote" : "read", older.number, newer.client,
-                                    newer.writes ? "update" : "read", newer.number));
+        run.place->world->fail(
+            Kind::linearizability,
+            fmt::format("client {} {} number {} although client {}'s {} of number {} had ended before", older.client,
+                        older.writes ? "wrote" : "read", older.number, newer.client, newer.writes ? "update" : "read",
+                        newer.number));
         return;
       }
     }
@@ -297,10 +298,11 @@ void judge_age(const Run& run, const Order& order) {
       const bool newer = change.tag > read.number && change.tag < kFirstTagOfReads;
       const bool is_latch = change.length == 8 && change.address == latch;
       if (newer && !is_latch && !order.before(read.last_post, change.moment) && was_read(change)) {
-        run.place->world->fail(Kind::linearizability,
-                        fmt::format("client {} accepted number {} after a part of number {} had been placed: it would "
-                                    "not have kept the object unchanged as a shared latch does",
-                                    read.client, read.number, change.tag));
+        run.place->world->fail(
+            Kind::linearizability,
+            fmt::format("client {} accepted number {} after a part of number {} had been placed: it would "
+                        "not have kept the object unchanged as a shared latch does",
+                        read.client, read.number, change.tag));
         return;
       }
     }
@@ -319,7 +321,8 @@ void judge_result(const Run& run) {
   std::ranges::sort(numbers);
   const auto twice = std::ranges::adjacent_find(numbers);
   if (twice != numbers.end()) {
-    run.place->world->fail(Kind::lost_update, fmt::format("two updates gave the number {}: one of them is lost", *twice));
+    run.place->world->fail(Kind::lost_update,
+                           fmt::format("two updates gave the number {}: one of them is lost", *twice));
     return;
   }
   std::uint64_t latch = 0;
@@ -341,9 +344,10 @@ void judge_result(const Run& run) {
   }
   const RecordShape& shape = place.setting->shape;
   const bool in_header = wrong >= shape.header && wrong < shape.header + shape.header_bytes;
-  run.place->world->fail(Kind::lost_update,
-                  fmt::format("after {} updates byte {} of the object{} is not what they make of it one after another",
-                              numbers.size(), wrong, in_header ? ", in its header," : ""));
+  run.place->world->fail(
+      Kind::lost_update,
+      fmt::format("after {} updates byte {} of the object{} is not what they make of it one after another",
+                  numbers.size(), wrong, in_header ? ", in its header," : ""));
 }
 
 void build(const std::shared_ptr<Setting>& setting, World& world) {

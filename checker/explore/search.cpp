@@ -46,7 +46,11 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
       deadline_(deadline),
       reduce_(options.mode == Mode::exhaustive),
       dependence_(options.rules),
-      execution_(program, options.rules, options.writing_retries) {}
+      execution_(program, options.rules, options.writing_retries) {
+  if (options.look_at_all_frames) {
+    execution_.trust_no_loop();
+  }
+}
 
 bool Worker::should_stop() {
   constexpr std::uint32_t kLookEvery = 64;

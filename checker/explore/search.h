@@ -68,7 +68,7 @@ struct TaskResult {
   std::uint64_t judged = 0;  // executions in which everybody reached the end
   std::uint64_t redundant = 0;
   std::uint64_t events = 0;
-  bool stopped = false;  // not because of the number of executions
+  bool stopped = false;   // not because of the number of executions
   std::uint64_t cut = 0;  // executions in which a loop was given up
   std::optional<Cut> first_cut;
   std::optional<Found> found;

@@ -74,18 +74,20 @@ Zone::Zone() {
     void* const memory =
         ::mmap(nullptr, kZoneBytes * kZones, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
-      throw std::runtime_error(fmt::format("the explorer cannot reserve {} GiB of addresses for the programs that it "
-                                           "runs: raise the limit (ulimit -v)",
-                                           kZoneBytes * kZones >> 30));
+      throw std::runtime_error(
+          fmt::format("the explorer cannot reserve {} GiB of addresses for the programs that it "
+                      "runs: raise the limit (ulimit -v)",
+                      kZoneBytes * kZones >> 30));
     }
     begin = static_cast<std::byte*>(memory);
     reservation.store(begin);
   }
   const auto free = std::ranges::find(all.all, false, &Slot::taken);
   if (free == all.all.end()) {
-    throw std::runtime_error(fmt::format("the explorer has no heap left for another program: {} of them ended with "
-                                         "objects that something outside still owns",
-                                         kZones));
+    throw std::runtime_error(
+        fmt::format("the explorer has no heap left for another program: {} of them ended with "
+                    "objects that something outside still owns",
+                    kZones));
   }
   base_ = begin + static_cast<std::uint64_t>(free - all.all.begin()) * kZoneBytes;
   if (::mprotect(base_, kZoneBytes, PROT_READ | PROT_WRITE) != 0) {
@@ -140,9 +142,8 @@ void* Zone::take(std::size_t bytes, std::size_t alignment) {
   if (index == kNone) {
     const std::uint64_t offset = round_up(used_ + sizeof(Header), std::max(alignment, kGrain));
     if (size > kZoneBytes || offset + size > kZoneBytes) {
-      throw std::length_error(
-          fmt::format("a program that is explored may use {} MiB of heap; {} bytes more were asked for",
-                      kZoneBytes >> 20, bytes));
+      throw std::length_error(fmt::format(
+          "a program that is explored may use {} MiB of heap; {} bytes more were asked for", kZoneBytes >> 20, bytes));
     }
     used_ = offset + size;
     index = static_cast<std::uint32_t>(blocks_.size());

@@ -38,9 +38,12 @@ struct Options {
   std::uint64_t max_executions = 0;    ///< 0: no bound; random and pct need a bound, and use 10 000 by default
   std::uint32_t max_events = 10'000;   ///< per execution; a longer execution is reported as one that never ends
   std::uint32_t priority_changes = 3;  ///< pct
-  /// How many failed attempts of one retry loop that others can see are repeated. Where one more might have mattered, the
-  /// verdict is `bounded`. Attempts that leave no trace are covered without bound. See docs/explorer.md.
+  /// How many failed attempts of one retry loop that others can see are repeated. Where one more might have mattered,
+  /// the verdict is `bounded`. Attempts that leave no trace are covered without bound. See docs/explorer.md.
   std::uint32_t writing_retries = 2;
+  /// Looks at all frames, also at those of the library's loops that say that they keep nothing of a failed attempt. It
+  /// takes longer; for testing that word.
+  bool look_at_all_frames = false;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
   unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
   /// After a violation, this many more executions look for one with a shorter trace.

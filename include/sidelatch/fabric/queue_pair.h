@@ -132,7 +132,8 @@ class QueuePair {
   [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
   [[nodiscard]] Node& node() const noexcept { return *node_; }
 
-  /// Number of requests ever posted; the first one has sequence number 1. In the explorer both are larger by a constant.
+  /// Number of requests ever posted; the first one has sequence number 1. In the explorer both are larger by a
+  /// constant.
   [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
   /// The highest number such that all requests up to it have completed or been flushed.
   [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }

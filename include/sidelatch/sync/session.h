@@ -171,8 +171,7 @@ class Attempts {
   /// Whether to await pause() once before the first attempt, because the world looks at the loop.
   [[nodiscard]] bool looked_at() const noexcept { return loop_ != fabric::Reactor::kNoLoop; }
 
-  explicit Attempts(Session& session,
-                    const std::source_location& place = std::source_location::current()) noexcept
+  explicit Attempts(Session& session, const std::source_location& place = std::source_location::current()) noexcept
       : session_(&session) {
     if (session.marks_attempts_) [[unlikely]] {
       mark_begin(place, false);

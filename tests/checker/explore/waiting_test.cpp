@@ -150,9 +150,8 @@ Program all_add(ClientTask task, std::uint32_t clients) {
       auto& client = world.make<Client>(world, store, fmt::format("client {}", i));
       world.spawn(*client.node, task(&client, &store));
     }
-    world.at_end([&world, &store, clients](const Order&) {
-      world.require(store.value(0) == clients, "an increment is lost");
-    });
+    world.at_end(
+        [&world, &store, clients](const Order&) { world.require(store.value(0) == clients, "an increment is lost"); });
   };
 }
 
