@@ -212,6 +212,11 @@ bool prove(SchemeReport& scheme, const CheckReport& report, const ProofOptions& 
       return add(fmt::format("the explorer breaks it with pieces of {} bytes: {}", cell.options.rules.atom,
                              explore::name(proof.violation->kind)));
     case explore::Outcome::bounded:
+      if (proof.only_loops_bounded) {
+        scheme.assuming.push_back(fmt::format("that no attempt after the first {} of one operation does harm",
+                                              cell.options.writing_retries + 1));
+        break;
+      }
       add(fmt::format("the explorer did not end: {}", proof.bound));
       return false;
     case explore::Outcome::safe:

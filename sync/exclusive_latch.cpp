@@ -42,7 +42,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
                     "highest address",
                     scheme.name()));
   }
-  Attempts attempts(session);
+  Attempts attempts(session, Attempts::Forgotten());
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {
     buffer = co_await session.wait_for_buffer();
@@ -55,6 +55,11 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
   QueuePair& qp = session.qp();
   LeaseWatch watch(session);
   std::uint64_t expected = kFree;
+  // Once to let the callers' frames note that they wait, once to show the loop's head.
+  for (int pauses = 0; pauses < 2 && attempts.looked_at(); ++pauses) {
+    forget_failed_attempt(session, hold.buffer);
+    co_await attempts.pause();
+  }
   for (;;) {
     if (session.has_lease()) {
       hold.since = session.now();
@@ -103,10 +108,11 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
       if (expected != kFree) [[unlikely]] {
         hold.inherited = true;
         session.retaken(object);
-        ++session.counters().takeovers;
+        ++session.tally().takeovers;
       }
       co_return std::move(hold);
     }
+    session.return_word();
     if (session.may_retake(object, seen)) [[unlikely]] {
       expected = seen;  // the queue pair that wrote there has failed: nothing of it is still under way
       continue;
@@ -123,6 +129,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
       continue;
     }
     expected = kFree;
+    forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
   }
 }

@@ -4,6 +4,8 @@
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/guard.h>
 
+#include <cstring>
+#include <source_location>
 #include <string>
 
 namespace sidelatch::sync {
@@ -37,5 +39,23 @@ namespace sidelatch::sync {
 [[nodiscard]] fabric::Task<void> revoke_holder(Session& session, Object object, std::uint64_t word);
 
 [[noreturn]] void throw_holder_lost(const Object& object, std::uint64_t word);
+
+// A loop of the library. What its coroutine's own frame keeps of a failed attempt is dead: a world that explores cannot
+// see that in the bytes of a frame, so these few loops say it. tests/checker/explore/forgotten_test.cpp compares them
+// with what is found without that word. Everything else that a client knows is looked at, as for all loops.
+class Attempts::Forgotten {
+ public:
+  explicit Forgotten(const std::source_location& where = std::source_location::current()) noexcept : place(where) {}
+  std::source_location place;
+};
+
+// The next attempt reads all of the buffer again before it looks at it. A world that explores sees that only if no
+// bytes of the failed attempt are left.
+inline void forget_failed_attempt(Session& session, const ObjectBuffer& buffer) {
+  if (session.qp().reactor().explores()) {
+    const fabric::LocalSpan all = buffer.part(0, buffer.shape().client_bytes);
+    std::memset(all.data, 0xa5, all.length);
+  }
+}
 
 }  // namespace sidelatch::sync

@@ -90,7 +90,7 @@ Task<void> OptimisticScheme::commit(Hold& hold) const {
 Task<void> OptimisticScheme::abort(Hold& hold) const { return writer_.unlatch(hold); }
 
 Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object, std::source_location place) const {
-  Attempts attempts(session);
+  Attempts attempts(session, Attempts::Forgotten());
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {
     buffer = co_await session.wait_for_buffer();
@@ -98,6 +98,11 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
   Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   LeaseWatch watch(session);
+  // Once to let the callers' frames note that they wait, once to show the loop's head.
+  for (int pauses = 0; pauses < 2 && attempts.looked_at(); ++pauses) {
+    forget_failed_attempt(session, hold.buffer);
+    co_await attempts.pause();
+  }
   for (;;) {
     const Time asked = session.has_lease() ? session.now() : Time{};
     const Attempt attempt = co_await try_read(session, object, hold.buffer);
@@ -111,6 +116,7 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
     if (watch.expired(attempt.header.latch, asked)) {
       throw_holder_lost(object, attempt.header.latch);
     }
+    forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
   }
 }

@@ -44,7 +44,7 @@ Task<void> RwLatch::commit(Hold& hold) const { return writer_.write_and_unlatch(
 Task<void> RwLatch::abort(Hold& hold) const { return writer_.unlatch(hold); }
 
 Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::source_location place) const {
-  Attempts attempts(session);
+  Attempts attempts(session, Attempts::Forgotten());
   RingBuffer buffer = session.take_buffer(*object.shape);
   if (!buffer.valid()) {
     buffer = co_await session.wait_for_buffer();
@@ -53,6 +53,11 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   QueuePair& qp = session.qp();
   LeaseWatch watch(session);
+  // Once to let the callers' frames note that they wait, once to show the loop's head.
+  for (int pauses = 0; pauses < 2 && attempts.looked_at(); ++pauses) {
+    forget_failed_attempt(session, hold.buffer);
+    co_await attempts.pause();
+  }
   for (;;) {
     const WorkRequest count_in = fetch_add(object.latch(), kOneReader);
     const Time asked = session.has_lease() ? session.now() : Time{};
@@ -87,6 +92,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
     if (watch.expired(seen, asked)) {
       throw_holder_lost(object, seen);
     }
+    forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
   }
 }

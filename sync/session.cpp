@@ -1,5 +1,7 @@
 #include <sidelatch/sync/session.h>
 
+#include "latching.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,6 +80,7 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
         fmt::format("a session on a queue pair with a send queue of {}: it must have at least {}",
                     qp.options().send_queue_depth, kLongestChain));
   }
+  qp.reactor().keep_out_of_state(std::as_bytes(std::span(&counters_, 1)));
 }
 
 void Session::refuse_buffer(const RecordShape& shape) {
@@ -93,25 +96,33 @@ std::uint64_t Session::random() noexcept {
   return random_ * 0x2545f4914f6cdd1dULL;
 }
 
-void Attempts::mark_begin() noexcept {
+Attempts::Attempts(Session& session, const Forgotten& forgotten) noexcept : session_(&session) {
+  if (session.marks_attempts_) [[unlikely]] {
+    mark_begin(forgotten.place, true);
+  }
+}
+
+void Attempts::mark_begin(const std::source_location& place, bool forgets) noexcept {
   if (session_->options().retry.deadline) {
     began_ = session_->operation_began_.value_or(session_->now());
   }
-  loop_ = session_->qp().reactor().begin_retries();
+  Reactor& reactor = session_->qp().reactor();
+  loop_ = reactor.explores() ? reactor.begin_loop(place, forgets) : Reactor::kNoLoop;
 }
 
 bool Attempts::expired() noexcept {
   const Retry& retry = session_->options().retry;
-  ++session_->counters().retries;
+  ++session_->tally().retries;
   session_->qp().count_retry();
   const bool over = retry.deadline && session_->now() - began_ >= *retry.deadline;
-  session_->counters().deadlines += over ? 1 : 0;
+  session_->tally().deadlines += over ? 1 : 0;
   return over || (session_->brief_until_ && session_->now() >= *session_->brief_until_);
 }
 
 Reactor::SleepAwaiter Attempts::pause() noexcept {
   const Retry& retry = session_->options().retry;
-  if (retry.wait == Retry::Wait::at_once) {
+  // Where waits take no time, their lengths would only make states differ.
+  if (retry.wait == Retry::Wait::at_once || loop_ != Reactor::kNoLoop) {
     return session_->qp().reactor().retry(loop_, Duration::zero());
   }
   bound_ = bound_ == Duration::zero() ? retry.first : std::min(bound_ * 2, retry.cap);

@@ -51,7 +51,7 @@ struct Cell {
   [[nodiscard]] bool as_expected(bool allow_bounded) const {
     const explore::Outcome outcome = result.verdict.outcome;
     if (outcome == explore::Outcome::bounded) {
-      return allow_bounded;
+      return allow_bounded || (safe.value_or(false) && result.verdict.only_loops_bounded);
     }
     return safe.value_or(true) == (outcome == explore::Outcome::safe);
   }

@@ -126,6 +126,10 @@ class Coordinator {
   void count(TaskResult& result) {
     verdict_.executions += result.executions;
     judged_ += result.judged;
+    cut_ += result.cut;
+    if (!first_cut_) {
+      first_cut_ = result.first_cut;
+    }
     verdict_.redundant += result.redundant;
     verdict_.events += result.events;
     if (result.found && (!found_ || result.found->events < found_->events)) {
@@ -197,7 +201,10 @@ class Coordinator {
   }
 
   Verdict finish() {
-    if (!found_ && verdict_.outcome == Outcome::safe && judged_ == 0) {
+    if (!found_ && verdict_.outcome == Outcome::safe && cut_ != 0) {
+      bound(to_string(*first_cut_));
+      verdict_.only_loops_bounded = true;
+    } else if (!found_ && verdict_.outcome == Outcome::safe && judged_ == 0) {
       bound("clients that wait in every execution, so that none could be judged at its end,");
     }
     if (found_) {
@@ -221,6 +228,8 @@ class Coordinator {
   std::optional<Found> found_;
   std::uint64_t executions_since_found_ = 0;
   std::uint64_t judged_ = 0;
+  std::uint64_t cut_ = 0;
+  std::optional<Cut> first_cut_;
 };
 
 }  // namespace

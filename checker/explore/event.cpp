@@ -63,7 +63,8 @@ bool changes_source(const Event& changing, const Event& fetch) {
 
 bool conflict(const Event& a, const Event& b) {
   return a.target.conflicts(b.target) || a.local.conflicts(b.local) || a.target.conflicts(b.local) ||
-         a.local.conflicts(b.target);
+         a.local.conflicts(b.target) || a.own.conflicts(b.target) || a.own.conflicts(b.local) ||
+         b.own.conflicts(a.target) || b.own.conflicts(a.local);
 }
 
 [[noreturn]] void refuse(std::string_view text) {
@@ -166,7 +167,8 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       return relation;
     }
   }
-  const bool race = first.global || second.global || conflict(first, second) ||
+  const bool race = (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
+                    second.global || conflict(first, second) ||
                     (first.client != Event::kNone && first.client == second.client) || binds(first, second) ||
                     binds(second, first) || changes_source(first, second) || changes_source(second, first) ||
                     completion_matters(first, second) || completion_matters(second, first);

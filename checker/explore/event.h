@@ -65,6 +65,8 @@ struct Event {
   Action action;
   Range target;  ///< bytes of a node's memory
   Range local;   ///< bytes of a client's buffers
+  /// The memory of its node that others reach by requests, if a task of it ran that may look at all of it by pointers.
+  Range own;
   Range source;  ///< place: the bytes of the local buffer that it takes; it no longer touches them
   // The request of a machine step.
   std::uint16_t nic = kNone;
@@ -89,7 +91,8 @@ struct Event {
   std::uint32_t length = 0;
   bool changes = false;
   std::uint64_t tag = 0;
-  bool global = false;             ///< dependent with everything: revocation
+  std::uint16_t allocates_at = kNone;  ///< a node that registers memory: the next region's address depends on it
+  bool global = false;                 ///< dependent with everything: revocation
   std::uint16_t lease_of = kNone;  ///< the lease of this crashed client ended: after everything but its own requests
   struct Post {
     std::uint16_t qp = 0;
@@ -97,6 +100,7 @@ struct Event {
     std::uint32_t index = 0;
     bool sees_completed = false;  ///< a READ or atomic, for rule 2
     Range bound;                  ///< inline payload: local bytes that the post read
+    std::uint64_t digest = 0;     ///< of the request and the payload that it had then
     friend bool operator==(const Post&, const Post&) = default;
   };
   std::vector<Post> posts;

@@ -25,6 +25,29 @@ namespace {
 // A client step with more calls into the fabric than this, and no wait between them, will never wait.
 constexpr std::uint32_t kMostCallsInAStep = 100'000;
 
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
+  return hash ^ hash >> 29;
+}
+
+// What a request asks for, to tell a program that asks for something else each time.
+std::uint64_t digest_of(const WorkRequest& request) {
+  std::uint64_t hash = static_cast<std::uint64_t>(request.opcode);
+  for (const std::uint64_t word :
+       {request.remote.value, std::uint64_t{request.rkey.value}, request.local.length, request.compare,
+        request.swap_or_add, std::uint64_t{request.signaled}, std::uint64_t{request.fence}}) {
+    hash = mixed(hash, word);
+  }
+  if (request.opcode == Opcode::write && request.local.data != nullptr) {
+    for (std::uint64_t i = 0; i < request.local.length; i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, request.local.data + i, std::min<std::uint64_t>(8, request.local.length - i));
+      hash = mixed(hash, word);
+    }
+  }
+  return hash;
+}
+
 bool writes(const WorkRequest& request) { return request.opcode == Opcode::write || request.opcode == Opcode::send; }
 
 }  // namespace
@@ -87,6 +110,19 @@ void Arena::reset() noexcept {
   used_ = 0;
 }
 
+std::uint64_t Arena::hash() const noexcept {
+  std::uint64_t hash = taken_.size();
+  for (const Taken& taken : taken_) {
+    for (std::uint64_t i = 0; i < taken.bytes; i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, base_ + taken.offset + i, std::min<std::uint64_t>(8, taken.bytes - i));
+      hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
+      hash ^= hash >> 29;
+    }
+  }
+  return hash;
+}
+
 // ---- Beginning and ending.
 
 Execution::Execution(Program program, const model::Rules& rules, std::uint32_t writing_retries)
@@ -98,6 +134,7 @@ void Execution::end_execution() noexcept {
   if (reactor_ == nullptr) {
     return;
   }
+  const Zone::Use use(&zone_);
   reactor_->destroy_spawned();
   for (Actor& actor : actors_) {
     actor.tasks.clear();
@@ -114,6 +151,12 @@ void Execution::end_execution() noexcept {
   threads_.clear();
   reactor_.reset();
   arena_.reset();
+  for (const Mapped& mapped : mapped_in_tasks_) {
+    machine_.unmap(mapped.node, mapped.address);
+  }
+  mapped_in_tasks_.clear();
+  tallies_.clear();
+  zone_.reset();
 }
 
 void Execution::begin() {
@@ -134,11 +177,27 @@ void Execution::begin() {
   in_tail_ = liveness_after_crash_ = false;
   progress_.clear();
   failure_.reset();
-  program_(*this);
+  is_cut_ = false;
+  building_ = true;
+  {
+    const Zone::Use use(&zone_);
+    program_(*this);
+  }
+  building_ = false;
   if (parts_known_ && next_part_ != parts_.size()) {
     throw std::logic_error(
         "the program made fewer nodes, regions or queue pairs than before: it must do the same each "
         "time it is called");
+  }
+  std::vector<std::size_t> tasks;
+  for (const Actor& actor : actors_) {
+    tasks.push_back(actor.tasks.size());
+  }
+  if (!parts_known_) {
+    tasks_of_actors_ = std::move(tasks);
+  } else if (tasks != tasks_of_actors_) {
+    throw std::logic_error(
+        "the program gave its clients other tasks than before: it must do the same each time it is called");
   }
   parts_known_ = true;
   for (Actor& actor : actors_) {
@@ -181,6 +240,7 @@ std::uint16_t Execution::actor_of(const Node& node) const {
 }
 
 Node& Execution::add_node(std::string_view name, unsigned nics) {
+  const Zone::Use own(nullptr);
   if (nics == 0 || nics > 64) {
     throw std::invalid_argument(fmt::format("node {} with {} NICs: it must have 1 to 64", name, nics));
   }
@@ -207,6 +267,7 @@ Node& Execution::add_node(std::string_view name, unsigned nics) {
 }
 
 std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic, const QueuePairOptions& options) {
+  const Zone::Use own(nullptr);
   const std::uint16_t initiator = actor_of(from);
   const std::uint16_t target = actor_of(to);
   ModelNode& target_node = *nodes_[target];
@@ -228,6 +289,7 @@ std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic
 }
 
 Cpu& Execution::add_cpu(Node& node, std::string_view name) {
+  const Zone::Use own(nullptr);
   const std::uint16_t of = actor_of(node);
   const std::uint16_t thread =
       part({Part::Sort::cpu, of, 0, 0, 0}, [&] { return machine_.add_thread(nodes_[of]->id()).value; });
@@ -243,12 +305,14 @@ Cpu& Execution::add_cpu(Node& node, std::string_view name) {
 }
 
 void Execution::spawn(Node& client, Task<void> task) {
+  const Zone::Use own(nullptr);
   Actor& actor = actors_[actor_of(client)];
   actor.tasks.push_back(std::move(task));
   ++actor.tasks_left;
 }
 
 void Execution::spawn(Cpu& cpu, Task<void> task) {
+  const Zone::Use own(nullptr);
   const auto found = std::ranges::find(cpus_, &cpu, &std::unique_ptr<Cpu>::get);
   if (found == cpus_.end()) {
     throw std::invalid_argument("spawn: the CPU thread is not of this world");
@@ -266,13 +330,45 @@ void Execution::may_crash(Node& client) { actors_[actor_of(client)].can_crash = 
 
 void Execution::fail(Kind kind, std::string what) {
   if (!failure_ && !runs_the_dead()) {
-    failure_ = Failure{kind, std::move(what), moment_, {}, false};
+    const Zone::Use own(nullptr);
+    // A copy: the program's heap ends with the execution.
+    failure_ = Failure{kind, std::string(what), moment_, {}, false};  // NOLINT(performance-unnecessary-value-param)
   }
 }
 
-Moment Execution::last_post() const { return running_ == Event::kNone ? 0 : actors_[running_].last_post; }
+// An attempt in which a task asks for moments cannot be left out: they would be others.
+Moment Execution::moment() const {
+  if (running_ != Event::kNone) {
+    ++actors_[running_].looks;
+  }
+  return moment_;
+}
 
-Moment Execution::last_retry() const { return running_ == Event::kNone ? 0 : actors_[running_].last_retry; }
+Moment Execution::last_post() const {
+  if (running_ == Event::kNone) {
+    return 0;
+  }
+  ++actors_[running_].looks;
+  return actors_[running_].last_post;
+}
+
+Moment Execution::last_retry() const {
+  if (running_ == Event::kNone) {
+    return 0;
+  }
+  ++actors_[running_].looks;
+  return actors_[running_].last_retry;
+}
+
+void Execution::at_end(std::function<void(const Order&)> judge) {
+  const Zone::Use own(nullptr);
+  judges_.push_back(std::move(judge));
+}
+
+void Execution::keep(Kept kept) {
+  const Zone::Use own(nullptr);
+  kept_.push_back(kept);
+}
 
 void Execution::tag(std::uint64_t number) {
   if (running_ != Event::kNone) {
@@ -283,6 +379,7 @@ void Execution::tag(std::uint64_t number) {
 // ---- Tasks.
 
 Task<void> Execution::run_task(Execution* execution, std::uint16_t actor, Task<void> task) {
+  co_await FirstStep{execution};
   try {
     co_await task;
   } catch (const std::exception& error) {
@@ -294,6 +391,7 @@ Task<void> Execution::run_task(Execution* execution, std::uint16_t actor, Task<v
 }
 
 void Execution::task_ended(std::uint16_t actor) {
+  const Zone::Use own(nullptr);
   --actors_[actor].tasks_left;
   ++actors_[actor].progress;
   progress_.push_back(moment_);
@@ -304,6 +402,7 @@ void Execution::task_failed(std::uint16_t actor, std::string what) {
 }
 
 void Execution::suspend(Step& step) {
+  const Zone::Use own(nullptr);
   std::uint16_t of = Event::kNone;
   if (step.client() != nullptr) {
     of = actor_of(*step.client());
@@ -319,6 +418,7 @@ void Execution::suspend(Step& step) {
 Time Execution::now() const { return running_ == Event::kNone ? Time{} : actors_[running_].clock; }
 
 void Execution::on_sleep(Duration duration, Waiter& waiter) {
+  const Zone::Use own(nullptr);
   if (running_ != Event::kNone) {
     actors_[running_].clock += duration;
   }
@@ -331,37 +431,35 @@ void Execution::on_sleep(Duration duration, Waiter& waiter) {
   reactor_->ready(waiter);
 }
 
-Reactor::LoopId Execution::on_begin_loop() {
-  if (running_ == Event::kNone) {
-    return Reactor::kNoLoop;
-  }
-  Actor& actor = actors_[running_];
-  ++actor.progress;
-  progress_.push_back(moment_);
-  actor.loops.push_back({.effects_at_head = actor.effects, .began = moment_});
-  return static_cast<Reactor::LoopId>(actor.loops.size());
+void Execution::on_tally(std::span<const std::byte> tally) {
+  const Zone::Use own(nullptr);
+  tallies_.push_back(tally);
 }
 
-// An attempt has failed. If it changed nothing, it may be ignored: executions in which the client begins later cover
-// the effects of the next attempt, so this one stops here. If it changed something, the client tries again as long as
-// it meets something new in this loop (docs/explorer.md).
-void Execution::on_retry(Reactor::LoopId number, Duration duration, Waiter& waiter) {
-  Actor& actor = actors_[running_];
-  actor.clock += duration;
-  actor.last_retry = moment_;
-  Loop& loop = actor.loops[number - 1];
-  const bool pure = actor.effects == loop.effects_at_head;
-  const bool again = !pure && !in_tail_ && loop.failed++ < writing_retries_ && loop.met.insert(loop.seen).second;
-  const bool alike = !pure && loop.failed > 1 && loop.seen == loop.seen_before;
-  loop.repeats = alike ? std::optional<Loop::Repetition>({loop.began, moment_}) : std::nullopt;
-  loop.seen_before = loop.seen;
-  loop.began = moment_;
-  loop.seen = 0;
-  loop.effects_at_head = actor.effects;
-  if (again) {
-    reactor_->ready(waiter);
-  } else {
-    actor.parked.push_back({&waiter, number, actor.progress + actor.effects});
+// Memory that the program registers while it is built is a part of its machine. What its tasks register ends with the
+// execution.
+void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress address, std::span<std::byte> bytes,
+                          bool for_others) {
+  const Zone::Use own(nullptr);
+  actors_[of].regions.push_back(bytes);
+  if (for_others) {
+    actors_[of].shared.push_back(bytes);
+  }
+  if (!building_) {
+    if (running_ != Event::kNone) {
+      ++actors_[running_].changes;
+      event_->allocates_at = of;
+    }
+    if (for_others) {
+      machine_.map(node, address, bytes);
+      mapped_in_tasks_.push_back({node, address});
+    }
+  } else if (for_others) {
+    static_cast<void>(
+        part({Part::Sort::region, node.value, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0}, [&] {
+          machine_.map(node, address, bytes);
+          return std::uint16_t{0};
+        }));
   }
 }
 
@@ -394,6 +492,7 @@ void Execution::check_remote(const ModelQueuePair& queue_pair, const WorkRequest
 }
 
 void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedRequest> chain, std::uint64_t first) {
+  const Zone::Use own(nullptr);
   const std::uint16_t qp = queue_pair.id().value;
   const std::uint16_t of = queue_pairs_[qp].actor;
   Actor& actor = actors_[of];
@@ -431,7 +530,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
       --*posts_left_;
     }
     const model::WrId id = machine_.post(queue_pair.id(), request);
-    if (id.index + 1 != first) {
+    if (first_request_number(qp) + id.index + 1 != first) {
       throw std::logic_error("explorer: a queue pair counts its requests otherwise than the model");
     }
     ++first;
@@ -444,12 +543,10 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
          id.index,
          request.opcode == Opcode::read || (is_atomic(request.opcode) && machine_.rules().atomics_see_writes),
          {}});
+    event_->posts.back().digest = digest_of(request);
     if (bound && arena_.holds(request.local.data)) {
       event_->posts.back().bound = arena_.range(request.local.data, request.local.length, false);
     }
-    const bool changes = is_atomic(request.opcode) ? request.opcode != Opcode::fetch_add || request.swap_or_add != 0
-                                                   : request.opcode != Opcode::read && request.local.length != 0;
-    actor.effects += changes ? 1 : 0;
     actor.last_post = moment_;
     if (writes(request) && !bound && request.local.length != 0) {
       if (snapshots_used_ == snapshots_.size()) {

@@ -11,7 +11,9 @@
 // addresses each time, and frames come from their pool.
 #pragma once
 
+#include "client_state.h"
 #include "event.h"
+#include "zone.h"
 
 #include <sidelatch/fabric/model/machine.h>
 
@@ -20,6 +22,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -39,6 +43,15 @@ struct Failure {
   bool at_end = false;       ///< the whole execution is the reason
 };
 
+/// A retry loop whose attempts were given up, although one more might have done something new.
+struct Cut {
+  std::string client;
+  std::string place;
+  std::uint32_t attempts = 0;
+  std::string difference;  ///< between the last two attempts' ends
+};
+[[nodiscard]] std::string to_string(const Cut& cut);
+
 /// Registered memory of an execution: the same addresses each time.
 class Arena {
  public:
@@ -56,6 +69,8 @@ class Arena {
     return {begin, data == nullptr ? begin : begin + length, writes};
   }
   [[nodiscard]] bool holds(const std::byte* byte) const noexcept { return byte >= base_ && byte < base_ + kBytes; }
+  /// Of all bytes that were taken.
+  [[nodiscard]] std::uint64_t hash() const noexcept;
 
  private:
   static constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
@@ -77,6 +92,9 @@ class Execution final : public World {
 
   // ---- For explorers.
 
+  /// Also looks at the frames of loops that say that they keep nothing.
+  void trust_no_loop() noexcept { trusts_ = false; }
+
   /// Ends the last execution and starts the next. Throws exceptions of the program, and std::logic_error if it does not
   /// do the same as before.
   void begin();
@@ -92,6 +110,11 @@ class Execution final : public World {
   /// The number of the next event.
   [[nodiscard]] Moment next_moment() const noexcept { return moment_; }
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
+  /// Whether a loop was cut in this execution, so that what would have followed is unknown.
+  [[nodiscard]] bool is_cut() const noexcept { return is_cut_; }
+  /// The first loop that was cut since forget_cuts(), in any execution.
+  [[nodiscard]] const std::optional<Cut>& first_cut() const noexcept { return first_cut_; }
+  void forget_cuts() noexcept { first_cut_.reset(); }
   [[nodiscard]] const std::vector<std::vector<RequestTimes>>& times() const noexcept { return times_; }
 
   /// Whether a client has parked in a loop on a condition that it could not pass. Requires that nothing is enabled.
@@ -135,15 +158,15 @@ class Execution final : public World {
   void may_crash(fabric::Node& client) override;
   void require_liveness_after_crash() override { liveness_after_crash_ = true; }
   void fail(Kind kind, std::string what) override;
-  [[nodiscard]] Moment moment() const override { return moment_; }
+  [[nodiscard]] Moment moment() const override;
   [[nodiscard]] Moment last_post() const override;
   [[nodiscard]] Moment last_retry() const override;
   void tag(std::uint64_t number) override;
-  void at_end(std::function<void(const Order&)> judge) override { judges_.push_back(std::move(judge)); }
+  void at_end(std::function<void(const Order&)> judge) override;
   [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
 
  protected:
-  void keep(Kept kept) override { kept_.push_back(kept); }
+  void keep(Kept kept) override;
   void suspend(Step& step) override;
 
  private:
@@ -158,8 +181,22 @@ class Execution final : public World {
     std::uint16_t qp = 0;  // completion
     std::uint64_t sequence = 0;
   };
+  // The end of an attempt that failed.
+  struct AttemptEnd {
+    ClientState state;
+    std::uint64_t changes = 0;  // of the client, until then
+    std::uint64_t looks = 0;    // of the client at moments
+    std::uint64_t memory = 0;   // hash of all registered memory, in the tail
+    bool in_tail = false;
+    bool quiet = false;  // nothing of the client was under way
+  };
   struct Loop {
-    std::uint64_t effects_at_head = 0;
+    std::source_location place{};
+    bool forgets = false;  // its frame keeps nothing of a failed attempt; its second retry is its head
+    std::uint32_t retries_to_head = 0;
+    std::vector<AttemptEnd> ends{};
+    std::uint32_t silent = 0;  // failed attempts that changed nothing
+    std::uint64_t changes_at_head = 0;
     std::uint64_t seen = 0;  // hash of the values read since the loop's head
     std::unordered_set<std::uint64_t> met{};
     std::uint32_t failed = 0;
@@ -175,6 +212,7 @@ class Execution final : public World {
     fabric::Waiter* waiter = nullptr;
     fabric::Reactor::LoopId loop = 0;
     std::uint64_t progress = 0;  // the client's progress and changes then
+    std::uint64_t state = 0;     // hash of the client's state, in the tail
   };
   struct Actor {
     std::string name;
@@ -189,8 +227,11 @@ class Execution final : public World {
     std::uint32_t next_suspension = 0;
     std::uint32_t tasks_left = 0;
     std::uint32_t leases_used = 0;
-    std::uint64_t progress = 0;  // tasks ended plus loops begun
-    std::uint64_t effects = 0;   // requests that may have changed memory
+    std::uint64_t progress = 0;       // tasks ended plus loops begun
+    std::uint64_t changes = 0;        // what it did that others can see: placements, stores, new memory; it only grows
+    mutable std::uint64_t looks = 0;  // at moments
+    std::vector<std::span<const std::byte>> regions;
+    std::vector<std::span<const std::byte>> shared;  // of these, what others reach by requests
     std::uint64_t tag = 0;
     Moment last_post = 0;
     Moment last_retry = 0;
@@ -235,6 +276,14 @@ class Execution final : public World {
   void end_execution() noexcept;
   [[nodiscard]] std::uint16_t part(Part wanted, const std::function<std::uint16_t()>& make);
   [[nodiscard]] std::uint16_t actor_of(const fabric::Node& node) const;
+  // The frames around a program's task are no part of it: they are linked to those of other tasks. So they are made
+  // outside of the program's heap, and wait there.
+  struct FirstStep {
+    Execution* execution;
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> task) const noexcept { execution->started_ = task; }
+    void await_resume() const noexcept {}
+  };
   static fabric::Task<void> run_task(Execution* execution, std::uint16_t actor, fabric::Task<void> task);
   void task_ended(std::uint16_t actor);
   void task_failed(std::uint16_t actor, std::string what);
@@ -242,14 +291,16 @@ class Execution final : public World {
   void happen(const Action& action, bool described);
   void describe(const fabric::model::Step& step);
   void after_step(const fabric::model::Step& step);
+  void count_change(const fabric::model::Step& step);
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
   void apply_client(const Action& action);
   void apply_lease(const Action& action);
   void resume_parked_siblings(std::uint16_t actor);
   void set_may_crash(std::uint16_t actor);
   void run_ready(std::uint16_t actor);
-  [[nodiscard]] std::uint64_t progress_of_all() const;
-  [[nodiscard]] std::vector<fabric::Reactor::LoopId> loops_of_parked() const;  // loops in which clients wait, by client
+  void resume_ready(std::uint16_t actor);
+  void watch_shared_memory(const Actor& actor);
+  void note_shared_memory(Actor& actor);
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void look_for_changed_buffers(std::uint16_t actor);
   void crash_now(std::uint16_t actor);
@@ -263,7 +314,17 @@ class Execution final : public World {
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
   // A crashed client's task runs on to its next wait, but no longer counts as the client.
   [[nodiscard]] bool runs_the_dead() const noexcept { return running_ != Event::kNone && running_ == crashed_; }
-  [[nodiscard]] fabric::Reactor::LoopId on_begin_loop();
+  [[nodiscard]] fabric::Reactor::LoopId on_begin_loop(const std::source_location& place, bool forgets);
+  void enter_tail() noexcept;
+  [[nodiscard]] bool is_quiet(std::uint16_t of) const;
+  void look_at(std::uint16_t of, const fabric::Waiter& waiter, bool leaves_out_frame, ClientState& state);
+  [[nodiscard]] bool repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const;
+  void cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end);
+  [[nodiscard]] std::uint64_t state_of_parked() const;
+  void on_tally(std::span<const std::byte> tally);
+  void on_tally_read() const noexcept { tally_read_ = true; }
+  void on_region(std::uint16_t of, fabric::model::NodeId node, fabric::RemoteAddress address,
+                 std::span<std::byte> bytes, bool for_others);
   void on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
   void on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
   [[nodiscard]] fabric::Time now() const;
@@ -272,6 +333,22 @@ class Execution final : public World {
   fabric::model::Machine machine_;
   std::uint32_t writing_retries_;
   Arena arena_;
+  Zone zone_;
+  std::vector<std::span<const std::byte>> tallies_;
+  mutable bool tally_read_ = false;
+  bool building_ = false;
+  bool trusts_ = true;
+  bool is_cut_ = false;
+  std::optional<Cut> first_cut_;
+  std::vector<std::span<const std::byte>> blocks_;
+  struct Mapped {
+    fabric::model::NodeId node;
+    fabric::RemoteAddress address;
+  };
+  std::vector<Mapped> mapped_in_tasks_;
+  std::coroutine_handle<> started_;
+  std::vector<std::byte> shared_before_;
+  std::vector<std::size_t> tasks_of_actors_;
   std::vector<Part> parts_;
   std::size_t next_part_ = 0;
   bool parts_known_ = false;

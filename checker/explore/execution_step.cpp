@@ -22,8 +22,6 @@ namespace {
 
 // Longer than any lease or deadline that a program expects to outlive.
 constexpr Duration kMuchTime = std::chrono::hours(1);
-// A program that makes progress in each of so many rounds does not end.
-constexpr std::uint32_t kMostTailRounds = 64;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
@@ -141,11 +139,12 @@ void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
   event_->may_crash = event_->ran = false;
+  event_->allocates_at = Event::kNone;
   event_->posts.clear();
   event_->suspensions.clear();
   event_->changed.clear();
   if (described) {
-    event_->target = event_->local = event_->source = {};
+    event_->target = event_->local = event_->own = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
     event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = event_->by_cpu = false;
     event_->word = 0;
@@ -232,6 +231,7 @@ void Execution::after_step(const model::Step& step) {
     case StepKind::store:
     case StepKind::load_store:
     case StepKind::execute:
+      count_change(step);
       if (requests_[step.owner][step.index].progress != actors_[queue_pairs_[step.owner].actor].progress) {
         progress_.push_back(moment_);
       }
@@ -272,9 +272,6 @@ void Execution::after_step(const model::Step& step) {
   if (is_atomic(request.opcode) && !failed) {
     const std::uint64_t old = machine_.old_value(step.wr());
     const bool stored = request.opcode == Opcode::fetch_add || old == request.compare;
-    if (request.opcode == Opcode::compare_swap && !stored) {
-      --actor.effects;
-    }
     if (step.kind == StepKind::execute && !stored) {
       event_->changes = false;
     }
@@ -304,11 +301,24 @@ void Execution::after_step(const model::Step& step) {
   run_ready(of);
 }
 
+// What others could see of the client: a placement or a store, also one that is undone later.
+void Execution::count_change(const model::Step& step) {
+  const WorkRequest& request = machine_.request(step.wr());
+  const bool reads = request.opcode == Opcode::read || request.length() == 0;
+  const bool failed_swap = (step.kind == StepKind::load_store || step.kind == StepKind::execute) &&
+                           request.opcode == Opcode::compare_swap &&
+                           machine_.loaded_value(step.wr()) != request.compare;
+  if (!reads && !failed_swap) {
+    ++actors_[queue_pairs_[step.owner].actor].changes;
+  }
+}
+
 void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
   if (queue_pairs_[qp].queue_pair == nullptr) {
     return;
   }
   ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
+  sequence += first_request_number(qp);
   if (failed) {
     if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed()) {
       queue_pair.on_error(sequence, Status::retry_exceeded, "the target has revoked this queue pair");
@@ -325,13 +335,49 @@ void Execution::set_may_crash(std::uint16_t of) {
   }
 }
 
+void Execution::resume_ready(std::uint16_t of) {
+  watch_shared_memory(actors_[of]);
+  {
+    const Zone::Use use(&zone_);
+    reactor_->resume_ready();
+  }
+  note_shared_memory(actors_[of]);
+}
+
+// A task may look at its own node's memory by pointers, at any of it, and nothing shows that. So each of its steps
+// counts as a look at all that others can change, and as a store to all if a byte of it is another one afterwards.
+void Execution::watch_shared_memory(const Actor& actor) {
+  shared_before_.clear();
+  for (const std::span<const std::byte> region : actor.shared) {
+    shared_before_.insert(shared_before_.end(), region.begin(), region.end());
+  }
+}
+
+void Execution::note_shared_memory(Actor& actor) {
+  if (actor.shared.empty()) {
+    return;
+  }
+  std::size_t at = 0;
+  Range& own = event_->own;
+  for (const std::span<const std::byte> region : actor.shared) {
+    const bool is_new = at + region.size() > shared_before_.size();
+    const bool changed = is_new || std::memcmp(region.data(), shared_before_.data() + at, region.size()) != 0;
+    at += region.size();
+    const Range range = arena_.range(region.data(), region.size(), changed);
+    own = own.begin == own.end
+              ? range
+              : Range{std::min(own.begin, range.begin), std::max(own.end, range.end), own.writes || range.writes};
+    actor.changes += changed ? 1 : 0;
+  }
+}
+
 void Execution::run_ready(std::uint16_t of) {
   running_ = of;
   event_->client = of;
   if (reactor_->has_ready()) {
     event_->ran = true;
     set_may_crash(of);
-    reactor_->resume_ready();
+    resume_ready(of);
     look_for_changed_buffers(of);
     if (actors_[of].tasks.size() > 1) {
       resume_parked_siblings(of);
@@ -346,7 +392,7 @@ void Execution::resume_parked_siblings(std::uint16_t of) {
   Actor& actor = actors_[of];
   bool resumed = false;
   std::erase_if(actor.parked, [&](const Parked& parked) {
-    const bool stale = parked.progress != actor.progress + actor.effects;
+    const bool stale = parked.progress != actor.progress + actor.changes;
     if (stale) {
       reactor_->ready(*parked.waiter);
       resumed = true;
@@ -354,7 +400,7 @@ void Execution::resume_parked_siblings(std::uint16_t of) {
     return stale;
   });
   if (resumed) {
-    reactor_->resume_ready();
+    resume_ready(of);
     look_for_changed_buffers(of);
   }
 }
@@ -376,12 +422,18 @@ void Execution::apply_client(const Action& action) {
       set_may_crash(action.owner);
       // A client's tasks have the first suspension numbers.
       reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
+      watch_shared_memory(actor);
+      {
+        const Zone::Use use(&zone_);
+        started_.resume();
+      }
+      note_shared_memory(actors_[action.owner]);
       break;
     case Step::What::yield:
       break;
     case Step::What::store:
       machine_.cpu_store({actor.machine_client}, suspended.step->address, suspended.step->value);
-      ++actor.effects;
+      ++actor.changes;
       event_->thread = actor.machine_client;
       event_->stored = machine_.stores({actor.machine_client}) - 1;
       break;
@@ -406,6 +458,7 @@ void Execution::apply_client(const Action& action) {
       }
       event_->local = arena_.range(word.data, 8, true);
       model::store_word(word.data, suspended.step->value);
+      ++actor.changes;
       renew_snapshots(word.data, 8);  // intended, so no race is reported
       break;
     }
@@ -425,6 +478,10 @@ void Execution::apply_client(const Action& action) {
 }
 
 void Execution::apply_lease(const Action& action) {
+  // At the end of an execution clients try again although no lease has ended; a trace tells it by nothing else.
+  if (!in_tail_ && !lease_may_end(action.owner)) {
+    enter_tail();
+  }
   Actor& actor = actors_[action.owner];
   actor.clock += kMuchTime;
   ++actor.leases_used;
@@ -432,7 +489,7 @@ void Execution::apply_lease(const Action& action) {
   for (const Parked& parked : std::exchange(actor.parked, {})) {
     Loop& loop = actor.loops[parked.loop - 1];
     loop.seen = 0;
-    loop.effects_at_head = actor.effects;
+    loop.changes_at_head = actor.changes;
     reactor_->ready(*parked.waiter);
   }
   run_ready(action.owner);
@@ -459,7 +516,7 @@ void Execution::look_for_changed_buffers(std::uint16_t of) {
       continue;
     }
     const ModelQueuePair* const queue_pair = queue_pairs_[snapshot.qp].queue_pair;
-    if (queue_pair == nullptr || queue_pair->completed() > snapshot.index) {
+    if (queue_pair == nullptr || queue_pair->completed() > first_request_number(snapshot.qp) + snapshot.index) {
       snapshot.live = false;
       --snapshots_live_;
       continue;
@@ -500,24 +557,6 @@ bool Execution::has_parked() const {
   return false;
 }
 
-std::uint64_t Execution::progress_of_all() const {
-  std::uint64_t sum = 0;
-  for (const Actor& actor : actors_) {
-    sum += actor.progress;
-  }
-  return sum;
-}
-
-std::vector<fabric::Reactor::LoopId> Execution::loops_of_parked() const {
-  std::vector<fabric::Reactor::LoopId> loops;
-  for (const Actor& actor : actors_) {
-    for (const Parked& parked : actor.parked) {
-      loops.push_back(parked.loop);
-    }
-  }
-  return loops;
-}
-
 bool Execution::is_livelock(const Order& order) const {
   std::vector<Loop::Repetition> repeating;
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
@@ -553,52 +592,6 @@ bool Execution::is_livelock(const Order& order) const {
     }
   }
   return false;
-}
-
-void Execution::run_tail(std::vector<Action>* record) {
-  in_tail_ = true;
-  std::uint32_t rounds = 0;
-  while (has_parked() && !failure_) {
-    const std::uint64_t before = progress_of_all();
-    const std::vector<fabric::Reactor::LoopId> waited_in = loops_of_parked();
-    for (std::uint16_t i = 0; i < actor_count() && !failure_; ++i) {
-      if (i == crashed_ || actors_[i].parked.empty()) {
-        continue;
-      }
-      const Action again{Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0};
-      Action next = again;
-      for (;;) {
-        repeat(next);
-        if (record != nullptr) {
-          record->push_back(next);
-        }
-        enabled(tail_actions_);
-        std::erase_if(tail_actions_, [](const Action& action) { return action.sort == Action::Sort::lease; });
-        if (tail_actions_.empty() || failure_) {
-          break;
-        }
-        next = tail_actions_.front();
-      }
-    }
-    const std::uint64_t after = progress_of_all();
-    // An inner loop begins anew at each attempt of the outer one. A client that leaves the inner loop may still fail in
-    // the outer one, so a bound separates this from progress.
-    const bool got_on = after != before || loops_of_parked() != waited_in;
-    if (!failure_ && (!got_on || ++rounds > kMostTailRounds)) {
-      if (!judges_liveness()) {
-        return;
-      }
-      std::string who;
-      for (std::uint16_t i = 0; i < actor_count(); ++i) {
-        if (i != crashed_ && !actors_[i].parked.empty()) {
-          who += (who.empty() ? "" : ", ") + actors_[i].name;
-        }
-      }
-      fail(Kind::deadlock,
-           fmt::format("{} wait{} for what no longer changes", who, who.find(',') == std::string::npos ? "s" : ""));
-      failure_->at_end = true;
-    }
-  }
 }
 
 void Execution::require_ended() {

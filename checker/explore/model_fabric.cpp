@@ -32,15 +32,8 @@ void ModelNode::place_region(Registration& registration) {
   next_address_ += ((registration.length + kPage - 1) / kPage + 1) * kPage;
   constexpr std::uint8_t kFromOthers =
       static_cast<std::uint8_t>(Access::remote_all) & ~static_cast<std::uint8_t>(Access::local_write);
-  if ((static_cast<std::uint8_t>(registration.access) & kFromOthers) != 0) {
-    static_cast<void>(
-        execution_->part({Execution::Part::Sort::region, id_.value, reinterpret_cast<std::uintptr_t>(registration.data),
-                          registration.length, 0},
-                         [&] {
-                           execution_->machine_.map(id_, address, {registration.data, registration.length});
-                           return std::uint16_t{0};
-                         }));
-  }
+  execution_->on_region(actor_, id_, address, {registration.data, registration.length},
+                        (static_cast<std::uint8_t>(registration.access) & kFromOthers) != 0);
 }
 
 Task<void> ModelQueuePair::restore_connection() {

@@ -29,7 +29,11 @@ class ModelReactor final : public fabric::Reactor {
     return 1;
   }
   void cancel_timer(std::uint64_t /*timer*/) noexcept override {}
-  [[nodiscard]] LoopId begin_loop() override { return execution_->on_begin_loop(); }
+  [[nodiscard]] LoopId begin_loop(const std::source_location& place, bool forgets) override {
+    return execution_->on_begin_loop(place, forgets);
+  }
+  void leave_out(std::span<const std::byte> tally) override { execution_->on_tally(tally); }
+  void note_tally() const override { execution_->on_tally_read(); }
   [[nodiscard]] std::uint64_t start_retry(LoopId loop, fabric::Duration duration, fabric::Waiter& waiter) override {
     execution_->on_retry(loop, duration, waiter);
     return 1;
@@ -65,7 +69,10 @@ class ModelNode final : public fabric::Node {
   [[nodiscard]] const Execution& execution() const noexcept { return *execution_; }
 
  protected:
-  [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override { return execution_->arena_.take(bytes); }
+  [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override {
+    const Zone::Use own(nullptr);
+    return execution_->arena_.take(bytes);
+  }
   void return_memory(std::byte* /*memory*/, std::uint64_t /*bytes*/) noexcept override {}
   void place_region(Registration& registration) override;
   void region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept override {}
@@ -83,7 +90,9 @@ class ModelQueuePair final : public fabric::QueuePair {
  public:
   ModelQueuePair(Execution& execution, ModelNode& from, ModelNode& to, fabric::model::QpId id,
                  const fabric::QueuePairOptions& options)
-      : QueuePair(from, execution.reactor(), options), execution_(&execution), from_(&from), to_(&to), id_(id) {}
+      : QueuePair(from, execution.reactor(), options), execution_(&execution), from_(&from), to_(&to), id_(id) {
+    count_from(first_request_number(id.value));
+  }
   ModelQueuePair(const ModelQueuePair&) = delete;
   ModelQueuePair& operator=(const ModelQueuePair&) = delete;
   ~ModelQueuePair() override {
@@ -96,6 +105,7 @@ class ModelQueuePair final : public fabric::QueuePair {
   [[nodiscard]] ModelNode& to() const noexcept { return *to_; }
   using QueuePair::on_completed;
   using QueuePair::on_error;
+  using QueuePair::unsignaled;
 
  protected:
   void post_chain(std::span<const fabric::CheckedRequest> chain, std::uint64_t first) override {

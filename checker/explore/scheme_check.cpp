@@ -79,11 +79,14 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
     if (verdict.outcome == Outcome::broken) {
       result.verdict.outcome = Outcome::broken;
       result.verdict.bound.clear();
+      result.verdict.only_loops_bounded = false;
       result.verdict.violation = std::move(verdict.violation);
       result.workload = workload;
       break;
     }
     if (verdict.outcome == Outcome::bounded) {
+      const bool first = result.verdict.outcome != Outcome::bounded;
+      result.verdict.only_loops_bounded = verdict.only_loops_bounded && (first || result.verdict.only_loops_bounded);
       result.verdict.outcome = Outcome::bounded;
       const bool by_time = explored.budget.count() > 0 && verdict.bound.starts_with("a budget");
       result.verdict.bound =

@@ -23,6 +23,7 @@ constexpr std::uint32_t kMostClients = 16;
 struct Operation {
   bool writes = false;
   std::uint32_t client = 0;
+  std::uint64_t tag = 0;  // of a read's requests
   Moment began = 0;
   Moment inside = 0;     // the latch was taken, or the value accepted
   Moment leaves = 0;     // commit() or validate() was called
@@ -46,21 +47,42 @@ struct Setting {
   std::vector<std::vector<std::byte>> images{};
 };
 
-// State of one execution.
-struct Run {
+// The object of one execution.
+struct Place {
   std::shared_ptr<Setting> setting;
   World* world;
   Layout layout;
   MemoryRegion memory;
   ObjectArray objects;
-  std::vector<Operation> operations{};
 
-  Run(std::shared_ptr<Setting> the_setting, World& the_world, Node& storage)
+  Place(std::shared_ptr<Setting> the_setting, World& the_world, Node& storage)
       : setting(std::move(the_setting)),
         world(&the_world),
         layout(setting->shape, setting->kind, 1),
         memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
         objects(layout, memory.remote()) {}
+};
+
+// What one client did. A client reaches only its own: what others write down is no part of its state.
+struct ClientRun {
+  ClientRun(const Place& the_place, std::uint32_t the_number) : place(&the_place), client(the_number) {}
+  const Place* place;
+  std::uint32_t client;
+  std::vector<Operation> operations{};
+};
+
+// State of one execution, for its judges.
+struct Run {
+  const Place* place = nullptr;
+  std::vector<const ClientRun*> clients{};
+  std::vector<Operation> operations{};  // of all clients, at the end
+
+  void collect() {
+    operations.clear();
+    for (const ClientRun* client : clients) {
+      operations.insert(operations.end(), client->operations.begin(), client->operations.end());
+    }
+  }
 };
 
 // Revokes a dead client's writes, or only claims to.
@@ -123,17 +145,20 @@ std::string words_of(std::span<const std::byte> payload) {
 }
 
 // Readers' requests use numbers that no update has.
-std::uint64_t tag_of_read(std::size_t operation) { return (std::uint64_t{1} << 48) + operation; }
+constexpr std::uint64_t kFirstTagOfReads = std::uint64_t{1} << 48;
+std::uint64_t tag_of_read(std::uint32_t client, std::size_t operation) {
+  return kFirstTagOfReads + client * std::uint64_t{1000} + operation;
+}
 
-Task<void> write_object(Run* run, Session* session, std::uint32_t client) {
-  const Setting& setting = *run->setting;
-  World& world = *run->world;
+Task<void> write_object(ClientRun* run, Session* session) {
+  const Setting& setting = *run->place->setting;
+  World& world = *run->place->world;
   std::uint64_t own = 0;
   bool took_over = false;
   for (std::uint32_t i = 0; i < setting.workload.updates; ++i) {
     const std::size_t which = run->operations.size();
-    run->operations.push_back({.writes = true, .client = client, .began = world.moment()});
-    ExclusiveGuard guard = co_await setting.scheme->latch(*session, run->objects.at(0));
+    run->operations.push_back({.writes = true, .client = run->client, .began = world.moment()});
+    ExclusiveGuard guard = co_await setting.scheme->latch(*session, run->place->objects.at(0));
     run->operations[which].inside = world.moment();
     std::uint64_t number = number_in(guard.payload());
     if (guard.inherited()) {
@@ -158,16 +183,16 @@ Task<void> write_object(Run* run, Session* session, std::uint32_t client) {
   }
 }
 
-Task<void> read_object(Run* run, Session* session, std::uint32_t client) {
-  const Setting& setting = *run->setting;
-  World& world = *run->world;
+Task<void> read_object(ClientRun* run, Session* session) {
+  const Setting& setting = *run->place->setting;
+  World& world = *run->place->world;
   for (std::uint32_t i = 0; i < setting.workload.reads; ++i) {
     const std::size_t which = run->operations.size();
-    run->operations.push_back({.client = client, .began = world.moment()});
-    world.tag(tag_of_read(which));
+    run->operations.push_back({.client = run->client, .tag = tag_of_read(run->client, which), .began = world.moment()});
+    world.tag(tag_of_read(run->client, which));
     ReadGuard guard;
     try {
-      guard = co_await setting.scheme->begin_read(*session, run->objects.at(0));
+      guard = co_await setting.scheme->begin_read(*session, run->place->objects.at(0));
     } catch (const LatchError& error) {
       if (error.kind() != LatchError::Kind::holder_lost) {
         throw;
@@ -218,15 +243,15 @@ bool overlap(const Operation& a, const Operation& b, const Order& order) {
 }
 
 void judge_exclusion(const Run& run, const Order& order) {
-  const bool latch = run.setting->promise == checker::Promise::exclusion;
+  const bool latch = run.place->setting->promise == checker::Promise::exclusion;
   for (std::size_t i = 0; i < run.operations.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
       const Operation& a = run.operations[i];
       const Operation& b = run.operations[k];
       const bool exclude = (a.writes && b.writes) || (latch && (a.writes || b.writes));
       if (exclude && a.client != b.client && a.has_ended && b.has_ended && overlap(a, b, order)) {
-        run.world->fail(Kind::mutual_exclusion,
-                        fmt::format("clients {} and {} were inside at once", b.client, a.client));
+        run.place->world->fail(Kind::mutual_exclusion,
+                               fmt::format("clients {} and {} were inside at once", b.client, a.client));
         return;
       }
     }
@@ -244,19 +269,20 @@ void judge_age(const Run& run, const Order& order) {
       // A client's operations are in program order.
       const bool same_client = newer.client == older.client && &newer < &older;
       if (same_client || (newer.client != older.client && !order.before(older.began, newer.ended))) {
-        run.world->fail(Kind::linearizability,
-                        fmt::format("client {} {} number {} although client {}'s {} of number {} had ended before",
-                                    older.client, older.writes ? "wrote" : "read", older.number, newer.client,
-                                    newer.writes ? "update" : "read", newer.number));
+        run.place->world->fail(
+            Kind::linearizability,
+            fmt::format("client {} {} number {} although client {}'s {} of number {} had ended before", older.client,
+                        older.writes ? "wrote" : "read", older.number, newer.client, newer.writes ? "update" : "read",
+                        newer.number));
         return;
       }
     }
   }
-  if (run.setting->promise != checker::Promise::latch_equivalent) {
+  if (run.place->setting->promise != checker::Promise::latch_equivalent) {
     return;
   }
   // Nothing newer may be placed in the memory read before the validation begins. The latch is not part of that memory.
-  const RemoteAddress latch = run.memory.remote().address + run.layout.latch(0);
+  const RemoteAddress latch = run.place->memory.remote().address + run.place->layout.latch(0);
   for (std::size_t i = 0; i < run.operations.size(); ++i) {
     const Operation& read = run.operations[i];
     if (read.writes || !read.has_ended) {
@@ -264,18 +290,19 @@ void judge_age(const Run& run, const Order& order) {
     }
     const auto was_read = [&](const Order::Access& change) {
       return std::ranges::any_of(order.samples(), [&](const Order::Access& sample) {
-        return sample.tag == tag_of_read(i) && sample.moment > read.attempt && sample.node == change.node &&
+        return sample.tag == read.tag && sample.moment > read.attempt && sample.node == change.node &&
                sample.address < change.address + change.length && change.address < sample.address + sample.length;
       });
     };
     for (const Order::Access& change : order.changes()) {
-      const bool newer = change.tag > read.number && change.tag < tag_of_read(0);
+      const bool newer = change.tag > read.number && change.tag < kFirstTagOfReads;
       const bool is_latch = change.length == 8 && change.address == latch;
       if (newer && !is_latch && !order.before(read.last_post, change.moment) && was_read(change)) {
-        run.world->fail(Kind::linearizability,
-                        fmt::format("client {} accepted number {} after a part of number {} had been placed: it would "
-                                    "not have kept the object unchanged as a shared latch does",
-                                    read.client, read.number, change.tag));
+        run.place->world->fail(
+            Kind::linearizability,
+            fmt::format("client {} accepted number {} after a part of number {} had been placed: it would "
+                        "not have kept the object unchanged as a shared latch does",
+                        read.client, read.number, change.tag));
         return;
       }
     }
@@ -294,17 +321,20 @@ void judge_result(const Run& run) {
   std::ranges::sort(numbers);
   const auto twice = std::ranges::adjacent_find(numbers);
   if (twice != numbers.end()) {
-    run.world->fail(Kind::lost_update, fmt::format("two updates gave the number {}: one of them is lost", *twice));
+    run.place->world->fail(Kind::lost_update,
+                           fmt::format("two updates gave the number {}: one of them is lost", *twice));
     return;
   }
   std::uint64_t latch = 0;
-  std::memcpy(&latch, run.memory.bytes().data() + run.layout.latch(0), sizeof latch);
+  const Place& place = *run.place;
+  std::memcpy(&latch, place.memory.bytes().data() + place.layout.latch(0), sizeof latch);
   if (latch != 0) {
-    run.world->fail(Kind::deadlock, fmt::format("everybody has unlatched, and the latch word is {:#x}", latch));
+    run.place->world->fail(Kind::deadlock, fmt::format("everybody has unlatched, and the latch word is {:#x}", latch));
     return;
   }
-  const std::span<const std::byte> record = run.memory.bytes().subspan(run.layout.record(0), run.setting->shape.bytes);
-  const std::vector<std::byte> right = image_of(run.setting, numbers.size());
+  const std::span<const std::byte> record =
+      place.memory.bytes().subspan(place.layout.record(0), place.setting->shape.bytes);
+  const std::vector<std::byte> right = image_of(place.setting, numbers.size());
   if (std::memcmp(record.data(), right.data(), right.size()) == 0) {
     return;
   }
@@ -312,17 +342,20 @@ void judge_result(const Run& run) {
   while (record[wrong] == right[wrong]) {
     ++wrong;
   }
-  const RecordShape& shape = run.setting->shape;
+  const RecordShape& shape = place.setting->shape;
   const bool in_header = wrong >= shape.header && wrong < shape.header + shape.header_bytes;
-  run.world->fail(Kind::lost_update,
-                  fmt::format("after {} updates byte {} of the object{} is not what they make of it one after another",
-                              numbers.size(), wrong, in_header ? ", in its header," : ""));
+  run.place->world->fail(
+      Kind::lost_update,
+      fmt::format("after {} updates byte {} of the object{} is not what they make of it one after another",
+                  numbers.size(), wrong, in_header ? ", in its header," : ""));
 }
 
 void build(const std::shared_ptr<Setting>& setting, World& world) {
   const Workload& workload = setting->workload;
   Node& storage = world.add_node("memory", workload.nics);
-  Run& run = world.make<Run>(setting, world, storage);
+  const Place& place = world.make<Place>(setting, world, storage);
+  Run& run = world.make<Run>();
+  run.place = &place;
   QueuePair* first = nullptr;
   for (std::uint32_t i = 0; i < workload.writers + workload.readers; ++i) {
     const bool writes = i < workload.writers;
@@ -337,18 +370,21 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
       options.revoker = &world.make<WorldRevoker>(storage, *first, workload.revocation);
     }
     Session& session = world.make<Session>(*qp, buffer_bytes(setting->shape), options);
-    world.spawn(node, writes ? write_object(&run, &session, i) : read_object(&run, &session, i));
+    ClientRun& client = world.make<ClientRun>(place, i);
+    run.clients.push_back(&client);
+    world.spawn(node, writes ? write_object(&client, &session) : read_object(&client, &session));
     if (workload.crash && i == 0) {
       world.may_crash(node);
       world.require_liveness_after_crash();
     }
   }
   world.at_end([&run](const Order& order) {
+    run.collect();
     judge_exclusion(run, order);
     judge_age(run, order);
     const bool refused =
         std::ranges::any_of(run.operations, [](const Operation& o) { return o.writes && !o.has_ended; });
-    if (!run.world->crashed() && !refused) {
+    if (!run.place->world->crashed() && !refused) {
       judge_result(run);
     }
   });
@@ -365,21 +401,18 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
     auto alone =
         std::make_shared<Setting>(setting->scheme, setting->promise, setting->workload, setting->kind, setting->shape);
     alone->workload.updates = 1;
-    const MemoryRegion* memory = nullptr;
-    const Layout* layout = nullptr;
+    const Place* place = nullptr;
     Execution execution(
         [&](World& world) {
           Node& storage = world.add_node("memory");
-          Run& run = world.make<Run>(alone, world, storage);
-          memory = &run.memory;
-          layout = &run.layout;
+          place = &world.make<Place>(alone, world, storage);
           for (std::uint64_t i = 0; i < updates; ++i) {
             Node& node = world.add_node("writer");
             auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
             Session& session =
                 world.make<Session>(*qp, buffer_bytes(alone->shape),
                                     SessionOptions{.buffers = std::min(4U, alone->scheme->most_buffers())});
-            world.spawn(node, write_object(&run, &session, static_cast<std::uint32_t>(i)));
+            world.spawn(node, write_object(&world.make<ClientRun>(*place, static_cast<std::uint32_t>(i)), &session));
           }
         },
         model::rules_of(model::Preset::strict));
@@ -390,7 +423,7 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
       const auto machine_step = std::ranges::find(actions, Action::Sort::machine, &Action::sort);
       execution.repeat(machine_step != actions.end() ? *machine_step : actions.front());
     }
-    const auto bytes = memory->bytes().subspan(layout->record(0), alone->shape.bytes);
+    const auto bytes = place->memory.bytes().subspan(place->layout.record(0), alone->shape.bytes);
     image.assign(bytes.begin(), bytes.end());
   }
   return image;

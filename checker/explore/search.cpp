@@ -46,7 +46,11 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
       deadline_(deadline),
       reduce_(options.mode == Mode::exhaustive),
       dependence_(options.rules),
-      execution_(program, options.rules, options.writing_retries) {}
+      execution_(program, options.rules, options.writing_retries) {
+  if (options.look_at_all_frames) {
+    execution_.trust_no_loop();
+  }
+}
 
 bool Worker::should_stop() {
   constexpr std::uint32_t kLookEvery = 64;
@@ -297,6 +301,14 @@ void Worker::extend(TaskResult& result) {
 
 void Worker::end_execution(TaskResult& result) {
   ++result.executions;
+  end_judged(result);
+  if (execution_.is_cut()) {
+    ++result.cut;
+    result.first_cut = execution_.first_cut();
+  }
+}
+
+void Worker::end_judged(TaskResult& result) {
   std::vector<Action> tail;
   if (execution_.failure() == nullptr) {
     if (execution_.has_parked()) {
@@ -388,6 +400,7 @@ bool Worker::next_choice() {
 
 TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   TaskResult result;
+  execution_.forget_cuts();
   load(task);
   if (task.at != nullptr) {
     // The choices given out before this one are asleep. Their events are known once they happen.

@@ -68,7 +68,9 @@ struct TaskResult {
   std::uint64_t judged = 0;  // executions in which everybody reached the end
   std::uint64_t redundant = 0;
   std::uint64_t events = 0;
-  bool stopped = false;  // not because of the number of executions
+  bool stopped = false;   // not because of the number of executions
+  std::uint64_t cut = 0;  // executions in which a loop was given up
+  std::optional<Cut> first_cut;
   std::optional<Found> found;
   std::vector<Addition> additions;
   std::vector<std::shared_ptr<FrozenNode>> left;  // the nodes of the stack, top first
@@ -122,6 +124,7 @@ class Worker {
   void add_choice(std::size_t depth, const std::vector<Action>& initials);
   void extend(TaskResult& result);
   void end_execution(TaskResult& result);
+  void end_judged(TaskResult& result);
   void record(TaskResult& result, const Failure& failure, const std::vector<Action>& tail);
   bool next_choice();
   void replay_to(std::size_t depth);

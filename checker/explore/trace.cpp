@@ -204,6 +204,9 @@ Violation make_violation(const Program& program, const Options& options, const F
   violation.kind = found.failure.kind;
   violation.what = found.failure.what;
   Execution execution(program, options.rules, options.writing_retries);
+  if (options.look_at_all_frames) {
+    execution.trust_no_loop();
+  }
   execution.begin();
   Describer describer(execution, violation);
   for (const Action& action : order) {

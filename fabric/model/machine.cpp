@@ -64,6 +64,10 @@ void Machine::map(NodeId node, RemoteAddress base, std::span<std::byte> storage)
   ranges.push_back({base, storage.data(), storage.size()});
 }
 
+void Machine::unmap(NodeId node, RemoteAddress base) {
+  std::erase_if(part(nodes_, node.value, "node").ranges, [&](const Range& range) { return range.base == base; });
+}
+
 ThreadId Machine::add_thread(NodeId node) {
   part(nodes_, node.value, "node");
   const ThreadId id{add(threads_, "thread")};
@@ -407,6 +411,8 @@ std::uint64_t Machine::old_value(WrId id) const {
   return wr.old;
 }
 
+std::uint64_t Machine::loaded_value(WrId id) const { return at(id).old; }
+
 std::uint32_t Machine::posted(QpId qp) const { return static_cast<std::uint32_t>(at(qp).wrs.size()); }
 
 std::uint32_t Machine::outstanding(QpId id) const {
@@ -415,6 +421,12 @@ std::uint32_t Machine::outstanding(QpId id) const {
 }
 
 std::uint32_t Machine::outstanding(ClientId client) const { return at(client).outstanding; }
+
+bool Machine::idle(QpId id) const {
+  const Qp& qp = at(id);
+  return qp.first_active == qp.wrs.size();
+}
+
 std::uint32_t Machine::received_count(QpId qp) const { return at(qp).received; }
 bool Machine::crashed(ClientId client) const { return at(client).crashed; }
 bool Machine::quiescent() const { return unfinished_ == 0 && buffered_ == 0; }

@@ -38,9 +38,12 @@ struct Options {
   std::uint64_t max_executions = 0;    ///< 0: no bound; random and pct need a bound, and use 10 000 by default
   std::uint32_t max_events = 10'000;   ///< per execution; a longer execution is reported as one that never ends
   std::uint32_t priority_changes = 3;  ///< pct
-  /// How many attempts of one retry loop may change memory, fail and be retried. Attempts that change nothing are
-  /// covered without bound. See docs/explorer.md.
+  /// How many failed attempts of one retry loop that others can see are repeated. Where one more might have mattered,
+  /// the verdict is `bounded`. Attempts that leave no trace are covered without bound. See docs/explorer.md.
   std::uint32_t writing_retries = 2;
+  /// Looks at all frames, also at those of the library's loops that say that they keep nothing of a failed attempt. It
+  /// takes longer; for testing that word.
+  bool look_at_all_frames = false;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
   unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
   /// After a violation, this many more executions look for one with a shorter trace.
@@ -51,7 +54,7 @@ struct Options {
 };
 
 enum class Outcome : std::uint8_t {
-  safe,     ///< all executions were explored
+  safe,     ///< all executions were explored, loops included
   broken,   ///< a violation was found
   bounded,  ///< no violation in the part that was explored
 };
@@ -83,6 +86,8 @@ struct Verdict {
   std::uint64_t events = 0;      ///< events in all executions, replays included
   double seconds = 0;
   std::string bound;  ///< which bound was met, if `outcome` is bounded
+  /// If `outcome` is bounded: whether nothing but the number of attempts of retry loops was bounded.
+  bool only_loops_bounded = false;
   std::optional<Violation> violation;
 };
 

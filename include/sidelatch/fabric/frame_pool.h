@@ -44,6 +44,8 @@ inline constexpr std::size_t kLargestFrame = 4096;
 inline constinit thread_local std::array<FreeFrame*, kLargestFrame / kFrameGrain> free_frames{};
 inline constinit thread_local FramePoolStats frame_stats{};
 inline constinit thread_local bool has_frame_cleaner = false;
+// Looked at only where the lists are empty and there is no cleaner.
+inline constinit thread_local bool frames_unpooled = false;
 
 }  // namespace detail
 
@@ -71,6 +73,10 @@ class FramePool {
   }
   /// Counters of the calling thread.
   [[nodiscard]] static FramePoolStats stats() noexcept { return detail::frame_stats; }
+  /// For a world that looks at its tasks' memory: while true, the calling thread's frames come from operator new and go
+  /// back to operator delete, zeroed or not as these do it. The pool is emptied.
+  static void set_unpooled(bool unpooled) noexcept;
+  [[nodiscard]] static bool unpooled() noexcept { return detail::frames_unpooled; }
 
  private:
   [[nodiscard]] static bool pooled(std::size_t bytes) noexcept {

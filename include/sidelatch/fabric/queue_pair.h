@@ -138,13 +138,17 @@ class QueuePair {
   [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
   [[nodiscard]] Node& node() const noexcept { return *node_; }
 
-  /// Number of requests ever posted; the first one has sequence number 1.
+  /// Number of requests ever posted; the first one has sequence number 1. In the explorer both are larger by a
+  /// constant.
   [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
   /// The highest number such that all requests up to it have completed or been flushed.
   [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t outstanding() const noexcept { return posted_ - completed_; }
 
-  [[nodiscard]] const Counters& counters() const noexcept { return counters_; }
+  [[nodiscard]] const Counters& counters() const {
+    reactor_->tally_is_read();
+    return counters_;
+  }
   /// For schemes: counts an operation that had to begin again.
   void count_retry() noexcept { ++counters_.retries; }
 
@@ -206,6 +210,10 @@ class QueuePair {
   [[nodiscard]] ReceiveQueue* receives() const noexcept { return receives_.get(); }
   /// Called when a receive buffer was posted.
   virtual void receive_posted(const LocalSpan& into) { (void)into; }
+  /// Requests are counted from this number on, a multiple of the longest send queue. Call it before the first request.
+  void count_from(std::uint64_t number) noexcept { posted_ = completed_ = last_signaled_ = number; }
+  /// Requests posted since the last one whose completion will be reported.
+  [[nodiscard]] std::uint64_t unsignaled() const noexcept { return posted_ - last_signaled_; }
   /// Whether a completion is due: the NIC has not yet reported one that it was asked for.
   [[nodiscard]] bool awaits_completion() const noexcept { return last_signaled_ > completed_; }
   /// Payload of all requests in flight.

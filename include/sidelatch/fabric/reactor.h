@@ -24,8 +24,14 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <source_location>
+#include <span>
 #include <utility>
 #include <vector>
+
+namespace sidelatch::sync {
+class Attempts;
+}
 
 namespace sidelatch::fabric {
 
@@ -111,12 +117,27 @@ class Reactor {
   /// Waits for `duration`; zero or less does not wait.
   [[nodiscard]] SleepAwaiter sleep(Duration duration) noexcept { return {*this, duration}; }
 
-  /// Call this where a loop begins that repeats an attempt until it succeeds, and retry() before each repetition. An
-  /// attempt must not depend on what a failed one has learned. A world that explores looks here for attempts that
-  /// repeat each other; other worlds pay nothing.
-  [[nodiscard]] LoopId begin_retries() { return explores_ ? begin_loop() : kNoLoop; }
+  /// Call this where a loop begins that repeats an attempt until it succeeds, and retry() before each repetition. A
+  /// world that explores looks here whether an attempt has left everything as it was; `place` names the loop in what it
+  /// reports. Other worlds pay nothing.
+  [[nodiscard]] LoopId begin_retries(const std::source_location& place = std::source_location::current()) {
+    return explores_ ? begin_loop(place, false) : kNoLoop;
+  }
   /// Waits for `duration` before the next attempt of the loop.
   [[nodiscard]] SleepAwaiter retry(LoopId loop, Duration duration) noexcept { return {*this, duration, loop}; }
+
+  /// For libraries: a world that explores need not compare these bytes, which only count what has happened. They stay
+  /// where they are as long as the task's world. When such a number is read, call tally_is_read().
+  void keep_out_of_state(std::span<const std::byte> tally) {
+    if (explores_) {
+      leave_out(tally);
+    }
+  }
+  void tally_is_read() const {
+    if (explores_) [[unlikely]] {
+      note_tally();
+    }
+  }
 
   /// Whether this is a world that explores.
   [[nodiscard]] bool explores() const noexcept { return explores_; }
@@ -137,7 +158,10 @@ class Reactor {
   virtual std::uint64_t start_timer(Duration duration, Waiter& waiter) = 0;
   virtual void cancel_timer(std::uint64_t timer) noexcept = 0;
   /// For a world that explores, which sets explores_.
-  [[nodiscard]] virtual LoopId begin_loop() { return kNoLoop; }
+  /// `forgets`: the loop's own frame keeps nothing of an attempt, and the first retry() of the loop is its head.
+  [[nodiscard]] virtual LoopId begin_loop(const std::source_location& /*place*/, bool /*forgets*/) { return kNoLoop; }
+  virtual void leave_out(std::span<const std::byte> /*tally*/) {}
+  virtual void note_tally() const {}
   [[nodiscard]] virtual std::uint64_t start_retry(LoopId /*loop*/, Duration duration, Waiter& waiter) {
     return start_timer(duration, waiter);
   }
@@ -149,6 +173,7 @@ class Reactor {
 
  private:
   friend class QueuePair;
+  friend class sync::Attempts;
   struct Root;
 
   void take_completion_entries(std::uint32_t n) noexcept { cq_free_ -= n; }

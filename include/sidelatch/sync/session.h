@@ -113,8 +113,12 @@ class Session {
 
   [[nodiscard]] fabric::QueuePair& qp() noexcept { return *qp_; }
   [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
-  [[nodiscard]] const SessionCounters& counters() const noexcept { return counters_; }
-  [[nodiscard]] SessionCounters& counters() noexcept { return counters_; }
+  [[nodiscard]] const SessionCounters& counters() const {
+    qp_->reactor().tally_is_read();
+    return counters_;
+  }
+  /// For schemes, to count.
+  [[nodiscard]] SessionCounters& tally() noexcept { return counters_; }
   [[nodiscard]] bool has_lease() const noexcept { return options_.lease.length != fabric::Duration::zero(); }
   [[nodiscard]] fabric::Time now() const { return qp_->reactor().now(); }
   /// Whether the deadline of the operation under way (see Operation) has passed.
@@ -186,6 +190,8 @@ class Session {
 
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
   [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
+  /// The newest word was never in the latch, so the next acquisition may use it.
+  void return_word() noexcept { --epoch_; }
   /// Charges this worker for CPU work, in worlds with a clock of their own.
   [[nodiscard]] fabric::Reactor::SleepAwaiter spend(fabric::CpuWork work, std::uint64_t bytes) noexcept {
     return qp_->reactor().sleep(qp_->node().cpu_time(work, bytes));
@@ -257,9 +263,16 @@ class Session {
 /// The attempts of one operation; for schemes.
 class Attempts {
  public:
-  explicit Attempts(Session& session) noexcept : session_(&session) {
+  /// For the library's own loops, whose coroutine keeps nothing of a failed attempt (sync/latching.h).
+  class Forgotten;
+  Attempts(Session& session, const Forgotten& forgotten) noexcept;
+  /// Whether to await pause() once before the first attempt, because the world looks at the loop.
+  [[nodiscard]] bool looked_at() const noexcept { return loop_ != fabric::Reactor::kNoLoop; }
+
+  explicit Attempts(Session& session, const std::source_location& place = std::source_location::current()) noexcept
+      : session_(&session) {
     if (session.marks_attempts_) [[unlikely]] {
-      mark_begin();
+      mark_begin(place, false);
     }
   }
   [[nodiscard]] fabric::Time began() const noexcept { return began_; }
@@ -269,7 +282,7 @@ class Attempts {
   [[nodiscard]] fabric::Reactor::SleepAwaiter pause() noexcept;
 
  private:
-  void mark_begin() noexcept;
+  void mark_begin(const std::source_location& place, bool forgets) noexcept;
 
   Session* session_;
   fabric::Time began_{};  // set if there is a deadline

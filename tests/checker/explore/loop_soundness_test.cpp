@@ -69,7 +69,8 @@ Task<void> run(Run* run, Client* client, Store* store, LoopOps ops) {
       co_await client->qp->enqueue(fabric::fetch_add(store->word(2), ~std::uint64_t{0}));
     } else {
       const auto loop = run->written_out ? fabric::Reactor::kNoLoop : client->node->reactor().begin_retries();
-      for (std::uint32_t attempt = 1;; ++attempt) {
+      // Whoever counts attempts carries something from one to the next.
+      for (std::uint32_t attempt = 1;; attempt += run->written_out ? 1U : 0U) {
         bool done = false;
         if (op.what == LoopOp::What::wait_for_flag) {
           co_await client->qp->read(client->word(0), store->word(1));
@@ -109,19 +110,20 @@ ReachedByLoops reach(const std::vector<LoopOps>& clients, Preset preset, bool wr
   ReachedByLoops reached;
   const Program program = [&](World& world) {
     auto& store = world.make<Store>(world, 3);
-    auto& runs = world.make<std::vector<Run>>(clients.size());
-    for (std::size_t i = 0; i < clients.size(); ++i) {
-      runs[i].written_out = written_out;
+    auto& runs = world.make<std::vector<Run*>>();
+    for (const LoopOps& ops : clients) {
+      runs.push_back(&world.make<Run>());
+      runs.back()->written_out = written_out;
       auto& client = world.make<Client>(world, store, "client");
-      world.spawn(*client.node, run(&runs[i], &client, &store, clients[i]));
+      world.spawn(*client.node, run(runs.back(), &client, &store, ops));
     }
     world.at_end([&](const Order& /*order*/) {
       Values state = {store.value(0), store.value(1), store.value(2)};
-      for (const Run& one : runs) {
-        if (one.gave_up) {
+      for (const Run* one : runs) {
+        if (one->gave_up) {
           return;
         }
-        state.insert(state.end(), one.seen.begin(), one.seen.end());
+        state.insert(state.end(), one->seen.begin(), one->seen.end());
       }
       reached.states.insert(state);
     });
@@ -171,21 +173,25 @@ class LoopSoundness : public ::testing::TestWithParam<Preset> {};
 TEST_P(LoopSoundness, WaitingReachesWhatTryingAgainReaches) {
   std::uint32_t compared = 0;
   std::uint32_t several = 0;
+  std::uint32_t proved = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const std::vector<LoopOps> clients = random_clients(seed);
     const ReachedByLoops written_out = reach(clients, GetParam(), true);
     const ReachedByLoops waiting = reach(clients, GetParam(), false);
-    if (written_out.verdict.outcome == Outcome::bounded || waiting.verdict.outcome == Outcome::bounded) {
+    const bool ended = waiting.verdict.outcome != Outcome::bounded || waiting.verdict.only_loops_bounded;
+    if (written_out.verdict.outcome == Outcome::bounded || !ended) {
       continue;
     }
     ASSERT_EQ(written_out.verdict.outcome, Outcome::safe) << seed << to_text(written_out.verdict);
-    ASSERT_EQ(waiting.verdict.outcome, Outcome::safe) << seed << to_text(waiting.verdict);
+    ASSERT_NE(waiting.verdict.outcome, Outcome::broken) << seed << to_text(waiting.verdict);
     ASSERT_EQ(written_out.states, waiting.states) << "seed " << seed;
+    proved += waiting.verdict.outcome == Outcome::safe ? 1U : 0U;
     ++compared;
     several += waiting.states.size() > 1 ? 1U : 0U;
   }
   EXPECT_GT(compared, kSeeds / 3);
   EXPECT_GT(several, kSeeds / 4);
+  EXPECT_GT(proved, kSeeds / 5);
   RecordProperty("compared", static_cast<int>(compared));
 }
 

@@ -40,7 +40,14 @@ TEST_P(EveryCell, HasTheDocumentedVerdict) {
   const CellResult result = explore_cell(entry().name, options);
   const Verdict& verdict = result.verdict;
   if (entry().safe_under(preset())) {
-    ASSERT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
+    // Readers of RwLatch count themselves in and out in vain; others see that, so attempts are bounded.
+    const bool attempts_are_seen = entry().name.starts_with("latch-rw/") || entry().name.starts_with("broken/rw-");
+    if (attempts_are_seen) {
+      ASSERT_TRUE(verdict.only_loops_bounded) << to_text(verdict);
+      EXPECT_THAT(verdict.bound, AllOf(HasSubstr("reader 0"), HasSubstr("latch.cpp:"), HasSubstr("stores or")));
+    } else {
+      ASSERT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
+    }
     EXPECT_FALSE(verdict.violation);
     EXPECT_GE(result.programs, 2U);
     return;

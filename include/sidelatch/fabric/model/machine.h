@@ -44,6 +44,8 @@ class Machine {
   NicId add_nic(NodeId node);
   /// Makes `storage` the node's memory from `base` on. Throws std::invalid_argument if it overlaps a mapped range.
   void map(NodeId node, RemoteAddress base, std::span<std::byte> storage);
+  /// Ends the mapped range that begins at `base`; nothing in flight may touch it.
+  void unmap(NodeId node, RemoteAddress base);
   /// A CPU thread of the node, with a TSO store buffer of unlimited size.
   ThreadId add_thread(NodeId node);
   ClientId add_client();
@@ -119,11 +121,15 @@ class Machine {
   [[nodiscard]] bool received(WrId wr) const;
   /// The value an atomic found. Throws std::logic_error if the request is no atomic or has not completed with success.
   [[nodiscard]] std::uint64_t old_value(WrId wr) const;
+  /// The same as soon as the atomic has loaded it; 0 before that.
+  [[nodiscard]] std::uint64_t loaded_value(WrId wr) const;
   /// Requests posted since reset().
   [[nodiscard]] std::uint32_t posted(QpId qp) const;
   /// Requests posted but not completed.
   [[nodiscard]] std::uint32_t outstanding(QpId qp) const;
   [[nodiscard]] std::uint32_t outstanding(ClientId client) const;
+  /// Whether no request of the queue pair has a step to come, at either end.
+  [[nodiscard]] bool idle(QpId qp) const;
   /// SENDs of this queue pair that the target has received.
   [[nodiscard]] std::uint32_t received_count(QpId qp) const;
   [[nodiscard]] bool crashed(ClientId client) const;

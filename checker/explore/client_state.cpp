@@ -1,0 +1,71 @@
+#include "client_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sidelatch::explore {
+
+void ClientState::clear() noexcept {
+  pieces_.clear();
+  bytes_.clear();
+  numbers_.clear();
+}
+
+void ClientState::leave_out(std::span<const std::byte> tally) noexcept {
+  const Piece& piece = pieces_.back();
+  const std::byte* const begin = std::max(tally.data(), piece.at);
+  const std::byte* const end = std::min(tally.data() + tally.size(), piece.at + piece.length);
+  if (begin < end) {
+    std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(piece.begin + static_cast<std::size_t>(begin - piece.at)),
+                end - begin, std::byte{0});
+  }
+}
+
+std::uint64_t ClientState::hash() const noexcept {
+  std::uint64_t hash = numbers_.size();
+  const auto add = [&](std::uint64_t word) {
+    hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
+    hash ^= hash >> 29;
+  };
+  for (const std::uint64_t number : numbers_) {
+    add(number);
+  }
+  for (std::size_t i = 0; i < bytes_.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes_.data() + i, std::min<std::size_t>(8, bytes_.size() - i));
+    add(word);
+  }
+  return hash;
+}
+
+std::string ClientState::difference(const ClientState& other) const {
+  if (pieces_ != other.pieces_) {
+    return fmt::format("it has {} blocks of memory at other places", pieces_.size());
+  }
+  std::string text;
+  for (const bool registered : {false, true}) {
+    std::size_t differing = 0;
+    const Piece* first = nullptr;
+    std::size_t where = 0;
+    for (const Piece& piece : pieces_) {
+      for (std::size_t i = 0; piece.is_registered == registered && i < piece.length; ++i) {
+        if (bytes_[piece.begin + i] != other.bytes_[piece.begin + i]) {
+          ++differing;
+          if (first == nullptr) {
+            first = &piece;
+            where = i;
+          }
+        }
+      }
+    }
+    if (differing != 0) {
+      text += fmt::format("{}{} byte{} of its {}, the first at {} of {}", text.empty() ? "" : ", and ", differing,
+                          differing == 1 ? "" : "s", registered ? "registered memory" : "frames and heap", where,
+                          first->length);
+    }
+  }
+  return !text.empty() ? text : "its clock, its queue pairs or its tag";
+}
+
+}  // namespace sidelatch::explore

@@ -1,0 +1,79 @@
+// ClientState: all that a client knows between two of its steps, as bytes that can be compared: the frames and heap
+// blocks that its task can reach, its node's registered memory, and some numbers of its queue pairs.
+//
+// Numbers of requests that have completed count as equal: all that a task can do with one is to ask whether the request
+// is done. Bytes that a program's library declares to be tallies (Reactor::keep_out_of_state) are left out.
+#pragma once
+
+#include "zone.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sidelatch::explore {
+
+/// Requests of queue pairs that are explored have numbers above this one: so a number can be told from other words.
+/// The queue pair's number is in bits 32 to 47.
+inline constexpr std::uint64_t kRequestNumbers = 0x5e9d'0000'0000'0000;
+
+[[nodiscard]] constexpr std::uint64_t first_request_number(std::uint16_t qp) {
+  return kRequestNumbers + (std::uint64_t{qp} << 32);
+}
+
+class ClientState {
+ public:
+  /// Begins a new state; keeps capacity.
+  void clear() noexcept;
+  /// Bytes whose place is part of the state. `completed` gives the number of completed requests of a queue pair.
+  template <class Completed>
+  void add(std::span<const std::byte> bytes, bool is_registered, const Completed& completed);
+  void add_number(std::uint64_t number) { numbers_.push_back(number); }
+  /// Leaves out the part of the last added bytes that lies in `tally`.
+  void leave_out(std::span<const std::byte> tally) noexcept;
+
+  friend bool operator==(const ClientState& a, const ClientState& b) {
+    return a.pieces_ == b.pieces_ && a.numbers_ == b.numbers_ && a.bytes_ == b.bytes_;
+  }
+  [[nodiscard]] std::uint64_t hash() const noexcept;
+  /// "12 bytes of its frames and heap differ, the first in a block of 320 bytes": why two states are not equal.
+  [[nodiscard]] std::string difference(const ClientState& other) const;
+
+ private:
+  struct Piece {
+    const std::byte* at;
+    std::size_t begin;  // in bytes_
+    std::size_t length;
+    bool is_registered;
+    friend bool operator==(const Piece&, const Piece&) = default;
+  };
+  std::vector<Piece> pieces_;
+  std::vector<std::byte> bytes_;
+  std::vector<std::uint64_t> numbers_;
+};
+
+template <class Completed>
+void ClientState::add(std::span<const std::byte> bytes, bool is_registered, const Completed& completed) {
+  pieces_.push_back({bytes.data(), bytes_.size(), bytes.size(), is_registered});
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  if (is_registered) {
+    return;  // what NICs move has no numbers of requests
+  }
+  std::byte* const copy = bytes_.data() + pieces_.back().begin;
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, copy + at, sizeof word);
+    if ((word & 0xffff'0000'0000'0000) == kRequestNumbers) [[unlikely]] {
+      const auto qp = static_cast<std::uint16_t>(word >> 32);
+      if ((word & 0xffff'ffff) <= completed(qp)) {
+        word = first_request_number(qp);
+        std::memcpy(copy + at, &word, sizeof word);
+      }
+    }
+  }
+}
+
+}  // namespace sidelatch::explore

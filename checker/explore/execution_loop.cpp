@@ -1,0 +1,279 @@
+// Retry loops: when an attempt may be left out, and what becomes of clients that wait when nothing else can happen.
+//
+// An attempt that failed may be left out if it has left no trace: nothing of the client was under way at its head or at
+// its end, the client did nothing that others can see in between (a change that was undone was seen), and all that the
+// client knows is the same at both ends, byte for byte. Then every execution with the attempt is also one without it.
+#include "execution.h"
+#include "model_fabric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace sidelatch::explore {
+
+using namespace fabric;
+using model::StepKind;
+
+namespace {
+
+// Attempts of one loop that changed nothing for others, but something for the client itself.
+constexpr std::uint32_t kMostSilentAttempts = 8;
+// Attempts of a client that runs alone at the end.
+constexpr std::uint32_t kMostAttemptsAlone = 64;
+constexpr std::uint32_t kMostTailRounds = 64;
+
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+std::string to_string(const Cut& cut) {
+  return fmt::format("the loop of {} at {}, of which {} attempts failed and differ ({}),", cut.client, cut.place,
+                     cut.attempts, cut.difference);
+}
+
+Reactor::LoopId Execution::on_begin_loop(const std::source_location& place, bool forgets) {
+  if (running_ == Event::kNone) {
+    return Reactor::kNoLoop;
+  }
+  const Zone::Use own(nullptr);
+  Actor& actor = actors_[running_];
+  ++actor.progress;
+  progress_.push_back(moment_);
+  // A loop that begins again has its number again, so that states in which only the number differs are equal.
+  const auto same = std::ranges::find_if(actor.loops, [&](const Loop& loop) {
+    return loop.place.line() == place.line() && loop.place.column() == place.column() &&
+           std::string_view(loop.place.file_name()) == place.file_name();
+  });
+  if (same != actor.loops.end()) {
+    std::vector<AttemptEnd> ends = std::move(same->ends);
+    *same = {.place = place,
+             .forgets = forgets && trusts_,
+             .retries_to_head = forgets ? 2U : 0U,
+             .ends = std::move(ends),
+             .changes_at_head = actor.changes,
+             .began = moment_};
+    return static_cast<Reactor::LoopId>(same - actor.loops.begin() + 1);
+  }
+  actor.loops.push_back({.place = place,
+                         .forgets = forgets && trusts_,
+                         .retries_to_head = forgets ? 2U : 0U,
+                         .changes_at_head = actor.changes,
+                         .began = moment_});
+  return static_cast<Reactor::LoopId>(actor.loops.size());
+}
+
+// The client's NIC does nothing for it, and it has no other task.
+bool Execution::is_quiet(std::uint16_t of) const {
+  const Actor& actor = actors_[of];
+  if (actor.tasks_left != 1 || (actor.is_cpu && !machine_.drained({actor.machine_client}))) {
+    return false;
+  }
+  for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
+    if (queue_pairs_[qp].actor == of && !machine_.idle({qp})) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_frame, ClientState& state) {
+  const Actor& actor = actors_[of];
+  state.clear();
+  const std::array<const void*, 1> roots = {&waiter};
+  zone_.reachable(roots, blocks_);
+  const auto completed = [&](std::uint16_t qp) -> std::uint64_t {
+    const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
+    return known == nullptr ? 0 : known->completed() & 0xffff'ffff;
+  };
+  const std::span<const std::byte> frame = zone_.block_at(&waiter);
+  for (const std::span<const std::byte> block : blocks_) {
+    if (leaves_out_frame && block.data() == frame.data()) {
+      continue;
+    }
+    state.add(block, false, completed);
+    for (const std::span<const std::byte> tally : tallies_) {
+      state.leave_out(tally);
+    }
+  }
+  for (const std::span<const std::byte> region : actor.regions) {
+    state.add(region, true, completed);
+  }
+  state.add_number(actor.tag);
+  if (!in_tail_) {  // where time only passes to let the client try again
+    state.add_number(actor.leases_used);
+    state.add_number(static_cast<std::uint64_t>(actor.clock.count()));
+  }
+  for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
+    if (queue_pairs_[qp].actor == of) {
+      const ModelQueuePair* const known = queue_pairs_[qp].queue_pair;
+      state.add_number(known == nullptr ? 0 : 1 + static_cast<std::uint64_t>(known->state()));
+      state.add_number(known == nullptr ? 0 : known->outstanding());
+      state.add_number(known == nullptr ? 0 : known->unsignaled());
+    }
+  }
+}
+
+// Whether an earlier attempt of the loop ended in the same way, with nothing in between that anybody could see. A
+// client that runs alone repeats itself also if it undid what it changed: nobody else was there to see it.
+bool Execution::repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const {
+  return end.quiet && !tally_read_ && std::ranges::any_of(loop.ends, [&](const AttemptEnd& earlier) {
+           const bool unseen = in_tail_ ? earlier.in_tail && earlier.memory == end.memory
+                                        : earlier.changes == actor.changes && earlier.looks == actor.looks;
+           return earlier.quiet && unseen && earlier.state == end.state;
+         });
+}
+
+void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
+  is_cut_ = true;
+  if (first_cut_) {
+    return;
+  }
+  Cut& cut = first_cut_.emplace();
+  cut.client = actors_[of].name;
+  cut.place = fmt::format("{}:{}", file_name(loop.place.file_name()), loop.place.line());
+  cut.attempts = loop.failed + loop.silent;
+  if (!end.quiet) {
+    cut.difference = actors_[of].tasks_left != 1 ? "another task of the client is there" : "requests are in flight";
+  } else if (tally_read_) {
+    cut.difference = "the program reads counters";
+  } else if (loop.changes_at_head != end.changes) {
+    cut.difference = fmt::format("the last one made {} stores or placements that others can see",
+                                 end.changes - loop.changes_at_head);
+  } else if (loop.ends.empty()) {
+    cut.difference = "there was but one";
+  } else {
+    cut.difference = loop.ends.back().state.difference(end.state);
+  }
+}
+
+void Execution::on_retry(Reactor::LoopId number, Duration /*duration*/, Waiter& waiter) {
+  const Zone::Use own(nullptr);
+  const std::uint16_t of = running_;
+  Actor& actor = actors_[of];
+  actor.last_retry = moment_;
+  Loop& loop = actor.loops[number - 1];
+  AttemptEnd end;
+  look_at(of, waiter, loop.forgets, end.state);
+  end.quiet = is_quiet(of) && !blocks_.empty();
+  end.changes = actor.changes;
+  end.looks = actor.looks;
+  end.in_tail = in_tail_;
+  end.memory = in_tail_ ? arena_.hash() : 0;
+  if (loop.retries_to_head != 0) {
+    if (--loop.retries_to_head == 0) {
+      loop.ends.push_back(std::move(end));
+    }
+    reactor_->ready(waiter);
+    return;
+  }
+  const bool repeated = repeats_an_attempt(actor, loop, end);
+  const bool wrote = actor.changes != loop.changes_at_head;
+  bool again = !repeated;
+  if (again && in_tail_) {
+    again = ++loop.silent <= kMostAttemptsAlone;
+  } else if (again && wrote) {
+    // What an attempt has read decides whether another one is worth the time; the verdict says that it was not made.
+    again = loop.failed++ < writing_retries_ && loop.met.insert(loop.seen).second;
+  } else if (again) {
+    again = ++loop.silent <= kMostSilentAttempts;
+  }
+  if (!repeated && !again) {
+    cut(of, loop, end);
+  }
+  const bool alike = wrote && loop.failed > 1 && loop.seen == loop.seen_before;
+  loop.repeats = alike ? std::optional<Loop::Repetition>({loop.began, moment_}) : std::nullopt;
+  loop.seen_before = loop.seen;
+  loop.began = moment_;
+  loop.seen = 0;
+  loop.changes_at_head = actor.changes;
+  if (!loop.ends.empty() && !in_tail_ &&
+      (loop.ends.back().changes != actor.changes || loop.ends.back().looks != actor.looks)) {
+    loop.ends.clear();  // none of them can be repeated any more
+  }
+  const std::uint64_t state = end.state.hash();
+  loop.ends.push_back(std::move(end));
+  if (again) {
+    reactor_->ready(waiter);
+  } else {
+    actor.parked.push_back({&waiter, number, actor.progress + actor.changes, state});
+  }
+}
+
+// ---- The end.
+
+std::uint64_t Execution::state_of_parked() const {
+  std::uint64_t hash = arena_.hash();
+  for (const Actor& actor : actors_) {
+    hash = hash * 31 + actor.tasks_left;
+    for (const Parked& parked : actor.parked) {
+      hash = hash * 0x9e37'79b9'7f4a'7c15 + parked.state + parked.loop;
+    }
+  }
+  return hash;
+}
+
+void Execution::enter_tail() noexcept {
+  in_tail_ = true;
+  for (Actor& actor : actors_) {
+    for (Loop& loop : actor.loops) {
+      loop.ends.clear();
+      loop.silent = 0;
+    }
+  }
+}
+
+void Execution::run_tail(std::vector<Action>* record) {
+  if (!in_tail_) {  // a replay goes on from the end of a trace
+    enter_tail();
+  }
+  const bool was_cut = is_cut_;
+  is_cut_ = false;
+  std::uint32_t rounds = 0;
+  while (has_parked() && !failure_ && !is_cut_) {
+    const std::uint64_t before = state_of_parked();
+    for (std::uint16_t i = 0; i < actor_count() && !failure_; ++i) {
+      if (i == crashed_ || actors_[i].parked.empty()) {
+        continue;
+      }
+      Action next{Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0};
+      for (;;) {
+        repeat(next);
+        if (record != nullptr) {
+          record->push_back(next);
+        }
+        enabled(tail_actions_);
+        std::erase_if(tail_actions_, [](const Action& action) { return action.sort == Action::Sort::lease; });
+        if (tail_actions_.empty() || failure_) {
+          break;
+        }
+        next = tail_actions_.front();
+      }
+    }
+    if (failure_ || is_cut_ || state_of_parked() != before) {
+      if (++rounds > kMostTailRounds && !failure_) {
+        is_cut_ = true;
+        if (!first_cut_) {
+          first_cut_ = Cut{"several clients", "the end of an execution", rounds, "their rounds differ"};
+        }
+      }
+      continue;
+    }
+    if (!judges_liveness()) {
+      break;
+    }
+    std::string who;
+    for (std::uint16_t i = 0; i < actor_count(); ++i) {
+      if (i != crashed_ && !actors_[i].parked.empty()) {
+        who += (who.empty() ? "" : ", ") + actors_[i].name;
+      }
+    }
+    fail(Kind::deadlock,
+         fmt::format("{} wait{} for what no longer changes", who, who.find(',') == std::string::npos ? "s" : ""));
+    failure_->at_end = true;
+  }
+  is_cut_ = is_cut_ || was_cut;
+}
+
+}  // namespace sidelatch::explore

@@ -1,0 +1,301 @@
+#include "zone.h"
+
+#include <sidelatch/fabric/frame_pool.h>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::explore {
+
+namespace {
+
+// Zones lie side by side in one reservation, so that one comparison tells a zone's block from malloc's.
+constexpr std::uint64_t kZoneBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kZones = 1024;
+
+constinit std::atomic<std::byte*> reservation{nullptr};
+
+struct Slot {
+  Zone* zone = nullptr;
+  bool taken = false;
+};
+
+struct Slots {
+  std::mutex mutex;
+  std::array<Slot, kZones> all;
+};
+
+// Never destroyed: static objects may give their blocks back later than anything else.
+Slots& slots() {
+  static Slots* const kSlots = [] { return ::new (std::malloc(sizeof(Slots))) Slots(); }();
+  return *kSlots;
+}
+
+constinit thread_local Zone* current_zone = nullptr;
+
+std::uint64_t slot_of(const void* address) noexcept {
+  const std::byte* const begin = reservation.load(std::memory_order_relaxed);
+  if (begin == nullptr) {
+    return kZones;
+  }
+  const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(begin);
+  return offset < kZoneBytes * kZones ? offset / kZoneBytes : kZones;
+}
+
+struct Header {
+  std::uint32_t index;
+  std::uint32_t unused;
+  std::uint64_t also_unused;
+};
+static_assert(sizeof(Header) == 16);
+
+std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+}  // namespace
+
+// ---- A zone's memory.
+
+Zone::Zone() {
+  free_.fill(kNone);
+  Slots& all = slots();
+  const std::scoped_lock lock(all.mutex);
+  std::byte* begin = reservation.load();
+  if (begin == nullptr) {
+    void* const memory =
+        ::mmap(nullptr, kZoneBytes * kZones, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw std::runtime_error(
+          fmt::format("the explorer cannot reserve {} GiB of addresses for the programs that it "
+                      "runs: raise the limit (ulimit -v)",
+                      kZoneBytes * kZones >> 30));
+    }
+    begin = static_cast<std::byte*>(memory);
+    reservation.store(begin);
+  }
+  const auto free = std::ranges::find(all.all, false, &Slot::taken);
+  if (free == all.all.end()) {
+    throw std::runtime_error(
+        fmt::format("the explorer has no heap left for another program: {} of them ended with "
+                    "objects that something outside still owns",
+                    kZones));
+  }
+  base_ = begin + static_cast<std::uint64_t>(free - all.all.begin()) * kZoneBytes;
+  if (::mprotect(base_, kZoneBytes, PROT_READ | PROT_WRITE) != 0) {
+    throw std::runtime_error("the explorer cannot map the heap of a program");
+  }
+  *free = {this, true};
+}
+
+Zone::~Zone() {
+  Slots& all = slots();
+  const std::scoped_lock lock(all.mutex);
+  Slot& slot = all.all.at(slot_of(base_));
+  slot.zone = nullptr;
+  if (live_ == 0) {
+    ::madvise(base_, used_, MADV_DONTNEED);
+    slot.taken = false;
+  }
+}
+
+void Zone::reset() noexcept {
+  if (live_ != 0) {
+    return;  // what is left keeps its place; the next blocks come after it, or reuse what is free
+  }
+  for (const Block& block : blocks_) {
+    std::memset(base_ + block.offset - sizeof(Header), 0, sizeof(Header));
+  }
+  blocks_.clear();
+  free_.fill(kNone);
+  free_large_.clear();
+  used_ = 0;
+}
+
+void* Zone::take(std::size_t bytes, std::size_t alignment) {
+  const std::size_t size = std::max<std::size_t>(round_up(bytes, kGrain), kGrain);
+  const bool has_class = size <= kLargestClass && alignment <= kGrain;
+  std::uint32_t index = kNone;
+  if (has_class) {
+    index = free_[size / kGrain];
+    if (index != kNone) {
+      free_[size / kGrain] = blocks_[index].next_free;
+    }
+  } else {
+    const auto found = std::find_if(free_large_.rbegin(), free_large_.rend(), [&](std::uint32_t candidate) {
+      return blocks_[candidate].bytes == size &&
+             reinterpret_cast<std::uintptr_t>(base_ + blocks_[candidate].offset) % alignment == 0;
+    });
+    if (found != free_large_.rend()) {
+      index = *found;
+      free_large_.erase(std::next(found).base());
+    }
+  }
+  if (index == kNone) {
+    const std::uint64_t offset = round_up(used_ + sizeof(Header), std::max(alignment, kGrain));
+    if (size > kZoneBytes || offset + size > kZoneBytes) {
+      throw std::length_error(fmt::format(
+          "a program that is explored may use {} MiB of heap; {} bytes more were asked for", kZoneBytes >> 20, bytes));
+    }
+    used_ = offset + size;
+    index = static_cast<std::uint32_t>(blocks_.size());
+    blocks_.push_back({offset, size, false, kNone});
+    ::new (base_ + offset - sizeof(Header)) Header{index, 0, 0};
+  }
+  blocks_[index].live = true;
+  ++live_;
+  return base_ + blocks_[index].offset;
+}
+
+void Zone::free_block(void* block) noexcept {
+  Header header{};
+  std::memcpy(&header, static_cast<std::byte*>(block) - sizeof(Header), sizeof header);
+  if (header.index >= blocks_.size() || base_ + blocks_[header.index].offset != block || !blocks_[header.index].live) {
+    return;
+  }
+  Block& freed = blocks_[header.index];
+  std::memset(block, 0, freed.bytes);
+  freed.live = false;
+  --live_;
+  if (freed.bytes <= kLargestClass && freed.offset % kGrain == 0) {
+    freed.next_free = std::exchange(free_[freed.bytes / kGrain], header.index);
+  } else {
+    const Use pause(nullptr);
+    free_large_.push_back(header.index);
+  }
+}
+
+bool Zone::give_back(void* block) noexcept {
+  const std::uint64_t number = slot_of(block);
+  if (number == kZones) {
+    return false;
+  }
+  // A block of a zone that has ended keeps its memory: too little is left to be worth more.
+  Zone* const zone = slots().all[number].zone;
+  if (zone != nullptr) {
+    zone->free_block(block);
+  }
+  return true;
+}
+
+Zone* Zone::current() noexcept { return current_zone; }
+
+Zone::Use::Use(Zone* zone) noexcept
+    : before_(std::exchange(current_zone, zone)), unpooled_before_(fabric::FramePool::unpooled()) {
+  fabric::FramePool::set_unpooled(zone != nullptr || unpooled_before_);
+}
+
+Zone::Use::~Use() {
+  current_zone = before_;
+  fabric::FramePool::set_unpooled(unpooled_before_);
+}
+
+// ---- Looking.
+
+std::uint32_t Zone::index_at(const void* address) const noexcept {
+  const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base_);
+  if (offset >= used_) {
+    return kNone;
+  }
+  const auto after = std::ranges::upper_bound(blocks_, offset, {}, &Block::offset);
+  if (after == blocks_.begin()) {
+    return kNone;
+  }
+  const Block& block = *std::prev(after);
+  return block.live && offset < block.offset + block.bytes ? static_cast<std::uint32_t>(after - blocks_.begin() - 1)
+                                                           : kNone;
+}
+
+std::span<const std::byte> Zone::block_at(const void* address) const noexcept {
+  const std::uint32_t index = index_at(address);
+  return index == kNone ? std::span<const std::byte>{}
+                        : std::span<const std::byte>{base_ + blocks_[index].offset, blocks_[index].bytes};
+}
+
+void Zone::reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const {
+  out.clear();
+  marks_.resize(blocks_.size(), 0);
+  ++mark_;
+  const auto add = [&](const void* address) {
+    const std::uint32_t index = index_at(address);
+    if (index != kNone && marks_[index] != mark_) {
+      marks_[index] = mark_;
+      out.emplace_back(base_ + blocks_[index].offset, blocks_[index].bytes);
+    }
+  };
+  for (const void* const root : roots) {
+    add(root);
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::span<const std::byte> block = out[i];
+    for (std::size_t at = 0; at + sizeof(void*) <= block.size(); at += sizeof(void*)) {
+      std::uintptr_t word = 0;
+      std::memcpy(&word, block.data() + at, sizeof word);
+      if (word - reinterpret_cast<std::uintptr_t>(base_) < used_) {
+        add(std::bit_cast<const void*>(word));
+      }
+    }
+  }
+}
+
+}  // namespace sidelatch::explore
+
+// ---- The global operators.
+
+namespace {
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  sidelatch::explore::Zone* const zone = sidelatch::explore::Zone::current();
+  if (zone != nullptr) [[unlikely]] {
+    const sidelatch::explore::Zone::Use pause(nullptr);
+    return zone->take(bytes, alignment);
+  }
+  for (;;) {
+    void* const block = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+                            ? std::malloc(bytes == 0 ? 1 : bytes)
+                            : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (block != nullptr) [[likely]] {
+      return block;
+    }
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) {
+      throw std::bad_alloc();
+    }
+    handler();
+  }
+}
+
+void release(void* block) noexcept {
+  if (block != nullptr && !sidelatch::explore::Zone::give_back(block)) [[likely]] {
+    std::free(block);
+  }
+}
+
+}  // namespace
+
+// NOLINTBEGIN(misc-new-delete-overloads)
+void* operator new(std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+void* operator new[](std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* block) noexcept { release(block); }
+void operator delete[](void* block) noexcept { release(block); }
+void operator delete(void* block, std::size_t /*bytes*/) noexcept { release(block); }
+void operator delete[](void* block, std::size_t /*bytes*/) noexcept { release(block); }
+void operator delete(void* block, std::align_val_t /*alignment*/) noexcept { release(block); }
+void operator delete[](void* block, std::align_val_t /*alignment*/) noexcept { release(block); }
+void operator delete(void* block, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { release(block); }
+void operator delete[](void* block, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { release(block); }
+// NOLINTEND(misc-new-delete-overloads)

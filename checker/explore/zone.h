@@ -1,0 +1,91 @@
+// Zone: the heap of a program under exploration. While a program is built or run, operator new and the frames of its
+// coroutines come from here. So the explorer can look at everything that a client has: coroutines have no stack of
+// their own, and between two steps all that a client knows lies in frames, in what they own on the heap, in registered
+// memory and in the fabric's objects.
+//
+//   Zone zone;
+//   {
+//     const Zone::Use use(&zone);       // this thread's allocations now come from the zone
+//     program(world);
+//     const Zone::Use pause(nullptr);   // the explorer's own do not
+//   }
+//   for (const Zone::Block& block : zone.reachable(frame)) compare(block.bytes);
+//
+// New blocks are zeroed, and blocks are reused last in, first out: an attempt that frees what it takes finds the same
+// addresses and the same bytes the next time.
+//
+// zone.cpp replaces the global operator new and operator delete. Without a zone they are malloc() and free().
+//
+// Thread-safety: a zone is used by one thread at a time; any thread may delete its blocks while no other uses it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sidelatch::explore {
+
+class Zone {
+ public:
+  /// Throws std::runtime_error if there is no address space left for it.
+  Zone();
+  Zone(const Zone&) = delete;
+  Zone& operator=(const Zone&) = delete;
+  /// Blocks that are still in use stay: something that outlives the program's runs owns them (a static object).
+  ~Zone();
+
+  /// While it lives, the thread allocates from the zone; null: from malloc().
+  class Use {
+   public:
+    explicit Use(Zone* zone) noexcept;
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use();
+
+   private:
+    Zone* before_;
+    bool unpooled_before_;
+  };
+
+  /// All blocks are free again, except those that something else still owns.
+  void reset() noexcept;
+
+  /// The live block that holds the address, or an empty span.
+  [[nodiscard]] std::span<const std::byte> block_at(const void* address) const noexcept;
+  /// Replaces `out` by the live blocks that can be reached from those that hold `roots`: a word that is the address of
+  /// a byte of a block is taken for a pointer to it. In an order that depends on their contents alone.
+  void reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const;
+
+  // For operator new and operator delete.
+  [[nodiscard]] void* take(std::size_t bytes, std::size_t alignment);
+  /// False if the address is in no zone.
+  static bool give_back(void* block) noexcept;
+  [[nodiscard]] static Zone* current() noexcept;
+
+ private:
+  struct Block {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    bool live = false;
+    std::uint32_t next_free = kNone;
+  };
+  static constexpr std::uint32_t kNone = 0xffff'ffff;
+  static constexpr std::size_t kGrain = 16;
+  static constexpr std::size_t kLargestClass = 4096;
+
+  void free_block(void* block) noexcept;
+  [[nodiscard]] std::uint32_t index_at(const void* address) const noexcept;
+
+  std::byte* base_ = nullptr;
+  std::uint64_t used_ = 0;
+  std::uint64_t live_ = 0;
+  std::vector<Block> blocks_;  // by offset
+  std::array<std::uint32_t, kLargestClass / kGrain + 1> free_{};
+  std::vector<std::uint32_t> free_large_;
+  mutable std::vector<std::uint32_t> marks_;
+  mutable std::uint32_t mark_ = 0;
+};
+
+}  // namespace sidelatch::explore
