@@ -12,7 +12,7 @@ add_executable(
     sidelatch_p4c "${PROJECT_SOURCE_DIR}/tools/p4c/main.cpp" ${SIDELATCH_P4C_SOURCES} "${PROJECT_SOURCE_DIR}/roce/crc32.cpp"
 )
 target_include_directories(sidelatch_p4c PRIVATE "${PROJECT_SOURCE_DIR}/include")
-target_link_libraries(sidelatch_p4c PRIVATE sidelatch_flags fmt::fmt)
+target_link_libraries(sidelatch_p4c PRIVATE sidelatch_flags fmt::fmt PkgConfig::libisal) # of the CRC
 set_target_properties(sidelatch_p4c PROPERTIES OUTPUT_NAME sidelatch-p4c RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 
 function(sidelatch_add_p4 target)

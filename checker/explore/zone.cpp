@@ -42,6 +42,7 @@ Slots& slots() {
 }
 
 constinit thread_local Zone* current_zone = nullptr;
+constinit thread_local bool answered = false;  // operator new was asked whether it is the one of this file
 
 std::uint64_t slot_of(const void* address) noexcept {
   const std::byte* const begin = reservation.load(std::memory_order_relaxed);
@@ -66,6 +67,7 @@ std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1
 // ---- A zone's memory.
 
 Zone::Zone() {
+  require_own_operators();
   free_.fill(kNone);
   Slots& all = slots();
   const std::scoped_lock lock(all.mutex);
@@ -188,6 +190,37 @@ bool Zone::give_back(void* block) noexcept {
 
 Zone* Zone::current() noexcept { return current_zone; }
 
+// Not a zone: asks operator new whether it is the one of this file.
+Zone* Zone::asked() noexcept {
+  alignas(Zone) static std::array<std::byte, sizeof(Zone)> place;
+  return reinterpret_cast<Zone*>(place.data());
+}
+
+void Zone::answer() noexcept { answered = true; }
+
+void Zone::require_own_operators() {
+  answered = false;
+  const auto is_ours = [](auto ask) {
+    answered = false;
+    ask();
+    return answered;
+  };
+  bool plain = false;
+  bool aligned = false;
+  {
+    const Use use(asked());
+    constexpr std::align_val_t kAlignment{64};
+    plain = is_ours([] { ::operator delete[](::operator new[](1)); });
+    aligned = is_ours([kAlignment] { ::operator delete[](::operator new[](1, kAlignment), kAlignment); });
+  }
+  if (!plain || !aligned) {
+    throw std::logic_error(
+        "the explorer looks at all memory of the programs that it runs, and this process has an operator new of its "
+        "own "
+        "(or an allocator's): link the test without it");
+  }
+}
+
 Zone::Use::Use(Zone* zone) noexcept
     : before_(std::exchange(current_zone, zone)), unpooled_before_(fabric::FramePool::unpooled()) {
   fabric::FramePool::set_unpooled(zone != nullptr || unpooled_before_);
@@ -256,7 +289,10 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   sidelatch::explore::Zone* const zone = sidelatch::explore::Zone::current();
   if (zone != nullptr) [[unlikely]] {
     const sidelatch::explore::Zone::Use pause(nullptr);
-    return zone->take(bytes, alignment);
+    if (zone != sidelatch::explore::Zone::asked()) {
+      return zone->take(bytes, alignment);
+    }
+    sidelatch::explore::Zone::answer();
   }
   for (;;) {
     void* const block = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
@@ -281,21 +317,30 @@ void release(void* block) noexcept {
 
 }  // namespace
 
+// Weak, and made of each other as the standard library's are: a program that has its own gets those, and the explorer
+// refuses to run in it (require_own_operators).
 // NOLINTBEGIN(misc-new-delete-overloads)
-void* operator new(std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new[](std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
+#define SIDELATCH_WEAK __attribute__((weak))
+SIDELATCH_WEAK void* operator new(std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+SIDELATCH_WEAK void* operator new[](std::size_t bytes) { return ::operator new(bytes); }
+SIDELATCH_WEAK void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
+SIDELATCH_WEAK void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return ::operator new(bytes, alignment);
 }
-void operator delete(void* block) noexcept { release(block); }
-void operator delete[](void* block) noexcept { release(block); }
-void operator delete(void* block, std::size_t /*bytes*/) noexcept { release(block); }
-void operator delete[](void* block, std::size_t /*bytes*/) noexcept { release(block); }
-void operator delete(void* block, std::align_val_t /*alignment*/) noexcept { release(block); }
-void operator delete[](void* block, std::align_val_t /*alignment*/) noexcept { release(block); }
-void operator delete(void* block, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { release(block); }
-void operator delete[](void* block, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept { release(block); }
+SIDELATCH_WEAK void operator delete(void* block) noexcept { release(block); }
+SIDELATCH_WEAK void operator delete[](void* block) noexcept { ::operator delete(block); }
+SIDELATCH_WEAK void operator delete(void* block, std::size_t /*bytes*/) noexcept { ::operator delete(block); }
+SIDELATCH_WEAK void operator delete[](void* block, std::size_t /*bytes*/) noexcept { ::operator delete(block); }
+SIDELATCH_WEAK void operator delete(void* block, std::align_val_t /*alignment*/) noexcept { release(block); }
+SIDELATCH_WEAK void operator delete[](void* block, std::align_val_t alignment) noexcept {
+  ::operator delete(block, alignment);
+}
+SIDELATCH_WEAK void operator delete(void* block, std::size_t /*bytes*/, std::align_val_t alignment) noexcept {
+  ::operator delete(block, alignment);
+}
+SIDELATCH_WEAK void operator delete[](void* block, std::size_t /*bytes*/, std::align_val_t alignment) noexcept {
+  ::operator delete(block, alignment);
+}
 // NOLINTEND(misc-new-delete-overloads)

@@ -14,7 +14,8 @@
 // New blocks are zeroed, and blocks are reused last in, first out: an attempt that frees what it takes finds the same
 // addresses and the same bytes the next time.
 //
-// zone.cpp replaces the global operator new and operator delete. Without a zone they are malloc() and free().
+// zone.cpp replaces the global operator new and operator delete. Without a zone they are malloc() and free(). A program
+// may have its own all the same; it cannot explore then.
 //
 // Thread-safety: a zone is used by one thread at a time; any thread may delete its blocks while no other uses it.
 #pragma once
@@ -29,7 +30,8 @@ namespace sidelatch::explore {
 
 class Zone {
  public:
-  /// Throws std::runtime_error if there is no address space left for it.
+  /// Throws std::runtime_error if there is no address space left for it, and std::logic_error if the process has an
+  /// operator new of its own.
   Zone();
   Zone(const Zone&) = delete;
   Zone& operator=(const Zone&) = delete;
@@ -63,8 +65,13 @@ class Zone {
   /// False if the address is in no zone.
   static bool give_back(void* block) noexcept;
   [[nodiscard]] static Zone* current() noexcept;
+  /// What require_own_operators() sets as the current zone, and how operator new answers.
+  [[nodiscard]] static Zone* asked() noexcept;
+  static void answer() noexcept;
 
  private:
+  /// Throws std::logic_error if the process has replaced operator new.
+  static void require_own_operators();
   struct Block {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;

@@ -82,9 +82,9 @@ std::vector<std::byte> bytes_of(std::uint64_t number) {
   return value;
 }
 
-class Scene {
+class FaultScene {
  public:
-  Scene(const checker::SchemeEntry& entry, const FaultCase& what, bool revokes = true)
+  FaultScene(const checker::SchemeEntry& entry, const FaultCase& what, bool revokes = true)
       : case_(what),
         revokes_(revokes),
         scheme_(entry.make()),
@@ -120,9 +120,9 @@ class Scene {
     client_ = &add(1);
     fill();
   }
-  ~Scene() { world_.reactor().destroy_spawned(); }
-  Scene(const Scene&) = delete;
-  Scene& operator=(const Scene&) = delete;
+  ~FaultScene() { world_.reactor().destroy_spawned(); }
+  FaultScene(const FaultScene&) = delete;
+  FaultScene& operator=(const FaultScene&) = delete;
 
   /// Doorbells that the operation rings when nothing goes wrong.
   std::uint64_t doorbells() {
@@ -374,13 +374,13 @@ class Faults : public ::testing::TestWithParam<checker::SchemeEntry> {};
 template <class Look>
 void at_every_point(const checker::SchemeEntry& entry, Fault fault, Look look) {
   for (const FaultCase& what : kCases) {
-    const std::uint64_t doorbells = Scene(entry, what).doorbells();
+    const std::uint64_t doorbells = FaultScene(entry, what).doorbells();
     int failures = 0;
     for (std::uint64_t n = 1; n <= doorbells; ++n) {
       for (const double delay : {0.0, 1200.0}) {
         for (std::size_t memory_node = 0; memory_node < 2; ++memory_node) {
           SCOPED_TRACE(fmt::format("{}, doorbell {} + {} ns, memory node {}", what.name, n, delay, memory_node));
-          Scene scene(entry, what);
+          FaultScene scene(entry, what);
           scene.run_with(fault, {memory_node, n, delay});
           failures += scene.failed() ? 1 : 0;
           look(scene, memory_node);
@@ -395,7 +395,7 @@ void at_every_point(const checker::SchemeEntry& entry, Fault fault, Look look) {
 }
 
 TEST_P(Faults, ALostConnectionThatComesBackLeavesNoLatch) {
-  at_every_point(GetParam(), Fault::lost, [](Scene& scene, std::size_t memory_node) {
+  at_every_point(GetParam(), Fault::lost, [](FaultScene& scene, std::size_t memory_node) {
     EXPECT_EQ(scene.held_at(1 - memory_node), 0) << "the other connection still works";
     scene.bring_back();
     EXPECT_EQ(scene.held_at(0) + scene.held_at(1), 0);
@@ -407,7 +407,7 @@ TEST_P(Faults, ALostConnectionThatComesBackLeavesNoLatch) {
 }
 
 TEST_P(Faults, AMemoryNodeThatEndsAConnectionKeepsOnlyWhatOthersTakeOver) {
-  at_every_point(GetParam(), Fault::ended, [](Scene& scene, std::size_t memory_node) {
+  at_every_point(GetParam(), Fault::ended, [](FaultScene& scene, std::size_t memory_node) {
     EXPECT_EQ(scene.held_at(1 - memory_node), 0) << "the other connection still works";
     scene.expect_good(/*may_be_torn=*/!scene.has_copies(), /*writes=*/true);
   });
@@ -415,12 +415,12 @@ TEST_P(Faults, AMemoryNodeThatEndsAConnectionKeepsOnlyWhatOthersTakeOver) {
 
 TEST_P(Faults, ARefusedTakeoverLeavesNoOtherLatch) {
   for (const FaultCase& what : kCases) {
-    const std::uint64_t objects = Scene(GetParam(), what).objects();
+    const std::uint64_t objects = FaultScene(GetParam(), what).objects();
     int failures = 0;
     for (std::uint64_t object = 0; object < objects; ++object) {
       for (std::size_t memory_node = 0; memory_node < 2; ++memory_node) {
         SCOPED_TRACE(fmt::format("{}, object {} of memory node {}", what.name, object, memory_node));
-        Scene scene(GetParam(), what, /*revokes=*/false);
+        FaultScene scene(GetParam(), what, /*revokes=*/false);
         scene.run_with_a_dead_holder(memory_node, object);
         ASSERT_EQ(scene.held_at(memory_node), 1);
         ASSERT_EQ(scene.held_at(1 - memory_node), 0);
