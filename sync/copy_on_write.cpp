@@ -40,7 +40,7 @@ Task<ExclusiveGuard> CopyOnWrite::do_latch(Session& session, Object object, std:
     if (current != shape.payload) {
       std::memcpy(hold.buffer.payload().data(), hold.buffer.record().data + current, shape.payload_bytes);
     }
-    hold.inherited = false;  // a dead holder has left the current copy whole
+    hold.inherited = 0;  // a dead holder has left the current copy whole
   }
   co_return guard;
 }

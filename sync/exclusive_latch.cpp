@@ -33,6 +33,28 @@ ExclusiveLatch::ExclusiveLatch(Acquire acquire, Release release)
 ExclusiveLatch::ExclusiveLatch(Acquire acquire, WriteUnlatch unlatch)
     : acquire_(acquire), release_(Release::combined), write_unlatch_(unlatch), name_("latch-exclusive/write-unlatch") {}
 
+namespace {
+
+// An acquisition may end without an outcome: by an exception, or because its task is destroyed. A hold that has its
+// word then may have latched the object. One that became a guard has no buffer any more.
+class AcquisitionUnderWay {
+ public:
+  explicit AcquisitionUnderWay(Hold& hold) noexcept : hold_(&hold) {}
+  AcquisitionUnderWay(const AcquisitionUnderWay&) = delete;
+  AcquisitionUnderWay& operator=(const AcquisitionUnderWay&) = delete;
+  ~AcquisitionUnderWay() {
+    if (hold_->buffer.valid() && hold_->word != 0 && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
+      hold_->session->owe_acquired(*hold_, latched);
+    }
+  }
+  bool latched = false;  // for certain
+
+ private:
+  Hold* hold_;
+};
+
+}  // namespace
+
 // Figure 7, upper half.
 Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Object object,
                                              std::source_location place, Takeover takeover) const {
@@ -52,6 +74,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
             .object = object,
             .buffer = ObjectBuffer(std::move(buffer), *object.shape),
             .place = place};
+  AcquisitionUnderWay under_way(hold);
   QueuePair& qp = session.qp();
   LeaseWatch watch(session);
   std::uint64_t expected = kFree;
@@ -71,7 +94,6 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
     const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
     std::uint64_t seen = 0;
     const std::uint64_t posted = qp.posted();
-    bool latched = false;
     try {
       if (object.version_is_apart()) {
         const WorkRequest header = fabric::read(hold.buffer.header(), object.header());
@@ -81,8 +103,8 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
         } else {
           const auto old = co_await qp.submit(latch);
           seen = old[0];
-          latched = seen == expected;
-          if (latched) {
+          under_way.latched = seen == expected;
+          if (under_way.latched) {
             co_await qp.submit(record, header);
           }
         }
@@ -92,31 +114,26 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
       } else {
         const auto old = co_await qp.submit(latch);
         seen = old[0];
-        latched = seen == expected;
-        if (latched) {
+        under_way.latched = seen == expected;
+        if (under_way.latched) {
           co_await qp.submit(record);
         }
       }
     } catch (...) {
-      hold.inherited = expected != kFree;
-      if (qp.posted() != posted) {
-        session.owe_acquired(hold, latched);
+      if (qp.posted() == posted) {
+        hold.word = 0;
       }
       throw;
     }
     if (seen == expected) {
       if (expected != kFree) [[unlikely]] {
-        hold.inherited = true;
-        session.retaken(object);
         ++session.tally().takeovers;
       }
       co_return std::move(hold);
     }
     session.return_word();
-    if (session.may_retake(object, seen)) [[unlikely]] {
-      expected = seen;  // the queue pair that wrote there has failed: nothing of it is still under way
-      continue;
-    }
+    hold.word = 0;
+    hold.inherited = 0;
     if (attempts.expired()) {
       co_return ExclusiveGuard();
     }
@@ -126,6 +143,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
       }
       co_await revoke_holder(session, object, seen);
       expected = seen;
+      hold.inherited = holder_of(seen);
       continue;
     }
     expected = kFree;
@@ -135,11 +153,9 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
 }
 
 // Nobody else has the latch: a takeover would have ended this queue pair first, so the unlatch would fail. A latch that
-// was taken over and not repaired stays latched, for the next client to take over and repair.
+// was taken over and not repaired is the dead holder's again, for the next client to take over and repair.
 Task<void> ExclusiveLatch::give_up(Hold& hold) const {
-  if (!hold.inherited) {
-    co_await unlatch(hold);
-  }
+  return post_unlatch(hold, fetch_add(hold.object.latch(), hold.inherited - hold.word), is_async());
 }
 
 namespace {
@@ -161,6 +177,7 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
   }
   QueuePair& qp = hold.qp();
   const std::uint64_t posted = qp.posted();
+  std::uint64_t without_unlatch = posted;
   try {
     if (write_unlatch_) {
       // The WRITE carries the free latch.
@@ -181,6 +198,7 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
       const WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
       switch (release_) {
         case Release::basic:
+          without_unlatch = posted + 1;
           co_await qp.submit(write);
           co_await qp.submit(give_back);
           break;
@@ -195,8 +213,9 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
       }
     }
   } catch (const FabricError& error) {
-    hold.session->owe_unlatch(hold, &write, nullptr, write_unlatch_.has_value(), qp.posted() != posted);
-    throw_commit_failed(error, hold, qp.posted() != posted);
+    const bool unlatched = qp.posted() > without_unlatch;
+    hold.session->owe_unlatch(hold, &write, nullptr, write_unlatch_.has_value(), unlatched);
+    throw_commit_failed(error, hold, qp.posted() != posted, unlatched);
   }
   hold.buffer.drop();
 }
@@ -220,15 +239,14 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
     }
   } catch (const FabricError& error) {
     hold.session->owe_unlatch(hold, &write, &publish, /*free_by_write=*/false, qp.posted() != posted);
-    throw_commit_failed(error, hold, qp.posted() != posted);
+    throw_commit_failed(error, hold, qp.posted() != posted, qp.posted() != posted);
   }
   hold.buffer.drop();
 }
 
 Task<void> ExclusiveLatch::unlatch(Hold& hold) const {
   const WorkRequest unlatch = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
-  const bool async = write_unlatch_ ? *write_unlatch_ == WriteUnlatch::async : release_ == Release::async;
-  return post_unlatch(hold, unlatch, async);
+  return post_unlatch(hold, unlatch, is_async());
 }
 
 Task<ExclusiveGuard> ExclusiveLatch::do_latch(Session& session, Object object, std::source_location place,
@@ -250,7 +268,7 @@ Task<void> ExclusiveLatch::commit_async(Hold& hold) const {
     co_await session.qp().enqueue(write, give_back);
   } catch (const FabricError& error) {  // it waits only for room: nothing was posted
     session.owe_unlatch(hold, &write, nullptr, /*free_by_write=*/false, /*posted=*/false);
-    throw_commit_failed(error, hold, /*posted=*/false);
+    throw_commit_failed(error, hold, /*posted=*/false, /*unlatched=*/false);
   }
   session.posted_unlatch({give_back.remote, 8, give_back.rkey}, hold.word);
   if (leased) [[unlikely]] {

@@ -37,12 +37,12 @@ Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
   hold.buffer.drop();
 }
 
-void throw_commit_failed(const FabricError& cause, const Hold& hold, bool posted) {
+void throw_commit_failed(const FabricError& cause, const Hold& hold, bool posted, bool unlatched) {
   const char* fate =
       "was not sent; the object is as before and stays latched until the session sends the update, after "
       "reconnect()";
   if (posted) {
-    fate = hold.session->has_lease()
+    fate = hold.session->has_lease() || !unlatched
                ? "may have happened or not; after reconnect() the session finds out, and ends it"
                : "may have happened or not, and without an owner id nobody can tell whether the object is still "
                  "latched: see in_doubt() and docs/leases.md";
@@ -64,7 +64,7 @@ void throw_lease_expired(const Hold& hold) {
   const Lease& lease = hold.session->options().lease;
   throw LatchError(LatchError::Kind::lease_expired,
                    fmt::format("the latch at {:#x} was held for {:g} ns, and its lease allows {:g}: nothing was "
-                               "written, and the object is unlatched; latch it again",
+                               "written, and the session holds it no more; latch it again",
                                hold.object.latch().address.value, to_ns(hold.session->now() - hold.since),
                                to_ns(lease.length - lease.margin)));
 }

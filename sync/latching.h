@@ -23,9 +23,9 @@ namespace sidelatch::sync {
 /// Posts `unlatch`, the request that ends the hold, and waits for it unless `async`.
 [[nodiscard]] fabric::Task<void> post_unlatch(Hold& hold, fabric::WorkRequest unlatch, bool async);
 
-/// After a commit failed by `cause`; `posted`: it may have happened. Throws a FabricError of the same status that says
-/// what is lost and what is not.
-[[noreturn]] void throw_commit_failed(const fabric::FabricError& cause, const Hold& hold, bool posted);
+/// After a commit failed by `cause`; `posted`: it may have happened; `unlatched`: the unlatch, too. Throws a
+/// FabricError of the same status that says what is lost and what is not.
+[[noreturn]] void throw_commit_failed(const fabric::FabricError& cause, const Hold& hold, bool posted, bool unlatched);
 
 /// Whether the hold is older than its lease.
 [[nodiscard]] bool lease_is_over_now(const Hold& hold);

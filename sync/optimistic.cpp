@@ -57,7 +57,7 @@ Task<ExclusiveGuard> OptimisticScheme::do_latch(Session& session, Object object,
   if (guard) {
     Hold& hold = guard.hold_of_scheme();
     hold.version = latched_version(hold);
-    if (hold.inherited) {
+    if (hold.inherited != 0) {
       hold.version = highest_version(hold.buffer, hold.version);
     }
     decode(hold.buffer);

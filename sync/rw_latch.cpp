@@ -18,13 +18,39 @@ constexpr std::uint64_t kMinusOneReader = std::uint64_t{0} - kOneReader;
 Task<void> count_out(Hold& hold) {
   QueuePair& qp = hold.qp();
   const std::uint64_t posted = qp.posted();
+  hold.word = 0;
   try {
     co_await qp.submit(fetch_add(hold.object.latch(), kMinusOneReader));
   } catch (const FabricError&) {
+    hold.word = kOneReader;
     hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted() != posted);
+    hold.word = 0;
     throw;
   }
 }
+
+// A read may end without an outcome: by an exception, or because its task is destroyed. A hold that has its word then
+// may be counted. One that became a guard has no buffer any more.
+class CountUnderWay {
+ public:
+  explicit CountUnderWay(Hold& hold) noexcept : hold_(&hold) {}
+  CountUnderWay(const CountUnderWay&) = delete;
+  CountUnderWay& operator=(const CountUnderWay&) = delete;
+  ~CountUnderWay() {
+    if (!hold_->buffer.valid() || hold_->word == 0 || hold_->qp().reactor().abandons_tasks()) {
+      return;
+    }
+    if (hold_->qp().state() == QueuePair::State::ready) {
+      hold_->session->release_dropped(*hold_, counted);  // executed behind the count, or not at all
+    } else {
+      hold_->session->owe_acquired(*hold_, counted);
+    }
+  }
+  bool counted = false;  // for certain
+
+ private:
+  Hold* hold_;
+};
 
 }  // namespace
 
@@ -49,8 +75,9 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   if (!buffer.valid()) {
     buffer = co_await session.wait_for_buffer();
   }
-  Hold hold{.scheme = this, .session = &session, .object = object, .word = kOneReader, .place = place};
+  Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
+  CountUnderWay under_way(hold);
   QueuePair& qp = session.qp();
   LeaseWatch watch(session);
   // Once to let the callers' frames note that they wait, once to show the loop's head.
@@ -63,22 +90,23 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
     const Time asked = session.has_lease() ? session.now() : Time{};
     std::uint64_t seen = 0;
     const std::uint64_t posted = qp.posted();
-    bool counted = false;
+    hold.word = kOneReader;
+    under_way.counted = false;
     try {
       if (acquire_ == Acquire::speculative) {
         const auto old = co_await qp.submit(count_in, fabric::read(hold.buffer.record(), object.record()));
         seen = old[0];
       } else {
         const auto old = co_await qp.submit(count_in);
-        counted = true;
+        under_way.counted = true;
         seen = old[0];
         if (!is_exclusive(seen)) {
           co_await qp.read(hold.buffer.record(), object.record());
         }
       }
     } catch (...) {
-      if (qp.posted() != posted) {
-        session.owe_acquired(hold, counted);
+      if (qp.posted() == posted) {
+        hold.word = 0;
       }
       throw;
     }

@@ -17,8 +17,17 @@ using namespace fabric;
 
 namespace {
 
-WorkRequest unlatch_of(const RemoteSpan& latch, std::uint64_t word) {
-  return fetch_add(latch, std::uint64_t{0} - word);
+// Leaves the word `inherited` of a dead holder in the latch, or frees it if that is 0.
+WorkRequest unlatch_of(const RemoteSpan& latch, std::uint64_t word, std::uint64_t inherited) {
+  return fetch_add(latch, inherited - word);
+}
+
+// Whether the number that the hold had added to the latch may still be in it.
+bool may_be_held(std::uint64_t word, const OwedLatch& owed) {
+  if (owed.word == kOneReader) {
+    return readers_of(word) != 0;
+  }
+  return holder_of(word) == holder_of(owed.word);
 }
 
 }  // namespace
@@ -62,6 +71,7 @@ void Session::notice_failure() {
         owed.writes.push_back(copy_of(commit.write[i]));
       }
       owed.free_by_write = commit.free_by_write;
+      owed.inherited = commit.inherited;
       owed.version = commit.version;
       owed.version_before = commit.version_before;
     }
@@ -89,6 +99,7 @@ void Session::posted_commit(const Hold& hold, const WorkRequest& write, const Wo
   Unlatches::Commit& commit = unlatches_.new_commit();
   commit.writes = 0;
   commit.free_by_write = free_by_write;
+  commit.inherited = 0;
   commit.version = {};
   for (const WorkRequest* request : {&write, publish}) {
     if (request == nullptr) {
@@ -103,14 +114,18 @@ void Session::posted_commit(const Hold& hold, const WorkRequest& write, const Wo
   }
 }
 
-void Session::posted_commit(const Hold& /*hold*/) { unlatches_.new_commit() = {}; }
+void Session::posted_commit(const Hold& hold) {
+  Unlatches::Commit& none = unlatches_.new_commit();
+  none = {};
+  none.inherited = hold.inherited;
+}
 
 void Session::owe_unlatch(const Hold& hold, const WorkRequest* write, const WorkRequest* publish, bool free_by_write,
                           bool posted) {
   OwedLatch owed{.latch = hold.object.latch(),
                  .word = hold.word,
                  .certain = !posted,
-                 .retake = hold.inherited && write == nullptr,
+                 .inherited = write == nullptr ? hold.inherited : 0,
                  .free_by_write = free_by_write};
   for (const WorkRequest* request : {write, publish}) {
     if (request == nullptr) {
@@ -127,14 +142,14 @@ void Session::owe_unlatch(const Hold& hold, const WorkRequest* write, const Work
 }
 
 void Session::owe_acquired(const Hold& hold, bool latched) {
-  OwedLatch owed{.latch = hold.object.latch(), .word = hold.word, .certain = latched, .retake = hold.inherited};
+  OwedLatch owed{.latch = hold.object.latch(), .word = hold.word, .certain = latched, .inherited = hold.inherited};
   owe(std::move(owed));
 }
 
-void Session::release_dropped(Hold& hold) noexcept {
-  if (!hold.inherited && qp_->state() == QueuePair::State::ready) {
+void Session::release_dropped(Hold& hold, bool held) noexcept {
+  if (qp_->state() == QueuePair::State::ready) {
     try {
-      const std::array<WorkRequest, 1> unlatch = {unlatch_of(hold.object.latch(), hold.word)};
+      const std::array<WorkRequest, 1> unlatch = {unlatch_of(hold.object.latch(), hold.word, hold.inherited)};
       if (qp_->post(unlatch)) {
         posted_unlatch(hold.object.latch(), hold.word);
         if (has_lease()) {
@@ -145,17 +160,7 @@ void Session::release_dropped(Hold& hold) noexcept {
     } catch (const FabricError&) {  // the queue pair fails: its latches are given back later
     }
   }
-  owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/false);
-}
-
-bool Session::may_retake(const Object& object, std::uint64_t word) const noexcept {
-  return std::ranges::any_of(retakes_, [&](const OwedLatch& owed) {
-    return owed.latch.address == object.latch().address && holder_of(word) == holder_of(owed.word);
-  });
-}
-
-void Session::retaken(const Object& object) noexcept {
-  std::erase_if(retakes_, [&](const OwedLatch& owed) { return owed.latch.address == object.latch().address; });
+  owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/!held);
 }
 
 void Session::note_dead(std::uint16_t owner) {
@@ -168,24 +173,19 @@ Task<void> Session::settle() {
   notice_failure();
   while (!owed_.empty()) {
     if (!owed_.back().certain) {
-      if (owed_.back().word == kOneReader || owner_of(owed_.back().word) == 0) {
-        in_doubt_.push_back(std::move(owed_.back()));
-        owed_.pop_back();
-        continue;
-      }
       const OwedLatch& owed = owed_.back();
       // Requests of the connection that failed no longer happen, so what the word says now stays true.
       const std::uint64_t word = co_await qp_->fetch_add(owed.latch, 0);
-      if (holder_of(word) != holder_of(owed.word)) {
+      if (!may_be_held(word, owed_.back())) {
         owed_.pop_back();  // it was unlatched, or never latched
         continue;
       }
+      if (owed_.back().word == kOneReader || owner_of(owed_.back().word) == 0) {
+        in_doubt_.push_back(std::move(owed_.back()));  // it may be another client's
+        owed_.pop_back();
+        continue;
+      }
       owed_.back().certain = true;
-    }
-    if (owed_.back().retake) {
-      retakes_.push_back(std::move(owed_.back()));
-      owed_.pop_back();
-      continue;
     }
     OwedLatch owed = std::move(owed_.back());
     owed_.pop_back();
@@ -205,6 +205,9 @@ Task<void> Session::settle() {
 
 Task<void> Session::give_back(OwedLatch& owed) {
   if (!owed.writes.empty()) {
+    if (owed.free_by_write) {
+      owed.certain = false;  // if the WRITE fails, it may have happened
+    }
     RingBuffer buffer = co_await ring_.acquire();
     for (const OwedLatch::Write& write : owed.writes) {
       const LocalSpan from = buffer.span().subspan(0, write.bytes.size());
@@ -217,7 +220,7 @@ Task<void> Session::give_back(OwedLatch& owed) {
   }
   if (!owed.free_by_write) {
     owed.certain = false;  // if the request fails, it may have happened
-    co_await qp_->submit(unlatch_of(owed.latch, owed.word));
+    co_await qp_->submit(unlatch_of(owed.latch, owed.word, owed.inherited));
   }
 }
 
@@ -225,10 +228,17 @@ Task<void> Session::close() {
   co_await settle();
   co_await qp_->drain();
   unlatches_.prune(qp_->completed());
+  if (!in_doubt_.empty()) {
+    throw FabricError(
+        Status::disconnected,
+        fmt::format("{} {} in doubt since a connection was lost: each may stay held for ever, and the update that it "
+                    "guarded may be lost. See in_doubt() and docs/leases.md; give sessions owner ids and leases",
+                    in_doubt_.size(), in_doubt_.size() == 1 ? "latch is" : "latches are"));
+  }
 }
 
 Session::~Session() {
-  if (!unlatches_.empty() || !owed_.empty() || !retakes_.empty() || !in_doubt_.empty()) {
+  if (!unlatches_.empty() || !owed_.empty() || !in_doubt_.empty()) {
     finish();
   }
 }
@@ -240,13 +250,14 @@ void Session::finish() {
   }
   notice_failure();
   bool idle = false;
+  std::size_t posted = 0;  // unlatches that nobody knows to have happened before the queue pair is idle
   if (qp_->state() == QueuePair::State::ready) {
-    std::erase_if(owed_, [&](const OwedLatch& owed) {
-      if (!owed.certain || owed.retake || !owed.writes.empty()) {
+    posted = std::erase_if(owed_, [&](const OwedLatch& owed) {
+      if (!owed.certain || !owed.writes.empty()) {
         return false;
       }
       try {
-        const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed.latch, owed.word)};
+        const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed.latch, owed.word, owed.inherited)};
         return qp_->post(unlatch);
       } catch (const FabricError&) {
         return false;
@@ -259,8 +270,8 @@ void Session::finish() {
   }
   const auto unknown =
       static_cast<std::uint64_t>(std::ranges::count_if(owed_, [](const OwedLatch& owed) { return !owed.certain; }));
-  const LostWork lost{.unlatches = unknown + (idle ? 0 : unlatches_.size()),
-                      .latches = owed_.size() - unknown + retakes_.size() + in_doubt_.size()};
+  const LostWork lost{.unlatches = unknown + (idle ? 0 : unlatches_.size() + posted),
+                      .latches = owed_.size() - unknown + in_doubt_.size()};
   if (!lost.nothing()) {
     options_.lost_work(lost);
   }

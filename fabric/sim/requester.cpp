@@ -121,6 +121,17 @@ void SimQueuePair::revoke() {
   }
 }
 
+bool SimQueuePair::lose_connection() {
+  if (oldest_ == nullptr) {
+    return false;
+  }
+  for (Request* request = oldest_; request != nullptr; request = request->next) {
+    request->dropped = true;  // what the target has begun goes on
+  }
+  on_error(oldest_->sequence, Status::retry_exceeded, "the connection was lost");
+  return true;
+}
+
 Task<void> SimQueuePair::restore_connection() {
   if (initiator_->world.revoked(connection_)) {
     throw FabricError(Status::disconnected, kRevoked);
@@ -130,7 +141,9 @@ Task<void> SimQueuePair::restore_connection() {
   }
   // Two round trips of the connection manager; requests of the old connection that are still on the wire come first.
   const NicTimes& times = initiator_->times;
-  co_await reactor().sleep((times.propagation + times.latency * 2) * 4);
+  const Time executed = *std::ranges::max_element(executed_until);
+  co_await reactor().sleep((times.propagation + times.latency * 2) * 4 +
+                           std::max(executed - initiator_->world.now, Duration::zero()));
 }
 
 void SimQueuePair::drop_after(Request& failed) {

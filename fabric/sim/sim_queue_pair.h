@@ -39,6 +39,8 @@ class SimQueuePair final : public QueuePair {
 
   /// Called when the target has ended its half of the connection for good.
   void revoke();
+  /// See Simulation::lose_connection().
+  bool lose_connection();
   /// Makes this and `peer` the two ends of a pair.
   void join(SimQueuePair& peer);
   /// The other end, or null if there is none or it is gone.

@@ -1,6 +1,9 @@
 #include <sidelatch/fabric/sim/simulation.h>
 
+#include "sim_queue_pair.h"
 #include "world.h"
+
+#include <stdexcept>
 
 namespace sidelatch::fabric::sim {
 
@@ -19,6 +22,15 @@ Node& Simulation::add_node(std::string name, const Profile& profile) {
 Reactor& Simulation::reactor() noexcept { return world_->reactor; }
 const SimulationOptions& Simulation::options() const noexcept { return world_->options; }
 void Simulation::observe(StepObserver* observer) noexcept { world_->observer = observer; }
+
+bool Simulation::lose_connection(QueuePair& queue_pair) {
+  auto* lost = dynamic_cast<SimQueuePair*>(&queue_pair);
+  if (lost == nullptr) {
+    throw std::invalid_argument("lose_connection: the queue pair is not of a simulation");
+  }
+  return lost->lose_connection();
+}
+
 std::uint64_t Simulation::events() const noexcept { return world_->events; }
 
 }  // namespace sidelatch::fabric::sim

@@ -84,6 +84,9 @@ class ExclusiveLatch final : public Scheme {
 
  private:
   [[nodiscard]] fabric::Task<void> give_up(Hold& hold) const;
+  [[nodiscard]] bool is_async() const noexcept {
+    return write_unlatch_ ? *write_unlatch_ == WriteUnlatch::async : release_ == Release::async;
+  }
   [[nodiscard]] fabric::Task<void> commit_async(Hold& hold) const;
 
   Acquire acquire_;

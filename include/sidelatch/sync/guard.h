@@ -39,7 +39,7 @@ struct Hold {
   std::uint64_t word = 0;  ///< the number that this hold added to the latch word; 0 if it holds no latch
   fabric::Time since{};    ///< when the latch was asked for
   std::uint64_t version = 0;
-  bool inherited = false;
+  std::uint64_t inherited = 0;  ///< the dead holder's word that was in the latch before; 0: none
   std::source_location place{};
 
   [[nodiscard]] fabric::QueuePair& qp() const { return session->qp(); }
@@ -103,12 +103,12 @@ class [[nodiscard]] ExclusiveGuard : public GuardBase {
   [[nodiscard]] std::span<std::byte> payload() noexcept { return hold().buffer.payload(); }
   /// Whether the latch was taken over from a holder that died. The payload may then be half written: repair and commit
   /// it.
-  [[nodiscard]] bool inherited() const noexcept { return hold().inherited; }
+  [[nodiscard]] bool inherited() const noexcept { return hold().inherited != 0; }
 
   /// Writes the payload and unlatches. If the lease has expired, writes nothing and throws LatchError::lease_expired.
   [[nodiscard]] fabric::Task<void> commit();
-  /// Unlatches and leaves the object unchanged. For an inherited object, keeps the latch and throws
-  /// LatchError::torn_takeover.
+  /// Unlatches and leaves the object unchanged. For an inherited object, keeps the guard and throws
+  /// LatchError::torn_takeover. If an exception then drops the guard, the latch is the dead holder's again.
   [[nodiscard]] fabric::Task<void> abort();
 
   /// For schemes: takes the hold out of the guard.

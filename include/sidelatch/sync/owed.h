@@ -36,7 +36,9 @@ struct OwedLatch {
   fabric::RemoteSpan latch{};
   std::uint64_t word = 0;  ///< the number that the acquisition added to the latch word
   bool certain = false;    ///< the session held it when the queue pair failed, and has posted no unlatch
-  bool retake = false;     ///< the object may be half written by a dead holder: it must be latched again and repaired
+  /// What the unlatch leaves instead of a free latch: the word of a dead holder, if it may have left the object half
+  /// written and nobody has repaired it since. Any client can then take it over.
+  std::uint64_t inherited = 0;
   bool free_by_write = false;    ///< the last WRITE unlatches
   std::vector<Write> writes{};   ///< of the commit that was under way
   fabric::RemoteSpan version{};  ///< a version that the commit counts up; no bytes: none
@@ -66,6 +68,7 @@ class Unlatches {
   struct Commit {
     std::uint32_t writes = 0;
     bool free_by_write = false;
+    std::uint64_t inherited = 0;
     fabric::WorkRequest write[2];
     fabric::RemoteSpan version{};
     std::uint64_t version_before = 0;

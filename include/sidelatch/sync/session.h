@@ -84,6 +84,7 @@ class ObjectBuffer {
   /// The payload as one run of bytes: in the record, or beside it if lines carry versions.
   [[nodiscard]] std::span<std::byte> payload() const noexcept;
   [[nodiscard]] const RecordShape& shape() const noexcept { return *shape_; }
+  [[nodiscard]] bool valid() const noexcept { return ring_.valid(); }
   /// Gives the buffer back; the ring reuses it after everything posted so far has completed.
   void drop() noexcept { ring_.drop(); }
 
@@ -148,10 +149,10 @@ class Session {
   /// owed then.
   [[nodiscard]] fabric::Task<void> settle();
   /// settle(), then waits until everything posted has completed: the session may end afterwards, and nothing that was
-  /// reported as done is lost. Throws FabricError.
+  /// reported as done is lost. Throws FabricError, also if latches are in doubt: then updates may be lost.
   [[nodiscard]] fabric::Task<void> close();
   /// Latches that the session holds from failed operations; settle() gives them back.
-  [[nodiscard]] std::size_t owed() const noexcept { return owed_.size() + retakes_.size(); }
+  [[nodiscard]] std::size_t owed() const noexcept { return owed_.size(); }
   /// Owners that this session has revoked, because their leases had ended. What they had taken for themselves is
   /// nobody's now; structures bring it back.
   [[nodiscard]] std::span<const std::uint16_t> dead_owners() const noexcept { return dead_owners_; }
@@ -161,8 +162,9 @@ class Session {
   /// reader. Only somebody who knows that no client is at work can free them.
   [[nodiscard]] std::span<const OwedLatch> in_doubt() const noexcept { return in_doubt_; }
 
-  /// For guards and schemes. An exception drops a guard: gives its latch back, now or later.
-  void release_dropped(Hold& hold) noexcept;
+  /// For guards and schemes. An exception drops a guard: gives its latch back, now or later. An inherited object is the
+  /// dead holder's again. `held`: the latch was held for certain, and not only if what was posted for it succeeds.
+  void release_dropped(Hold& hold, bool held = true) noexcept;
   /// The unlatch of a hold that had added `word` was posted, last on the queue pair, and nobody waits for it.
   [[gnu::always_inline]] void posted_unlatch(const fabric::RemoteSpan& latch, std::uint64_t word) {
     if (unlatches_.full()) [[unlikely]] {
@@ -184,9 +186,6 @@ class Session {
                    bool free_by_write, bool posted);
   /// The acquisition for `hold` failed after it was posted; `latched`: it had latched the object before.
   void owe_acquired(const Hold& hold, bool latched);
-  /// Whether `word` is one that the session left in that latch, where the object must be repaired (OwedLatch::retake).
-  [[nodiscard]] bool may_retake(const Object& object, std::uint64_t word) const noexcept;
-  void retaken(const Object& object) noexcept;
 
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
   [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
@@ -249,7 +248,6 @@ class Session {
   std::optional<fabric::Time> brief_until_;
   Unlatches unlatches_;
   std::vector<OwedLatch> owed_;
-  std::vector<OwedLatch> retakes_;  // wait for an acquisition that repairs the object
   std::vector<OwedLatch> in_doubt_;
   std::vector<std::uint16_t> dead_owners_;
   std::uint64_t errors_seen_;         // of the queue pair; kOwes while the session owes a latch

@@ -94,6 +94,11 @@ class Simulation : public Fabric {
   /// Sets the observer; null ends the observation. Call it before the first request is posted.
   void observe(StepObserver* observer) noexcept;
 
+  /// The connection is lost: all requests in flight on `queue_pair` fail, those that have been executed, too, and those
+  /// that have not reached the target are never executed. reconnect() brings the connection back. False if nothing was
+  /// in flight; then nothing happens. Throws std::invalid_argument for a queue pair of another fabric.
+  bool lose_connection(QueuePair& queue_pair);
+
   /// Events handled so far: a measure of work, not of time.
   [[nodiscard]] std::uint64_t events() const noexcept;
 

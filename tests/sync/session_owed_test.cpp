@@ -1,0 +1,384 @@
+// What a session gives back: latches inherited from the dead, requests whose acknowledgement was lost, tasks that end.
+#include "message_of.h"
+#include "store.h"
+#include "victim.h"
+
+#include <sidelatch/sync/crc64.h>
+#include <sidelatch/sync/exclusive_latch.h>
+#include <sidelatch/sync/latch_word.h>
+#include <sidelatch/sync/lease.h>
+#include <sidelatch/sync/rw_latch.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <stdexcept>
+
+namespace sidelatch::sync {
+namespace {
+
+using namespace fabric;
+using ::testing::HasSubstr;
+
+constexpr std::uint64_t kDeadWord = exclusive_word(1, 1);
+
+// Object 0 is half written by the dead client 1, which holds its latch. Clients 2 and 3 live.
+class Orphaned {
+ public:
+  explicit Orphaned(const Scheme& scheme) : store(scheme), service(store.storage) {
+    add(1);
+    store.set_word(store.layout.latch(0), kDeadWord);
+    fill(store.memory.bytes().subspan(store.layout.payload(0), 96), 7);
+  }
+  Session& heir() { return heir_; }
+  Session& other() { return other_; }
+  [[nodiscard]] Object object() const { return store.objects.at(0); }
+
+  Store store;
+  RevocationService service;
+
+ private:
+  Session& add(std::uint16_t owner) {
+    SessionOptions options{.owner = owner,
+                           .lease = Lease{from_ns(100'000), from_ns(10'000)},
+                           .revoker = &service,
+                           .lost_work = ignore_lost_work};
+    Session& session = store.add_session(options);
+    service.enlist(owner, session.qp());
+    return session;
+  }
+  Session& heir_ = add(2);
+  Session& other_ = add(3);
+};
+
+Task<void> take_over_and_throw(const Scheme& scheme, Session& session, Object object, bool& inherited) {
+  const ExclusiveGuard guard = co_await scheme.latch(session, object);
+  inherited = guard.inherited();
+  throw std::runtime_error("cannot repair");
+}
+
+std::optional<LatchError::Kind> kind_of_read(Store& store, Session& session) {
+  std::vector<std::byte> payload(200);
+  try {
+    const ReadResult result = store.run(store.scheme.read(session, store.objects.at(0), payload));
+    EXPECT_TRUE(!result.accepted || uniform(payload)) << "a torn payload was accepted";
+  } catch (const LatchError& error) {
+    return error.kind();
+  }
+  return std::nullopt;
+}
+
+Task<void> take_over_and_repair(const Scheme& scheme, Session& session, Object object, bool& inherited) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  inherited = guard.inherited();
+  fill(guard.payload(), 8);
+  co_await guard.commit();
+  co_await session.qp().drain();
+}
+
+TEST(InheritedLatch, WhatIsNotRepairedGoesBackToTheDead) {
+  const ExclusiveLatch latch(LatchLevel::combined);
+  const Crc64 crc;
+  for (const Scheme* scheme : {static_cast<const Scheme*>(&latch), static_cast<const Scheme*>(&crc)}) {
+    Orphaned scene(*scheme);
+    Store& store = scene.store;
+    bool inherited = false;
+    EXPECT_THROW(store.run(take_over_and_throw(*scheme, scene.heir(), scene.object(), inherited)), std::runtime_error);
+    EXPECT_TRUE(inherited);
+    EXPECT_EQ(kind_of_read(store, scene.heir()), LatchError::Kind::holder_lost) << scheme->name();
+    EXPECT_EQ(kind_of_read(store, scene.other()), LatchError::Kind::holder_lost) << scheme->name();
+    EXPECT_EQ(store.latch_word(0), kDeadWord) << scheme->name();
+    EXPECT_EQ(scene.heir().owed(), 0U);
+    store.run(take_over_and_repair(*scheme, scene.other(), scene.object(), inherited));
+    EXPECT_TRUE(inherited);
+    EXPECT_FALSE(scene.service.revoked(2));
+    EXPECT_EQ(kind_of_read(store, scene.heir()), std::nullopt);
+    store.settle_survivors();
+    EXPECT_EQ(store.latch_word(0), kFree);
+  }
+}
+
+Task<void> commit_too_late(const Scheme& scheme, Session& session, Object object,
+                           std::optional<LatchError::Kind>& kind) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  co_await session.qp().reactor().sleep(from_ns(300'000));
+  try {
+    co_await guard.commit();
+  } catch (const LatchError& error) {
+    kind = error.kind();
+  }
+}
+
+TEST(InheritedLatch, ARepairThatTakesTooLongLeavesTheLatchToTheOthers) {
+  for (const LatchLevel level : {LatchLevel::basic, LatchLevel::combined, LatchLevel::async}) {
+    const ExclusiveLatch latch(level);
+    Orphaned scene(latch);
+    std::optional<LatchError::Kind> kind;
+    scene.store.run(commit_too_late(latch, scene.heir(), scene.object(), kind));
+    EXPECT_EQ(kind, LatchError::Kind::lease_expired);
+    scene.store.settle_survivors();
+    EXPECT_EQ(scene.store.latch_word(0), kDeadWord);
+    bool inherited = false;
+    scene.store.run(take_over_and_repair(latch, scene.other(), scene.object(), inherited));
+    EXPECT_TRUE(inherited);
+    EXPECT_FALSE(scene.service.revoked(2)) << "the heir lives";
+  }
+}
+
+Task<void> take_over_despite_errors(const Scheme& scheme, Session& session, Object object, bool& failed) {
+  try {
+    ExclusiveGuard guard = co_await scheme.latch(session, object);
+    fill(guard.payload(), 8);
+    co_await session.qp().reactor().sleep(from_ns(2'000));
+    co_await guard.commit();
+    co_await session.qp().drain();
+  } catch (const FabricError&) {
+    failed = true;
+  }
+}
+
+Task<void> bring_back(Session& session) {
+  co_await session.qp().reconnect();
+  co_await session.settle();
+}
+
+TEST(InheritedLatch, AfterALostConnectionTheHeirHoldsNothing) {
+  for (const LatchLevel level : {LatchLevel::basic, LatchLevel::combined, LatchLevel::async}) {
+    const ExclusiveLatch latch(level);
+    int failures = 0;
+    int given_back = 0;
+    for (double moment = 100; moment < 12'000; moment += 250) {
+      Orphaned scene(latch);
+      Store& store = scene.store;
+      bool failed = false;
+      store.world.reactor().spawn(take_over_despite_errors(latch, scene.heir(), scene.object(), failed));
+      while (!scene.service.revoked(1)) {
+        store.world.reactor().run_for(from_ns(500));
+      }
+      while (scene.heir().counters().takeovers == 0 && store.latch_word(0) == kDeadWord) {
+        store.world.reactor().run_for(from_ns(50));
+      }
+      store.world.reactor().run_for(from_ns(moment));
+      (void)store.world.lose_connection(scene.heir().qp());
+      store.world.reactor().run();
+      if (!failed) {
+        continue;
+      }
+      ++failures;
+      store.run(bring_back(scene.heir()));
+      EXPECT_EQ(scene.heir().owed(), 0U) << moment;
+      store.settle_survivors();
+      const std::uint64_t word = store.latch_word(0);
+      EXPECT_TRUE(word == kFree || word == kDeadWord) << std::hex << word << " after " << moment;
+      given_back += word == kDeadWord ? 1 : 0;
+      bool inherited = false;
+      store.run(take_over_and_repair(latch, scene.other(), scene.object(), inherited));
+      EXPECT_EQ(inherited, word == kDeadWord);
+      EXPECT_FALSE(scene.service.revoked(2));
+    }
+    EXPECT_GT(failures, 3) << latch.name();
+    EXPECT_GT(given_back, 0) << latch.name();
+  }
+}
+
+Task<void> change_object(const Scheme& scheme, Session& session, Object object, std::uint64_t number, bool& failed) {
+  try {
+    ExclusiveGuard guard = co_await scheme.latch(session, object);
+    fill(guard.payload(), number);
+    co_await guard.commit();
+    co_await session.qp().drain();
+  } catch (const FabricError&) {
+    failed = true;
+  }
+}
+
+Task<void> bring_back_despite_errors(Session& session, bool& failed) {
+  try {
+    co_await bring_back(session);
+  } catch (const FabricError&) {
+    failed = true;
+  }
+}
+
+// The connection is lost twice: in an update, and while the session gives back what it owes. Between the second loss
+// and the next try another client changes the object, if it finds the latch free.
+TEST(LostTwice, GivesBackNothingThatIsSomebodyElses) {
+  const ExclusiveLatch plain(LatchLevel::combined);
+  const ExclusiveLatch async(LatchLevel::async);
+  const ExclusiveLatch by_write(Acquire::speculative, WriteUnlatch::async);
+  const Crc64 crc;
+  for (const Scheme* scheme : {static_cast<const Scheme*>(&plain), static_cast<const Scheme*>(&async),
+                               static_cast<const Scheme*>(&by_write), static_cast<const Scheme*>(&crc)}) {
+    int failed_twice = 0;
+    int others = 0;
+    for (double first = 3'000; first < 9'000; first += 500) {
+      for (double second = 1'000; second < 25'000; second += 500) {
+        Store store(*scheme);
+        const auto add = [&](std::uint16_t owner) -> Session& {
+          return store.add_session(
+              {.owner = owner, .lease = Lease{from_ns(1e7), from_ns(1e5)}, .lost_work = ignore_lost_work});
+        };
+        Session& session = add(3);
+        Session& other = add(4);
+        bool failed = false;
+        store.run(change_object(*scheme, session, store.objects.at(0), 1, failed));
+        store.world.reactor().spawn(change_object(*scheme, session, store.objects.at(0), 2, failed));
+        store.world.reactor().run_for(from_ns(first));
+        (void)store.world.lose_connection(session.qp());
+        store.world.reactor().run();
+        if (!failed) {
+          continue;
+        }
+        bool failed_again = false;
+        store.world.reactor().spawn(bring_back_despite_errors(session, failed_again));
+        store.world.reactor().run_for(from_ns(second));
+        (void)store.world.lose_connection(session.qp());
+        store.world.reactor().run();
+        store.world.reactor().run_for(from_ns(1e5));
+        failed_twice += failed_again ? 1 : 0;
+        const bool free = store.latch_word(0) == kFree;
+        if (free) {
+          bool other_failed = false;
+          store.run(change_object(*scheme, other, store.objects.at(0), 9, other_failed));
+          ASSERT_FALSE(other_failed);
+          others += failed_again ? 1 : 0;
+        }
+        if (failed_again) {
+          store.run(bring_back(session));
+        }
+        store.settle();
+        ASSERT_EQ(store.latch_word(0), kFree) << scheme->name() << ' ' << first << ' ' << second;
+        std::vector<std::byte> payload(200);
+        ASSERT_TRUE(store.run(scheme->read(other, store.objects.at(0), payload)).accepted);
+        ASSERT_TRUE(uniform(payload));
+        if (free) {
+          ASSERT_EQ(first_word(payload), 9U) << scheme->name() << ' ' << first << ' ' << second;
+        }
+      }
+    }
+    EXPECT_GT(failed_twice, 10) << scheme->name();
+    EXPECT_GT(others, 0) << scheme->name();
+  }
+}
+
+Task<void> close_session(Session& session) { co_await session.close(); }
+
+Task<void> change_without_wait(const Scheme& scheme, Session& session, Object object, bool& failed) {
+  try {
+    ExclusiveGuard guard = co_await scheme.latch(session, object);
+    fill(guard.payload(), 5);
+    co_await guard.commit();
+  } catch (const FabricError&) {
+    failed = true;
+  }
+}
+
+// Without owner id, asynchronous: commit() has returned, and the connection is lost then.
+TEST(WithoutOwner, CloseSaysThatAnUpdateMayBeLost) {
+  const ExclusiveLatch latch(LatchLevel::async);
+  int doubtful = 0;
+  int done = 0;
+  for (double moment = 0; moment < 4'000; moment += 100) {
+    Store store(latch);
+    Session& session = store.add_session({.lost_work = ignore_lost_work});
+    bool failed = false;
+    store.run(change_without_wait(latch, session, store.objects.at(0), failed));
+    ASSERT_FALSE(failed);
+    store.world.reactor().run_for(from_ns(moment));
+    const bool lost = store.world.lose_connection(session.qp());
+    store.world.reactor().run_for(from_ns(1e5));
+    if (lost) {
+      store.run([](Session& s) -> Task<void> { co_await s.qp().reconnect(); }(session));
+    }
+    const std::string text = message_of([&] { store.run(close_session(session)); });
+    if (store.latch_word(0) == kFree) {
+      EXPECT_EQ(text, "no error") << moment;
+      EXPECT_EQ(first_word(store.memory.bytes().subspan(store.layout.payload(0))), 5U) << moment;
+      ++done;
+    } else {
+      EXPECT_THAT(text, HasSubstr("1 latch")) << moment;
+      EXPECT_THAT(text, HasSubstr("in_doubt()")) << moment;
+      EXPECT_EQ(session.in_doubt().size(), 1U);
+      ++doubtful;
+    }
+  }
+  EXPECT_GT(doubtful, 0);
+  EXPECT_GT(done, 0);
+}
+
+Task<void> commit_over_a_lost_connection(const Scheme& scheme, Store& store, Session& session, std::string& text) {
+  ExclusiveGuard guard = co_await scheme.latch(session, store.objects.at(0));
+  fill(guard.payload(), 5);
+  const MemoryRegion nothing = session.qp().node().allocate(8, Access::local_write);
+  const WorkRequest bad = write(nothing.local(), RemoteSpan{{64}, 8, {0xdead}});
+  EXPECT_TRUE(session.qp().post(std::span(&bad, 1)));
+  try {
+    co_await guard.commit();
+  } catch (const FabricError& error) {
+    text = error.what();
+  }
+}
+
+// With basic release the WRITE is awaited first: if it fails, no unlatch was posted, and the latch is held for certain.
+TEST(WithoutOwner, ALatchWhoseUnlatchWasNeverPostedComesBack) {
+  const ExclusiveLatch latch(LatchLevel::basic);
+  Store store(latch);
+  Session& session = store.add_session({.lost_work = ignore_lost_work});
+  std::string text;
+  store.run(commit_over_a_lost_connection(latch, store, session, text));
+  EXPECT_THAT(text, HasSubstr("after reconnect() the session finds out, and ends it"));
+  store.run(bring_back(session));
+  store.run(close_session(session));
+  EXPECT_EQ(store.latch_word(0), kFree);
+  EXPECT_EQ(first_word(store.memory.bytes().subspan(store.layout.payload(0))), 5U);
+  EXPECT_TRUE(session.in_doubt().empty());
+}
+
+Task<void> read_object(const Scheme& scheme, Session& session, Object object) {
+  std::vector<std::byte> payload(200);
+  (void)co_await scheme.read(session, object, payload);
+}
+
+// A task that is destroyed at any moment of an acquisition leaves no latch, once its session has gone on.
+TEST(DestroyedTask, LeavesNoLatchOfAnAcquisitionUnderWay) {
+  const ExclusiveLatch basic(LatchLevel::basic);
+  const ExclusiveLatch combined(LatchLevel::combined);
+  const RwLatch rw_basic(Acquire::basic, Release::basic);
+  const RwLatch rw(Acquire::speculative, Release::combined);
+  for (const Scheme* scheme : {static_cast<const Scheme*>(&basic), static_cast<const Scheme*>(&combined),
+                               static_cast<const Scheme*>(&rw_basic), static_cast<const Scheme*>(&rw)}) {
+    int latched = 0;
+    for (const bool reads : {false, true}) {
+      for (double moment = 100; moment < 6'000; moment += 100) {
+        Store store(*scheme);
+        bool dropped_guard = false;
+        static bool* dropped = nullptr;
+        dropped = &dropped_guard;
+        Session& session = store.add_session({.owner = 3,
+                                              .lease = Lease{from_ns(1e6), from_ns(1e5)},
+                                              .dropped_guard = [](const DroppedGuard& /*guard*/) { *dropped = true; },
+                                              .lost_work = ignore_lost_work});
+        bool failed = false;
+        const Object object = store.objects.at(0);
+        Victim victim(reads ? read_object(*scheme, session, object)
+                            : change_object(*scheme, session, object, 1, failed));
+        store.world.reactor().run_for(from_ns(moment));
+        const bool begun = session.qp().counters().doorbells == 1;
+        victim.kill();
+        store.world.reactor().run_for(from_ns(1e5));
+        latched += store.latch_word(0) != kFree ? 1 : 0;
+        if (dropped_guard || !begun) {
+          continue;  // it held a guard, which its user must end
+        }
+        store.run(close_session(session));
+        ASSERT_EQ(store.latch_word(0), kFree) << scheme->name() << (reads ? " read " : " write ") << moment;
+        ASSERT_EQ(session.owed(), 0U);
+      }
+    }
+    EXPECT_GT(latched, 3) << scheme->name();
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::sync
