@@ -141,9 +141,7 @@ void BTree::require_value(std::size_t bytes) const {
 // program knows, and would try every order of these steps.
 Task<void> BTree::open(Worker& worker) const {
   if (!worker.reactor().explores()) {
-    for (std::size_t node = 0; node < heads_.size(); ++node) {
-      co_await open_superblock(worker, node, heads_[node], superblocks_[node]);
-    }
+    co_await open_superblocks(worker, heads_, superblocks_);
   }
   worker.note_opened(number_);
 }

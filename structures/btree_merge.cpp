@@ -129,6 +129,7 @@ Task<void> BTree::absorb(Worker& worker, Latched& parent, std::size_t index, Lat
   bool written = true;
   co_await pools_[right.ref.memory_node()].mark(worker, right.ref.object());
   if (was_dead) {
+    co_await session(worker, right.ref).qp().drain();  // the mark must be there before the node leaves the tree
     co_await leave(right.guard);
   } else {
     written = co_await write(worker, right);
@@ -151,7 +152,7 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   if (held) {
     const NodeRef busy = node.child(0);
     co_await leave(root.guard);
-    (void)co_await wait_for(worker, busy);
+    (void)co_await give_way(worker, busy);
     co_return;
   }
   Latched child = co_await latch_beside(worker, node.child(0));
@@ -171,7 +172,8 @@ Task<void> BTree::collapse_root(Worker& worker, Latched& root) const {
   node.finish();
   bool written = false;
   co_await pools_[child.ref.memory_node()].mark(worker, child.ref.object());
-  if (from.header.dead()) {  // marked by a client that got no further
+  if (from.header.dead()) {                            // marked by a client that got no further
+    co_await session(worker, child.ref).qp().drain();  // see absorb()
     co_await leave(child.guard);
     written = co_await write(worker, root);
   } else {
@@ -214,7 +216,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
       const bool held = co_await is_held(worker, ref);
       if (held) {
         co_await leave(parent.guard);
-        (void)co_await wait_for(worker, ref);
+        (void)co_await give_way(worker, ref);
         co_return;  // the next client that meets the dead node tries again
       }
     }
@@ -273,6 +275,7 @@ Task<void> BTree::end_merge(Worker& worker, NodeRef dead, std::uint16_t level, s
   above.erase(*index);
   above.finish();
   co_await pools_[dead.memory_node()].mark(worker, dead.object());
+  co_await session(worker, dead).qp().drain();  // see absorb()
   co_await leave(right.guard);
   co_await leave(left.guard);
   const bool written = co_await write(worker, parent);

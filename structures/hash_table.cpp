@@ -238,9 +238,7 @@ void HashTable::throw_damaged(Place place, std::string_view what) const {
 // program knows, and would try every order of these steps.
 Task<void> HashTable::open(Client& client) const {
   if (!client.reactor().explores()) {
-    for (std::size_t node = 0; node < heads_.size(); ++node) {
-      co_await open_superblock(client, node, heads_[node], superblocks_[node]);
-    }
+    co_await open_superblocks(client, heads_, superblocks_);
   }
   client.note_opened(number_);
 }

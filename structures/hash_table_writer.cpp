@@ -309,10 +309,10 @@ Task<Outcome> HashTable::unlink(Writer& writer, Search search) const {
   if (header.next != number + 1) {
     throw_damaged(search.predecessor, "was changed by a client that does not hold its home bucket's latch");
   }
+  co_await pools_[writer.home.memory_node].mark(*writer.client, number);  // may throw: before the payload changes
   header.next = search.next.next;
   header.next_generation = search.next.generation;
   BucketFormat::put_header(header, predecessor.payload());
-  co_await pools_[writer.home.memory_node].mark(*writer.client, number);
   co_await commit_bucket(predecessor);
   // Nobody may take the bucket or latch home before the link is gone: home's next holder may follow the old link.
   co_await writer.session().qp().drain();

@@ -128,7 +128,8 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
   }
   Control control = control_in(guard.payload());
   Taken taken;
-  if (control.head != 0) {
+  const bool linked = control.head != 0;
+  if (linked) {
     taken = {Outcome::done, control.head - 1, 1};
     // The client that linked it waited for that WRITE before it made the object the head.
     control.head = co_await read_link(client, word, taken.object);
@@ -143,6 +144,11 @@ Task<Pool::Taken> Pool::take(Client& client, std::uint64_t most) const {
   put(control, guard.payload());
   co_await guard.commit();
   if (taken.outcome == Outcome::done) {
+    if (linked && client.session(memory_node_).options().owner != 0) {
+      // The mark takes the link's place, and WRITEs may be placed in any order. If this client died between the two,
+      // the old control record would need the link.
+      co_await client.session(memory_node_).qp().drain();
+    }
     co_await put_marks(client, word, taken);
   }
   co_return taken;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <vector>
 
 namespace sidelatch::structures {
 
@@ -44,6 +45,74 @@ const RecordShape& buffer_shape() {
   return kShape;
 }
 
+enum class Head : std::uint8_t {
+  as_expected,
+  zeroed,
+  claimed,  // by a client that expects the same and has not written it yet, or has died
+};
+
+bool is_zeroed(const LocalSpan& bytes) {
+  return std::ranges::all_of(bytes.bytes(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+Task<RingBuffer> superblock_buffer(Session& session) {
+  RingBuffer buffer = session.take_buffer(buffer_shape());
+  if (!buffer.valid()) {
+    buffer = co_await session.wait_for_buffer();
+  }
+  co_return buffer;
+}
+
+// Reads the superblock until it is clear what it is. Changes nothing.
+Task<Head> look_at(Client& client, std::size_t memory_node, RemoteSpan memory, const Superblock& expected) {
+  Session& session = client.session(memory_node);
+  const RingBuffer buffer = co_await superblock_buffer(session);
+  const LocalSpan local = buffer.span().subspan(0, sizeof(Superblock));
+  Superblock there;
+  for (int look = 0; look < kLooks; ++look) {
+    co_await session.qp().read(local, memory.subspan(0, sizeof(Superblock)));
+    std::memcpy(&there, local.data, sizeof there);
+    if (there == expected) {
+      co_return Head::as_expected;
+    }
+    if (there.checksum == expected.checksum) {
+      co_return Head::claimed;
+    }
+    if (is_zeroed(local)) {
+      co_return Head::zeroed;
+    }
+    if (there.is_sealed()) {
+      throw StructureError(
+          fmt::format("the memory of memory node {} holds {}, and was opened as {}: open it as what it is, or begin "
+                      "anew with zeroed memory",
+                      memory_node, there.describe(), expected.describe()));
+    }
+    co_await client.reactor().sleep(kBetweenLooks);
+  }
+  throw StructureError(fmt::format(
+      "the memory of memory node {} holds no structure: it begins with {:#x} {:#x}, which is no superblock; "
+      "it was opened as {}. Give the structure zeroed memory of its own",
+      memory_node, there.checksum, there.magic, expected.describe()));
+}
+
+// Writes the superblock. False if a client that expects something else has come first.
+Task<bool> claim_head(Client& client, std::size_t memory_node, RemoteSpan memory, const Superblock& expected,
+                      Head seen) {
+  Session& session = client.session(memory_node);
+  if (seen == Head::zeroed) {
+    const std::uint64_t checksum = co_await session.qp().compare_swap(memory.subspan(0, 8), 0, expected.checksum);
+    if (checksum != 0 && checksum != expected.checksum) {
+      co_return false;
+    }
+  }
+  // Whoever expects the same writes the same bytes; so it does not matter who does, or how often.
+  const RingBuffer buffer = co_await superblock_buffer(session);
+  const LocalSpan local = buffer.span().subspan(0, sizeof(Superblock));
+  std::memcpy(local.data, &expected, sizeof expected);
+  co_await session.qp().write(local.subspan(8, sizeof(Superblock) - 8), memory.subspan(8, sizeof(Superblock) - 8));
+  co_return true;
+}
+
 }  // namespace
 
 void Superblock::set_kind(std::string_view text) { put_name(kind, text); }
@@ -75,43 +144,22 @@ std::string Superblock::describe() const {
   return text;
 }
 
-Task<void> open_superblock(Client& client, std::size_t memory_node, RemoteSpan memory, const Superblock& expected) {
-  Session& session = client.session(memory_node);
-  QueuePair& qp = session.qp();
-  RingBuffer buffer = session.take_buffer(buffer_shape());
-  if (!buffer.valid()) {
-    buffer = co_await session.wait_for_buffer();
+Task<void> open_superblocks(Client& client, std::span<const RemoteSpan> memory, std::span<const Superblock> expected) {
+  std::vector<Head> seen;
+  for (std::size_t node = 0; node < memory.size(); ++node) {
+    const Head head = co_await look_at(client, node, memory[node], expected[node]);
+    seen.push_back(head);
   }
-  const LocalSpan local = buffer.span().subspan(0, sizeof(Superblock));
-  Superblock there;
-  for (int look = 0; look < kLooks; ++look) {
-    co_await qp.read(local, memory.subspan(0, sizeof(Superblock)));
-    std::memcpy(&there, local.data, sizeof there);
-    if (there == expected) {
-      co_return;
+  for (std::size_t node = 0; node < memory.size(); ++node) {
+    while (seen[node] != Head::as_expected) {
+      const bool written = co_await claim_head(client, node, memory[node], expected[node], seen[node]);
+      if (written) {
+        break;
+      }
+      const Head head = co_await look_at(client, node, memory[node], expected[node]);
+      seen[node] = head;
     }
-    if (there.checksum == 0) {
-      there.checksum = co_await qp.compare_swap(memory.subspan(0, 8), 0, expected.checksum);
-      there.checksum = there.checksum == 0 ? expected.checksum : there.checksum;
-    }
-    if (there.checksum == expected.checksum) {
-      // Whoever expects the same writes the same bytes; so it does not matter who does, or how often.
-      std::memcpy(local.data, &expected, sizeof expected);
-      co_await qp.write(local.subspan(8, sizeof(Superblock) - 8), memory.subspan(8, sizeof(Superblock) - 8));
-      co_return;
-    }
-    if (there.is_sealed()) {
-      throw StructureError(
-          fmt::format("the memory of memory node {} holds {}, and was opened as {}: open it as what it is, or begin "
-                      "anew with zeroed memory",
-                      memory_node, there.describe(), expected.describe()));
-    }
-    co_await client.reactor().sleep(kBetweenLooks);
   }
-  throw StructureError(fmt::format(
-      "the memory of memory node {} holds no structure: it begins with {:#x} {:#x}, which is no superblock; "
-      "it was opened as {}. Give the structure zeroed memory of its own",
-      memory_node, there.checksum, there.magic, expected.describe()));
 }
 
 }  // namespace sidelatch::structures

@@ -448,6 +448,10 @@ class Campaign {
     if (qp.state() != QueuePair::State::ready) {
       return;
     }
+    if (dice_.one_in(2)) {  // what has been executed fails, too
+      result_.lost_connections += world_.lose_connection(qp) ? 1U : 0U;
+      return;
+    }
     // The memory node refuses a key that it does not know, and ends the connection.
     const WorkRequest bad = write(nothing_of(qp.node()), RemoteSpan{{64}, 8, {0xdead}});
     if (qp.post(std::span(&bad, 1))) {
@@ -479,12 +483,6 @@ class Campaign {
       if (actor->owner < kFirstVictim && plan_.trouble == Trouble::connections) {
         world_.reactor().run(bring_back(*actor));
       }
-      result_.takeovers += actor->client->statistics().takeovers;
-      for (const auto& service : services_) {
-        if (actor->owner < kFirstVictim && service->revoked(actor->owner)) {
-          violate(fmt::format("client {} lives, and was taken for dead", actor->owner));
-        }
-      }
     }
     Actor& last = add_actor(kLastOwner);
     ++left_;
@@ -504,7 +502,22 @@ class Campaign {
     } catch (const StructureError& error) {
       note_error(last, error.what(), may_be_torn());
     }
+    look_for_the_revoked();
     check_histories();
+  }
+
+  void look_for_the_revoked() {
+    for (const auto& actor : actors_) {
+      result_.takeovers += actor->client->statistics().takeovers;
+      for (const auto& service : services_) {
+        if (actor->owner < kFirstVictim && service->revoked(actor->owner)) {
+          violate(fmt::format("client {} lives, and was taken for dead", actor->owner));
+        }
+      }
+    }
+    if (plan_.trouble == Trouble::connections && result_.takeovers > 0) {
+      violate(fmt::format("{} takeovers, and nobody has died", result_.takeovers));
+    }
   }
 
   // A connection that was lost last may not have been noticed.

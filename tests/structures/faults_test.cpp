@@ -34,8 +34,9 @@ using ::testing::IsEmpty;
 constexpr std::uint64_t kValueBytes = 24;
 
 enum class Fault : std::uint8_t {
-  lost,   // the connection fails, and the client brings it back
-  ended,  // the memory node ends the connection for good: the client makes a new one
+  lost,        // the connection fails, and the client brings it back
+  unanswered,  // the same, and requests in flight that were executed fail, too
+  ended,       // the memory node ends the connection for good: the client makes a new one
 };
 
 struct FaultPoint {
@@ -142,6 +143,8 @@ class FaultScene {
     QueuePair& qp = client_->session(point.memory_node).qp();
     if (fault == Fault::ended) {
       nodes_[point.memory_node]->revoke(qp);
+    } else if (fault == Fault::unanswered) {
+      (void)world_.lose_connection(qp);
     } else if (qp.state() == QueuePair::State::ready) {
       const WorkRequest bad = write(nothing_.local(), RemoteSpan{{64}, 8, {0xdead}});
       (void)qp.post(std::span(&bad, 1));
@@ -394,16 +397,22 @@ void at_every_point(const checker::SchemeEntry& entry, Fault fault, Look look) {
   }
 }
 
+void expect_that_all_comes_back(FaultScene& scene, std::size_t memory_node) {
+  EXPECT_EQ(scene.held_at(1 - memory_node), 0) << "the other connection still works";
+  scene.bring_back();
+  EXPECT_EQ(scene.held_at(0) + scene.held_at(1), 0);
+  EXPECT_EQ(scene.client().session(0).owed() + scene.client().session(1).owed(), 0U);
+  EXPECT_TRUE(scene.client().session(0).in_doubt().empty() && scene.client().session(1).in_doubt().empty());
+  scene.expect_good(/*may_be_torn=*/false, /*writes=*/false);
+  EXPECT_FALSE(scene.revoked(1));
+}
+
 TEST_P(Faults, ALostConnectionThatComesBackLeavesNoLatch) {
-  at_every_point(GetParam(), Fault::lost, [](FaultScene& scene, std::size_t memory_node) {
-    EXPECT_EQ(scene.held_at(1 - memory_node), 0) << "the other connection still works";
-    scene.bring_back();
-    EXPECT_EQ(scene.held_at(0) + scene.held_at(1), 0);
-    EXPECT_EQ(scene.client().session(0).owed() + scene.client().session(1).owed(), 0U);
-    EXPECT_TRUE(scene.client().session(0).in_doubt().empty() && scene.client().session(1).in_doubt().empty());
-    scene.expect_good(/*may_be_torn=*/false, /*writes=*/false);
-    EXPECT_FALSE(scene.revoked(1));
-  });
+  at_every_point(GetParam(), Fault::lost, expect_that_all_comes_back);
+}
+
+TEST_P(Faults, ALostConnectionThatHidesWhatHasHappenedLeavesNoLatch) {
+  at_every_point(GetParam(), Fault::unanswered, expect_that_all_comes_back);
 }
 
 TEST_P(Faults, AMemoryNodeThatEndsAConnectionKeepsOnlyWhatOthersTakeOver) {

@@ -10,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace sidelatch::structures {
 namespace {
@@ -118,6 +120,43 @@ TEST(Superblock, MemoryOfAnotherProgramIsRefused) {
   }
   EXPECT_THAT(text, AllOf(HasSubstr("0x5a5a5a5a5a5a5a5a"), HasSubstr("which is no superblock"),
                           HasSubstr("opened as a B-tree of format 1 over optimistic/farm")));
+}
+
+// Older structures and other programs may begin with a zero, for example a free latch.
+TEST(Superblock, MemoryOfAnotherProgramThatBeginsWithZeroIsRefusedAndStaysAsItIs) {
+  const FarmLineVersions scheme;
+  for (const std::size_t used : {8U, 200U, 456U}) {  // the byte that shows that the memory is used
+    Forest forest(scheme);
+    const std::span<std::byte> memory = forest.regions[0].bytes();
+    memory[used] = std::byte{0x5a};
+    const std::vector<std::byte> before(memory.begin(), memory.end());
+    BTree::Worker& worker = forest.add_worker();
+    Word value;
+    EXPECT_THROW((void)forest.run(forest.tree->get(worker, 1, value.bytes())), StructureError) << used;
+    forest.world.reactor().run_for(from_ns(1e5));
+    EXPECT_TRUE(std::ranges::equal(memory, before)) << used;
+  }
+}
+
+// The memory nodes are named in a wrong order, and one of them is new.
+TEST(Superblock, AnOpeningThatOneMemoryNodeRefusesChangesNone) {
+  const FarmLineVersions scheme;
+  Forest forest(scheme, small_nodes(400), 2);
+  BTree::Worker& worker = forest.add_worker();
+  const Word value(1);
+  EXPECT_EQ(forest.run(forest.tree->put(worker, 5, value.bytes())), Outcome::done);
+  Node& fresh = forest.world.add_node("fresh");
+  const MemoryRegion zeroed = fresh.allocate(BTree::bytes_needed(scheme, small_nodes(400)), Access::remote_all);
+  const std::vector<RemoteSpan> spans = {zeroed.remote(), forest.regions[1].remote(), forest.regions[0].remote()};
+  const BTree wrong(scheme, small_nodes(400), spans);
+  const std::vector<Node*> nodes = {&fresh, forest.nodes[1], forest.nodes[0]};
+  BTree::Worker stranger(wrong, forest.world.add_node("client"), nodes);
+  EXPECT_THROW((void)forest.run(wrong.put(stranger, 5, value.bytes())), StructureError);
+  forest.world.reactor().run_for(from_ns(1e5));
+  EXPECT_TRUE(std::ranges::all_of(zeroed.bytes(), [](std::byte byte) { return byte == std::byte{0}; }));
+  const BTree alone(scheme, small_nodes(400), std::span(spans).first(1));
+  BTree::Worker first(alone, forest.world.add_node("client"), std::span(nodes).first(1));
+  EXPECT_EQ(forest.run(alone.put(first, 5, value.bytes())), Outcome::done);
 }
 
 Task<void> count_refusals(const BTree& tree, BTree::Worker& worker, int& done, int& refused) {

@@ -11,7 +11,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace sidelatch::structures {
 namespace {
@@ -122,6 +127,137 @@ TEST(Sweep, ATreeOutlivesMoreDeathsThanItHasNodes) {
   }
   forest.run(work_on(*forest.tree, heir, 5000));
   EXPECT_THAT(forest.run(forest.tree->check(heir)).problems, IsEmpty());
+}
+
+// Two memory nodes, so that a node's mark and the link to the node go through different queue pairs.
+class Spread {
+ public:
+  explicit Spread(const Scheme& scheme)
+      : forest(scheme, {.node_bytes = 192, .nodes = 200, .placement = Placement::key_range}, 2) {
+    for (Node* node : forest.nodes) {
+      services.push_back(std::make_unique<RevocationService>(*node));
+    }
+  }
+  BTree::Worker& add(std::uint16_t owner) {
+    BTreeWorkerOptions options = owning(owner, nullptr);
+    options.revokers = {services[0].get(), services[1].get()};
+    options.session.lease = {from_ns(300e3), from_ns(30e3)};
+    options.session.retry = Retry::backoff().within(from_ns(20e6));
+    BTree::Worker& worker = forest.add_worker(options);
+    for (std::size_t i = 0; i < services.size(); ++i) {
+      services[i]->enlist(owner, worker.session(i).qp());
+    }
+    return worker;
+  }
+  static std::uint64_t doorbells(BTree::Worker& worker) {
+    return worker.session(0).qp().counters().doorbells + worker.session(1).qp().counters().doorbells;
+  }
+
+  Forest forest;
+  std::vector<std::unique_ptr<RevocationService>> services;
+};
+
+constexpr std::uint64_t kSpreadKeys = 20;
+constexpr std::uint64_t kSpreadStep = std::numeric_limits<std::uint64_t>::max() / kSpreadKeys;
+
+Task<void> put_spread(const BTree& tree, BTree::Worker& worker, std::uint64_t first, std::uint64_t count,
+                      std::uint64_t step) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Word value(i);
+    (void)co_await tree.put(worker, first + i * step, value.bytes());
+  }
+}
+
+Task<void> remove_spread(const BTree& tree, BTree::Worker& worker) {
+  constexpr std::uint64_t kMiddle = kSpreadKeys / 2;
+  for (std::uint64_t k = 0; k < kSpreadKeys; ++k) {
+    const std::uint64_t at = kMiddle + (k % 2 != 0 ? (k + 1) / 2 : kSpreadKeys - k / 2);
+    (void)co_await tree.remove(worker, at % kSpreadKeys * kSpreadStep);
+  }
+}
+
+Task<void> get_spread(const BTree& tree, BTree::Worker& worker) {
+  Word value;
+  try {
+    for (std::uint64_t k = kSpreadKeys / 2 - 7; k < kSpreadKeys / 2 + 8; ++k) {
+      (void)co_await tree.get(worker, k * kSpreadStep, value.bytes());
+    }
+  } catch (const FabricError&) {  // the connection was lost
+  }
+}
+
+Task<void> reconnect_worker(BTree::Worker& worker) { co_await worker.reconnect(); }
+
+// A client dies within a merge. Another one ends that merge, and loses its connection on the way. Then a third one
+// sweeps what the dead one had marked. No node may belong to two of them.
+TEST(Sweep, ANodeWhoseNewOwnersMarkWasLostDoesNotGetASecondOwner) {
+  const ExclusiveLatch scheme;
+  int scenes = 0;
+  int lost = 0;
+  for (int k = 20; k < 40; ++k) {
+    const auto begin = [&](Spread& spread, BTree::Worker*& heir, BTree::Worker*& third) {
+      BTree::Worker& dead = spread.add(1);
+      heir = &spread.add(2);
+      third = &spread.add(3);
+      const BTree& tree = *spread.forest.tree;
+      spread.forest.run(put_spread(tree, dead, 0, kSpreadKeys, kSpreadStep));
+      spread.forest.run(put_spread(tree, *heir, 0, 1, 1));
+      spread.forest.run(put_spread(tree, *third, kSpreadStep, 1, 1));
+      Victim victim(remove_spread(tree, dead));
+      spread.forest.world.reactor().run_for(from_ns(20e3 + 1501.0 * k));
+      victim.kill();
+      spread.forest.world.reactor().run_for(from_ns(50e3));
+    };
+    BTree::Worker* heir = nullptr;
+    BTree::Worker* third = nullptr;
+    {
+      Spread spread(scheme);
+      begin(spread, heir, third);
+      const BTreeReport report = spread.forest.run(spread.forest.tree->check(*third));
+      const bool dead_node = std::ranges::any_of(report.problems, [](const std::string& problem) {
+        return problem.find("memory node 1 is") != std::string::npos && problem.find("dead") != std::string::npos;
+      });
+      if (!dead_node) {
+        continue;
+      }
+    }
+    ++scenes;
+    for (std::uint64_t doorbells = 1; doorbells < 60; ++doorbells) {
+      bool ended = false;
+      for (int delay = 1; delay < 9 && !ended; ++delay) {
+        Spread spread(scheme);
+        begin(spread, heir, third);
+        const BTree& tree = *spread.forest.tree;
+        Reactor& reactor = spread.forest.world.reactor();
+        const std::uint64_t before = Spread::doorbells(*heir);
+        spread.forest.spawn(get_spread(tree, *heir));
+        while (reactor.spawned() > 0 && Spread::doorbells(*heir) - before < doorbells) {
+          reactor.run_for(from_ns(50));
+        }
+        ended = reactor.spawned() == 0;
+        reactor.run_for(from_ns(300.0 * delay));
+        const MemoryRegion nothing = heir->session(1).qp().node().allocate(8, Access::local_write);
+        const WorkRequest bad = write(nothing.local(), RemoteSpan{{64}, 8, {0xdead}});
+        (void)heir->session(1).qp().post(std::span(&bad, 1));
+        spread.forest.run_all();
+        reactor.run_for(from_ns(50e3));
+        ++lost;
+        spread.forest.run(reconnect_worker(*heir));
+        std::uint64_t swept = 0;
+        spread.forest.run(sweep_beside(tree, *third, 1, swept));
+        // Both use up what they have in hand.
+        spread.forest.run(put_spread(tree, *heir, kSpreadKeys * (kSpreadStep / 2), 60, 7));
+        spread.forest.run(put_spread(tree, *third, kSpreadKeys * (kSpreadStep / 2) + 100'000, 60, 7));
+        ASSERT_THAT(spread.forest.run(tree.check(*third)).problems, IsEmpty()) << k << ' ' << doorbells << ' ' << delay;
+      }
+      if (ended) {
+        break;
+      }
+    }
+    break;  // one scene is enough
+  }
+  EXPECT_EQ(scenes, 1);
+  EXPECT_GT(lost, 50);
 }
 
 TEST(Sweep, NeedsOwnersAndRevokers) {

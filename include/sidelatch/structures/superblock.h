@@ -22,6 +22,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -62,12 +63,13 @@ struct Superblock {
 };
 static_assert(sizeof(Superblock) <= kSuperblockBytes && sizeof(Superblock) % 8 == 0);
 
-/// Compares the superblock at the head of `memory`, of that memory node, with `expected`, and writes it if the memory
-/// is zeroed. Throws StructureError that names both if they differ, and FabricError.
-[[nodiscard]] fabric::Task<void> open_superblock(Client& client, std::size_t memory_node, fabric::RemoteSpan memory,
-                                                 const Superblock& expected);
+/// Compares the superblock at the head of each memory node's part of `memory` with the one expected there. Writes it
+/// where the bytes of a superblock are all zero, but only if no memory node holds something else. Throws StructureError
+/// that names both if they differ, and FabricError. Both spans must live until the task ends.
+[[nodiscard]] fabric::Task<void> open_superblocks(Client& client, std::span<const fabric::RemoteSpan> memory,
+                                                  std::span<const Superblock> expected);
 
-/// The size of a client's buffers that open_superblock() needs.
+/// The size of a client's buffers that open_superblocks() needs.
 inline constexpr std::uint64_t kSuperblockBuffer = sync::RecordShape::whole_lines(sizeof(Superblock));
 
 }  // namespace sidelatch::structures
