@@ -499,6 +499,7 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
   ir::Routine made;
   made.name = name;
   const Where outer_where = std::exchange(where_, Where::control);
+  const std::string outer_prefix = std::exchange(prefix_, name);
   in_scope(global_, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(*object, declaration.parameters, places);
@@ -510,6 +511,7 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
     });
   });
   where_ = outer_where;
+  prefix_ = outer_prefix;
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));

@@ -22,6 +22,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
   ir::Parser made;
   made.name = name;
   const Where outer_where = std::exchange(where_, Where::parser);
+  const std::string outer_prefix = std::exchange(prefix_, name);
   in_scope(global_, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(*object, declaration.parameters, places);
@@ -45,6 +46,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
     }
   });
   where_ = outer_where;
+  prefix_ = outer_prefix;
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.parsers.size());
   out_.parsers.push_back(std::move(made));

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -20,6 +21,10 @@ namespace {
 
 // A packet that goes round for ever must not hang the test.
 constexpr std::size_t kMostSteps = 100'000;
+
+// Packets are this long apart, in nanoseconds: a program may compare times, and 0 means never to many.
+constexpr std::uint64_t kFirstPacket = 1'000'000'000;
+constexpr std::uint64_t kBetweenPackets = 1'000'000;
 
 std::string lowered(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -38,6 +43,12 @@ struct Expectation {
   std::string nibbles;  // hexadecimal digits, and '*'
   bool exact_length = false;
   std::size_t line = 0;
+};
+
+// Of a multicast group; the ports are in ascending order, as the reference switch has them.
+struct Node {
+  std::uint16_t rid = 0;
+  std::set<std::uint16_t> ports;
 };
 
 class Runner {
@@ -109,18 +120,28 @@ class Runner {
       groups_[port(word(words, 0))];
     } else if (command == "mc_node_create") {
       create_node(words);
+    } else if (command == "mc_node_update") {
+      update_node(words);
     } else if (command == "mc_node_associate") {
       associate_node(words);
     } else if (command == "mirroring_add") {
-      const std::uint32_t session = number(word(words, 0));
-      sessions_[session].port = port(word(words, 1));
-      switch_.set_clone_session(session, sessions_[session]);
+      // Each replaces what the session was, as in the reference switch.
+      switch_.set_clone_session(number(word(words, 0)), {.port = port(word(words, 1)), .group = std::nullopt});
     } else if (command == "mirroring_add_mc") {
-      const std::uint32_t session = number(word(words, 0));
-      sessions_[session].group = port(word(words, 1));
-      switch_.set_clone_session(session, sessions_[session]);
+      switch_.set_clone_session(number(word(words, 0)), {.port = std::nullopt, .group = port(word(words, 1))});
+    } else if (command == "mirroring_delete") {
+      switch_.set_clone_session(number(word(words, 0)), {});
     } else if (command == "register_write") {
-      switch_.state().reg(word(words, 0)).write(number(word(words, 1)), value(word(words, 2)));
+      RegisterState& reg = switch_.state().reg(word(words, 0));
+      const std::uint32_t index = number(word(words, 1));
+      if (index >= reg.size()) {
+        bad(fmt::format("{} has {} elements; there is no index {}", words[0], reg.size(), index));
+      }
+      reg.write(index, value(word(words, 2)));
+    } else if (command == "counter_write") {
+      Count& count = counted(word(words, 0), number(word(words, 1)));
+      count.packets = static_cast<std::uint64_t>(value(word(words, 2)));
+      count.bytes = words.size() > 3 ? static_cast<std::uint64_t>(value(words[3])) : count.bytes;
     } else if (command == "register_read") {
       check_register(words);
     } else if (command == "register_reset") {
@@ -194,6 +215,7 @@ class Runner {
       }
       bytes.push_back(static_cast<std::byte>(high * 16 + low));
     }
+    switch_.set_time(kFirstPacket + kBetweenPackets * result_.sent);
     ++result_.sent;
     switch_.receive(from, bytes);
     if (!switch_.run(kMostSteps)) {
@@ -300,23 +322,26 @@ class Runner {
       return static_cast<std::size_t>(exact - names.begin());
     }
     std::optional<std::size_t> found;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string after_dot = "." + name;
-      if (names[i].ends_with(after_dot) || name.ends_with("." + names[i])) {
-        if (found) {
+    // The end from a dot on; else, as the reference runner has it, any end.
+    for (const bool any_end : {false, true}) {
+      for (std::size_t i = 0; i < names.size() && (!any_end || !name.empty()); ++i) {
+        const std::string after_dot = "." + name;
+        const bool is_it =
+            any_end ? names[i].ends_with(name) : names[i].ends_with(after_dot) || name.ends_with("." + names[i]);
+        if (is_it && found) {
           bad(fmt::format("'{}' may be {} or {}", name, names[*found], names[i]));
         }
-        found = i;
+        found = is_it ? i : found;
+      }
+      if (found) {
+        return *found;
       }
     }
-    if (!found) {
-      std::string known;
-      for (const std::string& one : names) {
-        known += (known.empty() ? "" : ", ") + one;
-      }
-      bad(fmt::format("there is no {} '{}'; there are: {}", kind, name, known.empty() ? "none" : known));
+    std::string known;
+    for (const std::string& one : names) {
+      known += (known.empty() ? "" : ", ") + one;
     }
-    return *found;
+    bad(fmt::format("there is no {} '{}'; there are: {}", kind, name, known.empty() ? "none" : known));
   }
 
   void set_default(const std::string& rest) {
@@ -372,7 +397,9 @@ class Runner {
       if (own == name) {
         return i;
       }
-      if (own.ends_with("." + name) || name.ends_with("." + own) || without_root(own) == without_root(name)) {
+      const bool is_validity = name == "valid" || name == "isValid()" || name == "$valid$";
+      if ((is_validity && own.ends_with(".$valid$")) || own.ends_with("." + name) || name.ends_with("." + own) ||
+          without_root(own) == without_root(name)) {
         found.push_back(i);
       }
     }
@@ -421,14 +448,19 @@ class Runner {
       if (bits == 0) {
         bad("'*' is for numbers that begin with 0x, 0o or 0b");
       }
+      if (key.kind == MatchKind::exact) {
+        bad("the key " + key.name + " is exact, so its value has no '*'");
+      }
       Match made;
+      unsigned written = 0;
       for (std::size_t i = 2; i < digits.size(); ++i) {
         const bool any = digits[i] == '*';
+        written += any ? 0 : bits;
         made.value = made.value << bits | (any ? 0 : static_cast<unsigned>(std::max(0, hex_digit(digits[i]))));
         made.mask = made.mask << bits | (any ? 0 : ones(bits));
       }
-      if (key.kind == MatchKind::lpm) {  // digits before the first '*' count, from the top of the key
-        made.mask |= all & ~ones(bits * static_cast<unsigned>(digits.size() - 2));
+      if (key.kind == MatchKind::lpm) {  // as the reference runner: the prefix is as long as the digits without '*'
+        made.mask = all & ~ones(key.width - std::min(key.width, written));
       }
       return made;
     }
@@ -437,14 +469,18 @@ class Runner {
       return {plain, plain};
     }
     // As in the reference runner, the digits that are written count, and no others: from the top of an lpm key, from
-    // the bottom of a ternary one.
+    // the bottom of a ternary or optional one.
     const std::string digits = lowered(text);
     const unsigned bits = digits.starts_with("0x")   ? 4
                           : digits.starts_with("0b") ? 1
                           : digits.starts_with("0o") ? 3
                                                      : 0;
     const auto written = static_cast<unsigned>(bits * (digits.size() - 2));
-    if (bits != 0 && written < key.width && key.kind == MatchKind::ternary) {
+    const bool masked = key.kind == MatchKind::ternary || key.kind == MatchKind::optional;
+    if (masked && bits == 0) {
+      bad(fmt::format("the key {} is {}: write its value with 0x, 0o or 0b", key.name, p4::name(key.kind)));
+    }
+    if (masked && written < key.width) {
       return {plain, ones(written)};
     }
     if (bits != 0 && written < key.width && key.kind == MatchKind::lpm) {
@@ -453,9 +489,16 @@ class Runner {
     return {plain, all};
   }
 
+  // Without the spaces that may be around what joins a key and its value, and without parentheses in keys.
+  static std::string plain(const std::string& line) {
+    static const std::regex kJoins("\\s*(:|&&&|\\.\\.|->|/)\\s*");
+    static const std::regex kValid("\\bisValid\\s*\\(\\s*\\)");
+    return std::regex_replace(std::regex_replace(line, kValid, "$$valid$$"), kJoins, "$1");
+  }
+
   void add(const std::string& rest) {
     // TABLE [PRIORITY] KEY:VALUE... ACTION(ARGUMENTS) [= NAME]
-    std::string text = rest;
+    std::string text = plain(rest);
     std::string action_text;
     if (const std::size_t open = text.find('('); open != std::string::npos) {
       std::size_t begin = open;
@@ -512,17 +555,37 @@ class Runner {
     switch_.state().tables[which].add(entry);
   }
 
-  void create_node(const std::vector<std::string>& words) {
-    std::vector<MulticastMember> members;
-    const std::uint16_t rid = port(word(words, 0));
-    std::set<std::uint16_t> to;  // in ascending order, as the reference switch has them
+  void create_node(const std::vector<std::string>& words) { nodes_.push_back(make_node(port(word(words, 0)), words)); }
+
+  Node make_node(std::uint16_t rid, const std::vector<std::string>& words) const {
+    Node node{rid, {}};
     for (std::size_t i = 1; i < words.size(); ++i) {
-      to.insert(port(words[i]));
+      node.ports.insert(port(words[i]));
     }
-    for (const std::uint16_t one : to) {
-      members.push_back({rid, one});
+    return node;
+  }
+
+  // mc_node_update NODE PORT...
+  void update_node(const std::vector<std::string>& words) {
+    const std::uint32_t node = number(word(words, 0));
+    if (node >= nodes_.size()) {
+      bad(fmt::format("there is no node {}", node));
     }
-    nodes_.push_back(std::move(members));
+    const std::uint16_t rid = nodes_[node].rid;
+    nodes_[node] = make_node(rid, words);
+    for (const auto& [group, nodes] : groups_) {
+      set_group(group);
+    }
+  }
+
+  void set_group(std::uint16_t group) {
+    std::vector<MulticastMember> members;
+    for (const std::uint32_t node : groups_[group]) {
+      for (const std::uint16_t to : nodes_[node].ports) {
+        members.push_back({nodes_[node].rid, to});
+      }
+    }
+    switch_.set_multicast_group(group, std::move(members));
   }
 
   void associate_node(const std::vector<std::string>& words) {
@@ -531,9 +594,8 @@ class Runner {
     if (node >= nodes_.size()) {
       bad(fmt::format("there is no node {}", node));
     }
-    std::vector<MulticastMember>& members = groups_[group];
-    members.insert(members.end(), nodes_[node].begin(), nodes_[node].end());
-    switch_.set_multicast_group(group, members);
+    groups_[group].push_back(node);
+    set_group(group);
   }
 
   // register_read NAME INDEX [VALUE]
@@ -545,20 +607,34 @@ class Runner {
     }
   }
 
+  // An element of a counter; of a direct one that of an entry of its table, which count from 0 as they were added.
+  Count& counted(const std::string& name, std::uint32_t index) {
+    State& state = switch_.state();
+    std::vector<Count>& counter = state.counter(name);
+    const auto which = static_cast<std::size_t>(&counter - state.counters.data());
+    if (const int table = switch_.program().info().counters[which].table; table >= 0) {
+      if (Count* count = state.tables[static_cast<std::size_t>(table)].count(index)) {
+        return *count;
+      }
+      bad(fmt::format("the table of {} has no entry {}", name, index));
+    }
+    if (index >= counter.size()) {
+      bad(fmt::format("{} has {} counters", name, counter.size()));
+    }
+    return counter[index];
+  }
+
   // check_counter NAME(INDEX) [packets|bytes CONDITION NUMBER]
   void check_counter(const std::string& rest) {
     const auto [name, index_text] = call(rest);
     const std::vector<std::string> words =
         split(rest.substr(rest.find(')') == std::string::npos ? rest.size() : rest.find(')') + 1));
-    std::vector<Count>& counter = switch_.state().counter(name);
     const std::uint32_t index = number(index_text);
-    if (index >= counter.size()) {
-      bad(fmt::format("{} has {} counters", name, counter.size()));
-    }
+    const Count& count = counted(name, index);
     if (words.empty()) {
       return;
     }
-    const std::uint64_t is = word(words, 0) == "bytes" ? counter[index].bytes : counter[index].packets;
+    const std::uint64_t is = word(words, 0) == "bytes" ? count.bytes : count.packets;
     const std::string& condition = word(words, 1);
     const auto wanted = static_cast<std::uint64_t>(value(word(words, 2)));
     const bool holds = condition == "=="   ? is == wanted
@@ -625,9 +701,8 @@ class Runner {
   std::map<std::uint16_t, std::vector<std::string>> seen_;
   std::set<std::uint16_t> ports_;
   std::set<std::uint16_t> anything_;
-  std::map<std::uint16_t, std::vector<MulticastMember>> groups_;
-  std::vector<std::vector<MulticastMember>> nodes_;
-  std::map<std::uint32_t, CloneSession> sessions_;
+  std::map<std::uint16_t, std::vector<std::uint32_t>> groups_;  // numbers of nodes
+  std::vector<Node> nodes_;
   std::size_t nothing_expected_ = 0;
 };
 
