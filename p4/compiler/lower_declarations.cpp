@@ -46,7 +46,12 @@ const Symbol* Lowering::find(std::string_view name, bool global) const {
 }
 
 void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
-  if (!scope_->names.emplace(declaration.name, std::move(symbol)).second) {
+  const auto [known, is_new] = scope_->names.emplace(declaration.name, std::move(symbol));
+  if (!is_new) {
+    const ast::Declaration* other = known->second.declaration;
+    if (declaration.kind == DeclarationKind::function && other != nullptr && other->kind == DeclarationKind::function) {
+      unsupported(declaration.at, "two functions with the name '" + declaration.name + "'");
+    }
     fail(declaration.at, "'" + declaration.name + "' is declared twice");
   }
 }
