@@ -501,6 +501,7 @@ void QueuePair::on_ended(const std::shared_ptr<const FabricError>& cause) {
     return;
   }
   ++counters_.errors;
+  ++failures_;
   state_ = State::error;
   error_ = cause;
   nudge_wanted_ = false;
@@ -516,6 +517,7 @@ void QueuePair::on_refused(std::uint64_t sequence, Status status, std::string_vi
 
 void QueuePair::enter_error(std::uint64_t sequence, Status status, std::string_view detail) {
   ++counters_.errors;
+  ++failures_;
   const InFlight& entry = in_flight(sequence);
   WorkRequest request;
   request.opcode = entry.opcode;

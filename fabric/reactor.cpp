@@ -108,7 +108,7 @@ bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
       aside.push_back(waiter);
     }
   };
-  const std::uint64_t errors = queue_pair.counters_.errors;
+  const std::uint64_t errors = queue_pair.failures();
   try {
     const Time end = now() + limit;
     set_aside();
@@ -127,7 +127,7 @@ bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
     ready_.push_back(waiter);
   }
   return queue_pair.outstanding() == 0 && queue_pair.state() == QueuePair::State::ready &&
-         queue_pair.counters_.errors == errors;
+         queue_pair.failures() == errors;
 }
 
 void Reactor::admit_waiting() {

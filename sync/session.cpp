@@ -70,8 +70,8 @@ Session::Session(QueuePair& qp, std::uint64_t bytes_per_buffer, const SessionOpt
     : qp_(&qp),
       options_((options.validate(), options)),
       ring_(qp, options.buffers, bytes_per_buffer),
-      errors_seen_(qp.counters().errors),
-      failures_(qp.counters().errors),
+      errors_seen_(qp.failures()),
+      failures_(qp.failures()),
       random_(options.seed * 0x9e3779b97f4a7c15ULL + 1),
       marks_attempts_(options.retry.deadline || qp.reactor().explores()) {
   constexpr std::uint32_t kLongestChain = 4;

@@ -47,10 +47,10 @@ Task<RingBuffer> Session::settle_and_acquire() {
 // buffers: this is called before another buffer is taken. An entry whose unlatch has happened is recognized by the
 // latch word, so it does not matter that its buffer may have been used again.
 void Session::notice_failure() {
-  if (failures_ == qp_->counters().errors) {
+  if (failures_ == qp_->failures()) {
     return;
   }
-  failures_ = qp_->counters().errors;
+  failures_ = qp_->failures();
   errors_seen_ = owed_.empty() ? failures_ : kOwes;
   unlatches_.prune(completed_seen_);
   for (; !unlatches_.empty(); unlatches_.pop()) {
@@ -76,7 +76,7 @@ void Session::owe(OwedLatch&& owed) {
 
 // Not after a failure: everything counts as completed then.
 void Session::make_room_for_unlatch() {
-  if (failures_ == qp_->counters().errors) {
+  if (failures_ == qp_->failures()) {
     unlatches_.prune(qp_->completed());
   }
   if (unlatches_.full()) {
@@ -253,7 +253,7 @@ void Session::finish() {
       }
     });
     idle = reactor.wait_until_idle(*qp_, options_.linger);
-    if (failures_ == qp_->counters().errors) {
+    if (failures_ == qp_->failures()) {
       unlatches_.prune(qp_->completed());
     }
   }

@@ -145,6 +145,8 @@ class QueuePair {
   [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t outstanding() const noexcept { return posted_ - completed_; }
 
+  /// How often it has entered the error state. Unlike counters(), part of what a program may act on in every world.
+  [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
   [[nodiscard]] const Counters& counters() const {
     reactor_->tally_is_read();
     return counters_;
@@ -306,6 +308,7 @@ class QueuePair {
   std::shared_ptr<ReceiveQueue> receives_;  // of an end of a pair
   std::shared_ptr<const FabricError> error_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // tells others that this was destroyed
+  std::uint64_t failures_ = 0;
   Counters counters_;
 };
 

@@ -133,7 +133,7 @@ class Session {
       refuse_buffer(shape);
     }
     ++counters_.operations;
-    if (errors_seen_ != qp_->counters().errors) [[unlikely]] {
+    if (errors_seen_ != qp_->failures()) [[unlikely]] {
       return {};
     }
     completed_seen_ = qp_->completed();
