@@ -324,7 +324,7 @@ std::string Lowering::control_name(const ast::Declaration& declaration, const st
   for (const ast::Annotation& one : declaration.annotations) {
     if (one.name == "name" && one.arguments.size() == 1 && one.arguments[0]->kind == ExprKind::string) {
       const std::string& given = one.arguments[0]->text;
-      return given.starts_with(".") ? given.substr(1) : prefix.empty() ? given : prefix + "." + given;
+      return given.starts_with(".") ? given.substr(1) : prefix.empty() ? given : fmt::format("{}.{}", prefix, given);
     }
   }
   return prefix.empty() ? declaration.name : prefix + "." + declaration.name;
@@ -342,6 +342,7 @@ Object* Lowering::instantiate(const ast::Declaration& instance, const std::strin
     fail(instance.at, text(type) + " cannot have instances here");
   }
   std::vector<Value> arguments;
+  arguments.reserve(instance.arguments.size());
   for (const ast::ExprPtr& argument : instance.arguments) {
     arguments.push_back(eval(*argument));
   }

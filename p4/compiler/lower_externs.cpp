@@ -243,7 +243,7 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     const int condition = boolean(*arguments[0]);
     add(ir::Do::assertion, expr.at).expr = condition;
   } else if (name == "static_assert") {
-    const Value condition = eval(*arguments[0]);
+    Value condition = eval(*arguments[0]);
     if (condition.type != types_.boolean || !is_constant(condition)) {
       fail(arguments[0]->at, "static_assert needs a bool that is known at compile time");
     }

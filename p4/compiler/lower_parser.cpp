@@ -69,6 +69,7 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
         statement(*one);
       }
       std::vector<const ast::Expr*> exprs;
+      exprs.reserve(state.select.size());
       for (const ast::ExprPtr& key : state.select) {
         exprs.push_back(key.get());
       }
@@ -172,7 +173,7 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   }
   const Type* type = resolve(*expr.type_arguments[0]);
   if (type->kind == Type::Kind::header) {
-    const Value place = new_place(type);
+    Value place = new_place(type);
     const int which = header_type(type, expr.at);
     ir::Statement& made = add(ir::Do::lookahead_header, expr.at);
     made.to = place.place;

@@ -57,13 +57,8 @@ ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
   const Type* plain = type->kind == Type::Kind::enumeration && type->element != nullptr ? type->element : type;
   const auto value = [&](const ast::Expr& part) {
     Value evaluated = eval(part, type);
-    if (evaluated.kind == Value::Kind::integer && type != plain) {
-      evaluated = coerce(evaluated, plain, part.at);
-    } else if (evaluated.type != type && plain != type) {
-      evaluated = coerce(evaluated, plain, part.at);
-    } else {
-      evaluated = coerce(evaluated, type, part.at);
-    }
+    const bool as_plain = type != plain && (evaluated.kind == Value::Kind::integer || evaluated.type != type);
+    evaluated = coerce(evaluated, as_plain ? plain : type, part.at);
     if (!is_constant(evaluated)) {
       unsupported(part.at, "a set that is not constant");
     }
@@ -303,6 +298,7 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
     const bool all_any =
         entry.keys.size() == 1 && (entry.keys[0]->kind == ExprKind::any || entry.keys[0]->kind == ExprKind::fallback);
     std::vector<const ast::Expr*> keys;
+    keys.reserve(entry.keys.size());
     for (const ast::ExprPtr& key : entry.keys) {
       keys.push_back(key.get());
     }
@@ -379,7 +375,7 @@ void Lowering::table_properties(const ast::Table& source, Object& object, ir::Ta
     const std::string expected = name == "counters" ? "direct_counter" : "direct_meter";
     if (given.kind != Value::Kind::object || given.object->kind != Object::Kind::extern_instance ||
         given.object->type->name != expected) {
-      fail(at, name + " needs a " + expected);
+      fail(at, fmt::format("{} needs a {}", name, expected));
     }
     if (name == "counters") {
       if (given.object->uses++ > 0) {

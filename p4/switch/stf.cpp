@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>

@@ -143,6 +143,7 @@ std::size_t ending(const std::vector<std::string>& names, const std::string& nam
 // The table that has this name. The reference runner also takes the end of a name.
 std::size_t table_number(const ProgramInfo& info, const std::string& name) {
   std::vector<std::string> names;
+  names.reserve(info.tables.size());
   for (const TableInfo& table : info.tables) {
     names.push_back(table.name);
   }
@@ -151,6 +152,7 @@ std::size_t table_number(const ProgramInfo& info, const std::string& name) {
 
 std::size_t action_number(const TableInfo& info, const std::string& name) {
   std::vector<std::string> names;
+  names.reserve(info.actions.size());
   for (const ActionInfo& action : info.actions) {
     names.push_back(action.name);
   }
@@ -281,8 +283,8 @@ Match match(const KeyInfo& key, const std::string& text) {
 
 // Without the spaces that may be around what joins a key and its value, and without parentheses in keys.
 std::string plain(const std::string& line) {
-  static const std::regex kJoins("\\s*(:|&&&|\\.\\.|->|/)\\s*");
-  static const std::regex kValid("\\bisValid\\s*\\(\\s*\\)");
+  static const std::regex kJoins(R"(\s*(:|&&&|\.\.|->|/)\s*)");
+  static const std::regex kValid(R"(\bisValid\s*\(\s*\))");
   return std::regex_replace(std::regex_replace(line, kValid, "$$valid$$"), kJoins, "$1");
 }
 
