@@ -170,7 +170,7 @@ TypePtr ExpressionParser::type_without_stack() {
                  : token.text == "int" ? (sized ? TypeKind::integer : TypeKind::any_integer)
                                        : TypeKind::varbit;
     if (sized) {
-      made->width = peek().is("(") ? primary() : primary();
+      made->width = primary();
       expect(">");
     }
     return made;
