@@ -178,7 +178,7 @@ class Machine {
       case Do::hash: {
         const U128 base = eval(s.exprs[0]);
         const U128 most = eval(s.exprs[1]);
-        const U128 value = hash(static_cast<HashAlgorithm>(s.which), data(s.exprs, 2));
+        const U128 value = hash(static_cast<HashAlgorithm>(s.which), data(s, 2));
         *at(s.to) = (most == 0 ? base : base + value % most) & ones(static_cast<unsigned>(s.count));
         return Flow::on;
       }
@@ -214,8 +214,7 @@ class Machine {
         packet_.recirculate_list = s.count;
         return Flow::on;
       case Do::truncate:
-        packet_.truncate = true;
-        packet_.truncate_bytes = static_cast<std::uint32_t>(eval(s.expr));
+        packet_.truncate_to(static_cast<std::uint32_t>(eval(s.expr)));
         return Flow::on;
       case Do::digest:
         ++packet_.digests;
@@ -402,21 +401,27 @@ class Machine {
     }
   }
 
-  // The values of exprs from `first` on, one after the other, in hashed_.
-  std::span<const std::byte> data(const std::vector<int>& exprs, std::size_t first) {
+  // The values of exprs from `first` on, one after the other, in hashed_; zero bits fill the last byte.
+  std::span<const std::byte> data(const ir::Statement& s, std::size_t first) {
     std::size_t bits = 0;
-    for (std::size_t i = first; i < exprs.size(); ++i) {
-      const unsigned width = program_.exprs[static_cast<std::size_t>(exprs[i])].width;
-      write_bits(hashed_, bits, width, eval(exprs[i]));
+    for (std::size_t i = first; i < s.exprs.size(); ++i) {
+      if (const int valid = s.valid[i - first]; valid >= 0 && eval(valid) == 0) {
+        continue;
+      }
+      const unsigned width = program_.exprs[static_cast<std::size_t>(s.exprs[i])].width;
+      write_bits(hashed_, bits, width, eval(s.exprs[i]));
       bits += width;
     }
-    return std::span(hashed_).first(bits / 8);
+    if (bits % 8 != 0) {
+      write_bits(hashed_, bits, static_cast<unsigned>(8 - bits % 8), 0);
+    }
+    return std::span(hashed_).first((bits + 7) / 8);
   }
 
   U128 checksum(const ir::Statement& s, std::size_t first) {
     const std::span<const std::byte> payload =
         s.count != 0 ? packet_.packet.subspan(packet_.parsed_bytes) : std::span<const std::byte>{};
-    return hash(static_cast<HashAlgorithm>(s.which), data(s.exprs, first), payload);
+    return hash(static_cast<HashAlgorithm>(s.which), data(s, first), payload);
   }
 
   const ir::Program& program_;

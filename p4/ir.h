@@ -120,6 +120,9 @@ struct Statement {
   int which = -1;
   int expr = -1;
   std::vector<int> exprs;
+  /// Of each of the data in `exprs`: -1, or whether its header is valid; if not, it adds no bits. As the reference
+  /// switch does; the language leaves it open.
+  std::vector<int> valid;
   Block yes;
   Block no;
 };

@@ -4,9 +4,9 @@ namespace sidelatch::p4 {
 
 namespace {
 
-// Source: the P4_16 language specification, appendix "P4 core library".
-constexpr std::string_view kCore = R"(#ifndef SIDELATCH_CORE
-#define SIDELATCH_CORE
+// Source: the P4_16 language specification, appendix "P4 core library". Programs test the names of the guards.
+constexpr std::string_view kCore = R"(#ifndef _CORE_P4_
+#define _CORE_P4_
 error { NoError, PacketTooShort, NoMatch, StackOutOfBounds, HeaderTooShort, ParserTimeout, ParserInvalidArgument }
 extern packet_in {
   void extract<T>(out T hdr);
@@ -19,20 +19,25 @@ extern packet_out {
 }
 extern void verify(in bool check, in error toSignal);
 @noWarn("unused") action NoAction() {}
+extern bool static_assert(bool check, string message);
+extern bool static_assert(bool check);
 match_kind { exact, ternary, lpm }
 #endif
 )";
 
 // Source: the declarations of v1model that the reference compiler 1.2.5 accepts, and the documentation of the
 // reference switch.
-constexpr std::string_view kV1model = R"(#ifndef SIDELATCH_V1MODEL
-#define SIDELATCH_V1MODEL
+constexpr std::string_view kV1model = R"(#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 #include <core.p4>
 #ifndef V1MODEL_VERSION
 #define V1MODEL_VERSION 20180101
 #endif
 match_kind { range, optional, selector }
 const bit<32> __v1model_version = V1MODEL_VERSION;
+#if V1MODEL_VERSION >= 20200408
+typedef bit<9> PortId_t;
+#endif
 struct standard_metadata_t {
   bit<9> ingress_port;
   bit<9> egress_spec;

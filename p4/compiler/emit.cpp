@@ -355,21 +355,21 @@ class Emitter {
         break;
       case Do::hash:
         line(fmt::format("{{ const U128 base = {}; const U128 most = {};", value(s.exprs[0]), value(s.exprs[1])));
-        line(fmt::format("const U128 hashed = hash(HashAlgorithm({}), std::span(e.hashed).first({}));", s.which,
-                         data(s.exprs, 2)));
+        data(s, 2);
+        line(fmt::format("const U128 hashed = hash(HashAlgorithm({}), std::span(e.hashed).first(bytes));", s.which));
         line(fmt::format("{} = (most == 0 ? base : base + hashed % most) & ones({}); }}", at(s.to), s.count));
         break;
       case Do::verify_checksum: {
         line(fmt::format("if ({} != 0) {{ const U128 expected = {};", value(s.exprs[0]), value(s.exprs[1])));
-        const std::size_t bytes = data(s.exprs, 2);
-        line(fmt::format("e.checksum_error |= checksum(e, HashAlgorithm({}), {}, {}) != expected; }}", s.which, bytes,
+        data(s, 2);
+        line(fmt::format("e.checksum_error |= checksum(e, HashAlgorithm({}), bytes, {}) != expected; }}", s.which,
                          s.count != 0));
         break;
       }
       case Do::update_checksum: {
         line(fmt::format("if ({} != 0) {{", value(s.exprs[0])));
-        const std::size_t bytes = data(s.exprs, 1);
-        line(fmt::format("{} = checksum(e, HashAlgorithm({}), {}, {}); }}", at(s.to), s.which, bytes, s.count != 0));
+        data(s, 1);
+        line(fmt::format("{} = checksum(e, HashAlgorithm({}), bytes, {}); }}", at(s.to), s.which, s.count != 0));
         break;
       }
       case Do::random:
@@ -386,7 +386,7 @@ class Emitter {
         line(fmt::format("e.packet.recirculate = true; e.packet.recirculate_list = {};", s.count));
         break;
       case Do::truncate:
-        line(fmt::format("e.packet.truncate = true; e.packet.truncate_bytes = {};", value(s.expr)));
+        line(fmt::format("e.packet.truncate_to({});", value(s.expr)));
         break;
       case Do::digest:
         line("++e.packet.digests;");
@@ -397,14 +397,39 @@ class Emitter {
     }
   }
 
-  // Writes what is to be hashed to e.hashed; returns its bytes.
-  std::size_t data(const std::vector<int>& exprs, std::size_t first) {
-    unsigned bits = 0;
-    for (std::size_t i = first; i < exprs.size(); ++i) {
-      line(fmt::format("write_field<{}, {}>(e.hashed.data(), {});", bits, expr(exprs[i]).width, value(exprs[i])));
-      bits += expr(exprs[i]).width;
+  // Writes what is to be hashed to e.hashed, and its number to `bytes`. Where every field is depends on which headers
+  // are valid; that all are is the common case, in which all offsets are known.
+  void data(const ir::Statement& s, std::size_t first) {
+    std::string all_valid;
+    std::vector<int> seen;
+    for (const int valid : s.valid) {
+      if (valid >= 0 && std::find(seen.begin(), seen.end(), valid) == seen.end()) {
+        seen.push_back(valid);
+        all_valid += fmt::format("{}{} != 0", all_valid.empty() ? "" : " && ", value(valid));
+      }
     }
-    return bits / 8;
+    line("std::size_t bytes = 0;");
+    line(all_valid.empty() ? "{" : fmt::format("if ({}) {{", all_valid));
+    unsigned bits = 0;
+    for (std::size_t i = first; i < s.exprs.size(); ++i) {
+      const unsigned width = expr(s.exprs[i]).width;
+      line(fmt::format("write_field<{}, {}>(e.hashed.data(), {});", bits, width, value(s.exprs[i])));
+      bits += width;
+    }
+    if (bits % 8 != 0) {
+      line(fmt::format("write_field<{}, {}>(e.hashed.data(), 0U);", bits, 8 - bits % 8));
+    }
+    line(fmt::format("bytes = {};", (bits + 7) / 8));
+    if (!all_valid.empty()) {
+      line("} else {\nstd::size_t bits = 0;");
+      for (std::size_t i = first; i < s.exprs.size(); ++i) {
+        const int valid = s.valid[i - first];
+        const std::string add = fmt::format("append(e, bits, {}, {});", expr(s.exprs[i]).width, value(s.exprs[i]));
+        line(valid < 0 ? add : fmt::format("if ({} != 0) {{ {} }}", value(valid), add));
+      }
+      line("bytes = fill_byte(e, bits);");
+    }
+    line("}");
   }
 
   void set_validity(const ir::Statement& s) {
@@ -438,7 +463,8 @@ class Emitter {
 
   void deparse(const ir::Statement& s) {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
-    line(fmt::format("if ({} != 0) {{", at(s.to)));
+    const std::string guard = s.to.index < 0 ? "" : in_range(s.to) + " && ";
+    line(fmt::format("if ({}{} != 0) {{", guard, at(s.to)));
     line(fmt::format(
         "if (e.written + {} > e.out.size()) {{ throw std::length_error(\"the headers of a packet do not fit\"); }}",
         type.bytes));

@@ -249,6 +249,11 @@ class Fitter {
         for (const int one : s.exprs) {
           leaves(one, slots);
         }
+        for (const int one : s.valid) {
+          if (one >= 0) {
+            leaves(one, slots);
+          }
+        }
         const int stage = ready(slots);
         used(stage, s.at);
         set(s.to.slot, stage + 1, slots);

@@ -57,6 +57,11 @@ class Lexer {
     }
   }
 
+  // A backslash at the end of a line.
+  [[nodiscard]] bool joins_lines() const {
+    return peek() == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'));
+  }
+
   void skip_space() {
     while (position_ < text_.size()) {
       const char c = peek();
@@ -65,13 +70,19 @@ class Lexer {
         step();
       } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v') {
         step();
-      } else if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
+      } else if (joins_lines()) {
         while (peek() != '\n') {
           step();
         }
         step();
       } else if (c == '/' && peek(1) == '/') {
+        // Lines are joined before comments are taken out.
         while (position_ < text_.size() && peek() != '\n') {
+          if (joins_lines()) {
+            while (peek() != '\n') {
+              step();
+            }
+          }
           step();
         }
       } else if (c == '/' && peek(1) == '*') {
@@ -127,7 +138,9 @@ class Lexer {
     step();
     while (peek() != '"') {
       if (position_ >= text_.size() || peek() == '\n') {
-        fail(token.at, "this string does not end on its line; '\"' is missing");
+        token.kind = TokenKind::wrong;
+        token.text = '"' + token.text;
+        return;
       }
       if (peek() == '\\' && position_ + 1 < text_.size()) {
         step();
@@ -151,7 +164,8 @@ class Lexer {
       token.text = rest.front();
     }
     if (token.text.empty()) {
-      fail(token.at, fmt::format("P4 has no character {:#04x}", static_cast<unsigned char>(rest.front())));
+      token.kind = TokenKind::wrong;
+      token.text = rest.front();
     }
     for (std::size_t i = 0; i < token.text.size(); ++i) {
       step();
@@ -165,6 +179,12 @@ class Lexer {
 };
 
 }  // namespace
+
+std::string wrong_token(const Token& token) {
+  const char first = token.text.front();
+  return first == '"' ? "this string does not end on its line; '\"' is missing"
+                      : fmt::format("P4 has no character {:#04x}", static_cast<unsigned char>(first));
+}
 
 std::vector<Token> tokenize(const Sources& sources, std::uint32_t file) {
   return Lexer(sources.text(file), file).run();

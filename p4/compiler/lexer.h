@@ -9,7 +9,9 @@
 
 namespace sidelatch::p4 {
 
-enum class TokenKind : std::uint8_t { name, number, string, symbol, end };
+/// `wrong` is what P4 does not have: an error if it is part of the program, and none in what the preprocessor leaves
+/// out.
+enum class TokenKind : std::uint8_t { name, number, string, symbol, wrong, end };
 
 struct Token {
   TokenKind kind = TokenKind::end;
@@ -26,7 +28,10 @@ struct Token {
 };
 
 /// The tokens of a whole file, without an end token. Comments are left out; a backslash at the end of a line joins it
-/// with the next one. Throws Failure for characters that P4 does not have, and for what does not end.
+/// with the next one. Throws Failure for a comment that does not end.
 [[nodiscard]] std::vector<Token> tokenize(const Sources& sources, std::uint32_t file);
+
+/// What is wrong with a token of kind `wrong`.
+[[nodiscard]] std::string wrong_token(const Token& token);
 
 }  // namespace sidelatch::p4

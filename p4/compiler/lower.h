@@ -49,6 +49,8 @@ struct Value {
   unsigned whole = 0;
   bool is_next = false;  // STACK.next: `stack` is the place of the stack
   ir::Place stack;
+  bool in_header = false;  // a field of the header at `header`
+  ir::Place header;
   const Type* union_type = nullptr;  // a member of a header union at this place
   ir::Place union_place;
   std::vector<Value> items;
@@ -148,6 +150,7 @@ class Lowering {
   void table_properties(const ast::Table& source, Object& object, ir::Table& table);
   std::size_t action_call(const ast::Expr& call, const Object& object, const TableInfo& info,
                           std::vector<U128>& arguments);
+  int entry_priority(const ast::TableEntry& entry, std::size_t position);
   ir::Set set(const ast::Expr& expr, const Type* type);
 
   // lower_parser.cpp
@@ -226,9 +229,16 @@ class Lowering {
   void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
   void hash(const std::vector<const ast::Expr*>& arguments, Location at);
   int algorithm(const ast::Expr& expr);
-  unsigned flatten(const Value& value, std::vector<int>& exprs, Location at);
-  void flatten_place(const ir::Place& place, const Type* type, int offset, std::vector<int>& exprs, unsigned& bits,
-                     Location at);
+  // Scalars one after the other, and of each -1 or whether the header that it is a field of is valid.
+  struct Flat {
+    std::vector<int> exprs;
+    std::vector<int> valid;
+    unsigned bits = 0;
+    std::vector<std::pair<ir::Place, int>> headers;  // whose validity is loaded already
+  };
+  void flatten(const Value& value, Flat& flat, Location at);
+  void flatten_place(const Value& value, Flat& flat, Location at);
+  int validity(const Value& value, Flat& flat);
   int field_list(const ast::Expr& expr);
 
   // lower_ir.cpp
@@ -239,6 +249,7 @@ class Lowering {
   int extend(int expr, unsigned from, unsigned to, bool is_signed);
   int logical_not(int expr);
   int conjunction(int a, int b);
+  [[nodiscard]] Value field_of(const Value& base, std::size_t which) const;
   [[nodiscard]] bool is_constant(int expr) const {
     return out_.exprs[static_cast<std::size_t>(expr)].op == ir::Op::constant;
   }
@@ -294,7 +305,8 @@ class Lowering {
   const Object* function_ = nullptr;  // that is being lowered
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;
-  unsigned instances_ = 0;
+  std::string prefix_;                                   // of the control or parser that is being lowered
+  std::map<std::string, unsigned, std::less<>> direct_;  // instances without a declaration, by name
   std::vector<Warning> warnings_;
   std::set<const ast::Declaration*> active_;
 };

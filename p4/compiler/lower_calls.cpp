@@ -64,7 +64,10 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
        object->declaration->kind == ast::DeclarationKind::parser) &&
       callee.text == "apply") {
     // TYPE.apply(): an instance of its own for this place.
-    const std::string instance = fmt::format("{}_{}", object->declaration->name, instances_++);
+    std::string instance = prefix_.empty() ? object->declaration->name : prefix_ + "." + object->declaration->name;
+    if (const unsigned earlier = direct_[instance]++; earlier > 0) {
+      instance += fmt::format("_{}", earlier);
+    }
     object = object->declaration->kind == ast::DeclarationKind::control
                  ? control_instance(*object->declaration, {}, instance, nullptr)
                  : parser_instance(*object->declaration, {}, instance, nullptr);

@@ -46,7 +46,12 @@ const Symbol* Lowering::find(std::string_view name, bool global) const {
 }
 
 void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
-  if (!scope_->names.emplace(declaration.name, std::move(symbol)).second) {
+  const auto [known, is_new] = scope_->names.emplace(declaration.name, std::move(symbol));
+  if (!is_new) {
+    const ast::Declaration* other = known->second.declaration;
+    if (declaration.kind == DeclarationKind::function && other != nullptr && other->kind == DeclarationKind::function) {
+      unsupported(declaration.at, "two functions with the name '" + declaration.name + "'");
+    }
     fail(declaration.at, "'" + declaration.name + "' is declared twice");
   }
 }
@@ -319,7 +324,7 @@ std::string Lowering::control_name(const ast::Declaration& declaration, const st
   for (const ast::Annotation& one : declaration.annotations) {
     if (one.name == "name" && one.arguments.size() == 1 && one.arguments[0]->kind == ExprKind::string) {
       const std::string& given = one.arguments[0]->text;
-      return given.starts_with(".") ? given.substr(1) : prefix.empty() ? given : prefix + "." + given;
+      return given.starts_with(".") ? given.substr(1) : prefix.empty() ? given : fmt::format("{}.{}", prefix, given);
     }
   }
   return prefix.empty() ? declaration.name : prefix + "." + declaration.name;
@@ -337,6 +342,7 @@ Object* Lowering::instantiate(const ast::Declaration& instance, const std::strin
     fail(instance.at, text(type) + " cannot have instances here");
   }
   std::vector<Value> arguments;
+  arguments.reserve(instance.arguments.size());
   for (const ast::ExprPtr& argument : instance.arguments) {
     arguments.push_back(eval(*argument));
   }
@@ -499,6 +505,7 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
   ir::Routine made;
   made.name = name;
   const Where outer_where = std::exchange(where_, Where::control);
+  const std::string outer_prefix = std::exchange(prefix_, name);
   in_scope(global_, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(*object, declaration.parameters, places);
@@ -510,6 +517,7 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
     });
   });
   where_ = outer_where;
+  prefix_ = outer_prefix;
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));

@@ -168,22 +168,29 @@ Value Lowering::member_of(const Value& base, const ast::Expr& expr) {
     fail(expr.at, "a value of type " + text(base.type) + " has no fields");
   }
   for (std::size_t i = 0; i < base.type->fields.size(); ++i) {
-    const FieldType& field = base.type->fields[i];
-    if (field.name != expr.text) {
+    if (base.type->fields[i].name != expr.text) {
       continue;
     }
-    Value value;
-    value.kind = Value::Kind::place;
-    value.type = field.type;
-    value.place = moved(base.place, field_offset(base.type, i));
-    value.writable = base.writable;
-    if (base.type->kind == Type::Kind::header_union) {
-      value.union_type = base.type;
-      value.union_place = base.place;
-    }
-    return value;
+    return field_of(base, i);
   }
   fail(expr.at, text(base.type) + " has no field '" + expr.text + "'");
+}
+
+Value Lowering::field_of(const Value& base, std::size_t which) const {
+  Value value;
+  value.kind = Value::Kind::place;
+  value.type = base.type->fields[which].type;
+  value.place = moved(base.place, field_offset(base.type, which));
+  value.writable = base.writable;
+  value.in_header = base.in_header || base.type->kind == Type::Kind::header;
+  value.header = base.in_header ? base.header : base.place;
+  if (base.type->kind == Type::Kind::header_union) {
+    value.union_type = base.type;
+    value.union_place = base.place;
+    value.is_next = base.is_next;  // extracting into STACK.next.MEMBER moves the stack on
+    value.stack = base.stack;
+  }
+  return value;
 }
 
 Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
@@ -227,7 +234,7 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
 
 Value Lowering::index(const ast::Expr& expr) {
   const Value base = eval(*expr.operands[0]);
-  const Value at = eval(*expr.operands[1]);
+  Value at = eval(*expr.operands[1]);
   if (base.kind == Value::Kind::list || (base.kind == Value::Kind::place && base.type->kind == Type::Kind::tuple)) {
     const Number number = number_of(at, expr.at);
     const std::size_t count = base.kind == Value::Kind::list ? base.items.size() : base.type->fields.size();
@@ -262,8 +269,9 @@ Value Lowering::index(const ast::Expr& expr) {
     value.place = moved(base.place, 1 + static_cast<int>(number.magnitude) * base.type->element->slots);
     return value;
   }
-  if (at.type->is_signed) {
-    unsupported(expr.at, "a signed index");
+  if (at.type->is_signed) {  // a negative one is beyond the end as a large number without a sign
+    const unsigned width = std::max(at.type->width, 64U);
+    at = scalar_value(extend(scalar(at, expr.at), at.type->width, width, true), types_.bits(width, false));
   }
   if (base.place.index >= 0) {
     unsupported(expr.at, "a stack within a stack");

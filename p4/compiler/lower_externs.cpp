@@ -29,39 +29,47 @@ int Lowering::algorithm(const ast::Expr& expr) {
   return number;
 }
 
-void Lowering::flatten_place(const ir::Place& place, const Type* type, int offset, std::vector<int>& exprs,
-                             unsigned& bits, Location at) {
-  if (type->is_scalar()) {
-    exprs.push_back(load(moved(place, offset), type->width));
-    bits += type->width;
-    return;
+// Whether the header is valid that the value is a field of; -1: it is no field of a header.
+int Lowering::validity(const Value& value, Flat& flat) {
+  if (!value.in_header) {
+    return -1;
   }
+  for (const auto& [place, expr] : flat.headers) {
+    if (place.slot == value.header.slot && place.index == value.header.index) {
+      return expr;
+    }
+  }
+  flat.headers.emplace_back(value.header, load(value.header, 1));
+  return flat.headers.back().second;
+}
+
+void Lowering::flatten_place(const Value& value, Flat& flat, Location at) {
+  const Type* type = value.type;
   if (type->kind == Type::Kind::stack || type->kind == Type::Kind::header_union) {
     unsupported(at, "a stack or a header union as data");
   }
   for (std::size_t i = 0; i < type->fields.size(); ++i) {
-    flatten_place(place, type->fields[i].type, offset + field_offset(type, i), exprs, bits, at);
+    flatten(field_of(value, i), flat, at);
   }
 }
 
-// Appends the scalars of a value, in order; returns their bits.
-unsigned Lowering::flatten(const Value& value, std::vector<int>& exprs, Location at) {
-  unsigned bits = 0;
+// Appends the scalars of a value, in order.
+void Lowering::flatten(const Value& value, Flat& flat, Location at) {
   if (value.kind == Value::Kind::list) {
     for (const Value& item : value.items) {
-      bits += flatten(item, exprs, at);
+      flatten(item, flat, at);
     }
   } else if (value.kind == Value::Kind::place && !value.type->is_scalar()) {
-    flatten_place(value.place, value.type, 0, exprs, bits, at);
+    flatten_place(value, flat, at);
   } else {
     const int made = scalar(value, at);
-    exprs.push_back(made);
-    bits += width_of(made);
+    flat.exprs.push_back(made);
+    flat.valid.push_back(validity(value, flat));
+    flat.bits += width_of(made);
   }
-  if (bits > kMostHashedBits) {
+  if (flat.bits > kMostHashedBits) {
     unsupported(at, fmt::format("data of more than {} bits", kMostHashedBits));
   }
-  return bits;
 }
 
 int Lowering::field_list(const ast::Expr& expr) {
@@ -89,18 +97,16 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
     }
     return scalar(value, expr.at);
   };
-  std::vector<int> exprs{number(*arguments[2]), number(*arguments[4])};
-  const unsigned bits = flatten(eval(*arguments[3]), exprs, arguments[3]->at);
-  if (bits % (which == csum16 || which == xor16 ? 16 : 8) != 0) {
-    unsupported(arguments[3]->at, fmt::format("a hash of {} bits, which are no whole {}", bits,
-                                              which == csum16 || which == xor16 ? "16-bit words" : "bytes"));
-  }
+  Flat flat;
+  flat.exprs = {number(*arguments[2]), number(*arguments[4])};
+  flatten(eval(*arguments[3]), flat, arguments[3]->at);
   const Value result = new_place(target.type);
   ir::Statement& made = add(ir::Do::hash, at);
   made.to = result.place;
   made.count = static_cast<int>(target.type->width);
   made.which = which;
-  made.exprs = std::move(exprs);
+  made.exprs = std::move(flat.exprs);
+  made.valid = std::move(flat.valid);
   store(target, result, at);
 }
 
@@ -110,7 +116,7 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   if (stage_ != (verifies ? Stage::verify : Stage::compute)) {
     fail(at, name + (verifies ? " is called in VerifyChecksum" : " is called in ComputeChecksum"));
   }
-  const int condition = boolean(*arguments[0]);
+  int condition = boolean(*arguments[0]);
   const int which = algorithm(*arguments[3]);
   if (which == identity || which == xor16) {
     unsupported(arguments[3]->at, "this algorithm as a checksum");
@@ -119,16 +125,15 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   if (target.type == nullptr || !target.type->is_bits() || target.type->width != (which == crc32 ? 32U : 16U)) {
     fail(arguments[2]->at, "the checksum is a bit<16>, or of crc32 a bit<32>, not " + text(target.type));
   }
-  std::vector<int> exprs{condition};
+  Flat flat;
+  if (verifies && target.in_header) {  // as the reference switch: no header, no wrong checksum
+    condition = conjunction(condition, validity(target, flat));
+  }
+  flat.exprs = {condition};
   if (verifies) {
-    exprs.push_back(scalar(target, at));
+    flat.exprs.push_back(scalar(target, at));
   }
-  const unsigned bits = flatten(eval(*arguments[1]), exprs, arguments[1]->at);
-  const unsigned unit = which == csum16 ? 16 : 8;
-  if (bits % unit != 0) {
-    unsupported(arguments[1]->at, fmt::format("a checksum of {} bits, which are no whole {}", bits,
-                                              unit == 16 ? "16-bit words" : "bytes"));
-  }
+  flatten(eval(*arguments[1]), flat, arguments[1]->at);
   const Value result = verifies ? Value{} : new_place(target.type);
   if (!verifies) {
     store_scalar(result, scalar(target, at), at);
@@ -137,7 +142,8 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   made.to = result.place;
   made.which = which;
   made.count = static_cast<int>(payload);
-  made.exprs = std::move(exprs);
+  made.exprs = std::move(flat.exprs);
+  made.valid = std::move(flat.valid);
   if (!verifies) {
     store(target, result, at);
   }
@@ -230,12 +236,22 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
   } else if (name == "digest") {
     only_in(stage_ == Stage::ingress, "Ingress");
     static_cast<void>(number(0, 32));
-    std::vector<int> exprs;
-    flatten(eval(*arguments[1]), exprs, arguments[1]->at);
-    add(ir::Do::digest, expr.at).exprs = std::move(exprs);
+    Flat flat;
+    flatten(eval(*arguments[1]), flat, arguments[1]->at);
+    add(ir::Do::digest, expr.at).exprs = std::move(flat.exprs);
   } else if (name == "assert" || name == "assume") {
     const int condition = boolean(*arguments[0]);
     add(ir::Do::assertion, expr.at).expr = condition;
+  } else if (name == "static_assert") {
+    Value condition = eval(*arguments[0]);
+    if (condition.type != types_.boolean || !is_constant(condition)) {
+      fail(arguments[0]->at, "static_assert needs a bool that is known at compile time");
+    }
+    if (constant_value(condition.expr) == 0) {
+      const Value message = arguments.size() > 1 ? eval(*arguments[1]) : Value{};
+      fail(expr.at, "static_assert: " + (message.text.empty() ? "the condition does not hold" : message.text));
+    }
+    return condition;
   } else if (name == "log_msg") {
     // Evaluated for what it does, and not written anywhere.
     for (std::size_t i = 1; i < arguments.size(); ++i) {

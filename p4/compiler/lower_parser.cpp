@@ -22,6 +22,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
   ir::Parser made;
   made.name = name;
   const Where outer_where = std::exchange(where_, Where::parser);
+  const std::string outer_prefix = std::exchange(prefix_, name);
   in_scope(global_, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(*object, declaration.parameters, places);
@@ -45,6 +46,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
     }
   });
   where_ = outer_where;
+  prefix_ = outer_prefix;
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.parsers.size());
   out_.parsers.push_back(std::move(made));
@@ -67,6 +69,7 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
         statement(*one);
       }
       std::vector<const ast::Expr*> exprs;
+      exprs.reserve(state.select.size());
       for (const ast::ExprPtr& key : state.select) {
         exprs.push_back(key.get());
       }
@@ -170,7 +173,7 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   }
   const Type* type = resolve(*expr.type_arguments[0]);
   if (type->kind == Type::Kind::header) {
-    const Value place = new_place(type);
+    Value place = new_place(type);
     const int which = header_type(type, expr.at);
     ir::Statement& made = add(ir::Do::lookahead_header, expr.at);
     made.to = place.place;

@@ -260,9 +260,10 @@ void Lowering::choose(const ast::Statement& statement) {
   for (const ast::SwitchCase& one : statement.cases) {
     if (one.label == nullptr) {
       fallback = one.body.get();
-      if (pending >= 0 || fallback == nullptr) {
-        unsupported(one.at, "a label that falls through to or from default");
+      if (fallback == nullptr) {
+        unsupported(one.at, "a default without statements of its own");
       }
+      pending = -1;  // the labels before it say nothing that default does not
       continue;
     }
     const Value label = coerce(eval(*one.label, value.type), value.type, one.label->at);
@@ -303,14 +304,13 @@ void Lowering::choose_action(const ast::Statement& statement, const ast::Expr& t
   const ast::Statement* fallback = nullptr;
   std::set<std::size_t> seen;
   int pending = -1;
-  bool pending_default = false;
   for (const ast::SwitchCase& one : statement.cases) {
     if (one.label == nullptr) {
-      pending_default = true;
-      if (pending >= 0 || one.body == nullptr) {
-        unsupported(one.at, "a label that falls through to or from default");
+      if (one.body == nullptr) {
+        unsupported(one.at, "a default without statements of its own");
       }
       fallback = one.body.get();
+      pending = -1;  // the labels before it say nothing that default does not
       continue;
     }
     std::size_t which = 0;
@@ -332,7 +332,6 @@ void Lowering::choose_action(const ast::Statement& statement, const ast::Expr& t
       pending = -1;
     }
   }
-  static_cast<void>(pending_default);
   run_cases(conditions, bodies, fallback, statement.at);
 }
 

@@ -13,6 +13,9 @@ using ast::ExprKind;
 namespace {
 
 constexpr std::size_t kMostKeys = 64;
+// Entry::priority says why.
+constexpr int kHighestPriority = 10'000;
+constexpr unsigned kLowestPriority = 1'000'000'000;
 
 const std::string* name_annotation(const ast::Annotations& annotations) {
   for (const ast::Annotation& one : annotations) {
@@ -54,13 +57,8 @@ ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
   const Type* plain = type->kind == Type::Kind::enumeration && type->element != nullptr ? type->element : type;
   const auto value = [&](const ast::Expr& part) {
     Value evaluated = eval(part, type);
-    if (evaluated.kind == Value::Kind::integer && type != plain) {
-      evaluated = coerce(evaluated, plain, part.at);
-    } else if (evaluated.type != type && plain != type) {
-      evaluated = coerce(evaluated, plain, part.at);
-    } else {
-      evaluated = coerce(evaluated, type, part.at);
-    }
+    const bool as_plain = type != plain && (evaluated.kind == Value::Kind::integer || evaluated.type != type);
+    evaluated = coerce(evaluated, as_plain ? plain : type, part.at);
     if (!is_constant(evaluated)) {
       unsupported(part.at, "a set that is not constant");
     }
@@ -122,8 +120,15 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
     unsupported(source.keys[kMostKeys].at, fmt::format("a table with more than {} keys", kMostKeys));
   }
   table.before = collect([&] {
+    std::vector<const ast::Expr*> exprs;
+    exprs.reserve(source.keys.size());
     for (const ast::KeyElement& key : source.keys) {
-      const Value value = eval(*key.value);
+      exprs.push_back(key.value.get());
+    }
+    const std::vector<Value> values = eval_all(exprs, {});
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const ast::KeyElement& key = source.keys[i];
+      const Value& value = values[i];
       if (value.type == nullptr || !value.type->is_scalar()) {
         fail(key.at, "a key is a scalar, not " + text(value.type));
       }
@@ -153,7 +158,11 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
         unsupported(key.at, "a signed key that is not exact");
       }
       types.push_back(value.type);
-      table.keys.push_back(scalar(value, key.at));
+      int read = scalar(value, key.at);
+      if (value.in_header) {  // as the reference switch: a field of a header that is not valid is 0 as a key
+        read = node(ir::Op::conditional, one.width, load(value.header, 1), read, constant(0, one.width));
+      }
+      table.keys.push_back(read);
       info.keys.push_back(std::move(one));
     }
   });
@@ -228,6 +237,23 @@ void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table
   }
 }
 
+// 1 is the highest, as the reference compiler counts: @priority(N), or the place among the entries.
+int Lowering::entry_priority(const ast::TableEntry& entry, std::size_t position) {
+  for (const ast::Annotation& one : entry.annotations) {
+    if (one.name == "priority") {
+      if (one.arguments.size() != 1) {
+        fail(entry.at, "@priority needs one number");
+      }
+      const Number number = constant_number(*one.arguments[0]);
+      if (number.negative || number.magnitude > kLowestPriority) {
+        fail(entry.at, fmt::format("@priority is from 0 to {}", kLowestPriority));
+      }
+      return static_cast<int>(number.magnitude);
+    }
+  }
+  return static_cast<int>(position);
+}
+
 // The action's number, and the values that the control plane would give.
 std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, const TableInfo& info,
                                   std::vector<U128>& arguments) {
@@ -266,12 +292,13 @@ std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, c
 void Lowering::table_entries(const ast::Table& source, const Object& object, TableInfo& info,
                              const std::vector<const Type*>& types) {
   for (const ast::TableEntry& entry : source.entries) {
-    if (entry.priority != nullptr || has_annotation(entry.annotations, "priority")) {
-      unsupported(entry.at, "an entry with a priority");
+    if (entry.priority != nullptr) {
+      unsupported(entry.at, "'priority =' of an entry; write @priority(N) after it");
     }
     const bool all_any =
         entry.keys.size() == 1 && (entry.keys[0]->kind == ExprKind::any || entry.keys[0]->kind == ExprKind::fallback);
     std::vector<const ast::Expr*> keys;
+    keys.reserve(entry.keys.size());
     for (const ast::ExprPtr& key : entry.keys) {
       keys.push_back(key.get());
     }
@@ -319,7 +346,7 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
     if (info.actions[made.action].only_default) {
       fail(entry.action->at, "this action is for the default only");
     }
-    made.priority = -static_cast<int>(info.entries.size());  // the first one counts
+    made.priority = kHighestPriority - entry_priority(entry, info.entries.size() + 1);
     const bool ordered = std::any_of(info.keys.begin(), info.keys.end(), [](const KeyInfo& key) {
       return key.kind != MatchKind::exact && key.kind != MatchKind::lpm;
     });
@@ -348,7 +375,7 @@ void Lowering::table_properties(const ast::Table& source, Object& object, ir::Ta
     const std::string expected = name == "counters" ? "direct_counter" : "direct_meter";
     if (given.kind != Value::Kind::object || given.object->kind != Object::Kind::extern_instance ||
         given.object->type->name != expected) {
-      fail(at, name + " needs a " + expected);
+      fail(at, fmt::format("{} needs a {}", name, expected));
     }
     if (name == "counters") {
       if (given.object->uses++ > 0) {

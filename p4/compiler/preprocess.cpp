@@ -32,7 +32,7 @@ class Condition {
   Condition(std::vector<Token> tokens, Location at) : tokens_(std::move(tokens)), at_(at) {}
 
   bool value() {
-    const long long result = binary(0);
+    const long long result = choice();
     if (position_ < tokens_.size()) {
       fail(tokens_[position_].at, "the condition should end before '" + tokens_[position_].text + "'");
     }
@@ -51,15 +51,34 @@ class Condition {
     return true;
   }
 
+  // a ? b : c
+  long long choice() {
+    const long long condition = binary(0);
+    if (!take("?")) {
+      return condition;
+    }
+    if (++depth_ > kDeepestCondition) {
+      fail(at_, "unsupported: a condition nested this deeply");
+    }
+    const long long yes = choice();
+    if (!take(":")) {
+      fail(at_, "':' is missing in this condition");
+    }
+    const long long no = choice();
+    --depth_;
+    return condition != 0 ? yes : no;
+  }
+
   struct Operator {
     std::string_view symbol;
     int level;
   };
 
   long long binary(int level) {
-    static constexpr Operator kOperators[] = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<=", 4},
-                                              {">=", 4}, {"<", 4},  {">", 4},  {"+", 5},  {"-", 5},
-                                              {"*", 6},  {"/", 6},  {"%", 6}};
+    static constexpr Operator kOperators[] = {{"||", 1}, {"&&", 2}, {"|", 3},  {"^", 4},  {"&", 5}, {"==", 6},
+                                              {"!=", 6}, {"<=", 7}, {">=", 7}, {"<", 7},  {">", 7}, {"+", 9},
+                                              {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10}, {"<<", 8}};
+    static constexpr Operator kRight{">>", 8};  // two tokens
     long long left = unary();
     while (true) {
       const Operator* found = nullptr;
@@ -69,10 +88,14 @@ class Condition {
           break;
         }
       }
+      const bool right_shift = at_symbol(">") && position_ + 1 < tokens_.size() && tokens_[position_ + 1].is(">") &&
+                               tokens_[position_ + 1].adjacent;
+      found = right_shift ? &kRight : found;
       if (found == nullptr || found->level <= level) {
         return left;
       }
-      const Location place = tokens_[position_++].at;
+      const Location place = tokens_[position_].at;
+      position_ += right_shift ? 2 : 1;
       const long long right = binary(found->level);
       left = apply(found->symbol, left, right, place);
     }
@@ -115,6 +138,21 @@ class Condition {
     if (op == "*") {
       return wrap(ua * ub);  // NOLINT
     }
+    if (op == "|") {
+      return wrap(ua | ub);  // NOLINT
+    }
+    if (op == "^") {
+      return wrap(ua ^ ub);  // NOLINT
+    }
+    if (op == "&") {
+      return wrap(ua & ub);  // NOLINT
+    }
+    if (op == "<<" || op == ">>") {
+      if (b < 0 || b > 63) {
+        fail(at, "a shift in a condition is by 0 to 63");
+      }
+      return op == "<<" ? wrap(ua << ub) : a >> b;
+    }
     if (b == 0 || b == -1) {
       if (b == 0) {
         fail(at, "division by zero");
@@ -143,8 +181,11 @@ class Condition {
     if (take("+")) {
       return unary();
     }
+    if (take("~")) {
+      return static_cast<long long>(~static_cast<unsigned long long>(unary()));
+    }
     if (take("(")) {
-      const long long value = binary(0);
+      const long long value = choice();
       if (!take(")")) {
         fail(at_, "')' is missing in this condition");
       }
@@ -172,10 +213,9 @@ class Condition {
 class Preprocessor {
  public:
   Preprocessor(Sources& sources, const PreprocessOptions& options) : sources_(sources), options_(options) {
+    predefine("__TARGET_BMV2__", "1");  // as the reference compiler's back end for v1model
     for (const auto& [name, text] : options.macros) {
-      Macro macro;
-      macro.body = tokenize(sources_, sources_.add("<-D " + name + ">", text));
-      macros_[name] = std::move(macro);
+      predefine(name, text);
     }
   }
 
@@ -188,6 +228,12 @@ class Preprocessor {
   }
 
  private:
+  void predefine(const std::string& name, const std::string& text) {
+    Macro macro;
+    macro.body = tokenize(sources_, sources_.add("<-D " + name + ">", text));
+    macros_[name] = std::move(macro);
+  }
+
   // One #if: whether this branch counts, whether one counted already, whether the surroundings count.
   struct Branch {
     bool active;
@@ -396,6 +442,9 @@ class Preprocessor {
       const auto found = token.kind == TokenKind::name ? macros_.find(token.text) : macros_.end();
       if (found == macros_.end() || hidden.contains(token.text) ||
           (found->second.has_parameters && !(i + 1 < end && tokens[i + 1].is("(")))) {
+        if (token.kind == TokenKind::wrong) {
+          fail(token.at, wrong_token(token));
+        }
         out.push_back(token);
         if (at) {
           out.back().at = *at;

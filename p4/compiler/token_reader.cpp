@@ -106,7 +106,11 @@ Annotations ExpressionParser::annotations() {
     const Token name = expect_name("the name of an annotation");
     note.name = name.text;
     note.at = name.at;
-    if (peek().is("(")) {
+    if (note.name == "pragma") {  // @pragma NAME and any tokens, up to the end of the line
+      while (peek().kind != TokenKind::end && !peek().starts_line) {
+        next();
+      }
+    } else if (peek().is("(")) {
       if (note.name == "name" || note.name == "field_list" || note.name == "priority") {
         std::vector<std::string> names;
         argument_list(note.arguments, names);
@@ -166,7 +170,7 @@ TypePtr ExpressionParser::type_without_stack() {
                  : token.text == "int" ? (sized ? TypeKind::integer : TypeKind::any_integer)
                                        : TypeKind::varbit;
     if (sized) {
-      made->width = peek().is("(") ? primary() : primary();
+      made->width = primary();
       expect(">");
     }
     return made;

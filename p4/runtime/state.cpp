@@ -166,6 +166,11 @@ std::size_t TableState::row_of(EntryHandle handle) const {
   throw ControlError(fmt::format("table {}: it has no entry with the handle {}", info_->name, handle));
 }
 
+Count* TableState::count(EntryHandle handle) noexcept {
+  const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& one) { return one.handle == handle; });
+  return row != rows_.end() ? &row->count : nullptr;
+}
+
 void TableState::modify(EntryHandle handle, std::string_view action, const std::vector<U128>& arguments) {
   Row& row = rows_[row_of(handle)];
   const std::size_t number = action_number(action);
@@ -278,10 +283,10 @@ void TableState::hash(std::uint64_t& into) const {
   for (const U128 argument : default_arguments_) {
     mix_wide(into, argument);
   }
-  // The order of exact rows says nothing.
+  // The order of rows that exclude each other says nothing.
   std::uint64_t sum = rows_.size();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    std::uint64_t one = search_ == Search::exact ? 0 : i;
+    std::uint64_t one = search_ == Search::priority ? i : 0;
     const Row& row = rows_[i];
     for (const Match& match : row.keys) {
       mix_wide(one, match.value);
@@ -305,14 +310,17 @@ bool TableState::operator==(const TableState& other) const {
       rows_.size() != other.rows_.size()) {
     return false;
   }
-  if (search_ != Search::exact) {
+  if (search_ == Search::priority) {
     return std::equal(rows_.begin(), rows_.end(), other.rows_.begin(), same);
   }
   return std::is_permutation(rows_.begin(), rows_.end(), other.rows_.begin(), same);
 }
 
 RegisterState::RegisterState(const RegisterInfo& info)
-    : size_(info.size), wide_(info.width > 64), words_(info.size * (wide_ ? 2 : 1)) {}
+    : size_(info.size),
+      wide_(info.width > 64),
+      upper_(static_cast<std::uint64_t>(ones(wide_ ? info.width - 64 : info.width))),
+      words_(info.size * (wide_ ? 2 : 1)) {}
 
 State::State(const ProgramInfo& info) : info_(&info) {
   for (const TableInfo& table : info.tables) {

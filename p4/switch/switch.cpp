@@ -29,9 +29,9 @@ std::unique_ptr<std::byte[], Aligned> make_frame(std::size_t bytes) {
 }  // namespace
 
 std::string_view name(Drop reason) noexcept {
-  static constexpr std::array<std::string_view, kDrops> kNames{"ingress",         "egress",           "no-such-port",
-                                                               "empty-multicast", "no-clone-session", "queue-full",
-                                                               "too-long",        "assertion",        "bad-icrc"};
+  static constexpr std::array<std::string_view, kDrops> kNames{
+      "ingress",    "egress",   "no-such-port", "empty-multicast", "no-clone-session",
+      "queue-full", "too-long", "assertion",    "bad-icrc",        "bad-priority"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -316,6 +316,7 @@ void Switch::multicast(Packet* packet, std::uint64_t group) {
   const std::vector<MulticastMember>& members = found->second;
   for (std::size_t i = 0; i < members.size(); ++i) {
     Packet* one = i + 1 < members.size() ? copy(*packet, true) : packet;
+    one->context.truncate = false;  // the reference switch truncates the packet itself, and no copy
     set(*one, MetadataField::egress_rid, members[i].rid);
     enqueue(one, members[i].port);
   }
@@ -324,6 +325,10 @@ void Switch::multicast(Packet* packet, std::uint64_t group) {
 void Switch::enqueue(Packet* packet, std::uint64_t port) {
   if (port >= queues_.size()) {
     drop(packet, Drop::no_such_port);
+    return;
+  }
+  if (get(*packet, MetadataField::priority) != 0) {
+    drop(packet, Drop::bad_priority);
     return;
   }
   Fifo& queue = queues_[port];
@@ -385,15 +390,15 @@ void Switch::egress(Packet* packet) {
   packet->bytes.resize(header_bytes + payload);
   std::memcpy(packet->bytes.data(), headers_.data(), header_bytes);
   mend_icrc(packet->bytes, icrc_change);
-  if (context.truncate && context.truncate_bytes < packet->bytes.size()) {
-    packet->bytes.resize(context.truncate_bytes);
-  }
   if (packet->marked) {
     mark_congestion(packet->bytes);
   }
-  if (context.recirculate) {
+  if (context.recirculate) {  // whole, also if it is truncated
     again(packet, Instance::recirculated, context.recirculate_list);
     return;
+  }
+  if (context.truncate && context.truncate_bytes < packet->bytes.size()) {
+    packet->bytes.resize(context.truncate_bytes);
   }
   departed_->push(packet);
 }

@@ -102,6 +102,20 @@ inline void count(std::vector<Count>& counter, std::uint64_t index, const Packet
   }
 }
 
+/// Appends a value to what is to be hashed.
+inline void append(Env& env, std::size_t& bits, unsigned width, U128 value) noexcept {
+  write_bits(env.hashed, bits, width, value);
+  bits += width;
+}
+
+/// Fills the last byte with zero bits; returns the bytes.
+[[nodiscard]] inline std::size_t fill_byte(Env& env, std::size_t bits) noexcept {
+  if (bits % 8 != 0) {
+    write_bits(env.hashed, bits, static_cast<unsigned>(8 - bits % 8), 0);
+  }
+  return (bits + 7) / 8;
+}
+
 [[nodiscard]] inline U128 checksum(Env& env, HashAlgorithm algorithm, std::size_t bytes, bool payload) noexcept {
   return hash(algorithm, std::span(env.hashed).first(bytes),
               payload ? env.packet.packet.subspan(env.packet.parsed_bytes) : std::span<const std::byte>{});

@@ -53,6 +53,8 @@ struct Entry {
   std::size_t action = 0;  ///< in TableInfo::actions
   std::vector<U128> arguments;
   /// Of two ternary or range entries that match, the one with the higher priority counts; of equal ones the older.
+  /// Entries that the program gives have 9999, 9998, ... in their order, or 10000 - N by @priority(N): the reference
+  /// switch counts from 1 downwards in importance, and its packet tests turn a priority P into 10000 - P.
   int priority = 0;
 };
 
@@ -131,6 +133,12 @@ struct PacketContext {
   std::uint64_t* random_state = nullptr;
   std::size_t digests = 0;
   bool assertion_failed = false;
+
+  /// truncate(): of several, the smallest length counts, as in the reference switch.
+  void truncate_to(std::uint32_t bytes) noexcept {
+    truncate_bytes = truncate && truncate_bytes < bytes ? truncate_bytes : bytes;
+    truncate = true;
+  }
 };
 
 /// One frame holds the headers and metadata of one packet on its way through the pipeline. It has `frame_bytes()`

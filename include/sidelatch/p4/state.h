@@ -61,6 +61,9 @@ class TableState {
   void clear();
   void set_default(std::string_view action, const std::vector<U128>& arguments = {});
 
+  /// What an entry's direct counter has counted; null if there is no such entry.
+  [[nodiscard]] Count* count(EntryHandle handle) noexcept;
+
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
   [[nodiscard]] std::uint32_t default_action() const { return default_action_; }
@@ -104,16 +107,16 @@ class RegisterState {
     }
     return wide_ ? U128{words_[2 * index + 1]} << 64 | words_[2 * index] : U128{words_[index]};
   }
-  /// Nothing beyond the end.
+  /// Nothing beyond the end. A value is cut to the width of the register.
   void write(std::uint64_t index, U128 value) noexcept {
     if (index >= size_) {
       return;
     }
     if (wide_) {
       words_[2 * index] = static_cast<std::uint64_t>(value);
-      words_[2 * index + 1] = static_cast<std::uint64_t>(value >> 64);
+      words_[2 * index + 1] = static_cast<std::uint64_t>(value >> 64) & upper_;
     } else {
-      words_[index] = static_cast<std::uint64_t>(value);
+      words_[index] = static_cast<std::uint64_t>(value) & upper_;
     }
   }
   [[nodiscard]] const std::vector<std::uint64_t>& words() const { return words_; }
@@ -122,6 +125,7 @@ class RegisterState {
  private:
   std::size_t size_;
   bool wide_;
+  std::uint64_t upper_;  // the bits that count of an element's upper word
   std::vector<std::uint64_t> words_;
 };
 

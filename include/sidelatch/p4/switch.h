@@ -43,8 +43,9 @@ enum class Drop : std::uint8_t {
   too_long,          ///< longer than a packet may be, on arrival or after the deparser
   assertion,         ///< assert() or assume() did not hold
   bad_icrc,          ///< RoCEv2, and its invariant CRC is wrong on arrival
+  bad_priority,      ///< the priority is not 0; as in the reference switch by default, a port has one queue
 };
-inline constexpr std::size_t kDrops = 9;
+inline constexpr std::size_t kDrops = 10;
 [[nodiscard]] std::string_view name(Drop reason) noexcept;
 
 /// Values of the standard metadata's instance_type.

@@ -1,0 +1,365 @@
+#include "p4/switch/stf_entry.h"
+
+#include <sidelatch/p4/state.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <regex>
+#include <sstream>
+#include <string_view>
+
+namespace sidelatch::p4::stf {
+
+std::string lowered(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+int hex_digit(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::string> list;
+  std::string word;
+  while (words >> word) {
+    list.push_back(word);
+  }
+  return list;
+}
+
+U128 value(const std::string& text) {
+  const std::string digits = lowered(text);
+  unsigned base = 10;
+  std::size_t from = 0;
+  if (digits.size() > 2 && digits[0] == '0') {
+    base = digits[1] == 'x' ? 16 : digits[1] == 'b' ? 2 : digits[1] == 'o' ? 8 : 10;
+    from = base == 10 ? 0 : 2;
+  }
+  U128 made = 0;
+  for (std::size_t i = from; i < digits.size(); ++i) {
+    const int digit = hex_digit(digits[i]);
+    if (digit < 0 || static_cast<unsigned>(digit) >= base) {
+      throw ControlError("'" + text + "' is not a number");
+    }
+    made = made * base + static_cast<unsigned>(digit);
+  }
+  if (digits.size() == from) {
+    throw ControlError("a number is missing");
+  }
+  return made;
+}
+
+std::uint32_t number(const std::string& text) { return static_cast<std::uint32_t>(value(text)); }
+
+// "NAME(ARGUMENT:VALUE, ...)": the name and what is between the parentheses.
+std::pair<std::string, std::string> call(const std::string& text) {
+  const std::size_t open = text.find('(');
+  const std::size_t close = text.rfind(')');
+  std::string name = text.substr(0, open);
+  name.erase(std::remove_if(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
+             name.end());
+  if (open == std::string::npos) {
+    return {name, ""};
+  }
+  if (close == std::string::npos || close < open) {
+    throw ControlError("')' is missing");
+  }
+  return {name, text.substr(open + 1, close - open - 1)};
+}
+
+namespace {
+
+std::vector<U128> arguments(const ActionInfo& action, const std::string& text) {
+  std::vector<std::optional<U128>> given(action.parameters.size());
+  std::istringstream parts(text);
+  std::string part;
+  std::size_t position = 0;
+  while (std::getline(parts, part, ',')) {
+    part.erase(std::remove_if(part.begin(), part.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
+               part.end());
+    if (part.empty()) {
+      continue;
+    }
+    const std::size_t colon = part.find(':');
+    std::size_t which = position++;
+    if (colon != std::string::npos) {
+      which = 0;
+      while (which < given.size() && action.parameters[which].name != part.substr(0, colon)) {
+        ++which;
+      }
+    }
+    if (which >= given.size()) {
+      throw ControlError("the action " + action.name + " has no parameter for '" + part + "'");
+    }
+    given[which] = value(colon == std::string::npos ? part : part.substr(colon + 1));
+  }
+  std::vector<U128> values;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) {
+      throw ControlError("the argument for " + action.parameters[i].name + " of " + action.name + " is missing");
+    }
+    values.push_back(*given[i]);
+  }
+  return values;
+}
+
+std::size_t ending(const std::vector<std::string>& names, const std::string& name, const std::string& kind) {
+  const auto exact = std::find(names.begin(), names.end(), name);
+  if (exact != names.end()) {
+    return static_cast<std::size_t>(exact - names.begin());
+  }
+  std::optional<std::size_t> found;
+  // The end from a dot on; else, as the reference runner has it, any end.
+  for (const bool any_end : {false, true}) {
+    for (std::size_t i = 0; i < names.size() && (!any_end || !name.empty()); ++i) {
+      const std::string after_dot = "." + name;
+      const bool is_it =
+          any_end ? names[i].ends_with(name) : names[i].ends_with(after_dot) || name.ends_with("." + names[i]);
+      if (is_it && found) {
+        throw ControlError(fmt::format("'{}' may be {} or {}", name, names[*found], names[i]));
+      }
+      found = is_it ? i : found;
+    }
+    if (found) {
+      return *found;
+    }
+  }
+  std::string known;
+  for (const std::string& one : names) {
+    known += (known.empty() ? "" : ", ") + one;
+  }
+  throw ControlError(fmt::format("there is no {} '{}'; there are: {}", kind, name, known.empty() ? "none" : known));
+}
+
+// The table that has this name. The reference runner also takes the end of a name.
+std::size_t table_number(const ProgramInfo& info, const std::string& name) {
+  std::vector<std::string> names;
+  names.reserve(info.tables.size());
+  for (const TableInfo& table : info.tables) {
+    names.push_back(table.name);
+  }
+  return ending(names, name, "table");
+}
+
+std::size_t action_number(const TableInfo& info, const std::string& name) {
+  std::vector<std::string> names;
+  names.reserve(info.actions.size());
+  for (const ActionInfo& action : info.actions) {
+    names.push_back(action.name);
+  }
+  return ending(names, name, "action");
+}
+
+std::string plain_key(std::string text) {
+  // $0 means [0], as brackets were no part of names once.
+  for (std::size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+    std::size_t end = at + 1;
+    while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) {
+      ++end;
+    }
+    if (end > at + 1) {
+      text = text.substr(0, at) + "[" + text.substr(at + 1, end - at - 1) + "]" + text.substr(end);
+    }
+  }
+  for (const std::string_view valid : {".$valid$", ".isValid()", ".$valid", ".valid"}) {
+    if (text.ends_with(valid)) {
+      return text.substr(0, text.size() - valid.size()) + ".$valid$";
+    }
+  }
+  return text;
+}
+
+std::string without_root(const std::string& name) {
+  const std::size_t dot = name.find('.');
+  return dot == std::string::npos ? name : name.substr(dot + 1);
+}
+
+std::size_t key_number(const TableInfo& info, const std::string& given) {
+  const std::string name = plain_key(given);
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < info.keys.size(); ++i) {
+    const std::string own = plain_key(info.keys[i].name);
+    if (own == name) {
+      return i;
+    }
+    const bool is_validity = name == "valid" || name == "isValid()" || name == "$valid$";
+    if ((is_validity && own.ends_with(".$valid$")) || own.ends_with("." + name) || name.ends_with("." + own) ||
+        without_root(own) == without_root(name)) {
+      found.push_back(i);
+    }
+  }
+  if (found.size() != 1) {
+    std::string known;
+    for (const KeyInfo& key : info.keys) {
+      known += (known.empty() ? "" : ", ") + key.name;
+    }
+    throw ControlError(fmt::format("{} '{}'; the table has: {}",
+                                   found.empty() ? "there is no key" : "there are several keys", given, known));
+  }
+  return found.front();
+}
+
+// A value, VALUE/PREFIX, VALUE&&&MASK, LOW..HIGH, or digits with '*'.
+Match match(const KeyInfo& key, const std::string& text) {
+  const U128 all = ones(key.width);
+  const auto parts = [&](std::string_view between) -> std::optional<std::pair<std::string, std::string>> {
+    const std::size_t at = text.find(between);
+    if (at == std::string::npos) {
+      return std::nullopt;
+    }
+    return std::pair{text.substr(0, at), text.substr(at + between.size())};
+  };
+  for (const std::string_view range : {"..", "->"}) {
+    if (const auto found = parts(range); found && key.kind == MatchKind::range) {
+      return {value(found->first), value(found->second)};
+    }
+  }
+  if (const auto found = parts("&&&")) {
+    return {value(found->first), value(found->second)};
+  }
+  if (const auto found = parts("/")) {
+    const std::uint32_t prefix = number(found->second);
+    if (prefix > key.width) {
+      throw ControlError(fmt::format("a prefix of {} for a key of {} bits", prefix, key.width));
+    }
+    return {value(found->first), all & ~ones(key.width - prefix)};
+  }
+  if (text.find('*') != std::string::npos) {
+    const std::string digits = lowered(text);
+    const unsigned bits = digits.starts_with("0x")   ? 4
+                          : digits.starts_with("0b") ? 1
+                          : digits.starts_with("0o") ? 3
+                                                     : 0;
+    if (bits == 0) {
+      throw ControlError("'*' is for numbers that begin with 0x, 0o or 0b");
+    }
+    if (key.kind == MatchKind::exact) {
+      throw ControlError("the key " + key.name + " is exact, so its value has no '*'");
+    }
+    Match made;
+    unsigned written = 0;
+    for (std::size_t i = 2; i < digits.size(); ++i) {
+      const bool any = digits[i] == '*';
+      written += any ? 0 : bits;
+      made.value = made.value << bits | (any ? 0 : static_cast<unsigned>(std::max(0, hex_digit(digits[i]))));
+      made.mask = made.mask << bits | (any ? 0 : ones(bits));
+    }
+    if (key.kind == MatchKind::lpm) {  // as the reference runner: the prefix is as long as the digits without '*'
+      made.mask = all & ~ones(key.width - std::min(key.width, written));
+    }
+    return made;
+  }
+  const U128 plain = value(text);
+  if (key.kind == MatchKind::range) {
+    return {plain, plain};
+  }
+  // As in the reference runner, the digits that are written count, and no others: from the top of an lpm key, from
+  // the bottom of a ternary or optional one.
+  const std::string digits = lowered(text);
+  const unsigned bits = digits.starts_with("0x") ? 4 : digits.starts_with("0b") ? 1 : digits.starts_with("0o") ? 3 : 0;
+  const auto written = static_cast<unsigned>(bits * (digits.size() - 2));
+  const bool masked = key.kind == MatchKind::ternary || key.kind == MatchKind::optional;
+  if (masked && bits == 0) {
+    throw ControlError(
+        fmt::format("the key {} is {}: write its value with 0x, 0o or 0b", key.name, p4::name(key.kind)));
+  }
+  if (masked && written < key.width) {
+    return {plain, ones(written)};
+  }
+  if (bits != 0 && written < key.width && key.kind == MatchKind::lpm) {
+    return {plain, all & ~ones(key.width - written)};
+  }
+  return {plain, all};
+}
+
+// Without the spaces that may be around what joins a key and its value, and without parentheses in keys.
+std::string plain(const std::string& line) {
+  static const std::regex kJoins(R"(\s*(:|&&&|\.\.|->|/)\s*)");
+  static const std::regex kValid(R"(\bisValid\s*\(\s*\))");
+  return std::regex_replace(std::regex_replace(line, kValid, "$$valid$$"), kJoins, "$1");
+}
+
+}  // namespace
+
+std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::string& rest) {
+  // TABLE [PRIORITY] KEY:VALUE... ACTION(ARGUMENTS) [= NAME]
+  std::string text = plain(rest);
+  std::string action_text;
+  if (const std::size_t open = text.find('('); open != std::string::npos) {
+    std::size_t begin = open;
+    while (begin > 0 && std::isspace(static_cast<unsigned char>(text[begin - 1])) != 0) {
+      --begin;
+    }
+    while (begin > 0 && std::isspace(static_cast<unsigned char>(text[begin - 1])) == 0) {
+      --begin;
+    }
+    action_text = text.substr(begin);
+    text.resize(begin);
+  }
+  std::vector<std::string> words = split(text);
+  if (words.empty()) {
+    throw ControlError("the name of a table is missing");
+  }
+  if (action_text.empty()) {
+    action_text = words.back();
+    words.pop_back();
+  }
+  const std::size_t which = table_number(program, words[0]);
+  const TableInfo& info = program.tables[which];
+  Entry entry;
+  std::size_t next = 1;
+  std::optional<int> priority;
+  if (next < words.size() && words[next].find(':') == std::string::npos) {
+    priority = static_cast<int>(number(words[next++]));
+  }
+  bool needs_priority = false;
+  for (const KeyInfo& key : info.keys) {
+    const bool any = key.kind == MatchKind::ternary || key.kind == MatchKind::lpm || key.kind == MatchKind::optional;
+    entry.keys.push_back(key.kind == MatchKind::range ? Match{0, ones(key.width)}
+                                                      : Match{0, any ? 0 : ones(key.width)});
+    needs_priority = needs_priority || (key.kind != MatchKind::exact && key.kind != MatchKind::lpm);
+  }
+  for (; next < words.size(); ++next) {
+    const std::size_t colon = words[next].rfind(':');
+    if (colon == std::string::npos) {
+      throw ControlError("expected KEY:VALUE, found '" + words[next] + "'");
+    }
+    const std::size_t key = key_number(info, words[next].substr(0, colon));
+    entry.keys[key] = match(info.keys[key], words[next].substr(colon + 1));
+    if (info.keys[key].kind != MatchKind::range) {
+      entry.keys[key].value &= entry.keys[key].mask;
+    }
+  }
+  if (needs_priority && !priority) {
+    throw ControlError("an entry of a table with ternary, range or optional keys needs a priority");
+  }
+  const auto [action, arguments_text] = call(action_text);
+  entry.action = action_number(info, action);
+  entry.arguments = arguments(info.actions[entry.action], arguments_text);
+  entry.priority = priority.value_or(0);
+  return {which, std::move(entry)};
+}
+
+DefaultAction default_of(const ProgramInfo& program, const std::string& rest) {
+  std::istringstream words(rest);
+  std::string name;
+  words >> name;
+  const std::size_t which = table_number(program, name);
+  std::string action;
+  std::getline(words, action);
+  const auto [action_name, text] = call(action);
+  const TableInfo& info = program.tables[which];
+  const std::size_t number = action_number(info, action_name);
+  return {which, info.actions[number].name, arguments(info.actions[number], text)};
+}
+
+}  // namespace sidelatch::p4::stf

@@ -1,0 +1,37 @@
+// What lines of packet tests (STF) say about numbers, names, keys and actions. Errors are ControlErrors without a
+// place.
+#pragma once
+
+#include <sidelatch/p4/bits.h>
+#include <sidelatch/p4/program.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::p4::stf {
+
+[[nodiscard]] std::string lowered(std::string text);
+/// -1 for what is none.
+[[nodiscard]] int hex_digit(char c);
+[[nodiscard]] std::vector<std::string> split(const std::string& text);
+/// 18, 0x12, 0b10010, 0o22.
+[[nodiscard]] U128 value(const std::string& text);
+[[nodiscard]] std::uint32_t number(const std::string& text);
+/// "NAME(ARGUMENT:VALUE, ...)": the name and what is between the parentheses.
+[[nodiscard]] std::pair<std::string, std::string> call(const std::string& text);
+
+/// The table's number and the entry of "TABLE [PRIORITY] KEY:VALUE... ACTION(ARGUMENTS) [= NAME]".
+[[nodiscard]] std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::string& rest);
+
+struct DefaultAction {
+  std::size_t table = 0;
+  std::string action;
+  std::vector<U128> arguments;
+};
+/// Of "TABLE ACTION(ARGUMENTS)".
+[[nodiscard]] DefaultAction default_of(const ProgramInfo& program, const std::string& rest);
+
+}  // namespace sidelatch::p4::stf

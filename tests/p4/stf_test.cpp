@@ -1,0 +1,175 @@
+// How lines of packet tests are read. What is expected follows the reference compiler's runner, bmv2stf.py, and the
+// command line of the reference switch.
+#include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/stf.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sidelatch::p4 {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kStfProgram = R"(
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> op; bit<8> a; bit<16> b; bit<32> c; }
+struct H { h_t h; }
+struct M {}
+parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {
+  state start { b.extract(h.h); transition accept; }
+}
+control V(inout H h, inout M m) { apply {} }
+control I(inout H h, inout M m, inout standard_metadata_t s) {
+  register<bit<8>>(2) r;
+  register<bit<48>>(1) last;
+  counter(2, CounterType.packets_and_bytes) counted;
+  direct_counter(CounterType.packets_and_bytes) direct;
+  action my_set(bit<8> x) { h.h.a = x; }
+  table my_exact { key = { h.h.a : exact; } actions = { my_set; } }
+  table my_lpm { key = { h.h.c : lpm; } actions = { my_set; } }
+  table my_ternary { key = { h.h.b : ternary; } actions = { my_set; } }
+  table my_optional { key = { h.h.b : optional; } actions = { my_set; } }
+  table my_validity { key = { h.h.isValid() : exact; } actions = { my_set; } }
+  table with_counter { key = { h.h.a : exact; } actions = { my_set; NoAction; } counters = direct; }
+  apply {
+    s.egress_spec = 2;
+    switch (h.h.op) {
+      0: { my_exact.apply(); }
+      1: { my_lpm.apply(); }
+      2: { my_ternary.apply(); }
+      3: { my_optional.apply(); }
+      4: { my_validity.apply(); }
+      5: { with_counter.apply(); }
+      6: { clone(CloneType.I2E, 5); }
+      7: { s.mcast_grp = 1; }
+      8: { r.read(h.h.a, 0); if (h.h.a == 0xff) { h.h.a = 1; } }
+      9: {
+        bit<48> then; last.read(then, 0); last.write(0, s.ingress_global_timestamp);
+        h.h.c = (bit<32>)(s.ingress_global_timestamp - then);
+      }
+    }
+  }
+}
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply {} }
+control D(packet_out b, in H h) { apply { b.emit(h.h); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+)";
+
+class Stf : public testing::Test {
+ protected:
+  // What was not met, or the error.
+  std::vector<std::string> failures(const std::string& test) {
+    try {
+      return run_stf(program_, test, "t.stf").failures;
+    } catch (const StfError& error) {
+      return {error.what()};
+    }
+  }
+
+  std::shared_ptr<const Program> program_ = compile(kStfProgram, "stf.p4");
+};
+
+TEST_F(Stf, ALaterMirroringCommandReplacesTheSession) {
+  const std::string group = "mc_mgrp_create 1\nmc_node_create 1 4\nmc_node_associate 1 0\n";
+  EXPECT_THAT(failures(group + "mirroring_add 5 3\nmirroring_add_mc 5 1\npacket 0 06 00 0000 00000000\n"
+                               "expect 2 06\nexpect 4 06\nno_packet\n"),
+              IsEmpty());
+  EXPECT_THAT(failures(group + "mirroring_add_mc 5 1\nmirroring_add 5 3\npacket 0 06 00 0000 00000000\n"
+                               "expect 2 06\nexpect 3 06\nno_packet\n"),
+              IsEmpty());
+  EXPECT_THAT(failures(group + "mirroring_add 5 3\nmirroring_delete 5\npacket 0 06 00 0000 00000000\n"
+                               "expect 2 06\nno_packet\n"),
+              IsEmpty());
+}
+
+TEST_F(Stf, ANodeCanBeUpdated) {
+  EXPECT_THAT(failures("mc_mgrp_create 1\nmc_node_create 1 4\nmc_node_associate 1 0\nmc_node_update 0 5 6\n"
+                       "packet 0 07 00 0000 00000000\nexpect 5 07\nexpect 6 07\nno_packet\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("mc_node_update 0 5\n"), ElementsAre(HasSubstr("there is no node 0")));
+}
+
+TEST_F(Stf, ARegisterHasItsWidthAndItsEnd) {
+  EXPECT_THAT(failures("register_write r 0 0x1ff\npacket 0 08 00 0000 00000000\nexpect 2 08 01\n"), IsEmpty());
+  EXPECT_THAT(failures("register_write r 2 1\n"), ElementsAre(HasSubstr("t.stf:1: error: r has 2 elements")));
+}
+
+// "0x0a**" is 0x0a00/8: the prefix is as long as the digits that are no '*', from the top of the key.
+TEST_F(Stf, StarsOfAnLpmKey) {
+  EXPECT_THAT(failures("add my_lpm h.h.c:0x0a** my_set(x:7)\npacket 0 01 01 0000 00123456\nexpect 2 01 07\n"
+                       "packet 0 01 01 0000 0a123456\nexpect 2 01 01\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("add my_lpm h.h.c:0x0a****** my_set(x:7)\npacket 0 01 01 0000 0a123456\nexpect 2 01 07\n"),
+              IsEmpty());
+}
+
+// The digits that are written make the mask, as of a ternary key: the reference compiler calls both ternary.
+TEST_F(Stf, AShortValueOfAnOptionalKey) {
+  EXPECT_THAT(failures("add my_optional 1 h.h.b:0x05 my_set(x:7)\npacket 0 03 01 1205 00000000\nexpect 2 03 07\n"),
+              IsEmpty());
+}
+
+TEST_F(Stf, ValuesThatTheKeyCannotHave) {
+  EXPECT_THAT(failures("add my_exact h.h.a:0x1* my_set(x:7)\n"), ElementsAre(HasSubstr("has no '*'")));
+  EXPECT_THAT(failures("add my_ternary 1 h.h.b:5 my_set(x:7)\n"), ElementsAre(HasSubstr("write its value with 0x")));
+  EXPECT_THAT(failures("add my_optional 1 h.h.b:5 my_set(x:7)\n"), ElementsAre(HasSubstr("write its value with 0x")));
+}
+
+TEST_F(Stf, SpacesAreFree) {
+  EXPECT_THAT(failures("add my_exact h.h.a : 0x01 my_set ( x : 7 )\n"
+                       "add my_ternary 1 h.h.b :0x0005 &&& 0x000f my_set(x:8)\n"
+                       "add my_lpm h.h.c: 0x0a000000 / 8 my_set(x:9)\n"
+                       "packet 0 00 01 0000 00000000\nexpect 2 00 07\n"
+                       "packet 0 02 00 0015 00000000\nexpect 2 02 08\n"
+                       "packet 0 01 00 0000 0affffff\nexpect 2 01 09\n"),
+              IsEmpty());
+}
+
+TEST_F(Stf, ANameMayBeAnyEndOfTheFullOne) {
+  EXPECT_THAT(failures("add exact h.h.a:0x01 set(x:7)\npacket 0 00 01 0000 00000000\nexpect 2 00 07\n"), IsEmpty());
+  EXPECT_THAT(failures("add y h.h.a:0x01 set(x:7)\n"), ElementsAre(HasSubstr("'y' may be")));
+  EXPECT_THAT(failures("add other h.h.a:0x01 set(x:7)\n"), ElementsAre(HasSubstr("there is no table 'other'")));
+}
+
+TEST_F(Stf, ValidityAsAKey) {
+  for (const std::string key : {"valid", "h.h.valid", "h.h.$valid$", "h.h.isValid()", "isValid ( )"}) {
+    EXPECT_THAT(failures("add my_validity " + key + ":1 my_set(x:7)\npacket 0 04 01 0000 00000000\nexpect 2 04 07\n"),
+                IsEmpty())
+        << key;
+  }
+}
+
+TEST_F(Stf, Counters) {
+  EXPECT_THAT(failures("add with_counter h.h.a:0x01 NoAction()\nadd with_counter h.h.a:0x02 NoAction()\n"
+                       "packet 0 05 02 0000 00000000\nexpect 2 05 02\n"
+                       "check_counter direct(0) packets == 0\ncheck_counter direct(1) packets == 1\n"
+                       "check_counter direct(1) bytes == 8\ncounter_write counted 1 3 40\n"
+                       "check_counter counted(1) packets == 3\ncheck_counter counted(1) bytes == 40\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("check_counter direct(0) packets == 0\n"), ElementsAre(HasSubstr("has no entry 0")));
+  EXPECT_THAT(failures("check_counter counted(2) packets == 0\n"), ElementsAre(HasSubstr("counted has 2 counters")));
+}
+
+// "Never" is 0 to many programs, so the first packet must not come at 0; and one that waits must see time pass. The
+// switch counts in microseconds.
+TEST_F(Stf, TimePasses) {
+  EXPECT_THAT(failures("packet 0 09 00 0000 00000000\nexpect 2 09 00 0000 000f4240 $\n"
+                       "packet 0 09 00 0000 00000000\nexpect 2 09 00 0000 000003e8 $\n"),
+              IsEmpty());
+}
+
+TEST_F(Stf, WhatIsNotMetAndWhatIsUnknown) {
+  EXPECT_THAT(failures("packet 0 0a 00 0000 00000000\nexpect 2 0b\n"), ElementsAre(HasSubstr("differs in byte 0")));
+  EXPECT_THAT(failures("meter_set_rates m 0 1:1\n"), ElementsAre(HasSubstr("there is no command 'meter_set_rates'")));
+}
+
+}  // namespace
+}  // namespace sidelatch::p4
