@@ -211,7 +211,7 @@ void Zone::require_own_operators() {
     const Use use(asked());
     constexpr std::align_val_t kAlignment{64};
     plain = is_ours([] { ::operator delete[](::operator new[](1)); });
-    aligned = is_ours([kAlignment] { ::operator delete[](::operator new[](1, kAlignment), kAlignment); });
+    aligned = is_ours([] { ::operator delete[](::operator new[](1, kAlignment), kAlignment); });
   }
   if (!plain || !aligned) {
     throw std::logic_error(
