@@ -1,6 +1,8 @@
 // Small programs on small tables, in every execution that the memory model allows.
 #include <sidelatch/structures/hash_table.h>
 
+#include "tests/sampled.h"
+
 #include "hash_table_rig.h"
 
 #include "structures/hash_bucket.h"
@@ -307,6 +309,13 @@ class ExploredHashTable : public ::testing::TestWithParam<Choice> {
     explore::Options how = under(GetParam().preset);
     how.writing_retries = writing_retries;
 #ifdef NDEBUG
+    if (initial.size() > 2 && !takes_long()) {  // the dearest: a sample, and all executions in the long run
+      how.mode = explore::Mode::random;
+      how.max_executions = 1000;
+      const explore::Verdict sample = explore::check(program(scheme(), options, initial, writer, other), how);
+      EXPECT_NE(sample.outcome, explore::Outcome::broken) << explore::to_text(sample);
+      return;
+    }
     EXPECT_TRUE(explore::is_safe_within_retries(program(scheme(), options, initial, writer, other), how));
 #else
     how.mode = explore::Mode::random;  // under sanitizers a sample
