@@ -25,7 +25,7 @@ namespace {
 // A client step with more calls into the fabric than this, and no wait between them, will never wait.
 constexpr std::uint32_t kMostCallsInAStep = 100'000;
 
-bool writes(const WorkRequest& request) { return request.opcode == Opcode::write || request.opcode == Opcode::send; }
+bool writes(const WorkRequest& request) { return is_write(request.opcode) || is_send(request.opcode); }
 
 }  // namespace
 
