@@ -131,6 +131,18 @@ void Adapter::rest() {
   thread_may_drive_.notify_all();
 }
 
+void Adapter::settle() {
+  if (!callers_may_drive_) {
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  leave_wire(lock);
+  // No longer than a full queue needs: other threads may post more meanwhile.
+  const std::uint32_t most_bursts = options().most_work_requests / kBurst;
+  for (std::uint32_t bursts = 0; bursts < most_bursts && nic_->has_frames() && drive(); ++bursts) {
+  }
+}
+
 std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chrono::milliseconds at_most) {
   const std::vector<roce::Gid>& ours = options().gids;
   if (std::find(ours.begin(), ours.end(), gid) != ours.end()) {

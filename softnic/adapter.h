@@ -95,6 +95,9 @@ class Adapter {
   }
   /// Call before sleeping until a notification: the adapter's thread takes over at once.
   void rest();
+  /// Carries out what has been posted, as far as that needs no answer. Call before a command that depends on it: on
+  /// hardware, the NIC is done with that before the driver has passed it the command. With an order nothing is done.
+  void settle();
 
   /// The MAC for frames to this address: asks for it, and waits up to `at_most` for an answer. Nothing: nobody
   /// answered.

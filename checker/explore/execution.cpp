@@ -25,6 +25,8 @@ namespace {
 // A client step with more calls into the fabric than this, and no wait between them, will never wait.
 constexpr std::uint32_t kMostCallsInAStep = 100'000;
 
+bool writes(const WorkRequest& request) { return is_write(request.opcode) || is_send(request.opcode); }
+
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
   return hash ^ hash >> 29;
@@ -38,7 +40,7 @@ std::uint64_t digest_of(const WorkRequest& request) {
         request.swap_or_add, std::uint64_t{request.signaled}, std::uint64_t{request.fence}}) {
     hash = mixed(hash, word);
   }
-  if (request.opcode == Opcode::write && request.local.data != nullptr) {
+  if (writes(request) && request.local.data != nullptr) {
     for (std::uint64_t i = 0; i < request.local.length; i += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, request.local.data + i, std::min<std::uint64_t>(8, request.local.length - i));
@@ -48,7 +50,6 @@ std::uint64_t digest_of(const WorkRequest& request) {
   return hash;
 }
 
-bool writes(const WorkRequest& request) { return request.opcode == Opcode::write || request.opcode == Opcode::send; }
 
 }  // namespace
 

@@ -172,6 +172,9 @@ void Machine::check(const Qp& qp, const WorkRequest& request) const {
   if (at(qp.client).crashed) {
     throw std::logic_error(fmt::format("memory model: client {} has crashed and cannot post", qp.client.value));
   }
+  if (request.opcode == Opcode::write_with_immediate) {
+    throw std::invalid_argument("memory model: it has no WRITE with immediate; use a WRITE and a SEND");
+  }
   if (kind == Kind::atomic) {
     static_cast<void>(resolve_word(node, request.remote));
     if (request.local.data != nullptr && request.local.length != kWordBytes) {

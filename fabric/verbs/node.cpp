@@ -76,8 +76,12 @@ std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> VerbsNode::con
                                             peer.name(), name(), port_->device_name()));
   }
   const auto pair = std::make_shared<Pair>();
-  auto here = std::make_unique<VerbsQueuePair>(*this, *port_, *reactor_, domain_.get(), pair, 0, options);
-  auto there = std::make_unique<VerbsQueuePair>(*other, *port_, *reactor_, other->domain_.get(), pair, 1, options);
+  const auto end = [&](VerbsNode& node, std::size_t side) {
+    return std::make_unique<VerbsQueuePair>(node, *port_, *reactor_, node.domain_.get(),
+                                            std::make_unique<PairPeer>(pair, 1 - side), options, pair, side);
+  };
+  auto here = end(*this, 0);
+  auto there = end(*other, 1);
   VerbsQueuePair::join(*here, *there);
   return {std::move(here), std::move(there)};
 }

@@ -19,31 +19,6 @@
 
 namespace sidelatch::fabric::verbs {
 
-VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain,
-                               std::shared_ptr<Pair> pair, std::size_t side, const QueuePairOptions& options)
-    : QueuePair(node, reactor, options),
-      port_(&port),
-      reactor_(&reactor),
-      peer_(std::make_unique<PairPeer>(pair, 1 - side)),
-      results_(std::make_unique<std::uint64_t[]>(options.send_queue_depth)),
-      place_(reactor.attach(*this)),
-      mark_(reactor.new_mark(place_)),
-      fence_(port.is_soft_roce() ? std::make_unique<SoftwareFence>() : nullptr),
-      pair_(std::move(pair)),
-      side_(side) {
-  try {
-    receive_side_ = reactor.reserve_receives(options.receive_queue_depth);
-    make(domain);
-    make_two_sided();
-  } catch (...) {
-    reactor.release_receives(receive_side_);
-    reactor.detach(place_);
-    throw;
-  }
-  pair_->ends[side_] = this;
-  pair_->nodes[side_] = &node;
-}
-
 void VerbsQueuePair::join(VerbsQueuePair& here, VerbsQueuePair& there) {
   const Address at_here = here.port_->address_of(*here.raw_, random_packet_number());
   const Address at_there = there.port_->address_of(*there.raw_, random_packet_number());

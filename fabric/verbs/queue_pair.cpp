@@ -80,7 +80,8 @@ Peer::Steps Peer::start_connect(const Port& port, ibv_qp& queue_pair, std::uint3
 }
 
 VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain,
-                               std::unique_ptr<Peer> peer, const QueuePairOptions& options)
+                               std::unique_ptr<Peer> peer, const QueuePairOptions& options, std::shared_ptr<Pair> pair,
+                               std::size_t side)
     : QueuePair(node, reactor, options),
       port_(&port),
       reactor_(&reactor),
@@ -88,11 +89,22 @@ VerbsQueuePair::VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& 
       results_(std::make_unique<std::uint64_t[]>(options.send_queue_depth)),
       place_(reactor.attach(*this)),
       mark_(reactor.new_mark(place_)),
-      fence_(port.is_soft_roce() ? std::make_unique<SoftwareFence>() : nullptr) {
+      fence_(port.is_soft_roce() ? std::make_unique<SoftwareFence>() : nullptr),
+      pair_(std::move(pair)),
+      side_(side) {
   try {
-    make(domain);
-    connect();
+    if (pair_ == nullptr) {
+      make(domain);
+      connect();
+    } else {
+      receive_side_ = reactor.reserve_receives(options.receive_queue_depth);
+      make(domain);
+      make_two_sided();
+      pair_->ends[side_] = this;
+      pair_->nodes[side_] = &node;
+    }
   } catch (...) {
+    reactor.release_receives(receive_side_);
     reactor.detach(place_);
     throw;
   }

@@ -49,11 +49,9 @@ class Peer {
 
 class VerbsQueuePair final : public QueuePair {
  public:
+  /// Connects through `peer`; but an end of a pair is connected by join(). `side`: which end it is.
   VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain, std::unique_ptr<Peer> peer,
-                 const QueuePairOptions& options);
-  /// An end of a pair, connected by join().
-  VerbsQueuePair(VerbsNode& node, const Port& port, VerbsReactor& reactor, ibv_pd* domain, std::shared_ptr<Pair> pair,
-                 std::size_t side, const QueuePairOptions& options);
+                 const QueuePairOptions& options, std::shared_ptr<Pair> pair = nullptr, std::size_t side = 0);
   /// Connects the two ends of a pair. Throws DeviceError.
   static void join(VerbsQueuePair& here, VerbsQueuePair& there);
   VerbsQueuePair(const VerbsQueuePair&) = delete;

@@ -138,6 +138,26 @@ void VerbsReactor::make_posting_room(std::size_t n) {
   }
 }
 
+template <void (VerbsQueuePair::*Give)(const ibv_wc&)>
+void VerbsReactor::poll(ibv_cq* queue) {
+  std::array<ibv_wc, kBatch> completions;  // NOLINT(cppcoreguidelines-pro-type-member-init): written by the provider
+  int count = kBatch;
+  while (count == kBatch) {
+    count = ibv_poll_cq(queue, kBatch, completions.data());
+    if (count < 0) [[unlikely]] {
+      throw DeviceError(
+          fmt::format("polling a completion queue of {} failed: restart the process", port_->device_name()));
+    }
+    for (int i = 0; i < count; ++i) {
+      const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
+      VerbsQueuePair* const queue_pair = places_[completion.wr_id >> kPlaceShift].queue_pair;
+      if (queue_pair != nullptr) {
+        (queue_pair->*Give)(completion);
+      }
+    }
+  }
+}
+
 ReceiveSide VerbsReactor::reserve_receives(std::uint32_t depth) {
   const auto room = std::ranges::find_if(receive_completions_, [&](const auto& one) { return one.free >= depth; });
   if (room != receive_completions_.end()) {
@@ -166,30 +186,10 @@ void VerbsReactor::release_receives(const ReceiveSide& receives) noexcept {
     return;
   }
   try {
-    poll_receives(receives.completions);  // what the queue pair has left there takes room
-  } catch (const DeviceError&) {          // the next poll says so
+    poll<&VerbsQueuePair::on_receive>(receives.completions);  // what the queue pair has left there takes room
+  } catch (const DeviceError&) {                              // the next poll says so
   }
   room->free += receives.depth;
-}
-
-// A completion of a receive names its queue pair as the others do.
-void VerbsReactor::poll_receives(ibv_cq* completions) {
-  std::array<ibv_wc, kBatch> arrived;  // NOLINT(cppcoreguidelines-pro-type-member-init): written by the provider
-  int count = kBatch;
-  while (count == kBatch) {
-    count = ibv_poll_cq(completions, kBatch, arrived.data());
-    if (count < 0) [[unlikely]] {
-      throw DeviceError(
-          fmt::format("polling a completion queue of {} failed: restart the process", port_->device_name()));
-    }
-    for (int i = 0; i < count; ++i) {
-      const ibv_wc& completion = arrived[static_cast<std::size_t>(i)];
-      VerbsQueuePair* const queue_pair = places_[completion.wr_id >> kPlaceShift].queue_pair;
-      if (queue_pair != nullptr) {
-        queue_pair->on_receive(completion);
-      }
-    }
-  }
 }
 
 bool VerbsReactor::awaits_message() const noexcept {
@@ -199,24 +199,9 @@ bool VerbsReactor::awaits_message() const noexcept {
 }
 
 void VerbsReactor::poll() {
-  std::array<ibv_wc, kBatch> completions;  // NOLINT(cppcoreguidelines-pro-type-member-init): written by the provider
-  int count = kBatch;
-  while (count == kBatch) {
-    count = ibv_poll_cq(completions_.get(), kBatch, completions.data());
-    if (count < 0) [[unlikely]] {
-      throw DeviceError(
-          fmt::format("polling the completion queue of {} failed: restart the process", port_->device_name()));
-    }
-    for (int i = 0; i < count; ++i) {
-      const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
-      VerbsQueuePair* const queue_pair = places_[completion.wr_id >> kPlaceShift].queue_pair;
-      if (queue_pair != nullptr) {
-        queue_pair->on_completion(completion);
-      }
-    }
-  }
+  poll<&VerbsQueuePair::on_completion>(completions_.get());
   for (const ReceiveCompletions& receives : receive_completions_) {
-    poll_receives(receives.queue.get());
+    poll<&VerbsQueuePair::on_receive>(receives.queue.get());
   }
 }
 

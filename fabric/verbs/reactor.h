@@ -94,7 +94,9 @@ class VerbsReactor final : public Reactor {
   static bool later(const Timer& a, const Timer& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
 
   void poll();
-  void poll_receives(ibv_cq* completions);
+  /// Gives each completion to its queue pair, if that still exists.
+  template <void (VerbsQueuePair::*Give)(const ibv_wc&)>
+  void poll(ibv_cq* completions);
   [[nodiscard]] bool awaits_message() const noexcept;
   void fire_timers();
   void report_refused();

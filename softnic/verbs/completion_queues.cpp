@@ -112,6 +112,7 @@ SIDELATCH_VERBS_EXPORT int ibv_resize_cq(ibv_cq* queue, int depth) {
       return EINVAL;
     }
     CompletionQueue& ours = of(*queue);
+    ours.nic->settle();  // what completes without an answer counts
     ours.nic->call([&](nic::Nic& nic) { nic.resize(*ours.queue, static_cast<std::uint32_t>(depth)); });
     queue->cqe = depth;
     return 0;

@@ -60,6 +60,10 @@ class ProcessNic {
     require_usable();
     adapter_.rest();
   }
+  void settle() {
+    require_usable();
+    adapter_.settle();
+  }
   /// The Ethernet address of a GID. Throws VerbsError (ETIMEDOUT) if nobody answers, (EOPNOTSUPP) for groups.
   [[nodiscard]] roce::MacAddress resolve(const roce::Gid& gid);
   /// Empty: the wire works.

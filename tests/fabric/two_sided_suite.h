@@ -4,6 +4,8 @@
 //   INSTANTIATE_TEST_SUITE_P(Simulator, TwoSidedMessages, ::testing::Values(&simulated_ends));
 #pragma once
 
+#include "note_end.h"
+
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/fabric.h>
 #include <sidelatch/fabric/queue_pair.h>
@@ -30,21 +32,11 @@ struct Site {
 };
 using MakeSite = Site (*)();
 
-/// How a task has ended.
-struct End {
-  bool over = false;
-  std::optional<Status> status;
-  std::string what;
-};
-
-inline Task<void> note_end(Task<void> task, End* end) {
-  try {
-    co_await task;
-  } catch (const FabricError& error) {
-    end->status = error.status();
-    end->what = error.what();
-  }
-  end->over = true;
+template <class World>
+Site site_in(std::unique_ptr<World> fabric) {
+  Node& client = fabric->add_node("client");
+  Node& server = fabric->add_node("server");
+  return {.fabric = std::move(fabric), .client = &client, .server = &server};
 }
 
 inline Task<void> submit_all(QueuePair* qp, std::vector<WorkRequest> chain) { co_await qp->submit(chain); }
@@ -322,6 +314,35 @@ TEST_P(TwoSidedMessages, AFullReceiveQueueRefusesOneMoreUntilAMessageWasReturned
   EXPECT_FALSE(server_->post_receive(in(128, 64)));  // the message is there, but nobody has asked for it
   (void)receive(*server_);
   EXPECT_TRUE(server_->post_receive(in(128, 64)));
+}
+
+// More receive buffers than one completion queue of a NIC holds.
+TEST_P(TwoSidedMessages, PairsWithLongQueuesEachReceiveTheirOwn) {
+  constexpr std::uint64_t kPairs = 5;
+  constexpr std::uint32_t kDepth = 4096;
+  std::vector<std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>>> pairs;
+  for (std::uint64_t i = 0; i < kPairs; ++i) {
+    pairs.push_back(site_.client->connect_pair(*site_.server, {.receive_queue_depth = kDepth}));
+    for (std::uint32_t n = 0; n < kDepth; ++n) {
+      ASSERT_TRUE(pairs.back().second->post_receive(in(i * 64, 64)));
+    }
+    EXPECT_FALSE(pairs.back().second->post_receive(in(i * 64, 64)));
+  }
+  for (std::uint32_t i = 0; i < kPairs; ++i) {
+    spawn(submit_all(pairs[i].first.get(), {send_with_immediate(out(0, 8), i)}));
+  }
+  for (std::uint32_t i = 0; i < kPairs; ++i) {
+    const Received received = receive(*pairs[i].second);
+    EXPECT_EQ(received.immediate, i);
+    EXPECT_EQ(received.number, 1U);
+  }
+  reactor().run();
+  pairs.erase(pairs.begin());  // its room serves the next one
+  pairs.push_back(site_.client->connect_pair(*site_.server, {.receive_queue_depth = kDepth}));
+  ASSERT_TRUE(pairs.back().second->post_receive(in(0, 64)));
+  spawn(submit_all(pairs.back().first.get(), {send(out(0, 8))}));
+  EXPECT_EQ(receive(*pairs.back().second).number, 1U);
+  reactor().run();
 }
 
 TEST_P(TwoSidedMessages, TasksThatWaitAreServedInTurn) {

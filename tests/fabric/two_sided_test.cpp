@@ -6,12 +6,7 @@
 namespace sidelatch::fabric::two_sided {
 namespace {
 
-Site simulated_site() {
-  auto simulation = std::make_unique<sim::Simulation>(sim::SimulationOptions{});
-  Node& client = simulation->add_node("client");
-  Node& server = simulation->add_node("server");
-  return {.fabric = std::move(simulation), .client = &client, .server = &server};
-}
+Site simulated_site() { return site_in(std::make_unique<sim::Simulation>(sim::SimulationOptions{})); }
 
 INSTANTIATE_TEST_SUITE_P(Simulator, TwoSidedMessages, ::testing::Values(&simulated_site));
 

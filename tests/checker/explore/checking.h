@@ -12,11 +12,7 @@
 
 namespace sidelatch::explore {
 
-#if SIDELATCH_HAS_ASAN || SIDELATCH_HAS_TSAN
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
+inline constexpr bool kSanitized = SIDELATCH_IS_SANITIZED;
 
 inline constexpr std::array kPresets = {fabric::model::Preset::strict, fabric::model::Preset::observed,
                                         fabric::model::Preset::spec, fabric::model::Preset::relaxed};

@@ -3,18 +3,16 @@
 #include "checking.h"
 #include "small_programs.h"
 
+#include "tests/sampled.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
 
 namespace sidelatch::explore {
 namespace {
 
 using fabric::model::Preset;
 using fabric::model::Rules;
-
-bool takes_long() { return std::getenv("SIDELATCH_LONG") != nullptr; }
 
 // Larger programs are not compared.
 std::uint64_t most_executions() { return kSanitized ? (takes_long() ? 3000 : 1500) : (takes_long() ? 20'000 : 3000); }

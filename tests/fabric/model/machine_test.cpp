@@ -193,6 +193,7 @@ TEST_F(ModelMachine, ABadRequestIsRefusedAtThePostAndLeavesNothingBehind) {
             std::string::npos);
   EXPECT_THROW(static_cast<void>(machine.post(qp, request(Opcode::fetch_add, 8, RemoteAddress{8}))), std::out_of_range);
   EXPECT_THROW(static_cast<void>(machine.post(qp, request(Opcode::recv, 8))), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(machine.post(qp, request(Opcode::write_with_immediate, 8))), std::invalid_argument);
   WorkRequest null = request(Opcode::read, 8);
   null.local.data = nullptr;
   EXPECT_THROW(static_cast<void>(machine.post(qp, null)), std::invalid_argument);

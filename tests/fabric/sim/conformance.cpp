@@ -77,7 +77,7 @@ void Conformance::on_step(const SimStep& step) {
       WorkRequest request = *step.request;
       if (Shadow* shadow = shadow_of(request.local.data)) {
         std::byte* copy = shadow->data + (request.local.data - shadow->original);
-        if (request.opcode == Opcode::write || request.opcode == Opcode::send) {
+        if (is_write(request.opcode) || is_send(request.opcode)) {
           std::memcpy(copy, request.local.data, request.length());
         }
         request.local.data = copy;

@@ -1,5 +1,6 @@
 // Two-sided messages in the simulator: delivery and its order, and the effect on both ends if one of them fails or
 // goes.
+#include "../note_end.h"
 #include "../two_nodes.h"
 
 #include <gmock/gmock.h>
@@ -46,32 +47,6 @@ Task<void> receive_all(QueuePair& qp) {
   for (;;) {
     (void)co_await qp.receive();
   }
-}
-
-struct End {
-  bool over = false;
-  std::optional<Status> status;
-  std::string what;
-};
-template <class T>
-Task<void> note_end(Task<T> task, End* end) {
-  try {
-    (void)co_await task;
-  } catch (const FabricError& error) {
-    end->status = error.status();
-    end->what = error.what();
-  }
-  end->over = true;
-}
-template <>
-Task<void> note_end(Task<void> task, End* end) {
-  try {
-    co_await task;
-  } catch (const FabricError& error) {
-    end->status = error.status();
-    end->what = error.what();
-  }
-  end->over = true;
 }
 
 void fill(const MemoryRegion& region, std::uint64_t offset, std::uint64_t bytes, unsigned seed) {

@@ -120,6 +120,16 @@ class VerbsCalls : public ::testing::Test {
     attributes.qp_state = IBV_QPS_ERR;
     return verbs.modify_qp(&pair, &attributes, IBV_QP_STATE);
   }
+  ibv_qp* make_pair_for_datagrams() {
+    ibv_qp* const pair = make_pair(small(IBV_QPT_UD));
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTR;
+    bool is_ready = to_init(*pair) == 0 && verbs.modify_qp(pair, &attributes, IBV_QP_STATE) == 0;
+    attributes.qp_state = IBV_QPS_RTS;
+    is_ready = is_ready && verbs.modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0;
+    EXPECT_TRUE(is_ready);
+    return pair;
+  }
   void connect(ibv_qp& a, ibv_qp& b) const {
     const ibv_ah_attr address = own_address();
     ASSERT_EQ(to_init(a) | to_init(b), 0);
@@ -304,16 +314,8 @@ TEST_F(VerbsCalls, ImmediateDataKeepsItsBytes) {
 }
 
 TEST_F(VerbsCalls, DatagramsBringTheirHeader) {
-  ibv_qp* const a = make_pair(small(IBV_QPT_UD));
-  ibv_qp* const b = make_pair(small(IBV_QPT_UD));
-  for (ibv_qp* const pair : {a, b}) {
-    ASSERT_EQ(to_init(*pair), 0);
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_RTR;
-    ASSERT_EQ(verbs.modify_qp(pair, &attributes, IBV_QP_STATE), 0);
-    attributes.qp_state = IBV_QPS_RTS;
-    ASSERT_EQ(verbs.modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-  }
+  ibv_qp* const a = make_pair_for_datagrams();
+  ibv_qp* const b = make_pair_for_datagrams();
   ibv_sge into = sge(16, 6);  // 40 bytes and 8
   ibv_recv_wr receive{.wr_id = 3, .next = nullptr, .sg_list = &into, .num_sge = 1};
   ibv_recv_wr* refused = nullptr;
@@ -470,6 +472,28 @@ TEST_F(VerbsCalls, ACompletionQueueIsResizedWithWhatItHolds) {
   EXPECT_EQ(flushed.wr_id, 1U);
   EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(wait().wr_id, 2U);
+}
+
+// Nothing polls for them before: the call itself has to count them.
+TEST_F(VerbsCalls, ACompletionQueueCountsTheDatagramsThatWerePostedBefore) {
+  ibv_qp* const pair = make_pair_for_datagrams();
+  ibv_ah_attr address = own_address();
+  ibv_ah* const handle = verbs.create_ah(domain, &address);
+  ASSERT_THAT(handle, NotNull());
+  ibv_sge part = sge(0);
+  ibv_send_wr send = request(IBV_WR_SEND, part);
+  send.wr.ud.ah = handle;
+  send.wr.ud.remote_qpn = pair->qp_num;
+  send.wr.ud.remote_qkey = 7;
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_EQ(post(*pair, send) | post(*pair, send) | post(*pair, send), 0);
+    ASSERT_EQ(verbs.resize_cq(queue, 2), EINVAL) << "round " << round;
+    ASSERT_EQ(verbs.resize_cq(queue, 3), 0) << "round " << round;
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+    }
+  }
+  EXPECT_EQ(verbs.destroy_ah(handle), 0);
 }
 
 TEST_F(VerbsCalls, MemoryThatIsNotThereIsRefused) {

@@ -1,6 +1,6 @@
 // Latches by RPC over real verbs: a server's CPU changes the latch words, clients SEND.
-#include "bench/rpc_latch.h"
 #include "requests.h"
+#include "tests/bench/rpc_latch_load.h"
 
 #include <sidelatch/fabric/verbs/verbs_fabric.h>
 
@@ -24,30 +24,6 @@ struct Client {
 
 constexpr std::uint64_t kTimes = 25;
 
-// A READ and a WRITE of a counter that only the latch protects.
-Task<void> increment(Client* client, RemoteSpan counter, std::uint64_t* lost) {
-  const LocalSpan buffer = client->buffer.local(0, 8);
-  for (std::uint64_t i = 0; i < kTimes; ++i) {
-    bool mine = false;
-    while (!mine) {
-      mine = co_await client->latches->latch(0);
-    }
-    co_await client->data->read(buffer, counter);
-    std::uint64_t value = 0;
-    std::memcpy(&value, buffer.data, 8);
-    ++value;
-    std::memcpy(buffer.data, &value, 8);
-    co_await client->data->write(buffer, counter);
-    const bool was_mine = co_await client->latches->unlatch(0);
-    *lost += was_mine ? 0U : 1U;
-  }
-}
-
-bool take_without_looking(std::uint64_t& word, const LatchRequest& request) {
-  word = request.operation == LatchRequest::Operation::latch ? request.owner : 0;
-  return true;
-}
-
 // The sum that `clients` clients reach with that operation of the cores.
 std::uint64_t sum_of(std::size_t clients, CoreOperation operation, std::uint64_t* lost) {
   verbs::VerbsFabric fabric({}, verbs::kConnections);
@@ -62,7 +38,8 @@ std::uint64_t sum_of(std::size_t clients, CoreOperation operation, std::uint64_t
                    client_node.allocate(64, Access::local_write)});
   }
   for (Client& client : all) {
-    fabric.reactor().spawn(increment(&client, table.remote(0, 8), lost));
+    fabric.reactor().spawn(increment(client.latches.get(), client.data.get(), client.buffer.local(0, 8),
+                                     table.remote(0, 8), kTimes, lost));
   }
   while (fabric.reactor().spawned() > clients) {  // the server's tasks wait for more
     fabric.reactor().run_for(std::chrono::milliseconds(1));
@@ -82,7 +59,6 @@ TEST(RpcLatchOnVerbs, NoIncrementUnderItIsLost) {
   EXPECT_EQ(lost, 0U);
 }
 
-// The broken specimen: a core that does not check the word.
 TEST(RpcLatchOnVerbs, ACoreThatDoesNotLookLosesIncrements) {
   std::uint64_t lost = 0;
   EXPECT_LT(sum_of(4, take_without_looking, &lost), 4 * kTimes);

@@ -8,12 +8,7 @@
 namespace sidelatch::fabric::two_sided {
 namespace {
 
-Site verbs_site() {
-  auto fabric = std::make_unique<verbs::VerbsFabric>(verbs::DeviceOptions{}, verbs::kConnections);
-  Node& client = fabric->add_node("client");
-  Node& server = fabric->add_node("server");
-  return {.fabric = std::move(fabric), .client = &client, .server = &server};
-}
+Site verbs_site() { return site_in(std::make_unique<verbs::VerbsFabric>(verbs::DeviceOptions{}, verbs::kConnections)); }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, TwoSidedMessages, ::testing::Values(&verbs_site));
 

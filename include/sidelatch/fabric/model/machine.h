@@ -64,8 +64,8 @@ class Machine {
   /// Adds a request to the queue. Reads and binds an inline payload. For a READ or atomic, also binds the completed
   /// WRITEs that it has to wait for (rule 2). Throws std::out_of_range if the remote range is not inside one mapped
   /// range (the message names the address), std::invalid_argument for a null local buffer, a misaligned atomic, an
-  /// atomic's buffer that is not 8 bytes, Opcode::recv, or a SEND longer than its receive buffer, and std::logic_error
-  /// if the client has crashed. Nothing is posted if it throws.
+  /// atomic's buffer that is not 8 bytes, Opcode::recv, a WRITE with immediate, or a SEND longer than its receive
+  /// buffer, and std::logic_error if the client has crashed. Nothing is posted if it throws.
   WrId post(QpId qp, const WorkRequest& request);
   /// Gives the target of `qp` a buffer for the queue pair's first SEND without a buffer; `request` is an Opcode::recv.
   /// The pieces of a SEND are counted from the start of the buffer, as if it were line-aligned. Throws
