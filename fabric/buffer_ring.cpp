@@ -49,6 +49,16 @@ BufferRing::BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes)
       free_after_(count),
       free_(count) {
   std::iota(free_.begin(), free_.end(), 0U);
+  qp.reactor().keep_out_of_state(*this);
+}
+
+void BufferRing::append_to(std::vector<std::span<const std::byte>>& out) const {
+  out.push_back(std::as_bytes(std::span(free_after_)));
+  out.push_back(std::as_bytes(std::span(free_)));
+  out.push_back(std::as_bytes(std::span(&first_free_, 1)));
+  for (std::uint32_t i = 0; i < count_ - held_; ++i) {
+    out.push_back(memory_.bytes().subspan(free_[(first_free_ + i) % count_] * stride_, bytes_));
+  }
 }
 
 std::uint32_t BufferRing::available() const noexcept {

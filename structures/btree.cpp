@@ -153,7 +153,10 @@ Task<Outcome> BTree::get(Worker& worker, std::uint64_t key, std::span<std::byte>
   }
   const Client::Operation operation(worker);
   worker.count_operation();
-  Attempts attempts(worker.session(0));
+  Attempts attempts(worker.session(0), Attempts::Forgotten());
+  while (attempts.shows_head()) {
+    co_await attempts.pause();
+  }
   for (;;) {
     Found leaf = co_await descend(worker, key, 0);
     if (leaf.outcome != Outcome::done) {

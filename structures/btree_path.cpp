@@ -205,7 +205,10 @@ void BTree::remember(Worker& worker, NodeRef ref, std::span<const std::byte> pay
 }
 
 Task<BTree::Found> BTree::descend(Worker& worker, std::uint64_t key, std::uint16_t level) const {
-  Attempts attempts(worker.session(0));
+  Attempts attempts(worker.session(0), Attempts::Forgotten());
+  while (attempts.shows_head()) {
+    co_await attempts.pause();
+  }
   for (;;) {
     Found found = co_await try_descend(worker, key, level);
     if (!found.lost) {
@@ -224,7 +227,10 @@ Task<BTree::Found> BTree::descend(Worker& worker, std::uint64_t key, std::uint16
 }
 
 Task<BTree::Latched> BTree::latch_covering(Worker& worker, std::uint64_t key, std::uint16_t level) const {
-  Attempts attempts(worker.session(0));
+  Attempts attempts(worker.session(0), Attempts::Forgotten());
+  while (attempts.shows_head()) {
+    co_await attempts.pause();
+  }
   for (;;) {
     Found parent = co_await descend(worker, key, static_cast<std::uint16_t>(level + 1));
     if (parent.outcome == Outcome::timed_out) {

@@ -59,6 +59,7 @@ Client::Client(Node& node, std::span<Node* const> memory_nodes, std::uint64_t by
         "for each memory node",
         memory_nodes.size()));
   }
+  node.reactor().keep_out_of_state(std::as_bytes(std::span(tally_.get(), 1)));
   for (std::size_t i = 0; i < memory_nodes.size(); ++i) {
     sync::SessionOptions here = options;
     here.revoker = revokers.empty() ? options.revoker : revokers[i];
@@ -154,7 +155,7 @@ Client::Operation::Operation(Client& client) {
 }
 
 Statistics Client::statistics() const {
-  Statistics sum{.operations = operations_, .restarts = restarts_};
+  Statistics sum{.operations = tally_->operations, .restarts = tally_->restarts};
   for (const auto& session : sessions_) {
     const Counters& counters = session->qp().counters();
     sum += {.round_trips = counters.round_trips,

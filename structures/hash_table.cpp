@@ -368,8 +368,11 @@ Task<Outcome> HashTable::get_chained(Client& client, std::uint64_t key, std::spa
   const Place home = place_of(key);
   const BucketFormat format{options_.entries_per_bucket, options_.value_bytes};
   Session& session = client.session(home.memory_node);
-  Attempts attempts(session);
+  Attempts attempts(session, Attempts::Forgotten());
   const Session::Operation operation(session, attempts.began());
+  while (attempts.shows_head()) {
+    co_await attempts.pause();
+  }
   for (;;) {
     Link link;
     bool lost = false;

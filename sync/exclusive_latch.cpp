@@ -78,8 +78,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
   QueuePair& qp = session.qp();
   LeaseWatch watch(session);
   std::uint64_t expected = kFree;
-  // Once to let the callers' frames note that they wait, once to show the loop's head.
-  for (int pauses = 0; pauses < 2 && attempts.looked_at(); ++pauses) {
+  while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
   }

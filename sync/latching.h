@@ -40,15 +40,6 @@ namespace sidelatch::sync {
 
 [[noreturn]] void throw_holder_lost(const Object& object, std::uint64_t word);
 
-// A loop of the library. What its coroutine's own frame keeps of a failed attempt is dead: a world that explores cannot
-// see that in the bytes of a frame, so these few loops say it. tests/checker/explore/forgotten_test.cpp compares them
-// with what is found without that word. Everything else that a client knows is looked at, as for all loops.
-class Attempts::Forgotten {
- public:
-  explicit Forgotten(const std::source_location& where = std::source_location::current()) noexcept : place(where) {}
-  std::source_location place;
-};
-
 // The next attempt reads all of the buffer again before it looks at it. A world that explores sees that only if no
 // bytes of the failed attempt are left.
 inline void forget_failed_attempt(Session& session, const ObjectBuffer& buffer) {

@@ -98,8 +98,7 @@ Task<ReadGuard> OptimisticScheme::do_begin_read(Session& session, Object object,
   Hold hold{.scheme = this, .session = &session, .object = object, .place = place};
   hold.buffer = ObjectBuffer(std::move(buffer), *object.shape);
   LeaseWatch watch(session);
-  // Once to let the callers' frames note that they wait, once to show the loop's head.
-  for (int pauses = 0; pauses < 2 && attempts.looked_at(); ++pauses) {
+  while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
   }

@@ -80,8 +80,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
   CountUnderWay under_way(hold);
   QueuePair& qp = session.qp();
   LeaseWatch watch(session);
-  // Once to let the callers' frames note that they wait, once to show the loop's head.
-  for (int pauses = 0; pauses < 2 && attempts.looked_at(); ++pauses) {
+  while (attempts.shows_head()) {
     forget_failed_attempt(session, hold.buffer);
     co_await attempts.pause();
   }

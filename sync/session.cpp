@@ -96,12 +96,6 @@ std::uint64_t Session::random() noexcept {
   return random_ * 0x2545f4914f6cdd1dULL;
 }
 
-Attempts::Attempts(Session& session, const Forgotten& forgotten) noexcept : session_(&session) {
-  if (session.marks_attempts_) [[unlikely]] {
-    mark_begin(forgotten.place, true);
-  }
-}
-
 void Attempts::mark_begin(const std::source_location& place, bool forgets) noexcept {
   if (session_->options().retry.deadline) {
     began_ = session_->operation_began_.value_or(session_->now());

@@ -50,7 +50,6 @@ std::uint64_t digest_of(const WorkRequest& request) {
   return hash;
 }
 
-
 }  // namespace
 
 std::string_view name(Kind kind) {
@@ -157,6 +156,7 @@ void Execution::end_execution() noexcept {
   }
   mapped_in_tasks_.clear();
   tallies_.clear();
+  spares_.clear();
   zone_.reset();
 }
 
@@ -435,6 +435,11 @@ void Execution::on_sleep(Duration duration, Waiter& waiter) {
 void Execution::on_tally(std::span<const std::byte> tally) {
   const Zone::Use own(nullptr);
   tallies_.push_back(tally);
+}
+
+void Execution::on_spares(const Reactor::Spares& spares) {
+  const Zone::Use own(nullptr);
+  spares_.push_back(&spares);
 }
 
 // Memory that the program registers while it is built is a part of its machine. What its tasks register ends with the

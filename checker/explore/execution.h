@@ -322,6 +322,8 @@ class Execution final : public World {
   void cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end);
   [[nodiscard]] std::uint64_t state_of_parked() const;
   void on_tally(std::span<const std::byte> tally);
+  void on_spares(const fabric::Reactor::Spares& spares);
+  void on_spares_end(const fabric::Reactor::Spares& spares) noexcept { std::erase(spares_, &spares); }
   void on_tally_read() const noexcept { tally_read_ = true; }
   void on_region(std::uint16_t of, fabric::model::NodeId node, fabric::RemoteAddress address,
                  std::span<std::byte> bytes, bool for_others);
@@ -335,6 +337,8 @@ class Execution final : public World {
   Arena arena_;
   Zone zone_;
   std::vector<std::span<const std::byte>> tallies_;
+  std::vector<const fabric::Reactor::Spares*> spares_;
+  std::vector<std::span<const std::byte>> left_out_;  // tallies_, and what spares_ say
   mutable bool tally_read_ = false;
   bool building_ = false;
   bool trusts_ = true;

@@ -81,6 +81,10 @@ bool Execution::is_quiet(std::uint16_t of) const {
 void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_frame, ClientState& state) {
   const Actor& actor = actors_[of];
   state.clear();
+  left_out_ = tallies_;
+  for (const Reactor::Spares* const spares : spares_) {
+    spares->append_to(left_out_);
+  }
   const std::array<const void*, 1> roots = {&waiter};
   zone_.reachable(roots, blocks_);
   const auto completed = [&](std::uint16_t qp) -> std::uint64_t {
@@ -93,12 +97,15 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
       continue;
     }
     state.add(block, false, completed);
-    for (const std::span<const std::byte> tally : tallies_) {
-      state.leave_out(tally);
+    for (const std::span<const std::byte> bytes : left_out_) {
+      state.leave_out(bytes);
     }
   }
   for (const std::span<const std::byte> region : actor.regions) {
     state.add(region, true, completed);
+    for (const std::span<const std::byte> bytes : left_out_) {
+      state.leave_out(bytes);
+    }
   }
   state.add_number(actor.tag);
   if (!in_tail_) {  // where time only passes to let the client try again

@@ -33,6 +33,8 @@ class ModelReactor final : public fabric::Reactor {
     return execution_->on_begin_loop(place, forgets);
   }
   void leave_out(std::span<const std::byte> tally) override { execution_->on_tally(tally); }
+  void leave_out(const Spares& spares) override { execution_->on_spares(spares); }
+  void leave_out_no_more(const Spares& spares) noexcept override { execution_->on_spares_end(spares); }
   void note_tally() const override { execution_->on_tally_read(); }
   [[nodiscard]] std::uint64_t start_retry(LoopId loop, fabric::Duration duration, fabric::Waiter& waiter) override {
     execution_->on_retry(loop, duration, waiter);

@@ -102,8 +102,19 @@ struct Stage {
   MemoryRegion region;
   std::unique_ptr<BTree> tree;
   std::vector<std::unique_ptr<BTree::Worker>> workers;
-  Histories histories;
+  // Each client has its own: what a client can reach is compared where it tries again.
+  std::vector<std::unique_ptr<Histories>> histories;
 };
+
+Histories merged(const std::vector<std::unique_ptr<Histories>>& histories) {
+  Histories all;
+  for (const auto& of_client : histories) {
+    for (const auto& [key, history] : *of_client) {
+      all[key].insert(all[key].end(), history.begin(), history.end());
+    }
+  }
+  return all;
+}
 
 explore::Program program_of(const Scene& scene) {
   return [&scene, image = image_of(scene)](explore::World& world) {
@@ -114,13 +125,15 @@ explore::Program program_of(const Scene& scene) {
       BTreeWorkerOptions options;
       options.session.retry = Retry::at_once();
       stage.workers.push_back(std::make_unique<BTree::Worker>(*stage.tree, node, memory, options));
-      world.spawn(node, act(world, *stage.tree, *stage.workers.back(), scene.clients[i], i + 1, stage.histories));
+      stage.histories.push_back(std::make_unique<Histories>());
+      world.spawn(node,
+                  act(world, *stage.tree, *stage.workers.back(), scene.clients[i], i + 1, *stage.histories.back()));
     }
     world.at_end([&world, &stage, &scene](const explore::Order& order) {
       const Precedes precedes = [&order](const Event& first, const Event& second) {
         return order.before(static_cast<explore::Moment>(first.ended), static_cast<explore::Moment>(second.began));
       };
-      for (const auto& [key, history] : stage.histories) {
+      for (const auto& [key, history] : merged(stage.histories)) {
         const bool was_there = std::ranges::count(scene.keys, key) > 0 && std::ranges::count(scene.removed, key) == 0;
         if (!is_linearizable(history, was_there ? std::optional(key) : std::nullopt, precedes)) {
           world.fail(explore::Kind::linearizability, "the operations on key " + std::to_string(key));
@@ -222,7 +235,7 @@ Scene coupled(Scene scene) {
   return scene;
 }
 
-TEST(BTreeExplored, CoupledLookupsWhileTheRootSplits) { expect_safe(coupled(kRootSplits), TwoReadVersion()); }
+TEST(BTreeExplored, CoupledLookupsWhileTheRootSplits) { expect_safe_if_long(coupled(kRootSplits), TwoReadVersion()); }
 TEST(BTreeExplored, CoupledLookupsWhileALeafSplits) { expect_safe_if_long(coupled(kLeafSplits), TwoReadVersion()); }
 TEST(BTreeExplored, CoupledLookupsWhileLeavesMerge) { expect_safe(coupled(kLeavesMerge), TwoReadVersion()); }
 

@@ -63,28 +63,38 @@ struct Run {
   Setting* setting;
   explore::World* world;
   MemoryRegion memory;
-  HashTable table;
   std::vector<TableCall> writer;
-  TableCall other;
+  std::vector<TableCall> other;  // one
 
   Run(Setting& the_setting, explore::World& the_world, Node& storage)
       : setting(&the_setting),
         world(&the_world),
         memory(storage.allocate(setting->image.size(), Access::remote_all)),
-        table(*setting->scheme, setting->options, std::array{memory.remote()}),
         writer(setting->writer),
-        other(setting->other) {
+        other(1, setting->other) {
     std::memcpy(memory.bytes().data(), setting->image.data(), setting->image.size());
   }
 };
 
+// What a client works with. Each has its own: what a client can reach is compared where it tries again.
+struct Site {
+  explicit Site(const Run& run)
+      : scheme(run.setting->scheme),
+        world(run.world),
+        table(*scheme, run.setting->options, std::array{run.memory.remote()}),
+        buckets(table.layout(), run.memory.remote(kSuperblockBytes, table.layout().total_bytes())) {}
+  const Scheme* scheme;
+  explore::World* world;
+  HashTable table;
+  ObjectArray buckets;
+};
+
 // A reader that follows links without checking where they lead.
-Task<Outcome> naive_get(const Scheme* scheme, const HashTable* table, const ObjectArray* buckets, Client* client,
-                        std::uint64_t key, std::span<std::byte> value) {
-  const BucketFormat format{table->options().entries_per_bucket, table->options().value_bytes};
-  std::uint64_t bucket = table->place_of(key).bucket;
+Task<Outcome> naive_get(const Site* site, Client* client, std::uint64_t key, std::span<std::byte> value) {
+  const BucketFormat format{site->table.options().entries_per_bucket, site->table.options().value_bytes};
+  std::uint64_t bucket = site->table.place_of(key).bucket;
   for (;;) {
-    ReadGuard guard = co_await scheme->begin_read(client->session(0), buckets->at(bucket));
+    ReadGuard guard = co_await site->scheme->begin_read(client->session(0), site->buckets.at(bucket));
     const BucketHeader header = BucketFormat::header_in(guard.payload());
     const auto slot = format.find(header, guard.payload(), key);
     if (slot) {
@@ -97,41 +107,42 @@ Task<Outcome> naive_get(const Scheme* scheme, const HashTable* table, const Obje
     if (header.next == 0) {
       co_return Outcome::absent;
     }
-    bucket = table->home_buckets() + header.next - 1;
+    bucket = site->table.home_buckets() + header.next - 1;
   }
 }
 
-Task<void> execute(Run* run, Client* client, const ObjectArray* buckets, TableCall* call) {
-  std::vector<std::byte> value = value_of(call->number, run->table.options().value_bytes);
-  call->began = run->world->moment();
+Task<void> execute(const Site* site, Client* client, TableCall* call) {
+  const HashTable& table = site->table;
+  std::vector<std::byte> value = value_of(call->number, table.options().value_bytes);
+  call->began = site->world->moment();
   switch (call->what) {
     case TableCall::What::get:
-      call->outcome = co_await run->table.get(*client, call->key, value);
+      call->outcome = co_await table.get(*client, call->key, value);
       break;
     case TableCall::What::naive_get:
-      call->outcome = co_await naive_get(run->setting->scheme, &run->table, buckets, client, call->key, value);
+      call->outcome = co_await naive_get(site, client, call->key, value);
       break;
     case TableCall::What::insert:
-      call->outcome = co_await run->table.insert(*client, call->key, value);
+      call->outcome = co_await table.insert(*client, call->key, value);
       break;
     case TableCall::What::update:
-      call->outcome = co_await run->table.update(*client, call->key, value);
+      call->outcome = co_await table.update(*client, call->key, value);
       break;
     case TableCall::What::remove:
-      call->outcome = co_await run->table.remove(*client, call->key);
+      call->outcome = co_await table.remove(*client, call->key);
       break;
   }
-  call->ended = run->world->moment();
+  call->ended = site->world->moment();
   call->has_ended = true;
   if (!is_whole(value)) {
-    run->world->fail(explore::Kind::torn_read, fmt::format("a get of key {} gave a value of two", call->key));
+    site->world->fail(explore::Kind::torn_read, fmt::format("a get of key {} gave a value of two", call->key));
   }
   call->number = number_in(value);
 }
 
-Task<void> execute_all(Run* run, Client* client, const ObjectArray* buckets, std::vector<TableCall>* calls) {
-  for (TableCall& call : *calls) {
-    co_await execute(run, client, buckets, &call);
+Task<void> execute_all(const Site* site, Client* client, std::span<TableCall> calls) {
+  for (TableCall& call : calls) {
+    co_await execute(site, client, &call);
   }
 }
 
@@ -192,17 +203,18 @@ const End& end_of(Setting& setting, std::span<const std::byte> memory) {
 // it began, and before those that began after it ended.
 void judge(Run& run, const explore::Order& order) {
   const std::size_t calls = run.writer.size();
+  const TableCall& other = run.other.front();
   const End& end = end_of(*run.setting, run.memory.bytes());
   if (!end.problem.empty()) {
     run.world->fail(explore::Kind::assertion, "in the end: " + end.problem);
     return;
   }
   for (std::size_t after = 0; after <= calls; ++after) {
-    if (after > 0 && order.before(run.other.began, run.writer[after - 1].ended)) {
+    if (after > 0 && order.before(other.began, run.writer[after - 1].ended)) {
       continue;
     }
     std::size_t last = after;
-    while (last < calls && order.before(run.writer[last].began, run.other.ended)) {
+    while (last < calls && order.before(run.writer[last].began, other.ended)) {
       ++last;
     }
     bool explained = false;
@@ -210,7 +222,7 @@ void judge(Run& run, const explore::Order& order) {
       Contents contents = run.setting->contents;
       bool right = true;
       for (std::size_t i = 0; i <= calls; ++i) {
-        right = right && (i != place || agrees(run.other, contents));
+        right = right && (i != place || agrees(other, contents));
         right = right && (i == calls || agrees(run.writer[i], contents));
       }
       explained = right && contents == end.contents;
@@ -219,7 +231,7 @@ void judge(Run& run, const explore::Order& order) {
       run.world->fail(explore::Kind::linearizability,
                       fmt::format("the other client's call of key {} said {}, {}: there is no place for it after {} of "
                                   "the writer's calls and before number {}",
-                                  run.other.key, name(run.other.outcome), run.other.number, after, last));
+                                  other.key, name(other.outcome), other.number, after, last));
       return;
     }
   }
@@ -255,18 +267,15 @@ explore::Program program(const Scheme& scheme, const HashTableOptions& options,
   return [setting](explore::World& world) {
     Node& storage = world.add_node("memory");
     Run& run = world.make<Run>(*setting, world, storage);
-    const ObjectArray& buckets = world.make<ObjectArray>(
-        run.table.layout(), run.memory.remote(kSuperblockBytes, run.table.layout().total_bytes()));
     const std::array<Node*, 1> memory_nodes = {&storage};
-    const auto add_client = [&](std::string_view name) {
+    const auto spawn_client = [&](std::string_view name, std::span<TableCall> calls) {
       Node& node = world.add_node(name);
-      return std::pair(&node,
-                       &world.make<Client>(node, memory_nodes, run.table.buffer_bytes(), SessionOptions{.buffers = 3}));
+      const Site& site = world.make<Site>(run);
+      Client& of_node = world.make<Client>(node, memory_nodes, site.table.buffer_bytes(), SessionOptions{.buffers = 3});
+      world.spawn(node, execute_all(&site, &of_node, calls));
     };
-    const auto [writer_node, writer_client] = add_client("writer");
-    world.spawn(*writer_node, execute_all(&run, writer_client, &buckets, &run.writer));
-    const auto [other_node, other_client] = add_client("other");
-    world.spawn(*other_node, execute(&run, other_client, &buckets, &run.other));
+    spawn_client("writer", run.writer);
+    spawn_client("other", run.other);
     world.at_end([&run](const explore::Order& order) { judge(run, order); });
   };
 }

@@ -63,13 +63,13 @@ class RingBuffer {
   LocalSpan span_;
 };
 
-class BufferRing {
+class BufferRing final : private Reactor::Spares {
  public:
   /// `count` buffers (at least 1) of `bytes` each (at least 1), registered at the queue pair's node, line-aligned.
   BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes);
   BufferRing(const BufferRing&) = delete;
   BufferRing& operator=(const BufferRing&) = delete;
-  ~BufferRing() = default;
+  ~BufferRing() { qp_->reactor().forget_spares(*this); }
 
   /// The buffer that has been free the longest; waits until there is one. Throws FabricError if the queue pair fails.
   [[nodiscard]] Task<RingBuffer> acquire();
@@ -99,6 +99,7 @@ class BufferRing {
   class Returned;
 
   void give_back(std::uint32_t index) noexcept;
+  void append_to(std::vector<std::span<const std::byte>>& out) const override;
 
   QueuePair* qp_;
   std::uint64_t bytes_;

@@ -133,6 +133,26 @@ class Reactor {
       leave_out(tally);
     }
   }
+  /// The same for buffers that no client holds: which of them comes next, and what is left in them, is nobody's
+  /// knowledge. Call forget_spares() before `spares` ends.
+  class Spares {
+   public:
+    /// Appends the bytes that do not count now.
+    virtual void append_to(std::vector<std::span<const std::byte>>& out) const = 0;
+
+   protected:
+    ~Spares() = default;
+  };
+  void keep_out_of_state(const Spares& spares) {
+    if (explores_) {
+      leave_out(spares);
+    }
+  }
+  void forget_spares(const Spares& spares) noexcept {
+    if (explores_) [[unlikely]] {
+      leave_out_no_more(spares);
+    }
+  }
   void tally_is_read() const {
     if (explores_) [[unlikely]] {
       note_tally();
@@ -161,6 +181,8 @@ class Reactor {
   /// `forgets`: the loop's own frame keeps nothing of an attempt, and the first retry() of the loop is its head.
   [[nodiscard]] virtual LoopId begin_loop(const std::source_location& /*place*/, bool /*forgets*/) { return kNoLoop; }
   virtual void leave_out(std::span<const std::byte> /*tally*/) {}
+  virtual void leave_out(const Spares& /*spares*/) {}
+  virtual void leave_out_no_more(const Spares& /*spares*/) noexcept {}
   virtual void note_tally() const {}
   [[nodiscard]] virtual std::uint64_t start_retry(LoopId /*loop*/, Duration duration, Waiter& waiter) {
     return start_timer(duration, waiter);

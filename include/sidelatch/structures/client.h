@@ -110,10 +110,10 @@ class Client {
   [[nodiscard]] Statistics statistics() const;
   /// For structures.
   void count_operation() noexcept {
-    ++operations_;
+    ++tally_->operations;
     yields_ = 0;
   }
-  void count_restart() noexcept { ++restarts_; }
+  void count_restart() noexcept { ++tally_->restarts; }
   /// Call this where an operation has let everything go because another client has latched something that it needs, and
   /// before it begins again. The random wait has a bound that doubles each time, as SessionOptions::retry says, but it
   /// also waits with Retry::at_once(): two clients that give way to each other at once could do so for ever.
@@ -131,10 +131,13 @@ class Client {
   // A session refers to its queue pair.
   std::vector<std::unique_ptr<fabric::QueuePair>> queue_pairs_;
   std::vector<std::unique_ptr<sync::Session>> sessions_;
-  std::uint64_t operations_ = 0;
-  std::uint64_t restarts_ = 0;
-  std::uint32_t yields_ = 0;          // of the operation under way
-  std::vector<std::uint16_t> swept_;  // owners that next_dead_owner() has returned
+  struct Tally {
+    std::uint64_t operations = 0;
+    std::uint64_t restarts = 0;
+  };
+  std::unique_ptr<Tally> tally_ = std::make_unique<Tally>();  // stays where it is when the client is moved
+  std::uint32_t yields_ = 0;                                  // of the operation under way
+  std::vector<std::uint16_t> swept_;                          // owners that next_dead_owner() has returned
   std::uint64_t last_opened_ = 0;
   std::vector<std::uint64_t> opened_;
 };

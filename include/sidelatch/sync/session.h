@@ -261,11 +261,22 @@ class Session {
 /// The attempts of one operation; for schemes.
 class Attempts {
  public:
-  /// For the library's own loops, whose coroutine keeps nothing of a failed attempt (sync/latching.h).
-  class Forgotten;
-  Attempts(Session& session, const Forgotten& forgotten) noexcept;
-  /// Whether to await pause() once before the first attempt, because the world looks at the loop.
-  [[nodiscard]] bool looked_at() const noexcept { return loop_ != fabric::Reactor::kNoLoop; }
+  /// For the library's own loops. What such a loop's coroutine keeps of a failed attempt in its own frame is dead: a
+  /// world that explores cannot see that in the bytes of a frame, so these loops say it. (A test compares them with
+  /// what is found without that word.) Everything else that a client knows is looked at, as for all loops.
+  class Forgotten {
+   public:
+    explicit Forgotten(const std::source_location& where = std::source_location::current()) noexcept : place(where) {}
+    std::source_location place;
+  };
+  Attempts(Session& session, const Forgotten& forgotten) noexcept : session_(&session) {
+    if (session.marks_attempts_) [[unlikely]] {
+      mark_begin(forgotten.place, true);
+    }
+  }
+  /// Such a loop awaits pause() before its first attempt while this returns true: once to let its callers' frames note
+  /// that they wait, once to show what the client knows at the loop's head.
+  [[nodiscard]] bool shows_head() noexcept { return loop_ != fabric::Reactor::kNoLoop && heads_shown_++ < 2; }
 
   explicit Attempts(Session& session, const std::source_location& place = std::source_location::current()) noexcept
       : session_(&session) {
@@ -286,6 +297,7 @@ class Attempts {
   fabric::Time began_{};  // set if there is a deadline
   fabric::Reactor::LoopId loop_ = fabric::Reactor::kNoLoop;
   fabric::Duration bound_{};  // of the last wait
+  int heads_shown_ = 0;
 };
 
 /// Watches one latch for a holder that seems dead; for schemes.
