@@ -399,7 +399,8 @@ TEST_P(TwoSidedMessages, AnErrorOfOneEndEndsBoth) {
   EXPECT_EQ(request.status, Status::remote_access);
   run_until(at_client.over);
   run_until(at_server.over);
-  EXPECT_EQ(at_client.status, Status::flushed) << at_client.what;
+  // The target's end fails first. Whether the client learns that before its own refusal depends on the NIC.
+  EXPECT_TRUE(at_client.status == Status::flushed || at_client.status == Status::disconnected) << at_client.what;
   EXPECT_EQ(at_server.status, Status::disconnected) << at_server.what;
   EXPECT_THAT(at_server.what, ::testing::HasSubstr("the other end of the connection has ended"));
   EXPECT_EQ(end_of(client_->reconnect()).status, Status::disconnected);
