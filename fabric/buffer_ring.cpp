@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <numeric>
 #include <stdexcept>
 
@@ -47,9 +48,15 @@ BufferRing::BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes)
       memory_(qp.node().allocate(stride_ * count, Access::local_write)),
       count_(count),
       free_after_(count),
-      free_(count) {
+      free_(count),
+      is_explored_(qp.reactor().explores()) {
   std::iota(free_.begin(), free_.end(), 0U);
   qp.reactor().keep_out_of_state(*this);
+}
+
+// What earlier holders have left in a buffer is nobody's knowledge (append_to()) only if nobody can look at it.
+void BufferRing::overwrite(std::uint32_t index) const noexcept {
+  std::memset(memory_.bytes().data() + index * stride_, 0xa5, bytes_);
 }
 
 void BufferRing::append_to(std::vector<std::span<const std::byte>>& out) const {
@@ -64,7 +71,7 @@ void BufferRing::append_to(std::vector<std::span<const std::byte>>& out) const {
 std::uint32_t BufferRing::available() const noexcept {
   std::uint32_t n = 0;
   for (std::uint32_t i = 0; i < count_ - held_; ++i) {
-    n += free_after_[free_[(first_free_ + i) % count_]] <= qp_->completed() ? 1U : 0U;
+    n += free_after_[free_[(first_free_ + i) % count_]] <= qp_->completed_so_far() ? 1U : 0U;
   }
   return n;
 }
@@ -84,7 +91,7 @@ Task<RingBuffer> BufferRing::acquire() {
 }
 
 void BufferRing::give_back(std::uint32_t index) noexcept {
-  free_after_[index] = qp_->posted();
+  free_after_[index] = qp_->posted_so_far();
   const std::uint32_t behind_the_free = first_free_ + (count_ - held_);
   free_[behind_the_free >= count_ ? behind_the_free - count_ : behind_the_free] = index;
   --held_;

@@ -92,7 +92,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
     const WorkRequest latch = compare_swap(object.latch(), expected, desired);
     const WorkRequest record = fabric::read(hold.buffer.record(), object.record());
     std::uint64_t seen = 0;
-    const std::uint64_t posted = qp.posted();
+    const std::uint64_t posted = qp.posted_so_far();
     try {
       if (object.version_is_apart()) {
         const WorkRequest header = fabric::read(hold.buffer.header(), object.header());
@@ -119,7 +119,7 @@ Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& sess
         }
       }
     } catch (...) {
-      if (qp.posted() == posted) {
+      if (qp.posted_so_far() == posted) {
         hold.word = 0;
       }
       throw;
@@ -175,7 +175,7 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
     throw_lease_expired(hold);
   }
   QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted();
+  const std::uint64_t posted = qp.posted_so_far();
   std::uint64_t without_unlatch = posted;
   try {
     if (write_unlatch_) {
@@ -212,9 +212,9 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write) cons
       }
     }
   } catch (const FabricError& error) {
-    const bool unlatched = qp.posted() > without_unlatch;
+    const bool unlatched = qp.posted_so_far() > without_unlatch;
     hold.session->owe_unlatch(hold, &write, nullptr, write_unlatch_.has_value(), unlatched);
-    throw_commit_failed(error, hold, qp.posted() != posted, unlatched);
+    throw_commit_failed(error, hold, qp.posted_so_far() != posted, unlatched);
   }
   hold.buffer.drop();
 }
@@ -227,7 +227,7 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
   WorkRequest give_back = fetch_add(hold.object.latch(), std::uint64_t{0} - hold.word);
   give_back.fence = is_atomic(publish.opcode);  // atomics on different words are not ordered (rule 5)
   QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted();
+  const std::uint64_t posted = qp.posted_so_far();
   try {
     if (release_ == Release::async) {
       co_await qp.enqueue(write, publish, give_back);
@@ -237,8 +237,8 @@ Task<void> ExclusiveLatch::write_and_unlatch(Hold& hold, WorkRequest write, Work
       co_await qp.submit(write, publish, give_back);
     }
   } catch (const FabricError& error) {
-    hold.session->owe_unlatch(hold, &write, &publish, /*free_by_write=*/false, qp.posted() != posted);
-    throw_commit_failed(error, hold, qp.posted() != posted, qp.posted() != posted);
+    hold.session->owe_unlatch(hold, &write, &publish, /*free_by_write=*/false, qp.posted_so_far() != posted);
+    throw_commit_failed(error, hold, qp.posted_so_far() != posted, qp.posted_so_far() != posted);
   }
   hold.buffer.drop();
 }

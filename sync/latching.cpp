@@ -19,7 +19,7 @@ std::string level_name(Acquire acquire, Release release) {
 
 Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
   QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted();
+  const std::uint64_t posted = qp.posted_so_far();
   try {
     if (async) {
       co_await qp.enqueue(unlatch);
@@ -31,7 +31,7 @@ Task<void> post_unlatch(Hold& hold, WorkRequest unlatch, bool async) {
       co_await qp.submit(unlatch);
     }
   } catch (const FabricError&) {
-    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted() != posted);
+    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted_so_far() != posted);
     throw;
   }
   hold.buffer.drop();

@@ -17,13 +17,13 @@ constexpr std::uint64_t kMinusOneReader = std::uint64_t{0} - kOneReader;
 // Takes back the count of a reader that has met a writer.
 Task<void> count_out(Hold& hold) {
   QueuePair& qp = hold.qp();
-  const std::uint64_t posted = qp.posted();
+  const std::uint64_t posted = qp.posted_so_far();
   hold.word = 0;
   try {
     co_await qp.submit(fetch_add(hold.object.latch(), kMinusOneReader));
   } catch (const FabricError&) {
     hold.word = kOneReader;
-    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted() != posted);
+    hold.session->owe_unlatch(hold, nullptr, nullptr, /*free_by_write=*/false, qp.posted_so_far() != posted);
     hold.word = 0;
     throw;
   }
@@ -88,7 +88,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
     const WorkRequest count_in = fetch_add(object.latch(), kOneReader);
     const Time asked = session.has_lease() ? session.now() : Time{};
     std::uint64_t seen = 0;
-    const std::uint64_t posted = qp.posted();
+    const std::uint64_t posted = qp.posted_so_far();
     hold.word = kOneReader;
     under_way.counted = false;
     try {
@@ -104,7 +104,7 @@ Task<ReadGuard> RwLatch::do_begin_read(Session& session, Object object, std::sou
         }
       }
     } catch (...) {
-      if (qp.posted() == posted) {
+      if (qp.posted_so_far() == posted) {
         hold.word = 0;
       }
       throw;

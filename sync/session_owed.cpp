@@ -87,7 +87,7 @@ void Session::owe(OwedLatch&& owed) {
 // Not after a failure: everything counts as completed then.
 void Session::make_room_for_unlatch() {
   if (failures_ == qp_->failures()) {
-    unlatches_.prune(qp_->completed());
+    unlatches_.prune(qp_->completed_so_far());
   }
   if (unlatches_.full()) {
     unlatches_.grow();
@@ -227,7 +227,7 @@ Task<void> Session::give_back(OwedLatch& owed) {
 Task<void> Session::close() {
   co_await settle();
   co_await qp_->drain();
-  unlatches_.prune(qp_->completed());
+  unlatches_.prune(qp_->completed_so_far());
   if (!in_doubt_.empty()) {
     throw FabricError(
         Status::disconnected,
@@ -265,7 +265,7 @@ void Session::finish() {
     });
     idle = reactor.wait_until_idle(*qp_, options_.linger);
     if (failures_ == qp_->failures()) {
-      unlatches_.prune(qp_->completed());
+      unlatches_.prune(qp_->completed_so_far());
     }
   }
   const auto unknown =

@@ -44,8 +44,10 @@ class Coordinator {
     } else {
       run_all();
     }
-    return finish();
+    return must_look_at_counters() ? Verdict{} : finish();
   }
+  /// Whether the program has read counters that were left out of the comparison. The verdict says nothing then.
+  [[nodiscard]] bool must_look_at_counters() const noexcept { return reads_counters_ && !options_->look_at_counters; }
 
  private:
   Worker& worker(std::size_t slot) {
@@ -94,6 +96,9 @@ class Coordinator {
       for (TaskResult& result : results) {
         merge(result);
       }
+      if (must_look_at_counters()) {
+        return;
+      }
       if (stop_) {
         bound_by_time();
         return;
@@ -127,6 +132,7 @@ class Coordinator {
     verdict_.executions += result.executions;
     judged_ += result.judged;
     cut_ += result.cut;
+    reads_counters_ = reads_counters_ || result.reads_counters;
     if (!first_cut_) {
       first_cut_ = result.first_cut;
     }
@@ -180,6 +186,9 @@ class Coordinator {
       for (TaskResult& result : results) {
         count(result);
       }
+      if (must_look_at_counters()) {
+        return;
+      }
       if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
         bound_by_time();
         return;
@@ -230,7 +239,35 @@ class Coordinator {
   std::uint64_t judged_ = 0;
   std::uint64_t cut_ = 0;
   std::optional<Cut> first_cut_;
+  bool reads_counters_ = false;
 };
+
+// One execution along `actions`; `must_look_at_counters` is set if it has to be run again.
+Verdict replay_once(const Program& program, const Options& options, const std::vector<Action>& actions,
+                    bool& must_look_at_counters) {
+  std::atomic<bool> stop{false};
+  Worker worker(program, options, stop, std::nullopt);
+  TaskResult result;
+  try {
+    result = worker.run_along(actions, true);
+  } catch (const std::invalid_argument&) {
+    must_look_at_counters = worker.reads_counters() && !options.look_at_counters;
+    if (must_look_at_counters) {
+      return {};
+    }
+    throw;
+  }
+  must_look_at_counters = worker.reads_counters() && !options.look_at_counters;
+  Verdict verdict;
+  verdict.outcome = result.found ? Outcome::broken : Outcome::bounded;
+  verdict.bound = result.found ? "" : "one execution";
+  verdict.executions = 1;
+  verdict.events = result.events;
+  if (result.found && !must_look_at_counters) {
+    verdict.violation = make_violation(program, options, *result.found);
+  }
+  return verdict;
+}
 
 }  // namespace
 
@@ -246,7 +283,17 @@ std::string_view name(Outcome outcome) {
   return "unknown";
 }
 
-Verdict check(const Program& program, const Options& options) { return Coordinator(program, options).run(); }
+Verdict check(const Program& program, const Options& options) {
+  Options now = options;
+  for (;;) {
+    Coordinator coordinator(program, now);
+    Verdict verdict = coordinator.run();
+    if (!coordinator.must_look_at_counters()) {
+      return verdict;
+    }
+    now.look_at_counters = true;
+  }
+}
 
 Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices) {
   std::vector<Action> actions;
@@ -254,16 +301,12 @@ Verdict replay(const Program& program, const Options& options, const std::vector
   for (const std::string& choice : choices) {
     actions.push_back(parse_action(choice));
   }
-  std::atomic<bool> stop{false};
-  Worker worker(program, options, stop, std::nullopt);
-  TaskResult result = worker.run_along(actions, true);
-  Verdict verdict;
-  verdict.outcome = result.found ? Outcome::broken : Outcome::bounded;
-  verdict.bound = result.found ? "" : "one execution";
-  verdict.executions = 1;
-  verdict.events = result.events;
-  if (result.found) {
-    verdict.violation = make_violation(program, options, *result.found);
+  bool again = false;
+  Options now = options;
+  Verdict verdict = replay_once(program, now, actions, again);
+  if (again) {
+    now.look_at_counters = true;
+    verdict = replay_once(program, now, actions, again);
   }
   return verdict;
 }

@@ -67,6 +67,21 @@ bool conflict(const Event& a, const Event& b) {
          b.own.conflicts(a.target) || b.own.conflicts(a.local);
 }
 
+// A client that runs may look at its buffers before the bytes of a READ or an atomic's old value are there, or after.
+bool looks_early(const Event& delivering, const Event& running) {
+  if (!running.ran || !is_request_step(delivering)) {
+    return false;
+  }
+  using fabric::model::Kind;
+  const StepKind kind = delivering.action.kind;
+  const bool into_buffer = (kind == StepKind::deliver || kind == StepKind::execute) &&
+                           (delivering.request == Kind::read || delivering.request == Kind::atomic);
+  const bool into_receive_buffer =
+      (kind == StepKind::place || kind == StepKind::execute) && delivering.request == Kind::send;
+  return (into_buffer && delivering.initiator == running.client) ||
+         (into_receive_buffer && delivering.node == running.client);
+}
+
 [[noreturn]] void refuse(std::string_view text) {
   throw std::invalid_argument(fmt::format("'{}' names no step of an execution", text));
 }
@@ -171,7 +186,8 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
                     second.global || conflict(first, second) ||
                     (first.client != Event::kNone && first.client == second.client) || binds(first, second) ||
                     binds(second, first) || changes_source(first, second) || changes_source(second, first) ||
-                    completion_matters(first, second) || completion_matters(second, first);
+                    completion_matters(first, second) || completion_matters(second, first) ||
+                    looks_early(first, second) || looks_early(second, first);
   return race ? Relation::race : Relation::independent;
 }
 

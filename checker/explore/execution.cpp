@@ -179,6 +179,7 @@ void Execution::begin() {
   progress_.clear();
   failure_.reset();
   is_cut_ = false;
+  tasks_running_ = retries_ = 0;
   building_ = true;
   {
     const Zone::Use use(&zone_);
@@ -201,6 +202,9 @@ void Execution::begin() {
         "the program gave its clients other tasks than before: it must do the same each time it is called");
   }
   parts_known_ = true;
+  for (const Actor& actor : actors_) {
+    refuse_crash_with_shared_memory(actor);
+  }
   for (Actor& actor : actors_) {
     // Each task starts as a step of its own: a task that waits for another must be able to begin after it.
     for (std::size_t i = 0; i < actor.tasks.size(); ++i) {
@@ -393,6 +397,7 @@ Task<void> Execution::run_task(Execution* execution, std::uint16_t actor, Task<v
 
 void Execution::task_ended(std::uint16_t actor) {
   const Zone::Use own(nullptr);
+  --tasks_running_;
   --actors_[actor].tasks_left;
   ++actors_[actor].progress;
   progress_.push_back(moment_);
@@ -432,9 +437,18 @@ void Execution::on_sleep(Duration duration, Waiter& waiter) {
   reactor_->ready(waiter);
 }
 
+// What a task has stored to its own memory after its last post before a crash would stay, which need not be so.
+void Execution::refuse_crash_with_shared_memory(const Actor& actor) {
+  if (actor.can_crash && !actor.shared.empty()) {
+    throw std::invalid_argument(fmt::format(
+        "{} may crash, and others can reach its memory, which is not explored: let that memory belong to another node",
+        actor.name));
+  }
+}
+
 void Execution::on_tally(std::span<const std::byte> tally) {
   const Zone::Use own(nullptr);
-  tallies_.push_back(tally);
+  tallies_.push_back({tally, zone_.life_at(tally.data())});
 }
 
 void Execution::on_spares(const Reactor::Spares& spares) {
@@ -450,6 +464,9 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
   actors_[of].regions.push_back(bytes);
   if (for_others) {
     actors_[of].shared.push_back(bytes);
+    if (!building_) {
+      refuse_crash_with_shared_memory(actors_[of]);
+    }
   }
   if (!building_) {
     if (running_ != Event::kNone) {
@@ -579,6 +596,9 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
     return;
   }
   machine_.revoke(queue_pair.id());
+  if (running_ != Event::kNone) {
+    ++actors_[running_].changes;
+  }
   event_->global = true;
 }
 

@@ -94,6 +94,9 @@ class Execution final : public World {
 
   /// Also looks at the frames of loops that say that they keep nothing.
   void trust_no_loop() noexcept { trusts_ = false; }
+  void compare_tallies() noexcept { compares_tallies_ = true; }
+  /// Whether the program has ever read a tally.
+  [[nodiscard]] bool reads_counters() const noexcept { return tally_read_; }
 
   /// Ends the last execution and starts the next. Throws exceptions of the program, and std::logic_error if it does not
   /// do the same as before.
@@ -210,6 +213,7 @@ class Execution final : public World {
   };
   struct Parked {
     fabric::Waiter* waiter = nullptr;
+    std::uint64_t number = 0;  // of the wait
     fabric::Reactor::LoopId loop = 0;
     std::uint64_t progress = 0;  // the client's progress and changes then
     std::uint64_t state = 0;     // hash of the client's state, in the tail
@@ -321,13 +325,24 @@ class Execution final : public World {
   [[nodiscard]] bool repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const;
   void cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end);
   [[nodiscard]] std::uint64_t state_of_parked() const;
+  static void refuse_crash_with_shared_memory(const Actor& actor);
   void on_tally(std::span<const std::byte> tally);
   void on_spares(const fabric::Reactor::Spares& spares);
   void on_spares_end(const fabric::Reactor::Spares& spares) noexcept { std::erase(spares_, &spares); }
   void on_tally_read() const noexcept { tally_read_ = true; }
+  /// What belongs to the actor's node, whose memory its CPU threads see, too.
+  [[nodiscard]] const std::vector<std::span<const std::byte>>& regions_of(const Actor& actor) const {
+    return actors_[actor.node].regions;
+  }
+  [[nodiscard]] const std::vector<std::span<const std::byte>>& shared_with(const Actor& actor) const {
+    return actors_[actor.node].shared;
+  }
+
   void on_region(std::uint16_t of, fabric::model::NodeId node, fabric::RemoteAddress address,
                  std::span<std::byte> bytes, bool for_others);
-  void on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
+  /// Returns the number of the wait.
+  std::uint64_t on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
+  void on_retry_cancelled(std::uint64_t number) noexcept;
   void on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
   [[nodiscard]] fabric::Time now() const;
 
@@ -336,10 +351,18 @@ class Execution final : public World {
   std::uint32_t writing_retries_;
   Arena arena_;
   Zone zone_;
-  std::vector<std::span<const std::byte>> tallies_;
+  struct Tally {
+    std::span<const std::byte> bytes;
+    std::uint32_t life;  // of its block; one that was freed since is another's
+  };
+  std::vector<Tally> tallies_;
   std::vector<const fabric::Reactor::Spares*> spares_;
   std::vector<std::span<const std::byte>> left_out_;  // tallies_, and what spares_ say
   mutable bool tally_read_ = false;
+  bool compares_tallies_ = false;
+  std::uint64_t tasks_running_ = 0;  // of the world; the reactor may have more, which tasks have spawned
+  std::uint64_t retries_ = 0;        // numbers of waits of loops
+  std::vector<const void*> roots_;
   bool building_ = false;
   bool trusts_ = true;
   bool is_cut_ = false;

@@ -47,11 +47,14 @@ Reactor::LoopId Execution::on_begin_loop(const std::source_location& place, bool
            std::string_view(loop.place.file_name()) == place.file_name();
   });
   if (same != actor.loops.end()) {
-    std::vector<AttemptEnd> ends = std::move(same->ends);
+    // What a loop that forgets had in its frame in an earlier call was left out, so its ends tell nothing of this call.
+    std::vector<AttemptEnd> ends = forgets ? std::vector<AttemptEnd>() : std::move(same->ends);
+    const std::uint32_t silent = same->began == moment_ ? same->silent : 0;
     *same = {.place = place,
              .forgets = forgets && trusts_,
              .retries_to_head = forgets ? 2U : 0U,
              .ends = std::move(ends),
+             .silent = silent,
              .changes_at_head = actor.changes,
              .began = moment_};
     return static_cast<Reactor::LoopId>(same - actor.loops.begin() + 1);
@@ -67,7 +70,8 @@ Reactor::LoopId Execution::on_begin_loop(const std::source_location& place, bool
 // The client's NIC does nothing for it, and it has no other task.
 bool Execution::is_quiet(std::uint16_t of) const {
   const Actor& actor = actors_[of];
-  if (actor.tasks_left != 1 || (actor.is_cpu && !machine_.drained({actor.machine_client}))) {
+  // What others of its tasks wait for may come without anything that the comparison sees.
+  if (actor.tasks_left != 1 || !actor.suspended.empty() || reactor_->spawned() != tasks_running_ || (actor.is_cpu && !machine_.drained({actor.machine_client}))) {
     return false;
   }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
@@ -81,15 +85,27 @@ bool Execution::is_quiet(std::uint16_t of) const {
 void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_frame, ClientState& state) {
   const Actor& actor = actors_[of];
   state.clear();
-  left_out_ = tallies_;
+  left_out_.clear();
+  for (const Tally& tally : tallies_) {
+    if (!compares_tallies_ && zone_.life_at(tally.bytes.data()) == tally.life) {
+      left_out_.push_back(tally.bytes);
+    }
+  }
   for (const Reactor::Spares* const spares : spares_) {
     spares->append_to(left_out_);
   }
-  const std::array<const void*, 1> roots = {&waiter};
-  zone_.reachable(roots, blocks_);
+  roots_.assign(1, &waiter);
+  for (const std::span<const std::byte> region : regions_of(actor)) {
+    for (std::size_t at = 0; at + sizeof(void*) <= region.size(); at += sizeof(void*)) {
+      const void* word = nullptr;
+      std::memcpy(&word, region.data() + at, sizeof word);
+      roots_.push_back(word);
+    }
+  }
+  zone_.reachable(roots_, blocks_);
   const auto completed = [&](std::uint16_t qp) -> std::uint64_t {
     const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
-    return known == nullptr ? 0 : known->completed() & 0xffff'ffff;
+    return known == nullptr || compares_tallies_ ? 0 : known->completed_so_far() & 0xffff'ffff;
   };
   const std::span<const std::byte> frame = zone_.block_at(&waiter);
   for (const std::span<const std::byte> block : blocks_) {
@@ -101,7 +117,7 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
       state.leave_out(bytes);
     }
   }
-  for (const std::span<const std::byte> region : actor.regions) {
+  for (const std::span<const std::byte> region : regions_of(actor)) {
     state.add(region, true, completed);
     for (const std::span<const std::byte> bytes : left_out_) {
       state.leave_out(bytes);
@@ -125,7 +141,7 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
 // Whether an earlier attempt of the loop ended in the same way, with nothing in between that anybody could see. A
 // client that runs alone repeats itself also if it undid what it changed: nobody else was there to see it.
 bool Execution::repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const {
-  return end.quiet && !tally_read_ && std::ranges::any_of(loop.ends, [&](const AttemptEnd& earlier) {
+  return end.quiet && std::ranges::any_of(loop.ends, [&](const AttemptEnd& earlier) {
            const bool unseen = in_tail_ ? earlier.in_tail && earlier.memory == end.memory
                                         : earlier.changes == actor.changes && earlier.looks == actor.looks;
            return earlier.quiet && unseen && earlier.state == end.state;
@@ -143,8 +159,6 @@ void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
   cut.attempts = loop.failed + loop.silent;
   if (!end.quiet) {
     cut.difference = actors_[of].tasks_left != 1 ? "another task of the client is there" : "requests are in flight";
-  } else if (tally_read_) {
-    cut.difference = "the program reads counters";
   } else if (loop.changes_at_head != end.changes) {
     cut.difference = fmt::format("the last one made {} stores or placements that others can see",
                                  end.changes - loop.changes_at_head);
@@ -155,7 +169,14 @@ void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
   }
 }
 
-void Execution::on_retry(Reactor::LoopId number, Duration /*duration*/, Waiter& waiter) {
+// A task that waits may be destroyed.
+void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
+  for (Actor& actor : actors_) {
+    std::erase_if(actor.parked, [&](const Parked& parked) { return parked.number == number; });
+  }
+}
+
+std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/, Waiter& waiter) {
   const Zone::Use own(nullptr);
   const std::uint16_t of = running_;
   Actor& actor = actors_[of];
@@ -173,7 +194,7 @@ void Execution::on_retry(Reactor::LoopId number, Duration /*duration*/, Waiter& 
       loop.ends.push_back(std::move(end));
     }
     reactor_->ready(waiter);
-    return;
+    return ++retries_;
   }
   const bool repeated = repeats_an_attempt(actor, loop, end);
   const bool wrote = actor.changes != loop.changes_at_head;
@@ -203,9 +224,10 @@ void Execution::on_retry(Reactor::LoopId number, Duration /*duration*/, Waiter& 
   loop.ends.push_back(std::move(end));
   if (again) {
     reactor_->ready(waiter);
-  } else {
-    actor.parked.push_back({&waiter, number, actor.progress + actor.changes, state});
+    return ++retries_;
   }
+  actor.parked.push_back({&waiter, ++retries_, number, actor.progress + actor.changes, state});
+  return retries_;
 }
 
 // ---- The end.

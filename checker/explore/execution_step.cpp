@@ -320,7 +320,7 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
   ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
   sequence += first_request_number(qp);
   if (failed) {
-    if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed()) {
+    if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed_so_far()) {
       queue_pair.on_error(sequence, Status::retry_exceeded, "the target has revoked this queue pair");
     }
   } else if (queue_pair.state() == QueuePair::State::ready) {
@@ -348,18 +348,18 @@ void Execution::resume_ready(std::uint16_t of) {
 // counts as a look at all that others can change, and as a store to all if a byte of it is another one afterwards.
 void Execution::watch_shared_memory(const Actor& actor) {
   shared_before_.clear();
-  for (const std::span<const std::byte> region : actor.shared) {
+  for (const std::span<const std::byte> region : shared_with(actor)) {
     shared_before_.insert(shared_before_.end(), region.begin(), region.end());
   }
 }
 
 void Execution::note_shared_memory(Actor& actor) {
-  if (actor.shared.empty()) {
+  if (shared_with(actor).empty()) {
     return;
   }
   std::size_t at = 0;
   Range& own = event_->own;
-  for (const std::span<const std::byte> region : actor.shared) {
+  for (const std::span<const std::byte> region : shared_with(actor)) {
     const bool is_new = at + region.size() > shared_before_.size();
     const bool changed = is_new || std::memcmp(region.data(), shared_before_.data() + at, region.size()) != 0;
     at += region.size();
@@ -421,6 +421,7 @@ void Execution::apply_client(const Action& action) {
       event_->ran = true;
       set_may_crash(action.owner);
       // A client's tasks have the first suspension numbers.
+      ++tasks_running_;
       reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
       watch_shared_memory(actor);
       {
@@ -516,7 +517,7 @@ void Execution::look_for_changed_buffers(std::uint16_t of) {
       continue;
     }
     const ModelQueuePair* const queue_pair = queue_pairs_[snapshot.qp].queue_pair;
-    if (queue_pair == nullptr || queue_pair->completed() > first_request_number(snapshot.qp) + snapshot.index) {
+    if (queue_pair == nullptr || queue_pair->completed_so_far() > first_request_number(snapshot.qp) + snapshot.index) {
       snapshot.live = false;
       --snapshots_live_;
       continue;

@@ -26,9 +26,9 @@ class ModelReactor final : public fabric::Reactor {
   bool advance(std::optional<fabric::Time> /*limit*/) override { return false; }
   std::uint64_t start_timer(fabric::Duration duration, fabric::Waiter& waiter) override {
     execution_->on_sleep(duration, waiter);
-    return 1;
+    return ~std::uint64_t{0};  // it never waits
   }
-  void cancel_timer(std::uint64_t /*timer*/) noexcept override {}
+  void cancel_timer(std::uint64_t timer) noexcept override { execution_->on_retry_cancelled(timer); }
   [[nodiscard]] LoopId begin_loop(const std::source_location& place, bool forgets) override {
     return execution_->on_begin_loop(place, forgets);
   }
@@ -37,8 +37,7 @@ class ModelReactor final : public fabric::Reactor {
   void leave_out_no_more(const Spares& spares) noexcept override { execution_->on_spares_end(spares); }
   void note_tally() const override { execution_->on_tally_read(); }
   [[nodiscard]] std::uint64_t start_retry(LoopId loop, fabric::Duration duration, fabric::Waiter& waiter) override {
-    execution_->on_retry(loop, duration, waiter);
-    return 1;
+    return execution_->on_retry(loop, duration, waiter);
   }
 
  private:

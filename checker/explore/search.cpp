@@ -50,6 +50,9 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
   if (options.look_at_all_frames) {
     execution_.trust_no_loop();
   }
+  if (options.look_at_counters) {
+    execution_.compare_tallies();
+  }
 }
 
 bool Worker::should_stop() {
@@ -302,6 +305,7 @@ void Worker::extend(TaskResult& result) {
 void Worker::end_execution(TaskResult& result) {
   ++result.executions;
   end_judged(result);
+  result.reads_counters = execution_.reads_counters();
   if (execution_.is_cut()) {
     ++result.cut;
     result.first_cut = execution_.first_cut();
@@ -324,6 +328,11 @@ void Worker::end_judged(TaskResult& result) {
         failure.what = "clients make each other fail, undo what they did, and may repeat that for ever";
         failure.at_end = true;
         record(result, failure, {});
+      }
+      if (execution_.failure() == nullptr && execution_.has_parked() && !execution_.is_cut()) {
+        // They wait for a client that has crashed, for ever.
+        execution_.judge(PathOrder(execution_, events_, rows_));
+        ++result.judged;
       }
     } else {
       execution_.require_ended();

@@ -70,6 +70,7 @@ struct TaskResult {
   std::uint64_t events = 0;
   bool stopped = false;   // not because of the number of executions
   std::uint64_t cut = 0;  // executions in which a loop was given up
+  bool reads_counters = false;
   std::optional<Cut> first_cut;
   std::optional<Found> found;
   std::vector<Addition> additions;
@@ -82,7 +83,8 @@ class PathOrder final : public Order {
   PathOrder(const Execution& execution, const std::vector<const Event*>& events, const std::vector<const Before*>& rows)
       : execution_(&execution), events_(&events), rows_(&rows) {}
   [[nodiscard]] bool before(Moment first, Moment second) const override {
-    return first == second || (first < second && has_bit(*(*rows_)[second], first));
+    // What happens at the end, where clients that wait try again, comes after all else.
+    return first == second || (first < second && (second >= rows_->size() || has_bit(*(*rows_)[second], first)));
   }
   [[nodiscard]] const std::vector<Access>& changes() const override { return list(changes_, true); }
   [[nodiscard]] const std::vector<Access>& samples() const override { return list(samples_, false); }
@@ -109,6 +111,7 @@ class Worker {
   [[nodiscard]] TaskResult run_random(std::uint64_t seed, std::size_t usual_length);
   /// One execution along `choices`, then with default choices if `to_the_end`.
   [[nodiscard]] TaskResult run_along(const std::vector<Action>& choices, bool to_the_end);
+  [[nodiscard]] bool reads_counters() const noexcept { return execution_.reads_counters(); }
   /// Rows of the last execution.
   [[nodiscard]] const std::vector<const Before*>& rows() const noexcept { return rows_; }
   [[nodiscard]] const Event& event(std::size_t depth) const { return *events_[depth]; }

@@ -207,6 +207,9 @@ Violation make_violation(const Program& program, const Options& options, const F
   if (options.look_at_all_frames) {
     execution.trust_no_loop();
   }
+  if (options.look_at_counters) {
+    execution.compare_tallies();
+  }
   execution.begin();
   Describer describer(execution, violation);
   for (const Action& action : order) {

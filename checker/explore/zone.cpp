@@ -1,5 +1,7 @@
 #include "zone.h"
 
+#include "common/sanitizers.h"
+
 #include <sidelatch/fabric/frame_pool.h>
 
 #include <fmt/format.h>
@@ -149,10 +151,11 @@ void* Zone::take(std::size_t bytes, std::size_t alignment) {
     }
     used_ = offset + size;
     index = static_cast<std::uint32_t>(blocks_.size());
-    blocks_.push_back({offset, size, false, kNone});
+    blocks_.push_back({offset, size, false, 0, kNone});
     ::new (base_ + offset - sizeof(Header)) Header{index, 0, 0};
   }
   blocks_[index].live = true;
+  ++blocks_[index].life;
   ++live_;
   return base_ + blocks_[index].offset;
 }
@@ -253,6 +256,11 @@ std::span<const std::byte> Zone::block_at(const void* address) const noexcept {
                         : std::span<const std::byte>{base_ + blocks_[index].offset, blocks_[index].bytes};
 }
 
+std::uint32_t Zone::life_at(const void* address) const noexcept {
+  const std::uint32_t index = index_at(address);
+  return index == kNone ? 0 : blocks_[index].life;
+}
+
 void Zone::reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const {
   out.clear();
   marks_.resize(blocks_.size(), 0);
@@ -320,7 +328,11 @@ void release(void* block) noexcept {
 // Weak, and made of each other as the standard library's are: a program that has its own gets those, and the explorer
 // refuses to run in it (require_own_operators).
 // NOLINTBEGIN(misc-new-delete-overloads)
+#if defined(__clang__) && SIDELATCH_IS_SANITIZED
+#define SIDELATCH_WEAK  // clang's sanitizers have weak ones of their own, which come first
+#else
 #define SIDELATCH_WEAK __attribute__((weak))
+#endif
 SIDELATCH_WEAK void* operator new(std::size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
 SIDELATCH_WEAK void* operator new[](std::size_t bytes) { return ::operator new(bytes); }
 SIDELATCH_WEAK void* operator new(std::size_t bytes, std::align_val_t alignment) {

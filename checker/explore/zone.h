@@ -56,6 +56,8 @@ class Zone {
 
   /// The live block that holds the address, or an empty span.
   [[nodiscard]] std::span<const std::byte> block_at(const void* address) const noexcept;
+  /// A number that changes when the block that holds the address is taken again; 0 if there is none.
+  [[nodiscard]] std::uint32_t life_at(const void* address) const noexcept;
   /// Replaces `out` by the live blocks that can be reached from those that hold `roots`: a word that is the address of
   /// a byte of a block is taken for a pointer to it. In an order that depends on their contents alone.
   void reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const;
@@ -76,6 +78,7 @@ class Zone {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     bool live = false;
+    std::uint32_t life = 0;
     std::uint32_t next_free = kNone;
   };
   static constexpr std::uint32_t kNone = 0xffff'ffff;

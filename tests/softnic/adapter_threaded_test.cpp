@@ -543,9 +543,9 @@ TEST(Adapter, AStationThatHasStoppedDoesNotDelayOthers) {
 TEST(Adapter, WithAnOrderOnlyItsOwnThreadDrives) {
   Settings settings;
   settings.order = fabric::model::Preset::relaxed;
-  Station station(join(roce::new_wire_name()), settings);
   std::mutex mutex;
   std::set<std::thread::id> drivers;
+  Station station(join(roce::new_wire_name()), settings);
   station.adapter.listen([&](nic::Nic&) {
     const std::unique_lock lock(mutex);
     drivers.insert(std::this_thread::get_id());

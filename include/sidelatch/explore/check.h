@@ -44,6 +44,9 @@ struct Options {
   /// Looks at all frames, also at those of the library's loops that say that they keep nothing of a failed attempt. It
   /// takes longer; for testing that word.
   bool look_at_all_frames = false;
+  /// Compares the library's counters, too, where a client tries again: then no attempt of a loop that counts leaves no
+  /// trace. check() and replay() begin again with it when the program reads such a counter.
+  bool look_at_counters = false;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
   unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
   /// After a violation, this many more executions look for one with a shorter trace.

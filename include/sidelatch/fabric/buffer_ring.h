@@ -79,10 +79,13 @@ class BufferRing final : private Reactor::Spares {
       return {};
     }
     const std::uint32_t index = oldest_free();
-    if (free_after_[index] > qp_->completed()) {
+    if (free_after_[index] > qp_->completed_so_far()) {
       return {};
     }
     ++held_;
+    if (is_explored_) [[unlikely]] {
+      overwrite(index);
+    }
     first_free_ = first_free_ + 1 == count_ ? 0 : first_free_ + 1;
     return {this, index, {memory_.bytes().data() + index * stride_, bytes_, memory_.lkey()}};
   }
@@ -99,6 +102,7 @@ class BufferRing final : private Reactor::Spares {
   class Returned;
 
   void give_back(std::uint32_t index) noexcept;
+  void overwrite(std::uint32_t index) const noexcept;
   void append_to(std::vector<std::span<const std::byte>>& out) const override;
 
   QueuePair* qp_;
@@ -112,6 +116,7 @@ class BufferRing final : private Reactor::Spares {
   std::vector<std::uint32_t> free_;  // buffers that are not held, in the order in which they were given back: a circle
   std::uint32_t first_free_ = 0;
   std::uint32_t held_ = 0;
+  bool is_explored_;
   WaitList holders_gone_;  // acquirers that wait for a held buffer to be dropped
 };
 

@@ -140,9 +140,19 @@ class QueuePair {
 
   /// Number of requests ever posted; the first one has sequence number 1. In the explorer both are larger by a
   /// constant.
-  [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
+  [[nodiscard]] std::uint64_t posted() const {
+    reactor_->tally_is_read();
+    return posted_;
+  }
   /// The highest number such that all requests up to it have completed or been flushed.
-  [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
+  [[nodiscard]] std::uint64_t completed() const {
+    reactor_->tally_is_read();
+    return completed_;
+  }
+  /// The same for the library, which asks only whether a request is done, and never how many there were. A world that
+  /// explores compares such numbers no more once their requests are done.
+  [[nodiscard]] std::uint64_t posted_so_far() const noexcept { return posted_; }
+  [[nodiscard]] std::uint64_t completed_so_far() const noexcept { return completed_; }
   [[nodiscard]] std::uint64_t outstanding() const noexcept { return posted_ - completed_; }
 
   /// How often it has entered the error state. Unlike counters(), part of what a program may act on in every world.

@@ -137,7 +137,7 @@ class Session {
     if (errors_seen_ != qp_->failures()) [[unlikely]] {
       return {};
     }
-    completed_seen_ = qp_->completed();
+    completed_seen_ = qp_->completed_so_far();
     return ring_.try_acquire();
   }
   /// Gives back what the session owes, if the queue pair is ready. Throws LatchError::buffers_exhausted if guards hold
@@ -171,7 +171,7 @@ class Session {
       make_room_for_unlatch();
     }
     Unlatches::Entry& entry = unlatches_.push();
-    entry.sequence = qp_->posted();
+    entry.sequence = qp_->posted_so_far();
     entry.word = word;
     entry.latch = latch.address;
     entry.rkey = latch.rkey;

@@ -127,10 +127,9 @@ class SilentServer : public ::testing::Test {
     } catch (const FabricError&) {  // NOLINT(bugprone-empty-catch): that is what it is for
     }
   }
-  static Task<void> add_often(QueuePair* qp, RemoteSpan span, SlowServer* server, bool* done) {
+  static Task<void> add_often(QueuePair* qp, RemoteSpan span, SlowServer* server, int asked_before, bool* done) {
     // The question is on its way.
-    const int before = server->asked;
-    while (server->asked == before) {
+    while (server->asked == asked_before) {
       co_await qp->fetch_add(span, 1);
     }
     for (int i = 0; i < 100; ++i) {
@@ -179,11 +178,12 @@ class SilentServer : public ::testing::Test {
 TEST_F(SilentServer, OthersGoOnWhileATaskReconnects) {
   break_connection();
   server.answers = false;
+  const int before = server.asked;
   Outcome outcome;
   Reactor& reactor = fabric->reactor();
   const Reactor::Scope tasks(reactor);
   reactor.spawn(reconnecting(far.get(), &done, &outcome));
-  reactor.spawn(add_often(near.get(), near_table.remote(8, 8), &server, &done));
+  reactor.spawn(add_often(near.get(), near_table.remote(8, 8), &server, before, &done));
   reactor.run();
   EXPECT_TRUE(outcome.others_went_on);
   EXPECT_EQ(outcome.error, "");
@@ -192,11 +192,12 @@ TEST_F(SilentServer, OthersGoOnWhileATaskReconnects) {
 
 TEST_F(SilentServer, OthersGoOnWhileATaskRevokes) {
   server.answers = false;
+  const int before = server.asked;
   Outcome outcome;
   Reactor& reactor = fabric->reactor();
   const Reactor::Scope tasks(reactor);
   reactor.spawn(revoking(remote.get(), 3, &done, &outcome));
-  reactor.spawn(add_often(near.get(), near_table.remote(8, 8), &server, &done));
+  reactor.spawn(add_often(near.get(), near_table.remote(8, 8), &server, before, &done));
   reactor.run();
   EXPECT_TRUE(outcome.others_went_on);
   EXPECT_EQ(outcome.error, "");
@@ -221,7 +222,7 @@ TEST_F(SilentServer, TwoTasksThatReconnectShareTheAnswer) {
   for (Outcome& outcome : outcomes) {
     reactor.spawn(reconnecting(far.get(), &done, &outcome));
   }
-  reactor.spawn(add_often(near.get(), near_table.remote(8, 8), &server, &done));
+  reactor.spawn(add_often(near.get(), near_table.remote(8, 8), &server, before, &done));
   reactor.run();
   for (const Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.others_went_on);
