@@ -46,9 +46,17 @@ struct Touch {
 struct Facts {
   std::map<int, int> ready;              // by slot: the first stage that can use its value
   std::map<int, std::set<int>> sources;  // by slot: registers that its value comes from
+  std::map<int, std::set<int>> inputs;   // by slot that comes from a register: what else it is computed of
   std::map<int, Touch> touched;          // by register, on the path with most of them
 
   void merge(const Facts& other) {
+    // A stateful ALU has one of several actions: the larger one counts.
+    for (const auto& [slot, slots] : other.inputs) {
+      std::set<int>& mine = inputs[slot];
+      if (slots.size() > mine.size()) {
+        mine = slots;
+      }
+    }
     for (const auto& [slot, stage] : other.ready) {
       int& mine = ready[slot];
       mine = std::max(mine, stage);
@@ -200,6 +208,26 @@ class Fitter {
       }
     }
     facts_.sources[slot] = std::move(registers);
+    facts_.inputs.erase(slot);
+  }
+
+  // `slot`, which comes from a register, was computed of `operands`, where the guards may decide within the ALU.
+  void note_inputs(int slot, std::set<int> operands) {
+    if (facts_.sources[slot].empty()) {
+      return;
+    }
+    if (std::ranges::any_of(guards_, [&](int guard) { return !facts_.sources[guard].empty(); })) {
+      operands.insert(guards_.begin(), guards_.end());
+    }
+    std::set<int> inputs;
+    for (const int one : operands) {
+      if (facts_.sources[one].empty()) {
+        inputs.insert(one);
+      } else if (const auto found = facts_.inputs.find(one); found != facts_.inputs.end()) {
+        inputs.insert(found->second.begin(), found->second.end());
+      }
+    }
+    facts_.inputs[slot] = std::move(inputs);
   }
 
   void step(const ir::Statement& s) {
@@ -215,6 +243,9 @@ class Fitter {
           used(after - 1, s.at);
         }
         set(s.to.slot, after, slots);
+        std::set<int> operands;
+        leaves(s.expr, operands);
+        note_inputs(s.to.slot, std::move(operands));
         break;
       }
       case Do::zero:
@@ -228,6 +259,7 @@ class Fitter {
           slots.insert(s.from.slot + i);
           const bool wire = s.to.slot >= program_.persistent_slots;
           set(s.to.slot + i, ready(slots) + (wire ? 0 : 1), slots);
+          note_inputs(s.to.slot + i, {s.from.slot + i});
         }
         break;
       case Do::branch:
@@ -330,8 +362,16 @@ class Fitter {
         }
       }
     }
-    std::size_t words = 0;
+    std::set<int> inputs;
     for (const int slot : operands) {
+      if (!comes_from(slot, s.which)) {
+        inputs.insert(slot);
+      } else if (const auto found = facts_.inputs.find(slot); found != facts_.inputs.end()) {
+        inputs.insert(found->second.begin(), found->second.end());
+      }
+    }
+    std::size_t words = 0;
+    for (const int slot : inputs) {
       if (!comes_from(slot, s.which)) {
         words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
       }

@@ -51,6 +51,19 @@ TEST(Fit, ACompareAndSwapOf64BitsHasTooManyOperands) {
   ASSERT_THAT(report.findings, ElementsAre(HasSubstr("t.p4:15:3: the register I.l needs 4 operands of 32 bits")));
 }
 
+TEST(Fit, OperandsCountThroughVariables) {
+  const FitReport report = fit_of(kRegister,
+                                  "bit<64> old;\nl.read(old, 1);\nbit<64> new = old;\nbool same = old == h.x.l;\n"
+                                  "if (same) {\nnew = h.x.m;\n}\nl.write(1, new);");
+  ASSERT_THAT(report.findings, ElementsAre(HasSubstr("the register I.l needs 4 operands of 32 bits")));
+  // Which of its actions the ALU runs is decided before it.
+  EXPECT_THAT(fit_of(kRegister,
+                     "bit<32> old;\nr.read(old, 1);\nbit<32> new = old;\nif (h.x.c == 1) {\nnew = h.x.a;\n}\n"
+                     "else if (h.x.c == 2) {\nnew = old + h.x.b;\n}\nr.write(1, new);")
+                  .findings,
+              IsEmpty());
+}
+
 TEST(Fit, ARegisterIsMetOnce) {
   const FitReport report = fit_of(kRegister, "bit<32> x;\nr.read(x, 1);\nr.read(x, 2);");
   ASSERT_THAT(report.findings, ElementsAre(HasSubstr("t.p4:14:3: the register I.r is touched again")));

@@ -1,0 +1,126 @@
+#include "switched_nics.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sidelatch::switchsync {
+
+using namespace softnic::nic;
+
+namespace {
+
+constexpr Time kDelay = 1000;
+constexpr std::uint32_t kFirstQueuePair = 0x100;
+
+template <std::size_t N>
+std::uint64_t number_of(const std::array<std::uint8_t, N>& bytes) {
+  std::uint64_t number = 0;
+  for (const std::uint8_t byte : bytes) {
+    number = number << 8 | byte;
+  }
+  return number;
+}
+
+}  // namespace
+
+SwitchedNics::SwitchedNics(std::shared_ptr<const p4::Program> program, std::size_t hosts, WireFaults faults,
+                           std::uint64_t seed)
+    : switch_(std::move(program), {.ports = hosts, .icrc = true}), faults_(faults), random_(seed) {
+  p4::State& state = switch_.state();
+  for (std::size_t i = 0; i < hosts; ++i) {
+    hosts_.push_back(std::make_unique<Host>(static_cast<std::uint8_t>(i + 1)));
+    state.table("stations").add({{.value = number_of(hosts_.back()->nic.options().mac)}}, "forward", {i});
+  }
+  state.table("own_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
+  state.table("own_arp_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
+  state.table("regions").add({{.value = end_.key}}, "region", {end_.address, end_.words * 8, 0, 7});
+}
+
+QueuePair& SwitchedNics::connect(std::size_t i, std::uint32_t index, const Link& link) {
+  Host& host = *hosts_.at(i);
+  QueuePair& pair = host.nic.make_queue_pair(host.options());
+  bring_up(pair, link, {.mac = end_.mac, .gid = gid_of(end_.ip), .gid_index = 0}, kFirstQueuePair + index, link.b_to_a,
+           link.a_to_b);
+  const std::uint64_t ip = number_of(roce::Ipv4Address{10, 0, 0, static_cast<std::uint8_t>(i + 1)});
+  switch_.state()
+      .table("queue_pairs")
+      .add({{.value = number_of(end_.ip)}, {.value = kFirstQueuePair + index}}, "connection",
+           {index, ip, pair.number()});
+  switch_.state().reg("next_psn").write(index, link.a_to_b.value());
+  return pair;
+}
+
+void SwitchedNics::pull() {
+  std::vector<std::byte> buffer(kFrameRoom);
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    while (const std::size_t bytes = hosts_[i]->nic.pull_frame(buffer, now_)) {
+      send(i, kSwitch, {buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(bytes)});
+    }
+  }
+}
+
+void SwitchedNics::send(std::size_t from, std::size_t to, std::vector<std::byte> frame) {
+  if (chance(faults_.drop)) {
+    ++lost_;
+    return;
+  }
+  for (int copies = chance(faults_.duplicate) ? 2 : 1; copies > 0; --copies) {
+    const Time late = chance(faults_.reorder) ? random_() % (8 * kDelay) : 0;
+    flying_.push_back({now_ + kDelay + late, ++order_, from, to, frame});
+    std::ranges::push_heap(flying_, std::greater<>());
+  }
+}
+
+void SwitchedNics::land() {
+  std::ranges::pop_heap(flying_, std::greater<>());
+  const Flight flight = std::move(flying_.back());
+  flying_.pop_back();
+  now_ = std::max(now_, flight.at);
+  if (flight.to != kSwitch) {
+    hosts_[flight.to]->nic.on_frame(flight.frame, now_);
+    return;
+  }
+  switch_.set_time(now_);
+  switch_.receive(static_cast<std::uint16_t>(flight.from), flight.frame);
+  pass_on();
+}
+
+void SwitchedNics::pass_on() {
+  switch_.run();
+  while (const auto departed = switch_.departed()) {
+    send(kSwitch, departed->port, {departed->bytes.begin(), departed->bytes.end()});
+  }
+}
+
+std::vector<std::vector<std::byte>> SwitchedNics::exchange(std::size_t i, std::span<const std::byte> frame) {
+  switch_.receive(static_cast<std::uint16_t>(i), frame);
+  switch_.run();
+  std::vector<std::vector<std::byte>> frames;
+  while (const auto departed = switch_.departed()) {
+    if (departed->port == i) {
+      frames.emplace_back(departed->bytes.begin(), departed->bytes.end());
+    }
+  }
+  return frames;
+}
+
+void SwitchedNics::run(const std::function<bool()>& done) {
+  for (pull(); !done || !done(); pull()) {
+    Time timer = kNever;
+    for (const auto& host : hosts_) {
+      timer = std::min(timer, host->nic.next_deadline());
+    }
+    if (!flying_.empty() && flying_.front().at <= timer) {
+      land();
+    } else if (timer != kNever) {
+      now_ = std::max(now_, timer);
+      for (const auto& host : hosts_) {
+        host->nic.advance(now_);
+      }
+    } else {
+      return;
+    }
+  }
+}
+
+}  // namespace sidelatch::switchsync
