@@ -155,11 +155,12 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 void add_switch(Program& program) {
-  Command command = program.command("switch", "Run a P4 program as a switch between software NICs, guests and interfaces");
+  Command command =
+      program.command("switch", "Run a P4 program as a switch between software NICs, guests and interfaces");
   auto arguments = std::make_shared<Arguments>();
   p4::WiredSwitchOptions& options = arguments->options;
   add_p4_source(command, *arguments);
-  command.option("--port", arguments->ports, p4::kPortForms).required();
+  command.option("--port", arguments->ports, p4::kPortForms).required().one_at_a_time();
   command.option("--control", arguments->control,
                  "the control file, JSON: tables, registers, counters, multicast groups, clones; read again on SIGHUP");
   command.option("--pcap", arguments->pcap, "capture every packet as it arrives and as it leaves, for tshark");
@@ -169,8 +170,10 @@ void add_switch(Program& program) {
                  "bytes in a port's queue from which on packets are marked Congestion Experienced (default 0: never)");
   command.option("--seed", options.seed, "of random() in the program (default 1)");
   command.flag("--no-icrc", arguments->no_icrc, "do not check and mend the invariant CRC of RoCEv2");
-  command.option("--loss", options.faults.loss, "fault injection: chance that a packet that leaves is lost (default 0)");
-  command.option("--duplication", options.faults.duplication, "fault injection: chance that it leaves twice (default 0)");
+  command.option("--loss", options.faults.loss,
+                 "fault injection: chance that a packet that leaves is lost (default 0)");
+  command.option("--duplication", options.faults.duplication,
+                 "fault injection: chance that it leaves twice (default 0)");
   command.option("--reordering", options.faults.reordering,
                  "fault injection: chance that later ones overtake it (default 0)");
   command.option("--fault-seed", options.faults.seed, "fault injection: seed (default 1)");

@@ -9,7 +9,8 @@
 namespace sidelatch::tools {
 
 SwitchReport report_of(p4::WiredSwitch& device, const p4::ProgramInfo& info, const std::vector<std::size_t>& counters) {
-  SwitchReport report{.program = info.name, .ports = {}, .drops = {}, .counters = {}, .printed = {}, .sleeps = device.sleeps()};
+  SwitchReport report{
+      .program = info.name, .ports = {}, .drops = {}, .counters = {}, .printed = {}, .sleeps = device.sleeps()};
   for (std::size_t i = 0; i < device.ports().size(); ++i) {
     report.ports.push_back({device.ports()[i], device.counters(i)});
   }
@@ -49,9 +50,9 @@ std::string to_text(const SwitchReport& report) {
                                  "packets in", "bytes in", "packets out", "bytes out", "dropped");
   bool faults = false;
   for (const auto& [port, counters] : report.ports) {
-    text += fmt::format("{:>4}  {:<{}}  {:>12} {:>15}  {:>12} {:>15}  {:>9}\n", port.number, port.wire, width,
-                        counters.packets_in, counters.bytes_in, counters.packets_out, counters.bytes_out,
-                        counters.dropped);
+    text +=
+        fmt::format("{:>4}  {:<{}}  {:>12} {:>15}  {:>12} {:>15}  {:>9}\n", port.number, port.wire, width,
+                    counters.packets_in, counters.bytes_in, counters.packets_out, counters.bytes_out, counters.dropped);
     faults = faults || counters.lost + counters.duplicated + counters.reordered != 0;
   }
   if (faults) {
@@ -76,17 +77,16 @@ std::string to_text(const SwitchReport& report) {
 std::string to_json(const SwitchReport& report) {
   nlohmann::ordered_json json{{"program", report.program}, {"ports", nlohmann::ordered_json::array()}};
   for (const auto& [port, counters] : report.ports) {
-    json["ports"].push_back({{"port", port.number},
-                             {"wire", port.wire},
-                             {"packets_in", counters.packets_in},
-                             {"bytes_in", counters.bytes_in},
-                             {"packets_out", counters.packets_out},
-                             {"bytes_out", counters.bytes_out},
-                             {"dropped", counters.dropped},
-                             {"injected",
-                              {{"lost", counters.lost},
-                               {"duplicated", counters.duplicated},
-                               {"reordered", counters.reordered}}}});
+    json["ports"].push_back(
+        {{"port", port.number},
+         {"wire", port.wire},
+         {"packets_in", counters.packets_in},
+         {"bytes_in", counters.bytes_in},
+         {"packets_out", counters.packets_out},
+         {"bytes_out", counters.bytes_out},
+         {"dropped", counters.dropped},
+         {"injected",
+          {{"lost", counters.lost}, {"duplicated", counters.duplicated}, {"reordered", counters.reordered}}}});
   }
   for (const auto& [reason, count] : report.drops) {
     json["drops"][reason] = count;

@@ -293,7 +293,8 @@ class ControlReader {
           fail(place, "it needs a \"port\"");
         }
         member.port = port_in(value[i]["port"], place + "/port");
-        member.rid = value[i].contains("rid") ? small<std::uint16_t>(value[i]["rid"], place + "/rid") : std::uint16_t{0};
+        member.rid =
+            value[i].contains("rid") ? small<std::uint16_t>(value[i]["rid"], place + "/rid") : std::uint16_t{0};
       } else {
         member.port = port_in(value[i], place);
       }
@@ -332,10 +333,10 @@ void keep_counts(TableState& table, const TableState& before) {
       continue;
     }
     for (const TableState::Row& row : table.rows()) {
-      const bool same = row.priority == old.priority &&
-                        std::ranges::equal(row.keys, old.keys, [](const Match& a, const Match& b) {
-                          return a.value == b.value && a.mask == b.mask;
-                        });
+      const bool same =
+          row.priority == old.priority && std::ranges::equal(row.keys, old.keys, [](const Match& a, const Match& b) {
+            return a.value == b.value && a.mask == b.mask;
+          });
       if (same) {
         *table.count(row.handle) = old.count;
         break;

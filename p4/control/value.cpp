@@ -85,8 +85,7 @@ std::optional<U128> ip_value(const std::string& text) {
 }
 
 [[noreturn]] void refuse(const KeyInfo& key, const std::string& text, std::string_view form) {
-  throw ControlError(
-      fmt::format("the key {} is {}: \"{}\" is not {}", key.name, name(key.kind), text, form));
+  throw ControlError(fmt::format("the key {} is {}: \"{}\" is not {}", key.name, name(key.kind), text, form));
 }
 
 // The parts before and after a mark.
@@ -110,7 +109,8 @@ U128 control_value(const std::string& text) {
 Match control_match(const KeyInfo& key, const std::string& text) {
   const U128 all = ones(key.width);
   switch (key.kind) {
-    case MatchKind::exact: return {.value = control_value(text), .mask = all};
+    case MatchKind::exact:
+      return {.value = control_value(text), .mask = all};
     case MatchKind::optional:
       return text == "*" ? Match{} : Match{.value = control_value(text), .mask = all};
     case MatchKind::ternary: {
@@ -132,7 +132,8 @@ Match control_match(const KeyInfo& key, const std::string& text) {
       }
       return {.value = control_value(parts->first), .mask = all & ~ones(key.width - static_cast<unsigned>(*bits))};
     }
-    case MatchKind::range: break;
+    case MatchKind::range:
+      break;
   }
   const auto parts = parted(text, "..");
   if (!parts) {

@@ -34,17 +34,17 @@ std::unique_ptr<roce::Wire> open_link(const PortOptions& port, std::string_view 
   if (first == std::string_view::npos || first == 0 || first + 1 == rest.size() || second == first + 1) {
     refuse(port, "a link has two sockets");
   }
-  roce::LinkPortOptions options{.local_path = rest.substr(0, first),
-                                .remote_path = rest.substr(first + 1, second == std::string_view::npos
-                                                                          ? std::string_view::npos
-                                                                          : second - first - 1)};
+  roce::LinkPortOptions options{
+      .local_path = rest.substr(0, first),
+      .remote_path =
+          rest.substr(first + 1, second == std::string_view::npos ? std::string_view::npos : second - first - 1)};
   if (second != std::string_view::npos) {
     constexpr std::string_view kMtu = "mtu=";
     const std::string_view text = rest.substr(second + 1);
     const auto mtu = text.starts_with(kMtu) ? whole_number<std::size_t>(text.substr(kMtu.size())) : std::nullopt;
     if (!mtu || *mtu == 0 || *mtu > roce::kMostFrameBytes - roce::Ethernet::kBytes) {
-      refuse(port, fmt::format("\"{}\" is no mtu=BYTES from 1 to {}", text,
-                               roce::kMostFrameBytes - roce::Ethernet::kBytes));
+      refuse(port,
+             fmt::format("\"{}\" is no mtu=BYTES from 1 to {}", text, roce::kMostFrameBytes - roce::Ethernet::kBytes));
     }
     options.most_frame_bytes = *mtu + roce::Ethernet::kBytes;
   }
@@ -66,8 +66,7 @@ PortOptions parse_port(const std::string& text) {
     throw std::invalid_argument(fmt::format("the port \"{}\" has no number: a port is {}", text, kPortForms));
   }
   if (*number >= kMostPorts) {
-    throw std::invalid_argument(
-        fmt::format("the port \"{}\": ports have the numbers 0 to {}", text, kMostPorts - 1));
+    throw std::invalid_argument(fmt::format("the port \"{}\": ports have the numbers 0 to {}", text, kMostPorts - 1));
   }
   return {.number = *number, .wire = text.substr(equals + 1)};
 }

@@ -51,7 +51,8 @@ void check_ports(const std::vector<PortOptions>& ports) {
         throw std::invalid_argument(fmt::format("port {} is given twice, as {} and as {}: give each number once",
                                                 ports[i].number, ports[j].wire, ports[i].wire));
       }
-      if (exclusive_part(ports[i].wire) == exclusive_part(ports[j].wire) && ports[i].wire.find(":,") == std::string::npos) {
+      if (exclusive_part(ports[i].wire) == exclusive_part(ports[j].wire) &&
+          ports[i].wire.find(":,") == std::string::npos) {
         throw std::invalid_argument(fmt::format("the ports {} and {} are the same wire, {}: give each its own",
                                                 ports[j].number, ports[i].number, exclusive_part(ports[i].wire)));
       }

@@ -11,14 +11,12 @@ namespace sidelatch::roce {
 
 const StationAddresses& checked_addresses(const std::string& wire, const StationAddresses& addresses) {
   if (addresses.mac == MacAddress{} || is_group(addresses.mac)) {
-    throw std::invalid_argument(
-        fmt::format("{}: this station needs a MAC address of its own, of which the lowest bit of the first byte is 0",
-                    wire));
+    throw std::invalid_argument(fmt::format(
+        "{}: this station needs a MAC address of its own, of which the lowest bit of the first byte is 0", wire));
   }
   if (addresses.ipv4 == Ipv4Address{} && addresses.ipv6 == Ipv6Address{}) {
-    throw std::invalid_argument(
-        fmt::format("{}: this station needs an IP address, one that nobody else has: give an IPv4 or an IPv6 address",
-                    wire));
+    throw std::invalid_argument(fmt::format(
+        "{}: this station needs an IP address, one that nobody else has: give an IPv4 or an IPv6 address", wire));
   }
   return addresses;
 }

@@ -20,8 +20,8 @@ namespace sidelatch::roce {
 [[nodiscard]] std::size_t mtu_of_interface(int socket, const std::string& interface);
 /// Receives from now on; not what this machine sends.
 void bind_packet_socket(int socket, const std::string& interface, int index);
-/// PACKET_MR_PROMISC or PACKET_MR_ALLMULTI: needed for frames to a MAC that is not the interface's, and to the groups of
-/// neighbour discovery.
+/// PACKET_MR_PROMISC or PACKET_MR_ALLMULTI: needed for frames to a MAC that is not the interface's, and to the groups
+/// of neighbour discovery.
 void join_packet_membership(int socket, const std::string& interface, int index, unsigned short what);
 /// Throws a WireError with errno's reason.
 [[noreturn]] void fail_on_interface(const std::string& interface, const char* what);

@@ -79,10 +79,9 @@ TEST(Settings, TravelThroughTheEnvironment) {
 }
 
 TEST(Settings, EachWireHasItsText) {
-  for (const std::string text :
-       {"shm:lab", "folder:/srv/wire", "interface:eth0,10.0.0.9,mac=02:00:00:00:00:09", "interface:eth1,fd00::9",
-        "link:/tmp/a,/tmp/b,10.0.0.9,mac=02:53:0a:00:00:09,mtu=1500",
-        "switch:left,10.0.0.9,fd00::9,mac=02:53:0a:00:00:09"}) {
+  for (const std::string text : {"shm:lab", "folder:/srv/wire", "interface:eth0,10.0.0.9,mac=02:00:00:00:00:09",
+                                 "interface:eth1,fd00::9", "link:/tmp/a,/tmp/b,10.0.0.9,mac=02:53:0a:00:00:09,mtu=1500",
+                                 "switch:left,10.0.0.9,fd00::9,mac=02:53:0a:00:00:09"}) {
     EXPECT_EQ(text_of(parse_wire(text)), text);
   }
 }

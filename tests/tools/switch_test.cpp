@@ -1,5 +1,5 @@
-// `sidelatch switch` as its users meet it: captures in and out, statistics, exit statuses, what it refuses, and a control
-// file that changes while it runs. tests/softnic/verbs/switch_test.cpp sends traffic of RDMA through it.
+// `sidelatch switch` as its users meet it: captures in and out, statistics, exit statuses, what it refuses, and a
+// control file that changes while it runs. tests/softnic/verbs/switch_test.cpp sends traffic of RDMA through it.
 #include "tests/paths.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,8 @@ namespace files = std::filesystem;
 
 class SwitchProgram : public ::testing::Test {
  protected:
-  SwitchProgram() : name_("test-tool-switch-" + std::to_string(::getpid())), folder_(files::path(::testing::TempDir()) / name_) {
+  SwitchProgram()
+      : name_("test-tool-switch-" + std::to_string(::getpid())), folder_(files::path(::testing::TempDir()) / name_) {
     files::remove_all(folder_);
     files::create_directory(folder_);
   }
@@ -52,8 +53,9 @@ class SwitchProgram : public ::testing::Test {
   }
 
   void start(const std::vector<std::string>& more) {
-    std::vector<std::string> command{program_path(), "switch", in_source_tree("p4/l2_l3.p4")};
+    std::vector<std::string> command{program_path(), "switch"};
     command.insert(command.end(), more.begin(), more.end());
+    command.push_back(in_source_tree("p4/l2_l3.p4"));
     std::vector<char*> arguments;
     for (std::string& word : command) {
       arguments.push_back(word.data());
@@ -83,7 +85,9 @@ class SwitchProgram : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
-  [[nodiscard]] std::string shm(int port) const { return std::to_string(port) + "=shm:" + name_ + std::to_string(port); }
+  [[nodiscard]] std::string shm(int port) const {
+    return std::to_string(port) + "=shm:" + name_ + std::to_string(port);
+  }
   [[nodiscard]] pid_t process() const { return process_; }
 
  private:
@@ -95,9 +99,7 @@ class SwitchProgram : public ::testing::Test {
 // A capture with times in microseconds, as tcpdump writes it on this machine.
 std::string capture_of(const std::vector<std::string>& frames) {
   std::string text;
-  const auto word = [&text](std::uint32_t value) {
-    text.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
+  const auto word = [&text](std::uint32_t value) { text.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const std::uint32_t value : {0xa1b2c3d4U, 0x00040002U, 0U, 0U, 65535U, 1U}) {
     word(value);
   }
@@ -152,7 +154,8 @@ TEST_F(SwitchProgram, AControlFileIsReadAgainWholeOrNotAtAll) {
   write("control.json", kControl);
   start({"--port", shm(1), "--port", shm(2), "--control", in("control.json"), "--json"});
   await("the switch is up");
-  write("control.json", R"({"tables": {"switching": {"entries": [{"keys": ["zebra"], "action": "drop"}]}}, "counters": []})");
+  write("control.json",
+        R"({"tables": {"switching": {"entries": [{"keys": ["zebra"], "action": "drop"}]}}, "counters": []})");
   ::kill(process(), SIGHUP);
   await("\"zebra\" is no value");
   await("nothing has changed");

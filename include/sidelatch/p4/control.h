@@ -41,9 +41,9 @@ struct Control {
 [[nodiscard]] Control read_control(const std::string& text, const std::string& file, const ProgramInfo& info,
                                    const std::vector<std::uint16_t>& ports);
 
-/// Between two packets. Tables, default actions, groups and sessions become what the control says; `before`, the control
-/// that was applied last, says which groups and sessions end. Registers that it names are written; others and all
-/// counters keep their values, those of an entry with the same keys, too.
+/// Between two packets. Tables, default actions, groups and sessions become what the control says; `before`, the
+/// control that was applied last, says which groups and sessions end. Registers that it names are written; others and
+/// all counters keep their values, those of an entry with the same keys, too.
 void apply(const Control& control, Switch& device, const Control* before = nullptr);
 
 }  // namespace sidelatch::p4

@@ -10,8 +10,8 @@
 //
 // A port that has no room is paused: its packets wait in its queue, and what finds the queue full is dropped.
 //
-// If all ports are captures there is no clock: packets arrive in the order of their times, and time is what the captures
-// say, from the first packet on. So the same captures give the same result.
+// If all ports are captures there is no clock: packets arrive in the order of their times, and time is what the
+// captures say, from the first packet on. So the same captures give the same result.
 //
 // Thread-safety: one thread drives it; interrupt() may come from any thread, and from a signal handler.
 #pragma once

@@ -134,7 +134,8 @@ TEST(Control, AChangeKeepsRegistersAndCountsThatItDoesNotName) {
   const auto of = program();
   Switch device(of, {.ports = 4});
   const auto entry = [](const char* key, int value) {
-    return std::string(R"({"keys": [")") + key + R"("], "action": "set", "arguments": [)" + std::to_string(value) + ", 2]}";
+    return std::string(R"({"keys": [")") + key + R"("], "action": "set", "arguments": [)" + std::to_string(value) +
+           ", 2]}";
   };
   const auto file = [](const std::string& entries) {
     return R"({"tables": {"prefix": {"entries": [)" + entries + "]}}}";

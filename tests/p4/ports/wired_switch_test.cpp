@@ -1,5 +1,5 @@
-// A switch on wires: frames pass from one kind to another, a port without room holds its packets, captures give the same
-// result each time, and wrong ports are refused.
+// A switch on wires: frames pass from one kind to another, a port without room holds its packets, captures give the
+// same result each time, and wrong ports are refused.
 #include "roce/port/pcap_port.h"
 #include "roce/wire/pcap_file.h"
 #include "roce/wire/wires.h"
@@ -119,7 +119,8 @@ TEST_F(WiredSwitches, ACableHasTwoEnds) {
   EXPECT_THROW(static_cast<void>(WiredSwitch(program_, {.ports = {{1, "shm:" + name_}}})), std::runtime_error);
 }
 
-// Nobody reads at port 2. Its ring fills, then its queue; then packets are dropped, each one counted, and port 1 goes on.
+// Nobody reads at port 2. Its ring fills, then its queue; then packets are dropped, each one counted, and port 1 goes
+// on.
 TEST_F(WiredSwitches, APortWithoutRoomHoldsItsPacketsUpToTheLimitOfItsQueue) {
   constexpr std::uint32_t kFrames = 200;
   constexpr std::size_t kBytes = 4000;

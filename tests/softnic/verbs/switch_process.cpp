@@ -38,9 +38,8 @@ SwitchProcess::SwitchProcess(const std::string& program, const std::string& cont
   static std::atomic<int> count = 0;
   name_ = fmt::format("test-switch-{}-{}", ::getpid(), ++count);
   files_ = fmt::format("{}/{}", ::testing::TempDir(), name_);
-  std::vector<std::string> command{program_path(), "switch",     place_of(program),    "--json",
-                                   "--port",       "1=shm:" + cable(1), "--port", "2=shm:" + cable(2),
-                                   "--control",    place_of(control)};
+  std::vector<std::string> command{program_path(),      "switch", place_of(program),   "--json",    "--port",
+                                   "1=shm:" + cable(1), "--port", "2=shm:" + cable(2), "--control", place_of(control)};
   command.insert(command.end(), more.begin(), more.end());
   std::vector<char*> arguments;
   for (std::string& word : command) {
