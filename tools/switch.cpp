@@ -67,6 +67,7 @@ class Signals {
 
 std::vector<std::uint16_t> numbers_of(const std::vector<p4::PortOptions>& ports) {
   std::vector<std::uint16_t> numbers;
+  numbers.reserve(ports.size());
   for (const p4::PortOptions& port : ports) {
     numbers.push_back(port.number);
   }

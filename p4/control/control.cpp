@@ -81,7 +81,8 @@ class ControlReader {
     }
     for (const auto& [name, unused] : value.items()) {
       if (std::ranges::find(names, name) == names.end()) {
-        fail(at + "/" + name, fmt::format("there is no such setting; there are {}", fmt::join(names, ", ")));
+        fail(fmt::format("{}/{}", at, name),
+             fmt::format("there is no such setting; there are {}", fmt::join(names, ", ")));
       }
     }
   }
@@ -96,7 +97,7 @@ class ControlReader {
       fail(at, "this must be an object: names, and what is set");
     }
     for (const auto& [key, value] : whole[name].items()) {
-      take(key, value, at + "/" + key);
+      take(key, value, fmt::format("{}/{}", at, key));
     }
   }
 
@@ -152,6 +153,7 @@ class ControlReader {
                                                                   const std::string& at, std::string_view what) const {
     std::vector<std::pair<Json, std::string>> result;
     std::vector<std::string> known_names;
+    known_names.reserve(names.size());
     for (const Named& one : names) {
       known_names.push_back(one.name);
     }
@@ -183,6 +185,7 @@ class ControlReader {
   [[nodiscard]] Call call_in(const TableInfo& table, const Json& value, const std::string& at) const {
     if (!value.contains("action") || !value["action"].is_string()) {
       std::vector<std::string_view> names;
+      names.reserve(table.actions.size());
       for (const ActionInfo& action : table.actions) {
         names.push_back(action.name);
       }
@@ -262,7 +265,8 @@ class ControlReader {
       }
     } else if (value.is_object()) {
       for (const auto& [index, one] : value.items()) {
-        write(small<std::uint64_t>(Json(index), at + "/" + index), one, at + "/" + index);
+        const std::string place = fmt::format("{}/{}", at, index);
+        write(small<std::uint64_t>(Json(index), place), one, place);
       }
     } else {
       fail(at, "this must be an array of values from index 0 on, or an object of indexes and values");
@@ -282,7 +286,7 @@ class ControlReader {
   void group(const std::string& name, const Json& value, const std::string& at) {
     const auto number = small<std::uint16_t>(Json(name), at, 1);
     if (!value.is_array() || value.empty()) {
-      fail(at, "this must be an array of ports, or of {\"port\": P, \"rid\": R}");
+      fail(at, R"(this must be an array of ports, or of {"port": P, "rid": R})");
     }
     for (std::size_t i = 0; i < value.size(); ++i) {
       const std::string place = fmt::format("{}/{}", at, i);
@@ -315,7 +319,7 @@ class ControlReader {
       }
     }
     if (!clone.port && !clone.group) {
-      fail(at, "it needs a \"port\" or a \"group\"");
+      fail(at, R"(it needs a "port" or a "group")");
     }
     control_.sessions[small<std::uint32_t>(Json(name), at)] = clone;
   }

@@ -17,7 +17,7 @@ namespace sidelatch::p4 {
 namespace {
 
 constexpr const char* kValueForms =
-    "18, \"0x12\", \"0b10010\", a MAC \"02:00:00:00:00:01\" or an IP address \"10.0.0.1\", \"fd00::1\"";
+    R"(18, "0x12", "0b10010", a MAC "02:00:00:00:00:01" or an IP address "10.0.0.1", "fd00::1")";
 
 std::optional<unsigned> digit_of(char c) {
   if (c >= '0' && c <= '9') {
