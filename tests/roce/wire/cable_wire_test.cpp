@@ -14,11 +14,11 @@
 namespace sidelatch::roce {
 namespace {
 
-constexpr MacAddress kOurs{2, 0, 0, 0, 0, 1};
-constexpr MacAddress kOther{2, 0, 0, 0, 0, 2};
+constexpr MacAddress kCableStation{2, 0, 0, 0, 0, 1};
+constexpr MacAddress kOtherStation{2, 0, 0, 0, 0, 2};
 
 CableWireOptions station_on(const std::string& name) {
-  return {.name = name, .addresses = {.mac = kOurs, .ipv4 = {10, 0, 0, 1}, .ipv6 = {}}};
+  return {.name = name, .addresses = {.mac = kCableStation, .ipv4 = {10, 0, 0, 1}, .ipv6 = {}}};
 }
 
 bool is_readable(const Wire& port) {
@@ -30,10 +30,10 @@ TEST(CableWire, CarriesEveryFrameToThePortAndOnlyItsOwnBack) {
   const std::string name = new_wire_name();
   CableWire station(station_on(name));
   const auto port = open_cable_port({.name = name});
-  ASSERT_TRUE(station.send(test_frame(100, kOther, kOurs, 1)));
+  ASSERT_TRUE(station.send(test_frame(100, kOtherStation, kCableStation, 1)));
   EXPECT_EQ(number_of(port->receive()), 1U);
-  ASSERT_TRUE(port->send(test_frame(100, kOther, kOther, 2)));  // flooded: for somebody else
-  ASSERT_TRUE(port->send(test_frame(100, kOurs, kOther, 3)));
+  ASSERT_TRUE(port->send(test_frame(100, kOtherStation, kOtherStation, 2)));  // flooded: for somebody else
+  ASSERT_TRUE(port->send(test_frame(100, kCableStation, kOtherStation, 3)));
   EXPECT_EQ(number_of(station.receive()), 3U);
   EXPECT_TRUE(station.receive().empty());
 }
@@ -44,7 +44,7 @@ TEST(CableWire, AFrameWakesAPortThatSleepsInPoll) {
   const auto port = open_cable_port({.name = name});
   EXPECT_GT(port->lie_down(), std::chrono::hours(1));
   EXPECT_FALSE(is_readable(*port));
-  ASSERT_TRUE(station.send(test_frame(100, kOther, kOurs, 1)));
+  ASSERT_TRUE(station.send(test_frame(100, kOtherStation, kCableStation, 1)));
   EXPECT_TRUE(is_readable(*port));
   port->stand_up();
   EXPECT_FALSE(is_readable(*port));
@@ -52,7 +52,7 @@ TEST(CableWire, AFrameWakesAPortThatSleepsInPoll) {
   port->stand_up();
   EXPECT_EQ(number_of(port->receive()), 1U);
   // Awake: nobody rings.
-  ASSERT_TRUE(station.send(test_frame(100, kOther, kOurs, 2)));
+  ASSERT_TRUE(station.send(test_frame(100, kOtherStation, kCableStation, 2)));
   EXPECT_FALSE(is_readable(*port));
 }
 
@@ -61,7 +61,7 @@ TEST(CableWire, RoomWakesAPortThatFoundNone) {
   CableWire station(station_on(name));
   const auto port = open_cable_port({.name = name});
   std::uint32_t sent = 0;
-  while (port->send(test_frame(4000, kOurs, kOther, sent))) {
+  while (port->send(test_frame(4000, kCableStation, kOtherStation, sent))) {
     ++sent;
   }
   EXPECT_GT(port->lie_down(), std::chrono::nanoseconds(0));
@@ -71,17 +71,17 @@ TEST(CableWire, RoomWakesAPortThatFoundNone) {
   EXPECT_TRUE(station.receive().empty());
   EXPECT_TRUE(is_readable(*port));
   port->stand_up();
-  EXPECT_TRUE(port->send(test_frame(4000, kOurs, kOther, sent)));
+  EXPECT_TRUE(port->send(test_frame(4000, kCableStation, kOtherStation, sent)));
 }
 
 TEST(CableWire, ThePortMayLeaveAndComeAgain) {
   const std::string name = new_wire_name();
   CableWire station(station_on(name));
   { const auto port = open_cable_port({.name = name}); }
-  EXPECT_TRUE(station.send(test_frame(100, kOther, kOurs, 1)));
+  EXPECT_TRUE(station.send(test_frame(100, kOtherStation, kCableStation, 1)));
   EXPECT_EQ(station.counters().dropped, 1U);
   const auto port = open_cable_port({.name = name});
-  EXPECT_TRUE(station.send(test_frame(100, kOther, kOurs, 2)));
+  EXPECT_TRUE(station.send(test_frame(100, kOtherStation, kCableStation, 2)));
   EXPECT_EQ(number_of(port->receive()), 2U);
 }
 
@@ -94,7 +94,7 @@ TEST(CableWire, AThirdEndIsRefused) {
 }
 
 TEST(CableWire, AStationNeedsAddresses) {
-  EXPECT_THROW(CableWire({.name = new_wire_name(), .addresses = {.mac = kOurs, .ipv4 = {}, .ipv6 = {}}}),
+  EXPECT_THROW(CableWire({.name = new_wire_name(), .addresses = {.mac = kCableStation, .ipv4 = {}, .ipv6 = {}}}),
                std::invalid_argument);
 }
 
