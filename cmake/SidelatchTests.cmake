@@ -148,6 +148,9 @@ endforeach()
 foreach(target test_softnic test_softnic_threaded)
     if(TARGET ${target})
         add_dependencies(${target} sidelatch_verbs)
+        if(TARGET sidelatch) # runs the switch
+            add_dependencies(${target} sidelatch)
+        endif()
     endif()
 endforeach()
 

@@ -24,7 +24,8 @@ constexpr const char* kFaults = kVariables[4];
 constexpr const char* kCapture = kVariables[5];
 
 constexpr std::string_view kWireForms =
-    "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS[,mac=MAC][,mtu=BYTES] or interface:NAME,ADDRESS[,mac=MAC]";
+    "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS[,mac=MAC][,mtu=BYTES], interface:NAME,ADDRESS[,mac=MAC] or "
+    "switch:NAME,ADDRESS[,mac=MAC]";
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -83,7 +84,7 @@ std::string text_of(int family, const Address& address) {
   return text.data();
 }
 
-// The part after the names in "link:..." and "interface:...".
+// The part after the names in "link:...", "interface:..." and "switch:...".
 struct Addresses {
   std::optional<roce::Ipv4Address> ipv4;
   std::optional<roce::Ipv6Address> ipv6;
@@ -160,6 +161,18 @@ WireSettings interface_in(const std::vector<std::string_view>& parts, std::strin
       .interface = std::string(parts[0]), .ipv4 = addresses.ipv4, .ipv6 = addresses.ipv6, .mac = addresses.mac};
 }
 
+WireSettings switch_in(const std::vector<std::string_view>& parts, std::string_view whole) {
+  const Addresses addresses = addresses_in(std::span(parts).subspan(1), whole);
+  if (parts[0].empty() || addresses.mtu) {
+    throw SettingsError(fmt::format(
+        "the wire \"{}\" is not switch:NAME,ADDRESS[,mac=MAC]; NAME is that of a port of the switch", whole));
+  }
+  return roce::CableWireOptions{.name = std::string(parts[0]),
+                                .addresses = {.mac = addresses.mac.value_or(mac_for(addresses)),
+                                              .ipv4 = addresses.ipv4.value_or(roce::Ipv4Address{}),
+                                              .ipv6 = addresses.ipv6.value_or(roce::Ipv6Address{})}};
+}
+
 struct Chance {
   std::string_view name;
   double roce::FaultOptions::*chance;
@@ -222,21 +235,30 @@ struct Open {
   std::unique_ptr<roce::Wire> operator()(const roce::PacketWireOptions& options) const {
     return roce::open_packet_wire(options);
   }
+  std::unique_ptr<roce::Wire> operator()(const roce::CableWireOptions& options) const {
+    return roce::join_cable_wire(options);
+  }
 };
 
 struct Text {
-  std::string operator()(const roce::SharedMemoryWireOptions& options) const { return "shm:" + options.name; }
-  std::string operator()(const roce::FolderWireOptions& options) const { return "folder:" + options.folder.string(); }
-  std::string operator()(const roce::LinkWireOptions& options) const {
-    const roce::StationAddresses& ours = options.addresses;
-    std::string text = fmt::format("link:{},{}", options.local_path.string(), options.remote_path.string());
+  static std::string station(const roce::StationAddresses& ours) {
+    std::string text;
     if (ours.ipv4 != roce::Ipv4Address{}) {
       text += "," + text_of(AF_INET, ours.ipv4);
     }
     if (ours.ipv6 != roce::Ipv6Address{}) {
       text += "," + text_of(AF_INET6, ours.ipv6);
     }
-    return text + fmt::format(",mac={},mtu={}", text_of(ours.mac), options.most_frame_bytes - roce::Ethernet::kBytes);
+    return text + ",mac=" + text_of(ours.mac);
+  }
+  std::string operator()(const roce::SharedMemoryWireOptions& options) const { return "shm:" + options.name; }
+  std::string operator()(const roce::FolderWireOptions& options) const { return "folder:" + options.folder.string(); }
+  std::string operator()(const roce::LinkWireOptions& options) const {
+    return fmt::format("link:{},{}{},mtu={}", options.local_path.string(), options.remote_path.string(),
+                       station(options.addresses), options.most_frame_bytes - roce::Ethernet::kBytes);
+  }
+  std::string operator()(const roce::CableWireOptions& options) const {
+    return fmt::format("switch:{}{}", options.name, station(options.addresses));
   }
   std::string operator()(const roce::PacketWireOptions& options) const {
     std::string text = "interface:" + options.interface;
@@ -270,6 +292,9 @@ WireSettings parse_wire(const std::string& text) {
   }
   if (kind == "interface") {
     return interface_in(split(rest, ','), text);
+  }
+  if (kind == "switch") {
+    return switch_in(split(rest, ','), text);
   }
   throw SettingsError(fmt::format("the wire \"{}\" is none of {}", text, kWireForms));
 }

@@ -27,7 +27,7 @@ namespace sidelatch::softnic {
 
 /// The NIC's wire.
 using WireSettings = std::variant<roce::SharedMemoryWireOptions, roce::FolderWireOptions, roce::LinkWireOptions,
-                                  roce::PacketWireOptions>;
+                                  roce::PacketWireOptions, roce::CableWireOptions>;
 
 struct Settings {
   WireSettings wire = roce::SharedMemoryWireOptions{};
@@ -51,7 +51,7 @@ inline constexpr std::array kVariables = {"SIDELATCH_SOFTNIC_WIRE",   "SIDELATCH
                                           "SIDELATCH_SOFTNIC_FAULTS", "SIDELATCH_SOFTNIC_PCAP"};
 
 /// "shm:NAME", "folder:PATH", "link:OURS,THEIRS,ADDRESS[,ADDRESS][,mac=MAC][,mtu=BYTES]",
-/// "interface:NAME,ADDRESS[,ADDRESS][,mac=MAC]". Throws SettingsError.
+/// "interface:NAME,ADDRESS[,ADDRESS][,mac=MAC]", "switch:NAME,ADDRESS[,ADDRESS][,mac=MAC]". Throws SettingsError.
 [[nodiscard]] WireSettings parse_wire(const std::string& text);
 [[nodiscard]] std::string text_of(const WireSettings& wire);
 /// "loss=0.02,seed=1": the probabilities that are not 0, and the seed; empty if all are 0.

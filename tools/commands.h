@@ -28,6 +28,7 @@ void add_devices(Program& program);
 void add_report(Program& program);
 void add_softnic(Program& program);
 void add_p4(Program& program);
+void add_switch(Program& program);
 
 /// Restarts this program with the software NIC preloaded, unless it already is. Throws as softnic::set_environment().
 void become_softnic(const softnic::LaunchOptions& options);

@@ -62,6 +62,7 @@ int run(int argc, char** argv) {
   tools::add_devices(program);
   tools::add_softnic(program);
   tools::add_p4(program);
+  tools::add_switch(program);
   return written(program.run(argc, argv));
 }
 

@@ -23,6 +23,11 @@ Option Option::required() {
   return *this;
 }
 
+Option Option::one_at_a_time() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
 Option Option::needs(Option other) {
   option_->needs(other.option_);
   return *this;

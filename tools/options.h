@@ -38,6 +38,8 @@ class Option {
  public:
   /// The command line is wrong without it.
   Option required();
+  /// Of a vector: it takes one value each time that it is given, so that an argument may follow.
+  Option one_at_a_time();
   /// It may be given only together with the other one.
   Option needs(Option other);
   /// It and the other one may not be given together.

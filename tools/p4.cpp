@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "options.h"
+#include "p4_source.h"
 
 #include <sidelatch/p4/compile.h>
 #include <sidelatch/p4/fit.h>
@@ -9,7 +10,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,18 +17,15 @@ namespace sidelatch::tools {
 
 namespace {
 
-struct Arguments {
-  std::string program;
+struct Arguments : P4Source {
   std::vector<std::string> tests;
-  std::vector<std::string> folders;
-  std::vector<std::string> macros;
   std::string chip;
 };
 
-p4::CompileOptions compile_options(const Arguments& arguments, std::vector<std::string>& warnings) {
+p4::CompileOptions compile_options(const P4Source& source, std::vector<std::string>& warnings) {
   p4::CompileOptions options;
-  options.include_folders.assign(arguments.folders.begin(), arguments.folders.end());
-  for (const std::string& macro : arguments.macros) {
+  options.include_folders.assign(source.folders.begin(), source.folders.end());
+  for (const std::string& macro : source.macros) {
     const std::size_t equals = macro.find('=');
     options.macros[macro.substr(0, equals)] = equals == std::string::npos ? "1" : macro.substr(equals + 1);
   }
@@ -36,18 +33,9 @@ p4::CompileOptions compile_options(const Arguments& arguments, std::vector<std::
   return options;
 }
 
-std::shared_ptr<const p4::Program> compile(const Arguments& arguments) {
-  std::vector<std::string> warnings;
-  auto program = p4::compile_file(arguments.program, compile_options(arguments, warnings));
-  for (const std::string& warning : warnings) {
-    fmt::print(stderr, "{}\n", warning);
-  }
-  return program;
-}
-
 int check(const Arguments& arguments) {
   if (arguments.chip.empty()) {
-    static_cast<void>(compile(arguments));
+    static_cast<void>(compile_p4(arguments));
     return kAsExpected;
   }
   const p4::Chip chip = p4::parse_chip(arguments.chip);
@@ -58,7 +46,7 @@ int check(const Arguments& arguments) {
 }
 
 int test(const Arguments& arguments) {
-  const auto program = compile(arguments);
+  const auto program = compile_p4(arguments);
   bool passed = true;
   for (const std::string& file : arguments.tests) {
     const p4::StfResult result = p4::run_stf(program, read_file(file), file);
@@ -72,23 +60,32 @@ int test(const Arguments& arguments) {
   return passed ? kAsExpected : kNotAsExpected;
 }
 
-void add_common(Command& command, Arguments& arguments) {
-  command.option("program", arguments.program, "the program, in P4_16 for v1model").required();
-  command.option("-I,--include", arguments.folders, "a folder for #include");
-  command.option("-D,--define", arguments.macros, "NAME or NAME=TEXT: a macro");
+}  // namespace
+
+void add_p4_source(Command& command, P4Source& source) {
+  command.option("program", source.program, "the program, in P4_16 for v1model").required();
+  command.option("-I,--include", source.folders, "a folder for #include");
+  command.option("-D,--define", source.macros, "NAME or NAME=TEXT: a macro");
 }
 
-}  // namespace
+std::shared_ptr<const p4::Program> compile_p4(const P4Source& source) {
+  std::vector<std::string> warnings;
+  auto program = p4::compile_file(source.program, compile_options(source, warnings));
+  for (const std::string& warning : warnings) {
+    fmt::print(stderr, "{}\n", warning);
+  }
+  return program;
+}
 
 void add_p4(Program& program) {
   Command p4 = program.command("p4", "Compile and test switch programs in P4");
   auto arguments = std::make_shared<Arguments>();
   Command checked = p4.subcommand("check", "Compile a program and say what is wrong with it");
-  add_common(checked, *arguments);
+  add_p4_source(checked, *arguments);
   checked.option("--fit", arguments->chip, "also estimate whether it fits that chip: tofino or tofino2");
   checked.runs([arguments] { return check(*arguments); });
   Command tested = p4.subcommand("test", "Run packet tests in the format STF");
-  add_common(tested, *arguments);
+  add_p4_source(tested, *arguments);
   tested.option("tests", arguments->tests, "the tests").required();
   tested.runs([arguments] { return test(*arguments); });
 }

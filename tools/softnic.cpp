@@ -60,8 +60,10 @@ void add_softnic(Program& program) {
   Command command =
       softnic.subcommand("run", "Run an unmodified libibverbs program on the software NIC, device sidelatch0");
   command.option("command", arguments->command, "the program and its arguments, after --").required();
-  command.option("--wire", options.wire,
-                 "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS or interface:NAME,ADDRESS (default shm:default)");
+  command.option(
+      "--wire", options.wire,
+      "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS, interface:NAME,ADDRESS or switch:NAME,ADDRESS (default "
+      "shm:default)");
   command.option("--order", options.order,
                  "touch memory line by line, in any order that this preset of the memory model allows: strict, "
                  "observed, spec or relaxed (default: at once)");

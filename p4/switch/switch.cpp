@@ -88,6 +88,7 @@ Switch::Switch(std::shared_ptr<const Program> program, SwitchOptions options)
       random_state_(options.seed),
       arrived_(std::make_unique<Fifo>()),
       queues_(options.ports),
+      paused_(options.ports),
       departed_(std::make_unique<Fifo>()),
       headers_(options.packet_bytes) {
   if (options.ports == 0 || options.ports > kDropPort) {
@@ -157,6 +158,17 @@ void Switch::set_clone_session(std::uint32_t session, CloneSession clone) {
 
 std::size_t Switch::queued(std::uint16_t port) const { return port < queues_.size() ? queues_[port].size() : 0; }
 
+void Switch::set_paused(std::uint16_t port, bool paused) {
+  if (port >= options_.ports) {
+    throw ControlError(fmt::format("the switch has no port {}; its ports are 0 to {}", port, options_.ports - 1));
+  }
+  if (paused == paused_[port]) {
+    return;
+  }
+  paused_[port] = paused;
+  queued_ = paused ? queued_ - queues_[port].size() : queued_ + queues_[port].size();
+}
+
 void Switch::drop(Packet* packet, Drop reason) {
   ++drops_[static_cast<std::size_t>(reason)];
   give(packet);
@@ -194,7 +206,7 @@ bool Switch::step() {
   if (queued_ == 0) {
     return false;
   }
-  while (queues_[next_queue_].empty()) {
+  while (queues_[next_queue_].empty() || paused_[next_queue_]) {
     next_queue_ = (next_queue_ + 1) % queues_.size();
   }
   Packet* packet = queues_[next_queue_].pop();
@@ -342,7 +354,9 @@ void Switch::enqueue(Packet* packet, std::uint64_t port) {
   set(*packet, MetadataField::enq_timestamp, time_ / 1000);
   set(*packet, MetadataField::enq_qdepth, queue.size());
   queue.push(packet);
-  ++queued_;
+  if (!paused_[port]) {
+    ++queued_;
+  }
 }
 
 void Switch::egress(Packet* packet) {

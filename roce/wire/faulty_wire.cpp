@@ -132,8 +132,7 @@ std::span<const std::byte> FaultyWire::receive() {
   return wire_->receive();
 }
 
-void FaultyWire::wait(std::chrono::nanoseconds at_most) {
-  release_due();
+std::chrono::nanoseconds FaultyWire::until_next(std::chrono::nanoseconds at_most) const {
   const Clock::time_point now = now_();
   for (const Held& held : held_) {
     // A frame that is already due has found no room: the wire inside wakes us when there is room.
@@ -141,8 +140,18 @@ void FaultyWire::wait(std::chrono::nanoseconds at_most) {
       at_most = std::min(at_most, std::chrono::nanoseconds(held.due - now));
     }
   }
-  wire_->wait(at_most);
+  return at_most;
+}
+
+void FaultyWire::wait(std::chrono::nanoseconds at_most) {
   release_due();
+  wire_->wait(until_next(at_most));
+  release_due();
+}
+
+std::chrono::nanoseconds FaultyWire::lie_down() {
+  release_due();
+  return until_next(wire_->lie_down());
 }
 
 const WireCounters& FaultyWire::counters() const noexcept {

@@ -39,6 +39,9 @@ class FaultyWire final : public Wire {
   [[nodiscard]] std::span<const std::byte> receive() override;
   void wait(std::chrono::nanoseconds at_most) override;
   void interrupt() noexcept override { wire_->interrupt(); }
+  [[nodiscard]] int descriptor() const noexcept override { return wire_->descriptor(); }
+  [[nodiscard]] std::chrono::nanoseconds lie_down() override;
+  void stand_up() override { wire_->stand_up(); }
   void abandon() noexcept override { wire_->abandon(); }
   /// The counters of the wire inside, and the faults.
   [[nodiscard]] const WireCounters& counters() const noexcept override;
@@ -64,6 +67,7 @@ class FaultyWire final : public Wire {
   [[nodiscard]] bool send_inside(const Held& held);
   void hold(std::span<const std::byte> frame, std::uint64_t behind, Clock::time_point due);
   void release_due();
+  [[nodiscard]] std::chrono::nanoseconds until_next(std::chrono::nanoseconds at_most) const;
 
   std::unique_ptr<Wire> wire_;
   FaultOptions options_;

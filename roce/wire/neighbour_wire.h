@@ -12,13 +12,17 @@
 
 namespace sidelatch::roce {
 
+/// Throws std::invalid_argument, with the wire's name, if the MAC is not that of a single station, or if there is no IP
+/// address.
+[[nodiscard]] const StationAddresses& checked_addresses(const std::string& wire, const StationAddresses& addresses);
+
 class NeighbourWire : public SocketWire {
  public:
   /// Asks if the address is unknown or no longer fresh.
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) final;
 
  protected:
-  /// Throws std::invalid_argument if the MAC is not that of a single station, or if there is no IP address.
+  /// Throws as checked_addresses().
   NeighbourWire(std::string name, const StationAddresses& addresses, std::size_t most_frame_bytes);
 
  private:

@@ -42,7 +42,7 @@ static_assert(sizeof(RingControl) <= kPage && sizeof(Header) <= kPage);
 static_assert(kMostStations <= 64, "a bit each in SharedStation::incoming");
 
 // Raise it with every change of the file's layout or of the meaning of its words.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr Header kOurs = {
     .magic = 0x6863'7461'6c65'6469,  // "idelatch"
     .version = kVersion,
@@ -80,6 +80,10 @@ bool is_removed(int file) noexcept {
   struct stat status {};
   return ::fstat(file, &status) != 0 || status.st_nlink == 0;
 }
+
+constexpr const char* kBell = ".bell-";
+
+bool exists_at(const std::string& path) noexcept { return ::access(path.c_str(), F_OK) == 0; }
 
 std::string prefix_of_user() { return fmt::format("sidelatch-{}-", ::geteuid()); }
 
@@ -205,6 +209,7 @@ void Segment::take_place() {
   us.name.fill('\0');
   options_.station_name.copy(us.name.data(), us.name.size() - 1);
   us.process = ::getpid();
+  us.has_bell.store(0, std::memory_order_relaxed);
   // An odd value, different from the one before.
   const std::uint32_t before = us.incarnation.load(std::memory_order_relaxed);
   us.incarnation.store((before + 1) | 1U, std::memory_order_release);
@@ -233,6 +238,12 @@ void Segment::remove_abandoned() const {
   for (const auto& entry : std::filesystem::directory_iterator(options_.folder, error)) {
     const std::string path = entry.path().string();
     if (!entry.path().filename().string().starts_with(prefix_of_user()) || path == path_) {
+      continue;
+    }
+    // The bell of a killed process, if its wire is gone, too.
+    if (const std::size_t end = path.rfind(kBell);
+        end != std::string::npos && std::filesystem::is_socket(path, error) && !exists_at(path.substr(0, end))) {
+      ::unlink(path.c_str());
       continue;
     }
     const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -304,6 +315,8 @@ void Segment::open_ring(std::size_t sender, std::size_t receiver) {
   ::madvise(begin, kRingStride, MADV_POPULATE_WRITE);
 #endif
 }
+
+std::string Segment::bell_path(std::size_t station) const { return fmt::format("{}{}{}", path_, kBell, station + 1); }
 
 std::byte* Segment::ring(std::size_t sender, std::size_t receiver) const noexcept {
   return memory_ + kRingsOffset + (sender * kMostStations + receiver) * kRingStride;

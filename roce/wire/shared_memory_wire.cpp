@@ -1,11 +1,14 @@
 #include "shared_memory_wire.h"
 
 #include "full_fence.h"
+#include "unix_address.h"
 
 #include "roce/wire/wires.h"
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -149,11 +152,26 @@ void SharedMemoryWire::flush() {
 
 // Call it after a full fence.
 void SharedMemoryWire::wake(std::size_t station) {
-  Doorbell& doorbell = segment_.station(station).doorbell;
-  if (doorbell.is_asleep()) {
-    doorbell.ring();
+  SharedStation& sleeper = segment_.station(station);
+  if (sleeper.doorbell.is_asleep()) {
+    // The bell comes first: if we are killed in between, the sleeper is awake and its doorbell says too little.
+    if (sleeper.has_bell.load(std::memory_order_relaxed) != 0) {
+      ring_bell(station);
+    }
+    sleeper.doorbell.ring();
     ++counters_.wakes;
   }
+}
+
+// A bell that is full wakes its station anyway; one that is gone belonged to a station that has ended.
+void SharedMemoryWire::ring_bell(std::size_t station) {
+  if (!clapper_.valid()) {
+    clapper_ = FileDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  }
+  const sockaddr_un address = unix_address(segment_.bell_path(station));
+  const std::byte stroke{};
+  static_cast<void>(::sendto(clapper_.number(), &stroke, sizeof stroke, MSG_DONTWAIT | MSG_NOSIGNAL,
+                             reinterpret_cast<const sockaddr*>(&address), sizeof address));
 }
 
 void SharedMemoryWire::open_new_rings() {
@@ -316,6 +334,47 @@ void SharedMemoryWire::wait(std::chrono::nanoseconds at_most) {
   short_of_room_ = 0;
   talked_with_ = 0;
   interrupted_.store(false, std::memory_order_relaxed);
+}
+
+void SharedMemoryWire::use_bell() {
+  bell_ = bind_datagram_socket(segment_.bell_path(segment_.own()));
+  segment_.station(segment_.own()).has_bell.store(1, std::memory_order_relaxed);
+}
+
+std::chrono::nanoseconds SharedMemoryWire::lie_down() {
+  release_all();
+  flush();
+  announce_waiting_for_room();
+  segment_.station(segment_.own()).doorbell.lie_down();
+  if (something_happened()) {
+    return std::chrono::nanoseconds(0);
+  }
+  ++counters_.sleeps;
+  return short_of_room_ != 0 ? std::chrono::nanoseconds(kMostSleepForRoom) : std::chrono::hours(24);
+}
+
+void SharedMemoryWire::stand_up() {
+  segment_.station(segment_.own()).doorbell.stand_up();
+  std::array<std::byte, 8> strokes{};
+  while (::recv(bell_.number(), strokes.data(), strokes.size(), MSG_DONTWAIT) > 0) {
+  }
+  short_of_room_ = 0;
+  talked_with_ = 0;
+  interrupted_.store(false, std::memory_order_relaxed);
+  tell_our_cpu();
+}
+
+SharedMemoryWire::~SharedMemoryWire() {
+  if (bell_.valid()) {
+    segment_.station(segment_.own()).has_bell.store(0, std::memory_order_relaxed);
+    ::unlink(segment_.bell_path(segment_.own()).c_str());
+  }
+}
+
+void SharedMemoryWire::abandon() noexcept {
+  bell_.close();  // so that the destructor, which nobody calls, would not remove the parent's
+  clapper_.close();
+  segment_.abandon();
 }
 
 void SharedMemoryWire::interrupt() noexcept {

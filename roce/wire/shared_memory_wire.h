@@ -16,6 +16,7 @@
 #include "segment.h"
 #include "spin_time.h"
 
+#include "common/file_descriptor.h"
 #include "roce/wire/wire.h"
 
 #include <array>
@@ -33,6 +34,9 @@ class SharedMemoryWire final : public Wire {
  public:
   /// Joins the wire of that name, or makes it. Throws WireError.
   explicit SharedMemoryWire(SegmentOptions options);
+  SharedMemoryWire(const SharedMemoryWire&) = delete;
+  SharedMemoryWire& operator=(const SharedMemoryWire&) = delete;
+  ~SharedMemoryWire() override;
 
   [[nodiscard]] const StationAddresses& addresses() const noexcept override { return addresses_; }
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) override;
@@ -42,11 +46,19 @@ class SharedMemoryWire final : public Wire {
   [[nodiscard]] std::span<const std::byte> receive() override;
   void wait(std::chrono::nanoseconds at_most) override;
   void interrupt() noexcept override;
-  void abandon() noexcept override { segment_.abandon(); }
+  void abandon() noexcept override;
+  /// -1 before use_bell().
+  [[nodiscard]] int descriptor() const noexcept override { return bell_.number(); }
+  [[nodiscard]] std::chrono::nanoseconds lie_down() override;
+  void stand_up() override;
   [[nodiscard]] const WireCounters& counters() const noexcept override { return counters_; }
 
   /// All present stations, including ours.
   [[nodiscard]] std::vector<StationEntry> directory() const { return segment_.directory(); }
+  [[nodiscard]] std::size_t own_station() const noexcept { return segment_.own(); }
+  [[nodiscard]] const std::string& path() const noexcept { return segment_.path(); }
+  /// From now on this station sleeps in poll(2) and not in wait(). Throws WireError.
+  void use_bell();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -65,6 +77,7 @@ class SharedMemoryWire final : public Wire {
   void release(std::size_t station);
   void release_all();
   void wake(std::size_t station);
+  void ring_bell(std::size_t station);
   void open_new_rings();
   [[nodiscard]] bool something_happened();
   [[nodiscard]] bool has_frames() const noexcept;
@@ -90,6 +103,8 @@ class SharedMemoryWire final : public Wire {
   std::atomic<bool> interrupted_{false};
   SpinTime spin_time_;
   WireCounters counters_;
+  FileDescriptor bell_;     // ours; see use_bell()
+  FileDescriptor clapper_;  // sends to the bells of others
 };
 
 }  // namespace sidelatch::roce

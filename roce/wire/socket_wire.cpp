@@ -247,14 +247,22 @@ std::span<const std::byte> SocketWire::receive() {
   }
 }
 
-void SocketWire::wait(std::chrono::nanoseconds at_most) {
+std::chrono::nanoseconds SocketWire::lie_down() {
   flush();
   if (in_.count > 0) {
-    return;
+    return std::chrono::nanoseconds(0);
   }
   constexpr std::chrono::nanoseconds kMost = std::chrono::hours(24);
   const bool some_wait = std::ranges::any_of(full_, [](const FullStation& full) { return !full.frames.empty(); });
-  const auto time = std::clamp(at_most, std::chrono::nanoseconds(0), some_wait ? kTryAgain : kMost);
+  return some_wait ? kTryAgain : kMost;
+}
+
+void SocketWire::wait(std::chrono::nanoseconds at_most) {
+  const std::chrono::nanoseconds most = lie_down();
+  if (most == std::chrono::nanoseconds(0)) {
+    return;
+  }
+  const auto time = std::clamp(at_most, std::chrono::nanoseconds(0), most);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   timespec limit{};
   limit.tv_sec = seconds.count();

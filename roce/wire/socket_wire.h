@@ -33,6 +33,8 @@ class SocketWire : public Wire {
   [[nodiscard]] std::span<const std::byte> receive() override;
   void wait(std::chrono::nanoseconds at_most) override;
   void interrupt() noexcept override;
+  [[nodiscard]] int descriptor() const noexcept override { return socket_.number(); }
+  [[nodiscard]] std::chrono::nanoseconds lie_down() override;
   void abandon() noexcept override;
   [[nodiscard]] const WireCounters& counters() const noexcept override { return counters_; }
 

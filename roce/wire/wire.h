@@ -102,6 +102,16 @@ class Wire {
   /// Ends the current wait(), or the next one. Async-signal-safe.
   virtual void interrupt() noexcept = 0;
 
+  /// For a thread that waits for several wires, in poll(2) instead of wait():
+  ///   const auto at_most = wire.lie_down();   // of all wires
+  ///   ... ppoll() for the descriptors to be readable, for the least of these times ...
+  ///   wire.stand_up();                        // of all wires
+  /// The same reasons end the waiting as in wait(), but for interrupt(). -1: this wire cannot.
+  [[nodiscard]] virtual int descriptor() const noexcept { return -1; }
+  /// Sends what was committed. Returns how long poll(2) may wait; 0: there is something to do already.
+  [[nodiscard]] virtual std::chrono::nanoseconds lie_down() { return std::chrono::nanoseconds(0); }
+  virtual void stand_up() {}
+
   /// For a child after fork(2): closes the descriptors shared with the parent, so that the child keeps none of the
   /// parent's locks if the parent is killed. Call nothing else in the child, not even the destructor.
   /// Async-signal-safe.

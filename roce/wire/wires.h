@@ -71,6 +71,17 @@ struct PacketWireOptions {
 };
 [[nodiscard]] std::unique_ptr<Wire> open_packet_wire(const PacketWireOptions& options);
 
+/// Connects to a port of a switch on this machine, over shared memory of its own. Everything goes to the switch, and
+/// ARP and neighbour discovery find the stations behind it. The switch may come and go.
+struct CableWireOptions {
+  /// As the name of a wire of shared memory. The switch has a port of this name.
+  std::string name;
+  StationAddresses addresses;  ///< our addresses; the MAC, and at least one IP address
+  std::string station_name{};
+  std::filesystem::path folder = "/dev/shm";
+};
+[[nodiscard]] std::unique_ptr<Wire> join_cable_wire(const CableWireOptions& options);
+
 /// Probabilities, each 0 to 1, of faults to a sent frame.
 struct FaultOptions {
   std::uint64_t seed = 1;  ///< the same seed and the same frames sent: the same faults

@@ -79,9 +79,9 @@ TEST(Settings, TravelThroughTheEnvironment) {
 }
 
 TEST(Settings, EachWireHasItsText) {
-  for (const std::string text :
-       {"shm:lab", "folder:/srv/wire", "interface:eth0,10.0.0.9,mac=02:00:00:00:00:09", "interface:eth1,fd00::9",
-        "link:/tmp/a,/tmp/b,10.0.0.9,mac=02:53:0a:00:00:09,mtu=1500"}) {
+  for (const std::string text : {"shm:lab", "folder:/srv/wire", "interface:eth0,10.0.0.9,mac=02:00:00:00:00:09",
+                                 "interface:eth1,fd00::9", "link:/tmp/a,/tmp/b,10.0.0.9,mac=02:53:0a:00:00:09,mtu=1500",
+                                 "switch:left,10.0.0.9,fd00::9,mac=02:53:0a:00:00:09"}) {
     EXPECT_EQ(text_of(parse_wire(text)), text);
   }
 }
@@ -102,6 +102,8 @@ TEST(Settings, WhatMeansNothingIsNamed) {
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,300.1.1.1"}}), HasSubstr("300.1.1.1"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mtu=1500"}}), HasSubstr("MTU"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "interface:eth0,10.0.0.9,mac=1:2:3"}}), HasSubstr("mac=1:2:3"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "switch:left"}}), HasSubstr("lacks an IP address"));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_WIRE", "switch:,10.0.0.9"}}), HasSubstr("switch:NAME,ADDRESS"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_ORDER", "chaos"}}), AllOf(HasSubstr("chaos"), HasSubstr("observed")));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_SEED", "-1"}}), HasSubstr("-1"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_SEED", "18446744073709551616"}}), HasSubstr("64 bits"));

@@ -107,9 +107,13 @@ class Switch {
   /// Virtual time in nanoseconds; the timestamps that a program sees are in microseconds.
   void set_time(std::uint64_t nanoseconds) { time_ = nanoseconds; }
 
+  /// A paused port sends nothing: packets for it wait in its queue. Throws ControlError for a port that the switch does
+  /// not have.
+  void set_paused(std::uint16_t port, bool paused);
+
   /// A packet arrives. Throws ControlError for a port that the switch does not have.
   void receive(std::uint16_t port, std::span<const std::byte> packet);
-  /// Moves one packet by one stage. Returns false if there is nothing to do.
+  /// Moves one packet by one stage. Returns false if there is nothing to do but for paused ports.
   bool step();
   /// Steps until there is nothing to do, or `most` steps have been taken. Returns whether there is nothing to do.
   bool run(std::size_t most = 1'000'000);
@@ -151,7 +155,8 @@ class Switch {
   std::vector<Packet*> free_;
   std::unique_ptr<Fifo> arrived_;
   std::vector<Fifo> queues_;
-  std::size_t queued_ = 0;
+  std::vector<bool> paused_;
+  std::size_t queued_ = 0;  // for ports that are not paused
   std::size_t next_queue_ = 0;
   std::unique_ptr<Fifo> departed_;
   Packet* departing_ = nullptr;

@@ -35,8 +35,8 @@ class LibraryError : public std::runtime_error {
 };
 
 struct LaunchOptions {
-  /// "shm:NAME", "folder:PATH", "link:OURS,THEIRS,ADDRESS[,mac=MAC][,mtu=BYTES]" or
-  /// "interface:NAME,ADDRESS[,mac=MAC]".
+  /// "shm:NAME", "folder:PATH", "link:OURS,THEIRS,ADDRESS[,mac=MAC][,mtu=BYTES]",
+  /// "interface:NAME,ADDRESS[,mac=MAC]" or "switch:NAME,ADDRESS[,mac=MAC]".
   std::string wire = "shm:default";
   /// Preset of the memory model, "strict", "observed", "spec" or "relaxed": memory is touched line by line, in an order
   /// that the preset allows. Empty: all lines at once, ascending.

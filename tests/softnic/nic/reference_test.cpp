@@ -12,6 +12,8 @@
 namespace sidelatch::softnic::nic {
 namespace {
 
+using namespace roce;
+
 TEST(RoceReference, WeBuildWhatScapyBuilds) {
   std::set<Opcode> opcodes;
   for (const Vector& vector : read_vectors()) {

@@ -85,6 +85,12 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
+void replace(std::vector<std::string>& variables, const std::string& variable) {
+  const std::string name = variable.substr(0, variable.find('=') + 1);
+  std::erase_if(variables, [&](const std::string& other) { return other.starts_with(name); });
+  variables.push_back(variable);
+}
+
 }  // namespace
 
 Site::Site() {
@@ -106,14 +112,18 @@ Site::~Site() {
   }
 }
 
-void Site::set(const std::string& variable) {
-  const std::string name = variable.substr(0, variable.find('=') + 1);
-  std::erase_if(variables_, [&](const std::string& other) { return other.starts_with(name); });
-  variables_.push_back(variable);
-}
+void Site::set(const std::string& variable) { replace(variables_, variable); }
+
+void Site::set_for(const std::string& role, const std::string& variable) { replace(of_role_[role], variable); }
 
 Site::Running Site::start(const Command& command, const std::string& role) const {
   Running running{.output = fmt::format("{}/{}-{}", ::testing::TempDir(), name_, role)};
+  std::vector<std::string> variables = variables_;
+  if (const auto own = of_role_.find(role); own != of_role_.end()) {
+    for (const std::string& variable : own->second) {
+      replace(variables, variable);
+    }
+  }
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   constexpr int kAnyone = 0644;
@@ -122,7 +132,7 @@ Site::Running Site::start(const Command& command, const std::string& role) const
                                      kAnyone);
   ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   const int error = ::posix_spawnp(&running.process, command.front().c_str(), &actions, nullptr,
-                                   pointers(command).data(), pointers(variables_).data());
+                                   pointers(command).data(), pointers(variables).data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     throw std::runtime_error(fmt::format("cannot run {}: run scripts/install-deps test", command.front()));

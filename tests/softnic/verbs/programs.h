@@ -7,6 +7,7 @@
 // A program that does not end within a minute is killed, and its status is -1.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class Site {
 
   /// Sets an environment variable, "NAME=VALUE", for programs that are run from now on.
   void set(const std::string& variable);
+  /// The same for one role only: "program" of run(), "server" or "client" of run_pair().
+  void set_for(const std::string& role, const std::string& variable);
   [[nodiscard]] Outcome run(const Command& command) const;
   /// The client is started after the server listens.
   [[nodiscard]] Pair run_pair(const Command& command) const;
@@ -47,6 +50,7 @@ class Site {
 
   std::string name_;
   std::vector<std::string> variables_;
+  std::map<std::string, std::vector<std::string>> of_role_;
 };
 
 /// Why programs cannot be run; empty if they can. They are not built with sanitizers and do not load a library that is.

@@ -1,0 +1,384 @@
+#include <sidelatch/p4/control.h>
+
+#include "common/json_reason.h"
+#include "p4/control/value.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+
+namespace sidelatch::p4 {
+
+namespace {
+
+using Json = nlohmann::json;
+
+class ControlReader {
+ public:
+  ControlReader(const std::string& file, const ProgramInfo& info, const std::vector<std::uint16_t>& ports)
+      : file_(file), info_(info), ports_(ports) {}
+
+  [[nodiscard]] Control read(const std::string& text) {
+    const Json whole = parse(text);
+    known(whole, "", {"tables", "registers", "counters", "multicast", "clones"});
+    for (const TableInfo& table : info_.tables) {
+      control_.tables.emplace_back(table);
+    }
+    each(whole, "tables", [this](const auto& name, const Json& value, const auto& at) { table(name, value, at); });
+    each(whole, "registers", [this](const auto& name, const Json& value, const auto& at) { reg(name, value, at); });
+    each(whole, "multicast", [this](const auto& name, const Json& value, const auto& at) { group(name, value, at); });
+    each(whole, "clones", [this](const auto& name, const Json& value, const auto& at) { session(name, value, at); });
+    if (whole.contains("counters")) {
+      counters(whole["counters"]);
+    }
+    return std::move(control_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& at, std::string_view why) const {
+    throw std::invalid_argument(fmt::format("{}: {}: {}", file_, at.empty() ? "/" : at, why));
+  }
+
+  // What `work` refuses gets its place.
+  template <class Work>
+  auto placed(const std::string& at, Work work) const {
+    try {
+      return work();
+    } catch (const ControlError& error) {
+      fail(at, error.what());
+    }
+  }
+
+  // Of two members with the same name nlohmann-json would keep one and say nothing.
+  [[nodiscard]] Json parse(const std::string& text) const {
+    std::vector<std::set<std::string>> open;
+    const auto watch = [&](int /*depth*/, Json::parse_event_t event, Json& parsed) {
+      if (event == Json::parse_event_t::object_start) {
+        open.emplace_back();
+      } else if (event == Json::parse_event_t::object_end) {
+        open.pop_back();
+      } else if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second) {
+        throw std::invalid_argument(
+            fmt::format("{}: \"{}\" is given twice in one object: keep one of them", file_, parsed.get<std::string>()));
+      }
+      return true;
+    };
+    try {
+      return Json::parse(text, watch);
+    } catch (const Json::parse_error& error) {
+      throw std::invalid_argument(fmt::format("{}: {}", file_, json_reason(error.what())));
+    }
+  }
+
+  void known(const Json& value, const std::string& at, std::initializer_list<std::string_view> names) const {
+    if (!value.is_object()) {
+      fail(at, fmt::format("this must be an object with any of {}", fmt::join(names, ", ")));
+    }
+    for (const auto& [name, unused] : value.items()) {
+      if (std::ranges::find(names, name) == names.end()) {
+        fail(fmt::format("{}/{}", at, name),
+             fmt::format("there is no such setting; there are {}", fmt::join(names, ", ")));
+      }
+    }
+  }
+
+  template <class Take>
+  void each(const Json& whole, const std::string& name, Take take) const {
+    if (!whole.contains(name)) {
+      return;
+    }
+    const std::string at = "/" + name;
+    if (!whole[name].is_object()) {
+      fail(at, "this must be an object: names, and what is set");
+    }
+    for (const auto& [key, value] : whole[name].items()) {
+      take(key, value, fmt::format("{}/{}", at, key));
+    }
+  }
+
+  template <class Info>
+  [[nodiscard]] std::size_t find(const std::vector<Info>& infos, const std::string& name, std::string_view kind,
+                                 const std::string& at) const {
+    std::vector<std::string> names;
+    names.reserve(infos.size());
+    for (const Info& info : infos) {
+      names.push_back(info.name);
+    }
+    return placed(at, [&] { return State::find_name(names, name, kind); });
+  }
+
+  [[nodiscard]] std::string text_in(const Json& value, const std::string& at) const {
+    if (value.is_string()) {
+      return value.get<std::string>();
+    }
+    if (value.is_number_unsigned()) {
+      return std::to_string(value.get<std::uint64_t>());
+    }
+    if (value.is_boolean()) {
+      return value.get<bool>() ? "1" : "0";
+    }
+    fail(at, "this must be a whole number from 0 on, true, false, or a text such as \"0x12\"");
+  }
+
+  [[nodiscard]] U128 value_in(const Json& value, const std::string& at) const {
+    const std::string text = text_in(value, at);
+    return placed(at, [&] { return control_value(text); });
+  }
+
+  template <class Number>
+  [[nodiscard]] Number small(const Json& value, const std::string& at, Number least = 0) const {
+    const U128 number = value_in(value, at);
+    if (number < least || number > std::numeric_limits<Number>::max()) {
+      fail(at, fmt::format("this must be {} to {}", least, std::numeric_limits<Number>::max()));
+    }
+    return static_cast<Number>(number);
+  }
+
+  [[nodiscard]] std::uint16_t port_in(const Json& value, const std::string& at) const {
+    const auto port = small<std::uint16_t>(value, at);
+    if (std::ranges::find(ports_, port) == ports_.end()) {
+      fail(at, fmt::format("the switch has no port {}; it has {}", port, fmt::join(ports_, ", ")));
+    }
+    return port;
+  }
+
+  // The members of `value` in the order of `names`: an array, or an object with these names.
+  template <class Named>
+  [[nodiscard]] std::vector<std::pair<Json, std::string>> ordered(const Json& value, const std::vector<Named>& names,
+                                                                  const std::string& at, std::string_view what) const {
+    std::vector<std::pair<Json, std::string>> result;
+    std::vector<std::string> known_names;
+    known_names.reserve(names.size());
+    for (const Named& one : names) {
+      known_names.push_back(one.name);
+    }
+    const std::string wanted = names.empty() ? "none" : fmt::format("{}", fmt::join(known_names, ", "));
+    if (!(value.is_array() || value.is_object()) || value.size() != names.size()) {
+      fail(at, fmt::format("this must be an array or an object of {} {}: {}", names.size(), what, wanted));
+    }
+    result.resize(names.size());
+    std::vector<bool> given(names.size());
+    std::size_t next = 0;
+    for (const auto& [name, one] : value.items()) {
+      const std::string place = fmt::format("{}/{}", at, name);
+      const std::size_t i =
+          value.is_array() ? next++ : placed(place, [&] { return State::find_name(known_names, name, what); });
+      if (given[i]) {
+        fail(place, fmt::format("{} is given twice, by two names: keep one of them", known_names[i]));
+      }
+      given[i] = true;
+      result[i] = {one, place};
+    }
+    return result;
+  }
+
+  struct Call {
+    std::size_t action = 0;
+    std::vector<U128> arguments;
+  };
+
+  [[nodiscard]] Call call_in(const TableInfo& table, const Json& value, const std::string& at) const {
+    if (!value.contains("action") || !value["action"].is_string()) {
+      std::vector<std::string_view> names;
+      names.reserve(table.actions.size());
+      for (const ActionInfo& action : table.actions) {
+        names.push_back(action.name);
+      }
+      fail(at, fmt::format("it needs an \"action\", one of {}", fmt::join(names, ", ")));
+    }
+    Call call{.action = find(table.actions, value["action"].get<std::string>(), "action of table " + table.name,
+                             at + "/action"),
+              .arguments = {}};
+    const ActionInfo& action = table.actions[call.action];
+    const Json arguments = value.contains("arguments") ? value["arguments"] : Json::array();
+    for (const auto& [one, place] : ordered(arguments, action.parameters, at + "/arguments", "arguments")) {
+      call.arguments.push_back(value_in(one, place));
+    }
+    return call;
+  }
+
+  void table(const std::string& name, const Json& value, const std::string& at) {
+    known(value, at, {"default", "entries"});
+    const std::size_t number = find(info_.tables, name, "table", at);
+    if (!seen_.insert(number).second) {
+      fail(at, fmt::format("the table {} is given twice, by two names: keep one of them", info_.tables[number].name));
+    }
+    const TableInfo& table = info_.tables[number];
+    TableState& state = control_.tables[number];
+    if (value.contains("default")) {
+      known(value["default"], at + "/default", {"action", "arguments"});
+      const Call call = call_in(table, value["default"], at + "/default");
+      placed(at + "/default", [&] { state.set_default(table.actions[call.action].name, call.arguments); });
+    }
+    if (!value.contains("entries")) {
+      return;
+    }
+    if (!value["entries"].is_array()) {
+      fail(at + "/entries", "this must be an array of entries");
+    }
+    for (std::size_t i = 0; i < value["entries"].size(); ++i) {
+      entry(table, state, value["entries"][i], fmt::format("{}/entries/{}", at, i));
+    }
+  }
+
+  void entry(const TableInfo& table, TableState& state, const Json& value, const std::string& at) const {
+    known(value, at, {"keys", "action", "arguments", "priority"});
+    if (!value.contains("keys")) {
+      fail(at, "it needs \"keys\"");
+    }
+    Entry made;
+    const auto keys = ordered(value["keys"], table.keys, at + "/keys", "keys");
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::string text = text_in(keys[i].first, keys[i].second);
+      made.keys.push_back(placed(keys[i].second, [&] { return control_match(table.keys[i], text); }));
+    }
+    Call call = call_in(table, value, at);
+    made.action = call.action;
+    made.arguments = std::move(call.arguments);
+    if (value.contains("priority")) {
+      made.priority = static_cast<int>(small<std::uint16_t>(value["priority"], at + "/priority"));
+    }
+    placed(at, [&] { state.add(made); });
+  }
+
+  void reg(const std::string& name, const Json& value, const std::string& at) {
+    const std::size_t number = find(info_.registers, name, "register", at);
+    const RegisterInfo& info = info_.registers[number];
+    const auto write = [&](std::uint64_t index, const Json& one, const std::string& place) {
+      const U128 wanted = value_in(one, place);
+      if (index >= info.size) {
+        fail(place, fmt::format("the register {} has the indexes 0 to {}", info.name, info.size - 1));
+      }
+      if (info.width < 128 && (wanted >> info.width) != 0) {
+        fail(place, fmt::format("the register {} has {} bits; the value does not fit", info.name, info.width));
+      }
+      control_.registers.push_back({number, index, wanted});
+    };
+    if (value.is_array()) {
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        write(i, value[i], fmt::format("{}/{}", at, i));
+      }
+    } else if (value.is_object()) {
+      for (const auto& [index, one] : value.items()) {
+        const std::string place = fmt::format("{}/{}", at, index);
+        write(small<std::uint64_t>(Json(index), place), one, place);
+      }
+    } else {
+      fail(at, "this must be an array of values from index 0 on, or an object of indexes and values");
+    }
+  }
+
+  void counters(const Json& value) {
+    if (!value.is_array()) {
+      fail("/counters", "this must be an array of names of counters");
+    }
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const std::string at = fmt::format("/counters/{}", i);
+      control_.counters.push_back(find(info_.counters, text_in(value[i], at), "counter", at));
+    }
+  }
+
+  void group(const std::string& name, const Json& value, const std::string& at) {
+    const auto number = small<std::uint16_t>(Json(name), at, 1);
+    if (!value.is_array() || value.empty()) {
+      fail(at, R"(this must be an array of ports, or of {"port": P, "rid": R})");
+    }
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const std::string place = fmt::format("{}/{}", at, i);
+      MulticastMember member;
+      if (value[i].is_object()) {
+        known(value[i], place, {"port", "rid"});
+        if (!value[i].contains("port")) {
+          fail(place, "it needs a \"port\"");
+        }
+        member.port = port_in(value[i]["port"], place + "/port");
+        member.rid =
+            value[i].contains("rid") ? small<std::uint16_t>(value[i]["rid"], place + "/rid") : std::uint16_t{0};
+      } else {
+        member.port = port_in(value[i], place);
+      }
+      control_.groups[number].push_back(member);
+    }
+  }
+
+  void session(const std::string& name, const Json& value, const std::string& at) {
+    known(value, at, {"port", "group"});
+    CloneSession clone;
+    if (value.contains("port")) {
+      clone.port = port_in(value["port"], at + "/port");
+    }
+    if (value.contains("group")) {
+      clone.group = small<std::uint16_t>(value["group"], at + "/group", 1);
+      if (!control_.groups.contains(*clone.group)) {
+        fail(at + "/group", fmt::format("there is no multicast group {}; add it to /multicast", *clone.group));
+      }
+    }
+    if (!clone.port && !clone.group) {
+      fail(at, R"(it needs a "port" or a "group")");
+    }
+    control_.sessions[small<std::uint32_t>(Json(name), at)] = clone;
+  }
+
+  const std::string& file_;
+  const ProgramInfo& info_;
+  const std::vector<std::uint16_t>& ports_;
+  Control control_;
+  std::set<std::size_t> seen_;
+};
+
+void keep_counts(TableState& table, const TableState& before) {
+  for (const TableState::Row& old : before.rows()) {
+    if (old.count == Count{}) {
+      continue;
+    }
+    for (const TableState::Row& row : table.rows()) {
+      const bool same =
+          row.priority == old.priority && std::ranges::equal(row.keys, old.keys, [](const Match& a, const Match& b) {
+            return a.value == b.value && a.mask == b.mask;
+          });
+      if (same) {
+        *table.count(row.handle) = old.count;
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Control read_control(const std::string& text, const std::string& file, const ProgramInfo& info,
+                     const std::vector<std::uint16_t>& ports) {
+  return ControlReader(file, info, ports).read(text);
+}
+
+void apply(const Control& control, Switch& device, const Control* before) {
+  std::vector<TableState> tables = control.tables;
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    keep_counts(tables[i], device.state().tables[i]);
+  }
+  device.state().tables = std::move(tables);
+  for (const RegisterWrite& write : control.registers) {
+    device.state().registers[write.reg].write(write.index, write.value);
+  }
+  if (before != nullptr) {
+    for (const auto& [number, unused] : before->groups) {
+      device.set_multicast_group(number, {});
+    }
+    for (const auto& [number, unused] : before->sessions) {
+      device.set_clone_session(number, {});
+    }
+  }
+  for (const auto& [number, members] : control.groups) {
+    device.set_multicast_group(number, members);
+  }
+  for (const auto& [number, clone] : control.sessions) {
+    device.set_clone_session(number, clone);
+  }
+}
+
+}  // namespace sidelatch::p4

@@ -1,0 +1,207 @@
+// The control file: what it sets, what it refuses and where, and that a change keeps what it does not name.
+#include "tests/paths.h"
+
+#include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/control.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+namespace sidelatch::p4 {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kProgram = R"(
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; bit<32> b; bit<16> c; bit<8> out; }
+struct headers_t { h_t h; }
+struct metadata_t {}
+parser Parse(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+  state start { p.extract(h.h); transition accept; }
+}
+control Verify(inout headers_t h, inout metadata_t m) { apply {} }
+control In(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+  register<bit<8>>(4) memory;
+  direct_counter(CounterType.packets) hits;
+  action set(bit<8> v, bit<9> port) { h.h.out = v; s.egress_spec = port; hits.count(); }
+  action copies(bit<16> group) { s.mcast_grp = group; }
+  action plain(bit<8> v) { h.h.out = v; s.egress_spec = 1; }
+  table prefix {
+    key = { h.h.b: lpm; }
+    actions = { set; }
+    counters = hits;
+    const default_action = set(0, 1);
+  }
+  table masks { key = { h.h.a: ternary; h.h.c: range; } actions = { plain; copies; NoAction; } default_action = NoAction(); }
+  apply {
+    prefix.apply();
+    masks.apply();
+    bit<8> old;
+    memory.read(old, 0);
+    h.h.a = old;
+  }
+}
+control Out(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply {} }
+control Compute(inout headers_t h, inout metadata_t m) { apply {} }
+control Deparse(packet_out p, in headers_t h) { apply { p.emit(h.h); } }
+V1Switch(Parse(), Verify(), In(), Out(), Compute(), Deparse()) main;
+)";
+
+std::shared_ptr<const Program> program() { return compile(kProgram, "test.p4"); }
+
+Control read(const Program& program, const std::string& text) {
+  return read_control(text, "file.json", program.info(), {1, 2, 3});
+}
+
+std::string refusal_of(const std::string& text) {
+  const auto of = program();
+  try {
+    static_cast<void>(read(*of, text));
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+struct Left {
+  std::uint16_t port;
+  std::array<unsigned, 8> bytes;
+};
+
+std::vector<Left> send(Switch& device, const std::array<unsigned, 8>& packet) {
+  std::array<std::byte, 8> bytes{};
+  std::ranges::transform(packet, bytes.begin(), [](unsigned one) { return static_cast<std::byte>(one); });
+  device.receive(1, bytes);
+  device.run();
+  std::vector<Left> all;
+  while (const auto departed = device.departed()) {
+    Left left{departed->port, {}};
+    std::ranges::transform(departed->bytes, left.bytes.begin(),
+                           [](std::byte one) { return std::to_integer<unsigned>(one); });
+    all.push_back(left);
+  }
+  return all;
+}
+
+TEST(Control, EntriesOfEachKindMatchWhatTheySay) {
+  const auto of = program();
+  Switch device(of, {.ports = 4});
+  apply(read(*of, R"({
+    "tables": {
+      "prefix": {"entries": [
+        {"keys": ["10.1.0.0/16"], "action": "set", "arguments": [1, 2]},
+        {"keys": {"b": "0x0a010200/24"}, "action": "In.set", "arguments": {"port": 3, "v": "0b10"}}]},
+      "In.masks": {
+        "default": {"action": "NoAction"},
+        "entries": [{"keys": ["0x80&&&0xf0", "5..7"], "action": "plain", "arguments": [9], "priority": 2},
+                    {"keys": ["*", "7..7"], "action": "plain", "arguments": [8], "priority": 1}]}
+    },
+    "registers": {"memory": {"0": 77}}})"),
+        device);
+  EXPECT_EQ(send(device, {0, 10, 1, 9, 9, 0, 0, 0}).at(0).bytes[7], 1U);
+  EXPECT_EQ(send(device, {0, 10, 1, 9, 9, 0, 0, 0}).at(0).port, 2);
+  EXPECT_EQ(send(device, {0, 10, 1, 2, 9, 0, 0, 0}).at(0).port, 3);
+  EXPECT_EQ(send(device, {0x8f, 10, 1, 2, 9, 0, 7, 0}).at(0).bytes[7], 9U);
+  EXPECT_EQ(send(device, {0x7f, 10, 1, 2, 9, 0, 7, 0}).at(0).bytes[7], 8U);
+  EXPECT_EQ(send(device, {0x8f, 10, 1, 2, 9, 0, 8, 0}).at(0).bytes[7], 2U);
+  EXPECT_EQ(send(device, {0, 11, 0, 0, 0, 0, 0, 0}).at(0).bytes[0], 77U);  // the register
+}
+
+TEST(Control, GroupsReachTheirPortsAndEndWithTheFile) {
+  const auto of = program();
+  Switch device(of, {.ports = 4});
+  const std::string table = R"("tables": {"masks": {"default": {"action": "copies", "arguments": [5]}}})";
+  const Control first = read(*of, "{" + table + R"(, "multicast": {"5": [1, {"port": 3, "rid": 7}]}})");
+  apply(first, device);
+  const auto left = send(device, {0, 0, 0, 0, 0, 0, 0, 0});
+  ASSERT_EQ(left.size(), 2U);
+  EXPECT_EQ(left[0].port, 1);
+  EXPECT_EQ(left[1].port, 3);
+  apply(read(*of, "{" + table + "}"), device, &first);
+  EXPECT_TRUE(send(device, {0, 0, 0, 0, 0, 0, 0, 0}).empty());
+  EXPECT_EQ(device.drops(Drop::empty_multicast), 1U);
+}
+
+TEST(Control, AChangeKeepsRegistersAndCountsThatItDoesNotName) {
+  const auto of = program();
+  Switch device(of, {.ports = 4});
+  const auto entry = [](const char* key, int value) {
+    return std::string(R"({"keys": [")") + key + R"("], "action": "set", "arguments": [)" + std::to_string(value) +
+           ", 2]}";
+  };
+  const auto file = [](const std::string& entries) {
+    return R"({"tables": {"prefix": {"entries": [)" + entries + "]}}}";
+  };
+  const Control first = read(*of, file(entry("10.0.0.0/8", 1) + "," + entry("11.0.0.0/8", 1)));
+  apply(first, device);
+  device.state().reg("memory").write(0, 5);
+  EXPECT_EQ(send(device, {0, 10, 0, 0, 0, 0, 0, 0}).at(0).bytes[7], 1U);
+  apply(read(*of, file(entry("10.0.0.0/8", 2))), device, &first);
+  const auto& rows = device.state().table("prefix").rows();
+  ASSERT_EQ(rows.size(), 1U);  // 11.0.0.0/8 is gone
+  EXPECT_EQ(rows[0].count.packets, 1U);
+  const auto left = send(device, {0, 10, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(left.at(0).bytes[7], 2U);
+  EXPECT_EQ(left.at(0).bytes[0], 5U);
+}
+
+TEST(Control, AMistakeIsNamedWithItsPlace) {
+  const std::string entry = R"({"tables": {"prefix": {"entries": [)";
+  EXPECT_THAT(refusal_of("{"), HasSubstr("file.json: "));
+  EXPECT_THAT(refusal_of("[]"), HasSubstr("file.json: /: this must be an object"));
+  EXPECT_THAT(refusal_of(R"({"tabels": {}})"), AllOf(HasSubstr("/tabels"), HasSubstr("tables, registers")));
+  EXPECT_THAT(refusal_of(R"({"tables": {"dmac": {}}})"),
+              AllOf(HasSubstr("/tables/dmac"), HasSubstr("no table named dmac; there are: In.prefix, In.masks")));
+  EXPECT_THAT(refusal_of(R"({"tables": {"prefix": {}, "In.prefix": {}}})"), HasSubstr("given twice"));
+  EXPECT_THAT(refusal_of(R"({"tables": {"prefix": {}, "prefix": {}}})"), HasSubstr("given twice"));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["0x1ffffffff/32"], "action": "set", "arguments": [1, 1]}]}}})"),
+              AllOf(HasSubstr("/tables/prefix/entries/0"), HasSubstr("32 bits; the value does not fit")));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["10.0.0.0"], "action": "set", "arguments": [1, 1]}]}}})"),
+              AllOf(HasSubstr("/tables/prefix/entries/0/keys/0"), HasSubstr("VALUE/BITS")));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["10.0.0.0/33"], "action": "set", "arguments": [1, 1]}]}}})"),
+              HasSubstr("0 to 32 bits"));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": [1, 2], "action": "set", "arguments": [1, 1]}]}}})"),
+              AllOf(HasSubstr("/entries/0/keys"), HasSubstr("1 keys")));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["cat/8"], "action": "set", "arguments": [1, 1]}]}}})"),
+              HasSubstr("\"cat\" is no value"));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["1/8"], "action": "sit"}]}}})"),
+              AllOf(HasSubstr("/entries/0/action"), HasSubstr("there are: In.set")));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["1/8"], "action": "set", "arguments": [1]}]}}})"),
+              HasSubstr("2 arguments: v, port"));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["1/8"], "action": "set", "arguments": [256, 1]}]}}})"),
+              HasSubstr("8 bits; the value does not fit"));
+  EXPECT_THAT(refusal_of(entry + R"({"keys": ["1/8"], "action": "set", "arguments": [-1, 1]}]}}})"),
+              HasSubstr("/arguments/0: this must be a whole number"));
+  EXPECT_THAT(refusal_of(R"({"tables": {"prefix": {"default": {"action": "set", "arguments": [0, 1]}}}})"),
+              AllOf(HasSubstr("/tables/prefix/default"), HasSubstr("default action is constant")));
+  EXPECT_THAT(refusal_of(R"({"registers": {"memory": {"4": 1}}})"),
+              AllOf(HasSubstr("/registers/memory/4"), HasSubstr("0 to 3")));
+  EXPECT_THAT(refusal_of(R"({"registers": {"memory": [256]}})"), HasSubstr("8 bits"));
+  EXPECT_THAT(refusal_of(R"({"counters": ["hats"]})"), AllOf(HasSubstr("/counters/0"), HasSubstr("In.hits")));
+  EXPECT_THAT(refusal_of(R"({"multicast": {"1": [4]}})"),
+              AllOf(HasSubstr("/multicast/1/0"), HasSubstr("no port 4; it has 1, 2, 3")));
+  EXPECT_THAT(refusal_of(R"({"multicast": {"0": [1]}})"), HasSubstr("/multicast/0"));
+  EXPECT_THAT(refusal_of(R"({"clones": {"1": {"port": 9}}})"), HasSubstr("no port 9"));
+  EXPECT_THAT(refusal_of(R"({"clones": {"1": {"group": 2}}})"), HasSubstr("no multicast group 2"));
+  EXPECT_EQ(refusal_of("{}"), "accepted");
+}
+
+TEST(Control, TheFilesOfTheForwardingProgramAreRight) {
+  const auto forwarding = compile_file(in_source_tree("p4/l2_l3.p4"));
+  for (const char* const name : {"p4/l2_l3.json", "p4/l2_l3_routed.json"}) {
+    std::ifstream file(in_source_tree(name));
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NO_THROW(static_cast<void>(read_control(text, name, forwarding->info(), {1, 2}))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::p4

@@ -1,0 +1,26 @@
+// A P4 program on the command line: its file, folders of includes, macros.
+#pragma once
+
+#include "options.h"
+
+#include <sidelatch/p4/program.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sidelatch::tools {
+
+struct P4Source {
+  std::string program;
+  std::vector<std::string> folders;
+  std::vector<std::string> macros;
+};
+
+/// `source` must live until the program has run.
+void add_p4_source(Command& command, P4Source& source);
+
+/// Prints warnings. Throws p4::CompileError.
+[[nodiscard]] std::shared_ptr<const p4::Program> compile_p4(const P4Source& source);
+
+}  // namespace sidelatch::tools
