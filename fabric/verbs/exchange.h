@@ -63,8 +63,8 @@ struct Accepted {
   std::uint32_t connection = 0;
   Address address;
 };
-/// Client: the connection is no longer needed; if `confirm` is not 0, Revoked follows when its requests take no further
-/// steps.
+/// Client: if `confirm` is 0, its end of the connection is gone. Otherwise the connection is revoked: Revoked follows
+/// when its requests take no further steps, and it is refused from then on.
 struct Disconnect {
   std::uint32_t connection = 0;
   std::uint8_t confirm = 0;

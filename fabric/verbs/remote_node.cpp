@@ -97,11 +97,9 @@ class RemotePeer final : public Peer {
   RemotePeer& operator=(const RemotePeer&) = delete;
   ~RemotePeer() override {
     try {
-      if (!ended_) {
-        parts_->errands.post([parts = parts_.get(), number = number_] {
-          parts->conversation.tell(exchange::Disconnect{number, 0});
-        });
-      }
+      parts_->errands.post([parts = parts_.get(), number = number_] {
+        parts->conversation.tell(exchange::Disconnect{number, 0});
+      });
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server is gone, and the connection with it
     }
   }
@@ -133,8 +131,9 @@ class RemotePeer final : public Peer {
     }
   }
   void revoke() override {
-    ended_ = true;
-    static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1}));
+    explained([&] {
+      static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1}));
+    });
   }
   [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
 
@@ -184,7 +183,6 @@ class RemotePeer final : public Peer {
 
   std::shared_ptr<Parts> parts_;
   std::uint32_t number_;
-  bool ended_ = false;
 };
 
 }  // namespace

@@ -281,5 +281,21 @@ TEST_F(SilentServer, AServerThatNeverAnswersIsAnError) {
   EXPECT_THAT(outcome.error, HasSubstr("has not answered within 50 ms"));
 }
 
+// A caller that only knows the fabric (sync::RevocationService) must be able to catch it.
+TEST_F(SilentServer, ARevocationOfAConnectionWithoutAnAnswerIsAFabricError) {
+  remote.reset();
+  far.reset();
+  SlowServer mute;
+  RemoteNode short_of_patience(*fabric, mute.address(), {.limit = std::chrono::milliseconds(50)});
+  const std::unique_ptr<QueuePair> qp = client.connect(short_of_patience);
+  try {
+    short_of_patience.revoke(*qp);
+    ADD_FAILURE() << "no error";
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::retry_exceeded);
+    EXPECT_THAT(error.what(), HasSubstr("has not answered within 50 ms"));
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::fabric::verbs

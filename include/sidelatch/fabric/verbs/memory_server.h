@@ -122,7 +122,8 @@ class RemoteNode final : public Node {
 
   /// Always throws std::logic_error: the memory is elsewhere.
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
-  /// Ends `queue_pair`, which this process connected to this node.
+  /// Ends `queue_pair`, which this process connected to this node, for good. Throws FabricError if the server does not
+  /// confirm it.
   void revoke(QueuePair& queue_pair) override;
   /// Ends all connections of that owner at the server, whichever client made them. When this returns, their requests
   /// take no further steps (memory model, rule 10). Throws std::runtime_error if the server does not confirm.
