@@ -196,7 +196,8 @@ void Adapter::leave() noexcept {
   leave_wire(lock);
   drive();
   if (failure_.empty()) {
-    failure_ = "the process ends, and has left the wire";
+    fail("the process ends, and has left the wire");
+    tell();
   }
   stops_ = true;
   thread_may_drive_.notify_all();
@@ -217,12 +218,16 @@ bool Adapter::unless_it_fails(Work work) noexcept {
   try {
     return work();
   } catch (const std::exception& error) {
-    failure_ = error.what();
-    has_failed_.store(true, std::memory_order_relaxed);
-    fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", failure_);
-    nic_->fail();
+    fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", error.what());
+    fail(error.what());
     return false;
   }
+}
+
+void Adapter::fail(const char* why) {
+  failure_ = why;
+  has_failed_.store(true, std::memory_order_relaxed);
+  nic_->fail();
 }
 
 // Waits until the adapter's thread is out of the wire; it stays out as long as the caller has the lock.
@@ -250,6 +255,10 @@ void Adapter::run() {
       lock.unlock();
       lock_for_thread(lock);
       continue;
+    }
+    if (!failure_.empty()) {
+      thread_may_drive_.wait(lock, [this] { return stops_; });  // nothing comes from a wire that has failed
+      break;
     }
     if (const Clock::time_point now = Clock::now(); now < callers_turn_until_) {
       short_turns_ = std::max(short_turns_ - 1, 0);
@@ -304,9 +313,6 @@ void Adapter::lock_for_thread(std::unique_lock<std::mutex>& lock) {
 
 std::chrono::nanoseconds Adapter::time_to_wait() const {
   const std::chrono::nanoseconds longest = !held_.empty() ? kPatience : kLongestWait;
-  if (!failure_.empty()) {
-    return kLongestWait;
-  }
   const nic::Time deadline = nic_->next_deadline();
   const nic::Time now = time_of(Clock::now());
   if (deadline <= now) {

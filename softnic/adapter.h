@@ -184,6 +184,7 @@ class Adapter {
   [[nodiscard]] bool send(std::span<const std::byte> frame);
   void hold(std::span<const std::byte> frame);
   void tell();
+  void fail(const char* why);
   template <class Work>
   bool unless_it_fails(Work work) noexcept;
 
