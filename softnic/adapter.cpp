@@ -38,6 +38,8 @@ constexpr std::chrono::nanoseconds kPatience = 10ms;
 // For a station that has taken nothing for this long, frames do not wait at all. It has stopped, and a queue pair for
 // datagrams must reach other stations.
 constexpr std::chrono::nanoseconds kGivenUpAfter = 1s;
+// A station that nobody has sent to for this long may have taken frames since: it is asked anew.
+constexpr std::chrono::nanoseconds kForgottenAfter = 10 * kPatience;
 
 std::unique_ptr<nic::MemoryAccess> memory_for(const Settings& settings) {
   if (!settings.order) {
@@ -407,7 +409,7 @@ bool Adapter::transmit(nic::Time now) {
 // False: the wire has no room for its station, which may get some.
 bool Adapter::send(std::span<const std::byte> frame) {
   const roce::MacAddress to = roce::Ethernet::read(frame.data()).destination;
-  const auto full = full_.empty() ? full_.end() : std::ranges::find(full_, to, &FullStation::station);
+  auto full = full_.empty() ? full_.end() : std::ranges::find(full_, to, &FullStation::station);
   const std::span<std::byte> room = wire_->reserve(to, frame.size());
   if (!room.empty()) {
     std::memcpy(room.data(), frame.data(), frame.size());
@@ -417,12 +419,14 @@ bool Adapter::send(std::span<const std::byte> frame) {
     }
     return true;
   }
-  if (full == full_.end()) {
-    full_.push_back({.station = to, .since = Clock::now(), .looked = looks_});
-    return false;
+  const Clock::time_point now = Clock::now();
+  if (full == full_.end() || now - full->tried > kForgottenAfter) {
+    std::erase_if(full_, [&](const FullStation& one) { return now - one.tried > kForgottenAfter; });
+    full = full_.insert(full_.end(), {.station = to, .since = now, .tried = now});
   }
+  full->tried = now;
   full->looked = looks_;
-  return Clock::now() - full->since >= kGivenUpAfter;  // dropped
+  return now - full->since >= kGivenUpAfter;  // dropped
 }
 
 void Adapter::hold(std::span<const std::byte> frame) {

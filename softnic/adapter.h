@@ -149,7 +149,8 @@ class Adapter {
   struct FullStation {
     roce::MacAddress station{};
     Clock::time_point since;
-    std::uint64_t looked = 0;  // the look in which the wire was last asked
+    Clock::time_point tried;   // when the wire was last asked
+    std::uint64_t looked = 0;  // the look in which that was
   };
 
   // Functions of the adapter's thread.
