@@ -262,6 +262,10 @@ void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion
 }
 
 void VerbsQueuePair::cancel_in_flight() noexcept {
+  if (pair_ != nullptr) {
+    ends_ = true;
+    reactor_->take_receives(receive_side_);  // messages that have arrived are not lost
+  }
   mark_ = reactor_->new_mark(place_);
   refused_ = 0;
   if (fence_ != nullptr) {
