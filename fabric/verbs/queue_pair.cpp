@@ -284,8 +284,9 @@ Task<void> VerbsQueuePair::restore_connection() {
   try {
     require_queue_pair();
     if (restoration_ == nullptr) {
-      restoration_ = std::make_shared<Restoration>();
-      restoration_->steps = peer_->start_connect(*port_, *raw_, options().max_rd_atomic);
+      auto begun = std::make_shared<Restoration>();
+      begun->steps = peer_->start_connect(*port_, *raw_, options().max_rd_atomic);  // may throw
+      restoration_ = std::move(begun);
     }
     // The queue pair may be destroyed while this waits; its restoration is then over.
     const std::shared_ptr<Restoration> restoration = restoration_;

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -249,6 +250,25 @@ TEST_F(SilentServer, ATaskThatWaitsMayBeDestroyed) {
   server.answers = true;
   reactor.run(reconnecting(far.get(), &done, &outcome));
   EXPECT_EQ(outcome.error, "");
+  EXPECT_EQ(far->state(), QueuePair::State::ready);
+}
+
+// An attempt that could not even begin stands in no later one's way.
+TEST_F(SilentServer, AReconnectWithoutAThreadIsAFabricErrorAndMayBeRepeated) {
+  break_connection();
+  pthread_attr_t before{};
+  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
+  pthread_attr_t impossible{};
+  ASSERT_EQ(::pthread_attr_init(&impossible), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&impossible, std::size_t{1} << 47), 0);  // all of the address space
+  ASSERT_EQ(::pthread_setattr_default_np(&impossible), 0);
+  Outcome outcome;
+  fabric->reactor().run(reconnecting(far.get(), &done, &outcome));
+  ASSERT_EQ(::pthread_setattr_default_np(&before), 0);
+  ::pthread_attr_destroy(&impossible);
+  ::pthread_attr_destroy(&before);
+  EXPECT_THAT(outcome.error, HasSubstr("gives no thread"));
+  fabric->reactor().run(far->reconnect());
   EXPECT_EQ(far->state(), QueuePair::State::ready);
 }
 
