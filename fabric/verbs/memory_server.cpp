@@ -538,7 +538,8 @@ class MemoryServer::Loop {
       return exchange::Refused{
           fmt::format("owner {} has never connected here, so nothing keeps its late writes out: every client with an "
                       "owner id gives it as RemoteOptions::owner",
-                      owner)};
+                      owner),
+          exchange::Refused::kUnknownOwner};
     }
     revoked_owners_.insert(owner);
     for (Client& client : clients_) {

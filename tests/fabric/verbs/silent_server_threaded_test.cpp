@@ -97,7 +97,10 @@ class SlowServer {
     }
     if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
       if (revoke->owner == 7) {
-        return exchange::Refused{"owner 7 has never connected here"};
+        return exchange::Refused{"owner 7 has never connected here", exchange::Refused::kUnknownOwner};
+      }
+      if (revoke->owner == 8) {
+        return exchange::Refused{"the NIC does not end a queue pair of owner 8"};
       }
       return exchange::Revoked{revoke->owner};
     }
@@ -211,6 +214,18 @@ TEST_F(SilentServer, ARefusedRevocationNamesTheOwner) {
   EXPECT_THAT(outcome.error, HasSubstr("storage"));
 }
 
+// Its connections are not known to have ended: nobody may take that for an owner who has none.
+TEST_F(SilentServer, ARevocationThatFailsAtTheServerIsAFabricError) {
+  try {
+    fabric->reactor().run(remote->revoke_all_of(8));
+    ADD_FAILURE() << "no error";
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::device_failure);
+    EXPECT_THAT(error.what(), HasSubstr("does not end a queue pair of owner 8"));
+  }
+  EXPECT_THROW(fabric->reactor().run(remote->revoke_all_of(7)), std::invalid_argument);
+}
+
 // Both end, and the connection is made once: made a second time, it would lose what the first task posts meanwhile.
 TEST_F(SilentServer, TwoTasksThatReconnectShareTheAnswer) {
   break_connection();
@@ -299,6 +314,26 @@ TEST_F(SilentServer, AServerThatNeverAnswersIsAnError) {
   Outcome outcome;
   fabric->reactor().run(revoking(&short_of_patience, 3, &done, &outcome));
   EXPECT_THAT(outcome.error, HasSubstr("has not answered within 50 ms"));
+  // Its answer may still come, so that this node can ask nothing more.
+  try {
+    fabric->reactor().run(short_of_patience.revoke_all_of(4));
+    ADD_FAILURE() << "no error";
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::disconnected);
+    EXPECT_THAT(error.what(), HasSubstr("make a new RemoteNode"));
+  }
+}
+
+TEST_F(SilentServer, ALimitOutOfRangeIsNamed) {
+  using std::chrono::milliseconds;
+  for (const milliseconds limit : {milliseconds(-1), milliseconds(0), milliseconds(86'400'001), milliseconds::max()}) {
+    try {
+      const RemoteNode node(*fabric, "127.0.0.1:1", {.limit = limit});
+      ADD_FAILURE() << limit.count();
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("RemoteOptions::limit"));
+    }
+  }
 }
 
 // A caller that only knows the fabric (sync::RevocationService) must be able to catch it.
