@@ -153,9 +153,7 @@ class RemotePeer final : public Peer {
     });
   }
   void revoke() override {
-    explained([&] {
-      static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1}));
-    });
+    explained([&] { static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1})); });
   }
   [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
 

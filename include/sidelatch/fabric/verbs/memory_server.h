@@ -101,8 +101,9 @@ struct RemoteOptions {
 // connections still work, but what asks the server throws Status::disconnected. Make a new RemoteNode then.
 class RemoteNode final : public Node {
  public:
-  /// Throws std::invalid_argument for a limit out of range, and std::runtime_error that names the address if the server cannot be reached, does not answer in time, speaks
-  /// another version, or refuses; or if Through::connection_manager is demanded and not possible.
+  /// Throws std::invalid_argument for a limit out of range, and std::runtime_error that names the address if the server
+  /// cannot be reached, does not answer in time, speaks another version, or refuses; or if Through::connection_manager
+  /// is demanded and not possible.
   RemoteNode(VerbsFabric& fabric, std::string_view address, const RemoteOptions& options = {});
   RemoteNode(const RemoteNode&) = delete;
   RemoteNode& operator=(const RemoteNode&) = delete;
