@@ -167,7 +167,7 @@ if(TARGET sidelatch AND NOT SIDELATCH_SANITIZE)
 endif()
 
 # The installation, used by a project outside. It needs all of the build.
-if(TARGET sidelatch AND NOT SIDELATCH_SANITIZE)
+if(TARGET sidelatch AND SIDELATCH_INSTALL AND NOT SIDELATCH_SANITIZE)
     add_test(NAME install COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run" "${PROJECT_BINARY_DIR}")
     set_tests_properties(install PROPERTIES LABELS install TIMEOUT ${SIDELATCH_TEST_TIMEOUT})
 endif()

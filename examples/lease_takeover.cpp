@@ -81,7 +81,10 @@ Task<bool> take_over(Session& session, Object object) {
 int hold(int server_comes_from, int tell) {
   std::string server(64, '\0');
   const ssize_t length = ::read(server_comes_from, server.data(), server.size());
-  server.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  if (length <= 0) {
+    return 1;  // the server has ended
+  }
+  server.resize(static_cast<std::size_t>(length));
   Client client(server, 1);
   client.fabric.reactor().run(hold_for_ever(client.session, client.objects.at(0), tell));
   return 0;
@@ -123,6 +126,7 @@ int main() {
   try {
     if (holder == 0) {
       ::close(holder_to_server[0]);
+      ::close(server_to_holder[1]);  // so that its other end is all that keeps the pipe open
       return hold(server_to_holder[0], holder_to_server[1]);
     }
     ::close(holder_to_server[1]);

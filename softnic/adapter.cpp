@@ -38,6 +38,8 @@ constexpr std::chrono::nanoseconds kPatience = 10ms;
 // For a station that has taken nothing for this long, frames do not wait at all. It has stopped, and a queue pair for
 // datagrams must reach other stations.
 constexpr std::chrono::nanoseconds kGivenUpAfter = 1s;
+// A station that nobody has sent to for this long may have taken frames since: it is asked anew.
+constexpr std::chrono::nanoseconds kForgottenAfter = 10 * kPatience;
 
 std::unique_ptr<nic::MemoryAccess> memory_for(const Settings& settings) {
   if (!settings.order) {
@@ -196,7 +198,8 @@ void Adapter::leave() noexcept {
   leave_wire(lock);
   drive();
   if (failure_.empty()) {
-    failure_ = "the process ends, and has left the wire";
+    fail("the process ends, and has left the wire");
+    tell();
   }
   stops_ = true;
   thread_may_drive_.notify_all();
@@ -217,12 +220,16 @@ bool Adapter::unless_it_fails(Work work) noexcept {
   try {
     return work();
   } catch (const std::exception& error) {
-    failure_ = error.what();
-    has_failed_.store(true, std::memory_order_relaxed);
-    fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", failure_);
-    nic_->fail();
+    fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", error.what());
+    fail(error.what());
     return false;
   }
+}
+
+void Adapter::fail(const char* why) {
+  failure_ = why;
+  has_failed_.store(true, std::memory_order_relaxed);
+  nic_->fail();
 }
 
 // Waits until the adapter's thread is out of the wire; it stays out as long as the caller has the lock.
@@ -250,6 +257,10 @@ void Adapter::run() {
       lock.unlock();
       lock_for_thread(lock);
       continue;
+    }
+    if (!failure_.empty()) {
+      thread_may_drive_.wait(lock, [this] { return stops_; });  // nothing comes from a wire that has failed
+      break;
     }
     if (const Clock::time_point now = Clock::now(); now < callers_turn_until_) {
       short_turns_ = std::max(short_turns_ - 1, 0);
@@ -304,9 +315,6 @@ void Adapter::lock_for_thread(std::unique_lock<std::mutex>& lock) {
 
 std::chrono::nanoseconds Adapter::time_to_wait() const {
   const std::chrono::nanoseconds longest = !held_.empty() ? kPatience : kLongestWait;
-  if (!failure_.empty()) {
-    return kLongestWait;
-  }
   const nic::Time deadline = nic_->next_deadline();
   const nic::Time now = time_of(Clock::now());
   if (deadline <= now) {
@@ -401,7 +409,7 @@ bool Adapter::transmit(nic::Time now) {
 // False: the wire has no room for its station, which may get some.
 bool Adapter::send(std::span<const std::byte> frame) {
   const roce::MacAddress to = roce::Ethernet::read(frame.data()).destination;
-  const auto full = full_.empty() ? full_.end() : std::ranges::find(full_, to, &FullStation::station);
+  auto full = full_.empty() ? full_.end() : std::ranges::find(full_, to, &FullStation::station);
   const std::span<std::byte> room = wire_->reserve(to, frame.size());
   if (!room.empty()) {
     std::memcpy(room.data(), frame.data(), frame.size());
@@ -411,12 +419,14 @@ bool Adapter::send(std::span<const std::byte> frame) {
     }
     return true;
   }
-  if (full == full_.end()) {
-    full_.push_back({.station = to, .since = Clock::now(), .looked = looks_});
-    return false;
+  const Clock::time_point now = Clock::now();
+  if (full == full_.end() || now - full->tried > kForgottenAfter) {
+    std::erase_if(full_, [&](const FullStation& one) { return now - one.tried > kForgottenAfter; });
+    full = full_.insert(full_.end(), {.station = to, .since = now, .tried = now});
   }
+  full->tried = now;
   full->looked = looks_;
-  return Clock::now() - full->since >= kGivenUpAfter;  // dropped
+  return now - full->since >= kGivenUpAfter;  // dropped
 }
 
 void Adapter::hold(std::span<const std::byte> frame) {

@@ -149,7 +149,8 @@ class Adapter {
   struct FullStation {
     roce::MacAddress station{};
     Clock::time_point since;
-    std::uint64_t looked = 0;  // the look in which the wire was last asked
+    Clock::time_point tried;   // when the wire was last asked
+    std::uint64_t looked = 0;  // the look in which that was
   };
 
   // Functions of the adapter's thread.
@@ -184,6 +185,7 @@ class Adapter {
   [[nodiscard]] bool send(std::span<const std::byte> frame);
   void hold(std::span<const std::byte> frame);
   void tell();
+  void fail(const char* why);
   template <class Work>
   bool unless_it_fails(Work work) noexcept;
 

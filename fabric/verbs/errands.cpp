@@ -2,7 +2,10 @@
 
 #include <sidelatch/fabric/error.h>
 
+#include <fmt/format.h>
+
 #include <future>
+#include <system_error>
 #include <utility>
 
 namespace sidelatch::fabric::verbs {
@@ -84,7 +87,12 @@ std::shared_ptr<Errand> Errands::start(std::function<void()> job) {
   auto errand = std::make_shared<Errand>();
   errand->job = std::move(job);
   if (!has_thread()) {
-    thread_ = std::thread([this] { work(); });
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      throw FabricError(Status::device_failure,
+                        fmt::format("the system gives no thread to wait for the other end in: {}", error.what()));
+    }
   }
   const auto work = [errand, mailbox = mailbox_] {
     try {

@@ -71,6 +71,7 @@ class Errands {
   /// An exception of `job` is ignored.
   void post(std::function<void()> job);
   void run(const std::function<void()>& job);
+  /// Throws FabricError if the thread cannot begin.
   [[nodiscard]] std::shared_ptr<Errand> start(std::function<void()> job);
 
  private:

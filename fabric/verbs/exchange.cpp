@@ -186,6 +186,7 @@ template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Refused>
 void visit(T& refused, V&& v) {
   v(refused.why);
+  v(refused.code);
 }
 
 template <class T, class V>

@@ -21,7 +21,7 @@
 
 namespace sidelatch::fabric::verbs::exchange {
 
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kLongest = std::size_t{64} * 1024;  ///< bytes of a payload
 
@@ -63,8 +63,8 @@ struct Accepted {
   std::uint32_t connection = 0;
   Address address;
 };
-/// Client: the connection is no longer needed; if `confirm` is not 0, Revoked follows when its requests take no further
-/// steps.
+/// Client: if `confirm` is 0, its end of the connection is gone. Otherwise the connection is revoked: Revoked follows
+/// when its requests take no further steps, and it is refused from then on.
 struct Disconnect {
   std::uint32_t connection = 0;
   std::uint8_t confirm = 0;
@@ -122,7 +122,9 @@ struct Found {
 };
 /// Server: the client's last message was not carried out, with the reason.
 struct Refused {
+  static constexpr std::uint8_t kUnknownOwner = 1;  ///< a Revoke of an owner that has never connected
   std::string why;
+  std::uint8_t code = 0;  ///< 0: any other reason
 };
 
 using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate,

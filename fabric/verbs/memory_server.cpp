@@ -339,9 +339,10 @@ class MemoryServer::Loop {
     } else if (const auto* const announce = std::get_if<exchange::Announce>(&message)) {
       reply(client, expect(client, *announce));
     } else if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
-      const exchange::Message answer = end_connection(client, disconnect->connection);
       if (disconnect->confirm != 0) {
-        reply(client, answer);
+        reply(client, revoke_connection(client, disconnect->connection));
+      } else {
+        forget_connection(client, disconnect->connection);
       }
     } else if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
       reply(client, revoke_owner(revoke->owner));
@@ -363,17 +364,18 @@ class MemoryServer::Loop {
     }
   }
 
-  exchange::Message end_connection(Client& client, std::uint32_t number) {
-    const auto found = client.connections.find(number);
-    if (found != client.connections.end()) {
-      if (!found->second.end->revoke()) {
+  // The connection stays on record, so that it is refused when the client connects it again.
+  exchange::Message revoke_connection(Client& client, std::uint32_t number) {
+    return with_record(client, number, 0, [](Connection& connection) -> exchange::Message {
+      if (!connection.end->revoke()) {
         return exchange::Refused{"the NIC does not end the queue pair: restart this server"};
       }
-      client.connections.erase(found);
-      --connections_;
-    }
-    return exchange::Revoked{};
+      return exchange::Revoked{};
+    });
   }
+
+  // The client's end is gone.
+  void forget_connection(Client& client, std::uint32_t number) { connections_ -= client.connections.erase(number); }
 
   exchange::Message lend(Client& client, const exchange::Allocate& wanted) {
     const std::uint64_t taken = node_->port().placement().taken_by(wanted.bytes);
@@ -450,6 +452,22 @@ class MemoryServer::Loop {
   // Returns the answer of `use` for the client's connection, which is made if it does not exist, or a refusal.
   template <class Use>
   exchange::Message with_connection(Client& client, std::uint32_t number, std::uint16_t owner, Use use) {
+    return with_record(client, number, owner, [&](Connection& connection) -> exchange::Message {
+      if (connection.end->revoked()) {
+        return exchange::Refused{"the connection was revoked: make a new one"};
+      }
+      try {
+        return use(connection);
+      } catch (const std::exception& error) {
+        forget_connection(client, number);
+        return exchange::Refused{error.what()};
+      }
+    });
+  }
+
+  // The same, also for a connection that was revoked.
+  template <class Use>
+  exchange::Message with_record(Client& client, std::uint32_t number, std::uint16_t owner, Use use) {
     auto found = client.connections.find(number);
     if (found == client.connections.end()) {
       if (connections_ >= options_.most_connections) {
@@ -466,16 +484,7 @@ class MemoryServer::Loop {
       found = client.connections.emplace(number, Connection{owner, std::move(end)}).first;
       ++connections_;
     }
-    if (found->second.end->revoked()) {
-      return exchange::Refused{"the connection was revoked: make a new one"};
-    }
-    try {
-      return use(found->second);
-    } catch (const std::exception& error) {
-      client.connections.erase(found);
-      --connections_;
-      return exchange::Refused{error.what()};
-    }
+    return use(found->second);
   }
 
   // Records in Welcome where the connection manager listens, or why it does not.
@@ -529,7 +538,8 @@ class MemoryServer::Loop {
       return exchange::Refused{
           fmt::format("owner {} has never connected here, so nothing keeps its late writes out: every client with an "
                       "owner id gives it as RemoteOptions::owner",
-                      owner)};
+                      owner),
+          exchange::Refused::kUnknownOwner};
     }
     revoked_owners_.insert(owner);
     for (Client& client : clients_) {

@@ -60,6 +60,8 @@ void VerbsQueuePair::on_receive(const ibv_wc& completion) {
     }
     static_cast<void>(receives()->take_buffer());
     receives()->fill(arrival);
+  } else if (ends_) {
+    return;  // the cause is known
   } else if (completion.status == IBV_WC_WR_FLUSH_ERR) {
     // Either the other end has ended, or the NIC has refused a request of it, which ends it, too.
     other_ended_ = true;

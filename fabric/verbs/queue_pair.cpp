@@ -262,6 +262,10 @@ void VerbsQueuePair::on_failure(std::uint64_t sequence, const ibv_wc& completion
 }
 
 void VerbsQueuePair::cancel_in_flight() noexcept {
+  if (pair_ != nullptr) {
+    ends_ = true;
+    reactor_->take_receives(receive_side_);  // messages that have arrived are not lost
+  }
   mark_ = reactor_->new_mark(place_);
   refused_ = 0;
   if (fence_ != nullptr) {
@@ -280,8 +284,9 @@ Task<void> VerbsQueuePair::restore_connection() {
   try {
     require_queue_pair();
     if (restoration_ == nullptr) {
-      restoration_ = std::make_shared<Restoration>();
-      restoration_->steps = peer_->start_connect(*port_, *raw_, options().max_rd_atomic);
+      auto begun = std::make_shared<Restoration>();
+      begun->steps = peer_->start_connect(*port_, *raw_, options().max_rd_atomic);  // may throw
+      restoration_ = std::move(begun);
     }
     // The queue pair may be destroyed while this waits; its restoration is then over.
     const std::shared_ptr<Restoration> restoration = restoration_;

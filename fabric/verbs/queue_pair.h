@@ -128,6 +128,7 @@ class VerbsQueuePair final : public QueuePair {
   ReceiveSide receive_side_;
   std::uint64_t receives_posted_ = 0;
   bool other_ended_ = false;
+  bool ends_ = false;  // only messages that have arrived count
 };
 
 /// Both ends of a connection within this process. An end that is gone is null.

@@ -78,6 +78,9 @@ class VerbsReactor final : public Reactor {
   [[nodiscard]] ReceiveSide reserve_receives(std::uint32_t depth);
   /// Gives the room back; the queue pair is destroyed.
   void release_receives(const ReceiveSide& receives) noexcept;
+  /// Delivers what has arrived so far, before a queue pair ends. Does nothing within the delivery of receives, which go
+  /// in their order.
+  void take_receives(const ReceiveSide& receives) noexcept;
 
  protected:
   bool advance(std::optional<Time> limit) override;
@@ -94,6 +97,7 @@ class VerbsReactor final : public Reactor {
   static bool later(const Timer& a, const Timer& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; }
 
   void poll();
+  void poll_receives(ibv_cq* completions);
   /// Gives each completion to its queue pair, if that still exists.
   template <void (VerbsQueuePair::*Give)(const ibv_wc&)>
   void poll(ibv_cq* completions);
@@ -127,6 +131,7 @@ class VerbsReactor final : public Reactor {
   std::uint64_t next_timer_ = 1;
   std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   std::uint32_t errands_awaited_ = 0;
+  bool delivers_receives_ = false;
   std::uint32_t idle_polls_ = 0;
   std::uint32_t polls_until_look_;
   Duration longest_stall_;

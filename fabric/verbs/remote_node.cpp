@@ -18,12 +18,41 @@
 
 namespace sidelatch::fabric::verbs {
 
+namespace {
+
+// Failures of the way to the other end, as FabricError.
+template <class Work>
+auto explained(Work work) {
+  try {
+    return work();
+  } catch (const ConversationEnded& error) {
+    throw FabricError(Status::disconnected, error.what());
+  } catch (const SocketError& error) {
+    throw FabricError(Status::retry_exceeded, error.what());
+  } catch (const ManagerError& error) {
+    throw FabricError(Status::retry_exceeded, error.what());
+  }
+}
+
+// The longest limit that poll(2) and every clock can count.
+constexpr std::chrono::milliseconds kLongestLimit = std::chrono::hours(24);
+
+RemoteOptions checked(const RemoteOptions& options) {
+  if (options.limit < std::chrono::milliseconds(1) || options.limit > kLongestLimit) {
+    throw std::invalid_argument(fmt::format("RemoteOptions::limit is {} ms: it must be 1 to {} (24 hours)",
+                                            options.limit.count(), kLongestLimit.count()));
+  }
+  return options;
+}
+
+}  // namespace
+
 struct RemoteNode::Parts {
   Parts(VerbsFabric& the_fabric, std::string_view address, const RemoteOptions& the_options)
       : fabric(&the_fabric),
-        options(the_options),
+        options(checked(the_options)),
         server(HostAndPort::parse(address, kDefaultPort)),
-        conversation(server, the_options.limit),
+        conversation(server, options.limit),
         errands(reactor_of(the_fabric).mailbox(), [this] { conversation.interrupt(); }) {}
 
   // The answer of the type that belongs to the question; the calling thread waits. Throws SocketError for another
@@ -40,7 +69,7 @@ struct RemoteNode::Parts {
   Answer ask_now(const exchange::Message& question) {
     exchange::Message answer = conversation.ask(question);
     if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
-      throw Refusal(fmt::format("{} refuses: {}", server.to_string(), refused->why));
+      throw Refusal(fmt::format("{} refuses: {}", server.to_string(), refused->why), refused->code);
     }
     if (auto* const wanted = std::get_if<Answer>(&answer)) {
       return std::move(*wanted);
@@ -97,11 +126,9 @@ class RemotePeer final : public Peer {
   RemotePeer& operator=(const RemotePeer&) = delete;
   ~RemotePeer() override {
     try {
-      if (!ended_) {
-        parts_->errands.post([parts = parts_.get(), number = number_] {
-          parts->conversation.tell(exchange::Disconnect{number, 0});
-        });
-      }
+      parts_->errands.post([parts = parts_.get(), number = number_] {
+        parts->conversation.tell(exchange::Disconnect{number, 0});
+      });
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the server is gone, and the connection with it
     }
   }
@@ -109,32 +136,24 @@ class RemotePeer final : public Peer {
     if (parts_->through == Through::exchange) {
       return Peer::connect(port, queue_pair, outstanding);
     }
-    try {
+    return explained([&] {
       const auto ticket = parts_->template ask<exchange::Ticket>(exchange::Announce{number_, parts_->options.owner});
       return connect_through_manager(port, queue_pair, parts_->welcome.manager, ticket.ticket, outstanding,
                                      parts_->options.limit);
-    } catch (const SocketError& error) {
-      throw FabricError(Status::retry_exceeded, error.what());
-    } catch (const ManagerError& error) {
-      throw FabricError(Status::retry_exceeded, error.what());
-    }
+    });
   }
   [[nodiscard]] Peer::Steps start_connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) override {
     return parts_->through == Through::exchange ? start_exchange(port, queue_pair, outstanding)
                                                 : start_manager(port, queue_pair, outstanding);
   }
   Address accept(const Address& initiator) override {
-    try {
-      const auto accepted =
-          parts_->template ask<exchange::Accepted>(exchange::Connect{number_, parts_->options.owner, initiator});
-      return accepted.address;
-    } catch (const SocketError& error) {
-      throw FabricError(Status::retry_exceeded, error.what());
-    }
+    return explained([&] {
+      return parts_->template ask<exchange::Accepted>(exchange::Connect{number_, parts_->options.owner, initiator})
+          .address;
+    });
   }
   void revoke() override {
-    ended_ = true;
-    static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1}));
+    explained([&] { static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1})); });
   }
   [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
 
@@ -170,21 +189,9 @@ class RemotePeer final : public Peer {
               return initiated;
             }};
   }
-  // Failures of the way to the other end, as FabricError.
-  template <class Work>
-  static void explained(Work work) {
-    try {
-      work();
-    } catch (const SocketError& error) {
-      throw FabricError(Status::retry_exceeded, error.what());
-    } catch (const ManagerError& error) {
-      throw FabricError(Status::retry_exceeded, error.what());
-    }
-  }
 
   std::shared_ptr<Parts> parts_;
   std::uint32_t number_;
-  bool ended_ = false;
 };
 
 }  // namespace
@@ -249,13 +256,16 @@ void RemoteNode::revoke_owner(std::uint16_t owner) {
 Task<void> RemoteNode::revoke_all_of(std::uint16_t owner) {
   const auto refusal = std::make_shared<std::string>();
   const std::shared_ptr<Errand> answer = parts_->errands.start([parts = parts_.get(), owner, refusal] {
-    try {
-      static_cast<void>(parts->ask_now<exchange::Revoked>(exchange::Revoke{owner}));
-    } catch (const Refusal& refused) {
-      *refusal = refused.what();
-    } catch (const SocketError& error) {
-      throw FabricError(Status::retry_exceeded, error.what());
-    }
+    explained([&] {
+      try {
+        static_cast<void>(parts->ask_now<exchange::Revoked>(exchange::Revoke{owner}));
+      } catch (const Refusal& refused) {
+        if (refused.code() != exchange::Refused::kUnknownOwner) {
+          throw FabricError(Status::device_failure, refused.what());  // its connections may still work
+        }
+        *refusal = refused.what();
+      }
+    });
   });
   // The node may be destroyed while this waits.
   co_await reactor_of(*parts_->fabric).wait_for(answer);

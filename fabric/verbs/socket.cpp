@@ -168,7 +168,9 @@ void Conversation::end(const std::string& why) {
 
 void Conversation::send(std::span<const std::byte> bytes) {
   if (!socket_.valid()) {
-    throw SocketError(fmt::format("the conversation with {} has ended earlier: {}", peer_, ended_));
+    throw ConversationEnded(fmt::format(
+        "the conversation with {} has ended earlier ({}); make a new RemoteNode, and connect new queue pairs", peer_,
+        ended_));
   }
   const Clock::time_point deadline = Clock::now() + limit_;
   while (!bytes.empty()) {

@@ -26,6 +26,16 @@ class SocketError : public std::runtime_error {
 /// The other side has understood the question and refuses; the conversation continues.
 class Refusal : public SocketError {
  public:
+  Refusal(const std::string& why, std::uint8_t code) : SocketError(why), code_(code) {}
+  [[nodiscard]] std::uint8_t code() const noexcept { return code_; }  ///< of exchange::Refused
+
+ private:
+  std::uint8_t code_;
+};
+
+/// The conversation has ended with an earlier question: no further one can be asked in it.
+class ConversationEnded : public SocketError {
+ public:
   using SocketError::SocketError;
 };
 
@@ -45,7 +55,7 @@ struct HostAndPort {
 [[nodiscard]] sockaddr_storage bound_to(const FileDescriptor& socket);
 
 /// The client's side: asks and waits for the answer. An error ends the conversation, because a late answer would be
-/// taken for the answer to the next question. Later questions fail at once.
+/// taken for the answer to the next question. Later questions fail at once, with ConversationEnded.
 class Conversation {
  public:
   /// Connects within `limit`.

@@ -296,6 +296,7 @@ class FailingWire final : public roce::Wire {
  public:
   explicit FailingWire(std::unique_ptr<roce::Wire> wire) : wire_(std::move(wire)) {}
   std::atomic<bool> fails = false;
+  std::atomic<int> waits = 0;  // since then
 
   const roce::StationAddresses& addresses() const noexcept override { return wire_->addresses(); }
   std::optional<roce::MacAddress> resolve(const roce::Gid& gid) override { return wire_->resolve(gid); }
@@ -308,7 +309,13 @@ class FailingWire final : public roce::Wire {
   void commit(std::size_t bytes) override { wire_->commit(bytes); }
   void flush() override { wire_->flush(); }
   std::span<const std::byte> receive() override { return wire_->receive(); }
-  void wait(std::chrono::nanoseconds at_most) override { wire_->wait(at_most); }
+  void wait(std::chrono::nanoseconds at_most) override {
+    if (fails) {
+      ++waits;
+      throw roce::WireError("the cable is out");
+    }
+    wire_->wait(at_most);
+  }
   void interrupt() noexcept override { wire_->interrupt(); }
   void abandon() noexcept override { wire_->abandon(); }
   const roce::WireCounters& counters() const noexcept override { return wire_->counters(); }
@@ -408,6 +415,52 @@ TEST(Adapter, AWireThatFailsWakesWhoSleeps) {
     EXPECT_EQ(client.adapter.call([&](nic::Nic&) { return client.completions->poll(some); }), 1U);
   }
   static_cast<void>(testing::internal::GetCapturedStderr());
+}
+
+// A wire that fails may return at once from every wait: its thread must not ask it again and again.
+TEST(Adapter, AWireThatFailsIsLeftAlone) {
+  auto failing = std::make_unique<FailingWire>(join(roce::new_wire_name()));
+  FailingWire& wire = *failing;
+  Station station(std::move(failing));
+  testing::internal::CaptureStderr();
+  wire.fails = true;
+  station.adapter.rest();
+  while (!station.adapter.has_failed()) {
+    std::this_thread::yield();
+  }
+  for (int i = 0; i < 20'000 && wire.waits < 10; ++i) {
+    station.adapter.call([](nic::Nic&) {});
+    station.adapter.rest();
+    std::this_thread::yield();
+  }
+  EXPECT_LT(wire.waits, 10);
+  static_cast<void>(testing::internal::GetCapturedStderr());
+}
+
+// Threads that still run when the process ends learn it as they would learn of a wire that fails.
+TEST(Adapter, WhatLeavesTheWireEndsEveryRequestWithAnError) {
+  Station station(join(roce::new_wire_name()));
+  int notified = 0;
+  bool was_told_why = false;
+  station.adapter.listen([&](nic::Nic&) {
+    notified += station.completions->take_notification() ? 1 : 0;
+    was_told_why = was_told_why || station.adapter.has_failed();
+  });
+  const nic::Sge to = station.sge(0);
+  station.adapter.call([&](nic::Nic&) {
+    station.pair->modify({.state = QueuePairState::init},
+                         Attributes::state | Attributes::rights | Attributes::p_key_index | Attributes::port);
+    EXPECT_EQ(station.pair->post_receive({.id = 2, .sges = {&to, 1}}), nic::Post::done);
+    station.completions->arm(nic::CompletionQueue::Arm::any);
+  });
+  station.adapter.leave();
+  EXPECT_TRUE(station.adapter.has_failed());
+  EXPECT_THAT(station.adapter.failure(), HasSubstr("the process ends"));
+  std::array<nic::Completion, 4> some{};
+  ASSERT_EQ(station.adapter.poll([&](nic::Nic&) { return station.completions->poll(some); }), 1U);
+  EXPECT_EQ(some[0].status, nic::CompletionStatus::flushed);
+  EXPECT_EQ(notified, 1);
+  EXPECT_TRUE(was_told_why);
 }
 
 // A station that exists but does not read must not delay others for ever.

@@ -53,7 +53,8 @@ class Node {
   /// Revocation (memory model, rule 10): ends `queue_pair`, which was connected to this node, at this node. When this
   /// returns, no further micro-step of it happens here, whatever its NIC has taken. Its own node gets
   /// Status::retry_exceeded for requests in flight and later ones. If it is an end of a pair, the end at this node ends
-  /// too, with Status::disconnected. Throws std::invalid_argument if the queue pair is not connected to this node.
+  /// too, with Status::disconnected. It cannot reconnect. Throws std::invalid_argument if the queue pair is not
+  /// connected to this node, and FabricError if the node does not confirm it.
   virtual void revoke(QueuePair& queue_pair) = 0;
 
   /// Ends all queue pairs of an owner of latches (sync/lease.h) at this node, whichever client connected them. When

@@ -57,7 +57,7 @@ std::vector<Message> one_of_each() {
           Disconnect{7, 1},
           Revoke{3},
           Revoked{3},
-          Refused{"why"},
+          Refused{"why", Refused::kUnknownOwner},
           Allocate{5, 1 << 20, Access::remote_read},
           Allocated{5, {{0x7f0000001000}, 1 << 20, {0x1234}}},
           Release{5},
@@ -93,7 +93,9 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(connect.address.mtu, 5U);
   EXPECT_EQ(connect.address.responder, 128U);
   EXPECT_EQ(decoded<Disconnect>(encode(Disconnect{7, 1})).confirm, 1U);
-  EXPECT_EQ(decoded<Refused>(encode(Refused{"why"})).why, "why");
+  const auto refused = decoded<Refused>(encode(Refused{"why", Refused::kUnknownOwner}));
+  EXPECT_EQ(refused.why, "why");
+  EXPECT_EQ(refused.code, Refused::kUnknownOwner);
   const auto announce = decoded<Announce>(encode(Announce{8, 4}));
   EXPECT_EQ(announce.connection, 8U);
   EXPECT_EQ(announce.owner, 4U);
@@ -117,7 +119,7 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
 
 // Same bytes as in the header's comment, from which another implementation can be written.
 TEST(Wire, BytesAreAsDocumented) {
-  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 2, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
+  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 3, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
   const std::vector<std::byte> bytes = encode(Revoke{0x1234});
   ASSERT_EQ(bytes.size(), expected.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -156,7 +158,7 @@ TEST(Wire, WhatIsNoMessageIsNamed) {
     return bytes;
   };
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(4, 3)), HasSubstr("version 3"));
+  EXPECT_THAT(error_of(changed(4, 4)), HasSubstr("version 4"));
   EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
   EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -96,7 +97,10 @@ class SlowServer {
     }
     if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
       if (revoke->owner == 7) {
-        return exchange::Refused{"owner 7 has never connected here"};
+        return exchange::Refused{"owner 7 has never connected here", exchange::Refused::kUnknownOwner};
+      }
+      if (revoke->owner == 8) {
+        return exchange::Refused{"the NIC does not end a queue pair of owner 8"};
       }
       return exchange::Revoked{revoke->owner};
     }
@@ -211,6 +215,18 @@ TEST_F(SilentServer, ARefusedRevocationNamesTheOwner) {
   EXPECT_THAT(outcome.error, HasSubstr("storage"));
 }
 
+// Its connections are not known to have ended: nobody may take that for an owner who has none.
+TEST_F(SilentServer, ARevocationThatFailsAtTheServerIsAFabricError) {
+  try {
+    fabric->reactor().run(remote->revoke_all_of(8));
+    ADD_FAILURE() << "no error";
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::device_failure);
+    EXPECT_THAT(error.what(), HasSubstr("does not end a queue pair of owner 8"));
+  }
+  EXPECT_THROW(fabric->reactor().run(remote->revoke_all_of(7)), std::invalid_argument);
+}
+
 // Both end, and the connection is made once: made a second time, it would lose what the first task posts meanwhile.
 TEST_F(SilentServer, TwoTasksThatReconnectShareTheAnswer) {
   break_connection();
@@ -253,6 +269,25 @@ TEST_F(SilentServer, ATaskThatWaitsMayBeDestroyed) {
   EXPECT_EQ(far->state(), QueuePair::State::ready);
 }
 
+// An attempt that could not even begin stands in no later one's way.
+TEST_F(SilentServer, AReconnectWithoutAThreadIsAFabricErrorAndMayBeRepeated) {
+  break_connection();
+  pthread_attr_t before{};
+  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
+  pthread_attr_t impossible{};
+  ASSERT_EQ(::pthread_attr_init(&impossible), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&impossible, std::size_t{1} << 47), 0);  // all of the address space
+  ASSERT_EQ(::pthread_setattr_default_np(&impossible), 0);
+  Outcome outcome;
+  fabric->reactor().run(reconnecting(far.get(), &done, &outcome));
+  ASSERT_EQ(::pthread_setattr_default_np(&before), 0);
+  ::pthread_attr_destroy(&impossible);
+  ::pthread_attr_destroy(&before);
+  EXPECT_THAT(outcome.error, HasSubstr("gives no thread"));
+  fabric->reactor().run(far->reconnect());
+  EXPECT_EQ(far->state(), QueuePair::State::ready);
+}
+
 // So may the queue pair.
 TEST_F(SilentServer, TheQueuePairMayBeDestroyed) {
   break_connection();
@@ -280,6 +315,42 @@ TEST_F(SilentServer, AServerThatNeverAnswersIsAnError) {
   Outcome outcome;
   fabric->reactor().run(revoking(&short_of_patience, 3, &done, &outcome));
   EXPECT_THAT(outcome.error, HasSubstr("has not answered within 50 ms"));
+  // Its answer may still come, so that this node can ask nothing more.
+  try {
+    fabric->reactor().run(short_of_patience.revoke_all_of(4));
+    ADD_FAILURE() << "no error";
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::disconnected);
+    EXPECT_THAT(error.what(), HasSubstr("make a new RemoteNode"));
+  }
+}
+
+TEST_F(SilentServer, ALimitOutOfRangeIsNamed) {
+  using std::chrono::milliseconds;
+  for (const milliseconds limit : {milliseconds(-1), milliseconds(0), milliseconds(86'400'001), milliseconds::max()}) {
+    try {
+      const RemoteNode node(*fabric, "127.0.0.1:1", {.limit = limit});
+      ADD_FAILURE() << limit.count();
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("RemoteOptions::limit"));
+    }
+  }
+}
+
+// A caller that only knows the fabric (sync::RevocationService) must be able to catch it.
+TEST_F(SilentServer, ARevocationOfAConnectionWithoutAnAnswerIsAFabricError) {
+  remote.reset();
+  far.reset();
+  SlowServer mute;
+  RemoteNode short_of_patience(*fabric, mute.address(), {.limit = std::chrono::milliseconds(50)});
+  const std::unique_ptr<QueuePair> qp = client.connect(short_of_patience);
+  try {
+    short_of_patience.revoke(*qp);
+    ADD_FAILURE() << "no error";
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::retry_exceeded);
+    EXPECT_THAT(error.what(), HasSubstr("has not answered within 50 ms"));
+  }
 }
 
 }  // namespace

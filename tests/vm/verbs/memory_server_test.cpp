@@ -172,6 +172,7 @@ TEST_P(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   auto c = client.connect(second);
   first.revoke(*b);
   EXPECT_EQ(run(status_of_add(b.get(), span)), Status::retry_exceeded);
+  EXPECT_THROW(run(b->reconnect()), FabricError);
   EXPECT_EQ(run(add(a.get(), span, 1)), 0U);
   second.revoke_owner(1);
   EXPECT_EQ(run(status_of_add(a.get(), span)), Status::retry_exceeded);
@@ -181,6 +182,18 @@ TEST_P(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   EXPECT_THROW(static_cast<void>(client.connect(first)), FabricError);
   EXPECT_THAT(error_of([&] { second.revoke_owner(7); }), HasSubstr("owner 7 has never connected"));
   EXPECT_THROW(second.revoke(*a), std::invalid_argument);
+}
+
+// It counts until its queue pair is destroyed, and no longer.
+TEST_P(VerbsMemoryServer, ARevokedConnectionTakesNoRoomForEver) {
+  server.emplace(storage, ServerOptions{.address = "127.0.0.1", .any_port = true, .most_connections = 1});
+  server->start();
+  RemoteNode remote(client_fabric, server->address(), {.owner = 1});
+  for (int i = 0; i < 3; ++i) {
+    auto qp = client.connect(remote);
+    remote.revoke(*qp);
+    remote.revoke(*qp);  // twice is no error
+  }
 }
 
 // Writes the whole table with growing numbers, with many WRITEs in flight, until it is revoked.

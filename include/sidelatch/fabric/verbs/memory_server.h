@@ -94,13 +94,16 @@ struct RemoteOptions {
   std::string token = {};
   /// The owner of latches taken through this node's RDMA connections; see SessionOptions::owner.
   std::uint16_t owner = 0;
-  std::chrono::milliseconds limit{10'000};  ///< for every answer of the server
+  std::chrono::milliseconds limit{10'000};  ///< for every answer of the server; 1 ms to 24 hours
 };
 
+// A server that does not answer in time ends the RemoteNode: a late answer would be taken for the next one. Its
+// connections still work, but what asks the server throws Status::disconnected. Make a new RemoteNode then.
 class RemoteNode final : public Node {
  public:
-  /// Throws std::runtime_error that names the address if the server cannot be reached, does not answer in time, speaks
-  /// another version, or refuses; or if Through::connection_manager is demanded and not possible.
+  /// Throws std::invalid_argument for a limit out of range, and std::runtime_error that names the address if the server
+  /// cannot be reached, does not answer in time, speaks another version, or refuses; or if Through::connection_manager
+  /// is demanded and not possible.
   RemoteNode(VerbsFabric& fabric, std::string_view address, const RemoteOptions& options = {});
   RemoteNode(const RemoteNode&) = delete;
   RemoteNode& operator=(const RemoteNode&) = delete;
@@ -122,7 +125,8 @@ class RemoteNode final : public Node {
 
   /// Always throws std::logic_error: the memory is elsewhere.
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
-  /// Ends `queue_pair`, which this process connected to this node.
+  /// Ends `queue_pair`, which this process connected to this node, for good. Throws FabricError if the server does not
+  /// confirm it.
   void revoke(QueuePair& queue_pair) override;
   /// Ends all connections of that owner at the server, whichever client made them. When this returns, their requests
   /// take no further steps (memory model, rule 10). Throws std::runtime_error if the server does not confirm.
