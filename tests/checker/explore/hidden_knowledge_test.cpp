@@ -14,7 +14,7 @@
 #include <memory>
 #include <new>
 
-namespace sidelatch::explore {
+namespace sidelatch::explore::hidden {
 namespace {
 
 using namespace fabric;
@@ -428,4 +428,4 @@ TEST(HiddenKnowledge, ATaskThatWaitsInALoopMayBeDestroyed) {
 }
 
 }  // namespace
-}  // namespace sidelatch::explore
+}  // namespace sidelatch::explore::hidden
