@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace sidelatch::fabric::verbs {
@@ -29,6 +30,8 @@ constexpr std::size_t kHeaderBytes = 6;
 constexpr std::size_t kRefusalBytes = 148;
 // IB specification, table 109 (reasons for a REJ).
 constexpr int kNobodyListens = 8;
+// The other side still has this queue pair's earlier connection, whose end is on its way.
+constexpr int kStaleConnection = 10;
 constexpr int kRefusedByTheServer = 28;
 
 [[noreturn]] void fail_connection(const std::string& what, int error, std::string_view advice = {}) {
@@ -219,11 +222,16 @@ void bring_up(const Port& port, rdma_cm_id& id, ibv_qp& queue_pair, std::uint8_t
 
 }  // namespace
 
+struct StaleConnection : ManagerError {
+  using ManagerError::ManagerError;
+};
+
 // One attempt of a client, with a channel of its own, so no event of an earlier attempt can interfere.
 class ManagerConnect::Attempt {
  public:
   Attempt(const Port& port, const exchange::ManagerAddress& to, milliseconds limit)
       : port_(&port),
+        asked_(to),
         to_(socket_address(to.ip, to.port, port.gid_interface())),
         limit_(limit),
         deadline_(Clock::now() + limit),
@@ -281,8 +289,21 @@ class ManagerConnect::Attempt {
     return initiated_;
   }
 
+  /// The same again, as long as there is time.
+  [[nodiscard]] std::unique_ptr<Attempt> another() const {
+    constexpr milliseconds kPause{5};
+    if (Clock::now() + kPause >= deadline_) {
+      return nullptr;
+    }
+    std::this_thread::sleep_for(kPause);
+    auto next = std::make_unique<Attempt>(*port_, asked_, limit_);
+    next->deadline_ = deadline_;
+    next->resolve();
+    return next;
+  }
+
  private:
-  [[nodiscard]] int left() const {
+  [[nodiscard]] int left() const {  // at least 1
     const auto time = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
     return static_cast<int>(std::max<std::int64_t>(time.count(), 1));
   }
@@ -299,6 +320,9 @@ class ManagerConnect::Attempt {
       }
       if (event->type == wanted && event->status == 0) {
         return *std::move(event);
+      }
+      if (event->type == RDMA_CM_EVENT_REJECTED && event->status == kStaleConnection) {
+        throw StaleConnection(explain(*event, doing));
       }
       throw ManagerError(explain(*event, doing));
     }
@@ -320,6 +344,7 @@ class ManagerConnect::Attempt {
   }
 
   const Port* port_;
+  exchange::ManagerAddress asked_;
   sockaddr_storage to_;
   milliseconds limit_;
   Clock::time_point deadline_;
@@ -336,7 +361,18 @@ ManagerConnect::ManagerConnect(const Port& port, const exchange::ManagerAddress&
 }
 ManagerConnect::~ManagerConnect() = default;
 void ManagerConnect::ask(std::uint32_t queue_pair, std::uint64_t ticket, std::uint32_t outstanding) {
-  attempt_->ask(queue_pair, ticket, outstanding);
+  for (;;) {
+    try {
+      attempt_->ask(queue_pair, ticket, outstanding);
+      return;
+    } catch (const StaleConnection&) {
+      std::unique_ptr<Attempt> next = attempt_->another();
+      if (next == nullptr) {
+        throw;
+      }
+      attempt_ = std::move(next);
+    }
+  }
 }
 std::uint32_t ManagerConnect::finish(ibv_qp& queue_pair) { return attempt_->finish(queue_pair); }
 
