@@ -379,7 +379,8 @@ TEST(HiddenKnowledge, AFlowThatWaitsForAnotherOfItsTaskIsNotLeftOut) {
 
 Task<void> begin_in_the_loop(Client* client, const std::uint64_t* word) {
   Reactor& reactor = client->world->reactor();
-  for (std::uint64_t n = 0; *word == 0; ++n) {
+  for (std::uint64_t attempts = 0; *word == 0; ++attempts) {
+    static_cast<void>(attempts);  // so that attempts differ
     const Reactor::LoopId loop = reactor.begin_retries();
     co_await reactor.retry(loop, Duration{});
   }
