@@ -28,6 +28,9 @@ class ClientState {
  public:
   /// Begins a new state; keeps capacity.
   void clear() noexcept;
+  /// Addresses in this thread's stack below `top` count as equal: no frame there outlives a task's wait, but compilers
+  /// leave such addresses in coroutine frames.
+  void leave_out_stack(const void* top) noexcept;
   /// Bytes whose place is part of the state. `completed` gives the number of completed requests of a queue pair.
   template <class Completed>
   void add(std::span<const std::byte> bytes, bool is_registered, const Completed& completed);
@@ -43,6 +46,11 @@ class ClientState {
   [[nodiscard]] std::string difference(const ClientState& other) const;
 
  private:
+  [[nodiscard]] bool is_on_stack(std::uintptr_t word) const noexcept {
+    return word - stack_low_ < stack_high_ - stack_low_ || (fake_stack_ != nullptr && is_on_fake_stack(word));
+  }
+  [[nodiscard]] bool is_on_fake_stack(std::uintptr_t word) const noexcept;
+
   struct Piece {
     const std::byte* at;
     std::size_t begin;  // in bytes_
@@ -53,6 +61,9 @@ class ClientState {
   std::vector<Piece> pieces_;
   std::vector<std::byte> bytes_;
   std::vector<std::uint64_t> numbers_;
+  std::uintptr_t stack_low_ = 0;
+  std::uintptr_t stack_high_ = 0;
+  void* fake_stack_ = nullptr;  // AddressSanitizer's, for frames that it moves there
 };
 
 template <class Completed>
@@ -66,7 +77,9 @@ void ClientState::add(std::span<const std::byte> bytes, bool is_registered, cons
   for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
     std::memcpy(&word, copy + at, sizeof word);
-    if ((word & 0xffff'0000'0000'0000) == kRequestNumbers) [[unlikely]] {
+    if (is_on_stack(word)) [[unlikely]] {
+      std::memset(copy + at, 0, sizeof word);
+    } else if ((word & 0xffff'0000'0000'0000) == kRequestNumbers) [[unlikely]] {
       const auto qp = static_cast<std::uint16_t>(word >> 32);
       if ((word & 0xffff'ffff) <= completed(qp)) {
         word = first_request_number(qp);

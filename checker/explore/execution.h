@@ -94,6 +94,8 @@ class Execution final : public World {
 
   /// Also looks at the frames of loops that say that they keep nothing.
   void trust_no_loop() noexcept { trusts_ = false; }
+  /// Tasks run in stack frames below this address of the calling thread.
+  void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
   void compare_tallies() noexcept { compares_tallies_ = true; }
   /// Whether the program has ever read a tally.
   [[nodiscard]] bool reads_counters() const noexcept { return tally_read_; }
@@ -363,6 +365,7 @@ class Execution final : public World {
   std::uint64_t tasks_running_ = 0;  // of the world; the reactor may have more, which tasks have spawned
   std::uint64_t retries_ = 0;        // numbers of waits of loops
   std::vector<const void*> roots_;
+  const void* stack_top_ = nullptr;
   bool building_ = false;
   bool trusts_ = true;
   bool is_cut_ = false;

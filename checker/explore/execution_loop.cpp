@@ -86,6 +86,7 @@ bool Execution::is_quiet(std::uint16_t of) const {
 void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_frame, ClientState& state) {
   const Actor& actor = actors_[of];
   state.clear();
+  state.leave_out_stack(stack_top_);
   left_out_.clear();
   for (const Tally& tally : tallies_) {
     if (!compares_tallies_ && zone_.life_at(tally.bytes.data()) == tally.life) {

@@ -408,6 +408,7 @@ bool Worker::next_choice() {
 }
 
 TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
+  execution_.runs_below(__builtin_frame_address(0));
   TaskResult result;
   execution_.forget_cuts();
   load(task);
@@ -484,6 +485,7 @@ void Worker::freeze(TaskResult& result) {
 }
 
 TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
+  execution_.runs_below(__builtin_frame_address(0));
   TaskResult result;
   load({});
   execution_.begin();
@@ -550,6 +552,7 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
 }
 
 TaskResult Worker::run_along(const std::vector<Action>& choices, bool to_the_end) {
+  execution_.runs_below(__builtin_frame_address(0));
   TaskResult result;
   load({});
   execution_.begin();

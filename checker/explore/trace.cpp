@@ -210,6 +210,7 @@ Violation make_violation(const Program& program, const Options& options, const F
   if (options.look_at_counters) {
     execution.compare_tallies();
   }
+  execution.runs_below(__builtin_frame_address(0));
   execution.begin();
   Describer describer(execution, violation);
   for (const Action& action : order) {

@@ -355,4 +355,27 @@ SIDELATCH_WEAK void operator delete(void* block, std::size_t /*bytes*/, std::ali
 SIDELATCH_WEAK void operator delete[](void* block, std::size_t /*bytes*/, std::align_val_t alignment) noexcept {
   ::operator delete(block, alignment);
 }
+#if defined(__clang__) && SIDELATCH_IS_SANITIZED
+// Elsewhere those of the standard library call the ones above.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  try {
+    return ::operator new(bytes);
+  } catch (...) {
+    return nullptr;
+  }
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept { return ::operator new(bytes, tag); }
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t& /*tag*/) noexcept {
+  try {
+    return ::operator new(bytes, alignment);
+  } catch (...) {
+    return nullptr;
+  }
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment, const std::nothrow_t& tag) noexcept {
+  return ::operator new(bytes, alignment, tag);
+}
+void operator delete(void* block, const std::nothrow_t& /*tag*/) noexcept { ::operator delete(block); }
+void operator delete[](void* block, const std::nothrow_t& /*tag*/) noexcept { ::operator delete(block); }
+#endif
 // NOLINTEND(misc-new-delete-overloads)
