@@ -107,7 +107,9 @@ file(GLOB SIDELATCH_VERBS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/softnic/verbs
 set(SIDELATCH_VERBS_EXPORTS "${PROJECT_SOURCE_DIR}/softnic/verbs/exports.map")
 sidelatch_unite(SIDELATCH_VERBS verbs ${SIDELATCH_VERBS})
 add_library(sidelatch_verbs SHARED ${SIDELATCH_VERBS})
-target_link_libraries(sidelatch_verbs PRIVATE sidelatch_flags sidelatch_static fmt::fmt)
+# The standard library comes before the archive, so that operator new is the process's, whatever that is: its strings
+# grow there. The archive's own is for programs that explore, and would stay hidden in here.
+target_link_libraries(sidelatch_verbs PRIVATE sidelatch_flags stdc++ sidelatch_static fmt::fmt)
 # No unloading: its thread, and what it does at the end of the process, stay.
 target_link_options(
     sidelatch_verbs PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:--version-script=${SIDELATCH_VERBS_EXPORTS}"

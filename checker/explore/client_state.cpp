@@ -1,12 +1,7 @@
 #include "client_state.h"
 
-#include "common/sanitizers.h"
-
 #include <fmt/format.h>
 #include <pthread.h>
-#if SIDELATCH_HAS_ASAN
-#include <sanitizer/asan_interface.h>
-#endif
 
 #include <algorithm>
 
@@ -36,19 +31,6 @@ std::uintptr_t lowest_of_this_stack() noexcept {
 void ClientState::leave_out_stack(const void* top) noexcept {
   stack_low_ = lowest_of_this_stack();
   stack_high_ = stack_low_ == 0 ? 0 : reinterpret_cast<std::uintptr_t>(top);
-#if SIDELATCH_HAS_ASAN
-  fake_stack_ = __asan_get_current_fake_stack();
-#endif
-}
-
-bool ClientState::is_on_fake_stack([[maybe_unused]] std::uintptr_t word) const noexcept {
-#if SIDELATCH_HAS_ASAN
-  void* begin = nullptr;
-  void* end = nullptr;
-  return __asan_addr_is_in_fake_stack(fake_stack_, reinterpret_cast<void*>(word), &begin, &end) != nullptr;
-#else
-  return false;
-#endif
 }
 
 void ClientState::clear() noexcept {

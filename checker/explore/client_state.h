@@ -47,9 +47,8 @@ class ClientState {
 
  private:
   [[nodiscard]] bool is_on_stack(std::uintptr_t word) const noexcept {
-    return word - stack_low_ < stack_high_ - stack_low_ || (fake_stack_ != nullptr && is_on_fake_stack(word));
+    return word - stack_low_ < stack_high_ - stack_low_;
   }
-  [[nodiscard]] bool is_on_fake_stack(std::uintptr_t word) const noexcept;
 
   struct Piece {
     const std::byte* at;
@@ -63,7 +62,6 @@ class ClientState {
   std::vector<std::uint64_t> numbers_;
   std::uintptr_t stack_low_ = 0;
   std::uintptr_t stack_high_ = 0;
-  void* fake_stack_ = nullptr;  // AddressSanitizer's, for frames that it moves there
 };
 
 template <class Completed>

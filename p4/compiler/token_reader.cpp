@@ -248,6 +248,7 @@ std::string_view ExpressionParser::binary_operator() const {
 
 ExprPtr ExpressionParser::binary(int level) {
   ExprPtr left = unary();
+  unsigned length = 0;
   while (true) {
     const std::string_view symbol = binary_operator();
     int found = -1;
@@ -258,6 +259,9 @@ ExprPtr ExpressionParser::binary(int level) {
     }
     if (found <= level) {
       return left;
+    }
+    if (++length > kDeepest) {  // each operator puts what is left of it one level deeper
+      unsupported(peek().at, "nesting this deep");
     }
     auto made = make(ExprKind::binary, next().at);
     if (symbol == ">>") {

@@ -387,6 +387,7 @@ TEST(Adapter, AWireThatFailsEndsEveryRequestWithAnError) {
 
 // A completion queue that is armed is told of these completions.
 TEST(Adapter, AWireThatFailsWakesWhoSleeps) {
+  std::atomic<int> notified = 0;  // outlives the station, which may call until its end
   const std::string name = roce::new_wire_name();
   auto failing = std::make_unique<FailingWire>(join(name));
   FailingWire& wire = *failing;
@@ -394,7 +395,6 @@ TEST(Adapter, AWireThatFailsWakesWhoSleeps) {
   Station server(join(name));
   client.connect(server);
   server.connect(client);
-  std::atomic<int> notified = 0;
   client.adapter.listen([&](nic::Nic&) { notified += client.completions->take_notification() ? 1 : 0; });
   const nic::Sge to = client.sge(0);
   testing::internal::CaptureStderr();
@@ -439,9 +439,9 @@ TEST(Adapter, AWireThatFailsIsLeftAlone) {
 
 // Threads that still run when the process ends learn it as they would learn of a wire that fails.
 TEST(Adapter, WhatLeavesTheWireEndsEveryRequestWithAnError) {
-  Station station(join(roce::new_wire_name()));
   int notified = 0;
   bool was_told_why = false;
+  Station station(join(roce::new_wire_name()));
   station.adapter.listen([&](nic::Nic&) {
     notified += station.completions->take_notification() ? 1 : 0;
     was_told_why = was_told_why || station.adapter.has_failed();

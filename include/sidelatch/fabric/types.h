@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace sidelatch::fabric {
 
@@ -55,6 +56,7 @@ struct RemoteSpan {
   RemoteAddress address;
   std::uint64_t length = 0;
   RKey rkey;
+  std::uint32_t reserved = 0;  ///< so that there is no padding: two spans that are equal have the same bytes
 
   /// Bytes [offset, offset + bytes) of this span. Throws std::out_of_range if they are not all inside it.
   [[nodiscard]] RemoteSpan subspan(std::uint64_t offset, std::uint64_t bytes) const;
@@ -65,10 +67,16 @@ struct LocalSpan {
   std::byte* data = nullptr;
   std::uint64_t length = 0;
   LKey lkey;
+  std::uint32_t reserved = 0;  ///< so that there is no padding
 
   /// Bytes [offset, offset + bytes) of this span. Throws std::out_of_range if they are not all inside it.
   [[nodiscard]] LocalSpan subspan(std::uint64_t offset, std::uint64_t bytes) const;
   [[nodiscard]] std::span<std::byte> bytes() const { return {data, static_cast<std::size_t>(length)}; }
 };
+
+// Bytes that are never set would go to other processes, and would look to the explorer like something that a client
+// knows.
+static_assert(std::has_unique_object_representations_v<RemoteSpan> &&
+              std::has_unique_object_representations_v<LocalSpan>);
 
 }  // namespace sidelatch::fabric

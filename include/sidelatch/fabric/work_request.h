@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace sidelatch::fabric {
 
@@ -53,6 +54,7 @@ struct WorkRequest {
   LocalSpan local;
   RemoteAddress remote;
   RKey rkey;
+  std::uint32_t reserved = 0;     ///< so that there is no padding
   std::uint64_t compare = 0;      ///< CAS: the expected value
   std::uint64_t swap_or_add = 0;  ///< CAS: the desired value; FETCH-ADD: the addend, modulo 2^64
 
@@ -74,6 +76,7 @@ struct WorkRequest {
     return w;
   }
 };
+static_assert(std::has_unique_object_representations_v<WorkRequest>);
 
 namespace detail {
 

@@ -70,6 +70,9 @@ class Client {
   Client(fabric::Node& node, std::span<fabric::Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
          const sync::SessionOptions& options = {}, const fabric::QueuePairOptions& queue_pair = {},
          std::span<sync::Revoker* const> revokers = {});
+  Client(Client&&) = default;
+  Client& operator=(Client&&) = default;
+  virtual ~Client() = default;  // a worker of a tree is one
 
   [[nodiscard]] std::size_t memory_nodes() const noexcept { return sessions_.size(); }
   /// Throws std::out_of_range.
