@@ -49,9 +49,51 @@ ProgramPtr with(const std::string& right, const std::string& wrong) {
   return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4");
 }
 
+constexpr std::uint32_t kFirstQueuePair = 0x100;
+
+// What clients use of a switch that hosts words.
+struct SwitchEnd {
+  roce::MacAddress mac{2, 0, 0, 0, 0, 0xfe};
+  roce::Ipv4Address ip{10, 0, 0, 254};
+  std::uint32_t key = 0x5eed;
+  std::uint64_t address = 0x1000'0000;  // of the first word
+  std::uint64_t words = 512;
+};
+
+class WordsNetwork : public SwitchedNics {
+ public:
+  WordsNetwork(ProgramPtr program, std::size_t hosts, WireFaults faults = {}, std::uint64_t seed = 1)
+      : SwitchedNics(std::move(program), make_hosts(hosts), faults, seed) {
+    p4::State& state = device().state();
+    state.table("own_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
+    state.table("own_arp_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
+    state.table("regions").add({{.value = end_.key}}, "region", {end_.address, end_.words * 8, 0, 7});
+  }
+
+  [[nodiscard]] const SwitchEnd& end() const { return end_; }
+  // A queue pair of host i whose other end is the switch, with this index there.
+  QueuePair& connect(std::size_t i, std::uint32_t index, const Link& link = {}) {
+    QueuePair& pair = host(i).nic.make_queue_pair(host(i).options());
+    bring_up(pair, link, {.mac = end_.mac, .gid = gid_of(end_.ip), .gid_index = 0}, kFirstQueuePair + index,
+             link.b_to_a, link.a_to_b);
+    device()
+        .state()
+        .table("queue_pairs")
+        .add({{.value = number_of(end_.ip)}, {.value = kFirstQueuePair + index}}, "connection",
+             {index, ip_of_host(i), pair.number()});
+    device().state().reg("next_psn").write(index, link.a_to_b.value());
+    return pair;
+  }
+  [[nodiscard]] std::uint64_t word(std::uint64_t i) { return static_cast<std::uint64_t>(words().read(i)); }
+  [[nodiscard]] p4::RegisterState& words() { return device().state().reg("Serve.words"); }
+
+ private:
+  SwitchEnd end_;
+};
+
 // A host's queue pair to the switch, and its buffers: request n uses the n-th word of the host's memory.
 struct Client {
-  SwitchedNics* network;
+  WordsNetwork* network;
   std::size_t number;
   QueuePair* pair;
   std::uint64_t posted = 0;
@@ -101,7 +143,7 @@ class SwitchAtomics : public testing::TestWithParam<Form> {};
 constexpr auto kSuccess = CompletionStatus::success;
 
 TEST_P(SwitchAtomics, EachOperationDoesWhatANicDoes) {
-  SwitchedNics network(GetParam().make(), 2);
+  WordsNetwork network(GetParam().make(), 2);
   Client client{&network, 0, &network.connect(0, 3)};
   network.words().write(5, 40);
   const std::uint64_t add = client.add(5, 2);
@@ -124,7 +166,7 @@ TEST_P(SwitchAtomics, EachOperationDoesWhatANicDoes) {
 }
 
 TEST_P(SwitchAtomics, AnAtomicAndAReadSeeTheSameNumber) {
-  SwitchedNics network(GetParam().make(), 1);
+  WordsNetwork network(GetParam().make(), 1);
   Client client{&network, 0, &network.connect(0, 0)};
   client.add(0, 0x1122334455667788);
   const std::uint64_t read = client.read(0);
@@ -149,7 +191,7 @@ struct Sums {
 Sums run_clients(const ProgramPtr& program, WireFaults faults, std::uint64_t seed) {
   constexpr std::size_t kClients = 3;
   constexpr std::uint64_t kRequests = 300;
-  SwitchedNics network(program, kClients, faults, seed);
+  WordsNetwork network(program, kClients, faults, seed);
   std::mt19937_64 random(seed);
   Sums sums;
   // A READ may be repeated, and then sees what its client has changed after it.
@@ -286,7 +328,7 @@ TEST_P(SwitchAtomics, WhatIsNotAllowedIsRefusedAndChangesNothing) {
       {"READ of 16 bytes", {.kind = WorkKind::read}, 1, 0, 16, CompletionStatus::remote_invalid_request},
   };
   for (const Case& one : cases) {
-    SwitchedNics network(GetParam().make(), 1);
+    WordsNetwork network(GetParam().make(), 1);
     Client client{&network, 0, &network.connect(0, 0)};
     network.words().write(0, 9);
     const p4::RegisterState before = network.words();
@@ -308,7 +350,7 @@ TEST_P(SwitchAtomics, RightsAreKept) {
   for (const unsigned rights : {0U, 1U, 2U, 4U}) {
     for (const auto& [kind, needed] :
          {std::pair{WorkKind::read, 1U}, std::pair{WorkKind::write, 2U}, std::pair{WorkKind::fetch_add, 4U}}) {
-      SwitchedNics network(GetParam().make(), 1);
+      WordsNetwork network(GetParam().make(), 1);
       network.device().state().table("regions").add({{.value = 77}}, "region", {network.end().address, 64, 8, rights});
       Client client{&network, 0, &network.connect(0, 0)};
       client.post({.kind = kind, .rkey = 77, .swap_or_add = 1}, 0);
@@ -319,7 +361,7 @@ TEST_P(SwitchAtomics, RightsAreKept) {
 
 TEST_P(SwitchAtomics, APayloadThatTheSwitchDoesNotKnowIsNotAcknowledged) {
   for (const SendRequest& request : {SendRequest{.kind = WorkKind::send}, SendRequest{.kind = WorkKind::write}}) {
-    SwitchedNics network(GetParam().make(), 1);
+    WordsNetwork network(GetParam().make(), 1);
     Client client{&network, 0, &network.connect(0, 0)};
     const p4::RegisterState before = network.words();
     client.post(request, 0, 16);
@@ -329,7 +371,7 @@ TEST_P(SwitchAtomics, APayloadThatTheSwitchDoesNotKnowIsNotAcknowledged) {
 }
 
 TEST_P(SwitchAtomics, AWriteOfNothingIsAcknowledgedAndNeedsNoKey) {
-  SwitchedNics network(GetParam().make(), 1);
+  WordsNetwork network(GetParam().make(), 1);
   Client client{&network, 0, &network.connect(0, 0)};
   const SendRequest nothing{.kind = WorkKind::write, .signaled = true, .remote_address = 0, .rkey = 1};
   ASSERT_EQ(client.pair->post_send(nothing), Post::done);
@@ -340,7 +382,7 @@ TEST_P(SwitchAtomics, AWriteOfNothingIsAcknowledgedAndNeedsNoKey) {
 
 // The address of a queue pair is no secret; its peer's IP address is compared, as NICs do.
 TEST_P(SwitchAtomics, AStationThatIsNotThePeerIsNotHeard) {
-  SwitchedNics network(GetParam().make(), 2);
+  WordsNetwork network(GetParam().make(), 2);
   network.connect(0, 0);
   Host& stranger = network.host(1);
   QueuePair& pair = stranger.nic.make_queue_pair(stranger.options());
@@ -354,7 +396,7 @@ TEST_P(SwitchAtomics, AStationThatIsNotThePeerIsNotHeard) {
 }
 
 TEST_P(SwitchAtomics, OtherPacketsPassBetweenTheHosts) {
-  SwitchedNics network(GetParam().make(), 2, {.drop = 0.01, .duplicate = 0.02, .reorder = 0.02});
+  WordsNetwork network(GetParam().make(), 2, {.drop = 0.01, .duplicate = 0.02, .reorder = 0.02});
   const Connection connection = softnic::nic::connect(network.host(0), network.host(1));
   Host& a = network.host(0);
   Host& b = network.host(1);
@@ -378,7 +420,7 @@ TEST_P(SwitchAtomics, OtherPacketsPassBetweenTheHosts) {
 }
 
 TEST_P(SwitchAtomics, ItSaysWhereItIs) {
-  SwitchedNics network(GetParam().make(), 1);
+  WordsNetwork network(GetParam().make(), 1);
   std::vector<std::byte> frame;
   const auto append = [&](std::initializer_list<unsigned> bytes) {
     for (const unsigned byte : bytes) {

@@ -10,10 +10,10 @@ using namespace softnic::nic;
 namespace {
 
 constexpr Time kDelay = 1000;
-constexpr std::uint32_t kFirstQueuePair = 0x100;
 
-template <std::size_t N>
-std::uint64_t number_of(const std::array<std::uint8_t, N>& bytes) {
+}  // namespace
+
+std::uint64_t number_of(std::span<const std::uint8_t> bytes) {
   std::uint64_t number = 0;
   for (const std::uint8_t byte : bytes) {
     number = number << 8 | byte;
@@ -21,33 +21,28 @@ std::uint64_t number_of(const std::array<std::uint8_t, N>& bytes) {
   return number;
 }
 
-}  // namespace
-
-SwitchedNics::SwitchedNics(std::shared_ptr<const p4::Program> program, std::size_t hosts, WireFaults faults,
-                           std::uint64_t seed)
-    : switch_(std::move(program), {.ports = hosts, .icrc = true}), faults_(faults), random_(seed) {
-  p4::State& state = switch_.state();
-  for (std::size_t i = 0; i < hosts; ++i) {
-    hosts_.push_back(std::make_unique<Host>(static_cast<std::uint8_t>(i + 1)));
-    state.table("stations").add({{.value = number_of(hosts_.back()->nic.options().mac)}}, "forward", {i});
-  }
-  state.table("own_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
-  state.table("own_arp_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
-  state.table("regions").add({{.value = end_.key}}, "region", {end_.address, end_.words * 8, 0, 7});
+std::uint64_t ip_of_host(std::size_t i) {
+  return number_of(roce::Ipv4Address{10, 0, 0, static_cast<std::uint8_t>(i + 1)});
 }
 
-QueuePair& SwitchedNics::connect(std::size_t i, std::uint32_t index, const Link& link) {
-  Host& host = *hosts_.at(i);
-  QueuePair& pair = host.nic.make_queue_pair(host.options());
-  bring_up(pair, link, {.mac = end_.mac, .gid = gid_of(end_.ip), .gid_index = 0}, kFirstQueuePair + index, link.b_to_a,
-           link.a_to_b);
-  const std::uint64_t ip = number_of(roce::Ipv4Address{10, 0, 0, static_cast<std::uint8_t>(i + 1)});
-  switch_.state()
-      .table("queue_pairs")
-      .add({{.value = number_of(end_.ip)}, {.value = kFirstQueuePair + index}}, "connection",
-           {index, ip, pair.number()});
-  switch_.state().reg("next_psn").write(index, link.a_to_b.value());
-  return pair;
+std::vector<std::unique_ptr<Host>> make_hosts(std::size_t n) {
+  std::vector<std::unique_ptr<Host>> hosts;
+  for (std::size_t i = 0; i < n; ++i) {
+    hosts.push_back(std::make_unique<Host>(static_cast<std::uint8_t>(i + 1)));
+  }
+  return hosts;
+}
+
+SwitchedNics::SwitchedNics(std::shared_ptr<const p4::Program> program, std::vector<std::unique_ptr<Host>> hosts,
+                           WireFaults faults, std::uint64_t seed)
+    : hosts_(std::move(hosts)),
+      switch_(std::move(program), {.ports = hosts_.size(), .icrc = true}),
+      faults_(faults),
+      random_(seed) {
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    const auto mac = hosts_[i]->nic.options().mac;
+    switch_.state().table("stations").add({{.value = number_of(mac)}}, "forward", {i});
+  }
 }
 
 void SwitchedNics::pull() {

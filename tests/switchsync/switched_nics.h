@@ -11,32 +11,26 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace sidelatch::switchsync {
 
-/// What clients use of a switch that hosts words.
-struct SwitchEnd {
-  roce::MacAddress mac{2, 0, 0, 0, 0, 0xfe};
-  roce::Ipv4Address ip{10, 0, 0, 254};
-  std::uint32_t key = 0x5eed;
-  std::uint64_t address = 0x1000'0000;  ///< of the first word
-  std::uint64_t words = 512;
-};
+/// Host i has the number i + 1.
+[[nodiscard]] std::vector<std::unique_ptr<softnic::nic::Host>> make_hosts(std::size_t n);
+/// The number that a table's key wants.
+[[nodiscard]] std::uint64_t number_of(std::span<const std::uint8_t> bytes);
+/// 10.0.0.(i + 1)
+[[nodiscard]] std::uint64_t ip_of_host(std::size_t i);
 
 class SwitchedNics {
  public:
-  /// Host i is at port i; their number ends their addresses.
-  SwitchedNics(std::shared_ptr<const p4::Program> program, std::size_t hosts, softnic::nic::WireFaults faults = {},
-               std::uint64_t seed = 1);
+  /// Host i is at port i; their number ends their addresses. The program's table "stations" knows them.
+  SwitchedNics(std::shared_ptr<const p4::Program> program, std::vector<std::unique_ptr<softnic::nic::Host>> hosts,
+               softnic::nic::WireFaults faults, std::uint64_t seed);
 
   [[nodiscard]] softnic::nic::Host& host(std::size_t i) { return *hosts_.at(i); }
   [[nodiscard]] p4::Switch& device() { return switch_; }
-  [[nodiscard]] const SwitchEnd& end() const { return end_; }
-  /// A queue pair of host i whose other end is the switch, with this index there.
-  softnic::nic::QueuePair& connect(std::size_t i, std::uint32_t index, const softnic::nic::Link& link = {});
-  [[nodiscard]] std::uint64_t word(std::uint64_t i) { return static_cast<std::uint64_t>(words().read(i)); }
-  [[nodiscard]] p4::RegisterState& words() { return switch_.state().reg("Serve.words"); }
 
   /// Runs until nothing happens any more, or `done` returns true.
   void run(const std::function<bool()>& done = {});
@@ -60,7 +54,6 @@ class SwitchedNics {
   void pass_on();
   [[nodiscard]] bool chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
 
-  SwitchEnd end_;
   std::vector<std::unique_ptr<softnic::nic::Host>> hosts_;
   p4::Switch switch_;
   softnic::nic::WireFaults faults_;

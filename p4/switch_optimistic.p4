@@ -1,0 +1,560 @@
+// Optimistic latches at the switch: it sits before a memory node, and keeps the version of each tuple there. Clients
+// talk to the memory node; to them all is RDMA with it. (Protocols 2025, section 5.5; what is different here, and why:
+// docs/switch.md.)
+//
+// A tuple lies on a slot of 2^n bytes, and begins with a word of 8 bytes, lowest byte first. A client may
+//   CAS the word, v -> v + 1, v even        latch; the switch answers. The old value tells whether it was v
+//   CAS the word, v -> v + 1 or v - 1, v odd  unlatch without a WRITE, by the holder: with a new version, or as it was
+//   READ the word                           version, odd while latched; the switch answers
+//   READ the tuple                          its word is the version if nobody else had a latch meanwhile, else it is 1
+//   WRITE the tuple                         by the holder; its word becomes the new version; the acknowledgement unlatches
+// and nothing else within a region of tuples. Requests to other memory pass.
+//
+// Each request is one packet, and so is each answer: no READ or WRITE is longer than the path MTU. A queue pair has one
+// request in flight; a second one is as if lost. So the offset between the PSNs of client and memory node cannot move
+// under a request that is repeated, and an answer is that to the latest request or is stale.
+//
+// Set-up, per queue pair: the client's first PSN in `state` and 0 in `answered`, at its index, then two entries of
+// `connections`. What a client that is gone has latched: end its queue pair at the memory node, take its
+// entries out, then unlatch (docs/switch.md).
+//
+// What the switch refuses: READs and atomics by a NAK of its own. A refused WRITE goes on with a length that no NIC takes,
+// and the memory node's NIC refuses it: its payload is not the switch's to cut off.
+#include <core.p4>
+#include <v1model.p4>
+
+const bit<16> TYPE_IPV4 = 0x0800;
+const bit<8> PROTOCOL_UDP = 17;
+const bit<16> PORT_ROCE = 4791;
+
+const bit<8> RC_WRITE_ONLY = 0x0a;
+const bit<8> RC_READ_REQUEST = 0x0c;
+const bit<8> RC_READ_RESPONSE_ONLY = 0x10;
+const bit<8> RC_ACKNOWLEDGE = 0x11;
+const bit<8> RC_ATOMIC_ACKNOWLEDGE = 0x12;
+const bit<8> RC_COMPARE_SWAP = 0x13;
+const bit<8> RC_FETCH_ADD = 0x14;
+const bit<8> FIRST_NOT_RC = 0x20;  // CNP and others
+
+const bit<8> ACK = 0x1f;  // without a limit on what the client may send
+const bit<8> NAK_PSN = 0x60;
+const bit<8> NAK_INVALID_REQUEST = 0x61;
+const bit<8> NAK_REMOTE_ACCESS = 0x62;
+
+const bit<32> CONNECTIONS = 4096;
+const bit<32> TUPLES = 262144;
+
+// An element of `state`: the PSN that the client sends next, and
+const bit<32> BROKEN = 0x80000000;    // takes nothing more
+const bit<32> NAK_SENT = 0x40000000;  // for a PSN that was too high; no second one until the next right PSN
+const bit<32> WAITING = 0x20000000;   // the latest request was passed on, and no answer has come yet
+const bit<32> KIND = 0x07000000;      // of the latest request:
+const bit<32> NONE = 0x00000000;
+const bit<32> ANSWERED = 0x01000000;  // by the switch
+const bit<32> READ = 0x02000000;
+const bit<32> WRITE = 0x03000000;
+const bit<32> OTHER = 0x04000000;    // to memory that is no tuple
+const bit<32> REFUSED = 0x05000000;  // a WRITE that may not happen
+
+header ethernet_t {
+    bit<48> destination;
+    bit<48> source;
+    bit<16> type;
+}
+
+header ipv4_t {
+    bit<4> version;
+    bit<4> words;
+    bit<8> service;
+    bit<16> total_bytes;
+    bit<16> id;
+    bit<3> flags;
+    bit<13> fragment;
+    bit<8> ttl;
+    bit<8> protocol;
+    bit<16> checksum;
+    bit<32> source;
+    bit<32> destination;
+}
+
+header udp_t {
+    bit<16> source;
+    bit<16> destination;
+    bit<16> bytes;
+    bit<16> checksum;
+}
+
+header bth_t {
+    bit<8> opcode;
+    bit<1> solicited;
+    bit<1> migrated;
+    bit<2> pad;
+    bit<4> version;
+    bit<16> pkey;
+    bit<8> reserved8a;
+    bit<24> queue_pair;
+    bit<1> ack_request;
+    bit<7> reserved7;
+    bit<24> psn;
+}
+
+header reth_t {
+    bit<64> address;
+    bit<32> key;
+    bit<32> bytes;
+}
+
+header atomic_eth_t {
+    bit<64> address;
+    bit<32> key;
+    bit<64> swap_or_add;
+    bit<64> compare;
+}
+
+header aeth_t {
+    bit<8> syndrome;
+    bit<24> msn;
+}
+
+header word_t {
+    bit<64> value;
+}
+
+struct headers_t {
+    ethernet_t ethernet;
+    ipv4_t ipv4;
+    udp_t udp;
+    bth_t bth;
+    reth_t reth;
+    atomic_eth_t atomic_eth;
+    aeth_t aeth;
+    word_t word;  // the first bytes of a payload, or what the switch answers
+}
+
+struct metadata_t {
+    bool is_answer;  // of the switch
+}
+
+// Memory of the clients' CPUs has a number's lowest byte first.
+bit<64> turned(in bit<64> n) {
+    return n[7:0] ++ n[15:8] ++ n[23:16] ++ n[31:24] ++ n[39:32] ++ n[47:40] ++ n[55:48] ++ n[63:56];
+}
+
+parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    state start {
+        m.is_answer = false;
+        packet.extract(h.ethernet);
+        transition select(h.ethernet.type) {
+            TYPE_IPV4: ipv4;
+            default: accept;
+        }
+    }
+    state ipv4 {
+        packet.extract(h.ipv4);
+        transition select(h.ipv4.version, h.ipv4.words, h.ipv4.fragment, h.ipv4.flags[0:0], h.ipv4.protocol) {
+            (4, 5, 0, 0, PROTOCOL_UDP): udp;
+            default: accept;
+        }
+    }
+    state udp {
+        packet.extract(h.udp);
+        transition select(h.udp.destination) {
+            PORT_ROCE: bth;
+            default: accept;
+        }
+    }
+    state bth {
+        packet.extract(h.bth);
+        transition select(h.bth.opcode) {
+            RC_READ_REQUEST: reth;
+            RC_WRITE_ONLY: reth;
+            RC_COMPARE_SWAP: atomic_eth;
+            RC_FETCH_ADD: atomic_eth;
+            RC_READ_RESPONSE_ONLY: aeth;
+            RC_ACKNOWLEDGE: aeth;
+            RC_ATOMIC_ACKNOWLEDGE: aeth;
+            default: accept;
+        }
+    }
+    state reth {
+        packet.extract(h.reth);
+        transition select(h.bth.opcode, h.reth.bytes) {
+            (RC_WRITE_ONLY, 8 .. 0xffffffff): word;
+            default: accept;
+        }
+    }
+    state atomic_eth {
+        packet.extract(h.atomic_eth);
+        transition accept;
+    }
+    // A READ's answer has a word if it is long enough: IPv4's 20 bytes, UDP's 8, BTH's 12, AETH's 4, the ICRC's 4, and 8.
+    state aeth {
+        packet.extract(h.aeth);
+        transition select(h.bth.opcode, h.ipv4.total_bytes) {
+            (RC_READ_RESPONSE_ONLY, 56 .. 0xffff): word;
+            default: accept;
+        }
+    }
+    state word {
+        packet.extract(h.word);
+        transition accept;
+    }
+}
+
+control Verify(inout headers_t h, inout metadata_t m) {
+    apply {
+        verify_checksum(h.ipv4.isValid() && h.ipv4.words == 5,
+                        { h.ipv4.version, h.ipv4.words, h.ipv4.service, h.ipv4.total_bytes, h.ipv4.id, h.ipv4.flags,
+                          h.ipv4.fragment, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.source, h.ipv4.destination },
+                        h.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    // By connection.
+    register<bit<32>>(CONNECTIONS) state;
+    register<bit<32>>(CONNECTIONS) wanted;    // tuple of the latest READ or WRITE
+    register<bit<64>>(CONNECTIONS) seen;      // its version when the latest READ passed first
+    register<bit<32>>(CONNECTIONS) answered;  // requests that the switch has answered: what the memory node's PSN lags
+    register<bit<64>>(CONNECTIONS) kept;      // the latest answer
+    // By tuple.
+    register<bit<64>>(TUPLES) versions;
+    register<bit<32>>(TUPLES) holders;  // connection + 1
+
+    bit<32> connection = 0;
+    bit<24> client_pair = 0;
+    bit<32> peer_ip = 0;
+    bit<32> mtu = 0;
+    bit<24> first_psn = 0;
+    bool is_request = false;
+    bool has_tuples = false;
+    bit<64> region_address = 0;
+    bit<64> region_bytes = 0;
+    bit<64> tuple_bytes = 0;
+    bit<8> slot_shift = 0;
+    bit<32> first_tuple = 0;
+
+    action drop() { mark_to_drop(standard); }
+    action forward(bit<9> port) { standard.egress_spec = port; }
+    action flood(bit<16> group) { standard.mcast_grp = group; }
+    table stations {
+        key = { h.ethernet.destination : exact; }
+        actions = { forward; flood; drop; }
+        default_action = drop();
+        size = 1024;
+    }
+
+    // `ip`, `queue_pair`, `psn`: of the client; `psn` is its first one. `path_mtu`: bytes of payload in a packet.
+    action to_memory(bit<32> index, bit<32> ip, bit<24> queue_pair, bit<24> psn, bit<32> path_mtu) {
+        connection = index;
+        peer_ip = ip;
+        client_pair = queue_pair;
+        first_psn = psn;
+        mtu = path_mtu;
+        is_request = true;
+    }
+    // `ip`: of the memory node.
+    action to_client(bit<32> index, bit<32> ip) {
+        connection = index;
+        peer_ip = ip;
+    }
+    table connections {
+        key = { h.ipv4.destination : exact; h.bth.queue_pair : exact; }
+        actions = { to_memory; to_client; NoAction; }
+        default_action = NoAction();
+        size = 8192;
+    }
+
+    // `bytes` from `address` on, by the memory node's key, are slots of 2^`shift` bytes. Each of them begins with a tuple
+    // of `each` bytes, at least 16; the first one is number `first`.
+    action tuples(bit<64> address, bit<64> bytes, bit<64> each, bit<8> shift, bit<32> first) {
+        has_tuples = true;
+        region_address = address;
+        region_bytes = bytes;
+        tuple_bytes = each;
+        slot_shift = shift;
+        first_tuple = first;
+    }
+    bit<32> key = 0;
+    bit<32> node_ip = 0;
+    table regions {
+        key = { node_ip : exact; key : exact; }
+        actions = { tuples; NoAction; }
+        default_action = NoAction();
+        size = 64;
+    }
+
+    // `done`: the first PSN that is not done.
+    action answer(bit<8> opcode, bit<8> syndrome, bit<24> done, bit<24> psn) {
+        m.is_answer = true;
+        bit<48> node_mac = h.ethernet.destination;
+        h.ethernet.destination = h.ethernet.source;
+        h.ethernet.source = node_mac;
+        bit<32> node = h.ipv4.destination;
+        h.ipv4.destination = h.ipv4.source;
+        h.ipv4.source = node;
+        h.ipv4.service = h.ipv4.service & 0xfc | 2;  // its ECN: capable
+        h.ipv4.ttl = 64;
+        h.udp.checksum = 0;
+        h.bth.opcode = opcode;
+        h.bth.solicited = 0;
+        h.bth.pad = 0;
+        h.bth.queue_pair = client_pair;
+        h.bth.ack_request = 0;
+        h.bth.psn = psn;
+        h.reth.setInvalid();
+        h.atomic_eth.setInvalid();
+        h.aeth.setValid();
+        h.aeth.syndrome = syndrome;
+        h.aeth.msn = done - first_psn;  // each request has one PSN
+        standard.egress_spec = standard.ingress_port;
+    }
+
+    apply {
+        if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
+            drop();
+            exit;
+        }
+        if (!h.bth.isValid() || h.bth.opcode >= FIRST_NOT_RC || !connections.apply().hit) {
+            stations.apply();
+            exit;
+        }
+        bit<32> latest;
+        state.read(latest, connection);
+        if (h.ipv4.source != peer_ip || latest & BROKEN != 0) {
+            drop();
+            exit;
+        }
+        bit<32> lag;
+        answered.read(lag, connection);
+        bit<32> number;
+        wanted.read(number, connection);
+
+        if (!is_request) {
+            // An answer of the memory node. Each request has a PSN of its own there, so a stale one is known by it.
+            bit<24> asked = latest[23:0] - 1;
+            bit<24> psn = h.bth.psn + lag[23:0];
+            bit<32> kind = latest & KIND;
+            if (!h.aeth.isValid() || psn != asked || kind == NONE || kind == ANSWERED) {
+                drop();
+                exit;
+            }
+            bool is_ack = h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] == 0;
+            bool is_data = h.bth.opcode == RC_READ_RESPONSE_ONLY;
+            bool is_first = latest & WAITING != 0;
+            bit<64> version;
+            versions.read(version, number);
+            bit<32> holder;
+            holders.read(holder, number);
+            if (kind == READ && is_data) {
+                bit<64> before;
+                seen.read(before, connection);
+                bit<64> verdict = 1;
+                if (version == before && (version[0:0] == 0 || holder == connection + 1)) {
+                    verdict = version;
+                }
+                h.word.value = turned(verdict);
+            }
+            if (kind == WRITE && is_ack && is_first) {
+                versions.write(number, version + 1);
+                holders.write(number, 0);
+            }
+            if (is_ack || is_data || h.bth.opcode == RC_ATOMIC_ACKNOWLEDGE) {
+                state.write(connection, latest & ~WAITING);
+            }
+            h.bth.psn = psn;
+            h.aeth.msn = h.aeth.msn + lag[23:0];
+            stations.apply();
+            exit;
+        }
+
+        // Is it its turn?
+        bit<24> expected = latest[23:0];
+        bit<24> ahead = h.bth.psn - expected;
+        bool is_new = ahead == 0;
+        bool is_repeated = ahead == 0xffffff && latest & KIND != NONE;
+        bool is_waiting = latest & WAITING != 0;
+        bool is_atomic = h.atomic_eth.isValid();
+        bool is_read = h.reth.isValid() && h.bth.opcode == RC_READ_REQUEST;
+        bool is_write = h.reth.isValid() && h.bth.opcode == RC_WRITE_ONLY;
+        bool has_payload = !is_atomic && !is_read;
+        if (!is_new && !is_repeated) {
+            // Too early, or too old to be asked for by a client that waits for each answer.
+            if (ahead >= 0x800000 || has_payload || is_waiting || latest & NAK_SENT != 0) {
+                drop();
+                exit;
+            }
+            state.write(connection, latest | NAK_SENT);
+            answer(RC_ACKNOWLEDGE, NAK_PSN, expected, expected);
+            exit;
+        }
+        if (is_new && is_waiting) {
+            drop();  // as if it were lost, until the latest one is answered
+            exit;
+        }
+        if (!is_atomic && !is_read && !is_write) {
+            drop();  // SEND, a WRITE of several packets
+            exit;
+        }
+
+        // What does it want?
+        bit<64> address = h.atomic_eth.address;
+        bit<64> bytes = 8;
+        key = h.atomic_eth.key;
+        if (h.reth.isValid()) {
+            address = h.reth.address;
+            bytes = (bit<64>)h.reth.bytes;
+            key = h.reth.key;
+        }
+        node_ip = h.ipv4.destination;
+        regions.apply();
+        bit<64> offset = address - region_address;
+        bit<64> slot = offset >> slot_shift;
+        bool is_slot = slot << slot_shift == offset;
+        bool is_inside = address >= region_address && offset < region_bytes && region_bytes - offset >= bytes;
+        bool is_beside = address >= region_address && offset >= region_bytes
+            || address < region_address && region_address - address >= bytes;
+        bool is_at_word = is_slot && is_inside && bytes == 8 && !is_write;
+        bool is_tuple = is_slot && is_inside && bytes == tuple_bytes && !is_atomic;
+        bit<32> kind = latest & KIND;
+        bit<8> fault = ACK;
+        if (is_new) {
+            kind = OTHER;
+            if (is_read && bytes > (bit<64>)mtu) {
+                fault = NAK_INVALID_REQUEST;
+            }
+            if (has_tuples && bytes != 0 && !is_beside) {
+                if (is_at_word && h.bth.opcode != RC_FETCH_ADD) {
+                    kind = ANSWERED;
+                } else if (is_tuple && is_read) {
+                    kind = READ;
+                } else if (is_tuple) {
+                    kind = WRITE;
+                } else if (is_write) {
+                    kind = REFUSED;
+                } else {
+                    fault = NAK_INVALID_REQUEST;
+                }
+            }
+            number = first_tuple + (bit<32>)slot;
+            if (number >= TUPLES && kind != OTHER && fault == ACK) {
+                fault = NAK_REMOTE_ACCESS;
+            }
+        }
+
+        // The tuple.
+        bit<64> version = 0;
+        bit<32> holder = 0;
+        if (fault == ACK && (kind == READ || kind == WRITE || is_new && kind == ANSWERED)) {
+            versions.read(version, number);
+            holders.read(holder, number);
+        }
+        bool is_latched = version[0:0] == 1;
+        bool is_mine = is_latched && holder == connection + 1;
+        bit<64> old = version;
+        if (is_new && kind == ANSWERED && is_atomic && fault == ACK) {
+            bit<64> compare = h.atomic_eth.compare;
+            bit<64> swap = h.atomic_eth.swap_or_add;
+            if (!(swap == compare + 1 || compare[0:0] == 1 && swap == compare - 1)) {
+                fault = NAK_INVALID_REQUEST;
+            } else if (compare == version && is_latched && !is_mine) {
+                fault = NAK_REMOTE_ACCESS;
+            } else if (compare == version) {
+                versions.write(number, swap);
+                if (is_latched) {
+                    holders.write(number, 0);
+                } else {
+                    holders.write(number, connection + 1);
+                }
+            }
+        }
+        if (is_new && kind == WRITE && !is_mine) {
+            kind = REFUSED;
+        }
+
+        if (fault != ACK) {
+            state.write(connection, latest | BROKEN);
+            h.word.setInvalid();
+            answer(RC_ACKNOWLEDGE, fault, expected, h.bth.psn);
+            exit;
+        }
+        if (is_new) {
+            bit<32> next = (bit<32>)(expected + 1) | kind;
+            if (kind != ANSWERED) {
+                next = next | WAITING;
+            }
+            state.write(connection, next);
+            wanted.write(connection, number);
+            if (kind == READ) {
+                seen.write(connection, version);
+            }
+        }
+
+        if (kind == ANSWERED) {
+            if (is_new) {
+                answered.write(connection, lag + 1);
+                kept.write(connection, old);
+            } else {
+                kept.read(old, connection);
+            }
+            h.word.setValid();
+            if (is_atomic) {
+                h.word.value = old;
+                answer(RC_ATOMIC_ACKNOWLEDGE, ACK, h.bth.psn + 1, h.bth.psn);
+            } else {
+                h.word.value = turned(old);
+                answer(RC_READ_RESPONSE_ONLY, ACK, h.bth.psn + 1, h.bth.psn);
+            }
+            exit;
+        }
+        if (kind == WRITE) {
+            h.word.value = turned(version + 1);
+        } else if (kind == REFUSED) {
+            h.reth.bytes = 0xffffffff;
+        }
+        h.bth.psn = h.bth.psn - lag[23:0];
+        h.bth.ack_request = 1;  // the switch waits for the answer, too
+        stations.apply();
+    }
+}
+
+control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    apply {
+        // A flooded packet does not go back to where it came from.
+        if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
+            mark_to_drop(standard);
+        }
+        // An answer has other headers than its request: UDP's 8 bytes, BTH's 12, AETH's 4, a word's 8, the ICRC's 4.
+        if (m.is_answer) {
+            h.udp.bytes = 28;
+            if (h.word.isValid()) {
+                h.udp.bytes = 36;
+            }
+            h.ipv4.total_bytes = h.udp.bytes + 20;
+        }
+    }
+}
+
+control Compute(inout headers_t h, inout metadata_t m) {
+    apply {
+        update_checksum(m.is_answer,
+                        { h.ipv4.version, h.ipv4.words, h.ipv4.service, h.ipv4.total_bytes, h.ipv4.id, h.ipv4.flags,
+                          h.ipv4.fragment, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.source, h.ipv4.destination },
+                        h.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Deparse(packet_out packet, in headers_t h) {
+    apply {
+        packet.emit(h.ethernet);
+        packet.emit(h.ipv4);
+        packet.emit(h.udp);
+        packet.emit(h.bth);
+        packet.emit(h.reth);
+        packet.emit(h.atomic_eth);
+        packet.emit(h.aeth);
+        packet.emit(h.word);
+    }
+}
+
+V1Switch(Parse(), Verify(), Serve(), Finish(), Compute(), Deparse()) main;

@@ -1,0 +1,426 @@
+// p4/switch_optimistic.p4: optimistic latches of a memory node behind a switch, also over links that lose, repeat and
+// reorder, and with a memory node that places and samples lines in any order that the memory model allows.
+#include "tuples_network.h"
+
+#include "tests/paths.h"
+
+#include <sidelatch/p4/compile.h>
+
+#include <p4/switch_optimistic.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::switchsync {
+namespace {
+namespace optimistic {
+
+using namespace softnic::nic;
+using testing::ElementsAre;
+
+using ProgramPtr = std::shared_ptr<const p4::Program>;
+
+std::string source() {
+  std::ostringstream text;
+  text << std::ifstream(in_source_tree("p4/switch_optimistic.p4")).rdbuf();
+  return text.str();
+}
+
+ProgramPtr interpreted() { return p4::compile(source(), "switch_optimistic.p4"); }
+
+// The program with a mistake.
+ProgramPtr with(const std::string& right, const std::string& wrong) {
+  std::string text = source();
+  const std::size_t at = text.find(right);
+  EXPECT_NE(at, std::string::npos) << right;
+  return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4");
+}
+
+struct Form {
+  const char* name;
+  ProgramPtr (*make)();
+};
+
+class SwitchOptimistic : public testing::TestWithParam<Form> {};
+
+constexpr auto kSuccess = CompletionStatus::success;
+
+// ---- Step by step.
+
+TEST_P(SwitchOptimistic, AnUpdateReadsLatchesAndWrites) {
+  TuplesNetwork network(GetParam().make(), {});
+  TupleClient client{&network, 0, &network.connect(0)};
+  client.read(2);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(client.tuple_word(), 0U);
+  client.swap(2, 0, 1);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(client.word(), 0U);
+  EXPECT_EQ(network.version(2), 1U);
+  EXPECT_EQ(network.holder(2), TuplesNetwork::connection_of(0) + 1);
+  client.write(2, 77);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(network.version(2), 2U);
+  EXPECT_EQ(network.holder(2), 0U);
+  // The memory node's tuple has the new version, for who recovers it.
+  EXPECT_EQ(network.memory_node().word(2 * TuplesNetwork::kSlotBytes), 2U);
+  EXPECT_EQ(network.memory_node().word(2 * TuplesNetwork::kSlotBytes + 184), 77U);
+  client.read(2);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(client.tuple_word(), 2U);
+  EXPECT_EQ(client.host().word(184), 77U);
+  client.read_word(2);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(client.word(), 2U);
+}
+
+TEST_P(SwitchOptimistic, ALatchKeepsOthersOutAndMakesTheirReadsFail) {
+  TuplesNetwork network(GetParam().make(), {.clients = 2});
+  TupleClient holder{&network, 0, &network.connect(0)};
+  TupleClient other{&network, 1, &network.connect(1)};
+  holder.swap(0, 0, 1);
+  EXPECT_THAT(holder.outcomes(), ElementsAre(kSuccess));
+  other.swap(0, 0, 1);
+  EXPECT_THAT(other.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(other.word(), 1U);
+  other.read(0);
+  EXPECT_THAT(other.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(other.tuple_word(), 1U);
+  // The holder itself may read what only it can change.
+  holder.write(0, 5);
+  EXPECT_THAT(holder.outcomes(), ElementsAre(kSuccess));
+  holder.swap(0, 2, 3);
+  EXPECT_THAT(holder.outcomes(), ElementsAre(kSuccess));
+  holder.read(0);
+  EXPECT_THAT(holder.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(holder.tuple_word(), 3U);
+  other.read(0);
+  EXPECT_THAT(other.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(other.tuple_word(), 1U);
+}
+
+TEST_P(SwitchOptimistic, AHolderCanUnlatchWithoutAWrite) {
+  TuplesNetwork network(GetParam().make(), {});
+  TupleClient client{&network, 0, &network.connect(0)};
+  client.swap(1, 0, 1);
+  client.swap(1, 1, 0);  // as it was
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, kSuccess));
+  EXPECT_EQ(client.word(), 1U);
+  EXPECT_EQ(network.version(1), 0U);
+  EXPECT_EQ(network.holder(1), 0U);
+  client.swap(1, 0, 1);
+  client.swap(1, 1, 2);  // with a new version
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, kSuccess));
+  EXPECT_EQ(network.version(1), 2U);
+  EXPECT_EQ(network.holder(1), 0U);
+}
+
+TEST_P(SwitchOptimistic, WhatIsNotAllowedIsRefusedAndChangesNothing) {
+  struct Case {
+    const char* what;
+    SendRequest request;
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+  const std::vector<Case> cases = {
+      {"a WRITE by who holds no latch", {.kind = WorkKind::write}, 0, 192},
+      {"a WRITE of a part", {.kind = WorkKind::write}, 64, 64},
+      {"a WRITE of the word", {.kind = WorkKind::write}, 0, 8},
+      {"a WRITE over two tuples", {.kind = WorkKind::write}, 128, 192},
+      {"a READ of a part", {.kind = WorkKind::read}, 0, 64},
+      {"a READ over two tuples", {.kind = WorkKind::read}, 0, 512},
+      {"a READ of more than a packet", {.kind = WorkKind::read}, 65536, 4096},
+      {"FETCH-ADD", {.kind = WorkKind::fetch_add, .swap_or_add = 1}, 0, 8},
+      {"CAS beside the word", {.kind = WorkKind::compare_swap, .compare = 0, .swap_or_add = 1}, 8, 8},
+      {"CAS to any number", {.kind = WorkKind::compare_swap, .compare = 0, .swap_or_add = 5}, 0, 8},
+      {"CAS down from an even version", {.kind = WorkKind::compare_swap, .compare = 2, .swap_or_add = 1}, 0, 8},
+      {"the unlatch of another's latch", {.kind = WorkKind::compare_swap, .compare = 1, .swap_or_add = 2}, 256, 8},
+  };
+  for (const Case& one : cases) {
+    TuplesNetwork network(GetParam().make(), {.clients = 2});
+    TupleClient holder{&network, 1, &network.connect(1)};
+    holder.swap(1, 0, 1);
+    EXPECT_THAT(holder.outcomes(), ElementsAre(kSuccess));
+    TupleClient client{&network, 0, &network.connect(0)};
+    network.memory_node().fill(0, 4096, 3);
+    const std::vector<std::byte> before(network.memory_node().at(0), network.memory_node().at(4096));
+    client.post(one.request, 0, 0, one.bytes, one.offset);
+    const std::vector<CompletionStatus> outcomes = client.outcomes();
+    ASSERT_EQ(outcomes.size(), 1U) << one.what;
+    EXPECT_TRUE(outcomes[0] == CompletionStatus::remote_access ||
+                outcomes[0] == CompletionStatus::remote_invalid_request)
+        << one.what << ": " << static_cast<int>(outcomes[0]);
+    EXPECT_TRUE(std::ranges::equal(before, network.memory_node().bytes(0, 4096))) << one.what;
+    EXPECT_EQ(network.version(0), 0U) << one.what;
+    EXPECT_EQ(network.version(1), 1U) << one.what;
+    EXPECT_EQ(network.holder(1), TuplesNetwork::connection_of(1) + 1) << one.what;
+  }
+}
+
+TEST_P(SwitchOptimistic, OtherMemoryPassesBetweenLatchedSteps) {
+  TuplesNetwork network(GetParam().make(), {});
+  TupleClient client{&network, 0, &network.connect(0)};
+  client.swap(3, 0, 1);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  // An empty WRITE, also to a tuple's address: nobody's unlatch.
+  client.post({.kind = WorkKind::write}, 3, 0, 0);
+  client.post({.kind = WorkKind::fetch_add, .swap_or_add = 9}, 0, TupleClient::kWord, 8, 65536);
+  client.host().word(16) = 4;
+  client.post({.kind = WorkKind::write}, 0, 16, 4, 65544);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, kSuccess, kSuccess));
+  EXPECT_EQ(network.memory_node().word(65536), 9U);
+  EXPECT_EQ(network.memory_node().word(65544), 4U);
+  EXPECT_EQ(network.version(3), 1U);
+  client.write(3, 6);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(network.version(3), 2U);
+}
+
+// A NAK has the opcode of an acknowledgement.
+std::uint64_t version_after_a_nak(const ProgramPtr& program) {
+  TuplesNetwork network(program, {});
+  Link link;
+  link.rights = Rights::remote_read;
+  TupleClient client{&network, 0, &network.connect(0, link)};
+  client.swap(0, 0, 1);
+  client.write(0, 6);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, CompletionStatus::remote_invalid_request));
+  return network.version(0);
+}
+
+TEST_P(SwitchOptimistic, ANakUnlatchesNothing) { EXPECT_EQ(version_after_a_nak(GetParam().make()), 1U); }
+
+TEST(BrokenSwitchOptimistic, ANakThatCountsAsAnAcknowledgementIsCaught) {
+  EXPECT_EQ(version_after_a_nak(with("&& h.aeth.syndrome[6:5] == 0", "")), 2U);
+}
+
+// ---- Many clients, and a network that loses, repeats and reorders.
+
+struct Tally {
+  std::uint64_t updates = 0;
+  std::uint64_t good_reads = 0;
+  std::uint64_t torn_or_latched = 0;  // reads that the switch called so
+  std::uint64_t wrong = 0;
+  std::uint64_t lost = 0;  // packets
+  bool is_stuck = false;
+};
+
+// Adds 1 to tuples, or reads them, or latches and gives up; sometimes it posts a second request behind the first one.
+class Updater {
+ public:
+  Updater(TupleClient client, std::uint64_t seed, std::vector<std::map<std::uint64_t, std::uint64_t>>& contents,
+          std::vector<std::uint64_t>& counts, Tally& tally)
+      : client_(client), random_(seed), contents_(&contents), counts_(&counts), tally_(&tally) {}
+
+  [[nodiscard]] bool is_done() const { return left_ == 0 && pending_.empty(); }
+  [[nodiscard]] bool has_answer() const { return client_.host().sends.size() != 0; }
+  void begin() {
+    tuple_ = random_() % contents_->size();
+    doing_ = Doing::reading;
+    expect(client_.read(tuple_));
+  }
+  void take_answers() {
+    for (const Completion& completion : client_.host().sent()) {
+      if (completion.status != kSuccess || pending_.empty() || completion.id != pending_.front()) {
+        tally_->is_stuck = true;
+        return;
+      }
+      pending_.pop_front();
+      if (std::erase(ignored_, completion.id) == 0) {
+        answered();
+      }
+    }
+    if (pending_.empty() && left_ != 0) {
+      begin();
+    }
+  }
+
+ private:
+  enum class Doing : std::uint8_t { reading, verifying, latching, writing, unlatching };
+
+  void expect(std::uint64_t id) { pending_.push_back(id); }
+  void answered() {
+    switch (doing_) {
+      case Doing::reading:
+        return read();
+      case Doing::verifying:
+        break;
+      case Doing::latching:
+        return latched();
+      case Doing::writing:
+        ++tally_->updates;
+        ++(*counts_)[tuple_];
+        break;
+      case Doing::unlatching:
+        tally_->wrong += client_.word() == version_ + 1 ? 0U : 1U;
+        break;
+    }
+    --left_;
+  }
+  void read() {
+    version_ = client_.tuple_word();
+    if (version_ % 2 == 1) {
+      ++tally_->torn_or_latched;
+      return;
+    }
+    ++tally_->good_reads;
+    content_ = client_.host().word(8);
+    bool is_right = (*contents_)[tuple_].contains(version_) && (*contents_)[tuple_][version_] == content_;
+    for (std::uint64_t at = 8; at < client_.network->options().tuple_bytes; at += 8) {
+      is_right = is_right && client_.host().word(at) == content_;
+    }
+    tally_->wrong += is_right ? 0U : 1U;
+    if (random_() % 3 == 0) {
+      doing_ = Doing::verifying;
+      expect(client_.read_word(tuple_));
+    } else {
+      doing_ = Doing::latching;
+      expect(client_.swap(tuple_, version_, version_ + 1));
+    }
+  }
+  void latched() {
+    if (client_.word() != version_) {
+      return;
+    }
+    const std::uint64_t what = random_() % 8;
+    if (what == 0) {
+      doing_ = Doing::unlatching;
+      expect(client_.swap(tuple_, version_ + 1, version_));
+    } else if (what == 1) {
+      doing_ = Doing::unlatching;
+      (*contents_)[tuple_][version_ + 2] = content_;
+      expect(client_.swap(tuple_, version_ + 1, version_ + 2));
+    } else {
+      doing_ = Doing::writing;
+      (*contents_)[tuple_][version_ + 2] = content_ + 1;
+      expect(client_.write(tuple_, content_ + 1));
+      if (what == 2) {  // a second one in flight
+        ignored_.push_back(client_.read(random_() % contents_->size()));
+        expect(ignored_.back());
+      }
+    }
+  }
+
+  TupleClient client_;
+  std::mt19937_64 random_;
+  std::vector<std::map<std::uint64_t, std::uint64_t>>* contents_;  // by tuple: the content of each version
+  std::vector<std::uint64_t>* counts_;
+  Tally* tally_;
+  std::deque<std::uint64_t> pending_;
+  std::vector<std::uint64_t> ignored_;
+  Doing doing_ = Doing::reading;
+  std::uint64_t tuple_ = 0;
+  std::uint64_t version_ = 0;
+  std::uint64_t content_ = 0;
+  int left_ = 60;
+};
+
+Tally run_updaters(const ProgramPtr& program, const TuplesOptions& options) {
+  TuplesNetwork network(program, options);
+  Tally tally;
+  std::vector<std::map<std::uint64_t, std::uint64_t>> contents(options.tuples, {{0, 0}});
+  std::vector<std::uint64_t> counts(options.tuples);
+  std::vector<Updater> updaters;
+  for (std::size_t i = 0; i < options.clients; ++i) {
+    Link link;
+    link.timeout = options.seed % 2 == 0 ? 3 : 8;  // 33 microseconds, often before the answer; 1 ms
+    updaters.emplace_back(TupleClient{&network, i, &network.connect(i, link)}, options.seed * 100 + i, contents, counts,
+                          tally);
+    updaters.back().begin();
+  }
+  while (!tally.is_stuck && !std::ranges::all_of(updaters, &Updater::is_done)) {
+    network.run([&] { return std::ranges::any_of(updaters, &Updater::has_answer); });
+    tally.is_stuck = std::ranges::none_of(updaters, &Updater::has_answer) || tally.good_reads > 20'000 ||
+                     tally.torn_or_latched > 20'000;
+    for (Updater& updater : updaters) {
+      updater.take_answers();
+    }
+  }
+  network.run();
+  for (std::uint64_t t = 0; t < options.tuples && !tally.is_stuck; ++t) {
+    const std::uint64_t at = t * TuplesNetwork::kSlotBytes;
+    tally.wrong += network.memory_node().word(at + 8) == counts[t] ? 0U : 1U;
+    // The memory node's version is the last one that was written; a later one may have been given without a WRITE.
+    const std::uint64_t kept = network.memory_node().word(at);
+    tally.wrong += kept % 2 == 0 && kept <= network.version(t) && network.version(t) % 2 == 0 ? 0U : 1U;
+    tally.wrong += network.holder(t) == 0 ? 0U : 1U;
+  }
+  tally.lost = network.lost();
+  return tally;
+}
+
+constexpr WireFaults kBadNetwork{.drop = 0.03, .duplicate = 0.05, .reorder = 0.1};
+
+TEST_P(SwitchOptimistic, NoUpdateIsLostAndNoReadIsTornWhateverTheNetworkDoes) {
+  Tally sum;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    for (const WireFaults& faults : {WireFaults{}, kBadNetwork}) {
+      const Tally tally =
+          run_updaters(GetParam().make(), {.clients = 3, .faults = faults, .seed = seed, .defers = true});
+      EXPECT_FALSE(tally.is_stuck) << "seed " << seed;
+      EXPECT_EQ(tally.wrong, 0U) << "seed " << seed;
+      sum.updates += tally.updates;
+      sum.torn_or_latched += tally.torn_or_latched;
+      sum.lost += tally.lost;
+    }
+  }
+  EXPECT_GT(sum.updates, 100U);
+  EXPECT_GT(sum.torn_or_latched, 10U);
+  EXPECT_GT(sum.lost, 10U);
+}
+
+bool is_caught(const ProgramPtr& program) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Tally tally =
+        run_updaters(program, {.clients = 3, .faults = kBadNetwork, .seed = seed, .defers = true, .tuples = 2});
+    if (tally.is_stuck || tally.wrong != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST(BrokenSwitchOptimistic, AVerdictThatIsAlwaysGoodIsCaught) {
+  EXPECT_TRUE(is_caught(with("bit<64> verdict = 1;", "bit<64> verdict = version & ~64w1;")));
+}
+TEST(BrokenSwitchOptimistic, AVersionThatIsStoredAgainForARepeatedReadIsCaught) {
+  EXPECT_TRUE(is_caught(with("        if (kind == ANSWERED) {\n            if (is_new)",
+                             "        if (kind == READ) { seen.write(connection, version); }\n"
+                             "        if (kind == ANSWERED) {\n            if (is_new)")));
+}
+TEST(BrokenSwitchOptimistic, AnAcknowledgementThatIsNotMatchedByPsnIsCaught) {
+  EXPECT_TRUE(is_caught(with("|| psn != asked ||", "||")));
+}
+TEST(BrokenSwitchOptimistic, ASecondAcknowledgementThatUnlatchesIsCaught) {
+  EXPECT_TRUE(is_caught(with("bool is_first = latest & WAITING != 0;", "bool is_first = true;")));
+}
+TEST(BrokenSwitchOptimistic, SeveralRequestsInFlightAreCaught) {
+  EXPECT_TRUE(is_caught(with("bool is_waiting = latest & WAITING != 0;", "bool is_waiting = false;")));
+}
+TEST(BrokenSwitchOptimistic, ARepeatedLatchThatIsExecutedAgainIsCaught) {
+  EXPECT_TRUE(is_caught(with("                kept.read(old, connection);", "")));
+}
+TEST(BrokenSwitchOptimistic, AVersionThatIsNotPutIntoTheTupleIsCaught) {
+  EXPECT_TRUE(is_caught(with("h.word.value = turned(version + 1);", "")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, SwitchOptimistic,
+                         testing::Values(Form{"interpreted", &interpreted},
+                                         Form{"compiled", &p4::programs::switch_optimistic}),
+                         [](const auto& form) { return std::string(form.param.name); });
+
+}  // namespace optimistic
+}  // namespace
+}  // namespace sidelatch::switchsync
