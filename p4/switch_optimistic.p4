@@ -14,9 +14,7 @@
 // request in flight; a second one is as if lost. So the offset between the PSNs of client and memory node cannot move
 // under a request that is repeated, and an answer is that to the latest request or is stale.
 //
-// Set-up, per queue pair: the client's first PSN in `state` and 0 in `answered`, at its index, then two entries of
-// `connections`. What a client that is gone has latched: end its queue pair at the memory node, take its
-// entries out, then unlatch (docs/switch.md).
+// The control plane is switchsync/optimistic_switch.cpp: set-up, clients that end with a latch, recovery of the versions.
 //
 // What the switch refuses: READs and atomics by a NAK of its own. A refused WRITE goes on with a length that no NIC takes,
 // and the memory node's NIC refuses it: its payload is not the switch's to cut off.
@@ -227,6 +225,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
     bit<32> mtu = 0;
     bit<24> first_psn = 0;
     bool is_request = false;
+    bool is_fenced = false;
     bool has_tuples = false;
     bit<64> region_address = 0;
     bit<64> region_bytes = 0;
@@ -258,9 +257,11 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         connection = index;
         peer_ip = ip;
     }
+    // Of a client that has been ended: nothing passes, until what it has latched is unlatched.
+    action fenced() { is_fenced = true; }
     table connections {
         key = { h.ipv4.destination : exact; h.bth.queue_pair : exact; }
-        actions = { to_memory; to_client; NoAction; }
+        actions = { to_memory; to_client; fenced; NoAction; }
         default_action = NoAction();
         size = 8192;
     }
@@ -321,7 +322,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         }
         bit<32> latest;
         state.read(latest, connection);
-        if (h.ipv4.source != peer_ip || latest & BROKEN != 0) {
+        if (is_fenced || h.ipv4.source != peer_ip || latest & BROKEN != 0) {
             drop();
             exit;
         }

@@ -65,6 +65,9 @@ class WordsNetwork : public SwitchedNics {
   WordsNetwork(ProgramPtr program, std::size_t hosts, WireFaults faults = {}, std::uint64_t seed = 1)
       : SwitchedNics(std::move(program), make_hosts(hosts), faults, seed) {
     p4::State& state = device().state();
+    for (std::size_t i = 0; i < hosts; ++i) {
+      state.table("stations").add({{.value = number_of(host(i).nic.options().mac)}}, "forward", {i});
+    }
     state.table("own_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
     state.table("own_arp_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
     state.table("regions").add({{.value = end_.key}}, "region", {end_.address, end_.words * 8, 0, 7});
@@ -80,7 +83,7 @@ class WordsNetwork : public SwitchedNics {
         .state()
         .table("queue_pairs")
         .add({{.value = number_of(end_.ip)}, {.value = kFirstQueuePair + index}}, "connection",
-             {index, ip_of_host(i), pair.number()});
+             {index, number_of(address_of_host(i)), pair.number()});
     device().state().reg("next_psn").write(index, link.a_to_b.value());
     return pair;
   }

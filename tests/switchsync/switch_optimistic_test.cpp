@@ -12,11 +12,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <string>
@@ -69,11 +71,11 @@ TEST_P(SwitchOptimistic, AnUpdateReadsLatchesAndWrites) {
   EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
   EXPECT_EQ(client.word(), 0U);
   EXPECT_EQ(network.version(2), 1U);
-  EXPECT_EQ(network.holder(2), TuplesNetwork::connection_of(0) + 1);
+  EXPECT_EQ(network.holder(2), network.connection_of(0));
   client.write(2, 77);
   EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
   EXPECT_EQ(network.version(2), 2U);
-  EXPECT_EQ(network.holder(2), 0U);
+  EXPECT_EQ(network.holder(2), std::nullopt);
   // The memory node's tuple has the new version, for who recovers it.
   EXPECT_EQ(network.memory_node().word(2 * TuplesNetwork::kSlotBytes), 2U);
   EXPECT_EQ(network.memory_node().word(2 * TuplesNetwork::kSlotBytes + 184), 77U);
@@ -119,12 +121,12 @@ TEST_P(SwitchOptimistic, AHolderCanUnlatchWithoutAWrite) {
   EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, kSuccess));
   EXPECT_EQ(client.word(), 1U);
   EXPECT_EQ(network.version(1), 0U);
-  EXPECT_EQ(network.holder(1), 0U);
+  EXPECT_EQ(network.holder(1), std::nullopt);
   client.swap(1, 0, 1);
   client.swap(1, 1, 2);  // with a new version
   EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, kSuccess));
   EXPECT_EQ(network.version(1), 2U);
-  EXPECT_EQ(network.holder(1), 0U);
+  EXPECT_EQ(network.holder(1), std::nullopt);
 }
 
 TEST_P(SwitchOptimistic, WhatIsNotAllowedIsRefusedAndChangesNothing) {
@@ -165,7 +167,7 @@ TEST_P(SwitchOptimistic, WhatIsNotAllowedIsRefusedAndChangesNothing) {
     EXPECT_TRUE(std::ranges::equal(before, network.memory_node().bytes(0, 4096))) << one.what;
     EXPECT_EQ(network.version(0), 0U) << one.what;
     EXPECT_EQ(network.version(1), 1U) << one.what;
-    EXPECT_EQ(network.holder(1), TuplesNetwork::connection_of(1) + 1) << one.what;
+    EXPECT_EQ(network.holder(1), network.connection_of(1)) << one.what;
   }
 }
 
@@ -224,14 +226,47 @@ class Updater {
           std::vector<std::uint64_t>& counts, Tally& tally)
       : client_(client), random_(seed), contents_(&contents), counts_(&counts), tally_(&tally) {}
 
-  [[nodiscard]] bool is_done() const { return left_ == 0 && pending_.empty(); }
+  [[nodiscard]] bool is_done() const { return is_dead_ || (left_ == 0 && pending_.empty()); }
+  [[nodiscard]] std::size_t number() const { return client_.number; }
+  // Its process ends.
+  void die() {
+    is_dead_ = true;
+    pending_.clear();
+    client_.network->kill(client_.number);
+  }
+  // The tuple that it was writing and whose version is not yet another one; what it was to hold then counts for nothing.
+  [[nodiscard]] std::optional<std::uint64_t> writes() const {
+    return doing_ == Doing::writing ? std::optional(tuple_) : std::nullopt;
+  }
+  [[nodiscard]] std::uint64_t version() const { return version_; }
+  // Another connection, after what was under way has been given up. What was read before is still used.
+  void go_on_with(QueuePair& pair) {
+    client_.pair = &pair;
+    pending_.clear();
+    ignored_.clear();
+    remembered_ = last_;
+    if (left_ != 0) {
+      begin();
+    }
+  }
   [[nodiscard]] bool has_answer() const { return client_.host().sends.size() != 0; }
   void begin() {
+    if (remembered_ && random_() % 3 == 0) {
+      tuple_ = remembered_->tuple;
+      version_ = remembered_->version;
+      content_ = remembered_->content;
+      doing_ = Doing::latching;
+      expect(client_.swap(tuple_, version_, version_ + 1));
+      return;
+    }
     tuple_ = random_() % contents_->size();
     doing_ = Doing::reading;
     expect(client_.read(tuple_));
   }
   void take_answers() {
+    if (is_dead_) {
+      return;
+    }
     for (const Completion& completion : client_.host().sent()) {
       if (completion.status != kSuccess || pending_.empty() || completion.id != pending_.front()) {
         tally_->is_stuck = true;
@@ -267,6 +302,7 @@ class Updater {
         tally_->wrong += client_.word() == version_ + 1 ? 0U : 1U;
         break;
     }
+    doing_ = Doing::reading;
     --left_;
   }
   void read() {
@@ -282,6 +318,7 @@ class Updater {
       is_right = is_right && client_.host().word(at) == content_;
     }
     tally_->wrong += is_right ? 0U : 1U;
+    last_ = {tuple_, version_, content_};
     if (random_() % 3 == 0) {
       doing_ = Doing::verifying;
       expect(client_.read_word(tuple_));
@@ -320,27 +357,38 @@ class Updater {
   Tally* tally_;
   std::deque<std::uint64_t> pending_;
   std::vector<std::uint64_t> ignored_;
+  struct Read {
+    std::uint64_t tuple = 0;
+    std::uint64_t version = 0;
+    std::uint64_t content = 0;
+  };
+  std::optional<Read> last_;        // the latest good one
+  std::optional<Read> remembered_;  // from before a restart
   Doing doing_ = Doing::reading;
   std::uint64_t tuple_ = 0;
   std::uint64_t version_ = 0;
   std::uint64_t content_ = 0;
   int left_ = 60;
+  bool is_dead_ = false;
 };
 
-Tally run_updaters(const ProgramPtr& program, const TuplesOptions& options) {
-  TuplesNetwork network(program, options);
-  Tally tally;
-  std::vector<std::map<std::uint64_t, std::uint64_t>> contents(options.tuples, {{0, 0}});
-  std::vector<std::uint64_t> counts(options.tuples);
-  std::vector<Updater> updaters;
-  for (std::size_t i = 0; i < options.clients; ++i) {
-    Link link;
+// Some updaters on one network, and what the tuples hold.
+class Scene {
+ public:
+  Scene(const ProgramPtr& program, const TuplesOptions& options, std::size_t most)
+      : network(program, options), contents(options.tuples, {{0, 0}}), counts(options.tuples) {
     link.timeout = options.seed % 2 == 0 ? 3 : 8;  // 33 microseconds, often before the answer; 1 ms
-    updaters.emplace_back(TupleClient{&network, i, &network.connect(i, link)}, options.seed * 100 + i, contents, counts,
-                          tally);
-    updaters.back().begin();
+    for (std::size_t i = 0; i < most; ++i) {
+      updaters.emplace_back(TupleClient{&network, i, &network.connect(i, link)}, options.seed * 100 + i, contents,
+                                  counts, tally);
+      updaters.back().begin();
+    }
   }
-  while (!tally.is_stuck && !std::ranges::all_of(updaters, &Updater::is_done)) {
+  Scene(const Scene&) = delete;
+  Scene& operator=(const Scene&) = delete;
+
+  [[nodiscard]] bool goes_on() const { return !tally.is_stuck && !std::ranges::all_of(updaters, &Updater::is_done); }
+  void run_until_an_answer() {
     network.run([&] { return std::ranges::any_of(updaters, &Updater::has_answer); });
     tally.is_stuck = std::ranges::none_of(updaters, &Updater::has_answer) || tally.good_reads > 20'000 ||
                      tally.torn_or_latched > 20'000;
@@ -348,17 +396,35 @@ Tally run_updaters(const ProgramPtr& program, const TuplesOptions& options) {
       updater.take_answers();
     }
   }
-  network.run();
-  for (std::uint64_t t = 0; t < options.tuples && !tally.is_stuck; ++t) {
-    const std::uint64_t at = t * TuplesNetwork::kSlotBytes;
-    tally.wrong += network.memory_node().word(at + 8) == counts[t] ? 0U : 1U;
-    // The memory node's version is the last one that was written; a later one may have been given without a WRITE.
-    const std::uint64_t kept = network.memory_node().word(at);
-    tally.wrong += kept % 2 == 0 && kept <= network.version(t) && network.version(t) % 2 == 0 ? 0U : 1U;
-    tally.wrong += network.holder(t) == 0 ? 0U : 1U;
+  // Checks what is left at the end.
+  Tally finish() {
+    network.run();
+    for (std::uint32_t t = 0; t < counts.size() && !tally.is_stuck; ++t) {
+      const std::uint64_t at = std::uint64_t{t} * TuplesNetwork::kSlotBytes;
+      tally.wrong += network.memory_node().word(at + 8) == counts[t] ? 0U : 1U;
+      // The memory node's version is the last one that was written; a later one may have been given without a WRITE.
+      const std::uint64_t kept = network.memory_node().word(at);
+      tally.wrong += kept % 2 == 0 && kept <= network.version(t) && network.version(t) % 2 == 0 ? 0U : 1U;
+      tally.wrong += network.holder(t) ? 1U : 0U;
+    }
+    tally.lost = network.lost();
+    return tally;
   }
-  tally.lost = network.lost();
-  return tally;
+
+  TuplesNetwork network;
+  Link link{};
+  Tally tally{};
+  std::vector<std::map<std::uint64_t, std::uint64_t>> contents;
+  std::vector<std::uint64_t> counts;
+  std::vector<Updater> updaters{};
+};
+
+Tally run_updaters(const ProgramPtr& program, const TuplesOptions& options) {
+  Scene scene(program, options, options.clients);
+  while (scene.goes_on()) {
+    scene.run_until_an_answer();
+  }
+  return scene.finish();
 }
 
 constexpr WireFaults kBadNetwork{.drop = 0.03, .duplicate = 0.05, .reorder = 0.1};
@@ -379,6 +445,110 @@ TEST_P(SwitchOptimistic, NoUpdateIsLostAndNoReadIsTornWhateverTheNetworkDoes) {
   EXPECT_GT(sum.updates, 100U);
   EXPECT_GT(sum.torn_or_latched, 10U);
   EXPECT_GT(sum.lost, 10U);
+}
+
+// ---- Clients that die, and a switch that restarts.
+
+// Client 0 dies at a random moment; the last client repairs what it has left.
+Tally run_with_a_death(const ProgramPtr& program, const TuplesOptions& options, std::array<int, 3>& cases) {
+  Scene scene(program, options, options.clients - 1);
+  TuplesNetwork& network = scene.network;
+  const std::size_t last = options.clients - 1;
+  TupleClient repairer{&network, last, &network.connect(last)};
+  std::mt19937_64 random(options.seed);
+  for (std::uint64_t answers = random() % 60; answers != 0 && scene.goes_on(); --answers) {
+    scene.run_until_an_answer();
+  }
+  Updater& dead = scene.updaters[0];
+  dead.die();
+  for (std::uint64_t answers = random() % 20; answers != 0 && scene.goes_on(); --answers) {
+    scene.run_until_an_answer();
+  }
+  network.control().fence(network.connection_of(0));
+  EXPECT_THROW(network.control().give_latch(0, network.connection_of(0)), std::invalid_argument);
+  const auto repair = [&] {
+    network.run([&] { return repairer.host().sends.size() != 0; });
+    EXPECT_THAT(repairer.host().sent(), testing::SizeIs(1));
+  };
+  repairer.post({.kind = WorkKind::read}, 0, TupleClient::kWord, 8, 65536);
+  repair();
+  network.end(0);
+  const Released released = network.control().release(network.connection_of(0));
+  for (const std::uint32_t t : released.tuples) {
+    ++cases[0];
+    scene.contents[t][network.version(t)] = scene.contents[t][network.version(t) - 2];
+  }
+  if (released.in_doubt) {
+    ++cases[1];
+    const std::uint32_t t = *released.in_doubt;
+    const std::uint64_t content = scene.contents[t][network.version(t) - 1];
+    scene.contents[t][network.version(t) + 1] = content;
+    network.control().give_latch(t, network.connection_of(last));
+    repairer.write(t, content);
+    repair();
+  } else if (dead.writes() && released.tuples.empty() &&
+             network.version(static_cast<std::uint32_t>(*dead.writes())) > dead.version() + 1) {
+    ++cases[2];  // it was acknowledged, but the client does not know
+    ++scene.counts[*dead.writes()];
+  }
+  while (scene.goes_on()) {
+    scene.run_until_an_answer();
+  }
+  return scene.finish();
+}
+
+TEST_P(SwitchOptimistic, TheLatchesOfTheDeadArePassedOn) {
+  std::array<int, 3> cases{};
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Tally tally =
+        run_with_a_death(GetParam().make(),
+                         {.clients = 4, .faults = seed % 3 == 0 ? WireFaults{} : kBadNetwork, .seed = seed, .defers = true},
+                         cases);
+    EXPECT_FALSE(tally.is_stuck) << "seed " << seed;
+    EXPECT_EQ(tally.wrong, 0U) << "seed " << seed;
+  }
+  EXPECT_THAT(cases, testing::Each(testing::Gt(0)));
+}
+
+// Everything ends at a random moment, and goes on with new connections; the switch knows what the tuples say.
+Tally run_with_a_restart(const ProgramPtr& program, const TuplesOptions& options, bool reads_back) {
+  Scene scene(program, options, options.clients);
+  std::mt19937_64 random(options.seed);
+  for (std::uint64_t answers = 20 + random() % 60; answers != 0 && scene.goes_on(); --answers) {
+    scene.run_until_an_answer();
+  }
+  scene.network.restart(reads_back);
+  for (std::uint32_t t = 0; t < options.tuples; ++t) {
+    // A WRITE that was on its way has happened or not; nobody has seen that version otherwise.
+    const std::uint64_t content = scene.network.memory_node().word(std::uint64_t{t} * TuplesNetwork::kSlotBytes + 8);
+    scene.contents[t][scene.network.version(t)] = content;
+    scene.tally.wrong += content == scene.counts[t] || content == scene.counts[t] + 1 ? 0U : 1U;
+    scene.counts[t] = content;
+  }
+  for (Updater& updater : scene.updaters) {
+    updater.go_on_with(scene.network.connect(updater.number(), scene.link));
+  }
+  while (scene.goes_on()) {
+    scene.run_until_an_answer();
+  }
+  return scene.finish();
+}
+
+TEST_P(SwitchOptimistic, ARestartedSwitchTakesItsVersionsFromTheTuples) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Tally tally = run_with_a_restart(GetParam().make(), {.clients = 3, .faults = kBadNetwork, .seed = seed}, true);
+    EXPECT_FALSE(tally.is_stuck) << "seed " << seed;
+    EXPECT_EQ(tally.wrong, 0U) << "seed " << seed;
+  }
+}
+
+TEST(BrokenSwitchOptimistic, ARestartThatForgetsTheVersionsIsCaught) {
+  bool is_caught = false;
+  for (std::uint64_t seed = 1; seed <= 20 && !is_caught; ++seed) {
+    const Tally tally = run_with_a_restart(interpreted(), {.clients = 3, .seed = seed}, false);
+    is_caught = tally.is_stuck || tally.wrong != 0;
+  }
+  EXPECT_TRUE(is_caught);
 }
 
 bool is_caught(const ProgramPtr& program) {

@@ -21,9 +21,7 @@ std::uint64_t number_of(std::span<const std::uint8_t> bytes) {
   return number;
 }
 
-std::uint64_t ip_of_host(std::size_t i) {
-  return number_of(roce::Ipv4Address{10, 0, 0, static_cast<std::uint8_t>(i + 1)});
-}
+roce::Ipv4Address address_of_host(std::size_t i) { return {10, 0, 0, static_cast<std::uint8_t>(i + 1)}; }
 
 std::vector<std::unique_ptr<Host>> make_hosts(std::size_t n) {
   std::vector<std::unique_ptr<Host>> hosts;
@@ -38,12 +36,7 @@ SwitchedNics::SwitchedNics(std::shared_ptr<const p4::Program> program, std::vect
     : hosts_(std::move(hosts)),
       switch_(std::move(program), {.ports = hosts_.size(), .icrc = true}),
       faults_(faults),
-      random_(seed) {
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    const auto mac = hosts_[i]->nic.options().mac;
-    switch_.state().table("stations").add({{.value = number_of(mac)}}, "forward", {i});
-  }
-}
+      random_(seed) {}
 
 void SwitchedNics::pull() {
   std::vector<std::byte> buffer(kFrameRoom);

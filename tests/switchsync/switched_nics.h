@@ -21,11 +21,11 @@ namespace sidelatch::switchsync {
 /// The number that a table's key wants.
 [[nodiscard]] std::uint64_t number_of(std::span<const std::uint8_t> bytes);
 /// 10.0.0.(i + 1)
-[[nodiscard]] std::uint64_t ip_of_host(std::size_t i);
+[[nodiscard]] roce::Ipv4Address address_of_host(std::size_t i);
 
 class SwitchedNics {
  public:
-  /// Host i is at port i; their number ends their addresses. The program's table "stations" knows them.
+  /// Host i is at port i; their number ends their addresses.
   SwitchedNics(std::shared_ptr<const p4::Program> program, std::vector<std::unique_ptr<softnic::nic::Host>> hosts,
                softnic::nic::WireFaults faults, std::uint64_t seed);
 

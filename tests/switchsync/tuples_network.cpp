@@ -2,6 +2,7 @@
 
 #include "softnic/nic/deferred_access.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -25,27 +26,70 @@ std::vector<std::unique_ptr<Host>> hosts_of(const TuplesOptions& options) {
 }  // namespace
 
 TuplesNetwork::TuplesNetwork(std::shared_ptr<const p4::Program> program, const TuplesOptions& options)
-    : SwitchedNics(std::move(program), hosts_of(options), options.faults, options.seed), options_(options) {
-  device()
-      .state()
-      .table("regions")
-      .add({{.value = ip_of_host(options.clients)}, {.value = memory_node().key}}, "tuples",
-           {memory_node().address(0), options.tuples * kSlotBytes, options.tuple_bytes, 8, 0});
+    : SwitchedNics(std::move(program), hosts_of(options), options.faults, options.seed),
+      options_(options),
+      ends_(options.clients) {
+  set_up();
+}
+
+void TuplesNetwork::set_up() {
+  control_.emplace(device().state());
+  for (std::size_t i = 0; i <= options_.clients; ++i) {
+    control_->add_station(host(i).nic.options().mac, static_cast<std::uint16_t>(i));
+  }
+  EXPECT_EQ(control_->add_tuples({.memory_node = address_of_host(options_.clients),
+                                  .rkey = memory_node().key,
+                                  .address = memory_node().address(0),
+                                  .count = options_.tuples,
+                                  .tuple_bytes = options_.tuple_bytes,
+                                  .slot_bytes = kSlotBytes}),
+            0U);
 }
 
 QueuePair& TuplesNetwork::connect(std::size_t i, const Link& link) {
   const Connection made = softnic::nic::connect(host(i), memory_node(), link);
-  const std::uint32_t index = connection_of(i);
-  p4::State& state = device().state();
-  state.reg("Serve.state").write(index, link.a_to_b.value());
-  state.reg("answered").write(index, 0);
-  state.table("connections")
-      .add({{.value = ip_of_host(options_.clients)}, {.value = made.b.number()}}, "to_memory",
-           {index, ip_of_host(i), made.a.number(), link.a_to_b.value(), 1024});
-  state.table("connections")
-      .add({{.value = ip_of_host(i)}, {.value = made.a.number()}}, "to_client",
-           {index, ip_of_host(options_.clients)});
+  ends_.at(i) = {&made.a, &made.b,
+                 control_->connect({.client = address_of_host(i),
+                                    .client_queue_pair = made.a.number(),
+                                    .client_psn = link.a_to_b.value(),
+                                    .memory_node = address_of_host(options_.clients),
+                                    .memory_queue_pair = made.b.number()})};
   return made.a;
+}
+
+void TuplesNetwork::kill(std::size_t i) {
+  if (ends_.at(i).client != nullptr) {
+    host(i).nic.destroy(*std::exchange(ends_.at(i).client, nullptr));
+    EXPECT_THAT(host(i).sent(), testing::IsEmpty());
+  }
+}
+
+void TuplesNetwork::end(std::size_t i) {
+  if (ends_.at(i).memory != nullptr) {
+    memory_node().nic.destroy(*std::exchange(ends_.at(i).memory, nullptr));
+  }
+}
+
+void TuplesNetwork::restart(bool reads_back) {
+  for (std::size_t i = 0; i < options_.clients; ++i) {
+    kill(i);
+    end(i);
+    ends_.at(i).id.reset();
+  }
+  device().state() = p4::State(device().state().info());
+  set_up();
+  if (!reads_back) {
+    return;
+  }
+  std::vector<std::uint64_t> headers;
+  for (std::uint64_t t = 0; t < options_.tuples; ++t) {
+    headers.push_back(memory_node().word(t * kSlotBytes));
+  }
+  const std::uint64_t version = next_epoch(headers);
+  for (std::uint64_t t = 0; t < options_.tuples; ++t) {
+    memory_node().word(t * kSlotBytes) = version;
+  }
+  control_->install_versions(0, std::vector(options_.tuples, version));
 }
 
 std::uint64_t TupleClient::post(SendRequest request, std::uint64_t tuple, std::size_t local, std::uint64_t bytes,

@@ -3,9 +3,12 @@
 
 #include "switched_nics.h"
 
+#include <sidelatch/switchsync/optimistic_switch.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,19 +31,33 @@ class TuplesNetwork : public SwitchedNics {
   TuplesNetwork(std::shared_ptr<const p4::Program> program, const TuplesOptions& options);
 
   [[nodiscard]] softnic::nic::Host& memory_node() { return host(options_.clients); }
-  /// A queue pair of client i to the memory node, and the number of its connection at the switch.
+  /// A queue pair of client i to the memory node, through the switch. A client has one at a time.
   softnic::nic::QueuePair& connect(std::size_t i, const softnic::nic::Link& link = {});
-  [[nodiscard]] static std::uint32_t connection_of(std::size_t i) { return static_cast<std::uint32_t>(i * 5 + 1); }
-  [[nodiscard]] std::uint64_t version(std::uint64_t tuple) { return reg("versions", tuple); }
-  /// The connection that holds the tuple's latch, plus 1; 0: none.
-  [[nodiscard]] std::uint64_t holder(std::uint64_t tuple) { return reg("holders", tuple); }
+  /// The client's number at the switch.
+  [[nodiscard]] OptimisticSwitch::ConnectionId connection_of(std::size_t i) const { return *ends_.at(i).id; }
+  /// The client's process ends: its NIC forgets the queue pair.
+  void kill(std::size_t i);
+  /// The memory node ends the client's queue pair.
+  void end(std::size_t i);
+  /// The switch forgets everything. All connections end, the versions are read back from the tuples, or are not.
+  void restart(bool reads_back);
+  [[nodiscard]] OptimisticSwitch& control() { return *control_; }
+  [[nodiscard]] std::uint64_t version(std::uint32_t tuple) { return control_->version(tuple); }
+  [[nodiscard]] std::optional<OptimisticSwitch::ConnectionId> holder(std::uint32_t tuple) {
+    return control_->holder(tuple);
+  }
   [[nodiscard]] const TuplesOptions& options() const { return options_; }
 
  private:
-  [[nodiscard]] std::uint64_t reg(const std::string& name, std::uint64_t i) {
-    return static_cast<std::uint64_t>(device().state().reg(name).read(i));
-  }
+  struct Ends {
+    softnic::nic::QueuePair* client = nullptr;
+    softnic::nic::QueuePair* memory = nullptr;
+    std::optional<OptimisticSwitch::ConnectionId> id{};
+  };
+  void set_up();
   TuplesOptions options_;
+  std::vector<Ends> ends_;  // by client
+  std::optional<OptimisticSwitch> control_;
 };
 
 /// A client's queue pair. It reads tuples to the beginning of its memory, and writes them from kOut on.

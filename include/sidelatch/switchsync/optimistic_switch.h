@@ -1,0 +1,148 @@
+// OptimisticSwitch: the control plane of p4/switch_optimistic.p4, for one memory node or several.
+//
+//   p4::Switch device(p4::compile_file("switch_optimistic.p4"), {.ports = 3, .icrc = true});
+//   OptimisticSwitch control(device.state());
+//   control.add_station(mac, port);                                  // of each host
+//   const std::uint32_t first = control.add_tuples({.memory_node = ip, .rkey = rkey, .address = address, .count = 1000,
+//                                                   .tuple_bytes = 192, .slot_bytes = 256});
+//   const Connection connection = control.connect({.client = client_ip, .client_queue_pair = 17, .client_psn = psn,
+//                                                  .memory_node = ip, .memory_queue_pair = 18});
+//
+// A client that is gone, or is to be ended, may hold latches. In this order:
+//   control.fence(connection);               // nothing of it passes the switch any more
+//   ... a READ on any other queue pair to the memory node: what was acknowledged is placed (memory model, rule 2)
+//   ... the memory node ends the client's queue pair: what was not acknowledged is placed, or lost, or torn (rule 10)
+//   const Released released = control.release(connection);
+//   if (released.in_doubt) control.give_latch(*released.in_doubt, other);   // who must write the tuple as a whole
+//
+// After a restart of the switch, or with another switch, all versions are lost but those in the tuples. Until
+// add_station() was called for the memory node, no packet passes. In this order:
+//   ... the memory node ends all queue pairs that had gone through the old switch
+//   add_station(), add_tuples() again
+//   co_await recover(control, first, tuples, direct, memory, buffer);        // before any connect()
+//
+// Who held a latch is lost, too. A tuple whose WRITE was on its way may be torn, if the memory node's NIC tears what it
+// places when its queue pair ends; the client that wrote it, if it lives, must write it again. Clients that may die need
+// a checksum in the tuple.
+//
+// No version comes twice: recover() gives all tuples versions of a new epoch (the upper 32 bits), which it writes into
+// the tuples before it gives them to the switch.
+//
+// Thread-safety: as that of p4::State.
+#pragma once
+
+#include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/fabric/task.h>
+#include <sidelatch/fabric/types.h>
+#include <sidelatch/p4/state.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sidelatch::switchsync {
+
+using MacAddress = std::array<std::uint8_t, 6>;
+using Ipv4Address = std::array<std::uint8_t, 4>;
+
+/// A row of tuples in a memory node's region, each at the beginning of a slot.
+struct SwitchTuples {
+  Ipv4Address memory_node{};
+  std::uint32_t rkey = 0;
+  std::uint64_t address = 0;
+  std::uint64_t count = 0;
+  std::uint64_t tuple_bytes = 0;  ///< 16 to path_mtu, a multiple of 8: the version's word, and the payload
+  std::uint64_t slot_bytes = 0;   ///< a power of two, at least tuple_bytes
+  std::uint32_t path_mtu = 1024;  ///< of the connections that use it
+};
+
+/// A reliable connection of a client and a memory node.
+struct SwitchConnection {
+  Ipv4Address client{};
+  std::uint32_t client_queue_pair = 0;
+  std::uint32_t client_psn = 0;  ///< the first one that the client sends
+  Ipv4Address memory_node{};
+  std::uint32_t memory_queue_pair = 0;
+  std::uint32_t path_mtu = 1024;  ///< 256, 512, 1024, 2048 or 4096
+};
+
+/// What a connection held.
+struct Released {
+  std::vector<std::uint32_t> tuples{};       ///< can be latched again, each with a new version
+  std::optional<std::uint32_t> in_doubt{};  ///< its WRITE was on its way: it stays latched, see give_latch()
+};
+
+class OptimisticSwitch {
+ public:
+  /// Names a connection of this switch.
+  using ConnectionId = std::uint32_t;
+
+  /// Throws p4::ControlError if the state is that of another program. The state must outlive this object.
+  explicit OptimisticSwitch(p4::State& state);
+
+  /// Frames for this address leave at the port.
+  void add_station(const MacAddress& mac, std::uint16_t port);
+  /// Returns the number of the first tuple; the others follow. Throws std::invalid_argument that names the field and its
+  /// value, and p4::ControlError if the switch has no room.
+  std::uint32_t add_tuples(const SwitchTuples& tuples);
+  /// Call it before the client sends. Throws std::invalid_argument, and p4::ControlError if the switch has no room or
+  /// knows one of the queue pairs.
+  ConnectionId connect(const SwitchConnection& connection);
+  /// From now on nothing of the connection passes the switch, in either direction; what has passed may still happen.
+  /// Throws std::invalid_argument if there is no such connection.
+  void fence(ConnectionId connection);
+  /// Unlatches what a fenced connection holds, and forgets the connection. Call it when the memory node has ended the
+  /// queue pair: only then has every WRITE happened or never will. Throws std::logic_error if it is not fenced.
+  [[nodiscard]] Released release(ConnectionId connection);
+  /// The connection gets the latch of a tuple in doubt; it must WRITE the tuple, which may be torn. Throws
+  /// std::logic_error if the tuple is not in doubt, and std::invalid_argument if there is no such connection.
+  void give_latch(std::uint32_t tuple, ConnectionId to);
+
+  [[nodiscard]] std::uint64_t version(std::uint32_t tuple) const;
+  /// The connection that holds the tuple's latch.
+  [[nodiscard]] std::optional<ConnectionId> holder(std::uint32_t tuple) const;
+
+  [[nodiscard]] bool has_connections() const;
+  /// For recover(): gives the tuples from `first` on these versions, which are even, and unlatches them. Throws
+  /// std::logic_error while there is a connection, and std::invalid_argument for an odd version.
+  void install_versions(std::uint32_t first, std::span<const std::uint64_t> versions);
+
+ private:
+  enum class Use : std::uint8_t { free, connected, fenced };
+  struct Slot {
+    Use use = Use::free;
+    p4::EntryHandle to_memory = 0;
+    p4::EntryHandle to_client = 0;
+  };
+  [[nodiscard]] Slot& slot(ConnectionId connection, const char* what);
+
+  p4::State* state_;
+  p4::TableState* stations_;
+  p4::TableState* connections_;
+  p4::TableState* regions_;
+  p4::RegisterState* psns_;
+  p4::RegisterState* answered_;
+  p4::RegisterState* versions_;
+  p4::RegisterState* holders_;
+  p4::RegisterState* wanted_;
+  std::vector<Slot> slots_;
+  std::uint64_t tuples_ = 0;
+};
+
+/// Versions of the epoch after the latest one in `headers`, the first words of tuples. Throws std::overflow_error after
+/// 2^32 epochs.
+[[nodiscard]] std::uint64_t next_epoch(std::span<const std::uint64_t> headers);
+
+/// Reads the versions back from the tuples of add_tuples(), which returned `first`, gives all of them versions of a new
+/// epoch, in the tuples first and then at the switch. `direct`: a queue pair to the memory node that is no connection of
+/// the switch, all of whose earlier queue pairs have ended. `memory`: the tuples' slots, in full. `buffer`: at least 8
+/// bytes; a larger one makes it faster. Throws std::logic_error while the switch has connections, std::invalid_argument
+/// for spans that do not fit, and FabricError: then call it again with another queue pair. Nothing is lost by that, whenever it happens.
+[[nodiscard]] fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, SwitchTuples tuples,
+                                         fabric::QueuePair& direct, fabric::RemoteSpan memory,
+                                         fabric::LocalSpan buffer);
+
+}  // namespace sidelatch::switchsync
