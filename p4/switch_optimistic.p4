@@ -7,21 +7,30 @@
 //   CAS the word, v -> v + 1 or v - 1, v odd  unlatch without a WRITE, by the holder: with a new version, or as it was
 //   READ the word                           version, odd while latched; the switch answers
 //   READ the tuple                          its word is the version if nobody else had a latch meanwhile, else it is 1
-//   WRITE the tuple                         by the holder; its word becomes the new version; the acknowledgement unlatches
-// and nothing else within a region of tuples. Requests to other memory pass.
+//   WRITE the tuple                         by the holder; its word becomes the new version; its answer unlatches
+// and nothing else within a region of tuples. READs, WRITEs and atomics of one packet to other memory pass.
+//
+// The holder must have read the tuple, in the version that it latched or under its latch: that READ waited until the
+// WRITE before was placed, which the latch at the switch did not. WRITEs of two queue pairs are placed in any order.
 //
 // Each request is one packet, and so is each answer: no READ or WRITE is longer than the path MTU. A queue pair has one
-// request in flight; a second one is as if lost. So the offset between the PSNs of client and memory node cannot move
-// under a request that is repeated, and an answer is that to the latest request or is stale.
+// request in flight; a second one is dropped. So the offset between the PSNs of client and memory node cannot move
+// under a request that is repeated, and an answer is that to the latest request or is stale. A client must post a
+// request when the one before has completed: the switch sees that an answer has passed, and not whether the client has
+// it. If a second request overtakes a lost answer, its queue pair ends with an error.
 //
-// The control plane is switchsync/optimistic_switch.cpp: set-up, clients that end with a latch, recovery of the versions.
+// What is not of IPv4 without options, or has a VLAN tag, does not pass: the switch could not look into it. To a memory
+// node passes reliable traffic of known connections only, and datagrams.
 //
-// What the switch refuses: READs and atomics by a NAK of its own. A refused WRITE goes on with a length that no NIC takes,
-// and the memory node's NIC refuses it: its payload is not the switch's to cut off.
+// The control plane is switchsync/optimistic_switch.cpp: set-up, clients that end with a latch, recovery.
+//
+// What the switch refuses: READs and atomics by a NAK of its own. A refused WRITE goes on with an address and a length
+// that no NIC takes, and the memory node's NIC refuses it: its payload is not the switch's to cut off.
 #include <core.p4>
 #include <v1model.p4>
 
 const bit<16> TYPE_IPV4 = 0x0800;
+const bit<16> TYPE_ARP = 0x0806;
 const bit<8> PROTOCOL_UDP = 17;
 const bit<16> PORT_ROCE = 4791;
 
@@ -32,7 +41,8 @@ const bit<8> RC_ACKNOWLEDGE = 0x11;
 const bit<8> RC_ATOMIC_ACKNOWLEDGE = 0x12;
 const bit<8> RC_COMPARE_SWAP = 0x13;
 const bit<8> RC_FETCH_ADD = 0x14;
-const bit<8> FIRST_NOT_RC = 0x20;  // CNP and others
+const bit<8> FIRST_NOT_RC = 0x20;
+const bit<8> CNP = 0x81;
 
 const bit<8> ACK = 0x1f;  // without a limit on what the client may send
 const bit<8> NAK_PSN = 0x60;
@@ -51,8 +61,14 @@ const bit<32> NONE = 0x00000000;
 const bit<32> ANSWERED = 0x01000000;  // by the switch
 const bit<32> READ = 0x02000000;
 const bit<32> WRITE = 0x03000000;
-const bit<32> OTHER = 0x04000000;    // to memory that is no tuple
-const bit<32> REFUSED = 0x05000000;  // a WRITE that may not happen
+const bit<32> OTHER = 0x04000000;       // a WRITE to memory that is no tuple
+const bit<32> REFUSED = 0x05000000;     // a WRITE that may not happen
+const bit<32> OTHER_DATA = 0x06000000;  // a READ or atomic there: an acknowledgement alone is no answer
+
+const bit<64> NOT_READ = 0xffffffffffffffff;
+
+// An element of `holders`: connection + 1, and
+const bit<32> MUST_WRITE = 0x80000000;  // the tuple may be torn; only a WRITE unlatches it
 
 header ethernet_t {
     bit<48> destination;
@@ -211,8 +227,8 @@ control Verify(inout headers_t h, inout metadata_t m) {
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     // By connection.
     register<bit<32>>(CONNECTIONS) state;
-    register<bit<32>>(CONNECTIONS) wanted;    // tuple of the latest READ or WRITE
-    register<bit<64>>(CONNECTIONS) seen;      // its version when the latest READ passed first
+    register<bit<32>>(CONNECTIONS) wanted;    // tuple of the latest READ
+    register<bit<64>>(CONNECTIONS) seen;      // its version when that READ passed first; NOT_READ after a WRITE
     register<bit<32>>(CONNECTIONS) answered;  // requests that the switch has answered: what the memory node's PSN lags
     register<bit<64>>(CONNECTIONS) kept;      // the latest answer
     // By tuple.
@@ -226,6 +242,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
     bit<24> first_psn = 0;
     bool is_request = false;
     bool is_fenced = false;
+    bool is_direct = false;
     bool has_tuples = false;
     bit<64> region_address = 0;
     bit<64> region_bytes = 0;
@@ -257,11 +274,13 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         connection = index;
         peer_ip = ip;
     }
+    // The control plane's own, for recovery.
+    action direct() { is_direct = true; }
     // Of a client that has been ended: nothing passes, until what it has latched is unlatched.
     action fenced() { is_fenced = true; }
     table connections {
         key = { h.ipv4.destination : exact; h.bth.queue_pair : exact; }
-        actions = { to_memory; to_client; fenced; NoAction; }
+        actions = { to_memory; to_client; direct; fenced; NoAction; }
         default_action = NoAction();
         size = 8192;
     }
@@ -275,6 +294,12 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         tuple_bytes = each;
         slot_shift = shift;
         first_tuple = first;
+    }
+    table memory_nodes {
+        key = { h.ipv4.destination : exact; }
+        actions = { NoAction; }
+        default_action = NoAction();
+        size = 64;
     }
     bit<32> key = 0;
     bit<32> node_ip = 0;
@@ -316,7 +341,22 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             drop();
             exit;
         }
-        if (!h.bth.isValid() || h.bth.opcode >= FIRST_NOT_RC || !connections.apply().hit) {
+        bool is_plain = h.ipv4.isValid() && h.ipv4.version == 4 && h.ipv4.words == 5 && h.ipv4.fragment == 0
+            && h.ipv4.flags[0:0] == 0;
+        if (!is_plain && h.ethernet.type != TYPE_ARP) {
+            drop();
+            exit;
+        }
+        if (!h.bth.isValid() || h.bth.opcode == CNP || h.bth.opcode[7:5] == 3) {  // 3: datagrams
+            stations.apply();
+            exit;
+        }
+        bool is_known = connections.apply().hit;
+        if (!is_known && memory_nodes.apply().hit || h.bth.opcode >= FIRST_NOT_RC && is_known) {
+            drop();
+            exit;
+        }
+        if (!is_known || is_direct) {
             stations.apply();
             exit;
         }
@@ -341,7 +381,15 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 exit;
             }
             bool is_ack = h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] == 0;
+            bool is_nak = h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] != 0;
             bool is_data = h.bth.opcode == RC_READ_RESPONSE_ONLY;
+            bool is_atomic_ack = h.bth.opcode == RC_ATOMIC_ACKNOWLEDGE;
+            bool is_answer = is_ack && (kind == WRITE || kind == OTHER)
+                || is_data && (kind == READ || kind == OTHER_DATA) || is_atomic_ack && kind == OTHER_DATA;
+            if (!is_answer && !is_nak) {
+                drop();
+                exit;
+            }
             bool is_first = latest & WAITING != 0;
             bit<64> version;
             versions.read(version, number);
@@ -351,7 +399,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 bit<64> before;
                 seen.read(before, connection);
                 bit<64> verdict = 1;
-                if (version == before && (version[0:0] == 0 || holder == connection + 1)) {
+                if (version == before && (version[0:0] == 0 || holder & ~MUST_WRITE == connection + 1)) {
                     verdict = version;
                 }
                 h.word.value = turned(verdict);
@@ -360,9 +408,10 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 versions.write(number, version + 1);
                 holders.write(number, 0);
             }
-            if (is_ack || is_data || h.bth.opcode == RC_ATOMIC_ACKNOWLEDGE) {
+            if (is_answer) {
                 state.write(connection, latest & ~WAITING);
             }
+            h.udp.checksum = 0;
             h.bth.psn = psn;
             h.aeth.msn = h.aeth.msn + lag[23:0];
             stations.apply();
@@ -419,8 +468,12 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         bool is_tuple = is_slot && is_inside && bytes == tuple_bytes && !is_atomic;
         bit<32> kind = latest & KIND;
         bit<8> fault = ACK;
+        bit<32> read_before = number;
         if (is_new) {
-            kind = OTHER;
+            kind = OTHER_DATA;
+            if (is_write) {
+                kind = OTHER;
+            }
             if (is_read && bytes > (bit<64>)mtu) {
                 fault = NAK_INVALID_REQUEST;
             }
@@ -437,8 +490,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                     fault = NAK_INVALID_REQUEST;
                 }
             }
+            read_before = number;
             number = first_tuple + (bit<32>)slot;
-            if (number >= TUPLES && kind != OTHER && fault == ACK) {
+            if (number >= TUPLES && kind != OTHER && kind != OTHER_DATA && fault == ACK) {
                 fault = NAK_REMOTE_ACCESS;
             }
         }
@@ -451,14 +505,15 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             holders.read(holder, number);
         }
         bool is_latched = version[0:0] == 1;
-        bool is_mine = is_latched && holder == connection + 1;
+        bool is_mine = is_latched && holder & ~MUST_WRITE == connection + 1;
         bit<64> old = version;
         if (is_new && kind == ANSWERED && is_atomic && fault == ACK) {
             bit<64> compare = h.atomic_eth.compare;
             bit<64> swap = h.atomic_eth.swap_or_add;
-            if (!(swap == compare + 1 || compare[0:0] == 1 && swap == compare - 1)) {
+            bool begins_epoch = compare[0:0] == 1 && swap == compare + 1 && swap[31:0] == 0;  // only a WRITE may
+            if (!(swap == compare + 1 || compare[0:0] == 1 && swap == compare - 1) || begins_epoch) {
                 fault = NAK_INVALID_REQUEST;
-            } else if (compare == version && is_latched && !is_mine) {
+            } else if (compare == version && is_latched && (!is_mine || holder & MUST_WRITE != 0)) {
                 fault = NAK_REMOTE_ACCESS;
             } else if (compare == version) {
                 versions.write(number, swap);
@@ -469,7 +524,10 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 }
             }
         }
-        if (is_new && kind == WRITE && !is_mine) {
+        bit<64> read_version;
+        seen.read(read_version, connection);
+        bool has_read = read_before == number && (read_version == version || read_version + 1 == version);
+        if (is_new && kind == WRITE && (!is_mine || !has_read)) {
             kind = REFUSED;
         }
 
@@ -485,9 +543,11 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 next = next | WAITING;
             }
             state.write(connection, next);
-            wanted.write(connection, number);
             if (kind == READ) {
+                wanted.write(connection, number);
                 seen.write(connection, version);
+            } else if (kind == WRITE) {
+                seen.write(connection, NOT_READ);
             }
         }
 
@@ -512,9 +572,11 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             h.word.value = turned(version + 1);
         } else if (kind == REFUSED) {
             h.reth.bytes = 0xffffffff;
+            h.reth.address = 0xffffffffffff0000;
         }
         h.bth.psn = h.bth.psn - lag[23:0];
         h.bth.ack_request = 1;  // the switch waits for the answer, too
+        h.udp.checksum = 0;
         stations.apply();
     }
 }

@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint32_t kWaiting = 0x2000'0000;
 constexpr std::uint32_t kKind = 0x0700'0000;
 constexpr std::uint32_t kWrite = 0x0300'0000;
+constexpr std::uint64_t kNotRead = ~std::uint64_t{0};  // of `seen`
+constexpr std::uint32_t kMustWrite = 0x8000'0000;      // of `holders`
+constexpr std::uint64_t kEpoch = std::uint64_t{1} << 32;
 
 constexpr std::uint64_t kWordBytes = 8;
 constexpr std::uint64_t kShortestTuple = 16;  // else a READ of the tuple could not be told from one of its word
@@ -53,27 +56,39 @@ OptimisticSwitch::OptimisticSwitch(p4::State& state)
       versions_(&state.reg("Serve.versions")),
       holders_(&state.reg("Serve.holders")),
       wanted_(&state.reg("Serve.wanted")),
-      slots_(psns_->size()) {}
+      seen_(&state.reg("Serve.seen")),
+      memory_nodes_(&state.table("Serve.memory_nodes")),
+      slots_(psns_->size()) {
+  if (connections_->size() != 0 || regions_->size() != 0) {
+    throw p4::ControlError(fmt::format(
+        "the switch is in use: it has {} entries of connections and {} of tuples, and who holds what is known "
+        "only to the control plane that made them. Begin with the switch's state as at its start",
+        connections_->size(), regions_->size()));
+  }
+}
 
 void OptimisticSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
   stations_->add({{.value = number_of(mac)}}, "forward", {port});
 }
 
 std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
+  if (has_connections()) {
+    throw std::logic_error("add_tuples: the switch has connections already, whose requests to this memory have passed");
+  }
   check_mtu(tuples.path_mtu);
   if (tuples.tuple_bytes < kShortestTuple || tuples.tuple_bytes % kWordBytes != 0) {
-    throw std::invalid_argument(fmt::format("tuple_bytes {}: a multiple of {}, at least {}", tuples.tuple_bytes,
-                                            kWordBytes, kShortestTuple));
+    throw std::invalid_argument(
+        fmt::format("tuple_bytes {}: a multiple of {}, at least {}", tuples.tuple_bytes, kWordBytes, kShortestTuple));
   }
   if (tuples.tuple_bytes > tuples.path_mtu) {
-    throw std::invalid_argument(
-        fmt::format("tuple_bytes {}: longer than the path MTU of {}. The switch judges a READ by its one answer; divide "
-                    "the tuple, or use a larger MTU",
-                    tuples.tuple_bytes, tuples.path_mtu));
+    throw std::invalid_argument(fmt::format(
+        "tuple_bytes {}: longer than the path MTU of {}. The switch judges a READ by its one answer; divide "
+        "the tuple, or use a larger MTU",
+        tuples.tuple_bytes, tuples.path_mtu));
   }
   if (!std::has_single_bit(tuples.slot_bytes) || tuples.slot_bytes < tuples.tuple_bytes) {
-    throw std::invalid_argument(fmt::format("slot_bytes {}: a power of two, at least tuple_bytes ({})",
-                                            tuples.slot_bytes, tuples.tuple_bytes));
+    throw std::invalid_argument(
+        fmt::format("slot_bytes {}: a power of two, at least tuple_bytes ({})", tuples.slot_bytes, tuples.tuple_bytes));
   }
   if (tuples.address % kWordBytes != 0) {
     throw std::invalid_argument(fmt::format("address {:#x}: a version is a word of 8 bytes, aligned", tuples.address));
@@ -82,12 +97,34 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
     throw std::invalid_argument(fmt::format("count {}: the switch has versions for {} more tuples of {}", tuples.count,
                                             versions_->size() - tuples_, versions_->size()));
   }
+  if (tuples.count > (~std::uint64_t{0} - tuples.address) / tuples.slot_bytes) {
+    throw std::invalid_argument(fmt::format("count {}: slots of {} bytes from {:#x} on would go beyond 2^64",
+                                            tuples.count, tuples.slot_bytes, tuples.address));
+  }
+  for (const Row& row : rows_) {
+    const SwitchTuples& other = row.tuples;
+    if (other.memory_node == tuples.memory_node && tuples.address < other.address + other.count * other.slot_bytes &&
+        other.address < tuples.address + tuples.count * tuples.slot_bytes) {
+      throw std::invalid_argument(fmt::format(
+          "address {:#x}: {} slots of {} bytes overlap with those from {:#x} on, of key {:#x}. A tuple has one version",
+          tuples.address, tuples.count, tuples.slot_bytes, other.address, other.rkey));
+    }
+  }
   const auto first = static_cast<std::uint32_t>(tuples_);
   regions_->add({{.value = number_of(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
                 {tuples.address, tuples.count * tuples.slot_bytes, tuples.tuple_bytes,
                  static_cast<unsigned>(std::countr_zero(tuples.slot_bytes)), first});
   tuples_ += tuples.count;
+  if (std::ranges::none_of(rows_, [&](const Row& row) { return row.tuples.memory_node == tuples.memory_node; })) {
+    memory_nodes_->add({{.value = number_of(tuples.memory_node)}}, "NoAction");
+  }
+  rows_.push_back({tuples, first, tuples.is_new});
   return first;
+}
+
+void OptimisticSwitch::add_direct(const Ipv4Address& memory_node, std::uint32_t queue_pair) {
+  check_number("queue_pair", queue_pair);
+  connections_->add({{.value = number_of(memory_node)}, {.value = queue_pair}}, "direct");
 }
 
 OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection& connection) {
@@ -95,13 +132,20 @@ OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection&
   check_number("memory_queue_pair", connection.memory_queue_pair);
   check_number("client_psn", connection.client_psn);
   check_mtu(connection.path_mtu);
+  if (const auto row = std::ranges::find(rows_, false, &Row::is_ready); row != rows_.end()) {
+    throw std::logic_error(fmt::format(
+        "connect: the versions of the tuples from {} on are not known: recover() them, or say that they are new",
+        row->first));
+  }
   const auto free = std::ranges::find(slots_, Use::free, &Slot::use);
   if (free == slots_.end()) {
     throw p4::ControlError(fmt::format("the switch has no room for more than {} connections", slots_.size()));
   }
-  const auto index = static_cast<ConnectionId>(free - slots_.begin());
+  const auto index = static_cast<std::uint32_t>(free - slots_.begin());
   psns_->write(index, connection.client_psn);
   answered_->write(index, 0);
+  wanted_->write(index, 0);
+  seen_->write(index, kNotRead);
   const std::uint64_t client = number_of(connection.client);
   const std::uint64_t memory = number_of(connection.memory_node);
   free->to_memory =
@@ -115,14 +159,15 @@ OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection&
     throw;
   }
   free->use = Use::connected;
-  return index;
+  return ConnectionId{free->generation} << 32 | index;
 }
 
 OptimisticSwitch::Slot& OptimisticSwitch::slot(ConnectionId connection, const char* what) {
-  if (connection >= slots_.size() || slots_[connection].use == Use::free) {
-    throw std::invalid_argument(fmt::format("{}: the switch has no connection {}", what, connection));
+  const std::uint32_t index = index_of(connection);
+  if (index >= slots_.size() || slots_[index].use == Use::free || slots_[index].generation != connection >> 32) {
+    throw std::invalid_argument(fmt::format("{}: the switch has no connection {:#x}", what, connection));
   }
-  return slots_[connection];
+  return slots_[index];
 }
 
 void OptimisticSwitch::fence(ConnectionId connection) {
@@ -144,17 +189,21 @@ Released OptimisticSwitch::release(ConnectionId connection) {
                     "memory node, then release it",
                     connection));
   }
-  const auto latest = static_cast<std::uint32_t>(psns_->read(connection));
-  const auto wanted = static_cast<std::uint32_t>(wanted_->read(connection));
+  const std::uint32_t index = index_of(connection);
+  const auto latest = static_cast<std::uint32_t>(psns_->read(index));
+  const auto wanted = static_cast<std::uint32_t>(wanted_->read(index));
   const bool is_writing = (latest & kWaiting) != 0 && (latest & kKind) == kWrite;
   Released released;
   for (std::uint32_t tuple = 0; tuple < tuples_; ++tuple) {
     if (holder(tuple) != connection) {
       continue;
     }
+    const bool must_write = (static_cast<std::uint32_t>(holders_->read(tuple)) & kMustWrite) != 0;
+    // An epoch begins in the tuple itself, so that recovery finds it.
+    const bool begins_epoch = (version(tuple) + 1) % kEpoch == 0;
     holders_->write(tuple, 0);
-    if (is_writing && tuple == wanted) {
-      released.in_doubt = tuple;
+    if ((is_writing && tuple == wanted) || must_write || begins_epoch) {
+      released.in_doubt.push_back(tuple);
     } else {
       released.tuples.push_back(tuple);
       versions_->write(tuple, version(tuple) + 1);
@@ -162,18 +211,18 @@ Released OptimisticSwitch::release(ConnectionId connection) {
   }
   connections_->remove(slot_of_it.to_memory);
   connections_->remove(slot_of_it.to_client);
-  slot_of_it = {};
+  slot_of_it = {.generation = slot_of_it.generation + 1};
   return released;
 }
 
 void OptimisticSwitch::give_latch(std::uint32_t tuple, ConnectionId to) {
   if (slot(to, "give_latch").use != Use::connected) {
-    throw std::invalid_argument(fmt::format("give_latch: connection {} is fenced", to));
+    throw std::invalid_argument(fmt::format("give_latch: connection {:#x} is fenced", to));
   }
   if (tuple >= tuples_ || version(tuple) % 2 == 0 || holder(tuple)) {
     throw std::logic_error(fmt::format("give_latch: tuple {} is not in doubt", tuple));
   }
-  holders_->write(tuple, to + 1);
+  holders_->write(tuple, (index_of(to) + 1) | kMustWrite);
 }
 
 std::uint64_t OptimisticSwitch::version(std::uint32_t tuple) const {
@@ -181,30 +230,38 @@ std::uint64_t OptimisticSwitch::version(std::uint32_t tuple) const {
 }
 
 std::optional<OptimisticSwitch::ConnectionId> OptimisticSwitch::holder(std::uint32_t tuple) const {
-  const auto holder = static_cast<std::uint32_t>(holders_->read(tuple));
-  return holder == 0 ? std::nullopt : std::optional(holder - 1);
+  const std::uint32_t holder = static_cast<std::uint32_t>(holders_->read(tuple)) & ~kMustWrite;
+  if (holder == 0) {
+    return std::nullopt;
+  }
+  return ConnectionId{slots_.at(holder - 1).generation} << 32 | (holder - 1);
 }
 
 bool OptimisticSwitch::has_connections() const {
   return std::ranges::any_of(slots_, [](const Slot& slot) { return slot.use != Use::free; });
 }
 
-void OptimisticSwitch::install_versions(std::uint32_t first, std::span<const std::uint64_t> versions) {
+const SwitchTuples& OptimisticSwitch::tuples(std::uint32_t first) const {
+  const auto row = std::ranges::find(rows_, first, &Row::first);
+  if (row == rows_.end()) {
+    throw std::invalid_argument(fmt::format("add_tuples() has not returned {}", first));
+  }
+  return row->tuples;
+}
+
+void OptimisticSwitch::install_version(std::uint32_t first, std::uint64_t version) {
+  const std::uint64_t count = tuples(first).count;
   if (has_connections()) {
-    throw std::logic_error("install_versions: the switch has connections already, whose clients may have seen versions");
+    throw std::logic_error("install_version: the switch has connections already, whose clients may have seen versions");
   }
-  if (first > tuples_ || versions.size() > tuples_ - first) {
-    throw std::invalid_argument(fmt::format("install_versions: tuples {} to {} of {}", first,
-                                            first + versions.size(), tuples_));
+  if (version % 2 != 0) {
+    throw std::invalid_argument(fmt::format("install_version: {} is odd, which means latched", version));
   }
-  for (std::size_t i = 0; i < versions.size(); ++i) {
-    if (versions[i] % 2 != 0) {
-      throw std::invalid_argument(fmt::format("install_versions: version {} of tuple {} is odd, which means latched",
-                                              versions[i], first + i));
-    }
-    versions_->write(first + i, versions[i]);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    versions_->write(first + i, version);
     holders_->write(first + i, 0);
   }
+  std::ranges::find(rows_, first, &Row::first)->is_ready = true;
 }
 
 std::uint64_t next_epoch(std::span<const std::uint64_t> headers) {
@@ -218,16 +275,19 @@ std::uint64_t next_epoch(std::span<const std::uint64_t> headers) {
   return (latest + 1) << 32;
 }
 
-fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, SwitchTuples tuples,
-                           fabric::QueuePair& direct, fabric::RemoteSpan memory, fabric::LocalSpan buffer) {
+fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, fabric::QueuePair& direct,
+                           fabric::RemoteSpan memory, fabric::LocalSpan buffer) {
+  const SwitchTuples tuples = control.tuples(first);
   if (control.has_connections()) {
-    throw std::logic_error("recover: the switch has connections already; end them at the memory node, fence and release");
+    throw std::logic_error(
+        "recover: the switch has connections already; end them at the memory node, fence and release");
   }
   if (memory.length < tuples.count * tuples.slot_bytes) {
-    throw std::invalid_argument(fmt::format("recover: {} bytes of memory for {} slots of {}", memory.length,
-                                            tuples.count, tuples.slot_bytes));
+    throw std::invalid_argument(
+        fmt::format("recover: {} bytes of memory for {} slots of {}", memory.length, tuples.count, tuples.slot_bytes));
   }
-  const std::uint64_t at_once = std::min<std::uint64_t>(buffer.length / kWordBytes, direct.options().send_queue_depth / 2);
+  const std::uint64_t at_once =
+      std::min<std::uint64_t>(buffer.length / kWordBytes, direct.options().send_queue_depth / 2);
   if (at_once == 0) {
     throw std::invalid_argument(fmt::format("recover: a buffer of {} bytes; it needs 8", buffer.length));
   }
@@ -257,8 +317,7 @@ fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, Switc
   }
   // A completion is not a placement (memory model, rule 2); a READ of the last word waits for all.
   co_await direct.read(word(0), header(tuples.count - 1));
-  const std::vector<std::uint64_t> versions(tuples.count, version);
-  control.install_versions(first, versions);
+  control.install_version(first, version);
 }
 
 }  // namespace sidelatch::switchsync

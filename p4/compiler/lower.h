@@ -258,7 +258,7 @@ class Lowering {
   int new_slots(const Type* type);
   Value new_place(const Type* type);
   Value scalar_value(int expr, const Type* type);
-  Value integer_value(Number number);
+  [[nodiscard]] Value integer_value(Number number) const;
   ir::Statement& add(ir::Do kind, Location at);
   int header_type(const Type* type, Location at);
   int stack_type(const Type* type);

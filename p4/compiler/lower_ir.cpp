@@ -115,7 +115,7 @@ Value Lowering::scalar_value(int expr, const Type* type) {
   return value;
 }
 
-Value Lowering::integer_value(Number number) {
+Value Lowering::integer_value(Number number) const {
   Value value;
   value.kind = Value::Kind::integer;
   value.type = types_.any_integer;

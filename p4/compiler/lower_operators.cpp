@@ -302,7 +302,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
     }
     a = coerce(a, type, yes.at);
     b = coerce(b, type, no.at);
-    const Value result = new_place(type);
+    Value result = new_place(type);
     ir::Block one = collect([&] { store(result, a, yes.at); });
     ir::Block other = collect([&] { store(result, b, no.at); });
     ir::Statement& branch = add(ir::Do::branch, expr.at);

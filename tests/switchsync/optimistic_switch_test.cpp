@@ -28,9 +28,16 @@ constexpr Ipv4Address kClient{10, 0, 0, 1};
 constexpr Ipv4Address kMemory{10, 0, 0, 2};
 
 struct Bench {
-  Bench() : device(p4::compile_file(in_source_tree("p4/switch_optimistic.p4")), {.ports = 2}), control(device.state()) {}
+  Bench()
+      : device(p4::compile_file(in_source_tree("p4/switch_optimistic.p4")), {.ports = 2}), control(device.state()) {}
   static SwitchTuples tuples() {
-    return {.memory_node = kMemory, .rkey = 7, .address = 4096, .count = 100, .tuple_bytes = 48, .slot_bytes = 64};
+    return {.memory_node = kMemory,
+            .rkey = 7,
+            .address = 4096,
+            .count = 100,
+            .tuple_bytes = 48,
+            .slot_bytes = 64,
+            .is_new = true};
   }
   static SwitchConnection pair(std::uint32_t number) {
     return {.client = kClient,
@@ -70,8 +77,11 @@ TEST(OptimisticSwitch, SaysWhatIsWrongWithTuples) {
   EXPECT_THAT(refused([](SwitchTuples& t) { t.count = 0; }), HasSubstr("count 0"));
   EXPECT_THAT(refused([](SwitchTuples& t) { t.count = 300'000; }), HasSubstr("versions for 262144 more tuples"));
   EXPECT_EQ(bench.control.add_tuples(Bench::tuples()), 0U);
+  EXPECT_THAT(refused([](SwitchTuples& t) { t.address += 64 * 99; }), HasSubstr("overlap with those from 0x1000 on"));
+  EXPECT_THAT(refused([](SwitchTuples& t) { t.slot_bytes = std::uint64_t{1} << 62; }), HasSubstr("beyond 2^64"));
   SwitchTuples second = Bench::tuples();
   second.rkey = 8;
+  second.address += 64 * 100;
   EXPECT_EQ(bench.control.add_tuples(second), 100U);
 }
 
@@ -97,7 +107,10 @@ TEST(OptimisticSwitch, SaysWhatIsWrongWithConnections) {
   EXPECT_THAT(bench.control.release(first).tuples, IsEmpty());
   EXPECT_THROW((void)bench.control.release(first), std::invalid_argument);
   EXPECT_EQ(bench.device.state().table("connections").size(), 0U);
-  (void)bench.control.connect(Bench::pair(1));
+  EXPECT_NE(bench.control.connect(Bench::pair(1)), first);
+  EXPECT_THROW(bench.control.fence(first), std::invalid_argument);
+  EXPECT_THAT(message_of([&] { bench.control.add_tuples(Bench::tuples()); }), HasSubstr("has connections already"));
+  EXPECT_THAT(message_of([&] { OptimisticSwitch second(bench.device.state()); }), HasSubstr("the switch is in use"));
 }
 
 TEST(OptimisticSwitch, AnotherProgramIsRefused) {
@@ -115,7 +128,8 @@ TEST(OptimisticSwitch, EpochsOnlyGrow) {
 
 TEST(OptimisticSwitch, RecoveryReadsTheVersionsBackAndBeginsAnEpoch) {
   Bench bench;
-  const SwitchTuples tuples = Bench::tuples();
+  SwitchTuples tuples = Bench::tuples();
+  tuples.is_new = false;
   const std::uint32_t first = bench.control.add_tuples(tuples);
   fabric::sim::Simulation fabric({});
   fabric::Node& client = fabric.add_node("control plane");
@@ -125,21 +139,22 @@ TEST(OptimisticSwitch, RecoveryReadsTheVersionsBackAndBeginsAnEpoch) {
     const std::uint64_t version = t == 63 ? (std::uint64_t{2} << 32) + 6 : 2 * t;
     std::memcpy(memory.bytes().data() + t * tuples.slot_bytes, &version, sizeof version);
   }
+  EXPECT_THROW((void)bench.control.connect(Bench::pair(1)), std::logic_error);
   const auto direct = client.connect(storage);
   const fabric::MemoryRegion buffer = client.allocate(100, fabric::Access::local_write);  // less than all headers
-  fabric.reactor().run(recover(bench.control, first, tuples, *direct, memory.remote(), buffer.local()));
+  fabric.reactor().run(recover(bench.control, first, *direct, memory.remote(), buffer.local()));
   for (std::uint32_t t = 0; t < tuples.count; ++t) {
     std::uint64_t version = 0;
     std::memcpy(&version, memory.bytes().data() + t * tuples.slot_bytes, sizeof version);
     EXPECT_EQ(version, std::uint64_t{3} << 32) << t;
     EXPECT_EQ(bench.control.version(first + t), version) << t;
   }
-  EXPECT_THROW(fabric.reactor().run(
-                   recover(bench.control, first, tuples, *direct, memory.remote().subspan(0, 64), buffer.local())),
-               std::invalid_argument);
+  EXPECT_THROW(
+      fabric.reactor().run(recover(bench.control, first, *direct, memory.remote().subspan(0, 64), buffer.local())),
+      std::invalid_argument);
   // A client could hold a version of the epoch before: nothing is changed.
   (void)bench.control.connect(Bench::pair(1));
-  EXPECT_THROW(fabric.reactor().run(recover(bench.control, first, tuples, *direct, memory.remote(), buffer.local())),
+  EXPECT_THROW(fabric.reactor().run(recover(bench.control, first, *direct, memory.remote(), buffer.local())),
                std::logic_error);
   std::uint64_t kept = 0;
   std::memcpy(&kept, memory.bytes().data(), sizeof kept);

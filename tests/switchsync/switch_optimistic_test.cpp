@@ -101,6 +101,9 @@ TEST_P(SwitchOptimistic, ALatchKeepsOthersOutAndMakesTheirReadsFail) {
   EXPECT_THAT(other.outcomes(), ElementsAre(kSuccess));
   EXPECT_EQ(other.tuple_word(), 1U);
   // The holder itself may read what only it can change.
+  holder.read(0);
+  EXPECT_THAT(holder.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(holder.tuple_word(), 1U);
   holder.write(0, 5);
   EXPECT_THAT(holder.outcomes(), ElementsAre(kSuccess));
   holder.swap(0, 2, 3);
@@ -185,9 +188,74 @@ TEST_P(SwitchOptimistic, OtherMemoryPassesBetweenLatchedSteps) {
   EXPECT_EQ(network.memory_node().word(65536), 9U);
   EXPECT_EQ(network.memory_node().word(65544), 4U);
   EXPECT_EQ(network.version(3), 1U);
+  client.read(3);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
   client.write(3, 6);
   EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
   EXPECT_EQ(network.version(3), 2U);
+}
+
+// Two WRITEs of two queue pairs are placed in any order; a READ waits for the first.
+TEST_P(SwitchOptimistic, AHolderThatHasNotReadTheTupleMayNotWriteIt) {
+  TuplesNetwork network(GetParam().make(), {.clients = 2});
+  TupleClient first{&network, 0, &network.connect(0)};
+  TupleClient blind{&network, 1, &network.connect(1)};
+  blind.read(0);  // an older version
+  EXPECT_THAT(blind.outcomes(), ElementsAre(kSuccess));
+  first.read(0);
+  EXPECT_THAT(first.outcomes(), ElementsAre(kSuccess));
+  first.swap(0, 0, 1);
+  EXPECT_THAT(first.outcomes(), ElementsAre(kSuccess));
+  first.write(0, 8);
+  EXPECT_THAT(first.outcomes(), ElementsAre(kSuccess));
+  blind.swap(0, 2, 3);
+  EXPECT_THAT(blind.outcomes(), ElementsAre(kSuccess));
+  blind.write(0, 9);
+  EXPECT_THAT(blind.outcomes(), testing::SizeIs(1));
+  EXPECT_EQ(network.version(0), 3U);
+  EXPECT_EQ(network.memory_node().word(8), 8U);
+}
+
+// What may be torn is unlatched by a WRITE only, whoever dies.
+TEST_P(SwitchOptimistic, ATupleInDoubtStaysInDoubtUntilItIsWritten) {
+  TuplesNetwork network(GetParam().make(), {.clients = 3});
+  TupleClient dead{&network, 0, &network.connect(0)};
+  dead.read(0);
+  EXPECT_THAT(dead.outcomes(), ElementsAre(kSuccess));
+  dead.swap(0, 0, 1);
+  EXPECT_THAT(dead.outcomes(), ElementsAre(kSuccess));
+  dead.write(0, 4);
+  const std::uint64_t memory_state = network.memory_node().word(8);
+  network.run([&] { return network.memory_node().word(8) != memory_state; });  // placed, not acknowledged
+  const auto release = [&](std::size_t i) {
+    network.kill(i);
+    network.control().fence(network.connection_of(i));
+    network.end(i);
+    return network.control().release(network.connection_of(i));
+  };
+  EXPECT_THAT(release(0).in_doubt, ElementsAre(0U));
+  (void)network.connect(1);
+  network.control().give_latch(0, network.connection_of(1));
+  EXPECT_THROW(network.control().give_latch(0, network.connection_of(1)), std::logic_error);
+  const Released again = release(1);
+  EXPECT_THAT(again.in_doubt, ElementsAre(0U));
+  EXPECT_THAT(again.tuples, testing::IsEmpty());
+  TupleClient third{&network, 2, &network.connect(2)};
+  network.control().give_latch(0, network.connection_of(2));
+  third.read(0);
+  EXPECT_THAT(third.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(third.tuple_word(), 1U);
+  third.write(0, 5);
+  EXPECT_THAT(third.outcomes(), ElementsAre(kSuccess));
+  EXPECT_EQ(network.version(0), 2U);
+  // An unlatch is refused.
+  TuplesNetwork other(GetParam().make(), {.clients = 1});
+  TupleClient one{&other, 0, &other.connect(0)};
+  other.device().state().reg("versions").write(0, 1);
+  other.control().give_latch(0, other.connection_of(0));
+  one.swap(0, 1, 2);
+  EXPECT_THAT(one.outcomes(), ElementsAre(CompletionStatus::remote_access));
+  EXPECT_EQ(other.version(0), 1U);
 }
 
 // A NAK has the opcode of an acknowledgement.
@@ -196,9 +264,12 @@ std::uint64_t version_after_a_nak(const ProgramPtr& program) {
   Link link;
   link.rights = Rights::remote_read;
   TupleClient client{&network, 0, &network.connect(0, link)};
+  client.read(0);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
   client.swap(0, 0, 1);
+  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
   client.write(0, 6);
-  EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess, CompletionStatus::remote_invalid_request));
+  EXPECT_THAT(client.outcomes(), ElementsAre(CompletionStatus::remote_invalid_request));
   return network.version(0);
 }
 
@@ -234,7 +305,8 @@ class Updater {
     pending_.clear();
     client_.network->kill(client_.number);
   }
-  // The tuple that it was writing and whose version is not yet another one; what it was to hold then counts for nothing.
+  // The tuple that it was writing and whose version is not yet another one; what it was to hold then counts for
+  // nothing.
   [[nodiscard]] std::optional<std::uint64_t> writes() const {
     return doing_ == Doing::writing ? std::optional(tuple_) : std::nullopt;
   }
@@ -380,7 +452,7 @@ class Scene {
     link.timeout = options.seed % 2 == 0 ? 3 : 8;  // 33 microseconds, often before the answer; 1 ms
     for (std::size_t i = 0; i < most; ++i) {
       updaters.emplace_back(TupleClient{&network, i, &network.connect(i, link)}, options.seed * 100 + i, contents,
-                                  counts, tally);
+                            counts, tally);
       updaters.back().begin();
     }
   }
@@ -478,12 +550,15 @@ Tally run_with_a_death(const ProgramPtr& program, const TuplesOptions& options, 
     ++cases[0];
     scene.contents[t][network.version(t)] = scene.contents[t][network.version(t) - 2];
   }
-  if (released.in_doubt) {
+  if (!released.in_doubt.empty()) {
     ++cases[1];
-    const std::uint32_t t = *released.in_doubt;
+    EXPECT_THAT(released.in_doubt, testing::SizeIs(1));
+    const std::uint32_t t = released.in_doubt[0];
     const std::uint64_t content = scene.contents[t][network.version(t) - 1];
     scene.contents[t][network.version(t) + 1] = content;
     network.control().give_latch(t, network.connection_of(last));
+    repairer.read(t);
+    repair();
     repairer.write(t, content);
     repair();
   } else if (dead.writes() && released.tuples.empty() &&
@@ -500,10 +575,9 @@ Tally run_with_a_death(const ProgramPtr& program, const TuplesOptions& options, 
 TEST_P(SwitchOptimistic, TheLatchesOfTheDeadArePassedOn) {
   std::array<int, 3> cases{};
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const Tally tally =
-        run_with_a_death(GetParam().make(),
-                         {.clients = 4, .faults = seed % 3 == 0 ? WireFaults{} : kBadNetwork, .seed = seed, .defers = true},
-                         cases);
+    const Tally tally = run_with_a_death(
+        GetParam().make(),
+        {.clients = 4, .faults = seed % 3 == 0 ? WireFaults{} : kBadNetwork, .seed = seed, .defers = true}, cases);
     EXPECT_FALSE(tally.is_stuck) << "seed " << seed;
     EXPECT_EQ(tally.wrong, 0U) << "seed " << seed;
   }
@@ -536,7 +610,8 @@ Tally run_with_a_restart(const ProgramPtr& program, const TuplesOptions& options
 
 TEST_P(SwitchOptimistic, ARestartedSwitchTakesItsVersionsFromTheTuples) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const Tally tally = run_with_a_restart(GetParam().make(), {.clients = 3, .faults = kBadNetwork, .seed = seed}, true);
+    const Tally tally =
+        run_with_a_restart(GetParam().make(), {.clients = 3, .faults = kBadNetwork, .seed = seed}, true);
     EXPECT_FALSE(tally.is_stuck) << "seed " << seed;
     EXPECT_EQ(tally.wrong, 0U) << "seed " << seed;
   }
@@ -569,9 +644,6 @@ TEST(BrokenSwitchOptimistic, AVersionThatIsStoredAgainForARepeatedReadIsCaught) 
   EXPECT_TRUE(is_caught(with("        if (kind == ANSWERED) {\n            if (is_new)",
                              "        if (kind == READ) { seen.write(connection, version); }\n"
                              "        if (kind == ANSWERED) {\n            if (is_new)")));
-}
-TEST(BrokenSwitchOptimistic, AnAcknowledgementThatIsNotMatchedByPsnIsCaught) {
-  EXPECT_TRUE(is_caught(with("|| psn != asked ||", "||")));
 }
 TEST(BrokenSwitchOptimistic, ASecondAcknowledgementThatUnlatchesIsCaught) {
   EXPECT_TRUE(is_caught(with("bool is_first = latest & WAITING != 0;", "bool is_first = true;")));

@@ -29,10 +29,10 @@ TuplesNetwork::TuplesNetwork(std::shared_ptr<const p4::Program> program, const T
     : SwitchedNics(std::move(program), hosts_of(options), options.faults, options.seed),
       options_(options),
       ends_(options.clients) {
-  set_up();
+  set_up(true);
 }
 
-void TuplesNetwork::set_up() {
+void TuplesNetwork::set_up(bool is_new) {
   control_.emplace(device().state());
   for (std::size_t i = 0; i <= options_.clients; ++i) {
     control_->add_station(host(i).nic.options().mac, static_cast<std::uint16_t>(i));
@@ -42,7 +42,8 @@ void TuplesNetwork::set_up() {
                                   .address = memory_node().address(0),
                                   .count = options_.tuples,
                                   .tuple_bytes = options_.tuple_bytes,
-                                  .slot_bytes = kSlotBytes}),
+                                  .slot_bytes = kSlotBytes,
+                                  .is_new = is_new}),
             0U);
 }
 
@@ -77,7 +78,7 @@ void TuplesNetwork::restart(bool reads_back) {
     ends_.at(i).id.reset();
   }
   device().state() = p4::State(device().state().info());
-  set_up();
+  set_up(!reads_back);
   if (!reads_back) {
     return;
   }
@@ -89,7 +90,7 @@ void TuplesNetwork::restart(bool reads_back) {
   for (std::uint64_t t = 0; t < options_.tuples; ++t) {
     memory_node().word(t * kSlotBytes) = version;
   }
-  control_->install_versions(0, std::vector(options_.tuples, version));
+  control_->install_version(0, version);
 }
 
 std::uint64_t TupleClient::post(SendRequest request, std::uint64_t tuple, std::size_t local, std::uint64_t bytes,

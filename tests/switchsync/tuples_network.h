@@ -54,7 +54,7 @@ class TuplesNetwork : public SwitchedNics {
     softnic::nic::QueuePair* memory = nullptr;
     std::optional<OptimisticSwitch::ConnectionId> id{};
   };
-  void set_up();
+  void set_up(bool is_new);
   TuplesOptions options_;
   std::vector<Ends> ends_;  // by client
   std::optional<OptimisticSwitch> control_;

@@ -10,20 +10,25 @@
 //
 // A client that is gone, or is to be ended, may hold latches. In this order:
 //   control.fence(connection);               // nothing of it passes the switch any more
-//   ... a READ on any other queue pair to the memory node: what was acknowledged is placed (memory model, rule 2)
+//   ... a READ of a byte or more of the memory node, but of no tuple's word: what the same NIC has acknowledged is
+//       placed then (memory model, rule 2); the switch answers a READ of a word itself
 //   ... the memory node ends the client's queue pair: what was not acknowledged is placed, or lost, or torn (rule 10)
 //   const Released released = control.release(connection);
-//   if (released.in_doubt) control.give_latch(*released.in_doubt, other);   // who must write the tuple as a whole
+//   for (tuple : released.in_doubt) control.give_latch(tuple, other);       // who must READ and WRITE the tuple
 //
-// After a restart of the switch, or with another switch, all versions are lost but those in the tuples. Until
-// add_station() was called for the memory node, no packet passes. In this order:
+// After a restart of the switch, or with another switch, all versions are lost but those in the tuples. In this order:
+//   ... no packet of a client reaches the memory node any more: a new switch passes none before add_station()
+//   ... a READ as above, not through the switch (a queue pair of the memory node with itself will do)
 //   ... the memory node ends all queue pairs that had gone through the old switch
-//   add_station(), add_tuples() again
-//   co_await recover(control, first, tuples, direct, memory, buffer);        // before any connect()
+//   add_station(), add_tuples(), add_direct() again
+//   co_await recover(control, first, direct, memory, buffer);                // before any connect()
 //
-// Who held a latch is lost, too. A tuple whose WRITE was on its way may be torn, if the memory node's NIC tears what it
-// places when its queue pair ends; the client that wrote it, if it lives, must write it again. Clients that may die need
-// a checksum in the tuple.
+// Who held a latch is lost, too. A tuple whose WRITE was on its way, and not acknowledged, may be torn, if the memory
+// node's NIC tears what it places when its queue pair ends; the client that wrote it, if it lives, must write it again.
+// Clients that may die at the same time need a checksum in the tuple.
+//
+// All tuples of a memory node's region are to be known to the switch, and all their clients: other keys to the same
+// memory go past the latches.
 //
 // No version comes twice: recover() gives all tuples versions of a new epoch (the upper 32 bits), which it writes into
 // the tuples before it gives them to the switch.
@@ -57,6 +62,8 @@ struct SwitchTuples {
   std::uint64_t tuple_bytes = 0;  ///< 16 to path_mtu, a multiple of 8: the version's word, and the payload
   std::uint64_t slot_bytes = 0;   ///< a power of two, at least tuple_bytes
   std::uint32_t path_mtu = 1024;  ///< of the connections that use it
+  /// Zeroed, and never used through a switch: then there is nothing to recover.
+  bool is_new = false;
 };
 
 /// A reliable connection of a client and a memory node.
@@ -71,25 +78,28 @@ struct SwitchConnection {
 
 /// What a connection held.
 struct Released {
-  std::vector<std::uint32_t> tuples{};       ///< can be latched again, each with a new version
-  std::optional<std::uint32_t> in_doubt{};  ///< its WRITE was on its way: it stays latched, see give_latch()
+  std::vector<std::uint32_t> tuples{};    ///< can be latched again, each with a new version
+  std::vector<std::uint32_t> in_doubt{};  ///< a WRITE was on its way: they stay latched, see give_latch()
 };
 
 class OptimisticSwitch {
  public:
-  /// Names a connection of this switch.
-  using ConnectionId = std::uint32_t;
+  /// Names a connection of this switch; not used again.
+  using ConnectionId = std::uint64_t;
 
-  /// Throws p4::ControlError if the state is that of another program. The state must outlive this object.
+  /// Throws p4::ControlError if the state is that of another program, or if it is in use: a control plane that begins
+  /// anew begins with the switch. The state must outlive this object.
   explicit OptimisticSwitch(p4::State& state);
 
   /// Frames for this address leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
-  /// Returns the number of the first tuple; the others follow. Throws std::invalid_argument that names the field and its
-  /// value, and p4::ControlError if the switch has no room.
+  /// Returns the number of the first tuple; the others follow. Throws std::invalid_argument that names the field and
+  /// its value, std::logic_error while there are connections, and p4::ControlError if the switch has no room.
   std::uint32_t add_tuples(const SwitchTuples& tuples);
-  /// Call it before the client sends. Throws std::invalid_argument, and p4::ControlError if the switch has no room or
-  /// knows one of the queue pairs.
+  /// Packets of this queue pair of the memory node pass as they are: for recover(), and for nobody else.
+  void add_direct(const Ipv4Address& memory_node, std::uint32_t queue_pair);
+  /// Call it before the client sends. Throws std::invalid_argument, std::logic_error if tuples are neither new nor
+  /// recovered, and p4::ControlError if the switch has no room or knows one of the queue pairs.
   ConnectionId connect(const SwitchConnection& connection);
   /// From now on nothing of the connection passes the switch, in either direction; what has passed may still happen.
   /// Throws std::invalid_argument if there is no such connection.
@@ -106,18 +116,29 @@ class OptimisticSwitch {
   [[nodiscard]] std::optional<ConnectionId> holder(std::uint32_t tuple) const;
 
   [[nodiscard]] bool has_connections() const;
-  /// For recover(): gives the tuples from `first` on these versions, which are even, and unlatches them. Throws
-  /// std::logic_error while there is a connection, and std::invalid_argument for an odd version.
-  void install_versions(std::uint32_t first, std::span<const std::uint64_t> versions);
+  /// What add_tuples() got that returned `first`. Throws std::invalid_argument.
+  [[nodiscard]] const SwitchTuples& tuples(std::uint32_t first) const;
+  /// For recover(): gives all these tuples this version, which is even. Throws std::logic_error while there is a
+  /// connection, and std::invalid_argument for an odd version or no such tuples.
+  void install_version(std::uint32_t first, std::uint64_t version);
 
  private:
+  struct Row {
+    SwitchTuples tuples{};
+    std::uint32_t first = 0;
+    bool is_ready = false;
+  };
   enum class Use : std::uint8_t { free, connected, fenced };
   struct Slot {
     Use use = Use::free;
+    std::uint32_t generation = 0;
     p4::EntryHandle to_memory = 0;
     p4::EntryHandle to_client = 0;
   };
   [[nodiscard]] Slot& slot(ConnectionId connection, const char* what);
+  [[nodiscard]] static std::uint32_t index_of(ConnectionId connection) {
+    return static_cast<std::uint32_t>(connection & 0xffff'ffff);
+  }
 
   p4::State* state_;
   p4::TableState* stations_;
@@ -128,6 +149,9 @@ class OptimisticSwitch {
   p4::RegisterState* versions_;
   p4::RegisterState* holders_;
   p4::RegisterState* wanted_;
+  p4::RegisterState* seen_;
+  p4::TableState* memory_nodes_;
+  std::vector<Row> rows_;
   std::vector<Slot> slots_;
   std::uint64_t tuples_ = 0;
 };
@@ -137,12 +161,12 @@ class OptimisticSwitch {
 [[nodiscard]] std::uint64_t next_epoch(std::span<const std::uint64_t> headers);
 
 /// Reads the versions back from the tuples of add_tuples(), which returned `first`, gives all of them versions of a new
-/// epoch, in the tuples first and then at the switch. `direct`: a queue pair to the memory node that is no connection of
-/// the switch, all of whose earlier queue pairs have ended. `memory`: the tuples' slots, in full. `buffer`: at least 8
-/// bytes; a larger one makes it faster. Throws std::logic_error while the switch has connections, std::invalid_argument
-/// for spans that do not fit, and FabricError: then call it again with another queue pair. Nothing is lost by that, whenever it happens.
-[[nodiscard]] fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, SwitchTuples tuples,
-                                         fabric::QueuePair& direct, fabric::RemoteSpan memory,
-                                         fabric::LocalSpan buffer);
+/// epoch, in the tuples first and then at the switch. `direct`: a queue pair to the memory node that is no connection
+/// of the switch (add_direct(), if it goes through it), all of whose earlier queue pairs have ended. `memory`: the
+/// tuples' slots, in full. `buffer`: at least 8 bytes; a larger one makes it faster. Throws std::logic_error while the
+/// switch has connections, std::invalid_argument for spans that do not fit, and FabricError: then call it again with
+/// another queue pair. Nothing is lost by that, whenever it happens.
+[[nodiscard]] fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, fabric::QueuePair& direct,
+                                         fabric::RemoteSpan memory, fabric::LocalSpan buffer);
 
 }  // namespace sidelatch::switchsync

@@ -891,10 +891,12 @@ TEST_F(VerbsCalls, AChildHasNoPartInItsParentsNic) {
 TEST(DISABLED_InAnotherProcess, ClosesNothing) {
   static ibv_context* left = nullptr;  // no leak
   const Verbs& verbs = Verbs::load();
+  const std::string name = std::getenv("SIDELATCH_TEST_WIRE");     // NOLINT(concurrency-mt-unsafe)
+  ::setenv("SIDELATCH_SOFTNIC_WIRE", ("shm:" + name).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   ibv_device** const list = verbs.get_device_list(nullptr);
   left = verbs.open_device(list[0]);
   verbs.free_device_list(list);
-  const char* const file = std::getenv("SIDELATCH_TEST_FILE");           // NOLINT(concurrency-mt-unsafe)
+  const char* const file = std::getenv("SIDELATCH_TEST_FILE");      // NOLINT(concurrency-mt-unsafe)
   std::exit(left != nullptr && ::access(file, F_OK) == 0 ? 0 : 1);  // NOLINT(concurrency-mt-unsafe)
 }
 
@@ -903,7 +905,7 @@ TEST(VerbsProcess, AProcessThatClosesNothingLeavesTheWire) {
   const std::string file = "/dev/shm/sidelatch-" + std::to_string(::geteuid()) + "-" + name;
   const pid_t child = ::fork();
   if (child == 0) {
-    ::setenv("SIDELATCH_SOFTNIC_WIRE", ("shm:" + name).c_str(), 1);
+    ::setenv("SIDELATCH_TEST_WIRE", name.c_str(), 1);
     ::setenv("SIDELATCH_TEST_FILE", file.c_str(), 1);
     ::execl("/proc/self/exe", "test_softnic", "--gtest_filter=DISABLED_InAnotherProcess.ClosesNothing",
             "--gtest_also_run_disabled_tests", nullptr);

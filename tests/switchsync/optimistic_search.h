@@ -1,0 +1,58 @@
+// Every execution of a few clients, the switch program p4/switch_optimistic.p4 as it is, a network, and a memory node
+// with one tuple of two lines.
+//
+//   const SearchResult result = search(program, {.clients = {Script::reader, Script::writer}});
+//   EXPECT_EQ(result.violation, "");
+//
+// Clients are reliable connections: one request at a time, sent again when a timer fires (once at any time, else when
+// nothing of the request is left on its way). Each connection has four links, client to switch to memory node and back;
+// a frame of a link moves at any time. The network may lose, repeat and overtake so many frames. The memory node
+// samples and places the lines of a request one by one, at any time and in any order; an acknowledgement leaves at any
+// time, and a READ that arrives after it left waits until that WRITE is placed (memory model, rule 2). It takes
+// requests in the order of their PSNs, answers a repeated READ by reading again, a repeated WRITE by another
+// acknowledgement, and a PSN that is too high by a NAK.
+//
+// Checked: an even word of a READ is a version whose content is what was read, in both lines, and is no older than what
+// was done before the READ began; no version has two contents; each update is there at the end, and no latch is left;
+// no client gives up. States that were seen before are not searched again.
+#pragma once
+
+#include <sidelatch/p4/program.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sidelatch::switchsync {
+
+enum class Script : std::uint8_t {
+  reader,    ///< READ the tuple
+  writer,    ///< latch version 0; READ; WRITE
+  twice,     ///< the same for versions 0 and 2
+  updater,   ///< READ; latch that version; WRITE a content one higher
+  aborter,   ///< latch version 0; unlatch with a new version, without a WRITE
+  blind,     ///< READ the word, and latch that version; WRITE without a READ of the tuple
+  verifier,  ///< READ the tuple, then its word
+};
+
+struct SearchOptions {
+  std::vector<Script> clients{};
+  int losses = 1;
+  int repeats = 1;
+  int overtakings = 1;
+  int early_timers = 1;  ///< per client
+  std::uint64_t most_states = 20'000'000;
+};
+
+struct SearchResult {
+  std::string violation{};  ///< empty: none
+  std::vector<std::string> trace{};
+  std::uint64_t states = 0;
+  std::uint64_t ends = 0;  ///< states in which all clients are done
+  bool is_complete = true;
+};
+
+[[nodiscard]] SearchResult search(const std::shared_ptr<const p4::Program>& program, const SearchOptions& options);
+
+}  // namespace sidelatch::switchsync

@@ -1,0 +1,126 @@
+// p4/switch_optimistic.p4 in every execution of two clients with one operation each.
+#include "optimistic_search.h"
+
+#include "common/sanitizers.h"
+#include "tests/paths.h"
+
+#include <sidelatch/p4/compile.h>
+
+#include <p4/switch_optimistic.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace sidelatch::switchsync {
+namespace {
+namespace searched {
+
+std::string trace_of(const SearchResult& result) {
+  std::string text = result.violation;
+  for (const std::string& step : result.trace) {
+    text += "\n  " + step;
+  }
+  return text;
+}
+
+void expect_none(const SearchOptions& options) {
+  const SearchResult result = search(p4::programs::switch_optimistic(), options);
+  std::printf("%llu states, %llu ends\n", static_cast<unsigned long long>(result.states),
+              static_cast<unsigned long long>(result.ends));
+  EXPECT_EQ(result.violation, "") << trace_of(result);
+  EXPECT_TRUE(result.is_complete);
+  EXPECT_GT(result.ends, 0U);
+}
+
+struct Case {
+  const char* name;
+  std::vector<Script> clients;
+};
+const std::vector<Case> kCases = {
+    {"AReadBesideAWrite", {Script::reader, Script::writer}},
+    {"TwoWrites", {Script::writer, Script::writer}},
+    {"AReadBesideTwoWritesOfOneClient", {Script::reader, Script::twice}},
+    {"TwoUpdates", {Script::updater, Script::updater}},
+    {"AReadBesideAnUnlatchWithoutAWrite", {Script::reader, Script::aborter}},
+    {"AVerifiedReadBesideAWrite", {Script::verifier, Script::writer}},
+};
+
+class SwitchOptimisticSearch : public testing::TestWithParam<Case> {};
+
+// Losses, repeated frames, overtaking, early timers: SIDELATCH_LONG has all at once.
+TEST_P(SwitchOptimisticSearch, FindsNothing) {
+  if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    expect_none({.clients = GetParam().clients, .most_states = 200'000'000});
+    return;
+  }
+#if SIDELATCH_IS_SANITIZED
+  expect_none({.clients = GetParam().clients, .losses = 0, .repeats = 0, .overtakings = 1, .early_timers = 0});
+  return;
+#endif
+  expect_none({.clients = GetParam().clients, .losses = 1, .repeats = 0, .overtakings = 1, .early_timers = 0});
+  expect_none({.clients = GetParam().clients, .losses = 0, .repeats = 1, .overtakings = 1, .early_timers = 0});
+  if (GetParam().clients[1] != Script::twice) {  // a million states
+    expect_none({.clients = GetParam().clients, .losses = 0, .repeats = 0, .overtakings = 0, .early_timers = 1});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scripts, SwitchOptimisticSearch, testing::ValuesIn(kCases),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+// The program with a mistake.
+SearchResult search_with(const std::string& right, const std::string& wrong, const SearchOptions& options) {
+  std::ostringstream stream;
+  stream << std::ifstream(in_source_tree("p4/switch_optimistic.p4")).rdbuf();
+  std::string text = stream.str();
+  const std::size_t at = text.find(right);
+  EXPECT_NE(at, std::string::npos) << right;
+  return search(p4::compile(text.replace(at, right.size(), wrong), "wrong.p4"), options);
+}
+
+void expect_caught(const std::string& right, const std::string& wrong, const SearchOptions& options) {
+  const SearchResult result = search_with(right, wrong, options);
+  EXPECT_NE(result.violation, "") << result.states << " states";
+  std::printf("%s\n", trace_of(result).c_str());
+  EXPECT_FALSE(result.trace.empty());
+}
+
+TEST(SwitchOptimisticSpecimen, AVerdictThatIsAlwaysGoodIsCaught) {
+  expect_caught("bit<64> verdict = 1;", "bit<64> verdict = version & ~64w1;",
+                {.clients = {Script::reader, Script::writer}, .losses = 0, .repeats = 0, .early_timers = 0});
+}
+TEST(SwitchOptimisticSpecimen, AVersionThatIsStoredAgainForARepeatedReadIsCaught) {
+  expect_caught(
+      "        if (kind == ANSWERED) {\n            if (is_new)",
+      "        if (kind == READ) { seen.write(connection, version); }\n"
+      "        if (kind == ANSWERED) {\n            if (is_new)",
+      {.clients = {Script::reader, Script::writer}, .losses = 0, .repeats = 1, .overtakings = 0, .early_timers = 0});
+}
+TEST(SwitchOptimisticSpecimen, AnAcknowledgementThatIsNotMatchedByPsnIsCaught) {
+  expect_caught(
+      "|| psn != asked ||", "||",
+      {.clients = {Script::twice, Script::reader}, .losses = 0, .repeats = 1, .overtakings = 1, .early_timers = 0});
+}
+TEST(SwitchOptimisticSpecimen, ASecondAcknowledgementThatUnlatchesIsCaught) {
+  expect_caught("bool is_first = latest & WAITING != 0;", "bool is_first = true;",
+                {.clients = {Script::reader, Script::writer}, .losses = 0, .early_timers = 0});
+}
+TEST(SwitchOptimisticSpecimen, ARepeatedLatchThatIsExecutedAgainIsCaught) {
+  expect_caught("                kept.read(old, connection);", "",
+                {.clients = {Script::writer, Script::aborter}, .repeats = 0, .overtakings = 0, .early_timers = 0});
+}
+// The first WRITE may be placed after the second one, which did not wait for it.
+TEST(SwitchOptimisticSpecimen, AWriteWithoutAReadIsCaught) {
+  expect_caught(
+      "(!is_mine || !has_read)", "!is_mine",
+      {.clients = {Script::writer, Script::blind}, .losses = 0, .repeats = 0, .overtakings = 0, .early_timers = 0});
+}
+
+}  // namespace searched
+}  // namespace
+}  // namespace sidelatch::switchsync
