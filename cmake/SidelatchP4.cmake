@@ -29,10 +29,25 @@ function(sidelatch_add_p4 target)
         get_filename_component(beside "${path}" DIRECTORY)
         string(MAKE_C_IDENTIFIER "${name}" name)
         file(GLOB included CONFIGURE_DEPENDS "${beside}/*.p4")
+        # The header is there once CMake has run, for clang-tidy and editors; it is what `--header` writes.
+        file(CONFIGURE OUTPUT "${folder}/p4/${name}.h" CONTENT
+"// Made by sidelatch_add_p4; do not edit.
+#pragma once
+
+#include <sidelatch/p4/program.h>
+
+#include <memory>
+
+namespace sidelatch::p4::programs {
+
+[[nodiscard]] std::shared_ptr<const Program> ${name}();
+
+}  // namespace sidelatch::p4::programs
+"
+        )
         add_custom_command(
-            OUTPUT "${folder}/p4/${name}.cpp" "${folder}/p4/${name}.h"
-            COMMAND sidelatch_p4c "${path}" -o "${folder}/p4/${name}.cpp" --header "${folder}/p4/${name}.h" --function
-                    "${name}" ${includes}
+            OUTPUT "${folder}/p4/${name}.cpp"
+            COMMAND sidelatch_p4c "${path}" -o "${folder}/p4/${name}.cpp" --function "${name}" ${includes}
             DEPENDS sidelatch_p4c ${included}
             COMMENT "Compiling ${name}.p4"
             VERBATIM

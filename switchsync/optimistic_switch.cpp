@@ -47,8 +47,7 @@ void check_mtu(std::uint32_t mtu) {
 }  // namespace
 
 OptimisticSwitch::OptimisticSwitch(p4::State& state)
-    : state_(&state),
-      stations_(&state.table("Serve.stations")),
+    : stations_(&state.table("Serve.stations")),
       connections_(&state.table("Serve.connections")),
       regions_(&state.table("Serve.regions")),
       psns_(&state.reg("Serve.state")),
@@ -112,7 +111,7 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
   }
   const auto first = static_cast<std::uint32_t>(tuples_);
   regions_->add({{.value = number_of(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
-                {tuples.address, tuples.count * tuples.slot_bytes, tuples.tuple_bytes,
+                {tuples.address, p4::U128{tuples.count} * tuples.slot_bytes, tuples.tuple_bytes,
                  static_cast<unsigned>(std::countr_zero(tuples.slot_bytes)), first});
   tuples_ += tuples.count;
   if (std::ranges::none_of(rows_, [&](const Row& row) { return row.tuples.memory_node == tuples.memory_node; })) {

@@ -316,7 +316,7 @@ void Zone::reachable(std::span<const void* const> roots, std::vector<std::span<c
   for (const void* const root : roots) {
     add(root);
   }
-  for (std::size_t i = 0; i < out.size(); ++i) {
+  for (std::size_t i = 0; i < out.size(); ++i) {  // NOLINT(modernize-loop-convert): it grows in the loop
     const std::span<const std::byte> block = out[i];
     for (std::size_t at = 0; at + sizeof(void*) <= block.size(); at += sizeof(void*)) {
       std::uintptr_t word = 0;

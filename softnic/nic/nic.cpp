@@ -76,7 +76,7 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
   return 0;
 }
 
-std::uint32_t Nic::stall() {
+std::uint32_t Nic::stall() const {
   if (QueuePair* const pair = find_queue_pair(last_pulled_)) {
     pair->is_stalled = true;
   }

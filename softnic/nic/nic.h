@@ -102,7 +102,7 @@ class Nic {
   [[nodiscard]] std::size_t pull_frame(std::span<std::byte> out, Time now);
   /// The last frame that was pulled cannot be sent yet: its queue pair makes no more frames until resume(), and others
   /// do. Returns the queue pair's number.
-  std::uint32_t stall();
+  std::uint32_t stall() const;
   /// A queue pair that has been destroyed meanwhile is ignored.
   void resume(std::uint32_t queue_pair);
   /// The wire is lost for good. All queue pairs but those in RESET enter ERROR: on a reliable connection the oldest

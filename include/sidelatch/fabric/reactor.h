@@ -137,11 +137,12 @@ class Reactor {
   /// knowledge. Call forget_spares() before `spares` ends.
   class Spares {
    public:
+    Spares() = default;
+    Spares(const Spares&) = delete;
+    Spares& operator=(const Spares&) = delete;
+    virtual ~Spares() = default;
     /// Appends the bytes that do not count now.
     virtual void append_to(std::vector<std::span<const std::byte>>& out) const = 0;
-
-   protected:
-    ~Spares() = default;
   };
   void keep_out_of_state(const Spares& spares) {
     if (explores_) {

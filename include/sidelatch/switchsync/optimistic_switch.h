@@ -140,7 +140,6 @@ class OptimisticSwitch {
     return static_cast<std::uint32_t>(connection & 0xffff'ffff);
   }
 
-  p4::State* state_;
   p4::TableState* stations_;
   p4::TableState* connections_;
   p4::TableState* regions_;
