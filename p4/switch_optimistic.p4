@@ -490,7 +490,6 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                     fault = NAK_INVALID_REQUEST;
                 }
             }
-            read_before = number;
             number = first_tuple + (bit<32>)slot;
             if (number >= TUPLES && kind != OTHER && kind != OTHER_DATA && fault == ACK) {
                 fault = NAK_REMOTE_ACCESS;

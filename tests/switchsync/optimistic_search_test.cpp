@@ -1,10 +1,8 @@
 // p4/switch_optimistic.p4 in every execution of two clients with one operation each.
 #include "optimistic_search.h"
+#include "changed_program.h"
 
 #include "common/sanitizers.h"
-#include "tests/paths.h"
-
-#include <sidelatch/p4/compile.h>
 
 #include <p4/switch_optimistic.h>
 
@@ -12,8 +10,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -73,18 +69,8 @@ TEST_P(SwitchOptimisticSearch, FindsNothing) {
 INSTANTIATE_TEST_SUITE_P(Scripts, SwitchOptimisticSearch, testing::ValuesIn(kCases),
                          [](const auto& one) { return std::string(one.param.name); });
 
-// The program with a mistake.
-SearchResult search_with(const std::string& right, const std::string& wrong, const SearchOptions& options) {
-  std::ostringstream stream;
-  stream << std::ifstream(in_source_tree("p4/switch_optimistic.p4")).rdbuf();
-  std::string text = stream.str();
-  const std::size_t at = text.find(right);
-  EXPECT_NE(at, std::string::npos) << right;
-  return search(p4::compile(text.replace(at, right.size(), wrong), "wrong.p4"), options);
-}
-
 void expect_caught(const std::string& right, const std::string& wrong, const SearchOptions& options) {
-  const SearchResult result = search_with(right, wrong, options);
+  const SearchResult result = search(changed_program("switch_optimistic.p4", right, wrong), options);
   EXPECT_NE(result.violation, "") << result.states << " states";
   std::printf("%s\n", trace_of(result).c_str());
   EXPECT_FALSE(result.trace.empty());

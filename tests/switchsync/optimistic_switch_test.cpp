@@ -3,6 +3,7 @@
 
 #include "tests/paths.h"
 
+#include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/p4/compile.h>
 #include <sidelatch/p4/switch.h>
@@ -10,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -159,6 +161,54 @@ TEST(OptimisticSwitch, RecoveryReadsTheVersionsBackAndBeginsAnEpoch) {
   std::uint64_t kept = 0;
   std::memcpy(&kept, memory.bytes().data(), sizeof kept);
   EXPECT_EQ(kept, std::uint64_t{3} << 32);
+}
+
+// Whenever the connection ends: the next attempt gives all tuples one version, later than any before.
+TEST(OptimisticSwitch, RecoveryThatIsCutOffIsDoneAgain) {
+  int cut_off = 0;
+  int done = 0;
+  for (int ns = 500; ns < 60'000; ns += 500) {
+    Bench bench;
+    SwitchTuples tuples = Bench::tuples();
+    tuples.is_new = false;
+    const std::uint32_t first = bench.control.add_tuples(tuples);
+    fabric::sim::Simulation fabric({});
+    fabric::Node& client = fabric.add_node("control plane");
+    fabric::Node& storage = fabric.add_node("memory");
+    const fabric::MemoryRegion memory = storage.allocate(tuples.count * tuples.slot_bytes, fabric::Access::remote_all);
+    const fabric::MemoryRegion buffer = client.allocate(160, fabric::Access::local_write);
+    const auto revoked = client.connect(storage);
+    const auto revoke = [](fabric::Reactor* reactor, fabric::Node* node, fabric::QueuePair* pair,
+                           int after) -> fabric::Task<void> {
+      co_await reactor->sleep(fabric::from_ns(after));
+      node->revoke(*pair);
+    };
+    fabric.reactor().spawn(revoke(&fabric.reactor(), &storage, revoked.get(), ns));
+    try {
+      fabric.reactor().run(recover(bench.control, first, *revoked, memory.remote(), buffer.local()));
+      ++done;
+    } catch (const fabric::FabricError&) {
+      ++cut_off;
+      EXPECT_THROW((void)bench.control.connect(Bench::pair(1)), std::logic_error) << ns;
+    }
+    std::uint64_t latest = 0;
+    for (std::uint64_t t = 0; t < tuples.count; ++t) {
+      std::uint64_t version = 0;
+      std::memcpy(&version, memory.bytes().data() + t * tuples.slot_bytes, sizeof version);
+      latest = std::max(latest, version);
+    }
+    const auto direct = client.connect(storage);
+    fabric.reactor().run(recover(bench.control, first, *direct, memory.remote(), buffer.local()));
+    for (std::uint32_t t = 0; t < tuples.count; ++t) {
+      std::uint64_t version = 0;
+      std::memcpy(&version, memory.bytes().data() + t * tuples.slot_bytes, sizeof version);
+      EXPECT_EQ(version, bench.control.version(0)) << ns;
+      EXPECT_EQ(version, bench.control.version(first + t)) << ns;
+      EXPECT_GT(version, latest) << ns;
+    }
+  }
+  EXPECT_GT(cut_off, 10);
+  EXPECT_GT(done, 0);
 }
 
 }  // namespace control_plane

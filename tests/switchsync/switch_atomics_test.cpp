@@ -1,7 +1,6 @@
 // p4/switch_atomics.p4: NICs use words at the switch, also over links that lose, repeat and reorder.
+#include "changed_program.h"
 #include "switched_nics.h"
-
-#include "tests/paths.h"
 
 #include <sidelatch/p4/compile.h>
 
@@ -14,11 +13,9 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,20 +30,10 @@ using testing::SizeIs;
 
 using ProgramPtr = std::shared_ptr<const p4::Program>;
 
-std::string source() {
-  std::ostringstream text;
-  text << std::ifstream(in_source_tree("p4/switch_atomics.p4")).rdbuf();
-  return text.str();
-}
+ProgramPtr interpreted() { return p4::compile(source_of("switch_atomics.p4"), "switch_atomics.p4"); }
 
-ProgramPtr interpreted() { return p4::compile(source(), "switch_atomics.p4"); }
-
-// The program with a mistake.
 ProgramPtr with(const std::string& right, const std::string& wrong) {
-  std::string text = source();
-  const std::size_t at = text.find(right);
-  EXPECT_NE(at, std::string::npos) << right;
-  return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4");
+  return changed_program("switch_atomics.p4", right, wrong);
 }
 
 constexpr std::uint32_t kFirstQueuePair = 0x100;

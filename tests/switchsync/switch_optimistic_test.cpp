@@ -1,8 +1,7 @@
 // p4/switch_optimistic.p4: optimistic latches of a memory node behind a switch, also over links that lose, repeat and
 // reorder, and with a memory node that places and samples lines in any order that the memory model allows.
+#include "changed_program.h"
 #include "tuples_network.h"
-
-#include "tests/paths.h"
 
 #include <sidelatch/p4/compile.h>
 
@@ -15,12 +14,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,20 +31,10 @@ using testing::ElementsAre;
 
 using ProgramPtr = std::shared_ptr<const p4::Program>;
 
-std::string source() {
-  std::ostringstream text;
-  text << std::ifstream(in_source_tree("p4/switch_optimistic.p4")).rdbuf();
-  return text.str();
-}
+ProgramPtr interpreted() { return p4::compile(source_of("switch_optimistic.p4"), "switch_optimistic.p4"); }
 
-ProgramPtr interpreted() { return p4::compile(source(), "switch_optimistic.p4"); }
-
-// The program with a mistake.
 ProgramPtr with(const std::string& right, const std::string& wrong) {
-  std::string text = source();
-  const std::size_t at = text.find(right);
-  EXPECT_NE(at, std::string::npos) << right;
-  return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4");
+  return changed_program("switch_optimistic.p4", right, wrong);
 }
 
 struct Form {

@@ -4,9 +4,9 @@
 //   OptimisticSwitch control(device.state());
 //   control.add_station(mac, port);                                  // of each host
 //   const std::uint32_t first = control.add_tuples({.memory_node = ip, .rkey = rkey, .address = address, .count = 1000,
-//                                                   .tuple_bytes = 192, .slot_bytes = 256});
-//   const Connection connection = control.connect({.client = client_ip, .client_queue_pair = 17, .client_psn = psn,
-//                                                  .memory_node = ip, .memory_queue_pair = 18});
+//                                                   .tuple_bytes = 192, .slot_bytes = 256, .is_new = true});
+//   const auto connection = control.connect({.client = client_ip, .client_queue_pair = 17, .client_psn = psn,
+//                                            .memory_node = ip, .memory_queue_pair = 18});
 //
 // A client that is gone, or is to be ended, may hold latches. In this order:
 //   control.fence(connection);               // nothing of it passes the switch any more
@@ -14,7 +14,7 @@
 //       placed then (memory model, rule 2); the switch answers a READ of a word itself
 //   ... the memory node ends the client's queue pair: what was not acknowledged is placed, or lost, or torn (rule 10)
 //   const Released released = control.release(connection);
-//   for (tuple : released.in_doubt) control.give_latch(tuple, other);       // who must READ and WRITE the tuple
+//   for (tuple : released.in_doubt) control.give_latch(tuple, other);       // which must READ and WRITE the tuple
 //
 // After a restart of the switch, or with another switch, all versions are lost but those in the tuples. In this order:
 //   ... no packet of a client reaches the memory node any more: a new switch passes none before add_station()
