@@ -136,6 +136,11 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.inc" 
 # The programs of p4/ serve NICs: those of tests/softnic.
 sidelatch_add_p4(test_switchsync "${PROJECT_SOURCE_DIR}/p4/switch_atomics.p4" "${PROJECT_SOURCE_DIR}/p4/switch_optimistic.p4")
 target_sources(test_switchsync PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp")
+sidelatch_add_p4(test_flows "${PROJECT_SOURCE_DIR}/p4/zero_sided.p4")
+target_sources(test_flows PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp"
+                                  "${PROJECT_SOURCE_DIR}/tests/switchsync/switched_nics.cpp"
+                                  "${PROJECT_SOURCE_DIR}/tests/switchsync/changed_program.cpp"
+)
 
 # tests/tools runs the program itself.
 foreach(target test_tools test_tools_threaded)

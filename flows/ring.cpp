@@ -28,8 +28,8 @@ std::uint32_t turned(std::uint32_t value, ByteOrder order) noexcept {
 void check_memory(std::span<std::byte> memory, const RingShape& shape) {
   shape.check();
   if (memory.size() < shape.bytes()) {
-    throw std::invalid_argument(
-        fmt::format("{} bytes of memory for a ring of {} slots: it needs {}", memory.size(), shape.slots, shape.bytes()));
+    throw std::invalid_argument(fmt::format("{} bytes of memory for a ring of {} slots: it needs {}", memory.size(),
+                                            shape.slots, shape.bytes()));
   }
   if (reinterpret_cast<std::uintptr_t>(memory.data()) % kRingAlignment != 0) {
     throw std::invalid_argument(fmt::format("the memory of a ring begins at {}: align it to {} bytes",
@@ -39,7 +39,8 @@ void check_memory(std::span<std::byte> memory, const RingShape& shape) {
 
 void check_item(std::size_t bytes, const RingShape& shape) {
   if (bytes != shape.item_bytes) {
-    throw std::invalid_argument(fmt::format("an item of {} bytes: those of this ring have {}", bytes, shape.item_bytes));
+    throw std::invalid_argument(
+        fmt::format("an item of {} bytes: those of this ring have {}", bytes, shape.item_bytes));
   }
 }
 
@@ -101,9 +102,9 @@ Producer::Producer(std::span<std::byte> memory, const RingShape& shape)
 std::uint32_t Producer::room() {
   tail_ = load(RingShape::tail_offset());
   if ((tail_ & kBroken) != 0) {
-    throw FlowBroken(
-        fmt::format("the flow is broken: {} items were delivered, and {} more were pushed. Set up another flow for them",
-                    tail_ & kCount, (head_ - tail_) & kCount));
+    throw FlowBroken(fmt::format(
+        "the flow is broken: {} items were delivered, and {} more were pushed. Set up another flow for them",
+        tail_ & kCount, (head_ - tail_) & kCount));
   }
   const std::uint32_t used = (head_ - tail_) & kCount;
   if (used > shape().slots) {
@@ -155,7 +156,8 @@ std::size_t Producer::try_push_batch(std::span<const std::byte> items) {
       break;
     }
     for (std::size_t i = 0; i < now; ++i) {
-      std::memcpy(free.data() + i * shape().stride(), items.data() + (done + i) * shape().item_bytes, shape().item_bytes);
+      std::memcpy(free.data() + i * shape().stride(), items.data() + (done + i) * shape().item_bytes,
+                  shape().item_bytes);
     }
     commit(static_cast<std::uint32_t>(now));
     done += now;

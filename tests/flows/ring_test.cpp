@@ -26,9 +26,7 @@ class RingMemory {
     std::memcpy(&value, bytes().data() + offset, sizeof value);
     return value;
   }
-  void set(std::uint64_t offset, std::uint32_t value) {
-    std::memcpy(bytes().data() + offset, &value, sizeof value);
-  }
+  void set(std::uint64_t offset, std::uint32_t value) { std::memcpy(bytes().data() + offset, &value, sizeof value); }
 
  private:
   struct alignas(64) Line {
@@ -209,8 +207,9 @@ TEST(Ring, WhatIsWrongIsNamed) {
   RingMemory memory(shape);
   EXPECT_EQ(message_of([&] { Producer(memory.bytes().first(159), shape); }),
             "159 bytes of memory for a ring of 4 slots: it needs 160");
-  EXPECT_NE(message_of([&] { Producer(memory.bytes().subspan(8), {.slots = 1, .item_bytes = 8}); }).find("align it to 64"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] { Producer(memory.bytes().subspan(8), {.slots = 1, .item_bytes = 8}); }).find("align it to 64"),
+      std::string::npos);
   Producer producer(memory.bytes(), shape);
   EXPECT_EQ(message_of([&] { producer.try_push(item_of(0, 9)); }), "an item of 9 bytes: those of this ring have 8");
   EXPECT_EQ(message_of([&] { producer.try_push_batch(item_of(0, 12)); }),

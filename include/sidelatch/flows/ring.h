@@ -10,15 +10,15 @@
 //   Consumer consumer(region.bytes(), shape);
 //   while (consumer.pop(item)) { use(item); }          // false: the flow has ended, and all has been popped
 //
-// In memory: `head`, 4 bytes: items pushed so far; `tail`, 4 bytes, in another cache line: items popped so far; then the
-// slots. Counters run freely modulo 2^30, and the number of slots is a power of two. Bit 31 of a counter means that the
-// flow has ended here, bit 30 that it is broken.
+// In memory: `head`, 4 bytes: items pushed so far; `tail`, 4 bytes, in another cache line: items popped so far; then
+// the slots. Counters run freely modulo 2^30, and the number of slots is a power of two. Bit 31 of a counter means that
+// the flow has ended here, bit 30 that it is broken.
 //
-// At a producer the unit writes `head` and the switch `tail`; at a consumer it is the other way round. So a Producer and
-// a Consumer on the same memory are a queue between two threads.
+// At a producer the unit writes `head` and the switch `tail`; at a consumer it is the other way round. So a Producer
+// and a Consumer on the same memory are a queue between two threads.
 //
-// Fences: items are written before the head that covers them (release), and read after it (acquire); a slot is given back
-// (release) after it has been read. That is enough where a NIC takes part in cache coherence, as on x86. A unit of
+// Fences: items are written before the head that covers them (release), and read after it (acquire); a slot is given
+// back (release) after it has been read. That is enough where a NIC takes part in cache coherence, as on x86. A unit of
 // another kind must do the same: on ARM `dmb osh` where C++ has a release or acquire fence, since a NIC is outside the
 // inner shareable domain; on a GPU `__threadfence_system()` and volatile counters.
 //
