@@ -531,7 +531,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             } else if (phase == SEEK) {
                 goes_round = true;
             } else if (phase > SEEK && now - sent_at >= time_out) {
-                if (most_retries == 0 || tried < most_retries) {
+                if (most_retries == 0) {
+                    goes_round = true;
+                } else if (tried < most_retries) {
                     tried = tried + 1;
                     goes_round = true;
                 } else if (phase <= TELL || phase == DATA && mark & CAME == 0) {
