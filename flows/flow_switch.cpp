@@ -19,11 +19,15 @@ constexpr std::uint32_t kDead = 3;
 constexpr std::uint32_t kTell = 7;
 constexpr std::uint32_t kLost = 1;
 constexpr std::uint32_t kProducerLost = 2;
-constexpr std::array kThreadRegisters{"phases", "retries", "sent",  "positions", "misses", "ends",  "consumer_psns",
-                                      "heads",  "tails",   "items", "packets",   "passed", "marks", "acknowledged"};
+constexpr std::array kThreadRegisters{"phases", "retries", "sent",  "positions", "misses",        "ends",
+                                      "heads",  "tails",   "items", "packets",   "starts",        "passed",
+                                      "marks",  "answers", "lost",  "fullest",   "consumer_psns", "silences"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone"};
 
 constexpr std::uint32_t kMostEnds = 1U << 24;
+constexpr std::uint32_t kFirstPsn = 0x2b3c4d;
+constexpr std::size_t kMostCopies = 32;        // bits of a register
+constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 
 template <std::size_t N>
@@ -81,6 +85,7 @@ FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
     : device_(&device),
       own_(own),
       threads_(device.state().reg("Move.phases").size()),
+      consumers_(device.state().reg("Move.reached").size()),
       producers_(device.state().reg("Move.producer_psns").size()) {
   if (!device.options().icrc) {
     throw std::invalid_argument(
@@ -102,9 +107,7 @@ SwitchEnd FlowSwitch::new_end() {
   if (next_end_ == kMostEnds) {
     throw p4::ControlError("all queue pair numbers of the switch have been used: begin with a new switch");
   }
-  // Neighbours begin far from each other, so that a packet that went astray fits nowhere.
-  const std::uint32_t number = next_end_++;
-  return {.queue_pair = number, .psn = number * 0x9e'3779U & 0xff'ffffU};
+  return {.queue_pair = next_end_++, .psn = kFirstPsn};
 }
 
 void FlowSwitch::check(const Flow& flow) const {
@@ -116,6 +119,21 @@ void FlowSwitch::check(const Flow& flow) const {
     throw std::invalid_argument(
         fmt::format("{} producers' rings for {} consumers: in a shuffle each producer has a ring for each consumer",
                     flow.producers.size(), flow.consumers.size()));
+  }
+  if (flow.kind == FlowKind::replicate) {
+    if (flow.consumers.size() > kMostCopies) {
+      throw std::invalid_argument(
+          fmt::format("{} consumers: a flow is replicated to {} at most", flow.consumers.size(), kMostCopies));
+    }
+    const FlowRing& one = flow.consumers.front();
+    for (const FlowRing& other : flow.consumers) {
+      if (other.shape.slots != one.shape.slots || other.shape.order != one.shape.order ||
+          other.end.psn != one.end.psn) {
+        throw std::invalid_argument(
+            "the consumers of a replicated flow have rings of the same number of slots and byte order, and the same "
+            "end.psn: make them so");
+      }
+    }
   }
   if (flow.path_mtu < 256 || flow.path_mtu > 4096 || !std::has_single_bit(flow.path_mtu)) {
     throw std::invalid_argument(fmt::format("path_mtu {}: it is 256, 512, 1024, 2048 or 4096", flow.path_mtu));
@@ -200,32 +218,53 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
         {number, number_in(ring.ip)});
   }
   const std::uint32_t stride = flow.producers.front().shape.stride();
+  // A thread for each consumer, but for a replicated flow one for all.
   const std::uint64_t consumers = flow.consumers.size();
-  const bool shares = flow.kind == FlowKind::balance;
-  for (std::uint64_t c = 0; c < consumers; ++c) {
-    const FlowRing& ring = flow.consumers[c];
+  const std::uint64_t copies = flow.kind == FlowKind::replicate ? consumers : 1;
+  const std::uint64_t threads = consumers / copies;
+  for (std::uint64_t i = 0; i < threads; ++i) {
     const auto thread = static_cast<std::uint16_t>(take_free(threads_, "consumers"));
     running.threads.push_back(thread);
     for (const char* const name : kThreadRegisters) {
       set(name, thread, 0);
     }
-    set("consumer_psns", thread, ring.end.psn);
+    set("consumer_psns", thread, flow.consumers[i].end.psn);
     set("heads", thread, flow.first_count);
     set("tails", thread, flow.first_count);
     // Those who share producers are counted together.
+    const bool shares = flow.kind == FlowKind::balance;
     set("living", thread, shares ? consumers : 1);
     std::uint32_t members = 0;
-    for (std::size_t i = shares ? 0 : c; i < flow.producers.size(); i += shares ? 1 : consumers) {
-      add("members", {{.value = thread}, {.value = members++}}, "is_member", {running.producers[i]});
+    const std::uint64_t step = flow.kind == FlowKind::shuffle ? consumers : 1;
+    for (std::size_t p = flow.kind == FlowKind::shuffle ? i : 0; p < flow.producers.size(); p += step) {
+      add("members", {{.value = thread}, {.value = members++}}, "is_member", {running.producers[p]});
     }
+    std::vector<p4::MulticastMember> group;
+    const std::uint64_t first_address = flow.consumers[i].address;
+    for (std::uint64_t c = i * copies; c < (i + 1) * copies; ++c) {
+      const FlowRing& ring = flow.consumers[c];
+      const std::uint32_t number = take_free(consumers_, "consumers");
+      running.consumers.push_back(number);
+      set("reached", number, ring.end.psn);
+      add("ends_of_switch", {{.value = number_in(own_.ip)}, {.value = ring.end.queue_pair}}, "of_consumer",
+          {thread, number_in(ring.ip), number, std::uint32_t{1} << (c - i * copies)});
+      const auto rid = static_cast<std::uint16_t>(number + 1);
+      running.entries.emplace_back(&state.table("Finish.consumers_of_copies"),
+                                   state.table("Finish.consumers_of_copies")
+                                       .add({{.value = rid}}, "is_copy",
+                                            {number_in(ring.mac), number_in(ring.ip), ring.queue_pair, ring.rkey,
+                                             ring.address - first_address}));
+      group.push_back({.rid = rid, .port = ring.port});
+    }
+    const auto group_number = static_cast<std::uint16_t>(kFirstGroup | thread);
+    device_->set_multicast_group(group_number, std::move(group));
     add("threads", {{.value = thread}}, "is_thread",
         {number_in(own_.mac), number_in(own_.ip), shares ? running.threads.front() : thread, members,
          std::max<std::uint64_t>(1, flow.batch_bytes / stride), stride,
          static_cast<unsigned>(std::countr_zero(flow.path_mtu)), static_cast<std::uint64_t>(flow.time_out.count()),
-         flow.most_retries});
-    add("consumers", {{.value = thread}}, "is_consumer", arguments_of(ring));
-    add("ends_of_switch", {{.value = number_in(own_.ip)}, {.value = ring.end.queue_pair}}, "of_consumer",
-        {thread, number_in(ring.ip)});
+         flow.most_retries, (std::uint64_t{1} << copies) - 1, running.consumers[i * copies],
+         copies > 1 ? group_number : std::uint16_t{0}});
+    add("consumers", {{.value = thread}}, "is_consumer", arguments_of(flow.consumers[i]));
   }
   for (const std::uint16_t thread : running.threads) {
     set("phases", thread, kIdle);
@@ -238,8 +277,12 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
 void FlowSwitch::remove(Running& running) noexcept {
   for (const std::uint16_t thread : running.threads) {
     device_->remove_generator(thread);
+    device_->set_multicast_group(static_cast<std::uint16_t>(kFirstGroup | thread), {});
     device_->state().reg("Move.phases").write(thread, 0);
     threads_[thread] = false;
+  }
+  for (const std::uint32_t consumer : running.consumers) {
+    consumers_[consumer] = false;
   }
   for (const std::uint32_t producer : running.producers) {
     producers_[producer] = false;
@@ -275,7 +318,8 @@ FlowState FlowSwitch::state(FlowId flow) const {
   for (const std::uint16_t thread : running.threads) {
     const std::uint32_t phase = get("phases", thread);
     result.has_ended = result.has_ended && phase == kDone;
-    result.is_broken = result.is_broken || phase == kDead || phase == kTell || (get("marks", thread) & kLost) != 0;
+    result.is_broken = result.is_broken || phase == kDead || phase == kTell || (get("marks", thread) & kLost) != 0 ||
+                       get("lost", thread) != 0;
     result.delivered.push_back(get("heads", thread));
   }
   for (const std::uint32_t producer : running.producers) {

@@ -3,7 +3,7 @@
 // (Jasny, Thostrup, Tamimi, Koch, Istvan, Binnig, "Zero-sided RDMA", SIGMOD 2024; what is different, and the sequence of
 // packets: docs/flows.md.)
 //
-// One thread for each consumer's ring; a thread is a row of registers, and one packet that goes round. It has a list of
+// One thread for each consumer's ring, or for all consumers of a replicated flow; a thread is a row of registers, and one packet that goes round. It has a list of
 // producers' rings and visits them in turn:
 //   SEEK  take the lock of the next producer
 //   HEAD  READ its head: are there items?
@@ -19,10 +19,13 @@
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
 // When the consumer says which packet it lacks, the READ is repeated from there on, not from the beginning.
 //
+// A thread may have several consumers: then each gets all items, in one order. They have the same PSNs. What goes to them
+// is copied, and the thread goes on when all have answered: no head moves before all have the data.
+//
 // The mark ENDED of a producer's head ends the producer; a consumer's head gets it when all producers of its thread have
 // ended. A unit that refuses or does not answer is given up: the thread goes on with other producers, and the consumer's
-// head has the mark BROKEN at the end. When a consumer is given up and nobody else empties its producers, their tails get
-// the mark BROKEN.
+// head has the mark BROKEN at the end. When a consumer is given up, other consumers go on. When nobody is left who
+// empties a producer's ring, the ring's tail gets the mark BROKEN.
 //
 // The control plane is flows/flow_switch.cpp.
 #include <core.p4>
@@ -150,6 +153,7 @@ struct metadata_t {
     @field_list(1)
     bit<48> time;  // a packet that comes back has no time stamp of its own
     bool is_rewritten;
+    bool is_copied;  // to several consumers: each copy gets its consumer's addresses
 }
 
 // From a unit's order of bytes, or to it.
@@ -172,6 +176,7 @@ bit<32> smaller(in bit<32> a, in bit<32> b) {
 parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     state start {
         m.is_rewritten = false;
+        m.is_copied = false;
         packet.extract(h.ethernet);
         transition select(h.ethernet.type) {
             TYPE_IPV4: ipv4;
@@ -234,6 +239,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     // By thread.
     register<bit<32>>(THREADS) phases;
     register<bit<32>>(THREADS) retries;       // of the present request
+    register<bit<32>>(THREADS) silences;      // of a READ of data, although data came: the consumers'
     register<bit<48>>(THREADS) sent;          // when it left, in microseconds
     register<bit<32>>(THREADS) positions;     // in the thread's list of producers
     register<bit<32>>(THREADS) misses;        // producers in a row that had nothing; in TELL those that were told
@@ -243,9 +249,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(THREADS) tails;         // of the consumer's ring, as last read
     register<bit<32>>(THREADS) items;         // of the batch
     register<bit<32>>(THREADS) packets;       // of the batch
-    register<bit<32>>(THREADS) acknowledged;  // packets of the batch that the consumer has
+    register<bit<32>>(THREADS) starts;        // the packet of the batch from which on it is asked for; of FILL, the present one
     register<bit<32>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
     register<bit<32>>(THREADS) marks;
+    register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
+    register<bit<32>>(THREADS) lost;          // consumers that were given up
+    register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
+    // By consumer.
+    register<bit<32>>(THREADS) reached;       // the PSN up to which it has acknowledged
     // By producer.
     register<bit<32>>(PRODUCERS) producer_psns; // as consumer_psns
     register<bit<32>>(PRODUCERS) known;         // head, as last read
@@ -259,6 +270,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     bit<32> producer = 0;
     bool is_of_producer = false;
     bit<32> peer_ip = 0;
+    bit<32> consumer_number = 0;
+    bit<32> consumer_bit = 0;
 
     action drop() { mark_to_drop(standard); }
     action forward(bit<9> port) { standard.egress_spec = port; }
@@ -271,9 +284,12 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     }
 
     // Answers to the switch, by the switch's address and queue pair. `ip`: of the unit.
-    action of_consumer(bit<16> index, bit<32> ip) {
+    // `consumer`: its register; `bit_of_it`: one bit, that of the consumer among those of its thread.
+    action of_consumer(bit<16> index, bit<32> ip, bit<32> consumer, bit<32> bit_of_it) {
         thread = index;
         peer_ip = ip;
+        consumer_number = consumer;
+        consumer_bit = bit_of_it;
     }
     action of_producer(bit<32> index, bit<32> ip) {
         producer = index;
@@ -296,11 +312,15 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     bit<8> mtu_shift = 0;
     bit<48> time_out = 0;
     bit<32> most_retries = 0;
+    bit<32> all_bits = 0;
+    bit<32> first_consumer = 0;
+    bit<16> copies = 0;
     // `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
     // `shift`: the path MTU is 2^shift. `wait`: microseconds until a request is repeated. `often`: how often it is; 0: for
-    // ever.
+    // ever. `bits`: of all consumers; `consumer`: the register of the first one; `group`: if there are several, the
+    // multicast group of them.
     action is_thread(bit<48> mac, bit<32> ip, bit<32> number, bit<32> producers, bit<32> limit, bit<32> each,
-                     bit<8> shift, bit<48> wait, bit<32> often) {
+                     bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group) {
         own_mac = mac;
         own_ip = ip;
         flow = number;
@@ -310,6 +330,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         mtu_shift = shift;
         time_out = wait;
         most_retries = often;
+        all_bits = bits;
+        first_consumer = consumer;
+        copies = group;
     }
     table threads {
         key = { thread : exact; }
@@ -398,6 +421,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         h.ipv4.destination = c_ip;
         h.bth.queue_pair = c_pair;
         standard.egress_spec = c_port;
+        standard.mcast_grp = copies;
+        m.is_copied = copies != 0;
     }
     action from_switch() {
         h.ethernet.source = own_mac;
@@ -468,6 +493,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         phases.read(phase, t);
         bit<32> tried;
         retries.read(tried, t);
+        bit<32> silent;
+        silences.read(silent, t);
         bit<48> sent_at;
         sent.read(sent_at, t);
         bit<32> missed;
@@ -484,8 +511,19 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         items.read(batch, t);
         bit<32> batch_packets;
         packets.read(batch_packets, t);
-        bit<32> have;
-        acknowledged.read(have, t);
+        bit<32> start;
+        starts.read(start, t);
+        bit<32> answered;
+        answers.read(answered, t);
+        bit<32> given_up;
+        lost.read(given_up, t);
+        bit<32> most_full;
+        fullest.read(most_full, t);
+        if (consumer_bit == 0) {
+            consumer_number = first_consumer;
+        }
+        bit<32> reached_psn;
+        reached.read(reached_psn, consumer_number);
         bit<32> upto;
         passed.read(upto, t);
         bit<32> mark;
@@ -501,6 +539,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bit<32> out_of_use;
         gone.read(out_of_use, producer);
 
+        // Packets of the batch that this consumer has.
+        bit<32> have = (bit<32>)(reached_psn[23:0] - c_psn[23:0]);
+        if (have > batch_packets) {
+            have = 0;  // it has not acknowledged anything of this batch
+        }
         bit<48> now = standard.ingress_global_timestamp;
         if (is_control) {
             now = m.time;
@@ -531,12 +574,26 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             } else if (phase == SEEK) {
                 goes_round = true;
             } else if (phase > SEEK && now - sent_at >= time_out) {
-                if (most_retries == 0) {
+                if (phase == DATA) {
+                    start = 0;  // with several consumers nobody knows what all have
+                    if (copies == 0) {
+                        start = have;
+                    }
+                }
+                // In DATA it is the producer that is silent, unless data came and was not acknowledged.
+                bool is_unheard = phase == DATA && mark & CAME != 0;
+                bit<32> before = tried;
+                if (is_unheard) {
+                    before = silent;
+                }
+                if (most_retries == 0 || before < most_retries) {
                     goes_round = true;
-                } else if (tried < most_retries) {
                     tried = tried + 1;
-                    goes_round = true;
-                } else if (phase <= TELL || phase == DATA && mark & CAME == 0) {
+                    if (is_unheard) {
+                        silent = silent + 1;
+                        tried = 0;
+                    }
+                } else if (phase <= TELL || phase == DATA && !is_unheard) {
                     producer_fails = true;
                 } else {
                     consumer_fails = true;
@@ -551,6 +608,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                         mark = mark | ENDING;
                         batch = 0;
                         tried = 0;
+                        answered = 0;
                         requests = true;
                     }
                 } else if (out_of_use != 0) {
@@ -611,6 +669,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     plans = room >= smaller(present, most_items);
                     if (!plans) {
                         phase = TAIL;
+                        answered = 0;
+                        most_full = 0;
                         goes_round = true;
                     }
                 }
@@ -639,53 +699,81 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                        && (from_p == 0 || phase == DATA && (bit<32>)from_p < batch_packets)) {
                 producer_fails = true;
             }
-        } else {
+        } else if (given_up & consumer_bit == 0) {
             if (phase == TAIL && is_counter && from_c == 0) {
-                c_psn = (bit<32>)(c_psn[23:0] + 1);
-                tried = 0;
-                c_tail = turned(h.counter.value, c_little);
-                bit<32> full = (c_head - c_tail) & COUNT;
-                if (full > c_slots || c_tail & ~COUNT != 0) {
+                bit<32> tail = turned(h.counter.value, c_little);
+                bit<32> full = (c_head - tail) & COUNT;
+                if (full > c_slots || tail & ~COUNT != 0) {
                     consumer_fails = true;
-                } else if (full == c_slots) {
-                    lock = 0;
-                    phase = IDLE;
                 } else {
-                    plans = true;
-                }
-            } else if ((phase == DATA || phase == FILL) && (is_ack || is_gap)) {
-                bit<24> reached = from_c;
-                if (is_ack) {
-                    reached = from_c + 1;
-                }
-                if ((bit<32>)reached <= batch_packets) {
-                    if ((bit<32>)reached > have) {
-                        have = (bit<32>)reached;
+                    answered = answered | consumer_bit;
+                    reached_psn = (bit<32>)(c_psn[23:0] + 1);
+                    if (full > most_full) {
+                        most_full = full;
+                    }
+                    if (answered | given_up == all_bits) {
+                        c_psn = (bit<32>)(c_psn[23:0] + 1);
                         tried = 0;
+                        c_tail = (c_head - most_full) & COUNT;
+                        plans = most_full != c_slots;
+                        if (!plans) {
+                            lock = 0;
+                            phase = IDLE;
+                        }
+                    }
+                }
+            } else if (phase == DATA && (is_ack || is_gap)) {
+                bit<24> arrived = from_c;
+                if (is_ack) {
+                    arrived = from_c + 1;
+                }
+                if ((bit<32>)arrived <= batch_packets) {
+                    if ((bit<32>)arrived > have) {
+                        have = (bit<32>)arrived;
+                        reached_psn = (bit<32>)(c_psn[23:0] + arrived);
+                        tried = 0;
+                        silent = 0;
                         sent_at = now;
                     }
                     if (have == batch_packets) {
-                        c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
-                        if (phase == DATA) {
+                        answered = answered | consumer_bit;
+                        if (answered | given_up == all_bits) {
+                            c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
                             p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
                             phase = PUSH;
-                        } else {
-                            phase = SEEK;
+                            answered = 0;
+                            goes_round = true;
                         }
-                        goes_round = true;
-                    } else if ((bit<32>)reached == have && (is_gap || phase == FILL)) {
+                    } else if (is_gap && (bit<32>)arrived == have) {
+                        start = have;
                         goes_round = true;
                     }
                 }
-            } else if (phase == PUSH && is_ack && from_c == 0) {
-                c_psn = (bit<32>)(c_psn[23:0] + 1);
+            } else if (phase == FILL && is_ack && (bit<32>)from_c >= start && (bit<32>)from_c < batch_packets) {
+                answered = answered | consumer_bit;
                 tried = 0;
-                c_head = (c_head + batch) & COUNT;
-                phase = FREE;
-                if (mark & ENDING != 0) {
-                    phase = DONE;
-                } else {
+                if (answered | given_up == all_bits) {
+                    answered = 0;
+                    start = start + 1;
+                    if (start == batch_packets) {
+                        c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
+                        phase = SEEK;
+                    }
                     goes_round = true;
+                }
+            } else if (phase == PUSH && is_ack && from_c == 0) {
+                answered = answered | consumer_bit;
+                reached_psn = (bit<32>)(c_psn[23:0] + 1);
+                if (answered | given_up == all_bits) {
+                    c_psn = (bit<32>)(c_psn[23:0] + 1);
+                    tried = 0;
+                    c_head = (c_head + batch) & COUNT;
+                    phase = FREE;
+                    if (mark & ENDING != 0) {
+                        phase = DONE;
+                    } else {
+                        goes_round = true;
+                    }
                 }
             } else if (is_refusal && phase >= DATA
                        && (from_c == 0 || phase != TAIL && phase != PUSH && (bit<32>)from_c < batch_packets)) {
@@ -700,8 +788,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             batch = smaller(smaller(smaller((p_head - p_tail) & COUNT, most_items), room),
                             smaller(p_slots - first_p, c_slots - first_c));
             batch_packets = (batch * stride + (32w1 << mtu_shift) - 1) >> mtu_shift;
-            have = 0;
+            start = 0;
             upto = 0;
+            silent = 0;
+            answered = 0;
             phase = DATA;
             goes_round = true;
         }
@@ -714,8 +804,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             if (phase == TELL) {
                 missed = missed + 1;
             } else {
+                if (copies != 0) {
+                    have = 0;
+                }
                 if (phase == DATA && upto > have) {
                     batch_packets = upto;
+                    start = have;
+                    answered = 0;
                     phase = FILL;
                 } else {
                     if (phase == DATA) {
@@ -731,6 +826,17 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             goes_round = true;
         }
         if (consumer_fails) {
+            if (consumer_bit == 0) {
+                given_up = given_up | (all_bits & ~answered);  // those who have not answered
+            } else {
+                given_up = given_up | consumer_bit;
+            }
+            // The others go on: what they have answered, they will answer again.
+            goes_round = given_up != all_bits;
+            tried = 0;
+            silent = 0;
+        }
+        if (consumer_fails && given_up == all_bits) {
             if (phase == DATA) {
                 p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
             } else if (phase == PUSH) {
@@ -773,7 +879,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 around = around + 4;
                 more = 12;
             }
-            if (number < have || (bit<32>)h.ipv4.total_bytes != bytes + around) {
+            if (copies == 0 && number < have || (bit<32>)h.ipv4.total_bytes != bytes + around) {
                 drop();
                 exit;
             }
@@ -818,8 +924,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 request(RC_WRITE_ONLY, p_psn[23:0], p_tail_address, p_key, 4, 44);
             } else if (phase == DATA) {
                 mark = mark & ~CAME;
-                bit<32> at = have << mtu_shift;
-                request(RC_READ_REQUEST, p_psn[23:0] + have[23:0],
+                bit<32> at = start << mtu_shift;
+                request(RC_READ_REQUEST, p_psn[23:0] + start[23:0],
                         p_items_address + (bit<64>)(p_tail & (p_slots - 1)) * (bit<64>)stride + (bit<64>)at, p_key,
                         batch * stride - at, 40);
             } else if (phase == TAIL) {
@@ -836,7 +942,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 h.counter.value = turned(head, c_little);
                 request(RC_WRITE_ONLY, c_psn[23:0], c_head_address, c_key, 4, 44);
             } else {
-                request(RC_WRITE_ONLY, c_psn[23:0] + have[23:0], c_items_address, c_key, 0, 40);
+                request(RC_WRITE_ONLY, c_psn[23:0] + start[23:0], c_items_address, c_key, 0, 40);
             }
         } else if (goes_round) {
             m.thread = thread;
@@ -848,6 +954,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 
         phases.write(t, phase);
         retries.write(t, tried);
+        silences.write(t, silent);
         sent.write(t, sent_at);
         positions.write(t, position);
         misses.write(t, missed);
@@ -857,7 +964,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         tails.write(t, c_tail);
         items.write(t, batch);
         packets.write(t, batch_packets);
-        acknowledged.write(t, have);
+        starts.write(t, start);
+        answers.write(t, answered);
+        lost.write(t, given_up);
+        fullest.write(t, most_full);
+        reached.write(consumer_number, reached_psn);
         passed.write(t, upto);
         marks.write(t, mark);
         producer_psns.write(producer, p_psn);
@@ -869,7 +980,25 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 }
 
 control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    // `further`: from the first consumer's ring to this one.
+    action is_copy(bit<48> mac, bit<32> ip, bit<24> queue_pair, bit<32> key, bit<64> further) {
+        h.ethernet.destination = mac;
+        h.ipv4.destination = ip;
+        h.bth.queue_pair = queue_pair;
+        h.reth.key = key;
+        h.reth.address = h.reth.address + further;
+    }
+    table consumers_of_copies {
+        key = { standard.egress_rid : exact; }
+        actions = { is_copy; NoAction; }
+        default_action = NoAction();
+        size = 2048;
+    }
     apply {
+        if (m.is_copied) {
+            consumers_of_copies.apply();
+            exit;
+        }
         // A flooded packet does not go back to where it came from.
         if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);

@@ -167,6 +167,31 @@ TEST(FlowDeaths, OtherConsumersGetTheRest) {
   EXPECT_EQ(longest_loss, 1U);
 }
 
+TEST(FlowDeaths, OtherConsumersOfAReplicatedFlowGetEverything) {
+  std::uint64_t frames = ~std::uint64_t{0};
+  for (std::uint64_t after = 0; after < frames; after += 3) {
+    FlowNetwork network(p4::programs::zero_sided(),
+                        mortal({.producers = 2, .consumers = 3, .kind = FlowKind::replicate}));
+    const auto arrived = move_until(
+        network, after, [&] { network.kill_consumer(1); }, frames);
+    EXPECT_EQ(judge({arrived[0]}, 2, kItems), "") << after;
+    EXPECT_EQ(arrived[0], arrived[2]) << after;
+    EXPECT_TRUE(std::ranges::equal(arrived[1], std::span(arrived[0]).first(arrived[1].size()))) << after;
+  }
+}
+
+TEST(FlowDeaths, AProducerOfAReplicatedFlowDies) {
+  std::uint64_t frames = ~std::uint64_t{0};
+  for (std::uint64_t after = 0; after < frames; after += 3) {
+    FlowNetwork network(p4::programs::zero_sided(),
+                        mortal({.producers = 2, .consumers = 2, .kind = FlowKind::replicate}));
+    const auto arrived = move_until(
+        network, after, [&] { network.kill_ring(0); }, frames);
+    EXPECT_EQ(judge({arrived[0]}, 2, kItems, {0}), "") << after;
+    EXPECT_EQ(arrived[0], arrived[1]) << after;
+  }
+}
+
 TEST(FlowDeaths, IfAllConsumersDieTheProducersGetAnError) {
   FlowNetwork network(p4::programs::zero_sided(), mortal({.producers = 2, .consumers = 2, .kind = FlowKind::balance}));
   std::uint64_t frames = 0;

@@ -82,6 +82,12 @@ FlowNetwork::FlowNetwork(std::shared_ptr<const p4::Program> program, const FlowN
   flow_ = control_->start(flow);
 }
 
+std::uint32_t FlowNetwork::head_of(std::size_t i) {
+  std::uint32_t head = 0;
+  std::memcpy(&head, host(host_of_consumer(i)).at(RingShape::head_offset()), sizeof head);
+  return head & kCount;
+}
+
 std::size_t FlowNetwork::host_of_ring(std::size_t i) const {
   return options_.kind == FlowKind::shuffle ? i / options_.consumers : i;
 }

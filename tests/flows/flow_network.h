@@ -50,6 +50,8 @@ class FlowNetwork : public switchsync::SwitchedNics {
   /// Ring i as Flow::producers counts.
   [[nodiscard]] Producer& producer(std::size_t i) { return *producers_.at(i); }
   [[nodiscard]] Consumer& consumer(std::size_t i) { return *consumers_.at(i); }
+  /// The head in consumer i's memory, without marks; the first ring of its host.
+  [[nodiscard]] std::uint32_t head_of(std::size_t i);
   [[nodiscard]] std::size_t rings() const { return producers_.size(); }
   [[nodiscard]] std::size_t consumers() const { return consumers_.size(); }
   [[nodiscard]] std::size_t host_of_consumer(std::size_t i) const { return options_.producers + i; }

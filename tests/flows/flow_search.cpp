@@ -35,8 +35,9 @@ constexpr std::uint32_t kMask = 0xffffff;
 constexpr std::uint64_t kIdlePhase = 1;
 constexpr std::uint64_t kDonePhase = 2;
 constexpr std::uint64_t kDeadPhase = 3;
-constexpr std::array kThreadRegisters{"phases", "retries", "positions",    "misses", "ends",  "consumer_psns", "heads",
-                                      "tails",  "items",   "acknowledged", "passed", "marks", "packets"};
+constexpr std::array kThreadRegisters{"phases", "retries", "positions", "misses",  "ends",    "consumer_psns",
+                                      "heads",  "tails",   "items",     "packets", "starts",  "passed",
+                                      "marks",  "answers", "lost",      "fullest", "reached", "silences"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone"};
 constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 1;
 
@@ -472,12 +473,17 @@ class FlowSearch {
     }
   }
   void save(World& world) {
+    if (!options_->producer_dies && !options_->consumer_dies) {
+      device_.state().reg("Move.retries").write(0, 0);
+      device_.state().reg("Move.silences").write(0, 0);
+    }
     for (std::size_t i = 0; i < registers_.size(); ++i) {
       world.registers.at(i) = static_cast<std::uint64_t>(registers_[i]->read(0));
     }
   }
 
-  // No frame: the packet generator's. The program itself decides.
+  // No frame: the packet generator's. The program itself decides. How often a request was repeated counts only if that
+  // is limited: else it would make each state another one.
   void through_switch(World& world, Unit from, std::span<const std::byte> frame) {
     load(world);
     if (frame.empty()) {

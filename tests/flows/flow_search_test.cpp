@@ -41,9 +41,12 @@ TEST(ZeroSidedSearch, AGoodNetwork) { expect_none({.idle_polls = 1}); }
 TEST(ZeroSidedSearch, ALostFrame) { expect_none({.losses = 1}); }
 TEST(ZeroSidedSearch, ARepeatedFrame) { expect_none({.repeats = 1}); }
 TEST(ZeroSidedSearch, AnOvertakingFrame) { expect_none({.overtakings = 1}); }
-TEST(ZeroSidedSearch, AnEarlyTimer) { expect_none({.early_timers = 1}); }
+TEST(ZeroSidedSearch, AnEarlyTimer) { expect_none({.items = 2, .early_timers = 1}); }
 TEST(ZeroSidedSearch, ADeadProducer) { expect_none({.items = 2, .producer_dies = true}); }
 TEST(ZeroSidedSearch, ADeadConsumer) { expect_none({.items = 2, .consumer_dies = true}); }
+// Failed when the unit was given up that was silent last, and not the one that had been silent so often.
+TEST(ZeroSidedSearch, ADeadProducerAndALostFrame) { expect_none({.items = 2, .losses = 1, .producer_dies = true}); }
+TEST(ZeroSidedSearch, ADeadConsumerAndALostFrame) { expect_none({.items = 2, .losses = 1, .consumer_dies = true}); }
 TEST(ZeroSidedSearch, TwoThings) {
   if (!takes_long()) {
     GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";
@@ -51,11 +54,11 @@ TEST(ZeroSidedSearch, TwoThings) {
   expect_none({.losses = 1, .overtakings = 1});
   expect_none({.losses = 1, .repeats = 1});
   expect_none({.repeats = 1, .overtakings = 1});
+  expect_none({.early_timers = 1});
   expect_none({.losses = 2});
   expect_none({.losses = 1, .early_timers = 1});
   expect_none({.overtakings = 1, .early_timers = 1});
-  expect_none({.items = 2, .losses = 1, .producer_dies = true});
-  expect_none({.items = 2, .losses = 1, .consumer_dies = true});
+  expect_none({.items = 2, .packets = 2, .losses = 1, .overtakings = 1});
 }
 
 void expect_caught(const std::string& right, const std::string& wrong, const FlowSearchOptions& options) {
@@ -72,11 +75,11 @@ TEST(ZeroSidedSpecimen, AnAcknowledgementOfDataThatCountsForTheHeadIsCaught) {
   expect_caught("phase == PUSH && is_ack && from_c == 0", "phase == PUSH && is_ack", {.losses = 1, .repeats = 1});
 }
 TEST(ZeroSidedSpecimen, ANakThatCountsForThePacketThatIsMissingIsCaught) {
-  expect_caught("if (is_ack) {\n                    reached = from_c + 1;",
-                "if (is_ack || is_gap) {\n                    reached = from_c + 1;", {.losses = 1});
+  expect_caught("if (is_ack) {\n                    arrived = from_c + 1;",
+                "if (is_ack || is_gap) {\n                    arrived = from_c + 1;", {.losses = 1});
 }
 TEST(ZeroSidedSpecimen, ARepeatedRequestWithAnotherPsnIsCaught) {
-  expect_caught("if (most_retries == 0) {\n", "if (most_retries == 0) {\n p_psn = p_psn + 1;\n", {.losses = 1});
+  expect_caught("tried = tried + 1;\n", "tried = tried + 1;\n p_psn = p_psn + 1;\n", {.losses = 1});
 }
 TEST(ZeroSidedSpecimen, APlaceByTheOrderOfArrivalIsCaught) {
   expect_caught("bit<32> number = (bit<32>)from_p;", "bit<32> number = upto;", {.overtakings = 1});
@@ -86,7 +89,7 @@ TEST(ZeroSidedSpecimen, AReadThatGoesOnFromTheBeginningIsCaught) {
                 {.items = 2, .packets = 2, .losses = 1});
 }
 TEST(ZeroSidedSpecimen, AFullConsumerThatIsTakenForAnEmptyOneIsCaught) {
-  expect_caught("bit<32> full = (c_head - c_tail) & COUNT;", "c_tail = c_head; bit<32> full = 0;", {});
+  expect_caught("bit<32> full = (c_head - tail) & COUNT;", "bit<32> full = 0;", {});
 }
 TEST(ZeroSidedSpecimen, AnAnswerOfAnEarlierQuestionIsCaught) {
   expect_caught("phase == HEAD && is_counter && from_p == 0", "phase == HEAD && is_counter",

@@ -3,6 +3,7 @@
 
 #include "roce/packet.h"
 #include "tests/sampled.h"
+#include "tests/switchsync/changed_program.h"
 
 #include <p4/zero_sided.h>
 
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -260,6 +262,81 @@ TEST(ZeroSided, LoadIsBalancedAndNothingIsLostOrRepeated) {
                 .defers = seed % 2 == 0},
                100);
   }
+}
+
+TEST(ZeroSided, EveryConsumerOfAReplicatedFlowGetsAllInOneOrder) {
+  for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
+    const FlowNetworkOptions options{.producers = 1 + seed % 3,
+                                     .consumers = 1 + seed % 4,
+                                     .kind = FlowKind::replicate,
+                                     .producer_shape = {.slots = 8, .item_bytes = 300},
+                                     .consumer_shape = {.slots = 4, .item_bytes = 300},
+                                     .first_count = kCount - 20,
+                                     .faults = seed == 1 ? WireFaults{} : kBad,
+                                     .seed = seed,
+                                     .defers = seed % 2 == 0};
+    FlowNetwork network(p4::programs::zero_sided(), options);
+    const auto arrived = network.move(60);
+    for (const auto& one : arrived) {
+      EXPECT_EQ(judge({one}, network.rings(), 60), "") << "seed " << seed;
+      EXPECT_EQ(one, arrived[0]) << "seed " << seed;
+    }
+    network.run([&] { return network.state().has_ended; });
+    EXPECT_FALSE(network.state().is_broken);
+  }
+}
+
+// Of a replicated flow on a bad network.
+struct Seen {
+  std::uint32_t lacking = 0;      // times that a consumer lacked an item that another one could see
+  std::uint32_t differences = 0;  // moments at which one could see more than another one
+};
+
+Seen watch_replication(const std::shared_ptr<const p4::Program>& program) {
+  const RingShape shape{.slots = 16, .item_bytes = 300};
+  FlowNetwork network(program, {.consumers = 3,
+                                .kind = FlowKind::replicate,
+                                .producer_shape = shape,
+                                .consumer_shape = shape,
+                                .batch_bytes = 1000,
+                                .faults = kBad,
+                                .seed = 5});
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    EXPECT_TRUE(network.push(0));
+  }
+  network.producer(0).end();
+  Seen result;
+  const auto end = network.now() + 20'000'000;
+  network.run([&] {
+    std::uint32_t most = 0;
+    for (std::size_t c = 0; c < 3; ++c) {
+      const std::uint32_t head = network.head_of(c);
+      result.differences += head != most && c != 0 ? 1U : 0U;
+      most = std::max(most, head);
+    }
+    for (std::size_t c = 0; c < 3; ++c) {
+      const auto memory = network.host(network.host_of_consumer(c)).bytes(0, shape.bytes());
+      for (std::uint32_t i = 0; i < most; ++i) {
+        const auto slot = memory.subspan(shape.items_offset() + i * shape.stride(), shape.item_bytes);
+        result.lacking += std::ranges::equal(slot, network.item({0, i})) ? 0U : 1U;
+      }
+    }
+    return network.state().has_ended || network.now() > end;
+  });
+  return result;
+}
+
+TEST(ZeroSided, NoItemOfAReplicatedFlowIsSeenBeforeAllHaveIt) {
+  const Seen seen = watch_replication(p4::programs::zero_sided());
+  EXPECT_EQ(seen.lacking, 0U);
+  EXPECT_GT(seen.differences, 0U);
+}
+
+TEST(ZeroSided, AHeadThatMovesWhenOneConsumerHasTheDataIsCaught) {
+  const Seen seen = watch_replication(switchsync::changed_program(
+      "zero_sided.p4", "if (answered | given_up == all_bits) {\n                            c_psn = ",
+      "if (true) {\n                            c_psn = "));
+  EXPECT_GT(seen.lacking, 0U);
 }
 
 TEST(ZeroSided, AFasterConsumerGetsMore) {

@@ -14,7 +14,7 @@
 // Of a unit's queue pair: a reliable connection, with the rights of remote READ and WRITE and a max_dest_rd_atomic of 1
 // at least; the unit posts nothing on it. One for each ring. All have the flow's path MTU.
 //
-// Guarantees, whatever the network loses, repeats or reorders: each item reaches one consumer, once and whole; a
+// Guarantees, whatever the network loses, repeats or reorders: each item reaches a consumer, once and whole; a
 // consumer gets the items of one producer in their order; an item is not overwritten before it was popped, nor popped
 // before it is there. docs/flows.md says what a unit that dies changes, and what memory may do.
 //
@@ -65,6 +65,9 @@ enum class FlowKind : std::uint8_t {
   shuffle,
   /// Each item goes to any one of the consumers: a faster one gets more.
   balance,
+  /// Each item goes to every consumer, at most 32, and all get all items in the same order. No consumer sees an item
+  /// before all have it in their memory. Their rings have the same number of slots.
+  replicate,
 };
 
 struct Flow {
@@ -84,7 +87,7 @@ struct Flow {
 struct FlowState {
   bool has_ended = false;                  ///< all producers have ended, and all consumers know it
   bool is_broken = false;                  ///< a unit was given up
-  std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring
+  std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring; if replicated, one for all
   std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
 };
 
@@ -100,7 +103,7 @@ class FlowSwitch {
 
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
-  /// A queue pair number that no flow has had. Throws p4::ControlError when there are none.
+  /// A queue pair number that no flow has had, and always the same PSN. Throws p4::ControlError when there are none.
   SwitchEnd new_end();
   /// Call it when the rings are cleared and the units' queue pairs can receive. Throws std::invalid_argument that names
   /// the field and its value, and p4::ControlError if the switch has no room; nothing is changed then.
@@ -113,7 +116,8 @@ class FlowSwitch {
  private:
   struct Running {
     FlowId id = 0;
-    std::vector<std::uint16_t> threads{};    // of the consumers
+    std::vector<std::uint16_t> threads{};
+    std::vector<std::uint32_t> consumers{};  // numbers
     std::vector<std::uint32_t> producers{};  // numbers
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
@@ -127,6 +131,7 @@ class FlowSwitch {
   SwitchAddress own_;
   std::vector<Running> flows_;
   std::vector<bool> threads_;    // in use
+  std::vector<bool> consumers_;  // in use
   std::vector<bool> producers_;  // in use
   std::uint32_t next_end_ = 16;
   FlowId next_flow_ = 1;
