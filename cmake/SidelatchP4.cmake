@@ -56,3 +56,14 @@ namespace sidelatch::p4::programs {
     endforeach()
     target_include_directories(${target} PRIVATE "${folder}")
 endfunction()
+
+# The program that flows/ runs in a switch is a part of the library.
+add_library(sidelatch_programs OBJECT)
+sidelatch_add_p4(sidelatch_programs "${PROJECT_SOURCE_DIR}/p4/zero_sided.p4")
+target_include_directories(sidelatch_programs PRIVATE "${PROJECT_SOURCE_DIR}/include")
+target_link_libraries(sidelatch_programs PRIVATE sidelatch_flags)
+# Checksums fill a buffer bit by bit; GCC sees the first bits of a byte written into a byte that has none yet.
+target_compile_options(sidelatch_programs PRIVATE -Wno-maybe-uninitialized)
+foreach(library sidelatch_static sidelatch_shared)
+    target_sources(${library} PRIVATE $<TARGET_OBJECTS:sidelatch_programs>)
+endforeach()

@@ -7,6 +7,12 @@
 #include <stdexcept>
 #include <utility>
 
+namespace sidelatch::p4::programs {
+
+std::shared_ptr<const Program> zero_sided();  // made by sidelatch_p4c
+
+}  // namespace sidelatch::p4::programs
+
 namespace sidelatch::flows {
 
 namespace {
@@ -81,6 +87,8 @@ std::uint32_t take_free(std::vector<bool>& used, const char* what) {
 
 }  // namespace
 
+std::shared_ptr<const p4::Program> zero_sided_program() { return p4::programs::zero_sided(); }
+
 FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
     : device_(&device),
       own_(own),
@@ -97,6 +105,7 @@ FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
         "the switch has {} ports: the program needs port {} for its packet generator. Make it with {} at most",
         device.options().ports, kGeneratorPort, kGeneratorPort));
   }
+  device.state().table("Move.own_addresses").add({{.value = number_in(own.ip)}}, "is_own", {number_in(own.mac)});
 }
 
 void FlowSwitch::add_station(const MacAddress& mac, std::uint16_t port) {

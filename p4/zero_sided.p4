@@ -32,6 +32,9 @@
 #include <v1model.p4>
 
 const bit<16> TYPE_IPV4 = 0x0800;
+const bit<16> TYPE_ARP = 0x0806;
+const bit<16> ARP_REQUEST = 1;
+const bit<16> ARP_REPLY = 2;
 const bit<8> PROTOCOL_UDP = 17;
 const bit<16> PORT_ROCE = 4791;
 
@@ -84,6 +87,17 @@ header ethernet_t {
     bit<48> destination;
     bit<48> source;
     bit<16> type;
+}
+
+header arp_t {
+    bit<16> hardware;
+    bit<16> protocol;
+    bit<16> sizes;
+    bit<16> operation;
+    bit<48> sender_mac;
+    bit<32> sender_ip;
+    bit<48> target_mac;
+    bit<32> target_ip;
 }
 
 header ipv4_t {
@@ -139,6 +153,7 @@ header counter_t {
 
 struct headers_t {
     ethernet_t ethernet;
+    arp_t arp;
     ipv4_t ipv4;
     udp_t udp;
     bth_t bth;
@@ -180,8 +195,13 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
         packet.extract(h.ethernet);
         transition select(h.ethernet.type) {
             TYPE_IPV4: ipv4;
+            TYPE_ARP: arp;
             default: accept;
         }
+    }
+    state arp {
+        packet.extract(h.arp);
+        transition accept;
     }
     state ipv4 {
         packet.extract(h.ipv4);
@@ -281,6 +301,25 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         actions = { forward; flood; drop; }
         default_action = drop();
         size = 1024;
+    }
+
+    // The switch's own address, for who asks for it.
+    action is_own(bit<48> mac) {
+        bit<32> asked = h.arp.target_ip;
+        h.ethernet.destination = h.arp.sender_mac;
+        h.ethernet.source = mac;
+        h.arp.operation = ARP_REPLY;
+        h.arp.target_mac = h.arp.sender_mac;
+        h.arp.target_ip = h.arp.sender_ip;
+        h.arp.sender_mac = mac;
+        h.arp.sender_ip = asked;
+        standard.egress_spec = standard.ingress_port;
+    }
+    table own_addresses {
+        key = { h.arp.target_ip : exact; }
+        actions = { is_own; NoAction; }
+        default_action = NoAction();
+        size = 16;
     }
 
     // Answers to the switch, by the switch's address and queue pair. `ip`: of the unit.
@@ -461,6 +500,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             thread = h.bth.queue_pair[15:0];
         } else {
             bool is_known = h.bth.isValid() && ends_of_switch.apply().hit;
+            bool is_for_switch = h.arp.isValid() && h.arp.operation == ARP_REQUEST && own_addresses.apply().hit;
+            if (is_for_switch) {
+                exit;
+            }
             if (!is_known) {
                 stations.apply();
                 exit;
@@ -1018,6 +1061,7 @@ control Compute(inout headers_t h, inout metadata_t m) {
 control Deparse(packet_out packet, in headers_t h) {
     apply {
         packet.emit(h.ethernet);
+        packet.emit(h.arp);
         packet.emit(h.ipv4);
         packet.emit(h.udp);
         packet.emit(h.bth);

@@ -1,8 +1,6 @@
 // Units that die or refuse: the others go on or get an error, and nothing comes twice.
 #include "flow_network.h"
 
-#include <p4/zero_sided.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,7 +99,7 @@ TEST(FlowDeaths, AConsumerGetsWhatADyingProducerHadDeliveredAndAnError) {
   std::uint64_t frames = ~std::uint64_t{0};
   std::uint64_t broken = 0;
   for (std::uint64_t after = 0; after < frames; ++after) {
-    FlowNetwork network(p4::programs::zero_sided(), mortal({}));
+    FlowNetwork network(zero_sided_program(), mortal({}));
     const auto arrived = move_until(
         network, after, [&] { network.kill_ring(0); }, frames);
     EXPECT_EQ(judge(arrived, 1, kItems, {0}), "") << after;
@@ -119,7 +117,7 @@ TEST(FlowDeaths, OtherProducersGoOn) {
   std::uint64_t frames = ~std::uint64_t{0};
   std::uint64_t broken = 0;
   for (std::uint64_t after = 0; after < frames; after += 3) {
-    FlowNetwork network(p4::programs::zero_sided(), mortal({.producers = 3}));
+    FlowNetwork network(zero_sided_program(), mortal({.producers = 3}));
     const auto arrived = move_until(
         network, after, [&] { network.kill_ring(1); }, frames);
     EXPECT_EQ(judge(arrived, 3, kItems, {1}), "") << after;
@@ -131,7 +129,7 @@ TEST(FlowDeaths, OtherProducersGoOn) {
 TEST(FlowDeaths, ProducersOfADeadConsumerGetAnError) {
   std::uint64_t frames = ~std::uint64_t{0};
   for (std::uint64_t after = 0; after < frames; after += 2) {
-    FlowNetwork network(p4::programs::zero_sided(), mortal({.producers = 2}));
+    FlowNetwork network(zero_sided_program(), mortal({.producers = 2}));
     const auto arrived = move_until(
         network, after, [&] { network.kill_consumer(0); }, frames);
     EXPECT_EQ(judge(arrived, 2, kItems, {0, 1}), "") << after;
@@ -147,7 +145,7 @@ TEST(FlowDeaths, OtherConsumersGetTheRest) {
   for (std::uint64_t after = 0; after < frames; ++after) {
     FlowNetworkOptions options = mortal({.producers = 2, .consumers = 2, .kind = FlowKind::balance});
     options.batch_bytes = 600;
-    FlowNetwork network(p4::programs::zero_sided(), options);
+    FlowNetwork network(zero_sided_program(), options);
     const auto arrived = move_until(
         network, after, [&] { network.kill_consumer(0); }, frames);
     std::set<std::pair<std::uint16_t, std::uint32_t>> all;
@@ -170,8 +168,7 @@ TEST(FlowDeaths, OtherConsumersGetTheRest) {
 TEST(FlowDeaths, OtherConsumersOfAReplicatedFlowGetEverything) {
   std::uint64_t frames = ~std::uint64_t{0};
   for (std::uint64_t after = 0; after < frames; after += 3) {
-    FlowNetwork network(p4::programs::zero_sided(),
-                        mortal({.producers = 2, .consumers = 3, .kind = FlowKind::replicate}));
+    FlowNetwork network(zero_sided_program(), mortal({.producers = 2, .consumers = 3, .kind = FlowKind::replicate}));
     const auto arrived = move_until(
         network, after, [&] { network.kill_consumer(1); }, frames);
     EXPECT_EQ(judge({arrived[0]}, 2, kItems), "") << after;
@@ -183,8 +180,7 @@ TEST(FlowDeaths, OtherConsumersOfAReplicatedFlowGetEverything) {
 TEST(FlowDeaths, AProducerOfAReplicatedFlowDies) {
   std::uint64_t frames = ~std::uint64_t{0};
   for (std::uint64_t after = 0; after < frames; after += 3) {
-    FlowNetwork network(p4::programs::zero_sided(),
-                        mortal({.producers = 2, .consumers = 2, .kind = FlowKind::replicate}));
+    FlowNetwork network(zero_sided_program(), mortal({.producers = 2, .consumers = 2, .kind = FlowKind::replicate}));
     const auto arrived = move_until(
         network, after, [&] { network.kill_ring(0); }, frames);
     EXPECT_EQ(judge({arrived[0]}, 2, kItems, {0}), "") << after;
@@ -193,7 +189,7 @@ TEST(FlowDeaths, AProducerOfAReplicatedFlowDies) {
 }
 
 TEST(FlowDeaths, IfAllConsumersDieTheProducersGetAnError) {
-  FlowNetwork network(p4::programs::zero_sided(), mortal({.producers = 2, .consumers = 2, .kind = FlowKind::balance}));
+  FlowNetwork network(zero_sided_program(), mortal({.producers = 2, .consumers = 2, .kind = FlowKind::balance}));
   std::uint64_t frames = 0;
   static_cast<void>(move_until(
       network, 10,
@@ -213,7 +209,7 @@ TEST(FlowDeaths, ABadNetworkAndADeath) {
     options.seed = seed;
     options.defers = seed % 2 == 0;
     options.most_retries = 20;
-    FlowNetwork network(p4::programs::zero_sided(), options);
+    FlowNetwork network(zero_sided_program(), options);
     std::uint64_t frames = 0;
     const auto arrived = move_until(
         network, seed * 5, [&] { network.kill_ring(0); }, frames);
@@ -224,7 +220,7 @@ TEST(FlowDeaths, ABadNetworkAndADeath) {
 // It answers at once, so nothing waits for a time-out.
 TEST(FlowDeaths, AUnitThatRefusesIsGivenUp) {
   for (const bool is_producer : {true, false}) {
-    FlowNetwork network(p4::programs::zero_sided(), mortal({}));
+    FlowNetwork network(zero_sided_program(), mortal({}));
     softnic::nic::Host& unit = network.host(is_producer ? 0 : 1);
     ASSERT_TRUE(network.push(0));
     unit.nic.deregister_memory(unit.key);
@@ -240,7 +236,7 @@ TEST(FlowDeaths, AUnitThatRefusesIsGivenUp) {
 }
 
 TEST(FlowDeaths, ARingThatWasSpoiltIsGivenUp) {
-  FlowNetwork network(p4::programs::zero_sided(), mortal({}));
+  FlowNetwork network(zero_sided_program(), mortal({}));
   *reinterpret_cast<std::uint32_t*>(network.host(0).at(RingShape::head_offset())) = 5;  // of 4 slots
   network.run([&] { return is_broken_for_consumer(network, 0); });
   EXPECT_EQ(network.state().delivered, std::vector<std::uint32_t>{0});

@@ -31,6 +31,8 @@ struct FlowNetworkOptions {
   std::uint64_t seed = 1;
   /// NICs touch memory when and in the order that the memory model's preset `observed` allows, else at once.
   bool defers = false;
+  /// The preset is `relaxed`, and items need not be right.
+  bool is_relaxed = false;
 };
 
 /// An item: its producer and its number, and bytes that follow from both.
@@ -61,8 +63,9 @@ class FlowNetwork : public switchsync::SwitchedNics {
   [[nodiscard]] std::vector<std::byte> item(const ItemName& name) const;
   /// Pushes item number pushed() of this ring. False: it is full.
   bool push(std::size_t ring);
-  /// Pops one, and checks its bytes. Nothing if there is none.
+  /// Pops one, and checks its bytes: a wrong one fails the test, or is counted. Nothing if there is none.
   std::optional<ItemName> pop(std::size_t consumer);
+  [[nodiscard]] std::uint32_t wrong_items() const { return wrong_items_; }
   /// Pushes `items` to each ring and ends them, and pops everything until all consumers have ended or are broken. Each
   /// consumer's items in their order.
   std::vector<std::vector<ItemName>> move(std::uint32_t items);
@@ -81,6 +84,7 @@ class FlowNetwork : public switchsync::SwitchedNics {
   std::vector<softnic::nic::QueuePair*> consumer_pairs_;
   std::vector<std::uint32_t> pushed_;
   FlowSwitch::FlowId flow_ = 0;
+  std::uint32_t wrong_items_ = 0;
 };
 
 /// What is wrong with the items that arrived: lost, twice, or out of order; empty if nothing is. `items`: pushed to

@@ -4,7 +4,7 @@
 #include "tests/sampled.h"
 #include "tests/switchsync/changed_program.h"
 
-#include <p4/zero_sided.h>
+#include <sidelatch/flows/flow_switch.h>
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string trace_of(const FlowSearchResult& result) {
 void expect_none(const FlowSearchOptions& options) {
   FlowSearchOptions sampled = options;
   sampled.items = is_sampled() ? 2 : options.items;
-  const FlowSearchResult result = search(p4::programs::zero_sided(), sampled);
+  const FlowSearchResult result = search(zero_sided_program(), sampled);
   std::printf("%llu states, %llu ends\n", static_cast<unsigned long long>(result.states),
               static_cast<unsigned long long>(result.ends));
   EXPECT_EQ(result.violation, "") << trace_of(result);

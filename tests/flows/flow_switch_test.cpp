@@ -1,8 +1,6 @@
 // The control plane: what it refuses, and that flows come and go.
 #include "flow_network.h"
 
-#include <p4/zero_sided.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +33,7 @@ Flow plain(FlowSwitch& control) {
 }
 
 TEST(FlowSwitch, WhatIsWrongIsNamed) {
-  p4::Switch device(p4::programs::zero_sided(), {.ports = 2, .icrc = true});
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, kOwn);
   const auto refusal = [&](const std::function<void(Flow&)>& change) {
     Flow flow = plain(control);
@@ -69,14 +67,14 @@ TEST(FlowSwitch, WhatIsWrongIsNamed) {
   EXPECT_EQ(message_of([&] { control.stop(7); }), "stop: there is no flow 7; it may have been stopped");
   EXPECT_EQ(message_of([&] { static_cast<void>(control.state(7)); }),
             "state: there is no flow 7; it may have been stopped");
-  p4::Switch careless(p4::programs::zero_sided(), {.ports = 2});
+  p4::Switch careless(zero_sided_program(), {.ports = 2});
   EXPECT_NE(message_of([&] { FlowSwitch(careless, kOwn); }).find("SwitchOptions::icrc"), std::string::npos);
-  p4::Switch large(p4::programs::zero_sided(), {.icrc = true});
+  p4::Switch large(zero_sided_program(), {.icrc = true});
   EXPECT_NE(message_of([&] { FlowSwitch(large, kOwn); }).find("it with 510 at most"), std::string::npos);
 }
 
 TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
-  p4::Switch device(p4::programs::zero_sided(), {.ports = 2, .icrc = true});
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, kOwn);
   std::vector<FlowSwitch::FlowId> flows;
   std::string refusal;
@@ -91,8 +89,8 @@ TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
 
 TEST(FlowSwitch, AFlowThatIsStoppedInFlightLeavesTheSwitchQuiet) {
   for (int frames = 0; frames < 40; ++frames) {
-    FlowNetwork network(p4::programs::zero_sided(), {.producer_shape = {.slots = 4, .item_bytes = 600},
-                                                     .consumer_shape = {.slots = 4, .item_bytes = 600}});
+    FlowNetwork network(zero_sided_program(), {.producer_shape = {.slots = 4, .item_bytes = 600},
+                                               .consumer_shape = {.slots = 4, .item_bytes = 600}});
     int seen = 0;
     network.on_send = [&](std::size_t, std::size_t, std::span<const std::byte>) {
       ++seen;
@@ -118,7 +116,7 @@ TEST(FlowSwitch, AFlowThatIsStoppedInFlightLeavesTheSwitchQuiet) {
 
 // Frames of others, and those that are for the switch and mean nothing.
 TEST(FlowSwitch, OtherTrafficPassesAndStrayAnswersDoNot) {
-  FlowNetwork network(p4::programs::zero_sided(), {.producers = 2});
+  FlowNetwork network(zero_sided_program(), {.producers = 2});
   network.control().add_station(network.host(1).nic.options().mac, 1);
   network.control().add_station(network.host(0).nic.options().mac, 0);
   const auto pair = softnic::nic::connect(network.host(0), network.host(1));

@@ -5,6 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -216,6 +224,38 @@ TEST(Ring, WhatIsWrongIsNamed) {
             "a batch of 12 bytes: it is no multiple of the 8 of an item");
   memory.set(RingShape::tail_offset(), 17);
   EXPECT_THROW(static_cast<void>(producer.room()), FlowBroken);
+}
+
+// A child that may do nothing in the kernel but end. Returns its exit status, or -1 if the kernel killed it.
+template <class Work>
+int status_without_system_calls(const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+    work();
+    ::syscall(SYS_exit, 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Ring, ItemsCostNoSystemCall) {
+  const RingShape shape{.slots = 4, .item_bytes = 100};
+  RingMemory memory(shape);
+  Producer producer(memory.bytes(), shape);
+  Consumer consumer(memory.bytes(), shape);
+  std::vector<std::byte> item(100);
+  EXPECT_EQ(status_without_system_calls([&] {
+              for (int i = 0; i < 1000; ++i) {
+                producer.push(item);
+                producer.push(item);
+                consumer.pop(item);
+                consumer.pop(item);
+              }
+            }),
+            0);
+  EXPECT_EQ(status_without_system_calls([] { ::sched_yield(); }), -1);
 }
 
 fabric::Task<void> push_all(Producer& producer, fabric::Reactor& reactor, std::uint32_t items) {

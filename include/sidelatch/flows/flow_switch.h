@@ -1,6 +1,6 @@
 // FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it does nothing.
 //
-//   p4::Switch device(p4::compile_file("zero_sided.p4"), {.ports = 2, .icrc = true});
+//   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
 //   FlowSwitch control(device, {.mac = switch_mac, .ip = switch_ip});
 //   const SwitchEnd a = control.new_end();     // a queue pair of the producer is connected to (switch_ip,
 //   a.queue_pair), const SwitchEnd b = control.new_end();     //   and expects a.psn first const auto flow =
@@ -28,6 +28,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::flows {
@@ -41,7 +43,7 @@ struct SwitchEnd {
   std::uint32_t psn = 0;  ///< of the first packet that the switch sends
 };
 
-/// The addresses that the switch has as an end of connections. No station has them.
+/// The addresses that the switch has as an end of connections. No station has them. The switch answers ARP requests.
 struct SwitchAddress {
   MacAddress mac{};
   Ipv4Address ip{};
@@ -90,6 +92,9 @@ struct FlowState {
   std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring; if replicated, one for all
   std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
 };
+
+/// p4/zero_sided.p4, compiled.
+[[nodiscard]] std::shared_ptr<const p4::Program> zero_sided_program();
 
 class FlowSwitch {
  public:
