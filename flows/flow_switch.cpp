@@ -28,7 +28,7 @@ constexpr std::uint32_t kProducerLost = 2;
 constexpr std::array kThreadRegisters{"phases", "retries", "sent",  "positions", "misses",        "ends",
                                       "heads",  "tails",   "items", "packets",   "starts",        "passed",
                                       "marks",  "answers", "lost",  "fullest",   "consumer_psns", "silences"};
-constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone"};
+constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 
 constexpr std::uint32_t kMostEnds = 1U << 24;
 constexpr std::uint32_t kFirstPsn = 0x2b3c4d;

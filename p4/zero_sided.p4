@@ -283,6 +283,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(PRODUCERS) taken;         // tail: items that have been delivered
     register<bit<32>>(PRODUCERS) locks;         // thread + 1
     register<bit<32>>(PRODUCERS) gone;
+    register<bit<32>>(PRODUCERS) owed;          // 1: its tail was not written, because the consumer died
     // By flow.
     register<bit<32>>(FLOWS) living;            // threads that have not been given up
 
@@ -581,6 +582,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         locks.read(lock, producer);
         bit<32> out_of_use;
         gone.read(out_of_use, producer);
+        bit<32> owes;
+        owed.read(owes, producer);
 
         // Packets of the batch that this consumer has.
         bit<32> have = (bit<32>)(reached_psn[23:0] - c_psn[23:0]);
@@ -695,7 +698,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 p_head = head;
                 if (present > p_slots || head & BROKEN != 0) {
                     producer_fails = true;
-                } else if (present == 0 && head & ENDED == 0) {
+                } else if (present == 0 && head & ENDED == 0 && owes == 0) {
                     lock = 0;
                     missed = missed + 1;
                     moves_on = true;
@@ -723,13 +726,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 p_psn = (bit<32>)(p_psn[23:0] + 1);
                 tried = 0;
                 p_tail = (p_tail + batch) & COUNT;
+                owes = 0;
                 lock = 0;
                 moves_on = true;
                 if (phase == TELL) {
                     out_of_use = PRODUCER_LOST;
                     missed = missed + 1;
                 } else {
-                    if (batch == 0) {
+                    if (batch == 0 && p_head & ENDED != 0) {
                         out_of_use = PRODUCER_ENDED;
                     }
                     phase = SEEK;
@@ -884,6 +888,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
             } else if (phase == PUSH) {
                 p_tail = (p_tail + batch) & COUNT;  // its head may have moved: they are its items
+                owes = 1;
             }
             if (lock == t + 1) {
                 lock = 0;
@@ -959,7 +964,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 bit<32> tail = (p_tail + batch) & COUNT;
                 if (phase == TELL) {
                     tail = tail | BROKEN;
-                } else if (batch == 0) {
+                } else if (batch == 0 && p_head & ENDED != 0) {
                     tail = tail | ENDED;
                 }
                 h.counter.setValid();
@@ -1019,6 +1024,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         taken.write(producer, p_tail);
         locks.write(producer, lock);
         gone.write(producer, out_of_use);
+        owed.write(producer, owes);
     }
 }
 

@@ -165,6 +165,20 @@ TEST(FlowDeaths, OtherConsumersGetTheRest) {
   EXPECT_EQ(longest_loss, 1U);
 }
 
+// The tail of a full ring must move, although those who popped the items are dead. Failed: it did not.
+TEST(FlowDeaths, AFullRingIsEmptiedWhenAConsumerDies) {
+  std::uint64_t frames = ~std::uint64_t{0};
+  for (std::uint64_t after = 0; after < frames; ++after) {
+    FlowNetworkOptions options = mortal({.consumers = 2, .kind = FlowKind::balance});
+    options.producer_shape.slots = 2;
+    FlowNetwork network(zero_sided_program(), options);
+    const auto arrived = move_until(
+        network, after, [&] { network.kill_consumer(0); }, frames);
+    EXPECT_GE(arrived[0].size() + arrived[1].size() + 2, kItems) << after;
+    EXPECT_TRUE(network.producer(0).is_drained()) << after;
+  }
+}
+
 TEST(FlowDeaths, OtherConsumersOfAReplicatedFlowGetEverything) {
   std::uint64_t frames = ~std::uint64_t{0};
   for (std::uint64_t after = 0; after < frames; after += 3) {

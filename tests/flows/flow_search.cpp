@@ -38,7 +38,7 @@ constexpr std::uint64_t kDeadPhase = 3;
 constexpr std::array kThreadRegisters{"phases", "retries", "positions", "misses",  "ends",    "consumer_psns",
                                       "heads",  "tails",   "items",     "packets", "starts",  "passed",
                                       "marks",  "answers", "lost",      "fullest", "reached", "silences"};
-constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone"};
+constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 1;
 
 enum Unit : std::uint8_t { producer, consumer };

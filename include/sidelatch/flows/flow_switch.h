@@ -105,6 +105,7 @@ class FlowSwitch {
   FlowSwitch(p4::Switch& device, const SwitchAddress& own);
   FlowSwitch(const FlowSwitch&) = delete;
   FlowSwitch& operator=(const FlowSwitch&) = delete;
+  ~FlowSwitch() = default;
 
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
