@@ -265,8 +265,9 @@ class Emitter {
     });
   }
 
-  void call(int routine, const ir::Block& after) {
-    line(fmt::format("{{ const int flow = r{}(f, e);", routine));
+  // A routine ('r') or a parser ('p'). What it leaves behind is copied out however it ends.
+  void call(char kind, int which, const ir::Block& after) {
+    line(fmt::format("{{ const int flow = {}{}(f, e);", kind, which));
     block(after);
     line("if (flow != on) { return flow; } }");
   }
@@ -292,7 +293,7 @@ class Emitter {
         line("}");
         break;
       case Do::call:
-        call(s.which, s.yes);
+        call('r', s.which, s.yes);
         break;
       case Do::apply:
         apply(static_cast<std::size_t>(s.which));
@@ -307,7 +308,7 @@ class Emitter {
         line(fmt::format("e.error = {}; return reject;", value(s.expr)));
         break;
       case Do::run_parser:
-        line(fmt::format("if (const int flow = p{}(f, e); flow != on) {{ return flow; }}", s.which));
+        call('p', s.which, s.yes);
         break;
       case Do::set_validity:
         set_validity(s);
@@ -344,7 +345,9 @@ class Emitter {
   void emit_extern(const ir::Statement& s) {
     switch (s.kind) {
       case Do::register_read:
-        line(fmt::format("{} = e.state.registers[{}].read(index_of({}));", at(s.to), s.which, value(s.expr)));
+        line(fmt::format("if (const std::uint64_t index = index_of({}); index < e.state.registers[{}].size()) {{",
+                         value(s.expr), s.which));
+        line(fmt::format("{} = e.state.registers[{}].read(index); }}", at(s.to), s.which));
         break;
       case Do::register_write:
         line(fmt::format("e.state.registers[{}].write(index_of({}), {});", s.which, value(s.exprs[0]),
@@ -532,7 +535,7 @@ class Emitter {
       for (std::size_t p = 0; p < action.parameters.size(); ++p) {
         line(fmt::format("{} = arguments[{}];", slot(action.parameters[p]), p));
       }
-      call(action.routine, action.after);
+      call('r', action.routine, action.after);
       line("break; }");
     }
     line("default: break; } }");

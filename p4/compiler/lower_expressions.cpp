@@ -12,6 +12,7 @@ using ast::ExprKind;
 namespace {
 
 constexpr unsigned kDeepestExpression = 600;
+constexpr std::array<std::string_view, 3> kOldExterns{"clone3", "resubmit", "recirculate"};
 constexpr std::array<std::string_view, 6> kPureMethods{"isValid",       "minSizeInBits",  "minSizeInBytes",
                                                        "maxSizeInBits", "maxSizeInBytes", "length"};
 
@@ -99,6 +100,9 @@ Value Lowering::name(const ast::Expr& expr) {
   }
   const Symbol* symbol = find(expr.text, expr.global);
   if (symbol == nullptr) {
+    if (std::find(kOldExterns.begin(), kOldExterns.end(), expr.text) != kOldExterns.end()) {
+      unsupported(expr.at, "'" + expr.text + "', which v1model has given up; use the form with _preserving_field_list");
+    }
     fail(expr.at, "'" + expr.text + "' is not declared");
   }
   switch (symbol->kind) {
@@ -198,9 +202,10 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
   if (expr.text == "size") {
     return scalar_value(constant(static_cast<unsigned>(base.type->count), 32), types_.bits(32, false));
   }
-  if (stage_ != Stage::parser || (expr.text != "next" && expr.text != "last" && expr.text != "lastIndex")) {
-    fail(expr.at, stage_ == Stage::parser ? "a stack has no member '" + expr.text + "'"
-                                          : "'" + expr.text + "' of a stack is defined in parsers only");
+  const bool in_parser = stage_ == Stage::parser || (stage_ == Stage::unknown && where_ == Where::function);
+  if (!in_parser || (expr.text != "next" && expr.text != "last" && expr.text != "lastIndex")) {
+    fail(expr.at, in_parser ? "a stack has no member '" + expr.text + "'"
+                            : "'" + expr.text + "' of a stack is defined in parsers only");
   }
   if (expr.text == "lastIndex") {
     return scalar_value(node(ir::Op::subtract, 32, next, constant(1, 32)), types_.bits(32, false));

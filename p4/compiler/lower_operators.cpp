@@ -303,8 +303,8 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
     a = coerce(a, type, yes.at);
     b = coerce(b, type, no.at);
     Value result = new_place(type);
-    ir::Block one = collect([&] { store(result, a, yes.at); });
-    ir::Block other = collect([&] { store(result, b, no.at); });
+    ir::Block one = collect([&] { initialise(result, a, yes.at); });
+    ir::Block other = collect([&] { initialise(result, b, no.at); });
     ir::Statement& branch = add(ir::Do::branch, expr.at);
     branch.expr = condition;
     branch.yes = std::move(one);
@@ -325,7 +325,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
   }
   const Value result = new_place(type);
   const auto finish = [&](ir::Block& block, const Value& value, Location at) {
-    ir::Block tail = collect([&] { store(result, coerce(value, type, at), at); });
+    ir::Block tail = collect([&] { initialise(result, coerce(value, type, at), at); });
     std::move(tail.begin(), tail.end(), std::back_inserter(block));
   };
   finish(one, a, yes.at);
