@@ -38,6 +38,12 @@ ExprPtr make(ExprKind kind, Location at) {
 
 }  // namespace
 
+int operator_level(std::string_view symbol) {
+  const auto found =
+      std::find_if(kLevels.begin(), kLevels.end(), [&](const Level& one) { return one.symbol == symbol; });
+  return found == kLevels.end() ? 0 : std::max(0, found->level);
+}
+
 ExpressionParser::ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   if (tokens_.empty() || tokens_.back().kind != TokenKind::end) {
     tokens_.emplace_back();
@@ -268,12 +274,7 @@ ExprPtr ExpressionParser::binary(int level) {
   unsigned length = 0;
   while (true) {
     const std::string_view symbol = binary_operator();
-    int found = -1;
-    for (const Level& one : kLevels) {
-      if (!symbol.empty() && one.symbol == symbol) {
-        found = one.level;
-      }
-    }
+    const int found = operator_level(symbol);
     if (found <= level) {
       return left;
     }

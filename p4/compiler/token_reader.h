@@ -12,6 +12,9 @@
 
 namespace sidelatch::p4::ast {
 
+/// How tightly a binary operator binds, from 1 on; 0: this is none.
+[[nodiscard]] int operator_level(std::string_view symbol);
+
 class ExpressionParser {
  public:
   explicit ExpressionParser(std::vector<Token> tokens);
