@@ -411,7 +411,16 @@ class Emitter {
         all_valid += fmt::format("{}{} != 0", all_valid.empty() ? "" : " && ", value(valid));
       }
     }
+    unsigned most = 0;
+    bool has_parts = false;
+    for (std::size_t i = first; i < s.exprs.size(); ++i) {
+      has_parts = has_parts || most % 8 != 0 || expr(s.exprs[i]).width % 8 != 0;
+      most += expr(s.exprs[i]).width;
+    }
     line("std::size_t bytes = 0;");
+    if (has_parts) {  // a part of a byte is written into what is there
+      line(fmt::format("std::memset(e.hashed.data(), 0, {});", (most + 7) / 8));
+    }
     line(all_valid.empty() ? "{" : fmt::format("if ({}) {{", all_valid));
     unsigned bits = 0;
     for (std::size_t i = first; i < s.exprs.size(); ++i) {
