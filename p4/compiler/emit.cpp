@@ -423,10 +423,11 @@ class Emitter {
     }
     line(all_valid.empty() ? "{" : fmt::format("if ({}) {{", all_valid));
     unsigned bits = 0;
-    for (std::size_t i = first; i < s.exprs.size(); ++i) {
-      const unsigned width = expr(s.exprs[i]).width;
-      line(fmt::format("write_field<{}, {}>(e.hashed.data(), {});", bits, width, value(s.exprs[i])));
-      bits += width;
+    const auto width = [&](std::size_t i) { return expr(s.exprs[i]).width; };
+    for (const Group& group : groups_of(first, s.exprs.size(), width)) {
+      const auto field = [&](std::size_t i) { return value(s.exprs[i]); };
+      line(fmt::format("write_field<{}, {}>(e.hashed.data(), {});", bits, group.bits, together(group, width, field)));
+      bits += group.bits;
     }
     if (bits % 8 != 0) {
       line(fmt::format("write_field<{}, {}>(e.hashed.data(), 0U);", bits, 8 - bits % 8));
@@ -442,6 +443,50 @@ class Emitter {
       line("bytes = fill_byte(e, bits);");
     }
     line("}");
+  }
+
+  // Fields [first, last) that fill whole bytes together, and one word: they are read and written at once.
+  struct Group {
+    std::size_t first = 0;
+    std::size_t last = 0;
+    unsigned bits = 0;
+  };
+
+  // `width(i)`: of field i of `count`, the first of which begins a byte.
+  template <class Width>
+  [[nodiscard]] static std::vector<Group> groups_of(std::size_t first, std::size_t count, Width width) {
+    std::vector<Group> groups;
+    for (std::size_t i = first; i < count;) {
+      Group group{i, i, 0};
+      do {
+        group.bits += width(group.last++);
+      } while (group.bits % 8 != 0 && group.last < count && group.bits <= 64);
+      if (group.last - group.first > 1 && group.bits > 64) {  // too wide for a word: one by one
+        for (; group.first < group.last; ++group.first) {
+          groups.push_back({group.first, group.first + 1, width(group.first)});
+        }
+      } else {
+        groups.push_back(group);
+      }
+      i = group.last;
+    }
+    return groups;
+  }
+
+  // The fields of a group as one number; `value(i)` is that of field i.
+  template <class Width, class FieldValue>
+  [[nodiscard]] static std::string together(const Group& group, Width width, FieldValue value) {
+    if (group.last - group.first == 1) {
+      return value(group.first);
+    }
+    std::string made;
+    unsigned below = group.bits;
+    for (std::size_t i = group.first; i < group.last; ++i) {
+      below -= width(i);
+      const std::string one = fmt::format("std::uint64_t({})", value(i));
+      made += (made.empty() ? "" : " | ") + (below == 0 ? one : fmt::format("{} << {}", one, below));
+    }
+    return made;
   }
 
   void set_validity(const ir::Statement& s) {
@@ -463,9 +508,22 @@ class Emitter {
     line(s.to.index < 0 ? "{" : fmt::format("if ({}) {{", in_range(s.to)));
     line(fmt::format("{} = 1;", at(s.to)));
     unsigned bit = 0;
-    for (const ir::HeaderField& field : type.fields) {
-      line(fmt::format("{} = read_field<{}, {}>(from);", at(moved(s.to, field.slot)), bit, field.width));
-      bit += field.width;
+    const auto width = [&](std::size_t i) { return type.fields[i].width; };
+    for (const Group& group : groups_of(0, type.fields.size(), width)) {
+      if (group.last - group.first == 1) {
+        line(fmt::format("{} = read_field<{}, {}>(from);", at(moved(s.to, type.fields[group.first].slot)), bit,
+                         group.bits));
+      } else {
+        line(fmt::format("{{ const std::uint64_t group = read_field<{}, {}>(from);", bit, group.bits));
+        unsigned below = group.bits;
+        for (std::size_t i = group.first; i < group.last; ++i) {
+          below -= width(i);
+          line(fmt::format("{} = group >> {} & {};", at(moved(s.to, type.fields[i].slot)), below,
+                           literal(ones(width(i)), false)));
+        }
+        line("}");
+      }
+      bit += group.bits;
     }
     line("} }");
     if (s.kind == Do::extract) {
@@ -482,9 +540,11 @@ class Emitter {
         type.bytes));
     line("std::byte* to = e.out.data() + e.written;");
     unsigned bit = 0;
-    for (const ir::HeaderField& field : type.fields) {
-      line(fmt::format("write_field<{}, {}>(to, {});", bit, field.width, at(moved(s.to, field.slot))));
-      bit += field.width;
+    const auto width = [&](std::size_t i) { return type.fields[i].width; };
+    for (const Group& group : groups_of(0, type.fields.size(), width)) {
+      const auto field = [&](std::size_t i) { return at(moved(s.to, type.fields[i].slot)); };
+      line(fmt::format("write_field<{}, {}>(to, {});", bit, group.bits, together(group, width, field)));
+      bit += group.bits;
     }
     line(fmt::format("e.written += {}; }}", type.bytes));
   }
