@@ -31,7 +31,7 @@ enum class Op : std::uint8_t {
   add,
   subtract,
   multiply,
-  divide,  // by a constant that is not 0
+  divide,  // by 0 it is 0, and so is modulo
   modulo,
   add_saturating,
   subtract_saturating,

@@ -150,9 +150,11 @@ class Emitter {
       case Op::multiply:
         return masked(fmt::format("{} * {}", a(), b()));
       case Op::divide:
-        return fmt::format("({} / {})", a(), b());
+        return expr(e.b).op == Op::constant ? fmt::format("({} / {})", a(), b())
+                                            : fmt::format("divided({}, {})", a(), b());
       case Op::modulo:
-        return fmt::format("({} % {})", a(), b());
+        return expr(e.b).op == Op::constant ? fmt::format("({} % {})", a(), b())
+                                            : fmt::format("modulo({}, {})", a(), b());
       case Op::add_saturating:
       case Op::subtract_saturating:
         return fmt::format("{}(saturate({}, {}, {}, {}, {}))", type, a(), b(), e.width, e.is_signed,

@@ -122,6 +122,7 @@ class Lowering {
   void declare_constant(const ast::Declaration& declaration);
   Type* declare_structure(const ast::Declaration& declaration);
   void declare_enumeration(const ast::Declaration& declaration);
+  void enumeration_members(const ast::Declaration& declaration, Type& made);
   void define(const ast::Declaration& declaration, Symbol symbol);
   [[nodiscard]] const Symbol* find(std::string_view name, bool global = false) const;
   const Type* resolve(const ast::Type& type);
@@ -316,8 +317,9 @@ class Lowering {
   std::map<const Type*, int> header_types_;
   std::map<const Type*, int> stack_types_;
   std::map<std::string, bool> match_kinds_;
-  const Object* function_ = nullptr;  // that is being lowered
-  bool is_quiet_ = false;             // a header that becomes valid is no part of the packet: packet_length stays
+  std::map<std::string, Object*> shadowed_;  // extern functions whose name something else has, too
+  const Object* function_ = nullptr;         // that is being lowered
+  bool is_quiet_ = false;  // a header that becomes valid is no part of the packet: packet_length stays
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;
   std::string prefix_;                                   // of the control or parser that is being lowered

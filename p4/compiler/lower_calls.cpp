@@ -24,6 +24,12 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
   if (target.kind != Value::Kind::object || !target.text.empty()) {
     fail(callee.at, "this cannot be called");
   }
+  if (const auto shadowed = shadowed_.find(callee.text);
+      callee.kind == ExprKind::name && shadowed != shadowed_.end() && target.object->declaration != nullptr &&
+      target.object->kind == Object::Kind::function &&
+      target.object->declaration->kind != ast::DeclarationKind::function) {
+    return extern_call(*shadowed->second, expr);
+  }
   Object& object = *target.object;
   switch (object.kind) {
     case Object::Kind::action:

@@ -73,6 +73,13 @@ const Symbol* Lowering::find(std::string_view name, bool global) const {
 void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
   const auto [known, is_new] = scope_->names.emplace(declaration.name, std::move(symbol));
   if (!is_new) {
+    if (known->second.kind == Symbol::Kind::object && scope_ == global_ && known->second.object != nullptr &&
+        known->second.object->kind == Object::Kind::extern_functions && declaration.kind != DeclarationKind::function) {
+      // A control may have the name of an extern function: what is called is the function.
+      shadowed_[declaration.name] = known->second.object;
+      known->second = std::move(symbol);
+      return;
+    }
     const ast::Declaration* other = known->second.declaration;
     if (declaration.kind == DeclarationKind::function && other != nullptr && other->kind == DeclarationKind::function) {
       unsupported(declaration.at, "two functions with the name '" + declaration.name + "'");
@@ -158,6 +165,11 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   switch (declaration.kind) {
     case DeclarationKind::alias:
     case DeclarationKind::new_type:
+      if (declaration.type->kind == ast::TypeKind::varbit) {  // refused where it is used
+        symbol.kind = Symbol::Kind::declaration;
+        symbol.declaration = &declaration;
+        break;
+      }
       symbol.type = resolve(*declaration.type);
       break;
     case DeclarationKind::enumeration:
@@ -208,6 +220,12 @@ void Lowering::declare_enumeration(const ast::Declaration& declaration) {
     }
     type->width = type->element->width;
   }
+  in_scope(scope_, [&] { enumeration_members(declaration, *type); });
+}
+
+// A member's value may name those before it.
+void Lowering::enumeration_members(const ast::Declaration& declaration, Type& made) {
+  Type* type = &made;
   for (const ast::Member& member : declaration.members) {
     if (std::find(type->members.begin(), type->members.end(), member.name) != type->members.end()) {
       fail(member.at, "'" + member.name + "' is there twice");
@@ -229,6 +247,9 @@ void Lowering::declare_enumeration(const ast::Declaration& declaration) {
     }
     type->members.push_back(member.name);
     type->values.push_back(value);
+    if (type->element != nullptr) {
+      scope_->names[member.name].value = scalar_value(constant(value, type->width), type);
+    }
   }
 }
 
@@ -333,6 +354,9 @@ const Type* Lowering::resolve(const ast::Type& type) {
     return symbol->type;
   }
   const ast::Declaration& declaration = *symbol->declaration;
+  if (declaration.kind == DeclarationKind::alias || declaration.kind == DeclarationKind::new_type) {
+    unsupported(type.at, "varbit");
+  }
   if (declaration.kind == DeclarationKind::structure || declaration.kind == DeclarationKind::header ||
       declaration.kind == DeclarationKind::header_union) {
     unsupported(type.at, "a generic structure");
@@ -405,7 +429,11 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     unsupported(instance.at, "named arguments of a constructor");
   }
   if (kind == "register") {
-    if (type->arguments.empty() || !type->arguments[0]->is_bits()) {
+    const Type* element = type->arguments.empty() ? nullptr : type->arguments[0];
+    const bool has_bits =
+        element != nullptr &&
+        (element->is_bits() || (element->kind == Type::Kind::enumeration && element->element != nullptr));
+    if (!has_bits) {
       unsupported(instance.at,
                   "a register of " + (type->arguments.empty() ? "an unknown type" : text(type->arguments[0])));
     }

@@ -110,10 +110,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
     if (type->is_signed) {
       fail(expr.at, "'" + op + "' is not defined for int<N>");
     }
-    if (!is_constant(b)) {
-      unsupported(expr.at, "'" + op + "' by a value that is not constant");
-    }
-    if (constant_value(b) == 0) {
+    if (is_constant(b) && constant_value(b) == 0) {
       fail(expr.at, "division by zero");
     }
     return scalar_value(node(op == "/" ? ir::Op::divide : ir::Op::modulo, type->width, a, b), type);

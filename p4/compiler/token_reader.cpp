@@ -315,7 +315,7 @@ bool ExpressionParser::cast_ahead() {
     // (name) followed by what cannot begin an operand is the value of a variable.
     const Token& after = peek();
     result = after.kind == TokenKind::name || after.kind == TokenKind::number || after.is("(") || after.is("~") ||
-             after.is("!") || after.is("-") || after.is("+") || after.is("{") || after.is(".");
+             after.is("!") || after.is("-") || after.is("+") || after.is("{") || after.is("{#") || after.is(".");
   }
   position_ = start;
   return result;

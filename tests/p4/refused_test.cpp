@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"ValueSet",
          {.top = "parser Q(packet_in b) { value_set<bit<8>>(4) v; state start { transition accept; } }"},
          "unsupported: value_set"},
-        {"DivisionByVariable", {.body = "h.x.a = h.x.a / h.x.b;"}, "unsupported: '/' by a value that is not constant"},
+        {"WidthOfZero", {.body = "h.x.a = h.x.a ++ 0w0;"}, "unsupported: a width of 0"},
         {"DivisionByZero", {.body = "h.x.a = h.x.a / 0;"}, "division by zero"},
         {"SignedDivision", {.body = "h.x.s = h.x.s / 2;"}, "'/' is not defined for int<N>"},
         {"MixedWidths", {.body = "h.x.a = h.x.a + 16w1;"}, "'+' cannot join bit<8> and bit<16>"},
@@ -239,6 +239,21 @@ TEST(Refused, WhatNothingUsesIsChecked) {
                             "t.p4");
   EXPECT_TRUE(made->info().tables.empty());
   EXPECT_TRUE(made->info().registers.empty());
+}
+
+TEST(Refused, AControlMayHaveTheNameOfAnExternFunction) {
+  EXPECT_EQ(
+      error_of(program({.top = "control hash(inout H h) { apply { hash(h.x.a, HashAlgorithm.crc16, 8w0, { h.x.b }, "
+                               "16w4); } }",
+                        .locals = "hash() c;",
+                        .body = "c.apply(h);"})),
+      "accepted");
+}
+
+TEST(Refused, AVarbitThatNothingUses) {
+  EXPECT_EQ(error_of(program({.top = "typedef varbit<320> options_t;"})), "accepted");
+  EXPECT_THAT(error_of(program({.top = "typedef varbit<320> options_t; header y_t { options_t o; }"})),
+              HasSubstr("unsupported: varbit"));
 }
 
 TEST(Refused, AFunctionReturnsOnEveryPath) {
