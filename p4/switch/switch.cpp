@@ -57,25 +57,25 @@ class Switch::Fifo {
     if (count_ == ring_.size()) {
       std::vector<Packet*> larger(std::max<std::size_t>(8, 2 * ring_.size()));
       for (std::size_t i = 0; i < count_; ++i) {
-        larger[i] = ring_[(first_ + i) % ring_.size()];
+        larger[i] = ring_[(first_ + i) & (ring_.size() - 1)];
       }
       ring_ = std::move(larger);
       first_ = 0;
     }
-    ring_[(first_ + count_++) % ring_.size()] = packet;
+    ring_[(first_ + count_++) & (ring_.size() - 1)] = packet;
     bytes_ += packet->bytes.size();
   }
 
   Packet* pop() {
     Packet* packet = ring_[first_];
-    first_ = (first_ + 1) % ring_.size();
+    first_ = (first_ + 1) & (ring_.size() - 1);
     --count_;
     bytes_ -= packet->bytes.size();
     return packet;
   }
 
  private:
-  std::vector<Packet*> ring_;
+  std::vector<Packet*> ring_;  // its size is a power of two
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
