@@ -39,10 +39,11 @@ constexpr std::array kThreadRegisters{"phases", "retries", "positions", "misses"
                                       "heads",  "tails",   "items",     "packets", "starts",  "passed",
                                       "marks",  "answers", "lost",      "fullest", "reached", "silences"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
-constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 1;
+constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 2;
 
-enum Unit : std::uint8_t { producer, consumer };
-constexpr std::array<const char*, 2> kUnits{"producer", "consumer"};
+enum Unit : std::uint8_t { producer, consumer, second };
+constexpr std::size_t kMostUnits = 3;
+constexpr std::array<const char*, kMostUnits> kUnits{"producer", "consumer", "second consumer"};
 
 struct Frame {
   Opcode opcode{};
@@ -75,14 +76,14 @@ struct Memory {
 };
 
 struct World {
-  std::array<Nic, 2> nics{};
-  std::array<Memory, 2> memories{};
-  std::array<std::vector<Frame>, 2> to_unit{};
-  std::array<std::vector<Frame>, 2> from_unit{};
+  std::array<Nic, kMostUnits> nics{};
+  std::array<Memory, kMostUnits> memories{};
+  std::array<std::vector<Frame>, kMostUnits> to_unit{};
+  std::array<std::vector<Frame>, kMostUnits> from_unit{};
   std::array<std::uint64_t, kRegisters> registers{};
   std::uint8_t written = 0;  // items, by the producer
-  std::uint8_t popped = 0;
-  bool is_reading = false;
+  std::array<std::uint8_t, kMostUnits> popped{};
+  std::array<bool, kMostUnits> is_reading{};
   bool has_ended = false;  // the producer has said so
   std::uint8_t losses = 0;
   std::uint8_t repeats = 0;
@@ -114,8 +115,9 @@ struct Hash {
 
 Hash hash_of(const World& world) {
   Hash hash;
-  for (const Unit unit : {producer, consumer}) {
+  for (const Unit unit : {producer, consumer, second}) {
     const Nic& nic = world.nics[unit];
+    hash.add(world.popped[unit] | (world.is_reading[unit] ? 0x100U : 0U));
     hash.add(nic.expected | std::uint64_t{nic.acknowledged} << 24 | (nic.has_sent_nak ? 1ULL << 50 : 0) |
              (nic.is_dead ? 1ULL << 51 : 0));
     hash.add(nic.jobs.size());
@@ -138,10 +140,9 @@ Hash hash_of(const World& world) {
   for (const std::uint64_t one : world.registers) {
     hash.add(one);
   }
-  hash.add(world.written | std::uint64_t{world.popped} << 8 | (world.is_reading ? 1ULL << 16 : 0) |
-           (world.has_ended ? 1ULL << 17 : 0) | std::uint64_t{world.losses} << 24 | std::uint64_t{world.repeats} << 32 |
-           std::uint64_t{world.overtakings} << 40 | std::uint64_t{world.early_timers} << 48 |
-           std::uint64_t{world.idle_polls} << 56);
+  hash.add(world.written | (world.has_ended ? 1ULL << 17 : 0) | std::uint64_t{world.losses} << 24 |
+           std::uint64_t{world.repeats} << 32 | std::uint64_t{world.overtakings} << 40 |
+           std::uint64_t{world.early_timers} << 48 | std::uint64_t{world.idle_polls} << 56);
   return hash;
 }
 
@@ -150,21 +151,26 @@ class FlowSearch {
   FlowSearch(const std::shared_ptr<const p4::Program>& program, const FlowSearchOptions& options)
       : options_(&options),
         shape_{.slots = kSlots, .item_bytes = options.packets * kPacketBytes},
-        device_(program, {.ports = 2, .icrc = true}),
+        units_(options.has_second ? std::vector{producer, consumer, second} : std::vector{producer, consumer}),
+        device_(program, {.ports = kMostUnits, .icrc = true}),
         control_(device_, kSwitch) {
-    Flow flow{.path_mtu = kPacketBytes,
+    Flow flow{.kind = options.has_second ? FlowKind::replicate : FlowKind::shuffle,
+              .path_mtu = kPacketBytes,
               .time_out = std::chrono::microseconds(0),
               .most_retries = options.producer_dies || options.consumer_dies ? 1U : 0U};
     flow.producers.push_back(ring_of(producer));
-    flow.consumers.push_back(ring_of(consumer));
+    for (std::size_t i = 1; i < units_.size(); ++i) {
+      flow.consumers.push_back(ring_of(units_[i]));
+    }
     static_cast<void>(control_.start(flow));
     for (const char* const name : kThreadRegisters) {
-      registers_.push_back(&device_.state().reg(std::string("Move.") + name));
+      registers_.emplace_back(&device_.state().reg(std::string("Move.") + name), 0);
     }
     for (const char* const name : kProducerRegisters) {
-      registers_.push_back(&device_.state().reg(std::string("Move.") + name));
+      registers_.emplace_back(&device_.state().reg(std::string("Move.") + name), 0);
     }
-    registers_.push_back(&device_.state().reg("Move.living"));
+    registers_.emplace_back(&device_.state().reg("Move.living"), 0);
+    registers_.emplace_back(&device_.state().reg("Move.reached"), 1);  // of a second consumer
   }
 
   FlowSearchResult run() {
@@ -238,8 +244,10 @@ class FlowSearch {
     const std::uint32_t outer = std::exchange(present_, number);
     const std::uint64_t before = steps_;
     step_producer(world);
-    step_consumer(world);
-    for (const Unit unit : {producer, consumer}) {
+    for (const Unit unit : units_) {
+      if (unit != producer) {
+        step_consumer(world, unit);
+      }
       step_nic(world, unit);
       step_link(world, unit, world.to_unit[unit], true);
       step_link(world, unit, world.from_unit[unit], false);
@@ -338,53 +346,72 @@ class FlowSearch {
     }
   }
 
-  void step_consumer(const World& world) {
-    const Memory& memory = world.memories[consumer];
-    if (world.is_reading) {
+  void step_consumer(const World& world, Unit unit) {
+    const Memory& memory = world.memories[unit];
+    if (world.is_reading[unit]) {
       then(
-          world, [&] { return fmt::format("the consumer gives the slot of item {} back", world.popped); },
+          world, [&] { return fmt::format("the {} gives the slot of item {} back", kUnits[unit], world.popped[unit]); },
           [&](World& next) {
-            check_item(next);  // has it changed meanwhile?
-            next.is_reading = false;
-            ++next.popped;
-            ++next.memories[consumer].tail;
+            check_item(next, unit);  // has it changed meanwhile?
+            next.is_reading[unit] = false;
+            ++next.popped[unit];
+            ++next.memories[unit].tail;
           });
     } else if (((memory.head - memory.tail) & kCount) != 0) {
       then(
-          world, [&] { return fmt::format("the consumer reads item {}", world.popped); },
+          world, [&] { return fmt::format("the {} reads item {}", kUnits[unit], world.popped[unit]); },
           [&](World& next) {
-            check_item(next);
-            next.is_reading = true;
+            check_item(next, unit);
+            next.is_reading[unit] = true;
           });
     }
   }
 
-  void check_item(const World& world) {
+  void check_item(const World& world, Unit unit) {
+    const std::uint8_t wanted = world.popped[unit];
     for (std::uint32_t i = 0; i < options_->packets; ++i) {
-      const std::uint8_t found = world.memories[consumer].packets.at(world.popped % kSlots * options_->packets + i);
-      if (found != world.popped || world.popped >= options_->items) {
-        fail(fmt::format("the consumer has {} as item {}", found, world.popped));
+      const std::uint8_t found = world.memories[unit].packets.at(wanted % kSlots * options_->packets + i);
+      if (found != wanted || wanted >= options_->items) {
+        fail(fmt::format("the {} has {} as item {}", kUnits[unit], found, wanted));
+      }
+    }
+  }
+
+  // When one consumer sees an item, the NIC of the other one has acknowledged it: it is in memory, or will be.
+  void check_all_have(const World& world) {
+    const std::uint32_t seen = std::max(world.memories[consumer].head & kCount, world.memories[second].head & kCount);
+    for (const Unit unit : {consumer, second}) {
+      for (std::uint32_t item = world.popped[unit]; item < seen && !world.nics[unit].is_dead; ++item) {
+        const bool is_there = world.memories[unit].packets.at(item % kSlots * options_->packets) == item;
+        const bool is_coming = std::ranges::any_of(
+            world.nics[unit].jobs, [&](const Job& job) { return job.request.bytes > 4 && job.request.item == item; });
+        if (!is_there && !is_coming) {
+          fail(fmt::format("one consumer sees item {}, and the {} does not have it", item, kUnits[unit]));
+        }
       }
     }
   }
 
   void check_end(const World& world) {
     const Memory& source = world.memories[producer];
-    const Memory& target = world.memories[consumer];
-    const bool has_died = world.nics[producer].is_dead || world.nics[consumer].is_dead;
-    if (!has_died) {
-      if (world.popped != options_->items || target.head != (options_->items | kEnded)) {
-        fail(fmt::format("nothing is left to do, and the consumer has {} items; its head is {:#x}", world.popped,
-                         target.head));
-      } else if (source.tail != (options_->items | kEnded)) {
-        fail(fmt::format("nothing is left to do, and the producer's tail is {:#x}", source.tail));
+    for (std::size_t i = 1; i < units_.size(); ++i) {
+      const Unit unit = units_[i];
+      const Memory& target = world.memories[unit];
+      if (world.nics[unit].is_dead) {
+        continue;
       }
-    } else if (world.nics[producer].is_dead && (target.head & kEnded) == 0) {
-      fail(fmt::format("the producer is dead, and the consumer's head is {:#x}", target.head));
-    } else if (world.nics[producer].is_dead && (target.head & kBroken) == 0 &&
-               (target.head & kCount) != options_->items) {
-      fail(fmt::format("the producer is dead, and the consumer's head is {:#x}, as if it had all", target.head));
-    } else if (world.nics[consumer].is_dead && (source.tail & (kBroken | kEnded)) == 0) {
+      const bool has_all = world.popped[unit] == options_->items && target.head == (options_->items | kEnded);
+      if (!world.nics[producer].is_dead && !has_all) {
+        fail(fmt::format("nothing is left to do, and the {} has {} items; its head is {:#x}", kUnits[unit],
+                         world.popped[unit], target.head));
+      } else if ((target.head & kEnded) == 0 || (!has_all && (target.head & kBroken) == 0)) {
+        fail(fmt::format("the producer is dead, and the head of the {} is {:#x}", kUnits[unit], target.head));
+      }
+    }
+    const bool must_drain = !world.nics[consumer].is_dead || options_->has_second;
+    if (!world.nics[producer].is_dead && must_drain && source.tail != (options_->items | kEnded)) {
+      fail(fmt::format("nothing is left to do, and the producer's tail is {:#x}", source.tail));
+    } else if (!world.nics[producer].is_dead && (source.tail & (kBroken | kEnded)) == 0) {
       fail(fmt::format("the consumer is dead, and the producer's tail is {:#x}", source.tail));
     }
     const std::uint64_t phase = world.registers[0];
@@ -441,17 +468,19 @@ class FlowSearch {
     if (phase == kDonePhase || phase == kDeadPhase) {
       return;
     }
-    const bool is_quiet = std::ranges::all_of(std::array{producer, consumer}, [&](Unit unit) {
+    const bool is_quiet = std::ranges::all_of(units_, [&](Unit unit) {
       return world.to_unit[unit].empty() && world.from_unit[unit].empty() && world.nics[unit].jobs.empty();
     });
     const Memory& source = world.memories[producer];
-    const Memory& target = world.memories[consumer];
     const bool has_items = ((source.head - source.tail) & kCount) != 0 || (source.head & kEnded) != 0;
-    const bool has_room = ((target.head - target.tail) & kCount) < kSlots;
+    const bool has_room = std::ranges::all_of(units_, [&](Unit unit) {
+      const Memory& memory = world.memories[unit];
+      return unit == producer || world.nics[unit].is_dead || ((memory.head - memory.tail) & kCount) < kSlots;
+    });
     bool is_due = is_quiet;
     bool is_poll = false;
     if (phase == kIdlePhase) {
-      is_due = (has_items && (has_room || world.nics[consumer].is_dead)) || world.nics[producer].is_dead;
+      is_due = (has_items && has_room) || world.nics[producer].is_dead;
       is_poll = !is_due && world.idle_polls != 0;
     }
     const bool is_early = !is_due && phase != kIdlePhase && world.early_timers != 0;
@@ -469,7 +498,7 @@ class FlowSearch {
 
   void load(const World& world) {
     for (std::size_t i = 0; i < registers_.size(); ++i) {
-      registers_[i]->write(0, world.registers.at(i));
+      registers_[i].first->write(registers_[i].second, world.registers.at(i));
     }
   }
   void save(World& world) {
@@ -478,7 +507,7 @@ class FlowSearch {
       device_.state().reg("Move.silences").write(0, 0);
     }
     for (std::size_t i = 0; i < registers_.size(); ++i) {
-      world.registers.at(i) = static_cast<std::uint64_t>(registers_[i]->read(0));
+      world.registers.at(i) = static_cast<std::uint64_t>(registers_[i].first->read(registers_[i].second));
     }
   }
 
@@ -585,7 +614,8 @@ class FlowSearch {
 
   void step_nic(const World& world, Unit unit) {
     const Nic& nic = world.nics[unit];
-    if ((unit == producer ? options_->producer_dies : options_->consumer_dies) && !nic.is_dead) {
+    const bool may_die = (unit == producer && options_->producer_dies) || (unit == consumer && options_->consumer_dies);
+    if (may_die && !nic.is_dead) {
       then(
           world, [&] { return fmt::format("the {} dies", kUnits[unit]); },
           [&](World& next) {
@@ -617,6 +647,9 @@ class FlowSearch {
     }
     if (request.offset == RingShape::head_offset()) {
       memory.head = request.value;
+      if (options_->has_second) {
+        check_all_have(world);
+      }
     } else if (request.offset == RingShape::tail_offset()) {
       memory.tail = request.value;
     } else {
@@ -653,9 +686,10 @@ class FlowSearch {
 
   const FlowSearchOptions* options_;
   RingShape shape_;
+  std::vector<Unit> units_;
   p4::Switch device_;
   FlowSwitch control_;
-  std::vector<p4::RegisterState*> registers_;
+  std::vector<std::pair<p4::RegisterState*, std::uint64_t>> registers_;  // and the index
   std::array<std::byte, 512> buffer_{};
   std::unordered_map<Hash, std::uint32_t, Hash::Of> seen_;      // to the state's number
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // to, from

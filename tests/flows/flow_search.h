@@ -12,8 +12,9 @@
 // an idle flow when there is something to do, and so many times for nothing.
 //
 // Checked: the consumer pops the items in their order, each once; none changes while it is read; it sees the end after
-// the last one, and the producer that all was delivered; from every state the flow can come to its end. If a unit dies,
-// the other one gets what was delivered, and then an error. States that were seen before are not searched again.
+// the last one, and the producer that all was delivered; of two consumers none sees an item that the other one lacks;
+// from every state the flow can come to its end. If a unit dies, the other one gets what was delivered, and then an
+// error. States that were seen before are not searched again.
 #pragma once
 
 #include <sidelatch/p4/program.h>
@@ -33,6 +34,7 @@ struct FlowSearchOptions {
   std::uint8_t overtakings = 0;
   std::uint8_t early_timers = 0;
   std::uint8_t idle_polls = 0;
+  bool has_second = false;     ///< the flow is replicated to two consumers; it is the first one that may die
   bool producer_dies = false;  ///< its NIC stops, at any time
   bool consumer_dies = false;
   std::uint64_t most_states = 20'000'000;

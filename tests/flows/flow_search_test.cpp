@@ -28,7 +28,7 @@ std::string trace_of(const FlowSearchResult& result) {
 
 void expect_none(const FlowSearchOptions& options) {
   FlowSearchOptions sampled = options;
-  sampled.items = is_sampled() ? 2 : options.items;
+  sampled.items = is_sampled() ? 1 : options.items;
   const FlowSearchResult result = search(zero_sided_program(), sampled);
   std::printf("%llu states, %llu ends\n", static_cast<unsigned long long>(result.states),
               static_cast<unsigned long long>(result.ends));
@@ -47,6 +47,18 @@ TEST(ZeroSidedSearch, ADeadConsumer) { expect_none({.items = 2, .consumer_dies =
 // Failed when the unit was given up that was silent last, and not the one that had been silent so often.
 TEST(ZeroSidedSearch, ADeadProducerAndALostFrame) { expect_none({.items = 2, .losses = 1, .producer_dies = true}); }
 TEST(ZeroSidedSearch, ADeadConsumerAndALostFrame) { expect_none({.items = 2, .losses = 1, .consumer_dies = true}); }
+TEST(ZeroSidedSearch, ReplicationToTwo) { expect_none({.items = 2, .has_second = true}); }
+TEST(ZeroSidedSearch, ReplicationAndALostFrame) { expect_none({.items = 1, .losses = 1, .has_second = true}); }
+TEST(ZeroSidedSearch, ReplicationAndARepeatedFrame) { expect_none({.items = 1, .repeats = 1, .has_second = true}); }
+TEST(ZeroSidedSearch, ReplicationAndAnOvertakingFrame) {
+  expect_none({.items = 1, .overtakings = 1, .has_second = true});
+}
+TEST(ZeroSidedSearch, ReplicationAndADeadConsumer) {
+  expect_none({.items = 1, .has_second = true, .consumer_dies = true});
+}
+TEST(ZeroSidedSearch, ReplicationAndADeadProducer) {
+  expect_none({.items = 1, .has_second = true, .producer_dies = true});
+}
 TEST(ZeroSidedSearch, TwoThings) {
   if (!takes_long()) {
     GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";
@@ -59,6 +71,10 @@ TEST(ZeroSidedSearch, TwoThings) {
   expect_none({.losses = 1, .early_timers = 1});
   expect_none({.overtakings = 1, .early_timers = 1});
   expect_none({.items = 2, .packets = 2, .losses = 1, .overtakings = 1});
+  expect_none({.items = 2, .losses = 1, .has_second = true});
+  expect_none({.items = 2, .overtakings = 1, .has_second = true});
+  expect_none({.items = 2, .early_timers = 1, .has_second = true});
+  expect_none({.items = 1, .losses = 1, .has_second = true, .consumer_dies = true});
 }
 
 void expect_caught(const std::string& right, const std::string& wrong, const FlowSearchOptions& options) {
@@ -97,6 +113,10 @@ TEST(ZeroSidedSpecimen, AnAnswerOfAnEarlierQuestionIsCaught) {
 }
 TEST(ZeroSidedSpecimen, ABatchThatGoesAroundTheEndIsCaught) {
   expect_caught("smaller(p_slots - first_p, c_slots - first_c)", "p_slots", {});
+}
+TEST(ZeroSidedSpecimen, AHeadThatMovesWhenOneConsumerHasTheDataIsCaught) {
+  expect_caught("if (answered | given_up == all_bits) {\n                            c_psn = ",
+                "if (true) {\n                            c_psn = ", {.items = 1, .losses = 1, .has_second = true});
 }
 TEST(ZeroSidedSpecimen, NoTimeOutIsCaught) {
   expect_caught("phase > SEEK && now - sent_at >= time_out", "false", {.losses = 1});
