@@ -82,7 +82,7 @@ struct Flow {
   /// Until a request is repeated. It must be longer than 16 packets and their answers take.
   std::chrono::microseconds time_out = std::chrono::milliseconds(5);
   /// How often a request is repeated before the unit is given up; 0: for ever.
-  std::uint32_t most_retries = 200;
+  std::uint32_t most_retries = 1000;
   std::uint32_t first_count = 0;  ///< heads and tails when the flow starts, 0 to 2^30 - 1
 };
 
