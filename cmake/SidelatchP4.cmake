@@ -56,3 +56,9 @@ namespace sidelatch::p4::programs {
     endforeach()
     target_include_directories(${target} PRIVATE "${folder}")
 endfunction()
+
+# The library's own: experiments run them.
+sidelatch_add_p4(
+    sidelatch_objects "${PROJECT_SOURCE_DIR}/p4/switch_atomics.p4" "${PROJECT_SOURCE_DIR}/p4/switch_optimistic.p4"
+)
+set(SIDELATCH_P4_HEADERS "${CMAKE_CURRENT_BINARY_DIR}/p4_programs/sidelatch_objects")
