@@ -134,7 +134,7 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.h" CO
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.inc" CONTENT "${p4_rows}")
 
 # The programs of p4/ serve NICs: those of tests/softnic.
-sidelatch_add_p4(test_switchsync "${PROJECT_SOURCE_DIR}/p4/switch_atomics.p4" "${PROJECT_SOURCE_DIR}/p4/switch_optimistic.p4")
+target_include_directories(test_switchsync PRIVATE "${SIDELATCH_P4_HEADERS}")
 target_sources(test_switchsync PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp")
 target_sources(test_flows PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp"
                                   "${PROJECT_SOURCE_DIR}/tests/switchsync/switched_nics.cpp"
