@@ -337,7 +337,7 @@ FlowState FlowSwitch::state(FlowId flow) const {
 // pair is the thread.
 std::vector<std::byte> FlowSwitch::control_packet(std::uint16_t thread) const {
   std::vector<std::byte> packet;
-  const auto put = [&](std::uint64_t value, unsigned bytes) {
+  const auto put = [&](std::uint64_t value, unsigned bytes) {  // at most 8
     for (unsigned i = bytes; i-- > 0;) {
       packet.push_back(static_cast<std::byte>(value >> (8 * i)));
     }
@@ -367,7 +367,8 @@ std::vector<std::byte> FlowSwitch::control_packet(std::uint16_t thread) const {
   put(thread, 4);
   put(0, 4);
   // RETH, and the ICRC, which the switch computes.
-  put(0, 16);
+  put(0, 8);
+  put(0, 8);
   put(0, 4);
   return packet;
 }
