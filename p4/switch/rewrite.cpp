@@ -99,6 +99,13 @@ bool has_wrong_icrc(std::span<const std::byte> frame) noexcept {
   return roce::crc32_finish(state) != roce::load_icrc(frame.data() + layout->end - roce::kIcrcBytes);
 }
 
+void write_icrc(std::span<std::byte> frame) noexcept {
+  if (const std::optional<Layout> layout = layout_of(frame, frame.size())) {
+    const std::uint32_t state = state_after(*layout, frame.first(layout->end - roce::kIcrcBytes));
+    roce::store_icrc(frame.data() + layout->end - roce::kIcrcBytes, roce::crc32_finish(state));
+  }
+}
+
 std::uint32_t icrc_difference(std::span<const std::byte> frame, std::size_t old_bytes,
                               std::span<const std::byte> headers) noexcept {
   if (headers.size() == old_bytes && std::equal(headers.begin(), headers.end(), frame.begin())) {
