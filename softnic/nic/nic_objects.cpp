@@ -124,12 +124,15 @@ void Nic::check(const QueuePairOptions& options) const {
   check_range("most_receive_sges", options.most_receive_sges, 0, limits.most_sges);
   check_range("most_inline", options.most_inline, 0, limits.most_inline);
   check_range("number", options.number, 0, Psn::kMask);
+  // 0 and 1 are reserved for management (3.5.3); 1 is for datagrams between connection managers.
+  if (options.number == 1 && options.type != QueuePairType::ud) {
+    refuse(NicError::Kind::invalid, "queue pair 1 is for datagrams");
+  }
 }
 
 std::uint32_t Nic::choose_number(std::uint32_t wanted) {
   if (wanted != 0) {
-    // 0 and 1 are reserved for management.
-    if (wanted == 1 || find_queue_pair(wanted) != nullptr) {
+    if (find_queue_pair(wanted) != nullptr) {
       refuse(NicError::Kind::invalid, fmt::format("the queue pair number {:#x} is taken", wanted));
     }
     return wanted;
