@@ -17,7 +17,7 @@ set_target_properties(
 add_executable(sidelatch::p4c ALIAS sidelatch_p4c) # its name in an installed package
 include("${CMAKE_CURRENT_LIST_DIR}/SidelatchAddP4.cmake")
 
-# The library's own: flows/ and experiments run them.
+# The library's own: experiments and flows run them.
 sidelatch_add_p4(
     sidelatch_objects "${PROJECT_SOURCE_DIR}/p4/switch_atomics.p4" "${PROJECT_SOURCE_DIR}/p4/switch_optimistic.p4"
     "${PROJECT_SOURCE_DIR}/p4/zero_sided.p4"

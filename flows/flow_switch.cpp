@@ -1,17 +1,12 @@
 #include <sidelatch/flows/flow_switch.h>
 
 #include <fmt/format.h>
+#include <p4/zero_sided.h>
 
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <utility>
-
-namespace sidelatch::p4::programs {
-
-std::shared_ptr<const Program> zero_sided();  // made by sidelatch_p4c
-
-}  // namespace sidelatch::p4::programs
 
 namespace sidelatch::flows {
 

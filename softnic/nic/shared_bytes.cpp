@@ -69,6 +69,24 @@ void load_lane(std::byte* /*into*/, const std::byte* /*shared*/) {}
 #endif
 #undef SIDELATCH_IS_SANITIZED
 
+// Less than a word: halves of words are whole, too, as with a NIC; other bytes go one by one.
+using Half = std::uint32_t;
+
+template <class UseHalf, class UseByte>
+void for_each_half(const std::byte* shared, std::size_t at, std::size_t end, UseHalf use_half, UseByte use_byte) {
+  while (at < end) {
+    if (reinterpret_cast<std::uintptr_t>(shared + at) % sizeof(Half) == 0 && at + sizeof(Half) <= end) {
+      use_half(at);
+      at += sizeof(Half);
+    } else {
+      use_byte(at);
+      ++at;
+    }
+  }
+}
+
+std::atomic_ref<Half> half_at(std::byte* shared) { return std::atomic_ref<Half>(*reinterpret_cast<Half*>(shared)); }
+
 // Calls one of the two functions for each offset from `at` on, where a word of `shared` begins; returns the first
 // offset not covered.
 template <class UseWord, class UseLane>
@@ -96,15 +114,16 @@ void store_shared(std::byte* shared, std::span<const std::byte> from) noexcept {
   const std::byte* const source = from.data();
   const std::size_t head = std::min(to_next_word(shared), from.size());
   const auto use_byte = [&](std::size_t at) { byte_at(shared + at).store(source[at], std::memory_order_relaxed); };
-  for (std::size_t at = 0; at < head; ++at) {
-    use_byte(at);
-  }
+  const auto use_half = [&](std::size_t at) {
+    Half half = 0;
+    std::memcpy(&half, source + at, sizeof half);
+    half_at(shared + at).store(half, std::memory_order_relaxed);
+  };
+  for_each_half(shared, 0, head, use_half, use_byte);
   const std::size_t tail = for_each_word(
       shared, head, from.size(), [&](std::size_t at) { store_word(shared + at, source + at); },
       [&](std::size_t at) { store_lane(shared + at, source + at); });
-  for (std::size_t at = tail; at < from.size(); ++at) {
-    use_byte(at);
-  }
+  for_each_half(shared, tail, from.size(), use_half, use_byte);
 }
 
 void load_shared(std::span<std::byte> into, const std::byte* from) noexcept {
@@ -112,15 +131,15 @@ void load_shared(std::span<std::byte> into, const std::byte* from) noexcept {
   std::byte* const target = into.data();
   const std::size_t head = std::min(to_next_word(shared), into.size());
   const auto use_byte = [&](std::size_t at) { target[at] = byte_at(shared + at).load(std::memory_order_relaxed); };
-  for (std::size_t at = 0; at < head; ++at) {
-    use_byte(at);
-  }
+  const auto use_half = [&](std::size_t at) {
+    const Half half = half_at(shared + at).load(std::memory_order_relaxed);
+    std::memcpy(target + at, &half, sizeof half);
+  };
+  for_each_half(shared, 0, head, use_half, use_byte);
   const std::size_t tail = for_each_word(
       shared, head, into.size(), [&](std::size_t at) { load_word(target + at, shared + at); },
       [&](std::size_t at) { load_lane(target + at, shared + at); });
-  for (std::size_t at = tail; at < into.size(); ++at) {
-    use_byte(at);
-  }
+  for_each_half(shared, tail, into.size(), use_half, use_byte);
 }
 
 std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std::uint64_t swap) noexcept {

@@ -1,9 +1,9 @@
 // Copies from and to memory that other threads read and write concurrently, as a NIC does, without undefined behaviour.
 //
 // Whole words of 8 bytes, aligned in the shared memory, are loaded and stored whole, by relaxed atomics, or several
-// words at a time if the CPU guarantees that too. Bytes before and after them are copied one by one. Addresses ascend,
-// so lines of 64 bytes do too. Nothing else is ordered: callers that need an order must get it elsewhere (x86 keeps the
-// order of stores, and of loads).
+// words at a time if the CPU guarantees that too. Before and after them, aligned halves of words (4 bytes) are whole,
+// and other bytes are copied one by one. Addresses ascend, so lines of 64 bytes do too. Nothing else is ordered:
+// callers that need an order must get it elsewhere (x86 keeps the order of stores, and of loads).
 //
 // Thread-safety: any number of these functions may run at the same time, beside other atomic accesses.
 #pragma once
