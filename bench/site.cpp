@@ -64,6 +64,13 @@ std::vector<RemoteSpan> Site::allocate(std::uint64_t bytes) {
   return memory;
 }
 
+sim::Simulation& Site::simulation() const {
+  if (simulation_ == nullptr) {
+    throw std::logic_error("a site of real machines has no simulation");
+  }
+  return *simulation_;
+}
+
 std::uint64_t Site::seed_of(std::uint32_t worker) const noexcept {
   constexpr std::uint64_t kMoreThanWorkers = 1000;
   return seed_ * kMoreThanWorkers + worker;

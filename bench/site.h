@@ -58,6 +58,8 @@ class Site {
   [[nodiscard]] std::vector<std::uint32_t> own_workers(std::uint32_t all) const;
   /// The node of this process for that worker.
   [[nodiscard]] fabric::Node& node_of(std::uint32_t worker) const { return *clients_[worker % clients_.size()]; }
+  /// Throws std::logic_error on a cluster.
+  [[nodiscard]] fabric::sim::Simulation& simulation() const;
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   [[nodiscard]] std::uint64_t seed_of(std::uint32_t worker) const noexcept;
   /// On a cluster it adds the deadline within which an operation must succeed, because processes may die.

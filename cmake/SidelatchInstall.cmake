@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 # Before anything is copied: half an installation would be worse than none.
-set(installed_targets sidelatch_static sidelatch_shared sidelatch_verbs)
+set(installed_targets sidelatch_static sidelatch_shared sidelatch_verbs sidelatch_p4c)
 if(TARGET sidelatch)
     list(APPEND installed_targets sidelatch)
 endif()
@@ -19,19 +19,25 @@ install(
     FILE_SET HEADERS
 )
 install(TARGETS sidelatch_verbs LIBRARY)
+install(TARGETS sidelatch_p4c EXPORT sidelatchTargets)
 if(TARGET sidelatch)
     install(TARGETS sidelatch)
 endif()
 install(FILES ${SIDELATCH_PROFILES} DESTINATION "${CMAKE_INSTALL_DATADIR}/sidelatch/profiles")
+file(GLOB SIDELATCH_P4_PROGRAMS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/p4/*.p4" "${PROJECT_SOURCE_DIR}/p4/*.json")
+set(SIDELATCH_P4_FOLDER "${CMAKE_INSTALL_DATADIR}/sidelatch/p4")
+install(FILES ${SIDELATCH_P4_PROGRAMS} DESTINATION "${SIDELATCH_P4_FOLDER}")
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/sidelatch")
 install(EXPORT sidelatchTargets NAMESPACE sidelatch:: DESTINATION "${package_dir}")
 configure_package_config_file(
     "${PROJECT_SOURCE_DIR}/cmake/sidelatchConfig.cmake.in" "${PROJECT_BINARY_DIR}/sidelatchConfig.cmake"
     INSTALL_DESTINATION "${package_dir}"
+    PATH_VARS SIDELATCH_P4_FOLDER
 )
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/sidelatchConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/sidelatchConfig.cmake" "${PROJECT_BINARY_DIR}/sidelatchConfigVersion.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/SidelatchAddP4.cmake"
         DESTINATION "${package_dir}"
 )
 

@@ -9,3 +9,6 @@ foreach(source IN LISTS micro)
                               ${SIDELATCH_DEPENDENCIES}
     )
 endforeach()
+sidelatch_add_p4(bench_switch "${PROJECT_SOURCE_DIR}/p4/l2_l3.p4")
+target_include_directories(bench_switch PRIVATE "${SIDELATCH_P4_HEADERS}")
+target_compile_definitions(bench_switch PRIVATE SIDELATCH_P4_FOLDER="${PROJECT_SOURCE_DIR}/p4")

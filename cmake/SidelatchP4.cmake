@@ -1,6 +1,4 @@
-# sidelatch_add_p4(TARGET PROGRAM.p4... [INCLUDE FOLDER...]) compiles switch programs to C++ and adds them to a target, as
-# protoc is used. "l2-switch.p4" gives <p4/l2_switch.h>, which declares
-# std::shared_ptr<const sidelatch::p4::Program> sidelatch::p4::programs::l2_switch().
+# The compiler of P4 programs, and the programs that the library contains.
 #
 # The compiler is a program of its own, so that the library can contain compiled programs.
 file(
@@ -13,46 +11,15 @@ add_executable(
 )
 target_include_directories(sidelatch_p4c PRIVATE "${PROJECT_SOURCE_DIR}/include")
 target_link_libraries(sidelatch_p4c PRIVATE sidelatch_flags fmt::fmt PkgConfig::libisal) # of the CRC
-set_target_properties(sidelatch_p4c PROPERTIES OUTPUT_NAME sidelatch-p4c RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+set_target_properties(
+    sidelatch_p4c PROPERTIES OUTPUT_NAME sidelatch-p4c EXPORT_NAME p4c RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
+)
+add_executable(sidelatch::p4c ALIAS sidelatch_p4c) # its name in an installed package
+include("${CMAKE_CURRENT_LIST_DIR}/SidelatchAddP4.cmake")
 
-function(sidelatch_add_p4 target)
-    cmake_parse_arguments(PARSE_ARGV 1 P4 "" "" "INCLUDE")
-    set(folder "${CMAKE_CURRENT_BINARY_DIR}/p4_programs/${target}")
-    file(MAKE_DIRECTORY "${folder}/p4")
-    set(includes "")
-    foreach(include IN LISTS P4_INCLUDE)
-        list(APPEND includes -I "${include}")
-    endforeach()
-    foreach(program IN LISTS P4_UNPARSED_ARGUMENTS)
-        get_filename_component(name "${program}" NAME_WE)
-        get_filename_component(path "${program}" ABSOLUTE)
-        get_filename_component(beside "${path}" DIRECTORY)
-        string(MAKE_C_IDENTIFIER "${name}" name)
-        file(GLOB included CONFIGURE_DEPENDS "${beside}/*.p4")
-        # The header is there once CMake has run, for clang-tidy and editors; it is what `--header` writes.
-        file(CONFIGURE OUTPUT "${folder}/p4/${name}.h" CONTENT
-"// Made by sidelatch_add_p4; do not edit.
-#pragma once
-
-#include <sidelatch/p4/program.h>
-
-#include <memory>
-
-namespace sidelatch::p4::programs {
-
-[[nodiscard]] std::shared_ptr<const Program> ${name}();
-
-}  // namespace sidelatch::p4::programs
-"
-        )
-        add_custom_command(
-            OUTPUT "${folder}/p4/${name}.cpp"
-            COMMAND sidelatch_p4c "${path}" -o "${folder}/p4/${name}.cpp" --function "${name}" ${includes}
-            DEPENDS sidelatch_p4c ${included}
-            COMMENT "Compiling ${name}.p4"
-            VERBATIM
-        )
-        target_sources(${target} PRIVATE "${folder}/p4/${name}.cpp" "${folder}/p4/${name}.h")
-    endforeach()
-    target_include_directories(${target} PRIVATE "${folder}")
-endfunction()
+# The library's own: flows/ and experiments run them.
+sidelatch_add_p4(
+    sidelatch_objects "${PROJECT_SOURCE_DIR}/p4/switch_atomics.p4" "${PROJECT_SOURCE_DIR}/p4/switch_optimistic.p4"
+    "${PROJECT_SOURCE_DIR}/p4/zero_sided.p4"
+)
+set(SIDELATCH_P4_HEADERS "${CMAKE_CURRENT_BINARY_DIR}/p4_programs/sidelatch_objects")

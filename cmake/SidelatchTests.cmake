@@ -3,7 +3,7 @@
 # tests/vm/**/*.cpp                -> test_vm, run as the one test `vm` in a guest with an RDMA device, label vm;
 #                                     but tests/vm/softnic/peer/*.cpp -> roce_peer, which it and the test `vm.link` run
 # examples/NAME.cpp                -> NAME, run as the test example.NAME, label example; on the software NIC if it is of
-#                                     fabric/verbs
+#                                     fabric/verbs. One that includes softnic/launch.h starts the software NIC itself
 #
 # One program per folder and not per file: linking is what costs on a small machine. Tests that start threads live in
 # files named *_threaded_test.cpp; they alone are built and run under ThreadSanitizer (target threaded_tests).
@@ -134,8 +134,12 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.h" CO
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.inc" CONTENT "${p4_rows}")
 
 # The programs of p4/ serve NICs: those of tests/softnic.
-sidelatch_add_p4(test_switchsync "${PROJECT_SOURCE_DIR}/p4/switch_atomics.p4" "${PROJECT_SOURCE_DIR}/p4/switch_optimistic.p4")
+target_include_directories(test_switchsync PRIVATE "${SIDELATCH_P4_HEADERS}")
 target_sources(test_switchsync PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp")
+target_sources(test_flows PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp"
+                                  "${PROJECT_SOURCE_DIR}/tests/switchsync/switched_nics.cpp"
+                                  "${PROJECT_SOURCE_DIR}/tests/switchsync/changed_program.cpp"
+)
 
 # tests/tools runs the program itself.
 foreach(target test_tools test_tools_threaded)
@@ -183,6 +187,13 @@ foreach(source IN LISTS examples)
     )
     # What needs an RDMA device gets the software NIC, which no sanitizer can be preloaded with.
     file(STRINGS "${source}" on_verbs REGEX "<sidelatch/fabric/verbs/")
+    file(STRINGS "${source}" on_launch REGEX "<sidelatch/softnic/launch.h>")
+    if(on_launch AND SIDELATCH_SANITIZE)
+        continue()
+    elseif(on_launch)
+        add_dependencies(example_${name} sidelatch_verbs)
+        target_link_libraries(example_${name} PRIVATE PkgConfig::libibverbs)
+    endif()
     if(NOT on_verbs)
         add_test(NAME example.${name} COMMAND example_${name})
     elseif(TARGET sidelatch AND NOT SIDELATCH_SANITIZE)
@@ -192,6 +203,11 @@ foreach(source IN LISTS examples)
         add_dependencies(example_${name} sidelatch sidelatch_verbs)
     else()
         continue()
+    endif()
+    if(on_launch)
+        set_tests_properties(
+            example.${name} PROPERTIES ENVIRONMENT "SIDELATCH_SOFTNIC_LIBRARY=$<TARGET_FILE:sidelatch_verbs>"
+        )
     endif()
     set_tests_properties(example.${name} PROPERTIES LABELS example TIMEOUT ${SIDELATCH_TEST_TIMEOUT})
 endforeach()

@@ -124,8 +124,11 @@ class Machine {
       case Do::reject:
         error_ = eval(s.expr);
         return Flow::reject;
-      case Do::run_parser:
-        return parser(s.which);
+      case Do::run_parser: {  // copy-out happens also if the parser has rejected the packet
+        const Flow flow = parser(s.which);
+        static_cast<void>(block(s.yes));
+        return flow;
+      }
       case Do::set_validity:
         if (U128* to = at(s.to)) {
           set_validity(to, program_.headers[static_cast<std::size_t>(s.which)], s.count != 0);
@@ -159,8 +162,9 @@ class Machine {
   Flow extern_statement(const ir::Statement& s) {
     switch (s.kind) {
       case Do::register_read:
-        if (U128* to = at(s.to)) {
-          *to = state_.registers[static_cast<std::size_t>(s.which)].read(index(eval(s.expr)));
+        if (const RegisterState& array = state_.registers[static_cast<std::size_t>(s.which)];
+            index(eval(s.expr)) < array.size()) {
+          *at(s.to) = array.read(index(eval(s.expr)));
         }
         return Flow::on;
       case Do::register_write:

@@ -31,7 +31,7 @@ enum class Op : std::uint8_t {
   add,
   subtract,
   multiply,
-  divide,  // by a constant that is not 0
+  divide,  // by 0 it is 0, and so is modulo
   modulo,
   add_saturating,
   subtract_saturating,
@@ -78,8 +78,8 @@ struct Statement;
 using Block = std::vector<Statement>;
 
 enum class Do : std::uint8_t {
-  assign,            // to = expr
-  zero,              // `count` slots from `to` on
+  assign,            // to = expr; which 1: the program does not read what expr reads (the rest of a slice)
+  zero,              // `count` slots from `to` on; which 1: a variable without a value
   copy,              // `count` slots from `from` to `to`
   branch,            // expr ? yes : no
   call,              // routine `which`; then `yes`, also if the routine has executed exit
@@ -87,7 +87,7 @@ enum class Do : std::uint8_t {
   give_back,         // return
   leave,             // exit
   reject,            // parser: with error expr
-  run_parser,        // parser `which`
+  run_parser,        // parser `which`; then `yes`, also if it has rejected the packet
   set_validity,      // header at `to`, of type `which`, to `count`; valid headers begin with zeros
   extract,           // header at `to`, of type `which`
   lookahead,         // `count` bits to `to`
@@ -96,7 +96,7 @@ enum class Do : std::uint8_t {
   emit,              // header at `to`, of type `which`
   push,              // stack at `to`: `count` elements; which: its type
   pop,
-  register_read,    // to = register `which` [expr]
+  register_read,    // to = register `which` [expr]; beyond the end `to` stays as it is
   register_write,   // register `which` [exprs[0]] = exprs[1]
   count,            // counter `which` [expr]
   hash,             // to = exprs: base, max, then the data; algorithm `which`, result of `count` bits

@@ -37,8 +37,8 @@ const bit<8> NAK_PSN = 0x60;
 const bit<8> NAK_INVALID_REQUEST = 0x61;
 const bit<8> NAK_REMOTE_ACCESS = 0x62;
 
-const bit<32> QUEUE_PAIRS = 1024;
-const bit<32> KEPT = 16384;  // 16 results per queue pair
+const bit<32> QUEUE_PAIRS = 2048;
+const bit<32> KEPT = 32768;  // 16 results per queue pair
 const bit<32> WORDS = 65536;
 
 // An element of next_psn.
@@ -255,7 +255,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         key = { h.ipv4.destination : exact; h.bth.queue_pair : exact; }
         actions = { connection; NoAction; }
         default_action = NoAction();
-        size = 1024;
+        size = 2048;
     }
 
     // `bytes` from `address` on are words from `word` on; rights: 1 READ, 2 WRITE, 4 atomics.

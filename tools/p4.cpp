@@ -20,6 +20,7 @@ namespace {
 struct Arguments : P4Source {
   std::vector<std::string> tests;
   std::string chip;
+  bool prints = false;
 };
 
 p4::CompileOptions compile_options(const P4Source& source, std::vector<std::string>& warnings) {
@@ -34,6 +35,14 @@ p4::CompileOptions compile_options(const P4Source& source, std::vector<std::stri
 }
 
 int check(const Arguments& arguments) {
+  if (arguments.prints) {
+    std::vector<std::string> warnings;
+    fmt::print("{}", p4::print_file(arguments.program, compile_options(arguments, warnings)));
+    for (const std::string& warning : warnings) {
+      fmt::print(stderr, "{}\n", warning);
+    }
+    return kAsExpected;
+  }
   if (arguments.chip.empty()) {
     static_cast<void>(compile_p4(arguments));
     return kAsExpected;
@@ -82,7 +91,9 @@ void add_p4(Program& program) {
   auto arguments = std::make_shared<Arguments>();
   Command checked = p4.subcommand("check", "Compile a program and say what is wrong with it");
   add_p4_source(checked, *arguments);
-  checked.option("--fit", arguments->chip, "also estimate whether it fits that chip: tofino or tofino2");
+  Option chip = checked.option("--fit", arguments->chip, "also estimate whether it fits that chip: tofino or tofino2");
+  checked.flag("--print", arguments->prints, "print the program as it was read: one file, macros replaced")
+      .excludes(chip);
   checked.runs([arguments] { return check(*arguments); });
   Command tested = p4.subcommand("test", "Run packet tests in the format STF");
   add_p4_source(tested, *arguments);

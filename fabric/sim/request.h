@@ -13,6 +13,7 @@
 
 namespace sidelatch::fabric::sim {
 
+class NetworkDevice;
 class SimNode;
 class SimQueuePair;
 
@@ -29,6 +30,7 @@ struct alignas(32) Request {
   /// The end of a pair that the request goes to; null for a queue pair that is no end. Do not follow it once the
   /// connection is revoked: the end may be gone.
   SimQueuePair* receiver = nullptr;
+  NetworkDevice* device = nullptr;  ///< that it passes; null: none
   SimNode* initiator = nullptr;
   SimNode* target = nullptr;
   Request* next = nullptr;       ///< on its queue pair, in posting order

@@ -242,14 +242,16 @@ void World::issue(Request& request, bool from_doorbell) {
   Time departs = std::max(served, node.nic.egress_free);
   node.nic.egress_free = departs + wire_time(node, bytes, count);
   // Under one-step requests the fetch is part of that one step.
-  if (bytes > 0 && !request.payload_bound && !options.rules.one_step_requests) {
+  // A device sees the bytes pass.
+  if (bytes > 0 && !request.payload_bound && (!options.rules.one_step_requests || request.device != nullptr)) {
     departs += times.pcie_read;
     schedule(departs, request, Action::fetch);
   }
-  Time arrives = departs + times.latency + times.propagation + uniform(node.profile.link.jitter_ns);
+  const Time way = request.device != nullptr ? request.device->cable() : times.propagation;
+  Time arrives = departs + times.latency + way + uniform(node.profile.link.jitter_ns);
   arrives = std::max(arrives, request.queue_pair->last_arrival);
   request.queue_pair->last_arrival = arrives;
-  schedule(arrives, request, Action::arrive);
+  schedule(arrives, request, request.device != nullptr ? Action::pass : Action::arrive);
 }
 
 void World::fetch(Request& request) {
@@ -279,16 +281,26 @@ void World::complete(Request& request) {
 // The response of `bytes` leaves the target once it is `ready` and the link is free, but its end not before `tail`.
 void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail) {
   SimNode& target = *request.target;
-  SimNode& initiator = *request.initiator;
   const std::uint64_t count = packets(bytes, target.profile.link.mtu);
   // `ready` may lie ahead, and other responses may be ready earlier. The link's queue counts only the work given and
   // not done, so a response that is not ready yet delays nobody.
   const Time wire = wire_time(target, bytes, count);
   target.nic.egress_free = std::max(now, target.nic.egress_free) + wire;
+  const Time sent = std::max({ready + wire, target.nic.egress_free, tail});
+  if (request.device != nullptr) {
+    schedule(sent + target.times.latency + request.device->cable(), request, Action::pass_back);
+    return;
+  }
   const Time way = target.times.latency + target.times.propagation;
-  const Time left = std::max({ready + wire, target.nic.egress_free, tail}) + way;
-  initiator.nic.ingress_free = std::max(now + way, initiator.nic.ingress_free) + wire_time(initiator, bytes, count);
-  const Time received = std::max(left, initiator.nic.ingress_free);
+  deliver(request, now + way, sent + way, bytes);
+}
+
+// An answer whose first byte may reach the initiator at `first`, and whose end does so at `last`.
+void World::deliver(Request& request, Time first, Time last, std::uint64_t bytes) {
+  SimNode& initiator = *request.initiator;
+  const std::uint64_t count = packets(bytes, request.target->profile.link.mtu);
+  initiator.nic.ingress_free = std::max(first, initiator.nic.ingress_free) + wire_time(initiator, bytes, count);
+  const Time received = std::max(last, initiator.nic.ingress_free);
   schedule(received + initiator.times.latency + initiator.times.completion, request, Action::complete);
 }
 

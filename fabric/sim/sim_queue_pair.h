@@ -4,6 +4,7 @@
 #include "sim_node.h"
 
 #include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/fabric/sim/network_device.h>
 
 #include <array>
 #include <cstdint>
@@ -56,6 +57,8 @@ class SimQueuePair final : public QueuePair {
   std::array<Time, 4> executed_until{};
   /// Messages of one queue pair arrive in posting order.
   Time last_arrival{};
+  /// What its requests pass, or null: the link, with its propagation.
+  NetworkDevice* device = nullptr;
   std::size_t cache_slot = kNotCached;
   static constexpr std::size_t kNotCached = std::numeric_limits<std::size_t>::max();
 

@@ -31,6 +31,17 @@ bool Simulation::lose_connection(QueuePair& queue_pair) {
   return lost->lose_connection();
 }
 
+std::uint64_t Simulation::pass_through(QueuePair& queue_pair, NetworkDevice& device) {
+  auto* passing = dynamic_cast<SimQueuePair*>(&queue_pair);
+  if (passing == nullptr || passing->peer() != nullptr || passing->device != nullptr) {
+    throw std::invalid_argument(passing == nullptr           ? "pass_through: the queue pair is not of a simulation"
+                                : passing->device != nullptr ? "pass_through: the queue pair has a device already"
+                                                             : "pass_through: the queue pair is an end of a pair");
+  }
+  passing->device = &device;
+  return passing->connection();
+}
+
 std::uint64_t Simulation::events() const noexcept { return world_->events; }
 
 }  // namespace sidelatch::fabric::sim

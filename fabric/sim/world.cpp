@@ -101,6 +101,12 @@ bool World::advance(std::optional<Time> limit) {
       case Action::receive:
         receive(request);
         break;
+      case Action::pass:
+        pass(request);
+        break;
+      case Action::pass_back:
+        pass_back(request);
+        break;
     }
     release(request);
   }
@@ -144,6 +150,7 @@ Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, st
   request->queue_pair = &queue_pair;
   request->connection = queue_pair.connection();
   request->receiver = queue_pair.peer();
+  request->device = queue_pair.device;
   request->initiator = &initiator;
   request->target = &target;
   request->next = nullptr;

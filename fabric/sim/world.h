@@ -1,6 +1,7 @@
 // The simulated world: its clock, its agenda, and the path of a work request from doorbell to completion.
 //
 //   requester.cpp   doorbell -> initiator's NIC -> payload fetch -> link           (SimQueuePair, World::issue)
+//   device.cpp      link -> device between the nodes, if there is one, both ways   (World::pass, pass_back)
 //   responder.cpp   link -> target's NIC -> when its micro-steps happen            (World::arrive)
 //   receiver.cpp    receive buffers: which SEND waits, which takes which          (World::arrive_at_end, receive)
 //   memory.cpp      the micro-steps themselves, on the target's bytes              (World::begin, step, load, store)
@@ -62,7 +63,7 @@ class World {
   ~World();
 
   /// What an event does to its request. The agenda keeps the value in the low bits of the request's address.
-  enum class Action : std::uint8_t { fetch, arrive, begin, step, end, load, store, complete, receive };
+  enum class Action : std::uint8_t { fetch, arrive, begin, step, end, load, store, complete, receive, pass, pass_back };
 
   // The agenda.
   bool advance(std::optional<Time> limit);
@@ -83,6 +84,9 @@ class World {
   void store(Request& request);
   void complete(Request& request);
   void receive(Request& request);
+  /// At the device between the nodes: on the way there, and back.
+  void pass(Request& request);
+  void pass_back(Request& request);
   /// Continues requests that `end` of a pair held back, as far as there are receive buffers.
   void resume_held(SimQueuePair& end);
   /// Called when `end` of a pair has ended: refuses what it held back, and notifies its peer after all that `end` has
@@ -127,6 +131,7 @@ class World {
   bool refuse(Request& request);
   void respond_with_error(Request& request, Status status, std::string detail);
   void respond(Request& request, Time ready, std::uint64_t bytes, Time tail);
+  void deliver(Request& request, Time first, Time last, std::uint64_t bytes);
   [[nodiscard]] static Time wire_time(const SimNode& node, std::uint64_t bytes, std::uint64_t count) {
     const auto on_wire = static_cast<double>(bytes + count * node.profile.link.header_bytes);
     return Time{static_cast<std::int64_t>(on_wire * node.times.wire_ps_per_byte)};

@@ -195,6 +195,7 @@ struct TableEntry {
 struct Table {
   std::vector<KeyElement> keys;
   std::vector<ActionReference> actions;
+  bool has_actions = false;
   std::vector<TableEntry> entries;
   bool has_entries = false;
   bool constant_entries = false;

@@ -150,9 +150,11 @@ class Emitter {
       case Op::multiply:
         return masked(fmt::format("{} * {}", a(), b()));
       case Op::divide:
-        return fmt::format("({} / {})", a(), b());
+        return expr(e.b).op == Op::constant ? fmt::format("({} / {})", a(), b())
+                                            : fmt::format("divided({}, {})", a(), b());
       case Op::modulo:
-        return fmt::format("({} % {})", a(), b());
+        return expr(e.b).op == Op::constant ? fmt::format("({} % {})", a(), b())
+                                            : fmt::format("modulo({}, {})", a(), b());
       case Op::add_saturating:
       case Op::subtract_saturating:
         return fmt::format("{}(saturate({}, {}, {}, {}, {}))", type, a(), b(), e.width, e.is_signed,
@@ -265,8 +267,9 @@ class Emitter {
     });
   }
 
-  void call(int routine, const ir::Block& after) {
-    line(fmt::format("{{ const int flow = r{}(f, e);", routine));
+  // A routine ('r') or a parser ('p'). What it leaves behind is copied out however it ends.
+  void call(char kind, int which, const ir::Block& after) {
+    line(fmt::format("{{ const int flow = {}{}(f, e);", kind, which));
     block(after);
     line("if (flow != on) { return flow; } }");
   }
@@ -292,7 +295,7 @@ class Emitter {
         line("}");
         break;
       case Do::call:
-        call(s.which, s.yes);
+        call('r', s.which, s.yes);
         break;
       case Do::apply:
         apply(static_cast<std::size_t>(s.which));
@@ -307,7 +310,7 @@ class Emitter {
         line(fmt::format("e.error = {}; return reject;", value(s.expr)));
         break;
       case Do::run_parser:
-        line(fmt::format("if (const int flow = p{}(f, e); flow != on) {{ return flow; }}", s.which));
+        call('p', s.which, s.yes);
         break;
       case Do::set_validity:
         set_validity(s);
@@ -344,7 +347,9 @@ class Emitter {
   void emit_extern(const ir::Statement& s) {
     switch (s.kind) {
       case Do::register_read:
-        line(fmt::format("{} = e.state.registers[{}].read(index_of({}));", at(s.to), s.which, value(s.expr)));
+        line(fmt::format("if (const std::uint64_t index = index_of({}); index < e.state.registers[{}].size()) {{",
+                         value(s.expr), s.which));
+        line(fmt::format("{} = e.state.registers[{}].read(index); }}", at(s.to), s.which));
         break;
       case Do::register_write:
         line(fmt::format("e.state.registers[{}].write(index_of({}), {});", s.which, value(s.exprs[0]),
@@ -408,13 +413,23 @@ class Emitter {
         all_valid += fmt::format("{}{} != 0", all_valid.empty() ? "" : " && ", value(valid));
       }
     }
+    unsigned most = 0;
+    bool has_parts = false;
+    for (std::size_t i = first; i < s.exprs.size(); ++i) {
+      has_parts = has_parts || most % 8 != 0 || expr(s.exprs[i]).width % 8 != 0;
+      most += expr(s.exprs[i]).width;
+    }
     line("std::size_t bytes = 0;");
+    if (has_parts) {  // a part of a byte is written into what is there
+      line(fmt::format("std::memset(e.hashed.data(), 0, {});", (most + 7) / 8));
+    }
     line(all_valid.empty() ? "{" : fmt::format("if ({}) {{", all_valid));
     unsigned bits = 0;
-    for (std::size_t i = first; i < s.exprs.size(); ++i) {
-      const unsigned width = expr(s.exprs[i]).width;
-      line(fmt::format("write_field<{}, {}>(e.hashed.data(), {});", bits, width, value(s.exprs[i])));
-      bits += width;
+    const auto width = [&](std::size_t i) { return expr(s.exprs[i]).width; };
+    for (const Group& group : groups_of(first, s.exprs.size(), width)) {
+      const auto field = [&](std::size_t i) { return value(s.exprs[i]); };
+      line(fmt::format("write_field<{}, {}>(e.hashed.data(), {});", bits, group.bits, together(group, width, field)));
+      bits += group.bits;
     }
     if (bits % 8 != 0) {
       line(fmt::format("write_field<{}, {}>(e.hashed.data(), 0U);", bits, 8 - bits % 8));
@@ -430,6 +445,50 @@ class Emitter {
       line("bytes = fill_byte(e, bits);");
     }
     line("}");
+  }
+
+  // Fields [first, last) that fill whole bytes together, and one word: they are read and written at once.
+  struct Group {
+    std::size_t first = 0;
+    std::size_t last = 0;
+    unsigned bits = 0;
+  };
+
+  // `width(i)`: of field i of `count`, the first of which begins a byte.
+  template <class Width>
+  [[nodiscard]] static std::vector<Group> groups_of(std::size_t first, std::size_t count, Width width) {
+    std::vector<Group> groups;
+    for (std::size_t i = first; i < count;) {
+      Group group{i, i, 0};
+      do {
+        group.bits += width(group.last++);
+      } while (group.bits % 8 != 0 && group.last < count && group.bits <= 64);
+      if (group.last - group.first > 1 && group.bits > 64) {  // too wide for a word: one by one
+        for (; group.first < group.last; ++group.first) {
+          groups.push_back({group.first, group.first + 1, width(group.first)});
+        }
+      } else {
+        groups.push_back(group);
+      }
+      i = group.last;
+    }
+    return groups;
+  }
+
+  // The fields of a group as one number; `value(i)` is that of field i.
+  template <class Width, class FieldValue>
+  [[nodiscard]] static std::string together(const Group& group, Width width, FieldValue value) {
+    if (group.last - group.first == 1) {
+      return value(group.first);
+    }
+    std::string made;
+    unsigned below = group.bits;
+    for (std::size_t i = group.first; i < group.last; ++i) {
+      below -= width(i);
+      const std::string one = fmt::format("std::uint64_t({})", value(i));
+      made += (made.empty() ? "" : " | ") + (below == 0 ? one : fmt::format("{} << {}", one, below));
+    }
+    return made;
   }
 
   void set_validity(const ir::Statement& s) {
@@ -451,9 +510,22 @@ class Emitter {
     line(s.to.index < 0 ? "{" : fmt::format("if ({}) {{", in_range(s.to)));
     line(fmt::format("{} = 1;", at(s.to)));
     unsigned bit = 0;
-    for (const ir::HeaderField& field : type.fields) {
-      line(fmt::format("{} = read_field<{}, {}>(from);", at(moved(s.to, field.slot)), bit, field.width));
-      bit += field.width;
+    const auto width = [&](std::size_t i) { return type.fields[i].width; };
+    for (const Group& group : groups_of(0, type.fields.size(), width)) {
+      if (group.last - group.first == 1) {
+        line(fmt::format("{} = read_field<{}, {}>(from);", at(moved(s.to, type.fields[group.first].slot)), bit,
+                         group.bits));
+      } else {
+        line(fmt::format("{{ const std::uint64_t group = read_field<{}, {}>(from);", bit, group.bits));
+        unsigned below = group.bits;
+        for (std::size_t i = group.first; i < group.last; ++i) {
+          below -= width(i);
+          line(fmt::format("{} = group >> {} & {};", at(moved(s.to, type.fields[i].slot)), below,
+                           literal(ones(width(i)), false)));
+        }
+        line("}");
+      }
+      bit += group.bits;
     }
     line("} }");
     if (s.kind == Do::extract) {
@@ -470,9 +542,11 @@ class Emitter {
         type.bytes));
     line("std::byte* to = e.out.data() + e.written;");
     unsigned bit = 0;
-    for (const ir::HeaderField& field : type.fields) {
-      line(fmt::format("write_field<{}, {}>(to, {});", bit, field.width, at(moved(s.to, field.slot))));
-      bit += field.width;
+    const auto width = [&](std::size_t i) { return type.fields[i].width; };
+    for (const Group& group : groups_of(0, type.fields.size(), width)) {
+      const auto field = [&](std::size_t i) { return at(moved(s.to, type.fields[i].slot)); };
+      line(fmt::format("write_field<{}, {}>(to, {});", bit, group.bits, together(group, width, field)));
+      bit += group.bits;
     }
     line(fmt::format("e.written += {}; }}", type.bytes));
   }
@@ -532,7 +606,7 @@ class Emitter {
       for (std::size_t p = 0; p < action.parameters.size(); ++p) {
         line(fmt::format("{} = arguments[{}];", slot(action.parameters[p]), p));
       }
-      call(action.routine, action.after);
+      call('r', action.routine, action.after);
       line("break; }");
     }
     line("default: break; } }");

@@ -4,6 +4,7 @@
 #include "p4/interpreter.h"
 #include "parser.h"
 #include "preprocess.h"
+#include "print.h"
 
 #include <fstream>
 #include <sstream>
@@ -11,7 +12,11 @@
 
 namespace sidelatch::p4 {
 
-ir::Program front_end(const std::string& text, const std::string& name, const CompileOptions& options) {
+namespace {
+
+// Calls `use` with what the program means and how it was written.
+template <class Use>
+auto with_program(const std::string& text, const std::string& name, const CompileOptions& options, Use use) {
   Sources sources;
   try {
     const std::uint32_t file = sources.add(name, text);
@@ -27,11 +32,24 @@ ir::Program front_end(const std::string& text, const std::string& name, const Co
         options.warnings->push_back(sources.describe(warning.at, "warning", warning.message));
       }
     }
-    return made;
+    return use(std::move(made), program, sources);
   } catch (const Failure& failure) {
     throw CompileError(failure.at.line == 0 ? name + ": error: " + failure.message
                                             : sources.describe(failure.at, "error", failure.message));
   }
+}
+
+}  // namespace
+
+ir::Program front_end(const std::string& text, const std::string& name, const CompileOptions& options) {
+  return with_program(text, name, options, [](ir::Program made, const ast::Program&, const Sources&) { return made; });
+}
+
+std::string print_file(const std::filesystem::path& file, const CompileOptions& options) {
+  return with_program(read_source(file), file.string(), options,
+                      [](const ir::Program&, const ast::Program& program, const Sources& sources) {
+                        return ast::print(program, sources);
+                      });
 }
 
 std::string read_source(const std::filesystem::path& file) {

@@ -7,6 +7,7 @@
 #include "ast.h"
 #include "p4/ir.h"
 #include "types.h"
+#include "unassigned.h"
 
 #include <sidelatch/p4/bits.h>
 
@@ -14,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -120,6 +122,7 @@ class Lowering {
   void declare_constant(const ast::Declaration& declaration);
   Type* declare_structure(const ast::Declaration& declaration);
   void declare_enumeration(const ast::Declaration& declaration);
+  void enumeration_members(const ast::Declaration& declaration, Type& made);
   void define(const ast::Declaration& declaration, Symbol symbol);
   [[nodiscard]] const Symbol* find(std::string_view name, bool global = false) const;
   const Type* resolve(const ast::Type& type);
@@ -138,15 +141,22 @@ class Lowering {
   void standard_metadata(const Value& place);
   [[nodiscard]] static std::string control_name(const ast::Declaration& declaration, const std::string& prefix);
   void field_lists(const Type* type, int slot, const std::vector<unsigned>& outer);
+  void count_instance(Location at) const;
   std::vector<unsigned> lists_of(const ast::Annotations* annotations);
+
+  // lower_unused.cpp
+  void check_unused();
+  void check_unused(const ast::Declaration& declaration);
 
   // lower_table.cpp
   Object* table(const ast::Declaration& declaration, const std::string& prefix);
   void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types);
+  std::optional<ir::Place> header_of_key(const ast::Expr& expr, const Value& value);
   void table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,
                      const std::string& prefix);
   void table_entries(const ast::Table& source, const Object& object, TableInfo& info,
                      const std::vector<const Type*>& types);
+  Value direct_extern(const Object& table, const ast::Expr& constructor);
   void table_properties(const ast::Table& source, Object& object, ir::Table& table);
   std::size_t action_call(const ast::Expr& call, const Object& object, const TableInfo& info,
                           std::vector<U128>& arguments);
@@ -176,8 +186,11 @@ class Lowering {
   void give_back(const ast::Statement& statement);
   void call_statement(const ast::Expr& call);
   void store(const Value& target, const Value& value, Location at);
+  void initialise(const Value& target, const Value& value, Location at);
+  void mark(const ir::Place& header, bool valid, Location at);
   void store_scalar(const Value& target, int expr, Location at);
   void zero(const Value& place, Location at);
+  void declare_unassigned(const Value& place, const std::string& name, Location at);
   void set_validity(const Value& header, bool valid, Location at);
 
   // lower_expressions.cpp
@@ -291,24 +304,30 @@ class Lowering {
   Types types_;
   std::deque<Scope> scopes_;
   std::deque<Object> objects_;
+  std::deque<ast::Declaration> made_here_;  // that the program has not written as declarations
   std::deque<std::vector<Value>> kept_places_;
   Scope* global_ = nullptr;
   Scope* scope_ = nullptr;
   ir::Block* block_ = nullptr;
   Where where_ = Where::nowhere;
-  enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser };
+  // unknown: of what nothing uses.
+  enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser, unknown };
   Stage stage_ = Stage::none;
   std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, Object*> functions_;
   std::map<const Type*, int> header_types_;
   std::map<const Type*, int> stack_types_;
   std::map<std::string, bool> match_kinds_;
-  const Object* function_ = nullptr;  // that is being lowered
+  std::map<std::string, Object*> shadowed_;  // extern functions whose name something else has, too
+  const Object* function_ = nullptr;         // that is being lowered
+  bool is_quiet_ = false;  // a header that becomes valid is no part of the packet: packet_length stays
   const ast::Declaration* main_ = nullptr;
   unsigned depth_ = 0;
   std::string prefix_;                                   // of the control or parser that is being lowered
   std::map<std::string, unsigned, std::less<>> direct_;  // instances without a declaration, by name
   std::vector<Warning> warnings_;
+  std::vector<VariableSlots> variables_;  // those that find_unassigned() looks at
   std::set<const ast::Declaration*> active_;
+  std::set<const ast::Declaration*> lowered_;
 };
 
 }  // namespace sidelatch::p4

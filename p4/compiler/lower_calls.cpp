@@ -24,6 +24,12 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
   if (target.kind != Value::Kind::object || !target.text.empty()) {
     fail(callee.at, "this cannot be called");
   }
+  if (const auto shadowed = shadowed_.find(callee.text);
+      callee.kind == ExprKind::name && shadowed != shadowed_.end() && target.object->declaration != nullptr &&
+      target.object->kind == Object::Kind::function &&
+      target.object->declaration->kind != ast::DeclarationKind::function) {
+    return extern_call(*shadowed->second, expr);
+  }
   Object& object = *target.object;
   switch (object.kind) {
     case Object::Kind::action:
@@ -32,6 +38,10 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
       return extern_call(object, expr);
     case Object::Kind::function: {
       if (object.declaration == nullptr || object.declaration->kind != ast::DeclarationKind::function) {
+        if (object.declaration != nullptr && (object.declaration->kind == ast::DeclarationKind::control ||
+                                              object.declaration->kind == ast::DeclarationKind::parser)) {
+          unsupported(callee.at, "a constructor among expressions");
+        }
         fail(callee.at, "this cannot be called");
       }
       std::vector<const Type*> types;
@@ -185,6 +195,10 @@ std::vector<const ast::Expr*> Lowering::arguments_of(const ast::Expr& expr,
       arguments[i] = parameters[i].otherwise.get();
     }
     if (arguments[i] == nullptr) {
+      const ast::Annotations& notes = parameters[i].annotations;
+      if (std::any_of(notes.begin(), notes.end(), [](const auto& note) { return note.name == "optional"; })) {
+        unsupported(expr.at, "an @optional parameter without its argument");
+      }
       fail(expr.at, "the argument for '" + parameters[i].name + "' is missing");
     }
   }
@@ -235,9 +249,9 @@ void Lowering::pass(const std::vector<const ast::Expr*>& arguments, const std::v
       continue;
     }
     if (parameters[i].direction == Direction::out) {
-      zero(slot, arguments[i]->at);
+      declare_unassigned(slot, parameters[i].name, arguments[i]->at);
     } else {
-      store(slot, values[i], arguments[i]->at);
+      initialise(slot, values[i], arguments[i]->at);
     }
   }
 }
@@ -246,12 +260,8 @@ Value Lowering::call_object(Object& object, const ast::Expr& expr, Location at) 
   const std::vector<ast::Parameter>& parameters = object.declaration->parameters;
   ir::Block after;
   pass(arguments_of(expr, parameters), parameters, object.parameters, after);
-  if (object.kind == Object::Kind::parser) {
-    add(ir::Do::run_parser, at).which = object.index;
-    std::move(after.begin(), after.end(), std::back_inserter(*block_));
-    return {};
-  }
-  ir::Statement& made = add(ir::Do::call, at);
+  const bool is_parser = object.kind == Object::Kind::parser;
+  ir::Statement& made = add(is_parser ? ir::Do::run_parser : ir::Do::call, at);
   made.which = object.index;
   made.yes = std::move(after);
   if (object.result.kind != Value::Kind::place) {

@@ -12,7 +12,28 @@ using ast::ExprKind;
 
 namespace {
 
+bool always_returns(const ast::Statement& statement) {
+  switch (statement.kind) {
+    case ast::StatementKind::give_back:
+      return true;
+    case ast::StatementKind::block:
+      return std::any_of(statement.body.begin(), statement.body.end(),
+                         [](const ast::StatementPtr& one) { return always_returns(*one); });
+    case ast::StatementKind::conditional:
+      return statement.body.size() == 2 && always_returns(*statement.body[0]) && always_returns(*statement.body[1]);
+    case ast::StatementKind::choose:
+      return std::any_of(statement.cases.begin(), statement.cases.end(),
+                         [](const ast::SwitchCase& one) { return one.label == nullptr; }) &&
+             std::all_of(statement.cases.begin(), statement.cases.end(),
+                         [](const ast::SwitchCase& one) { return one.body == nullptr || always_returns(*one.body); });
+    default:
+      return false;
+  }
+}
+
 constexpr int kLargestStack = 4096;
+constexpr std::size_t kMostInstances = 20'000;
+constexpr std::size_t kMostRegisterBytes = std::size_t{1} << 30;
 
 }  // namespace
 
@@ -31,6 +52,10 @@ ir::Program Lowering::run() {
     fail({}, "the program has no 'V1Switch(...) main;'");
   }
   package();
+  find_unassigned(out_, variables_, [this](const ir::Origin& at, const std::string& name) {
+    warnings_.push_back({{at.file, at.line, at.column}, "'" + name + "' is read before it has a value"});
+  });
+  check_unused();
   out_.info.errors = types_.error->members;
   return std::move(out_);
 }
@@ -48,6 +73,13 @@ const Symbol* Lowering::find(std::string_view name, bool global) const {
 void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
   const auto [known, is_new] = scope_->names.emplace(declaration.name, std::move(symbol));
   if (!is_new) {
+    if (known->second.kind == Symbol::Kind::object && scope_ == global_ && known->second.object != nullptr &&
+        known->second.object->kind == Object::Kind::extern_functions && declaration.kind != DeclarationKind::function) {
+      // A control may have the name of an extern function: what is called is the function.
+      shadowed_[declaration.name] = known->second.object;
+      known->second = std::move(symbol);
+      return;
+    }
     const ast::Declaration* other = known->second.declaration;
     if (declaration.kind == DeclarationKind::function && other != nullptr && other->kind == DeclarationKind::function) {
       unsupported(declaration.at, "two functions with the name '" + declaration.name + "'");
@@ -133,6 +165,11 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   switch (declaration.kind) {
     case DeclarationKind::alias:
     case DeclarationKind::new_type:
+      if (declaration.type->kind == ast::TypeKind::varbit) {  // refused where it is used
+        symbol.kind = Symbol::Kind::declaration;
+        symbol.declaration = &declaration;
+        break;
+      }
       symbol.type = resolve(*declaration.type);
       break;
     case DeclarationKind::enumeration:
@@ -183,6 +220,12 @@ void Lowering::declare_enumeration(const ast::Declaration& declaration) {
     }
     type->width = type->element->width;
   }
+  in_scope(scope_, [&] { enumeration_members(declaration, *type); });
+}
+
+// A member's value may name those before it.
+void Lowering::enumeration_members(const ast::Declaration& declaration, Type& made) {
+  Type* type = &made;
   for (const ast::Member& member : declaration.members) {
     if (std::find(type->members.begin(), type->members.end(), member.name) != type->members.end()) {
       fail(member.at, "'" + member.name + "' is there twice");
@@ -204,6 +247,9 @@ void Lowering::declare_enumeration(const ast::Declaration& declaration) {
     }
     type->members.push_back(member.name);
     type->values.push_back(value);
+    if (type->element != nullptr) {
+      scope_->names[member.name].value = scalar_value(constant(value, type->width), type);
+    }
   }
 }
 
@@ -296,6 +342,9 @@ const Type* Lowering::resolve(const ast::Type& type) {
   }
   const Symbol* symbol = find(type.name, type.global);
   if (symbol == nullptr || (symbol->kind != Symbol::Kind::type && symbol->kind != Symbol::Kind::declaration)) {
+    if (symbol == nullptr && type.name == "list") {
+      unsupported(type.at, "the type list<T>");
+    }
     fail(type.at, symbol == nullptr ? "there is no type '" + type.name + "'" : "'" + type.name + "' is no type");
   }
   if (symbol->kind == Symbol::Kind::type) {
@@ -305,6 +354,9 @@ const Type* Lowering::resolve(const ast::Type& type) {
     return symbol->type;
   }
   const ast::Declaration& declaration = *symbol->declaration;
+  if (declaration.kind == DeclarationKind::alias || declaration.kind == DeclarationKind::new_type) {
+    unsupported(type.at, "varbit");
+  }
   if (declaration.kind == DeclarationKind::structure || declaration.kind == DeclarationKind::header ||
       declaration.kind == DeclarationKind::header_union) {
     unsupported(type.at, "a generic structure");
@@ -377,12 +429,23 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     unsupported(instance.at, "named arguments of a constructor");
   }
   if (kind == "register") {
-    if (type->arguments.empty() || !type->arguments[0]->is_bits()) {
+    const Type* element = type->arguments.empty() ? nullptr : type->arguments[0];
+    const bool has_bits =
+        element != nullptr &&
+        (element->is_bits() || (element->kind == Type::Kind::enumeration && element->element != nullptr));
+    if (!has_bits) {
       unsupported(instance.at,
                   "a register of " + (type->arguments.empty() ? "an unknown type" : text(type->arguments[0])));
     }
     object->index = static_cast<int>(out_.info.registers.size());
     out_.info.registers.push_back({object->name, type->arguments[0]->width, size()});
+    std::size_t bytes = 0;
+    for (const RegisterInfo& one : out_.info.registers) {
+      bytes += one.size * (one.width > 64 ? 16 : 8);
+    }
+    if (bytes > kMostRegisterBytes) {
+      unsupported(instance.at, "registers of more than 1 GiB in all (an element takes 8 bytes, above 64 bits 16)");
+    }
   } else if (kind == "counter" || kind == "direct_counter") {
     const bool direct = kind == "direct_counter";
     const Value given = eval(argument(direct ? 0 : 1));
@@ -489,6 +552,13 @@ void Lowering::declare_locals(const ast::Declaration& declaration, const std::st
   }
 }
 
+// Two instances in each of thirty controls are a thousand million.
+void Lowering::count_instance(Location at) const {
+  if (out_.routines.size() + out_.parsers.size() >= kMostInstances) {
+    unsupported(at, fmt::format("more than {} instances of controls, parsers, actions and functions", kMostInstances));
+  }
+}
+
 Object* Lowering::control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments,
                                    std::string name, const std::vector<Value>* places) {
   if (!declaration.type_parameters.empty()) {
@@ -500,6 +570,8 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a control cannot contain itself");
   }
+  lowered_.insert(&declaration);
+  count_instance(declaration.at);
   Object* object = new_object(Object::Kind::control, &declaration);
   object->name = name;
   ir::Routine made;
@@ -525,6 +597,14 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
 }
 
 Object* Lowering::action(const ast::Declaration& declaration, const std::string& prefix) {
+  lowered_.insert(&declaration);
+  for (std::size_t i = 1; i < declaration.parameters.size(); ++i) {
+    if (declaration.parameters[i].direction != ast::Direction::none &&
+        declaration.parameters[i - 1].direction == ast::Direction::none) {
+      fail(declaration.parameters[i].at, "parameters of an action without a direction come last");
+    }
+  }
+  count_instance(declaration.at);
   Object* object = new_object(Object::Kind::action, &declaration);
   object->name = control_name(declaration, prefix);
   ir::Routine made;
@@ -555,6 +635,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a function cannot call itself");
   }
+  lowered_.insert(&declaration);
   Object* object = new_object(Object::Kind::function, &declaration);
   object->name = declaration.name;
   ir::Routine made;
@@ -570,6 +651,9 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
     }
     const Type* result = resolve(*declaration.type);
     if (result->is_data()) {
+      if (!always_returns(*declaration.body)) {
+        fail(declaration.at, "'" + declaration.name + "' does not return a value on every path");
+      }
       object->result = new_place(result);
     } else if (result != types_.none) {
       unsupported(declaration.at, "a function that gives back a value of type " + text(result));

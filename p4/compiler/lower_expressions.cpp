@@ -12,6 +12,7 @@ using ast::ExprKind;
 namespace {
 
 constexpr unsigned kDeepestExpression = 600;
+constexpr std::array<std::string_view, 3> kOldExterns{"clone3", "resubmit", "recirculate"};
 constexpr std::array<std::string_view, 6> kPureMethods{"isValid",       "minSizeInBits",  "minSizeInBytes",
                                                        "maxSizeInBits", "maxSizeInBytes", "length"};
 
@@ -99,6 +100,9 @@ Value Lowering::name(const ast::Expr& expr) {
   }
   const Symbol* symbol = find(expr.text, expr.global);
   if (symbol == nullptr) {
+    if (std::find(kOldExterns.begin(), kOldExterns.end(), expr.text) != kOldExterns.end()) {
+      unsupported(expr.at, "'" + expr.text + "', which v1model has given up; use the form with _preserving_field_list");
+    }
     fail(expr.at, "'" + expr.text + "' is not declared");
   }
   switch (symbol->kind) {
@@ -198,9 +202,10 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
   if (expr.text == "size") {
     return scalar_value(constant(static_cast<unsigned>(base.type->count), 32), types_.bits(32, false));
   }
-  if (stage_ != Stage::parser || (expr.text != "next" && expr.text != "last" && expr.text != "lastIndex")) {
-    fail(expr.at, stage_ == Stage::parser ? "a stack has no member '" + expr.text + "'"
-                                          : "'" + expr.text + "' of a stack is defined in parsers only");
+  const bool in_parser = stage_ == Stage::parser || (stage_ == Stage::unknown && where_ == Where::function);
+  if (!in_parser || (expr.text != "next" && expr.text != "last" && expr.text != "lastIndex")) {
+    fail(expr.at, in_parser ? "a stack has no member '" + expr.text + "'"
+                            : "'" + expr.text + "' of a stack is defined in parsers only");
   }
   if (expr.text == "lastIndex") {
     return scalar_value(node(ir::Op::subtract, 32, next, constant(1, 32)), types_.bits(32, false));
@@ -235,6 +240,9 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
 Value Lowering::index(const ast::Expr& expr) {
   const Value base = eval(*expr.operands[0]);
   Value at = eval(*expr.operands[1]);
+  if (at.type != nullptr && at.type->kind == Type::Kind::enumeration && at.type->element != nullptr) {
+    at = cast(at, at.type->element, expr.at);
+  }
   if (base.kind == Value::Kind::list || (base.kind == Value::Kind::place && base.type->kind == Type::Kind::tuple)) {
     const Number number = number_of(at, expr.at);
     const std::size_t count = base.kind == Value::Kind::list ? base.items.size() : base.type->fields.size();
@@ -290,15 +298,19 @@ Value Lowering::slice(const ast::Expr& expr) {
   if (base.type != nullptr && base.type->kind == Type::Kind::enumeration && base.type->element != nullptr) {
     base = cast(base, base.type->element, expr.at);
   }
-  if (base.type == nullptr || !base.type->is_bits()) {
+  const bool is_number = base.kind == Value::Kind::integer;
+  if (!is_number && (base.type == nullptr || !base.type->is_bits())) {
     fail(expr.at, "a slice is of a bit<N> or int<N>, not of " + text(base.type));
   }
-  if (high.negative || low.negative || less(high, low) || high.magnitude >= base.type->width) {
+  if (high.negative || low.negative || less(high, low) || high.magnitude >= (is_number ? kWidest : base.type->width)) {
     fail(expr.at, fmt::format("[{}:{}] is no slice of {}", text(high), text(low), text(base.type)));
   }
   const auto from = static_cast<unsigned>(low.magnitude);
   const auto width = static_cast<unsigned>(high.magnitude) - from + 1;
   const Type* type = types_.bits(width, false);
+  if (is_number) {
+    return scalar_value(constant(base.number.bits(kWidest) >> from, width), type);
+  }
   if (base.kind == Value::Kind::place) {
     Value value = base;
     value.whole = base.sliced ? base.whole : base.type->width;

@@ -87,8 +87,9 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
   if (!target.type->is_bits()) {
     fail(arguments[0]->at, "the result of a hash is a bit<N>");
   }
-  const auto number = [&](const ast::Expr& expr) {
-    Value value = eval(expr);
+  // In their order: what is read early is kept if a later argument may change it.
+  const std::vector<Value> values = eval_all({arguments[2], arguments[3], arguments[4]}, {});
+  const auto number = [&](Value value, const ast::Expr& expr) {
     if (value.kind == Value::Kind::integer) {
       value = scalar_value(constant(value.number.bits(kWidest), kWidest), types_.bits(kWidest, false));
     }
@@ -98,8 +99,8 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
     return scalar(value, expr.at);
   };
   Flat flat;
-  flat.exprs = {number(*arguments[2]), number(*arguments[4])};
-  flatten(eval(*arguments[3]), flat, arguments[3]->at);
+  flat.exprs = {number(values[0], *arguments[2]), number(values[2], *arguments[4])};
+  flatten(values[1], flat, arguments[3]->at);
   const Value result = new_place(target.type);
   ir::Statement& made = add(ir::Do::hash, at);
   made.to = result.place;
@@ -113,7 +114,7 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
 void Lowering::checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at) {
   const bool verifies = name.starts_with("verify");
   const bool payload = name.ends_with("with_payload");
-  if (stage_ != (verifies ? Stage::verify : Stage::compute)) {
+  if (stage_ != (verifies ? Stage::verify : Stage::compute) && stage_ != Stage::unknown) {
     fail(at, name + (verifies ? " is called in VerifyChecksum" : " is called in ComputeChecksum"));
   }
   int condition = boolean(*arguments[0]);
@@ -137,6 +138,7 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   const Value result = verifies ? Value{} : new_place(target.type);
   if (!verifies) {
     store_scalar(result, scalar(target, at), at);
+    block_->back().which = 1;
   }
   ir::Statement& made = add(verifies ? ir::Do::verify_checksum : ir::Do::update_checksum, at);
   made.to = result.place;
@@ -157,6 +159,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     }
   }
   if (chosen == nullptr) {
+    if (function.name == "mark_to_drop" && expr.operands.size() == 1) {
+      unsupported(expr.at, "mark_to_drop() without the standard metadata");
+    }
     fail(expr.at, fmt::format("there is no function '{}' with {} parameters", function.name, expr.operands.size() - 1));
   }
   const std::string& name = function.name;
@@ -167,7 +172,7 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
   };
   const bool pipeline = stage_ == Stage::ingress || stage_ == Stage::egress;
   const auto only_in = [&](bool allowed, const char* where) {
-    if (!allowed) {
+    if (!allowed && stage_ != Stage::unknown) {
       fail(expr.at, name + " is for " + where);
     }
   };
@@ -203,8 +208,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     if (!target.type->is_bits() || target.type->width > 64) {
       unsupported(arguments[0]->at, "a random number of type " + text(target.type));
     }
-    const int low = scalar(coerce(eval(*arguments[1], target.type), target.type, arguments[1]->at), expr.at);
-    const int high = scalar(coerce(eval(*arguments[2], target.type), target.type, arguments[2]->at), expr.at);
+    const std::vector<Value> bounds = eval_all({arguments[1], arguments[2]}, {target.type, target.type});
+    const int low = scalar(coerce(bounds[0], target.type, arguments[1]->at), expr.at);
+    const int high = scalar(coerce(bounds[1], target.type, arguments[2]->at), expr.at);
     const Value result = new_place(target.type);
     ir::Statement& made = add(ir::Do::random, expr.at);
     made.to = result.place;
@@ -298,7 +304,10 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
         fail(arguments[0]->at, "the register holds " + text(element) + ", not " + text(target.type));
       }
       const int index = index_of(*arguments[1]);
+      // Beyond the end the target stays as it is: v1model leaves it open, and the reference switch does so.
       const Value result = new_place(element);
+      store_scalar(result, scalar(target, expr.at), expr.at);
+      block_->back().which = 1;
       ir::Statement& made = add(ir::Do::register_read, expr.at);
       made.to = result.place;
       made.which = object.index;

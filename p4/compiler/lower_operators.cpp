@@ -110,10 +110,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
     if (type->is_signed) {
       fail(expr.at, "'" + op + "' is not defined for int<N>");
     }
-    if (!is_constant(b)) {
-      unsupported(expr.at, "'" + op + "' by a value that is not constant");
-    }
-    if (constant_value(b) == 0) {
+    if (is_constant(b) && constant_value(b) == 0) {
       fail(expr.at, "division by zero");
     }
     return scalar_value(node(op == "/" ? ir::Op::divide : ir::Op::modulo, type->width, a, b), type);
@@ -303,8 +300,8 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
     a = coerce(a, type, yes.at);
     b = coerce(b, type, no.at);
     Value result = new_place(type);
-    ir::Block one = collect([&] { store(result, a, yes.at); });
-    ir::Block other = collect([&] { store(result, b, no.at); });
+    ir::Block one = collect([&] { initialise(result, a, yes.at); });
+    ir::Block other = collect([&] { initialise(result, b, no.at); });
     ir::Statement& branch = add(ir::Do::branch, expr.at);
     branch.expr = condition;
     branch.yes = std::move(one);
@@ -325,7 +322,7 @@ Value Lowering::mux(const ast::Expr& expr, const Type* expected) {
   }
   const Value result = new_place(type);
   const auto finish = [&](ir::Block& block, const Value& value, Location at) {
-    ir::Block tail = collect([&] { store(result, coerce(value, type, at), at); });
+    ir::Block tail = collect([&] { initialise(result, coerce(value, type, at), at); });
     std::move(tail.begin(), tail.end(), std::back_inserter(block));
   };
   finish(one, a, yes.at);

@@ -17,6 +17,8 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a parser cannot contain itself");
   }
+  lowered_.insert(&declaration);
+  count_instance(declaration.at);
   Object* object = new_object(Object::Kind::parser, &declaration);
   object->name = name;
   ir::Parser made;
@@ -157,11 +159,9 @@ void Lowering::extract(const ast::Expr& expr) {
   }
   if (target.union_type != nullptr) {
     for (std::size_t i = 0; i < target.union_type->fields.size(); ++i) {
-      Value other;
-      other.type = target.union_type->fields[i].type;
-      other.place = moved(target.union_place, field_offset(target.union_type, i));
-      if (other.place.slot != target.place.slot) {
-        set_validity(other, false, expr.at);
+      const ir::Place other = moved(target.union_place, field_offset(target.union_type, i));
+      if (other.slot != target.place.slot) {
+        mark(other, false, expr.at);
       }
     }
   }
@@ -173,11 +173,16 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   }
   const Type* type = resolve(*expr.type_arguments[0]);
   if (type->kind == Type::Kind::header) {
-    Value place = new_place(type);
+    // As the reference switch: a header that was looked at counts in packet_length as one that was made valid.
+    const Value seen = new_place(type);
+    const Value place = new_place(type);
     const int which = header_type(type, expr.at);
     ir::Statement& made = add(ir::Do::lookahead_header, expr.at);
-    made.to = place.place;
+    made.to = seen.place;
     made.which = which;
+    zero(place, expr.at);
+    set_validity(place, true, expr.at);
+    store(place, seen, expr.at);
     return place;
   }
   if (type->is_scalar() && type->kind != Type::Kind::error &&
@@ -187,6 +192,9 @@ Value Lowering::lookahead(const ast::Expr& expr) {
     made.to = place.place;
     made.count = static_cast<int>(type->width);
     return scalar_value(load(place.place, type->width), type);
+  }
+  if (type->kind == Type::Kind::stack || type->kind == Type::Kind::header_union) {
+    unsupported(expr.at, "lookahead of a stack or a header union");
   }
   if (type->kind != Type::Kind::structure && type->kind != Type::Kind::tuple) {
     fail(expr.at, "lookahead cannot read a value of type " + text(type));
@@ -222,7 +230,7 @@ Value Lowering::packet_out_method(const ast::Expr& expr, const std::string& meth
   if (method != "emit" || expr.operands.size() != 2) {
     fail(expr.at, "a packet_out has the method emit(HEADER) only");
   }
-  if (stage_ != Stage::deparser) {
+  if (stage_ != Stage::deparser && stage_ != Stage::unknown) {
     unsupported(expr.at, "emit outside of the deparser");
   }
   emit(eval(*expr.operands[1]), expr.operands[1]->at);

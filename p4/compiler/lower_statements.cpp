@@ -66,9 +66,9 @@ void Lowering::local_variable(const ast::Declaration& declaration) {
   }
   const Value place = new_place(type);
   if (declaration.value != nullptr) {
-    store(place, coerce(eval(*declaration.value, type), type, declaration.value->at), declaration.at);
+    initialise(place, coerce(eval(*declaration.value, type), type, declaration.value->at), declaration.at);
   } else {
-    zero(place, declaration.at);
+    declare_unassigned(place, declaration.name, declaration.at);
   }
   Symbol symbol;
   symbol.value = place;
@@ -79,6 +79,36 @@ void Lowering::zero(const Value& place, Location at) {
   ir::Statement& made = add(ir::Do::zero, at);
   made.to = place.place;
   made.count = place.type->slots;
+}
+
+// A variable without a value yet. Headers have one: they are not valid.
+void Lowering::declare_unassigned(const Value& place, const std::string& name, Location at) {
+  zero(place, at);
+  const std::function<bool(const Type*)> has_headers = [&](const Type* type) {
+    return type->kind == Type::Kind::header || type->kind == Type::Kind::stack ||
+           std::any_of(type->fields.begin(), type->fields.end(),
+                       [&](const FieldType& field) { return has_headers(field.type); });
+  };
+  if (!has_headers(place.type)) {
+    block_->back().which = 1;
+    variables_.push_back({place.place.slot, place.type->slots, name});
+  }
+}
+
+// The first value of a variable. A list makes a header valid, which counts in packet_length unless it was valid: what a
+// packet before has left in these slots must not matter.
+void Lowering::initialise(const Value& target, const Value& value, Location at) {
+  if (!target.type->is_scalar() && value.kind != Value::Kind::place) {
+    zero(target, at);
+  }
+  store(target, value, at);
+}
+
+// Validity alone: packet_length and the fields stay.
+void Lowering::mark(const ir::Place& header, bool valid, Location at) {
+  ir::Statement& made = add(ir::Do::assign, at);
+  made.to = header;
+  made.expr = constant(static_cast<unsigned>(valid), 1);
 }
 
 void Lowering::call_statement(const ast::Expr& expr) { static_cast<void>(call(expr, nullptr)); }
@@ -126,19 +156,20 @@ void Lowering::store_scalar(const Value& target, int expr, Location at) {
   ir::Statement& assign = add(ir::Do::assign, at);
   assign.to = target.place;
   assign.expr = expr;
+  assign.which = target.sliced ? 1 : -1;
 }
 
 void Lowering::set_validity(const Value& header, bool valid, Location at) {
   const int type = header_type(header.type, at);
+  if (is_quiet_) {
+    mark(header.place, valid, at);
+    return;
+  }
   if (valid && header.union_type != nullptr) {
     for (std::size_t i = 0; i < header.union_type->fields.size(); ++i) {
       const ir::Place other = moved(header.union_place, field_offset(header.union_type, i));
       if (other.slot != header.place.slot) {
-        const int other_type = header_type(header.union_type->fields[i].type, at);
-        ir::Statement& clear = add(ir::Do::set_validity, at);
-        clear.to = other;
-        clear.which = other_type;
-        clear.count = 0;
+        mark(other, false, at);  // as the reference switch: it does not count in packet_length
       }
     }
   }
@@ -171,11 +202,9 @@ void Lowering::store(const Value& target, const Value& value, Location at) {
     if (target.union_type != nullptr) {  // a valid member makes the others invalid
       ir::Block clear = collect([&] {
         for (std::size_t i = 0; i < target.union_type->fields.size(); ++i) {
-          Value other;
-          other.type = target.union_type->fields[i].type;
-          other.place = moved(target.union_place, field_offset(target.union_type, i));
-          if (other.place.slot != target.place.slot) {
-            set_validity(other, false, at);
+          const ir::Place other = moved(target.union_place, field_offset(target.union_type, i));
+          if (other.slot != target.place.slot) {
+            mark(other, false, at);
           }
         }
       });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 namespace sidelatch::p4 {
 
@@ -88,6 +89,9 @@ ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
 
 Object* Lowering::table(const ast::Declaration& declaration, const std::string& prefix) {
   const ast::Table& source = *declaration.table;
+  if (!source.has_actions) {
+    fail(declaration.at, "the table '" + declaration.name + "' has no 'actions'");
+  }
   Object* object = new_object(Object::Kind::table, &declaration);
   ir::Table made;
   TableInfo info;
@@ -111,6 +115,25 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
   out_.tables.push_back(std::move(made));
   out_.info.tables.push_back(std::move(info));
   return object;
+}
+
+// The header of a key that is a field, or a field with a mask. As in the reference switch such a key is 0 if the header
+// is not valid; any other expression, a slice of a field too, is computed before, from what the field holds.
+std::optional<ir::Place> Lowering::header_of_key(const ast::Expr& expr, const Value& value) {
+  const auto header_of = [](const Value& field) {
+    return field.kind == Value::Kind::place && field.in_header && !field.sliced ? std::optional(field.header)
+                                                                                : std::nullopt;
+  };
+  if (expr.kind != ExprKind::binary || expr.text != "&" || has_effects(expr)) {
+    return header_of(value);
+  }
+  std::optional<ir::Place> found;
+  static_cast<void>(collect([&] {
+    const Value left = eval(*expr.operands[0], value.type);
+    const Value right = eval(*expr.operands[1], value.type);
+    found = is_constant(right) ? header_of(left) : is_constant(left) ? header_of(right) : std::nullopt;
+  }));
+  return found;
 }
 
 void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo& info,
@@ -159,8 +182,8 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
       }
       types.push_back(value.type);
       int read = scalar(value, key.at);
-      if (value.in_header) {  // as the reference switch: a field of a header that is not valid is 0 as a key
-        read = node(ir::Op::conditional, one.width, load(value.header, 1), read, constant(0, one.width));
+      if (const std::optional<ir::Place> header = header_of_key(*key.value, value)) {
+        read = node(ir::Op::conditional, one.width, load(*header, 1), read, constant(0, one.width));
       }
       table.keys.push_back(read);
       info.keys.push_back(std::move(one));
@@ -363,16 +386,37 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
   }
 }
 
+// counters = direct_counter(...): the instance has the table's name.
+Value Lowering::direct_extern(const Object& table, const ast::Expr& constructor) {
+  const ast::Expr& callee = *constructor.operands[0];
+  ast::Declaration& instance = made_here_.emplace_back();
+  instance.kind = ast::DeclarationKind::instance;
+  instance.at = constructor.at;
+  instance.name = table.name;
+  instance.type = std::make_shared<ast::Type>();
+  instance.type->kind = ast::TypeKind::name;
+  instance.type->name = callee.text;
+  instance.type->at = callee.at;
+  instance.type->arguments = constructor.type_arguments;
+  instance.arguments.assign(constructor.operands.begin() + 1, constructor.operands.end());
+  instance.argument_names = constructor.names;
+  Value value;
+  value.kind = Value::Kind::object;
+  value.object = extern_instance(resolve(*instance.type), instance, "");
+  return value;
+}
+
 void Lowering::table_properties(const ast::Table& source, Object& object, ir::Table& table) {
-  static_cast<void>(object);
   for (std::size_t i = 0; i < source.properties.size(); ++i) {
     const auto& [name, value] = source.properties[i];
     const Location at = source.property_places[i];
     if (name != "counters" && name != "meters") {
       unsupported(at, "the table property '" + name + "'");
     }
-    const Value given = eval(*value);
     const std::string expected = name == "counters" ? "direct_counter" : "direct_meter";
+    const bool is_made_here = value->kind == ExprKind::call && value->operands[0]->kind == ExprKind::name &&
+                              value->operands[0]->text == expected;
+    const Value given = is_made_here ? direct_extern(object, *value) : eval(*value);
     if (given.kind != Value::Kind::object || given.object->kind != Object::Kind::extern_instance ||
         given.object->type->name != expected) {
       fail(at, fmt::format("{} needs a {}", name, expected));

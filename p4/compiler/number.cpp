@@ -126,7 +126,7 @@ Literal parse_literal(std::string_view text, Location at) {
       unsupported(at, "a width of more than 128 bits");
     }
     if (literal.width == 0) {
-      fail(at, "the width of a literal cannot be 0");
+      unsupported(at, "a width of 0");
     }
     digits.erase(0, sized + 1);
   }

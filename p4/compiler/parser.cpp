@@ -121,6 +121,7 @@ class DeclarationParser : public ExpressionParser {
       const Token name = expect_name("the name of a parameter");
       parameter.name = name.text;
       parameter.at = name.at;
+      declare_value(parameter.name);
       if (take("=")) {
         parameter.otherwise = expression();
       }
@@ -139,6 +140,7 @@ class DeclarationParser : public ExpressionParser {
     made->type = of;
     expect("=");
     made->value = initializer();
+    declare_value(made->name);
     expect(";");
     return made;
   }
@@ -195,6 +197,7 @@ class DeclarationParser : public ExpressionParser {
     next();
     auto made = make(kind, expect_name("the name of a type"));
     declare_type(made->name);
+    const NameScope inner(*this);
     made->type_parameters = type_parameters();
     expect("{");
     while (!take("}")) {
@@ -241,10 +244,12 @@ class DeclarationParser : public ExpressionParser {
   DeclarationPtr extern_object() {
     auto made = make(DeclarationKind::extern_object, next());
     declare_type(made->name);
+    const NameScope inner(*this);
     made->type_parameters = type_parameters();
     expect("{");
     while (!take("}")) {
       Annotations notes = annotations();
+      const NameScope of_method(*this);
       DeclarationPtr method;
       if (peek().is_name(made->name) && peek(1).is("(")) {
         method = make(DeclarationKind::function, next());
@@ -280,12 +285,15 @@ class DeclarationParser : public ExpressionParser {
       made->type = of;
       made->arguments = std::move(arguments);
       made->argument_names = std::move(argument_names);
+      declare_value(made->name);
       expect(";");
       return made;
     }
     const Token name = expect_name("a name");
     if (peek().is("(") || peek().is("<")) {
       auto made = make(DeclarationKind::function, name);
+      declare_value(name.text);
+      const NameScope inner(*this);
       made->type = of;
       made->type_parameters = type_parameters();
       made->parameters = parameters();
@@ -301,6 +309,7 @@ class DeclarationParser : public ExpressionParser {
     if (take("=")) {
       made->value = initializer();
     }
+    declare_value(made->name);
     expect(";");
     return made;
   }
@@ -308,6 +317,8 @@ class DeclarationParser : public ExpressionParser {
   DeclarationPtr action() {
     next();
     auto made = make(DeclarationKind::action, expect_name("the name of an action"));
+    declare_value(made->name);
+    const NameScope inner(*this);
     made->parameters = parameters();
     made->body = block();
     return made;
@@ -317,6 +328,7 @@ class DeclarationParser : public ExpressionParser {
     next();
     auto made = make(DeclarationKind::package, expect_name("the name of a package"));
     declare_type(made->name);
+    const NameScope inner(*this);
     made->type_parameters = type_parameters();
     made->parameters = parameters();
     expect(";");
@@ -327,6 +339,7 @@ class DeclarationParser : public ExpressionParser {
     next();
     auto made = make(DeclarationKind::control, expect_name("the name of a control"));
     declare_type(made->name);
+    const NameScope inner(*this);
     made->type_parameters = type_parameters();
     made->parameters = parameters();
     if (take(";")) {
@@ -368,6 +381,7 @@ class DeclarationParser : public ExpressionParser {
     next();
     auto made = make(DeclarationKind::parser, expect_name("the name of a parser"));
     declare_type(made->name);
+    const NameScope inner(*this);
     made->type_parameters = type_parameters();
     made->parameters = parameters();
     if (take(";")) {
@@ -400,6 +414,7 @@ class DeclarationParser : public ExpressionParser {
     const Token name = expect_name("the name of a state");
     made.name = name.text;
     made.at = name.at;
+    const NameScope inner(*this);
     expect("{");
     while (!peek().is("}") && !peek().is_name("transition")) {
       made.body.push_back(statement());
@@ -458,6 +473,7 @@ class DeclarationParser : public ExpressionParser {
   DeclarationPtr table() {
     next();
     auto made = make(DeclarationKind::table, expect_name("the name of a table"));
+    declare_value(made->name);
     made->table = std::make_shared<Table>();
     expect("{");
     while (!take("}")) {
@@ -472,6 +488,7 @@ class DeclarationParser : public ExpressionParser {
       if (property.text == "key") {
         keys(*made->table);
       } else if (property.text == "actions") {
+        made->table->has_actions = true;
         actions(*made->table);
       } else if (property.text == "entries") {
         made->table->constant_entries = is_constant;

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::size_t kMostTokens = 2'000'000;
 constexpr unsigned kDeepestInclude = 32;
+constexpr unsigned kMostIncludes = 10'000;
+constexpr std::size_t kMostExpansions = 300'000;
 constexpr unsigned kDeepestCondition = 200;
 
 struct Macro {
@@ -372,6 +374,9 @@ class Preprocessor {
     } else {
       fail(at, "#include needs <file> or \"file\"");
     }
+    if (++includes_ > kMostIncludes) {
+      fail(at, fmt::format("more than {} #includes", kMostIncludes));
+    }
     if (++include_depth_ > kDeepestInclude) {
       fail(at, fmt::format("#include goes deeper than {} files; does a file include itself?", kDeepestInclude));
     }
@@ -437,6 +442,9 @@ class Preprocessor {
   // Appends tokens[i, end) to `out`, macros replaced. `at`: the place of the outermost macro's use.
   void expand(const std::vector<Token>& tokens, std::size_t i, std::size_t end, std::optional<Location> at,
               std::vector<Token>& out, const std::set<std::string>& hidden) {
+    if (++steps_ > kMostExpansions) {
+      fail(end > 0 ? tokens[end - 1].at : last_, "the macros of this program expand to others without end");
+    }
     for (; i < end; ++i) {
       const Token& token = tokens[i];
       const auto found = token.kind == TokenKind::name ? macros_.find(token.text) : macros_.end();
@@ -521,6 +529,8 @@ class Preprocessor {
   Location last_;
   unsigned include_depth_ = 0;
   std::size_t emitted_ = 0;
+  std::size_t steps_ = 0;  // expansions, also those that leave nothing
+  unsigned includes_ = 0;
 };
 
 }  // namespace

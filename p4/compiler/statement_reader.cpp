@@ -11,6 +11,7 @@ StatementPtr ExpressionParser::block() {
   auto made = std::make_shared<Statement>();
   made->kind = StatementKind::block;
   made->at = peek().at;
+  const NameScope inner(*this);
   expect("{");
   while (!take("}")) {
     made->body.push_back(statement());

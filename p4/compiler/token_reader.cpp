@@ -1,5 +1,6 @@
 #include "token_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
@@ -36,6 +37,12 @@ ExprPtr make(ExprKind kind, Location at) {
 }
 
 }  // namespace
+
+int operator_level(std::string_view symbol) {
+  const auto found =
+      std::find_if(kLevels.begin(), kLevels.end(), [&](const Level& one) { return one.symbol == symbol; });
+  return found == kLevels.end() ? 0 : std::max(0, found->level);
+}
 
 ExpressionParser::ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   if (tokens_.empty() || tokens_.back().kind != TokenKind::end) {
@@ -95,7 +102,23 @@ bool ExpressionParser::is_type_name(const Token& token) const {
       return true;
     }
   }
-  return types_.contains(token.text);
+  return is_declared_type(token.text);
+}
+
+bool ExpressionParser::is_declared_type(const std::string& name) const {
+  for (std::size_t i = names_.size(); i-- > 0;) {
+    if (const auto found = names_[i].find(name); found != names_[i].end()) {
+      return found->second;
+    }
+  }
+  return false;
+}
+
+// Else what looks like a list of type arguments is two comparisons: f(x < y, z > (w)).
+bool ExpressionParser::names_types_only(const Type& type) const {
+  return (type.kind != TypeKind::name || type.global || is_declared_type(type.name)) &&
+         std::all_of(type.arguments.begin(), type.arguments.end(),
+                     [this](const TypePtr& argument) { return names_types_only(*argument); });
 }
 
 Annotations ExpressionParser::annotations() {
@@ -251,14 +274,12 @@ ExprPtr ExpressionParser::binary(int level) {
   unsigned length = 0;
   while (true) {
     const std::string_view symbol = binary_operator();
-    int found = -1;
-    for (const Level& one : kLevels) {
-      if (!symbol.empty() && one.symbol == symbol) {
-        found = one.level;
-      }
-    }
+    const int found = operator_level(symbol);
     if (found <= level) {
       return left;
+    }
+    if (symbol == "+" && peek(1).is(":")) {
+      unsupported(peek().at, "a slice [LOW +: WIDTH]");
     }
     if (++length > kDeepest) {  // each operator puts what is left of it one level deeper
       unsupported(peek().at, "nesting this deep");
@@ -290,11 +311,11 @@ bool ExpressionParser::cast_ahead() {
   } catch (const Failure&) {
     result = false;
   }
-  if (result && types_.contains(first.text)) {
+  if (result && is_declared_type(first.text)) {
     // (name) followed by what cannot begin an operand is the value of a variable.
     const Token& after = peek();
     result = after.kind == TokenKind::name || after.kind == TokenKind::number || after.is("(") || after.is("~") ||
-             after.is("!") || after.is("-") || after.is("+") || after.is("{") || after.is(".");
+             after.is("!") || after.is("-") || after.is("+") || after.is("{") || after.is("{#") || after.is(".");
   }
   position_ = start;
   return result;
@@ -390,7 +411,7 @@ ExprPtr ExpressionParser::primary() {
   }
   const bool global = token.is(".");
   if (!global && token.kind == TokenKind::name && token.text != "error" && is_type_name(token) &&
-      !types_.contains(token.text)) {
+      !is_declared_type(token.text)) {
     auto made = make(ExprKind::type, token.at);
     made->type = type();
     return made;
@@ -401,7 +422,7 @@ ExprPtr ExpressionParser::primary() {
   auto made = make(ExprKind::name, peek().at);
   const Token name = expect_name("an expression");
   for (const std::string_view word : kReserved) {
-    if (name.text == word && name.text != "state") {
+    if (name.text == word && name.text != "state" && name.text != "apply") {
       fail(name.at, "expected an expression, found '" + name.text + "'");
     }
   }
@@ -419,6 +440,9 @@ bool ExpressionParser::type_arguments_of_call(std::vector<TypePtr>& arguments) {
   try {
     while (true) {
       arguments.push_back(type());
+      if (!names_types_only(*arguments.back())) {
+        break;
+      }
       if (take(">")) {
         if (peek().is("(")) {
           return true;

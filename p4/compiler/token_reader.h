@@ -5,12 +5,15 @@
 #include "lexer.h"
 
 #include <cstddef>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace sidelatch::p4::ast {
+
+/// How tightly a binary operator binds, from 1 on; 0: this is none.
+[[nodiscard]] int operator_level(std::string_view symbol);
 
 class ExpressionParser {
  public:
@@ -28,8 +31,20 @@ class ExpressionParser {
   void expect(std::string_view symbol);
   Token expect_name(std::string_view what);
   [[nodiscard]] std::string source_between(std::size_t begin, std::size_t end) const;
-  /// Names of types decide how '(' and '<' are read.
-  void declare_type(const std::string& name) { types_.insert(name); }
+  /// Whether a name is that of a type decides how '(' and '<' are read. The innermost declaration counts.
+  void declare_type(const std::string& name) { names_.back()[name] = true; }
+  void declare_value(const std::string& name) { names_.back()[name] = false; }
+  /// What is declared until its end is forgotten then.
+  class NameScope {
+   public:
+    explicit NameScope(ExpressionParser& parser) : parser_(parser) { parser_.names_.emplace_back(); }
+    ~NameScope() { parser_.names_.pop_back(); }
+    NameScope(const NameScope&) = delete;
+    NameScope& operator=(const NameScope&) = delete;
+
+   private:
+    ExpressionParser& parser_;
+  };
 
   Annotations annotations();
   TypePtr type();
@@ -73,11 +88,13 @@ class ExpressionParser {
   StatementPtr switch_statement();
   TypePtr type_without_stack();
   [[nodiscard]] bool is_type_name(const Token& token) const;
+  [[nodiscard]] bool is_declared_type(const std::string& name) const;
+  [[nodiscard]] bool names_types_only(const Type& type) const;
 
   std::vector<Token> tokens_;
   std::size_t position_ = 0;
   unsigned depth_ = 0;
-  std::set<std::string, std::less<>> types_;
+  std::vector<std::map<std::string, bool, std::less<>>> names_{1};  // per scope: whether it is a type
 };
 
 }  // namespace sidelatch::p4::ast

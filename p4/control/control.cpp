@@ -18,6 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::uint16_t kMostGeneratorPort = 510;  // 511 as egress_spec is a drop
+constexpr std::size_t kMostGeneratedBytes = 10'240;
+
 class ControlReader {
  public:
   ControlReader(const std::string& file, const ProgramInfo& info, const std::vector<std::uint16_t>& ports)
@@ -25,7 +28,7 @@ class ControlReader {
 
   [[nodiscard]] Control read(const std::string& text) {
     const Json whole = parse(text);
-    known(whole, "", {"tables", "registers", "counters", "multicast", "clones"});
+    known(whole, "", {"tables", "registers", "counters", "multicast", "clones", "generators"});
     for (const TableInfo& table : info_.tables) {
       control_.tables.emplace_back(table);
     }
@@ -33,6 +36,8 @@ class ControlReader {
     each(whole, "registers", [this](const auto& name, const Json& value, const auto& at) { reg(name, value, at); });
     each(whole, "multicast", [this](const auto& name, const Json& value, const auto& at) { group(name, value, at); });
     each(whole, "clones", [this](const auto& name, const Json& value, const auto& at) { session(name, value, at); });
+    each(whole, "generators",
+         [this](const auto& name, const Json& value, const auto& at) { generator(name, value, at); });
     if (whole.contains("counters")) {
       counters(whole["counters"]);
     }
@@ -324,6 +329,39 @@ class ControlReader {
     control_.sessions[small<std::uint32_t>(Json(name), at)] = clone;
   }
 
+  void generator(const std::string& name, const Json& value, const std::string& at) {
+    known(value, at, {"port", "interval_ns", "packet"});
+    for (const char* const needed : {"port", "interval_ns", "packet"}) {
+      if (!value.contains(needed)) {
+        fail(at, fmt::format("it needs a \"{}\"", needed));
+      }
+    }
+    Generator made;
+    made.port = small<std::uint16_t>(value["port"], at + "/port");
+    if (made.port > kMostGeneratorPort || std::ranges::find(ports_, made.port) != ports_.end()) {
+      fail(at + "/port",
+           fmt::format("a generator has a port of its own, 0 to {}, that leads nowhere; {} lead somewhere",
+                       kMostGeneratorPort, fmt::join(ports_, ", ")));
+    }
+    made.interval = small<std::uint64_t>(value["interval_ns"], at + "/interval_ns", 1);
+    made.packet = packet_in(value["packet"], at + "/packet");
+    control_.generators[small<std::uint32_t>(Json(name), at)] = std::move(made);
+  }
+
+  [[nodiscard]] std::vector<std::byte> packet_in(const Json& value, const std::string& at) const {
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    if (text.empty() || text.size() % 2 != 0 || text.size() / 2 > kMostGeneratedBytes ||
+        text.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
+      fail(at, fmt::format("this must be the bytes of a packet, 1 to {}, as a text of two hexadecimal digits each",
+                           kMostGeneratedBytes));
+    }
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < text.size(); i += 2) {
+      bytes.push_back(static_cast<std::byte>(std::stoul(text.substr(i, 2), nullptr, 16)));
+    }
+    return bytes;
+  }
+
   const std::string& file_;
   const ProgramInfo& info_;
   const std::vector<std::uint16_t>& ports_;
@@ -372,12 +410,18 @@ void apply(const Control& control, Switch& device, const Control* before) {
     for (const auto& [number, unused] : before->sessions) {
       device.set_clone_session(number, {});
     }
+    for (const auto& [number, unused] : before->generators) {
+      device.remove_generator(number);
+    }
   }
   for (const auto& [number, members] : control.groups) {
     device.set_multicast_group(number, members);
   }
   for (const auto& [number, clone] : control.sessions) {
     device.set_clone_session(number, clone);
+  }
+  for (const auto& [number, generator] : control.generators) {
+    device.set_generator(number, generator);
   }
 }
 

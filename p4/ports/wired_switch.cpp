@@ -194,7 +194,8 @@ void WiredSwitch::capture(std::span<const std::byte> frame) {
 
 bool WiredSwitch::serve(nanoseconds at_most) {
   const Clock::time_point end = Clock::now() + at_most;
-  std::optional<Clock::time_point> idle_since;
+  bool is_idle = false;
+  Clock::time_point idle_since{};
   for (;;) {
     const Clock::time_point now = Clock::now();
     if (now >= end || idle_->interrupted.load(std::memory_order_acquire)) {
@@ -209,17 +210,18 @@ bool WiredSwitch::serve(nanoseconds at_most) {
     }
     device_->set_time(static_cast<std::uint64_t>(nanoseconds(now - idle_->begun).count()));
     if (forward()) {
-      idle_since.reset();
+      is_idle = false;
       continue;
     }
-    idle_since = idle_since.value_or(now);
-    if (now - *idle_since < idle_->spin.now()) {
+    idle_since = is_idle ? idle_since : now;
+    is_idle = true;
+    if (now - idle_since < idle_->spin.now()) {
       ::sched_yield();  // a station may need this CPU to send what we wait for
       continue;
     }
     sleep(end - now);
-    idle_->spin.learn(Clock::now() - *idle_since, true);
-    idle_since.reset();
+    idle_->spin.learn(Clock::now() - idle_since, true);
+    is_idle = false;
   }
 }
 
@@ -307,6 +309,9 @@ void WiredSwitch::send(const Departure& departure) {
 }
 
 void WiredSwitch::sleep(nanoseconds at_most) {
+  if (const auto due = device_->next_generated()) {
+    at_most = std::min(at_most, idle_->begun + nanoseconds(*due) - Clock::now());
+  }
   for (const auto& port : wires_) {
     at_most = std::min(at_most, port->wire().lie_down());
   }

@@ -99,8 +99,18 @@ bool has_wrong_icrc(std::span<const std::byte> frame) noexcept {
   return roce::crc32_finish(state) != roce::load_icrc(frame.data() + layout->end - roce::kIcrcBytes);
 }
 
+void write_icrc(std::span<std::byte> frame) noexcept {
+  if (const std::optional<Layout> layout = layout_of(frame, frame.size())) {
+    const std::uint32_t state = state_after(*layout, frame.first(layout->end - roce::kIcrcBytes));
+    roce::store_icrc(frame.data() + layout->end - roce::kIcrcBytes, roce::crc32_finish(state));
+  }
+}
+
 std::uint32_t icrc_difference(std::span<const std::byte> frame, std::size_t old_bytes,
                               std::span<const std::byte> headers) noexcept {
+  if (headers.size() == old_bytes && std::equal(headers.begin(), headers.end(), frame.begin())) {
+    return 0;
+  }
   const std::size_t payload = frame.size() - old_bytes;
   const std::optional<Layout> before = layout_of(frame, frame.size());
   if (!before) {
@@ -128,6 +138,9 @@ std::uint32_t icrc_difference(std::span<const std::byte> frame, std::size_t old_
     return 0;
   }
   std::uint32_t difference = state_after(*before, frame.first(end)) ^ state_after(*after, new_headers);
+  if (difference == 0) {  // what was changed is not covered
+    return 0;
+  }
   // The CRC is linear: moving the difference over the payload is extending it by as many zeros.
   static constexpr std::array<std::byte, 512> kZeros{};
   for (std::size_t rest = before->end - roce::kIcrcBytes - end; rest > 0;) {

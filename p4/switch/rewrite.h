@@ -13,6 +13,9 @@ void mark_congestion(std::span<std::byte> frame) noexcept;
 /// Whether this is a RoCEv2 packet whose ICRC does not fit.
 [[nodiscard]] bool has_wrong_icrc(std::span<const std::byte> frame) noexcept;
 
+/// Gives a RoCEv2 packet the ICRC that fits; leaves others as they are.
+void write_icrc(std::span<std::byte> frame) noexcept;
+
 /// By what the ICRC changes if the first `old_bytes` of a frame become `headers`: the CRC of the difference, moved over
 /// the payload. The payload is not read. 0 if either is no RoCEv2 packet.
 [[nodiscard]] std::uint32_t icrc_difference(std::span<const std::byte> frame, std::size_t old_bytes,

@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <limits>
 #include <optional>
-#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -50,6 +51,9 @@ U128 value(const std::string& text) {
     if (digit < 0 || static_cast<unsigned>(digit) >= base) {
       throw ControlError("'" + text + "' is not a number");
     }
+    if (made > (~U128{0} - static_cast<unsigned>(digit)) / base) {
+      throw ControlError("'" + text + "' has more than 128 bits");
+    }
     made = made * base + static_cast<unsigned>(digit);
   }
   if (digits.size() == from) {
@@ -58,7 +62,13 @@ U128 value(const std::string& text) {
   return made;
 }
 
-std::uint32_t number(const std::string& text) { return static_cast<std::uint32_t>(value(text)); }
+std::uint32_t number(const std::string& text) {
+  const U128 made = value(text);
+  if (made > ~std::uint32_t{0}) {
+    throw ControlError("'" + text + "' has more than 32 bits");
+  }
+  return static_cast<std::uint32_t>(made);
+}
 
 // "NAME(ARGUMENT:VALUE, ...)": the name and what is between the parentheses.
 std::pair<std::string, std::string> call(const std::string& text) {
@@ -247,10 +257,16 @@ Match match(const KeyInfo& key, const std::string& text) {
     }
     Match made;
     unsigned written = 0;
+    if (bits * (digits.size() - 2) > kWidest) {
+      throw ControlError("'" + text + "' has more than 128 bits");
+    }
     for (std::size_t i = 2; i < digits.size(); ++i) {
       const bool any = digits[i] == '*';
+      if (!any && (hex_digit(digits[i]) < 0 || hex_digit(digits[i]) >= 1 << bits)) {
+        throw ControlError("'" + text + "' is not a number");
+      }
       written += any ? 0 : bits;
-      made.value = made.value << bits | (any ? 0 : static_cast<unsigned>(std::max(0, hex_digit(digits[i]))));
+      made.value = made.value << bits | (any ? 0 : static_cast<unsigned>(hex_digit(digits[i])));
       made.mask = made.mask << bits | (any ? 0 : ones(bits));
     }
     if (key.kind == MatchKind::lpm) {  // as the reference runner: the prefix is as long as the digits without '*'
@@ -281,11 +297,68 @@ Match match(const KeyInfo& key, const std::string& text) {
   return {plain, all};
 }
 
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// isValid() of keys without its parentheses: $valid$.
+std::string without_calls(const std::string& line) {
+  constexpr std::string_view kIsValid = "isValid";
+  std::string made;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool begins_word = i == 0 || !is_word(line[i - 1]);
+    if (begins_word && line.compare(i, kIsValid.size(), kIsValid) == 0) {
+      std::size_t at = i + kIsValid.size();
+      const auto skip_to = [&](char wanted) {
+        while (at < line.size() && is_space(line[at])) {
+          ++at;
+        }
+        return at < line.size() && line[at++] == wanted;
+      };
+      if (skip_to('(') && skip_to(')')) {
+        made += "$valid$";
+        i = at - 1;
+        continue;
+      }
+    }
+    made += line[i];
+  }
+  return made;
+}
+
 // Without the spaces that may be around what joins a key and its value, and without parentheses in keys.
 std::string plain(const std::string& line) {
-  static const std::regex kJoins(R"(\s*(:|&&&|\.\.|->|/)\s*)");
-  static const std::regex kValid(R"(\bisValid\s*\(\s*\))");
-  return std::regex_replace(std::regex_replace(line, kValid, "$$valid$$"), kJoins, "$1");
+  static constexpr std::array<std::string_view, 5> kJoins{":", "&&&", "..", "->", "/"};
+  const std::string text = without_calls(line);
+  std::string made;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto join = std::find_if(kJoins.begin(), kJoins.end(),
+                                   [&](std::string_view one) { return text.compare(i, one.size(), one) == 0; });
+    if (join == kJoins.end()) {
+      made += text[i++];
+      continue;
+    }
+    while (!made.empty() && is_space(made.back())) {
+      made.pop_back();
+    }
+    made += *join;
+    i += join->size();
+    while (i < text.size() && is_space(text[i])) {
+      ++i;
+    }
+  }
+  return made;
+}
+
+// The reference runner gives a value as many whole bytes as its key has, and refuses one that needs more; the reference
+// switch then drops the bits beyond the key's width.
+Match fitting(const KeyInfo& key, Match match) {
+  const U128 most = ones((key.width + 7) / 8 * 8);
+  if (match.value > most || match.mask > most) {
+    throw ControlError(fmt::format("a value for the key {} does not fit its {} bits", key.name, key.width));
+  }
+  match.value &= ones(key.width);
+  match.mask &= ones(key.width);
+  return match;
 }
 
 }  // namespace
@@ -319,7 +392,12 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
   std::size_t next = 1;
   std::optional<int> priority;
   if (next < words.size() && words[next].find(':') == std::string::npos) {
-    priority = static_cast<int>(number(words[next++]));
+    const std::uint32_t given = number(words[next]);
+    if (given > static_cast<std::uint32_t>(std::numeric_limits<int>::max())) {
+      throw ControlError("the priority '" + words[next] + "' is too large");
+    }
+    priority = static_cast<int>(given);
+    ++next;
   }
   bool needs_priority = false;
   for (const KeyInfo& key : info.keys) {
@@ -334,7 +412,7 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
       throw ControlError("expected KEY:VALUE, found '" + words[next] + "'");
     }
     const std::size_t key = key_number(info, words[next].substr(0, colon));
-    entry.keys[key] = match(info.keys[key], words[next].substr(colon + 1));
+    entry.keys[key] = fitting(info.keys[key], match(info.keys[key], words[next].substr(colon + 1)));
     if (info.keys[key].kind != MatchKind::range) {
       entry.keys[key].value &= entry.keys[key].mask;
     }

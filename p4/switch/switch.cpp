@@ -57,25 +57,25 @@ class Switch::Fifo {
     if (count_ == ring_.size()) {
       std::vector<Packet*> larger(std::max<std::size_t>(8, 2 * ring_.size()));
       for (std::size_t i = 0; i < count_; ++i) {
-        larger[i] = ring_[(first_ + i) % ring_.size()];
+        larger[i] = ring_[(first_ + i) & (ring_.size() - 1)];
       }
       ring_ = std::move(larger);
       first_ = 0;
     }
-    ring_[(first_ + count_++) % ring_.size()] = packet;
+    ring_[(first_ + count_++) & (ring_.size() - 1)] = packet;
     bytes_ += packet->bytes.size();
   }
 
   Packet* pop() {
     Packet* packet = ring_[first_];
-    first_ = (first_ + 1) % ring_.size();
+    first_ = (first_ + 1) & (ring_.size() - 1);
     --count_;
     bytes_ -= packet->bytes.size();
     return packet;
   }
 
  private:
-  std::vector<Packet*> ring_;
+  std::vector<Packet*> ring_;  // its size is a power of two
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
@@ -178,15 +178,19 @@ void Switch::receive(std::uint16_t port, std::span<const std::byte> bytes) {
   if (port >= options_.ports) {
     throw ControlError(fmt::format("the switch has no port {}; its ports are 0 to {}", port, options_.ports - 1));
   }
-  Packet* packet = take();
   if (bytes.size() > options_.packet_bytes) {
-    drop(packet, Drop::too_long);
+    ++drops_[static_cast<std::size_t>(Drop::too_long)];
     return;
   }
   if (options_.icrc && has_wrong_icrc(bytes)) {
-    drop(packet, Drop::bad_icrc);
+    ++drops_[static_cast<std::size_t>(Drop::bad_icrc)];
     return;
   }
+  arrive(port, bytes);
+}
+
+void Switch::arrive(std::uint16_t port, std::span<const std::byte> bytes) {
+  Packet* packet = take();
   packet->bytes.assign(bytes.begin(), bytes.end());
   packet->ingress_port = port;
   packet->instance = Instance::normal;
@@ -196,6 +200,53 @@ void Switch::receive(std::uint16_t port, std::span<const std::byte> bytes) {
   set(*packet, MetadataField::packet_length, bytes.size());
   set(*packet, MetadataField::ingress_global_timestamp, time_ / 1000);
   arrived_->push(packet);
+}
+
+void Switch::set_generator(std::uint32_t number, Generator generator) {
+  if (generator.interval == 0) {
+    throw ControlError(fmt::format("generator {} has no interval: it is 1 nanosecond or more", number));
+  }
+  if (generator.port >= kDropPort) {
+    throw ControlError(
+        fmt::format("generator {} has port {}; ports are 0 to {}", number, generator.port, kDropPort - 1));
+  }
+  if (generator.packet.empty() || generator.packet.size() > options_.packet_bytes) {
+    throw ControlError(fmt::format("generator {} has a packet of {} bytes; a packet of this switch has 1 to {}", number,
+                                   generator.packet.size(), options_.packet_bytes));
+  }
+  if (options_.icrc) {
+    write_icrc(generator.packet);
+  }
+  const std::uint64_t due = time_ + generator.interval;
+  generators_[number] = {std::move(generator), due};
+  find_due();
+}
+
+void Switch::remove_generator(std::uint32_t number) noexcept {
+  generators_.erase(number);
+  find_due();
+}
+
+std::optional<std::uint64_t> Switch::next_generated() const noexcept {
+  return due_ == kNeverDue ? std::nullopt : std::optional(due_);
+}
+
+void Switch::find_due() noexcept {
+  due_ = kNeverDue;
+  for (const auto& [number, one] : generators_) {
+    due_ = std::min(due_, one.due);
+  }
+}
+
+void Switch::generate() {
+  for (auto& [number, one] : generators_) {
+    if (one.due <= time_) {
+      arrive(one.generator.port, one.generator.packet);
+      one.due += one.generator.interval;
+      one.due = one.due <= time_ ? time_ + one.generator.interval : one.due;
+    }
+  }
+  find_due();
 }
 
 bool Switch::step() {

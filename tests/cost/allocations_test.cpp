@@ -3,10 +3,15 @@
 
 #include "common/sanitizers.h"
 #include "nic_operations.h"
+#include "tests/paths.h"
 #include "verbs_operations.h"
+
+#include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/switch.h>
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -72,6 +77,33 @@ TEST(Allocations, TheSoftwareNicMakesNoneOnceWarm) {
   const std::uint64_t warm = g_allocations.load();
   EXPECT_GT(warm, 0U) << "nothing is counted";
   operations.run(10'000);
+  EXPECT_EQ(g_allocations.load(), warm);
+}
+
+// Both ways of a frame through it: to one port, and to all.
+TEST(Allocations, TheP4SwitchMakesNoneOnceWarm) {
+  p4::Switch device(p4::compile_file(in_source_tree("p4/l2_l3.p4")), {.ports = 4, .icrc = true});
+  p4::TableState& switching = device.state().table("switching");
+  switching.add({{.value = 1}}, "forward", {2});
+  switching.set_default("flood", {1});
+  device.set_multicast_group(1, {{1, 0}, {2, 1}, {3, 3}});
+  std::array<std::byte, 200> frame{};
+  const auto run = [&](int times) {
+    std::size_t departed = 0;
+    for (int i = 0; i < times; ++i) {
+      frame[5] = static_cast<std::byte>(i % 2);
+      device.receive(0, frame);
+      device.run();
+      while (device.departed()) {
+        ++departed;
+      }
+    }
+    return departed;
+  };
+  run(10);
+  const std::uint64_t warm = g_allocations.load();
+  EXPECT_GT(warm, 0U) << "nothing is counted";
+  EXPECT_EQ(run(10'000), 5000U + 5000U * 2);  // a flooded frame does not go back
   EXPECT_EQ(g_allocations.load(), warm);
 }
 

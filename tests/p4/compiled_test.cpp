@@ -1,4 +1,5 @@
 // Programs that the build has compiled to C++ do what the interpreter does with the same source.
+#include "stained_program.h"
 #include "tests/paths.h"
 
 #include <sidelatch/p4/compile.h>
@@ -47,6 +48,15 @@ class Compiled : public testing::TestWithParam<CompiledProgramOfCorpus> {
 
 TEST_P(Compiled, PacketsLeaveAsExpected) {
   const StfResult result = run_stf(GetParam().make(), contents(folder() / (GetParam().name + ".stf")), GetParam().name);
+  EXPECT_GT(result.expected, 0U);
+  for (const std::string& failure : result.failures) {
+    ADD_FAILURE() << failure;
+  }
+}
+
+TEST_P(Compiled, PacketsDoNotDependOnThoseBefore) {
+  const StfResult result = run_stf(std::make_shared<StainedProgram>(GetParam().make()),
+                                   contents(folder() / (GetParam().name + ".stf")), GetParam().name);
   EXPECT_GT(result.expected, 0U);
   for (const std::string& failure : result.failures) {
     ADD_FAILURE() << failure;

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"ValueSet",
          {.top = "parser Q(packet_in b) { value_set<bit<8>>(4) v; state start { transition accept; } }"},
          "unsupported: value_set"},
-        {"DivisionByVariable", {.body = "h.x.a = h.x.a / h.x.b;"}, "unsupported: '/' by a value that is not constant"},
+        {"WidthOfZero", {.body = "h.x.a = h.x.a ++ 0w0;"}, "unsupported: a width of 0"},
         {"DivisionByZero", {.body = "h.x.a = h.x.a / 0;"}, "division by zero"},
         {"SignedDivision", {.body = "h.x.s = h.x.s / 2;"}, "'/' is not defined for int<N>"},
         {"MixedWidths", {.body = "h.x.a = h.x.a + 16w1;"}, "'+' cannot join bit<8> and bit<16>"},
@@ -170,8 +170,24 @@ INSTANTIATE_TEST_SUITE_P(
         {"ChecksumInIngress",
          {.body = "update_checksum(true, { h.x.a, h.x.b }, s.egress_rid, HashAlgorithm.csum16);"},
          "update_checksum is called in ComputeChecksum"},
-        {"OldResubmit", {.body = "resubmit({ m });"}, "'resubmit' is not declared"},
-        {"OldClone", {.body = "clone3(CloneType.I2E, 1, { m });"}, "'clone3' is not declared"},
+        {"TableWithoutActions", {.locals = "table t { key = { h.x.a : exact; } }"}, "the table 't' has no 'actions'"},
+        {"DataBeforeDirections",
+         {.locals = "action f(bit<8> x, inout bit<8> y) {}"},
+         "parameters of an action without a direction come last"},
+        {"DropWithoutMetadata", {.body = "mark_to_drop();"}, "unsupported: mark_to_drop() without"},
+        {"SliceWithWidth", {.body = "h.x.a[0+:4] = 1;"}, "unsupported: a slice [LOW +: WIDTH]"},
+        {"ListType", {.body = "list<bit<8>> x = { 1 };"}, "unsupported: the type list<T>"},
+        {"LookaheadOfStack", {.state = "x_t[2] y = b.lookahead<x_t[2]>();"}, "unsupported: lookahead of a stack"},
+        {"ConstructorAsArgument",
+         {.top = "control Q() { apply {} } control R()(Q q) { apply {} }", .locals = "R(Q()) r;"},
+         "unsupported: a constructor among expressions"},
+        {"OptionalParameter",
+         {.top = "control Q(in bit<8> x, @optional in bit<8> y) { apply {} }",
+          .locals = "Q() q;",
+          .body = "q.apply(h.x.a);"},
+         "unsupported: an @optional parameter without its argument"},
+        {"OldResubmit", {.body = "resubmit({ m });"}, "unsupported: 'resubmit'"},
+        {"OldClone", {.body = "clone3(CloneType.I2E, 1, { m });"}, "unsupported: 'clone3'"},
         {"Checksum16", {.locals = "Checksum16() c;"}, "unsupported: the extern Checksum16"},
         {"AdvanceBits", {.state = "b.advance(3);"}, "unsupported: advance by a number of bits"},
         {"PacketLength", {.state = "m.m = (bit<8>)b.length()[7:0];"}, "unsupported: packet_in.length"},
@@ -206,6 +222,65 @@ INSTANTIATE_TEST_SUITE_P(
         {"OpenComment", {.body = "/* h.x.a = 1;"}, "this comment does not end"},
     }),
     [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
+
+TEST(Refused, WhatNothingUsesIsChecked) {
+  EXPECT_THAT(error_of(program({.top = "control Q(inout H h) { apply { h.zz = 1; } }"})),
+              HasSubstr("H has no field 'zz'"));
+  EXPECT_THAT(error_of(program({.top = "parser Q(packet_in b) { state start { transition nowhere; } }"})),
+              HasSubstr("there is no state 'nowhere'"));
+  EXPECT_THAT(error_of(program({.top = "action q(inout bit<8> x) { frobnicate(x); }"})),
+              HasSubstr("'frobnicate' is not declared"));
+  EXPECT_THAT(error_of(program({.top = "bit<8> q(in bit<8> x) { bit<8> y = 16w3; return y; }"})), HasSubstr("bit<16>"));
+  // What is P4 and only not taken here leaves the rest of the program usable; the same where it is used does not.
+  EXPECT_EQ(error_of(program({.top = "control Q(inout H h) { apply { varbit<8> v; } }"})), "accepted");
+  // It leaves nothing behind.
+  const auto made = compile(program({.top = "control Q(inout H h) { register<bit<8>>(4) r; action a() {} table t { "
+                                            "key = { h.x.a : exact; } actions = { a; } } apply { t.apply(); } }"}),
+                            "t.p4");
+  EXPECT_TRUE(made->info().tables.empty());
+  EXPECT_TRUE(made->info().registers.empty());
+}
+
+TEST(Refused, AControlMayHaveTheNameOfAnExternFunction) {
+  EXPECT_EQ(
+      error_of(program({.top = "control hash(inout H h) { apply { hash(h.x.a, HashAlgorithm.crc16, 8w0, { h.x.b }, "
+                               "16w4); } }",
+                        .locals = "hash() c;",
+                        .body = "c.apply(h);"})),
+      "accepted");
+}
+
+TEST(Refused, AVarbitThatNothingUses) {
+  EXPECT_EQ(error_of(program({.top = "typedef varbit<320> options_t;"})), "accepted");
+  EXPECT_THAT(error_of(program({.top = "typedef varbit<320> options_t; header y_t { options_t o; }"})),
+              HasSubstr("unsupported: varbit"));
+}
+
+TEST(Refused, AFunctionReturnsOnEveryPath) {
+  EXPECT_THAT(error_of(program({.top = "bit<8> q(in bit<8> x) { if (x == 1) { return x; } }"})),
+              HasSubstr("'q' does not return a value on every path"));
+  EXPECT_THAT(error_of(program({.top = "bit<8> q(in bit<8> x) { switch (x) { 1: { return x; } } }"})),
+              HasSubstr("'q' does not return a value on every path"));
+  EXPECT_EQ(
+      error_of(program({.top = "bit<8> q(in bit<8> x) { if (x == 1) { return x; } else { return 2; } }"
+                               "bit<8> p(in bit<8> x) { switch (x) { 1: 2: { return x; } default: { return 3; } } }"
+                               "bit<8> o(in bit<8> x) { { return x; } }"})),
+      "accepted");
+}
+
+// Each of these would take years or all memory.
+TEST(Refused, SmallProgramsThatGrow) {
+  std::string controls = "control C0() { apply {} }\n";
+  std::string macros = "#define A0\n";
+  for (int i = 1; i < 40; ++i) {
+    controls += fmt::format("control C{0}() {{ C{1}() x; C{1}() y; apply {{ x.apply(); y.apply(); }} }}\n", i, i - 1);
+    macros += fmt::format("#define A{0} A{1} A{1}\n", i, i - 1);
+  }
+  EXPECT_THAT(error_of(program({.top = controls, .locals = "C39() c;"})), HasSubstr("unsupported: more than"));
+  EXPECT_THAT(error_of(program({.top = macros, .body = "A39"})), HasSubstr("without end"));
+  EXPECT_THAT(error_of(program({.locals = "register<bit<128>>(268435456) r;"})),
+              HasSubstr("unsupported: registers of more than 1 GiB"));
+}
 
 TEST(Refused, ConditionsOfThePreprocessor) {
   EXPECT_THAT(error_of("#if 1\n"), HasSubstr("#endif is missing"));

@@ -123,6 +123,36 @@ TEST_F(Stf, ValuesThatTheKeyCannotHave) {
   EXPECT_THAT(failures("add my_optional 1 h.h.b:5 my_set(x:7)\n"), ElementsAre(HasSubstr("write its value with 0x")));
 }
 
+// None is cut to what fits: it would match other packets. As in the reference runner, a value has whole bytes.
+TEST_F(Stf, NumbersThatDoNotFit) {
+  EXPECT_THAT(failures("add my_exact h.h.a:0x101 my_set(x:7)\n"), ElementsAre(HasSubstr("does not fit its 8 bits")));
+  EXPECT_THAT(failures("add my_exact h.h.a:257 my_set(x:7)\n"), ElementsAre(HasSubstr("does not fit its 8 bits")));
+  EXPECT_THAT(failures("add my_lpm h.h.c:0x10a000000/8 my_set(x:7)\n"), ElementsAre(HasSubstr("does not fit")));
+  EXPECT_THAT(failures("add my_ternary 1 h.h.b:0x0005&&&0x1ffff my_set(x:7)\n"), ElementsAre(HasSubstr("not fit")));
+  EXPECT_THAT(failures("add my_ternary 1 h.h.b:0x1**** my_set(x:7)\n"), ElementsAre(HasSubstr("does not fit")));
+  EXPECT_THAT(failures("add my_ternary 1 h.h.b:0xg* my_set(x:7)\n"), ElementsAre(HasSubstr("is not a number")));
+  EXPECT_THAT(failures("add my_exact h.h.a:0x100000000000000000000000000000001 my_set(x:7)\n"),
+              ElementsAre(HasSubstr("has more than 128 bits")));
+  EXPECT_THAT(failures("add my_ternary 4294967295 h.h.b:0x0001 my_set(x:7)\n"),
+              ElementsAre(HasSubstr("the priority '4294967295' is too large")));
+  EXPECT_THAT(failures("mirroring_add 4294967301 3\n"), ElementsAre(HasSubstr("has more than 32 bits")));
+  // The key has one bit of its byte; the reference switch drops the others.
+  EXPECT_THAT(failures("add my_validity h.h.$valid$:0x03 my_set(x:7)\npacket 0 04 01 0000 00000000\nexpect 2 04 07\n"),
+              IsEmpty());
+}
+
+TEST_F(Stf, ALongLineIsRead) {
+  const std::string blanks(300'000, ' ');
+  EXPECT_THAT(failures("add my_exact" + blanks + "h.h.a" + blanks + ":" + blanks +
+                       "0x01 my_set(x:7)\n"
+                       "packet 0 00 01 0000 00000000\nexpect 2 00 07\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("add my_validity h.h.isValid" + blanks + "(" + blanks +
+                       ") : 1 my_set(x:7)\n"
+                       "packet 0 04 01 0000 00000000\nexpect 2 04 07\n"),
+              IsEmpty());
+}
+
 TEST_F(Stf, SpacesAreFree) {
   EXPECT_THAT(failures("add my_exact h.h.a : 0x01 my_set ( x : 7 )\n"
                        "add my_ternary 1 h.h.b :0x0005 &&& 0x000f my_set(x:8)\n"

@@ -48,12 +48,15 @@ void SwitchedNics::pull() {
 }
 
 void SwitchedNics::send(std::size_t from, std::size_t to, std::vector<std::byte> frame) {
-  if (chance(faults_.drop)) {
+  int copies = on_send ? on_send(from, to, frame) : -1;
+  const bool is_drawn = copies < 0;
+  if (is_drawn && chance(faults_.drop)) {
     ++lost_;
     return;
   }
-  for (int copies = chance(faults_.duplicate) ? 2 : 1; copies > 0; --copies) {
-    const Time late = chance(faults_.reorder) ? random_() % (8 * kDelay) : 0;
+  copies = is_drawn ? (chance(faults_.duplicate) ? 2 : 1) : copies;
+  for (; copies > 0; --copies) {
+    const Time late = is_drawn && chance(faults_.reorder) ? random_() % (8 * kDelay) : 0;
     flying_.push_back({now_ + kDelay + late, ++order_, from, to, frame});
     std::ranges::push_heap(flying_, std::greater<>());
   }
@@ -98,6 +101,7 @@ void SwitchedNics::run(const std::function<bool()>& done) {
     for (const auto& host : hosts_) {
       timer = std::min(timer, host->nic.next_deadline());
     }
+    timer = std::min(timer, switch_.next_generated().value_or(kNever));
     if (!flying_.empty() && flying_.front().at <= timer) {
       land();
     } else if (timer != kNever) {
@@ -105,6 +109,8 @@ void SwitchedNics::run(const std::function<bool()>& done) {
       for (const auto& host : hosts_) {
         host->nic.advance(now_);
       }
+      switch_.set_time(now_);
+      pass_on();
     } else {
       return;
     }

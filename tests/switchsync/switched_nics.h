@@ -32,14 +32,21 @@ class SwitchedNics {
   [[nodiscard]] softnic::nic::Host& host(std::size_t i) { return *hosts_.at(i); }
   [[nodiscard]] p4::Switch& device() { return switch_; }
 
-  /// Runs until nothing happens any more, or `done` returns true.
+  /// Runs until nothing happens any more, or `done` returns true. With a packet generator something always happens.
   void run(const std::function<bool()>& done = {});
   /// A frame arrives at the switch from host i, and the frames that leave for that host are returned.
   std::vector<std::vector<std::byte>> exchange(std::size_t i, std::span<const std::byte> frame);
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
+  /// Of the frame's end that is not a host.
+  static constexpr std::size_t kSwitch = 999;
+  /// Sees each frame before its fate is decided, and returns how many copies of it travel; then no other fate is drawn.
+  /// -1: as the faults say.
+  std::function<int(std::size_t from, std::size_t to, std::span<const std::byte> frame)> on_send;
+  /// Frames that travel at present.
+  [[nodiscard]] std::size_t travelling() const { return flying_.size(); }
+  [[nodiscard]] softnic::nic::Time now() const { return now_; }
 
  private:
-  static constexpr std::size_t kSwitch = 999;
   struct Flight {
     softnic::nic::Time at;
     std::uint64_t order;

@@ -41,4 +41,9 @@ struct CompileOptions {
 [[nodiscard]] std::shared_ptr<const Program> compile_file(const std::filesystem::path& file,
                                                           const CompileOptions& options = {});
 
+/// The program as the compiler has read it, as one P4 file: macros replaced, files of the program in their places, and
+/// core.p4 and v1model.p4 included. It means the same: every packet leaves as it did. Throws CompileError as
+/// compile_file() does.
+[[nodiscard]] std::string print_file(const std::filesystem::path& file, const CompileOptions& options = {});
+
 }  // namespace sidelatch::p4

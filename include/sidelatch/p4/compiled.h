@@ -88,6 +88,16 @@ inline void write_field(std::byte* to, T value) noexcept {
   }
 }
 
+/// By 0 it is 0: P4 leaves it open.
+template <class T>
+[[nodiscard]] constexpr T divided(T a, T b) noexcept {
+  return b == 0 ? 0 : a / b;
+}
+template <class T>
+[[nodiscard]] constexpr T modulo(T a, T b) noexcept {
+  return b == 0 ? 0 : a % b;
+}
+
 [[nodiscard]] inline std::uint64_t index_of(U128 value) noexcept {
   return value > ~std::uint64_t{0} ? ~std::uint64_t{0} : static_cast<std::uint64_t>(value);
 }

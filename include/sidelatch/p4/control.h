@@ -1,5 +1,5 @@
 // The control file of a switch, JSON: entries of tables, default actions, registers, multicast groups, clone sessions,
-// and the counters to print. docs/p4.md has its format.
+// packet generators, and the counters to print. docs/p4.md has its format.
 //
 //   const Control control = read_control(text, "control.json", program->info(), {1, 2});
 //   apply(control, device);
@@ -34,6 +34,7 @@ struct Control {
   std::vector<std::size_t> counters;  ///< to be printed, in ProgramInfo::counters
   std::map<std::uint16_t, std::vector<MulticastMember>> groups;
   std::map<std::uint32_t, CloneSession> sessions;
+  std::map<std::uint32_t, Generator> generators;
 };
 
 /// `file`: for errors. `ports`: the numbers that exist. Throws std::invalid_argument that names the file, the place in
@@ -41,8 +42,8 @@ struct Control {
 [[nodiscard]] Control read_control(const std::string& text, const std::string& file, const ProgramInfo& info,
                                    const std::vector<std::uint16_t>& ports);
 
-/// Between two packets. Tables, default actions, groups and sessions become what the control says; `before`, the
-/// control that was applied last, says which groups and sessions end. Registers that it names are written; others and
+/// Between two packets. Tables, default actions, groups, sessions and generators become what the control says;
+/// `before`, the control that was applied last, says which of them end. Registers that it names are written; others and
 /// all counters keep their values, those of an entry with the same keys, too.
 void apply(const Control& control, Switch& device, const Control* before = nullptr);
 

@@ -85,6 +85,17 @@ struct CloneSession {
   std::optional<std::uint16_t> group;
 };
 
+/// Makes a packet at regular times, as the packet generators of hardware switches do: the way in which a program gets a
+/// timer.
+struct Generator {
+  /// The ingress_port of its packets. Choose one that no wire has, else a program cannot tell them from others.
+  std::uint16_t port = 510;
+  /// Nanoseconds from one packet to the next, at least 1. Times that set_time() has leapt over give one packet.
+  std::uint64_t interval = 0;
+  /// With SwitchOptions::icrc the ICRC of a RoCEv2 packet is computed when the generator is set.
+  std::vector<std::byte> packet;
+};
+
 struct Departure {
   std::uint16_t port = 0;
   std::span<const std::byte> bytes;  ///< valid until the next call
@@ -98,14 +109,29 @@ class Switch {
   Switch& operator=(const Switch&) = delete;
 
   [[nodiscard]] const Program& program() const { return *program_; }
+  [[nodiscard]] const SwitchOptions& options() const { return options_; }
   [[nodiscard]] State& state() { return state_; }
 
   /// Copies go to the members in their order. An empty list removes the group. Group 0 is none.
   void set_multicast_group(std::uint16_t group, std::vector<MulticastMember> members);
   void set_clone_session(std::uint32_t session, CloneSession clone);
 
-  /// Virtual time in nanoseconds; the timestamps that a program sees are in microseconds.
-  void set_time(std::uint64_t nanoseconds) { time_ = nanoseconds; }
+  /// The first packet comes one interval from now on. Throws ControlError for no interval, a port above 510, and a
+  /// packet that is empty or too long.
+  void set_generator(std::uint32_t number, Generator generator);
+  /// Nothing if there is none with this number.
+  void remove_generator(std::uint32_t number) noexcept;
+  /// When the next packet is due, as set_time() counts; nothing if there are no generators.
+  [[nodiscard]] std::optional<std::uint64_t> next_generated() const noexcept;
+
+  /// Virtual time in nanoseconds; the timestamps that a program sees are in microseconds. Packets of generators that
+  /// are due by then arrive.
+  void set_time(std::uint64_t nanoseconds) {
+    time_ = nanoseconds;
+    if (nanoseconds >= due_) {
+      generate();
+    }
+  }
 
   /// A paused port sends nothing: packets for it wait in its queue. Throws ControlError for a port that the switch does
   /// not have.
@@ -125,9 +151,18 @@ class Switch {
   [[nodiscard]] std::size_t queued(std::uint16_t port) const;
 
  private:
+  static constexpr std::uint64_t kNeverDue = ~std::uint64_t{0};
   struct Packet;
   class Fifo;
 
+  struct Generating {
+    Generator generator;
+    std::uint64_t due = 0;
+  };
+
+  void generate();
+  void find_due() noexcept;
+  void arrive(std::uint16_t port, std::span<const std::byte> bytes);
   Packet* take();
   void give(Packet* packet);
   Packet* copy(const Packet& packet, bool frame);
@@ -148,6 +183,8 @@ class Switch {
   State state_;
   std::map<std::uint16_t, std::vector<MulticastMember>> groups_;
   std::map<std::uint32_t, CloneSession> sessions_;
+  std::map<std::uint32_t, Generating> generators_;
+  std::uint64_t due_ = kNeverDue;  // the earliest of them
   std::uint64_t time_ = 0;
   std::uint64_t random_state_;
   std::array<std::uint64_t, kDrops> drops_{};

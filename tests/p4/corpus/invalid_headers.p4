@@ -21,6 +21,7 @@ control Verify(inout H h, inout M m) {
 control In(inout H h, inout M m, STANDARD) {
   action set(bit<8> a) { h.k.a = a; }
   table whole { key = { h.v.x : exact; } actions = { set; } const entries = { 0 : set(7); 0x1234 : set(8); } }
+  table masked { key = { h.v.x & 0xff00 : ternary @name("masked"); } actions = { set; } const entries = { 0 : set(7); _ : set(8); } }
   table part { key = { h.v.x[7:0] : ternary @name("part"); } actions = { set; } const entries = { 0 : set(7); _ : set(8); } }
   apply {
     standard.egress_spec = 2;
@@ -38,6 +39,7 @@ control In(inout H h, inout M m, STANDARD) {
       }
     } else if (h.k.op == 0x82) { h.v.setInvalid(); whole.apply(); }
     else if (h.k.op == 0x84) { h.v.setInvalid(); part.apply(); }
+    else if (h.k.op == 0x86) { h.v.setInvalid(); masked.apply(); }
     else if (h.k.op == 0x88) { whole.apply(); }
   }
 }

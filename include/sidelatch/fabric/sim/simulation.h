@@ -25,6 +25,7 @@
 
 #include <sidelatch/fabric/fabric.h>
 #include <sidelatch/fabric/model/rules.h>
+#include <sidelatch/fabric/sim/network_device.h>
 #include <sidelatch/fabric/sim/profile.h>
 
 #include <cstdint>
@@ -98,6 +99,11 @@ class Simulation : public Fabric {
   /// that have not reached the target are never executed. reconnect() brings the connection back. False if nothing was
   /// in flight; then nothing happens. Throws std::invalid_argument for a queue pair of another fabric.
   bool lose_connection(QueuePair& queue_pair);
+
+  /// The queue pair's requests and their answers pass the device, which must outlive the queue pair. Returns the number
+  /// by which the device knows it. Call it before the first request. Throws std::invalid_argument for a queue pair of
+  /// another fabric, for an end of a pair, and if it has a device already.
+  std::uint64_t pass_through(QueuePair& queue_pair, NetworkDevice& device);
 
   /// Events handled so far: a measure of work, not of time.
   [[nodiscard]] std::uint64_t events() const noexcept;

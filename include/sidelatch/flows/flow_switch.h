@@ -1,0 +1,146 @@
+// FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it does nothing.
+//
+//   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+//   FlowSwitch control(device, {.mac = switch_mac, .ip = switch_ip});
+//   const SwitchEnd a = control.new_end();     // a queue pair of the producer is connected to (switch_ip,
+//   a.queue_pair), const SwitchEnd b = control.new_end();     //   and expects a.psn first const auto flow =
+//   control.start({.producers = {{.mac = mac1, .ip = ip1, .port = 0, .queue_pair = 17, .end = a,
+//                                                   .rkey = rkey1, .address = address1, .shape = shape}},
+//                                    .consumers = {{.mac = mac2, .ip = ip2, .port = 1, .queue_pair = 18, .end = b,
+//                                                   .rkey = rkey2, .address = address2, .shape = shape}}});
+//   ... Producer and Consumer (ring.h) ...
+//   control.stop(flow);
+//
+// Of a unit's queue pair: a reliable connection, with the rights of remote READ and WRITE and a max_dest_rd_atomic of 1
+// at least; the unit posts nothing on it. One for each ring. All have the flow's path MTU.
+//
+// Guarantees, whatever the network loses, repeats or reorders: each item reaches a consumer, once and whole; a
+// consumer gets the items of one producer in their order; an item is not overwritten before it was popped, nor popped
+// before it is there. docs/flows.md says what a unit that dies changes, and what memory may do.
+//
+// Thread-safety: that of p4::Switch; the thread that drives the switch calls it.
+#pragma once
+
+#include <sidelatch/flows/ring.h>
+#include <sidelatch/p4/switch.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::flows {
+
+using MacAddress = std::array<std::uint8_t, 6>;
+using Ipv4Address = std::array<std::uint8_t, 4>;
+
+/// The switch's end of a connection.
+struct SwitchEnd {
+  std::uint32_t queue_pair = 0;
+  std::uint32_t psn = 0;  ///< of the first packet that the switch sends
+};
+
+/// The addresses that the switch has as an end of connections. No station has them. The switch answers ARP requests.
+struct SwitchAddress {
+  MacAddress mac{};
+  Ipv4Address ip{};
+};
+
+/// A ring in a unit's memory, and the connection to it.
+struct FlowRing {
+  MacAddress mac{};
+  Ipv4Address ip{};
+  std::uint16_t port = 0;  ///< of the switch
+  std::uint32_t queue_pair = 0;
+  SwitchEnd end{};
+  std::uint32_t rkey = 0;
+  std::uint64_t address = 0;  ///< as the unit's NIC knows it, a multiple of 4: where the ring's memory begins
+  RingShape shape{};
+};
+
+enum class FlowKind : std::uint8_t {
+  /// Each consumer has producers' rings of its own: with one of each, 1:1. With M consumers, ring number i of
+  /// `producers` leads to consumer i % M: a unit that pushes by key has M rings in a row.
+  shuffle,
+  /// Each item goes to any one of the consumers: a faster one gets more.
+  balance,
+  /// Each item goes to every consumer, at most 32, and all get all items in the same order. No consumer sees an item
+  /// before all have it in their memory. Their rings have the same number of slots.
+  replicate,
+};
+
+struct Flow {
+  FlowKind kind = FlowKind::shuffle;
+  std::vector<FlowRing> producers{};
+  std::vector<FlowRing> consumers{};
+  std::uint32_t path_mtu = 1024;                       ///< 256, 512, 1024, 2048 or 4096
+  std::uint64_t batch_bytes = std::uint64_t{4} << 20;  ///< the most that moves at once, to 2^30; at least one item does
+  std::chrono::nanoseconds poll_interval = std::chrono::microseconds(10);  ///< of a consumer that has nothing to do
+  /// Until a request is repeated. It must be longer than 16 packets and their answers take.
+  std::chrono::microseconds time_out = std::chrono::milliseconds(5);
+  /// How often a request is repeated before the unit is given up; 0: for ever.
+  std::uint32_t most_retries = 1000;
+  std::uint32_t first_count = 0;  ///< heads and tails when the flow starts, 0 to 2^30 - 1
+};
+
+struct FlowState {
+  bool has_ended = false;                  ///< all producers have ended, and all consumers know it
+  bool is_broken = false;                  ///< a unit was given up
+  std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring; if replicated, one for all
+  std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
+};
+
+/// p4/zero_sided.p4, compiled.
+[[nodiscard]] std::shared_ptr<const p4::Program> zero_sided_program();
+
+class FlowSwitch {
+ public:
+  using FlowId = std::uint64_t;
+
+  /// Throws p4::ControlError if the device runs another program, and std::invalid_argument if it does not mend ICRCs
+  /// (SwitchOptions::icrc). The device must outlive this object.
+  FlowSwitch(p4::Switch& device, const SwitchAddress& own);
+  FlowSwitch(const FlowSwitch&) = delete;
+  FlowSwitch& operator=(const FlowSwitch&) = delete;
+  ~FlowSwitch() = default;
+
+  /// Frames for this address that are not for the switch itself leave at the port.
+  void add_station(const MacAddress& mac, std::uint16_t port);
+  /// A queue pair number that no flow has had, and always the same PSN. Throws p4::ControlError when there are none.
+  SwitchEnd new_end();
+  /// Call it when the rings are cleared and the units' queue pairs can receive. Throws std::invalid_argument that names
+  /// the field and its value, and p4::ControlError if the switch has no room; nothing is changed then.
+  FlowId start(const Flow& flow);
+  /// The switch forgets the flow. What it has sent may still happen: end the units' queue pairs before their memory is
+  /// used for something else. Throws std::invalid_argument if there is no such flow.
+  void stop(FlowId flow);
+  [[nodiscard]] FlowState state(FlowId flow) const;
+
+ private:
+  struct Running {
+    FlowId id = 0;
+    std::vector<std::uint16_t> threads{};
+    std::vector<std::uint32_t> consumers{};  // numbers
+    std::vector<std::uint32_t> producers{};  // numbers
+    std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
+  };
+  void check(const Flow& flow) const;
+  void install(Running& running, const Flow& flow);
+  void remove(Running& running) noexcept;
+  [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
+  [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
+
+  p4::Switch* device_;
+  SwitchAddress own_;
+  std::vector<Running> flows_;
+  std::vector<bool> threads_;    // in use
+  std::vector<bool> consumers_;  // in use
+  std::vector<bool> producers_;  // in use
+  std::uint32_t next_end_ = 16;
+  FlowId next_flow_ = 1;
+};
+
+}  // namespace sidelatch::flows

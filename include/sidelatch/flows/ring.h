@@ -1,0 +1,166 @@
+// Rings: how a unit meets a zero-sided flow. A unit pushes items into a ring in its own registered memory, or pops them
+// from one; the switch moves them (p4/zero_sided.p4). To the unit all is local memory: no RDMA, no system call.
+//
+//   const RingShape shape{.slots = 1024, .item_bytes = 100};
+//   Producer producer(region.bytes(), shape);          // of a cleared ring
+//   if (!producer.try_push(item)) { ... }              // full: the consumer is behind
+//   producer.push(item);                               // waits for room
+//   producer.end();                                    // nothing more comes
+//
+//   Consumer consumer(region.bytes(), shape);
+//   while (consumer.pop(item)) { use(item); }          // false: the flow has ended, and all has been popped
+//
+// In memory: `head`, 4 bytes: items pushed so far; `tail`, 4 bytes, in another cache line: items popped so far; then
+// the slots. Counters run freely modulo 2^30, and the number of slots is a power of two. Bit 31 of a counter means that
+// the flow has ended here, bit 30 that it is broken.
+//
+// At a producer the unit writes `head` and the switch `tail`; at a consumer it is the other way round. So a Producer
+// and a Consumer on the same memory are a queue between two threads.
+//
+// Fences: items are written before the head that covers them (release), and read after it (acquire); a slot is given
+// back (release) after it has been read. That is enough where a NIC takes part in cache coherence, as on x86. A unit of
+// another kind must do the same: on ARM `dmb osh` where C++ has a release or acquire fence, since a NIC is outside the
+// inner shareable domain; on a GPU `__threadfence_system()` and volatile counters.
+//
+// Thread-safety: one thread at a time uses a Producer or a Consumer.
+#pragma once
+
+#include <sidelatch/fabric/reactor.h>
+#include <sidelatch/fabric/task.h>
+#include <sidelatch/fabric/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+
+namespace sidelatch::flows {
+
+/// In a counter: the flow has ended. At a consumer: no item comes after these. At a producer: all has been delivered.
+inline constexpr std::uint32_t kEnded = 0x8000'0000;
+/// In a counter: the flow is broken. A unit died, or did what it must not.
+inline constexpr std::uint32_t kBroken = 0x4000'0000;
+/// The bits that count.
+inline constexpr std::uint32_t kCount = 0x3fff'ffff;
+
+/// The flow is broken. What a Consumer has popped before is right and complete up to there.
+class FlowBroken : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The order of the bytes of head and tail, that of the unit's processor. Items are bytes.
+enum class ByteOrder : std::uint8_t { little, big };
+
+struct RingShape {
+  std::uint32_t slots = 0;       ///< a power of two, 1 to 2^29
+  std::uint32_t item_bytes = 0;  ///< 1 to 2^30
+  /// Items begin at multiples of this from the beginning of the memory: a power of two, 1 to 4096. Producers and
+  /// consumers of a flow have the same.
+  std::uint32_t alignment = 1;
+  ByteOrder order = ByteOrder::little;
+
+  /// Bytes from one item to the next.
+  [[nodiscard]] std::uint32_t stride() const noexcept { return (item_bytes + alignment - 1) & ~(alignment - 1); }
+  [[nodiscard]] static constexpr std::uint64_t head_offset() noexcept { return 0; }
+  [[nodiscard]] static constexpr std::uint64_t tail_offset() noexcept { return 64; }
+  [[nodiscard]] std::uint64_t items_offset() const noexcept { return alignment <= 128 ? 128 : alignment; }
+  /// Bytes of memory that the ring needs, aligned to 64.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return items_offset() + std::uint64_t{slots} * stride(); }
+  /// Throws std::invalid_argument that names the field, its value and the range.
+  void check() const;
+};
+
+/// Both counters become 0. Call it before the flow is set up. Throws std::invalid_argument for a wrong shape, and for
+/// memory that is too short or not aligned to 64 bytes.
+void clear_ring(std::span<std::byte> memory, const RingShape& shape);
+
+/// The counters and the slots, for either side.
+class Ring {
+ public:
+  Ring(std::span<std::byte> memory, const RingShape& shape);
+  [[nodiscard]] const RingShape& shape() const noexcept { return shape_; }
+
+ protected:
+  [[nodiscard]] std::uint32_t load(std::uint64_t offset) const noexcept;  // acquires
+  void store(std::uint64_t offset, std::uint32_t value) const noexcept;   // releases
+  [[nodiscard]] std::byte* slot(std::uint32_t count) const noexcept {
+    return memory_ + shape_.items_offset() + std::uint64_t{count & (shape_.slots - 1)} * shape_.stride();
+  }
+
+ private:
+  std::byte* memory_;
+  RingShape shape_;
+};
+
+class Producer : public Ring {
+ public:
+  /// Goes on from the head that is in the memory. Throws as clear_ring().
+  Producer(std::span<std::byte> memory, const RingShape& shape);
+
+  /// How many items could be pushed now. This and all below throw FlowBroken if the flow is broken.
+  [[nodiscard]] std::uint32_t room();
+  /// Copies an item of item_bytes. False: the ring is full. Throws std::invalid_argument for another size, and
+  /// std::logic_error after end(); so do all that push.
+  bool try_push(std::span<const std::byte> item);
+  /// Pushes as many of these items, which lie one after the other, as there is room for. Returns how many.
+  std::size_t try_push_batch(std::span<const std::byte> items);
+  /// Waits for room. It spins; after some microseconds without room it yields the CPU between attempts.
+  void push(std::span<const std::byte> item);
+  void push_batch(std::span<const std::byte> items);
+  /// The same for a task: looks again each `interval`.
+  fabric::Task<void> push(fabric::Reactor& reactor, std::span<const std::byte> item,
+                          fabric::Duration interval = fabric::from_ns(1000));
+
+  /// The free slots that lie one after the other from the next one on, `stride` bytes each, to be filled in place.
+  [[nodiscard]] std::span<std::byte> reserve();
+  /// Publishes the first `count` of them. Throws std::logic_error for more than are free.
+  void commit(std::uint32_t count);
+
+  /// No more items come. A second call does nothing.
+  void end();
+  /// All items are with a consumer, and the end has been seen by the switch: the memory is the unit's again.
+  [[nodiscard]] bool is_drained();
+  /// Items pushed, modulo 2^30.
+  [[nodiscard]] std::uint32_t pushed() const noexcept { return head_; }
+
+ private:
+  std::uint32_t head_;
+  std::uint32_t tail_;  // as last seen
+  bool has_ended_ = false;
+};
+
+class Consumer : public Ring {
+ public:
+  enum class Popped : std::uint8_t { item, empty, ended };
+
+  /// Goes on from the tail that is in the memory. Throws as clear_ring().
+  Consumer(std::span<std::byte> memory, const RingShape& shape);
+
+  /// How many items could be popped now. Throws FlowBroken if there are none and the flow is broken; so do all below.
+  [[nodiscard]] std::uint32_t available();
+  /// Copies the oldest item to `item`, of item_bytes. Throws std::invalid_argument for another size.
+  Popped try_pop(std::span<std::byte> item);
+  /// Pops as many items as there are and fit. Returns how many.
+  std::size_t try_pop_batch(std::span<std::byte> items);
+  /// Waits for an item, as Producer::push(). False: the flow has ended.
+  bool pop(std::span<std::byte> item);
+  fabric::Task<bool> pop(fabric::Reactor& reactor, std::span<std::byte> item,
+                         fabric::Duration interval = fabric::from_ns(1000));
+
+  /// The items that lie one after the other from the oldest one on, `stride` bytes each, to be used in place.
+  [[nodiscard]] std::span<const std::byte> peek();
+  /// Gives the first `count` of them back. Throws std::logic_error for more than there are.
+  void release(std::uint32_t count);
+
+  /// Nothing is left, and nothing more comes.
+  [[nodiscard]] bool has_ended();
+  /// Items popped, modulo 2^30.
+  [[nodiscard]] std::uint32_t popped() const noexcept { return tail_; }
+
+ private:
+  std::uint32_t tail_;
+  std::uint32_t head_;  // as last seen, with its marks
+};
+
+}  // namespace sidelatch::flows

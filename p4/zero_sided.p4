@@ -1,0 +1,1080 @@
+// Zero-sided flows: the switch moves items from rings in producers' memory to rings in consumers' memory. To the units'
+// NICs it is the other end of a reliable connection, one for each ring, and the only one that requests anything.
+// (Jasny, Thostrup, Tamimi, Koch, Istvan, Binnig, "Zero-sided RDMA", SIGMOD 2024; what is different, and the sequence of
+// packets: docs/flows.md.)
+//
+// One thread for each consumer's ring, or for all consumers of a replicated flow; a thread is a row of registers, and one packet that goes round. It has a list of
+// producers' rings and visits them in turn:
+//   SEEK  take the lock of the next producer
+//   HEAD  READ its head: are there items?
+//   TAIL  READ the consumer's tail, unless it is known that there is room
+//   DATA  READ the items; each packet of the answer becomes a WRITE of its own to the consumer
+//   PUSH  WRITE the consumer's head, when all of the data has been acknowledged
+//   FREE  WRITE the producer's tail, unlock
+// A thread waits for one answer at a time; the packet that brings it is turned into the next request. If nothing is to be
+// done the thread is IDLE. A packet generator, at a port that leads nowhere, wakes it; and if an answer does not come, the
+// generator's packet becomes the same request, with the same PSN.
+//
+// The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
+// packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
+// When the consumer says which packet it lacks, the READ is repeated from there on, not from the beginning.
+//
+// A thread may have several consumers: then each gets all items, in one order. They have the same PSNs. What goes to them
+// is copied, and the thread goes on when all have answered: no head moves before all have the data.
+//
+// The mark ENDED of a producer's head ends the producer; a consumer's head gets it when all producers of its thread have
+// ended. A unit that refuses or does not answer is given up: the thread goes on with other producers, and the consumer's
+// head has the mark BROKEN at the end. When a consumer is given up, other consumers go on. When nobody is left who
+// empties a producer's ring, the ring's tail gets the mark BROKEN.
+//
+// The control plane is flows/flow_switch.cpp.
+#include <core.p4>
+#include <v1model.p4>
+
+const bit<16> TYPE_IPV4 = 0x0800;
+const bit<16> TYPE_ARP = 0x0806;
+const bit<16> ARP_REQUEST = 1;
+const bit<16> ARP_REPLY = 2;
+const bit<8> PROTOCOL_UDP = 17;
+const bit<16> PORT_ROCE = 4791;
+
+const bit<8> RC_WRITE_ONLY = 0x0a;
+const bit<8> RC_READ_REQUEST = 0x0c;
+const bit<8> RC_READ_RESPONSE_FIRST = 0x0d;
+const bit<8> RC_READ_RESPONSE_MIDDLE = 0x0e;
+const bit<8> RC_READ_RESPONSE_LAST = 0x0f;
+const bit<8> RC_READ_RESPONSE_ONLY = 0x10;
+const bit<8> RC_ACKNOWLEDGE = 0x11;
+
+const bit<9> GENERATOR = 510;  // the port of the packet generator
+const bit<32> RESUBMITTED = 6;
+
+const bit<32> THREADS = 2048;
+const bit<32> PRODUCERS = 2048;
+const bit<32> FLOWS = 2048;
+
+// Of a counter of a ring.
+const bit<32> ENDED = 0x80000000;
+const bit<32> BROKEN = 0x40000000;
+const bit<32> COUNT = 0x3fffffff;
+
+// An element of `phases`. From SEEK on a thread is at work.
+const bit<32> IDLE = 1;
+const bit<32> DONE = 2;
+const bit<32> DEAD = 3;
+const bit<32> SEEK = 4;
+const bit<32> HEAD = 5;
+const bit<32> FREE = 6;
+const bit<32> TELL = 7;   // WRITE the mark BROKEN to the producers
+const bit<32> DATA = 8;
+const bit<32> TAIL = 9;
+const bit<32> PUSH = 10;
+const bit<32> FILL = 11;  // the producer is lost amidst a batch: empty WRITEs for the PSNs that the consumer may lack
+
+// An element of `marks`.
+const bit<32> LOST = 1;    // a producer
+const bit<32> ENDING = 2;  // PUSH is the last one
+const bit<32> CAME = 4;    // data, since it was asked for last
+
+// An element of `gone`.
+const bit<32> PRODUCER_ENDED = 1;
+const bit<32> PRODUCER_LOST = 2;
+
+// Of an answer: IPv4's 20 bytes, UDP's 8, BTH's 12, the ICRC's 4.
+const bit<32> AROUND_PAYLOAD = 44;
+
+header ethernet_t {
+    bit<48> destination;
+    bit<48> source;
+    bit<16> type;
+}
+
+header arp_t {
+    bit<16> hardware;
+    bit<16> protocol;
+    bit<16> sizes;
+    bit<16> operation;
+    bit<48> sender_mac;
+    bit<32> sender_ip;
+    bit<48> target_mac;
+    bit<32> target_ip;
+}
+
+header ipv4_t {
+    bit<4> version;
+    bit<4> words;
+    bit<8> service;
+    bit<16> total_bytes;
+    bit<16> id;
+    bit<3> flags;
+    bit<13> fragment;
+    bit<8> ttl;
+    bit<8> protocol;
+    bit<16> checksum;
+    bit<32> source;
+    bit<32> destination;
+}
+
+header udp_t {
+    bit<16> source;
+    bit<16> destination;
+    bit<16> bytes;
+    bit<16> checksum;
+}
+
+header bth_t {
+    bit<8> opcode;
+    bit<1> solicited;
+    bit<1> migrated;
+    bit<2> pad;
+    bit<4> version;
+    bit<16> pkey;
+    bit<8> reserved8a;
+    bit<24> queue_pair;
+    bit<1> ack_request;
+    bit<7> reserved7;
+    bit<24> psn;
+}
+
+header reth_t {
+    bit<64> address;
+    bit<32> key;
+    bit<32> bytes;
+}
+
+header aeth_t {
+    bit<8> syndrome;
+    bit<24> msn;
+}
+
+header counter_t {
+    bit<32> value;
+}
+
+struct headers_t {
+    ethernet_t ethernet;
+    arp_t arp;
+    ipv4_t ipv4;
+    udp_t udp;
+    bth_t bth;
+    reth_t reth;
+    aeth_t aeth;
+    counter_t counter;  // a payload of 4 bytes
+}
+
+struct metadata_t {
+    @field_list(1)
+    bit<16> thread;
+    @field_list(1)
+    bit<48> time;  // a packet that comes back has no time stamp of its own
+    bool is_rewritten;
+    bool is_copied;  // to several consumers: each copy gets its consumer's addresses
+}
+
+// From a unit's order of bytes, or to it.
+bit<32> turned(in bit<32> n, in bit<1> is_little) {
+    bit<32> value = n;
+    if (is_little == 1) {
+        value = n[7:0] ++ n[15:8] ++ n[23:16] ++ n[31:24];
+    }
+    return value;
+}
+
+bit<32> smaller(in bit<32> a, in bit<32> b) {
+    bit<32> value = a;
+    if (b < a) {
+        value = b;
+    }
+    return value;
+}
+
+parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    state start {
+        m.is_rewritten = false;
+        m.is_copied = false;
+        packet.extract(h.ethernet);
+        transition select(h.ethernet.type) {
+            TYPE_IPV4: ipv4;
+            TYPE_ARP: arp;
+            default: accept;
+        }
+    }
+    state arp {
+        packet.extract(h.arp);
+        transition accept;
+    }
+    state ipv4 {
+        packet.extract(h.ipv4);
+        transition select(h.ipv4.version, h.ipv4.words, h.ipv4.fragment, h.ipv4.flags[0:0], h.ipv4.protocol) {
+            (4, 5, 0, 0, PROTOCOL_UDP): udp;
+            default: accept;
+        }
+    }
+    state udp {
+        packet.extract(h.udp);
+        transition select(h.udp.destination) {
+            PORT_ROCE: bth;
+            default: accept;
+        }
+    }
+    state bth {
+        packet.extract(h.bth);
+        transition select(h.bth.opcode) {
+            RC_READ_REQUEST: reth;
+            RC_READ_RESPONSE_FIRST: aeth;
+            RC_READ_RESPONSE_LAST: aeth;
+            RC_READ_RESPONSE_ONLY: aeth;
+            RC_ACKNOWLEDGE: aeth;
+            default: accept;
+        }
+    }
+    state reth {
+        packet.extract(h.reth);
+        transition accept;
+    }
+    // 52: with AETH's 4 bytes and a payload of 4.
+    state aeth {
+        packet.extract(h.aeth);
+        transition select(h.bth.opcode, h.ipv4.total_bytes) {
+            (RC_READ_RESPONSE_ONLY, 52): counter;
+            default: accept;
+        }
+    }
+    state counter {
+        packet.extract(h.counter);
+        transition accept;
+    }
+}
+
+control Verify(inout headers_t h, inout metadata_t m) {
+    apply {
+        verify_checksum(h.ipv4.isValid(),
+                        { h.ipv4.version, h.ipv4.words, h.ipv4.service, h.ipv4.total_bytes, h.ipv4.id, h.ipv4.flags,
+                          h.ipv4.fragment, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.source, h.ipv4.destination },
+                        h.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    // By thread.
+    register<bit<32>>(THREADS) phases;
+    register<bit<32>>(THREADS) retries;       // of the present request
+    register<bit<32>>(THREADS) silences;      // of a READ of data, although data came: the consumers'
+    register<bit<48>>(THREADS) sent;          // when it left, in microseconds
+    register<bit<32>>(THREADS) positions;     // in the thread's list of producers
+    register<bit<32>>(THREADS) misses;        // producers in a row that had nothing; in TELL those that were told
+    register<bit<32>>(THREADS) ends;          // of these, ended
+    register<bit<32>>(THREADS) consumer_psns; // the first one that is not acknowledged, of a batch the first one of it
+    register<bit<32>>(THREADS) heads;         // of the consumer's ring
+    register<bit<32>>(THREADS) tails;         // of the consumer's ring, as last read
+    register<bit<32>>(THREADS) items;         // of the batch
+    register<bit<32>>(THREADS) packets;       // of the batch
+    register<bit<32>>(THREADS) starts;        // the packet of the batch from which on it is asked for; of FILL, the present one
+    register<bit<32>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
+    register<bit<32>>(THREADS) marks;
+    register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
+    register<bit<32>>(THREADS) lost;          // consumers that were given up
+    register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
+    // By consumer.
+    register<bit<32>>(THREADS) reached;       // the PSN up to which it has acknowledged
+    // By producer.
+    register<bit<32>>(PRODUCERS) producer_psns; // as consumer_psns
+    register<bit<32>>(PRODUCERS) known;         // head, as last read
+    register<bit<32>>(PRODUCERS) taken;         // tail: items that have been delivered
+    register<bit<32>>(PRODUCERS) locks;         // thread + 1
+    register<bit<32>>(PRODUCERS) gone;
+    register<bit<32>>(PRODUCERS) owed;          // 1: its tail was not written, because the consumer died
+    // By flow.
+    register<bit<32>>(FLOWS) living;            // threads that have not been given up
+
+    bit<16> thread = 0;
+    bit<32> producer = 0;
+    bool is_of_producer = false;
+    bit<32> peer_ip = 0;
+    bit<32> consumer_number = 0;
+    bit<32> consumer_bit = 0;
+
+    action drop() { mark_to_drop(standard); }
+    action forward(bit<9> port) { standard.egress_spec = port; }
+    action flood(bit<16> group) { standard.mcast_grp = group; }
+    table stations {
+        key = { h.ethernet.destination : exact; }
+        actions = { forward; flood; drop; }
+        default_action = drop();
+        size = 1024;
+    }
+
+    // The switch's own address, for who asks for it.
+    action is_own(bit<48> mac) {
+        bit<32> asked = h.arp.target_ip;
+        h.ethernet.destination = h.arp.sender_mac;
+        h.ethernet.source = mac;
+        h.arp.operation = ARP_REPLY;
+        h.arp.target_mac = h.arp.sender_mac;
+        h.arp.target_ip = h.arp.sender_ip;
+        h.arp.sender_mac = mac;
+        h.arp.sender_ip = asked;
+        standard.egress_spec = standard.ingress_port;
+    }
+    table own_addresses {
+        key = { h.arp.target_ip : exact; }
+        actions = { is_own; NoAction; }
+        default_action = NoAction();
+        size = 16;
+    }
+
+    // Answers to the switch, by the switch's address and queue pair. `ip`: of the unit.
+    // `consumer`: its register; `bit_of_it`: one bit, that of the consumer among those of its thread.
+    action of_consumer(bit<16> index, bit<32> ip, bit<32> consumer, bit<32> bit_of_it) {
+        thread = index;
+        peer_ip = ip;
+        consumer_number = consumer;
+        consumer_bit = bit_of_it;
+    }
+    action of_producer(bit<32> index, bit<32> ip) {
+        producer = index;
+        is_of_producer = true;
+        peer_ip = ip;
+    }
+    table ends_of_switch {
+        key = { h.ipv4.destination : exact; h.bth.queue_pair : exact; }
+        actions = { of_consumer; of_producer; NoAction; }
+        default_action = NoAction();
+        size = 4096;
+    }
+
+    bit<48> own_mac = 0;
+    bit<32> own_ip = 0;
+    bit<32> flow = 0;
+    bit<32> producers_of_thread = 0;
+    bit<32> most_items = 0;
+    bit<32> stride = 0;
+    bit<8> mtu_shift = 0;
+    bit<48> time_out = 0;
+    bit<32> most_retries = 0;
+    bit<32> all_bits = 0;
+    bit<32> first_consumer = 0;
+    bit<16> copies = 0;
+    // `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
+    // `shift`: the path MTU is 2^shift. `wait`: microseconds until a request is repeated. `often`: how often it is; 0: for
+    // ever. `bits`: of all consumers; `consumer`: the register of the first one; `group`: if there are several, the
+    // multicast group of them.
+    action is_thread(bit<48> mac, bit<32> ip, bit<32> number, bit<32> producers, bit<32> limit, bit<32> each,
+                     bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group) {
+        own_mac = mac;
+        own_ip = ip;
+        flow = number;
+        producers_of_thread = producers;
+        most_items = limit;
+        stride = each;
+        mtu_shift = shift;
+        time_out = wait;
+        most_retries = often;
+        all_bits = bits;
+        first_consumer = consumer;
+        copies = group;
+    }
+    table threads {
+        key = { thread : exact; }
+        actions = { is_thread; NoAction; }
+        default_action = NoAction();
+        size = 2048;
+    }
+
+    bit<48> c_mac = 0;
+    bit<32> c_ip = 0;
+    bit<9> c_port = 0;
+    bit<24> c_pair = 0;
+    bit<32> c_key = 0;
+    bit<64> c_head_address = 0;
+    bit<64> c_tail_address = 0;
+    bit<64> c_items_address = 0;
+    bit<32> c_slots = 0;
+    bit<1> c_little = 0;
+    action is_consumer(bit<48> mac, bit<32> ip, bit<9> port, bit<24> queue_pair, bit<32> key, bit<64> head, bit<64> tail,
+                       bit<64> first, bit<32> slots, bit<1> is_little) {
+        c_mac = mac;
+        c_ip = ip;
+        c_port = port;
+        c_pair = queue_pair;
+        c_key = key;
+        c_head_address = head;
+        c_tail_address = tail;
+        c_items_address = first;
+        c_slots = slots;
+        c_little = is_little;
+    }
+    table consumers {
+        key = { thread : exact; }
+        actions = { is_consumer; NoAction; }
+        default_action = NoAction();
+        size = 2048;
+    }
+
+    bit<32> position = 0;
+    action is_member(bit<32> index) { producer = index; }
+    table members {
+        key = { thread : exact; position : exact; }
+        actions = { is_member; NoAction; }
+        default_action = NoAction();
+        size = 16384;
+    }
+
+    bit<48> p_mac = 0;
+    bit<32> p_ip = 0;
+    bit<9> p_port = 0;
+    bit<24> p_pair = 0;
+    bit<32> p_key = 0;
+    bit<64> p_head_address = 0;
+    bit<64> p_tail_address = 0;
+    bit<64> p_items_address = 0;
+    bit<32> p_slots = 0;
+    bit<1> p_little = 0;
+    action is_producer(bit<48> mac, bit<32> ip, bit<9> port, bit<24> queue_pair, bit<32> key, bit<64> head, bit<64> tail,
+                       bit<64> first, bit<32> slots, bit<1> is_little) {
+        p_mac = mac;
+        p_ip = ip;
+        p_port = port;
+        p_pair = queue_pair;
+        p_key = key;
+        p_head_address = head;
+        p_tail_address = tail;
+        p_items_address = first;
+        p_slots = slots;
+        p_little = is_little;
+    }
+    table producers {
+        key = { producer : exact; }
+        actions = { is_producer; NoAction; }
+        default_action = NoAction();
+        size = 2048;
+    }
+
+    action to_producer() {
+        h.ethernet.destination = p_mac;
+        h.ipv4.destination = p_ip;
+        h.bth.queue_pair = p_pair;
+        standard.egress_spec = p_port;
+    }
+    action to_consumer() {
+        h.ethernet.destination = c_mac;
+        h.ipv4.destination = c_ip;
+        h.bth.queue_pair = c_pair;
+        standard.egress_spec = c_port;
+        standard.mcast_grp = copies;
+        m.is_copied = copies != 0;
+    }
+    action from_switch() {
+        h.ethernet.source = own_mac;
+        h.ipv4.source = own_ip;
+        h.ipv4.ttl = 64;
+        h.udp.checksum = 0;
+        h.aeth.setInvalid();
+        h.reth.setValid();
+        m.is_rewritten = true;
+    }
+    // A request with no payload, or with `counter`.
+    action request(bit<8> opcode, bit<24> psn, bit<64> address, bit<32> key, bit<32> bytes, bit<16> udp_bytes) {
+        h.ipv4.service = 2;  // ECN: capable
+        h.ipv4.total_bytes = udp_bytes + 20;
+        h.udp.bytes = udp_bytes;
+        h.bth.opcode = opcode;
+        h.bth.solicited = 0;
+        h.bth.pad = 0;
+        h.bth.ack_request = 1;
+        h.bth.psn = psn;
+        h.reth.address = address;
+        h.reth.key = key;
+        h.reth.bytes = bytes;
+    }
+
+    apply {
+        if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
+            drop();
+            exit;
+        }
+        bool is_control = standard.instance_type == RESUBMITTED;
+        bool is_tick = !is_control && standard.ingress_port == GENERATOR;
+        if (is_control) {
+            thread = m.thread;
+        } else if (is_tick) {
+            thread = h.bth.queue_pair[15:0];
+        } else {
+            bool is_known = h.bth.isValid() && ends_of_switch.apply().hit;
+            bool is_for_switch = h.arp.isValid() && h.arp.operation == ARP_REQUEST && own_addresses.apply().hit;
+            if (is_for_switch) {
+                exit;
+            }
+            if (!is_known) {
+                stations.apply();
+                exit;
+            }
+            if (h.ipv4.source != peer_ip) {
+                drop();
+                exit;
+            }
+            if (is_of_producer) {
+                bit<32> locker;
+                locks.read(locker, producer);
+                if (locker == 0) {
+                    drop();  // nobody waits for it
+                    exit;
+                }
+                thread = (bit<16>)(locker - 1);
+            }
+        }
+        bit<32> t = (bit<32>)thread;
+        positions.read(position, t);
+        bool is_thread_there = threads.apply().hit;
+        bool is_consumer_there = consumers.apply().hit;
+        bool is_member_there = is_of_producer || members.apply().hit;
+        bool is_producer_there = producers.apply().hit;
+        if (!is_thread_there || !is_consumer_there || !is_member_there || !is_producer_there) {
+            drop();
+            exit;
+        }
+        bit<32> phase;
+        phases.read(phase, t);
+        bit<32> tried;
+        retries.read(tried, t);
+        bit<32> silent;
+        silences.read(silent, t);
+        bit<48> sent_at;
+        sent.read(sent_at, t);
+        bit<32> missed;
+        misses.read(missed, t);
+        bit<32> ended;
+        ends.read(ended, t);
+        bit<32> c_psn;
+        consumer_psns.read(c_psn, t);
+        bit<32> c_head;
+        heads.read(c_head, t);
+        bit<32> c_tail;
+        tails.read(c_tail, t);
+        bit<32> batch;
+        items.read(batch, t);
+        bit<32> batch_packets;
+        packets.read(batch_packets, t);
+        bit<32> start;
+        starts.read(start, t);
+        bit<32> answered;
+        answers.read(answered, t);
+        bit<32> given_up;
+        lost.read(given_up, t);
+        bit<32> most_full;
+        fullest.read(most_full, t);
+        if (consumer_bit == 0) {
+            consumer_number = first_consumer;
+        }
+        bit<32> reached_psn;
+        reached.read(reached_psn, consumer_number);
+        bit<32> upto;
+        passed.read(upto, t);
+        bit<32> mark;
+        marks.read(mark, t);
+        bit<32> p_psn;
+        producer_psns.read(p_psn, producer);
+        bit<32> p_head;
+        known.read(p_head, producer);
+        bit<32> p_tail;
+        taken.read(p_tail, producer);
+        bit<32> lock;
+        locks.read(lock, producer);
+        bit<32> out_of_use;
+        gone.read(out_of_use, producer);
+        bit<32> owes;
+        owed.read(owes, producer);
+
+        // Packets of the batch that this consumer has.
+        bit<32> have = (bit<32>)(reached_psn[23:0] - c_psn[23:0]);
+        if (have > batch_packets) {
+            have = 0;  // it has not acknowledged anything of this batch
+        }
+        bit<48> now = standard.ingress_global_timestamp;
+        if (is_control) {
+            now = m.time;
+        }
+        bit<24> from_c = h.bth.psn - c_psn[23:0];
+        bit<24> from_p = h.bth.psn - p_psn[23:0];
+        bool is_ack = h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] == 0;
+        bool is_nak = h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] == 3;
+        bool is_gap = is_nak && h.aeth.syndrome[4:0] == 0;
+        bool is_refusal = is_nak && h.aeth.syndrome[4:0] != 0;
+        bool is_counter = h.bth.opcode == RC_READ_RESPONSE_ONLY && h.counter.isValid();
+        bool is_data = h.bth.opcode >= RC_READ_RESPONSE_FIRST && h.bth.opcode <= RC_READ_RESPONSE_ONLY;
+
+        bool goes_round = false;    // the packet comes back, and is turned into the next request
+        bool requests = false;      // it is the request
+        bool forwards = false;      // it is data
+        bool moves_on = false;      // to the next producer
+        bool plans = false;         // a batch
+        bool producer_fails = false;
+        bool consumer_fails = false;
+
+        if (is_tick) {
+            if (phase == IDLE) {
+                phase = SEEK;
+                missed = 0;
+                ended = 0;
+                goes_round = true;
+            } else if (phase == SEEK) {
+                goes_round = true;
+            } else if (phase > SEEK && now - sent_at >= time_out) {
+                if (phase == DATA) {
+                    start = 0;  // with several consumers nobody knows what all have
+                    if (copies == 0) {
+                        start = have;
+                    }
+                }
+                // In DATA it is the producer that is silent, unless data came and was not acknowledged.
+                bool is_unheard = phase == DATA && mark & CAME != 0;
+                bit<32> before = tried;
+                if (is_unheard) {
+                    before = silent;
+                }
+                if (most_retries == 0 || before < most_retries) {
+                    goes_round = true;
+                    tried = tried + 1;
+                    if (is_unheard) {
+                        silent = silent + 1;
+                        tried = 0;
+                    }
+                } else if (phase <= TELL || phase == DATA && !is_unheard) {
+                    producer_fails = true;
+                } else {
+                    consumer_fails = true;
+                }
+            }
+        } else if (is_control) {
+            if (phase == SEEK) {
+                if (missed >= producers_of_thread) {
+                    phase = IDLE;
+                    if (ended >= producers_of_thread) {
+                        phase = PUSH;
+                        mark = mark | ENDING;
+                        batch = 0;
+                        tried = 0;
+                        answered = 0;
+                        requests = true;
+                    }
+                } else if (out_of_use != 0) {
+                    if (out_of_use == PRODUCER_LOST) {
+                        mark = mark | LOST;
+                    }
+                    missed = missed + 1;
+                    ended = ended + 1;
+                    moves_on = true;
+                    goes_round = true;
+                } else if (lock != 0 && lock != t + 1) {
+                    missed = missed + 1;
+                    moves_on = true;
+                    goes_round = true;
+                } else {
+                    lock = t + 1;
+                    phase = HEAD;
+                    tried = 0;
+                    requests = true;
+                }
+            } else if (phase == TELL) {
+                if (missed >= producers_of_thread) {
+                    phase = DEAD;
+                } else if (out_of_use != 0) {
+                    missed = missed + 1;
+                    moves_on = true;
+                    goes_round = true;
+                } else {
+                    lock = t + 1;
+                    requests = true;
+                }
+            } else if (phase > SEEK) {
+                requests = true;
+            }
+        } else if (is_of_producer) {
+            if (phase == HEAD && is_counter && from_p == 0) {
+                p_psn = (bit<32>)(p_psn[23:0] + 1);
+                tried = 0;
+                bit<32> head = turned(h.counter.value, p_little);
+                bit<32> present = (head - p_tail) & COUNT;
+                p_head = head;
+                if (present > p_slots || head & BROKEN != 0) {
+                    producer_fails = true;
+                } else if (present == 0 && head & ENDED == 0 && owes == 0) {
+                    lock = 0;
+                    missed = missed + 1;
+                    moves_on = true;
+                    phase = SEEK;
+                    goes_round = true;
+                } else if (present == 0) {
+                    phase = FREE;
+                    batch = 0;
+                    goes_round = true;
+                } else {
+                    missed = 0;
+                    ended = 0;
+                    bit<32> room = c_slots - ((c_head - c_tail) & COUNT);
+                    plans = room >= smaller(present, most_items);
+                    if (!plans) {
+                        phase = TAIL;
+                        answered = 0;
+                        most_full = 0;
+                        goes_round = true;
+                    }
+                }
+            } else if (phase == DATA && is_data && (bit<32>)from_p < batch_packets) {
+                forwards = true;
+            } else if ((phase == FREE || phase == TELL) && is_ack && from_p == 0) {
+                p_psn = (bit<32>)(p_psn[23:0] + 1);
+                tried = 0;
+                p_tail = (p_tail + batch) & COUNT;
+                owes = 0;
+                lock = 0;
+                moves_on = true;
+                if (phase == TELL) {
+                    out_of_use = PRODUCER_LOST;
+                    missed = missed + 1;
+                } else {
+                    if (batch == 0 && p_head & ENDED != 0) {
+                        out_of_use = PRODUCER_ENDED;
+                    }
+                    phase = SEEK;
+                    missed = 0;
+                    ended = 0;
+                }
+                batch = 0;
+                goes_round = true;
+            } else if (is_refusal && phase >= HEAD && phase <= DATA
+                       && (from_p == 0 || phase == DATA && (bit<32>)from_p < batch_packets)) {
+                producer_fails = true;
+            }
+        } else if (given_up & consumer_bit == 0) {
+            if (phase == TAIL && is_counter && from_c == 0) {
+                bit<32> tail = turned(h.counter.value, c_little);
+                bit<32> full = (c_head - tail) & COUNT;
+                if (full > c_slots || tail & ~COUNT != 0) {
+                    consumer_fails = true;
+                } else {
+                    answered = answered | consumer_bit;
+                    reached_psn = (bit<32>)(c_psn[23:0] + 1);
+                    if (full > most_full) {
+                        most_full = full;
+                    }
+                    if (answered | given_up == all_bits) {
+                        c_psn = (bit<32>)(c_psn[23:0] + 1);
+                        tried = 0;
+                        c_tail = (c_head - most_full) & COUNT;
+                        plans = most_full != c_slots;
+                        if (!plans) {
+                            lock = 0;
+                            phase = IDLE;
+                        }
+                    }
+                }
+            } else if (phase == DATA && (is_ack || is_gap)) {
+                bit<24> arrived = from_c;
+                if (is_ack) {
+                    arrived = from_c + 1;
+                }
+                if ((bit<32>)arrived <= batch_packets) {
+                    if ((bit<32>)arrived > have) {
+                        have = (bit<32>)arrived;
+                        reached_psn = (bit<32>)(c_psn[23:0] + arrived);
+                        tried = 0;
+                        silent = 0;
+                        sent_at = now;
+                    }
+                    if (have == batch_packets) {
+                        answered = answered | consumer_bit;
+                        if (answered | given_up == all_bits) {
+                            c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
+                            p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
+                            phase = PUSH;
+                            answered = 0;
+                            goes_round = true;
+                        }
+                    } else if (is_gap && (bit<32>)arrived == have) {
+                        start = have;
+                        goes_round = true;
+                    }
+                }
+            } else if (phase == FILL && is_ack && (bit<32>)from_c >= start && (bit<32>)from_c < batch_packets) {
+                answered = answered | consumer_bit;
+                tried = 0;
+                if (answered | given_up == all_bits) {
+                    answered = 0;
+                    start = start + 1;
+                    if (start == batch_packets) {
+                        c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
+                        phase = SEEK;
+                    }
+                    goes_round = true;
+                }
+            } else if (phase == PUSH && is_ack && from_c == 0) {
+                answered = answered | consumer_bit;
+                reached_psn = (bit<32>)(c_psn[23:0] + 1);
+                if (answered | given_up == all_bits) {
+                    c_psn = (bit<32>)(c_psn[23:0] + 1);
+                    tried = 0;
+                    c_head = (c_head + batch) & COUNT;
+                    phase = FREE;
+                    if (mark & ENDING != 0) {
+                        phase = DONE;
+                    } else {
+                        goes_round = true;
+                    }
+                }
+            } else if (is_refusal && phase >= DATA
+                       && (from_c == 0 || phase != TAIL && phase != PUSH && (bit<32>)from_c < batch_packets)) {
+                consumer_fails = true;
+            }
+        }
+
+        if (plans) {
+            bit<32> room = c_slots - ((c_head - c_tail) & COUNT);
+            bit<32> first_p = p_tail & (p_slots - 1);
+            bit<32> first_c = c_head & (c_slots - 1);
+            batch = smaller(smaller(smaller((p_head - p_tail) & COUNT, most_items), room),
+                            smaller(p_slots - first_p, c_slots - first_c));
+            batch_packets = (batch * stride + (32w1 << mtu_shift) - 1) >> mtu_shift;
+            start = 0;
+            upto = 0;
+            silent = 0;
+            answered = 0;
+            phase = DATA;
+            goes_round = true;
+        }
+
+        if (producer_fails) {
+            out_of_use = PRODUCER_LOST;
+            mark = mark | LOST;
+            lock = 0;
+            moves_on = true;
+            if (phase == TELL) {
+                missed = missed + 1;
+            } else {
+                if (copies != 0) {
+                    have = 0;
+                }
+                if (phase == DATA && upto > have) {
+                    batch_packets = upto;
+                    start = have;
+                    answered = 0;
+                    phase = FILL;
+                } else {
+                    if (phase == DATA) {
+                        c_psn = (bit<32>)(c_psn[23:0] + have[23:0]);
+                    }
+                    phase = SEEK;
+                }
+                missed = 0;
+                ended = 0;
+            }
+            batch = 0;
+            tried = 0;
+            goes_round = true;
+        }
+        if (consumer_fails) {
+            if (consumer_bit == 0) {
+                given_up = given_up | (all_bits & ~answered);  // those who have not answered
+            } else {
+                given_up = given_up | consumer_bit;
+            }
+            // The others go on: what they have answered, they will answer again.
+            goes_round = given_up != all_bits;
+            tried = 0;
+            silent = 0;
+        }
+        if (consumer_fails && given_up == all_bits) {
+            if (phase == DATA) {
+                p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
+            } else if (phase == PUSH) {
+                p_tail = (p_tail + batch) & COUNT;  // its head may have moved: they are its items
+                owes = 1;
+            }
+            if (lock == t + 1) {
+                lock = 0;
+            }
+            bit<32> alive;
+            living.read(alive, flow);
+            alive = alive - 1;
+            living.write(flow, alive);
+            phase = DEAD;
+            if (alive == 0) {
+                phase = TELL;
+                missed = 0;
+                goes_round = true;
+            }
+            batch = 0;
+            tried = 0;
+        }
+
+        if (moves_on) {
+            position = position + 1;
+            if (position >= producers_of_thread) {
+                position = 0;
+            }
+        }
+
+        if (forwards) {
+            bit<32> number = (bit<32>)from_p;
+            bit<32> at = number << mtu_shift;
+            bit<32> bytes = 32w1 << mtu_shift;
+            if (number == batch_packets - 1) {
+                bytes = batch * stride - at;
+            }
+            bit<32> around = AROUND_PAYLOAD + (bit<32>)h.bth.pad;
+            bit<16> more = 16;
+            if (h.aeth.isValid()) {
+                around = around + 4;
+                more = 12;
+            }
+            if (copies == 0 && number < have || (bit<32>)h.ipv4.total_bytes != bytes + around) {
+                drop();
+                exit;
+            }
+            if (number >= upto) {
+                upto = number + 1;
+            }
+            mark = mark | CAME;
+            from_switch();
+            to_consumer();
+            h.ipv4.total_bytes = h.ipv4.total_bytes + more;
+            h.udp.bytes = h.udp.bytes + more;
+            h.bth.opcode = RC_WRITE_ONLY;
+            h.bth.solicited = 0;
+            h.bth.ack_request = 0;
+            if (number == batch_packets - 1 || number[3:0] == 15) {
+                h.bth.ack_request = 1;
+            }
+            h.bth.psn = c_psn[23:0] + from_p;
+            h.reth.address = c_items_address + (bit<64>)(c_head & (c_slots - 1)) * (bit<64>)stride + (bit<64>)at;
+            h.reth.key = c_key;
+            h.reth.bytes = bytes;
+        } else if (requests) {
+            sent_at = now;
+            from_switch();
+            h.counter.setInvalid();
+            if (phase <= DATA) {
+                to_producer();
+            } else {
+                to_consumer();
+            }
+            if (phase == HEAD) {
+                request(RC_READ_REQUEST, p_psn[23:0], p_head_address, p_key, 4, 40);
+            } else if (phase == FREE || phase == TELL) {
+                bit<32> tail = (p_tail + batch) & COUNT;
+                if (phase == TELL) {
+                    tail = tail | BROKEN;
+                } else if (batch == 0 && p_head & ENDED != 0) {
+                    tail = tail | ENDED;
+                }
+                h.counter.setValid();
+                h.counter.value = turned(tail, p_little);
+                request(RC_WRITE_ONLY, p_psn[23:0], p_tail_address, p_key, 4, 44);
+            } else if (phase == DATA) {
+                mark = mark & ~CAME;
+                bit<32> at = start << mtu_shift;
+                request(RC_READ_REQUEST, p_psn[23:0] + start[23:0],
+                        p_items_address + (bit<64>)(p_tail & (p_slots - 1)) * (bit<64>)stride + (bit<64>)at, p_key,
+                        batch * stride - at, 40);
+            } else if (phase == TAIL) {
+                request(RC_READ_REQUEST, c_psn[23:0], c_tail_address, c_key, 4, 40);
+            } else if (phase == PUSH) {
+                bit<32> head = (c_head + batch) & COUNT;
+                if (mark & ENDING != 0) {
+                    head = head | ENDED;
+                    if (mark & LOST != 0) {
+                        head = head | BROKEN;
+                    }
+                }
+                h.counter.setValid();
+                h.counter.value = turned(head, c_little);
+                request(RC_WRITE_ONLY, c_psn[23:0], c_head_address, c_key, 4, 44);
+            } else {
+                request(RC_WRITE_ONLY, c_psn[23:0] + start[23:0], c_items_address, c_key, 0, 40);
+            }
+        } else if (goes_round) {
+            m.thread = thread;
+            m.time = now;
+            resubmit_preserving_field_list(1);
+        } else {
+            drop();
+        }
+
+        phases.write(t, phase);
+        retries.write(t, tried);
+        silences.write(t, silent);
+        sent.write(t, sent_at);
+        positions.write(t, position);
+        misses.write(t, missed);
+        ends.write(t, ended);
+        consumer_psns.write(t, c_psn);
+        heads.write(t, c_head);
+        tails.write(t, c_tail);
+        items.write(t, batch);
+        packets.write(t, batch_packets);
+        starts.write(t, start);
+        answers.write(t, answered);
+        lost.write(t, given_up);
+        fullest.write(t, most_full);
+        reached.write(consumer_number, reached_psn);
+        passed.write(t, upto);
+        marks.write(t, mark);
+        producer_psns.write(producer, p_psn);
+        known.write(producer, p_head);
+        taken.write(producer, p_tail);
+        locks.write(producer, lock);
+        gone.write(producer, out_of_use);
+        owed.write(producer, owes);
+    }
+}
+
+control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    // `further`: from the first consumer's ring to this one.
+    action is_copy(bit<48> mac, bit<32> ip, bit<24> queue_pair, bit<32> key, bit<64> further) {
+        h.ethernet.destination = mac;
+        h.ipv4.destination = ip;
+        h.bth.queue_pair = queue_pair;
+        h.reth.key = key;
+        h.reth.address = h.reth.address + further;
+    }
+    table consumers_of_copies {
+        key = { standard.egress_rid : exact; }
+        actions = { is_copy; NoAction; }
+        default_action = NoAction();
+        size = 2048;
+    }
+    apply {
+        if (m.is_copied) {
+            consumers_of_copies.apply();
+            exit;
+        }
+        // A flooded packet does not go back to where it came from.
+        if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
+            mark_to_drop(standard);
+        }
+    }
+}
+
+control Compute(inout headers_t h, inout metadata_t m) {
+    apply {
+        update_checksum(m.is_rewritten,
+                        { h.ipv4.version, h.ipv4.words, h.ipv4.service, h.ipv4.total_bytes, h.ipv4.id, h.ipv4.flags,
+                          h.ipv4.fragment, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.source, h.ipv4.destination },
+                        h.ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control Deparse(packet_out packet, in headers_t h) {
+    apply {
+        packet.emit(h.ethernet);
+        packet.emit(h.arp);
+        packet.emit(h.ipv4);
+        packet.emit(h.udp);
+        packet.emit(h.bth);
+        packet.emit(h.reth);
+        packet.emit(h.aeth);
+        packet.emit(h.counter);
+    }
+}
+
+V1Switch(Parse(), Verify(), Move(), Finish(), Compute(), Deparse()) main;

@@ -1,0 +1,95 @@
+// Units at a switch that runs p4/zero_sided.p4: software NICs in one thread, links that lose, repeat and reorder.
+#pragma once
+
+#include "tests/switchsync/switched_nics.h"
+
+#include <sidelatch/flows/flow_switch.h>
+#include <sidelatch/flows/ring.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sidelatch::flows {
+
+struct FlowNetworkOptions {
+  std::size_t producers = 1;  ///< hosts; with a shuffle each has a ring for each consumer
+  std::size_t consumers = 1;  ///< hosts
+  FlowKind kind = FlowKind::shuffle;
+  RingShape producer_shape{.slots = 8, .item_bytes = 100};
+  RingShape consumer_shape{.slots = 8, .item_bytes = 100};
+  std::uint32_t path_mtu = 256;
+  std::uint64_t batch_bytes = std::uint64_t{4} << 20;
+  std::chrono::microseconds time_out = std::chrono::microseconds(100);
+  std::uint32_t most_retries = 0;
+  std::uint32_t first_count = 0;
+  std::optional<std::uint32_t> first_psn{};  ///< of all connections
+  softnic::nic::WireFaults faults{};
+  std::uint64_t seed = 1;
+  /// NICs touch memory when and in the order that the memory model's preset `observed` allows, else at once.
+  bool defers = false;
+  /// The preset is `relaxed`, and items need not be right.
+  bool is_relaxed = false;
+};
+
+/// An item: its producer and its number, and bytes that follow from both.
+struct ItemName {
+  std::uint16_t producer = 0;
+  std::uint32_t number = 0;
+  friend bool operator==(const ItemName&, const ItemName&) = default;
+};
+
+class FlowNetwork : public switchsync::SwitchedNics {
+ public:
+  FlowNetwork(std::shared_ptr<const p4::Program> program, const FlowNetworkOptions& options);
+
+  [[nodiscard]] FlowSwitch& control() { return *control_; }
+  [[nodiscard]] FlowSwitch::FlowId flow() const { return flow_; }
+  [[nodiscard]] FlowState state() { return control_->state(flow_); }
+  /// Ring i as Flow::producers counts.
+  [[nodiscard]] Producer& producer(std::size_t i) { return *producers_.at(i); }
+  [[nodiscard]] Consumer& consumer(std::size_t i) { return *consumers_.at(i); }
+  /// The head in consumer i's memory, without marks; the first ring of its host.
+  [[nodiscard]] std::uint32_t head_of(std::size_t i);
+  [[nodiscard]] std::size_t rings() const { return producers_.size(); }
+  [[nodiscard]] std::size_t consumers() const { return consumers_.size(); }
+  [[nodiscard]] std::size_t host_of_consumer(std::size_t i) const { return options_.producers + i; }
+  [[nodiscard]] std::size_t host_of_ring(std::size_t i) const;
+  [[nodiscard]] const FlowNetworkOptions& options() const { return options_; }
+
+  [[nodiscard]] std::vector<std::byte> item(const ItemName& name) const;
+  /// Pushes item number pushed() of this ring. False: it is full.
+  bool push(std::size_t ring);
+  /// Pops one, and checks its bytes: a wrong one fails the test, or is counted. Nothing if there is none.
+  std::optional<ItemName> pop(std::size_t consumer);
+  [[nodiscard]] std::uint32_t wrong_items() const { return wrong_items_; }
+  /// Pushes `items` to each ring and ends them, and pops everything until all consumers have ended or are broken. Each
+  /// consumer's items in their order.
+  std::vector<std::vector<ItemName>> move(std::uint32_t items);
+  /// Removes the unit's queue pair: its NIC does not answer any more.
+  void kill_ring(std::size_t ring);
+  void kill_consumer(std::size_t consumer);
+
+ private:
+  FlowRing connect(std::size_t host, const RingShape& shape, softnic::nic::QueuePair*& pair);
+  FlowNetworkOptions options_;
+  std::vector<std::size_t> used_;  // bytes of each host's memory
+  std::optional<FlowSwitch> control_;
+  std::vector<std::optional<Producer>> producers_;
+  std::vector<std::optional<Consumer>> consumers_;
+  std::vector<softnic::nic::QueuePair*> producer_pairs_;
+  std::vector<softnic::nic::QueuePair*> consumer_pairs_;
+  std::vector<std::uint32_t> pushed_;
+  FlowSwitch::FlowId flow_ = 0;
+  std::uint32_t wrong_items_ = 0;
+};
+
+/// What is wrong with the items that arrived: lost, twice, or out of order; empty if nothing is. `items`: pushed to
+/// each ring, of which `lost_rings` may be incomplete at their ends.
+[[nodiscard]] std::string judge(const std::vector<std::vector<ItemName>>& arrived, std::size_t rings,
+                                std::uint32_t items, const std::vector<std::size_t>& lost_rings = {});
+
+}  // namespace sidelatch::flows

@@ -1,0 +1,133 @@
+// p4/zero_sided.p4 in every execution of a 1:1 flow with two slots, and specimens of it that must be caught.
+#include "flow_search.h"
+
+#include "tests/sampled.h"
+#include "tests/switchsync/changed_program.h"
+
+#include <sidelatch/flows/flow_switch.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+namespace sidelatch::flows {
+namespace {
+namespace flow_searches {
+
+constexpr std::size_t kMostSteps = 100;  // printed
+
+std::string trace_of(const FlowSearchResult& result) {
+  std::string text = result.violation;
+  const std::size_t first = result.trace.size() > kMostSteps ? result.trace.size() - kMostSteps : 0;
+  for (std::size_t i = first; i < result.trace.size(); ++i) {
+    text += "\n  " + result.trace[i];
+  }
+  return text;
+}
+
+void expect_none(const FlowSearchOptions& options) {
+  FlowSearchOptions sampled = options;
+  sampled.items = is_sampled() ? 1 : options.items;
+  const FlowSearchResult result = search(zero_sided_program(), sampled);
+  std::printf("%llu states, %llu ends\n", static_cast<unsigned long long>(result.states),
+              static_cast<unsigned long long>(result.ends));
+  EXPECT_EQ(result.violation, "") << trace_of(result);
+  EXPECT_TRUE(result.is_complete);
+  EXPECT_GT(result.ends, 0U);
+}
+
+TEST(ZeroSidedSearch, AGoodNetwork) { expect_none({.idle_polls = 1}); }
+TEST(ZeroSidedSearch, ALostFrame) { expect_none({.losses = 1}); }
+TEST(ZeroSidedSearch, ARepeatedFrame) { expect_none({.repeats = 1}); }
+TEST(ZeroSidedSearch, AnOvertakingFrame) { expect_none({.overtakings = 1}); }
+TEST(ZeroSidedSearch, AnEarlyTimer) { expect_none({.items = 2, .early_timers = 1}); }
+TEST(ZeroSidedSearch, ADeadProducer) { expect_none({.items = 2, .producer_dies = true}); }
+TEST(ZeroSidedSearch, ADeadConsumer) { expect_none({.items = 2, .consumer_dies = true}); }
+// Failed when the unit was given up that was silent last, and not the one that had been silent so often.
+TEST(ZeroSidedSearch, ADeadProducerAndALostFrame) { expect_none({.items = 2, .losses = 1, .producer_dies = true}); }
+TEST(ZeroSidedSearch, ADeadConsumerAndALostFrame) { expect_none({.items = 2, .losses = 1, .consumer_dies = true}); }
+TEST(ZeroSidedSearch, ReplicationToTwo) { expect_none({.items = 2, .has_second = true}); }
+TEST(ZeroSidedSearch, ReplicationAndALostFrame) { expect_none({.items = 1, .losses = 1, .has_second = true}); }
+TEST(ZeroSidedSearch, ReplicationAndARepeatedFrame) { expect_none({.items = 1, .repeats = 1, .has_second = true}); }
+TEST(ZeroSidedSearch, ReplicationAndAnOvertakingFrame) {
+  expect_none({.items = 1, .overtakings = 1, .has_second = true});
+}
+TEST(ZeroSidedSearch, ReplicationAndADeadConsumer) {
+  expect_none({.items = 1, .has_second = true, .consumer_dies = true});
+}
+TEST(ZeroSidedSearch, ReplicationAndADeadProducer) {
+  expect_none({.items = 1, .has_second = true, .producer_dies = true});
+}
+TEST(ZeroSidedSearch, TwoThings) {
+  if (!takes_long()) {
+    GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";
+  }
+  expect_none({.losses = 1, .overtakings = 1});
+  expect_none({.losses = 1, .repeats = 1});
+  expect_none({.repeats = 1, .overtakings = 1});
+  expect_none({.early_timers = 1});
+  expect_none({.losses = 2});
+  expect_none({.losses = 1, .early_timers = 1});
+  expect_none({.overtakings = 1, .early_timers = 1});
+  expect_none({.items = 2, .packets = 2, .losses = 1, .overtakings = 1});
+  expect_none({.items = 2, .losses = 1, .has_second = true});
+  expect_none({.items = 2, .overtakings = 1, .has_second = true});
+  expect_none({.items = 2, .early_timers = 1, .has_second = true});
+  expect_none({.items = 1, .losses = 1, .has_second = true, .consumer_dies = true});
+}
+
+void expect_caught(const std::string& right, const std::string& wrong, const FlowSearchOptions& options) {
+  const FlowSearchResult result = search(switchsync::changed_program("zero_sided.p4", right, wrong), options);
+  EXPECT_NE(result.violation, "") << result.states << " states";
+  std::printf("%s\n", trace_of(result).c_str());
+  EXPECT_FALSE(result.trace.empty());
+}
+
+TEST(ZeroSidedSpecimen, AHeadThatMovesBeforeAllDataIsThereIsCaught) {
+  expect_caught("if (have == batch_packets) {", "if (have != 0) {", {.items = 2, .packets = 2, .losses = 1});
+}
+TEST(ZeroSidedSpecimen, AnAcknowledgementOfDataThatCountsForTheHeadIsCaught) {
+  expect_caught("phase == PUSH && is_ack && from_c == 0", "phase == PUSH && is_ack", {.losses = 1, .repeats = 1});
+}
+TEST(ZeroSidedSpecimen, ANakThatCountsForThePacketThatIsMissingIsCaught) {
+  expect_caught("if (is_ack) {\n                    arrived = from_c + 1;",
+                "if (is_ack || is_gap) {\n                    arrived = from_c + 1;", {.losses = 1});
+}
+TEST(ZeroSidedSpecimen, ARepeatedRequestWithAnotherPsnIsCaught) {
+  expect_caught("tried = tried + 1;\n", "tried = tried + 1;\n p_psn = p_psn + 1;\n", {.losses = 1});
+}
+TEST(ZeroSidedSpecimen, APlaceByTheOrderOfArrivalIsCaught) {
+  expect_caught("bit<32> number = (bit<32>)from_p;", "bit<32> number = upto;", {.overtakings = 1});
+}
+TEST(ZeroSidedSpecimen, AReadThatGoesOnFromTheBeginningIsCaught) {
+  expect_caught("(bit<64>)stride + (bit<64>)at, p_key", "(bit<64>)stride, p_key",
+                {.items = 2, .packets = 2, .losses = 1});
+}
+TEST(ZeroSidedSpecimen, AFullConsumerThatIsTakenForAnEmptyOneIsCaught) {
+  expect_caught("bit<32> full = (c_head - tail) & COUNT;", "bit<32> full = 0;", {});
+}
+TEST(ZeroSidedSpecimen, AnAnswerOfAnEarlierQuestionIsCaught) {
+  expect_caught("phase == HEAD && is_counter && from_p == 0", "phase == HEAD && is_counter",
+                {.items = 2, .losses = 1, .repeats = 1});
+}
+TEST(ZeroSidedSpecimen, ABatchThatGoesAroundTheEndIsCaught) {
+  expect_caught("smaller(p_slots - first_p, c_slots - first_c)", "p_slots", {});
+}
+TEST(ZeroSidedSpecimen, AHeadThatMovesWhenOneConsumerHasTheDataIsCaught) {
+  expect_caught("if (answered | given_up == all_bits) {\n                            c_psn = ",
+                "if (true) {\n                            c_psn = ", {.items = 1, .losses = 1, .has_second = true});
+}
+TEST(ZeroSidedSpecimen, NoTimeOutIsCaught) {
+  expect_caught("phase > SEEK && now - sent_at >= time_out", "false", {.losses = 1});
+}
+TEST(ZeroSidedSpecimen, APsnThatIsNotFilledAfterADeathIsCaught) {
+  expect_caught("if (phase == DATA && upto > have) {", "if (false) {", {.items = 2, .producer_dies = true});
+}
+TEST(ZeroSidedSpecimen, ADeathThatIsKeptSecretIsCaught) {
+  expect_caught("head = head | BROKEN;", "head = head | 0;", {.items = 2, .producer_dies = true});
+}
+
+}  // namespace flow_searches
+}  // namespace
+}  // namespace sidelatch::flows

@@ -1,0 +1,143 @@
+// The control plane: what it refuses, and that flows come and go.
+#include "flow_network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace sidelatch::flows {
+namespace {
+namespace control_plane {
+
+template <class Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+constexpr SwitchAddress kOwn{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}};
+
+Flow plain(FlowSwitch& control) {
+  const RingShape shape{.slots = 4, .item_bytes = 8};
+  const FlowRing ring{.mac = {2, 0, 0, 0, 0, 1}, .ip = {10, 0, 0, 1}, .queue_pair = 17, .shape = shape};
+  Flow flow{.producers = {ring}, .consumers = {ring}};
+  flow.producers[0].end = control.new_end();
+  flow.consumers[0].end = control.new_end();
+  return flow;
+}
+
+TEST(FlowSwitch, WhatIsWrongIsNamed) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const auto refusal = [&](const std::function<void(Flow&)>& change) {
+    Flow flow = plain(control);
+    change(flow);
+    return message_of([&] { control.start(flow); });
+  };
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers.clear(); }),
+            "a flow of 1 producers and 0 consumers: it has one of each at least");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers.push_back(flow.consumers[0]); }),
+            "1 producers' rings for 2 consumers: in a shuffle each producer has a ring for each consumer");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.path_mtu = 1000; }), "path_mtu 1000: it is 256, 512, 1024, 2048 or 4096");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.batch_bytes = 0; }), "batch_bytes 0: 1 to 1073741824");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.poll_interval = {}; }), "poll_interval 0 ns: 1 at least");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.first_count = kEnded; }), "first_count 2147483648: 0 to 1073741823");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers[0].shape.slots = 5; }),
+            "consumers[0]: slots 5: a power of two, 1 to 536870912");
+  EXPECT_EQ(
+      refusal([](Flow& flow) { flow.consumers[0].shape.alignment = 16; }),
+      "consumers[0]: items of 8 bytes, 16 from one to the next; those of producers[0] are 8 and 8. A flow has one "
+      "size");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].address = 2; }),
+            "producers[0]: address 0x2: it must be a multiple of 4");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].port = 2; }),
+            "producers[0]: port 2: those of the switch are 0 to 1");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].queue_pair = 1U << 24; }),
+            "producers[0]: queue_pair 0x1000000: it has 24 bits");
+  EXPECT_NE(refusal([](Flow& flow) { flow.consumers[0].end = flow.producers[0].end; }), "");
+  EXPECT_FALSE(device.next_generated());
+  EXPECT_EQ(device.state().table("Move.members").size(), 0U);  // a refused flow leaves nothing
+  EXPECT_EQ(device.state().table("Move.ends_of_switch").size(), 0U);
+  EXPECT_EQ(message_of([&] { control.stop(7); }), "stop: there is no flow 7; it may have been stopped");
+  EXPECT_EQ(message_of([&] { static_cast<void>(control.state(7)); }),
+            "state: there is no flow 7; it may have been stopped");
+  p4::Switch careless(zero_sided_program(), {.ports = 2});
+  EXPECT_NE(message_of([&] { FlowSwitch(careless, kOwn); }).find("SwitchOptions::icrc"), std::string::npos);
+  p4::Switch large(zero_sided_program(), {.icrc = true});
+  EXPECT_NE(message_of([&] { FlowSwitch(large, kOwn); }).find("it with 510 at most"), std::string::npos);
+}
+
+TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  std::vector<FlowSwitch::FlowId> flows;
+  std::string refusal;
+  while (refusal.empty()) {
+    refusal = message_of([&] { flows.push_back(control.start(plain(control))); });
+  }
+  EXPECT_GT(flows.size(), 1500U);
+  EXPECT_NE(refusal.find("the switch has no room for more than"), std::string::npos);
+  control.stop(flows.front());
+  EXPECT_EQ(message_of([&] { control.start(plain(control)); }), "");
+}
+
+TEST(FlowSwitch, AFlowThatIsStoppedInFlightLeavesTheSwitchQuiet) {
+  for (int frames = 0; frames < 40; ++frames) {
+    FlowNetwork network(zero_sided_program(), {.producer_shape = {.slots = 4, .item_bytes = 600},
+                                               .consumer_shape = {.slots = 4, .item_bytes = 600}});
+    int seen = 0;
+    network.on_send = [&](std::size_t, std::size_t, std::span<const std::byte>) {
+      ++seen;
+      return -1;
+    };
+    network.run([&] {
+      while (network.push(0)) {
+      }
+      return seen > frames;
+    });
+    network.control().stop(network.flow());
+    EXPECT_FALSE(network.device().next_generated());
+    network.run();  // until nothing travels
+    const auto names = {network.pop(0), network.pop(0)};
+    std::uint32_t number = 0;
+    for (const auto& name : names) {
+      if (name) {
+        EXPECT_EQ(name->number, number++);
+      }
+    }
+  }
+}
+
+// Frames of others, and those that are for the switch and mean nothing.
+TEST(FlowSwitch, OtherTrafficPassesAndStrayAnswersDoNot) {
+  FlowNetwork network(zero_sided_program(), {.producers = 2});
+  network.control().add_station(network.host(1).nic.options().mac, 1);
+  network.control().add_station(network.host(0).nic.options().mac, 0);
+  const auto pair = softnic::nic::connect(network.host(0), network.host(1));
+  network.host(0).word(0x20000) = 77;
+  const softnic::nic::Sge sge = network.host(0).sge(0x20000, 8);
+  ASSERT_EQ(pair.a.post_send({.id = 1,
+                              .kind = softnic::nic::WorkKind::write,
+                              .signaled = true,
+                              .sges = {&sge, 1},
+                              .remote_address = network.host(1).address(0x20000),
+                              .rkey = network.host(1).key}),
+            softnic::nic::Post::done);
+  std::vector<softnic::nic::Completion> done;
+  network.run([&] {
+    done = network.host(0).sent();
+    return !done.empty();
+  });
+  EXPECT_EQ(done[0].status, softnic::nic::CompletionStatus::success);
+  EXPECT_EQ(network.host(1).word(0x20000), 77U);
+}
+
+}  // namespace control_plane
+}  // namespace
+}  // namespace sidelatch::flows

@@ -1,0 +1,131 @@
+// The state that flow_search.cpp explores: units, NICs, links, and the registers of the switch.
+#pragma once
+
+#include "roce/packet.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sidelatch::flows::searched_flow {
+
+using roce::Opcode;
+
+constexpr std::uint32_t kSlots = 2;
+constexpr std::uint32_t kMostPackets = 2;      // of an item
+constexpr std::uint32_t kFirstPsn = 0xfffffe;  // wraps around soon
+constexpr std::uint8_t kNothing = 0xff;        // in a slot
+// Of the program; hash_of() and a search know each by its place here.
+constexpr std::array kThreadRegisters{"phases", "retries", "positions", "misses",  "ends",    "consumer_psns",
+                                      "heads",  "tails",   "items",     "packets", "starts",  "passed",
+                                      "marks",  "answers", "lost",      "fullest", "reached", "silences"};
+constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
+constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 2;
+
+enum Unit : std::uint8_t { producer, consumer, second };
+constexpr std::size_t kMostUnits = 3;
+constexpr std::array<const char*, kMostUnits> kUnits{"producer", "consumer", "second consumer"};
+
+struct Frame {
+  Opcode opcode{};
+  bool is_nak = false;
+  bool asks = false;  // for an acknowledgement
+  std::uint32_t psn = 0;
+  std::uint32_t offset = 0;  // of its address, in the ring
+  std::uint32_t bytes = 0;   // of the request, or of the payload
+  std::uint32_t value = 0;   // a counter
+  std::uint8_t item = 0;
+};
+
+struct Job {
+  Frame request{};
+  std::uint32_t sampled = 0;  // packets
+};
+
+struct Nic {
+  std::uint32_t expected = kFirstPsn;
+  std::uint32_t acknowledged = 0;  // PSN of the latest WRITE
+  bool has_sent_nak = false;
+  bool is_dead = false;
+  std::vector<Job> jobs{};
+};
+
+struct Memory {
+  std::uint32_t head = 0;
+  std::uint32_t tail = 0;
+  std::array<std::uint8_t, kSlots * kMostPackets> packets{kNothing, kNothing, kNothing, kNothing};
+};
+
+struct World {
+  std::array<Nic, kMostUnits> nics{};
+  std::array<Memory, kMostUnits> memories{};
+  std::array<std::vector<Frame>, kMostUnits> to_unit{};
+  std::array<std::vector<Frame>, kMostUnits> from_unit{};
+  std::array<std::uint64_t, kRegisters> registers{};
+  std::uint8_t written = 0;  // items, by the producer
+  std::array<std::uint8_t, kMostUnits> popped{};
+  std::array<bool, kMostUnits> is_reading{};
+  bool has_ended = false;  // the producer has said so
+  std::uint8_t losses = 0;
+  std::uint8_t repeats = 0;
+  std::uint8_t overtakings = 0;
+  std::uint8_t early_timers = 0;
+  std::uint8_t idle_polls = 0;
+};
+
+struct Hash {
+  std::uint64_t a = 0x9e37'79b9'7f4a'7c15;
+  std::uint64_t b = 0xc2b2'ae3d'27d4'eb4f;
+  friend bool operator==(const Hash&, const Hash&) = default;
+  struct Of {
+    std::size_t operator()(const Hash& hash) const noexcept { return hash.a; }
+  };
+  void add(std::uint64_t word) noexcept {
+    a = (a ^ word) * 0xff51'afd7'ed55'8ccd;
+    a ^= a >> 32;
+    b = (b + word) * 0xc4ce'b9fe'1a85'ec53;
+    b ^= b >> 29;
+  }
+  void add(const Frame& frame) noexcept {
+    add(static_cast<std::uint64_t>(frame.opcode) | (frame.is_nak ? 0x100U : 0U) | (frame.asks ? 0x200U : 0U) |
+        std::uint64_t{frame.item} << 16 | std::uint64_t{frame.psn} << 32);
+    add(frame.offset | std::uint64_t{frame.bytes} << 32);
+    add(frame.value);
+  }
+};
+
+inline Hash hash_of(const World& world) {
+  Hash hash;
+  for (const Unit unit : {producer, consumer, second}) {
+    const Nic& nic = world.nics[unit];
+    hash.add(world.popped[unit] | (world.is_reading[unit] ? 0x100U : 0U));
+    hash.add(nic.expected | std::uint64_t{nic.acknowledged} << 24 | (nic.has_sent_nak ? 1ULL << 50 : 0) |
+             (nic.is_dead ? 1ULL << 51 : 0));
+    hash.add(nic.jobs.size());
+    for (const Job& job : nic.jobs) {
+      hash.add(job.request);
+      hash.add(job.sampled);
+    }
+    const Memory& memory = world.memories[unit];
+    hash.add(memory.head | std::uint64_t{memory.tail} << 32);
+    for (const std::uint8_t packet : memory.packets) {
+      hash.add(packet);
+    }
+    for (const auto* const link : {&world.to_unit[unit], &world.from_unit[unit]}) {
+      hash.add(link->size());
+      for (const Frame& frame : *link) {
+        hash.add(frame);
+      }
+    }
+  }
+  for (const std::uint64_t one : world.registers) {
+    hash.add(one);
+  }
+  hash.add(world.written | (world.has_ended ? 1ULL << 17 : 0) | std::uint64_t{world.losses} << 24 |
+           std::uint64_t{world.repeats} << 32 | std::uint64_t{world.overtakings} << 40 |
+           std::uint64_t{world.early_timers} << 48 | std::uint64_t{world.idle_polls} << 56);
+  return hash;
+}
+
+}  // namespace sidelatch::flows::searched_flow
