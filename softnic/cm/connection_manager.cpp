@@ -356,6 +356,7 @@ void ConnectionManager::release(ConnectionId id, Time now) {
 
 void ConnectionManager::release_all(Time now) {
   std::vector<ConnectionId> all;
+  all.reserve(connections_.size());
   for (const auto& [id, connection] : connections_) {
     all.push_back(id);
   }

@@ -20,17 +20,16 @@ constexpr std::size_t kTransaction = 8;
 constexpr std::size_t kAttribute = 16;
 constexpr std::size_t kBody = 24;
 
-enum : std::uint16_t {
-  kReq = 0x10,
-  kMra = 0x11,
-  kRej = 0x12,
-  kRep = 0x13,
-  kRtu = 0x14,
-  kDreq = 0x15,
-  kDrep = 0x16,
-  kSidrReq = 0x17,
-  kSidrRep = 0x18,
-};
+// Attributes.
+constexpr std::uint16_t kReq = 0x10;
+constexpr std::uint16_t kMra = 0x11;
+constexpr std::uint16_t kRej = 0x12;
+constexpr std::uint16_t kRep = 0x13;
+constexpr std::uint16_t kRtu = 0x14;
+constexpr std::uint16_t kDreq = 0x15;
+constexpr std::uint16_t kDrep = 0x16;
+constexpr std::uint16_t kSidrReq = 0x17;
+constexpr std::uint16_t kSidrRep = 0x18;
 
 // The fields of a body by their offsets in bytes; `low` counts the bits below the field in its byte.
 class Writer {

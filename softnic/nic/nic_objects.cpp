@@ -40,7 +40,8 @@ bool is_of_queue_pair(Event::Kind kind) { return kind <= Event::Kind::access_err
 
 }  // namespace
 
-Nic::Nic(NicOptions options, MemoryAccess& memory) : device_(std::move(options), memory) {
+Nic::Nic(NicOptions options, MemoryAccess& memory)
+    : device_(std::move(options), memory), next_number_(device_.options.first_queue_pair) {
   if (device_.options.gids.empty() || device_.options.window_packets == 0) {
     refuse(NicError::Kind::invalid, "a NIC needs a GID, and a window of at least one packet");
   }

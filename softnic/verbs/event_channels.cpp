@@ -25,10 +25,10 @@ std::uint64_t inode_of(int descriptor) noexcept {
 
 }  // namespace
 
-std::array<std::atomic<std::uint64_t>, EventChannels::kMostDescriptors> EventChannels::marks_{};
+std::array<std::atomic<std::uint64_t>, EventChannels::kMostDescriptors> EventChannels::marks{};
 
 bool EventChannels::is_unchanged(int descriptor) noexcept {
-  return marks_[static_cast<std::size_t>(descriptor)].load(std::memory_order_relaxed) == inode_of(descriptor);
+  return marks[static_cast<std::size_t>(descriptor)].load(std::memory_order_relaxed) == inode_of(descriptor);
 }
 
 int EventChannels::open(cm::ChannelNumber channel, int flags) {
@@ -53,7 +53,7 @@ int EventChannels::open(cm::ChannelNumber channel, int flags) {
   made.descriptor = ends[0];
   made.file = std::move(file);
   made.other_end = std::move(other_end);
-  marks_[static_cast<std::size_t>(ends[0])].store(inode_of(ends[0]), std::memory_order_relaxed);
+  marks[static_cast<std::size_t>(ends[0])].store(inode_of(ends[0]), std::memory_order_relaxed);
   return ends[0];
 }
 

@@ -35,13 +35,13 @@ class EventChannels {
   /// Whether the descriptor was made here, or by a parent before fork().
   [[nodiscard]] static bool is_one(int descriptor) noexcept {
     return descriptor >= 0 && descriptor < kMostDescriptors &&
-           marks_[static_cast<std::size_t>(descriptor)].load(std::memory_order_relaxed) != 0;
+           marks[static_cast<std::size_t>(descriptor)].load(std::memory_order_relaxed) != 0;
   }
   /// Whether it still is that file.
   [[nodiscard]] static bool is_unchanged(int descriptor) noexcept;
   /// The mark of a descriptor that is gone.
   static void forget(int descriptor) noexcept {
-    marks_[static_cast<std::size_t>(descriptor)].store(0, std::memory_order_relaxed);
+    marks[static_cast<std::size_t>(descriptor)].store(0, std::memory_order_relaxed);
   }
 
   class Waiter {
@@ -82,7 +82,7 @@ class EventChannels {
     std::size_t signals = 0;  // in the socket
   };
   // The inodes of the sockets; 0: none. The pages of numbers that are never reached are never touched.
-  static std::array<std::atomic<std::uint64_t>, kMostDescriptors> marks_;
+  static std::array<std::atomic<std::uint64_t>, kMostDescriptors> marks;
 
   std::map<cm::ChannelNumber, Channel> channels_;
 };

@@ -12,6 +12,7 @@
 #include "export.h"
 #include "ucma_commands.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -41,6 +42,29 @@ constexpr const char* kDevice = "/dev/infiniband/rdma_cm";
 // Of the kernel's misc devices; nobody compares it.
 constexpr unsigned kMajor = 10;
 constexpr unsigned kMinor = 58;
+
+// Found when this library is loaded; until then, the C library's second names.
+struct NextCalls {
+  decltype(&::__open) open = __open;
+  decltype(&::__open64) open64 = __open64;
+  decltype(&::__write) write = __write;
+  decltype(&::__close) close = __close;
+};
+NextCalls next;  // NOLINT: constant after the constructor below
+
+template <class Call>
+void find_next(Call*& call, const char* name) noexcept {
+  if (void* const found = ::dlsym(RTLD_NEXT, name)) {
+    call = reinterpret_cast<Call*>(found);
+  }
+}
+
+__attribute__((constructor)) void find_next_calls() noexcept {
+  find_next(next.open, "open");
+  find_next(next.open64, "open64");
+  find_next(next.write, "write");
+  find_next(next.close, "close");
+}
 
 bool is_the_device(const char* path) noexcept { return path != nullptr && std::strcmp(path, kDevice) == 0; }
 
@@ -109,7 +133,7 @@ SIDELATCH_VERBS_EXPORT int open(const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
-  return is_the_device(path) ? open_device(flags) : __open(path, flags, mode);
+  return is_the_device(path) ? open_device(flags) : next.open(path, flags, mode);
 }
 
 SIDELATCH_VERBS_EXPORT int open64(const char* path, int flags, ...) {
@@ -117,21 +141,21 @@ SIDELATCH_VERBS_EXPORT int open64(const char* path, int flags, ...) {
   va_start(more, flags);
   const mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
-  return is_the_device(path) ? open_device(flags) : __open64(path, flags, mode);
+  return is_the_device(path) ? open_device(flags) : next.open64(path, flags, mode);
 }
 // NOLINTEND(cert-dcl50-cpp,cppcoreguidelines-pro-type-vararg)
 
 SIDELATCH_VERBS_EXPORT ssize_t write(int descriptor, const void* bytes, std::size_t count) {
   return EventChannels::is_one(descriptor) && EventChannels::is_unchanged(descriptor)
              ? write_to_channel(descriptor, bytes, count)
-             : __write(descriptor, bytes, count);
+             : next.write(descriptor, bytes, count);
 }
 
 SIDELATCH_VERBS_EXPORT int close(int descriptor) {
   if (EventChannels::is_one(descriptor)) [[unlikely]] {
     close_channel(descriptor);
   }
-  return __close(descriptor);
+  return next.close(descriptor);
 }
 
 SIDELATCH_VERBS_EXPORT int fstat(int descriptor, struct stat* status) noexcept { return stat_of(descriptor, status); }

@@ -1,6 +1,7 @@
 // Unmodified programs of Debian that connect by librdmacm, on the software NIC: they succeed, and print the requested
 // counts. rping -V, ucmatose and rcopy check that the data is right, and so do we where they do not.
 #include "programs.h"
+#include "tests/paths.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -153,6 +154,35 @@ TEST_F(RdmacmPrograms, CmtimeConnectsAHundredTimes) {
   EXPECT_EQ(pair.client.status, 0) << pair.client.text;
   EXPECT_THAT(pair.client.text, ContainsRegex("connect +: "));
   EXPECT_THAT(pair.client.text, Not(HasSubstr("error")));
+}
+
+TEST_F(RdmacmPrograms, EventChannelsAreDescriptorsLikeOthers) {
+  const Outcome outcome = site_.run({"/usr/bin/python3", in_source_tree("tests/softnic/verbs/event_channels.py")});
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("all right\n"));
+}
+
+// An independent reader of the messages.
+TEST_F(RdmacmPrograms, TsharkReadsTheMessages) {
+  if (!is_installed("tshark")) {
+    GTEST_SKIP() << "tshark is not installed: run scripts/install-deps test";
+  }
+  const std::string capture = ::testing::TempDir() + fmt::format("cm-{}.pcap", ::getpid());
+  site_.set_for("server", "SIDELATCH_SOFTNIC_PCAP=" + capture);
+  const std::uint16_t port = free_port();
+  expect_ok(site_.run_connected(words_of(fmt::format("rping -s -a 127.0.0.1 -C 1 -p {}", port)),
+                                words_of(fmt::format("rping -c -a 127.0.0.1 -C 1 -p {}", port)), port));
+  site_.set("LD_PRELOAD=");
+  const Outcome read = site_.run({"tshark", "-r", capture, "-Y", "infiniband.bth.destqp == 1"});
+  for (const char* const message :
+       {"ConnectRequest", "MsgRcptAck", "ConnectReply", "ReadyToUse", "DisconnectRequest", "DisconnectReply"}) {
+    EXPECT_THAT(read.text, HasSubstr(message));
+  }
+  EXPECT_THAT(read.text, Not(HasSubstr("Malformed")));
+  const Outcome ports = site_.run(
+      {"tshark", "-r", capture, "-Y", "infiniband.cm.req", "-T", "fields", "-e", "infiniband.cm.req.serviceid.dport"});
+  EXPECT_THAT(ports.text, ContainsRegex(fmt::format("(^|\n){}(\n|$)|0x{:04x}", port, port)));
+  std::filesystem::remove(capture);
 }
 
 // ---- rsockets.
