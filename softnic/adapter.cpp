@@ -12,6 +12,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <random>
 #include <span>
 #include <thread>
 
@@ -51,7 +52,11 @@ std::unique_ptr<nic::MemoryAccess> memory_for(const Settings& settings) {
 
 nic::NicOptions options_for(const roce::Wire& wire) {
   const roce::StationAddresses& ours = wire.addresses();
-  nic::NicOptions options{.mac = ours.mac};
+  // A process that takes the place of a dead one on the wire has the same addresses. With the same numbers, too, the
+  // connection manager of the other side would take its connections for those of the dead one.
+  std::random_device random;
+  std::uniform_int_distribution<std::uint32_t> number(0x11, 0xff'ffff);
+  nic::NicOptions options{.mac = ours.mac, .first_queue_pair = number(random)};
   if (ours.ipv6 != roce::Ipv6Address{}) {
     options.gids.push_back(ours.ipv6);
   }

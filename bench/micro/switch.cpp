@@ -33,6 +33,7 @@ using namespace sidelatch;
 using bench::micro::best_seconds;
 
 constexpr std::uint32_t kPackets = 4096;
+constexpr std::uint32_t kWords = 512;
 constexpr std::uint32_t kQueuePair = 0x100;
 constexpr std::uint32_t kKey = 0x5eed;
 constexpr std::uint64_t kWordsAddress = 0x1000'0000;
@@ -92,13 +93,16 @@ void atomics(benchmark::State& state, std::shared_ptr<const p4::Program> program
   p4::State& tables = device.state();
   tables.table("stations").add({{.value = number_of(kClientMac)}}, "forward", {1});
   tables.table("own_addresses").add({{.value = number_of(kSwitchIp)}}, "is_here", {number_of(kSwitchMac)});
-  tables.table("regions").add({{.value = kKey}}, "region", {kWordsAddress, 512 * 8, 0, 7});
+  tables.table("regions").add({{.value = kKey}}, "region", {kWordsAddress, p4::U128{kWords} * 8, 0, 7});
   tables.table("queue_pairs")
       .add({{.value = number_of(kSwitchIp)}, {.value = kQueuePair}}, "connection", {0, number_of(kClientIp), 0x11});
   std::vector<std::vector<std::byte>> frames;
   for (std::uint32_t i = 0; i < kPackets; ++i) {
     roce::Packet packet = to_switch(roce::Opcode::fetch_add, i);
-    packet.atomic = {.virtual_address = kWordsAddress + 8 * (i % 512), .r_key = kKey, .swap_or_add = 1, .compare = 0};
+    packet.atomic = {.virtual_address = kWordsAddress + std::uint64_t{8} * (i % kWords),
+                     .r_key = kKey,
+                     .swap_or_add = 1,
+                     .compare = 0};
     frames.push_back(frame_of(packet));
   }
   std::uint64_t rounds = 0;
@@ -111,7 +115,7 @@ void atomics(benchmark::State& state, std::shared_ptr<const p4::Program> program
     work();
   }
   state.counters["packets/s"] = kPackets / best_seconds(work);
-  require(tables.reg("Serve.words").read(0) == rounds * (kPackets / 512));
+  require(tables.reg("Serve.words").read(0) == p4::U128{rounds} * (kPackets / kWords));
 }
 
 void forwarding(benchmark::State& state, std::shared_ptr<const p4::Program> program) {

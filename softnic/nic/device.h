@@ -25,6 +25,7 @@ struct NicOptions {
   MacAddress mac{};
   std::vector<Gid> gids{};  ///< at least one
   PathMtu mtu = PathMtu::b4096;
+  std::uint32_t first_queue_pair = 0x11;  ///< the number of the first queue pair that asks for none
   std::uint32_t most_queue_pairs = 1U << 14;
   std::uint32_t most_completion_queues = 1U << 16;
   std::uint32_t most_completions = 1U << 22;  ///< per completion queue

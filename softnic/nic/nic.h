@@ -129,7 +129,7 @@ class Nic {
   std::vector<std::unique_ptr<CompletionQueue>> completion_queues_;
   std::vector<std::unique_ptr<ReceiveQueue>> receive_queues_;
   Timers timers_;
-  std::uint32_t next_number_ = 0x11;
+  std::uint32_t next_number_;
   std::uint32_t next_queue_ = 1;
   std::uint32_t last_pulled_ = 0;  // number of a queue pair
   Time now_ = 0;

@@ -40,7 +40,8 @@ bool is_of_queue_pair(Event::Kind kind) { return kind <= Event::Kind::access_err
 
 }  // namespace
 
-Nic::Nic(NicOptions options, MemoryAccess& memory) : device_(std::move(options), memory) {
+Nic::Nic(NicOptions options, MemoryAccess& memory)
+    : device_(std::move(options), memory), next_number_(device_.options.first_queue_pair) {
   if (device_.options.gids.empty() || device_.options.window_packets == 0) {
     refuse(NicError::Kind::invalid, "a NIC needs a GID, and a window of at least one packet");
   }
@@ -124,12 +125,15 @@ void Nic::check(const QueuePairOptions& options) const {
   check_range("most_receive_sges", options.most_receive_sges, 0, limits.most_sges);
   check_range("most_inline", options.most_inline, 0, limits.most_inline);
   check_range("number", options.number, 0, Psn::kMask);
+  // 0 and 1 are reserved for management (3.5.3); 1 is for datagrams between connection managers.
+  if (options.number == 1 && options.type != QueuePairType::ud) {
+    refuse(NicError::Kind::invalid, "queue pair 1 is for datagrams");
+  }
 }
 
 std::uint32_t Nic::choose_number(std::uint32_t wanted) {
   if (wanted != 0) {
-    // 0 and 1 are reserved for management.
-    if (wanted == 1 || find_queue_pair(wanted) != nullptr) {
+    if (find_queue_pair(wanted) != nullptr) {
       refuse(NicError::Kind::invalid, fmt::format("the queue pair number {:#x} is taken", wanted));
     }
     return wanted;

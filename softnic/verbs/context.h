@@ -28,6 +28,11 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values);
 /// The EUI-64 of the MAC.
 [[nodiscard]] __be64 guid_of(const roce::MacAddress& mac) noexcept;
 
+// device_list.cpp
+/// What ibv_get_device_guid() returned last, here or before fork() in a parent; 0: it was not called. librdmacm finds
+/// its device by that.
+[[nodiscard]] __be64 guid_as_told() noexcept;
+
 // protection_domains.cpp
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes);
 int dealloc_td(ibv_td* domain);

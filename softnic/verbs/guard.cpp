@@ -1,5 +1,6 @@
 #include "guard.h"
 
+#include "softnic/cm/rdma_ids.h"
 #include "softnic/nic/nic_error.h"
 
 #include <fmt/format.h>
@@ -57,7 +58,11 @@ int error_of_exception() noexcept {
     throw;
   } catch (const nic::NicError& error) {
     return explained(errno_for(error.kind()), error);
+  } catch (const QuietError& error) {
+    return error.error();
   } catch (const VerbsError& error) {
+    return explained(error.error(), error);
+  } catch (const cm::IdError& error) {
     return explained(error.error(), error);
   } catch (const std::bad_alloc&) {
     return ENOMEM;

@@ -3,8 +3,8 @@
 //   return error_of([&] { pair.modify(...); return 0; });        // for functions that return an errno
 //   return made([&] { return new ProtectionDomain(...); });      // for functions that return a pointer and set errno
 //
-// NicError: EINVAL, ENOMEM or EBUSY; VerbsError: its own errno; no memory: ENOMEM; anything else: EIO. If
-// SIDELATCH_SOFTNIC_EXPLAIN is set in the environment, the reason of each refusal is also printed to stderr.
+// NicError: EINVAL, ENOMEM or EBUSY; VerbsError and cm::IdError: their own errno; no memory: ENOMEM; anything else:
+// EIO. If SIDELATCH_SOFTNIC_EXPLAIN is set in the environment, the reason of each refusal is also printed to stderr.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -19,6 +19,16 @@ namespace sidelatch::softnic::verbs {
 class VerbsError : public std::runtime_error {
  public:
   VerbsError(int error, const std::string& what) : std::runtime_error(what), error_(error) {}
+  [[nodiscard]] int error() const noexcept { return error_; }
+
+ private:
+  int error_;
+};
+
+/// An answer that is no refusal to explain: EAGAIN, for instance.
+class QuietError {
+ public:
+  explicit QuietError(int error) : error_(error) {}
   [[nodiscard]] int error() const noexcept { return error_; }
 
  private:

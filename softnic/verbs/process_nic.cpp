@@ -141,6 +141,9 @@ void ProcessNic::hear(nic::Nic& nic) {
   if (!armed.empty()) {
     notify_armed();
   }
+  if (management) {
+    management(nic);
+  }
   while (const auto event = nic.next_event()) {
     deliver(*event);
   }

@@ -17,9 +17,12 @@
 #include "softnic/adapter.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -66,6 +69,11 @@ class ProcessNic {
   }
   /// The Ethernet address of a GID. Throws VerbsError (ETIMEDOUT) if nobody answers, (EOPNOTSUPP) for groups.
   [[nodiscard]] roce::MacAddress resolve(const roce::Gid& gid);
+  /// The same without waiting: it is asked for if nobody knows it yet. Throws VerbsError (EIO) only.
+  [[nodiscard]] std::optional<roce::MacAddress> try_resolve(const roce::Gid& gid) {
+    require_usable();
+    return adapter_.resolve(gid, std::chrono::milliseconds(0));
+  }
   /// Empty: the wire works.
   [[nodiscard]] std::string failure() {
     require_usable();
@@ -86,6 +94,8 @@ class ProcessNic {
   std::unordered_map<std::uint32_t, QueuePair*> queue_pairs{};
   std::unordered_map<std::uint32_t, CompletionQueue*> completion_queues{};
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> shared_receive_queues{};
+  /// Called when the NIC may have reported something, for the connection manager's queue pair. It must not throw.
+  std::function<void(nic::Nic&)> management{};
   /// Completion queues for whose next completion the program wants a notification.
   std::vector<CompletionQueue*> armed{};
 

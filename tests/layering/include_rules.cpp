@@ -28,9 +28,11 @@ constexpr std::array kArrows{
     Arrow{"checker", "fabric/verbs"},
     Arrow{"checker", "softnic"},
     Arrow{"softnic", "softnic/nic"},
+    Arrow{"softnic", "softnic/cm"},
     Arrow{"softnic", "roce"},
     Arrow{"softnic/nic", "roce"},
     Arrow{"softnic/nic", "fabric/model"},
+    Arrow{"softnic/cm", "roce"},
     Arrow{"structures", "flows"},
     Arrow{"flows", "sync"},
     Arrow{"flows", "switchsync"},
@@ -49,7 +51,7 @@ constexpr std::array kArrows{
 };
 
 // Rooms without public headers: the rooms right above one include its headers in quotes.
-constexpr std::array<std::string_view, 2> kInner{"roce", "softnic/nic"};
+constexpr std::array<std::string_view, 3> kInner{"roce", "softnic/cm", "softnic/nic"};
 // Every layer may include these headers in quotes.
 constexpr std::string_view kCommon = "common";
 

@@ -1,6 +1,7 @@
 #include "programs.h"
 
 #include "common/sanitizers.h"
+#include "softnic/port_registry.h"
 #include "tests/paths.h"
 
 #include <fmt/format.h>
@@ -34,20 +35,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLimit = 60s;
 constexpr auto kPause = 2ms;
-
-// Free now. If another process takes it before the server does, the test fails and does not pass.
-std::uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t bytes = sizeof address;
-  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
-      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    throw std::runtime_error("no free TCP port");
-  }
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
 
 // Reads the table instead of connecting, because servers accept one connection.
 bool listens_in(const char* table, std::uint16_t port) {
@@ -92,6 +79,22 @@ void replace(std::vector<std::string>& variables, const std::string& variable) {
 }
 
 }  // namespace
+
+// Free now. If another process takes it before the server does, the test fails and does not pass.
+std::uint16_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t bytes = sizeof address;
+  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
+      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    throw std::runtime_error("no free TCP port");
+  }
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+bool is_installed(const std::string& program) { return ::access(("/usr/bin/" + program).c_str(), X_OK) == 0; }
 
 Site::Site() {
   static std::atomic<int> count = 0;
@@ -168,6 +171,38 @@ Pair Site::run_pair(const Command& command) const {
   const Running client = start(with_port, "client");
   Pair pair;
   pair.client = wait(client);
+  pair.server = wait(server);
+  return pair;
+}
+
+// Looks into the wire's registry of ports.
+bool Site::listens_over_rdma(std::uint16_t port) const {
+  PortRegistry ports(roce::SharedMemoryWireOptions{.name = name_}, {roce::gid_of(roce::Ipv4Address{})});
+  for (const roce::Gid& ip :
+       {roce::gid_of(roce::Ipv4Address{127, 0, 0, 1}), roce::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}) {
+    for (const cm::PortSpace space : {cm::kTcp, cm::kUdp}) {
+      if (ports.is_open(space, {.ip = ip, .port = port})) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Pair Site::run_connected(const Command& server_command, const Command& client_command, std::uint16_t port,
+                         bool ends_server) const {
+  const Running server = start(server_command, "server");
+  const auto limit = Clock::now() + kLimit;
+  while (port != 0 && !listens_over_rdma(port) && !listens(port) && !has_ended(server.process) &&
+         Clock::now() < limit) {
+    std::this_thread::sleep_for(kPause);
+  }
+  const Running client = start(client_command, "client");
+  Pair pair;
+  pair.client = wait(client);
+  if (ends_server) {
+    ::kill(server.process, SIGKILL);
+  }
   pair.server = wait(server);
   return pair;
 }

@@ -7,6 +7,7 @@
 // A program that does not end within a minute is killed, and its status is -1.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,6 +40,10 @@ class Site {
   [[nodiscard]] Outcome run(const Command& command) const;
   /// The client is started after the server listens.
   [[nodiscard]] Pair run_pair(const Command& command) const;
+  /// The same for a server that listens over librdmacm at `port`, or over TCP; the commands are run as they are. Port
+  /// 0: the client is started at once. A server that serves on is ended after the client with `ends_server`.
+  [[nodiscard]] Pair run_connected(const Command& server, const Command& client, std::uint16_t port,
+                                   bool ends_server = false) const;
 
  private:
   struct Running {
@@ -47,11 +52,17 @@ class Site {
   };
   [[nodiscard]] Running start(const Command& command, const std::string& role) const;
   [[nodiscard]] static Outcome wait(const Running& running);
+  [[nodiscard]] bool listens_over_rdma(std::uint16_t port) const;
 
   std::string name_;
   std::vector<std::string> variables_;
   std::map<std::string, std::vector<std::string>> of_role_;
 };
+
+/// A number that no TCP port of this machine has now.
+[[nodiscard]] std::uint16_t free_port();
+/// Whether the program is installed.
+[[nodiscard]] bool is_installed(const std::string& program);
 
 /// Why programs cannot be run; empty if they can. They are not built with sanitizers and do not load a library that is.
 [[nodiscard]] std::string why_not();

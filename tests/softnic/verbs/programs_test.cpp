@@ -223,12 +223,6 @@ INSTANTIATE_TEST_SUITE_P(Programs, AllSizes,
 
 // ---- Refusals.
 
-TEST_F(Programs, TheConnectionManagerIsRefusedWithASentence) {
-  const Outcome outcome = site_.run({"ib_send_bw", "-R"});
-  EXPECT_NE(outcome.status, 0);
-  EXPECT_THAT(outcome.text, HasSubstr("sidelatch softnic: there is no RDMA connection manager"));
-}
-
 TEST_F(Programs, AServiceThatIsNotThereIsRefused) {
   const Pair pair = site_.run_pair(words("ib_write_bw -c UC -n 5"));
   EXPECT_EQ(pair.client.status, 1);

@@ -1,0 +1,163 @@
+// Two connection managers and the wire between them, in virtual time, for tests.
+//
+//   Managers world;
+//   const ConnectionId id = world.connect();
+//   world.run();                                   // until nothing is on its way
+//   world.events(1)                                // what the second manager reported, in order
+#pragma once
+
+#include "softnic/cm/connection_manager.h"
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <random>
+#include <vector>
+
+namespace sidelatch::softnic::cm {
+
+[[nodiscard]] inline Gid gid_number(std::uint8_t number) { return roce::gid_of({10, 0, 0, number}); }
+
+/// A MAD that is on its way.
+struct InFlight {
+  std::size_t to = 0;
+  Route route{};  // as the receiver sees it
+  Mad mad{};
+  [[nodiscard]] Message message() const { return *decode(mad); }
+  template <class Body>
+  [[nodiscard]] bool is() const {
+    return std::holds_alternative<Body>(message().body);
+  }
+};
+
+class Managers {
+ public:
+  explicit Managers(std::uint64_t seed = 1)
+      : managers_{ConnectionManager({.ca_guid = 0xa, .seed = seed}),
+                  ConnectionManager({.ca_guid = 0xb, .seed = seed + 1})},
+        random_(seed) {}
+
+  ConnectionManager& operator[](std::size_t side) { return managers_[side]; }
+  [[nodiscard]] Time now() const { return now_; }
+
+  [[nodiscard]] static Route route_of(std::size_t side) {
+    return {.local = gid_number(static_cast<std::uint8_t>(side + 1)),
+            .remote = gid_number(static_cast<std::uint8_t>(2 - side))};
+  }
+  /// The first manager connects to the second one.
+  ConnectionId connect(std::uint32_t queue_pair = 0x100, std::span<const std::byte> data = {}) {
+    const ConnectionId id = managers_[0].connect({.route = route_of(0),
+                                                  .service_id = 0x1061234,
+                                                  .terms = {.queue_pair = queue_pair,
+                                                            .responder_resources = 3,
+                                                            .initiator_depth = 5,
+                                                            .retry_count = 6,
+                                                            .rnr_retry_count = 7},
+                                                  .private_data = data},
+                                                 now_);
+    collect();
+    return id;
+  }
+
+  /// Takes what the managers have sent. `lose` says which messages get lost.
+  void collect() {
+    while (collect_once()) {
+    }
+  }
+  bool collect_once() {
+    bool is_new = false;
+    for (std::size_t side = 0; side < managers_.size(); ++side) {
+      for (const Outgoing& out : managers_[side].take_outgoing()) {
+        InFlight flying{
+            .to = 1 - side, .route = {.local = out.route.remote, .remote = out.route.local}, .mad = out.mad};
+        ++sent;
+        is_new = true;
+        if (!lose || !lose(flying)) {
+          flying_.push_back(flying);
+        }
+      }
+      for (Event& event : managers_[side].take_events()) {
+        if (react) {
+          react(side, event);
+        }
+        events_[side].push_back(std::move(event));
+        is_new = true;
+      }
+    }
+    return is_new;
+  }
+  /// Delivers everything in order, without time passing.
+  void run() {
+    collect();
+    while (!flying_.empty()) {
+      const InFlight next = flying_.front();
+      flying_.pop_front();
+      managers_[next.to].on_mad(next.route, next.mad, now_);
+      collect();
+    }
+  }
+  /// The same for as long as there are deadlines before `until`.
+  void run_until(Time until) {
+    run();
+    for (Time next = next_deadline(); next <= until; next = next_deadline()) {
+      now_ = next;
+      advance();
+      run();
+    }
+    now_ = until;
+  }
+  [[nodiscard]] Time next_deadline() const {
+    return std::min(managers_[0].next_deadline(), managers_[1].next_deadline());
+  }
+  void advance() {
+    for (ConnectionManager& manager : managers_) {
+      manager.advance(now_);
+    }
+  }
+  /// One step of a wire that loses, doubles and reorders with these probabilities. False: nothing is left to do.
+  bool step_with_faults(double loss, double duplication) {
+    collect();
+    if (flying_.empty()) {
+      const Time next = next_deadline();
+      if (next == Time::max()) {
+        return false;
+      }
+      now_ = std::max(now_, next);
+      advance();
+      return true;
+    }
+    std::uniform_real_distribution<double> chance(0, 1);
+    const std::size_t at = random_() % flying_.size();
+    const InFlight next = flying_[at];
+    if (chance(random_) >= duplication) {
+      flying_.erase(flying_.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    if (chance(random_) >= loss) {
+      managers_[next.to].on_mad(next.route, next.mad, now_);
+    }
+    return true;
+  }
+
+  [[nodiscard]] const std::vector<Event>& events(std::size_t side) const { return events_[side]; }
+  [[nodiscard]] std::size_t count(std::size_t side, Event::Kind kind) const {
+    return static_cast<std::size_t>(
+        std::count_if(events_[side].begin(), events_[side].end(), [&](const Event& e) { return e.kind == kind; }));
+  }
+  [[nodiscard]] const Event& last(std::size_t side) const { return events_[side].back(); }
+  std::deque<InFlight>& flying() { return flying_; }
+
+  std::function<bool(const InFlight&)> lose{};
+  std::function<void(std::size_t, const Event&)> react{};
+  std::size_t sent = 0;
+
+ private:
+  std::array<ConnectionManager, 2> managers_;
+  std::array<std::vector<Event>, 2> events_;
+  std::deque<InFlight> flying_;
+  std::mt19937_64 random_;
+  Time now_{};
+};
+
+}  // namespace sidelatch::softnic::cm

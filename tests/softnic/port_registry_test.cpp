@@ -1,0 +1,131 @@
+#include "softnic/port_registry.h"
+
+#include "softnic/cm/rdma_ids.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+
+namespace sidelatch::softnic {
+namespace {
+
+const roce::Gid kFirst = roce::gid_of({10, 0, 0, 1});
+const roce::Gid kSecond = roce::gid_of({10, 0, 0, 2});
+const roce::Gid kAnyIp = roce::gid_of({0, 0, 0, 0});
+const roce::Gid kLoopbackIp = roce::gid_of({127, 0, 0, 1});
+
+class Ports : public ::testing::Test {
+ protected:
+  WireSettings wire = roce::SharedMemoryWireOptions{.name = fmt::format("ports-{}", ::getpid())};
+  PortRegistry first{wire, {kFirst}};
+  PortRegistry second{wire, {kSecond}};
+
+  static bool is_in_use(PortRegistry& ports, const cm::SocketAddress& address, bool shared = false,
+                        std::uint64_t owner = 99) {
+    try {
+      static_cast<void>(ports.take(cm::kTcp, address, shared, owner));
+      return false;
+    } catch (const cm::IdError& error) {
+      EXPECT_EQ(error.error(), EADDRINUSE);
+      return true;
+    }
+  }
+};
+
+TEST_F(Ports, APortHasOneOwner) {
+  EXPECT_EQ(first.take(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}, false, 1), 7000);
+  EXPECT_TRUE(is_in_use(second, {.ip = kLoopbackIp, .port = 7000}));
+  EXPECT_TRUE(is_in_use(second, {.ip = kAnyIp, .port = 7000}));
+  EXPECT_TRUE(is_in_use(first, {.ip = kAnyIp, .port = 7000}));
+  EXPECT_EQ(second.take(cm::kUdp, {.ip = kAnyIp, .port = 7000}, false, 2), 7000) << "another port space";
+  EXPECT_EQ(second.take(cm::kTcp, {.ip = roce::gid_of({127, 0, 0, 2}), .port = 7000}, false, 3), 7000);
+  first.give(1);
+  EXPECT_FALSE(is_in_use(second, {.ip = kLoopbackIp, .port = 7000}));
+}
+
+TEST_F(Ports, AnAddressOfAStationIsItsOwn) {
+  EXPECT_FALSE(is_in_use(first, {.ip = kFirst, .port = 7000}, false, 1));
+  EXPECT_FALSE(is_in_use(second, {.ip = kAnyIp, .port = 7000}, false, 2));
+  EXPECT_TRUE(is_in_use(first, {.ip = kFirst, .port = 7000}, false, 3));
+  EXPECT_EQ(second.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}), kSecond);
+}
+
+TEST_F(Ports, FreePortsDiffer) {
+  const std::uint16_t one = first.take(cm::kTcp, {.ip = kAnyIp}, false, 1);
+  const std::uint16_t other = second.take(cm::kTcp, {.ip = kAnyIp}, false, 1);
+  EXPECT_NE(one, other);
+  EXPECT_GE(std::min(one, other), 32768);
+}
+
+TEST_F(Ports, TheStationThatListensIsFound) {
+  const cm::SocketAddress at{.ip = kLoopbackIp, .port = 7000};
+  EXPECT_FALSE(first.station_at(cm::kTcp, at));
+  static_cast<void>(first.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, true, 1));
+  static_cast<void>(second.take(cm::kTcp, at, true, 1));
+  EXPECT_EQ(first.station_at(cm::kTcp, at), kSecond) << "the exact address goes first";
+  EXPECT_FALSE(first.is_open(cm::kTcp, at));
+  first.open(1);
+  EXPECT_EQ(second.station_at(cm::kTcp, at), kFirst) << "who listens goes first";
+  EXPECT_TRUE(second.is_open(cm::kTcp, at));
+  EXPECT_THROW(second.open(1), cm::IdError) << "one listens only";
+  // A wildcard of IPv6 takes IPv4, too; one of IPv4 does not take IPv6.
+  roce::Gid loopback6{};
+  loopback6.back() = 1;
+  EXPECT_FALSE(first.station_at(cm::kTcp, {.ip = loopback6, .port = 7000}));
+  static_cast<void>(second.take(cm::kTcp, {.port = 7001}, false, 2));
+  EXPECT_EQ(first.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 7001}), kSecond);
+  EXPECT_EQ(first.station_at(cm::kTcp, {.ip = loopback6, .port = 7001}), kSecond);
+}
+
+TEST_F(Ports, ThePortsOfAKilledProcessAreFree) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    first.abandon();
+    second.abandon();
+    PortRegistry third(wire, {roce::gid_of({10, 0, 0, 3})});
+    static_cast<void>(third.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, false, 1));
+    third.open(1);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_FALSE(first.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}));
+  EXPECT_FALSE(is_in_use(first, {.ip = kAnyIp, .port = 7000}));
+}
+
+TEST_F(Ports, ForeignBytesInTheFileDoNoHarm) {
+  ASSERT_FALSE(first.path().empty());
+  std::filesystem::resize_file(first.path(), 777);
+  static_cast<void>(first.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 0}));
+  EXPECT_FALSE(is_in_use(first, {.ip = kAnyIp, .port = 7000}));
+}
+
+TEST(PortRegistry, TheLastOneRemovesTheFile) {
+  const WireSettings wire = roce::SharedMemoryWireOptions{.name = fmt::format("last-{}", ::getpid())};
+  auto one = std::make_unique<PortRegistry>(wire, std::vector{kFirst});
+  auto other = std::make_unique<PortRegistry>(wire, std::vector{kSecond});
+  const std::string path = one->path();
+  one.reset();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  other.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(PortRegistry, AHostOnItsOwnHasItsOwnPorts) {
+  const WireSettings wire = roce::PacketWireOptions{.interface = "eth0"};
+  PortRegistry one(wire, {kFirst});
+  PortRegistry other(wire, {kSecond});
+  EXPECT_EQ(one.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, false, 1), 7000);
+  EXPECT_EQ(other.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, false, 1), 7000);
+  EXPECT_FALSE(other.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 1}));
+}
+
+}  // namespace
+}  // namespace sidelatch::softnic
