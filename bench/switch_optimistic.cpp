@@ -3,9 +3,9 @@
 //
 // Round trips, one after the other (table 2 of the paper; half a round trip is one to the switch):
 //
-//   read, baseline   READ word, READ tuple, READ word                  3
+//   read, baseline   READ head, READ tuple, READ head                  3
 //   read, switch     READ tuple with the verdict, READ word            1 + 1/2
-//   write, baseline  CAS word, WRITE tuple, FETCH-ADD word             3
+//   write, baseline  CAS latch, WRITE version and data, FETCH-ADD latch   3
 //   write, switch    CAS word, WRITE tuple                             1/2 + 1 in the paper
 //                    READ tuple, CAS word, WRITE tuple                 1 + 1/2 + 1 here
 //
@@ -38,23 +38,31 @@ struct TupleWorker {
   std::uint64_t slot_bytes = 0;
   std::uint64_t tuples = 0;
   std::mt19937_64 random{};
+  std::uint64_t written = 0;  // the last version that it has given
 
   [[nodiscard]] RemoteSpan any_tuple() { return memory.subspan(random() % tuples * slot_bytes, tuple_bytes); }
-  [[nodiscard]] std::uint64_t version() const {
+  [[nodiscard]] std::uint64_t word(std::size_t which) const {
     std::uint64_t value = 0;
-    std::memcpy(&value, buffer.bytes().data(), sizeof value);
+    std::memcpy(&value, buffer.bytes().data() + 8 * which, sizeof value);
     return value;
   }
+  void set_word(std::size_t which, std::uint64_t value) const {
+    std::memcpy(buffer.bytes().data() + 8 * which, &value, sizeof value);
+  }
 };
+
+// The baseline's tuple begins with a latch and a version, its head. A version is a number that no writer gives twice.
+constexpr std::uint64_t kHeadBytes = 16;
 
 Task<void> read_at_node(TupleWorker* worker, RemoteSpan tuple) {
   QueuePair& pair = *worker->pair;
   while (true) {
-    co_await pair.read(worker->buffer.local(0, 8), tuple.subspan(0, 8));
-    const std::uint64_t before = worker->version();
+    co_await pair.read(worker->buffer.local(0, kHeadBytes), tuple.subspan(0, kHeadBytes));
+    const std::uint64_t before = worker->word(1);
+    const bool was_free = worker->word(0) == 0;
     co_await pair.read(worker->buffer.local(0, tuple.length), tuple);
-    co_await pair.read(worker->buffer.local(0, 8), tuple.subspan(0, 8));
-    if (before % 2 == 0 && worker->version() == before) {
+    co_await pair.read(worker->buffer.local(0, kHeadBytes), tuple.subspan(0, kHeadBytes));
+    if (was_free && worker->word(0) == 0 && worker->word(1) == before) {
       co_return;
     }
   }
@@ -62,29 +70,28 @@ Task<void> read_at_node(TupleWorker* worker, RemoteSpan tuple) {
 
 Task<void> write_at_node(TupleWorker* worker, RemoteSpan tuple) {
   QueuePair& pair = *worker->pair;
-  const RemoteSpan word = tuple.subspan(0, 8);
-  std::uint64_t wanted = 0;
+  const RemoteSpan latch = tuple.subspan(0, 8);
   while (true) {
-    const std::uint64_t seen = co_await pair.compare_swap(word, wanted, wanted + 1);
-    if (seen == wanted) {
+    const std::uint64_t seen = co_await pair.compare_swap(latch, 0, 1);
+    if (seen == 0) {
       break;
     }
-    wanted = seen & ~std::uint64_t{1};
   }
+  worker->set_word(1, ++worker->written);
   co_await pair.write(worker->buffer.local(8, tuple.length - 8), tuple.subspan(8, tuple.length - 8));
-  static_cast<void>(co_await pair.fetch_add(word, 1));
+  static_cast<void>(co_await pair.fetch_add(latch, ~std::uint64_t{0}));
 }
 
 Task<void> read_at_switch(TupleWorker* worker, RemoteSpan tuple) {
   QueuePair& pair = *worker->pair;
   while (true) {
     co_await pair.read(worker->buffer.local(0, tuple.length), tuple);
-    const std::uint64_t version = worker->version();
+    const std::uint64_t version = worker->word(0);
     if (version % 2 != 0) {
       continue;
     }
     co_await pair.read(worker->buffer.local(0, 8), tuple.subspan(0, 8));
-    if (worker->version() == version) {
+    if (worker->word(0) == version) {
       co_return;
     }
   }
@@ -94,7 +101,7 @@ Task<void> write_at_switch(TupleWorker* worker, RemoteSpan tuple) {
   QueuePair& pair = *worker->pair;
   while (true) {
     co_await pair.read(worker->buffer.local(0, tuple.length), tuple);
-    const std::uint64_t version = worker->version();
+    const std::uint64_t version = worker->word(0);
     if (version % 2 != 0) {
       continue;
     }
@@ -157,6 +164,7 @@ checker::Estimate mops_at(Site& site, const SwitchLoad& point) {
     worker->slot_bytes = slot_bytes;
     worker->tuples = point.tuples;
     worker->random.seed(site.seed_of(number));
+    worker->written = std::uint64_t{number + 1} << 40;
     return use_tuples(std::move(worker), &site.reactor(), &point, &windows);
   });
 }

@@ -9,12 +9,14 @@ namespace sidelatch::fabric::sim {
 
 namespace {
 
-NetworkDevice::Message message_of(Request& request, bool carries) {
+NetworkDevice::Message message_of(Request& request, bool carries, Time now) {
   const std::size_t bytes = carries ? request.wr.length() : 0;
   return {.connection = request.connection,
           .request = request.wr,
           .payload = {request.payload(), bytes},
-          .old_value = request.old_value};
+          .old_value = request.old_value,
+          .tag = request.tag,
+          .now = now};
 }
 
 std::uint64_t answer_bytes(const Request& request) {
@@ -35,6 +37,7 @@ void World::pass(Request& request) {
   }
   const Time way = device.latency() + device.cable();
   if (revoked(request.connection)) {
+    request.passed_back = true;
     request.failed = true;
     request.status = Status::retry_exceeded;
     request.detail = kRevoked;
@@ -42,8 +45,11 @@ void World::pass(Request& request) {
     return;
   }
   // A READ's answer, if the device gives it, goes where the target's would.
-  NetworkDevice::Message message = message_of(request, reads || request.payload_bound);
-  switch (device.request(message)) {
+  NetworkDevice::Message message = message_of(request, reads || request.payload_bound, now);
+  const NetworkDevice::Verdict verdict = device.request(message);
+  request.tag = message.tag;
+  request.passed_back = verdict != NetworkDevice::Verdict::forward;
+  switch (verdict) {
     case NetworkDevice::Verdict::forward:
       schedule(now + way, request, Action::arrive);
       return;
@@ -51,9 +57,11 @@ void World::pass(Request& request) {
       request.old_value = message.old_value;
       break;
     case NetworkDevice::Verdict::refuse:
+    case NetworkDevice::Verdict::drop:
       request.failed = true;
-      request.status = Status::remote_access;
-      request.detail = "the device on the way to node " + request.target->name() + " refused it";
+      request.status = verdict == NetworkDevice::Verdict::drop ? Status::retry_exceeded : Status::remote_access;
+      request.detail = "the device on the way to node " + request.target->name() +
+                       (verdict == NetworkDevice::Verdict::drop ? " dropped it" : " refused it");
       if (request.queue_pair != nullptr) {
         request.queue_pair->drop_after(request);
       }
@@ -62,15 +70,39 @@ void World::pass(Request& request) {
   deliver(request, now + way, now + way, answer_bytes(request));
 }
 
+// Answers of one queue pair leave its target in posting order: one that is ready early waits.
 void World::pass_back(Request& request) {
+  if (request.queue_pair != nullptr) {
+    for (const Request* earlier = request.queue_pair->oldest(); earlier != nullptr && earlier != &request;
+         earlier = earlier->next) {
+      if (!earlier->passed_back) {
+        request.waits_back = true;
+        return;
+      }
+    }
+  }
+  answer_at_device(request);
+  if (request.queue_pair == nullptr) {
+    return;
+  }
+  for (Request* later = request.next; later != nullptr && later->waits_back; later = later->next) {
+    later->waits_back = false;
+    answer_at_device(*later);
+  }
+}
+
+void World::answer_at_device(Request& request) {
+  request.passed_back = true;
   NetworkDevice& device = *request.device;
   if (!request.failed) {
-    NetworkDevice::Message message = message_of(request, request.kind == model::Kind::read);
+    NetworkDevice::Message message = message_of(request, request.kind == model::Kind::read, now);
     device.answer(message);
     request.old_value = message.old_value;
   }
-  const Time way = device.latency() + device.cable();
-  deliver(request, now + way, now + way, answer_bytes(request));
+  // The answer's first byte is ahead of its last one, which is here now.
+  const Time last = now + device.latency() + device.cable();
+  const std::uint64_t bytes = answer_bytes(request);
+  deliver(request, last - wire_of(request, bytes), last, bytes);
 }
 
 }  // namespace sidelatch::fabric::sim

@@ -31,6 +31,9 @@ struct alignas(32) Request {
   /// connection is revoked: the end may be gone.
   SimQueuePair* receiver = nullptr;
   NetworkDevice* device = nullptr;  ///< that it passes; null: none
+  std::uint64_t tag = 0;            ///< the device's
+  bool passed_back = false;         ///< the device has seen its answer, or has given it
+  bool waits_back = false;          ///< its answer is at the device before that of an earlier request
   SimNode* initiator = nullptr;
   SimNode* target = nullptr;
   Request* next = nullptr;       ///< on its queue pair, in posting order

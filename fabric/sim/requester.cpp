@@ -142,7 +142,8 @@ Task<void> SimQueuePair::restore_connection() {
   // Two round trips of the connection manager; requests of the old connection that are still on the wire come first.
   const NicTimes& times = initiator_->times;
   const Time executed = *std::ranges::max_element(executed_until);
-  co_await reactor().sleep((times.propagation + times.latency * 2) * 4 +
+  const Time way = device != nullptr ? device->cable() * 2 + device->latency() : times.propagation;
+  co_await reactor().sleep((way + times.latency * 2) * 4 +
                            std::max(executed - initiator_->world.now, Duration::zero()));
 }
 
@@ -295,11 +296,14 @@ void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail
   deliver(request, now + way, sent + way, bytes);
 }
 
+Time World::wire_of(const Request& request, std::uint64_t bytes) {
+  return wire_time(*request.initiator, bytes, packets(bytes, request.target->profile.link.mtu));
+}
+
 // An answer whose first byte may reach the initiator at `first`, and whose end does so at `last`.
 void World::deliver(Request& request, Time first, Time last, std::uint64_t bytes) {
   SimNode& initiator = *request.initiator;
-  const std::uint64_t count = packets(bytes, request.target->profile.link.mtu);
-  initiator.nic.ingress_free = std::max(first, initiator.nic.ingress_free) + wire_time(initiator, bytes, count);
+  initiator.nic.ingress_free = std::max(first, initiator.nic.ingress_free) + wire_of(request, bytes);
   const Time received = std::max(last, initiator.nic.ingress_free);
   schedule(received + initiator.times.latency + initiator.times.completion, request, Action::complete);
 }

@@ -50,6 +50,8 @@ class SimQueuePair final : public QueuePair {
   [[nodiscard]] SimNode& initiator() const noexcept { return *initiator_; }
   using QueuePair::on_ended;
   using QueuePair::receives;
+  /// The oldest request in flight; its `next` is the one posted after it.
+  [[nodiscard]] Request* oldest() const noexcept { return oldest_; }
   [[nodiscard]] std::uint64_t connection() const noexcept { return connection_; }
   [[nodiscard]] SimNode& target() const noexcept { return *target_; }
 

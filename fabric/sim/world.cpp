@@ -151,6 +151,8 @@ Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, st
   request->connection = queue_pair.connection();
   request->receiver = queue_pair.peer();
   request->device = queue_pair.device;
+  request->tag = request->old_value = 0;
+  request->passed_back = request->waits_back = false;
   request->initiator = &initiator;
   request->target = &target;
   request->next = nullptr;

@@ -87,6 +87,7 @@ class World {
   /// At the device between the nodes: on the way there, and back.
   void pass(Request& request);
   void pass_back(Request& request);
+  void answer_at_device(Request& request);
   /// Continues requests that `end` of a pair held back, as far as there are receive buffers.
   void resume_held(SimQueuePair& end);
   /// Called when `end` of a pair has ended: refuses what it held back, and notifies its peer after all that `end` has
@@ -132,6 +133,7 @@ class World {
   void respond_with_error(Request& request, Status status, std::string detail);
   void respond(Request& request, Time ready, std::uint64_t bytes, Time tail);
   void deliver(Request& request, Time first, Time last, std::uint64_t bytes);
+  [[nodiscard]] static Time wire_of(const Request& request, std::uint64_t bytes);
   [[nodiscard]] static Time wire_time(const SimNode& node, std::uint64_t bytes, std::uint64_t count) {
     const auto on_wire = static_cast<double>(bytes + count * node.profile.link.header_bytes);
     return Time{static_cast<std::int64_t>(on_wire * node.times.wire_ps_per_byte)};

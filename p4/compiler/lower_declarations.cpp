@@ -651,9 +651,6 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
     }
     const Type* result = resolve(*declaration.type);
     if (result->is_data()) {
-      if (!always_returns(*declaration.body)) {
-        fail(declaration.at, "'" + declaration.name + "' does not return a value on every path");
-      }
       object->result = new_place(result);
     } else if (result != types_.none) {
       unsupported(declaration.at, "a function that gives back a value of type " + text(result));
@@ -665,6 +662,9 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
       }
       statement(*declaration.body);
     });
+    if (object->result.kind == Value::Kind::place && !always_returns(*declaration.body)) {
+      fail(declaration.at, "'" + declaration.name + "' does not return a value on every path");
+    }
   });
   function_ = outer_function;
   where_ = outer_where;

@@ -124,7 +124,7 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   }
   const Value target = verifies ? eval(*arguments[2]) : place_of(*arguments[2]);
   if (target.type == nullptr || !target.type->is_bits() || target.type->width != (which == crc32 ? 32U : 16U)) {
-    fail(arguments[2]->at, "the checksum is a bit<16>, or of crc32 a bit<32>, not " + text(target.type));
+    unsupported(arguments[2]->at, "a checksum that is not a bit<16>, or of crc32 a bit<32>, but " + text(target.type));
   }
   Flat flat;
   if (verifies && target.in_header) {  // as the reference switch: no header, no wrong checksum

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostTokens = 2'000'000;
 constexpr unsigned kDeepestInclude = 32;
 constexpr unsigned kMostIncludes = 10'000;
-constexpr std::size_t kMostExpansions = 300'000;
+constexpr std::size_t kMostExpansions = 2'000'000;
 constexpr unsigned kDeepestCondition = 200;
 
 struct Macro {
@@ -443,7 +443,8 @@ class Preprocessor {
   void expand(const std::vector<Token>& tokens, std::size_t i, std::size_t end, std::optional<Location> at,
               std::vector<Token>& out, const std::set<std::string>& hidden) {
     if (++steps_ > kMostExpansions) {
-      fail(end > 0 ? tokens[end - 1].at : last_, "the macros of this program expand to others without end");
+      fail(end > 0 ? tokens[end - 1].at : last_,
+           fmt::format("unsupported: more than {} macro expansions", kMostExpansions));
     }
     for (; i < end; ++i) {
       const Token& token = tokens[i];

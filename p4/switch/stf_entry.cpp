@@ -352,7 +352,8 @@ std::string plain(const std::string& line) {
 // The reference runner gives a value as many whole bytes as its key has, and refuses one that needs more; the reference
 // switch then drops the bits beyond the key's width.
 Match fitting(const KeyInfo& key, Match match) {
-  const U128 most = ones((key.width + 7) / 8 * 8);
+  // The ends of a range are compared as they are.
+  const U128 most = key.kind == MatchKind::range ? ones(key.width) : ones((key.width + 7) / 8 * 8);
   if (match.value > most || match.mask > most) {
     throw ControlError(fmt::format("a value for the key {} does not fit its {} bits", key.name, key.width));
   }

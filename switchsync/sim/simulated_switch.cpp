@@ -20,6 +20,23 @@ using roce::Opcode;
 
 constexpr std::size_t kFrameRoom = 10'240;
 constexpr std::uint16_t kSourcePort = 0xc000;
+constexpr std::uint16_t kMostStations = 511;  // as a port, 511 means drop
+constexpr std::uint64_t kPicosecondsPerNanosecond = 1000;
+
+Opcode opcode_of(fabric::Opcode opcode) {
+  switch (opcode) {
+    case fabric::Opcode::read:
+      return Opcode::read_request;
+    case fabric::Opcode::compare_swap:
+      return Opcode::compare_swap;
+    case fabric::Opcode::fetch_add:
+      return Opcode::fetch_add;
+    case fabric::Opcode::write:
+      return Opcode::write_only;
+    default:
+      throw std::invalid_argument("a SEND or a WRITE with immediate data cannot pass a simulated switch");
+  }
+}
 
 roce::Packet packet_between(std::uint16_t from, std::uint16_t to, Opcode opcode, std::uint32_t queue_pair,
                             std::uint32_t psn) {
@@ -44,8 +61,8 @@ std::span<const std::byte> build_in(std::vector<std::byte>& room, const roce::Pa
   return std::span(room).first(std::get<std::size_t>(built));
 }
 
-roce::Packet parsed(const p4::Departure& departure) {
-  const auto packet = roce::parse_frame(departure.bytes, roce::IcrcCheck::no);
+roce::Packet parsed(std::span<const std::byte> frame) {
+  const auto packet = roce::parse_frame(frame, roce::IcrcCheck::no);
   if (const auto* const refusal = std::get_if<roce::Refusal>(&packet)) {
     throw std::logic_error(fmt::format("the switch has sent something that no NIC takes: {}", roce::text(*refusal)));
   }
@@ -96,6 +113,10 @@ std::array<std::uint8_t, 4> SimulatedSwitch::ip_of(std::uint16_t station) noexce
 }
 
 void SimulatedSwitch::add(std::uint64_t connection, const Ends& ends) {
+  if (ends.client >= kMostStations || ends.target >= kMostStations) {
+    throw std::invalid_argument(
+        fmt::format("stations {} and {}: they are 0 to {}", ends.client, ends.target, kMostStations - 1));
+  }
   if (!connections_.try_emplace(connection, Connection{.ends = ends, .next_psn = ends.first_psn}).second) {
     throw std::invalid_argument(fmt::format("the switch knows connection {} already", connection));
   }
@@ -112,14 +133,7 @@ SimulatedSwitch::Connection& SimulatedSwitch::connection_of(const Message& messa
 
 std::span<const std::byte> SimulatedSwitch::encode_request(const Message& message, const Connection& connection) {
   const fabric::WorkRequest& wr = message.request;
-  const Opcode opcode = wr.opcode == fabric::Opcode::read           ? Opcode::read_request
-                        : wr.opcode == fabric::Opcode::compare_swap ? Opcode::compare_swap
-                        : wr.opcode == fabric::Opcode::fetch_add    ? Opcode::fetch_add
-                        : wr.opcode == fabric::Opcode::write        ? Opcode::write_only
-                                                                    : Opcode::send_only;
-  if (opcode == Opcode::send_only) {
-    throw std::invalid_argument("a SEND or a WRITE with immediate data cannot pass a simulated switch");
-  }
+  const Opcode opcode = opcode_of(wr.opcode);
   const Ends& ends = connection.ends;
   roce::Packet packet = packet_between(ends.client, ends.target, opcode, ends.target_queue_pair, connection.next_psn);
   packet.bth.ack_request = true;
@@ -146,7 +160,7 @@ std::span<const std::byte> SimulatedSwitch::encode_answer(const Message& message
                                                           : Opcode::acknowledge;
   const Ends& ends = connection.ends;
   roce::Packet packet =
-      packet_between(ends.target, ends.client, opcode, ends.client_queue_pair, connection.forwarded_psn);
+      packet_between(ends.target, ends.client, opcode, ends.client_queue_pair, static_cast<std::uint32_t>(message.tag));
   packet.aeth.syndrome = roce::Syndrome::ack();
   packet.atomic_ack.original = message.old_value;
   if (opcode == Opcode::read_response_only) {
@@ -155,17 +169,34 @@ std::span<const std::byte> SimulatedSwitch::encode_answer(const Message& message
   return build_in(frame_, packet);
 }
 
+// What leaves for the two ends of the connection. What leaves for others has nobody to go to.
+std::optional<std::uint16_t> SimulatedSwitch::run(const Ends& ends) {
+  switch_.run();
+  std::optional<std::uint16_t> found;
+  while (const std::optional<p4::Departure> departure = switch_.departed()) {
+    if (departure->port != ends.client && departure->port != ends.target) {
+      continue;
+    }
+    if (found) {
+      throw std::logic_error("the program at the simulated switch has sent two packets for one");
+    }
+    left_.assign(departure->bytes.begin(), departure->bytes.end());
+    found = departure->port;
+  }
+  return found;
+}
+
 fabric::sim::NetworkDevice::Verdict SimulatedSwitch::request(Message& message) {
   Connection& connection = connection_of(message);
+  switch_.set_time(static_cast<std::uint64_t>(message.now.count()) / kPicosecondsPerNanosecond);
   switch_.receive(connection.ends.client, encode_request(message, connection));
   connection.next_psn = (connection.next_psn + 1) & 0xff'ffff;
-  switch_.run();
-  const std::optional<p4::Departure> departure = switch_.departed();
-  if (!departure) {
-    return Verdict::refuse;
+  const std::optional<std::uint16_t> port = run(connection.ends);
+  if (!port) {
+    return Verdict::drop;
   }
-  const roce::Packet packet = parsed(*departure);
-  if (departure->port == connection.ends.client) {
+  const roce::Packet packet = parsed(left_);
+  if (*port == connection.ends.client) {
     if (is_nak(packet)) {
       return Verdict::refuse;
     }
@@ -180,22 +211,36 @@ fabric::sim::NetworkDevice::Verdict SimulatedSwitch::request(Message& message) {
   if (!is_as_sent) {  // a program that cannot drop a payload lets the target refuse what it has spoilt
     return Verdict::refuse;
   }
+  const bool has_same_operands =
+      !is_atomic(wr.opcode) || (packet.atomic.swap_or_add == wr.swap_or_add && packet.atomic.compare == wr.compare);
+  if (packet.bth.opcode != opcode_of(wr.opcode) || packet.bth.destination_qp != connection.ends.target_queue_pair ||
+      !has_same_operands) {
+    throw std::logic_error(
+        "the program at the simulated switch has changed a request's opcode, operands or queue pair, which this cannot "
+        "carry out: of requests only payloads may change");
+  }
   if (wr.opcode == fabric::Opcode::write) {
     take_payload(packet, message.payload);
   }
-  connection.forwarded_psn = packet.bth.psn.value();
+  message.tag = packet.bth.psn.value();
   return Verdict::forward;
 }
 
 void SimulatedSwitch::answer(Message& message) {
   Connection& connection = connection_of(message);
+  switch_.set_time(static_cast<std::uint64_t>(message.now.count()) / kPicosecondsPerNanosecond);
   switch_.receive(connection.ends.target, encode_answer(message, connection));
-  switch_.run();
-  const std::optional<p4::Departure> departure = switch_.departed();
-  if (!departure || departure->port != connection.ends.client) {
+  const std::optional<std::uint16_t> port = run(connection.ends);
+  if (port != connection.ends.client) {
     throw std::logic_error("the program at the simulated switch does not let an answer pass");
   }
-  take_answer(parsed(*departure), message);
+  take_answer(parsed(left_), message);
+}
+
+void SimulatedSwitch::remove(std::uint64_t connection) {
+  if (connections_.erase(connection) == 0) {
+    throw std::invalid_argument(fmt::format("the switch does not know connection {}", connection));
+  }
 }
 
 }  // namespace sidelatch::switchsync

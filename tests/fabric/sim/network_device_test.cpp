@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -78,6 +79,8 @@ std::uint64_t run(World& world, const WorkRequest& request) {
   return old_value;
 }
 
+Task<void> sleep_for(Reactor* reactor) { co_await reactor->sleep(from_ns(100'000)); }
+
 class Devices : public testing::TestWithParam<model::Preset> {};
 
 TEST_P(Devices, MayChangeWhatPasses) {
@@ -141,6 +144,59 @@ TEST_P(Devices, MayRefuse) {
   EXPECT_EQ(world.table.bytes()[0], std::byte{0});
 }
 
+TEST_P(Devices, MayDrop) {
+  World world(GetParam());
+  Device device;
+  device.on_request = [](NetworkDevice::Message& /*message*/) { return NetworkDevice::Verdict::drop; };
+  world.simulation.pass_through(*world.pair, device);
+  try {
+    run(world, fetch_add(world.table.remote(0, 8), 5));
+    FAIL() << "not dropped";
+  } catch (const FabricError& error) {
+    EXPECT_EQ(error.status(), Status::retry_exceeded);
+  }
+}
+
+Task<void> read_then_write(QueuePair* pair, MemoryRegion* buffer, MemoryRegion* table) {
+  co_await pair->submit(read(buffer->local(0, 4096), table->remote(0, 4096)),
+                        write(buffer->local(0, 8), table->remote(0, 8)).with_signal());
+}
+
+// A long READ's answer takes longer than that of the WRITE behind it; the device sees them in order, and gets its tags.
+TEST_P(Devices, SeeAnswersInOrderWithTheirTags) {
+  World world(GetParam());
+  Device device;
+  std::uint64_t next = 7;
+  std::vector<std::uint64_t> tags;
+  std::vector<Time> times;
+  device.on_request = [&](NetworkDevice::Message& message) {
+    message.tag = next++;
+    times.push_back(message.now);
+    return NetworkDevice::Verdict::forward;
+  };
+  device.on_answer = [&](NetworkDevice::Message& message) {
+    tags.push_back(message.tag);
+    times.push_back(message.now);
+  };
+  world.simulation.pass_through(*world.pair, device);
+  world.simulation.reactor().run(read_then_write(world.pair.get(), &world.buffer, &world.table));
+  EXPECT_THAT(tags, ElementsAre(7, 8));
+  EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
+  EXPECT_GT(times.front(), Time{});
+}
+
+// What is on its way when the queue pair ends still passes, as packets do.
+TEST_P(Devices, SeeWhatIsOnItsWayWhenTheQueuePairEnds) {
+  World world(GetParam());
+  Device device(from_ns(1000), from_ns(1000));
+  world.simulation.pass_through(*world.pair, device);
+  const std::array<WorkRequest, 1> chain{write(world.buffer.local(0, 8), world.table.remote(0, 8)).with_inline()};
+  static_cast<void>(world.pair->post(chain));
+  world.pair.reset();
+  world.simulation.reactor().run(sleep_for(&world.simulation.reactor()));
+  EXPECT_THAT(device.seen, ElementsAre("request 8", "answer 0"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::Values(model::Preset::observed, model::Preset::strict),
                          [](const auto& one) { return one.param == model::Preset::strict ? "strict" : "observed"; });
 
@@ -168,6 +224,20 @@ TEST(NetworkDevice, TakesItsTime) {
   EXPECT_EQ(in_world(from_ns(20), from_ns(100), true) - answered, from_ns(20));
   EXPECT_EQ(in_world(from_ns(10), from_ns(200), true) - answered, from_ns(100));
   EXPECT_LT(answered, near);
+}
+
+// As over a link of the same length: an answer's bytes are on the wire once.
+TEST(NetworkDevice, AnswersOverlapAsOnALink) {
+  for (const std::uint64_t bytes : {8U, 1024U, 4096U}) {
+    World plain;
+    const Duration link = time_of(plain, read(plain.buffer.local(0, bytes), plain.table.remote(0, bytes)));
+    World world;
+    Device device({}, from_ns(World::steady().link.propagation_ns));
+    world.simulation.pass_through(*world.pair, device);
+    const Duration passing = time_of(world, read(world.buffer.local(0, bytes), world.table.remote(0, bytes)));
+    EXPECT_LT(passing - link, from_ns(5)) << bytes << " bytes";
+    EXPECT_LT(link - passing, from_ns(5)) << bytes << " bytes";
+  }
 }
 
 TEST(NetworkDevice, IsSetOnce) {

@@ -48,18 +48,24 @@ struct Words {
       control.add_station(SimulatedSwitch::mac_of(i), i);
       pairs.push_back(node.connect(nobody));
       buffers.push_back(node.allocate(64, Access::local_write));
-      const SimulatedSwitch::Ends ends{.client = i,
-                                       .client_queue_pair = 17U + i,
-                                       .target = kMemory,
-                                       .target_queue_pair = 0x100U + i,
-                                       .first_psn = 5};
-      control.connect({.ip = SimulatedSwitch::ip_of(kMemory),
-                       .queue_pair = ends.target_queue_pair,
-                       .client = SimulatedSwitch::ip_of(i),
-                       .client_queue_pair = ends.client_queue_pair,
-                       .client_psn = ends.first_psn});
-      between.add(simulation.pass_through(*pairs.back(), between), ends);
+      connection = simulation.pass_through(*pairs.back(), between);
+      add(i, 5);
     }
+  }
+
+  // Makes the client and its last connection known to switch and program.
+  void add(std::uint16_t i, std::uint32_t first_psn) {
+    const SimulatedSwitch::Ends ends{.client = i,
+                                     .client_queue_pair = 17U + i,
+                                     .target = kMemory,
+                                     .target_queue_pair = 0x100U + i,
+                                     .first_psn = first_psn};
+    control.connect({.ip = SimulatedSwitch::ip_of(kMemory),
+                     .queue_pair = ends.target_queue_pair,
+                     .client = SimulatedSwitch::ip_of(i),
+                     .client_queue_pair = ends.client_queue_pair,
+                     .client_psn = ends.first_psn});
+    between.add(connection, ends);
   }
 
   [[nodiscard]] static RemoteSpan word(std::uint64_t index) {
@@ -69,6 +75,7 @@ struct Words {
   sim::Simulation simulation;
   SimulatedSwitch between;
   WordSwitch control;
+  std::uint64_t connection = 0;  // of the last client
   std::vector<std::unique_ptr<QueuePair>> pairs;
   std::vector<MemoryRegion> buffers;
 };
@@ -290,10 +297,48 @@ TEST(SimulatedSwitch, RefusesAWriteWithoutTheLatch) {
   EXPECT_EQ(number_in(tuples.table.bytes()), 0U);
 }
 
+Task<void> good_after_bad(Words* words, int* good) {
+  QueuePair& pair = *words->pairs[0];
+  Status status = Status::flushed;
+  co_await beyond_the_end(&pair, &status);
+  EXPECT_EQ(status, Status::remote_access);
+  co_await pair.reconnect();
+  // The switch takes nothing more of the old connection; a new one takes its place.
+  words->control.disconnect(0);
+  words->between.remove(words->connection);
+  words->add(0, 77);
+  co_await pair.fetch_add(Words::word(0), 1);
+  ++*good;
+}
+
+TEST(SimulatedSwitch, AConnectionIsMadeAnewAfterARefusal) {
+  Words words(1);
+  int good = 0;
+  words.simulation.reactor().run(good_after_bad(&words, &good));
+  EXPECT_EQ(good, 1);
+  EXPECT_EQ(words.control.word(0), 1U);
+}
+
+Task<void> chain_of_adds(QueuePair* pair, std::vector<std::uint64_t>* seen) {
+  const std::array<WorkRequest, 3> chain{fetch_add(Words::word(5), 10), fetch_add(Words::word(5), 10),
+                                         fetch_add(Words::word(5), 10).with_signal()};
+  seen->resize(3);
+  co_await pair->submit(std::span<const WorkRequest>(chain), *seen);
+}
+
+TEST(SimulatedSwitch, SeveralRequestsMayBeOnTheirWay) {
+  Words words(1);
+  std::vector<std::uint64_t> seen;
+  words.simulation.reactor().run(chain_of_adds(words.pairs[0].get(), &seen));
+  EXPECT_THAT(seen, testing::ElementsAre(0, 10, 20));
+}
+
 TEST(SimulatedSwitch, SaysWhatIsWrong) {
   EXPECT_THROW(static_cast<void>(switch_timing("tomahawk")), std::invalid_argument);
   Words words(1);
-  EXPECT_THROW(words.between.add(1, {}), std::invalid_argument);
+  EXPECT_THROW(words.between.add(words.connection, {}), std::invalid_argument);
+  EXPECT_THROW(words.between.add(words.connection + 1, {.client = 600}), std::invalid_argument);
+  EXPECT_THROW(words.between.remove(words.connection + 1), std::invalid_argument);
   EXPECT_THROW(words.control.add_words({.rkey = 1, .address = 0, .first = 0, .count = 1U << 30}),
                std::invalid_argument);
   EXPECT_THROW(words.control.add_words({.rkey = 1, .address = 4, .first = 0, .count = 1}), std::invalid_argument);

@@ -21,7 +21,9 @@ namespace sidelatch::fabric::sim {
 
 class NetworkDevice {
  public:
-  /// One request, or its answer. Requests of one queue pair come in posting order, and so do their answers.
+  /// One request, or its answer. Requests of one queue pair come in posting order, and so do their answers. A request
+  /// is at the device when its first byte is, an answer when its last byte is. Both still come after the queue pair has
+  /// ended, as packets do that are on their way.
   struct Message {
     std::uint64_t connection = 0;  ///< the queue pair, as pass_through() has returned it
     const WorkRequest& request;    ///< as posted
@@ -29,11 +31,14 @@ class NetworkDevice {
     /// answer. A device that answers a READ fills them.
     std::span<std::byte> payload;
     std::uint64_t old_value = 0;  ///< an atomic's answer; the device may change it
+    std::uint64_t tag = 0;        ///< what the device has set in the request it gets back with the answer
+    Time now{};                   ///< when the message is at the device
   };
   enum class Verdict : std::uint8_t {
     forward,  ///< goes on to its target
     answer,   ///< the device has answered it; the target does not see it
     refuse,   ///< completes with Status::remote_access, and ends the connection
+    drop,     ///< nobody gets it: completes with Status::retry_exceeded, and ends the connection
   };
 
   NetworkDevice() = default;

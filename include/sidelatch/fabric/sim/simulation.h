@@ -100,7 +100,8 @@ class Simulation : public Fabric {
   /// in flight; then nothing happens. Throws std::invalid_argument for a queue pair of another fabric.
   bool lose_connection(QueuePair& queue_pair);
 
-  /// The queue pair's requests and their answers pass the device, which must outlive the queue pair. Returns the number
+  /// The queue pair's requests and their answers pass the device, which must stay as long as the simulation runs, also
+  /// when the queue pair has ended: something may be on its way. Returns the number
   /// by which the device knows it. Call it before the first request. Throws std::invalid_argument for a queue pair of
   /// another fabric, for an end of a pair, and if it has a device already.
   std::uint64_t pass_through(QueuePair& queue_pair, NetworkDevice& device);

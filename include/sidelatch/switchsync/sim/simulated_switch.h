@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -58,12 +59,19 @@ class SimulatedSwitch final : public fabric::sim::NetworkDevice {
   [[nodiscard]] p4::Switch& device() noexcept { return switch_; }
   [[nodiscard]] static std::array<std::uint8_t, 6> mac_of(std::uint16_t station) noexcept;
   [[nodiscard]] static std::array<std::uint8_t, 4> ip_of(std::uint16_t station) noexcept;
-  /// `connection`: what Simulation::pass_through() has returned. Throws std::invalid_argument if it is known already.
+  /// `connection`: what Simulation::pass_through() has returned. Throws std::invalid_argument if it is known already,
+  /// and for a station above 510.
   void add(std::uint64_t connection, const Ends& ends);
+  /// Then it can be added anew. A queue pair that is reconnected begins with a PSN that the program must learn, too:
+  /// remove(), what its control plane does for an ended connection and a new one, add(). Throws std::invalid_argument.
+  void remove(std::uint64_t connection);
 
   [[nodiscard]] fabric::Duration cable() const override { return timing_.cable; }
   [[nodiscard]] fabric::Duration latency() const override { return timing_.latency; }
-  /// Throws std::invalid_argument for a request that is not one packet, or of a queue pair that add() does not know.
+  /// The program may answer, drop or refuse a request, and change its payload. A request that leaves with another
+  /// address or length is refused, as the target's NIC would. Throws std::invalid_argument for a request that is not
+  /// one packet, or of a queue pair that add() does not know, and std::logic_error for what it cannot carry out:
+  /// another opcode, other operands, two packets for one. Packets for other ports are lost.
   [[nodiscard]] Verdict request(Message& message) override;
   /// Throws std::logic_error if the program drops the answer: the simulated network loses nothing.
   void answer(Message& message) override;
@@ -72,8 +80,8 @@ class SimulatedSwitch final : public fabric::sim::NetworkDevice {
   struct Connection {
     Ends ends;
     std::uint32_t next_psn = 0;
-    std::uint32_t forwarded_psn = 0;  // what the target has got
   };
+  [[nodiscard]] std::optional<std::uint16_t> run(const Ends& ends);  // to left_, for that port
   [[nodiscard]] Connection& connection_of(const Message& message);
   [[nodiscard]] std::span<const std::byte> encode_request(const Message& message, const Connection& connection);
   [[nodiscard]] std::span<const std::byte> encode_answer(const Message& message, const Connection& connection);
@@ -82,6 +90,7 @@ class SimulatedSwitch final : public fabric::sim::NetworkDevice {
   p4::Switch switch_;
   std::unordered_map<std::uint64_t, Connection> connections_;
   std::vector<std::byte> frame_;
+  std::vector<std::byte> left_;  // what has left the switch
 };
 
 }  // namespace sidelatch::switchsync
