@@ -138,6 +138,14 @@ void ConnectionService::at_exit() noexcept {
   // exit() called within a call must not hang.
   const std::unique_lock lock(service->mutex_, std::try_to_lock);
   if (lock) {
+    std::vector<Arrival> arrived;
+    {
+      const std::scoped_lock inbox_lock(service->inbox_mutex_);
+      arrived.swap(service->inbox_);
+    }
+    for (const Arrival& arrival : arrived) {  // a DREQ that is answered now is not repeated
+      service->ids_.on_mad(arrival.route, arrival.mad, now());
+    }
     service->ids_.leave(now());
     service->finish();
   }
@@ -307,10 +315,21 @@ int ConnectionService::open_channel(int flags) {
 }
 
 void ConnectionService::close_channel(int descriptor) {
-  const std::unique_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  // A thread that takes events is about to wait for the next one. Programs (rping) close the channel at that moment,
+  // and end with an error if the thread comes too late; with the kernel, which is slower here, it never does.
+  const std::optional<cm::ChannelNumber> closing = channels_.find(descriptor);
+  const auto taker = closing ? last_takers_.find(*closing) : last_takers_.end();
+  if (taker != last_takers_.end() && taker->second != std::this_thread::get_id()) {
+    constexpr std::chrono::milliseconds kForTheTaker{5};
+    lock.unlock();
+    std::this_thread::sleep_for(kForTheTaker);
+    lock.lock();
+  }
   const Ending ending(*this);
   if (const std::optional<cm::ChannelNumber> channel = channels_.remove(descriptor)) {
     descriptors_.erase(*channel);
+    last_takers_.erase(*channel);
     ids_.close_channel(*channel, now());
   }
 }
@@ -346,6 +365,7 @@ cm::IdEvent ConnectionService::take_event(int descriptor) {
     std::optional<cm::IdEvent> event = ids_.next_event(channel);
     channels_.signal(channel, ids_.waiting_events(channel));
     if (event) {
+      last_takers_[channel] = std::this_thread::get_id();
       return std::move(*event);
     }
   }

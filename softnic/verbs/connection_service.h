@@ -110,6 +110,7 @@ class ConnectionService final : public cm::Surroundings {
   cm::RdmaIds ids_;
   EventChannels channels_;
   std::map<cm::ChannelNumber, int> descriptors_;
+  std::map<cm::ChannelNumber, std::thread::id> last_takers_;  // who took the last event
 
   // Under the NIC's lock.
   nic::Domain domain_ = 0;
