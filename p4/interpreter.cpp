@@ -60,8 +60,8 @@ class Machine {
       return slots_ + place.slot;
     }
     const U128 index = eval(place.index);
-    return index < static_cast<unsigned>(place.count) ? slots_ + place.slot + static_cast<int>(index) * place.stride
-                                                      : nullptr;
+    const auto element = static_cast<std::ptrdiff_t>(index);
+    return index < static_cast<unsigned>(place.count) ? slots_ + place.slot + element * place.stride : nullptr;
   }
 
   [[nodiscard]] U128 eval(int which) {

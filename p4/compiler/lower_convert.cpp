@@ -125,7 +125,7 @@ Value Lowering::data_of(const Value& value, Location at) {
   if (value.type == nullptr || !value.type->is_data()) {
     fail(at, "this has no value that can be kept");
   }
-  const Value place = new_place(value.type);
+  Value place = new_place(value.type);
   const bool outer = std::exchange(is_quiet_, true);
   initialise(place, value, at);
   is_quiet_ = outer;

@@ -71,13 +71,13 @@ const Symbol* Lowering::find(std::string_view name, bool global) const {
 }
 
 void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
-  const auto [known, is_new] = scope_->names.emplace(declaration.name, std::move(symbol));
+  const auto [known, is_new] = scope_->names.try_emplace(declaration.name, std::move(symbol));
   if (!is_new) {
     if (known->second.kind == Symbol::Kind::object && scope_ == global_ && known->second.object != nullptr &&
         known->second.object->kind == Object::Kind::extern_functions && declaration.kind != DeclarationKind::function) {
       // A control may have the name of an extern function: what is called is the function.
       shadowed_[declaration.name] = known->second.object;
-      known->second = std::move(symbol);
+      known->second = std::move(symbol);  // NOLINT(bugprone-use-after-move): try_emplace has not moved it
       return;
     }
     const ast::Declaration* other = known->second.declaration;

@@ -175,7 +175,7 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   if (type->kind == Type::Kind::header) {
     // As the reference switch: a header that was looked at counts in packet_length as one that was made valid.
     const Value seen = new_place(type);
-    const Value place = new_place(type);
+    Value place = new_place(type);
     const int which = header_type(type, expr.at);
     ir::Statement& made = add(ir::Do::lookahead_header, expr.at);
     made.to = seen.place;

@@ -69,7 +69,7 @@ class BufferRing final : private Reactor::Spares {
   BufferRing(QueuePair& qp, std::uint32_t count, std::uint64_t bytes);
   BufferRing(const BufferRing&) = delete;
   BufferRing& operator=(const BufferRing&) = delete;
-  ~BufferRing() { qp_->reactor().forget_spares(*this); }
+  ~BufferRing() override { qp_->reactor().forget_spares(*this); }
 
   /// The buffer that has been free the longest; waits until there is one. Throws FabricError if the queue pair fails.
   [[nodiscard]] Task<RingBuffer> acquire();

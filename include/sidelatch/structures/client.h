@@ -70,6 +70,8 @@ class Client {
   Client(fabric::Node& node, std::span<fabric::Node* const> memory_nodes, std::uint64_t bytes_per_buffer,
          const sync::SessionOptions& options = {}, const fabric::QueuePairOptions& queue_pair = {},
          std::span<sync::Revoker* const> revokers = {});
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
   Client(Client&&) = default;
   Client& operator=(Client&&) = default;
   virtual ~Client() = default;  // a worker of a tree is one
