@@ -136,10 +136,13 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/p4_programs/test_p4/p4/corpus.inc" 
 # The programs of p4/ serve NICs: those of tests/softnic.
 target_include_directories(test_switchsync PRIVATE "${SIDELATCH_P4_HEADERS}")
 target_sources(test_switchsync PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp")
-target_sources(test_flows PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp"
-                                  "${PROJECT_SOURCE_DIR}/tests/switchsync/switched_nics.cpp"
-                                  "${PROJECT_SOURCE_DIR}/tests/switchsync/changed_program.cpp"
-)
+foreach(target test_flows test_flows_threaded)
+    target_sources(
+        ${target}
+        PRIVATE "${PROJECT_SOURCE_DIR}/tests/softnic/nic/wired_nics.cpp" "${PROJECT_SOURCE_DIR}/tests/switchsync/switched_nics.cpp"
+                "${PROJECT_SOURCE_DIR}/tests/switchsync/changed_program.cpp"
+    )
+endforeach()
 
 # tests/tools runs the program itself.
 foreach(target test_tools test_tools_threaded)
