@@ -6,7 +6,7 @@
 
 namespace sidelatch::softnic::cm {
 
-using State = RdmaIds::Id::State;
+using IdState = RdmaIds::Id::State;
 
 RdmaIds::RdmaIds(Surroundings& surroundings, const Options& options)
     : surroundings_(surroundings), options_(options), manager_({.ca_guid = options.ca_guid, .seed = options.seed}) {}
@@ -164,7 +164,7 @@ bool RdmaIds::is_ours(const SocketAddress& address) const {
 
 void RdmaIds::bind(ChannelNumber channel, IdNumber id, const SocketAddress& address) {
   Id& its = find(channel, id);
-  if (its.state != State::idle) {
+  if (its.state != IdState::idle) {
     throw IdError(EINVAL, "the identifier has an address already");
   }
   bind(its, address);
@@ -178,7 +178,7 @@ void RdmaIds::bind(Id& id, const SocketAddress& address) {
   taken.port = surroundings_.take_port(id.space, address, id.reuses_address, id.number);
   id.has_port = true;
   id.source = taken;
-  id.state = State::bound;
+  id.state = IdState::bound;
   if (!address.is_any()) {
     id.has_device = true;
     const bool is_at_wire = std::ranges::find(surroundings_.gids(), address.ip) != surroundings_.gids().end();
@@ -203,7 +203,7 @@ bool RdmaIds::choose_route(Id& id) {
 void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::optional<SocketAddress>& source,
                               const SocketAddress& destination, std::chrono::milliseconds at_most, Time now) {
   Id& its = find(channel, id);
-  if (its.state != State::idle && its.state != State::bound) {
+  if (its.state != IdState::idle && its.state != IdState::bound) {
     throw IdError(EINVAL, "the identifier has a destination already, or listens");
   }
   if (destination.is_any()) {
@@ -211,7 +211,7 @@ void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::opt
   }
   const bool is_local = surroundings_.is_of_machine(destination);
   const std::optional<Gid> own = own_gid_for(destination.ip);
-  if (its.state == State::idle && source && !source->is_any()) {
+  if (its.state == IdState::idle && source && !source->is_any()) {
     bind(its, *source);
   }
   its.destination = destination;
@@ -220,12 +220,12 @@ void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::opt
     return;
   }
   const Gid seen_as = is_local ? destination.ip : *own;  // the address of ours that the destination knows
-  if (its.state == State::idle) {
+  if (its.state == IdState::idle) {
     bind(its, {.ip = seen_as, .port = source ? source->port : std::uint16_t{0}});
   } else if (its.source.is_any()) {
     its.source.ip = seen_as;
   }
-  its.state = State::resolving;
+  its.state = IdState::resolving;
   its.route = {.local = own.value_or(surroundings_.gids().back()), .remote = destination.ip};
   static_cast<void>(choose_route(its));  // connect() looks again
   its.resolve_until = now + at_most;
@@ -240,16 +240,16 @@ void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::opt
 void RdmaIds::finish_resolving(Id& id, int error) {
   resolving_.erase(id.number);
   id.has_device = id.has_device || error == 0;
-  id.state = error == 0 ? State::address_resolved : id.has_port ? State::bound : State::idle;
+  id.state = error == 0 ? IdState::address_resolved : id.has_port ? IdState::bound : IdState::idle;
   report(id, {.kind = error == 0 ? IdEventKind::address_resolved : IdEventKind::address_error, .status = -error});
 }
 
 void RdmaIds::resolve_route(ChannelNumber channel, IdNumber id) {
   Id& its = find(channel, id);
-  if (its.state != State::address_resolved) {
+  if (its.state != IdState::address_resolved) {
     throw IdError(EINVAL, "the address is not resolved");
   }
-  its.state = State::route_resolved;
+  its.state = IdState::route_resolved;
   report(its, {.kind = IdEventKind::route_resolved});
 }
 
@@ -260,7 +260,7 @@ void RdmaIds::set_traffic_class(ChannelNumber channel, IdNumber id, std::uint8_t
 }
 void RdmaIds::set_reuse(ChannelNumber channel, IdNumber id, bool value) {
   Id& its = find(channel, id);
-  if (its.state != State::idle) {
+  if (its.state != IdState::idle) {
     throw IdError(EINVAL, "REUSEADDR must be set before the identifier has an address");
   }
   its.reuses_address = value;
