@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostTokens = 2'000'000;
 constexpr unsigned kDeepestInclude = 32;
 constexpr unsigned kMostIncludes = 10'000;
-constexpr std::size_t kMostExpansions = 2'000'000;
+constexpr std::size_t kMostExpansions = 600'000;
 constexpr unsigned kDeepestCondition = 200;
 
 struct Macro {
