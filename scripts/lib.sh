@@ -24,7 +24,8 @@ packages() {
       test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind tshark python3-scapy \
         ibverbs-utils rdmacm-utils perftest qperf python3-pyverbs ;;
       vm)
-        echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest
+        echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest \
+          python3-pyverbs
         ;;
       report) echo nodejs npm chromium ;;
       fuzz | asan) echo clang-16 libclang-rt-16-dev ;;
