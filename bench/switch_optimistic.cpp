@@ -82,15 +82,20 @@ Task<void> write_at_node(TupleWorker* worker, RemoteSpan tuple) {
   static_cast<void>(co_await pair.fetch_add(latch, ~std::uint64_t{0}));
 }
 
-Task<void> read_at_switch(TupleWorker* worker, RemoteSpan tuple) {
-  QueuePair& pair = *worker->pair;
+// Reads the tuple until the switch's verdict is good; gives its version.
+Task<std::uint64_t> read_good(TupleWorker* worker, RemoteSpan tuple) {
   while (true) {
-    co_await pair.read(worker->buffer.local(0, tuple.length), tuple);
-    const std::uint64_t version = worker->word(0);
-    if (version % 2 != 0) {
-      continue;
+    co_await worker->pair->read(worker->buffer.local(0, tuple.length), tuple);
+    if (const std::uint64_t version = worker->word(0); version % 2 == 0) {
+      co_return version;
     }
-    co_await pair.read(worker->buffer.local(0, 8), tuple.subspan(0, 8));
+  }
+}
+
+Task<void> read_at_switch(TupleWorker* worker, RemoteSpan tuple) {
+  while (true) {
+    const std::uint64_t version = co_await read_good(worker, tuple);
+    co_await worker->pair->read(worker->buffer.local(0, 8), tuple.subspan(0, 8));
     if (worker->word(0) == version) {
       co_return;
     }
@@ -100,11 +105,7 @@ Task<void> read_at_switch(TupleWorker* worker, RemoteSpan tuple) {
 Task<void> write_at_switch(TupleWorker* worker, RemoteSpan tuple) {
   QueuePair& pair = *worker->pair;
   while (true) {
-    co_await pair.read(worker->buffer.local(0, tuple.length), tuple);
-    const std::uint64_t version = worker->word(0);
-    if (version % 2 != 0) {
-      continue;
-    }
+    const std::uint64_t version = co_await read_good(worker, tuple);
     const std::uint64_t seen = co_await pair.compare_swap(tuple.subspan(0, 8), version, version + 1);
     if (seen == version) {
       break;

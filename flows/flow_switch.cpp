@@ -1,5 +1,7 @@
 #include <sidelatch/flows/flow_switch.h>
 
+#include "common/check_24_bits.h"
+
 #include <fmt/format.h>
 #include <p4/zero_sided.h>
 
@@ -31,26 +33,11 @@ constexpr std::size_t kMostCopies = 32;        // bits of a register
 constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 
-template <std::size_t N>
-std::uint64_t number_in(const std::array<std::uint8_t, N>& bytes) {
-  std::uint64_t number = 0;
-  for (const std::uint8_t byte : bytes) {
-    number = number << 8 | byte;
-  }
-  return number;
-}
-
-void check_bits24(const std::string& what, std::uint32_t number) {
-  if (number >= 1U << 24) {
-    throw std::invalid_argument(fmt::format("{} {:#x}: it has 24 bits", what, number));
-  }
-}
-
 p4::U128 is_little(const RingShape& shape) { return shape.order == ByteOrder::little ? 1 : 0; }
 
 std::vector<p4::U128> arguments_of(const FlowRing& ring) {
-  return {number_in(ring.mac),
-          number_in(ring.ip),
+  return {p4::address_number(ring.mac),
+          p4::address_number(ring.ip),
           ring.port,
           ring.queue_pair,
           ring.rkey,
@@ -100,11 +87,13 @@ FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
         "the switch has {} ports: the program needs port {} for its packet generator. Make it with {} at most",
         device.options().ports, kGeneratorPort, kGeneratorPort));
   }
-  device.state().table("Move.own_addresses").add({{.value = number_in(own.ip)}}, "is_own", {number_in(own.mac)});
+  device.state()
+      .table("Move.own_addresses")
+      .add({{.value = p4::address_number(own.ip)}}, "is_own", {p4::address_number(own.mac)});
 }
 
 void FlowSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
-  device_->state().table("Move.stations").add({{.value = number_in(mac)}}, "forward", {port});
+  device_->state().table("Move.stations").add({{.value = p4::address_number(mac)}}, "forward", {port});
 }
 
 SwitchEnd FlowSwitch::new_end() {
@@ -173,9 +162,9 @@ void FlowSwitch::check(const Flow& flow) const {
       throw std::invalid_argument(
           fmt::format("{}: port {}: those of the switch are 0 to {}", name, ring.port, device_->options().ports - 1));
     }
-    check_bits24(name + ": queue_pair", ring.queue_pair);
-    check_bits24(name + ": end.queue_pair", ring.end.queue_pair);
-    check_bits24(name + ": end.psn", ring.end.psn);
+    check_24_bits(name + ": queue_pair", ring.queue_pair);
+    check_24_bits(name + ": end.queue_pair", ring.end.queue_pair);
+    check_24_bits(name + ": end.psn", ring.end.psn);
   };
   for (std::size_t i = 0; i < flow.producers.size(); ++i) {
     check_ring(fmt::format("producers[{}]", i), flow.producers[i]);
@@ -218,8 +207,8 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
     set("producer_psns", number, ring.end.psn);
     set("taken", number, flow.first_count);
     add("producers", {{.value = number}}, "is_producer", arguments_of(ring));
-    add("ends_of_switch", {{.value = number_in(own_.ip)}, {.value = ring.end.queue_pair}}, "of_producer",
-        {number, number_in(ring.ip)});
+    add("ends_of_switch", {{.value = p4::address_number(own_.ip)}, {.value = ring.end.queue_pair}}, "of_producer",
+        {number, p4::address_number(ring.ip)});
   }
   const std::uint32_t stride = flow.producers.front().shape.stride();
   // A thread for each consumer, but for a replicated flow one for all.
@@ -250,20 +239,20 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
       const std::uint32_t number = take_free(consumers_, "consumers");
       running.consumers.push_back(number);
       set("reached", number, ring.end.psn);
-      add("ends_of_switch", {{.value = number_in(own_.ip)}, {.value = ring.end.queue_pair}}, "of_consumer",
-          {thread, number_in(ring.ip), number, std::uint32_t{1} << (c - i * copies)});
+      add("ends_of_switch", {{.value = p4::address_number(own_.ip)}, {.value = ring.end.queue_pair}}, "of_consumer",
+          {thread, p4::address_number(ring.ip), number, std::uint32_t{1} << (c - i * copies)});
       const auto rid = static_cast<std::uint16_t>(number + 1);
       running.entries.emplace_back(&state.table("Finish.consumers_of_copies"),
                                    state.table("Finish.consumers_of_copies")
                                        .add({{.value = rid}}, "is_copy",
-                                            {number_in(ring.mac), number_in(ring.ip), ring.queue_pair, ring.rkey,
-                                             ring.address - first_address}));
+                                            {p4::address_number(ring.mac), p4::address_number(ring.ip), ring.queue_pair,
+                                             ring.rkey, ring.address - first_address}));
       group.push_back({.rid = rid, .port = ring.port});
     }
     const auto group_number = static_cast<std::uint16_t>(kFirstGroup | thread);
     device_->set_multicast_group(group_number, std::move(group));
     add("threads", {{.value = thread}}, "is_thread",
-        {number_in(own_.mac), number_in(own_.ip), shares ? running.threads.front() : thread, members,
+        {p4::address_number(own_.mac), p4::address_number(own_.ip), shares ? running.threads.front() : thread, members,
          std::max<std::uint64_t>(1, flow.batch_bytes / stride), stride,
          static_cast<unsigned>(std::countr_zero(flow.path_mtu)), static_cast<std::uint64_t>(flow.time_out.count()),
          flow.most_retries, (std::uint64_t{1} << copies) - 1, running.consumers[i * copies],
@@ -343,8 +332,8 @@ std::vector<std::byte> FlowSwitch::control_packet(std::uint16_t thread) const {
     }
   };
   // Ethernet.
-  put(number_in(own_.mac), 6);
-  put(number_in(own_.mac), 6);
+  put(p4::address_number(own_.mac), 6);
+  put(p4::address_number(own_.mac), 6);
   put(0x0800, 2);
   // IPv4: 20 bytes, UDP's 8, BTH's 12, RETH's 16, the ICRC's 4.
   put(0x4502, 2);
@@ -352,8 +341,8 @@ std::vector<std::byte> FlowSwitch::control_packet(std::uint16_t thread) const {
   put(0x0000'4000, 4);  // do not fragment
   put(0x4011, 2);       // 64 hops, UDP
   put(0, 2);
-  put(number_in(own_.ip), 4);
-  put(number_in(own_.ip), 4);
+  put(p4::address_number(own_.ip), 4);
+  put(p4::address_number(own_.ip), 4);
   const std::uint16_t sum = ipv4_checksum(std::span(packet).last(20));
   packet[packet.size() - 10] = static_cast<std::byte>(sum >> 8);
   packet[packet.size() - 9] = static_cast<std::byte>(sum & 0xff);

@@ -161,12 +161,13 @@ class Machine {
 
   Flow extern_statement(const ir::Statement& s) {
     switch (s.kind) {
-      case Do::register_read:
-        if (const RegisterState& array = state_.registers[static_cast<std::size_t>(s.which)];
-            index(eval(s.expr)) < array.size()) {
-          *at(s.to) = array.read(index(eval(s.expr)));
+      case Do::register_read: {
+        const RegisterState& array = state_.registers[static_cast<std::size_t>(s.which)];
+        if (const std::uint64_t which = index(eval(s.expr)); which < array.size()) {
+          *at(s.to) = array.read(which);
         }
         return Flow::on;
+      }
       case Do::register_write:
         state_.registers[static_cast<std::size_t>(s.which)].write(index(eval(s.exprs[0])), eval(s.exprs[1]));
         return Flow::on;

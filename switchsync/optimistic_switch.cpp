@@ -1,5 +1,7 @@
 #include <sidelatch/switchsync/optimistic_switch.h>
 
+#include "common/check_24_bits.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,21 +24,6 @@ constexpr std::uint64_t kEpoch = std::uint64_t{1} << 32;
 
 constexpr std::uint64_t kWordBytes = 8;
 constexpr std::uint64_t kShortestTuple = 16;  // else a READ of the tuple could not be told from one of its word
-
-template <std::size_t N>
-std::uint64_t number_of(const std::array<std::uint8_t, N>& bytes) {
-  std::uint64_t number = 0;
-  for (const std::uint8_t byte : bytes) {
-    number = number << 8 | byte;
-  }
-  return number;
-}
-
-void check_number(const char* what, std::uint32_t number) {
-  if (number >= 1U << 24) {
-    throw std::invalid_argument(fmt::format("{} {:#x}: it has 24 bits", what, number));
-  }
-}
 
 void check_mtu(std::uint32_t mtu) {
   if (mtu < 256 || mtu > 4096 || !std::has_single_bit(mtu)) {
@@ -67,7 +54,7 @@ OptimisticSwitch::OptimisticSwitch(p4::State& state)
 }
 
 void OptimisticSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
-  stations_->add({{.value = number_of(mac)}}, "forward", {port});
+  stations_->add({{.value = p4::address_number(mac)}}, "forward", {port});
 }
 
 std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
@@ -110,26 +97,26 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
     }
   }
   const auto first = static_cast<std::uint32_t>(tuples_);
-  regions_->add({{.value = number_of(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
+  regions_->add({{.value = p4::address_number(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
                 {tuples.address, p4::U128{tuples.count} * tuples.slot_bytes, tuples.tuple_bytes,
                  static_cast<unsigned>(std::countr_zero(tuples.slot_bytes)), first});
   tuples_ += tuples.count;
   if (std::ranges::none_of(rows_, [&](const Row& row) { return row.tuples.memory_node == tuples.memory_node; })) {
-    memory_nodes_->add({{.value = number_of(tuples.memory_node)}}, "NoAction");
+    memory_nodes_->add({{.value = p4::address_number(tuples.memory_node)}}, "NoAction");
   }
   rows_.push_back({tuples, first, tuples.is_new});
   return first;
 }
 
 void OptimisticSwitch::add_direct(const Ipv4Address& memory_node, std::uint32_t queue_pair) {
-  check_number("queue_pair", queue_pair);
-  connections_->add({{.value = number_of(memory_node)}, {.value = queue_pair}}, "direct");
+  check_24_bits("queue_pair", queue_pair);
+  connections_->add({{.value = p4::address_number(memory_node)}, {.value = queue_pair}}, "direct");
 }
 
 OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection& connection) {
-  check_number("client_queue_pair", connection.client_queue_pair);
-  check_number("memory_queue_pair", connection.memory_queue_pair);
-  check_number("client_psn", connection.client_psn);
+  check_24_bits("client_queue_pair", connection.client_queue_pair);
+  check_24_bits("memory_queue_pair", connection.memory_queue_pair);
+  check_24_bits("client_psn", connection.client_psn);
   check_mtu(connection.path_mtu);
   if (const auto row = std::ranges::find(rows_, false, &Row::is_ready); row != rows_.end()) {
     throw std::logic_error(fmt::format(
@@ -145,8 +132,8 @@ OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection&
   answered_->write(index, 0);
   wanted_->write(index, 0);
   seen_->write(index, kNotRead);
-  const std::uint64_t client = number_of(connection.client);
-  const std::uint64_t memory = number_of(connection.memory_node);
+  const std::uint64_t client = p4::address_number(connection.client);
+  const std::uint64_t memory = p4::address_number(connection.memory_node);
   free->to_memory =
       connections_->add({{.value = memory}, {.value = connection.memory_queue_pair}}, "to_memory",
                         {index, client, connection.client_queue_pair, connection.client_psn, connection.path_mtu});

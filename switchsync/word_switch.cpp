@@ -1,5 +1,7 @@
 #include <sidelatch/switchsync/word_switch.h>
 
+#include "common/check_24_bits.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,21 +13,6 @@ namespace sidelatch::switchsync {
 namespace {
 
 constexpr std::uint64_t kBytesOfWord = 8;
-
-template <std::size_t N>
-std::uint64_t as_number(const std::array<std::uint8_t, N>& bytes) {
-  std::uint64_t number = 0;
-  for (const std::uint8_t byte : bytes) {
-    number = number << 8 | byte;
-  }
-  return number;
-}
-
-void check_24_bits(const char* what, std::uint32_t number) {
-  if (number >= 1U << 24) {
-    throw std::invalid_argument(fmt::format("{} {:#x}: it has 24 bits", what, number));
-  }
-}
 
 }  // namespace
 
@@ -49,12 +36,12 @@ WordSwitch::WordSwitch(p4::State& state)
 }
 
 void WordSwitch::add_station(const std::array<std::uint8_t, 6>& mac, std::uint16_t port) {
-  stations_->add({{.value = as_number(mac)}}, "forward", {port});
+  stations_->add({{.value = p4::address_number(mac)}}, "forward", {port});
 }
 
 void WordSwitch::serve(const std::array<std::uint8_t, 4>& ip, const std::array<std::uint8_t, 6>& mac) {
-  addresses_->add({{.value = as_number(ip)}}, "is_here", {as_number(mac)});
-  arp_addresses_->add({{.value = as_number(ip)}}, "is_here", {as_number(mac)});
+  addresses_->add({{.value = p4::address_number(ip)}}, "is_here", {p4::address_number(mac)});
+  arp_addresses_->add({{.value = p4::address_number(ip)}}, "is_here", {p4::address_number(mac)});
 }
 
 void WordSwitch::add_words(const SwitchWords& words) {
@@ -89,8 +76,9 @@ WordSwitch::ConnectionId WordSwitch::connect(const WordConnection& connection) {
   }
   counts_->write(index, 0);
   psns_->write(index, connection.client_psn);
-  free->entry = queue_pairs_->add({{.value = as_number(connection.ip)}, {.value = connection.queue_pair}}, "connection",
-                                  {index, as_number(connection.client), connection.client_queue_pair});
+  free->entry =
+      queue_pairs_->add({{.value = p4::address_number(connection.ip)}, {.value = connection.queue_pair}}, "connection",
+                        {index, p4::address_number(connection.client), connection.client_queue_pair});
   free->is_used = true;
   return index;
 }

@@ -48,15 +48,6 @@ void require(bool holds) {
   }
 }
 
-template <std::size_t Bytes>
-std::uint64_t number_of(const std::array<std::uint8_t, Bytes>& address) {
-  std::uint64_t value = 0;
-  for (const std::uint8_t byte : address) {
-    value = value << 8 | byte;
-  }
-  return value;
-}
-
 std::vector<std::byte> frame_of(const roce::Packet& packet) {
   std::vector<std::byte> frame(2048);
   const auto built = roce::build(packet, frame);
@@ -91,11 +82,13 @@ void pass(p4::Switch& device, const std::vector<std::vector<std::byte>>& frames)
 void atomics(benchmark::State& state, std::shared_ptr<const p4::Program> program) {
   p4::Switch device(std::move(program), {.ports = 4, .icrc = true});
   p4::State& tables = device.state();
-  tables.table("stations").add({{.value = number_of(kClientMac)}}, "forward", {1});
-  tables.table("own_addresses").add({{.value = number_of(kSwitchIp)}}, "is_here", {number_of(kSwitchMac)});
+  tables.table("stations").add({{.value = p4::address_number(kClientMac)}}, "forward", {1});
+  tables.table("own_addresses")
+      .add({{.value = p4::address_number(kSwitchIp)}}, "is_here", {p4::address_number(kSwitchMac)});
   tables.table("regions").add({{.value = kKey}}, "region", {kWordsAddress, p4::U128{kWords} * 8, 0, 7});
   tables.table("queue_pairs")
-      .add({{.value = number_of(kSwitchIp)}, {.value = kQueuePair}}, "connection", {0, number_of(kClientIp), 0x11});
+      .add({{.value = p4::address_number(kSwitchIp)}, {.value = kQueuePair}}, "connection",
+           {0, p4::address_number(kClientIp), 0x11});
   std::vector<std::vector<std::byte>> frames;
   for (std::uint32_t i = 0; i < kPackets; ++i) {
     roce::Packet packet = to_switch(roce::Opcode::fetch_add, i);
@@ -120,7 +113,7 @@ void atomics(benchmark::State& state, std::shared_ptr<const p4::Program> program
 
 void forwarding(benchmark::State& state, std::shared_ptr<const p4::Program> program) {
   p4::Switch device(std::move(program), {.ports = 4, .icrc = true});
-  device.state().table("switching").add({{.value = number_of(kSwitchMac)}}, "forward", {2});
+  device.state().table("switching").add({{.value = p4::address_number(kSwitchMac)}}, "forward", {2});
   const std::vector<std::byte> payload = bench::micro::numbers(1024);
   std::vector<std::vector<std::byte>> frames;
   for (std::uint32_t i = 0; i < 64; ++i) {

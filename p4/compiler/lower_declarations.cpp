@@ -1,4 +1,5 @@
 #include "lower.h"
+#include "parser.h"
 
 #include <fmt/format.h>
 
@@ -373,11 +374,8 @@ const Type* Lowering::resolve(const ast::Type& type) {
 }
 
 std::string Lowering::control_name(const ast::Declaration& declaration, const std::string& prefix) {
-  for (const ast::Annotation& one : declaration.annotations) {
-    if (one.name == "name" && one.arguments.size() == 1 && one.arguments[0]->kind == ExprKind::string) {
-      const std::string& given = one.arguments[0]->text;
-      return given.starts_with(".") ? given.substr(1) : prefix.empty() ? given : fmt::format("{}.{}", prefix, given);
-    }
+  if (const std::string* given = ast::name_annotation(declaration.annotations)) {
+    return given->starts_with(".") ? given->substr(1) : prefix.empty() ? *given : fmt::format("{}.{}", prefix, *given);
   }
   return prefix.empty() ? declaration.name : prefix + "." + declaration.name;
 }

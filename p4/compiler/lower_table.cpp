@@ -1,4 +1,5 @@
 #include "lower.h"
+#include "parser.h"
 
 #include <fmt/format.h>
 
@@ -18,30 +19,8 @@ constexpr std::size_t kMostKeys = 64;
 constexpr int kHighestPriority = 10'000;
 constexpr unsigned kLowestPriority = 1'000'000'000;
 
-const std::string* name_annotation(const ast::Annotations& annotations) {
-  for (const ast::Annotation& one : annotations) {
-    if (one.name == "name" && one.arguments.size() == 1 && one.arguments[0]->kind == ExprKind::string) {
-      return &one.arguments[0]->text;
-    }
-  }
-  return nullptr;
-}
-
 bool has_annotation(const ast::Annotations& annotations, std::string_view name) {
   return std::any_of(annotations.begin(), annotations.end(), [&](const auto& one) { return one.name == name; });
-}
-
-// The name by which the control plane knows a key.
-std::string key_name(const ast::KeyElement& key) {
-  if (const std::string* given = name_annotation(key.annotations)) {
-    return *given;
-  }
-  std::string text = key.source;
-  constexpr std::string_view kIsValid = ".isValid()";
-  if (text.ends_with(kIsValid)) {
-    text.replace(text.size() - kIsValid.size(), kIsValid.size(), ".$valid$");
-  }
-  return text;
 }
 
 bool is_prefix(U128 mask, unsigned width) {
@@ -156,7 +135,7 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
         fail(key.at, "a key is a scalar, not " + text(value.type));
       }
       KeyInfo one;
-      one.name = key_name(key);
+      one.name = ast::key_name(key);
       one.width = value.type->width;
       if (!match_kinds_.contains(key.kind)) {
         fail(key.at, "there is no match kind '" + key.kind + "'");
@@ -224,7 +203,7 @@ void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table
           unsupported(parameter.at, "an action whose entries would give a value of type " + text(type));
         }
         made.parameters.push_back(action.parameters[i].place.slot);
-        const std::string* given = name_annotation(parameter.annotations);
+        const std::string* given = ast::name_annotation(parameter.annotations);
         one.parameters.push_back({given != nullptr ? *given : parameter.name, type->width});
       }
     }

@@ -8,13 +8,13 @@ namespace sidelatch::p4 {
 using ast::DeclarationKind;
 
 void Lowering::check_unused() {
-  const ir::Program kept = out_;
+  ir::Program kept = out_;
   for (const ast::DeclarationPtr& declaration : program_.declarations) {
     if (!lowered_.contains(declaration.get())) {
       check_unused(*declaration);
     }
   }
-  out_ = kept;
+  out_ = std::move(kept);
 }
 
 void Lowering::check_unused(const ast::Declaration& declaration) {

@@ -578,4 +578,25 @@ class DeclarationParser : public ExpressionParser {
 
 Program parse(std::vector<Token> tokens) { return DeclarationParser(std::move(tokens)).program(); }
 
+const std::string* name_annotation(const Annotations& annotations) {
+  for (const Annotation& one : annotations) {
+    if (one.name == "name" && one.arguments.size() == 1 && one.arguments[0]->kind == ExprKind::string) {
+      return &one.arguments[0]->text;
+    }
+  }
+  return nullptr;
+}
+
+std::string key_name(const KeyElement& key) {
+  if (const std::string* given = name_annotation(key.annotations)) {
+    return *given;
+  }
+  std::string text = key.source;
+  constexpr std::string_view kIsValid = ".isValid()";
+  if (text.ends_with(kIsValid)) {
+    text.replace(text.size() - kIsValid.size(), kIsValid.size(), ".$valid$");
+  }
+  return text;
+}
+
 }  // namespace sidelatch::p4::ast

@@ -12,4 +12,9 @@ namespace sidelatch::p4::ast {
 /// Throws Failure at the first token that does not fit.
 [[nodiscard]] Program parse(std::vector<Token> tokens);
 
+/// The text of @name("..."), or null.
+[[nodiscard]] const std::string* name_annotation(const Annotations& annotations);
+/// The name by which the control plane knows a key.
+[[nodiscard]] std::string key_name(const KeyElement& key);
+
 }  // namespace sidelatch::p4::ast

@@ -1,5 +1,6 @@
 #include "print.h"
 
+#include "parser.h"
 #include "token_reader.h"
 
 #include <fmt/format.h>
@@ -387,12 +388,7 @@ class Printer {
     for (const Annotation& note : one.annotations) {
       is_named = is_named || note.name == "name";
     }
-    std::string name = one.source;
-    constexpr std::string_view kIsValid = ".isValid()";
-    if (name.ends_with(kIsValid)) {
-      name.replace(name.size() - kIsValid.size(), kIsValid.size(), ".$valid$");
-    }
-    return made + (is_named ? "" : " @name(" + quoted(name) + ")") + " " + text(one.annotations);
+    return made + (is_named ? "" : " @name(" + quoted(key_name(one)) + ")") + " " + text(one.annotations);
   }
 
   static std::string without_end(std::string words) {

@@ -53,10 +53,12 @@ class WordsNetwork : public SwitchedNics {
       : SwitchedNics(std::move(program), make_hosts(hosts), faults, seed) {
     p4::State& state = device().state();
     for (std::size_t i = 0; i < hosts; ++i) {
-      state.table("stations").add({{.value = number_of(host(i).nic.options().mac)}}, "forward", {i});
+      state.table("stations").add({{.value = p4::address_number(host(i).nic.options().mac)}}, "forward", {i});
     }
-    state.table("own_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
-    state.table("own_arp_addresses").add({{.value = number_of(end_.ip)}}, "is_here", {number_of(end_.mac)});
+    state.table("own_addresses")
+        .add({{.value = p4::address_number(end_.ip)}}, "is_here", {p4::address_number(end_.mac)});
+    state.table("own_arp_addresses")
+        .add({{.value = p4::address_number(end_.ip)}}, "is_here", {p4::address_number(end_.mac)});
     state.table("regions").add({{.value = end_.key}}, "region", {end_.address, end_.words * 8, 0, 7});
   }
 
@@ -69,8 +71,8 @@ class WordsNetwork : public SwitchedNics {
     device()
         .state()
         .table("queue_pairs")
-        .add({{.value = number_of(end_.ip)}, {.value = kFirstQueuePair + index}}, "connection",
-             {index, number_of(address_of_host(i)), pair.number()});
+        .add({{.value = p4::address_number(end_.ip)}, {.value = kFirstQueuePair + index}}, "connection",
+             {index, p4::address_number(address_of_host(i)), pair.number()});
     device().state().reg("next_psn").write(index, link.a_to_b.value());
     return pair;
   }

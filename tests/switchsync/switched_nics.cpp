@@ -13,14 +13,6 @@ constexpr Time kDelay = 1000;
 
 }  // namespace
 
-std::uint64_t number_of(std::span<const std::uint8_t> bytes) {
-  std::uint64_t number = 0;
-  for (const std::uint8_t byte : bytes) {
-    number = number << 8 | byte;
-  }
-  return number;
-}
-
 roce::Ipv4Address address_of_host(std::size_t i) { return {10, 0, 0, static_cast<std::uint8_t>(i + 1)}; }
 
 std::vector<std::unique_ptr<Host>> make_hosts(std::size_t n) {

@@ -18,8 +18,6 @@ namespace sidelatch::switchsync {
 
 /// Host i has the number i + 1.
 [[nodiscard]] std::vector<std::unique_ptr<softnic::nic::Host>> make_hosts(std::size_t n);
-/// The number that a table's key wants.
-[[nodiscard]] std::uint64_t number_of(std::span<const std::uint8_t> bytes);
 /// 10.0.0.(i + 1)
 [[nodiscard]] roce::Ipv4Address address_of_host(std::size_t i);
 

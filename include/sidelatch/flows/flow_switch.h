@@ -2,12 +2,16 @@
 //
 //   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
 //   FlowSwitch control(device, {.mac = switch_mac, .ip = switch_ip});
-//   const SwitchEnd a = control.new_end();     // a queue pair of the producer is connected to (switch_ip,
-//   a.queue_pair), const SwitchEnd b = control.new_end();     //   and expects a.psn first const auto flow =
-//   control.start({.producers = {{.mac = mac1, .ip = ip1, .port = 0, .queue_pair = 17, .end = a,
-//                                                   .rkey = rkey1, .address = address1, .shape = shape}},
-//                                    .consumers = {{.mac = mac2, .ip = ip2, .port = 1, .queue_pair = 18, .end = b,
-//                                                   .rkey = rkey2, .address = address2, .shape = shape}}});
+//   const SwitchEnd a = control.new_end();
+//   const SwitchEnd b = control.new_end();
+//   ... the producer's queue pair is connected to (switch_ip, a.queue_pair), and expects a.psn first; so is the
+//   consumer's to b const auto flow = control.start(
+//       {.producers = {{.mac = mac1, .ip = ip1, .port = 0, .queue_pair = 17, .end = a, .rkey = rkey1, .address =
+//       address1,
+//                       .shape = shape}},
+//        .consumers = {{.mac = mac2, .ip = ip2, .port = 1, .queue_pair = 18, .end = b, .rkey = rkey2, .address =
+//        address2,
+//                       .shape = shape}}});
 //   ... Producer and Consumer (ring.h) ...
 //   control.stop(flow);
 //

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace sidelatch::p4 {
 
@@ -15,6 +16,15 @@ inline constexpr unsigned kWidest = 128;
 /// The N lowest bits set; N up to 128.
 [[nodiscard]] constexpr U128 ones(unsigned width) noexcept {
   return width >= kWidest ? ~U128{0} : (U128{1} << width) - 1;
+}
+
+/// A MAC or an IPv4 address as a key or an argument of a program: its bytes, at most 8, the first one highest.
+[[nodiscard]] constexpr std::uint64_t address_number(std::span<const std::uint8_t> bytes) noexcept {
+  std::uint64_t number = 0;
+  for (const std::uint8_t byte : bytes) {
+    number = number << 8 | byte;
+  }
+  return number;
 }
 
 /// Whether the highest of `width` bits is set.
