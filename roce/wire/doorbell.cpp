@@ -16,8 +16,8 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
 // No call has FUTEX_PRIVATE_FLAG, because the word is shared between processes.
 
-void Doorbell::lie_down() noexcept {
-  word_.store(kAsleep, std::memory_order_relaxed);
+void Doorbell::lie_down(Bed bed) noexcept {
+  word_.store(static_cast<std::uint32_t>(bed), std::memory_order_relaxed);
   full_fence();
 }
 

@@ -42,7 +42,7 @@ static_assert(sizeof(RingControl) <= kPage && sizeof(Header) <= kPage);
 static_assert(kMostStations <= 64, "a bit each in SharedStation::incoming");
 
 // Raise it with every change of the file's layout or of the meaning of its words.
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr Header kOurs = {
     .magic = 0x6863'7461'6c65'6469,  // "idelatch"
     .version = kVersion,
@@ -209,7 +209,6 @@ void Segment::take_place() {
   us.name.fill('\0');
   options_.station_name.copy(us.name.data(), us.name.size() - 1);
   us.process = ::getpid();
-  us.has_bell.store(0, std::memory_order_relaxed);
   // An odd value, different from the one before.
   const std::uint32_t before = us.incarnation.load(std::memory_order_relaxed);
   us.incarnation.store((before + 1) | 1U, std::memory_order_release);

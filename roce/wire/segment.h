@@ -48,8 +48,6 @@ struct SharedStation {
   alignas(64) Doorbell doorbell;
   /// The CPU of the station's thread when it last looked.
   std::atomic<std::int32_t> cpu{-1};
-  /// 1: the station sleeps in poll(2). Whoever rings its doorbell also sends a byte to its bell, a socket.
-  std::atomic<std::uint32_t> has_bell{0};
   /// Bit s: station s has opened its ring to this one. Bits are only ever set.
   alignas(64) std::atomic<std::uint64_t> incoming{0};
   /// Odd while the station is present; a new value each time that a process joins as this station.

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -49,6 +50,13 @@ void pause_cpu() noexcept {
 #if defined(__x86_64__)
   _mm_pause();
 #endif
+}
+
+// A bell that is full wakes its station anyway; one that is gone belonged to a station that has ended.
+void strike(int socket, const sockaddr_un& bell) noexcept {
+  const std::byte stroke{};
+  static_cast<void>(::sendto(socket, &stroke, sizeof stroke, MSG_DONTWAIT | MSG_NOSIGNAL,
+                             reinterpret_cast<const sockaddr*>(&bell), sizeof bell));
 }
 
 unsigned usable_cpus() noexcept {
@@ -152,26 +160,21 @@ void SharedMemoryWire::flush() {
 
 // Call it after a full fence.
 void SharedMemoryWire::wake(std::size_t station) {
-  SharedStation& sleeper = segment_.station(station);
-  if (sleeper.doorbell.is_asleep()) {
-    // The bell comes first: if we are killed in between, the sleeper is awake and its doorbell says too little.
-    if (sleeper.has_bell.load(std::memory_order_relaxed) != 0) {
-      ring_bell(station);
-    }
-    sleeper.doorbell.ring();
+  Doorbell& sleeper = segment_.station(station).doorbell;
+  if (sleeper.is_asleep_at_bell()) {
+    ring_bell(station);
+    ++counters_.wakes;
+  } else if (sleeper.is_asleep()) {
+    sleeper.ring();
     ++counters_.wakes;
   }
 }
 
-// A bell that is full wakes its station anyway; one that is gone belonged to a station that has ended.
 void SharedMemoryWire::ring_bell(std::size_t station) {
   if (!clapper_.valid()) {
     clapper_ = FileDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   }
-  const sockaddr_un address = unix_address(segment_.bell_path(station));
-  const std::byte stroke{};
-  static_cast<void>(::sendto(clapper_.number(), &stroke, sizeof stroke, MSG_DONTWAIT | MSG_NOSIGNAL,
-                             reinterpret_cast<const sockaddr*>(&address), sizeof address));
+  strike(clapper_.number(), unix_address(segment_.bell_path(station)));
 }
 
 void SharedMemoryWire::open_new_rings() {
@@ -337,15 +340,16 @@ void SharedMemoryWire::wait(std::chrono::nanoseconds at_most) {
 }
 
 void SharedMemoryWire::use_bell() {
-  bell_ = bind_datagram_socket(segment_.bell_path(segment_.own()));
-  segment_.station(segment_.own()).has_bell.store(1, std::memory_order_relaxed);
+  const std::string path = segment_.bell_path(segment_.own());
+  bell_ = bind_datagram_socket(path);
+  bell_address_ = unix_address(path);
 }
 
 std::chrono::nanoseconds SharedMemoryWire::lie_down() {
   release_all();
   flush();
   announce_waiting_for_room();
-  segment_.station(segment_.own()).doorbell.lie_down();
+  segment_.station(segment_.own()).doorbell.lie_down(Doorbell::Bed::at_bell);
   if (something_happened()) {
     return std::chrono::nanoseconds(0);
   }
@@ -366,7 +370,6 @@ void SharedMemoryWire::stand_up() {
 
 SharedMemoryWire::~SharedMemoryWire() {
   if (bell_.valid()) {
-    segment_.station(segment_.own()).has_bell.store(0, std::memory_order_relaxed);
     ::unlink(segment_.bell_path(segment_.own()).c_str());
   }
 }
@@ -383,6 +386,10 @@ void SharedMemoryWire::interrupt() noexcept {
   Doorbell& doorbell = segment_.station(segment_.own()).doorbell;
   if (doorbell.is_asleep()) {
     doorbell.ring();
+  } else if (doorbell.is_asleep_at_bell()) {
+    const int error = errno;
+    strike(bell_.number(), bell_address_);
+    errno = error;
   }
 }
 

@@ -19,6 +19,8 @@
 #include "common/file_descriptor.h"
 #include "roce/wire/wire.h"
 
+#include <sys/un.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -103,7 +105,8 @@ class SharedMemoryWire final : public Wire {
   std::atomic<bool> interrupted_{false};
   SpinTime spin_time_;
   WireCounters counters_;
-  FileDescriptor bell_;     // ours; see use_bell()
+  FileDescriptor bell_;  // ours; see use_bell()
+  sockaddr_un bell_address_{};
   FileDescriptor clapper_;  // sends to the bells of others
 };
 

@@ -5,9 +5,12 @@
 #include "tests/roce/wire/processes.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
+#include <array>
 #include <atomic>
 #include <map>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -73,6 +76,61 @@ TEST(SharedMemoryWireThreaded, NothingIsLostToAReaderThatIsSlowerThanItsWriters)
   for (std::thread& thread : writers) {
     thread.join();
   }
+}
+
+// As a switch sleeps. More threads than CPUs run: sometimes the sleeper rises and lies down again before the one that
+// woke it goes on.
+TEST(SharedMemoryWireThreaded, WhoSleepsAtItsBellIsWokenByEachFrame) {
+  const SegmentOptions options = new_wire();
+  SharedMemoryWire sleeper(options);
+  sleeper.use_bell();
+  constexpr std::uint32_t kFrames = 4000;
+  constexpr std::size_t kSenders = 4;
+  std::array<std::atomic<std::uint32_t>, kSenders> seen{};
+  std::atomic<bool> missed{false};
+  std::vector<std::thread> senders;
+  for (std::size_t own = 0; own < kSenders; ++own) {
+    senders.emplace_back([&, own] {
+      SharedMemoryWire sender(options);
+      for (std::uint32_t i = 0; i < kFrames && !missed; ++i) {
+        send_test_frame(sender, sleeper.addresses().mac, static_cast<std::uint32_t>(own), 64);
+        sender.flush();
+        while (seen[own] <= i && !missed) {
+          std::this_thread::sleep_for(std::chrono::microseconds(1));
+        }
+      }
+    });
+  }
+  const auto all = [&] { return std::accumulate(seen.begin(), seen.end(), std::uint32_t{0}); };
+  while (all() < kFrames * kSenders && !missed) {
+    if (const auto frame = sleeper.receive(); !frame.empty()) {
+      ++seen.at(number_of(frame));
+      continue;
+    }
+    if (sleeper.lie_down() > std::chrono::nanoseconds(0)) {
+      pollfd bell{sleeper.descriptor(), POLLIN, 0};
+      // It passes only if nobody strikes although a frame is there.
+      constexpr int kMilliseconds = 20'000;
+      missed = ::poll(&bell, 1, kMilliseconds) == 0;
+    }
+    sleeper.stand_up();
+  }
+  for (std::thread& sender : senders) {
+    sender.join();
+  }
+  EXPECT_FALSE(missed);
+  EXPECT_EQ(all(), kFrames * kSenders);
+}
+
+TEST(SharedMemoryWireThreaded, InterruptWakesWhoSleepsAtItsBell) {
+  SharedMemoryWire wire(new_wire());
+  wire.use_bell();
+  ASSERT_GT(wire.lie_down(), std::chrono::nanoseconds(0));
+  wire.interrupt();
+  pollfd bell{wire.descriptor(), POLLIN, 0};
+  EXPECT_EQ(::poll(&bell, 1, 0), 1);
+  wire.stand_up();
+  EXPECT_EQ(::poll(&bell, 1, 0), 0);
 }
 
 TEST(SharedMemoryWireThreaded, InterruptEndsAWait) {
