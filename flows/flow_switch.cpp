@@ -103,6 +103,15 @@ SwitchEnd FlowSwitch::new_end() {
   return {.queue_pair = next_end_++, .psn = kFirstPsn};
 }
 
+std::vector<SwitchEnd> FlowSwitch::new_ends(std::size_t count) {
+  std::vector<SwitchEnd> ends;
+  while (ends.size() < count) {
+    ends.push_back(new_end());
+    ends.back().psn = ends.front().psn;
+  }
+  return ends;
+}
+
 void FlowSwitch::check(const Flow& flow) const {
   if (flow.producers.empty() || flow.consumers.empty()) {
     throw std::invalid_argument(fmt::format("a flow of {} producers and {} consumers: it has one of each at least",
@@ -239,14 +248,15 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
       const std::uint32_t number = take_free(consumers_, "consumers");
       running.consumers.push_back(number);
       set("reached", number, ring.end.psn);
+      const std::uint32_t own_bit = std::uint32_t{1} << (c - i * copies);
       add("ends_of_switch", {{.value = p4::address_number(own_.ip)}, {.value = ring.end.queue_pair}}, "of_consumer",
-          {thread, p4::address_number(ring.ip), number, std::uint32_t{1} << (c - i * copies)});
+          {thread, p4::address_number(ring.ip), number, own_bit});
       const auto rid = static_cast<std::uint16_t>(number + 1);
       running.entries.emplace_back(&state.table("Finish.consumers_of_copies"),
                                    state.table("Finish.consumers_of_copies")
                                        .add({{.value = rid}}, "is_copy",
                                             {p4::address_number(ring.mac), p4::address_number(ring.ip), ring.queue_pair,
-                                             ring.rkey, ring.address - first_address}));
+                                             ring.rkey, ring.address - first_address, own_bit}));
       group.push_back({.rid = rid, .port = ring.port});
     }
     const auto group_number = static_cast<std::uint16_t>(kFirstGroup | thread);

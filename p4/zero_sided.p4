@@ -168,7 +168,8 @@ struct metadata_t {
     @field_list(1)
     bit<48> time;  // a packet that comes back has no time stamp of its own
     bool is_rewritten;
-    bool is_copied;  // to several consumers: each copy gets its consumer's addresses
+    bool is_copied;     // to several consumers: each copy gets its consumer's addresses
+    bit<32> left_out;   // bits of consumers that get no copy
 }
 
 // From a unit's order of bytes, or to it.
@@ -192,6 +193,7 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
     state start {
         m.is_rewritten = false;
         m.is_copied = false;
+        m.left_out = 0;
         packet.extract(h.ethernet);
         transition select(h.ethernet.type) {
             TYPE_IPV4: ipv4;
@@ -914,6 +916,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
 
+        // A consumer that was given up may live: its unread items must not be overwritten.
+        m.left_out = given_up;
         if (forwards) {
             bit<32> number = (bit<32>)from_p;
             bit<32> at = number << mtu_shift;
@@ -1029,8 +1033,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 }
 
 control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    bit<32> own_bit = 0;
     // `further`: from the first consumer's ring to this one.
-    action is_copy(bit<48> mac, bit<32> ip, bit<24> queue_pair, bit<32> key, bit<64> further) {
+    action is_copy(bit<48> mac, bit<32> ip, bit<24> queue_pair, bit<32> key, bit<64> further, bit<32> own) {
+        own_bit = own;
         h.ethernet.destination = mac;
         h.ipv4.destination = ip;
         h.bth.queue_pair = queue_pair;
@@ -1046,6 +1052,9 @@ control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t 
     apply {
         if (m.is_copied) {
             consumers_of_copies.apply();
+            if (m.left_out & own_bit != 0) {
+                mark_to_drop(standard);
+            }
             exit;
         }
         // A flooded packet does not go back to where it came from.

@@ -115,6 +115,7 @@ class FlowSwitch {
   void add_station(const MacAddress& mac, std::uint16_t port);
   /// A queue pair number that no flow has had, and always the same PSN. Throws p4::ControlError when there are none.
   SwitchEnd new_end();
+  std::vector<SwitchEnd> new_ends(std::size_t count);
   /// Call it when the rings are cleared and the units' queue pairs can receive. Throws std::invalid_argument that names
   /// the field and its value, and p4::ControlError if the switch has no room; nothing is changed then.
   FlowId start(const Flow& flow);

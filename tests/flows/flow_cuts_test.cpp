@@ -1,0 +1,89 @@
+// Units that live and are cut off for too long, that refuse, that leave early, and that begin anew.
+#include "flow_network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sidelatch::flows {
+namespace {
+namespace cuts {
+
+constexpr softnic::nic::Time kLongest = 50'000'000;  // virtual
+
+FlowNetworkOptions impatient(FlowNetworkOptions options) {
+  options.time_out = std::chrono::microseconds(20);
+  options.most_retries = 3;
+  return options;
+}
+
+// ---- A consumer of a replicated flow that is given up, and lives.
+
+// Cut off when `items` items have been delivered; then three rings of items pass through the others.
+void expect_its_ring_to_stand_still(const std::function<void(FlowNetwork&)>& cut,
+                                    const std::function<void(FlowNetwork&)>& mend, std::uint32_t items) {
+  const RingShape shape{.slots = 4, .item_bytes = 600};
+  FlowNetwork network(zero_sided_program(), impatient({.consumers = 2,
+                                                       .kind = FlowKind::replicate,
+                                                       .producer_shape = shape,
+                                                       .consumer_shape = shape}));
+  std::uint32_t popped = 0;
+  bool is_cut = false;
+  const auto pop_until = [&](std::uint32_t wanted) {
+    network.run([&] {
+      if (popped >= items && !is_cut) {
+        is_cut = true;
+        cut(network);
+      }
+      while (network.push(0)) {
+      }
+      while (network.pop(0)) {
+        ++popped;
+      }
+      return popped >= wanted || network.now() > kLongest;
+    });
+  };
+  pop_until(items + 3 * shape.slots);
+  EXPECT_TRUE(network.state().is_broken);
+  mend(network);
+  pop_until(popped + 3 * shape.slots);
+  EXPECT_LT(network.now(), kLongest);
+  std::uint32_t number = 0;
+  while (const auto name = network.pop(1)) {
+    EXPECT_EQ(name->number, number++);
+  }
+  EXPECT_LE(number, shape.slots);
+}
+
+// Failed: it went on to get copies, over items that it had not popped.
+TEST(FlowCuts, AConsumerWhoseAnswersAreLostKeepsWhatItHas) {
+  for (std::uint32_t items = 0; items <= 4; ++items) {
+    bool is_cut = false;
+    expect_its_ring_to_stand_still(
+        [&](FlowNetwork& network) {
+          is_cut = true;
+          network.on_send = [&, silent = network.host_of_consumer(1)](std::size_t from, std::size_t,
+                                                                      std::span<const std::byte>) {
+            return is_cut && from == silent ? 0 : -1;
+          };
+        },
+        [&](FlowNetwork&) { is_cut = false; }, items);
+  }
+}
+
+TEST(FlowCuts, AConsumerWhosePortIsPausedKeepsWhatItHas) {
+  for (std::uint32_t items = 0; items <= 4; ++items) {
+    expect_its_ring_to_stand_still([](FlowNetwork& network) { network.device().set_paused(2, true); },
+                                   [](FlowNetwork& network) { network.device().set_paused(2, false); }, items);
+  }
+}
+
+}  // namespace cuts
+}  // namespace
+}  // namespace sidelatch::flows
