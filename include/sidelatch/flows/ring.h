@@ -104,9 +104,11 @@ class Producer : public Ring {
   /// std::logic_error after end(); so do all that push.
   bool try_push(std::span<const std::byte> item);
   /// Pushes as many of these items, which lie one after the other, as there is room for. Returns how many.
+  /// If the flow turns out to be broken after some were pushed, the next call throws.
   std::size_t try_push_batch(std::span<const std::byte> items);
   /// Waits for room. It spins; after some microseconds without room it yields the CPU between attempts.
   void push(std::span<const std::byte> item);
+  /// All of them. If it throws FlowBroken, pushed() says how far it has come.
   void push_batch(std::span<const std::byte> items);
   /// The same for a task: looks again each `interval`.
   fabric::Task<void> push(fabric::Reactor& reactor, std::span<const std::byte> item,
@@ -114,7 +116,7 @@ class Producer : public Ring {
 
   /// The free slots that lie one after the other from the next one on, `stride` bytes each, to be filled in place.
   [[nodiscard]] std::span<std::byte> reserve();
-  /// Publishes the first `count` of them. Throws std::logic_error for more than are free.
+  /// Publishes the first `count` of them. Throws std::logic_error for more than are free, and after end().
   void commit(std::uint32_t count);
 
   /// No more items come. A second call does nothing.
@@ -125,6 +127,9 @@ class Producer : public Ring {
   [[nodiscard]] std::uint32_t pushed() const noexcept { return head_; }
 
  private:
+  void check_not_ended() const;
+  bool look() noexcept;  // at the tail. False: the flow is broken
+
   std::uint32_t head_;
   std::uint32_t tail_;  // as last seen
   bool has_ended_ = false;
@@ -141,7 +146,8 @@ class Consumer : public Ring {
   [[nodiscard]] std::uint32_t available();
   /// Copies the oldest item to `item`, of item_bytes. Throws std::invalid_argument for another size.
   Popped try_pop(std::span<std::byte> item);
-  /// Pops as many items as there are and fit. Returns how many.
+  /// Pops as many items as there are and fit. Returns how many. If the flow turns out to be broken behind them, the next
+  /// call throws.
   std::size_t try_pop_batch(std::span<std::byte> items);
   /// Waits for an item, as Producer::push(). False: the flow has ended.
   bool pop(std::span<std::byte> item);
@@ -159,6 +165,8 @@ class Consumer : public Ring {
   [[nodiscard]] std::uint32_t popped() const noexcept { return tail_; }
 
  private:
+  bool look() noexcept;  // at the head, if no item is known to be there. False: the flow is broken
+
   std::uint32_t tail_;
   std::uint32_t head_;  // as last seen, with its marks
 };
