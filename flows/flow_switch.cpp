@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -28,12 +29,15 @@ constexpr std::array kThreadRegisters{"phases", "retries", "sent",  "positions",
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 
 constexpr std::uint32_t kMostEnds = 1U << 24;
-constexpr std::uint32_t kFirstPsn = 0x2b3c4d;
+constexpr std::uint32_t kFirstEnd = 16;
+constexpr std::uint32_t kMostPsn = 0xff'ffff;
 constexpr std::size_t kMostCopies = 32;        // bits of a register
 constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 
 p4::U128 is_little(const RingShape& shape) { return shape.order == ByteOrder::little ? 1 : 0; }
+
+const char* name_of(ByteOrder order) { return order == ByteOrder::little ? "little" : "big"; }
 
 std::vector<p4::U128> arguments_of(const FlowRing& ring) {
   return {p4::address_number(ring.mac),
@@ -97,10 +101,12 @@ void FlowSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
 }
 
 SwitchEnd FlowSwitch::new_end() {
-  if (next_end_ == kMostEnds) {
+  if (are_ends_used_.size() == kMostEnds - kFirstEnd) {
     throw p4::ControlError("all queue pair numbers of the switch have been used: begin with a new switch");
   }
-  return {.queue_pair = next_end_++, .psn = kFirstPsn};
+  are_ends_used_.push_back(false);
+  return {.queue_pair = kFirstEnd + static_cast<std::uint32_t>(are_ends_used_.size()) - 1,
+          .psn = static_cast<std::uint32_t>(random_() & kMostPsn)};
 }
 
 std::vector<SwitchEnd> FlowSwitch::new_ends(std::size_t count) {
@@ -128,12 +134,16 @@ void FlowSwitch::check(const Flow& flow) const {
           fmt::format("{} consumers: a flow is replicated to {} at most", flow.consumers.size(), kMostCopies));
     }
     const FlowRing& one = flow.consumers.front();
-    for (const FlowRing& other : flow.consumers) {
+    for (std::size_t i = 1; i < flow.consumers.size(); ++i) {
+      const FlowRing& other = flow.consumers[i];
+      // Copies of a packet differ by where the ring is, and by nothing else.
       if (other.shape.slots != one.shape.slots || other.shape.order != one.shape.order ||
-          other.end.psn != one.end.psn) {
+          other.shape.alignment != one.shape.alignment || other.end.psn != one.end.psn) {
         throw std::invalid_argument(
-            "the consumers of a replicated flow have rings of the same number of slots and byte order, and the same "
-            "end.psn: make them so");
+            fmt::format("consumers[{}] of a replicated flow: slots {}, alignment {}, {} endian, end.psn {:#x}; those of "
+                        "consumers[0] are {}, {}, {} and {:#x}. Give them the same, and ends of one new_ends()",
+                        i, other.shape.slots, other.shape.alignment, name_of(other.shape.order), other.end.psn,
+                        one.shape.slots, one.shape.alignment, name_of(one.shape.order), one.end.psn));
       }
     }
   }
@@ -153,6 +163,7 @@ void FlowSwitch::check(const Flow& flow) const {
     throw std::invalid_argument(fmt::format("first_count {}: 0 to {}", flow.first_count, kCount));
   }
   const RingShape& first = flow.producers.front().shape;
+  std::set<std::uint32_t> ends;
   const auto check_ring = [&](const std::string& name, const FlowRing& ring) {
     try {
       ring.shape.check();
@@ -174,6 +185,14 @@ void FlowSwitch::check(const Flow& flow) const {
     check_24_bits(name + ": queue_pair", ring.queue_pair);
     check_24_bits(name + ": end.queue_pair", ring.end.queue_pair);
     check_24_bits(name + ": end.psn", ring.end.psn);
+    const std::uint32_t end = ring.end.queue_pair;
+    if (end < kFirstEnd || end - kFirstEnd >= are_ends_used_.size()) {
+      throw std::invalid_argument(fmt::format("{}: end.queue_pair {} is none that new_end() has given", name, end));
+    }
+    if (are_ends_used_[end - kFirstEnd] || !ends.insert(end).second) {
+      throw std::invalid_argument(fmt::format(
+          "{}: end.queue_pair {} has been used by an earlier ring: take another one from new_end()", name, end));
+    }
   };
   for (std::size_t i = 0; i < flow.producers.size(); ++i) {
     check_ring(fmt::format("producers[{}]", i), flow.producers[i]);
@@ -192,6 +211,11 @@ FlowSwitch::FlowId FlowSwitch::start(const Flow& flow) {
   } catch (...) {
     remove(running);
     throw;
+  }
+  for (const auto* const rings : {&flow.producers, &flow.consumers}) {
+    for (const FlowRing& ring : *rings) {
+      are_ends_used_[ring.end.queue_pair - kFirstEnd] = true;
+    }
   }
   flows_.push_back(std::move(running));
   return flows_.back().id;
@@ -220,6 +244,7 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
         {number, p4::address_number(ring.ip)});
   }
   const std::uint32_t stride = flow.producers.front().shape.stride();
+  const auto generation = static_cast<std::uint32_t>(running.id);
   // A thread for each consumer, but for a replicated flow one for all.
   const std::uint64_t consumers = flow.consumers.size();
   const std::uint64_t copies = flow.kind == FlowKind::replicate ? consumers : 1;
@@ -254,7 +279,7 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
       const auto rid = static_cast<std::uint16_t>(number + 1);
       running.entries.emplace_back(&state.table("Finish.consumers_of_copies"),
                                    state.table("Finish.consumers_of_copies")
-                                       .add({{.value = rid}}, "is_copy",
+                                       .add({{.value = rid}, {.value = generation}}, "is_copy",
                                             {p4::address_number(ring.mac), p4::address_number(ring.ip), ring.queue_pair,
                                              ring.rkey, ring.address - first_address, own_bit}));
       group.push_back({.rid = rid, .port = ring.port});
@@ -266,7 +291,7 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
          std::max<std::uint64_t>(1, flow.batch_bytes / stride), stride,
          static_cast<unsigned>(std::countr_zero(flow.path_mtu)), static_cast<std::uint64_t>(flow.time_out.count()),
          flow.most_retries, (std::uint64_t{1} << copies) - 1, running.consumers[i * copies],
-         copies > 1 ? group_number : std::uint16_t{0}});
+         copies > 1 ? group_number : std::uint16_t{0}, generation});
     add("consumers", {{.value = thread}}, "is_consumer", arguments_of(flow.consumers[i]));
   }
   for (const std::uint16_t thread : running.threads) {

@@ -170,6 +170,7 @@ struct metadata_t {
     bool is_rewritten;
     bool is_copied;     // to several consumers: each copy gets its consumer's addresses
     bit<32> left_out;   // bits of consumers that get no copy
+    bit<32> generation; // of the thread: a copy may leave when another flow has its consumer's number
 }
 
 // From a unit's order of bytes, or to it.
@@ -194,6 +195,7 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
         m.is_rewritten = false;
         m.is_copied = false;
         m.left_out = 0;
+        m.generation = 0;
         packet.extract(h.ethernet);
         transition select(h.ethernet.type) {
             TYPE_IPV4: ipv4;
@@ -357,12 +359,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     bit<32> all_bits = 0;
     bit<32> first_consumer = 0;
     bit<16> copies = 0;
-    // `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
+    // `age`: the generation. `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
     // `shift`: the path MTU is 2^shift. `wait`: microseconds until a request is repeated. `often`: how often it is; 0: for
     // ever. `bits`: of all consumers; `consumer`: the register of the first one; `group`: if there are several, the
     // multicast group of them.
     action is_thread(bit<48> mac, bit<32> ip, bit<32> number, bit<32> producers, bit<32> limit, bit<32> each,
-                     bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group) {
+                     bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group,
+                     bit<32> age) {
+        m.generation = age;
         own_mac = mac;
         own_ip = ip;
         flow = number;
@@ -1033,6 +1037,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 }
 
 control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    action drop() { mark_to_drop(standard); }
     bit<32> own_bit = 0;
     // `further`: from the first consumer's ring to this one.
     action is_copy(bit<48> mac, bit<32> ip, bit<24> queue_pair, bit<32> key, bit<64> further, bit<32> own) {
@@ -1044,16 +1049,16 @@ control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t 
         h.reth.address = h.reth.address + further;
     }
     table consumers_of_copies {
-        key = { standard.egress_rid : exact; }
-        actions = { is_copy; NoAction; }
-        default_action = NoAction();
+        key = { standard.egress_rid : exact; m.generation : exact; }
+        actions = { is_copy; drop; }
+        default_action = drop();
         size = 2048;
     }
     apply {
         if (m.is_copied) {
             consumers_of_copies.apply();
             if (m.left_out & own_bit != 0) {
-                mark_to_drop(standard);
+                drop();
             }
             exit;
         }

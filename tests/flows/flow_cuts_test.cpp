@@ -84,6 +84,39 @@ TEST(FlowCuts, AConsumerWhosePortIsPausedKeepsWhatItHas) {
   }
 }
 
+// ---- A flow in the place of another one.
+
+// Failed: copies that waited at a port were rewritten for the later flow's consumers as they left.
+TEST(FlowCuts, WhatAStoppedFlowHasSentIsNotTakenForTheNextOnes) {
+  for (int frames = 1; frames < 60; ++frames) {
+    FlowNetwork network(zero_sided_program(), {.consumers = 2,
+                                               .kind = FlowKind::replicate,
+                                               .producer_shape = {.slots = 4, .item_bytes = 600},
+                                               .consumer_shape = {.slots = 4, .item_bytes = 600},
+                                               .first_psn = 0x2b3c4d});
+    int seen = 0;
+    network.on_send = [&](std::size_t, std::size_t, std::span<const std::byte>) {
+      ++seen;
+      return -1;
+    };
+    // Items of the first flow have other bytes: those of a ring 1.
+    network.run([&] {
+      while (network.producer(0).try_push(network.item({1, 77}))) {
+      }
+      if (seen > frames / 2) {
+        network.device().set_paused(2, true);
+      }
+      return seen > frames;
+    });
+    network.start_anew();
+    network.device().set_paused(2, false);
+    const auto arrived = network.move(6);
+    for (const auto& one : arrived) {
+      ASSERT_EQ(judge({one}, 1, 6), "") << "after " << frames << " frames";
+    }
+  }
+}
+
 }  // namespace cuts
 }  // namespace
 }  // namespace sidelatch::flows

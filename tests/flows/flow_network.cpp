@@ -124,8 +124,8 @@ FlowRing FlowNetwork::connect(std::size_t number, const RingShape& shape, QueueP
       shape.order == ByteOrder::little ? options_.first_count : __builtin_bswap32(options_.first_count);
   std::memcpy(unit.at(offset + RingShape::head_offset()), &count, sizeof count);
   std::memcpy(unit.at(offset + RingShape::tail_offset()), &count, sizeof count);
-  SwitchEnd end = control_->new_end();
-  end.psn = options_.first_psn.value_or(end.psn);
+  const SwitchEnd end{.queue_pair = control_->new_end().queue_pair,
+                      .psn = options_.first_psn.value_or(0x2b3c4d + static_cast<std::uint32_t>(options_.seed))};
   pair = &unit.nic.make_queue_pair(unit.options());
   const AddressVector to{.mac = kSwitchMac, .gid = roce::gid_of({10, 0, 1, 0}), .gid_index = 0};
   bring_up(*pair, {.mtu = mtu_of(options_.path_mtu), .dest_rd_atomic = options_.dest_rd_atomic}, to, end.queue_pair, Psn{end.psn}, Psn{0});

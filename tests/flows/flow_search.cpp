@@ -42,6 +42,7 @@ class FlowSearch {
               .path_mtu = kPacketBytes,
               .time_out = std::chrono::microseconds(0),
               .most_retries = counts_retries() ? 1U : 0U};
+    ends_of_switch_ = control_.new_ends(kMostUnits);
     flow.producers.push_back(ring_of(producer));
     for (std::size_t i = 1; i < units_.size(); ++i) {
       flow.consumers.push_back(ring_of(units_[i]));
@@ -102,7 +103,7 @@ class FlowSearch {
             .ip = {10, 0, 0, unit},
             .port = unit,
             .queue_pair = 0x100U + unit,
-            .end = {.queue_pair = 0x200U + unit, .psn = kFirstPsn},
+            .end = {.queue_pair = ends_of_switch_[unit].queue_pair, .psn = kFirstPsn},
             .rkey = kKey,
             .address = kAddress,
             .shape = shape_};
@@ -588,6 +589,7 @@ class FlowSearch {
   std::vector<Unit> units_;
   p4::Switch device_;
   FlowSwitch control_;
+  std::vector<SwitchEnd> ends_of_switch_;
   std::vector<std::pair<p4::RegisterState*, std::uint64_t>> registers_;  // and the index
   std::array<std::byte, 512> buffer_{};
   std::unordered_map<Hash, std::uint32_t, Hash::Of> seen_;      // to the state's number

@@ -1,11 +1,15 @@
 // The control plane: what it refuses, and that flows come and go.
 #include "flow_network.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace sidelatch::flows {
 namespace {
@@ -71,6 +75,66 @@ TEST(FlowSwitch, WhatIsWrongIsNamed) {
   EXPECT_NE(message_of([&] { FlowSwitch(careless, kOwn); }).find("SwitchOptions::icrc"), std::string::npos);
   p4::Switch large(zero_sided_program(), {.icrc = true});
   EXPECT_NE(message_of([&] { FlowSwitch(large, kOwn); }).find("it with 510 at most"), std::string::npos);
+}
+
+// Failed: such a flow began, and all but the first consumer got its items in the wrong place.
+TEST(FlowSwitch, RingsOfAReplicatedFlowThatDifferAreNamed) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const auto refusal = [&](const std::function<void(Flow&)>& change) {
+    Flow flow = plain(control);
+    flow.kind = FlowKind::replicate;
+    flow.producers[0].shape = flow.consumers[0].shape = {.slots = 4, .item_bytes = 4096};
+    flow.consumers.push_back(flow.consumers[0]);
+    flow.consumers[1].address = 0x100000;
+    flow.consumers[1].end = {.queue_pair = control.new_end().queue_pair, .psn = flow.consumers[0].end.psn};
+    change(flow);
+    return message_of([&] { control.stop(control.start(flow)); });
+  };
+  EXPECT_EQ(refusal([](Flow&) {}), "");
+  for (const auto& change : std::vector<std::function<void(FlowRing&)>>{
+           [](FlowRing& ring) { ring.shape.alignment = 4096; },  // the items begin elsewhere, with the same stride
+           [](FlowRing& ring) { ring.shape.slots = 8; },
+           [](FlowRing& ring) { ring.shape.order = ByteOrder::big; }, [](FlowRing& ring) { ++ring.end.psn; }}) {
+    for (const std::size_t other : {0U, 1U}) {
+      EXPECT_NE(refusal([&](Flow& flow) { change(flow.consumers[other]); }).find("consumers[1]"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers.resize(33, flow.consumers[0]); }),
+            "33 consumers: a flow is replicated to 32 at most");
+}
+
+// Failed: they were taken, and late answers of the earlier flow would have been answers to the later one.
+TEST(FlowSwitch, EndsAreUsedOnce) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const Flow flow = plain(control);
+  control.stop(control.start(flow));
+  const std::string used = fmt::format("{}", flow.producers[0].end.queue_pair);
+  EXPECT_EQ(message_of([&] { control.start(flow); }),
+            "producers[0]: end.queue_pair " + used + " has been used by an earlier ring: take another one from new_end()");
+  Flow other = plain(control);
+  other.consumers[0].end = other.producers[0].end;
+  EXPECT_NE(message_of([&] { control.start(other); }).find("consumers[0]: end.queue_pair"), std::string::npos);
+  other = plain(control);
+  other.consumers[0].end.queue_pair = control.new_end().queue_pair + 1;
+  EXPECT_NE(message_of([&] { control.start(other); }).find("is none that new_end() has given"), std::string::npos);
+  // What was refused has used nothing.
+  other.consumers[0].end = control.new_end();
+  EXPECT_EQ(message_of([&] { control.start(other); }), "");
+}
+
+TEST(FlowSwitch, EndsBeginWithPsnsThatNobodyKnows) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  std::set<std::uint32_t> psns;
+  for (int i = 0; i < 50; ++i) {
+    psns.insert(control.new_end().psn);
+  }
+  EXPECT_GT(psns.size(), 45U);
+  const std::vector<SwitchEnd> ends = control.new_ends(3);
+  EXPECT_EQ(ends[0].psn, ends[2].psn);
+  EXPECT_NE(ends[0].queue_pair, ends[2].queue_pair);
 }
 
 TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {

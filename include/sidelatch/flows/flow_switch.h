@@ -33,6 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -72,7 +73,8 @@ enum class FlowKind : std::uint8_t {
   /// Each item goes to any one of the consumers: a faster one gets more.
   balance,
   /// Each item goes to every consumer, at most 32, and all get all items in the same order. No consumer sees an item
-  /// before all have it in their memory. Their rings have the same number of slots.
+  /// before all NICs have acknowledged it. Their rings have the same number of slots, alignment and byte order, and
+  /// ends of one new_ends().
   replicate,
 };
 
@@ -113,8 +115,10 @@ class FlowSwitch {
 
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
-  /// A queue pair number that no flow has had, and always the same PSN. Throws p4::ControlError when there are none.
+  /// A queue pair number that no flow has had, for one ring, and a PSN at random: what is still on its way between other
+  /// ends has other ones. Throws p4::ControlError when there are none.
   SwitchEnd new_end();
+  /// The same, with one PSN: for the consumers of a replicated flow, which get copies of the same packets.
   std::vector<SwitchEnd> new_ends(std::size_t count);
   /// Call it when the rings are cleared and the units' queue pairs can receive. Throws std::invalid_argument that names
   /// the field and its value, and p4::ControlError if the switch has no room; nothing is changed then.
@@ -144,7 +148,8 @@ class FlowSwitch {
   std::vector<bool> threads_;    // in use
   std::vector<bool> consumers_;  // in use
   std::vector<bool> producers_;  // in use
-  std::uint32_t next_end_ = 16;
+  std::vector<bool> are_ends_used_;  // those that new_end() has given
+  std::mt19937_64 random_{std::random_device{}()};
   FlowId next_flow_ = 1;
 };
 
