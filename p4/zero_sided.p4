@@ -851,7 +851,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 
         if (producer_fails) {
             out_of_use = PRODUCER_LOST;
-            mark = mark | LOST;
+            if (phase == FREE) {
+                p_tail = (p_tail + batch) & COUNT;
+            }
+            if (phase <= FREE && p_head & (ENDED | BROKEN) == ENDED && (p_head - p_tail) & COUNT == 0) {
+                out_of_use = PRODUCER_ENDED;  // all that it had was delivered: it may leave without a word
+            } else {
+                mark = mark | LOST;
+            }
             lock = 0;
             moves_on = true;
             if (phase == TELL) {
@@ -878,7 +885,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             tried = 0;
             goes_round = true;
         }
-        if (consumer_fails) {
+        if (consumer_fails && consumer_bit == 0 && mark & ENDING != 0) {
+            phase = DONE;  // who has seen the end may leave without a word
+            goes_round = false;
+        } else if (consumer_fails) {
             if (consumer_bit == 0) {
                 given_up = given_up | (all_bits & ~answered);  // those who have not answered
             } else {
@@ -889,7 +899,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             tried = 0;
             silent = 0;
         }
-        if (consumer_fails && given_up == all_bits) {
+        if (consumer_fails && given_up == all_bits && phase != DONE) {
             if (phase == DATA) {
                 p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
             } else if (phase == PUSH) {

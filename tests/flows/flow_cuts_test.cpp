@@ -84,6 +84,80 @@ TEST(FlowCuts, AConsumerWhosePortIsPausedKeepsWhatItHas) {
   }
 }
 
+// ---- A unit that leaves as soon as it may. Failed: the flow was broken, although all had been delivered.
+
+std::uint32_t counter_of(FlowNetwork& network, std::size_t host, std::uint64_t offset) {
+  std::uint32_t value = 0;
+  std::memcpy(&value, network.host(host).at(offset), sizeof value);
+  return value;
+}
+
+class FlowLeavers : public testing::TestWithParam<FlowKind> {};
+
+TEST_P(FlowLeavers, AProducerThatIsDrainedMayLeave) {
+  FlowNetwork network(zero_sided_program(), impatient({.producers = 2, .consumers = 2, .kind = GetParam()}));
+  const std::size_t rings = network.rings();
+  std::vector<bool> has_left(rings);
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    // The last acknowledgement of each is lost.
+    const bool is_over = from < 2 && (counter_of(network, from, RingShape::tail_offset()) & kEnded) != 0;
+    return is_over ? 0 : -1;
+  };
+  for (std::size_t i = 0; i < rings; ++i) {
+    ASSERT_TRUE(network.push(i));
+    network.producer(i).end();
+  }
+  std::vector<std::uint32_t> popped(2);
+  network.run([&] {
+    for (std::size_t i = 0; i < rings; ++i) {
+      if (!has_left[i] && network.producer(i).is_drained()) {
+        has_left[i] = true;
+        network.kill_ring(i);
+      }
+    }
+    for (std::size_t c = 0; c < 2; ++c) {
+      popped[c] += network.pop(c) ? 1U : 0U;
+    }
+    return (network.consumer(0).has_ended() && network.consumer(1).has_ended()) || network.now() > kLongest;
+  });
+  EXPECT_LT(network.now(), kLongest);
+  EXPECT_FALSE(network.state().is_broken);
+  EXPECT_EQ(popped[0] + popped[1], GetParam() == FlowKind::balance ? 2U : 4U);
+}
+
+TEST_P(FlowLeavers, AConsumerThatHasSeenTheEndMayLeave) {
+  FlowNetwork network(zero_sided_program(), impatient({.producers = 2, .consumers = 2, .kind = GetParam()}));
+  std::vector<bool> has_left(2);
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte>) {
+    const bool is_over =
+        (from == 2 || from == 3) && (counter_of(network, from, RingShape::head_offset()) & kEnded) != 0;
+    return is_over ? 0 : -1;
+  };
+  for (std::size_t i = 0; i < network.rings(); ++i) {
+    ASSERT_TRUE(network.push(i));
+    network.producer(i).end();
+  }
+  network.run([&] {
+    for (std::size_t c = 0; c < 2; ++c) {
+      while (network.pop(c)) {
+      }
+      if (!has_left[c] && network.consumer(c).has_ended()) {
+        has_left[c] = true;
+        network.kill_consumer(c);
+      }
+    }
+    return network.state().has_ended || network.now() > kLongest;
+  });
+  EXPECT_TRUE(network.state().has_ended);
+  EXPECT_FALSE(network.state().is_broken);
+  for (std::size_t i = 0; i < network.rings(); ++i) {
+    EXPECT_TRUE(network.producer(i).is_drained());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, FlowLeavers,
+                         testing::Values(FlowKind::shuffle, FlowKind::balance, FlowKind::replicate));
+
 // ---- A flow in the place of another one.
 
 // Failed: copies that waited at a port were rewritten for the later flow's consumers as they left.

@@ -106,6 +106,7 @@ TEST(FlowDeaths, AConsumerGetsWhatADyingProducerHadDeliveredAndAnError) {
     if (is_broken_for_consumer(network, 0)) {
       ++broken;
       EXPECT_TRUE(network.state().is_broken);
+      EXPECT_FALSE(network.producer(0).is_drained()) << after;
     } else {
       EXPECT_EQ(arrived[0].size(), kItems) << after;
     }
