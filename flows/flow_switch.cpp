@@ -21,6 +21,7 @@ constexpr std::uint32_t kIdle = 1;
 constexpr std::uint32_t kDone = 2;
 constexpr std::uint32_t kDead = 3;
 constexpr std::uint32_t kTell = 7;
+constexpr std::uint32_t kDrain = 12;
 constexpr std::uint32_t kLost = 1;
 constexpr std::uint32_t kProducerLost = 2;
 constexpr std::array kThreadRegisters{"phases", "retries", "sent",  "positions", "misses",        "ends",
@@ -346,7 +347,7 @@ FlowState FlowSwitch::state(FlowId flow) const {
   for (const std::uint16_t thread : running.threads) {
     const std::uint32_t phase = get("phases", thread);
     result.has_ended = result.has_ended && phase == kDone;
-    result.is_broken = result.is_broken || phase == kDead || phase == kTell || (get("marks", thread) & kLost) != 0 ||
+    result.is_broken = result.is_broken || phase == kDead || phase == kTell || phase == kDrain || (get("marks", thread) & kLost) != 0 ||
                        get("lost", thread) != 0;
     result.delivered.push_back(get("heads", thread));
   }

@@ -70,6 +70,7 @@ const bit<32> DATA = 8;
 const bit<32> TAIL = 9;
 const bit<32> PUSH = 10;
 const bit<32> FILL = 11;  // the producer is lost amidst a batch: empty WRITEs for the PSNs that the consumer may lack
+const bit<32> DRAIN = 12; // the consumer is lost amidst a batch: the producer's NIC still answers, perhaps one READ at a time
 
 // An element of `marks`.
 const bit<32> LOST = 1;    // a producer
@@ -616,6 +617,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool plans = false;         // a batch
         bool producer_fails = false;
         bool consumer_fails = false;
+        bool drained = false;       // of DRAIN
 
         if (is_tick) {
             if (phase == IDLE) {
@@ -625,7 +627,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 goes_round = true;
             } else if (phase == SEEK) {
                 goes_round = true;
-            } else if (phase > SEEK && now - sent_at >= time_out) {
+            } else if (phase == DRAIN && now - sent_at >= time_out) {
+                drained = true;
+            } else if (phase > SEEK && phase != DRAIN && now - sent_at >= time_out) {
                 if (phase == DATA) {
                     start = 0;  // with several consumers nobody knows what all have
                     if (copies == 0) {
@@ -728,6 +732,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 }
             } else if (phase == DATA && is_data && (bit<32>)from_p < batch_packets) {
                 forwards = true;
+            } else if (phase == DRAIN && is_data) {
+                sent_at = now;
+                drained = from_p == 0xffffff;  // the last packet before those of the next request
             } else if ((phase == FREE || phase == TELL) && is_ack && from_p == 0) {
                 p_psn = (bit<32>)(p_psn[23:0] + 1);
                 tried = 0;
@@ -906,14 +913,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 p_tail = (p_tail + batch) & COUNT;  // its head may have moved: they are its items
                 owes = 1;
             }
-            if (lock == t + 1) {
-                lock = 0;
-            }
+            drained = phase != DATA;
+            sent_at = now;
             bit<32> alive;
             living.read(alive, flow);
             alive = alive - 1;
             living.write(flow, alive);
-            phase = DEAD;
+            phase = DRAIN;
             if (alive == 0) {
                 phase = TELL;
                 missed = 0;
@@ -921,6 +927,12 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
             batch = 0;
             tried = 0;
+        }
+        if (drained && lock == t + 1) {
+            lock = 0;
+        }
+        if (drained && phase == DRAIN) {
+            phase = DEAD;
         }
 
         if (moves_on) {

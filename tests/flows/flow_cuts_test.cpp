@@ -84,6 +84,42 @@ TEST(FlowCuts, AConsumerWhosePortIsPausedKeepsWhatItHas) {
   }
 }
 
+// ---- A consumer that refuses.
+
+// Its producer's NIC answers one READ at a time. Failed: the next READ came while that one was being answered, and the
+// NIC gave the connection up.
+TEST(FlowCuts, AConsumerThatRefusesDoesNotHarmAProducer) {
+  const RingShape shape{.slots = 8, .item_bytes = 8192};
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    FlowNetwork network(zero_sided_program(), {.consumers = 2,
+                                               .kind = FlowKind::balance,
+                                               .producer_shape = shape,
+                                               .consumer_shape = shape,
+                                               .dest_rd_atomic = 1,
+                                               .seed = seed,
+                                               .defers = true});
+    softnic::nic::Host& refuser = network.host(network.host_of_consumer(0));
+    refuser.nic.deregister_memory(refuser.key);
+    std::uint32_t pushed = 0;
+    std::vector<ItemName> arrived;
+    network.run([&] {
+      while (pushed < 40 && network.push(0)) {
+        ++pushed;
+      }
+      if (pushed == 40) {
+        network.producer(0).end();
+      }
+      while (const auto name = network.pop(1)) {
+        arrived.push_back(*name);
+      }
+      return network.consumer(1).has_ended() || network.now() > kLongest;
+    });
+    EXPECT_LT(network.now(), kLongest);
+    EXPECT_TRUE(network.producer(0).is_drained());
+    EXPECT_EQ(judge({arrived}, 1, 40), "");  // what was refused was no item of that consumer
+  }
+}
+
 // ---- A unit that leaves as soon as it may. Failed: the flow was broken, although all had been delivered.
 
 std::uint32_t counter_of(FlowNetwork& network, std::size_t host, std::uint64_t offset) {
