@@ -24,16 +24,17 @@ constexpr std::uint32_t kTell = 7;
 constexpr std::uint32_t kDrain = 12;
 constexpr std::uint32_t kLost = 1;
 constexpr std::uint32_t kProducerLost = 2;
-constexpr std::array kThreadRegisters{"phases", "retries", "sent",  "positions", "misses",        "ends",
-                                      "heads",  "tails",   "items", "packets",   "starts",        "passed",
-                                      "marks",  "answers", "lost",  "fullest",   "consumer_psns", "silences"};
+constexpr std::array kThreadRegisters{"phases", "retries", "sent",          "positions", "misses", "ends",  "heads",
+                                      "tails",  "items",   "packets",       "starts",    "passed", "marks", "answers",
+                                      "lost",   "fullest", "consumer_psns", "silences",  "shrinks"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 
 constexpr std::uint32_t kMostEnds = 1U << 24;
 constexpr std::uint32_t kFirstEnd = 16;
 constexpr std::uint32_t kMostPsn = 0xff'ffff;
-constexpr std::size_t kMostCopies = 32;        // bits of a register
-constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
+constexpr std::size_t kMostCopies = 32;          // bits of a register
+constexpr std::uint16_t kFirstGroup = 0x8000;    // of multicast, by thread
+constexpr std::uint64_t kFirstBatch = 64 << 10;  // bytes
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 
 p4::U128 is_little(const RingShape& shape) { return shape.order == ByteOrder::little ? 1 : 0; }
@@ -140,11 +141,11 @@ void FlowSwitch::check(const Flow& flow) const {
       // Copies of a packet differ by where the ring is, and by nothing else.
       if (other.shape.slots != one.shape.slots || other.shape.order != one.shape.order ||
           other.shape.alignment != one.shape.alignment || other.end.psn != one.end.psn) {
-        throw std::invalid_argument(
-            fmt::format("consumers[{}] of a replicated flow: slots {}, alignment {}, {} endian, end.psn {:#x}; those of "
-                        "consumers[0] are {}, {}, {} and {:#x}. Give them the same, and ends of one new_ends()",
-                        i, other.shape.slots, other.shape.alignment, name_of(other.shape.order), other.end.psn,
-                        one.shape.slots, one.shape.alignment, name_of(one.shape.order), one.end.psn));
+        throw std::invalid_argument(fmt::format(
+            "consumers[{}] of a replicated flow: slots {}, alignment {}, {} endian, end.psn {:#x}; those of "
+            "consumers[0] are {}, {}, {} and {:#x}. Give them the same, and ends of one new_ends()",
+            i, other.shape.slots, other.shape.alignment, name_of(other.shape.order), other.end.psn, one.shape.slots,
+            one.shape.alignment, name_of(one.shape.order), one.end.psn));
       }
     }
   }
@@ -245,6 +246,12 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
         {number, p4::address_number(ring.ip)});
   }
   const std::uint32_t stride = flow.producers.front().shape.stride();
+  running.most_items = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, flow.batch_bytes / stride));
+  // A long first batch would be lost on a network that loses packets.
+  std::uint32_t shrinks = 0;
+  while ((running.most_items >> shrinks) > 1 && (running.most_items >> shrinks) * std::uint64_t{stride} > kFirstBatch) {
+    ++shrinks;
+  }
   const auto generation = static_cast<std::uint32_t>(running.id);
   // A thread for each consumer, but for a replicated flow one for all.
   const std::uint64_t consumers = flow.consumers.size();
@@ -256,6 +263,7 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
     for (const char* const name : kThreadRegisters) {
       set(name, thread, 0);
     }
+    set("shrinks", thread, shrinks);
     set("consumer_psns", thread, flow.consumers[i].end.psn);
     set("heads", thread, flow.first_count);
     set("tails", thread, flow.first_count);
@@ -289,10 +297,9 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
     device_->set_multicast_group(group_number, std::move(group));
     add("threads", {{.value = thread}}, "is_thread",
         {p4::address_number(own_.mac), p4::address_number(own_.ip), shares ? running.threads.front() : thread, members,
-         std::max<std::uint64_t>(1, flow.batch_bytes / stride), stride,
-         static_cast<unsigned>(std::countr_zero(flow.path_mtu)), static_cast<std::uint64_t>(flow.time_out.count()),
-         flow.most_retries, (std::uint64_t{1} << copies) - 1, running.consumers[i * copies],
-         copies > 1 ? group_number : std::uint16_t{0}, generation});
+         running.most_items, stride, static_cast<unsigned>(std::countr_zero(flow.path_mtu)),
+         static_cast<std::uint64_t>(flow.time_out.count()), flow.most_retries, (std::uint64_t{1} << copies) - 1,
+         running.consumers[i * copies], copies > 1 ? group_number : std::uint16_t{0}, generation});
     add("consumers", {{.value = thread}}, "is_consumer", arguments_of(flow.consumers[i]));
   }
   for (const std::uint16_t thread : running.threads) {
@@ -347,9 +354,10 @@ FlowState FlowSwitch::state(FlowId flow) const {
   for (const std::uint16_t thread : running.threads) {
     const std::uint32_t phase = get("phases", thread);
     result.has_ended = result.has_ended && phase == kDone;
-    result.is_broken = result.is_broken || phase == kDead || phase == kTell || phase == kDrain || (get("marks", thread) & kLost) != 0 ||
-                       get("lost", thread) != 0;
+    result.is_broken = result.is_broken || phase == kDead || phase == kTell || phase == kDrain ||
+                       (get("marks", thread) & kLost) != 0 || get("lost", thread) != 0;
     result.delivered.push_back(get("heads", thread));
+    result.batch_items.push_back(running.most_items >> get("shrinks", thread));
   }
   for (const std::uint32_t producer : running.producers) {
     result.is_broken = result.is_broken || get("gone", producer) == kProducerLost;

@@ -76,6 +76,10 @@ const bit<32> DRAIN = 12; // the consumer is lost amidst a batch: the producer's
 const bit<32> LOST = 1;    // a producer
 const bit<32> ENDING = 2;  // PUSH is the last one
 const bit<32> CAME = 4;    // data, since it was asked for last
+const bit<32> AGAIN = 8;   // the batch was asked for more than once
+
+// A request is repeated after its time-out, and then after longer times, up to 2^3 time-outs.
+const bit<32> LONGEST_WAIT = 3;
 
 // An element of `gone`.
 const bit<32> PRODUCER_ENDED = 1;
@@ -277,6 +281,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(THREADS) starts;        // the packet of the batch from which on it is asked for; of FILL, the present one
     register<bit<32>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
     register<bit<32>>(THREADS) marks;
+    register<bit<32>>(THREADS) shrinks;       // how often the limit of a batch is halved
     register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
     register<bit<32>>(THREADS) lost;          // consumers that were given up
     register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
@@ -579,6 +584,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         passed.read(upto, t);
         bit<32> mark;
         marks.read(mark, t);
+        bit<32> shrink;
+        shrinks.read(shrink, t);
+        most_items = most_items >> (bit<8>)shrink;
+        time_out = time_out << (bit<8>)smaller(tried + silent, LONGEST_WAIT);
         bit<32> p_psn;
         producer_psns.read(p_psn, producer);
         bit<32> p_head;
@@ -618,6 +627,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool producer_fails = false;
         bool consumer_fails = false;
         bool drained = false;       // of DRAIN
+        bool shrinks_batch = false;
 
         if (is_tick) {
             if (phase == IDLE) {
@@ -629,8 +639,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 goes_round = true;
             } else if (phase == DRAIN && now - sent_at >= time_out) {
                 drained = true;
-            } else if (phase > SEEK && phase != DRAIN && now - sent_at >= time_out) {
+            } else if (phase > SEEK && now - sent_at >= time_out) {
                 if (phase == DATA) {
+                    shrinks_batch = true;
                     start = 0;  // with several consumers nobody knows what all have
                     if (copies == 0) {
                         start = have;
@@ -800,11 +811,15 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                         if (answered | given_up == all_bits) {
                             c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
                             p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
+                            if (mark & AGAIN == 0 && shrink != 0) {
+                                shrink = shrink - 1;
+                            }
                             phase = PUSH;
                             answered = 0;
                             goes_round = true;
                         }
-                    } else if (is_gap && (bit<32>)arrived == have) {
+                    } else if (is_gap && (bit<32>)arrived == have && (start != have || mark & AGAIN == 0)) {
+                        shrinks_batch = true;
                         start = have;
                         goes_round = true;
                     }
@@ -841,7 +856,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
 
+        if (shrinks_batch) {
+            mark = mark | AGAIN;
+            if (most_items > 1) {
+                shrink = shrink + 1;
+            }
+        }
         if (plans) {
+            mark = mark & ~AGAIN;
             bit<32> room = c_slots - ((c_head - c_tail) & COUNT);
             bit<32> first_p = p_tail & (p_slots - 1);
             bit<32> first_c = c_head & (c_slots - 1);
@@ -957,7 +979,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 around = around + 4;
                 more = 12;
             }
-            if (copies == 0 && number < have || (bit<32>)h.ipv4.total_bytes != bytes + around) {
+            if ((bit<32>)h.ipv4.total_bytes != bytes + around) {
+                drop();
+                exit;
+            }
+            sent_at = now;  // while the answer comes, also one that is of no use, another request would only wait behind it
+            if (copies == 0 && number < have) {
+                sent.write(t, sent_at);
                 drop();
                 exit;
             }
@@ -1049,6 +1077,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         reached.write(consumer_number, reached_psn);
         passed.write(t, upto);
         marks.write(t, mark);
+        shrinks.write(t, shrink);
         producer_psns.write(producer, p_psn);
         known.write(producer, p_head);
         taken.write(producer, p_tail);

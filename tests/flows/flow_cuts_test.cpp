@@ -29,10 +29,9 @@ FlowNetworkOptions impatient(FlowNetworkOptions options) {
 void expect_its_ring_to_stand_still(const std::function<void(FlowNetwork&)>& cut,
                                     const std::function<void(FlowNetwork&)>& mend, std::uint32_t items) {
   const RingShape shape{.slots = 4, .item_bytes = 600};
-  FlowNetwork network(zero_sided_program(), impatient({.consumers = 2,
-                                                       .kind = FlowKind::replicate,
-                                                       .producer_shape = shape,
-                                                       .consumer_shape = shape}));
+  FlowNetwork network(
+      zero_sided_program(),
+      impatient({.consumers = 2, .kind = FlowKind::replicate, .producer_shape = shape, .consumer_shape = shape}));
   std::uint32_t popped = 0;
   bool is_cut = false;
   const auto pop_until = [&](std::uint32_t wanted) {
@@ -90,7 +89,7 @@ TEST(FlowCuts, AConsumerWhosePortIsPausedKeepsWhatItHas) {
 // NIC gave the connection up.
 TEST(FlowCuts, AConsumerThatRefusesDoesNotHarmAProducer) {
   const RingShape shape{.slots = 8, .item_bytes = 8192};
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     FlowNetwork network(zero_sided_program(), {.consumers = 2,
                                                .kind = FlowKind::balance,
                                                .producer_shape = shape,
@@ -103,10 +102,10 @@ TEST(FlowCuts, AConsumerThatRefusesDoesNotHarmAProducer) {
     std::uint32_t pushed = 0;
     std::vector<ItemName> arrived;
     network.run([&] {
-      while (pushed < 40 && network.push(0)) {
+      while (pushed < 16 && network.push(0)) {
         ++pushed;
       }
-      if (pushed == 40) {
+      if (pushed == 16) {
         network.producer(0).end();
       }
       while (const auto name = network.pop(1)) {
@@ -116,7 +115,7 @@ TEST(FlowCuts, AConsumerThatRefusesDoesNotHarmAProducer) {
     });
     EXPECT_LT(network.now(), kLongest);
     EXPECT_TRUE(network.producer(0).is_drained());
-    EXPECT_EQ(judge({arrived}, 1, 40), "");  // what was refused was no item of that consumer
+    EXPECT_EQ(judge({arrived}, 1, 16), "");  // what was refused was no item of that consumer
   }
 }
 

@@ -128,7 +128,8 @@ FlowRing FlowNetwork::connect(std::size_t number, const RingShape& shape, QueueP
                       .psn = options_.first_psn.value_or(0x2b3c4d + static_cast<std::uint32_t>(options_.seed))};
   pair = &unit.nic.make_queue_pair(unit.options());
   const AddressVector to{.mac = kSwitchMac, .gid = roce::gid_of({10, 0, 1, 0}), .gid_index = 0};
-  bring_up(*pair, {.mtu = mtu_of(options_.path_mtu), .dest_rd_atomic = options_.dest_rd_atomic}, to, end.queue_pair, Psn{end.psn}, Psn{0});
+  bring_up(*pair, {.mtu = mtu_of(options_.path_mtu), .dest_rd_atomic = options_.dest_rd_atomic}, to, end.queue_pair,
+           Psn{end.psn}, Psn{0});
   return {.mac = unit.nic.options().mac,
           .ip = switchsync::address_of_host(number),
           .port = static_cast<std::uint16_t>(number),

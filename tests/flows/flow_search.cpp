@@ -40,6 +40,7 @@ class FlowSearch {
         control_(device_, kSwitch) {
     Flow flow{.kind = options.has_second ? FlowKind::replicate : FlowKind::shuffle,
               .path_mtu = kPacketBytes,
+              .batch_bytes = std::uint64_t{options.slots} * shape_.stride(),
               .time_out = std::chrono::microseconds(0),
               .most_retries = counts_retries() ? 1U : 0U};
     ends_of_switch_ = control_.new_ends(kMostUnits);
@@ -92,9 +93,8 @@ class FlowSearch {
   // Dead, or given up by the switch.
   static bool is_out(const World& world, Unit unit) {
     constexpr std::uint64_t kProducerLost = 2;
-    const bool is_given_up = unit == producer
-                                 ? world.registers[place_of("gone")] == kProducerLost
-                                 : (world.registers[place_of("lost")] & (unit == consumer ? 1U : 2U)) != 0;
+    const bool is_given_up = unit == producer ? world.registers[place_of("gone")] == kProducerLost
+                                              : (world.registers[place_of("lost")] & (unit == consumer ? 1U : 2U)) != 0;
     return is_given_up || world.nics[unit].is_dead;
   }
 

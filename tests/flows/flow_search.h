@@ -14,8 +14,8 @@
 // Checked: the consumer pops the items in their order, each once; none changes while it is read; it sees the end after
 // the last one, and the producer that all was delivered; of two consumers none sees an item that the other one lacks;
 // from every state the flow can come to its end. If a unit dies or is given up, the other one gets what was delivered,
-// and then an error; what is in the ring of a unit that was given up and lives stays there. States that were seen before
-// are not searched again.
+// and then an error; what is in the ring of a unit that was given up and lives stays there. States that were seen
+// before are not searched again.
 #pragma once
 
 #include <sidelatch/p4/program.h>

@@ -94,8 +94,8 @@ TEST(FlowSwitch, RingsOfAReplicatedFlowThatDifferAreNamed) {
   EXPECT_EQ(refusal([](Flow&) {}), "");
   for (const auto& change : std::vector<std::function<void(FlowRing&)>>{
            [](FlowRing& ring) { ring.shape.alignment = 4096; },  // the items begin elsewhere, with the same stride
-           [](FlowRing& ring) { ring.shape.slots = 8; },
-           [](FlowRing& ring) { ring.shape.order = ByteOrder::big; }, [](FlowRing& ring) { ++ring.end.psn; }}) {
+           [](FlowRing& ring) { ring.shape.slots = 8; }, [](FlowRing& ring) { ring.shape.order = ByteOrder::big; },
+           [](FlowRing& ring) { ++ring.end.psn; }}) {
     for (const std::size_t other : {0U, 1U}) {
       EXPECT_NE(refusal([&](Flow& flow) { change(flow.consumers[other]); }).find("consumers[1]"), std::string::npos);
     }
@@ -111,8 +111,9 @@ TEST(FlowSwitch, EndsAreUsedOnce) {
   const Flow flow = plain(control);
   control.stop(control.start(flow));
   const std::string used = fmt::format("{}", flow.producers[0].end.queue_pair);
-  EXPECT_EQ(message_of([&] { control.start(flow); }),
-            "producers[0]: end.queue_pair " + used + " has been used by an earlier ring: take another one from new_end()");
+  EXPECT_EQ(
+      message_of([&] { control.start(flow); }),
+      "producers[0]: end.queue_pair " + used + " has been used by an earlier ring: take another one from new_end()");
   Flow other = plain(control);
   other.consumers[0].end = other.producers[0].end;
   EXPECT_NE(message_of([&] { control.start(other); }).find("consumers[0]: end.queue_pair"), std::string::npos);

@@ -85,10 +85,13 @@ struct Flow {
   std::uint32_t path_mtu = 1024;                       ///< 256, 512, 1024, 2048 or 4096
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;  ///< the most that moves at once, to 2^30; at least one item does
   std::chrono::nanoseconds poll_interval = std::chrono::microseconds(10);  ///< of a consumer that has nothing to do
-  /// Until a request is repeated. It must be longer than 16 packets and their answers take.
+  /// Until a request is repeated, 0 to 2^44 us. It must be longer than 16 packets and their answers take. While data
+  /// comes it begins anew. The second repetition comes after twice this time, the third after four times, all others
+  /// after eight times.
   std::chrono::microseconds time_out = std::chrono::milliseconds(5);
-  /// How often a request is repeated before the unit is given up; 0: for ever.
-  std::uint32_t most_retries = 1000;
+  /// How often a request is repeated before the unit is given up: by default for five seconds. So long the others of
+  /// its flow may wait for a silent unit. 0: for ever.
+  std::uint32_t most_retries = 125;
   std::uint32_t first_count = 0;  ///< heads and tails when the flow starts, 0 to 2^30 - 1
 };
 
@@ -97,6 +100,9 @@ struct FlowState {
   bool is_broken = false;                  ///< a unit was given up
   std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring; if replicated, one for all
   std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
+  /// The most items of a batch at present, of each consumer; if replicated, one for all. It begins with 64 KiB; a
+  /// packet that is lost halves it, and a batch without losses doubles it, up to Flow::batch_bytes.
+  std::vector<std::uint32_t> batch_items{};
 };
 
 /// p4/zero_sided.p4, compiled.
@@ -115,8 +121,8 @@ class FlowSwitch {
 
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
-  /// A queue pair number that no flow has had, for one ring, and a PSN at random: what is still on its way between other
-  /// ends has other ones. Throws p4::ControlError when there are none.
+  /// A queue pair number that no flow has had, for one ring, and a PSN at random: what is still on its way between
+  /// other ends has other ones. Throws p4::ControlError when there are none.
   SwitchEnd new_end();
   /// The same, with one PSN: for the consumers of a replicated flow, which get copies of the same packets.
   std::vector<SwitchEnd> new_ends(std::size_t count);
@@ -134,6 +140,7 @@ class FlowSwitch {
     std::vector<std::uint16_t> threads{};
     std::vector<std::uint32_t> consumers{};  // numbers
     std::vector<std::uint32_t> producers{};  // numbers
+    std::uint32_t most_items = 0;            // of a batch
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
   void check(const Flow& flow) const;
@@ -145,9 +152,9 @@ class FlowSwitch {
   p4::Switch* device_;
   SwitchAddress own_;
   std::vector<Running> flows_;
-  std::vector<bool> threads_;    // in use
-  std::vector<bool> consumers_;  // in use
-  std::vector<bool> producers_;  // in use
+  std::vector<bool> threads_;        // in use
+  std::vector<bool> consumers_;      // in use
+  std::vector<bool> producers_;      // in use
   std::vector<bool> are_ends_used_;  // those that new_end() has given
   std::mt19937_64 random_{std::random_device{}()};
   FlowId next_flow_ = 1;

@@ -146,8 +146,8 @@ class Consumer : public Ring {
   [[nodiscard]] std::uint32_t available();
   /// Copies the oldest item to `item`, of item_bytes. Throws std::invalid_argument for another size.
   Popped try_pop(std::span<std::byte> item);
-  /// Pops as many items as there are and fit. Returns how many. If the flow turns out to be broken behind them, the next
-  /// call throws.
+  /// Pops as many items as there are and fit. Returns how many. If the flow turns out to be broken behind them, the
+  /// next call throws.
   std::size_t try_pop_batch(std::span<std::byte> items);
   /// Waits for an item, as Producer::push(). False: the flow has ended.
   bool pop(std::span<std::byte> item);
