@@ -32,8 +32,9 @@ constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "lock
 constexpr std::uint32_t kMostEnds = 1U << 24;
 constexpr std::uint32_t kFirstEnd = 16;
 constexpr std::uint32_t kMostPsn = 0xff'ffff;
-constexpr std::size_t kMostCopies = 32;          // bits of a register
-constexpr std::uint16_t kFirstGroup = 0x8000;    // of multicast, by thread
+constexpr std::size_t kMostCopies = 32;        // bits of a register
+constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
+constexpr std::uint32_t kPollsBeforeIdle = 1000;
 constexpr std::uint64_t kFirstBatch = 64 << 10;  // bytes
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 
@@ -306,8 +307,34 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
     set("phases", thread, kIdle);
     device_->set_generator(thread, {.port = kGeneratorPort,
                                     .interval = static_cast<std::uint64_t>(flow.poll_interval.count()),
-                                    .packet = control_packet(thread)});
+                                    .packet = control_packet(thread),
+                                    .pace = pace_of(thread, flow)});
   }
+}
+
+// No timer for a thread that is done. For an idle one a slow timer.
+std::function<std::uint64_t()> FlowSwitch::pace_of(std::uint16_t thread, const Flow& flow) const {
+  const auto least = static_cast<std::uint64_t>(flow.poll_interval.count());
+  const auto most = static_cast<std::uint64_t>(std::max(flow.idle_interval, flow.poll_interval).count());
+  p4::State& state = device_->state();
+  return [least, most, thread, &phases = state.reg("Move.phases"), &heads = state.reg("Move.heads"), interval = least,
+          polls = std::uint32_t{0}, before = p4::U128{0}]() mutable -> std::uint64_t {
+    const p4::U128 phase = phases.read(thread);
+    const p4::U128 head = heads.read(thread);
+    if (phase == kDone || phase == kDead) {
+      return 0;
+    }
+    if (head != before) {
+      before = head;
+      polls = 0;
+      interval = least;
+    } else if (polls < kPollsBeforeIdle) {
+      ++polls;
+    } else {
+      interval = std::min(2 * interval, most);
+    }
+    return interval;
+  };
 }
 
 void FlowSwitch::remove(Running& running) noexcept {

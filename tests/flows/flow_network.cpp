@@ -80,6 +80,7 @@ void FlowNetwork::start() {
             .path_mtu = options.path_mtu,
             .batch_bytes = options.batch_bytes,
             .poll_interval = std::chrono::microseconds(5),
+            .idle_interval = options.idle_interval,
             .time_out = options.time_out,
             .most_retries = options.most_retries,
             .first_count = options.first_count};

@@ -25,6 +25,7 @@ struct FlowNetworkOptions {
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;
   std::chrono::microseconds time_out = std::chrono::microseconds(100);
   std::uint32_t most_retries = 0;
+  std::chrono::nanoseconds idle_interval = std::chrono::milliseconds(1);
   std::uint32_t first_count = 0;
   std::optional<std::uint32_t> first_psn{};  ///< of all connections
   std::uint8_t dest_rd_atomic = 4;           ///< READs that a unit's NIC answers at a time

@@ -1,11 +1,16 @@
 // The control plane: what it refuses, and that flows come and go.
 #include "flow_network.h"
 
+#include <sidelatch/p4/wired_switch.h>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <set>
 #include <string>
@@ -150,6 +155,25 @@ TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
   EXPECT_NE(refusal.find("the switch has no room for more than"), std::string::npos);
   control.stop(flows.front());
   EXPECT_EQ(message_of([&] { control.start(plain(control)); }), "");
+}
+
+// Failed: the timer kept the thread that drives the switch from ever sleeping.
+TEST(FlowSwitch, AnIdleFlowBurnsNoCore) {
+  const std::string name = fmt::format("idle-flow-{}", ::getpid());
+  p4::WiredSwitch device(zero_sided_program(), {.ports = {{.number = 0, .wire = "shm:" + name}}});
+  FlowSwitch control(device.device(), kOwn);
+  Flow flow = plain(control);
+  flow.most_retries = 0;
+  control.start(flow);
+  const auto cpu = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  device.serve(std::chrono::milliseconds(200));
+  const auto before = cpu();
+  device.serve(std::chrono::milliseconds(200));
+  EXPECT_LT(cpu() - before, std::chrono::milliseconds(60));
 }
 
 TEST(FlowSwitch, AFlowThatIsStoppedInFlightLeavesTheSwitchQuiet) {

@@ -238,6 +238,36 @@ TEST(ZeroSided, AnIdleFlowOnlyAsksNowAndThen) {
   EXPECT_GE(frames, 2 * 150U);
 }
 
+// Failed: it asked as often for ever.
+TEST(ZeroSided, AFlowThatIsIdleForLongAsksSeldomAndWakesUp) {
+  FlowNetwork network(zero_sided_program(), {.idle_interval = std::chrono::microseconds(500)});
+  std::uint64_t frames = 0;
+  network.on_send = [&](std::size_t, std::size_t, std::span<const std::byte>) {
+    ++frames;
+    return -1;
+  };
+  network.run([&] { return network.now() > 50'000'000; });
+  frames = 0;
+  network.run([&] { return network.now() > 100'000'000; });
+  EXPECT_LE(frames, 2 * 100U + 2);  // each 500 us
+  EXPECT_GE(frames, 2 * 90U);
+  ASSERT_TRUE(network.push(0));
+  network.run([&] { return network.pop(0).has_value(); });
+  EXPECT_LT(network.now(), 100'600'000U);
+  frames = 0;
+  network.run([&] { return network.now() > 101'600'000; });
+  EXPECT_GE(frames, 2 * 150U);  // each 5 us again
+}
+
+// Failed: the timers went on until the flow was stopped.
+TEST(ZeroSided, AFlowThatIsOverHasNoTimer) {
+  FlowNetwork network(zero_sided_program(), {.producers = 2, .consumers = 2});
+  EXPECT_EQ(judge(network.move(10), 4, 10), "");
+  network.run([&] { return network.state().has_ended; });
+  network.run();  // ends when nothing happens any more
+  EXPECT_FALSE(network.device().next_generated());
+}
+
 // Failed when the time at which a request left was lost.
 TEST(ZeroSided, ARequestIsRepeatedAfterItsTimeOutAndNotBefore) {
   FlowNetwork network(zero_sided_program(), {.time_out = std::chrono::microseconds(50)});

@@ -32,6 +32,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <utility>
@@ -85,6 +86,10 @@ struct Flow {
   std::uint32_t path_mtu = 1024;                       ///< 256, 512, 1024, 2048 or 4096
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;  ///< the most that moves at once, to 2^30; at least one item does
   std::chrono::nanoseconds poll_interval = std::chrono::microseconds(10);  ///< of a consumer that has nothing to do
+  /// After 1 000 polls in vain the interval doubles from poll to poll, up to this one, until an item has moved: an idle
+  /// flow burns no core, and its first item waits so long at most. If it is
+  /// not longer than poll_interval, that one stays.
+  std::chrono::nanoseconds idle_interval = std::chrono::milliseconds(1);
   /// Until a request is repeated, 0 to 2^44 us. It must be longer than 16 packets and their answers take. While data
   /// comes it begins anew. The second repetition comes after twice this time, the third after four times, all others
   /// after eight times.
@@ -146,6 +151,7 @@ class FlowSwitch {
   void check(const Flow& flow) const;
   void install(Running& running, const Flow& flow);
   void remove(Running& running) noexcept;
+  [[nodiscard]] std::function<std::uint64_t()> pace_of(std::uint16_t thread, const Flow& flow) const;
   [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
   [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
 
