@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace sidelatch::flows {
@@ -34,6 +36,10 @@ constexpr std::uint32_t kFirstEnd = 16;
 constexpr std::uint32_t kMostPsn = 0xff'ffff;
 constexpr std::size_t kMostCopies = 32;        // bits of a register
 constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
+// Of the data in a packet: Ethernet's 14 bytes, IPv4's 20, UDP's 8, BTH's 12, RETH's 16, the ICRC's 4.
+constexpr std::size_t kMostAround = 74;
+constexpr std::int64_t kLongestTimeOut = std::int64_t{1}
+                                         << 44;  // the program counts to 2^48, and waits eight times as long
 constexpr std::uint32_t kPollsBeforeIdle = 1000;
 constexpr std::uint64_t kFirstBatch = 64 << 10;  // bytes
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
@@ -53,6 +59,23 @@ std::vector<p4::U128> arguments_of(const FlowRing& ring) {
           ring.address + ring.shape.items_offset(),
           ring.shape.slots,
           is_little(ring.shape)};
+}
+
+// No two rings share memory, as far as one key says.
+void check_apart(const char* name, const std::vector<FlowRing>& rings) {
+  std::vector<std::size_t> order(rings.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto place = [&](std::size_t i) { return std::tie(rings[i].mac, rings[i].rkey, rings[i].address); };
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const FlowRing& one = rings[order[i - 1]];
+    const FlowRing& next = rings[order[i]];
+    if (one.mac == next.mac && one.rkey == next.rkey && next.address - one.address < one.shape.bytes()) {
+      throw std::invalid_argument(fmt::format("{}[{}]: its memory is also that of {}[{}]", name,
+                                              std::max(order[i - 1], order[i]), name,
+                                              std::min(order[i - 1], order[i])));
+    }
+  }
 }
 
 std::uint16_t ipv4_checksum(std::span<const std::byte> header) {
@@ -94,13 +117,29 @@ FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
         "the switch has {} ports: the program needs port {} for its packet generator. Make it with {} at most",
         device.options().ports, kGeneratorPort, kGeneratorPort));
   }
-  device.state()
-      .table("Move.own_addresses")
-      .add({{.value = p4::address_number(own.ip)}}, "is_own", {p4::address_number(own.mac)});
+  if (device.state().table("Move.own_addresses").size() != 0) {
+    throw std::invalid_argument("the switch has a FlowSwitch already: set all flows up through that one");
+  }
+  add_own("Move.own_addresses", p4::address_number(own.ip), "is_own", p4::address_number(own.mac));
+}
+
+FlowSwitch::~FlowSwitch() {
+  for (Running& running : flows_) {
+    remove(running);
+  }
+  for (const auto& [table, handle] : own_entries_) {
+    table->remove(handle);
+  }
 }
 
 void FlowSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
-  device_->state().table("Move.stations").add({{.value = p4::address_number(mac)}}, "forward", {port});
+  add_own("Move.stations", p4::address_number(mac), "forward", port);
+}
+
+// An entry that is not of a flow.
+void FlowSwitch::add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument) {
+  p4::TableState& where = device_->state().table(table);
+  own_entries_.emplace_back(&where, where.add({{.value = key}}, action, {argument}));
 }
 
 SwitchEnd FlowSwitch::new_end() {
@@ -153,14 +192,20 @@ void FlowSwitch::check(const Flow& flow) const {
   if (flow.path_mtu < 256 || flow.path_mtu > 4096 || !std::has_single_bit(flow.path_mtu)) {
     throw std::invalid_argument(fmt::format("path_mtu {}: it is 256, 512, 1024, 2048 or 4096", flow.path_mtu));
   }
+  if (const std::size_t most = device_->options().packet_bytes; flow.path_mtu + kMostAround > most) {
+    throw std::invalid_argument(
+        fmt::format("path_mtu {}: its packets have up to {} bytes, and the switch takes {} at most "
+                    "(SwitchOptions::packet_bytes)",
+                    flow.path_mtu, flow.path_mtu + kMostAround, most));
+  }
   if (flow.batch_bytes == 0 || flow.batch_bytes > kMostBatchBytes) {
     throw std::invalid_argument(fmt::format("batch_bytes {}: 1 to {}", flow.batch_bytes, kMostBatchBytes));
   }
   if (flow.poll_interval <= std::chrono::nanoseconds(0)) {
     throw std::invalid_argument(fmt::format("poll_interval {} ns: 1 at least", flow.poll_interval.count()));
   }
-  if (flow.time_out < std::chrono::microseconds(0)) {
-    throw std::invalid_argument(fmt::format("time_out {} us: 0 at least", flow.time_out.count()));
+  if (flow.time_out < std::chrono::microseconds(0) || flow.time_out.count() > kLongestTimeOut) {
+    throw std::invalid_argument(fmt::format("time_out {} us: 0 to {}", flow.time_out.count(), kLongestTimeOut));
   }
   if (flow.first_count > kCount) {
     throw std::invalid_argument(fmt::format("first_count {}: 0 to {}", flow.first_count, kCount));
@@ -180,6 +225,11 @@ void FlowSwitch::check(const Flow& flow) const {
     }
     if (ring.address % sizeof(std::uint32_t) != 0) {
       throw std::invalid_argument(fmt::format("{}: address {:#x}: it must be a multiple of 4", name, ring.address));
+    }
+    if (ring.address + (ring.shape.bytes() - 1) < ring.address) {
+      throw std::invalid_argument(
+          fmt::format("{}: address {:#x}: a ring of {} bytes there goes beyond the end of memory", name, ring.address,
+                      ring.shape.bytes()));
     }
     if (ring.port >= device_->options().ports) {
       throw std::invalid_argument(
@@ -203,6 +253,8 @@ void FlowSwitch::check(const Flow& flow) const {
   for (std::size_t i = 0; i < flow.consumers.size(); ++i) {
     check_ring(fmt::format("consumers[{}]", i), flow.consumers[i]);
   }
+  check_apart("producers", flow.producers);
+  check_apart("consumers", flow.consumers);
 }
 
 FlowSwitch::FlowId FlowSwitch::start(const Flow& flow) {
@@ -377,15 +429,18 @@ FlowState FlowSwitch::state(FlowId flow) const {
     return static_cast<std::uint32_t>(state.reg(std::string("Move.") + name).read(index));
   };
   FlowState result;
-  result.has_ended = true;
+  bool are_over = true;
+  bool has_one_ended = false;
   for (const std::uint16_t thread : running.threads) {
     const std::uint32_t phase = get("phases", thread);
-    result.has_ended = result.has_ended && phase == kDone;
+    are_over = are_over && (phase == kDone || phase == kDead);
+    has_one_ended = has_one_ended || phase == kDone;
     result.is_broken = result.is_broken || phase == kDead || phase == kTell || phase == kDrain ||
                        (get("marks", thread) & kLost) != 0 || get("lost", thread) != 0;
     result.delivered.push_back(get("heads", thread));
     result.batch_items.push_back(running.most_items >> get("shrinks", thread));
   }
+  result.has_ended = are_over && has_one_ended;
   for (const std::uint32_t producer : running.producers) {
     result.is_broken = result.is_broken || get("gone", producer) == kProducerLost;
     result.taken.push_back(get("taken", producer));

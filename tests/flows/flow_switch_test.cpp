@@ -143,6 +143,53 @@ TEST(FlowSwitch, EndsBeginWithPsnsThatNobodyKnows) {
   EXPECT_NE(ends[0].queue_pair, ends[2].queue_pair);
 }
 
+// Failed: the second one zeroed registers of the first one's flows, and what the first one had set stayed for ever.
+TEST(FlowSwitch, ADeviceHasOneControlPlaneAtATime) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  for (int i = 0; i < 2; ++i) {
+    FlowSwitch control(device, kOwn);
+    control.add_station({2, 0, 0, 0, 0, 9}, 1);
+    control.start(plain(control));
+    EXPECT_NE(message_of([&] {
+                FlowSwitch(device, {.mac = kOwn.mac, .ip = {10, 0, 1, 1}});
+              }).find("has a FlowSwitch"),
+              std::string::npos);
+    EXPECT_TRUE(device.next_generated());
+  }
+  EXPECT_FALSE(device.next_generated());
+  for (const char* const table : {"threads", "members", "ends_of_switch", "stations", "own_addresses"}) {
+    EXPECT_EQ(device.state().table(std::string("Move.") + table).size(), 0U) << table;
+  }
+  EXPECT_EQ(device.state().table("Finish.consumers_of_copies").size(), 0U);
+}
+
+// Failed: such flows began, and units were given up for it, or memory was overwritten.
+TEST(FlowSwitch, FlowsThatCannotWorkAreRefused) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .packet_bytes = 2121, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const auto refusal = [&](const std::function<void(Flow&)>& change) {
+    Flow flow = plain(control);
+    change(flow);
+    return message_of([&] { control.stop(control.start(flow)); });
+  };
+  EXPECT_EQ(refusal([](Flow& flow) { flow.path_mtu = 1024; }), "");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.path_mtu = 2048; }),
+            "path_mtu 2048: its packets have up to 2122 bytes, and the switch takes 2121 at most "
+            "(SwitchOptions::packet_bytes)");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.time_out = std::chrono::microseconds(-1); }),
+            "time_out -1 us: 0 to 17592186044416");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.time_out = std::chrono::microseconds((std::int64_t{1} << 44) + 1); }),
+            "time_out 17592186044417 us: 0 to 17592186044416");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].address = ~std::uint64_t{3}; }),
+            "producers[0]: address 0xfffffffffffffffc: a ring of 160 bytes there goes beyond the end of memory");
+  EXPECT_EQ(refusal([&](Flow& flow) {
+              flow.producers.push_back(flow.producers[0]);
+              flow.producers[1].end = control.new_end();
+              flow.producers[1].address = 128;
+            }),
+            "producers[1]: its memory is also that of producers[0]");
+}
+
 TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, kOwn);

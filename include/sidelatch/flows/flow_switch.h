@@ -101,8 +101,8 @@ struct Flow {
 };
 
 struct FlowState {
-  bool has_ended = false;                  ///< all producers have ended, and all consumers know it
-  bool is_broken = false;                  ///< a unit was given up
+  bool has_ended = false;  ///< all producers have ended, and all consumers that live know it, at least one
+  bool is_broken = false;  ///< a unit was given up
   std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring; if replicated, one for all
   std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
   /// The most items of a batch at present, of each consumer; if replicated, one for all. It begins with 64 KiB; a
@@ -118,11 +118,13 @@ class FlowSwitch {
   using FlowId = std::uint64_t;
 
   /// Throws p4::ControlError if the device runs another program, and std::invalid_argument if it does not mend ICRCs
-  /// (SwitchOptions::icrc). The device must outlive this object.
+  /// (SwitchOptions::icrc) or has a FlowSwitch. The device must outlive this object. Of the device belong to it: the
+  /// generators 0 to 2047, the multicast groups 0x8000 to 0x87ff, and all tables and registers of the program.
   FlowSwitch(p4::Switch& device, const SwitchAddress& own);
   FlowSwitch(const FlowSwitch&) = delete;
   FlowSwitch& operator=(const FlowSwitch&) = delete;
-  ~FlowSwitch() = default;
+  /// Stops all flows, and takes all that it has set out of the device.
+  ~FlowSwitch();
 
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
@@ -148,6 +150,7 @@ class FlowSwitch {
     std::uint32_t most_items = 0;            // of a batch
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
+  void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
   void check(const Flow& flow) const;
   void install(Running& running, const Flow& flow);
   void remove(Running& running) noexcept;
@@ -157,6 +160,7 @@ class FlowSwitch {
 
   p4::Switch* device_;
   SwitchAddress own_;
+  std::vector<std::pair<p4::TableState*, p4::EntryHandle>> own_entries_;
   std::vector<Running> flows_;
   std::vector<bool> threads_;        // in use
   std::vector<bool> consumers_;      // in use
