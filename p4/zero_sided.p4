@@ -640,6 +640,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             } else if (phase == DRAIN && now - sent_at >= time_out) {
                 drained = true;
             } else if (phase > SEEK && now - sent_at >= time_out) {
+                if (phase == TAIL && lock == t + 1) {
+                    lock = 0;  // other consumers need not wait for this one
+                }
                 if (phase == DATA) {
                     shrinks_batch = true;
                     start = 0;  // with several consumers nobody knows what all have
@@ -786,9 +789,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                         c_psn = (bit<32>)(c_psn[23:0] + 1);
                         tried = 0;
                         c_tail = (c_head - most_full) & COUNT;
-                        plans = most_full != c_slots;
+                        plans = most_full != c_slots && lock == t + 1;
                         if (!plans) {
-                            lock = 0;
+                            if (lock == t + 1) {
+                                lock = 0;
+                            }
                             phase = IDLE;
                         }
                     }

@@ -119,6 +119,44 @@ TEST(FlowCuts, AConsumerThatRefusesDoesNotHarmAProducer) {
   }
 }
 
+// ---- A consumer that is silent when asked for its tail.
+
+// Failed: its thread kept the producer for itself until it was given up.
+TEST(FlowCuts, AConsumerThatIsSilentDoesNotHoldItsProducer) {
+  FlowNetwork network(zero_sided_program(), {.consumers = 2,
+                                             .kind = FlowKind::balance,
+                                             .producer_shape = {.slots = 8, .item_bytes = 100},
+                                             .consumer_shape = {.slots = 4, .item_bytes = 100}});
+  network.run([&] {
+    while (network.push(0)) {
+    }
+    return network.head_of(0) == 4 && network.head_of(1) == 4;  // both are full
+  });
+  while (network.pop(0)) {  // there would be room, if it could be asked
+  }
+  bool is_cut = true;
+  bool is_asked = false;  // it is its thread's turn
+  network.on_send = [&, silent = network.host_of_consumer(0)](std::size_t from, std::size_t to,
+                                                              std::span<const std::byte>) {
+    is_asked = is_asked || to == silent;
+    return is_cut && from == silent ? 0 : -1;
+  };
+  std::uint32_t popped = 0;
+  const auto pop_40 = [&] {
+    network.run([&] {
+      while (network.push(0)) {
+      }
+      popped += is_asked && network.pop(1) ? 1U : 0U;
+      return popped == 40 || network.now() > kLongest;
+    });
+  };
+  pop_40();
+  EXPECT_EQ(popped, 40U);
+  is_cut = false;
+  network.run([&] { return network.pop(0).has_value() || network.now() > kLongest; });
+  EXPECT_LT(network.now(), kLongest);
+}
+
 // ---- A unit that leaves as soon as it may. Failed: the flow was broken, although all had been delivered.
 
 std::uint32_t counter_of(FlowNetwork& network, std::size_t host, std::uint64_t offset) {
