@@ -1,6 +1,7 @@
 #include <sidelatch/flows/ring.h>
 
 #include "flows/patience.h"
+#include "flows/unit_fence.h"
 
 #include <fmt/format.h>
 
@@ -85,11 +86,14 @@ Ring::Ring(std::span<std::byte> memory, const RingShape& shape) : memory_(memory
 
 std::uint32_t Ring::load(std::uint64_t offset) const noexcept {
   auto& counter = *reinterpret_cast<std::uint32_t*>(memory_ + offset);
-  return turned(std::atomic_ref(counter).load(std::memory_order_acquire), shape_.order);
+  const std::uint32_t value = std::atomic_ref(counter).load(std::memory_order_acquire);
+  fence_behind_counter();
+  return turned(value, shape_.order);
 }
 
 void Ring::store(std::uint64_t offset, std::uint32_t value) const noexcept {
   auto& counter = *reinterpret_cast<std::uint32_t*>(memory_ + offset);
+  fence_before_counter();
   std::atomic_ref(counter).store(turned(value, shape_.order), std::memory_order_release);
 }
 

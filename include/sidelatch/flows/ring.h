@@ -18,9 +18,13 @@
 // and a Consumer on the same memory are a queue between two threads.
 //
 // Fences: items are written before the head that covers them (release), and read after it (acquire); a slot is given
-// back (release) after it has been read. That is enough where a NIC takes part in cache coherence, as on x86. A unit of
-// another kind must do the same: on ARM `dmb osh` where C++ has a release or acquire fence, since a NIC is outside the
-// inner shareable domain; on a GPU `__threadfence_system()` and volatile counters.
+// back (release) after it has been read. On x86 C++'s release and acquire are enough, because a NIC takes part in cache
+// coherence. On ARM a NIC is outside the inner shareable domain, and this code adds `dmb osh`. A GPU needs volatile
+// counters and `__threadfence_system()`. That is not enough
+// - for items that were written with non-temporal or write-combining stores: put an `sfence` before commit();
+// - for a Consumer in a GPU's own memory: the NIC's WRITEs of items and of head may become visible in another order,
+//   whatever the GPU does. Keep the ring in the host's memory.
+// This code was run on x86 only.
 //
 // Thread-safety: one thread at a time uses a Producer or a Consumer.
 #pragma once
