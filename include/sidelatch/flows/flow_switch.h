@@ -1,17 +1,17 @@
-// FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it does nothing.
+// FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it only slows idle
+// timers down.
 //
 //   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
 //   FlowSwitch control(device, {.mac = switch_mac, .ip = switch_ip});
 //   const SwitchEnd a = control.new_end();
 //   const SwitchEnd b = control.new_end();
-//   ... the producer's queue pair is connected to (switch_ip, a.queue_pair), and expects a.psn first; so is the
-//   consumer's to b const auto flow = control.start(
-//       {.producers = {{.mac = mac1, .ip = ip1, .port = 0, .queue_pair = 17, .end = a, .rkey = rkey1, .address =
-//       address1,
-//                       .shape = shape}},
-//        .consumers = {{.mac = mac2, .ip = ip2, .port = 1, .queue_pair = 18, .end = b, .rkey = rkey2, .address =
-//        address2,
-//                       .shape = shape}}});
+//   ... the producer's queue pair is connected to (switch_ip, a.queue_pair), and expects a.psn first;
+//       so is the consumer's to b ...
+//   const FlowRing from{.mac = mac1, .ip = ip1, .port = 0, .queue_pair = 17, .end = a, .rkey = rkey1,
+//                       .address = address1, .shape = shape};
+//   const FlowRing to{.mac = mac2, .ip = ip2, .port = 1, .queue_pair = 18, .end = b, .rkey = rkey2,
+//                     .address = address2, .shape = shape};
+//   const auto flow = control.start({.producers = {from}, .consumers = {to}});
 //   ... Producer and Consumer (ring.h) ...
 //   control.stop(flow);
 //
@@ -133,8 +133,9 @@ class FlowSwitch {
   SwitchEnd new_end();
   /// The same, with one PSN: for the consumers of a replicated flow, which get copies of the same packets.
   std::vector<SwitchEnd> new_ends(std::size_t count);
-  /// Call it when the rings are cleared and the units' queue pairs can receive. Throws std::invalid_argument that names
-  /// the field and its value, and p4::ControlError if the switch has no room; nothing is changed then.
+  /// Call it when the rings are cleared (their counters are Flow::first_count) and the units' queue pairs can receive.
+  /// Throws std::invalid_argument that names the field and its value, and p4::ControlError if the switch has no room;
+  /// nothing is changed then.
   FlowId start(const Flow& flow);
   /// The switch forgets the flow. What it has sent may still happen: end the units' queue pairs before their memory is
   /// used for something else. Throws std::invalid_argument if there is no such flow.
