@@ -1,6 +1,10 @@
 // A zero-sided flow between three processes of one machine: a producer, a consumer, and the switch that moves the
 // items. Each unit has a software NIC with a cable to the switch. It connects one queue pair to the switch, with
 // libibverbs as on a real NIC, and posts nothing on it: it pushes and pops items in its own memory.
+//
+//   zero_sided_flow [ITEMS [FAULTS]]     FAULTS: the chance that a packet gets lost, and that it is repeated, and that
+//   it
+//                                        is overtaken, as it leaves the switch; none by default
 #include <sidelatch/flows/flow_switch.h>
 #include <sidelatch/flows/ring.h>
 #include <sidelatch/p4/wired_switch.h>
@@ -29,7 +33,6 @@ using namespace sidelatch;
 namespace {
 
 constexpr flows::RingShape kShape{.slots = 256, .item_bytes = 1000};
-constexpr std::uint32_t kItems = 20'000;
 constexpr flows::SwitchAddress kSwitch{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 9, 1, 0}};
 
 void check(bool is_right, const char* what) {
@@ -45,8 +48,15 @@ struct Offer {
   std::uint64_t address;
 };
 
+// All bytes of an item follow from its number, so that a torn one is noticed.
+void fill(std::span<std::byte> item, std::uint32_t number) {
+  for (std::size_t at = 0; at < item.size(); at += sizeof number) {
+    std::memcpy(item.data() + at, &number, sizeof number);
+  }
+}
+
 // ---- A unit. Its memory is registered, and its queue pair can receive.
-void run_unit(const std::string& role, int to_switch) {
+void run_unit(const std::string& role, int to_switch, std::uint32_t items) {
   flows::SwitchEnd end;
   check(read(to_switch, &end, sizeof end) == sizeof end, "the switch");
   int devices = 0;
@@ -92,11 +102,13 @@ void run_unit(const std::string& role, int to_switch) {
   const Offer offer{pair->qp_num, region->rkey, reinterpret_cast<std::uintptr_t>(memory)};
   check(write(to_switch, &offer, sizeof offer) == sizeof offer, "the switch");
 
+  static_assert(kShape.item_bytes % sizeof(std::uint32_t) == 0);
   std::vector<std::byte> item(kShape.item_bytes);
+  std::vector<std::byte> expected(kShape.item_bytes);
   if (role == "producer") {
     flows::Producer producer(ring, kShape);
-    for (std::uint32_t i = 0; i < kItems; ++i) {
-      std::memcpy(item.data(), &i, sizeof i);
+    for (std::uint32_t i = 0; i < items; ++i) {
+      fill(item, i);
       producer.push(item);
     }
     producer.end();
@@ -107,18 +119,17 @@ void run_unit(const std::string& role, int to_switch) {
     flows::Consumer consumer(ring, kShape);
     std::uint32_t popped = 0;
     while (consumer.pop(item)) {
-      std::uint32_t number = 0;
-      std::memcpy(&number, item.data(), sizeof number);
-      check(number == popped++, "the order of the items");
+      fill(expected, popped++);
+      check(item == expected, "the order of the items");
     }
-    check(popped == kItems, "the number of the items");
+    check(popped == items, "the number of the items");
     std::puts(fmt::format("{} items of {} bytes came in their order", popped, kShape.item_bytes).c_str());
   }
   ibv_destroy_qp(pair);
 }
 
 // Starts this program again, as a unit whose NIC has a cable to the switch.
-pid_t start_unit(char* program, const char* role, const std::string& wire, int& to_unit) {
+pid_t start_unit(char* program, const char* role, const std::string& items, const std::string& wire, int& to_unit) {
   int ends[2];
   check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
   const pid_t unit = fork();
@@ -127,7 +138,7 @@ pid_t start_unit(char* program, const char* role, const std::string& wire, int& 
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a unit without a switch would wait for ever
     softnic::set_environment({.wire = wire});
     const std::string number = std::to_string(ends[1]);
-    execl("/proc/self/exe", program, role, number.c_str(), nullptr);
+    execl("/proc/self/exe", program, role, number.c_str(), items.c_str(), nullptr);
     _exit(1);
   }
   close(ends[1]);
@@ -135,17 +146,19 @@ pid_t start_unit(char* program, const char* role, const std::string& wire, int& 
   return unit;
 }
 
-int run_switch(char* program) {
+int run_switch(char* program, const std::string& items, double faults) {
   const std::string name = fmt::format("flow-{}", getpid());
-  p4::WiredSwitch device(flows::zero_sided_program(), {.ports = {{.number = 0, .wire = "shm:" + name + "-0"},
-                                                                 {.number = 1, .wire = "shm:" + name + "-1"}}});
+  p4::WiredSwitch device(
+      flows::zero_sided_program(),
+      {.ports = {{.number = 0, .wire = "shm:" + name + "-0"}, {.number = 1, .wire = "shm:" + name + "-1"}},
+       .faults = {.loss = faults, .duplication = faults, .reordering = faults}});
   flows::FlowSwitch control(device.device(), kSwitch);
   std::vector<pid_t> units;
   std::vector<flows::FlowRing> rings;
   for (std::uint8_t i = 0; i < 2; ++i) {
     const flows::Ipv4Address ip{10, 9, 0, static_cast<std::uint8_t>(i + 1)};
     int unit = -1;
-    units.push_back(start_unit(program, i == 0 ? "producer" : "consumer",
+    units.push_back(start_unit(program, i == 0 ? "producer" : "consumer", items,
                                fmt::format("switch:{}-{},10.9.0.{}", name, i, i + 1), unit));
     const flows::SwitchEnd end = control.new_end();
     check(write(unit, &end, sizeof end) == sizeof end, "the unit");
@@ -181,11 +194,11 @@ int run_switch(char* program) {
 
 int main(int arguments, char** values) {
   try {
-    if (arguments == 3) {
-      run_unit(values[1], std::atoi(values[2]));
+    if (arguments == 4) {
+      run_unit(values[1], std::atoi(values[2]), static_cast<std::uint32_t>(std::stoul(values[3])));
       return 0;
     }
-    return run_switch(values[0]);
+    return run_switch(values[0], arguments > 1 ? values[1] : "20000", arguments > 2 ? std::stod(values[2]) : 0);
   } catch (const std::exception& error) {
     std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
     return 1;

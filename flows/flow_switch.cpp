@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace sidelatch::flows {
@@ -20,20 +23,30 @@ constexpr std::uint32_t kIdle = 1;
 constexpr std::uint32_t kDone = 2;
 constexpr std::uint32_t kDead = 3;
 constexpr std::uint32_t kTell = 7;
+constexpr std::uint32_t kDrain = 12;
 constexpr std::uint32_t kLost = 1;
 constexpr std::uint32_t kProducerLost = 2;
-constexpr std::array kThreadRegisters{"phases", "retries", "sent",  "positions", "misses",        "ends",
-                                      "heads",  "tails",   "items", "packets",   "starts",        "passed",
-                                      "marks",  "answers", "lost",  "fullest",   "consumer_psns", "silences"};
+constexpr std::array kThreadRegisters{"phases", "retries", "sent",          "positions", "misses", "ends",  "heads",
+                                      "tails",  "items",   "packets",       "starts",    "passed", "marks", "answers",
+                                      "lost",   "fullest", "consumer_psns", "silences",  "shrinks"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 
 constexpr std::uint32_t kMostEnds = 1U << 24;
-constexpr std::uint32_t kFirstPsn = 0x2b3c4d;
+constexpr std::uint32_t kFirstEnd = 16;
+constexpr std::uint32_t kMostPsn = 0xff'ffff;
 constexpr std::size_t kMostCopies = 32;        // bits of a register
 constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
+// Of the data in a packet: Ethernet's 14 bytes, IPv4's 20, UDP's 8, BTH's 12, RETH's 16, the ICRC's 4.
+constexpr std::size_t kMostAround = 74;
+constexpr std::int64_t kLongestTimeOut = std::int64_t{1}
+                                         << 44;  // the program counts to 2^48, and waits eight times as long
+constexpr std::uint32_t kPollsBeforeIdle = 1000;
+constexpr std::uint64_t kFirstBatch = 64 << 10;  // bytes
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 
 p4::U128 is_little(const RingShape& shape) { return shape.order == ByteOrder::little ? 1 : 0; }
+
+const char* name_of(ByteOrder order) { return order == ByteOrder::little ? "little" : "big"; }
 
 std::vector<p4::U128> arguments_of(const FlowRing& ring) {
   return {p4::address_number(ring.mac),
@@ -46,6 +59,23 @@ std::vector<p4::U128> arguments_of(const FlowRing& ring) {
           ring.address + ring.shape.items_offset(),
           ring.shape.slots,
           is_little(ring.shape)};
+}
+
+// No two rings share memory, as far as one key says.
+void check_apart(const char* name, const std::vector<FlowRing>& rings) {
+  std::vector<std::size_t> order(rings.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto place = [&](std::size_t i) { return std::tie(rings[i].mac, rings[i].rkey, rings[i].address); };
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const FlowRing& one = rings[order[i - 1]];
+    const FlowRing& next = rings[order[i]];
+    if (one.mac == next.mac && one.rkey == next.rkey && next.address - one.address < one.shape.bytes()) {
+      throw std::invalid_argument(fmt::format("{}[{}]: its memory is also that of {}[{}]", name,
+                                              std::max(order[i - 1], order[i]), name,
+                                              std::min(order[i - 1], order[i])));
+    }
+  }
 }
 
 std::uint16_t ipv4_checksum(std::span<const std::byte> header) {
@@ -87,20 +117,47 @@ FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
         "the switch has {} ports: the program needs port {} for its packet generator. Make it with {} at most",
         device.options().ports, kGeneratorPort, kGeneratorPort));
   }
-  device.state()
-      .table("Move.own_addresses")
-      .add({{.value = p4::address_number(own.ip)}}, "is_own", {p4::address_number(own.mac)});
+  if (device.state().table("Move.own_addresses").size() != 0) {
+    throw std::invalid_argument("the switch has a FlowSwitch already: set all flows up through that one");
+  }
+  add_own("Move.own_addresses", p4::address_number(own.ip), "is_own", p4::address_number(own.mac));
+}
+
+FlowSwitch::~FlowSwitch() {
+  for (Running& running : flows_) {
+    remove(running);
+  }
+  for (const auto& [table, handle] : own_entries_) {
+    table->remove(handle);
+  }
 }
 
 void FlowSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
-  device_->state().table("Move.stations").add({{.value = p4::address_number(mac)}}, "forward", {port});
+  add_own("Move.stations", p4::address_number(mac), "forward", port);
+}
+
+// An entry that is not of a flow.
+void FlowSwitch::add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument) {
+  p4::TableState& where = device_->state().table(table);
+  own_entries_.emplace_back(&where, where.add({{.value = key}}, action, {argument}));
 }
 
 SwitchEnd FlowSwitch::new_end() {
-  if (next_end_ == kMostEnds) {
+  if (are_ends_used_.size() == kMostEnds - kFirstEnd) {
     throw p4::ControlError("all queue pair numbers of the switch have been used: begin with a new switch");
   }
-  return {.queue_pair = next_end_++, .psn = kFirstPsn};
+  are_ends_used_.push_back(false);
+  return {.queue_pair = kFirstEnd + static_cast<std::uint32_t>(are_ends_used_.size()) - 1,
+          .psn = static_cast<std::uint32_t>(random_() & kMostPsn)};
+}
+
+std::vector<SwitchEnd> FlowSwitch::new_ends(std::size_t count) {
+  std::vector<SwitchEnd> ends;
+  while (ends.size() < count) {
+    ends.push_back(new_end());
+    ends.back().psn = ends.front().psn;
+  }
+  return ends;
 }
 
 void FlowSwitch::check(const Flow& flow) const {
@@ -119,17 +176,27 @@ void FlowSwitch::check(const Flow& flow) const {
           fmt::format("{} consumers: a flow is replicated to {} at most", flow.consumers.size(), kMostCopies));
     }
     const FlowRing& one = flow.consumers.front();
-    for (const FlowRing& other : flow.consumers) {
+    for (std::size_t i = 1; i < flow.consumers.size(); ++i) {
+      const FlowRing& other = flow.consumers[i];
+      // Copies of a packet differ by where the ring is, and by nothing else.
       if (other.shape.slots != one.shape.slots || other.shape.order != one.shape.order ||
-          other.end.psn != one.end.psn) {
-        throw std::invalid_argument(
-            "the consumers of a replicated flow have rings of the same number of slots and byte order, and the same "
-            "end.psn: make them so");
+          other.shape.alignment != one.shape.alignment || other.end.psn != one.end.psn) {
+        throw std::invalid_argument(fmt::format(
+            "consumers[{}] of a replicated flow: slots {}, alignment {}, {} endian, end.psn {:#x}; those of "
+            "consumers[0] are {}, {}, {} and {:#x}. Give them the same, and ends of one new_ends()",
+            i, other.shape.slots, other.shape.alignment, name_of(other.shape.order), other.end.psn, one.shape.slots,
+            one.shape.alignment, name_of(one.shape.order), one.end.psn));
       }
     }
   }
   if (flow.path_mtu < 256 || flow.path_mtu > 4096 || !std::has_single_bit(flow.path_mtu)) {
     throw std::invalid_argument(fmt::format("path_mtu {}: it is 256, 512, 1024, 2048 or 4096", flow.path_mtu));
+  }
+  if (const std::size_t most = device_->options().packet_bytes; flow.path_mtu + kMostAround > most) {
+    throw std::invalid_argument(
+        fmt::format("path_mtu {}: its packets have up to {} bytes, and the switch takes {} at most "
+                    "(SwitchOptions::packet_bytes)",
+                    flow.path_mtu, flow.path_mtu + kMostAround, most));
   }
   if (flow.batch_bytes == 0 || flow.batch_bytes > kMostBatchBytes) {
     throw std::invalid_argument(fmt::format("batch_bytes {}: 1 to {}", flow.batch_bytes, kMostBatchBytes));
@@ -137,13 +204,14 @@ void FlowSwitch::check(const Flow& flow) const {
   if (flow.poll_interval <= std::chrono::nanoseconds(0)) {
     throw std::invalid_argument(fmt::format("poll_interval {} ns: 1 at least", flow.poll_interval.count()));
   }
-  if (flow.time_out < std::chrono::microseconds(0)) {
-    throw std::invalid_argument(fmt::format("time_out {} us: 0 at least", flow.time_out.count()));
+  if (flow.time_out < std::chrono::microseconds(0) || flow.time_out.count() > kLongestTimeOut) {
+    throw std::invalid_argument(fmt::format("time_out {} us: 0 to {}", flow.time_out.count(), kLongestTimeOut));
   }
   if (flow.first_count > kCount) {
     throw std::invalid_argument(fmt::format("first_count {}: 0 to {}", flow.first_count, kCount));
   }
   const RingShape& first = flow.producers.front().shape;
+  std::set<std::uint32_t> ends;
   const auto check_ring = [&](const std::string& name, const FlowRing& ring) {
     try {
       ring.shape.check();
@@ -158,6 +226,11 @@ void FlowSwitch::check(const Flow& flow) const {
     if (ring.address % sizeof(std::uint32_t) != 0) {
       throw std::invalid_argument(fmt::format("{}: address {:#x}: it must be a multiple of 4", name, ring.address));
     }
+    if (ring.address + (ring.shape.bytes() - 1) < ring.address) {
+      throw std::invalid_argument(
+          fmt::format("{}: address {:#x}: a ring of {} bytes there goes beyond the end of memory", name, ring.address,
+                      ring.shape.bytes()));
+    }
     if (ring.port >= device_->options().ports) {
       throw std::invalid_argument(
           fmt::format("{}: port {}: those of the switch are 0 to {}", name, ring.port, device_->options().ports - 1));
@@ -165,6 +238,14 @@ void FlowSwitch::check(const Flow& flow) const {
     check_24_bits(name + ": queue_pair", ring.queue_pair);
     check_24_bits(name + ": end.queue_pair", ring.end.queue_pair);
     check_24_bits(name + ": end.psn", ring.end.psn);
+    const std::uint32_t end = ring.end.queue_pair;
+    if (end < kFirstEnd || end - kFirstEnd >= are_ends_used_.size()) {
+      throw std::invalid_argument(fmt::format("{}: end.queue_pair {} is none that new_end() has given", name, end));
+    }
+    if (are_ends_used_[end - kFirstEnd] || !ends.insert(end).second) {
+      throw std::invalid_argument(fmt::format(
+          "{}: end.queue_pair {} has been used by an earlier ring: take another one from new_end()", name, end));
+    }
   };
   for (std::size_t i = 0; i < flow.producers.size(); ++i) {
     check_ring(fmt::format("producers[{}]", i), flow.producers[i]);
@@ -172,6 +253,8 @@ void FlowSwitch::check(const Flow& flow) const {
   for (std::size_t i = 0; i < flow.consumers.size(); ++i) {
     check_ring(fmt::format("consumers[{}]", i), flow.consumers[i]);
   }
+  check_apart("producers", flow.producers);
+  check_apart("consumers", flow.consumers);
 }
 
 FlowSwitch::FlowId FlowSwitch::start(const Flow& flow) {
@@ -183,6 +266,11 @@ FlowSwitch::FlowId FlowSwitch::start(const Flow& flow) {
   } catch (...) {
     remove(running);
     throw;
+  }
+  for (const auto* const rings : {&flow.producers, &flow.consumers}) {
+    for (const FlowRing& ring : *rings) {
+      are_ends_used_[ring.end.queue_pair - kFirstEnd] = true;
+    }
   }
   flows_.push_back(std::move(running));
   return flows_.back().id;
@@ -211,6 +299,13 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
         {number, p4::address_number(ring.ip)});
   }
   const std::uint32_t stride = flow.producers.front().shape.stride();
+  running.most_items = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, flow.batch_bytes / stride));
+  // A long first batch would be lost on a network that loses packets.
+  std::uint32_t shrinks = 0;
+  while ((running.most_items >> shrinks) > 1 && (running.most_items >> shrinks) * std::uint64_t{stride} > kFirstBatch) {
+    ++shrinks;
+  }
+  const auto generation = static_cast<std::uint32_t>(running.id);
   // A thread for each consumer, but for a replicated flow one for all.
   const std::uint64_t consumers = flow.consumers.size();
   const std::uint64_t copies = flow.kind == FlowKind::replicate ? consumers : 1;
@@ -221,6 +316,7 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
     for (const char* const name : kThreadRegisters) {
       set(name, thread, 0);
     }
+    set("shrinks", thread, shrinks);
     set("consumer_psns", thread, flow.consumers[i].end.psn);
     set("heads", thread, flow.first_count);
     set("tails", thread, flow.first_count);
@@ -239,32 +335,58 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
       const std::uint32_t number = take_free(consumers_, "consumers");
       running.consumers.push_back(number);
       set("reached", number, ring.end.psn);
+      const std::uint32_t own_bit = std::uint32_t{1} << (c - i * copies);
       add("ends_of_switch", {{.value = p4::address_number(own_.ip)}, {.value = ring.end.queue_pair}}, "of_consumer",
-          {thread, p4::address_number(ring.ip), number, std::uint32_t{1} << (c - i * copies)});
+          {thread, p4::address_number(ring.ip), number, own_bit});
       const auto rid = static_cast<std::uint16_t>(number + 1);
       running.entries.emplace_back(&state.table("Finish.consumers_of_copies"),
                                    state.table("Finish.consumers_of_copies")
-                                       .add({{.value = rid}}, "is_copy",
+                                       .add({{.value = rid}, {.value = generation}}, "is_copy",
                                             {p4::address_number(ring.mac), p4::address_number(ring.ip), ring.queue_pair,
-                                             ring.rkey, ring.address - first_address}));
+                                             ring.rkey, ring.address - first_address, own_bit}));
       group.push_back({.rid = rid, .port = ring.port});
     }
     const auto group_number = static_cast<std::uint16_t>(kFirstGroup | thread);
     device_->set_multicast_group(group_number, std::move(group));
     add("threads", {{.value = thread}}, "is_thread",
         {p4::address_number(own_.mac), p4::address_number(own_.ip), shares ? running.threads.front() : thread, members,
-         std::max<std::uint64_t>(1, flow.batch_bytes / stride), stride,
-         static_cast<unsigned>(std::countr_zero(flow.path_mtu)), static_cast<std::uint64_t>(flow.time_out.count()),
-         flow.most_retries, (std::uint64_t{1} << copies) - 1, running.consumers[i * copies],
-         copies > 1 ? group_number : std::uint16_t{0}});
+         running.most_items, stride, static_cast<unsigned>(std::countr_zero(flow.path_mtu)),
+         static_cast<std::uint64_t>(flow.time_out.count()), flow.most_retries, (std::uint64_t{1} << copies) - 1,
+         running.consumers[i * copies], copies > 1 ? group_number : std::uint16_t{0}, generation});
     add("consumers", {{.value = thread}}, "is_consumer", arguments_of(flow.consumers[i]));
   }
   for (const std::uint16_t thread : running.threads) {
     set("phases", thread, kIdle);
     device_->set_generator(thread, {.port = kGeneratorPort,
                                     .interval = static_cast<std::uint64_t>(flow.poll_interval.count()),
-                                    .packet = control_packet(thread)});
+                                    .packet = control_packet(thread),
+                                    .pace = pace_of(thread, flow)});
   }
+}
+
+// No timer for a thread that is done. For an idle one a slow timer.
+std::function<std::uint64_t()> FlowSwitch::pace_of(std::uint16_t thread, const Flow& flow) const {
+  const auto least = static_cast<std::uint64_t>(flow.poll_interval.count());
+  const auto most = static_cast<std::uint64_t>(std::max(flow.idle_interval, flow.poll_interval).count());
+  p4::State& state = device_->state();
+  return [least, most, thread, &phases = state.reg("Move.phases"), &heads = state.reg("Move.heads"), interval = least,
+          polls = std::uint32_t{0}, before = p4::U128{0}]() mutable -> std::uint64_t {
+    const p4::U128 phase = phases.read(thread);
+    const p4::U128 head = heads.read(thread);
+    if (phase == kDone || phase == kDead) {
+      return 0;
+    }
+    if (head != before) {
+      before = head;
+      polls = 0;
+      interval = least;
+    } else if (polls < kPollsBeforeIdle) {
+      ++polls;
+    } else {
+      interval = std::min(2 * interval, most);
+    }
+    return interval;
+  };
 }
 
 void FlowSwitch::remove(Running& running) noexcept {
@@ -307,14 +429,18 @@ FlowState FlowSwitch::state(FlowId flow) const {
     return static_cast<std::uint32_t>(state.reg(std::string("Move.") + name).read(index));
   };
   FlowState result;
-  result.has_ended = true;
+  bool are_over = true;
+  bool has_one_ended = false;
   for (const std::uint16_t thread : running.threads) {
     const std::uint32_t phase = get("phases", thread);
-    result.has_ended = result.has_ended && phase == kDone;
-    result.is_broken = result.is_broken || phase == kDead || phase == kTell || (get("marks", thread) & kLost) != 0 ||
-                       get("lost", thread) != 0;
+    are_over = are_over && (phase == kDone || phase == kDead);
+    has_one_ended = has_one_ended || phase == kDone;
+    result.is_broken = result.is_broken || phase == kDead || phase == kTell || phase == kDrain ||
+                       (get("marks", thread) & kLost) != 0 || get("lost", thread) != 0;
     result.delivered.push_back(get("heads", thread));
+    result.batch_items.push_back(running.most_items >> get("shrinks", thread));
   }
+  result.has_ended = are_over && has_one_ended;
   for (const std::uint32_t producer : running.producers) {
     result.is_broken = result.is_broken || get("gone", producer) == kProducerLost;
     result.taken.push_back(get("taken", producer));

@@ -2,6 +2,8 @@
 // when it does not.
 #pragma once
 
+#include "flows/unit_fence.h"
+
 #include <sched.h>
 
 #include <cstdint>
@@ -13,7 +15,7 @@ class Patience {
   void wait() noexcept {
     if (waits_ < kSpins) {
       ++waits_;
-      __builtin_ia32_pause();
+      relax();
     } else {
       ::sched_yield();
     }

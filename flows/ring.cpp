@@ -1,6 +1,7 @@
 #include <sidelatch/flows/ring.h>
 
 #include "flows/patience.h"
+#include "flows/unit_fence.h"
 
 #include <fmt/format.h>
 
@@ -85,11 +86,14 @@ Ring::Ring(std::span<std::byte> memory, const RingShape& shape) : memory_(memory
 
 std::uint32_t Ring::load(std::uint64_t offset) const noexcept {
   auto& counter = *reinterpret_cast<std::uint32_t*>(memory_ + offset);
-  return turned(std::atomic_ref(counter).load(std::memory_order_acquire), shape_.order);
+  const std::uint32_t value = std::atomic_ref(counter).load(std::memory_order_acquire);
+  fence_behind_counter();
+  return turned(value, shape_.order);
 }
 
 void Ring::store(std::uint64_t offset, std::uint32_t value) const noexcept {
   auto& counter = *reinterpret_cast<std::uint32_t*>(memory_ + offset);
+  fence_before_counter();
   std::atomic_ref(counter).store(turned(value, shape_.order), std::memory_order_release);
 }
 
@@ -99,8 +103,13 @@ Producer::Producer(std::span<std::byte> memory, const RingShape& shape)
   head_ &= kCount;
 }
 
-std::uint32_t Producer::room() {
+bool Producer::look() noexcept {
   tail_ = load(RingShape::tail_offset());
+  return (tail_ & kBroken) == 0 && ((head_ - tail_) & kCount) <= shape().slots;
+}
+
+std::uint32_t Producer::room() {
+  static_cast<void>(look());
   if ((tail_ & kBroken) != 0) {
     throw FlowBroken(fmt::format(
         "the flow is broken: {} items were delivered, and {} more were pushed. Set up another flow for them",
@@ -113,20 +122,25 @@ std::uint32_t Producer::room() {
   return shape().slots - used;
 }
 
-std::span<std::byte> Producer::reserve() {
+void Producer::check_not_ended() const {
   if (has_ended_) {
     throw std::logic_error("the flow's end has been declared by end(): nothing can be pushed after it");
   }
+}
+
+std::span<std::byte> Producer::reserve() {
+  check_not_ended();
   const std::uint32_t first = head_ & (shape().slots - 1);
   std::uint32_t free = shape().slots - ((head_ - tail_) & kCount);
   // The counter is another processor's cache line: look at it only when the slots that are known to be free run out.
-  if (free == 0 || free > shape().slots) {
+  if (free == 0 || free > shape().slots || (tail_ & kBroken) != 0) {
     free = room();
   }
   return {slot(head_), std::size_t{std::min(free, shape().slots - first)} * shape().stride()};
 }
 
 void Producer::commit(std::uint32_t count) {
+  check_not_ended();  // the head would lose its mark
   if (count > shape().slots - ((head_ - tail_) & kCount)) {
     throw std::logic_error(
         fmt::format("commit of {} items: only {} slots are free", count, shape().slots - ((head_ - tail_) & kCount)));
@@ -150,6 +164,10 @@ std::size_t Producer::try_push_batch(std::span<const std::byte> items) {
   const std::size_t wanted = check_items(items.size(), shape());
   std::size_t done = 0;
   while (done < wanted) {
+    // What has been pushed is told before the flow's end is.
+    if (done != 0 && ((head_ - tail_) & kCount) == shape().slots && !look()) {
+      break;
+    }
     const std::span<std::byte> free = reserve();
     const std::size_t now = std::min(free.size() / shape().stride(), wanted - done);
     if (now == 0) {
@@ -202,12 +220,17 @@ bool Producer::is_drained() { return room() == shape().slots && (tail_ & kEnded)
 Consumer::Consumer(std::span<std::byte> memory, const RingShape& shape)
     : Ring(memory, shape), tail_(load(RingShape::tail_offset()) & kCount), head_(load(RingShape::head_offset())) {}
 
-std::uint32_t Consumer::available() {
-  std::uint32_t count = (head_ - tail_) & kCount;
-  if (count == 0) {
+bool Consumer::look() noexcept {
+  if (((head_ - tail_) & kCount) == 0) {
     head_ = load(RingShape::head_offset());
-    count = (head_ - tail_) & kCount;
   }
+  const std::uint32_t count = (head_ - tail_) & kCount;
+  return count <= shape().slots && (count != 0 || (head_ & kBroken) == 0);
+}
+
+std::uint32_t Consumer::available() {
+  static_cast<void>(look());
+  const std::uint32_t count = (head_ - tail_) & kCount;
   if (count > shape().slots) {
     throw_wrong_counter("head", head_ & kCount, "tail", tail_, shape().slots);
   }
@@ -247,6 +270,10 @@ std::size_t Consumer::try_pop_batch(std::span<std::byte> items) {
   const std::size_t wanted = check_items(items.size(), shape());
   std::size_t done = 0;
   while (done < wanted) {
+    // What has been popped is handed over before the flow's end is.
+    if (done != 0 && !look()) {
+      break;
+    }
     const std::span<const std::byte> present = peek();
     const std::size_t now = std::min(present.size() / shape().stride(), wanted - done);
     if (now == 0) {

@@ -70,11 +70,16 @@ const bit<32> DATA = 8;
 const bit<32> TAIL = 9;
 const bit<32> PUSH = 10;
 const bit<32> FILL = 11;  // the producer is lost amidst a batch: empty WRITEs for the PSNs that the consumer may lack
+const bit<32> DRAIN = 12; // the consumer is lost amidst a batch: the producer's NIC still answers, perhaps one READ at a time
 
 // An element of `marks`.
 const bit<32> LOST = 1;    // a producer
 const bit<32> ENDING = 2;  // PUSH is the last one
 const bit<32> CAME = 4;    // data, since it was asked for last
+const bit<32> AGAIN = 8;   // the batch was asked for more than once
+
+// A request is repeated after its time-out, and then after longer times, up to 2^3 time-outs.
+const bit<32> LONGEST_WAIT = 3;
 
 // An element of `gone`.
 const bit<32> PRODUCER_ENDED = 1;
@@ -168,7 +173,9 @@ struct metadata_t {
     @field_list(1)
     bit<48> time;  // a packet that comes back has no time stamp of its own
     bool is_rewritten;
-    bool is_copied;  // to several consumers: each copy gets its consumer's addresses
+    bool is_copied;     // to several consumers: each copy gets its consumer's addresses
+    bit<32> left_out;   // bits of consumers that get no copy
+    bit<32> generation; // of the thread: a copy may leave when another flow has its consumer's number
 }
 
 // From a unit's order of bytes, or to it.
@@ -192,6 +199,8 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
     state start {
         m.is_rewritten = false;
         m.is_copied = false;
+        m.left_out = 0;
+        m.generation = 0;
         packet.extract(h.ethernet);
         transition select(h.ethernet.type) {
             TYPE_IPV4: ipv4;
@@ -272,6 +281,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(THREADS) starts;        // the packet of the batch from which on it is asked for; of FILL, the present one
     register<bit<32>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
     register<bit<32>>(THREADS) marks;
+    register<bit<32>>(THREADS) shrinks;       // how often the limit of a batch is halved
     register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
     register<bit<32>>(THREADS) lost;          // consumers that were given up
     register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
@@ -355,12 +365,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     bit<32> all_bits = 0;
     bit<32> first_consumer = 0;
     bit<16> copies = 0;
-    // `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
+    // `age`: the generation. `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
     // `shift`: the path MTU is 2^shift. `wait`: microseconds until a request is repeated. `often`: how often it is; 0: for
     // ever. `bits`: of all consumers; `consumer`: the register of the first one; `group`: if there are several, the
     // multicast group of them.
     action is_thread(bit<48> mac, bit<32> ip, bit<32> number, bit<32> producers, bit<32> limit, bit<32> each,
-                     bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group) {
+                     bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group,
+                     bit<32> age) {
+        m.generation = age;
         own_mac = mac;
         own_ip = ip;
         flow = number;
@@ -572,6 +584,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         passed.read(upto, t);
         bit<32> mark;
         marks.read(mark, t);
+        bit<32> shrink;
+        shrinks.read(shrink, t);
+        most_items = most_items >> (bit<8>)shrink;
+        time_out = time_out << (bit<8>)smaller(tried + silent, LONGEST_WAIT);
         bit<32> p_psn;
         producer_psns.read(p_psn, producer);
         bit<32> p_head;
@@ -610,6 +626,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool plans = false;         // a batch
         bool producer_fails = false;
         bool consumer_fails = false;
+        bool drained = false;       // of DRAIN
+        bool shrinks_batch = false;
 
         if (is_tick) {
             if (phase == IDLE) {
@@ -619,8 +637,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 goes_round = true;
             } else if (phase == SEEK) {
                 goes_round = true;
+            } else if (phase == DRAIN && now - sent_at >= time_out) {
+                drained = true;
             } else if (phase > SEEK && now - sent_at >= time_out) {
+                if (phase == TAIL && lock == t + 1) {
+                    lock = 0;  // other consumers need not wait for this one
+                }
                 if (phase == DATA) {
+                    shrinks_batch = true;
                     start = 0;  // with several consumers nobody knows what all have
                     if (copies == 0) {
                         start = have;
@@ -722,6 +746,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 }
             } else if (phase == DATA && is_data && (bit<32>)from_p < batch_packets) {
                 forwards = true;
+            } else if (phase == DRAIN && is_data) {
+                sent_at = now;
+                drained = from_p == 0xffffff;  // the last packet before those of the next request
             } else if ((phase == FREE || phase == TELL) && is_ack && from_p == 0) {
                 p_psn = (bit<32>)(p_psn[23:0] + 1);
                 tried = 0;
@@ -762,9 +789,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                         c_psn = (bit<32>)(c_psn[23:0] + 1);
                         tried = 0;
                         c_tail = (c_head - most_full) & COUNT;
-                        plans = most_full != c_slots;
+                        plans = most_full != c_slots && lock == t + 1;
                         if (!plans) {
-                            lock = 0;
+                            if (lock == t + 1) {
+                                lock = 0;
+                            }
                             phase = IDLE;
                         }
                     }
@@ -787,11 +816,15 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                         if (answered | given_up == all_bits) {
                             c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
                             p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
+                            if (mark & AGAIN == 0 && shrink != 0) {
+                                shrink = shrink - 1;
+                            }
                             phase = PUSH;
                             answered = 0;
                             goes_round = true;
                         }
-                    } else if (is_gap && (bit<32>)arrived == have) {
+                    } else if (is_gap && (bit<32>)arrived == have && (start != have || mark & AGAIN == 0)) {
+                        shrinks_batch = true;
                         start = have;
                         goes_round = true;
                     }
@@ -828,7 +861,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
 
+        if (shrinks_batch) {
+            mark = mark | AGAIN;
+            if (most_items > 1) {
+                shrink = shrink + 1;
+            }
+        }
         if (plans) {
+            mark = mark & ~AGAIN;
             bit<32> room = c_slots - ((c_head - c_tail) & COUNT);
             bit<32> first_p = p_tail & (p_slots - 1);
             bit<32> first_c = c_head & (c_slots - 1);
@@ -845,7 +885,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 
         if (producer_fails) {
             out_of_use = PRODUCER_LOST;
-            mark = mark | LOST;
+            if (phase == FREE) {
+                p_tail = (p_tail + batch) & COUNT;
+            }
+            if (phase <= FREE && p_head & (ENDED | BROKEN) == ENDED && (p_head - p_tail) & COUNT == 0) {
+                out_of_use = PRODUCER_ENDED;  // all that it had was delivered: it may leave without a word
+            } else {
+                mark = mark | LOST;
+            }
             lock = 0;
             moves_on = true;
             if (phase == TELL) {
@@ -872,7 +919,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             tried = 0;
             goes_round = true;
         }
-        if (consumer_fails) {
+        if (consumer_fails && consumer_bit == 0 && mark & ENDING != 0) {
+            phase = DONE;  // who has seen the end may leave without a word
+            goes_round = false;
+        } else if (consumer_fails) {
             if (consumer_bit == 0) {
                 given_up = given_up | (all_bits & ~answered);  // those who have not answered
             } else {
@@ -883,21 +933,20 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             tried = 0;
             silent = 0;
         }
-        if (consumer_fails && given_up == all_bits) {
+        if (consumer_fails && given_up == all_bits && phase != DONE) {
             if (phase == DATA) {
                 p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
             } else if (phase == PUSH) {
                 p_tail = (p_tail + batch) & COUNT;  // its head may have moved: they are its items
                 owes = 1;
             }
-            if (lock == t + 1) {
-                lock = 0;
-            }
+            drained = phase != DATA;
+            sent_at = now;
             bit<32> alive;
             living.read(alive, flow);
             alive = alive - 1;
             living.write(flow, alive);
-            phase = DEAD;
+            phase = DRAIN;
             if (alive == 0) {
                 phase = TELL;
                 missed = 0;
@@ -905,6 +954,12 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
             batch = 0;
             tried = 0;
+        }
+        if (drained && lock == t + 1) {
+            lock = 0;
+        }
+        if (drained && phase == DRAIN) {
+            phase = DEAD;
         }
 
         if (moves_on) {
@@ -914,6 +969,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
 
+        // A consumer that was given up may live: its unread items must not be overwritten.
+        m.left_out = given_up;
         if (forwards) {
             bit<32> number = (bit<32>)from_p;
             bit<32> at = number << mtu_shift;
@@ -927,7 +984,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 around = around + 4;
                 more = 12;
             }
-            if (copies == 0 && number < have || (bit<32>)h.ipv4.total_bytes != bytes + around) {
+            if ((bit<32>)h.ipv4.total_bytes != bytes + around) {
+                drop();
+                exit;
+            }
+            sent_at = now;  // while the answer comes, also one that is of no use, another request would only wait behind it
+            if (copies == 0 && number < have) {
+                sent.write(t, sent_at);
                 drop();
                 exit;
             }
@@ -1019,6 +1082,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         reached.write(consumer_number, reached_psn);
         passed.write(t, upto);
         marks.write(t, mark);
+        shrinks.write(t, shrink);
         producer_psns.write(producer, p_psn);
         known.write(producer, p_head);
         taken.write(producer, p_tail);
@@ -1029,8 +1093,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 }
 
 control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    action drop() { mark_to_drop(standard); }
+    bit<32> own_bit = 0;
     // `further`: from the first consumer's ring to this one.
-    action is_copy(bit<48> mac, bit<32> ip, bit<24> queue_pair, bit<32> key, bit<64> further) {
+    action is_copy(bit<48> mac, bit<32> ip, bit<24> queue_pair, bit<32> key, bit<64> further, bit<32> own) {
+        own_bit = own;
         h.ethernet.destination = mac;
         h.ipv4.destination = ip;
         h.bth.queue_pair = queue_pair;
@@ -1038,14 +1105,17 @@ control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t 
         h.reth.address = h.reth.address + further;
     }
     table consumers_of_copies {
-        key = { standard.egress_rid : exact; }
-        actions = { is_copy; NoAction; }
-        default_action = NoAction();
+        key = { standard.egress_rid : exact; m.generation : exact; }
+        actions = { is_copy; drop; }
+        default_action = drop();
         size = 2048;
     }
     apply {
         if (m.is_copied) {
             consumers_of_copies.apply();
+            if (m.left_out & own_bit != 0) {
+                drop();
+            }
             exit;
         }
         // A flooded packet does not go back to where it came from.

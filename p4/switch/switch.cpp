@@ -239,12 +239,21 @@ void Switch::find_due() noexcept {
 }
 
 void Switch::generate() {
-  for (auto& [number, one] : generators_) {
+  for (auto at = generators_.begin(); at != generators_.end();) {
+    Generating& one = at->second;
     if (one.due <= time_) {
+      if (one.generator.pace) {
+        one.generator.interval = one.generator.pace();
+        if (one.generator.interval == 0) {
+          at = generators_.erase(at);
+          continue;
+        }
+      }
       arrive(one.generator.port, one.generator.packet);
       one.due += one.generator.interval;
       one.due = one.due <= time_ ? time_ + one.generator.interval : one.due;
     }
+    ++at;
   }
   find_due();
 }

@@ -2,8 +2,9 @@
 //
 // Whole words of 8 bytes, aligned in the shared memory, are loaded and stored whole, by relaxed atomics, or several
 // words at a time if the CPU guarantees that too. Before and after them, aligned halves of words (4 bytes) are whole,
-// and other bytes are copied one by one. Addresses ascend, so lines of 64 bytes do too. Nothing else is ordered:
-// callers that need an order must get it elsewhere (x86 keeps the order of stores, and of loads).
+// and other bytes are copied one by one. Addresses ascend, so lines of 64 bytes do too. Who acquires what one call has
+// stored sees what earlier calls of that thread have stored; a later call loads no older values than an earlier one.
+// Within one call nothing else is ordered.
 //
 // Thread-safety: any number of these functions may run at the same time, beside other atomic accesses.
 #pragma once

@@ -106,6 +106,7 @@ TEST(FlowDeaths, AConsumerGetsWhatADyingProducerHadDeliveredAndAnError) {
     if (is_broken_for_consumer(network, 0)) {
       ++broken;
       EXPECT_TRUE(network.state().is_broken);
+      EXPECT_FALSE(network.producer(0).is_drained()) << after;
     } else {
       EXPECT_EQ(arrived[0].size(), kItems) << after;
     }
@@ -163,6 +164,24 @@ TEST(FlowDeaths, OtherConsumersGetTheRest) {
   }
   // What was on its way into the dead consumer's ring and had no head yet: one batch at most.
   EXPECT_EQ(longest_loss, 1U);
+}
+
+// Failed: the flow never ended for the control plane.
+TEST(FlowDeaths, AFlowEndsWhenTheConsumersThatLiveHaveEverything) {
+  for (const FlowKind kind : {FlowKind::shuffle, FlowKind::balance, FlowKind::replicate}) {
+    FlowNetwork network(zero_sided_program(), mortal({.producers = 2, .consumers = 2, .kind = kind}));
+    network.kill_consumer(0);
+    std::uint64_t frames = 0;
+    static_cast<void>(move_until(
+        network, ~std::uint64_t{0}, [] {}, frames));
+    network.run([&] {
+      while (network.pop(1)) {
+      }
+      return network.state().has_ended || network.now() > 2 * kTooLate;
+    });
+    EXPECT_TRUE(network.state().has_ended);
+    EXPECT_TRUE(network.state().is_broken);
+  }
 }
 
 // The tail of a full ring must move, although those who popped the items are dead. Failed: it did not.

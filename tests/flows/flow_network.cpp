@@ -58,10 +58,29 @@ FlowNetwork::FlowNetwork(std::shared_ptr<const p4::Program> program, const FlowN
       options_(options),
       used_(options.producers + options.consumers) {
   control_.emplace(device(), SwitchAddress{.mac = kSwitchMac, .ip = kSwitchIp});
+  start();
+}
+
+void FlowNetwork::start_anew() {
+  control_->stop(flow_);
+  for (std::size_t i = 0; i < rings(); ++i) {
+    kill_ring(i);
+  }
+  for (std::size_t i = 0; i < consumers(); ++i) {
+    kill_consumer(i);
+  }
+  std::ranges::fill(used_, 0);
+  std::ranges::fill(pushed_, 0);
+  start();
+}
+
+void FlowNetwork::start() {
+  const FlowNetworkOptions& options = options_;
   Flow flow{.kind = options.kind,
             .path_mtu = options.path_mtu,
             .batch_bytes = options.batch_bytes,
             .poll_interval = std::chrono::microseconds(5),
+            .idle_interval = options.idle_interval,
             .time_out = options.time_out,
             .most_retries = options.most_retries,
             .first_count = options.first_count};
@@ -106,11 +125,12 @@ FlowRing FlowNetwork::connect(std::size_t number, const RingShape& shape, QueueP
       shape.order == ByteOrder::little ? options_.first_count : __builtin_bswap32(options_.first_count);
   std::memcpy(unit.at(offset + RingShape::head_offset()), &count, sizeof count);
   std::memcpy(unit.at(offset + RingShape::tail_offset()), &count, sizeof count);
-  SwitchEnd end = control_->new_end();
-  end.psn = options_.first_psn.value_or(end.psn);
+  const SwitchEnd end{.queue_pair = control_->new_end().queue_pair,
+                      .psn = options_.first_psn.value_or(0x2b3c4d + static_cast<std::uint32_t>(options_.seed))};
   pair = &unit.nic.make_queue_pair(unit.options());
   const AddressVector to{.mac = kSwitchMac, .gid = roce::gid_of({10, 0, 1, 0}), .gid_index = 0};
-  bring_up(*pair, {.mtu = mtu_of(options_.path_mtu)}, to, end.queue_pair, Psn{end.psn}, Psn{0});
+  bring_up(*pair, {.mtu = mtu_of(options_.path_mtu), .dest_rd_atomic = options_.dest_rd_atomic}, to, end.queue_pair,
+           Psn{end.psn}, Psn{0});
   return {.mac = unit.nic.options().mac,
           .ip = switchsync::address_of_host(number),
           .port = static_cast<std::uint16_t>(number),

@@ -25,8 +25,10 @@ struct FlowNetworkOptions {
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;
   std::chrono::microseconds time_out = std::chrono::microseconds(100);
   std::uint32_t most_retries = 0;
+  std::chrono::nanoseconds idle_interval = std::chrono::milliseconds(1);
   std::uint32_t first_count = 0;
   std::optional<std::uint32_t> first_psn{};  ///< of all connections
+  std::uint8_t dest_rd_atomic = 4;           ///< READs that a unit's NIC answers at a time
   softnic::nic::WireFaults faults{};
   std::uint64_t seed = 1;
   /// NICs touch memory when and in the order that the memory model's preset `observed` allows, else at once.
@@ -72,8 +74,11 @@ class FlowNetwork : public switchsync::SwitchedNics {
   /// Removes the unit's queue pair: its NIC does not answer any more.
   void kill_ring(std::size_t ring);
   void kill_consumer(std::size_t consumer);
+  /// Ends the flow and all queue pairs, whatever is on its way, and begins another flow in the same memory.
+  void start_anew();
 
  private:
+  void start();
   FlowRing connect(std::size_t host, const RingShape& shape, softnic::nic::QueuePair*& pair);
   FlowNetworkOptions options_;
   std::vector<std::size_t> used_;  // bytes of each host's memory

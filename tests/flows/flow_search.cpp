@@ -34,14 +34,16 @@ class FlowSearch {
  public:
   FlowSearch(const std::shared_ptr<const p4::Program>& program, const FlowSearchOptions& options)
       : options_(&options),
-        shape_{.slots = kSlots, .item_bytes = options.packets * kPacketBytes},
+        shape_{.slots = options.slots, .item_bytes = options.packets * kPacketBytes},
         units_(options.has_second ? std::vector{producer, consumer, second} : std::vector{producer, consumer}),
         device_(program, {.ports = kMostUnits, .icrc = true}),
         control_(device_, kSwitch) {
     Flow flow{.kind = options.has_second ? FlowKind::replicate : FlowKind::shuffle,
               .path_mtu = kPacketBytes,
+              .batch_bytes = std::uint64_t{options.slots} * shape_.stride(),
               .time_out = std::chrono::microseconds(0),
-              .most_retries = options.producer_dies || options.consumer_dies ? 1U : 0U};
+              .most_retries = counts_retries() ? 1U : 0U};
+    ends_of_switch_ = control_.new_ends(kMostUnits);
     flow.producers.push_back(ring_of(producer));
     for (std::size_t i = 1; i < units_.size(); ++i) {
       flow.consumers.push_back(ring_of(units_[i]));
@@ -84,12 +86,24 @@ class FlowSearch {
     return first;
   }
 
+  [[nodiscard]] bool counts_retries() const {
+    return options_->producer_dies || options_->consumer_dies || options_->is_impatient;
+  }
+
+  // Dead, or given up by the switch.
+  static bool is_out(const World& world, Unit unit) {
+    constexpr std::uint64_t kProducerLost = 2;
+    const bool is_given_up = unit == producer ? world.registers[place_of("gone")] == kProducerLost
+                                              : (world.registers[place_of("lost")] & (unit == consumer ? 1U : 2U)) != 0;
+    return is_given_up || world.nics[unit].is_dead;
+  }
+
   [[nodiscard]] FlowRing ring_of(Unit unit) const {
     return {.mac = {2, 0, 0, 0, 0, unit},
             .ip = {10, 0, 0, unit},
             .port = unit,
             .queue_pair = 0x100U + unit,
-            .end = {.queue_pair = 0x200U + unit, .psn = kFirstPsn},
+            .end = {.queue_pair = ends_of_switch_[unit].queue_pair, .psn = kFirstPsn},
             .rkey = kKey,
             .address = kAddress,
             .shape = shape_};
@@ -211,12 +225,12 @@ class FlowSearch {
     if (world.written > head) {
       then(
           world, [] { return "the producer moves its head"; }, [](World& next) { ++next.memories[producer].head; });
-    } else if (world.written < options_->items && head - (memory.tail & kCount) < kSlots) {
+    } else if (world.written < options_->items && head - (memory.tail & kCount) < options_->slots) {
       then(
           world, [&] { return fmt::format("the producer writes item {}", world.written); },
           [&](World& next) {
             for (std::uint32_t i = 0; i < options_->packets; ++i) {
-              next.memories[producer].packets.at(next.written % kSlots * options_->packets + i) = next.written;
+              next.memories[producer].packets.at(next.written % options_->slots * options_->packets + i) = next.written;
             }
             ++next.written;
           });
@@ -254,7 +268,7 @@ class FlowSearch {
   void check_item(const World& world, Unit unit) {
     const std::uint8_t wanted = world.popped[unit];
     for (std::uint32_t i = 0; i < options_->packets; ++i) {
-      const std::uint8_t found = world.memories[unit].packets.at(wanted % kSlots * options_->packets + i);
+      const std::uint8_t found = world.memories[unit].packets.at(wanted % options_->slots * options_->packets + i);
       if (found != wanted || wanted >= options_->items) {
         fail(fmt::format("the {} has {} as item {}", kUnits[unit], found, wanted));
       }
@@ -265,8 +279,8 @@ class FlowSearch {
   void check_all_have(const World& world) {
     const std::uint32_t seen = std::max(world.memories[consumer].head & kCount, world.memories[second].head & kCount);
     for (const Unit unit : {consumer, second}) {
-      for (std::uint32_t item = world.popped[unit]; item < seen && !world.nics[unit].is_dead; ++item) {
-        const bool is_there = world.memories[unit].packets.at(item % kSlots * options_->packets) == item;
+      for (std::uint32_t item = world.popped[unit]; item < seen && !is_out(world, unit); ++item) {
+        const bool is_there = world.memories[unit].packets.at(item % options_->slots * options_->packets) == item;
         const bool is_coming = std::ranges::any_of(
             world.nics[unit].jobs, [&](const Job& job) { return job.request.bytes > 4 && job.request.item == item; });
         if (!is_there && !is_coming) {
@@ -278,29 +292,41 @@ class FlowSearch {
 
   void check_end(const World& world) {
     const Memory& source = world.memories[producer];
+    const bool is_producer_out = is_out(world, producer);
+    bool are_all_out = true;
     for (std::size_t i = 1; i < units_.size(); ++i) {
       const Unit unit = units_[i];
       const Memory& target = world.memories[unit];
-      if (world.nics[unit].is_dead) {
+      if (is_out(world, unit)) {
+        continue;
+      }
+      are_all_out = false;
+      // Given up at the last: it has everything but the end, and the switch cannot know whether it has that.
+      if (options_->is_impatient && world.popped[unit] == options_->items && target.head == options_->items) {
         continue;
       }
       const bool has_all = world.popped[unit] == options_->items && target.head == (options_->items | kEnded);
-      if (!world.nics[producer].is_dead && !has_all) {
+      // A producer that has been told that all was delivered may leave.
+      const bool may_leave = source.tail == (options_->items | kEnded);
+      if ((!is_producer_out || may_leave) && !has_all) {
         fail(fmt::format("nothing is left to do, and the {} has {} items; its head is {:#x}", kUnits[unit],
                          world.popped[unit], target.head));
       } else if ((target.head & kEnded) == 0 || (!has_all && (target.head & kBroken) == 0)) {
-        fail(fmt::format("the producer is dead, and the head of the {} is {:#x}", kUnits[unit], target.head));
+        fail(fmt::format("the producer is lost, and the head of the {} is {:#x}", kUnits[unit], target.head));
       }
     }
-    const bool must_drain = !world.nics[consumer].is_dead || options_->has_second;
-    if (!world.nics[producer].is_dead && must_drain && source.tail != (options_->items | kEnded)) {
-      fail(fmt::format("nothing is left to do, and the producer's tail is {:#x}", source.tail));
-    } else if (!world.nics[producer].is_dead && (source.tail & (kBroken | kEnded)) == 0) {
-      fail(fmt::format("the consumer is dead, and the producer's tail is {:#x}", source.tail));
-    }
-    const std::uint64_t phase = world.registers[0];
+    const std::uint64_t phase = world.registers[place_of("phases")];
     if (phase != kDonePhase && phase != kDeadPhase) {
       fail(fmt::format("the flow has come to a halt in phase {}", phase));
+    }
+    const bool has_no_end = options_->is_impatient && world.registers[place_of("gone")] != 0;
+    if (has_no_end) {
+      return;  // as above
+    }
+    if (!is_producer_out && !are_all_out && source.tail != (options_->items | kEnded)) {
+      fail(fmt::format("nothing is left to do, and the producer's tail is {:#x}", source.tail));
+    } else if (!is_producer_out && (source.tail & (kBroken | kEnded)) == 0) {
+      fail(fmt::format("the consumer is lost, and the producer's tail is {:#x}", source.tail));
     }
   }
 
@@ -348,7 +374,7 @@ class FlowSearch {
   }
 
   void step_timer(const World& world) {
-    const std::uint64_t phase = world.registers[0];
+    const std::uint64_t phase = world.registers[place_of("phases")];
     if (phase == kDonePhase || phase == kDeadPhase) {
       return;
     }
@@ -359,7 +385,7 @@ class FlowSearch {
     const bool has_items = ((source.head - source.tail) & kCount) != 0 || (source.head & kEnded) != 0;
     const bool has_room = std::ranges::all_of(units_, [&](Unit unit) {
       const Memory& memory = world.memories[unit];
-      return unit == producer || world.nics[unit].is_dead || ((memory.head - memory.tail) & kCount) < kSlots;
+      return unit == producer || world.nics[unit].is_dead || ((memory.head - memory.tail) & kCount) < options_->slots;
     });
     bool is_due = is_quiet;
     bool is_poll = false;
@@ -386,7 +412,7 @@ class FlowSearch {
     }
   }
   void save(World& world) {
-    if (!options_->producer_dies && !options_->consumer_dies) {
+    if (!counts_retries()) {
       device_.state().reg("Move.retries").write(0, 0);
       device_.state().reg("Move.silences").write(0, 0);
     }
@@ -537,11 +563,11 @@ class FlowSearch {
     } else if (request.offset == RingShape::tail_offset()) {
       memory.tail = request.value;
     } else {
-      memory.packets.at(place_of(request)) = request.item;
+      memory.packets.at(packet_of(request)) = request.item;
     }
   }
 
-  [[nodiscard]] std::size_t place_of(const Frame& request) const {
+  [[nodiscard]] std::size_t packet_of(const Frame& request) const {
     return (request.offset - shape_.items_offset()) / kPacketBytes;
   }
 
@@ -560,7 +586,7 @@ class FlowSearch {
                       : job.sampled + 1 == packets ? Opcode::read_response_last
                                                    : Opcode::read_response_middle;
       answer.bytes = kPacketBytes;
-      answer.item = memory.packets.at(place_of(job.request) + job.sampled);
+      answer.item = memory.packets.at(packet_of(job.request) + job.sampled);
     }
     world.from_unit[unit].push_back(answer);
     if (++job.sampled == packets) {
@@ -573,6 +599,7 @@ class FlowSearch {
   std::vector<Unit> units_;
   p4::Switch device_;
   FlowSwitch control_;
+  std::vector<SwitchEnd> ends_of_switch_;
   std::vector<std::pair<p4::RegisterState*, std::uint64_t>> registers_;  // and the index
   std::array<std::byte, 512> buffer_{};
   std::unordered_map<Hash, std::uint32_t, Hash::Of> seen_;      // to the state's number

@@ -1,5 +1,5 @@
 // Every execution of a producer, a consumer, the switch program p4/zero_sided.p4 as it is, and a network, for rings of
-// two slots.
+// one or two slots.
 //
 //   const FlowSearchResult result = search(program, {.items = 3, .losses = 1});
 //   EXPECT_EQ(result.violation, "");
@@ -13,8 +13,9 @@
 //
 // Checked: the consumer pops the items in their order, each once; none changes while it is read; it sees the end after
 // the last one, and the producer that all was delivered; of two consumers none sees an item that the other one lacks;
-// from every state the flow can come to its end. If a unit dies, the other one gets what was delivered, and then an
-// error. States that were seen before are not searched again.
+// from every state the flow can come to its end. If a unit dies or is given up, the other one gets what was delivered,
+// and then an error; what is in the ring of a unit that was given up and lives stays there. States that were seen
+// before are not searched again.
 #pragma once
 
 #include <sidelatch/p4/program.h>
@@ -29,6 +30,7 @@ namespace sidelatch::flows {
 struct FlowSearchOptions {
   std::uint8_t items = 3;
   std::uint32_t packets = 1;  ///< of an item, 1 or 2
+  std::uint32_t slots = 2;    ///< of each ring, 1 or 2
   std::uint8_t losses = 0;
   std::uint8_t repeats = 0;
   std::uint8_t overtakings = 0;
@@ -37,6 +39,7 @@ struct FlowSearchOptions {
   bool has_second = false;     ///< the flow is replicated to two consumers; it is the first one that may die
   bool producer_dies = false;  ///< its NIC stops, at any time
   bool consumer_dies = false;
+  bool is_impatient = false;  ///< a unit is given up after one repeated request, and lives
   std::uint64_t most_states = 20'000'000;
 };
 

@@ -59,6 +59,12 @@ TEST(ZeroSidedSearch, ReplicationAndADeadConsumer) {
 TEST(ZeroSidedSearch, ReplicationAndADeadProducer) {
   expect_none({.items = 1, .has_second = true, .producer_dies = true});
 }
+TEST(ZeroSidedSearch, AUnitThatLivesAndIsGivenUp) {
+  expect_none({.items = 1, .early_timers = 2, .is_impatient = true});
+}
+TEST(ZeroSidedSearch, ReplicationAndAConsumerThatLivesAndIsGivenUp) {
+  expect_none({.items = 1, .losses = 2, .has_second = true, .is_impatient = true});
+}
 TEST(ZeroSidedSearch, TwoThings) {
   if (!takes_long()) {
     GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";
@@ -76,6 +82,9 @@ TEST(ZeroSidedSearch, TwoThings) {
   expect_none({.items = 2, .overtakings = 1, .has_second = true});
   expect_none({.items = 2, .early_timers = 1, .has_second = true});
   expect_none({.items = 1, .losses = 1, .has_second = true, .consumer_dies = true});
+  expect_none({.items = 2, .early_timers = 2, .is_impatient = true});
+  expect_none({.items = 2, .losses = 2, .has_second = true, .is_impatient = true});
+  expect_none({.items = 2, .slots = 1, .losses = 2, .has_second = true, .is_impatient = true});
 }
 
 void expect_caught(const std::string& right, const std::string& wrong, const FlowSearchOptions& options) {
@@ -118,6 +127,13 @@ TEST(ZeroSidedSpecimen, ABatchThatGoesAroundTheEndIsCaught) {
 TEST(ZeroSidedSpecimen, AHeadThatMovesWhenOneConsumerHasTheDataIsCaught) {
   expect_caught("if (answered | given_up == all_bits) {\n                            c_psn = ",
                 "if (true) {\n                            c_psn = ", {.items = 1, .losses = 1, .has_second = true});
+}
+TEST(ZeroSidedSpecimen, CopiesForAConsumerThatWasGivenUpAreCaught) {
+  if (!takes_long()) {
+    GTEST_SKIP() << "ten seconds; SIDELATCH_LONG=1 runs it, and flow_cuts_test.cpp does the same without a search";
+  }
+  expect_caught("m.left_out = given_up;", "",
+                {.items = 2, .slots = 1, .losses = 2, .has_second = true, .is_impatient = true});
 }
 TEST(ZeroSidedSpecimen, NoTimeOutIsCaught) {
   expect_caught("phase > SEEK && now - sent_at >= time_out", "false", {.items = 1, .losses = 1});

@@ -1,11 +1,20 @@
 // The control plane: what it refuses, and that flows come and go.
 #include "flow_network.h"
 
+#include <sidelatch/p4/wired_switch.h>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
+#include <ctime>
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace sidelatch::flows {
 namespace {
@@ -73,6 +82,114 @@ TEST(FlowSwitch, WhatIsWrongIsNamed) {
   EXPECT_NE(message_of([&] { FlowSwitch(large, kOwn); }).find("it with 510 at most"), std::string::npos);
 }
 
+// Failed: such a flow began, and all but the first consumer got its items in the wrong place.
+TEST(FlowSwitch, RingsOfAReplicatedFlowThatDifferAreNamed) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const auto refusal = [&](const std::function<void(Flow&)>& change) {
+    Flow flow = plain(control);
+    flow.kind = FlowKind::replicate;
+    flow.producers[0].shape = flow.consumers[0].shape = {.slots = 4, .item_bytes = 4096};
+    flow.consumers.push_back(flow.consumers[0]);
+    flow.consumers[1].address = 0x100000;
+    flow.consumers[1].end = {.queue_pair = control.new_end().queue_pair, .psn = flow.consumers[0].end.psn};
+    change(flow);
+    return message_of([&] { control.stop(control.start(flow)); });
+  };
+  EXPECT_EQ(refusal([](Flow&) {}), "");
+  for (const auto& change : std::vector<std::function<void(FlowRing&)>>{
+           [](FlowRing& ring) { ring.shape.alignment = 4096; },  // the items begin elsewhere, with the same stride
+           [](FlowRing& ring) { ring.shape.slots = 8; }, [](FlowRing& ring) { ring.shape.order = ByteOrder::big; },
+           [](FlowRing& ring) { ++ring.end.psn; }}) {
+    for (const std::size_t other : {0U, 1U}) {
+      EXPECT_NE(refusal([&](Flow& flow) { change(flow.consumers[other]); }).find("consumers[1]"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(refusal([](Flow& flow) { flow.consumers.resize(33, flow.consumers[0]); }),
+            "33 consumers: a flow is replicated to 32 at most");
+}
+
+// Failed: they were taken, and late answers of the earlier flow would have been answers to the later one.
+TEST(FlowSwitch, EndsAreUsedOnce) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const Flow flow = plain(control);
+  control.stop(control.start(flow));
+  const std::string used = fmt::format("{}", flow.producers[0].end.queue_pair);
+  EXPECT_EQ(
+      message_of([&] { control.start(flow); }),
+      "producers[0]: end.queue_pair " + used + " has been used by an earlier ring: take another one from new_end()");
+  Flow other = plain(control);
+  other.consumers[0].end = other.producers[0].end;
+  EXPECT_NE(message_of([&] { control.start(other); }).find("consumers[0]: end.queue_pair"), std::string::npos);
+  other = plain(control);
+  other.consumers[0].end.queue_pair = control.new_end().queue_pair + 1;
+  EXPECT_NE(message_of([&] { control.start(other); }).find("is none that new_end() has given"), std::string::npos);
+  // What was refused has used nothing.
+  other.consumers[0].end = control.new_end();
+  EXPECT_EQ(message_of([&] { control.start(other); }), "");
+}
+
+TEST(FlowSwitch, EndsBeginWithPsnsThatNobodyKnows) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  std::set<std::uint32_t> psns;
+  for (int i = 0; i < 50; ++i) {
+    psns.insert(control.new_end().psn);
+  }
+  EXPECT_GT(psns.size(), 45U);
+  const std::vector<SwitchEnd> ends = control.new_ends(3);
+  EXPECT_EQ(ends[0].psn, ends[2].psn);
+  EXPECT_NE(ends[0].queue_pair, ends[2].queue_pair);
+}
+
+// Failed: the second one zeroed registers of the first one's flows, and what the first one had set stayed for ever.
+TEST(FlowSwitch, ADeviceHasOneControlPlaneAtATime) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  for (int i = 0; i < 2; ++i) {
+    FlowSwitch control(device, kOwn);
+    control.add_station({2, 0, 0, 0, 0, 9}, 1);
+    control.start(plain(control));
+    EXPECT_NE(message_of([&] {
+                FlowSwitch(device, {.mac = kOwn.mac, .ip = {10, 0, 1, 1}});
+              }).find("has a FlowSwitch"),
+              std::string::npos);
+    EXPECT_TRUE(device.next_generated());
+  }
+  EXPECT_FALSE(device.next_generated());
+  for (const char* const table : {"threads", "members", "ends_of_switch", "stations", "own_addresses"}) {
+    EXPECT_EQ(device.state().table(std::string("Move.") + table).size(), 0U) << table;
+  }
+  EXPECT_EQ(device.state().table("Finish.consumers_of_copies").size(), 0U);
+}
+
+// Failed: such flows began, and units were given up for it, or memory was overwritten.
+TEST(FlowSwitch, FlowsThatCannotWorkAreRefused) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .packet_bytes = 2121, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const auto refusal = [&](const std::function<void(Flow&)>& change) {
+    Flow flow = plain(control);
+    change(flow);
+    return message_of([&] { control.stop(control.start(flow)); });
+  };
+  EXPECT_EQ(refusal([](Flow& flow) { flow.path_mtu = 1024; }), "");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.path_mtu = 2048; }),
+            "path_mtu 2048: its packets have up to 2122 bytes, and the switch takes 2121 at most "
+            "(SwitchOptions::packet_bytes)");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.time_out = std::chrono::microseconds(-1); }),
+            "time_out -1 us: 0 to 17592186044416");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.time_out = std::chrono::microseconds((std::int64_t{1} << 44) + 1); }),
+            "time_out 17592186044417 us: 0 to 17592186044416");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].address = ~std::uint64_t{3}; }),
+            "producers[0]: address 0xfffffffffffffffc: a ring of 160 bytes there goes beyond the end of memory");
+  EXPECT_EQ(refusal([&](Flow& flow) {
+              flow.producers.push_back(flow.producers[0]);
+              flow.producers[1].end = control.new_end();
+              flow.producers[1].address = 128;
+            }),
+            "producers[1]: its memory is also that of producers[0]");
+}
+
 TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, kOwn);
@@ -85,6 +202,25 @@ TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
   EXPECT_NE(refusal.find("the switch has no room for more than"), std::string::npos);
   control.stop(flows.front());
   EXPECT_EQ(message_of([&] { control.start(plain(control)); }), "");
+}
+
+// Failed: the timer kept the thread that drives the switch from ever sleeping.
+TEST(FlowSwitch, AnIdleFlowBurnsNoCore) {
+  const std::string name = fmt::format("idle-flow-{}", ::getpid());
+  p4::WiredSwitch device(zero_sided_program(), {.ports = {{.number = 0, .wire = "shm:" + name}}});
+  FlowSwitch control(device.device(), kOwn);
+  Flow flow = plain(control);
+  flow.most_retries = 0;
+  control.start(flow);
+  const auto cpu = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  device.serve(std::chrono::milliseconds(200));
+  const auto before = cpu();
+  device.serve(std::chrono::milliseconds(200));
+  EXPECT_LT(cpu() - before, std::chrono::milliseconds(60));
 }
 
 TEST(FlowSwitch, AFlowThatIsStoppedInFlightLeavesTheSwitchQuiet) {

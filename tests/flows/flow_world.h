@@ -6,22 +6,41 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::flows::searched_flow {
 
 using roce::Opcode;
 
-constexpr std::uint32_t kSlots = 2;
+constexpr std::uint32_t kMostSlots = 2;
 constexpr std::uint32_t kMostPackets = 2;      // of an item
 constexpr std::uint32_t kFirstPsn = 0xfffffe;  // wraps around soon
 constexpr std::uint8_t kNothing = 0xff;        // in a slot
 // Of the program; hash_of() and a search know each by its place here.
-constexpr std::array kThreadRegisters{"phases", "retries", "positions", "misses",  "ends",    "consumer_psns",
-                                      "heads",  "tails",   "items",     "packets", "starts",  "passed",
-                                      "marks",  "answers", "lost",      "fullest", "reached", "silences"};
+constexpr std::array kThreadRegisters{
+    "phases", "retries", "positions", "misses",  "ends", "consumer_psns", "heads",   "tails",    "items",  "packets",
+    "starts", "passed",  "marks",     "answers", "lost", "fullest",       "reached", "silences", "shrinks"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 2;
+
+/// The place of a register of a thread, or of a producer.
+constexpr std::size_t place_of(std::string_view name) {
+  std::size_t place = 0;
+  for (const std::string_view one : kThreadRegisters) {
+    if (one == name) {
+      return place;
+    }
+    ++place;
+  }
+  for (const std::string_view one : kProducerRegisters) {
+    if (one == name) {
+      return place;
+    }
+    ++place;
+  }
+  return place;
+}
 
 enum Unit : std::uint8_t { producer, consumer, second };
 constexpr std::size_t kMostUnits = 3;
@@ -54,7 +73,7 @@ struct Nic {
 struct Memory {
   std::uint32_t head = 0;
   std::uint32_t tail = 0;
-  std::array<std::uint8_t, kSlots * kMostPackets> packets{kNothing, kNothing, kNothing, kNothing};
+  std::array<std::uint8_t, kMostSlots * kMostPackets> packets{kNothing, kNothing, kNothing, kNothing};
 };
 
 struct World {

@@ -193,6 +193,48 @@ TEST(Ring, ABrokenFlowIsAnErrorAtBothEnds) {
   EXPECT_THROW(consumer.pop(seen), FlowBroken);
 }
 
+// Failed: they were taken out of the ring, and then the error took them along.
+TEST(Ring, TheLastItemsOfABrokenFlowComeInABatch) {
+  const RingShape shape{.slots = 4, .item_bytes = 8};
+  for (const std::uint32_t last : {2U | kEnded | kBroken, 100U}) {  // broken; spoilt
+    RingMemory memory(shape);
+    memory.set(RingShape::head_offset(), 2);
+    Consumer consumer(memory.bytes(), shape);
+    std::vector<std::byte> seen(8 * 4);
+    EXPECT_EQ(consumer.available(), 2U);
+    memory.set(RingShape::head_offset(), last);
+    EXPECT_EQ(consumer.try_pop_batch(seen), 2U);
+    EXPECT_THROW(static_cast<void>(consumer.try_pop_batch(seen)), FlowBroken);
+    EXPECT_EQ(consumer.popped(), 2U);
+  }
+}
+
+// Failed: the caller did not learn how many had been pushed.
+TEST(Ring, ABatchIsPushedAsFarAsABrokenFlowTakesIt) {
+  const RingShape shape{.slots = 4, .item_bytes = 8};
+  RingMemory memory(shape);
+  Producer producer(memory.bytes(), shape);
+  producer.push(item_of(0, 8));
+  memory.set(RingShape::tail_offset(), 1 | kBroken);
+  const std::vector<std::byte> batch(8 * 5);
+  EXPECT_EQ(producer.try_push_batch(batch), 3U);
+  EXPECT_THROW(producer.try_push_batch(batch), FlowBroken);
+  EXPECT_THROW(producer.push_batch(batch), FlowBroken);
+  EXPECT_EQ(producer.pushed(), 4U);
+}
+
+// Failed: the mark was lost, and with it the item.
+TEST(Ring, NothingIsCommittedAfterTheEnd) {
+  const RingShape shape{.slots = 4, .item_bytes = 8};
+  RingMemory memory(shape);
+  Producer producer(memory.bytes(), shape);
+  ASSERT_FALSE(producer.reserve().empty());
+  producer.end();
+  EXPECT_THROW(producer.commit(1), std::logic_error);
+  EXPECT_THROW(producer.commit(0), std::logic_error);
+  EXPECT_EQ(memory.counter(RingShape::head_offset()), kEnded);
+}
+
 TEST(Ring, AUnitOfTheOtherByteOrder) {
   const RingShape shape{.slots = 4, .item_bytes = 8, .order = ByteOrder::big};
   RingMemory memory(shape);

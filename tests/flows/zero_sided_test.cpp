@@ -114,11 +114,70 @@ TEST(ZeroSided, NothingIsLostOrRepeatedOnABadNetwork) {
   }
 }
 
-TEST(ZeroSided, BatchesOfManyPacketsGoOnWhereTheyBroke) {
+// Packets of data that a producer sends so that 512 packets arrive in one batch, and what the limit of a batch is then.
+struct Cost {
+  std::uint32_t packets = 0;
+  std::uint32_t limit = 0;
+};
+
+Cost cost_of_a_batch(const std::shared_ptr<const p4::Program>& program, double loss, std::uint32_t items) {
   const RingShape shape{.slots = 256, .item_bytes = 512};
-  FlowNetwork network(zero_sided_program(),
-                      {.producer_shape = shape, .consumer_shape = shape, .faults = {.drop = 0.02}, .seed = 3});
-  EXPECT_EQ(judge(network.move(256), 1, 256), "");  // 512 packets: whole at the first attempt once in 10^9 times
+  FlowNetwork network(program, {.producer_shape = shape,
+                                .consumer_shape = shape,
+                                .batch_bytes = std::uint64_t{256} * 512,
+                                .faults = {.drop = loss},
+                                .seed = 3});
+  Cost cost;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte> frame) {
+    cost.packets += from == 0 && frame.size() > 256 ? 1U : 0U;
+    return -1;
+  };
+  EXPECT_EQ(judge(network.move(items), 1, items), "");
+  cost.limit = network.state().batch_items.at(0);
+  return cost;
+}
+
+// Failed when a batch was always as long as it may be: twelve times the packets. 512 packets are whole at the first
+// attempt once in 10^9 times.
+TEST(ZeroSided, LongBatchesGoOnWhereTheyBrokeAndBecomeShorter) {
+  constexpr std::uint32_t kItems = 2048;
+  const Cost good = cost_of_a_batch(zero_sided_program(), 0, kItems);
+  EXPECT_EQ(good.packets, 2 * kItems);
+  EXPECT_EQ(good.limit, 256U);
+  const Cost bad = cost_of_a_batch(zero_sided_program(), 0.02, kItems);
+  EXPECT_LT(bad.packets, 3 * good.packets);
+  EXPECT_LT(bad.limit, 128U);
+  EXPECT_GT(bad.limit, 1U);
+  // From the beginning each time.
+  const auto forgetful =
+      switchsync::changed_program("zero_sided.p4", "start = have;\n                        goes_round", "goes_round");
+  EXPECT_GT(cost_of_a_batch(forgetful, 0.02, kItems).packets, bad.packets + good.packets / 4);
+}
+
+// Failed: each copy of a NAK made the producer send the rest of the batch once more.
+TEST(ZeroSided, ANakThatIsRepeatedAsksOnce) {
+  const RingShape shape{.slots = 64, .item_bytes = 512};
+  const auto packets_if = [&](int copies) {
+    FlowNetwork network(zero_sided_program(), {.producer_shape = shape, .consumer_shape = shape});
+    std::uint32_t packets = 0;
+    bool is_lost = false;
+    network.on_send = [&](std::size_t from, std::size_t to, std::span<const std::byte> frame) {
+      const auto parsed = roce::parse_frame(frame, roce::IcrcCheck::no);
+      const auto& packet = std::get<roce::Packet>(parsed);
+      packets += from == 0 && packet.payload.size() == 256 ? 1U : 0U;
+      if (to == 1 && packet.payload.size() == 256 && packets > 20 && !is_lost) {
+        is_lost = true;
+        return 0;
+      }
+      const bool is_nak = from == 1 && packet.bth.opcode == roce::Opcode::acknowledge &&
+                          packet.aeth.syndrome.kind() != roce::Syndrome::Kind::ack;
+      return is_nak ? copies : -1;
+    };
+    EXPECT_EQ(judge(network.move(64), 1, 64), "");
+    EXPECT_TRUE(is_lost);
+    return packets;
+  };
+  EXPECT_EQ(packets_if(4), packets_if(1));
 }
 
 // Each frame of a flow, whatever it is, is lost, doubled, or comes so late that its request was repeated.
@@ -179,6 +238,36 @@ TEST(ZeroSided, AnIdleFlowOnlyAsksNowAndThen) {
   EXPECT_GE(frames, 2 * 150U);
 }
 
+// Failed: it asked as often for ever.
+TEST(ZeroSided, AFlowThatIsIdleForLongAsksSeldomAndWakesUp) {
+  FlowNetwork network(zero_sided_program(), {.idle_interval = std::chrono::microseconds(500)});
+  std::uint64_t frames = 0;
+  network.on_send = [&](std::size_t, std::size_t, std::span<const std::byte>) {
+    ++frames;
+    return -1;
+  };
+  network.run([&] { return network.now() > 50'000'000; });
+  frames = 0;
+  network.run([&] { return network.now() > 100'000'000; });
+  EXPECT_LE(frames, 2 * 100U + 2);  // each 500 us
+  EXPECT_GE(frames, 2 * 90U);
+  ASSERT_TRUE(network.push(0));
+  network.run([&] { return network.pop(0).has_value(); });
+  EXPECT_LT(network.now(), 100'600'000U);
+  frames = 0;
+  network.run([&] { return network.now() > 101'600'000; });
+  EXPECT_GE(frames, 2 * 150U);  // each 5 us again
+}
+
+// Failed: the timers went on until the flow was stopped.
+TEST(ZeroSided, AFlowThatIsOverHasNoTimer) {
+  FlowNetwork network(zero_sided_program(), {.producers = 2, .consumers = 2});
+  EXPECT_EQ(judge(network.move(10), 4, 10), "");
+  network.run([&] { return network.state().has_ended; });
+  network.run();  // ends when nothing happens any more
+  EXPECT_FALSE(network.device().next_generated());
+}
+
 // Failed when the time at which a request left was lost.
 TEST(ZeroSided, ARequestIsRepeatedAfterItsTimeOutAndNotBefore) {
   FlowNetwork network(zero_sided_program(), {.time_out = std::chrono::microseconds(50)});
@@ -190,10 +279,12 @@ TEST(ZeroSided, ARequestIsRepeatedAfterItsTimeOutAndNotBefore) {
     sent.push_back(network.now());
     return -1;
   };
-  network.run([&] { return sent.size() == 5; });
+  network.run([&] { return sent.size() == 6; });
   for (std::size_t i = 1; i < sent.size(); ++i) {
-    EXPECT_GE(sent[i] - sent[i - 1], 50'000U);
-    EXPECT_LE(sent[i] - sent[i - 1], 56'000U);  // looked at every 5 us; the program's clock has microseconds
+    const softnic::nic::Time wait =
+        std::min(400'000U, 50'000U << (i - 1));  // longer each time: 50, 100, 200, 400, 400 us
+    EXPECT_GE(sent[i] - sent[i - 1], wait);
+    EXPECT_LE(sent[i] - sent[i - 1], wait + 6'000U);  // looked at every 5 us; the program's clock has microseconds
   }
 }
 

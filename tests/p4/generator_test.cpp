@@ -86,6 +86,23 @@ TEST(Generator, TimesThatWereLeaptOverGiveOnePacket) {
   EXPECT_EQ(device.next_generated(), 13'499U);
 }
 
+TEST(Generator, ThePaceIsAskedForAtEachPacket) {
+  Switch device(compile(kProgram, "test.p4"), {.ports = 1});
+  std::uint64_t interval = 1000;
+  device.set_generator(1, {.interval = 1000, .packet = packet('a'), .pace = [&] { return interval *= 2; }});
+  device.set_generator(2, {.port = 401, .interval = 9000, .packet = packet('b')});
+  std::string all;
+  for (int i = 0; i < 4; ++i) {
+    device.set_time(*device.next_generated());
+    all += departures(device);
+  }
+  EXPECT_EQ(all, "a:510@1 a:510@3 a:510@7 b:401@9 ");
+  interval = 0;
+  device.set_time(20'000);
+  EXPECT_EQ(departures(device), "b:401@20 ");
+  EXPECT_EQ(device.next_generated(), 27'000U);  // only b
+}
+
 TEST(Generator, WhatCannotBeIsRefused) {
   Switch device(compile(kProgram, "test.p4"), {.ports = 1});
   EXPECT_THROW(device.set_generator(1, {.interval = 0, .packet = packet('a')}), ControlError);

@@ -1,17 +1,17 @@
-// FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it does nothing.
+// FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it only slows idle
+// timers down.
 //
 //   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
 //   FlowSwitch control(device, {.mac = switch_mac, .ip = switch_ip});
 //   const SwitchEnd a = control.new_end();
 //   const SwitchEnd b = control.new_end();
-//   ... the producer's queue pair is connected to (switch_ip, a.queue_pair), and expects a.psn first; so is the
-//   consumer's to b const auto flow = control.start(
-//       {.producers = {{.mac = mac1, .ip = ip1, .port = 0, .queue_pair = 17, .end = a, .rkey = rkey1, .address =
-//       address1,
-//                       .shape = shape}},
-//        .consumers = {{.mac = mac2, .ip = ip2, .port = 1, .queue_pair = 18, .end = b, .rkey = rkey2, .address =
-//        address2,
-//                       .shape = shape}}});
+//   ... the producer's queue pair is connected to (switch_ip, a.queue_pair), and expects a.psn first;
+//       so is the consumer's to b ...
+//   const FlowRing from{.mac = mac1, .ip = ip1, .port = 0, .queue_pair = 17, .end = a, .rkey = rkey1,
+//                       .address = address1, .shape = shape};
+//   const FlowRing to{.mac = mac2, .ip = ip2, .port = 1, .queue_pair = 18, .end = b, .rkey = rkey2,
+//                     .address = address2, .shape = shape};
+//   const auto flow = control.start({.producers = {from}, .consumers = {to}});
 //   ... Producer and Consumer (ring.h) ...
 //   control.stop(flow);
 //
@@ -32,7 +32,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -72,7 +74,8 @@ enum class FlowKind : std::uint8_t {
   /// Each item goes to any one of the consumers: a faster one gets more.
   balance,
   /// Each item goes to every consumer, at most 32, and all get all items in the same order. No consumer sees an item
-  /// before all have it in their memory. Their rings have the same number of slots.
+  /// before all NICs have acknowledged it. Their rings have the same number of slots, alignment and byte order, and
+  /// ends of one new_ends().
   replicate,
 };
 
@@ -83,18 +86,28 @@ struct Flow {
   std::uint32_t path_mtu = 1024;                       ///< 256, 512, 1024, 2048 or 4096
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;  ///< the most that moves at once, to 2^30; at least one item does
   std::chrono::nanoseconds poll_interval = std::chrono::microseconds(10);  ///< of a consumer that has nothing to do
-  /// Until a request is repeated. It must be longer than 16 packets and their answers take.
+  /// After 1 000 polls in vain the interval doubles from poll to poll, up to this one, until an item has moved: an idle
+  /// flow burns no core, and its first item waits so long at most. If it is
+  /// not longer than poll_interval, that one stays.
+  std::chrono::nanoseconds idle_interval = std::chrono::milliseconds(1);
+  /// Until a request is repeated, 0 to 2^44 us. It must be longer than 16 packets and their answers take. While data
+  /// comes it begins anew. The second repetition comes after twice this time, the third after four times, all others
+  /// after eight times.
   std::chrono::microseconds time_out = std::chrono::milliseconds(5);
-  /// How often a request is repeated before the unit is given up; 0: for ever.
-  std::uint32_t most_retries = 1000;
+  /// How often a request is repeated before the unit is given up: by default for five seconds. So long the others of
+  /// its flow may wait for a silent unit. 0: for ever.
+  std::uint32_t most_retries = 125;
   std::uint32_t first_count = 0;  ///< heads and tails when the flow starts, 0 to 2^30 - 1
 };
 
 struct FlowState {
-  bool has_ended = false;                  ///< all producers have ended, and all consumers know it
-  bool is_broken = false;                  ///< a unit was given up
+  bool has_ended = false;  ///< all producers have ended, and all consumers that live know it, at least one
+  bool is_broken = false;  ///< a unit was given up
   std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring; if replicated, one for all
   std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
+  /// The most items of a batch at present, of each consumer; if replicated, one for all. It begins with 64 KiB; a
+  /// packet that is lost halves it, and a batch without losses doubles it, up to Flow::batch_bytes.
+  std::vector<std::uint32_t> batch_items{};
 };
 
 /// p4/zero_sided.p4, compiled.
@@ -105,18 +118,24 @@ class FlowSwitch {
   using FlowId = std::uint64_t;
 
   /// Throws p4::ControlError if the device runs another program, and std::invalid_argument if it does not mend ICRCs
-  /// (SwitchOptions::icrc). The device must outlive this object.
+  /// (SwitchOptions::icrc) or has a FlowSwitch. The device must outlive this object. Of the device belong to it: the
+  /// generators 0 to 2047, the multicast groups 0x8000 to 0x87ff, and all tables and registers of the program.
   FlowSwitch(p4::Switch& device, const SwitchAddress& own);
   FlowSwitch(const FlowSwitch&) = delete;
   FlowSwitch& operator=(const FlowSwitch&) = delete;
-  ~FlowSwitch() = default;
+  /// Stops all flows, and takes all that it has set out of the device.
+  ~FlowSwitch();
 
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
-  /// A queue pair number that no flow has had, and always the same PSN. Throws p4::ControlError when there are none.
+  /// A queue pair number that no flow has had, for one ring, and a PSN at random: what is still on its way between
+  /// other ends has other ones. Throws p4::ControlError when there are none.
   SwitchEnd new_end();
-  /// Call it when the rings are cleared and the units' queue pairs can receive. Throws std::invalid_argument that names
-  /// the field and its value, and p4::ControlError if the switch has no room; nothing is changed then.
+  /// The same, with one PSN: for the consumers of a replicated flow, which get copies of the same packets.
+  std::vector<SwitchEnd> new_ends(std::size_t count);
+  /// Call it when the rings are cleared (their counters are Flow::first_count) and the units' queue pairs can receive.
+  /// Throws std::invalid_argument that names the field and its value, and p4::ControlError if the switch has no room;
+  /// nothing is changed then.
   FlowId start(const Flow& flow);
   /// The switch forgets the flow. What it has sent may still happen: end the units' queue pairs before their memory is
   /// used for something else. Throws std::invalid_argument if there is no such flow.
@@ -129,21 +148,26 @@ class FlowSwitch {
     std::vector<std::uint16_t> threads{};
     std::vector<std::uint32_t> consumers{};  // numbers
     std::vector<std::uint32_t> producers{};  // numbers
+    std::uint32_t most_items = 0;            // of a batch
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
+  void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
   void check(const Flow& flow) const;
   void install(Running& running, const Flow& flow);
   void remove(Running& running) noexcept;
+  [[nodiscard]] std::function<std::uint64_t()> pace_of(std::uint16_t thread, const Flow& flow) const;
   [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
   [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
 
   p4::Switch* device_;
   SwitchAddress own_;
+  std::vector<std::pair<p4::TableState*, p4::EntryHandle>> own_entries_;
   std::vector<Running> flows_;
-  std::vector<bool> threads_;    // in use
-  std::vector<bool> consumers_;  // in use
-  std::vector<bool> producers_;  // in use
-  std::uint32_t next_end_ = 16;
+  std::vector<bool> threads_;        // in use
+  std::vector<bool> consumers_;      // in use
+  std::vector<bool> producers_;      // in use
+  std::vector<bool> are_ends_used_;  // those that new_end() has given
+  std::mt19937_64 random_{std::random_device{}()};
   FlowId next_flow_ = 1;
 };
 

@@ -18,9 +18,13 @@
 // and a Consumer on the same memory are a queue between two threads.
 //
 // Fences: items are written before the head that covers them (release), and read after it (acquire); a slot is given
-// back (release) after it has been read. That is enough where a NIC takes part in cache coherence, as on x86. A unit of
-// another kind must do the same: on ARM `dmb osh` where C++ has a release or acquire fence, since a NIC is outside the
-// inner shareable domain; on a GPU `__threadfence_system()` and volatile counters.
+// back (release) after it has been read. On x86 C++'s release and acquire are enough, because a NIC takes part in cache
+// coherence. On ARM a NIC is outside the inner shareable domain, and this code adds `dmb osh`. A GPU needs volatile
+// counters and `__threadfence_system()`. That is not enough
+// - for items that were written with non-temporal or write-combining stores: put an `sfence` before commit();
+// - for a Consumer in a GPU's own memory: the NIC's WRITEs of items and of head may become visible in another order,
+//   whatever the GPU does. Keep the ring in the host's memory.
+// This code was run on x86 only.
 //
 // Thread-safety: one thread at a time uses a Producer or a Consumer.
 #pragma once
@@ -104,9 +108,11 @@ class Producer : public Ring {
   /// std::logic_error after end(); so do all that push.
   bool try_push(std::span<const std::byte> item);
   /// Pushes as many of these items, which lie one after the other, as there is room for. Returns how many.
+  /// If the flow turns out to be broken after some were pushed, the next call throws.
   std::size_t try_push_batch(std::span<const std::byte> items);
   /// Waits for room. It spins; after some microseconds without room it yields the CPU between attempts.
   void push(std::span<const std::byte> item);
+  /// All of them. If it throws FlowBroken, pushed() says how far it has come.
   void push_batch(std::span<const std::byte> items);
   /// The same for a task: looks again each `interval`.
   fabric::Task<void> push(fabric::Reactor& reactor, std::span<const std::byte> item,
@@ -114,7 +120,7 @@ class Producer : public Ring {
 
   /// The free slots that lie one after the other from the next one on, `stride` bytes each, to be filled in place.
   [[nodiscard]] std::span<std::byte> reserve();
-  /// Publishes the first `count` of them. Throws std::logic_error for more than are free.
+  /// Publishes the first `count` of them. Throws std::logic_error for more than are free, and after end().
   void commit(std::uint32_t count);
 
   /// No more items come. A second call does nothing.
@@ -125,6 +131,9 @@ class Producer : public Ring {
   [[nodiscard]] std::uint32_t pushed() const noexcept { return head_; }
 
  private:
+  void check_not_ended() const;
+  bool look() noexcept;  // at the tail. False: the flow is broken
+
   std::uint32_t head_;
   std::uint32_t tail_;  // as last seen
   bool has_ended_ = false;
@@ -141,7 +150,8 @@ class Consumer : public Ring {
   [[nodiscard]] std::uint32_t available();
   /// Copies the oldest item to `item`, of item_bytes. Throws std::invalid_argument for another size.
   Popped try_pop(std::span<std::byte> item);
-  /// Pops as many items as there are and fit. Returns how many.
+  /// Pops as many items as there are and fit. Returns how many. If the flow turns out to be broken behind them, the
+  /// next call throws.
   std::size_t try_pop_batch(std::span<std::byte> items);
   /// Waits for an item, as Producer::push(). False: the flow has ended.
   bool pop(std::span<std::byte> item);
@@ -159,6 +169,8 @@ class Consumer : public Ring {
   [[nodiscard]] std::uint32_t popped() const noexcept { return tail_; }
 
  private:
+  bool look() noexcept;  // at the head, if no item is known to be there. False: the flow is broken
+
   std::uint32_t tail_;
   std::uint32_t head_;  // as last seen, with its marks
 };

@@ -23,6 +23,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -94,6 +95,9 @@ struct Generator {
   std::uint64_t interval = 0;
   /// With SwitchOptions::icrc the ICRC of a RoCEv2 packet is computed when the generator is set.
   std::vector<std::byte> packet;
+  /// Asked as each packet is made, if it is set: the interval from here on; 0: this packet is not made, and the
+  /// generator is removed. So a control plane slows down the timer of what is idle. It changes nothing in the switch.
+  std::function<std::uint64_t()> pace{};
 };
 
 struct Departure {
