@@ -204,7 +204,7 @@ TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
   EXPECT_EQ(message_of([&] { control.start(plain(control)); }), "");
 }
 
-// Failed: the timer kept the thread that drives the switch from ever sleeping.
+// Otherwise its timer would keep the thread that drives the switch from ever sleeping.
 TEST(FlowSwitch, AnIdleFlowBurnsNoCore) {
   const std::string name = fmt::format("idle-flow-{}", ::getpid());
   p4::WiredSwitch device(zero_sided_program(), {.ports = {{.number = 0, .wire = "shm:" + name}}});

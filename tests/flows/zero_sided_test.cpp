@@ -238,7 +238,7 @@ TEST(ZeroSided, AnIdleFlowOnlyAsksNowAndThen) {
   EXPECT_GE(frames, 2 * 150U);
 }
 
-// Failed: it asked as often for ever.
+// It does not ask as often for ever.
 TEST(ZeroSided, AFlowThatIsIdleForLongAsksSeldomAndWakesUp) {
   FlowNetwork network(zero_sided_program(), {.idle_interval = std::chrono::microseconds(500)});
   std::uint64_t frames = 0;
@@ -259,7 +259,7 @@ TEST(ZeroSided, AFlowThatIsIdleForLongAsksSeldomAndWakesUp) {
   EXPECT_GE(frames, 2 * 150U);  // each 5 us again
 }
 
-// Failed: the timers went on until the flow was stopped.
+// Its timers do not go on until it is stopped.
 TEST(ZeroSided, AFlowThatIsOverHasNoTimer) {
   FlowNetwork network(zero_sided_program(), {.producers = 2, .consumers = 2});
   EXPECT_EQ(judge(network.move(10), 4, 10), "");
