@@ -343,32 +343,25 @@ cm::ChannelNumber ConnectionService::channel_of(int descriptor) {
   return *channel;
 }
 
-cm::IdEvent ConnectionService::take_event(int descriptor) {
-  std::optional<EventChannels::Waiter> waiter;
-  {
-    const std::unique_lock lock(mutex_);
+std::optional<cm::IdEvent> ConnectionService::take_event(int descriptor, std::optional<EventChannels::Waiter>& waiter) {
+  const std::unique_lock lock(mutex_);
+  if (!waiter) {
     waiter = channels_.waiter(descriptor);
   }
   if (!waiter) {
     refuse(EIO, "this event channel is another process's, from before fork()");
   }
   const cm::ChannelNumber channel = waiter->channel();
-  for (;;) {
-    if (!waiter->wait()) {
-      throw QuietError(errno);
-    }
-    const std::unique_lock lock(mutex_);
-    if (!channels_.has(channel)) {
-      continue;  // closed
-    }
-    channels_.taken(channel);
-    std::optional<cm::IdEvent> event = ids_.next_event(channel);
-    channels_.signal(channel, ids_.waiting_events(channel));
-    if (event) {
-      last_takers_[channel] = std::this_thread::get_id();
-      return std::move(*event);
-    }
+  if (!channels_.has(channel)) {
+    waiter->end();
+    return std::nullopt;
   }
+  std::optional<cm::IdEvent> event = ids_.next_event(channel);
+  channels_.signal(channel, ids_.waiting_events(channel));
+  if (event) {
+    last_takers_[channel] = std::this_thread::get_id();
+  }
+  return event;
 }
 
 // ---- Surroundings.

@@ -57,8 +57,9 @@ class ConnectionService final : public cm::Surroundings {
   void close_channel(int descriptor);
   /// Throws VerbsError (EIO) if it is a parent's.
   [[nodiscard]] cm::ChannelNumber channel_of(int descriptor);
-  /// Waits for an event. Throws QuietError: EAGAIN, EINTR.
-  [[nodiscard]] cm::IdEvent take_event(int descriptor);
+  /// The next event of the channel. Nothing: there is none yet; call waiter->wait() and come again. The first call,
+  /// with an empty `waiter`, sets it, so that later ones know the channel although its descriptor was closed meanwhile.
+  [[nodiscard]] std::optional<cm::IdEvent> take_event(int descriptor, std::optional<EventChannels::Waiter>& waiter);
 
   // cm::Surroundings, under the lock.
   [[nodiscard]] const std::vector<roce::Gid>& gids() const override;

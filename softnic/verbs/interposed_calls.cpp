@@ -24,6 +24,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <optional>
 
 // NOLINTBEGIN: names of the C library
 extern "C" {
@@ -71,6 +72,7 @@ bool is_the_device(const char* path) noexcept { return path != nullptr && std::s
 // Runs at the boundary to C, where a failure is -1 and errno.
 template <class Use>
 auto or_error(Use use) noexcept -> decltype(use()) {
+  const WithoutCancellation none;
   try {
     return use();
   } catch (...) {
@@ -92,17 +94,29 @@ int open_device(int flags) noexcept {
   });
 }
 
-ssize_t write_to_channel(int descriptor, const void* bytes, std::size_t count) noexcept {
-  return or_error([&]() -> ssize_t {
-    ConnectionService* const service = ConnectionService::if_made();
-    if (service == nullptr) {
-      refuse(EIO, "this event channel is a parent's, from before fork()");
+// Waits for an event outside of any lock and of any function that lets no exception through: a thread that
+// pthread_cancel() ends there unwinds its stack.
+ssize_t write_to_channel(int descriptor, const void* bytes, std::size_t count) {
+  std::optional<EventChannels::Waiter> waiter;
+  for (;;) {
+    const ssize_t written = or_error([&]() -> ssize_t {
+      ConnectionService* const service = ConnectionService::if_made();
+      if (service == nullptr) {
+        refuse(EIO, "this event channel is a parent's, from before fork()");
+      }
+      return write_command(*service, descriptor, bytes, count, waiter);
+    });
+    if (written < 0 || !waiter) {
+      return written;
     }
-    return write_command(*service, descriptor, bytes, count);
-  });
+    if (!waiter->wait()) {
+      return -1;
+    }
+  }
 }
 
 void close_channel(int descriptor) noexcept {
+  const WithoutCancellation none;
   try {
     if (ConnectionService* const service = ConnectionService::if_made()) {
       service->close_channel(descriptor);

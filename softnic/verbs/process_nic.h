@@ -129,6 +129,13 @@ class ProcessNic {
   Adapter adapter_;
 };
 
+/// Before a thread waits for an event: ProcessNic::rest(). False with errno: it is another process's.
+[[nodiscard]] inline bool rests(ProcessNic& nic) noexcept {
+  const int error = error_of([&] { return nic.rest(), 0; });
+  errno = error != 0 ? error : errno;
+  return error == 0;
+}
+
 /// The process's NIC. Throws SettingsError, roce::WireError and others, which describe the error.
 [[nodiscard]] std::shared_ptr<ProcessNic> acquire();
 /// Gives the NIC back. The NIC leaves the wire when nobody has it any more.
