@@ -179,6 +179,13 @@ std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chro
   }
 }
 
+std::optional<std::uint64_t> Adapter::occupant(const roce::Gid& gid) {
+  std::unique_lock lock(mutex_);
+  leave_wire(lock);
+  const bool is_ours = std::ranges::find(options().gids, gid) != options().gids.end();
+  return is_ours || !failure_.empty() ? std::nullopt : wire_->occupant(gid);
+}
+
 nic::NicCounters Adapter::nic_counters() {
   const std::unique_lock lock(mutex_);
   return nic_->counters();

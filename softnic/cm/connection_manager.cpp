@@ -29,7 +29,7 @@ PrivateData<Bytes> padded(std::span<const std::byte> given) {
 // ---- Connections.
 
 // Identifiers are random, so that a process that takes the place of a dead one on the wire is not taken for it.
-ConnectionManager::Connection* ConnectionManager::make(const Route& route, std::uint64_t transaction) {
+ConnectionManager::Connection* ConnectionManager::make(const Route& route, std::uint64_t transaction, Time now) {
   if (connections_.size() >= kMostConnections) {
     return nullptr;
   }
@@ -42,6 +42,8 @@ ConnectionManager::Connection* ConnectionManager::make(const Route& route, std::
   made.route = route;
   made.agreement.route = route;
   made.transaction = transaction;
+  made.occupant = occupant_ ? occupant_(route.remote) : std::nullopt;
+  look_at_ = made.occupant ? std::min(look_at_, now + kLookInterval) : look_at_;
   // Known from the beginning: the passive side sets up its queue pair before it accepts.
   made.agreement.receive_psn = static_cast<std::uint32_t>(random_()) & kLow24Bits;
   return &made;
@@ -135,7 +137,7 @@ void ConnectionManager::report(const Connection& connection, Event event) {
 
 ConnectionId ConnectionManager::connect(const Offer& offer, Time now) {
   const auto private_data = padded<kRequestPrivateBytes>(offer.private_data);
-  Connection* const connection = make(offer.route, random_());
+  Connection* const connection = make(offer.route, random_(), now);
   if (connection == nullptr) {
     return 0;
   }
@@ -176,7 +178,7 @@ ConnectionId ConnectionManager::connect(const Offer& offer, Time now) {
 
 ConnectionId ConnectionManager::ask(const DatagramOffer& offer, Time now) {
   const auto private_data = padded<kDatagramRequestPrivateBytes>(offer.private_data);
-  Connection* const connection = make(offer.route, random_());
+  Connection* const connection = make(offer.route, random_(), now);
   if (connection == nullptr) {
     return 0;
   }

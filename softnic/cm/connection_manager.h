@@ -19,6 +19,9 @@
 // sent at once, without waiting for the owner. A connection that has ended stays in timewait for half a second, in
 // which its identifier is not used again.
 //
+// If the process at the other end is gone, and whoever makes the manager can tell (ConnectionManagerOptions::occupant),
+// its connections end as if the kernel of that process had closed them. The manager asks every 200 ms.
+//
 // Datagrams (UD) have no connection: ask() and answer() exchange the number and Q_Key of a queue pair.
 //
 // Guarantees: any bytes may be given to on_mad(). A connection reports at most one of rejected, unreachable and
@@ -34,7 +37,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
@@ -139,6 +144,8 @@ struct Outgoing {
 struct ConnectionManagerOptions {
   std::uint64_t ca_guid = 0;
   std::uint64_t seed = 0;  ///< of identifiers and packet sequence numbers
+  /// A number for the process that has this address now, 0 if none has it; nothing if that cannot be known.
+  std::function<std::optional<std::uint64_t>(const Gid&)> occupant{};
 };
 
 class ConnectionManager {
@@ -149,9 +156,10 @@ class ConnectionManager {
   static constexpr int kMostRetriesOfReleased = 5;
   static constexpr std::chrono::milliseconds kTimewait{537};  // 4.096 us * 2^17
   static constexpr std::size_t kMostConnections = 1U << 16;
+  static constexpr std::chrono::milliseconds kLookInterval{200};
 
-  explicit ConnectionManager(const ConnectionManagerOptions& options)
-      : ca_guid_(options.ca_guid), random_(options.seed) {}
+  explicit ConnectionManager(ConnectionManagerOptions options)
+      : ca_guid_(options.ca_guid), random_(options.seed), occupant_(std::move(options.occupant)) {}
 
   /// 0: kMostConnections exist.
   [[nodiscard]] ConnectionId connect(const Offer& offer, Time now);
@@ -208,9 +216,11 @@ class ConnectionManager {
     State state{};
     bool is_released = false;
     bool is_held = false;
+    bool has_receipt = false;  // the other side has got our request, and takes its time
     ConnectionId id = 0;
     std::uint32_t remote_id = 0;  // 0: not known yet
     Route route{};
+    std::optional<std::uint64_t> occupant{};  // of route.remote, at the beginning
     std::uint64_t transaction = 0;
     std::uint64_t service_id = 0;
     std::uint32_t queue_pair = 0;
@@ -228,7 +238,7 @@ class ConnectionManager {
     friend auto operator<=>(const RemoteKey&, const RemoteKey&) = default;
   };
 
-  Connection* make(const Route& route, std::uint64_t transaction);
+  Connection* make(const Route& route, std::uint64_t transaction, Time now);
   [[nodiscard]] Connection* find(ConnectionId id) noexcept;
   [[nodiscard]] Connection* find_owned(ConnectionId id) noexcept;
   [[nodiscard]] Connection* find_remote(const Route& route, std::uint32_t remote_id, bool is_datagram) noexcept;
@@ -247,6 +257,8 @@ class ConnectionManager {
   void enter_timewait(Connection& connection, Time now);
   void on_deadline(Connection& connection, Time now);
   void give_up(Connection& connection, Time now);
+  void look_for_departed(Time now);
+  void on_departure(Connection& connection, Time now);
   void end_stale(const Route& route, const RequestMessage& message, Time now);
 
   void on(const Route& route, std::uint64_t transaction, const RequestMessage& message, Time now);
@@ -261,6 +273,8 @@ class ConnectionManager {
 
   std::uint64_t ca_guid_;
   std::mt19937_64 random_;
+  std::function<std::optional<std::uint64_t>(const Gid&)> occupant_;
+  Time look_at_ = Time::max();  // when to look whether the other sides are still there
   std::unordered_map<ConnectionId, Connection> connections_;
   std::map<RemoteKey, ConnectionId> by_remote_;
   std::set<std::pair<Time, ConnectionId>> deadlines_;

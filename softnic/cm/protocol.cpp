@@ -73,7 +73,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
     return;
   }
   end_stale(route, message, now);
-  Connection* const connection = make(route, transaction);
+  Connection* const connection = make(route, transaction, now);
   if (connection == nullptr) {
     refuse(kNoResources);
     return;
@@ -111,6 +111,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
   constexpr std::uint8_t kRequest = 0;
   const State waits = message.of == kRequest ? State::request_sent : State::reply_sent;
   if (connection->state == waits) {
+    connection->has_receipt = true;
     set_deadline(*connection, std::max(connection->deadline, now + service_time(message.service_timeout)));
   }
 }
@@ -251,7 +252,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
 // ---- Datagrams.
 
 void ConnectionManager::on(const Route& route, std::uint64_t transaction, const DatagramRequestMessage& message,
-                           Time /*now*/) {
+                           Time now) {
   if (message.request_id == 0) {
     return;
   }
@@ -261,7 +262,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
     }
     return;
   }
-  Connection* const request = make(route, transaction);
+  Connection* const request = make(route, transaction, now);
   if (request == nullptr) {
     return;  // it will be repeated
   }
@@ -293,7 +294,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
 // ---- Time.
 
 Time ConnectionManager::next_deadline() const noexcept {
-  return deadlines_.empty() ? Time::max() : deadlines_.begin()->first;
+  return deadlines_.empty() ? look_at_ : std::min(look_at_, deadlines_.begin()->first);
 }
 
 void ConnectionManager::advance(Time now) {
@@ -301,6 +302,9 @@ void ConnectionManager::advance(Time now) {
     Connection* const connection = find(deadlines_.begin()->second);
     set_deadline(*connection, Time::max());
     on_deadline(*connection, now);
+  }
+  if (look_at_ <= now) {
+    look_for_departed(now);
   }
 }
 
@@ -345,6 +349,64 @@ void ConnectionManager::give_up(Connection& connection, Time now) {
   }
   report(connection, {.kind = Event::Kind::unreachable});
   connection.state = State::closed;
+}
+
+// ---- Other sides that are gone.
+
+// The process at the other end was killed, say. A kernel would close its connections for it.
+void ConnectionManager::look_for_departed(Time now) {
+  std::map<Gid, std::optional<std::uint64_t>> here;
+  std::vector<ConnectionId> departed;
+  bool watches = false;
+  for (const auto& [id, connection] : connections_) {
+    if (!connection.occupant || connection.state == State::timewait || connection.state == State::closed ||
+        connection.state == State::datagram_received || connection.state == State::datagram_answered) {
+      continue;
+    }
+    const auto [at, is_new] = here.try_emplace(connection.route.remote);
+    at->second = is_new ? occupant_(connection.route.remote) : at->second;
+    if (at->second && (*at->second == 0 || *at->second != *connection.occupant)) {
+      departed.push_back(id);
+    } else {
+      watches = true;
+    }
+  }
+  look_at_ = watches ? now + kLookInterval : Time::max();
+  for (const ConnectionId id : departed) {
+    on_departure(*find(id), now);
+  }
+}
+
+void ConnectionManager::on_departure(Connection& connection, Time now) {
+  set_deadline(connection, Time::max());
+  const auto close = [&](Event event) {
+    report(connection, std::move(event));
+    connection.state = State::closed;
+  };
+  switch (connection.state) {
+    case State::established:
+    case State::disconnect_sent:
+      end(connection, Event::Kind::disconnected, 0);
+      enter_timewait(connection, now);
+      break;
+    case State::request_received:
+      close({.kind = Event::Kind::rejected, .reason = kRejectTimeout});
+      break;
+    case State::reply_received:
+    case State::reply_sent:
+      close({.kind = Event::Kind::rejected, .reason = kConsumerReject});
+      break;
+    case State::request_sent:
+      close(connection.has_receipt ? Event{.kind = Event::Kind::rejected, .reason = kConsumerReject}
+                                   : Event{.kind = Event::Kind::unreachable});
+      break;
+    default:
+      close({.kind = Event::Kind::unreachable});
+      break;
+  }
+  if (connection.is_released && connection.state == State::closed) {
+    erase(connection);
+  }
 }
 
 }  // namespace sidelatch::softnic::cm

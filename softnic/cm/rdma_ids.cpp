@@ -9,7 +9,11 @@ namespace sidelatch::softnic::cm {
 using IdState = RdmaIds::Id::State;
 
 RdmaIds::RdmaIds(Surroundings& surroundings, const Options& options)
-    : surroundings_(surroundings), options_(options), manager_({.ca_guid = options.ca_guid, .seed = options.seed}) {}
+    : surroundings_(surroundings),
+      options_(options),
+      manager_({.ca_guid = options.ca_guid, .seed = options.seed, .occupant = [&surroundings](const Gid& gid) {
+                  return surroundings.occupant(gid);
+                }}) {}
 
 // ---- Channels.
 

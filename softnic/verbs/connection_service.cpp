@@ -381,6 +381,14 @@ bool ConnectionService::reaches(const roce::Gid& gid) {
   }
 }
 
+std::optional<std::uint64_t> ConnectionService::occupant(const roce::Gid& gid) {
+  try {
+    return nic_->occupant(gid);
+  } catch (const VerbsError&) {  // the NIC has left the wire
+    return std::nullopt;
+  }
+}
+
 std::uint16_t ConnectionService::take_port(cm::PortSpace space, const cm::SocketAddress& address, bool may_be_shared,
                                            std::uint64_t owner) {
   return ports_.take(space, address, may_be_shared, owner);

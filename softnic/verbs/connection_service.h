@@ -65,6 +65,7 @@ class ConnectionService final : public cm::Surroundings {
   [[nodiscard]] const std::vector<roce::Gid>& gids() const override;
   [[nodiscard]] bool is_of_machine(const cm::SocketAddress& address) const override;
   [[nodiscard]] bool reaches(const roce::Gid& gid) override;
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const roce::Gid& gid) override;
   [[nodiscard]] std::uint16_t take_port(cm::PortSpace space, const cm::SocketAddress& address, bool may_be_shared,
                                         std::uint64_t owner) override;
   void open_port(std::uint64_t owner) override;

@@ -74,6 +74,11 @@ class ProcessNic {
     require_usable();
     return adapter_.resolve(gid, std::chrono::milliseconds(0));
   }
+  /// Which process has this address, if the wire knows: Adapter::occupant(). Throws VerbsError (EIO).
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const roce::Gid& gid) {
+    require_usable();
+    return adapter_.occupant(gid);
+  }
   /// Empty: the wire works.
   [[nodiscard]] std::string failure() {
     require_usable();

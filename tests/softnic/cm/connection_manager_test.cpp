@@ -493,5 +493,75 @@ TEST(ConnectionManager, ADatagramsQueuePairIsAskedFor) {
   EXPECT_EQ(world[0].size() + world[1].size(), 0U);
 }
 
+// ---- Other sides that are gone.
+
+// The addresses of both sides, as world.occupants has them.
+const Gid kClientAddress = Managers::route_of(0).local;
+const Gid kServerAddress = Managers::route_of(1).local;
+
+TEST(ConnectionManager, WhoIsGoneIsMissedSoon) {
+  for (const std::uint64_t after : {0U, 8U}) {  // nobody, or another process
+    Managers world;
+    world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+    accept_all(world);
+    world.connect();
+    world.run();
+    world.run_until(10s);
+    EXPECT_EQ(world.count(0, Kind::disconnected), 0U);
+    world.occupants[kServerAddress] = after;
+    world.run_until(10s + ConnectionManager::kLookInterval);
+    EXPECT_EQ(world.count(0, Kind::disconnected), 1U);
+    EXPECT_EQ(world.count(1, Kind::disconnected), 0U) << "its other side is there";
+  }
+}
+
+TEST(ConnectionManager, WhatTheWireDoesNotKnowChangesNothing) {
+  Managers world;
+  world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+  accept_all(world);
+  world.connect();
+  world.run();
+  world.occupants.clear();
+  world.run_until(10s);
+  EXPECT_EQ(world.count(0, Kind::disconnected), 0U);
+  EXPECT_EQ(world.count(1, Kind::disconnected), 0U);
+}
+
+TEST(ConnectionManager, ARequestToWhoIsGoneEnds) {
+  for (const bool is_held : {false, true}) {
+    Managers world;
+    world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+    world.react = [&](std::size_t side, const Event& event) {
+      if (is_held && event.kind == Kind::connection_request) {
+        EXPECT_TRUE(world[side].hold(event.id));
+      }
+    };
+    world.connect();
+    world.run();
+    world.occupants[kServerAddress] = 0;
+    world.lose = [](const InFlight&) { return true; };
+    world.run_until(1s);
+    ASSERT_EQ(world.events(0).size(), 1U);
+    EXPECT_EQ(world.last(0).kind, is_held ? Kind::rejected : Kind::unreachable);
+  }
+}
+
+TEST(ConnectionManager, DisconnectingFromWhoIsGoneEndsSoon) {
+  Managers world;
+  world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+  accept_all(world);
+  const ConnectionId client = world.connect();
+  world.run();
+  world.occupants[kServerAddress] = 0;
+  world.lose = [](const InFlight&) { return true; };
+  EXPECT_TRUE(world[0].disconnect(client, world.now()));
+  world.run_until(ConnectionManager::kLookInterval);
+  EXPECT_EQ(world.count(0, Kind::disconnected), 1U);
+  world[0].release(client, world.now());
+  world.run_until(5s);
+  EXPECT_EQ(world[0].size(), 0U);
+  EXPECT_EQ(world[0].next_deadline(), Time::max()) << "nobody is left to look after";
+}
+
 }  // namespace
 }  // namespace sidelatch::softnic::cm
