@@ -73,6 +73,10 @@ void ConnectionManager::erase(Connection& connection) {
       by_remote_.erase(known);
     }
   }
+  const auto pair = by_queue_pair_.find({connection.route.remote, connection.agreement.remote_qp});
+  if (pair != by_queue_pair_.end() && pair->second == connection.id) {
+    by_queue_pair_.erase(pair);
+  }
   connections_.erase(connection.id);
 }
 
@@ -250,6 +254,8 @@ bool ConnectionManager::reject(ConnectionId id, std::uint16_t reason, std::span<
     return false;
   }
   send_reject(*connection, reason, private_data);
+  connection->last = outgoing_.back().mad;
+  connection->has_rejected = true;
   connection->state = State::closed;
   return true;
 }
@@ -321,6 +327,13 @@ bool ConnectionManager::answer(ConnectionId id, const DatagramAnswer& answer, Ti
 Agreement ConnectionManager::agreement(ConnectionId id) const {
   const auto found = connections_.find(id);
   return found == connections_.end() ? Agreement{} : found->second.agreement;
+}
+
+void ConnectionManager::forget(ConnectionId id) {
+  Connection* const connection = find_owned(id);
+  if (connection != nullptr && connection->state == State::request_received) {
+    erase(*connection);
+  }
 }
 
 void ConnectionManager::release(ConnectionId id, Time now) {

@@ -119,7 +119,7 @@ struct Event {
     established,         ///< passive side
     rejected,            ///< `reason`
     unreachable,         ///< nobody answered
-    disconnected,
+    disconnected,        ///< `reason`: kRejectTimeout if nobody has answered DREQ, else 0
     timewait_exit,
     datagram_request,  ///< a new request; answer() it
     datagram_reply,    ///< `reason` is a DatagramStatus
@@ -174,6 +174,7 @@ class ConnectionManager {
   /// Sends MRA: the owner takes its time for accept() or confirm(), up to 69 s.
   [[nodiscard]] bool hold(ConnectionId id);
   /// Sends REJ, of the request or of the reply.
+  /// The same again for each repetition, until release().
   [[nodiscard]] bool reject(ConnectionId id, std::uint16_t reason, std::span<const std::byte> private_data);
   /// Passive: something has arrived over the connection, so that RTU was lost.
   [[nodiscard]] bool establish(ConnectionId id);
@@ -185,6 +186,8 @@ class ConnectionManager {
   [[nodiscard]] bool is_established(ConnectionId id) const noexcept;
   /// Active: from connection_reply on; passive: from connection_request on.
   [[nodiscard]] Agreement agreement(ConnectionId id) const;
+  /// Passive: as if the request had not arrived, so that its repetition is new.
+  void forget(ConnectionId id);
   /// The owner ends. The other side is told as the state requires.
   void release(ConnectionId id, Time now);
   /// Sends DREQ and REJ once for everything, for the end of the process.
@@ -216,7 +219,8 @@ class ConnectionManager {
     State state{};
     bool is_released = false;
     bool is_held = false;
-    bool has_receipt = false;  // the other side has got our request, and takes its time
+    bool has_rejected = false;  // `last` is the rejection
+    bool has_receipt = false;   // the other side has got our request, and takes its time
     ConnectionId id = 0;
     std::uint32_t remote_id = 0;  // 0: not known yet
     Route route{};
@@ -244,6 +248,7 @@ class ConnectionManager {
   [[nodiscard]] Connection* find_remote(const Route& route, std::uint32_t remote_id, bool is_datagram) noexcept;
   [[nodiscard]] Connection* find_both(const Route& route, std::uint32_t remote_id, ConnectionId id) noexcept;
   void know(Connection& connection, std::uint32_t remote_id, bool is_datagram = false);
+  void know_queue_pair(Connection& connection, std::uint32_t queue_pair);
   void erase(Connection& connection);
 
   void send(const Route& route, const Message& message);
@@ -277,6 +282,7 @@ class ConnectionManager {
   Time look_at_ = Time::max();  // when to look whether the other sides are still there
   std::unordered_map<ConnectionId, Connection> connections_;
   std::map<RemoteKey, ConnectionId> by_remote_;
+  std::map<std::pair<Gid, std::uint32_t>, ConnectionId> by_queue_pair_;  // the latest of each at the other side
   std::set<std::pair<Time, ConnectionId>> deadlines_;
   std::vector<Outgoing> outgoing_;
   std::vector<Event> events_;

@@ -41,14 +41,25 @@ void ConnectionManager::on_mad(const Route& route, std::span<const std::byte> ma
 // ---- Setting up.
 
 // A queue pair of the other side cannot have two connections: of the older one this side has missed the end (12.9.8.3).
+// The kernel refuses the new one too, and takes its repetition; here a program that starts again connects at once. A
+// program that connects without a queue pair says 0, and may do so often.
 void ConnectionManager::end_stale(const Route& route, const RequestMessage& message, Time now) {
-  for (auto& [id, connection] : connections_) {
-    if (connection.route.remote == route.remote && connection.agreement.remote_qp == message.queue_pair &&
-        (connection.state == State::established || connection.state == State::reply_sent)) {
-      end(connection, Event::Kind::disconnected, 0);
-      enter_timewait(connection, now);
-    }
+  constexpr std::uint32_t kGeneralServices = 1;
+  const auto found = by_queue_pair_.find({route.remote, message.queue_pair});
+  Connection* const older =
+      found != by_queue_pair_.end() && message.queue_pair > kGeneralServices ? find(found->second) : nullptr;
+  if (older != nullptr && (older->state == State::established || older->state == State::reply_sent)) {
+    send(older->route, {older->transaction, DisconnectMessage{.local_id = older->id,
+                                                              .remote_id = older->remote_id,
+                                                              .remote_qp = older->agreement.remote_qp}});
+    end(*older, Event::Kind::disconnected, 0);
+    enter_timewait(*older, now);
   }
+}
+
+void ConnectionManager::know_queue_pair(Connection& connection, std::uint32_t queue_pair) {
+  connection.agreement.remote_qp = queue_pair;
+  by_queue_pair_[{connection.route.remote, queue_pair}] = connection.id;
 }
 
 void ConnectionManager::on(const Route& route, std::uint64_t transaction, const RequestMessage& message, Time now) {
@@ -61,7 +72,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   if (const Connection* const known = find_remote(route, message.local_id, false)) {
     if (known->state == State::request_received && known->is_held) {
       send_receipt(*known);
-    } else if (known->state == State::reply_sent) {
+    } else if (known->state == State::reply_sent || known->has_rejected) {
       outgoing_.push_back({.route = known->route, .mad = known->last});
     } else if (known->state == State::timewait || known->state == State::closed) {
       refuse(kStaleConnection);
@@ -82,7 +93,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   connection->service_id = message.service_id;
   know(*connection, message.local_id);
   Agreement& ours = connection->agreement;
-  ours.remote_qp = message.queue_pair;
+  know_queue_pair(*connection, message.queue_pair);
   ours.send_psn = message.starting_psn;
   ours.path_mtu = message.path_mtu;
   ours.ack_timeout = message.local_ack_timeout;
@@ -128,8 +139,8 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
                                             .reason = kInvalidCommunicationId}});
     return;
   }
-  if (connection->state == State::established) {
-    outgoing_.push_back({.route = route, .mad = connection->last});  // RTU was lost
+  if (connection->state == State::established || connection->has_rejected) {
+    outgoing_.push_back({.route = route, .mad = connection->last});  // RTU or REJ was lost
     return;
   }
   if (connection->state == State::reply_received && connection->is_held) {
@@ -143,7 +154,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   know(*connection, message.local_id);
   set_deadline(*connection, Time::max());
   Agreement& ours = connection->agreement;
-  ours.remote_qp = message.queue_pair;
+  know_queue_pair(*connection, message.queue_pair);
   ours.send_psn = message.starting_psn;
   ours.rnr_retry_count = message.rnr_retry_count;
   ours.responder_resources = message.initiator_depth;
@@ -175,25 +186,28 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
       (connection->remote_id != 0 && message.local_id != 0 && connection->remote_id != message.local_id)) {
     return;
   }
+  const auto tell = [&] {
+    report(*connection,
+           {.kind = Event::Kind::rejected, .reason = message.reason, .private_data = bytes_of(message.private_data)});
+  };
   switch (connection->state) {
     case State::request_sent:
     case State::request_received:
     case State::reply_received:
     case State::reply_sent:
-      report(*connection,
-             {.kind = Event::Kind::rejected, .reason = message.reason, .private_data = bytes_of(message.private_data)});
+      tell();
       connection->state = State::closed;
       set_deadline(*connection, Time::max());
       break;
     case State::established:
       // A REJ that names no identifier of its own is an answer to a REQ: a late one, of a REQ that was repeated.
       if (message.local_id == connection->remote_id) {
-        end(*connection, Event::Kind::disconnected, 0);
+        tell();
         enter_timewait(*connection, now);
       }
       break;
     case State::disconnect_sent:
-      end(*connection, Event::Kind::disconnected, 0);
+      tell();
       enter_timewait(*connection, now);
       break;
     default:
@@ -340,7 +354,7 @@ void ConnectionManager::on_deadline(Connection& connection, Time now) {
 
 void ConnectionManager::give_up(Connection& connection, Time now) {
   if (connection.state == State::disconnect_sent) {
-    end(connection, Event::Kind::disconnected, 0);
+    end(connection, Event::Kind::disconnected, kRejectTimeout);
     enter_timewait(connection, now);
     return;
   }
