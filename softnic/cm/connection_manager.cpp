@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace sidelatch::softnic::cm {
 
@@ -88,7 +89,7 @@ void ConnectionManager::send(const Route& route, const Message& message) {
 
 void ConnectionManager::send_and_repeat(Connection& connection, const Message& message, Time now) {
   connection.last = encode(message);
-  connection.interval = kFirstInterval;
+  connection.interval = is_leaving_ ? kFarewellInterval : kFirstInterval;
   connection.retries = 0;
   outgoing_.push_back({.route = connection.route, .mad = connection.last});
   set_deadline(connection, now + connection.interval);
@@ -135,6 +136,12 @@ void ConnectionManager::report(const Connection& connection, Event event) {
     event.route = connection.route;
     events_.push_back(std::move(event));
   }
+}
+
+void ConnectionManager::close(Connection& connection, Event event) {
+  report(connection, std::move(event));
+  connection.state = State::closed;
+  set_deadline(connection, Time::max());
 }
 
 // ---- Owners.
@@ -369,15 +376,39 @@ void ConnectionManager::release(ConnectionId id, Time now) {
   }
 }
 
-void ConnectionManager::release_all(Time now) {
-  std::vector<ConnectionId> all;
-  all.reserve(connections_.size());
-  for (const auto& [id, connection] : connections_) {
-    all.push_back(id);
+void ConnectionManager::leave(Time now) {
+  is_leaving_ = true;
+  if (look_at_ != Time::max()) {
+    look_for_departed(now);  // nobody waits for the dead
   }
-  for (const ConnectionId id : all) {
-    release(id, now);
+  for (auto& [id, connection] : connections_) {
+    switch (connection.state) {
+      case State::established:
+      case State::disconnect_sent:
+        start_disconnect(connection, now);
+        break;
+      case State::request_sent:
+        send_reject(connection, kRejectTimeout, {});
+        close(connection, {.kind = Event::Kind::unreachable});
+        break;
+      case State::request_received:
+      case State::reply_received:
+      case State::reply_sent:
+        send_reject(connection, kConsumerReject, {});
+        close(connection, {.kind = Event::Kind::rejected, .reason = kConsumerReject});
+        break;
+      case State::datagram_asked:
+        close(connection, {.kind = Event::Kind::unreachable});
+        break;
+      default:
+        break;
+    }
   }
+}
+
+bool ConnectionManager::awaits_farewell() const noexcept {
+  return std::ranges::any_of(connections_,
+                             [](const auto& entry) { return entry.second.state == State::disconnect_sent; });
 }
 
 }  // namespace sidelatch::softnic::cm

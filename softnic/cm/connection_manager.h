@@ -152,6 +152,7 @@ class ConnectionManager {
  public:
   static constexpr std::chrono::milliseconds kFirstInterval{100};
   static constexpr std::chrono::milliseconds kLongestInterval{4'295};  // 4.096 us * 2^20
+  static constexpr std::chrono::milliseconds kFarewellInterval{10};
   static constexpr int kMostRetries = 15;
   static constexpr int kMostRetriesOfReleased = 5;
   static constexpr std::chrono::milliseconds kTimewait{537};  // 4.096 us * 2^17
@@ -190,8 +191,11 @@ class ConnectionManager {
   void forget(ConnectionId id);
   /// The owner ends. The other side is told as the state requires.
   void release(ConnectionId id, Time now);
-  /// Sends DREQ and REJ once for everything, for the end of the process.
-  void release_all(Time now);
+  /// For the end of the process: ends everything, and reports it to the owners. DREQ is repeated every 10 ms, 15 times;
+  /// new requests are refused.
+  void leave(Time now);
+  /// Whether an answer to a DREQ is missing.
+  [[nodiscard]] bool awaits_farewell() const noexcept;
 
   void on_mad(const Route& route, std::span<const std::byte> mad, Time now);
   void advance(Time now);
@@ -257,6 +261,7 @@ class ConnectionManager {
   void send_reject(const Connection& connection, std::uint16_t reason, std::span<const std::byte> private_data);
   void set_deadline(Connection& connection, Time deadline);
   void report(const Connection& connection, Event event);
+  void close(Connection& connection, Event event);
   void start_disconnect(Connection& connection, Time now);
   void end(Connection& connection, Event::Kind kind, unsigned reason);
   void enter_timewait(Connection& connection, Time now);
@@ -279,6 +284,7 @@ class ConnectionManager {
   std::uint64_t ca_guid_;
   std::mt19937_64 random_;
   std::function<std::optional<std::uint64_t>(const Gid&)> occupant_;
+  bool is_leaving_ = false;
   Time look_at_ = Time::max();  // when to look whether the other sides are still there
   std::unordered_map<ConnectionId, Connection> connections_;
   std::map<RemoteKey, ConnectionId> by_remote_;

@@ -79,6 +79,10 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
     }
     return;
   }
+  if (is_leaving_) {
+    refuse(kConsumerReject);
+    return;
+  }
   if (message.transport != kReliableConnection) {
     refuse(kInvalidTransport);
     return;
@@ -335,12 +339,12 @@ void ConnectionManager::on_deadline(Connection& connection, Time now) {
     case State::reply_sent:
     case State::disconnect_sent:
     case State::datagram_asked:
-      if (connection.retries == (connection.is_released ? kMostRetriesOfReleased : kMostRetries)) {
+      if (connection.retries == (connection.is_released && !is_leaving_ ? kMostRetriesOfReleased : kMostRetries)) {
         give_up(connection, now);
         break;
       }
       ++connection.retries;
-      connection.interval = std::min<Time>(2 * connection.interval, kLongestInterval);
+      connection.interval = is_leaving_ ? kFarewellInterval : std::min<Time>(2 * connection.interval, kLongestInterval);
       outgoing_.push_back({.route = connection.route, .mad = connection.last});
       set_deadline(connection, now + connection.interval);
       break;
@@ -392,11 +396,6 @@ void ConnectionManager::look_for_departed(Time now) {
 }
 
 void ConnectionManager::on_departure(Connection& connection, Time now) {
-  set_deadline(connection, Time::max());
-  const auto close = [&](Event event) {
-    report(connection, std::move(event));
-    connection.state = State::closed;
-  };
   switch (connection.state) {
     case State::established:
     case State::disconnect_sent:
@@ -404,18 +403,18 @@ void ConnectionManager::on_departure(Connection& connection, Time now) {
       enter_timewait(connection, now);
       break;
     case State::request_received:
-      close({.kind = Event::Kind::rejected, .reason = kRejectTimeout});
+      close(connection, {.kind = Event::Kind::rejected, .reason = kRejectTimeout});
       break;
     case State::reply_received:
     case State::reply_sent:
-      close({.kind = Event::Kind::rejected, .reason = kConsumerReject});
+      close(connection, {.kind = Event::Kind::rejected, .reason = kConsumerReject});
       break;
     case State::request_sent:
-      close(connection.has_receipt ? Event{.kind = Event::Kind::rejected, .reason = kConsumerReject}
-                                   : Event{.kind = Event::Kind::unreachable});
+      close(connection, connection.has_receipt ? Event{.kind = Event::Kind::rejected, .reason = kConsumerReject}
+                                               : Event{.kind = Event::Kind::unreachable});
       break;
     default:
-      close({.kind = Event::Kind::unreachable});
+      close(connection, {.kind = Event::Kind::unreachable});
       break;
   }
   if (connection.is_released && connection.state == State::closed) {

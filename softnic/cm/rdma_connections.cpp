@@ -171,6 +171,11 @@ void RdmaIds::on_mad(const Route& route, std::span<const std::byte> mad, Time no
   handle_events(now);
 }
 
+void RdmaIds::leave(Time now) {
+  manager_.leave(now);
+  handle_events(now);
+}
+
 void RdmaIds::handle_events(Time now) {
   for (const Event& event : manager_.take_events()) {
     handle(event, now);

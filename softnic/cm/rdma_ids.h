@@ -197,8 +197,9 @@ class RdmaIds {
   void advance(Time now);
   [[nodiscard]] Time next_deadline() const noexcept;
   [[nodiscard]] std::vector<Outgoing> take_outgoing() { return manager_.take_outgoing(); }
-  /// The process ends.
-  void leave(Time now) { manager_.release_all(now); }
+  /// The process ends: ConnectionManager::leave().
+  void leave(Time now);
+  [[nodiscard]] bool awaits_farewell() const noexcept { return manager_.awaits_farewell(); }
 
  private:
   static constexpr std::chrono::milliseconds kLookAgain{5};

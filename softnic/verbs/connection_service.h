@@ -5,8 +5,9 @@
 //   service.call([&](cm::RdmaIds& ids, cm::Time now) { ids.connect(...); });
 //
 // Once made, it stays until the process ends, and with it the NIC on the wire: the other side of a connection that was
-// closed may still ask. At exit() it tells the other sides of all connections. After fork() the child has no service;
-// inherited event channels refuse everything with EIO.
+// closed may still ask. At exit(), after the
+// destructors of the program, it tells the other sides of all connections, and waits up to 0.2 s for their answers.
+// After fork() the child has no service; inherited event channels refuse everything with EIO.
 //
 // Thread-safety: any thread may call anything. A function passed to call() runs under the service's lock, which is
 // taken before the NIC's.
@@ -22,6 +23,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -97,19 +99,21 @@ class ConnectionService final : public cm::Surroundings {
   static void before_fork() noexcept;
   static void after_fork_in_parent() noexcept;
   static void after_fork_in_child() noexcept;
-  static void at_exit() noexcept;
+  void say_farewell() noexcept;
+  void take_arrivals();
 
   void make_queue_pair(nic::Nic& nic);
   void post_receive(std::uint64_t buffer);
   void hear();
   void finish() noexcept;
-  void send(const cm::Outgoing& outgoing);
+  [[nodiscard]] bool send(const cm::Outgoing& outgoing);
   void run();
 
   std::shared_ptr<ProcessNic> nic_;
   PortRegistry ports_;
   std::mutex mutex_;
   cm::RdmaIds ids_;
+  std::deque<cm::Outgoing> unsent_;  // what the queue pair had no room for
   EventChannels channels_;
   std::map<cm::ChannelNumber, int> descriptors_;
   std::map<cm::ChannelNumber, std::thread::id> last_takers_;  // who took the last event

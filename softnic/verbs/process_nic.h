@@ -101,6 +101,8 @@ class ProcessNic {
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> shared_receive_queues{};
   /// Called when the NIC may have reported something, for the connection manager's queue pair. It must not throw.
   std::function<void(nic::Nic&)> management{};
+  /// Called before the NIC leaves the wire at the end of the process, without the lock. It must not throw.
+  std::function<void()> farewell{};
   /// Completion queues for whose next completion the program wants a notification.
   std::vector<CompletionQueue*> armed{};
 

@@ -573,6 +573,38 @@ TEST(ConnectionManager, AStaleConnectionIsDisconnectedAtBothEnds) {
   EXPECT_EQ(world.count(0, Kind::disconnected), 1U) << "if it still knows the older connection";
 }
 
+// ---- The end of the process.
+
+TEST(ConnectionManager, TheEndOfTheProcessIsToldThroughLoss) {
+  Connected connected;
+  Managers& world = connected.world;
+  const Time begin = world.now();
+  int sent = 0;
+  world.lose = [&](const InFlight& flying) { return flying.is<DisconnectMessage>() && ++sent < 5; };
+  world[0].leave(world.now());
+  EXPECT_TRUE(world[0].awaits_farewell());
+  world.run_until(begin + 4 * ConnectionManager::kFarewellInterval);
+  EXPECT_FALSE(world[0].awaits_farewell());
+  EXPECT_EQ(world.count(0, Kind::disconnected), 1U) << "a destructor may wait for it";
+  EXPECT_EQ(world.count(1, Kind::disconnected), 1U);
+}
+
+TEST(ConnectionManager, TheEndOfTheProcessWaitsForNobodyForLong) {
+  Connected connected;
+  Managers& world = connected.world;
+  world.connect(0x101);
+  world.run();
+  world.react = {};
+  world.connect(0x102);  // not answered
+  world.lose = [](const InFlight&) { return true; };
+  world[0].leave(world.now());
+  world.run();
+  EXPECT_EQ(world.count(0, Kind::unreachable), 1U);
+  world.run_until(world.now() + (ConnectionManager::kMostRetries + 1) * ConnectionManager::kFarewellInterval);
+  EXPECT_FALSE(world[0].awaits_farewell());
+  EXPECT_EQ(world.count(0, Kind::disconnected), 2U);
+}
+
 // ---- Other sides that are gone.
 
 // The addresses of both sides, as world.occupants has them.

@@ -57,7 +57,7 @@ class Mark {
   mutable bool ok_ = false;
 };
 
-inline sockaddr_in6 loopback(std::uint16_t port, const char* text = "127.0.0.1") {
+inline sockaddr_in6 address_of(std::uint16_t port, const char* text = "127.0.0.1") {
   sockaddr_in6 address{};
   sockaddr_in in{};
   if (::inet_pton(AF_INET, text, &in.sin_addr) == 1) {
@@ -114,9 +114,9 @@ class CmChannel {
   int listen(std::uint32_t id, std::uint32_t backlog = 0) const {
     return command(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{.id = id, .backlog = backlog});
   }
-  std::uint32_t listen_at(std::uint16_t port, cm::PortSpace space = cm::kTcp) const {
-    const std::uint32_t id = create(space);
-    require("bind", bind(id, loopback(port)) == 0);
+  std::uint32_t listen_at(std::uint16_t port, const char* address = "127.0.0.1") const {
+    const std::uint32_t id = create();
+    require("bind", bind(id, address_of(port, address)) == 0);
     require("listen", listen(id) == 0);
     return id;
   }
@@ -156,8 +156,8 @@ class CmChannel {
     require("connect", command(RDMA_USER_CM_CMD_CONNECT, connect) == 0);
   }
   /// Active side.
-  std::uint32_t connect(std::uint16_t port, std::uint32_t queue_pair = 0x100) const {
-    const std::uint32_t id = resolve(loopback(port));
+  std::uint32_t connect(std::uint16_t port, std::uint32_t queue_pair = 0x100, const char* address = "127.0.0.1") const {
+    const std::uint32_t id = resolve(address_of(port, address));
     request(id, queue_pair);
     expect(cm::IdEventKind::connect_response);
     require("confirm", accept(id, false) == 0);
