@@ -1,5 +1,6 @@
 #include "adapter.h"
 
+#include "common/without_signals.h"
 #include "softnic/nic/deferred_access.h"
 
 #include <fmt/format.h>
@@ -111,7 +112,10 @@ Adapter::Adapter(const Settings& settings, std::unique_ptr<roce::Wire> wire)
       memory_(memory_for(settings)),
       nic_(std::make_unique<nic::Nic>(options_for(*wire_), *memory_)),
       frame_(nic::kFrameRoom),
-      thread_([this] { run(); }) {}
+      thread_([this] {
+        const WithoutSignals none;
+        return std::thread([this] { run(); });
+      }()) {}
 
 Adapter::~Adapter() {
   {

@@ -3,7 +3,9 @@
 #include "context.h"
 #include "convert.h"
 
+#include "common/without_signals.h"
 #include "roce/headers.h"
+#include "roce/wire/wire.h"
 
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -177,7 +179,16 @@ ConnectionService::ConnectionService(std::shared_ptr<ProcessNic> nic)
     nic_->management = [this](nic::Nic& /*device*/) { hear(); };
     nic_->farewell = [this] { say_farewell(); };
   });
-  std::thread([this] { run(); }).detach();
+  try {
+    const WithoutSignals none;
+    std::thread([this] { run(); }).detach();
+  } catch (...) {  // there are too many threads
+    nic_->call([this](nic::Nic& /*device*/) {
+      nic_->management = {};
+      nic_->farewell = {};
+    });
+    throw;
+  }
 }
 
 cm::Time ConnectionService::now() noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -229,7 +240,8 @@ void ConnectionService::hear() {
       if (completion.status != nic::CompletionStatus::success || completion.kind != nic::CompletionKind::receive) {
         continue;
       }
-      if (completion.bytes == kBufferBytes) {
+      const bool is_message = completion.bytes == kBufferBytes && completion.source_qp == cm::kGeneralServicesQp;
+      if (is_message && inbox_.size() < kMostArrivals) {
         const std::byte* const bytes = buffers_.data() + completion.id * kBufferBytes;
         Arrival& arrival = inbox_.emplace_back(Arrival{.route = route_of(bytes), .mad = {}});
         std::memcpy(arrival.mad.data(), bytes + nic::kGrhBytes, arrival.mad.size());
@@ -300,10 +312,14 @@ void ConnectionService::run() {
       has_new_deadline_ = false;
     }
     const std::unique_lock lock(mutex_);
-    for (const Arrival& arrival : arrived) {
-      ids_.on_mad(arrival.route, arrival.mad, now());
+    try {
+      for (const Arrival& arrival : arrived) {
+        ids_.on_mad(arrival.route, arrival.mad, now());
+      }
+      ids_.advance(now());
+    } catch (const std::exception& error) {  // no memory, say: what arrived is lost, and comes again
+      complain(error.what());
     }
-    ids_.advance(now());
     finish();
     constexpr std::chrono::milliseconds kForRoom{1};
     deadline = unsent_.empty() ? ids_.next_deadline() : std::min<cm::Time>(ids_.next_deadline(), now() + kForRoom);
@@ -398,6 +414,9 @@ bool ConnectionService::reaches(const roce::Gid& gid) {
   try {
     return nic_->try_resolve(gid).has_value();
   } catch (const VerbsError&) {  // the NIC has left the wire
+    return false;
+  } catch (const roce::WireError& error) {
+    complain(error.what());
     return false;
   }
 }

@@ -76,6 +76,7 @@ class ConnectionService final : public cm::Surroundings {
 
  private:
   static constexpr std::size_t kBuffers = 128;
+  static constexpr std::size_t kMostArrivals = 4096;  // later ones are dropped, as by a NIC without receives
   static constexpr std::size_t kBufferBytes = 40 + cm::kMadBytes;
 
   // The end of a call.

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace sidelatch::softnic {
@@ -174,6 +175,30 @@ TEST_P(Connections, AnExitTellsAllOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Wires, Connections, ::testing::Values("memory", "folder"),
                          [](const auto& one) { return std::string(one.param); });
+
+// A program that waits for SIGTERM with sigwait(3) has blocked it in its own threads only.
+TEST(ConnectionThreads, TakeNoSignalsOfTheProgram) {
+  static_cast<void>(Verbs::load());
+  const pid_t child = start([] {
+    const CmChannel channel;
+    int threads = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream status(task.path() / "status");
+      for (std::string line; std::getline(status, line);) {
+        const std::string name = "SigBlk:";
+        if (!line.starts_with(name) || task.path().filename() == std::to_string(::getpid())) {
+          continue;
+        }
+        ++threads;
+        if ((std::stoull(line.substr(name.size()), nullptr, 16) >> (SIGTERM - 1U) & 1U) == 0) {
+          return false;
+        }
+      }
+    }
+    return threads == 2;  // of the NIC and of the connection manager
+  });
+  EXPECT_TRUE(succeeds(child));
+}
 
 // Nobody sees at the other end of a link whether a process is there.
 TEST(ConnectionsOverALink, AnExitIsToldThroughLoss) {
