@@ -138,6 +138,7 @@ void Adapter::rest() {
   {
     const std::unique_lock lock(mutex_);
     callers_turn_until_ = {};
+    callers_rest_ = true;
   }
   thread_may_drive_.notify_all();
 }
@@ -152,6 +153,7 @@ void Adapter::settle() {
   const std::uint32_t most_bursts = options().most_work_requests / kBurst;
   for (std::uint32_t bursts = 0; bursts < most_bursts && nic_->has_frames() && drive(); ++bursts) {
   }
+  wake_thread_for_what_is_left();
 }
 
 std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chrono::milliseconds at_most) {
@@ -175,6 +177,7 @@ std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chro
       if (callers_may_drive_) {
         drive();
       }
+      wake_thread_for_what_is_left();
     }
     if (Clock::now() >= deadline) {
       return std::nullopt;
@@ -213,6 +216,11 @@ void Adapter::leave() noexcept {
   }
   leave_wire(lock);
   drive();
+  while (thread_sleeps_) {
+    callers_turn_until_ = Clock::now() + kTurn;
+    wire_->interrupt();
+    thread_has_left_wire_.wait(lock);
+  }
   if (failure_.empty()) {
     fail("the process ends, and has left the wire");
     tell();
@@ -248,7 +256,7 @@ void Adapter::fail(const char* why) {
   nic_->fail();
 }
 
-// Waits until the adapter's thread is out of the wire; it stays out as long as the caller has the lock.
+// Waits until the adapter's thread does not use the wire; it stays out as long as the caller has the lock.
 void Adapter::leave_wire(std::unique_lock<std::mutex>& lock) {
   while (thread_is_in_wire_) {
     callers_turn_until_ = Clock::now() + kTurn;
@@ -283,9 +291,59 @@ void Adapter::run() {
       wait_for_turn(lock);
       continue;
     }
-    wait_in_wire(lock);
+    if (shares_wire()) {
+      sleep_beside_callers(lock);
+    } else {
+      wait_in_wire(lock);
+    }
   }
   drive();
+}
+
+// Whether callers and the thread drive by turns of single calls. Not while the program sleeps: then the thread may
+// spin.
+bool Adapter::shares_wire() const noexcept {
+  return short_turns_ > 0 && callers_may_drive_ && !callers_rest_ && wire_->can_be_shared();
+}
+
+// Spins never: a program that watches memory needs the CPU.
+void Adapter::sleep_beside_callers(std::unique_lock<std::mutex>& lock) {
+  bool has_slept_out = false;
+  unless_it_fails([&] {
+    const std::chrono::nanoseconds at_most = std::min(time_to_wait(), wire_->lie_down());
+    if (at_most > 0ns) {
+      thread_sleeps_ = true;
+      thread_wakes_at_ = Clock::now() + at_most;
+      lock.unlock();
+      wire_->sleep(at_most);
+      lock_for_thread(lock);
+      thread_sleeps_ = false;
+      has_slept_out = Clock::now() >= thread_wakes_at_;
+      thread_has_left_wire_.notify_all();
+    }
+    wire_->stand_up();
+    return true;
+  });
+  if (!failure_.empty()) {
+    return;
+  }
+  // Woken by a frame: if the callers have it already, they need no thread beside them.
+  if (drive()) {
+    short_turns_ = kShortTurns;
+  } else if (!has_slept_out) {
+    short_turns_ = std::max(short_turns_ - 1, 0);
+  }
+}
+
+// The thread sleeps until a frame comes or the deadline that it knew of.
+void Adapter::wake_thread_for_what_is_left() {
+  if (!thread_sleeps_ || thread_wakes_at_ == Clock::time_point{}) {
+    return;
+  }
+  if (nic_->has_frames() || !held_.empty() || nic_->next_deadline() < time_of(thread_wakes_at_)) {
+    thread_wakes_at_ = {};
+    wire_->interrupt();
+  }
 }
 
 // Also learns how long the machine needs to wake a thread.
@@ -346,13 +404,15 @@ bool Adapter::drive_for_caller() {
     return false;
   }
   const Clock::time_point now = Clock::now();
-  callers_turn_until_ = now + (short_turns_ > 0 ? kShortTurn : turn_);
+  callers_rest_ = false;
+  callers_turn_until_ = shares_wire() ? Clock::time_point{} : now + (short_turns_ > 0 ? kShortTurn : turn_);
   if (thread_is_in_wire_) {
     wire_->interrupt();  // as soon as the thread runs, it leaves, sees whose turn it is, and stays out
     callers_find_nothing_.store(true, std::memory_order_relaxed);
     return false;
   }
   moved_at_ = drive() ? now : moved_at_;
+  wake_thread_for_what_is_left();
   callers_find_nothing_.store(now - moved_at_ > kPoliteAfter, std::memory_order_relaxed);
   return true;
 }
@@ -370,6 +430,7 @@ void Adapter::send_for_caller() {
     return;
   }
   unless_it_fails([this] { return transmit(time_of(Clock::now())); });
+  wake_thread_for_what_is_left();
   tell();  // frames from the NIC to itself have arrived
 }
 

@@ -9,9 +9,10 @@
 //
 // Two kinds of threads drive the NIC. A program that polls a completion queue in a loop drives it in its own thread,
 // from within poll(), because on a small machine every thread switch costs more than an operation. The adapter's thread
-// drives when nobody has polled for a while (kTurn), and then waits for frames in the wire. With an order
-// (Settings::order) only the adapter's thread drives, so a thread other than the program's touches memory, and races
-// are real.
+// drives when nobody has polled for a while (kTurn), and then waits for frames in the wire. A program that polls and
+// then watches memory leaves too early for such turns: the thread sleeps beside it, woken by each frame, while the
+// program still drives in its own calls (only on wires that can be shared). With an order (Settings::order) only the
+// adapter's thread drives, so a thread other than the program's touches memory, and races are real.
 //
 // Thread-safety: any thread may call anything, but functions passed in run under the adapter's lock and must not call
 // the adapter. Nobody may use the adapter during its destruction.
@@ -45,8 +46,8 @@ class Adapter {
   /// The longest turn, for machines that need long to wake a thread, such as emulated ones: each check for the caller
   /// takes a CPU from it.
   static constexpr std::chrono::microseconds kLongestTurn{5'000};
-  /// The turn of a program that recently did not come back although there was something for it: it may poll for the
-  /// completion of its WRITE, then watch memory for its peer's WRITE.
+  /// The turn of a program that recently did not come back although there was something for it, on a wire that cannot
+  /// be shared: it may poll for the completion of its WRITE, then watch memory for its peer's WRITE.
   static constexpr std::chrono::microseconds kShortTurn{20};
   /// A caller that polls this long without a completion yields the CPU between polls: the peer that it has woken may be
   /// waiting for the same CPU, and the scheduler would let it wait until the next tick, for milliseconds.
@@ -160,6 +161,7 @@ class Adapter {
   void run();
   void wait_for_turn(std::unique_lock<std::mutex>& lock);
   void wait_in_wire(std::unique_lock<std::mutex>& lock);
+  void sleep_beside_callers(std::unique_lock<std::mutex>& lock);
   void lock_for_thread(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] std::chrono::nanoseconds time_to_wait() const;
   // Yields so that a caller that polls in a loop lets the thread have the lock.
@@ -178,6 +180,8 @@ class Adapter {
   }
   bool drive_for_caller();
   void send_for_caller();
+  [[nodiscard]] bool shares_wire() const noexcept;
+  void wake_thread_for_what_is_left();
   void leave_wire(std::unique_lock<std::mutex>& lock);
 
   // Functions of the driving thread, with the lock and outside the wire.
@@ -206,13 +210,16 @@ class Adapter {
   std::atomic<int> callers_that_yield_{0};
   std::atomic<bool> callers_find_nothing_{false};  // for longer than kPoliteAfter
   bool thread_is_in_wire_ = false;                 // waiting in the wire; nobody else touches the wire then
+  bool thread_sleeps_ = false;                     // beside the callers, who may use the wire
+  bool callers_rest_ = false;                      // since rest()
+  Clock::time_point thread_wakes_at_{};            // while it sleeps; in the past if it has been woken
   bool stops_ = false;
   Clock::time_point callers_turn_until_{};
   Clock::time_point moved_at_{};  // when the NIC last had anything to do
   Clock::duration turn_ = kTurn;
   Clock::duration wakes_late_by_ = kLongestTurn;  // the least delay of the last wakes_
   int wakes_ = 0;
-  int short_turns_ = 0;           // this many of the next turns last kShortTurn
+  int short_turns_ = 0;           // this many of the next turns last kShortTurn, or are shared
   std::vector<std::byte> frame_;  // the one that is being sent
   std::vector<Held> held_;        // one at most for each queue pair, the oldest first
   std::vector<FullStation> full_;

@@ -358,7 +358,7 @@ std::chrono::nanoseconds SharedMemoryWire::lie_down() {
   release_all();
   flush();
   announce_waiting_for_room();
-  segment_.station(segment_.own()).doorbell.lie_down(Doorbell::Bed::at_bell);
+  segment_.station(segment_.own()).doorbell.lie_down(bell_.valid() ? Doorbell::Bed::at_bell : Doorbell::Bed::at_futex);
   if (something_happened()) {
     return std::chrono::nanoseconds(0);
   }
@@ -369,7 +369,7 @@ std::chrono::nanoseconds SharedMemoryWire::lie_down() {
 void SharedMemoryWire::stand_up() {
   segment_.station(segment_.own()).doorbell.stand_up();
   std::array<std::byte, 8> strokes{};
-  while (::recv(bell_.number(), strokes.data(), strokes.size(), MSG_DONTWAIT) > 0) {
+  while (bell_.valid() && ::recv(bell_.number(), strokes.data(), strokes.size(), MSG_DONTWAIT) > 0) {
   }
   short_of_room_ = 0;
   talked_with_ = 0;

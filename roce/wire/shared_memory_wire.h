@@ -54,6 +54,10 @@ class SharedMemoryWire final : public Wire {
   [[nodiscard]] int descriptor() const noexcept override { return bell_.number(); }
   [[nodiscard]] std::chrono::nanoseconds lie_down() override;
   void stand_up() override;
+  [[nodiscard]] bool can_be_shared() const noexcept override { return !bell_.valid(); }
+  void sleep(std::chrono::nanoseconds at_most) noexcept override {
+    segment_.station(segment_.own()).doorbell.sleep(at_most);
+  }
   [[nodiscard]] const WireCounters& counters() const noexcept override { return counters_; }
 
   /// All present stations, including ours.

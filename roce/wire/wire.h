@@ -115,6 +115,14 @@ class Wire {
   [[nodiscard]] virtual std::chrono::nanoseconds lie_down() { return std::chrono::nanoseconds(0); }
   virtual void stand_up() {}
 
+  /// For a thread that sleeps while others use the wire, all under one lock:
+  ///   if (const auto at_most = wire.lie_down(); at_most > 0ns) { unlock(); wire.sleep(at_most); lock(); }
+  ///   wire.stand_up();
+  /// sleep() is the one function that needs no lock. It ends as wait() does, also by interrupt(), but for room that
+  /// another thread did not find meanwhile.
+  [[nodiscard]] virtual bool can_be_shared() const noexcept { return false; }
+  virtual void sleep(std::chrono::nanoseconds /*at_most*/) noexcept {}
+
   /// For a child after fork(2): closes the descriptors shared with the parent, so that the child keeps none of the
   /// parent's locks if the parent is killed. Call nothing else in the child, not even the destructor.
   /// Async-signal-safe.

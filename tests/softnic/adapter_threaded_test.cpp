@@ -147,6 +147,55 @@ TEST(Adapter, TheThreadCarriesOutWhatNobodyPollsFor) {
   }
 }
 
+// As ib_write_lat: poll for the completion of the own WRITE, then watch memory for the peer's. The threads drive for
+// who watches, and callers for themselves, over the same wire.
+TEST(Adapter, ServesProgramsThatPollAndThenWatchMemory) {
+  Two two;
+  constexpr std::uint64_t kRounds = 500;
+  const auto play = [](Station& own, Station& other, bool begins) {
+    std::atomic_ref<std::uint64_t> seen(own.word(1));
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      while (!begins && seen.load(std::memory_order_acquire) < round) {
+        std::this_thread::yield();
+      }
+      own.word(0) = round;
+      const nic::Sge from = own.sge(0);
+      ASSERT_EQ(own.run({.kind = nic::WorkKind::write,
+                         .signaled = true,
+                         .sges = {&from, 1},
+                         .remote_address = other.address(1),
+                         .rkey = other.key})
+                    .status,
+                nic::CompletionStatus::success);
+      while (begins && seen.load(std::memory_order_acquire) < round) {
+        std::this_thread::yield();
+      }
+    }
+  };
+  std::thread peer([&] { play(two.server, two.client, false); });
+  play(two.client, two.server, true);
+  peer.join();
+  // More than one burst of frames in one call, and then nobody calls.
+  constexpr std::uint64_t kWrites = 64;
+  constexpr std::uint32_t kHalf = 256;
+  std::iota(&two.client.word(0), &two.client.word(kHalf), kRounds);
+  const nic::Sge from = two.client.sge(0, kHalf * sizeof(std::uint64_t));
+  two.client.adapter.post([&](nic::Nic&) {
+    for (std::uint64_t i = 0; i < kWrites; ++i) {
+      EXPECT_EQ(two.client.pair->post_send({.kind = nic::WorkKind::write,
+                                            .sges = {&from, 1},
+                                            .remote_address = two.server.address(i + 1 == kWrites ? kHalf : 0),
+                                            .rkey = two.server.key}),
+                nic::Post::done);
+    }
+    return 0;
+  });
+  std::atomic_ref<std::uint64_t> last(two.server.word(2 * kHalf - 1));
+  while (last.load(std::memory_order_acquire) != kRounds + kHalf - 1) {
+    std::this_thread::yield();
+  }
+}
+
 TEST(Adapter, SaysWhenACompletionComesToWhoSleeps) {
   Two two;
   std::mutex mutex;
