@@ -1,5 +1,6 @@
 #include "adapter.h"
 
+#include "common/without_signals.h"
 #include "softnic/nic/deferred_access.h"
 
 #include <fmt/format.h>
@@ -111,7 +112,10 @@ Adapter::Adapter(const Settings& settings, std::unique_ptr<roce::Wire> wire)
       memory_(memory_for(settings)),
       nic_(std::make_unique<nic::Nic>(options_for(*wire_), *memory_)),
       frame_(nic::kFrameRoom),
-      thread_([this] { run(); }) {}
+      thread_([this] {
+        const WithoutSignals none;
+        return std::thread([this] { run(); });
+      }()) {}
 
 Adapter::~Adapter() {
   {
@@ -180,6 +184,13 @@ std::optional<roce::MacAddress> Adapter::resolve(const roce::Gid& gid, std::chro
     }
     std::this_thread::sleep_for(1ms);
   }
+}
+
+std::optional<std::uint64_t> Adapter::occupant(const roce::Gid& gid) {
+  std::unique_lock lock(mutex_);
+  leave_wire(lock);
+  const bool is_ours = std::ranges::find(options().gids, gid) != options().gids.end();
+  return is_ours || !failure_.empty() ? std::nullopt : wire_->occupant(gid);
 }
 
 nic::NicCounters Adapter::nic_counters() {

@@ -104,6 +104,9 @@ class Adapter {
   /// answered.
   [[nodiscard]] std::optional<roce::MacAddress> resolve(const roce::Gid& gid, std::chrono::milliseconds at_most);
 
+  /// Which process has this address: Wire::occupant(). Nothing also for our own, and if the wire has failed.
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const roce::Gid& gid);
+
   /// For a child after fork(2), like Wire::abandon(). The child must neither use nor destroy the adapter.
   void abandon() noexcept {
     if (wire_ != nullptr) {

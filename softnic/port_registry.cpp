@@ -61,6 +61,9 @@ void require_own(int file, const std::string& path) {
 class PortRegistry::Lock {
  public:
   Lock(int file, const std::string& path) : file_(file) {
+    if (file < 0) {
+      throw cm::IdError(EIO, "this process has given up its ports because it ends");
+    }
     if (!roce::lock_byte(file, kEntriesByte, kLockLimit)) {
       throw roce::WireError(
           fmt::format("{}: another process keeps the ports of this wire locked for {} s: is one of its processes "
@@ -113,19 +116,21 @@ bool PortRegistry::join() {
   throw roce::WireError(fmt::format("{}: {} processes have ports here already, and that is the most", path_, place_));
 }
 
-PortRegistry::~PortRegistry() {
-  if (path_.empty() || !file_.valid() || !roce::lock_byte(file_.number(), kEntriesByte, kLockLimit)) {
-    return;
+PortRegistry::~PortRegistry() { leave(); }
+
+void PortRegistry::leave() noexcept {
+  if (!path_.empty() && file_.valid() && roce::lock_byte(file_.number(), kEntriesByte, kLockLimit)) {
+    try {
+      std::vector<Entry> entries = read();
+      std::erase_if(entries, [this](const Entry& entry) { return entry.place == place_; });
+      write(entries);
+    } catch (const std::exception&) {  // who takes our place removes them
+    }
+    if (!roce::others_hold(file_.number(), 0, roce::kMostStations) && !has_been_removed(file_.number())) {
+      ::unlink(path_.c_str());
+    }
   }
-  try {
-    std::vector<Entry> entries = read();
-    std::erase_if(entries, [this](const Entry& entry) { return entry.place == place_; });
-    write(entries);
-  } catch (const std::exception&) {  // who takes our place removes them
-  }
-  if (!roce::others_hold(file_.number(), 0, roce::kMostStations) && !has_been_removed(file_.number())) {
-    ::unlink(path_.c_str());
-  }
+  file_.close();
 }
 
 std::vector<PortRegistry::Entry> PortRegistry::read() const {

@@ -46,6 +46,8 @@ class PortRegistry {
   /// Whether somebody listens there.
   [[nodiscard]] bool is_open(cm::PortSpace space, const cm::SocketAddress& address);
 
+  /// Gives everything back, as the destructor does. Later calls fail.
+  void leave() noexcept;
   /// For a child after fork(2): gives up its share of the lock. Call nothing else afterwards.
   void abandon() noexcept { file_.close(); }
   /// Empty: the registry is this process's own.

@@ -33,6 +33,7 @@ class FaultyWire final : public Wire {
   [[nodiscard]] const StationAddresses& addresses() const noexcept override { return wire_->addresses(); }
   [[nodiscard]] std::size_t most_frame_bytes() const noexcept override { return wire_->most_frame_bytes(); }
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) override { return wire_->resolve(gid); }
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const Gid& gid) override { return wire_->occupant(gid); }
   [[nodiscard]] std::span<std::byte> reserve(const MacAddress& destination, std::size_t bytes) override;
   void commit(std::size_t bytes) override;
   void flush() override;

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -65,6 +66,25 @@ std::optional<MacAddress> FolderWire::resolve(const Gid& gid) {
     return std::nullopt;
   }
   return addresses_of_station(*station).mac;
+}
+
+// Each process makes its socket anew. Its inode alone does not tell, because file systems reuse them.
+std::optional<std::uint64_t> FolderWire::occupant(const Gid& gid) {
+  const std::optional<std::size_t> station = station_of(gid);
+  if (!station) {
+    return std::nullopt;
+  }
+  if (*station != place_.station && !others_hold(place_.lock.number(), static_cast<off_t>(*station), 1)) {
+    return 0;
+  }
+  struct stat status {};
+  if (::stat(path_of(*station).c_str(), &status) != 0) {
+    return std::nullopt;  // it is about to make its socket, or to leave
+  }
+  constexpr std::uint64_t kNanoseconds = 1'000'000'000;
+  const std::uint64_t made = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * kNanoseconds +
+                             static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+  return (made ^ (status.st_ino << 1U)) | 1U;
 }
 
 std::optional<SocketWire::Address> FolderWire::address_of(const MacAddress& destination) {

@@ -25,6 +25,7 @@ class FolderWire final : public SocketWire {
   ~FolderWire() override;
 
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) override;
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const Gid& gid) override;
   void abandon() noexcept override;
 
  private:

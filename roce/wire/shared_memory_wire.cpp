@@ -84,6 +84,15 @@ std::optional<MacAddress> SharedMemoryWire::resolve(const Gid& gid) {
   return addresses_of_station(*station).mac;
 }
 
+std::optional<std::uint64_t> SharedMemoryWire::occupant(const Gid& gid) {
+  const std::optional<std::size_t> station = station_of(gid);
+  if (!station) {
+    return std::nullopt;
+  }
+  const std::uint32_t incarnation = segment_.station(*station).incarnation.load(std::memory_order_acquire);
+  return (incarnation & 1U) == 0 || segment_.has_died(*station) ? 0 : std::uint64_t{incarnation};
+}
+
 bool SharedMemoryWire::takes_frames(std::size_t station) const noexcept {
   const std::uint32_t incarnation = segment_.station(station).incarnation.load(std::memory_order_acquire);
   return (incarnation & 1U) != 0 && incarnation != peers_[station].died_as;

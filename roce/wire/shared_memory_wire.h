@@ -42,6 +42,7 @@ class SharedMemoryWire final : public Wire {
 
   [[nodiscard]] const StationAddresses& addresses() const noexcept override { return addresses_; }
   [[nodiscard]] std::optional<MacAddress> resolve(const Gid& gid) override;
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const Gid& gid) override;
   [[nodiscard]] std::span<std::byte> reserve(const MacAddress& destination, std::size_t bytes) override;
   void commit(std::size_t bytes) override;
   void flush() override;

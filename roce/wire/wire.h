@@ -81,6 +81,9 @@ class Wire {
   /// The MAC for frames to this address. Nothing: there is no such station, or nobody has answered yet; ask again, with
   /// receive() or wait() in between.
   [[nodiscard]] virtual std::optional<MacAddress> resolve(const Gid& gid) = 0;
+  /// A number for the process that has this address now, 0 if none has it. A process that takes the address over has
+  /// another number. Nothing: this wire cannot know. Makes system calls.
+  [[nodiscard]] virtual std::optional<std::uint64_t> occupant(const Gid& /*gid*/) { return std::nullopt; }
 
   /// Room for a frame of at most `bytes` to this station. Empty: the wire is full; wait() also waits until another try
   /// may succeed. Uncommitted room is lost at the next call. A frame to an absent station gets room and is dropped, as

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace sidelatch::softnic::cm {
 
@@ -29,7 +30,7 @@ PrivateData<Bytes> padded(std::span<const std::byte> given) {
 // ---- Connections.
 
 // Identifiers are random, so that a process that takes the place of a dead one on the wire is not taken for it.
-ConnectionManager::Connection* ConnectionManager::make(const Route& route, std::uint64_t transaction) {
+ConnectionManager::Connection* ConnectionManager::make(const Route& route, std::uint64_t transaction, Time now) {
   if (connections_.size() >= kMostConnections) {
     return nullptr;
   }
@@ -42,6 +43,8 @@ ConnectionManager::Connection* ConnectionManager::make(const Route& route, std::
   made.route = route;
   made.agreement.route = route;
   made.transaction = transaction;
+  made.occupant = occupant_ ? occupant_(route.remote) : std::nullopt;
+  look_at_ = made.occupant ? std::min(look_at_, now + kLookInterval) : look_at_;
   // Known from the beginning: the passive side sets up its queue pair before it accepts.
   made.agreement.receive_psn = static_cast<std::uint32_t>(random_()) & kLow24Bits;
   return &made;
@@ -71,6 +74,10 @@ void ConnectionManager::erase(Connection& connection) {
       by_remote_.erase(known);
     }
   }
+  const auto pair = by_queue_pair_.find({connection.route.remote, connection.agreement.remote_qp});
+  if (pair != by_queue_pair_.end() && pair->second == connection.id) {
+    by_queue_pair_.erase(pair);
+  }
   connections_.erase(connection.id);
 }
 
@@ -82,7 +89,7 @@ void ConnectionManager::send(const Route& route, const Message& message) {
 
 void ConnectionManager::send_and_repeat(Connection& connection, const Message& message, Time now) {
   connection.last = encode(message);
-  connection.interval = kFirstInterval;
+  connection.interval = is_leaving_ ? kFarewellInterval : kFirstInterval;
   connection.retries = 0;
   outgoing_.push_back({.route = connection.route, .mad = connection.last});
   set_deadline(connection, now + connection.interval);
@@ -131,11 +138,17 @@ void ConnectionManager::report(const Connection& connection, Event event) {
   }
 }
 
+void ConnectionManager::close(Connection& connection, Event event) {
+  report(connection, std::move(event));
+  connection.state = State::closed;
+  set_deadline(connection, Time::max());
+}
+
 // ---- Owners.
 
 ConnectionId ConnectionManager::connect(const Offer& offer, Time now) {
   const auto private_data = padded<kRequestPrivateBytes>(offer.private_data);
-  Connection* const connection = make(offer.route, random_());
+  Connection* const connection = make(offer.route, random_(), now);
   if (connection == nullptr) {
     return 0;
   }
@@ -176,7 +189,7 @@ ConnectionId ConnectionManager::connect(const Offer& offer, Time now) {
 
 ConnectionId ConnectionManager::ask(const DatagramOffer& offer, Time now) {
   const auto private_data = padded<kDatagramRequestPrivateBytes>(offer.private_data);
-  Connection* const connection = make(offer.route, random_());
+  Connection* const connection = make(offer.route, random_(), now);
   if (connection == nullptr) {
     return 0;
   }
@@ -248,6 +261,8 @@ bool ConnectionManager::reject(ConnectionId id, std::uint16_t reason, std::span<
     return false;
   }
   send_reject(*connection, reason, private_data);
+  connection->last = outgoing_.back().mad;
+  connection->has_rejected = true;
   connection->state = State::closed;
   return true;
 }
@@ -321,6 +336,13 @@ Agreement ConnectionManager::agreement(ConnectionId id) const {
   return found == connections_.end() ? Agreement{} : found->second.agreement;
 }
 
+void ConnectionManager::forget(ConnectionId id) {
+  Connection* const connection = find_owned(id);
+  if (connection != nullptr && connection->state == State::request_received) {
+    erase(*connection);
+  }
+}
+
 void ConnectionManager::release(ConnectionId id, Time now) {
   Connection* const connection = find_owned(id);
   if (connection == nullptr) {
@@ -354,15 +376,39 @@ void ConnectionManager::release(ConnectionId id, Time now) {
   }
 }
 
-void ConnectionManager::release_all(Time now) {
-  std::vector<ConnectionId> all;
-  all.reserve(connections_.size());
-  for (const auto& [id, connection] : connections_) {
-    all.push_back(id);
+void ConnectionManager::leave(Time now) {
+  is_leaving_ = true;
+  if (look_at_ != Time::max()) {
+    look_for_departed(now);  // nobody waits for the dead
   }
-  for (const ConnectionId id : all) {
-    release(id, now);
+  for (auto& [id, connection] : connections_) {
+    switch (connection.state) {
+      case State::established:
+      case State::disconnect_sent:
+        start_disconnect(connection, now);
+        break;
+      case State::request_sent:
+        send_reject(connection, kRejectTimeout, {});
+        close(connection, {.kind = Event::Kind::unreachable});
+        break;
+      case State::request_received:
+      case State::reply_received:
+      case State::reply_sent:
+        send_reject(connection, kConsumerReject, {});
+        close(connection, {.kind = Event::Kind::rejected, .reason = kConsumerReject});
+        break;
+      case State::datagram_asked:
+        close(connection, {.kind = Event::Kind::unreachable});
+        break;
+      default:
+        break;
+    }
   }
+}
+
+bool ConnectionManager::awaits_farewell() const noexcept {
+  return std::ranges::any_of(connections_,
+                             [](const auto& entry) { return entry.second.state == State::disconnect_sent; });
 }
 
 }  // namespace sidelatch::softnic::cm

@@ -19,6 +19,9 @@
 // sent at once, without waiting for the owner. A connection that has ended stays in timewait for half a second, in
 // which its identifier is not used again.
 //
+// If the process at the other end is gone, and whoever makes the manager can tell (ConnectionManagerOptions::occupant),
+// its connections end as if the kernel of that process had closed them. The manager asks every 200 ms.
+//
 // Datagrams (UD) have no connection: ask() and answer() exchange the number and Q_Key of a queue pair.
 //
 // Guarantees: any bytes may be given to on_mad(). A connection reports at most one of rejected, unreachable and
@@ -34,7 +37,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
@@ -114,7 +119,7 @@ struct Event {
     established,         ///< passive side
     rejected,            ///< `reason`
     unreachable,         ///< nobody answered
-    disconnected,
+    disconnected,        ///< `reason`: kRejectTimeout if nobody has answered DREQ, else 0
     timewait_exit,
     datagram_request,  ///< a new request; answer() it
     datagram_reply,    ///< `reason` is a DatagramStatus
@@ -139,19 +144,23 @@ struct Outgoing {
 struct ConnectionManagerOptions {
   std::uint64_t ca_guid = 0;
   std::uint64_t seed = 0;  ///< of identifiers and packet sequence numbers
+  /// A number for the process that has this address now, 0 if none has it; nothing if that cannot be known.
+  std::function<std::optional<std::uint64_t>(const Gid&)> occupant{};
 };
 
 class ConnectionManager {
  public:
   static constexpr std::chrono::milliseconds kFirstInterval{100};
   static constexpr std::chrono::milliseconds kLongestInterval{4'295};  // 4.096 us * 2^20
+  static constexpr std::chrono::milliseconds kFarewellInterval{10};
   static constexpr int kMostRetries = 15;
   static constexpr int kMostRetriesOfReleased = 5;
   static constexpr std::chrono::milliseconds kTimewait{537};  // 4.096 us * 2^17
   static constexpr std::size_t kMostConnections = 1U << 16;
+  static constexpr std::chrono::milliseconds kLookInterval{200};
 
-  explicit ConnectionManager(const ConnectionManagerOptions& options)
-      : ca_guid_(options.ca_guid), random_(options.seed) {}
+  explicit ConnectionManager(ConnectionManagerOptions options)
+      : ca_guid_(options.ca_guid), random_(options.seed), occupant_(std::move(options.occupant)) {}
 
   /// 0: kMostConnections exist.
   [[nodiscard]] ConnectionId connect(const Offer& offer, Time now);
@@ -166,6 +175,7 @@ class ConnectionManager {
   /// Sends MRA: the owner takes its time for accept() or confirm(), up to 69 s.
   [[nodiscard]] bool hold(ConnectionId id);
   /// Sends REJ, of the request or of the reply.
+  /// The same again for each repetition, until release().
   [[nodiscard]] bool reject(ConnectionId id, std::uint16_t reason, std::span<const std::byte> private_data);
   /// Passive: something has arrived over the connection, so that RTU was lost.
   [[nodiscard]] bool establish(ConnectionId id);
@@ -177,10 +187,15 @@ class ConnectionManager {
   [[nodiscard]] bool is_established(ConnectionId id) const noexcept;
   /// Active: from connection_reply on; passive: from connection_request on.
   [[nodiscard]] Agreement agreement(ConnectionId id) const;
+  /// Passive: as if the request had not arrived, so that its repetition is new.
+  void forget(ConnectionId id);
   /// The owner ends. The other side is told as the state requires.
   void release(ConnectionId id, Time now);
-  /// Sends DREQ and REJ once for everything, for the end of the process.
-  void release_all(Time now);
+  /// For the end of the process: ends everything, and reports it to the owners. DREQ is repeated every 10 ms, 15 times;
+  /// new requests are refused.
+  void leave(Time now);
+  /// Whether an answer to a DREQ is missing.
+  [[nodiscard]] bool awaits_farewell() const noexcept;
 
   void on_mad(const Route& route, std::span<const std::byte> mad, Time now);
   void advance(Time now);
@@ -208,9 +223,12 @@ class ConnectionManager {
     State state{};
     bool is_released = false;
     bool is_held = false;
+    bool has_rejected = false;  // `last` is the rejection
+    bool has_receipt = false;   // the other side has got our request, and takes its time
     ConnectionId id = 0;
     std::uint32_t remote_id = 0;  // 0: not known yet
     Route route{};
+    std::optional<std::uint64_t> occupant{};  // of route.remote, at the beginning
     std::uint64_t transaction = 0;
     std::uint64_t service_id = 0;
     std::uint32_t queue_pair = 0;
@@ -228,12 +246,13 @@ class ConnectionManager {
     friend auto operator<=>(const RemoteKey&, const RemoteKey&) = default;
   };
 
-  Connection* make(const Route& route, std::uint64_t transaction);
+  Connection* make(const Route& route, std::uint64_t transaction, Time now);
   [[nodiscard]] Connection* find(ConnectionId id) noexcept;
   [[nodiscard]] Connection* find_owned(ConnectionId id) noexcept;
   [[nodiscard]] Connection* find_remote(const Route& route, std::uint32_t remote_id, bool is_datagram) noexcept;
   [[nodiscard]] Connection* find_both(const Route& route, std::uint32_t remote_id, ConnectionId id) noexcept;
   void know(Connection& connection, std::uint32_t remote_id, bool is_datagram = false);
+  void know_queue_pair(Connection& connection, std::uint32_t queue_pair);
   void erase(Connection& connection);
 
   void send(const Route& route, const Message& message);
@@ -242,11 +261,14 @@ class ConnectionManager {
   void send_reject(const Connection& connection, std::uint16_t reason, std::span<const std::byte> private_data);
   void set_deadline(Connection& connection, Time deadline);
   void report(const Connection& connection, Event event);
+  void close(Connection& connection, Event event);
   void start_disconnect(Connection& connection, Time now);
   void end(Connection& connection, Event::Kind kind, unsigned reason);
   void enter_timewait(Connection& connection, Time now);
   void on_deadline(Connection& connection, Time now);
   void give_up(Connection& connection, Time now);
+  void look_for_departed(Time now);
+  void on_departure(Connection& connection, Time now);
   void end_stale(const Route& route, const RequestMessage& message, Time now);
 
   void on(const Route& route, std::uint64_t transaction, const RequestMessage& message, Time now);
@@ -261,8 +283,12 @@ class ConnectionManager {
 
   std::uint64_t ca_guid_;
   std::mt19937_64 random_;
+  std::function<std::optional<std::uint64_t>(const Gid&)> occupant_;
+  bool is_leaving_ = false;
+  Time look_at_ = Time::max();  // when to look whether the other sides are still there
   std::unordered_map<ConnectionId, Connection> connections_;
   std::map<RemoteKey, ConnectionId> by_remote_;
+  std::map<std::pair<Gid, std::uint32_t>, ConnectionId> by_queue_pair_;  // the latest of each at the other side
   std::set<std::pair<Time, ConnectionId>> deadlines_;
   std::vector<Outgoing> outgoing_;
   std::vector<Event> events_;

@@ -40,6 +40,16 @@ struct SocketAddress {
     const auto ipv4 = roce::ipv4_in(ip);
     return ipv4 ? ipv4->front() == kLoopbackNet : ip == kLoopback;
   }
+  /// A wildcard becomes the loopback address of its family, another address stays.
+  [[nodiscard]] SocketAddress as_destination() const noexcept {
+    SocketAddress to = *this;
+    if (is_any() && is_ipv4()) {
+      to.ip = roce::gid_of(roce::Ipv4Address{127, 0, 0, 1});
+    } else if (is_any()) {
+      to.ip.back() = 1;
+    }
+    return to;
+  }
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 };
 
@@ -51,7 +61,7 @@ struct SocketAddress {
 }
 [[nodiscard]] constexpr bool is_of_ip(std::uint64_t service_id) noexcept {
   const PortSpace space = port_space_of(service_id);
-  return service_id >> 32U == 0 && (space == kTcp || space == kUdp || space == kIpoib);
+  return service_id >> 32U == 0 && (space == kTcp || space == kUdp || space == kIpoib || space == kInfiniband);
 }
 
 inline constexpr std::size_t kAddressHeaderBytes = 36;

@@ -41,14 +41,25 @@ void ConnectionManager::on_mad(const Route& route, std::span<const std::byte> ma
 // ---- Setting up.
 
 // A queue pair of the other side cannot have two connections: of the older one this side has missed the end (12.9.8.3).
+// The kernel refuses the new one too, and takes its repetition; here a program that starts again connects at once. A
+// program that connects without a queue pair says 0, and may do so often.
 void ConnectionManager::end_stale(const Route& route, const RequestMessage& message, Time now) {
-  for (auto& [id, connection] : connections_) {
-    if (connection.route.remote == route.remote && connection.agreement.remote_qp == message.queue_pair &&
-        (connection.state == State::established || connection.state == State::reply_sent)) {
-      end(connection, Event::Kind::disconnected, 0);
-      enter_timewait(connection, now);
-    }
+  constexpr std::uint32_t kGeneralServices = 1;
+  const auto found = by_queue_pair_.find({route.remote, message.queue_pair});
+  Connection* const older =
+      found != by_queue_pair_.end() && message.queue_pair > kGeneralServices ? find(found->second) : nullptr;
+  if (older != nullptr && (older->state == State::established || older->state == State::reply_sent)) {
+    send(older->route, {older->transaction, DisconnectMessage{.local_id = older->id,
+                                                              .remote_id = older->remote_id,
+                                                              .remote_qp = older->agreement.remote_qp}});
+    end(*older, Event::Kind::disconnected, 0);
+    enter_timewait(*older, now);
   }
+}
+
+void ConnectionManager::know_queue_pair(Connection& connection, std::uint32_t queue_pair) {
+  connection.agreement.remote_qp = queue_pair;
+  by_queue_pair_[{connection.route.remote, queue_pair}] = connection.id;
 }
 
 void ConnectionManager::on(const Route& route, std::uint64_t transaction, const RequestMessage& message, Time now) {
@@ -61,11 +72,15 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   if (const Connection* const known = find_remote(route, message.local_id, false)) {
     if (known->state == State::request_received && known->is_held) {
       send_receipt(*known);
-    } else if (known->state == State::reply_sent) {
+    } else if (known->state == State::reply_sent || known->has_rejected) {
       outgoing_.push_back({.route = known->route, .mad = known->last});
     } else if (known->state == State::timewait || known->state == State::closed) {
       refuse(kStaleConnection);
     }
+    return;
+  }
+  if (is_leaving_) {
+    refuse(kConsumerReject);
     return;
   }
   if (message.transport != kReliableConnection) {
@@ -73,7 +88,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
     return;
   }
   end_stale(route, message, now);
-  Connection* const connection = make(route, transaction);
+  Connection* const connection = make(route, transaction, now);
   if (connection == nullptr) {
     refuse(kNoResources);
     return;
@@ -82,7 +97,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   connection->service_id = message.service_id;
   know(*connection, message.local_id);
   Agreement& ours = connection->agreement;
-  ours.remote_qp = message.queue_pair;
+  know_queue_pair(*connection, message.queue_pair);
   ours.send_psn = message.starting_psn;
   ours.path_mtu = message.path_mtu;
   ours.ack_timeout = message.local_ack_timeout;
@@ -111,6 +126,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
   constexpr std::uint8_t kRequest = 0;
   const State waits = message.of == kRequest ? State::request_sent : State::reply_sent;
   if (connection->state == waits) {
+    connection->has_receipt = true;
     set_deadline(*connection, std::max(connection->deadline, now + service_time(message.service_timeout)));
   }
 }
@@ -127,8 +143,8 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
                                             .reason = kInvalidCommunicationId}});
     return;
   }
-  if (connection->state == State::established) {
-    outgoing_.push_back({.route = route, .mad = connection->last});  // RTU was lost
+  if (connection->state == State::established || connection->has_rejected) {
+    outgoing_.push_back({.route = route, .mad = connection->last});  // RTU or REJ was lost
     return;
   }
   if (connection->state == State::reply_received && connection->is_held) {
@@ -142,7 +158,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   know(*connection, message.local_id);
   set_deadline(*connection, Time::max());
   Agreement& ours = connection->agreement;
-  ours.remote_qp = message.queue_pair;
+  know_queue_pair(*connection, message.queue_pair);
   ours.send_psn = message.starting_psn;
   ours.rnr_retry_count = message.rnr_retry_count;
   ours.responder_resources = message.initiator_depth;
@@ -174,25 +190,28 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
       (connection->remote_id != 0 && message.local_id != 0 && connection->remote_id != message.local_id)) {
     return;
   }
+  const auto tell = [&] {
+    report(*connection,
+           {.kind = Event::Kind::rejected, .reason = message.reason, .private_data = bytes_of(message.private_data)});
+  };
   switch (connection->state) {
     case State::request_sent:
     case State::request_received:
     case State::reply_received:
     case State::reply_sent:
-      report(*connection,
-             {.kind = Event::Kind::rejected, .reason = message.reason, .private_data = bytes_of(message.private_data)});
+      tell();
       connection->state = State::closed;
       set_deadline(*connection, Time::max());
       break;
     case State::established:
       // A REJ that names no identifier of its own is an answer to a REQ: a late one, of a REQ that was repeated.
       if (message.local_id == connection->remote_id) {
-        end(*connection, Event::Kind::disconnected, 0);
+        tell();
         enter_timewait(*connection, now);
       }
       break;
     case State::disconnect_sent:
-      end(*connection, Event::Kind::disconnected, 0);
+      tell();
       enter_timewait(*connection, now);
       break;
     default:
@@ -251,7 +270,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
 // ---- Datagrams.
 
 void ConnectionManager::on(const Route& route, std::uint64_t transaction, const DatagramRequestMessage& message,
-                           Time /*now*/) {
+                           Time now) {
   if (message.request_id == 0) {
     return;
   }
@@ -261,7 +280,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
     }
     return;
   }
-  Connection* const request = make(route, transaction);
+  Connection* const request = make(route, transaction, now);
   if (request == nullptr) {
     return;  // it will be repeated
   }
@@ -293,7 +312,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t /*transaction*/, co
 // ---- Time.
 
 Time ConnectionManager::next_deadline() const noexcept {
-  return deadlines_.empty() ? Time::max() : deadlines_.begin()->first;
+  return deadlines_.empty() ? look_at_ : std::min(look_at_, deadlines_.begin()->first);
 }
 
 void ConnectionManager::advance(Time now) {
@@ -301,6 +320,9 @@ void ConnectionManager::advance(Time now) {
     Connection* const connection = find(deadlines_.begin()->second);
     set_deadline(*connection, Time::max());
     on_deadline(*connection, now);
+  }
+  if (look_at_ <= now) {
+    look_for_departed(now);
   }
 }
 
@@ -317,12 +339,12 @@ void ConnectionManager::on_deadline(Connection& connection, Time now) {
     case State::reply_sent:
     case State::disconnect_sent:
     case State::datagram_asked:
-      if (connection.retries == (connection.is_released ? kMostRetriesOfReleased : kMostRetries)) {
+      if (connection.retries == (connection.is_released && !is_leaving_ ? kMostRetriesOfReleased : kMostRetries)) {
         give_up(connection, now);
         break;
       }
       ++connection.retries;
-      connection.interval = std::min<Time>(2 * connection.interval, kLongestInterval);
+      connection.interval = is_leaving_ ? kFarewellInterval : std::min<Time>(2 * connection.interval, kLongestInterval);
       outgoing_.push_back({.route = connection.route, .mad = connection.last});
       set_deadline(connection, now + connection.interval);
       break;
@@ -336,7 +358,7 @@ void ConnectionManager::on_deadline(Connection& connection, Time now) {
 
 void ConnectionManager::give_up(Connection& connection, Time now) {
   if (connection.state == State::disconnect_sent) {
-    end(connection, Event::Kind::disconnected, 0);
+    end(connection, Event::Kind::disconnected, kRejectTimeout);
     enter_timewait(connection, now);
     return;
   }
@@ -345,6 +367,59 @@ void ConnectionManager::give_up(Connection& connection, Time now) {
   }
   report(connection, {.kind = Event::Kind::unreachable});
   connection.state = State::closed;
+}
+
+// ---- Other sides that are gone.
+
+// The process at the other end was killed, say. A kernel would close its connections for it.
+void ConnectionManager::look_for_departed(Time now) {
+  std::map<Gid, std::optional<std::uint64_t>> here;
+  std::vector<ConnectionId> departed;
+  bool watches = false;
+  for (const auto& [id, connection] : connections_) {
+    if (!connection.occupant || connection.state == State::timewait || connection.state == State::closed ||
+        connection.state == State::datagram_received || connection.state == State::datagram_answered) {
+      continue;
+    }
+    const auto [at, is_new] = here.try_emplace(connection.route.remote);
+    at->second = is_new ? occupant_(connection.route.remote) : at->second;
+    if (at->second && (*at->second == 0 || *at->second != *connection.occupant)) {
+      departed.push_back(id);
+    } else {
+      watches = true;
+    }
+  }
+  look_at_ = watches ? now + kLookInterval : Time::max();
+  for (const ConnectionId id : departed) {
+    on_departure(*find(id), now);
+  }
+}
+
+void ConnectionManager::on_departure(Connection& connection, Time now) {
+  switch (connection.state) {
+    case State::established:
+    case State::disconnect_sent:
+      end(connection, Event::Kind::disconnected, 0);
+      enter_timewait(connection, now);
+      break;
+    case State::request_received:
+      close(connection, {.kind = Event::Kind::rejected, .reason = kRejectTimeout});
+      break;
+    case State::reply_received:
+    case State::reply_sent:
+      close(connection, {.kind = Event::Kind::rejected, .reason = kConsumerReject});
+      break;
+    case State::request_sent:
+      close(connection, connection.has_receipt ? Event{.kind = Event::Kind::rejected, .reason = kConsumerReject}
+                                               : Event{.kind = Event::Kind::unreachable});
+      break;
+    default:
+      close(connection, {.kind = Event::Kind::unreachable});
+      break;
+  }
+  if (connection.is_released && connection.state == State::closed) {
+    erase(connection);
+  }
 }
 
 }  // namespace sidelatch::softnic::cm

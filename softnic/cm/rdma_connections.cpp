@@ -171,6 +171,11 @@ void RdmaIds::on_mad(const Route& route, std::span<const std::byte> mad, Time no
   handle_events(now);
 }
 
+void RdmaIds::leave(Time now) {
+  manager_.leave(now);
+  handle_events(now);
+}
+
 void RdmaIds::handle_events(Time now) {
   for (const Event& event : manager_.take_events()) {
     handle(event, now);
@@ -209,6 +214,7 @@ void RdmaIds::handle(const Event& event, Time now) {
       break;
     case Event::Kind::disconnected:
       told.kind = IdEventKind::disconnected;
+      told.status = event.reason == 0 ? 0 : -ETIMEDOUT;
       break;
     case Event::Kind::timewait_exit:
       told.kind = IdEventKind::timewait_exit;
@@ -270,7 +276,12 @@ void RdmaIds::handle_request(const Event& event, Time now) {
 
 void RdmaIds::welcome(const Event& event, Id& listener, Time now) {
   if (listener.backlog == 0) {
-    manager_.release(event.id, now);  // rejects the connection; the request of a datagram will be repeated
+    // The request comes again. The kernel does the same with connections, but refuses datagrams with status 2.
+    if (event.kind == Event::Kind::datagram_request) {
+      manager_.release(event.id, now);
+    } else {
+      manager_.forget(event.id);
+    }
     return;
   }
   --listener.backlog;

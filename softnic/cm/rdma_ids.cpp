@@ -9,7 +9,11 @@ namespace sidelatch::softnic::cm {
 using IdState = RdmaIds::Id::State;
 
 RdmaIds::RdmaIds(Surroundings& surroundings, const Options& options)
-    : surroundings_(surroundings), options_(options), manager_({.ca_guid = options.ca_guid, .seed = options.seed}) {}
+    : surroundings_(surroundings),
+      options_(options),
+      manager_({.ca_guid = options.ca_guid, .seed = options.seed, .occupant = [&surroundings](const Gid& gid) {
+                  return surroundings.occupant(gid);
+                }}) {}
 
 // ---- Channels.
 
@@ -201,14 +205,12 @@ bool RdmaIds::choose_route(Id& id) {
 }
 
 void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::optional<SocketAddress>& source,
-                              const SocketAddress& destination, std::chrono::milliseconds at_most, Time now) {
+                              const SocketAddress& asked_for, std::chrono::milliseconds at_most, Time now) {
   Id& its = find(channel, id);
   if (its.state != IdState::idle && its.state != IdState::bound) {
     throw IdError(EINVAL, "the identifier has a destination already, or listens");
   }
-  if (destination.is_any()) {
-    throw IdError(EINVAL, "the destination is no address of a host");
-  }
+  const SocketAddress destination = asked_for.as_destination();  // as the kernel's cma_resolve_loopback()
   const bool is_local = surroundings_.is_of_machine(destination);
   const std::optional<Gid> own = own_gid_for(destination.ip);
   if (its.state == IdState::idle && source && !source->is_any()) {

@@ -57,6 +57,8 @@ class Surroundings {
   [[nodiscard]] virtual bool is_of_machine(const SocketAddress& address) const = 0;
   /// Whether a station at the wire answers to this GID by now; asks it if necessary.
   [[nodiscard]] virtual bool reaches(const Gid& gid) = 0;
+  /// A number for the process that has this GID now, 0 if none has it; nothing if that cannot be known.
+  [[nodiscard]] virtual std::optional<std::uint64_t> occupant(const Gid& /*gid*/) { return std::nullopt; }
   /// Takes a port; port 0 chooses one. Returns the port. Throws IdError (EADDRINUSE). `owner` is any number of the
   /// caller's, by which the port is given back.
   [[nodiscard]] virtual std::uint16_t take_port(PortSpace space, const SocketAddress& address, bool may_be_shared,
@@ -195,8 +197,9 @@ class RdmaIds {
   void advance(Time now);
   [[nodiscard]] Time next_deadline() const noexcept;
   [[nodiscard]] std::vector<Outgoing> take_outgoing() { return manager_.take_outgoing(); }
-  /// The process ends.
-  void leave(Time now) { manager_.release_all(now); }
+  /// The process ends: ConnectionManager::leave().
+  void leave(Time now);
+  [[nodiscard]] bool awaits_farewell() const noexcept { return manager_.awaits_farewell(); }
 
  private:
   static constexpr std::chrono::milliseconds kLookAgain{5};

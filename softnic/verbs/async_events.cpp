@@ -56,23 +56,18 @@ using namespace sidelatch::softnic::verbs;
 
 SIDELATCH_VERBS_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   Context& ours = of(*context);
-  const int error = error_of([&] {
-    for (;;) {
-      ours.nic->rest();
-      if (!ours.counter.take()) {
-        return errno;
-      }
-      if (const auto found = take_event(ours)) {
-        *event = *found;
-        return 0;
-      }
+  std::optional<ibv_async_event> found;
+  while (!found) {
+    if (!rests(*ours.nic) || !ours.counter.take()) {
+      return -1;
     }
-  });
-  if (error == 0) {
-    return 0;
+    if (const int error = error_of([&] { return found = take_event(ours), 0; }); error != 0) {
+      errno = error;
+      return -1;
+    }
   }
-  errno = error;
-  return -1;
+  *event = *found;
+  return 0;
 }
 
 SIDELATCH_VERBS_EXPORT void ibv_ack_async_event(ibv_async_event* event) {

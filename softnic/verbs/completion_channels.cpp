@@ -69,24 +69,19 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 SIDELATCH_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) {
   CompletionChannel& ours = of(*channel);
-  const int error = error_of([&] {
-    for (;;) {
-      ours.nic->rest();
-      if (!ours.counter.take()) {
-        return errno;
-      }
-      if (CompletionQueue* const found = take_event(ours)) {
-        *queue = as_cq(*found);
-        *user = found->cq_context;
-        return 0;
-      }
+  CompletionQueue* found = nullptr;
+  while (found == nullptr) {
+    if (!rests(*ours.nic) || !ours.counter.take()) {
+      return -1;
     }
-  });
-  if (error == 0) {
-    return 0;
+    if (const int error = error_of([&] { return found = take_event(ours), 0; }); error != 0) {
+      errno = error;
+      return -1;
+    }
   }
-  errno = error;
-  return -1;
+  *queue = as_cq(*found);
+  *user = found->cq_context;
+  return 0;
 }
 
 SIDELATCH_VERBS_EXPORT void ibv_ack_cq_events(ibv_cq* queue, unsigned events) {

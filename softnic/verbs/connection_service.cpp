@@ -3,7 +3,9 @@
 #include "context.h"
 #include "convert.h"
 
+#include "common/without_signals.h"
 #include "roce/headers.h"
+#include "roce/wire/wire.h"
 
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -13,8 +15,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 namespace sidelatch::softnic::verbs {
@@ -98,10 +100,7 @@ ConnectionService& ConnectionService::of_process() {
 }
 
 void ConnectionService::watch_process() {
-  static const int kRegistered = [] {
-    ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    return std::atexit(at_exit);
-  }();
+  static const int kRegistered = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   static_cast<void>(kRegistered);
 }
 
@@ -129,25 +128,44 @@ void ConnectionService::after_fork_in_child() noexcept {
   making().unlock();
 }
 
-// Before the NIC leaves the wire.
-void ConnectionService::at_exit() noexcept {
-  ConnectionService* const service = if_made();
-  if (service == nullptr) {
+// Before the NIC leaves the wire. Who does not answer within 150 ms learns it in another way, or not at all.
+void ConnectionService::say_farewell() noexcept {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  // exit() called within a call must not hang: that call holds the lock and will not release it.
+  constexpr std::chrono::milliseconds kForOthers{100};
+  for (const cm::Time limit = now() + kForOthers; !lock && now() < limit;) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    static_cast<void>(lock.try_lock());
+  }
+  if (!lock) {
     return;
   }
-  // exit() called within a call must not hang.
-  const std::unique_lock lock(service->mutex_, std::try_to_lock);
-  if (lock) {
-    std::vector<Arrival> arrived;
-    {
-      const std::scoped_lock inbox_lock(service->inbox_mutex_);
-      arrived.swap(service->inbox_);
+  try {
+    take_arrivals();
+    ids_.leave(now());
+    finish();
+    constexpr std::chrono::seconds kMost{1};
+    for (const cm::Time limit = now() + kMost; (ids_.awaits_farewell() || !unsent_.empty()) && now() < limit;) {
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));  // what arrives may also wake our thread
+      lock.lock();
+      take_arrivals();
+      ids_.advance(now());
+      finish();
     }
-    for (const Arrival& arrival : arrived) {  // a DREQ that is answered now is not repeated
-      service->ids_.on_mad(arrival.route, arrival.mad, now());
-    }
-    service->ids_.leave(now());
-    service->finish();
+  } catch (const std::exception&) {  // no memory: the others must do without
+  }
+  ports_.leave();
+}
+
+void ConnectionService::take_arrivals() {
+  std::vector<Arrival> arrived;
+  {
+    const std::scoped_lock inbox_lock(inbox_mutex_);
+    arrived.swap(inbox_);
+  }
+  for (const Arrival& arrival : arrived) {
+    ids_.on_mad(arrival.route, arrival.mad, now());
   }
 }
 
@@ -159,8 +177,18 @@ ConnectionService::ConnectionService(std::shared_ptr<ProcessNic> nic)
   nic_->call([this](nic::Nic& device) {
     make_queue_pair(device);
     nic_->management = [this](nic::Nic& /*device*/) { hear(); };
+    nic_->farewell = [this] { say_farewell(); };
   });
-  std::thread([this] { run(); }).detach();
+  try {
+    const WithoutSignals none;
+    std::thread([this] { run(); }).detach();
+  } catch (...) {  // there are too many threads
+    nic_->call([this](nic::Nic& /*device*/) {
+      nic_->management = {};
+      nic_->farewell = {};
+    });
+    throw;
+  }
 }
 
 cm::Time ConnectionService::now() noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -212,7 +240,8 @@ void ConnectionService::hear() {
       if (completion.status != nic::CompletionStatus::success || completion.kind != nic::CompletionKind::receive) {
         continue;
       }
-      if (completion.bytes == kBufferBytes) {
+      const bool is_message = completion.bytes == kBufferBytes && completion.source_qp == cm::kGeneralServicesQp;
+      if (is_message && inbox_.size() < kMostArrivals) {
         const std::byte* const bytes = buffers_.data() + completion.id * kBufferBytes;
         Arrival& arrival = inbox_.emplace_back(Arrival{.route = route_of(bytes), .mad = {}});
         std::memcpy(arrival.mad.data(), bytes + nic::kGrhBytes, arrival.mad.size());
@@ -226,17 +255,18 @@ void ConnectionService::hear() {
   }
 }
 
-// What cannot be sent is dropped, as on a wire; it is repeated if it matters.
-void ConnectionService::send(const cm::Outgoing& outgoing) {
+// False: the queue pair has no room yet. What cannot be sent at all is dropped, as on a wire; it is repeated if it
+// matters.
+bool ConnectionService::send(const cm::Outgoing& outgoing) {
   const auto& own = gids();
   const auto from = std::ranges::find(own, outgoing.route.local);
   const std::optional<roce::MacAddress> mac = nic_->try_resolve(outgoing.route.remote);
   if (from == own.end() || !mac) {
-    return;
+    return true;
   }
   const nic::Sge bytes{.address = reinterpret_cast<std::uintptr_t>(outgoing.mad.data()),
                        .length = static_cast<std::uint32_t>(outgoing.mad.size())};
-  nic_->post([&](nic::Nic&) {
+  const nic::Post posted = nic_->post([&](nic::Nic&) {
     return pair_->post_send(
         {.inlined = true,
          .sges = {&bytes, 1},
@@ -244,14 +274,16 @@ void ConnectionService::send(const cm::Outgoing& outgoing) {
          .remote_qp = cm::kGeneralServicesQp,
          .remote_q_key = cm::kGeneralServicesQKey});
   });
+  return posted != nic::Post::full;
 }
 
 // ---- The thread.
 
 void ConnectionService::finish() noexcept {
   try {
-    for (const cm::Outgoing& outgoing : ids_.take_outgoing()) {
-      send(outgoing);
+    std::ranges::move(ids_.take_outgoing(), std::back_inserter(unsent_));
+    while (!unsent_.empty() && send(unsent_.front())) {
+      unsent_.pop_front();
     }
   } catch (const std::exception&) {  // the NIC has left the wire: the process ends
   }
@@ -280,12 +312,17 @@ void ConnectionService::run() {
       has_new_deadline_ = false;
     }
     const std::unique_lock lock(mutex_);
-    for (const Arrival& arrival : arrived) {
-      ids_.on_mad(arrival.route, arrival.mad, now());
+    try {
+      for (const Arrival& arrival : arrived) {
+        ids_.on_mad(arrival.route, arrival.mad, now());
+      }
+      ids_.advance(now());
+    } catch (const std::exception& error) {  // no memory, say: what arrived is lost, and comes again
+      complain(error.what());
     }
-    ids_.advance(now());
     finish();
-    deadline = ids_.next_deadline();
+    constexpr std::chrono::milliseconds kForRoom{1};
+    deadline = unsent_.empty() ? ids_.next_deadline() : std::min<cm::Time>(ids_.next_deadline(), now() + kForRoom);
     const std::scoped_lock inbox_lock(inbox_mutex_);
     has_new_deadline_ = false;  // this was our own
   }
@@ -343,32 +380,25 @@ cm::ChannelNumber ConnectionService::channel_of(int descriptor) {
   return *channel;
 }
 
-cm::IdEvent ConnectionService::take_event(int descriptor) {
-  std::optional<EventChannels::Waiter> waiter;
-  {
-    const std::unique_lock lock(mutex_);
+std::optional<cm::IdEvent> ConnectionService::take_event(int descriptor, std::optional<EventChannels::Waiter>& waiter) {
+  const std::unique_lock lock(mutex_);
+  if (!waiter) {
     waiter = channels_.waiter(descriptor);
   }
   if (!waiter) {
     refuse(EIO, "this event channel is another process's, from before fork()");
   }
   const cm::ChannelNumber channel = waiter->channel();
-  for (;;) {
-    if (!waiter->wait()) {
-      throw QuietError(errno);
-    }
-    const std::unique_lock lock(mutex_);
-    if (!channels_.has(channel)) {
-      continue;  // closed
-    }
-    channels_.taken(channel);
-    std::optional<cm::IdEvent> event = ids_.next_event(channel);
-    channels_.signal(channel, ids_.waiting_events(channel));
-    if (event) {
-      last_takers_[channel] = std::this_thread::get_id();
-      return std::move(*event);
-    }
+  if (!channels_.has(channel)) {
+    waiter->end();
+    return std::nullopt;
   }
+  std::optional<cm::IdEvent> event = ids_.next_event(channel);
+  channels_.signal(channel, ids_.waiting_events(channel));
+  if (event) {
+    last_takers_[channel] = std::this_thread::get_id();
+  }
+  return event;
 }
 
 // ---- Surroundings.
@@ -385,6 +415,17 @@ bool ConnectionService::reaches(const roce::Gid& gid) {
     return nic_->try_resolve(gid).has_value();
   } catch (const VerbsError&) {  // the NIC has left the wire
     return false;
+  } catch (const roce::WireError& error) {
+    complain(error.what());
+    return false;
+  }
+}
+
+std::optional<std::uint64_t> ConnectionService::occupant(const roce::Gid& gid) {
+  try {
+    return nic_->occupant(gid);
+  } catch (const VerbsError&) {  // the NIC has left the wire
+    return std::nullopt;
   }
 }
 

@@ -5,8 +5,9 @@
 //   service.call([&](cm::RdmaIds& ids, cm::Time now) { ids.connect(...); });
 //
 // Once made, it stays until the process ends, and with it the NIC on the wire: the other side of a connection that was
-// closed may still ask. At exit() it tells the other sides of all connections. After fork() the child has no service;
-// inherited event channels refuse everything with EIO.
+// closed may still ask. At exit(), after the
+// destructors of the program, it tells the other sides of all connections, and waits up to 0.2 s for their answers.
+// After fork() the child has no service; inherited event channels refuse everything with EIO.
 //
 // Thread-safety: any thread may call anything. A function passed to call() runs under the service's lock, which is
 // taken before the NIC's.
@@ -22,6 +23,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,13 +59,15 @@ class ConnectionService final : public cm::Surroundings {
   void close_channel(int descriptor);
   /// Throws VerbsError (EIO) if it is a parent's.
   [[nodiscard]] cm::ChannelNumber channel_of(int descriptor);
-  /// Waits for an event. Throws QuietError: EAGAIN, EINTR.
-  [[nodiscard]] cm::IdEvent take_event(int descriptor);
+  /// The next event of the channel. Nothing: there is none yet; call waiter->wait() and come again. The first call,
+  /// with an empty `waiter`, sets it, so that later ones know the channel although its descriptor was closed meanwhile.
+  [[nodiscard]] std::optional<cm::IdEvent> take_event(int descriptor, std::optional<EventChannels::Waiter>& waiter);
 
   // cm::Surroundings, under the lock.
   [[nodiscard]] const std::vector<roce::Gid>& gids() const override;
   [[nodiscard]] bool is_of_machine(const cm::SocketAddress& address) const override;
   [[nodiscard]] bool reaches(const roce::Gid& gid) override;
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const roce::Gid& gid) override;
   [[nodiscard]] std::uint16_t take_port(cm::PortSpace space, const cm::SocketAddress& address, bool may_be_shared,
                                         std::uint64_t owner) override;
   void open_port(std::uint64_t owner) override;
@@ -72,6 +76,7 @@ class ConnectionService final : public cm::Surroundings {
 
  private:
   static constexpr std::size_t kBuffers = 128;
+  static constexpr std::size_t kMostArrivals = 4096;  // later ones are dropped, as by a NIC without receives
   static constexpr std::size_t kBufferBytes = 40 + cm::kMadBytes;
 
   // The end of a call.
@@ -95,19 +100,21 @@ class ConnectionService final : public cm::Surroundings {
   static void before_fork() noexcept;
   static void after_fork_in_parent() noexcept;
   static void after_fork_in_child() noexcept;
-  static void at_exit() noexcept;
+  void say_farewell() noexcept;
+  void take_arrivals();
 
   void make_queue_pair(nic::Nic& nic);
   void post_receive(std::uint64_t buffer);
   void hear();
   void finish() noexcept;
-  void send(const cm::Outgoing& outgoing);
+  [[nodiscard]] bool send(const cm::Outgoing& outgoing);
   void run();
 
   std::shared_ptr<ProcessNic> nic_;
   PortRegistry ports_;
   std::mutex mutex_;
   cm::RdmaIds ids_;
+  std::deque<cm::Outgoing> unsent_;  // what the queue pair had no room for
   EventChannels channels_;
   std::map<cm::ChannelNumber, int> descriptors_;
   std::map<cm::ChannelNumber, std::thread::id> last_takers_;  // who took the last event

@@ -89,21 +89,16 @@ std::optional<EventChannels::Waiter> EventChannels::waiter(int descriptor) const
   return waiter;
 }
 
-bool EventChannels::Waiter::wait() const noexcept {
+// A cancelled thread leaves the signal there for others. A call that a signal handler interrupts goes on by itself if
+// the program wants that (SA_RESTART), as in the kernel; poll(2) would not.
+bool EventChannels::Waiter::wait() const {
   std::byte signal{};
-  const ssize_t got = ::recv(file_->number(), &signal, sizeof signal, 0);
+  const ssize_t got = has_ended_ ? 0 : ::recv(file_->number(), &signal, sizeof signal, MSG_PEEK);
   if (got == 0) {
     ::pause();  // the channel was closed meanwhile
     errno = EINTR;
   }
   return got == sizeof signal;
-}
-
-void EventChannels::taken(cm::ChannelNumber channel) noexcept {
-  const auto found = channels_.find(channel);
-  if (found != channels_.end() && found->second.signals > 0) {
-    --found->second.signals;
-  }
 }
 
 void EventChannels::signal(cm::ChannelNumber channel, std::size_t events) noexcept {
@@ -117,7 +112,6 @@ void EventChannels::signal(cm::ChannelNumber channel, std::size_t events) noexce
   while (its.signals < wanted && ::send(its.other_end.number(), &signal, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) {
     ++its.signals;
   }
-  // If the last one is not there, somebody in wait() has it and will call taken().
   while (its.signals > wanted && ::recv(its.file->number(), &signal, 1, MSG_DONTWAIT) == 1) {
     --its.signals;
   }

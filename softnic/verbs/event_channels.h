@@ -4,7 +4,7 @@
 //   const int descriptor = channels.open(number);
 //   channels.signal(number, ids.waiting_events(number));        // after every change
 //   const auto waiter = channels.waiter(descriptor);            // holds what it needs, whoever closes the channel
-//   if (waiter.wait()) ... an event may be there; if not, wait again ...
+//   if (waiter.wait()) ... an event may be there; if not, wait again ...      // a cancellation point
 //
 // is_one() is what each write(2) and close(2) of the program asks first; it costs one load. A descriptor that was
 // replaced without close(2), by dup2(2) for instance, is noticed by its inode.
@@ -46,13 +46,17 @@ class EventChannels {
 
   class Waiter {
    public:
-    /// Waits for a signal and takes it. False with errno: EAGAIN if the descriptor is non-blocking, EINTR.
-    [[nodiscard]] bool wait() const noexcept;
+    /// Waits for a signal, which stays for who takes the event. False with errno: EAGAIN if the descriptor is
+    /// non-blocking, EINTR. A cancellation point: no caller may be noexcept, and none may hold a lock.
+    [[nodiscard]] bool wait() const;
     [[nodiscard]] cm::ChannelNumber channel() const noexcept { return channel_; }
+    /// The channel was closed: wait() never returns true any more.
+    void end() noexcept { has_ended_ = true; }
 
    private:
     friend class EventChannels;
     cm::ChannelNumber channel_ = 0;
+    bool has_ended_ = false;
     std::shared_ptr<const FileDescriptor> file_;
   };
 
@@ -69,8 +73,6 @@ class EventChannels {
   [[nodiscard]] bool has(cm::ChannelNumber channel) const noexcept { return channels_.contains(channel); }
   /// Ends the channel of this descriptor, which the caller closes. Returns the channel.
   std::optional<cm::ChannelNumber> remove(int descriptor) noexcept;
-  /// A signal was taken by wait().
-  void taken(cm::ChannelNumber channel) noexcept;
   /// Makes the descriptor readable if events wait, and only then.
   void signal(cm::ChannelNumber channel, std::size_t events) noexcept;
 

@@ -24,7 +24,7 @@ void EventCounter::add() const noexcept {
   static_cast<void>(::write(descriptor_, &one, sizeof one));
 }
 
-bool EventCounter::take() const noexcept {
+bool EventCounter::take() const {
   std::uint64_t one = 0;
   return ::read(descriptor_, &one, sizeof one) == sizeof one;
 }

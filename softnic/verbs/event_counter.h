@@ -17,8 +17,9 @@ class EventCounter {
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   void add() const noexcept;
-  /// Waits for an event, unless the descriptor is non-blocking. False with errno: EAGAIN, EINTR.
-  [[nodiscard]] bool take() const noexcept;
+  /// Waits for an event, unless the descriptor is non-blocking. False with errno: EAGAIN, EINTR. A cancellation point:
+  /// no caller may be noexcept, and none may hold a lock.
+  [[nodiscard]] bool take() const;
   /// Takes one event back, if there is one. Never waits.
   void take_back() const noexcept;
 

@@ -6,8 +6,13 @@
 // NicError: EINVAL, ENOMEM or EBUSY; VerbsError and cm::IdError: their own errno; no memory: ENOMEM; anything else:
 // EIO. If SIDELATCH_SOFTNIC_EXPLAIN is set in the environment, the reason of each refusal is also printed to stderr.
 //
+// pthread_cancel() ends no thread in here: it would leave locks held, and unwind through functions that are noexcept.
+// The calls that wait for events are cancellation points, and wait outside of these functions.
+//
 // Thread-safety: functions without state.
 #pragma once
+
+#include <pthread.h>
 
 #include <cerrno>
 #include <stdexcept>
@@ -41,9 +46,22 @@ void complain(const std::string& sentence) noexcept;
 /// The errno of the exception that is being handled.
 [[nodiscard]] int error_of_exception() noexcept;
 
+/// While it lives, the calling thread is not cancelled.
+class WithoutCancellation {
+ public:
+  WithoutCancellation() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  WithoutCancellation(const WithoutCancellation&) = delete;
+  WithoutCancellation& operator=(const WithoutCancellation&) = delete;
+  ~WithoutCancellation() { ::pthread_setcancelstate(before_, nullptr); }
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 /// `use` returns an errno, 0 for success.
 template <class Use>
 [[nodiscard]] int error_of(Use use) noexcept {
+  const WithoutCancellation none;
   try {
     return use();
   } catch (...) {
@@ -54,6 +72,7 @@ template <class Use>
 /// Returns the pointer that `make` returns; nullptr and errno if it throws.
 template <class Make>
 [[nodiscard]] auto made(Make make) noexcept -> decltype(make()) {
+  const WithoutCancellation none;
   try {
     return make();
   } catch (...) {

@@ -24,6 +24,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
+#include <optional>
 
 // NOLINTBEGIN: names of the C library
 extern "C" {
@@ -31,6 +32,8 @@ int __open(const char* path, int flags, ...);
 int __open64(const char* path, int flags, ...);
 ssize_t __write(int descriptor, const void* bytes, size_t count);
 int __close(int descriptor);
+int __fxstat(int version, int descriptor, struct stat* status);
+int __fxstat64(int version, int descriptor, struct stat64* status);
 }
 // NOLINTEND
 
@@ -43,12 +46,23 @@ constexpr const char* kDevice = "/dev/infiniband/rdma_cm";
 constexpr unsigned kMajor = 10;
 constexpr unsigned kMinor = 58;
 
-// Found when this library is loaded; until then, the C library's second names.
+// Until the next ones are found.
+int fstat_at_first(int descriptor, struct stat* status) noexcept {
+  return ::fstatat(descriptor, "", status, AT_EMPTY_PATH);
+}
+int socket_at_first(int domain, int type, int protocol) noexcept {
+  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+}
+
+// Of the next library that has them, which may be another preloaded one. Found when this library is loaded; until then,
+// the C library's second names.
 struct NextCalls {
   decltype(&::__open) open = __open;
   decltype(&::__open64) open64 = __open64;
   decltype(&::__write) write = __write;
   decltype(&::__close) close = __close;
+  int (*fstat)(int, struct stat*) = fstat_at_first;
+  int (*socket)(int, int, int) = socket_at_first;
 };
 NextCalls next;  // NOLINT: constant after the constructor below
 
@@ -64,6 +78,8 @@ __attribute__((constructor)) void find_next_calls() noexcept {
   find_next(next.open64, "open64");
   find_next(next.write, "write");
   find_next(next.close, "close");
+  find_next(next.fstat, "fstat");
+  find_next(next.socket, "socket");
 }
 
 bool is_the_device(const char* path) noexcept { return path != nullptr && std::strcmp(path, kDevice) == 0; }
@@ -71,6 +87,7 @@ bool is_the_device(const char* path) noexcept { return path != nullptr && std::s
 // Runs at the boundary to C, where a failure is -1 and errno.
 template <class Use>
 auto or_error(Use use) noexcept -> decltype(use()) {
+  const WithoutCancellation none;
   try {
     return use();
   } catch (...) {
@@ -92,17 +109,29 @@ int open_device(int flags) noexcept {
   });
 }
 
-ssize_t write_to_channel(int descriptor, const void* bytes, std::size_t count) noexcept {
-  return or_error([&]() -> ssize_t {
-    ConnectionService* const service = ConnectionService::if_made();
-    if (service == nullptr) {
-      refuse(EIO, "this event channel is a parent's, from before fork()");
+// Waits for an event outside of any lock and of any function that lets no exception through: a thread that
+// pthread_cancel() ends there unwinds its stack.
+ssize_t write_to_channel(int descriptor, const void* bytes, std::size_t count) {
+  std::optional<EventChannels::Waiter> waiter;
+  for (;;) {
+    const ssize_t written = or_error([&]() -> ssize_t {
+      ConnectionService* const service = ConnectionService::if_made();
+      if (service == nullptr) {
+        refuse(EIO, "this event channel is a parent's, from before fork()");
+      }
+      return write_command(*service, descriptor, bytes, count, waiter);
+    });
+    if (written < 0 || !waiter) {
+      return written;
     }
-    return write_command(*service, descriptor, bytes, count);
-  });
+    if (!waiter->wait()) {
+      return -1;
+    }
+  }
 }
 
 void close_channel(int descriptor) noexcept {
+  const WithoutCancellation none;
   try {
     if (ConnectionService* const service = ConnectionService::if_made()) {
       service->close_channel(descriptor);
@@ -113,7 +142,7 @@ void close_channel(int descriptor) noexcept {
 }
 
 int stat_of(int descriptor, struct stat* status) noexcept {
-  const int result = ::fstatat(descriptor, "", status, AT_EMPTY_PATH);
+  const int result = next.fstat(descriptor, status);
   if (result == 0 && EventChannels::is_one(descriptor) && S_ISSOCK(status->st_mode)) {
     status->st_mode = (status->st_mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
     status->st_rdev = makedev(kMajor, kMinor);
@@ -165,10 +194,18 @@ SIDELATCH_VERBS_EXPORT int fstat64(int descriptor, struct stat64* status) noexce
   return stat_of(descriptor, reinterpret_cast<struct stat*>(status));
 }
 
+// Programs that were built before glibc 2.33 call these instead of fstat().
+SIDELATCH_VERBS_EXPORT int __fxstat(int /*version*/, int descriptor, struct stat* status) {  // NOLINT: its name
+  return stat_of(descriptor, status);
+}
+SIDELATCH_VERBS_EXPORT int __fxstat64(int /*version*/, int descriptor, struct stat64* status) {  // NOLINT: its name
+  return stat_of(descriptor, reinterpret_cast<struct stat*>(status));
+}
+
 SIDELATCH_VERBS_EXPORT int socket(int domain, int type, int protocol) noexcept {
   if (domain == AF_NETLINK && protocol == NETLINK_RDMA) {
     errno = EPROTONOSUPPORT;
     return -1;
   }
-  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+  return next.socket(domain, type, protocol);
 }

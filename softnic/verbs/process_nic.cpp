@@ -57,7 +57,7 @@ void watch_forks() {
   static_cast<void>(kRegistered);
 }
 
-// Runs when the process exits.
+// Runs when the process exits: after the program's own destructors, because it was made before main().
 struct Farewell {
   Farewell() = default;
   Farewell(const Farewell&) = delete;
@@ -131,6 +131,9 @@ roce::MacAddress ProcessNic::resolve(const roce::Gid& gid) {
 }
 
 void ProcessNic::leave() noexcept {
+  if (farewell) {
+    farewell();
+  }
   forbid();
   adapter_.leave();
 }

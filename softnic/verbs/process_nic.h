@@ -74,6 +74,11 @@ class ProcessNic {
     require_usable();
     return adapter_.resolve(gid, std::chrono::milliseconds(0));
   }
+  /// Which process has this address, if the wire knows: Adapter::occupant(). Throws VerbsError (EIO).
+  [[nodiscard]] std::optional<std::uint64_t> occupant(const roce::Gid& gid) {
+    require_usable();
+    return adapter_.occupant(gid);
+  }
   /// Empty: the wire works.
   [[nodiscard]] std::string failure() {
     require_usable();
@@ -96,6 +101,8 @@ class ProcessNic {
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> shared_receive_queues{};
   /// Called when the NIC may have reported something, for the connection manager's queue pair. It must not throw.
   std::function<void(nic::Nic&)> management{};
+  /// Called before the NIC leaves the wire at the end of the process, without the lock. It must not throw.
+  std::function<void()> farewell{};
   /// Completion queues for whose next completion the program wants a notification.
   std::vector<CompletionQueue*> armed{};
 
@@ -128,6 +135,13 @@ class ProcessNic {
   std::atomic<bool> is_usable_{true};
   Adapter adapter_;
 };
+
+/// Before a thread waits for an event: ProcessNic::rest(). False with errno: it is another process's.
+[[nodiscard]] inline bool rests(ProcessNic& nic) noexcept {
+  const int error = error_of([&] { return nic.rest(), 0; });
+  errno = error != 0 ? error : errno;
+  return error == 0;
+}
 
 /// The process's NIC. Throws SettingsError, roce::WireError and others, which describe the error.
 [[nodiscard]] std::shared_ptr<ProcessNic> acquire();

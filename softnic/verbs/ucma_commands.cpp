@@ -24,6 +24,7 @@ struct Command {
   ConnectionService& service;
   cm::ChannelNumber channel;
   int descriptor;
+  std::optional<EventChannels::Waiter>& waiter;
   std::span<const std::byte> bytes;
   std::size_t response_bytes;
 
@@ -278,8 +279,12 @@ void get_event(const Command& command) {
   if (command.response_bytes < kLeast) {
     refuse(ENOSPC, "librdmacm has no room for an event");
   }
-  const cm::IdEvent event = command.service.take_event(command.descriptor);
-  command.respond(given.response, event_response(event, command.service.nic().options()), kLeast);
+  const auto event = command.service.take_event(command.descriptor, command.waiter);
+  if (!event) {
+    return;
+  }
+  command.waiter.reset();
+  command.respond(given.response, event_response(*event, command.service.nic().options()), kLeast);
 }
 
 [[noreturn]] void refuse_groups(const Command& /*command*/) {
@@ -318,7 +323,8 @@ constexpr std::array<Handler, kCommands> handlers() {
 
 }  // namespace
 
-ssize_t write_command(ConnectionService& service, int descriptor, const void* bytes, std::size_t count) {
+ssize_t write_command(ConnectionService& service, int descriptor, const void* bytes, std::size_t count,
+                      std::optional<EventChannels::Waiter>& waiter) {
   static constexpr auto kHandlers = handlers();
   rdma_ucm_cmd_hdr header{};
   if (bytes == nullptr || count < sizeof header) {
@@ -332,8 +338,9 @@ ssize_t write_command(ConnectionService& service, int descriptor, const void* by
     refuse(ENOSYS, fmt::format("command {} of librdmacm", header.cmd));
   }
   kHandlers[header.cmd]({.service = service,
-                         .channel = service.channel_of(descriptor),
+                         .channel = waiter ? waiter->channel() : service.channel_of(descriptor),
                          .descriptor = descriptor,
+                         .waiter = waiter,
                          .bytes = {static_cast<const std::byte*>(bytes) + sizeof header, header.in},
                          .response_bytes = header.out});
   return static_cast<ssize_t>(count);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 
 namespace sidelatch::softnic::cm {
 namespace {
@@ -340,7 +341,7 @@ TEST(ConnectionManager, AnOwnerThatEndsTellsTheOtherSideInEveryState) {
     world.run();
     world[1].release(world.events(1).front().id, world.now());  // waits for RTU
     world.run();
-    EXPECT_EQ(world.last(0).kind, Kind::disconnected);
+    EXPECT_EQ(world.last(0).kind, Kind::rejected) << "as the kernel says it";
   }
   {
     Connected connected;
@@ -491,6 +492,187 @@ TEST(ConnectionManager, ADatagramsQueuePairIsAskedFor) {
   world[0].release(id, world.now());
   world[1].release(world.events(1).front().id, world.now());
   EXPECT_EQ(world[0].size() + world[1].size(), 0U);
+}
+
+// ---- Rejections that get lost, and late ones.
+
+TEST(ConnectionManager, ALostRejectionIsRepeatedWithItsData) {
+  Managers world;
+  world.react = [&world](std::size_t side, const Event& event) {
+    if (event.kind == Kind::connection_request) {
+      EXPECT_TRUE(world[side].reject(event.id, kConsumerReject, bytes("no")));
+    }
+  };
+  bool is_lost = false;
+  world.lose = [&](const InFlight& flying) { return flying.is<RejectMessage>() && !std::exchange(is_lost, true); };
+  world.connect();
+  world.run_until(10s);
+  ASSERT_TRUE(is_lost);
+  ASSERT_EQ(world.events(0).size(), 1U);
+  EXPECT_EQ(world.last(0).reason, kConsumerReject);
+  EXPECT_EQ(world.last(0).private_data[1], std::byte{'o'});
+  EXPECT_EQ(world.events(1).size(), 1U) << "the program rejects once";
+}
+
+TEST(ConnectionManager, ALostRejectionOfAReplyIsRepeated) {
+  Managers world;
+  world.react = [&world](std::size_t side, const Event& event) {
+    if (event.kind == Kind::connection_request) {
+      EXPECT_TRUE(world[side].accept(event.id, kServer, {}, world.now()));
+    } else if (event.kind == Kind::connection_reply) {
+      EXPECT_TRUE(world[side].reject(event.id, kConsumerReject, bytes("no")));
+    }
+  };
+  bool is_lost = false;
+  world.lose = [&](const InFlight& flying) { return flying.is<RejectMessage>() && !std::exchange(is_lost, true); };
+  world.connect();
+  world.run_until(10s);
+  ASSERT_TRUE(is_lost);
+  EXPECT_EQ(world.last(1).kind, Kind::rejected);
+  EXPECT_EQ(world.last(1).private_data[1], std::byte{'o'});
+}
+
+TEST(ConnectionManager, ARejectionOfAnEstablishedConnectionTellsWhy) {
+  Connected connected;
+  Managers& world = connected.world;
+  const auto reject = [&](std::uint32_t of) {
+    world[0].on_mad(Managers::route_of(0),
+                    encode({1, RejectMessage{.local_id = connected.server,
+                                             .remote_id = connected.client,
+                                             .of = static_cast<std::uint8_t>(of),
+                                             .reason = kConsumerReject}}),
+                    world.now());
+    world.run();
+  };
+  reject(2);
+  EXPECT_EQ(world.last(0).kind, Kind::rejected);
+  EXPECT_EQ(world.last(0).reason, kConsumerReject);
+  world.run_until(world.now() + ConnectionManager::kTimewait);
+  EXPECT_EQ(world.last(0).kind, Kind::timewait_exit);
+}
+
+// A program that connects without a queue pair, as name services do, says 0.
+TEST(ConnectionManager, ConnectionsWithoutAQueuePairDoNotEndEachOther) {
+  Connected connected;
+  Managers& world = connected.world;
+  const ConnectionId first = world.connect(0);
+  world.run();
+  const ConnectionId second = world.connect(0);
+  world.run();
+  EXPECT_TRUE(world[0].is_established(first));
+  EXPECT_TRUE(world[0].is_established(second));
+  EXPECT_EQ(world.count(1, Kind::disconnected), 0U);
+}
+
+TEST(ConnectionManager, AStaleConnectionIsDisconnectedAtBothEnds) {
+  Connected connected;
+  Managers& world = connected.world;
+  world.connect();  // with the same queue pair
+  world.run();
+  EXPECT_EQ(world.count(1, Kind::disconnected), 1U);
+  EXPECT_EQ(world.count(0, Kind::disconnected), 1U) << "if it still knows the older connection";
+}
+
+// ---- The end of the process.
+
+TEST(ConnectionManager, TheEndOfTheProcessIsToldThroughLoss) {
+  Connected connected;
+  Managers& world = connected.world;
+  const Time begin = world.now();
+  int sent = 0;
+  world.lose = [&](const InFlight& flying) { return flying.is<DisconnectMessage>() && ++sent < 5; };
+  world[0].leave(world.now());
+  EXPECT_TRUE(world[0].awaits_farewell());
+  world.run_until(begin + 4 * ConnectionManager::kFarewellInterval);
+  EXPECT_FALSE(world[0].awaits_farewell());
+  EXPECT_EQ(world.count(0, Kind::disconnected), 1U) << "a destructor may wait for it";
+  EXPECT_EQ(world.count(1, Kind::disconnected), 1U);
+}
+
+TEST(ConnectionManager, TheEndOfTheProcessWaitsForNobodyForLong) {
+  Connected connected;
+  Managers& world = connected.world;
+  world.connect(0x101);
+  world.run();
+  world.react = {};
+  world.connect(0x102);  // not answered
+  world.lose = [](const InFlight&) { return true; };
+  world[0].leave(world.now());
+  world.run();
+  EXPECT_EQ(world.count(0, Kind::unreachable), 1U);
+  world.run_until(world.now() + (ConnectionManager::kMostRetries + 1) * ConnectionManager::kFarewellInterval);
+  EXPECT_FALSE(world[0].awaits_farewell());
+  EXPECT_EQ(world.count(0, Kind::disconnected), 2U);
+}
+
+// ---- Other sides that are gone.
+
+// The addresses of both sides, as world.occupants has them.
+const Gid kClientAddress = Managers::route_of(0).local;
+const Gid kServerAddress = Managers::route_of(1).local;
+
+TEST(ConnectionManager, WhoIsGoneIsMissedSoon) {
+  for (const std::uint64_t after : {0U, 8U}) {  // nobody, or another process
+    Managers world;
+    world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+    accept_all(world);
+    world.connect();
+    world.run();
+    world.run_until(10s);
+    EXPECT_EQ(world.count(0, Kind::disconnected), 0U);
+    world.occupants[kServerAddress] = after;
+    world.run_until(10s + ConnectionManager::kLookInterval);
+    EXPECT_EQ(world.count(0, Kind::disconnected), 1U);
+    EXPECT_EQ(world.count(1, Kind::disconnected), 0U) << "its other side is there";
+  }
+}
+
+TEST(ConnectionManager, WhatTheWireDoesNotKnowChangesNothing) {
+  Managers world;
+  world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+  accept_all(world);
+  world.connect();
+  world.run();
+  world.occupants.clear();
+  world.run_until(10s);
+  EXPECT_EQ(world.count(0, Kind::disconnected), 0U);
+  EXPECT_EQ(world.count(1, Kind::disconnected), 0U);
+}
+
+TEST(ConnectionManager, ARequestToWhoIsGoneEnds) {
+  for (const bool is_held : {false, true}) {
+    Managers world;
+    world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+    world.react = [&](std::size_t side, const Event& event) {
+      if (is_held && event.kind == Kind::connection_request) {
+        EXPECT_TRUE(world[side].hold(event.id));
+      }
+    };
+    world.connect();
+    world.run();
+    world.occupants[kServerAddress] = 0;
+    world.lose = [](const InFlight&) { return true; };
+    world.run_until(1s);
+    ASSERT_EQ(world.events(0).size(), 1U);
+    EXPECT_EQ(world.last(0).kind, is_held ? Kind::rejected : Kind::unreachable);
+  }
+}
+
+TEST(ConnectionManager, DisconnectingFromWhoIsGoneEndsSoon) {
+  Managers world;
+  world.occupants = {{kClientAddress, 3}, {kServerAddress, 7}};
+  accept_all(world);
+  const ConnectionId client = world.connect();
+  world.run();
+  world.occupants[kServerAddress] = 0;
+  world.lose = [](const InFlight&) { return true; };
+  EXPECT_TRUE(world[0].disconnect(client, world.now()));
+  world.run_until(ConnectionManager::kLookInterval);
+  EXPECT_EQ(world.count(0, Kind::disconnected), 1U);
+  world[0].release(client, world.now());
+  world.run_until(5s);
+  EXPECT_EQ(world[0].size(), 0U);
+  EXPECT_EQ(world[0].next_deadline(), Time::max()) << "nobody is left to look after";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <random>
 #include <vector>
@@ -35,9 +36,11 @@ struct InFlight {
 class Managers {
  public:
   explicit Managers(std::uint64_t seed = 1)
-      : managers_{ConnectionManager({.ca_guid = 0xa, .seed = seed}),
-                  ConnectionManager({.ca_guid = 0xb, .seed = seed + 1})},
+      : managers_{ConnectionManager({.ca_guid = 0xa, .seed = seed, .occupant = asks_for_occupant()}),
+                  ConnectionManager({.ca_guid = 0xb, .seed = seed + 1, .occupant = asks_for_occupant()})},
         random_(seed) {}
+  Managers(const Managers&) = delete;
+  Managers& operator=(const Managers&) = delete;
 
   ConnectionManager& operator[](std::size_t side) { return managers_[side]; }
   [[nodiscard]] Time now() const { return now_; }
@@ -151,8 +154,16 @@ class Managers {
   std::function<bool(const InFlight&)> lose{};
   std::function<void(std::size_t, const Event&)> react{};
   std::size_t sent = 0;
+  std::map<Gid, std::uint64_t> occupants{};  // those that the wire knows
 
  private:
+  std::function<std::optional<std::uint64_t>(const Gid&)> asks_for_occupant() {
+    return [this](const Gid& gid) {
+      const auto found = occupants.find(gid);
+      return found == occupants.end() ? std::nullopt : std::optional(found->second);
+    };
+  }
+
   std::array<ConnectionManager, 2> managers_;
   std::array<std::vector<Event>, 2> events_;
   std::deque<InFlight> flying_;

@@ -162,6 +162,26 @@ TEST_F(RdmacmPrograms, EventChannelsAreDescriptorsLikeOthers) {
   EXPECT_THAT(outcome.text, HasSubstr("all right\n"));
 }
 
+// Other libraries that are preloaded for sockets still get them.
+TEST_F(RdmacmPrograms, LibrspreloadMakesRsockets) {
+  constexpr const char* kLibrary = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so";
+  if (!std::filesystem::exists(kLibrary)) {
+    GTEST_SKIP() << kLibrary << " is not installed: run scripts/install-deps test";
+  }
+  site_.set(fmt::format("LD_PRELOAD={} {}", verbs_library_path(), kLibrary));
+  const std::uint16_t port = free_port();
+  // Python's own sockets have SOCK_CLOEXEC, which librspreload passes on.
+  const std::string listen = fmt::format(
+      "import ctypes, socket, struct; c = ctypes.CDLL(None); s = c.socket(2, 1, 0); "
+      "a = struct.pack('=H', 2) + struct.pack('!H', {0}) + socket.inet_aton('127.0.0.1') + bytes(8); "
+      "assert c.bind(s, a, 16) == 0 and c.listen(s, 5) == 0; "
+      "print('TCP' if any(line.split()[1].endswith(':%04X' % {0}) for line in open('/proc/self/net/tcp')) else 'RDMA')",
+      port);
+  const Outcome outcome = site_.run({"/usr/bin/python3", "-c", listen});
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("RDMA\n"));
+}
+
 // An independent reader of the messages.
 TEST_F(RdmacmPrograms, TsharkReadsTheMessages) {
   if (!is_installed("tshark")) {

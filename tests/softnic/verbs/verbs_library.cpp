@@ -70,7 +70,10 @@ Verbs load_library() {
           .destroy_ah = find("ibv_destroy_ah"),
           .attach_mcast = find("ibv_attach_mcast"),
           .get_async_event = find("ibv_get_async_event"),
-          .ack_async_event = find("ibv_ack_async_event")};
+          .ack_async_event = find("ibv_ack_async_event"),
+          .open = find("open"),
+          .write = find("write"),
+          .close = find("close")};
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 // load() also gives the process its own wire.
 #pragma once
 
+#include <fcntl.h>
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 namespace sidelatch::softnic {
 
@@ -51,6 +53,10 @@ struct Verbs {
   decltype(&::ibv_attach_mcast) attach_mcast;
   decltype(&::ibv_get_async_event) get_async_event;
   decltype(&::ibv_ack_async_event) ack_async_event;
+  // Of librdmacm's event channels.
+  decltype(&::open) open;
+  decltype(&::write) write;
+  decltype(&::close) close;
 };
 
 }  // namespace sidelatch::softnic
