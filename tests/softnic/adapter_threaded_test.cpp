@@ -382,9 +382,9 @@ TEST(Adapter, AWireThatFailsStopsTheNicAndSaysWhy) {
   client.connect(server);
   server.connect(client);
   EXPECT_EQ(client.adapter.failure(), "");
+  testing::internal::CaptureStderr();  // before the adapter's thread may meet the failure
   wire.fails = true;
   const nic::Sge to = client.sge(0);
-  testing::internal::CaptureStderr();
   ASSERT_EQ(client.post({.kind = nic::WorkKind::read,
                          .signaled = true,
                          .sges = {&to, 1},
@@ -415,8 +415,8 @@ TEST(Adapter, AWireThatFailsEndsEveryRequestWithAnError) {
                               .remote_address = server.address(0),
                               .rkey = server.key};
   client.adapter.call([&](nic::Nic&) { return client.pair->post_receive({.id = 2, .sges = {&to, 1}}); });
-  wire.fails = true;
   testing::internal::CaptureStderr();
+  wire.fails = true;
   ASSERT_EQ(client.post(read), nic::Post::done);
   const auto next = [&] {
     std::array<nic::Completion, 1> completion{};
@@ -446,7 +446,7 @@ TEST(Adapter, AWireThatFailsWakesWhoSleeps) {
   server.connect(client);
   client.adapter.listen([&](nic::Nic&) { notified += client.completions->take_notification() ? 1 : 0; });
   const nic::Sge to = client.sge(0);
-  testing::internal::CaptureStderr();
+  testing::internal::CaptureStderr();  // before the adapter's thread may meet the failure
   wire.fails = true;
   for (int round = 1; round <= 2; ++round) {
     client.adapter.call([&](nic::Nic&) { client.completions->arm(nic::CompletionQueue::Arm::any); });
@@ -471,7 +471,7 @@ TEST(Adapter, AWireThatFailsIsLeftAlone) {
   auto failing = std::make_unique<FailingWire>(join(roce::new_wire_name()));
   FailingWire& wire = *failing;
   Station station(std::move(failing));
-  testing::internal::CaptureStderr();
+  testing::internal::CaptureStderr();  // before the adapter's thread may meet the failure
   wire.fails = true;
   station.adapter.rest();
   while (!station.adapter.has_failed()) {
