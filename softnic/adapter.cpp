@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <random>
@@ -240,7 +241,9 @@ bool Adapter::unless_it_fails(Work work) noexcept {
   try {
     return work();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", error.what());
+    // Not fmt::print(), which throws where stderr takes nothing.
+    std::fputs(fmt::format("sidelatch softnic: the wire failed, the NIC stands still: {}\n", error.what()).c_str(),
+               stderr);
     fail(error.what());
     return false;
   }
