@@ -20,7 +20,7 @@
 
 namespace sidelatch::tools {
 
-inline constexpr std::uint32_t kMostFlowUnits = 32;  // of each kind
+inline constexpr std::size_t kMostFlowUnits = 32;  // of each kind
 
 /// What a unit does wrong on purpose, so that the checks are seen to work.
 enum class FlowMistake : std::uint8_t { none, lost, twice, swapped, torn, chain, syscall };

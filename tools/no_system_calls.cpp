@@ -5,7 +5,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction() is POSIX's
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
