@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -94,6 +95,72 @@ TEST(FlowSimulation, TheSameCallsGiveTheSameTimes) {
     EXPECT_EQ(seen.value_or(world.now()), world.now());
     seen = world.now();
   }
+}
+
+// A full flow of 1 KiB items, whose rate is measured over 8 ms.
+class LimitedFlow {
+ public:
+  LimitedFlow() {
+    const FlowRing from = world_.add_ring(0, shape_, world_.control().new_end());
+    const FlowRing to = world_.add_ring(1, shape_, world_.control().new_end());
+    producer_.emplace(FlowSimulation::memory(from), shape_);
+    consumer_.emplace(FlowSimulation::memory(to), shape_);
+    world_.set_unit(0, [this](std::uint64_t) {
+      while (producer_->room() > 0) {
+        producer_->try_push(item_);
+      }
+    });
+    world_.set_unit(1, [this](std::uint64_t) {
+      while (consumer_->try_pop(item_) == Consumer::Popped::item) {
+        ++popped_;
+      }
+    });
+    id_ = world_.control().start({.producers = {from},
+                                  .consumers = {to},
+                                  .path_mtu = 4096,
+                                  .batch_bytes = 65'536,
+                                  .poll_interval = std::chrono::microseconds(2)});
+  }
+  void limit(std::uint64_t bytes_per_second) { world_.control().limit_rate(id_, bytes_per_second); }
+  double gbytes_per_second() {
+    const std::uint64_t before = popped_;
+    world_.run_until(world_.now() + 8'000'000);
+    return static_cast<double>(popped_ - before) * shape_.item_bytes / 8e6;
+  }
+  [[nodiscard]] FlowSimulation& world() { return world_; }
+
+ private:
+  RingShape shape_{.slots = 1024, .item_bytes = 1024};
+  FlowSimulation world_{fabric::sim::load_profile("connectx5"), kSlowSwitch, 2};
+  std::optional<Producer> producer_;
+  std::optional<Consumer> consumer_;
+  std::vector<std::byte> item_ = std::vector<std::byte>(1024);
+  std::uint64_t popped_ = 0;
+  FlowSwitch::FlowId id_ = 0;
+};
+
+TEST(LimitedRate, HoldsAndChangesWhileTheFlowRuns) {
+  LimitedFlow flow;
+  const double full = flow.gbytes_per_second();
+  EXPECT_GT(full, 5);
+  for (const double limit : {1.0, 4.0, 0.25, 2.0}) {
+    flow.limit(static_cast<std::uint64_t>(limit * 1e9));
+    EXPECT_NEAR(flow.gbytes_per_second(), limit, 0.1 * limit);
+  }
+  flow.limit(0);
+  EXPECT_NEAR(flow.gbytes_per_second(), full, 0.05 * full);
+}
+
+TEST(LimitedRate, AboveTheNetworksChangesLittle) {
+  LimitedFlow flow;
+  const double full = flow.gbytes_per_second();
+  flow.limit(1'000'000'000'000);
+  EXPECT_GT(flow.gbytes_per_second(), 0.5 * full);
+}
+
+TEST(LimitedRate, WantsAFlow) {
+  LimitedFlow flow;
+  EXPECT_THROW(flow.world().control().limit_rate(99, 1), std::invalid_argument);
 }
 
 TEST(FlowSimulation, RefusesNoUnitsAndTooMany) {
