@@ -20,7 +20,9 @@ ExperimentResult kv_store(const ExperimentOptions& options, const StoreScale& sc
       options, scale, kTuple,
       {{"NAM-DB", [] { return std::make_unique<RwLatch>(LatchLevel::basic); }, LayoutKind::interleaved},
        {"NAM-DB++ unpadded", [] { return std::make_unique<RwLatch>(); }, LayoutKind::interleaved},
-       {"NAM-DB++", [] { return std::make_unique<RwLatch>(); }, LayoutKind::padded}});
+       {"NAM-DB++", [] { return std::make_unique<RwLatch>(); }, LayoutKind::padded},
+       {"NAM-DB++, chains and back-off", [] { return std::make_unique<RwLatch>(); }, LayoutKind::padded,
+        Practice::advised}});
   using enum StoreCurves::MixOf;
   const auto gain = [&](double exponent) {
     return curves.mops(read_only, padded, exponent).mean / curves.mops(read_only, nam_db, exponent).mean;

@@ -6,6 +6,7 @@
 #include <sidelatch/bench/experiment.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sidelatch::bench {
@@ -16,9 +17,9 @@ struct StoreScale {
   std::vector<double> exponents = {0, 0.5, 1, 1.5, 2};  ///< ascending; must contain 0, 1, 1.5 and 2
   fabric::Duration measured = fabric::from_ns(4'000'000);
   /// For exponents from 1 on: a few tuples dominate, and rates vary for longer.
-  fabric::Duration measured_skewed = fabric::from_ns(30'000'000);
-  /// For writers with exponents from 1.5 on: an operation may take 11 ms. A fifth of this time is the warm-up.
-  fabric::Duration measured_contended = fabric::from_ns(400'000'000);
+  fabric::Duration measured_skewed = fabric::from_ns(10'000'000);
+  /// For writers with exponents from 1.5 on: an operation may take 3 ms. A fifth of this time is the warm-up.
+  fabric::Duration measured_contended = fabric::from_ns(100'000'000);
 };
 
 /// TODS 2025, figure 10, tuples of 256 bytes: N11 and N12.
@@ -31,6 +32,7 @@ struct StoreLine {
   std::string name;
   std::function<std::unique_ptr<sync::Scheme>()> make;
   sync::LayoutKind layout = sync::LayoutKind::padded;
+  std::optional<Practice> practice{};  ///< default: the experiment's
 };
 
 /// The lines' rates under the three mixes of the paper, by skew.

@@ -42,7 +42,7 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
       {.make = [] { return std::make_unique<RwLatch>(); }, .tuple_bytes = 16384, .measured = kLongest},
       {.make = [] { return std::make_unique<FarmLineVersions>(); }, .tuple_bytes = 16384, .measured = kLongest},
       {.make = [] { return std::make_unique<FarmLineVersions>(WriteUnlatch::async); },
-       .layout = LayoutKind::footer,
+       .layout = LayoutKind::padded_footer,
        .updates = true},
       {.make = [] { return std::make_unique<FarmLineVersions>(Release::async); }, .updates = true},
       {.make = [] { return std::make_unique<Unsynchronised>(); }, .updates = true},
@@ -65,6 +65,10 @@ ExperimentResult optimistic_scaling(const ExperimentOptions& options) {
     for (const std::uint32_t workers : kWorkers) {
       SchemeLoad load = model;
       load.workers = workers;
+      load.objects = 200'000;
+      if (load.layout == LayoutKind::interleaved) {
+        load.layout = LayoutKind::padded;
+      }
       loads.push_back(std::move(load));
     }
   }

@@ -34,13 +34,15 @@ StoreCurves::StoreCurves(const ExperimentOptions& options, const StoreScale& sca
                        .workers = scale.workers,
                        .mix = mix,
                        .exponent = exponent,
+                       .practice = line.practice,
                        .measured = exponent < kSkewed ? scale.measured : scale.measured_skewed};
         if (exponent >= kContended && mix.update > 0) {
           load.measured = scale.measured_contended;
           load.warm_up = std::max(load.warm_up, load.measured / 5);
         }
-        load.retry.cap = options.longest_wait.value_or(load.retry.cap);
-        load.retry.first = std::min(load.retry.first, load.retry.cap);
+        if (options.longest_wait) {
+          load.retry = sync::Retry::backoff(std::min(sync::Retry{}.first, *options.longest_wait), *options.longest_wait);
+        }
         loads.push_back(std::move(load));
       }
     }

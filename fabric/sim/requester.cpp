@@ -240,8 +240,11 @@ void World::issue(Request& request, bool from_doorbell) {
                       times.packet * static_cast<std::int64_t>(count - 1) + qp_state_cost(node, *request.queue_pair);
   node.nic.requester_free = served;
 
-  Time departs = std::max(served, node.nic.egress_free);
-  node.nic.egress_free = departs + wire_time(node, bytes, count);
+  // `served` may lie ahead. As in respond(), the link's queue counts only the work given and not done: the node's own
+  // responses, which may be ready earlier, do not wait for a request that is not.
+  const Time wire = wire_time(node, bytes, count);
+  node.nic.egress_free = std::max(now, node.nic.egress_free) + wire;
+  Time departs = std::max(served, node.nic.egress_free - wire);
   // Under one-step requests the fetch is part of that one step.
   // A device sees the bytes pass.
   if (bytes > 0 && !request.payload_bound && (!options.rules.one_step_requests || request.device != nullptr)) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -119,6 +120,42 @@ TEST(Simulation, ASignaledCompletionKeepsTheNextRequestWaiting) {
                 9000, 10)
         << length;
   }
+}
+
+TEST(Simulation, ADoorbellForEachRequestCostsItsTimeForEach) {
+  Profile profile = quiet_profile();
+  profile.nic.chain_ns = 100;
+  const auto wait_for_three = [&](bool one_doorbell_each) {
+    Pair pair(profile);
+    pair.qp = pair.client.connect(pair.storage, {.one_doorbell_each = one_doorbell_each});
+    const Time took = pair.duration_of([](QueuePair& qp, RemoteSpan from, LocalSpan into) -> Task<void> {
+      co_await qp.submit(read(into, from), read(into, from), read(into, from));
+    }(*pair.qp, pair.table.remote(0, 8), pair.buffer.local(0, 8)));
+    EXPECT_EQ(pair.qp->counters().requests, 3U);
+    EXPECT_EQ(pair.qp->counters().doorbells, one_doorbell_each ? 3U : 1U);
+    return took;
+  };
+  EXPECT_NEAR(to_ns(wait_for_three(true) - wait_for_three(false)), 200, 1);
+}
+
+// The initiator's part of the NIC has work for 100 us; its link is idle meanwhile.
+TEST(Simulation, ANodesResponsesDoNotWaitForItsOwnRequestsThatAreNotReady) {
+  Profile slow_requests = quiet_profile();
+  slow_requests.nic.request_ns = 1000;
+  const auto read_takes = [&](std::size_t own_requests) {
+    Pair pair(quiet_profile());
+    Node& both = pair.world.add_node("client and memory", slow_requests);
+    const MemoryRegion memory = both.allocate(4096, Access::remote_all);
+    const auto out = both.connect(pair.storage, {.send_queue_depth = 128});
+    const auto in = pair.client.connect(both);
+    for (std::size_t i = 0; i < own_requests; ++i) {
+      EXPECT_TRUE(out->post(std::array{write(memory.local(0, 8), pair.table.remote(0, 8))}));
+    }
+    return pair.duration_of([](QueuePair& qp, RemoteSpan from, LocalSpan into) -> Task<void> {
+      co_await qp.read(into, from);
+    }(*in, memory.remote(8, 8), pair.buffer.local(0, 8)));
+  };
+  EXPECT_LT(read_takes(100), read_takes(0) + from_ns(100));
 }
 
 TEST(Simulation, ALargeReadIsBoundByTheLink) {
