@@ -34,15 +34,17 @@ Task<Outcome> perform(const HashTable& table, Client& client, Operation operatio
   co_return outcome;
 }
 
-// A perfect table puts the keys on its memory nodes in turn, so a key is a memory node and a tuple there.
-Task<void> work(const HashTable& table, Client& client, Workload tuples, std::uint64_t turn, std::uint64_t value_bytes,
+// A perfect table puts the keys on its memory nodes in turn, so a key is a memory node and a tuple there. The node is
+// drawn. The papers' workers visit the nodes in turn; simulated ones, which nothing disturbs, would fall into step then,
+// and all visit one node at a time.
+Task<void> work(const HashTable& table, Client& client, Workload tuples, std::uint64_t value_bytes,
                 checker::Windows& windows) {
   Reactor& reactor = client.reactor();
   const std::uint64_t nodes = client.memory_nodes();
   std::vector<std::byte> value(value_bytes);
   while (!windows.over(reactor.now())) {
     Operation operation = tuples.next();
-    operation.key = operation.key * nodes + turn++ % nodes;
+    operation.key = operation.key * nodes + client.session(0).random() % nodes;
     const Outcome outcome = co_await perform(table, client, operation, value);
     if (outcome != Outcome::done) {
       throw std::runtime_error(
@@ -90,7 +92,7 @@ TableResult measure(const TableLoad& load, Practice practice, Site& site) {
   KeySpace tuples_of_a_node(load.tuples / load.memory_nodes);
   return {site.measure(workers.size(), [&](std::size_t i, checker::Windows& windows) {
     return work(table, *clients[i], Workload(load.mix, load.exponent, tuples_of_a_node, site.seed_of(workers[i])),
-                workers[i], options.value_bytes, windows);
+                options.value_bytes, windows);
   })};
 }
 
