@@ -19,7 +19,7 @@ struct StoreScale {
   /// For exponents from 1 on: a few tuples dominate, and rates vary for longer.
   fabric::Duration measured_skewed = fabric::from_ns(5'000'000);
   /// For writers with exponents from 1.5 on: an operation may take 3 ms. A fifth of this time is the warm-up.
-  fabric::Duration measured_contended = fabric::from_ns(100'000'000);
+  fabric::Duration measured_contended = fabric::from_ns(50'000'000);
 };
 
 /// TODS 2025, figure 10, tuples of 256 bytes, and in part 512: N11, N12 and N26.

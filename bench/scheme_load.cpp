@@ -91,7 +91,9 @@ std::vector<LoadResult> run_loads(const ExperimentOptions& options, std::span<co
                          .measured = load.measured,
                          .client_profile = load.clients};
       },
-      [&](Site& site, std::size_t i) { results[i] = measure(loads[i], loads[i].practice.value_or(options.practice), site); });
+      [&](Site& site, std::size_t i) {
+        results[i] = measure(loads[i], loads[i].practice.value_or(options.practice), site);
+      });
   return results;
 }
 

@@ -42,7 +42,8 @@ StoreCurves::StoreCurves(const ExperimentOptions& options, const StoreScale& sca
           load.warm_up = std::max(load.warm_up, load.measured / 5);
         }
         if (options.longest_wait) {
-          load.retry = sync::Retry::backoff(std::min(sync::Retry{}.first, *options.longest_wait), *options.longest_wait);
+          load.retry =
+              sync::Retry::backoff(std::min(sync::Retry{}.first, *options.longest_wait), *options.longest_wait);
         }
         loads.push_back(std::move(load));
       }
@@ -66,7 +67,8 @@ std::vector<Series> StoreCurves::series(const std::string& what) const {
   std::vector<Series> all;
   for (const MixOf mix : mixes_) {
     for (std::size_t l = 0; l < lines_.size(); ++l) {
-      Series series{.name = lines_[l].name, .unit = "Mops/s", .panel = kMixNames.at(static_cast<std::size_t>(mix)).first + what};
+      Series series{
+          .name = lines_[l].name, .unit = "Mops/s", .panel = kMixNames.at(static_cast<std::size_t>(mix)).first + what};
       for (const double exponent : exponents_) {
         series.points.push_back(point(exponent, mops(mix, l, exponent)));
       }

@@ -35,8 +35,8 @@ Task<Outcome> perform(const HashTable& table, Client& client, Operation operatio
 }
 
 // A perfect table puts the keys on its memory nodes in turn, so a key is a memory node and a tuple there. The node is
-// drawn. The papers' workers visit the nodes in turn; simulated ones, which nothing disturbs, would fall into step then,
-// and all visit one node at a time.
+// drawn. The papers' workers visit the nodes in turn; simulated ones, which nothing disturbs, would fall into step
+// then, and all visit one node at a time.
 Task<void> work(const HashTable& table, Client& client, Workload tuples, std::uint64_t value_bytes,
                 checker::Windows& windows) {
   Reactor& reactor = client.reactor();
@@ -113,7 +113,9 @@ std::vector<TableResult> run_table_loads(const ExperimentOptions& options, std::
                          .warm_up = load.warm_up,
                          .measured = load.measured};
       },
-      [&](Site& site, std::size_t i) { results[i] = measure(loads[i], loads[i].practice.value_or(options.practice), site); });
+      [&](Site& site, std::size_t i) {
+        results[i] = measure(loads[i], loads[i].practice.value_or(options.practice), site);
+      });
   return results;
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -113,7 +114,8 @@ int targets(const Arguments& arguments) {
     chosen.push_back(bench::find_experiment(name));
   }
   if (chosen.empty()) {
-    chosen.assign(bench::experiments().begin(), bench::experiments().end());
+    std::ranges::copy_if(bench::experiments(), std::back_inserter(chosen),
+                         [](const bench::Experiment& experiment) { return !experiment.figure.empty(); });
     if (arguments.options.cluster != nullptr) {
       leave_out_simulator_only(chosen, arguments);
     }
@@ -203,8 +205,7 @@ int bench_command(Arguments arguments) {
   if (arguments.practice != "paper" && arguments.practice != "advised") {
     throw std::invalid_argument(fmt::format("--practice {}: it must be paper or advised", arguments.practice));
   }
-  arguments.options.practice =
-      arguments.practice == "paper" ? bench::Practice::paper : bench::Practice::advised;
+  arguments.options.practice = arguments.practice == "paper" ? bench::Practice::paper : bench::Practice::advised;
   if (arguments.longest_wait_us) {
     constexpr double kLongestUs = 1e6;
     if (!(*arguments.longest_wait_us > 0) || *arguments.longest_wait_us > kLongestUs) {

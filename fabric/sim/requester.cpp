@@ -214,9 +214,9 @@ void SimQueuePair::complete_in_order() {
   }
 }
 
-// Only queue pairs with requests in flight hold an entry: the state of an idle one makes room at no cost. If all entries
-// are in use, a state in use has to leave for host memory, and that queue pair's next request misses. The victim is
-// random, so more queue pairs than entries cause a share of misses, not only misses.
+// Only queue pairs with requests in flight hold an entry: the state of an idle one makes room at no cost. If all
+// entries are in use, a state in use has to leave for host memory, and that queue pair's next request misses. The
+// victim is random, so more queue pairs than entries cause a share of misses, not only misses.
 Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
   std::vector<SimQueuePair*>& cached = node.nic.cached_queue_pairs;
   if (cached.empty() || queue_pair.cache_slot != SimQueuePair::kNotCached) {

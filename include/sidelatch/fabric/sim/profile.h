@@ -53,8 +53,8 @@ struct Profile {
     double completion_ns = 250;     ///< from the response's arrival to the moment the CPU sees the completion
   } nic;
 
-  /// The initiating NIC's cache of the states of queue pairs with requests in flight. Beyond its size a state in use has
-  /// to make room, and is fetched again later.
+  /// The initiating NIC's cache of the states of queue pairs with requests in flight. Beyond its size a state in use
+  /// has to make room, and is fetched again later.
   struct QpCache {
     std::uint64_t requester_entries = 0;  ///< 0: never misses
     double miss_ns = 500;                 ///< added to the request's service time
