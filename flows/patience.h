@@ -2,7 +2,7 @@
 // when it does not.
 #pragma once
 
-#include "flows/unit_fence.h"
+#include "common/pause_cpu.h"
 
 #include <sched.h>
 
@@ -15,7 +15,7 @@ class Patience {
   void wait() noexcept {
     if (waits_ < kSpins) {
       ++waits_;
-      relax();
+      pause_cpu();
     } else {
       ::sched_yield();
     }

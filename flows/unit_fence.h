@@ -20,15 +20,4 @@ inline void fence_before_counter() noexcept {
 /// What is read or written next is so after what was read before.
 inline void fence_behind_counter() noexcept { fence_before_counter(); }
 
-/// Tells the processor that it waits.
-inline void relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#else
-  asm volatile("" ::: "memory");
-#endif
-}
-
 }  // namespace sidelatch::flows

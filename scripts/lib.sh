@@ -22,7 +22,8 @@ packages() {
           libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
         ;;
       test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind tshark python3-scapy \
-        ibverbs-utils rdmacm-utils perftest qperf python3-pyverbs ;;
+        ibverbs-utils rdmacm-utils perftest qperf python3-pyverbs \
+        ucx-utils libfabric-bin fio openmpi-bin python3-mpi4py ;;
       vm)
         echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest \
           python3-pyverbs

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <random>
@@ -216,11 +217,7 @@ void Adapter::leave() noexcept {
   }
   leave_wire(lock);
   drive();
-  while (thread_sleeps_) {
-    callers_turn_until_ = Clock::now() + kTurn;
-    wire_->interrupt();
-    thread_has_left_wire_.wait(lock);
-  }
+  interrupt_thread_while(thread_sleeps_, lock);
   if (failure_.empty()) {
     fail("the process ends, and has left the wire");
     tell();
@@ -244,7 +241,9 @@ bool Adapter::unless_it_fails(Work work) noexcept {
   try {
     return work();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "sidelatch softnic: the wire failed, the NIC stands still: {}\n", error.what());
+    // Not fmt::print(), which throws where stderr takes nothing.
+    std::fputs(fmt::format("sidelatch softnic: the wire failed, the NIC stands still: {}\n", error.what()).c_str(),
+               stderr);
     fail(error.what());
     return false;
   }
@@ -257,8 +256,10 @@ void Adapter::fail(const char* why) {
 }
 
 // Waits until the adapter's thread does not use the wire; it stays out as long as the caller has the lock.
-void Adapter::leave_wire(std::unique_lock<std::mutex>& lock) {
-  while (thread_is_in_wire_) {
+void Adapter::leave_wire(std::unique_lock<std::mutex>& lock) { interrupt_thread_while(thread_is_in_wire_, lock); }
+
+void Adapter::interrupt_thread_while(const bool& condition, std::unique_lock<std::mutex>& lock) {
+  while (condition) {
     callers_turn_until_ = Clock::now() + kTurn;
     wire_->interrupt();
     thread_has_left_wire_.wait(lock);

@@ -183,6 +183,7 @@ class Adapter {
   [[nodiscard]] bool shares_wire() const noexcept;
   void wake_thread_for_what_is_left();
   void leave_wire(std::unique_lock<std::mutex>& lock);
+  void interrupt_thread_while(const bool& condition, std::unique_lock<std::mutex>& lock);
 
   // Functions of the driving thread, with the lock and outside the wire.
   bool drive();

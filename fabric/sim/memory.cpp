@@ -47,6 +47,7 @@ void World::refuse_unresolved(Request& request) {
 }
 
 void World::begin(Request& request) {
+  request.begun = true;
   request.memory = resolve(request);
   if (request.memory == nullptr) {
     const bool answered = request.kind != model::Kind::read && !options.rules.one_step_requests;
@@ -177,6 +178,28 @@ void World::do_all_pieces(Request& request) {
   } else {
     std::memcpy(request.memory, request.payload(), request.wr.length());
   }
+}
+
+// False if the request is not answered before it is executed, or has lost its memory.
+bool World::place_the_rest(Request& request) {
+  if (request.executing) {
+    make_steps(request);
+    advance_steps(request, Time::max());
+    stop(request);
+    return true;
+  }
+  if (request.begun) {
+    return true;
+  }
+  request.memory = options.rules.one_step_requests ? nullptr : resolve(request);
+  if (request.memory == nullptr) {
+    return false;
+  }
+  request.begun = true;
+  touch(*request.target, request.memory, request.wr.length(), /*writes=*/true);
+  make_steps(request);
+  advance_steps(request, Time::max());
+  return true;
 }
 
 void World::catch_up(SimNode& node, const std::byte* data, std::uint64_t length, bool writes) {

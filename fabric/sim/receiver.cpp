@@ -17,6 +17,10 @@ namespace {
 
 bool is_notice(const Request& request) { return request.sequence == 0; }
 
+bool is_plain_and_placed(const Request& request) {
+  return !is_message(request.wr.opcode) && request.begun && !request.executing;
+}
+
 bool must_wait(const Request& request, const ReceiveQueue& buffers) {
   return is_message(request.wr.opcode) && !is_notice(request) && !request.dropped && !buffers.has_buffer();
 }
@@ -41,12 +45,14 @@ void SimQueuePair::receive_posted(const LocalSpan& into) {
   }
 }
 
-// No request of the peer takes effect at this node any more: its messages would go to buffers that are no longer ours.
+// No later request of the peer takes effect at this node: its messages would go to buffers that are no longer ours.
+// What the NIC has accepted arrives first, because the peer may have been told so.
 void SimQueuePair::end_connection() noexcept {
   if (inbound_ == nullptr || inbound_->ended) {
     return;
   }
   inbound_->ended = true;
+  initiator_->world.settle(*this);
   initiator_->world.revoke(*initiator_, inbound_->connection);
   initiator_->world.hang_up(*this);
 }
@@ -111,6 +117,12 @@ void World::expect(Request& request) {
   Inbound& inbound = request.receiver->inbound();
   if (request.kind == model::Kind::write || request.kind == model::Kind::send) {
     inbound.written_until = std::max({inbound.written_until, request.last, now});
+    while (!inbound.accepted.empty() && is_plain_and_placed(*inbound.accepted.front())) {
+      release(*inbound.accepted.front());
+      inbound.accepted.pop_front();
+    }
+    ++request.references;
+    inbound.accepted.push_back(&request);
   }
   if (is_message(request.wr.opcode)) {
     inbound.received_until = std::max(inbound.written_until + request.target->times.completion, inbound.received_until);
@@ -120,7 +132,20 @@ void World::expect(Request& request) {
 }
 
 void World::receive(Request& request) {
-  if (request.dropped || revoked(request.connection)) {
+  if (revoked(request.connection)) {
+    return;
+  }
+  std::deque<Request*>& accepted = request.receiver->inbound().accepted;
+  for (bool is_here = false; !is_here; accepted.pop_front()) {
+    is_here = accepted.front() == &request;
+    release(*accepted.front());
+  }
+  hand_over(request);
+}
+
+// To the CPU.
+void World::hand_over(Request& request) {
+  if (request.dropped) {
     return;
   }
   SimQueuePair& end = *request.receiver;
@@ -138,6 +163,22 @@ void World::receive(Request& request) {
       arrival.immediate = wr.immediate;
     }
     end.receives()->fill(arrival);
+  }
+}
+
+// Ends what was accepted from the peer, now: the places that are left, and the messages.
+void World::settle(SimQueuePair& end) {
+  std::deque<Request*>& accepted = end.inbound().accepted;
+  bool goes_on = !revoked(end.inbound().connection);
+  while (!accepted.empty()) {
+    Request& request = *accepted.front();
+    accepted.pop_front();
+    // What comes after a notice, a message that is too long or a request that was not answered yet is not received.
+    goes_on = goes_on && !is_notice(request) && !request.failed && place_the_rest(request);
+    if (goes_on && is_message(request.wr.opcode)) {
+      hand_over(request);
+    }
+    release(request);
   }
 }
 

@@ -44,6 +44,7 @@ struct alignas(32) Request {
   bool payload_bound = false;  ///< fetched, or inlined
   bool dropped = false;        ///< will not be executed: an earlier request failed, or its payload was never fetched
   bool admitted = false;       ///< the receiving end does not hold it back, or no longer does
+  bool begun = false;          ///< its first place, or all of it, was due
   bool executing = false;      ///< between its first and its last place or sample
   bool stepwise = false;       ///< its pieces are on the agenda one by one, because another request meets them
   bool done = false;           ///< its response has arrived

@@ -113,6 +113,9 @@ void SimQueuePair::cancel_in_flight() noexcept {
 }
 
 void SimQueuePair::revoke() {
+  if (SimQueuePair* const other = peer()) {
+    initiator_->world.settle(*other);
+  }
   initiator_->world.revoke(*target_, connection_);
   // Rule 10: requests that have not completed yet complete as failed, whether or not they were executed.
   for (Request* request = oldest_; request != nullptr; request = request->next) {

@@ -163,6 +163,7 @@ void World::plan_write(Request& request, Time served, Time received_first, Time 
   SimNode& target = *request.target;
   if (request.wr.length() == 0) {
     request.last = served;
+    request.begun = true;
     respond(request, served, 0, served);
     return;
   }

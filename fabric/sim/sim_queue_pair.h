@@ -19,11 +19,13 @@ struct Inbound {
   SimQueuePair* peer = nullptr;    ///< null once the peer is gone
   std::uint64_t connection = 0;    ///< the peer's connection
   std::deque<Request*> held = {};  ///< a SEND without a receive buffer, then all requests after it
-  Time written_until{};            ///< the last place of the WRITEs and SENDs that were accepted
-  Time received_until{};           ///< when the CPU sees the last accepted message
-  LocalSpan too_short = {};        ///< the buffer of a SEND that was too long
-  bool refuses = false;            ///< accepts nothing more: a request was refused or never sent
-  bool ended = false;              ///< this end has ended
+  /// WRITEs and messages that the NIC has accepted, in order, up to the last message that the CPU has not seen.
+  std::deque<Request*> accepted = {};
+  Time written_until{};      ///< the last place of the WRITEs and SENDs that were accepted
+  Time received_until{};     ///< when the CPU sees the last accepted message
+  LocalSpan too_short = {};  ///< the buffer of a SEND that was too long
+  bool refuses = false;      ///< accepts nothing more: a request was refused or never sent
+  bool ended = false;        ///< this end has ended
 };
 
 class SimQueuePair final : public QueuePair {

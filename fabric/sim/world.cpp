@@ -159,7 +159,7 @@ Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, st
   request->sequence = sequence;
   request->references = 1;
   request->payload_bound = request->dropped = request->admitted = false;
-  request->executing = request->stepwise = false;
+  request->begun = request->executing = request->stepwise = false;
   request->done = request->failed = false;
   request->pieces = 0;
   request->first = request->last = request->gap = Time::zero();

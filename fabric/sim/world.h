@@ -90,6 +90,8 @@ class World {
   void answer_at_device(Request& request);
   /// Continues requests that `end` of a pair held back, as far as there are receive buffers.
   void resume_held(SimQueuePair& end);
+  /// Called when `end` of a pair ends: what its NIC has accepted is placed, and its messages are received.
+  void settle(SimQueuePair& end);
   /// Called when `end` of a pair has ended: refuses what it held back, and notifies its peer after all that `end` has
   /// sent.
   void hang_up(SimQueuePair& end);
@@ -129,6 +131,8 @@ class World {
   void arrive_at_end(Request& request);
   bool take_buffer(Request& request);
   void expect(Request& request);
+  void hand_over(Request& request);
+  [[nodiscard]] bool place_the_rest(Request& request);
   bool refuse(Request& request);
   void respond_with_error(Request& request, Status status, std::string detail);
   void respond(Request& request, Time ready, std::uint64_t bytes, Time tail);

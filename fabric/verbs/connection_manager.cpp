@@ -229,12 +229,12 @@ struct StaleConnection : ManagerError {
 // One attempt of a client, with a channel of its own, so no event of an earlier attempt can interfere.
 class ManagerConnect::Attempt {
  public:
-  Attempt(const Port& port, const exchange::ManagerAddress& to, milliseconds limit)
+  Attempt(const Port& port, const exchange::ManagerAddress& to, Patience patience)
       : port_(&port),
         asked_(to),
         to_(socket_address(to.ip, to.port, port.gid_interface())),
-        limit_(limit),
-        deadline_(Clock::now() + limit),
+        patience_(patience),
+        deadline_(Clock::now() + patience.limit),
         channel_(open_channel(port)),
         id_(make_id(port, *channel_)) {}
 
@@ -296,7 +296,7 @@ class ManagerConnect::Attempt {
       return nullptr;
     }
     std::this_thread::sleep_for(kPause);
-    auto next = std::make_unique<Attempt>(*port_, asked_, limit_);
+    auto next = std::make_unique<Attempt>(*port_, asked_, patience_);
     next->deadline_ = deadline_;
     next->resolve();
     return next;
@@ -312,9 +312,14 @@ class ManagerConnect::Attempt {
     for (;;) {
       std::optional<Event> event = next_event(*channel_);
       if (!event) {
-        pollfd one{channel_->fd, POLLIN, 0};
-        if (Clock::now() >= deadline_ || (::poll(&one, 1, left()) < 0 && errno != EINTR)) {
-          throw ManagerError(fmt::format("{} has not answered within {} ms ({})", text_of(to_), limit_.count(), doing));
+        // poll() leaves out a negative descriptor.
+        std::array<pollfd, 2> two{{{channel_->fd, POLLIN, 0}, {patience_.lifeline, POLLRDHUP, 0}}};
+        if (Clock::now() >= deadline_ || (::poll(two.data(), two.size(), left()) < 0 && errno != EINTR)) {
+          throw ManagerError(
+              fmt::format("{} has not answered within {} ms ({})", text_of(to_), patience_.limit.count(), doing));
+        }
+        if (two[1].revents != 0) {
+          throw ManagerError(fmt::format("{}: the conversation with the server ended while {}", text_of(to_), doing));
         }
         continue;
       }
@@ -346,7 +351,7 @@ class ManagerConnect::Attempt {
   const Port* port_;
   exchange::ManagerAddress asked_;
   sockaddr_storage to_;
-  milliseconds limit_;
+  Patience patience_;
   Clock::time_point deadline_;
   ManagerChannel channel_;
   ManagerId id_;  // is destroyed before its channel
@@ -355,8 +360,8 @@ class ManagerConnect::Attempt {
   std::uint8_t initiated_ = 0;
 };
 
-ManagerConnect::ManagerConnect(const Port& port, const exchange::ManagerAddress& to, milliseconds limit)
-    : attempt_(std::make_unique<Attempt>(port, to, limit)) {
+ManagerConnect::ManagerConnect(const Port& port, const exchange::ManagerAddress& to, Patience patience)
+    : attempt_(std::make_unique<Attempt>(port, to, patience)) {
   attempt_->resolve();
 }
 ManagerConnect::~ManagerConnect() = default;
@@ -499,13 +504,13 @@ void ConnectionListener::forget(const ibv_qp& queue_pair) noexcept {
   std::erase_if(accepted_, [&](const auto& one) { return one.second.queue_pair == queue_pair.qp_num; });
 }
 
-void require_manager_route(const Port& port, const exchange::ManagerAddress& to, milliseconds limit) {
-  const ManagerConnect attempt(port, to, limit);
+void require_manager_route(const Port& port, const exchange::ManagerAddress& to, Patience patience) {
+  const ManagerConnect attempt(port, to, patience);
 }
 
 std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const exchange::ManagerAddress& to,
-                                      std::uint64_t ticket, std::uint32_t outstanding, milliseconds limit) {
-  ManagerConnect attempt(port, to, limit);
+                                      std::uint64_t ticket, std::uint32_t outstanding, Patience patience) {
+  ManagerConnect attempt(port, to, patience);
   attempt.ask(queue_pair.qp_num, ticket, outstanding);
   return attempt.finish(queue_pair);
 }

@@ -90,8 +90,14 @@ class ConnectionListener {
   std::map<rdma_cm_id*, Accepted> accepted_;  // until the client confirms the connection
 };
 
+/// How long a client waits for the connection manager.
+struct Patience {
+  std::chrono::milliseconds limit{};
+  int lifeline = -1;  ///< a socket; the waiting ends when its other side hangs up, or it is shut down. -1: none
+};
+
 /// Throws ManagerError if `to` cannot be reached through this port.
-void require_manager_route(const Port& port, const exchange::ManagerAddress& to, std::chrono::milliseconds limit);
+void require_manager_route(const Port& port, const exchange::ManagerAddress& to, Patience patience);
 /// Throws ManagerError that names both if `id` is not bound to the device and port of `port`.
 void require_same_device(const Port& port, const rdma_cm_id& id);
 
@@ -99,7 +105,7 @@ void require_same_device(const Port& port, const rdma_cm_id& id);
 class ManagerConnect {
  public:
   /// Both throw ManagerError.
-  ManagerConnect(const Port& port, const exchange::ManagerAddress& to, std::chrono::milliseconds limit);
+  ManagerConnect(const Port& port, const exchange::ManagerAddress& to, Patience patience);
   ManagerConnect(const ManagerConnect&) = delete;
   ManagerConnect& operator=(const ManagerConnect&) = delete;
   ~ManagerConnect();
@@ -115,6 +121,6 @@ class ManagerConnect {
 /// Makes `queue_pair`, whatever its state, ready and connected to the end that waits for `ticket`. `outstanding`: READs
 /// and atomics that it may have in flight; returns how many the server allows. Throws ManagerError and DeviceError.
 std::uint32_t connect_through_manager(const Port& port, ibv_qp& queue_pair, const exchange::ManagerAddress& to,
-                                      std::uint64_t ticket, std::uint32_t outstanding, std::chrono::milliseconds limit);
+                                      std::uint64_t ticket, std::uint32_t outstanding, Patience patience);
 
 }  // namespace sidelatch::fabric::verbs

@@ -77,6 +77,9 @@ struct RemoteNode::Parts {
     throw SocketError(fmt::format("{} answers something else than was asked", server.to_string()));
   }
 
+  // While the errands wait for the connection manager, too, they can be interrupted.
+  [[nodiscard]] Patience patience() const noexcept { return {options.limit, conversation.descriptor()}; }
+
   // Chooses the way to connect from what both sides support. The choice is final: if a later attempt fails, that is an
   // error and no reason to try the other way.
   void choose_way() {
@@ -90,7 +93,7 @@ struct RemoteNode::Parts {
       if (welcome.manager.port == 0) {
         throw ManagerError(fmt::format("the server has no connection manager: {}", welcome.no_manager));
       }
-      require_manager_route(port, welcome.manager, options.limit);
+      require_manager_route(port, welcome.manager, patience());
       through = Through::connection_manager;
     } catch (const ManagerError& error) {
       if (wanted == Through::connection_manager) {
@@ -139,7 +142,7 @@ class RemotePeer final : public Peer {
     return explained([&] {
       const auto ticket = parts_->template ask<exchange::Ticket>(exchange::Announce{number_, parts_->options.owner});
       return connect_through_manager(port, queue_pair, parts_->welcome.manager, ticket.ticket, outstanding,
-                                     parts_->options.limit);
+                                     parts_->patience());
     });
   }
   [[nodiscard]] Peer::Steps start_connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) override {
@@ -179,7 +182,7 @@ class RemotePeer final : public Peer {
                                                             queue_pair_number, outstanding] {
       explained([&] {
         const auto ticket = parts->template ask_now<exchange::Ticket>(exchange::Announce{number, parts->options.owner});
-        attempt->emplace(port, parts->welcome.manager, parts->options.limit);
+        attempt->emplace(port, parts->welcome.manager, parts->patience());
         (*attempt)->ask(queue_pair_number, ticket.ticket, outstanding);
       });
     });

@@ -66,6 +66,8 @@ class Conversation {
   void tell(const exchange::Message& message);
   /// Ends the conversation for a thread that waits in ask() or tell(). Any thread may call this.
   void interrupt() noexcept;
+  /// -1 once it has ended. For the thread that asks.
+  [[nodiscard]] int descriptor() const noexcept { return socket_.valid() ? socket_.number() : -1; }
 
  private:
   void send(std::span<const std::byte> bytes);

@@ -3,6 +3,7 @@
 #include "full_fence.h"
 #include "unix_address.h"
 
+#include "common/pause_cpu.h"
 #include "roce/wire/wires.h"
 
 #include <fmt/format.h>
@@ -16,10 +17,6 @@
 #include <memory>
 #include <stdexcept>
 #include <utility>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace sidelatch::roce {
 
@@ -44,12 +41,6 @@ void for_each_bit(std::uint64_t bits, F use) {
   for (; bits != 0; bits &= bits - 1) {
     use(static_cast<std::size_t>(std::countr_zero(bits)));
   }
-}
-
-void pause_cpu() noexcept {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
 }
 
 // A bell that is full wakes its station anyway; one that is gone belonged to a station that has ended.

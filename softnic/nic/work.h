@@ -127,6 +127,7 @@ struct Completion {
   bool has_immediate = false;
   bool has_invalidated = false;  ///< `invalidated_key` is now invalid
   bool has_grh = false;          ///< UD: the first 40 bytes of the buffer hold the IP header
+  std::uint8_t packet_type = 0;  ///< UD: 9 for IPv6 over UDP, 10 for IPv4 over UDP
   std::uint32_t bytes = 0;       ///< bytes received; READs and atomics: delivered
   std::uint32_t immediate = 0;
   std::uint32_t invalidated_key = 0;

@@ -56,15 +56,9 @@ using namespace sidelatch::softnic::verbs;
 
 SIDELATCH_VERBS_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   Context& ours = of(*context);
-  std::optional<ibv_async_event> found;
-  while (!found) {
-    if (!rests(*ours.nic) || !ours.counter.take()) {
-      return -1;
-    }
-    if (const int error = error_of([&] { return found = take_event(ours), 0; }); error != 0) {
-      errno = error;
-      return -1;
-    }
+  const auto found = wait_for_event(*ours.nic, ours.counter, [&] { return take_event(ours); });
+  if (!found) {
+    return -1;
   }
   *event = *found;
   return 0;

@@ -69,15 +69,9 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 SIDELATCH_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) {
   CompletionChannel& ours = of(*channel);
-  CompletionQueue* found = nullptr;
-  while (found == nullptr) {
-    if (!rests(*ours.nic) || !ours.counter.take()) {
-      return -1;
-    }
-    if (const int error = error_of([&] { return found = take_event(ours), 0; }); error != 0) {
-      errno = error;
-      return -1;
-    }
+  CompletionQueue* const found = wait_for_event(*ours.nic, ours.counter, [&] { return take_event(ours); });
+  if (found == nullptr) {
+    return -1;
   }
   *queue = as_cq(*found);
   *user = found->cq_context;

@@ -57,7 +57,7 @@ void fill_readers(CompletionQueue& queue) {
   queue.read_wc_flags = [](ibv_cq_ex* from) { return flags_of(current(from)); };
   // InfiniBand's addresses.
   queue.read_slid = [](ibv_cq_ex* /*from*/) { return std::uint32_t{0}; };
-  queue.read_sl = [](ibv_cq_ex* /*from*/) { return std::uint8_t{0}; };
+  queue.read_sl = [](ibv_cq_ex* from) { return current(from).packet_type; };
   queue.read_dlid_path_bits = [](ibv_cq_ex* /*from*/) { return std::uint8_t{0}; };
 }
 

@@ -2,6 +2,9 @@
 
 #include <sidelatch/softnic/launch.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -11,9 +14,13 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-// This device has no file in sysfs and no character device, so dev_path and ibdev_path stay empty.
+// The files are in device_files.cpp.
 ibv_device describe_device() {
   ibv_device device{};
+  const auto set = [](auto& into, std::string_view text) { text.copy(into, std::min(text.size(), sizeof into - 1)); };
+  set(device.dev_name, "uverbs0");
+  set(device.dev_path, "/sys/class/infiniband_verbs/uverbs0");
+  set(device.ibdev_path, fmt::format("/sys/class/infiniband/{}", kDeviceName));
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
   static_assert(kDeviceName.size() < sizeof device.name);

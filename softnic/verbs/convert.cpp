@@ -179,6 +179,7 @@ void fill(ibv_wc& into, const nic::Completion& completion) noexcept {
   into.qp_num = completion.queue_pair;
   into.src_qp = completion.source_qp;
   into.wc_flags = flags_of(completion);
+  into.sl = completion.packet_type;
 }
 
 nic::Rights rights_of(unsigned access) {

@@ -4,11 +4,18 @@
 // A list has the one device, or none if the settings in the environment are wrong; then a sentence on stderr reports
 // it.
 #include "context.h"
+#include "device_files.h"
 #include "export.h"
+#include "next_call.h"
 
 #include <sidelatch/version.h>
 
+#include <fmt/format.h>
+
+#include <array>
 #include <atomic>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 
 namespace sidelatch::softnic::verbs {
@@ -108,9 +115,26 @@ SIDELATCH_VERBS_EXPORT ibv_context* ibv_import_device(int /*descriptor*/) {
   return nullptr;
 }
 
-// Private to rdma-core, but exported: a device without an entry in sysfs has no files there.
-SIDELATCH_VERBS_EXPORT int ibv_read_ibdev_sysfs_file(char* /*into*/, std::size_t /*bytes*/, ibv_device* /*device*/,
-                                                     const char* /*format*/, ...) {
-  errno = ENOENT;
-  return -1;
+// Private to rdma-core, but exported. The length without the newline, or -1.
+SIDELATCH_VERBS_EXPORT int ibv_read_ibdev_sysfs_file(char* into, std::size_t bytes, ibv_device* device,
+                                                     const char* format, ...) {
+  std::array<char, IBV_SYSFS_PATH_MAX> name{};
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(name.data(), name.size(), format, arguments);
+  va_end(arguments);
+  return or_error([&] {
+    const std::optional<DeviceFile> file = device_file(fmt::format("{}/{}", device->ibdev_path, name.data()));
+    if (!file || !S_ISREG(file->mode)) {
+      throw QuietError(ENOENT);
+    }
+    std::string_view content = file->content;
+    content.remove_suffix(1);
+    if (content.size() >= bytes) {
+      throw QuietError(ENOSPC);
+    }
+    content.copy(into, content.size());
+    into[content.size()] = '\0';
+    return static_cast<int>(content.size());
+  });
 }

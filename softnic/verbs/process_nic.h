@@ -12,6 +12,7 @@
 // post() and poll(), and by reports of the NIC.
 #pragma once
 
+#include "event_counter.h"
 #include "guard.h"
 
 #include "softnic/adapter.h"
@@ -141,6 +142,21 @@ class ProcessNic {
   const int error = error_of([&] { return nic.rest(), 0; });
   errno = error != 0 ? error : errno;
   return error == 0;
+}
+
+/// Waits for `counter`, and for what `take` then gives: an optional or a pointer, empty if the event's object was
+/// destroyed meanwhile. Empty with errno: the wait was interrupted, or the NIC is another process's. The thread may be
+/// cancelled while it waits, so this is not noexcept.
+template <class Take>
+[[nodiscard]] auto wait_for_event(ProcessNic& nic, EventCounter& counter, Take take) -> decltype(take()) {
+  decltype(take()) found{};
+  while (!found && rests(nic) && counter.take()) {
+    if (const int error = error_of([&] { return found = take(), 0; }); error != 0) {
+      errno = error;
+      break;
+    }
+  }
+  return found;
 }
 
 /// The process's NIC. Throws SettingsError, roce::WireError and others, which describe the error.

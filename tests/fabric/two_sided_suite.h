@@ -534,4 +534,42 @@ TEST_P(TwoSidedMessages, ANodeCanSendToItself) {
   EXPECT_EQ(outbox_.bytes()[64], std::byte{9});
 }
 
+// A sender that was told that its message arrived may forget it.
+TEST_P(TwoSidedMessages, AMessageThatArrivedBeforeItsReceiverFailedIsReceivedFirst) {
+  ASSERT_TRUE(client_->post_receive(out(0, 64)));
+  End sending;
+  End failing;
+  spawn(note_end(submit_all(server_.get(), {send(in(0, 8))}), &sending));
+  RemoteSpan nowhere = table_.remote(0, 8);
+  nowhere.rkey.value ^= 0xabc000;
+  spawn(note_end(submit_all(client_.get(), {fetch_add(nowhere, 1)}), &failing));
+  run_until(sending.over);
+  run_until(failing.over);
+  EXPECT_TRUE(failing.status);
+  std::vector<Received> received;
+  const End end = end_of(receive_until_the_end(client_.get(), &received));
+  EXPECT_TRUE(end.status);
+  if (!sending.status) {
+    EXPECT_EQ(received.size(), 1U);
+  }
+}
+
+inline Task<void> submit_and_revoke(QueuePair* qp, std::vector<WorkRequest> chain, Node* target) {
+  co_await qp->submit(chain);
+  target->revoke(*qp);
+}
+
+TEST_P(TwoSidedMessages, AMessageThatArrivedBeforeARevocationIsReceivedWhole) {
+  fill_outbox(3);
+  ASSERT_TRUE(server_->post_receive(in(0, 8192)));
+  const End end = end_of(submit_and_revoke(
+      client_.get(), {write(out(0, 8192), table_.remote(0, 8192)), send(out(0, 8192))}, site_.server));
+  EXPECT_FALSE(end.status) << end.what;
+  std::vector<Received> received;
+  EXPECT_TRUE(end_of(receive_until_the_end(server_.get(), &received)).status);
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_TRUE(std::ranges::equal(outbox_.bytes().first(8192), inbox_.bytes().first(8192)));
+  EXPECT_TRUE(std::ranges::equal(outbox_.bytes().first(8192), table_.bytes().first(8192)));
+}
+
 }  // namespace sidelatch::fabric::two_sided

@@ -8,6 +8,8 @@
 
 #include "softnic/cm/connection_manager.h"
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cstddef>
 #include <deque>
@@ -15,6 +17,9 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::softnic::cm {
@@ -170,5 +175,47 @@ class Managers {
   std::mt19937_64 random_;
   Time now_{};
 };
+
+using Kind = Event::Kind;
+
+inline constexpr Terms kServer{
+    .queue_pair = 0x200, .responder_resources = 5, .initiator_depth = 3, .rnr_retry_count = 7};
+
+inline std::vector<std::byte> bytes(const std::string& text) {
+  const auto view = std::as_bytes(std::span(text));
+  return {view.begin(), view.end()};
+}
+
+/// Accepts, and sets up the queue pair at once.
+inline void accept_all(Managers& world) {
+  world.react = [&world](std::size_t side, const Event& event) {
+    if (event.kind == Kind::connection_request) {
+      EXPECT_TRUE(world[side].accept(event.id, kServer, {}, world.now()));
+    } else if (event.kind == Kind::connection_reply) {
+      EXPECT_TRUE(world[side].confirm(event.id, world.now()));
+    }
+  };
+}
+
+struct Connected {
+  Managers world;
+  ConnectionId client = 0;
+  ConnectionId server = 0;
+  explicit Connected(std::uint64_t seed = 1) : world(seed) {
+    accept_all(world);
+    client = world.connect();
+    world.run();
+    server = world.events(1).front().id;
+    EXPECT_TRUE(world[0].is_established(client));
+    EXPECT_TRUE(world[1].is_established(server));
+  }
+};
+
+/// Loses the first rejection.
+inline void lose_first_rejection(Managers& world) {
+  world.lose = [is_lost = false](const InFlight& flying) mutable {
+    return flying.is<RejectMessage>() && !std::exchange(is_lost, true);
+  };
+}
 
 }  // namespace sidelatch::softnic::cm

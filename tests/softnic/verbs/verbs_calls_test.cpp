@@ -2,6 +2,7 @@
 // operation between two queue pairs of one NIC, and fork().
 #include "verbs_library.h"
 
+#include "common/file_descriptor.h"
 #include "roce/wire/wires.h"
 
 #include <gmock/gmock.h>
@@ -763,11 +764,19 @@ TEST_F(VerbsCallsOnASmallDisk, AFailedWireIsAFatalEventOfTheDevice) {
   ASSERT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), 0);
   EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
 
+  // What the NIC says of it finds no room, either.
+  const FileDescriptor stderr_before(::dup(STDERR_FILENO));
+  const FileDescriptor full(::open(::testing::TempDir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_TRUE(stderr_before.valid() && full.valid());
+  ASSERT_EQ(::write(full.number(), "full", 4), 4);
+  ::dup2(full.number(), STDERR_FILENO);
   allow(1);
   ibv_sge part = sge(0);
   EXPECT_EQ(post(*pair, request(IBV_WR_RDMA_WRITE, part)), 0);
-  ASSERT_TRUE(is_readable(context->async_fd, 10000));
+  const bool is_told = is_readable(context->async_fd, 10000);
   allow(before.rlim_cur);
+  ::dup2(stderr_before.number(), STDERR_FILENO);
+  ASSERT_TRUE(is_told);
   ASSERT_EQ(verbs.get_async_event(context, &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
   verbs.ack_async_event(&event);

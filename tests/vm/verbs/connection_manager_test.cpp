@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <chrono>
@@ -70,7 +71,7 @@ struct Impostor {
     return std::get<exchange::Ticket>(conversation.ask(exchange::Announce{connection, 5})).ticket;
   }
   void connect(std::uint64_t ticket, std::uint32_t outstanding = 16) {
-    connect_through_manager(port, *queue_pair, welcome.manager, ticket, outstanding, kLimit);
+    connect_through_manager(port, *queue_pair, welcome.manager, ticket, outstanding, {kLimit});
   }
   // The queue pair's attributes as reported by the device.
   [[nodiscard]] ibv_qp_attr attributes() const {
@@ -313,7 +314,7 @@ TEST(VerbsConnectionManagerLimits, AnAddressThatNoDeviceReachesIsAnError) {
   // neighbour of the requested device.)
   const exchange::ManagerAddress at{{.raw = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}, 18515};
   const Clock::time_point before = Clock::now();
-  EXPECT_THAT(error_of([&] { require_manager_route(port, at, milliseconds(3000)); }),
+  EXPECT_THAT(error_of([&] { require_manager_route(port, at, {milliseconds(3000)}); }),
               AllOf(HasSubstr("2001:db8::1"), HasSubstr(port.device_name())));
   EXPECT_LT(Clock::now() - before, seconds(10));
 }
@@ -326,11 +327,29 @@ TEST(VerbsConnectionManagerLimits, NoAnswerIsAnErrorWithinTheLimit) {
   at.ip.raw[15] ^= 0x40;  // a neighbour that is not there
   const Clock::time_point before = Clock::now();
   EXPECT_THAT(
-      error_of([&] { connect_through_manager(client.port, *client.queue_pair, at, 1, 16, milliseconds(1500)); }),
+      error_of([&] { connect_through_manager(client.port, *client.queue_pair, at, 1, 16, {milliseconds(1500)}); }),
       AllOf(HasSubstr("within 1500 ms"), HasSubstr("connecting")));
   const auto took = Clock::now() - before;
   EXPECT_GE(took, milliseconds(1500));
   EXPECT_LT(took, seconds(8));
+}
+
+TEST(VerbsConnectionManagerLimits, TheEndOfTheConversationEndsTheWait) {
+  const Storage storage(Through::connection_manager);
+  Impostor client(storage.server.address());
+  exchange::ManagerAddress at = client.welcome.manager;
+  at.ip.raw[15] ^= 0x40;  // a neighbour that is not there
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const FileDescriptor lifeline(ends[0]);
+  FileDescriptor other(ends[1]);
+  std::string what;
+  std::thread waits([&] {
+    what = error_of([&] { connect_through_manager(client.port, *client.queue_pair, at, 1, 16, {kLimit, ends[0]}); });
+  });
+  other = FileDescriptor();
+  waits.join();
+  EXPECT_THAT(what, HasSubstr("the conversation with the server ended"));
 }
 
 TEST(VerbsConnectionManagerLimits, AServerThatHasEndedIsAnError) {

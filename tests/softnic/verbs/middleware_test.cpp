@@ -1,0 +1,229 @@
+// UCX, Open MPI, libfabric and fio, unmodified from Debian, on the software NIC: they find the device by its files, and
+// their counts and values are right.
+#include "programs.h"
+#include "tests/paths.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <sstream>
+#include <string>
+
+namespace sidelatch::softnic {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Command split(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+class Middleware : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = why_not(); !reason.empty()) {
+      GTEST_SKIP() << reason;
+    }
+  }
+  static bool has(const char* program) { return is_installed(program); }
+  // "{}" stands for the port.
+  Pair connect(const std::string& server, const std::string& client) {
+    const std::uint16_t port = free_port();
+    return site_.run_connected(split(fmt::format(fmt::runtime(server), port)),
+                               split(fmt::format(fmt::runtime(client), port)), port);
+  }
+  static void expect_success(const Pair& pair) {
+    EXPECT_EQ(pair.client.status, 0) << pair.client.text;
+    EXPECT_EQ(pair.server.status, 0) << pair.server.text;
+  }
+  Outcome run(const std::string& command) { return site_.run(split(command)); }
+  Site site_;
+};
+
+// ---- The device's files.
+
+class DeviceFiles : public Middleware {};
+
+TEST_F(DeviceFiles, TheNodesAreCharacterDevicesThatMayBeOpened) {
+  const Outcome nodes = run("stat -c %A:%t:%T /dev/infiniband/uverbs0 /dev/infiniband/rdma_cm");
+  EXPECT_EQ(nodes.text, "crw-rw-rw-:e7:c0\ncrw-rw-rw-:a:3a\n");
+  EXPECT_EQ(run("stat -c %F /dev/infiniband /dev/infiniband/ /sys/class/infiniband/sidelatch0").text,
+            "directory\ndirectory\ndirectory\n");
+  EXPECT_EQ(run("test -r /dev/infiniband/uverbs0 -a -w /dev/infiniband/uverbs0").status, 0);
+  EXPECT_NE(run("test -x /dev/infiniband/uverbs0").status, 0);
+  EXPECT_EQ(run("head -c 1 /dev/infiniband/uverbs0").status, 0);
+}
+
+TEST_F(DeviceFiles, AttributesTellWhatVerbsTell) {
+  const std::string device = "/sys/class/infiniband/sidelatch0";
+  const std::string port = device + "/ports/1";
+  const Outcome all =
+      run(fmt::format("cat {0}/node_type {1}/state {1}/phys_state {1}/link_layer {1}/gid_attrs/types/1 "
+                      "{1}/pkeys/0 {0}/device/numa_node",
+                      device, port));
+  EXPECT_EQ(all.text, "1: CA\n4: ACTIVE\n5: LinkUp\nEthernet\nRoCE v2\n0xffff\n-1\n");
+  // The first station of a wire: 02:53:4c:00:00:01, fd53:4c00::1 and 10.83.76.1.
+  EXPECT_EQ(run(fmt::format("cat {0}/gids/0 {0}/gids/1", port)).text,
+            "fd53:4c00:0000:0000:0000:0000:0000:0001\n0000:0000:0000:0000:0000:ffff:0a53:4c01\n");
+  EXPECT_EQ(run(fmt::format("cat {}/node_guid", device)).text, "0053:4cff:fe00:0001\n");
+  EXPECT_EQ(run("cat /sys/class/infiniband_verbs/uverbs0/ibdev").text, "sidelatch0\n");
+  EXPECT_EQ(run(fmt::format("stat -c %A {}/state", port)).text, "-r--r--r--\n");
+}
+
+TEST_F(DeviceFiles, WhatIsNotThereIsNotThere) {
+  for (const char* path :
+       {"/dev/infiniband/uverbs1", "/sys/class/infiniband/sidelatch00", "/sys/class/infiniband/sidelatch0/ports/2",
+        "/sys/class/infiniband/sidelatch0/ports/1/gids/2", "/sys/class/infiniband/sidelatch0/ports/1/gids/01",
+        "/sys/class/infiniband/sidelatch0/ports/1/gids/", "/sys/class/infiniband/sidelatch0/nothing"}) {
+    const Outcome outcome = run(std::string("cat ") + path);
+    EXPECT_NE(outcome.status, 0) << path;
+    EXPECT_THAT(outcome.text, AnyOf(HasSubstr("No such file"), HasSubstr("Is a directory"))) << path;
+  }
+  EXPECT_NE(run("stat /dev/infiniband/uverbs1").status, 0);
+  EXPECT_THAT(run("tee /sys/class/infiniband/sidelatch0/ports/1/state").text, HasSubstr("Permission denied"));
+}
+
+// ---- UCX.
+
+struct UcxCase {
+  const char* transport;
+  const char* test;
+};
+void PrintTo(const UcxCase& one, std::ostream* out) { *out << one.transport << ' ' << one.test; }  // NOLINT: GoogleTest
+
+class Ucx : public Middleware, public ::testing::WithParamInterface<UcxCase> {
+ protected:
+  void SetUp() override {
+    Middleware::SetUp();
+    if (!IsSkipped() && !has("ucx_perftest")) {
+      GTEST_SKIP() << "ucx-utils is not installed: run scripts/install-deps test";
+    }
+  }
+  void measure(const UcxCase& one, int iterations) {
+    site_.set(fmt::format("UCX_TLS={},self", one.transport));
+    const std::string command = fmt::format("ucx_perftest -p {{}} -t {} -n {}", one.test, iterations);
+    const Pair pair = connect(command, command + " 127.0.0.1");
+    expect_success(pair);
+    EXPECT_THAT(pair.client.text, ContainsRegex(fmt::format("Final: +{} ", iterations)));
+    EXPECT_THAT(pair.client.text + pair.server.text, Not(ContainsRegex("ERROR|WARN|Fatal")));
+  }
+};
+
+TEST_F(Ucx, FindsBothTransports) {
+  const Outcome devices = run("ucx_info -d");
+  EXPECT_EQ(devices.status, 0);
+  EXPECT_THAT(devices.text, AllOf(HasSubstr("Transport: rc_verbs"), HasSubstr("Transport: ud_verbs"),
+                                  HasSubstr("Device: sidelatch0:1")));
+  EXPECT_THAT(devices.text, Not(ContainsRegex("ERROR|WARN")));
+}
+
+TEST_P(Ucx, Measures) { measure(GetParam(), 500); }
+
+INSTANTIATE_TEST_SUITE_P(Middleware, Ucx,
+                         ::testing::Values(UcxCase{"rc_v", "tag_lat"}, UcxCase{"rc_v", "tag_bw"},
+                                           UcxCase{"rc_v", "ucp_put_lat"}, UcxCase{"rc_v", "ucp_get"},
+                                           UcxCase{"rc_v", "ucp_add"}, UcxCase{"rc_v", "ucp_cswap"},
+                                           UcxCase{"ud_v", "tag_lat"}, UcxCase{"ud_v", "tag_bw"},
+                                           UcxCase{"ud_v", "ucp_put_lat"}, UcxCase{"ud_v", "ucp_add"}));
+
+TEST_F(Ucx, MeasuresUnderAnOrderAndWithLoss) {
+  site_.set("SIDELATCH_SOFTNIC_ORDER=relaxed");
+  site_.set("SIDELATCH_SOFTNIC_FAULTS=loss=0.01");
+  measure({"rc_v", "tag_bw"}, 200);
+}
+
+// ---- Open MPI.
+
+class OpenMpi : public Middleware {
+ protected:
+  void SetUp() override {
+    Middleware::SetUp();
+    if (!IsSkipped() && (!has("mpirun") || site_.run({"/usr/bin/python3", "-c", "import mpi4py.MPI"}).status != 0)) {
+      GTEST_SKIP() << "openmpi-bin or python3-mpi4py is not installed: run scripts/install-deps test";
+    }
+    site_.set("OMPI_ALLOW_RUN_AS_ROOT=1");
+    site_.set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+  }
+  // Four ranks that exchange by UCX, and by nothing else.
+  void exchange(const std::string& transport, int turns) {
+    site_.set(fmt::format("UCX_TLS={},self", transport));
+    const Outcome outcome =
+        run(fmt::format("mpirun --oversubscribe -np 4 --mca pml ucx --mca osc ucx "
+                        "--mca btl ^openib,vader,tcp /usr/bin/python3 {} {}",
+                        in_source_tree("tests/softnic/verbs/mpi_exchange.py"), turns));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("ranks: 4 wrong: 0\n"));
+  }
+};
+
+TEST_F(OpenMpi, ExchangesOverConnections) { exchange("rc_v", 10); }
+TEST_F(OpenMpi, ExchangesOverDatagrams) { exchange("ud_v", 10); }
+TEST_F(OpenMpi, ExchangesUnderAnOrderAndWithLoss) {
+  site_.set("SIDELATCH_SOFTNIC_ORDER=relaxed");
+  site_.set("SIDELATCH_SOFTNIC_FAULTS=loss=0.01");
+  exchange("rc_v", 2);
+}
+
+// ---- libfabric.
+
+class Libfabric : public Middleware, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    Middleware::SetUp();
+    if (!IsSkipped() && !has("fi_pingpong")) {
+      GTEST_SKIP() << "libfabric-bin is not installed: run scripts/install-deps test";
+    }
+  }
+};
+
+TEST_F(Libfabric, FindsTheDevice) {
+  const Outcome found = run("fi_info -p verbs");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_THAT(found.text, AllOf(HasSubstr("domain: sidelatch0\n"), HasSubstr("FI_EP_MSG"), HasSubstr("FI_EP_DGRAM")));
+}
+
+// -c compares the data.
+TEST_P(Libfabric, PingPongComesBackUnchanged) {
+  const std::string command = std::string("fi_pingpong -c -I 20 ") + GetParam();
+  const Pair pair = connect(command + " -B {}", command + " -P {} 127.0.0.1");
+  expect_success(pair);
+  EXPECT_THAT(pair.client.text, ContainsRegex("\n64 +20 "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Middleware, Libfabric,
+                         ::testing::Values("-p verbs -e msg", "-p verbs -e dgram", "-p verbs;ofi_rxm -e rdm"));
+
+// ---- fio.
+
+class Fio : public Middleware, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    Middleware::SetUp();
+    if (!IsSkipped() && !has("fio")) {
+      GTEST_SKIP() << "fio is not installed: run scripts/install-deps test";
+    }
+  }
+};
+
+TEST_P(Fio, MovesAllBlocks) {
+  // Options of an engine come after it. To fio, who reads is the server, whatever the verb.
+  const std::string common = "--ioengine=rdma --port={} --bs=64k --size=4m --iodepth=16 --rw=";
+  const Pair pair =
+      connect("fio --name=server " + common + "read",
+              "fio --name=client " + common + "write --hostname=127.0.0.1 --verb=" + std::string(GetParam()));
+  expect_success(pair);
+  EXPECT_THAT(pair.client.text, HasSubstr("issued rwts: total=0,64,0,0"));
+  EXPECT_THAT(pair.client.text, HasSubstr("err= 0"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Middleware, Fio, ::testing::Values("write", "read", "send"));
+
+}  // namespace
+}  // namespace sidelatch::softnic
