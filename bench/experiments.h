@@ -20,6 +20,9 @@ namespace sidelatch::bench {
 ExperimentResult atomics_contention(const ExperimentOptions& options);
 ExperimentResult atomics_stride(const ExperimentOptions& options);
 ExperimentResult connectx7_stride(const ExperimentOptions& options);
+ExperimentResult flow_batching(const ExperimentOptions& options);
+ExperimentResult flow_kinds(const ExperimentOptions& options);
+ExperimentResult flow_latency(const ExperimentOptions& options);
 ExperimentResult kv_store(const ExperimentOptions& options);
 ExperimentResult kv_store_512(const ExperimentOptions& options);
 ExperimentResult latch_ablation(const ExperimentOptions& options);

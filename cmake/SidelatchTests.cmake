@@ -144,10 +144,10 @@ foreach(target test_flows test_flows_threaded)
     )
 endforeach()
 
-# tests/tools runs the program itself.
+# tests/tools runs the program itself, and its units of flows preload the library.
 foreach(target test_tools test_tools_threaded)
     if(TARGET ${target} AND TARGET sidelatch)
-        add_dependencies(${target} sidelatch)
+        add_dependencies(${target} sidelatch sidelatch_verbs)
     endif()
 endforeach()
 

@@ -26,11 +26,13 @@ constexpr std::uint32_t kTell = 7;
 constexpr std::uint32_t kDrain = 12;
 constexpr std::uint32_t kLost = 1;
 constexpr std::uint32_t kProducerLost = 2;
-constexpr std::array kThreadRegisters{"phases", "retries", "sent",          "positions", "misses", "ends",  "heads",
-                                      "tails",  "items",   "packets",       "starts",    "passed", "marks", "answers",
-                                      "lost",   "fullest", "consumer_psns", "silences",  "shrinks"};
+constexpr std::array kThreadRegisters{"phases", "retries", "sent",          "positions", "misses",  "ends",  "heads",
+                                      "tails",  "items",   "packets",       "starts",    "passed",  "marks", "answers",
+                                      "lost",   "fullest", "consumer_psns", "silences",  "shrinks", "paces"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 
+constexpr double kMostCreditNs = 1e6;     // of a limited rate
+constexpr double kLongestPauseNs = 1e12;  // a quarter of an hour
 constexpr std::uint32_t kMostEnds = 1U << 24;
 constexpr std::uint32_t kFirstEnd = 16;
 constexpr std::uint32_t kMostPsn = 0xff'ffff;
@@ -300,6 +302,9 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
   }
   const std::uint32_t stride = flow.producers.front().shape.stride();
   running.most_items = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, flow.batch_bytes / stride));
+  running.stride = stride;
+  running.poll_interval = flow.poll_interval;
+  running.idle_interval = flow.idle_interval;
   // A long first batch would be lost on a network that loses packets.
   std::uint32_t shrinks = 0;
   while ((running.most_items >> shrinks) > 1 && (running.most_items >> shrinks) * std::uint64_t{stride} > kFirstBatch) {
@@ -357,27 +362,45 @@ void FlowSwitch::install(Running& running, const Flow& flow) {
   }
   for (const std::uint16_t thread : running.threads) {
     set("phases", thread, kIdle);
-    device_->set_generator(thread, {.port = kGeneratorPort,
-                                    .interval = static_cast<std::uint64_t>(flow.poll_interval.count()),
-                                    .packet = control_packet(thread),
-                                    .pace = pace_of(thread, flow)});
+    set_timer(running, thread, 0);
   }
 }
 
-// No timer for a thread that is done. For an idle one a slow timer.
-std::function<std::uint64_t()> FlowSwitch::pace_of(std::uint16_t thread, const Flow& flow) const {
-  const auto least = static_cast<std::uint64_t>(flow.poll_interval.count());
-  const auto most = static_cast<std::uint64_t>(std::max(flow.idle_interval, flow.poll_interval).count());
+void FlowSwitch::set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second) {
+  device_->state().reg("Move.paces").write(thread, bytes_per_second == 0 ? 0 : 1);
+  device_->set_generator(thread, {.port = kGeneratorPort,
+                                  .interval = static_cast<std::uint64_t>(running.poll_interval.count()),
+                                  .packet = control_packet(thread),
+                                  .pace = pace_of(running, thread, bytes_per_second)});
+}
+
+void FlowSwitch::limit_rate(FlowId flow, std::uint64_t bytes_per_second) {
+  const Running& running = find(flow, "limit_rate");
+  for (const std::uint16_t thread : running.threads) {
+    set_timer(running, thread, bytes_per_second);
+  }
+}
+
+// No timer for a thread that is done. For an idle one a slow timer. For one whose rate is limited, a timer that fires
+// when what has moved is paid for: until then the thread is idle, so it has no answer to wait for.
+std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::uint16_t thread,
+                                                   std::uint64_t bytes_per_second) const {
+  const auto least = static_cast<std::uint64_t>(running.poll_interval.count());
+  const auto most = static_cast<std::uint64_t>(std::max(running.idle_interval, running.poll_interval).count());
+  const double item_ns = bytes_per_second == 0 ? 0 : running.stride * 1e9 / static_cast<double>(bytes_per_second);
   p4::State& state = device_->state();
-  return [least, most, thread, &phases = state.reg("Move.phases"), &heads = state.reg("Move.heads"), interval = least,
-          polls = std::uint32_t{0}, before = p4::U128{0}]() mutable -> std::uint64_t {
+  p4::RegisterState& all_heads = state.reg("Move.heads");
+  return [least, most, item_ns, thread, &phases = state.reg("Move.phases"), &heads = all_heads, interval = least,
+          last = least, owed_ns = 0.0, polls = std::uint32_t{0},
+          before = static_cast<std::uint32_t>(all_heads.read(thread))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
-    const p4::U128 head = heads.read(thread);
     if (phase == kDone || phase == kDead) {
       return 0;
     }
-    if (head != before) {
-      before = head;
+    const auto head = static_cast<std::uint32_t>(heads.read(thread));
+    const std::uint32_t moved = (head - before) & kCount;
+    before = head;
+    if (moved != 0) {
       polls = 0;
       interval = least;
     } else if (polls < kPollsBeforeIdle) {
@@ -385,7 +408,10 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(std::uint16_t thread, const F
     } else {
       interval = std::min(2 * interval, most);
     }
-    return interval;
+    // The time that a batch takes pays for it, too, and so does a short time without items.
+    owed_ns = std::max(owed_ns - static_cast<double>(last), -kMostCreditNs) + moved * item_ns;
+    last = std::max(interval, static_cast<std::uint64_t>(std::clamp(owed_ns, 0.0, kLongestPauseNs)));
+    return last;
   };
 }
 

@@ -282,6 +282,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
     register<bit<32>>(THREADS) marks;
     register<bit<32>>(THREADS) shrinks;       // how often the limit of a batch is halved
+    register<bit<32>>(THREADS) paces;         // 1: one batch for each packet of the generator, which sets the rate
     register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
     register<bit<32>>(THREADS) lost;          // consumers that were given up
     register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
@@ -763,12 +764,17 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     if (batch == 0 && p_head & ENDED != 0) {
                         out_of_use = PRODUCER_ENDED;
                     }
+                    bit<32> pace;
+                    paces.read(pace, t);
                     phase = SEEK;
+                    if (pace != 0 && batch != 0) {
+                        phase = IDLE;
+                    }
                     missed = 0;
                     ended = 0;
                 }
                 batch = 0;
-                goes_round = true;
+                goes_round = phase != IDLE;
             } else if (is_refusal && phase >= HEAD && phase <= DATA
                        && (from_p == 0 || phase == DATA && (bit<32>)from_p < batch_packets)) {
                 producer_fails = true;

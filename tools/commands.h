@@ -29,6 +29,7 @@ void add_report(Program& program);
 void add_softnic(Program& program);
 void add_p4(Program& program);
 void add_switch(Program& program);
+void add_flow(Program& program);
 
 /// Restarts this program with the software NIC preloaded, unless it already is. Throws as softnic::set_environment().
 void become_softnic(const softnic::LaunchOptions& options);
@@ -47,6 +48,9 @@ inline constexpr const char* kSavedDatasheet = "check.json";
 
 /// True if the stream is a terminal and colours are wanted (NO_COLOR is not set).
 [[nodiscard]] bool on_terminal(int file_descriptor);
+
+/// Prints the text to the terminal at standard error, over the `lines` of the last one. Returns its lines.
+[[nodiscard]] std::size_t show_over(const std::string& text, std::size_t lines);
 
 /// A bar and "done of all" on standard error, for work longer than two seconds, on a terminal only.
 class Progress {

@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   tools::add_softnic(program);
   tools::add_p4(program);
   tools::add_switch(program);
+  tools::add_flow(program);
   return written(program.run(argc, argv));
 }
 

@@ -38,6 +38,11 @@ Option Option::excludes(Option other) {
   return *this;
 }
 
+Option Option::hidden() {
+  option_->group("");
+  return *this;
+}
+
 Option Option::optional_value(const std::string& otherwise, const std::string& shown) {
   option_->expected(0, 1)->default_str(otherwise)->type_name(shown);
   return *this;

@@ -44,6 +44,8 @@ class Option {
   Option needs(Option other);
   /// It and the other one may not be given together.
   Option excludes(Option other);
+  /// The help does not show it.
+  Option hidden();
   /// Its value may be left out, and is `otherwise` then. The help shows the value as `shown`.
   Option optional_value(const std::string& otherwise, const std::string& shown);
 

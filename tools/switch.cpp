@@ -104,7 +104,7 @@ class Session {
         lines = 0;
       }
       if (terminal) {
-        lines = show_over(report(), lines);
+        lines = show_over(to_text(report()), lines);
       }
     }
     fmt::print("{}", arguments_.json ? to_json(report()) : to_text(report()));

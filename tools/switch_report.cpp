@@ -103,13 +103,4 @@ std::string to_json(const SwitchReport& report) {
   return json.dump(2) + "\n";
 }
 
-std::size_t show_over(const SwitchReport& report, std::size_t lines) {
-  const std::string text = to_text(report);
-  if (lines > 0) {
-    fmt::print(stderr, "\x1b[{}A\x1b[J", lines);
-  }
-  fmt::print(stderr, "{}", text);
-  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
-}
-
 }  // namespace sidelatch::tools

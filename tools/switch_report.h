@@ -33,7 +33,5 @@ struct SwitchReport {
                                      const std::vector<std::size_t>& counters);
 [[nodiscard]] std::string to_text(const SwitchReport& report);
 [[nodiscard]] std::string to_json(const SwitchReport& report);
-/// Prints the report to the terminal at standard error, over the `lines` of the last one. Returns its lines.
-[[nodiscard]] std::size_t show_over(const SwitchReport& report, std::size_t lines);
 
 }  // namespace sidelatch::tools

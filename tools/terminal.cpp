@@ -37,6 +37,14 @@ std::string progress_bar(std::size_t done, std::size_t all) {
   return fmt::format("[{:#<{}}{:{}}] {:>{}} of {}", "", full, "", kCells - full, done, total.size(), total);
 }
 
+std::size_t show_over(const std::string& text, std::size_t lines) {
+  if (lines > 0) {
+    fmt::print(stderr, "\x1b[{}A\x1b[J", lines);
+  }
+  fmt::print(stderr, "{}", text);
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
+
 Progress::Progress(std::string what)
     : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1), started_ns_(now_ns()) {}
 

@@ -49,6 +49,7 @@ class FlowSearch {
       flow.consumers.push_back(ring_of(units_[i]));
     }
     static_cast<void>(control_.start(flow));
+    device_.state().reg("Move.paces").write(0, options.is_paced ? 1 : 0);
     for (const char* const name : kThreadRegisters) {
       registers_.emplace_back(&device_.state().reg(std::string("Move.") + name), 0);
     }

@@ -39,6 +39,7 @@ struct FlowSearchOptions {
   bool has_second = false;     ///< the flow is replicated to two consumers; it is the first one that may die
   bool producer_dies = false;  ///< its NIC stops, at any time
   bool consumer_dies = false;
+  bool is_paced = false;      ///< a batch for each tick of the timer, as with a limited rate
   bool is_impatient = false;  ///< a unit is given up after one repeated request, and lives
   std::uint64_t most_states = 20'000'000;
 };

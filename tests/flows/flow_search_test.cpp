@@ -65,6 +65,7 @@ TEST(ZeroSidedSearch, AUnitThatLivesAndIsGivenUp) {
 TEST(ZeroSidedSearch, ReplicationAndAConsumerThatLivesAndIsGivenUp) {
   expect_none({.items = 1, .losses = 2, .has_second = true, .is_impatient = true});
 }
+TEST(ZeroSidedSearch, ALimitedRate) { expect_none({.items = 2, .losses = 1, .is_paced = true}); }
 TEST(ZeroSidedSearch, TwoThings) {
   if (!takes_long()) {
     GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";

@@ -1,5 +1,5 @@
-// FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it only slows idle
-// timers down.
+// FlowSwitch: the control plane of p4/zero_sided.p4. It sets flows up and ends them; while they run it sets the
+// timers: slow ones for idle flows, and those that limit rates.
 //
 //   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
 //   FlowSwitch control(device, {.mac = switch_mac, .ip = switch_ip});
@@ -137,6 +137,12 @@ class FlowSwitch {
   /// Throws std::invalid_argument that names the field and its value, and p4::ControlError if the switch has no room;
   /// nothing is changed then.
   FlowId start(const Flow& flow);
+  /// From now on the switch moves at most so many bytes of items a second to each consumer, on average over some
+  /// batches; 0: no limit, as in the beginning. If replicated: so many of each copy. It may be called at any time, and
+  /// units notice nothing else. A batch moves at the speed of the network, so a low rate wants a low Flow::batch_bytes;
+  /// the next one begins with a tick of Flow::poll_interval, so a high rate wants a short one. Throws
+  /// std::invalid_argument if there is no such flow.
+  void limit_rate(FlowId flow, std::uint64_t bytes_per_second);
   /// The switch forgets the flow. What it has sent may still happen: end the units' queue pairs before their memory is
   /// used for something else. Throws std::invalid_argument if there is no such flow.
   void stop(FlowId flow);
@@ -149,13 +155,18 @@ class FlowSwitch {
     std::vector<std::uint32_t> consumers{};  // numbers
     std::vector<std::uint32_t> producers{};  // numbers
     std::uint32_t most_items = 0;            // of a batch
+    std::uint32_t stride = 0;                // of items
+    std::chrono::nanoseconds poll_interval{};
+    std::chrono::nanoseconds idle_interval{};
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
   void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
   void check(const Flow& flow) const;
   void install(Running& running, const Flow& flow);
   void remove(Running& running) noexcept;
-  [[nodiscard]] std::function<std::uint64_t()> pace_of(std::uint16_t thread, const Flow& flow) const;
+  void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second);
+  [[nodiscard]] std::function<std::uint64_t()> pace_of(const Running& running, std::uint16_t thread,
+                                                       std::uint64_t bytes_per_second) const;
   [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
   [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
 

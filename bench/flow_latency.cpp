@@ -1,0 +1,83 @@
+// SIGMOD 2024, figure 10: one-way latency of an item by offered rate and polling interval, in a flow of one producer
+// and one consumer. Items are pushed at random moments at the offered rate.
+#include "flow_load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace sidelatch::bench {
+
+namespace {
+
+constexpr std::array<double, 4> kPollsUs = {25, 50, 100, 200};
+constexpr std::array<std::uint64_t, 2> kItemBytes = {64, 1024};
+// Millions per second. The last one is what the paper's flow sustains.
+constexpr std::array<std::array<double, 5>, 2> kOffered = {{{0.002, 0.1, 1, 10, 27}, {0.002, 0.1, 1, 5, 10}}};
+
+FlowLoad load_of(std::size_t size, double poll_us, double million_per_second) {
+  FlowLoad load;
+  load.shape = {.slots = size == 0 ? 131'072U : 16'384U, .item_bytes = static_cast<std::uint32_t>(kItemBytes.at(size))};
+  load.poll_us = poll_us;
+  load.items_per_second = million_per_second * 1e6;
+  load.from_us = 2000;
+  load.to_us = load.from_us + std::max(4000.0, std::min(1000 / million_per_second, 500'000.0));
+  return load;
+}
+
+}  // namespace
+
+ExperimentResult flow_latency(const ExperimentOptions& given) {
+  const ExperimentOptions& options = without_cluster(given, "flow-latency");
+  std::vector<FlowLoad> loads;
+  for (std::size_t size = 0; size < kItemBytes.size(); ++size) {
+    for (const double poll : kPollsUs) {
+      for (const double offered : kOffered.at(size)) {
+        loads.push_back(load_of(size, poll, offered));
+      }
+    }
+  }
+  const std::vector<FlowSeen> seen = run_flow_loads(options, loads);
+  const std::size_t rates = kOffered[0].size();
+  const auto at = [&](std::size_t size, std::size_t poll, std::size_t rate) -> const FlowSeen& {
+    return seen[(size * kPollsUs.size() + poll) * rates + rate];
+  };
+
+  ExperimentResult result = begin_result("flow-latency", options, "million items/s offered");
+  for (std::size_t size = 0; size < kItemBytes.size(); ++size) {
+    for (std::size_t poll = 0; poll < kPollsUs.size(); ++poll) {
+      Series series{.name = fmt::format("polled every {:.0f} us", kPollsUs.at(poll)),
+                    .unit = "us",
+                    .panel = fmt::format("{} B", kItemBytes.at(size))};
+      for (std::size_t rate = 0; rate < rates; ++rate) {
+        series.points.push_back({.x = kOffered.at(size).at(rate), .y = at(size, poll, rate).median_us});
+      }
+      result.series.push_back(std::move(series));
+    }
+  }
+  result.targets.push_back(shape_target("Z1", false, "not measured: flows have no doorbells"));
+  bool is_below = true;
+  std::string medians;
+  for (std::size_t size = 0; size < kItemBytes.size(); ++size) {
+    for (std::size_t poll = 0; poll < kPollsUs.size(); ++poll) {
+      const double median = at(size, poll, 0).median_us;
+      is_below = is_below && median < kPollsUs.at(poll) && median > 0.45 * kPollsUs.at(poll);
+      medians += fmt::format("{}{:.1f}", medians.empty() ? "" : ", ", median);
+    }
+  }
+  result.targets.push_back(shape_target(
+      "Z2", is_below,
+      fmt::format("{} us where 64 B and 1 KiB are polled every 25, 50, 100 and 200 us, 2000 items/s", medians)));
+  for (std::size_t size = 0; size < kItemBytes.size(); ++size) {
+    const FlowSeen& most = at(size, 0, rates - 1);
+    const double offered = kOffered.at(size).back();
+    result.targets.push_back(
+        shape_target(size == 0 ? "Z3.small" : "Z3.large", most.million_items > 0.99 * offered,
+                     fmt::format("{} B: {:.2f} of {:.0f} M items/s, in {:.1f} us", kItemBytes.at(size),
+                                 most.million_items, offered, most.median_us)));
+  }
+  return result;
+}
+
+}  // namespace sidelatch::bench

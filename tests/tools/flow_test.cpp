@@ -1,0 +1,160 @@
+// `sidelatch flow` as its users meet it: every kind of flow over a network with faults, the checks at the consumers,
+// what it refuses, and that units make no system call.
+#include "common/sanitizers.h"
+#include "tests/paths.h"
+#include "tests/sampled.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace sidelatch::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Ended {
+  int status = -1;
+  std::string text;  // both streams
+};
+
+Ended flow(const std::string& arguments) {
+  const std::string command = "SIDELATCH_SOFTNIC_LIBRARY='" + std::string(verbs_library_path()) + "' '" +
+                              program_path() + "' flow " + arguments + " 2>&1";
+  Ended ended;
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) {
+    return ended;
+  }
+  std::array<char, 4096> part{};
+  while (const std::size_t bytes = std::fread(part.data(), 1, part.size(), pipe)) {
+    ended.text.append(part.data(), bytes);
+  }
+  const int status = ::pclose(pipe);
+  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ended;
+}
+
+class FlowProgram : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (SIDELATCH_IS_SANITIZED) {
+      GTEST_SKIP() << "no sanitizer can be preloaded with the software NIC";
+    }
+  }
+};
+
+TEST_P(FlowProgram, BringsEachItemOnceWhateverTheNetworkDoes) {
+  const std::string items = takes_long() ? "2000000" : "40000";
+  const Ended ended = flow(std::string(GetParam()) + " --items " + items +
+                           " --item-bytes 100 --loss 0.01 --duplication 0.01 --reordering 0.01 --json");
+  ASSERT_EQ(ended.status, 0) << ended.text;
+  const auto json = nlohmann::json::parse(ended.text);
+  EXPECT_EQ(json["kind"], GetParam());
+  EXPECT_TRUE(json["ended"]);
+  EXPECT_TRUE(json["violations"].empty());
+  EXPECT_EQ(json["items"], json["producers"].size() * std::stoull(items));
+  EXPECT_GT(json["injected"]["lost"], 0);
+  EXPECT_GT(json["injected"]["duplicated"], 0);
+  EXPECT_GT(json["injected"]["reordered"], 0);
+}
+
+TEST_P(FlowProgram, NoticesALostItem) {
+  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 16 --mistake lost");
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.text, HasSubstr("lost"));
+  EXPECT_THAT(ended.text, HasSubstr("1000"));
+}
+
+TEST_P(FlowProgram, NoticesAnItemThatComesTwice) {
+  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 16 --mistake twice");
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.text, HasSubstr("twice"));
+}
+
+TEST_P(FlowProgram, NoticesATornItem) {
+  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 17 --mistake torn");
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.text, HasSubstr("torn"));
+}
+
+TEST_P(FlowProgram, UnitsMakeNoSystemCall) {
+  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 64 --no-system-calls");
+  EXPECT_EQ(ended.status, 0) << ended.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllKinds, FlowProgram, ::testing::Values("1:1", "shuffle", "balance", "replicate"),
+                         [](const auto& each) {
+                           const std::string name = each.param;
+                           return name == "1:1" ? "OneToOne" : name;
+                         });
+
+using FlowChecks = FlowProgram;
+
+TEST_F(FlowChecks, NoticeItemsOutOfOrder) {
+  const Ended ended = flow("shuffle --items 2000 --item-bytes 16 --mistake swapped");
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.text, HasSubstr("out of order"));
+}
+
+TEST_F(FlowChecks, NoticeCopiesInDifferentOrders) {
+  const Ended ended = flow("replicate --items 2000 --item-bytes 16 --mistake chain");
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.text, HasSubstr("consumers 0 and 1 got the items in different orders"));
+}
+
+TEST_F(FlowChecks, NoticeASystemCall) {
+  const Ended ended = flow("1:1 --items 2000 --item-bytes 16 --no-system-calls --mistake syscall");
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.text, HasSubstr("producer 0 made system call number 110"));  // getppid
+}
+
+TEST_F(FlowChecks, WorkOverNicsThatTouchMemoryInAnotherOrder) {
+  const Ended ended = flow("shuffle --producers 1 --consumers 3 --items 5000 --item-bytes 100 --order observed");
+  EXPECT_EQ(ended.status, 0) << ended.text;
+}
+
+struct Refused {
+  const char* arguments;
+  const char* says;
+};
+
+class FlowRefuses : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(FlowRefuses, WhatMeansNothing) {
+  const Ended ended = flow(GetParam().arguments);
+  EXPECT_EQ(ended.status, 2) << ended.text;
+  EXPECT_THAT(ended.text, HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FlowRefuses,
+                         ::testing::Values(Refused{"ring", "there is no flow ring: 1:1, shuffle, balance or replicate"},
+                                           Refused{"1:1 --consumers 2", "--consumers 2: 1:1 has one"},
+                                           Refused{"shuffle --producers 0", "--producers 0: 1 to 32"},
+                                           Refused{"shuffle --consumers 33", "--consumers 33: 1 to 32"},
+                                           Refused{"1:1 --items 0", "--items 0: 1 to 1000000000"},
+                                           Refused{"1:1 --item-bytes 7", "--item-bytes 7: 8"},
+                                           Refused{"1:1 --slots 100", "--slots 100: a power of two"},
+                                           Refused{"1:1 --slots 0", "--slots 0: a power of two"},
+                                           Refused{"1:1 --mtu 1500", "--mtu 1500: 256, 512, 1024, 2048 or 4096"},
+                                           Refused{"1:1 --batch-bytes 0", "--batch-bytes 0: 1 to"},
+                                           Refused{"1:1 --loss 1", "--loss 1: a chance from 0 to below 1"},
+                                           Refused{"1:1 --loss nan", "--loss nan: a chance from 0 to below 1"},
+                                           Refused{"1:1 --poll-us 0", "--poll-us 0: 1 to 1000000"},
+                                           Refused{"1:1 --time-out-us 0", "--time-out-us 0: 1 to 10000000"},
+                                           Refused{"1:1 --stall 0", "--stall 0: above 0 to 86400"},
+                                           Refused{"1:1 --mistake any", "--mistake any: lost, twice"},
+                                           Refused{"1:1 --mistake chain",
+                                                   "--mistake chain: only consumers of a replicated flow"},
+                                           Refused{"1:1 --order any", "--order any: strict, observed, spec or relaxed"},
+                                           Refused{"1:1 --unit 0,p0", "--unit"}));
+
+}  // namespace
+}  // namespace sidelatch::tools

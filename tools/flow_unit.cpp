@@ -1,0 +1,382 @@
+// A unit of `sidelatch flow`: a process with a software NIC, a queue pair for each ring, and a loop that pushes items,
+// or pops and checks them.
+#include "commands.h"
+#include "flow_board.h"
+#include "no_system_calls.h"
+
+#include <sidelatch/flows/ring.h>
+
+#include <fmt/format.h>
+#include <infiniband/verbs.h>
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+namespace sidelatch::tools {
+
+namespace {
+
+void need(bool is_right, const char* what) {
+  if (!is_right) {
+    throw std::runtime_error(fmt::format("{} failed: {}", what, std::strerror(errno)));
+  }
+}
+
+ibv_mtu mtu_of(std::uint32_t bytes) {
+  switch (bytes) {
+    case 256:
+      return IBV_MTU_256;
+    case 512:
+      return IBV_MTU_512;
+    case 1024:
+      return IBV_MTU_1024;
+    case 2048:
+      return IBV_MTU_2048;
+    default:
+      return IBV_MTU_4096;
+  }
+}
+
+// Registers the rings and connects a queue pair for each. All of it lives as long as the process.
+std::span<std::byte> set_up(const FlowTask& task, FlowUnitRow& row, std::uint32_t rings) {
+  int devices = 0;
+  ibv_device** const list = ibv_get_device_list(&devices);
+  need(list != nullptr && devices > 0, "the search for the NIC");
+  ibv_context* const nic = ibv_open_device(list[0]);
+  need(nic != nullptr, "ibv_open_device");
+  ibv_pd* const domain = ibv_alloc_pd(nic);
+  ibv_cq* const completions = ibv_create_cq(nic, 1, nullptr, nullptr, 0);
+  need(domain != nullptr && completions != nullptr, "ibv_alloc_pd or ibv_create_cq");
+
+  const std::size_t from_ring_to_ring = (task.shape.bytes() + 4095) / 4096 * 4096;
+  const std::size_t bytes = from_ring_to_ring * rings;
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  need(memory != MAP_FAILED, "allocating the rings");
+  const std::span<std::byte> all(static_cast<std::byte*>(memory), bytes);
+  const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  ibv_mr* const region = ibv_reg_mr(domain, memory, bytes, rights);
+  need(region != nullptr, "ibv_reg_mr");
+  row.rkey = region->rkey;
+  for (std::uint32_t i = 0; i < rings; ++i) {
+    const auto ring = all.subspan(i * from_ring_to_ring, from_ring_to_ring);
+    flows::clear_ring(ring, task.shape);
+    row.addresses[i] = reinterpret_cast<std::uintptr_t>(ring.data());
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = completions;
+    wanted.recv_cq = completions;
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    ibv_qp* const pair = ibv_create_qp(domain, &wanted);
+    need(pair != nullptr, "ibv_create_qp");
+    row.queue_pairs[i] = pair->qp_num;
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.port_num = 1;
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+    need(ibv_modify_qp(pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0,
+         "ibv_modify_qp to INIT");
+    attributes.qp_state = IBV_QPS_RTR;
+    attributes.path_mtu = mtu_of(task.path_mtu);
+    attributes.dest_qp_num = row.ends[i].queue_pair;
+    attributes.rq_psn = row.ends[i].psn;
+    attributes.max_dest_rd_atomic = 1;
+    attributes.ah_attr.is_global = 1;
+    attributes.ah_attr.port_num = 1;
+    attributes.ah_attr.grh.hop_limit = 64;
+    attributes.ah_attr.grh.dgid.raw[10] = 0xff;
+    attributes.ah_attr.grh.dgid.raw[11] = 0xff;
+    std::memcpy(attributes.ah_attr.grh.dgid.raw + 12, task.switch_ip.data(), task.switch_ip.size());
+    need(ibv_modify_qp(pair, &attributes,
+                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0,
+         "ibv_modify_qp to RTR");
+  }
+  return all;
+}
+
+// Waits by looking again; yields the CPU, unless system calls are forbidden.
+class FlowPatience {
+ public:
+  explicit FlowPatience(bool may_yield) : may_yield_(may_yield) {}
+  void wait() noexcept {
+    if (++waits_ > kSpins && may_yield_) {
+      ::sched_yield();
+    }
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  void reset() noexcept { waits_ = 0; }
+
+ private:
+  static constexpr std::uint64_t kSpins = 200;
+  bool may_yield_;
+  std::uint64_t waits_ = 0;
+};
+
+class ProducingUnit {
+ public:
+  ProducingUnit(const FlowTask& task, FlowUnitRow& row, std::span<std::byte> memory)
+      : task_(task), row_(row), patience_(!task.no_system_calls) {
+    const std::size_t bytes = memory.size() / task.rings_of_producer();
+    for (std::uint32_t i = 0; i < task.rings_of_producer(); ++i) {
+      rings_.push_back(std::make_unique<flows::Producer>(memory.subspan(i * bytes, bytes), task.shape));
+    }
+    mistake_ = row.number == 0 ? task.mistake : FlowMistake::none;
+  }
+
+  void run() {
+    for (std::uint64_t number = 0; number < task_.items; ++number) {
+      if (mistake_ != FlowMistake::none && number == task_.items / 2) {
+        number = err(number);
+      } else {
+        push(number, number);
+      }
+      row_.items.store(number + 1, std::memory_order_relaxed);
+    }
+    for (const auto& ring : rings_) {
+      ring->end();
+    }
+    for (const auto& ring : rings_) {
+      patience_.reset();
+      while (!ring->is_drained()) {
+        patience_.wait();
+      }
+    }
+  }
+
+ private:
+  void push(std::uint64_t number, std::uint64_t written) {
+    const bool is_shuffle = task_.kind == flows::FlowKind::shuffle;
+    flows::Producer& ring = *rings_[is_shuffle ? task_.consumer_of(number) : 0];
+    std::span<std::byte> free = ring.reserve();
+    while (free.empty()) {
+      patience_.wait();
+      free = ring.reserve();
+    }
+    patience_.reset();
+    fill_item(free.first(task_.shape.item_bytes), row_.number, written);
+    if (mistake_ == FlowMistake::torn && number == task_.items / 2) {
+      free[task_.shape.item_bytes - 1] ^= std::byte{1};
+    }
+    ring.commit(1);
+  }
+
+  // Returns the number of the last item that has been pushed.
+  std::uint64_t err(std::uint64_t number) {
+    switch (mistake_) {
+      case FlowMistake::lost:
+        break;
+      case FlowMistake::twice:
+        push(number, number);
+        push(number, number);
+        break;
+      case FlowMistake::swapped: {
+        std::uint64_t other = number + 1;  // of the same ring
+        while (task_.consumer_of(other) != task_.consumer_of(number)) {
+          ++other;
+        }
+        push(number, other);
+        for (std::uint64_t between = number + 1; between < other; ++between) {
+          push(between, between);
+        }
+        push(other, number);
+        return other;
+      }
+      case FlowMistake::syscall:
+        static_cast<void>(::getppid());
+        push(number, number);
+        break;
+      default:
+        push(number, number);
+    }
+    return number;
+  }
+
+  const FlowTask& task_;
+  FlowUnitRow& row_;
+  FlowPatience patience_;
+  FlowMistake mistake_;
+  std::vector<std::unique_ptr<flows::Producer>> rings_;
+};
+
+class ConsumingUnit {
+ public:
+  ConsumingUnit(FlowBoard& board, FlowUnitRow& row, std::span<std::byte> memory)
+      : board_(board),
+        task_(board.task()),
+        row_(row),
+        patience_(!task_.no_system_calls),
+        ring_(memory, task_.shape),
+        next_(task_.producers, 0) {
+    if (task_.kind == flows::FlowKind::shuffle) {
+      for (std::uint64_t& next : next_) {
+        skip_others(next);
+      }
+    }
+  }
+
+  // Returns what is wrong, if anything is.
+  std::optional<std::string> run() {
+    const std::size_t stride = task_.shape.stride();
+    std::uint64_t popped = 0;
+    for (;;) {
+      const std::span<const std::byte> present = ring_.peek();
+      if (present.empty()) {
+        if (ring_.has_ended()) {
+          break;
+        }
+        patience_.wait();
+        continue;
+      }
+      patience_.reset();
+      const std::size_t count = present.size() / stride;
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto item = present.subspan(i * stride, task_.shape.item_bytes);
+        if (!is_right(item)) {
+          return wrong(item, popped + i);
+        }
+      }
+      ring_.release(static_cast<std::uint32_t>(count));
+      popped += count;
+      row_.items.store(popped, std::memory_order_relaxed);
+    }
+    if (task_.mistake == FlowMistake::chain && row_.number == 0) {
+      ++row_.chain;
+    }
+    return missing();
+  }
+
+ private:
+  void skip_others(std::uint64_t& number) const {
+    while (number < task_.items && task_.consumer_of(number) != row_.number) {
+      ++number;
+    }
+  }
+
+  bool is_right(std::span<const std::byte> item) {
+    const auto [producer, number] = name_of_item(item);
+    if (producer >= task_.producers || number >= task_.items || !is_whole_item(item)) {
+      return false;
+    }
+    std::uint64_t& next = next_[producer];
+    if (task_.kind == flows::FlowKind::balance) {
+      if (number < next) {
+        return false;  // the same item again, or an older one
+      }
+      board_.got(row_.number, producer)[number / 64] |= std::uint64_t{1} << (number % 64);
+      next = number + 1;
+      return true;
+    }
+    if (number != next) {
+      return false;
+    }
+    ++next;
+    if (task_.kind == flows::FlowKind::shuffle) {
+      skip_others(next);
+    } else {
+      row_.chain = (row_.chain ^ (std::uint64_t{producer} << 48U | number)) * 0x9e37'79b9'7f4a'7c15U;
+      row_.chain ^= row_.chain >> 29U;
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::string wrong(std::span<const std::byte> item, std::uint64_t place) const {
+    const auto [producer, number] = name_of_item(item);
+    if (producer >= task_.producers || number >= task_.items || !is_whole_item(item)) {
+      return fmt::format("torn: the item at place {} is not whole; it begins as number {} of producer {}", place,
+                         number, producer);
+    }
+    const std::uint64_t next = next_[producer];
+    if (number < next) {
+      return fmt::format(
+          "twice, or out of order: number {} of producer {} came at place {}, where {} or a later one was "
+          "to come",
+          number, producer, place, next);
+    }
+    if (task_.kind == flows::FlowKind::shuffle && task_.consumer_of(number) != row_.number) {
+      return fmt::format("number {} of producer {} is for consumer {}", number, producer, task_.consumer_of(number));
+    }
+    return fmt::format("lost, or out of order: number {} of producer {} came at place {}, where {} was to come", number,
+                       producer, place, next);
+  }
+
+  [[nodiscard]] std::optional<std::string> missing() const {
+    for (std::uint32_t i = 0; i < task_.producers && task_.kind != flows::FlowKind::balance; ++i) {
+      if (next_[i] < task_.items) {
+        return fmt::format("lost: the flow has ended, and number {} of producer {} has not come", next_[i], i);
+      }
+    }
+    return std::nullopt;
+  }
+
+  FlowBoard& board_;
+  const FlowTask& task_;
+  FlowUnitRow& row_;
+  FlowPatience patience_;
+  flows::Consumer ring_;
+  std::vector<std::uint64_t> next_;  // of each producer, the least number that may come
+};
+
+FlowUnitPhase work(FlowBoard& board, FlowUnitRow& row) {
+  const FlowTask& task = board.task();
+  const std::span<std::byte> memory = set_up(task, row, row.is_producer ? task.rings_of_producer() : 1);
+  std::optional<ProducingUnit> producer;
+  std::optional<ConsumingUnit> consumer;
+  if (row.is_producer) {
+    producer.emplace(task, row, memory);
+  } else {
+    consumer.emplace(board, row, memory);
+  }
+  if (task.no_system_calls) {
+    forbid_system_calls(row.system_call);
+  }
+  row.phase.store(FlowUnitPhase::ready, std::memory_order_release);
+  for (FlowPatience patience(!task.no_system_calls); !board.has_begun();) {
+    patience.wait();
+  }
+  if (producer) {
+    producer->run();
+    row.end(FlowUnitPhase::done);
+  } else if (const auto violation = consumer->run()) {
+    row.end(FlowUnitPhase::violated, *violation);
+  } else {
+    row.end(FlowUnitPhase::done);
+  }
+  return row.phase.load();
+}
+
+}  // namespace
+
+int run_flow_unit(const std::string& which) {
+  int file = -1;
+  std::uint32_t number = 0;
+  const char* const end = which.data() + which.size();
+  const auto [comma, error] = std::from_chars(which.data(), end, file);
+  const bool is_one = error == std::errc{} && end - comma >= 3 && (comma[1] == 'p' || comma[1] == 'c') &&
+                      std::from_chars(comma + 2, end, number).ptr == end && number < kMostFlowUnits;
+  if (!is_one) {
+    throw std::invalid_argument(fmt::format("--unit {}: `sidelatch flow` starts its units itself", which));
+  }
+  FlowBoard board(file);
+  FlowUnitRow& row = comma[1] == 'p' ? board.producer(number) : board.consumer(number);
+  FlowUnitPhase phase = FlowUnitPhase::failed;
+  try {
+    phase = work(board, row);
+  } catch (const flows::FlowBroken& broken) {
+    row.end(FlowUnitPhase::violated, broken.what());
+  } catch (const std::exception& failure) {
+    row.end(FlowUnitPhase::failed, failure.what());
+  }
+  // Nothing is destroyed: that would take system calls.
+  ::_exit(phase == FlowUnitPhase::done ? kAsExpected : kNotAsExpected);
+}
+
+}  // namespace sidelatch::tools
