@@ -66,6 +66,8 @@ ExperimentResult atomics_stride(const ExperimentOptions& options) {
   for (std::size_t s = kFirstCured; s < kStrides.size(); ++s) {
     slowest_cured = std::min(slowest_cured, mops.at(s, 128));
   }
+  result.series.push_back(from_paper("256 B", "Mops/s", {{128, 40, {}}}));
+  result.series.push_back(from_paper("512 B", "Mops/s", {{64, 20, {}}}));
   result.targets.push_back(number_target("N4", 40, mops.at(1, 128), "Mops/s"));
   result.targets.push_back(number_target("N5", 20, mops.at(2, 64), "Mops/s"));
   result.targets.push_back(

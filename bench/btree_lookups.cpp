@@ -43,6 +43,7 @@ struct Line {
 
 struct Load {
   const Line* line = nullptr;
+  Practice practice = Practice::paper;
   std::uint32_t workers = 1;
 };
 
@@ -52,7 +53,7 @@ struct Result {
 };
 
 BTreeOptions tree_options() {
-  return {.node_bytes = 4096, .value_bytes = 8, .nodes = 8192, .traversal = structures::Traversal::coupled};
+  return {.node_bytes = 4096, .value_bytes = 8, .nodes = 8192, .traversal = structures::Traversal::fences};
 }
 
 Task<void> fill(const BTree& tree, BTree::Worker& worker) {
@@ -93,7 +94,9 @@ Result measure(const Load& load, Site& site) {
   for (const std::uint32_t w : numbers) {
     workers.push_back(std::make_unique<BTree::Worker>(
         tree, site.node_of(w), site.memory_nodes(),
-        structures::BTreeWorkerOptions{.session = {.retry = site.retry({}), .seed = site.seed_of(w)}}));
+        structures::BTreeWorkerOptions{
+            .session = {.retry = site.retry(retry_of(load.practice)), .seed = site.seed_of(w)},
+            .queue_pair = queue_pair_options(load.practice)}));
   }
   KeySpace keys(kKeys);
   const checker::Estimate mops = site.measure(numbers.size(), [&](std::size_t i, checker::Windows& windows) {
@@ -120,7 +123,7 @@ ExperimentResult btree_lookups(const ExperimentOptions& options) {
   std::vector<Load> loads;
   for (const Line& line : all) {
     for (const std::uint32_t workers : kWorkers) {
-      loads.push_back({&line, workers});
+      loads.push_back({&line, options.practice, workers});
     }
   }
   std::vector<Result> seen(loads.size());

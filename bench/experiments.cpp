@@ -106,6 +106,10 @@ Series Curves::series(std::size_t line, std::string name, std::string unit, std:
   return series;
 }
 
+Series from_paper(const std::string& of, std::string unit, std::vector<Point> points, std::string panel) {
+  return {.name = "paper: " + of, .unit = std::move(unit), .points = std::move(points), .panel = std::move(panel)};
+}
+
 Point point(double x, const checker::Estimate& y) { return {x, y.mean, y.half_width}; }
 
 Target number_target(std::string id, double expected, double measured, std::string unit) {

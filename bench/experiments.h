@@ -67,6 +67,10 @@ class Curves {
   std::vector<checker::Estimate> ys_;
 };
 
+/// What a paper's text says of a line, for the charts: points without intervals.
+[[nodiscard]] Series from_paper(const std::string& of, std::string unit, std::vector<Point> points,
+                                std::string panel = {});
+
 /// A point of a series.
 [[nodiscard]] Point point(double x, const checker::Estimate& y);
 

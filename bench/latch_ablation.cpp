@@ -9,12 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace sidelatch::bench {
 
 using namespace sync;
-
-namespace {}  // namespace
 
 ExperimentResult latch_ablation(const ExperimentOptions& options) {
   static constexpr std::array kLevels = {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined,
@@ -59,6 +58,12 @@ ExperimentResult latch_ablation(const ExperimentOptions& options) {
       shape_target("N9", rising && little,
                    fmt::format("{:.3f} basic, {:.3f} speculative, {:.3f} combined, {:.3f} async, {:.3f} write unlatch",
                                mops(0), mops(1), mops(2), mops(3), mops(4))));
+  const double basic = mops(kExclusive) / mops(0);
+  const double highest = mops(kExclusive + 3) / mops(3);
+  // "Converge" means: the highest levels are nearer to each other than the basic ones.
+  result.targets.push_back(
+      shape_target("N24", basic > 1 && std::abs(highest - 1) < basic - 1,
+                   fmt::format("shared over exclusive: {:.2f} basic, {:.2f} async", basic, highest)));
   return result;
 }
 

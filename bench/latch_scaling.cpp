@@ -8,13 +8,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <span>
 
 namespace sidelatch::bench {
 
 using namespace sync;
-
-namespace {}  // namespace
 
 ExperimentResult latch_scaling(const ExperimentOptions& options) {
   static constexpr std::array<std::uint32_t, 3> kWorkers = {8, 32, 128};
@@ -33,12 +34,34 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
       loads.push_back({.make = line.make, .tuple_bytes = kLatchedTuple, .workers = workers, .updates = true});
     }
   }
-  const Curves mops(kWorkers, run_loads(options, loads), &LoadResult::mops);
+  const std::size_t in_figure = loads.size();
+  for (const std::uint32_t workers : kWorkers) {
+    loads.push_back({.make = lines[3].make,
+                     .tuple_bytes = kLatchedTuple,
+                     .objects = 20'000'000,
+                     .workers = workers,
+                     .updates = true});
+    loads.push_back({.make = lines[3].make,
+                     .tuple_bytes = kLatchedTuple,
+                     .workers = workers,
+                     .updates = true,
+                     .practice = Practice::advised});
+  }
+  const std::vector<LoadResult> seen = run_loads(options, loads);
+  const Curves mops(kWorkers, std::span(seen).first(in_figure), &LoadResult::mops);
 
   ExperimentResult result = begin_result("latch-scaling", options, "workers");
   for (std::size_t l = 0; l < lines.size(); ++l) {
     result.series.push_back(mops.series(l, lines[l].name, "Mops/s"));
   }
+  Series many{.name = "async, 20 M tuples", .unit = "Mops/s"};
+  Series advised{.name = "async, chains and back-off", .unit = "Mops/s"};
+  for (std::size_t w = 0; w < kWorkers.size(); ++w) {
+    many.points.push_back(point(kWorkers.at(w), seen[in_figure + 2 * w].mops));
+    advised.points.push_back(point(kWorkers.at(w), seen[in_figure + 2 * w + 1].mops));
+  }
+  result.series.push_back(many);
+  result.series.push_back(advised);
   constexpr std::size_t kCombined = 2;
   constexpr std::size_t kAsync = 3;
   constexpr std::size_t kNothing = 4;
@@ -52,6 +75,20 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
       shape_target("N10.counterproductive", mops.at(kAsync, 128) < mops.at(kCombined, 128),
                    fmt::format("with 128 workers: {:.2f} Mops/s combined, {:.2f} async, {:.2f} unsynchronised",
                                mops.at(kCombined, 128), mops.at(kAsync, 128), mops.at(kNothing, 128))));
+  // "Near-linear" means: at least 90 % of four times the rate, at every level.
+  double scaling = 4;
+  for (std::size_t l = 0; l <= kAsync; ++l) {
+    scaling = std::min(scaling, mops.at(l, 32) / mops.at(l, 8));
+  }
+  result.targets.push_back(shape_target("N25.linear", scaling > 0.9 * 4,
+                                        fmt::format("32 workers over 8: at least {:.2f} at every level", scaling)));
+  double apart = 0;
+  for (std::size_t w = 0; w < kWorkers.size(); ++w) {
+    apart = std::max(apart, std::abs(many.points[w].y / mops.at(kAsync, kWorkers.at(w)) - 1));
+  }
+  // "As" means: within 10 %.
+  result.targets.push_back(shape_target("N25.tuples", apart < 0.1,
+                                        fmt::format("20 M tuples over 20 000, async: within {:.1f} %", apart * 100)));
   return result;
 }
 

@@ -54,24 +54,24 @@ struct Worker {
   std::unique_ptr<Session> session;
 };
 
-std::vector<Worker> connect_workers(const SchemeLoad& load, const Layout& layout, Site& site) {
+std::vector<Worker> connect_workers(const SchemeLoad& load, const Layout& layout, Practice practice, Site& site) {
   std::vector<Worker> workers;
   Node& storage = *site.memory_nodes().front();
   for (const std::uint32_t w : site.own_workers(load.workers)) {
-    Worker worker{site.node_of(w).connect(storage), nullptr};
+    Worker worker{site.node_of(w).connect(storage, queue_pair_options(practice)), nullptr};
     worker.session = std::make_unique<Session>(
         *worker.queue_pair, buffer_bytes(layout.shape()),
-        SessionOptions{.buffers = 4, .retry = site.retry(Retry::backoff()), .seed = site.seed_of(w)});
+        SessionOptions{.buffers = 4, .retry = site.retry(retry_of(practice)), .seed = site.seed_of(w)});
     workers.push_back(std::move(worker));
   }
   return workers;
 }
 
-LoadResult measure(const SchemeLoad& load, Site& site) {
+LoadResult measure(const SchemeLoad& load, Practice practice, Site& site) {
   const std::unique_ptr<Scheme> scheme = load.make();
   const Layout layout = layout_of(load, *scheme);
   const ObjectArray objects(layout, site.allocate(layout.total_bytes()).front());
-  const std::vector<Worker> workers = connect_workers(load, layout, site);
+  const std::vector<Worker> workers = connect_workers(load, layout, practice, site);
   const checker::Estimate mops = site.measure(workers.size(), [&](std::size_t i, checker::Windows& windows) {
     return work(load, *scheme, objects, *workers[i].session, windows);
   });
@@ -91,7 +91,9 @@ std::vector<LoadResult> run_loads(const ExperimentOptions& options, std::span<co
                          .measured = load.measured,
                          .client_profile = load.clients};
       },
-      [&](Site& site, std::size_t i) { results[i] = measure(loads[i], site); });
+      [&](Site& site, std::size_t i) {
+        results[i] = measure(loads[i], loads[i].practice.value_or(options.practice), site);
+      });
   return results;
 }
 

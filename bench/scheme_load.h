@@ -35,6 +35,7 @@ struct SchemeLoad {
   std::uint32_t workers = 1;
   std::uint32_t client_nodes = 4;
   bool updates = false;                           ///< otherwise reads, with a final validation
+  std::optional<Practice> practice{};             ///< default: the experiment's
   std::optional<fabric::sim::Profile> clients{};  ///< simulated only; default: the experiment's profile
   fabric::Duration warm_up = fabric::from_ns(100'000);
   fabric::Duration measured = fabric::from_ns(1'000'000);

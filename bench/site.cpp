@@ -19,6 +19,10 @@ void validate(const SiteShape& shape) {
     throw std::invalid_argument(fmt::format("{} client nodes, {} memory nodes: there must be 1 of each",
                                             shape.client_nodes, shape.memory_nodes));
   }
+  if (shape.colocated && shape.client_nodes != shape.memory_nodes) {
+    throw std::invalid_argument(fmt::format("{} client nodes on {} memory nodes: colocated, there must be as many",
+                                            shape.client_nodes, shape.memory_nodes));
+  }
 }
 
 }  // namespace
@@ -31,6 +35,10 @@ Site::Site(const SiteShape& shape, const sim::Profile& profile, std::uint64_t se
   validate(shape);
   for (std::uint32_t i = 0; i < shape.memory_nodes; ++i) {
     memory_nodes_.push_back(&simulation_->add_node("memory", shape.memory_profile.value_or(profile)));
+  }
+  if (shape.colocated) {
+    clients_ = memory_nodes_;
+    return;
   }
   for (std::uint32_t i = 0; i < shape.client_nodes; ++i) {
     clients_.push_back(&simulation_->add_node("client", shape.client_profile.value_or(profile)));
@@ -117,6 +125,12 @@ checker::Estimate Site::mops(const checker::Windows::Counts& counts) {
 }
 
 double Site::sum(double mine) { return cluster_ != nullptr ? cluster_->sum(mine) : mine; }
+
+QueuePairOptions queue_pair_options(Practice practice) { return {.one_doorbell_each = practice == Practice::paper}; }
+
+sync::Retry retry_of(Practice practice) {
+  return practice == Practice::paper ? sync::Retry::at_once() : sync::Retry::backoff();
+}
 
 void run_points(const ExperimentOptions& options, std::size_t count,
                 const std::function<SiteShape(std::size_t)>& shape_of,

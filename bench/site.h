@@ -13,6 +13,7 @@
 #include <sidelatch/checker/batch_means.h>
 #include <sidelatch/fabric/memory_region.h>
 #include <sidelatch/fabric/node.h>
+#include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/fabric/sim/profile.h>
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/sync/retry.h>
@@ -29,6 +30,8 @@ namespace sidelatch::bench {
 struct SiteShape {
   std::uint32_t client_nodes = 4;  ///< simulated only; as in TODS 2025, section 2.4
   std::uint32_t memory_nodes = 1;
+  /// Simulated only: the client nodes are the memory nodes, so one NIC has both roles. Needs as many of each.
+  bool colocated = false;
   fabric::Duration warm_up = fabric::from_ns(100'000);     ///< simulated only
   fabric::Duration measured = fabric::from_ns(1'000'000);  ///< simulated only
   std::optional<fabric::sim::Profile> client_profile{};    ///< simulated only; default: the experiment's
@@ -90,6 +93,10 @@ class Site {
   std::vector<fabric::MemoryRegion> regions_;
   std::vector<std::unique_ptr<Cluster::SharedMemory>> shared_;
 };
+
+/// How a client connects, and what it does when it meets a latch, in that practice.
+[[nodiscard]] fabric::QueuePairOptions queue_pair_options(Practice practice);
+[[nodiscard]] sync::Retry retry_of(Practice practice);
 
 /// Calls `job` for each of `count` points, each with its own site and seed. Simulations run on all cores, and the
 /// results do not depend on the number of cores; in a cluster the points run one after the other. Reports to

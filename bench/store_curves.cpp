@@ -21,10 +21,11 @@ constexpr double kContended = 1.5;
 }  // namespace
 
 StoreCurves::StoreCurves(const ExperimentOptions& options, const StoreScale& scale, std::uint64_t tuple_bytes,
-                         std::vector<StoreLine> lines)
-    : exponents_(scale.exponents), lines_(std::move(lines)) {
+                         std::vector<StoreLine> lines, std::vector<MixOf> mixes)
+    : exponents_(scale.exponents), lines_(std::move(lines)), mixes_(std::move(mixes)) {
   std::vector<TableLoad> loads;
-  for (const auto& [name, mix] : kMixNames) {
+  for (const MixOf which : mixes_) {
+    const Mix& mix = kMixNames.at(static_cast<std::size_t>(which)).second;
     for (const StoreLine& line : lines_) {
       for (const double exponent : exponents_) {
         TableLoad load{.make = line.make,
@@ -34,13 +35,16 @@ StoreCurves::StoreCurves(const ExperimentOptions& options, const StoreScale& sca
                        .workers = scale.workers,
                        .mix = mix,
                        .exponent = exponent,
+                       .practice = line.practice,
                        .measured = exponent < kSkewed ? scale.measured : scale.measured_skewed};
         if (exponent >= kContended && mix.update > 0) {
           load.measured = scale.measured_contended;
           load.warm_up = std::max(load.warm_up, load.measured / 5);
         }
-        load.retry.cap = options.longest_wait.value_or(load.retry.cap);
-        load.retry.first = std::min(load.retry.first, load.retry.cap);
+        if (options.longest_wait) {
+          load.retry =
+              sync::Retry::backoff(std::min(sync::Retry{}.first, *options.longest_wait), *options.longest_wait);
+        }
         loads.push_back(std::move(load));
       }
     }
@@ -50,20 +54,23 @@ StoreCurves::StoreCurves(const ExperimentOptions& options, const StoreScale& sca
 
 const checker::Estimate& StoreCurves::mops(MixOf mix, std::size_t line, double exponent) const {
   const auto found = std::ranges::find(exponents_, exponent);
-  if (found == exponents_.end() || line >= lines_.size()) {
-    throw std::out_of_range(fmt::format("line {} was not measured with an exponent of {}", line, exponent));
+  const auto mixed = std::ranges::find(mixes_, mix);
+  if (found == exponents_.end() || line >= lines_.size() || mixed == mixes_.end()) {
+    throw std::out_of_range(fmt::format("line {} was not measured with an exponent of {}, {}", line, exponent,
+                                        kMixNames.at(static_cast<std::size_t>(mix)).first));
   }
-  const std::size_t curve = static_cast<std::size_t>(mix) * lines_.size() + line;
+  const std::size_t curve = static_cast<std::size_t>(mixed - mixes_.begin()) * lines_.size() + line;
   return results_.at(curve * exponents_.size() + static_cast<std::size_t>(found - exponents_.begin())).mops;
 }
 
-std::vector<Series> StoreCurves::series() const {
+std::vector<Series> StoreCurves::series(const std::string& what) const {
   std::vector<Series> all;
-  for (std::size_t m = 0; m < kMixes; ++m) {
+  for (const MixOf mix : mixes_) {
     for (std::size_t l = 0; l < lines_.size(); ++l) {
-      Series series{.name = lines_[l].name, .unit = "Mops/s", .panel = kMixNames.at(m).first};
+      Series series{
+          .name = lines_[l].name, .unit = "Mops/s", .panel = kMixNames.at(static_cast<std::size_t>(mix)).first + what};
       for (const double exponent : exponents_) {
-        series.points.push_back(point(exponent, mops(static_cast<MixOf>(m), l, exponent)));
+        series.points.push_back(point(exponent, mops(mix, l, exponent)));
       }
       all.push_back(std::move(series));
     }

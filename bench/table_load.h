@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,13 @@ struct TableLoad {
   std::uint32_t workers = 112;
   std::uint32_t client_nodes = 4;
   std::uint32_t memory_nodes = 4;
-  Mix mix = kReadOnly;  ///< reads, updates and read-modify-writes
-  double exponent = 0;  ///< of the Zipf distribution
-  sync::Retry retry{};
+  bool colocated = true;  ///< the clients run on the memory nodes, as those of the papers' store
+  Mix mix = kReadOnly;    ///< reads, updates and read-modify-writes
+  /// Of the Zipf distribution. A worker draws a memory node, and then one of its tuples: each node has a most
+  /// popular tuple, as in the papers.
+  double exponent = 0;
+  std::optional<Practice> practice{};  ///< default: the experiment's
+  std::optional<sync::Retry> retry{};  ///< default: as the practice says
   fabric::Duration warm_up = fabric::from_ns(500'000);
   fabric::Duration measured = fabric::from_ns(4'000'000);
 };

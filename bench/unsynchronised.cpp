@@ -23,7 +23,7 @@ Task<ExclusiveGuard> Unsynchronised::do_latch(Session& session, Object object, s
 }
 
 Task<void> Unsynchronised::commit(Hold& hold) const {
-  co_await hold.qp().enqueue(write(hold.buffer.record(), hold.object.record()));
+  co_await hold.qp().submit(write(hold.buffer.record(), hold.object.record()));
 }
 
 Task<void> Unsynchronised::abort(Hold& /*hold*/) const { co_return; }

@@ -1,5 +1,5 @@
-// No synchronization at all: the upper bound for schemes in the papers. A read is one READ; an update is a READ and a
-// WRITE that nobody waits for.
+// No synchronization at all: the upper bound for schemes in the papers. A read is one READ; an update is a READ
+// and then a WRITE, each of which is waited for.
 #pragma once
 
 #include <sidelatch/sync/scheme.h>

@@ -273,8 +273,15 @@ void QueuePair::check_and_post(std::span<const WorkRequest> chain, bool signal_l
   posted_ = last;
   counters_.bytes_read += bytes_read;
   counters_.bytes_written += bytes_written;
-  ++counters_.doorbells;
   counters_.requests += n;
+  if (options_.one_doorbell_each) [[unlikely]] {
+    counters_.doorbells += n;
+    for (std::size_t i = 0; i < n; ++i) {
+      post_chain({checked + i, 1}, last - n + 1 + i);
+    }
+    return;
+  }
+  ++counters_.doorbells;
   post_chain({checked, n}, last - n + 1);
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -35,6 +36,7 @@ struct Arguments {
   std::optional<std::uint32_t> ranks;
   double milliseconds = 200;
   std::optional<double> longest_wait_us;
+  std::string practice = "paper";
   std::string out;
   std::vector<std::string> only;  // experiments of `targets`
   ServeArguments serve;
@@ -112,7 +114,8 @@ int targets(const Arguments& arguments) {
     chosen.push_back(bench::find_experiment(name));
   }
   if (chosen.empty()) {
-    chosen.assign(bench::experiments().begin(), bench::experiments().end());
+    std::ranges::copy_if(bench::experiments(), std::back_inserter(chosen),
+                         [](const bench::Experiment& experiment) { return !experiment.figure.empty(); });
     if (arguments.options.cluster != nullptr) {
       leave_out_simulator_only(chosen, arguments);
     }
@@ -199,6 +202,10 @@ int bench_command(Arguments arguments) {
   if (arguments.name == "list") {
     return list(arguments);
   }
+  if (arguments.practice != "paper" && arguments.practice != "advised") {
+    throw std::invalid_argument(fmt::format("--practice {}: it must be paper or advised", arguments.practice));
+  }
+  arguments.options.practice = arguments.practice == "paper" ? bench::Practice::paper : bench::Practice::advised;
   if (arguments.longest_wait_us) {
     constexpr double kLongestUs = 1e6;
     if (!(*arguments.longest_wait_us > 0) || *arguments.longest_wait_us > kLongestUs) {
@@ -259,7 +266,10 @@ void add_bench(Program& program) {
       .needs(connect);
   command.option("--seed", arguments->options.seed, "simulator: seed (default 1)");
   command.option("--longest-wait-us", arguments->longest_wait_us,
-                 "stores: the longest that a client waits, at random, for a latch (default 32 us)");
+                 "stores: the longest that a client waits, at random, for a latch (default: as --practice says)");
+  command.option("--practice", arguments->practice,
+                 "schemes: paper (a doorbell for each request, retry at once) or advised (chains, back-off); "
+                 "default paper");
   command.option("--out", arguments->out, "folder to save each result in as EXPERIMENT.json, for `report`");
   command.flag("--json", arguments->json, "print one JSON value instead of a table");
   command.flag("--strict", arguments->strict, "exit with 1 if a target is missed");

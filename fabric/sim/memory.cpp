@@ -218,13 +218,23 @@ void World::load(Request& request) {
     return;
   }
   touch(*request.target, word, model::kWordBytes, /*writes=*/true);
+  // A page that nobody has touched yet is mapped here for writing. Reading first would map a page of zeros, which the
+  // store would have to replace: two faults of the host's instead of one.
+  std::uint64_t zero = 0;
+  __atomic_compare_exchange_n(reinterpret_cast<std::uint64_t*>(word), &zero, 0, false, __ATOMIC_RELAXED,
+                              __ATOMIC_RELAXED);
   request.old_value = model::load_word(word);
+  const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
+  if (effect.stores && effect.value != request.old_value) {
+    NicTimes& times = request.target->times;
+    request.target->nic.slot_free[(request.wr.remote.value >> times.slot_shift) & times.slot_mask] +=
+        times.slot_changed;
+  }
   if (request.last > request.first) {
     observe_step(SimStep::Kind::load, request);
     schedule(request.last, request, Action::store);
     return;
   }
-  const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
   if (effect.stores) {
     model::store_word(word, effect.value);
   }

@@ -31,9 +31,14 @@ SimQueuePair::~SimQueuePair() {
   if (SimQueuePair* const other = peer()) {
     other->inbound_->peer = nullptr;
   }
+  leave_cache();
+}
+
+void SimQueuePair::leave_cache() noexcept {
   if (cache_slot != kNotCached) {
     initiator_->nic.cached_queue_pairs[cache_slot] = nullptr;
     initiator_->nic.free_cache_slots.push_back(cache_slot);
+    cache_slot = kNotCached;
   }
 }
 
@@ -100,6 +105,7 @@ void SimQueuePair::cancel_in_flight() noexcept {
     request->queue_pair = nullptr;
     initiator_->world.release(*request);
   }
+  leave_cache();
   newest_ = next_to_issue_ = nullptr;
   reads_issued_ = atomics_issued_ = 0;
   target_refuses_ = false;
@@ -189,6 +195,7 @@ void SimQueuePair::complete_in_order() {
     oldest_ = request.next;
     if (oldest_ == nullptr) {
       newest_ = nullptr;
+      leave_cache();
     }
     count_issued(request, -1);
     if (request.kind == model::Kind::write || request.kind == model::Kind::send) {
@@ -210,16 +217,18 @@ void SimQueuePair::complete_in_order() {
   }
 }
 
-// A queue-pair state that the NIC does not hold costs a fetch from host memory. Free entries are used first. The victim
-// is random, so more queue pairs than entries cause a share of misses, not only misses.
+// Only queue pairs with requests in flight hold an entry: the state of an idle one makes room at no cost. If all
+// entries are in use, a state in use has to leave for host memory, and that queue pair's next request misses. The
+// victim is random, so more queue pairs than entries cause a share of misses, not only misses.
 Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
   std::vector<SimQueuePair*>& cached = node.nic.cached_queue_pairs;
   if (cached.empty() || queue_pair.cache_slot != SimQueuePair::kNotCached) {
     return Time::zero();
   }
   std::vector<std::size_t>& free = node.nic.free_cache_slots;
+  const bool full = free.empty();
   std::size_t slot = 0;
-  if (free.empty()) {
+  if (full) {
     slot = static_cast<std::size_t>(random_() % cached.size());
     cached[slot]->cache_slot = SimQueuePair::kNotCached;
   } else {
@@ -228,7 +237,7 @@ Time World::qp_state_cost(SimNode& node, SimQueuePair& queue_pair) {
   }
   cached[slot] = &queue_pair;
   queue_pair.cache_slot = slot;
-  return node.times.qp_miss;
+  return full ? node.times.qp_miss : Time::zero();
 }
 
 void World::issue(Request& request, bool from_doorbell) {
@@ -243,8 +252,11 @@ void World::issue(Request& request, bool from_doorbell) {
                       times.packet * static_cast<std::int64_t>(count - 1) + qp_state_cost(node, *request.queue_pair);
   node.nic.requester_free = served;
 
-  Time departs = std::max(served, node.nic.egress_free);
-  node.nic.egress_free = departs + wire_time(node, bytes, count);
+  // `served` may lie ahead. As in respond(), the link's queue counts only the work given and not done: the node's own
+  // responses, which may be ready earlier, do not wait for a request that is not.
+  const Time wire = wire_time(node, bytes, count);
+  node.nic.egress_free = std::max(now, node.nic.egress_free) + wire;
+  Time departs = std::max(served, node.nic.egress_free - wire);
   // Under one-step requests the fetch is part of that one step.
   // A device sees the bytes pass.
   if (bytes > 0 && !request.payload_bound && (!options.rules.one_step_requests || request.device != nullptr)) {

@@ -203,6 +203,7 @@ void World::plan_atomic(Request& request, Time served) {
   request.first = begins + target.times.slot_load;
   const Time stored = begins + target.times.slot_service;
   request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : stored;
+  // If the word changes, load() adds to this. Who has been given a turn by then keeps it, who comes later waits longer.
   slot = stored + kAfter + target.times.slot_recovery;  // rule 8: the next atomic's load comes after this one's store
   schedule(request.first, request, Action::load);
 }

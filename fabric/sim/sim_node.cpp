@@ -25,6 +25,7 @@ NicTimes::NicTimes(const Profile& profile)
       slot_service(from_ns(profile.lock_table.service_ns)),
       slot_load(from_ns(profile.lock_table.load_ns)),
       slot_recovery(from_ns(profile.lock_table.recovery_ns)),
+      slot_changed(from_ns(profile.lock_table.changed_ns)),
       pcie_read(from_ns(profile.pcie.read_ns)),
       pcie_write(from_ns(profile.pcie.write_ns)),
       wire_ps_per_byte(8e3 / profile.link.gbps),

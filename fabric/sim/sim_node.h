@@ -20,7 +20,7 @@ class World;
 struct NicTimes {
   explicit NicTimes(const Profile& profile);
   Time doorbell, chain, cqe, request, respond_write, respond_read, respond_atomic, packet, latency, completion;
-  Time propagation, qp_miss, slot_service, slot_load, slot_recovery, pcie_read, pcie_write;
+  Time propagation, qp_miss, slot_service, slot_load, slot_recovery, slot_changed, pcie_read, pcie_write;
   double wire_ps_per_byte, pcie_ps_per_byte;
   /// Profile::LockTable::slot_of as a shift and a mask.
   unsigned slot_shift;

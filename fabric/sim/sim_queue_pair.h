@@ -74,6 +74,7 @@ class SimQueuePair final : public QueuePair {
 
  private:
   void end_connection() noexcept;
+  void leave_cache() noexcept;
   [[nodiscard]] bool may_issue(const Request& request) const;
   void issue_waiting();
   void complete_in_order();

@@ -24,12 +24,21 @@ namespace sidelatch::bench {
 
 class Cluster;
 
+/// How the clients of an experiment with latches or optimistic schemes work.
+enum class Practice : std::uint8_t {
+  /// As the papers' clients: one doorbell for each request, and a client that meets a latch tries again at once.
+  paper,
+  /// As this library advises: one doorbell for a chain of requests, and random waits that grow (sync::Retry::backoff).
+  advised
+};
+
 struct ExperimentOptions {
   std::string profile = "connectx5";  ///< simulator profile: a name or the path of a TOML file
   std::uint64_t seed = 1;
   Cluster* cluster = nullptr;  ///< real NICs instead of the simulator; its processes all run the experiment
-  /// For experiments with a store: the upper limit of a client's random wait before it tries a latch again. None:
-  /// sync::Retry's default. The papers do not say what their clients do.
+  Practice practice = Practice::paper;
+  /// For experiments with a store: the upper limit of a client's random wait before it tries a latch again. None: as
+  /// `practice` says.
   std::optional<fabric::Duration> longest_wait{};
   /// Called after each point with the number of points done and of all points; from any thread, one call at a time.
   std::function<void(std::size_t done, std::size_t all)> progress{};

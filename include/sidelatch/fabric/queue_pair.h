@@ -67,6 +67,9 @@ struct QueuePairOptions {
   std::uint32_t max_inline = 220;          ///< bytes of an inlined payload, 0 to 1024
   std::uint32_t signal_interval = 0;       ///< at least one of this many requests is signalled; 0: half the depth
   std::uint32_t receive_queue_depth = 64;  ///< for an end of a pair: receive buffers posted, 1 to 32768
+  /// Rings the doorbell for each request of a chain, as a program does that calls ibv_post_send() for each. Slower; for
+  /// comparisons with such programs.
+  bool one_doorbell_each = false;
 
   /// Throws std::invalid_argument that names the field, its value and the allowed range.
   void validate() const;

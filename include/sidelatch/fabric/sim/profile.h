@@ -53,7 +53,8 @@ struct Profile {
     double completion_ns = 250;     ///< from the response's arrival to the moment the CPU sees the completion
   } nic;
 
-  /// The initiating NIC's cache of queue-pair states; other states are fetched from host memory.
+  /// The initiating NIC's cache of the states of queue pairs with requests in flight. Beyond its size a state in use
+  /// has to make room, and is fetched again later.
   struct QpCache {
     std::uint64_t requester_entries = 0;  ///< 0: never misses
     double miss_ns = 500;                 ///< added to the request's service time
@@ -66,6 +67,7 @@ struct Profile {
     double load_ns = 300;     ///< from getting the slot until the word has been read
     double service_ns = 400;  ///< from getting the slot until the new value has been stored
     double recovery_ns = 0;   ///< how long the slot stays taken after that
+    double changed_ns = 0;    ///< how much longer, if the atomic has changed its word
 
     [[nodiscard]] std::uint64_t slots() const { return (std::uint64_t{1} << address_bits) / slot_bytes; }
     [[nodiscard]] std::uint64_t slot_of(std::uint64_t address) const { return (address / slot_bytes) % slots(); }
