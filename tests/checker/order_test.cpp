@@ -104,7 +104,7 @@ TEST(Order, InversionsAreCountedAsTheyHappen) {
   constexpr std::uint64_t kBytes = 4096;
   for (const Pair pair : {Pair::write_read, Pair::write_atomic}) {
     sim::Profile uneven = sim::load_profile("connectx5");
-    uneven.link.jitter_ns = 600;  // now one request is first, now the other
+    uneven.link.jitter_ns = 2000;  // now one request is first, now the other
     Witness witness(kBytes / kLineBytes - 1);
     Cluster cluster(model::rules_of(Preset::observed), uneven);
     cluster.world.observe(&witness);

@@ -27,6 +27,8 @@ namespace {
 
 using namespace fabric;
 using namespace sync;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr std::uint64_t kStep = 10;  // from key to key
@@ -145,6 +147,25 @@ struct Killing {
   std::size_t memory_nodes = 1;
 };
 
+// Runs until the worker is in the middle of a removal that has taken `round_trips`: its node is merged with another
+// one.
+void run_into_a_merge(Forest& forest, const BTree::Worker& worker, const Known& known, std::uint64_t round_trips) {
+  std::optional<std::uint64_t> key;
+  std::uint64_t at_its_begin = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const std::uint64_t now = worker.statistics().round_trips;
+    if (key != known.in_doubt) {
+      key = known.in_doubt;
+      at_its_begin = now;
+    }
+    if (key && known.there.contains(*key) && now - at_its_begin >= round_trips) {
+      return;
+    }
+    forest.world.reactor().run_for(from_ns(50));
+  }
+  ADD_FAILURE() << "no removal takes " << round_trips << " round trips";
+}
+
 void kill_at_many_moments(const Scheme& scheme, const Killing& killing) {
 #ifdef NDEBUG
   constexpr int kKills = 400;
@@ -170,6 +191,10 @@ void kill_at_many_moments(const Scheme& scheme, const Killing& killing) {
     Victim victim(fill_and_empty(*forest.tree, dead, 1000, known));
     // An odd step, so that the kills hit all parts of the operations, and the period in which nodes are merged.
     forest.world.reactor().run_for(from_ns(killing.first_kill_us * 1e3 + kStepNs * i));
+    if (i % 4 == 3) {
+      run_into_a_merge(forest, dead, known, 8);
+      forest.world.reactor().run_for(from_ns(20.0 * 400 / kKills * i));
+    }
     victim.kill();
     // A dead node is still linked: a merge was begun, and another client must finish it.
     const BTreeReport at_death = forest.run(forest.tree->check(heir));
@@ -235,6 +260,8 @@ TEST(BTreeCrash, ATornNodeIsNamedAndCostsNobodyItsQueuePairs) {
     std::vector<std::byte> values(800);
     EXPECT_THROW((void)forest.run(forest.tree->scan(heir, 0, keys, values)), StructureError);
   }
+  const BTreeReport report = forest.run(forest.tree->check(heir));
+  EXPECT_THAT(report.problems, ElementsAre(HasSubstr("node 2 of memory node 0 is torn")));
   // The other nodes are unchanged and can be changed; merges avoid the torn one.
   for (std::uint64_t key = 0; key < low; ++key) {
     EXPECT_EQ(forest.run(forest.tree->remove(heir, key)), Outcome::done) << key;
