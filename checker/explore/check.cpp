@@ -3,6 +3,7 @@
 #include <sidelatch/checker/parallel.h>
 
 #include "search.h"
+#include "states.h"
 #include "trace.h"
 
 #include <fmt/format.h>
@@ -39,12 +40,23 @@ class Coordinator {
   }
 
   Verdict run() {
+    if (options_->mode == Mode::states) {
+      run_states(*options_);
+      return finish();
+    }
     if (options_->mode == Mode::random || options_->mode == Mode::pct) {
       run_random();
     } else {
       run_all();
     }
-    return must_look_at_counters() ? Verdict{} : finish();
+    if (must_look_at_counters()) {
+      return {};
+    }
+    const bool loops_alone = !found_ && verdict_.outcome == Outcome::safe && cut_ != 0;
+    if (options_->mode == Mode::exhaustive && loops_alone && options_->max_states != 0) {
+      run_states(*options_);
+    }
+    return finish();
   }
   /// Whether the program has read counters that were left out of the comparison. The verdict says nothing then.
   [[nodiscard]] bool must_look_at_counters() const noexcept { return reads_counters_ && !options_->look_at_counters; }
@@ -200,6 +212,32 @@ class Coordinator {
     }
   }
 
+  // Decides what the other search leaves open because of loops.
+  void run_states(const Options& options) {
+    StateSearch search(*program_, options, threads_, deadline_);
+    StatesResult result = search.run();
+    verdict_.states = result.states;
+    verdict_.events += result.events;
+    if (result.found) {
+      found_ = std::move(result.found);
+      return;
+    }
+    const bool alone = options.mode == Mode::states;
+    if (result.unable != nullptr) {
+      if (alone) {
+        bound(fmt::format("that {}, so that it has no states to compare,", result.unable));
+      }
+      return;
+    }
+    if (result.bound.empty()) {
+      cut_ = 0;
+      judged_ = result.judged;
+    } else if (alone) {
+      bound(std::move(result.bound));
+      verdict_.only_loops_bounded = result.only_loops;
+    }
+  }
+
   void bound(std::string by) {
     verdict_.outcome = Outcome::bounded;
     verdict_.bound = std::move(by);
@@ -298,11 +336,16 @@ Verdict check(const Program& program, const Options& options) {
 Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices) {
   std::vector<Action> actions;
   actions.reserve(choices.size());
+  Options now = options;
+  now.mode = Mode::exhaustive;
   for (const std::string& choice : choices) {
+    if (&choice == &choices.front() && choice == kByStates) {
+      now.mode = Mode::states;
+      continue;
+    }
     actions.push_back(parse_action(choice));
   }
   bool again = false;
-  Options now = options;
   Verdict verdict = replay_once(program, now, actions, again);
   if (again) {
     now.look_at_counters = true;

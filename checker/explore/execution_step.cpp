@@ -138,15 +138,16 @@ bool Execution::repeats(const Event& before) {
 void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
-  event_->may_crash = event_->ran = false;
+  event_->may_crash = event_->ran = event_->judged = event_->global = false;
+  event_->own = {};
   event_->allocates_at = Event::kNone;
   event_->posts.clear();
   event_->suspensions.clear();
   event_->changed.clear();
   if (described) {
-    event_->target = event_->local = event_->own = event_->source = {};
+    event_->target = event_->local = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
-    event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = event_->by_cpu = false;
+    event_->fenced = event_->touches = event_->fence = event_->changes = event_->by_cpu = false;
     event_->word = 0;
     event_->stored = 0xffff'ffff;
     event_->length = 0;
@@ -226,6 +227,9 @@ void Execution::describe(const model::Step& step) {
 
 // Applies a step's effects at the client's side.
 void Execution::after_step(const model::Step& step) {
+  if (!observers_.empty()) {
+    tell_observers(step);
+  }
   switch (step.kind) {
     case StepKind::place:
     case StepKind::store:
@@ -412,6 +416,7 @@ void Execution::apply_client(const Action& action) {
     throw std::logic_error(fmt::format("explorer: client {} has no step {}", actor.name, action.index));
   }
   const Suspended suspended = *found;
+  last_what_ = suspended.what;
   actor.suspended.erase(found);
   running_ = action.owner;
   event_->client = action.owner;
@@ -422,7 +427,10 @@ void Execution::apply_client(const Action& action) {
       set_may_crash(action.owner);
       // A client's tasks have the first suspension numbers.
       ++tasks_running_;
-      reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
+      {
+        const Zone::Use use(&world_zone_);
+        reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
+      }
       watch_shared_memory(actor);
       {
         const Zone::Use use(&zone_);
@@ -431,6 +439,9 @@ void Execution::apply_client(const Action& action) {
       note_shared_memory(actors_[action.owner]);
       break;
     case Step::What::yield:
+      break;
+    case Step::What::retry:
+      reactor_->ready(*suspended.waiter);
       break;
     case Step::What::store:
       machine_.cpu_store({actor.machine_client}, suspended.step->address, suspended.step->value);

@@ -53,6 +53,9 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
   if (options.look_at_counters) {
     execution_.compare_tallies();
   }
+  if (options.mode == Mode::states) {
+    execution_.go_by_states();
+  }
 }
 
 bool Worker::should_stop() {

@@ -134,13 +134,27 @@ class World : public fabric::Fabric {
   /// Sets a function to call at the end of an execution, when every task has ended or its client crashed, and
   /// everything is placed.
   virtual void at_end(std::function<void(const Order&)> judge) = 0;
+  /// True in a search through states (Mode::states). It runs every order of the steps that call order_matters(), and
+  /// steps happen in the order in which they run. So a program judges at once, by numbers that it keeps in its own
+  /// objects. moment() and Order are for the other searches: what a program knows of moments makes all states differ.
+  [[nodiscard]] virtual bool judges_in_order() const = 0;
+  /// A judge can see when this step of the running client happens.
+  virtual void order_matters() = 0;
+  /// What an observer of a search through states is told. Requests carry the tag of their client; see World::tag.
+  struct Observer {
+    std::function<void(const Order::Access&)> changed;  ///< a line of a WRITE was placed, an atomic stored
+    std::function<void(const Order::Access&)> sampled;  ///< a line of a READ
+    std::function<void(std::uint64_t tag)> posted;      ///< a client posted a request
+  };
+  /// Does nothing in other searches.
+  virtual void observe(Observer observer) = 0;
   /// Whether a client has crashed in this execution.
   [[nodiscard]] virtual bool crashed() const = 0;
 
   /// An awaiter that is one step of the client.
   class Step : public fabric::Waiter {
    public:
-    enum class What : std::uint8_t { start, yield, store, load, fence, local_store, completion };
+    enum class What : std::uint8_t { start, yield, store, load, fence, local_store, completion, retry };
 
     Step(World& world, fabric::Node* client, Cpu* cpu, What what, fabric::RemoteAddress word = {},
          fabric::LocalSpan local_word = {}, std::uint64_t number = 0) noexcept
