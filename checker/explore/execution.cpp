@@ -598,10 +598,9 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
     }
     actor.last_post = moment_;
     if (!observers_.empty()) {
-      event_->judged = true;
       const Zone::Use use(&zone_);
       for (const Observer& observer : observers_) {
-        observer.posted(actor.tag);
+        event_->judged = observer.posted(actor.tag) || event_->judged;
       }
     }
     if (writes(request) && !bound && request.local.length != 0) {

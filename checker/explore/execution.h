@@ -116,6 +116,8 @@ class Execution final : public World {
   [[nodiscard]] bool may_come_first(const Action& action) const;
   /// The same for the step that has just happened, in which a client ran.
   [[nodiscard]] bool could_come_first() const;
+  /// The clients that have not ended: "writer 0, reader 1".
+  [[nodiscard]] std::string unended() const;
   /// Whether the program has ever asked for the time. Then compare_clock() is needed: else two states may differ in
   /// their clocks alone.
   [[nodiscard]] bool reads_clock() const noexcept { return clock_read_; }

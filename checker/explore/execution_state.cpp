@@ -36,7 +36,7 @@ constexpr std::uint64_t named(Sort sort, std::uint64_t number) {
   return static_cast<std::uint64_t>(sort) << 48 | (number & 0xffff'ffff'ffff);
 }
 
-constexpr std::uint32_t kMostAttempts = 100;
+constexpr std::uint32_t kMostAttempts = 32;
 
 }  // namespace
 
@@ -249,6 +249,12 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
 
 std::uint64_t Execution::on_retry_by_states(Actor& actor, Loop& loop, Waiter& waiter) {
   actor.last_retry = moment_;
+  if (!observers_.empty()) {
+    const Zone::Use use(&zone_);
+    for (const Observer& observer : observers_) {
+      observer.retried(actor.tag);
+    }
+  }
   if (loop.retries_to_head != 0) {
     --loop.retries_to_head;
   } else if (++loop.failed > kMostAttempts) {

@@ -606,16 +606,21 @@ bool Execution::is_livelock(const Order& order) const {
   return false;
 }
 
-void Execution::require_ended() {
-  if (!judges_liveness()) {
-    return;
-  }
+std::string Execution::unended() const {
   std::string who;
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i != crashed_ && actors_[i].tasks_left != 0) {
       who += (who.empty() ? "" : ", ") + actors_[i].name;
     }
   }
+  return who;
+}
+
+void Execution::require_ended() {
+  if (!judges_liveness()) {
+    return;
+  }
+  const std::string who = unended();
   if (!who.empty() && !failure_) {
     fail(Kind::deadlock, fmt::format("{} has not ended, and nothing is left that could happen", who));
     failure_->at_end = true;

@@ -38,6 +38,8 @@ class StepOrder final : public Order {
 
 // Steps that go first are run at once, as long as they are not too many: a state in between need not be kept.
 constexpr std::uint32_t kMostFirstSteps = 64;
+// Not states alone are bounded: the paths to them may be long.
+constexpr std::uint64_t kMostEventsPerState = 400;
 constexpr const char* kReadsAccesses = "its judges ask for accesses to memory";
 
 }  // namespace
@@ -342,7 +344,8 @@ StatesResult StateSearch::search() {
         edges_begin_.push_back(edges_.size());
         leaving_.push_back(leaving);
       }
-      if (!result.found && (late() || nodes_.size() > options_.max_states)) {
+      const bool too_long = result.events > options_.max_states * kMostEventsPerState;
+      if (!result.found && (late() || too_long || nodes_.size() > options_.max_states)) {
         result.bound = !late() ? fmt::format("{} states", options_.max_states)
                        : deadline_ && std::chrono::steady_clock::now() > *deadline_
                            ? fmt::format("a budget of {:g} s", options_.budget.count())
@@ -377,8 +380,6 @@ std::optional<Found> StateSearch::endless() {
   Failure failure;
   failure.at_end = true;
   failure.kind = endless->is_deadlock ? Kind::deadlock : Kind::livelock;
-  failure.what = endless->is_deadlock ? "clients wait for what no longer changes"
-                                      : "clients make each other fail, undo what they did, and may repeat that for ever";
   Found found = found_at(endless->cycle.front(), {}, failure);
   found.repeats_from = found.choices.size();
   // The edges have their names; the actions follow.
@@ -387,6 +388,13 @@ std::optional<Found> StateSearch::endless() {
   for (const Action& action : found.choices) {
     first.execution.repeat(action);
   }
+  const std::string who = first.execution.unended();
+  const bool is_one = who.find(',') == std::string::npos;
+  found.failure.what =
+      endless->is_deadlock
+          ? fmt::format("{} wait{} for what no longer changes", who, is_one ? "s" : "")
+          : fmt::format("{} {} and may repeat that for ever", who,
+                        is_one ? "fails, undoes what it did," : "fail, undo what they did,");
   for (std::size_t i = 0; i < endless->cycle.size(); ++i) {
     const std::uint32_t name = edges_[edges_begin_[endless->cycle[i]] + endless->cycle_edges[i]].name;
     first.execution.enabled(first.enabled);

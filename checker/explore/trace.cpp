@@ -222,6 +222,9 @@ Violation make_violation(const Program& program, const Options& the_options, con
   Describer describer(execution, violation);
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::size_t before = violation.trace.size();
+    if (i == found.repeats_from) {
+      violation.choices.emplace_back(name(found.failure.kind));
+    }
     describer.step(order[i]);
     if (i == found.repeats_from && before < violation.trace.size()) {
       violation.trace[before].note = "from here on it repeats for ever";
@@ -333,10 +336,11 @@ std::string to_text(const Violation& violation) {
 std::string to_text(const Verdict& verdict) {
   switch (verdict.outcome) {
     case Outcome::safe:
-      return fmt::format("safe: all {} executions\n", verdict.executions);
+      return verdict.states == 0 ? fmt::format("safe: all {} executions\n", verdict.executions)
+                                 : fmt::format("safe: all {} states\n", verdict.states);
     case Outcome::bounded:
-      return fmt::format("bounded: nothing was found in {} executions, which {} ended\n", verdict.executions,
-                         verdict.bound);
+      return fmt::format("bounded: nothing was found in {} executions{}, which {} ended\n", verdict.executions,
+                         verdict.states == 0 ? "" : fmt::format(" and {} states", verdict.states), verdict.bound);
     case Outcome::broken:
       return fmt::format("broken: {}: {}\n{}", name(verdict.violation->kind), verdict.violation->what,
                          to_text(*verdict.violation));

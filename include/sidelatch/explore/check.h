@@ -48,9 +48,9 @@ struct Options {
   /// Compares the library's counters, too, where a client tries again: then no attempt of a loop that counts leaves no
   /// trace. check() and replay() begin again with it when the program reads such a counter.
   bool look_at_counters = false;
-  /// `states`: the most states. `exhaustive`: of the search through states that follows where nothing but loops is
-  /// bounded; 0: none follows.
-  std::uint64_t max_states = 200'000;
+  std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
+  /// `exhaustive`: where nothing but loops is left open, a search through so many states may decide it. 0: none.
+  std::uint64_t states_for_loops = 30'000;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
   unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
   /// After a violation, this many more executions look for one with a shorter trace.

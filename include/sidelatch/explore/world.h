@@ -143,8 +143,10 @@ class World : public fabric::Fabric {
   /// What an observer of a search through states is told. Requests carry the tag of their client; see World::tag.
   struct Observer {
     std::function<void(const Order::Access&)> changed;  ///< a line of a WRITE was placed, an atomic stored
-    std::function<void(const Order::Access&)> sampled;  ///< a line of a READ
-    std::function<void(std::uint64_t tag)> posted;      ///< a client posted a request
+    /// A line of a READ. What is made of it must not depend on what other steps came before it.
+    std::function<void(const Order::Access&)> sampled;
+    std::function<bool(std::uint64_t tag)> posted;   ///< a client posted a request; whether it matters when
+    std::function<void(std::uint64_t tag)> retried;  ///< an attempt of a client has failed (Reactor::retry)
   };
   /// Does nothing in other searches.
   virtual void observe(Observer observer) = 0;
