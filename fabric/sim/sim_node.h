@@ -14,6 +14,7 @@
 
 namespace sidelatch::fabric::sim {
 
+class NetworkDevice;
 class World;
 
 /// Profile times as the simulator uses them.
@@ -61,6 +62,7 @@ class SimNode final : public Node {
   Profile profile;
   NicTimes times;
   Nic nic;
+  NetworkDevice* before = nullptr;  ///< what queue pairs that connect to this node pass
   std::vector<Request*> executing;  ///< requests of several pieces between their first and last
 
  protected:
