@@ -66,6 +66,8 @@ const bit<32> OTHER = 0x04000000;       // a WRITE to memory that is no tuple
 const bit<32> REFUSED = 0x05000000;     // a WRITE that may not happen
 const bit<32> OTHER_DATA = 0x06000000;  // a READ or atomic there: an acknowledgement alone is no answer
 
+const bit<64> NOT_READ = 0xffffffffffffffff;
+
 // An element of `holders`: connection + 1, and
 const bit<32> MUST_WRITE = 0x80000000;  // the tuple may be torn; only a WRITE unlatches it
 const bit<32> HAS_READ = 0x40000000;    // the holder has read the tuple as it is
@@ -228,8 +230,8 @@ control Verify(inout headers_t h, inout metadata_t m) {
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     // By connection.
     register<bit<32>>(CONNECTIONS) state;
-    register<bit<32>>(CONNECTIONS) wanted;    // tuple of the latest READ
-    register<bit<64>>(CONNECTIONS) seen;      // its version when that READ passed first
+    register<bit<32>>(CONNECTIONS) wanted;    // tuple of the latest READ or WRITE
+    register<bit<64>>(CONNECTIONS) seen;      // its version when that READ passed first; NOT_READ after a WRITE
     register<bit<32>>(CONNECTIONS) answered;  // requests that the switch has answered: what the memory node's PSN lags
     register<bit<64>>(CONNECTIONS) kept;      // the latest answer
     // By tuple.
@@ -552,6 +554,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             if (kind == READ) {
                 wanted.write(connection, number);
                 seen.write(connection, version);
+            } else if (kind == WRITE) {
+                wanted.write(connection, number);
+                seen.write(connection, NOT_READ);
             }
         }
 
