@@ -14,6 +14,7 @@ constexpr std::uint16_t kGeneratorPort = 510;
 constexpr std::uint32_t kIdle = 1;
 constexpr std::uint32_t kDone = 2;
 constexpr std::uint32_t kDead = 3;
+constexpr std::uint32_t kFree = 6;
 constexpr std::uint32_t kTell = 7;
 constexpr std::uint32_t kPush = 10;
 constexpr std::uint32_t kDrain = 12;

@@ -283,8 +283,9 @@ class FlowSearch {
     for (const Unit unit : {consumer, second}) {
       for (std::uint32_t item = world.popped[unit]; item < seen && !is_out(world, unit); ++item) {
         const bool is_there = world.memories[unit].packets.at(item % options_->slots * options_->packets) == item;
-        const bool is_coming = std::ranges::any_of(
-            world.nics[unit].jobs, [&](const Job& job) { return job.request.bytes > kHeadAndJournal && job.request.item == item; });
+        const bool is_coming = std::ranges::any_of(world.nics[unit].jobs, [&](const Job& job) {
+          return job.request.bytes > kHeadAndJournal && job.request.item == item;
+        });
         if (!is_there && !is_coming) {
           fail(fmt::format("one consumer sees item {}, and the {} does not have it", item, kUnits[unit]));
         }

@@ -144,6 +144,14 @@ class FlowSwitch {
   /// Throws std::invalid_argument that names the field and its value, and p4::ControlError if the switch has no room;
   /// nothing is changed then.
   FlowId start(const Flow& flow);
+  /// Instead of start(): goes on with a flow that another switch has moved until now, exactly where that one stopped,
+  /// whatever it was about to do. First that switch must be cut off: end the units' queue pairs, then read their rings
+  /// (Ring::state()), then connect new queue pairs with this switch, at another address than the other one's. The rings
+  /// are those with which the flow was started, in that order, and so are their states. Units that have died are left
+  /// out only at the end of the lists of a balanced or a replicated flow. `is_broken`: what FlowState said of the flow
+  /// before. Throws as start(), and std::invalid_argument for counters that cannot be those of this flow.
+  FlowId take_over(const Flow& flow, const std::vector<RingState>& producers, const std::vector<RingState>& consumers,
+                   bool is_broken = false);
   /// From now on the switch moves at most so many bytes of items a second to each consumer, on average over some
   /// batches; 0: no limit, as in the beginning. If replicated: so many of each copy. It may be called at any time, and
   /// units notice nothing else. A batch moves at the speed of the network, so a low rate wants a low Flow::batch_bytes;
@@ -203,6 +211,8 @@ class FlowSwitch {
   void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
   void check(const Flow& flow, std::size_t known_producers, std::size_t known_consumers) const;
   void install(Running& running);
+  void resume(Running& running, const std::vector<RingState>& producers, const std::vector<RingState>& consumers,
+              bool is_broken);
   std::size_t install_producer(Running& running, const FlowRing& ring);
   void install_ring(Running& running, std::size_t producer, const FlowRing& ring, p4::State& state);
   void install_thread(Running& running, std::size_t first, std::size_t count);
