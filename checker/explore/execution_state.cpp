@@ -2,8 +2,8 @@
 //
 // What counts: registered memory; all blocks of the program's heap and frames; its queue pairs; requests in flight;
 // store buffers. What has another name in each execution gets one that follows from the state: blocks that were made
-// while tasks ran are numbered in the order in which pointers lead to them, requests from the oldest one that its client
-// does not know to be done. What does not count is listed in docs/explorer.md, each with its reason.
+// while tasks ran are numbered in the order in which pointers lead to them, requests from the oldest one that its
+// client does not know to be done. What does not count is listed in docs/explorer.md, each with its reason.
 #include "execution.h"
 #include "model_fabric.h"
 
@@ -21,13 +21,13 @@ namespace {
 
 // What a word of memory is, where it is no plain number.
 enum class Sort : std::uint64_t {
-  fixed = 0xf1ed,    // a place in a block that the program makes at the same place each time
-  block = 0xb10c,    // in another block
+  fixed = 0xf1ed,  // a place in a block that the program makes at the same place each time
+  block = 0xb10c,  // in another block
   registered = 0xa4e4,
-  world = 0x3041,    // in an object of the world
-  other = 0x07e4,    // in another object of the world, which nobody can look into
-  gone = 0x90e0,     // in a block that was freed
-  self = 0x5e1f,     // the execution
+  world = 0x3041,  // in an object of the world
+  other = 0x07e4,  // in another object of the world, which nobody can look into
+  gone = 0x90e0,   // in a block that was freed
+  self = 0x5e1f,   // the execution
   stack = 0x57ac,
   request = 0x5e9d,
 };
@@ -190,6 +190,7 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
       out.push_back(static_cast<std::uint64_t>(suspended.what) << 32 |
                     (suspended.what == Step::What::start ? suspended.number : 0));
       out.push_back(writer.plain(reinterpret_cast<std::uintptr_t>(suspended.step)));
+      out.push_back(writer.plain(reinterpret_cast<std::uintptr_t>(suspended.access)));
       out.push_back(writer.plain(reinterpret_cast<std::uintptr_t>(suspended.waiter)));
       out.push_back(suspended.qp);
       out.push_back(suspended.sequence == 0 ? 0 : suspended.sequence - completed_of(suspended.qp));
@@ -236,7 +237,8 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
   for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
     const Snapshot& snapshot = snapshots_[i];
     if (snapshot.live) {
-      out.push_back(std::uint64_t{snapshot.qp} << 32 | (snapshot.index - std::min(known_[snapshot.qp], snapshot.index)));
+      out.push_back(std::uint64_t{snapshot.qp} << 32 |
+                    (snapshot.index - std::min(known_[snapshot.qp], snapshot.index)));
       for (std::size_t line = 0; line < snapshot.fetched.size(); ++line) {
         out.push_back(snapshot.fetched[line] ? 1 : 0);
       }
@@ -273,7 +275,7 @@ std::uint64_t Execution::on_retry_by_states(Actor& actor, Loop& loop, Waiter& wa
     loop.changes_at_head = actor.changes;
   }
   event_->suspensions.push_back(actor.next_suspension);
-  actor.suspended.push_back({actor.next_suspension++, Step::What::retry, nullptr, 0, 0, &waiter});
+  actor.suspended.push_back({actor.next_suspension++, Step::What::retry, nullptr, 0, 0, nullptr, &waiter});
   return reinterpret_cast<std::uintptr_t>(&waiter);
 }
 
@@ -298,12 +300,10 @@ bool Execution::client_may_run_before(std::uint16_t of, std::uint16_t qp, std::u
       }
     }
   }
-  for (const std::uint16_t thread : threads_) {
-    if (actors_[thread].node == of) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(threads_, [&](std::uint16_t thread) {
+    const Actor& actor = actors_[thread];
+    return actor.node == of && (thread != of || !machine_.drained({actor.machine_thread}));
+  });
 }
 
 bool Execution::is_in_flight(std::span<const std::byte> bytes) const {
@@ -311,7 +311,8 @@ bool Execution::is_in_flight(std::span<const std::byte> bytes) const {
     const std::uint32_t posted = machine_.posted({qp});
     for (auto i = static_cast<std::uint32_t>(completed_of(qp)); i < posted; ++i) {
       const LocalSpan& local = machine_.request({{qp}, i}).local;
-      if (local.data != nullptr && local.data < bytes.data() + bytes.size() && bytes.data() < local.data + local.length) {
+      if (local.data != nullptr && local.data < bytes.data() + bytes.size() &&
+          bytes.data() < local.data + local.length) {
         return true;
       }
     }
@@ -368,7 +369,8 @@ bool Execution::could_come_first() const {
   const Event& event = *event_;
   const std::uint16_t of = event.client;
   if (of == Event::kNone || !event.ran || event.judged || event.global || event.allocates_at != Event::kNone ||
-      event.own.begin != event.own.end || !event.changed.empty() || actors_[of].is_cpu || failure_) {
+      event.own.begin != event.own.end || !event.changed.empty() || actors_[of].is_cpu || failure_ ||
+      !machine_.drained({actors_[of].machine_thread})) {
     return false;
   }
   if (event.action.sort == Action::Sort::machine) {
@@ -415,8 +417,7 @@ std::uint32_t Execution::lasting_name(const Action& action) const {
   }
   const Actor& actor = actors_[action.owner];
   const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
-  return 0xc000'0000U | std::uint32_t{action.owner} << 12 |
-         static_cast<std::uint32_t>(found - actor.suspended.begin());
+  return 0xc000'0000U | std::uint32_t{action.owner} << 12 | static_cast<std::uint32_t>(found - actor.suspended.begin());
 }
 
 void Execution::append_waiting_atomics(std::vector<std::uint32_t>& out) const {

@@ -95,8 +95,8 @@ void SchemeMonitor::entered(std::uint32_t number) {
   client.is_inside = true;
   for (std::uint32_t i = 0; i < clients_.size(); ++i) {
     Client& other = clients_[i];
-    const bool exclude = promise_ == checker::Promise::exclusion ? client.writes || other.writes
-                                                                 : client.writes && other.writes;
+    const bool exclude =
+        promise_ == checker::Promise::exclusion ? client.writes || other.writes : client.writes && other.writes;
     if (i != number && other.is_inside && exclude) {
       client.meets |= 1U << i;
       other.meets |= 1U << number;

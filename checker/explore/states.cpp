@@ -390,11 +390,10 @@ std::optional<Found> StateSearch::endless() {
   }
   const std::string who = first.execution.unended();
   const bool is_one = who.find(',') == std::string::npos;
-  found.failure.what =
-      endless->is_deadlock
-          ? fmt::format("{} wait{} for what no longer changes", who, is_one ? "s" : "")
-          : fmt::format("{} {} and may repeat that for ever", who,
-                        is_one ? "fails, undoes what it did," : "fail, undo what they did,");
+  found.failure.what = endless->is_deadlock
+                           ? fmt::format("{} wait{} for what no longer changes", who, is_one ? "s" : "")
+                           : fmt::format("{} {} and may repeat that for ever", who,
+                                         is_one ? "fails, undoes what it did," : "fail, undo what they did,");
   for (std::size_t i = 0; i < endless->cycle.size(); ++i) {
     const std::uint32_t name = edges_[edges_begin_[endless->cycle[i]] + endless->cycle_edges[i]].name;
     first.execution.enabled(first.enabled);

@@ -1,8 +1,8 @@
 // The search through the states of a program, breadth first.
 //
 // Two executions that lead to the same state have the same future, so each state is left once by each of its actions.
-// A loop whose attempts change nothing that lasts leads back to a state that was visited. So finite programs have finite
-// graphs, however often their loops are tried. The graph shows what clients may do for ever: see find_endless().
+// A loop whose attempts change nothing that lasts leads back to a state that was visited. So finite programs have
+// finite graphs, however often their loops are tried. The graph shows what clients may do for ever: see find_endless().
 //
 // There is no reduction but one: a step that is independent of all that may happen before it, whatever that is, goes
 // first and alone (Execution::may_come_first, could_come_first).

@@ -1,5 +1,5 @@
-// What may go on for ever: parts of a state graph in which each state can be reached from each (Tarjan 1972), and in which
-// no action stays possible without being taken.
+// What may go on for ever: parts of a state graph in which each state can be reached from each (Tarjan 1972), and in
+// which no action stays possible without being taken.
 #include "states.h"
 
 #include <algorithm>
@@ -95,9 +95,10 @@ class Part {
 
   [[nodiscard]] bool leads_out() const {
     return std::ranges::any_of(members_, [&](std::uint32_t state) {
-      return (*leaving_)[state] == Leaving::unknown || std::ranges::any_of(graph_->of(state), [&](const StateEdge& edge) {
-        return edge.target != StateTable::kNone && !is_inside(state, edge.target);
-      });
+      return (*leaving_)[state] == Leaving::unknown ||
+             std::ranges::any_of(graph_->of(state), [&](const StateEdge& edge) {
+               return edge.target != StateTable::kNone && !is_inside(state, edge.target);
+             });
     });
   }
 

@@ -39,9 +39,7 @@ void Machine::append_state(std::span<const std::uint32_t> known,
                            const std::function<std::uint64_t(const std::byte*)>& place,
                            std::vector<std::uint64_t>& out) const {
   const auto first_of = [&](std::size_t qp) { return std::min(qps_[qp].first_active, known[qp]); };
-  const auto name_of = [&](WrId id) {
-    return std::uint64_t{id.qp.value} << 32 | (id.index - first_of(id.qp.value));
-  };
+  const auto name_of = [&](WrId id) { return std::uint64_t{id.qp.value} << 32 | (id.index - first_of(id.qp.value)); };
   for (std::size_t q = 0; q < qps_.size(); ++q) {
     const Qp& qp = qps_[q];
     out.push_back(std::uint64_t{qp.wrs.size() - first_of(q)} << 1 | (qp.revoked ? 1U : 0U));
@@ -92,8 +90,7 @@ void Machine::append_state(std::span<const std::uint32_t> known,
   }
 }
 
-void Machine::append_request(const Qp& qp, const Wr& wr,
-                             const std::function<std::uint64_t(const std::byte*)>& place,
+void Machine::append_request(const Qp& qp, const Wr& wr, const std::function<std::uint64_t(const std::byte*)>& place,
                              std::vector<std::uint64_t>& out) const {
   const WorkRequest& request = wr.request;
   std::uint64_t flags = static_cast<std::uint64_t>(request.opcode);

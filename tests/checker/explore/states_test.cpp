@@ -66,7 +66,8 @@ TEST(States, ShowALivelockByItsCycle) {
   }
 }
 
-// One client alone makes nobody fail: while it holds the latch, it goes on (fairness), and the other's cycle is not fair.
+// One client alone makes nobody fail: while it holds the latch, it goes on (fairness), and the other's cycle is not
+// fair.
 TEST(States, CallACycleThatStarvesAnotherNoLivelock) {
   const Program program = [](World& world) {
     auto& store = world.make<Store>(world);
@@ -236,16 +237,15 @@ TEST(States, DecideLatchesForReadersAndWriters) {
 }
 
 TEST(States, ShowWhatIsWrongWithBrokenSchemes) {
-  for (const auto& [scheme, kind] : {std::pair{"broken/bookend", Kind::torn_read},
-                                     std::pair{"broken/shared-buffer-async", Kind::buffer_race},
-                                     std::pair{"latch-exclusive/write-unlatch", Kind::torn_read}}) {
+  for (const auto& [scheme, kind] :
+       {std::pair{"broken/bookend", Kind::torn_read}, std::pair{"broken/shared-buffer-async", Kind::buffer_race},
+        std::pair{"latch-exclusive/write-unlatch", Kind::torn_read}}) {
     CellOptions options;
     options.options = by_states(Preset::spec);
     const CellResult result = explore_cell(scheme, options);
     ASSERT_EQ(result.verdict.outcome, Outcome::broken) << scheme << to_text(result.verdict);
     EXPECT_EQ(result.verdict.violation->kind, kind) << scheme << to_text(result.verdict);
-    const Verdict again =
-        replay_cell(scheme, result.workload, options.options, result.verdict.violation->choices);
+    const Verdict again = replay_cell(scheme, result.workload, options.options, result.verdict.violation->choices);
     EXPECT_EQ(again.outcome, Outcome::broken) << scheme;
   }
 }
