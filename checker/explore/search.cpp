@@ -371,6 +371,7 @@ void Worker::record(TaskResult& result, const Failure& failure, const std::vecto
   found.failure = failure;
   found.events = count;
   found.tail = tail;
+  found.by_states = options_->mode == Mode::states;
   for (std::size_t i = 0; i < depth_; ++i) {
     found.choices.push_back(event(i).action);
   }
