@@ -307,6 +307,10 @@ SIDELATCH_VERBS_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, 
     QueuePair& ours = of(*pair);
     const nic::Attributes given = given_by(mask);
     const nic::QueuePairAttributes values = values_of(*ours.nic, *attributes, given);
+    if (has(given, nic::Attributes::state) &&
+        (values.state == nic::QueuePairState::reset || values.state == nic::QueuePairState::error)) {
+      ours.nic->settle();  // a datagram that was posted before leaves
+    }
     ours.nic->call([&](nic::Nic&) { ours.pair->modify(values, given); });
     if ((mask & IBV_QP_STATE) != 0) {
       pair->state = attributes->qp_state;
@@ -338,6 +342,7 @@ SIDELATCH_VERBS_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, i
 SIDELATCH_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
   return error_of([&] {
     QueuePair& ours = of(*pair);
+    ours.nic->settle();  // a datagram that was posted before leaves
     const std::uint32_t reported = ours.nic->call([&](nic::Nic& nic) {
       if (ours.handles.use_count() == 1) {
         nic.destroy(*ours.pair);
