@@ -169,10 +169,12 @@ void SimQueuePair::on_response(Request& request) {
     if (request.kind == model::Kind::read) {
       world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
       std::memcpy(request.wr.local.data, request.payload(), request.wr.length());
+      World::changed(*initiator_, request.wr.local.data, request.wr.length());
       world.observe_step(SimStep::Kind::deliver, request);
     } else if (request.kind == model::Kind::atomic) {
       world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
       model::store_word(request.wr.local.data, request.old_value);
+      World::changed(*initiator_, request.wr.local.data, request.wr.length());
       world.observe_step(SimStep::Kind::deliver, request);
     }
   }

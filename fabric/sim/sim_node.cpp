@@ -89,6 +89,22 @@ Duration SimNode::cpu_time(CpuWork work, std::uint64_t bytes) const noexcept {
   return rate == 0 ? Duration{} : from_ns(static_cast<double>(bytes) / rate);
 }
 
+std::unique_ptr<Cpu> SimNode::make_cpu() {
+  auto made = std::make_unique<SimCpu>(*this);
+  watching = made.get();
+  return made;
+}
+
+// ---- SimCpu.
+
+SimCpu::SimCpu(SimNode& node) noexcept : DirectCpu(node, node.world.reactor), node_(&node) {}
+
+void SimCpu::about_to_touch(const LocalSpan& word, bool writes) {
+  node_->world.touch(*node_, word.data, word.length, writes);
+}
+
+void SimCpu::wait_begins(const LocalSpan& word) { node_->world.watch(*node_, word.data, word.length); }
+
 // The simulation assigns its own addresses, so a run does not depend on where the host puts memory. Only the low 12
 // bits of host addresses are kept: they determine lines and lock slots.
 void SimNode::place_region(Registration& registration) {

@@ -3,6 +3,7 @@
 
 #include "request.h"
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/node.h>
 #include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/fabric/sim/profile.h>
@@ -14,6 +15,7 @@
 
 namespace sidelatch::fabric::sim {
 
+class SimNode;
 class World;
 
 /// Profile times as the simulator uses them.
@@ -43,6 +45,19 @@ struct Nic {
   std::vector<std::size_t> free_cache_slots;
 };
 
+/// The processor of a simulated machine; its accesses take no time.
+class SimCpu final : public DirectCpu {
+ public:
+  explicit SimCpu(SimNode& node) noexcept;
+
+ protected:
+  void about_to_touch(const LocalSpan& word, bool writes) override;
+  void wait_begins(const LocalSpan& word) override;
+
+ private:
+  SimNode* node_;
+};
+
 class SimNode final : public Node {
  public:
   SimNode(World& world, std::string name, const Profile& node_profile, std::uint32_t index);
@@ -65,10 +80,12 @@ class SimNode final : public Node {
   NicTimes times;
   Nic nic;
   std::vector<Request*> executing;  ///< requests of several pieces between their first and last
+  SimCpu* watching = nullptr;       ///< the node's CPU, if anybody has asked for it
 
  protected:
   void place_region(Registration& registration) override;
   void region_removed(Registration& registration, bool in_use) noexcept override;
+  [[nodiscard]] std::unique_ptr<Cpu> make_cpu() override;
 
  private:
   [[nodiscard]] SimNode& of_this_simulation(Node& node, const char* function) const;
