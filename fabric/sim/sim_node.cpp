@@ -61,7 +61,13 @@ SimNode& SimNode::of_this_simulation(Node& node, const char* function) const {
 }
 
 std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions& options) {
-  return std::make_unique<SimQueuePair>(*this, of_this_simulation(target, "connect"), options);
+  SimNode& node = of_this_simulation(target, "connect");
+  auto queue_pair = std::make_unique<SimQueuePair>(*this, node, options);
+  if (node.before != nullptr) {
+    queue_pair->device = node.before;
+    node.before->connected(queue_pair->connection(), *this);
+  }
+  return queue_pair;
 }
 
 std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> SimNode::connect_pair(

@@ -15,6 +15,7 @@
 
 namespace sidelatch::fabric::sim {
 
+class NetworkDevice;
 class SimNode;
 class World;
 
@@ -79,6 +80,7 @@ class SimNode final : public Node {
   Profile profile;
   NicTimes times;
   Nic nic;
+  NetworkDevice* before = nullptr;  ///< what queue pairs that connect to this node pass
   std::vector<Request*> executing;  ///< requests of several pieces between their first and last
   SimCpu* watching = nullptr;       ///< the node's CPU, if anybody has asked for it
 
