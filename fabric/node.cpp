@@ -1,5 +1,6 @@
 #include <sidelatch/fabric/node.h>
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/queue_pair.h>
 
@@ -111,8 +112,22 @@ MemoryRegion Node::add(Registration registration) {
   return region;
 }
 
+Cpu& Node::cpu() {
+  if (cpu_ == nullptr) {
+    cpu_ = make_cpu();
+  }
+  return *cpu_;
+}
+
+std::unique_ptr<Cpu> Node::make_cpu() {
+  throw std::logic_error(fmt::format(
+      "cpu(): node {} is in another process, and the CPU there is not this program's: use a node of this process",
+      name_));
+}
+
 bool Node::in_use(LKey key) const {
-  return std::ranges::any_of(queue_pairs_, [&](const QueuePair* qp) { return qp->uses(key); });
+  return (cpu_ != nullptr && cpu_->uses(key)) ||
+         std::ranges::any_of(queue_pairs_, [&](const QueuePair* qp) { return qp->uses(key); });
 }
 
 bool Node::remove(LKey key, bool even_if_busy) {
@@ -120,8 +135,10 @@ bool Node::remove(LKey key, bool even_if_busy) {
   const std::uint32_t slot = key.value >> kGenerationBits;
   Registration& entry = registrations_[slot];
   if (busy && !even_if_busy) {
-    throw FabricError(Status::busy, fmt::format("region {:#x} of {} bytes on node {} has work requests in flight",
-                                                key.value, entry.length, name_));
+    throw FabricError(
+        Status::busy,
+        fmt::format("region {:#x} of {} bytes on node {} has work requests in flight, or a task waits in it", key.value,
+                    entry.length, name_));
   }
   if (busy && !entry.owned) {
     // The owner of these bytes is about to reuse them, but the NIC will still write to them: the process must end.

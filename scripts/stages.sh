@@ -5,9 +5,11 @@
 #   beside LANE FUNCTION           runs FUNCTION, which has stages, beside the stages that follow
 #   join LANE                      waits for it, and prints what it printed
 #   finish                         prints the table, and exits with 1 if a stage failed
+#   choose_stages NAME...          stage() leaves out all others; with --list it only prints the names
 stages_folder=$(mktemp -d)
 : >"$stages_folder/table"
 declare -A lanes=()
+chosen_stages=() list_stages=0
 
 # However this ends, nothing goes on beside it: a guest, a browser.
 end_stages() {
@@ -19,9 +21,32 @@ trap end_stages EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# For scripts/: lib.sh has changed the folder, so $0 may lead nowhere.
+choose_stages() {
+  local name names
+  [[ ${1:-} != --list ]] || { list_stages=1 && return 0; }
+  (($# == 0)) || names=$("scripts/$(basename "$0")" --list)
+  for name in "$@"; do
+    grep -qxF -- "$name" <<<"$names" || { say "$(basename "$0"): there is no stage '$name'; --list prints all" && exit 2; }
+  done
+  chosen_stages=("$@")
+}
+
+is_chosen() {
+  local name
+  ((${#chosen_stages[@]} > 0)) || return 0
+  for name in "${chosen_stages[@]}"; do [[ $name != "$1" ]] || return 0; done
+  return 1
+}
+
 stage() {
   local name=$1 start=$SECONDS status=0
   shift
+  if ((list_stages)); then
+    printf '%s\n' "$name"
+    return 0
+  fi
+  is_chosen "$name" || return 0
   printf '\n=== %s\n' "$name"
   "$@" 2>&1 </dev/null || status=$?
   local took=$((SECONDS - start)) how=passed
@@ -68,6 +93,7 @@ most_expensive() {
 
 finish() {
   local lane
+  ((!list_stages)) || exit 0
   for lane in "${!lanes[@]}"; do join "$lane"; done
   most_expensive || true
   printf '\nStages, seconds:\n'

@@ -76,11 +76,12 @@ struct Event {
   bool touches = false;             ///< a step at the target that rules 2 and 5 order
   std::uintptr_t word = 0;          ///< the word of an atomic
   std::uint16_t initiator = kNone;  ///< the client of the request
-  // A CPU thread's store, load, fence or drain.
+  // A store, load, fence or drain of a CPU thread; of a request's step, the thread that has posted it.
   std::uint16_t thread = kNone;
   std::uint32_t stored = 0xffff'ffff;  ///< the number of a store, shared with its drain
+  std::uint32_t behind = 0;            ///< of a request's step: as many stores of `thread` drain before
   bool fence = false;
-  bool by_cpu = false;  ///< a step of a CPU thread, or its drain
+  bool by_cpu = false;  ///< a step of a CPU thread that is no client's, or its drain
   // The client's part of the event.
   std::uint16_t client = kNone;  ///< the client whose local state this event reads or changes
   bool ran = false;              ///< one of its tasks continued

@@ -208,7 +208,7 @@ void Execution::begin() {
   for (Actor& actor : actors_) {
     // Each task starts as a step of its own: a task that waits for another must be able to begin after it.
     for (std::size_t i = 0; i < actor.tasks.size(); ++i) {
-      actor.suspended.push_back({actor.next_suspension++, Step::What::start, nullptr, 0, 0});
+      actor.suspended.push_back({actor.next_suspension++, Step::What::start, nullptr, 0, 0, nullptr});
     }
   }
 }
@@ -260,11 +260,15 @@ Node& Execution::add_node(std::string_view name, unsigned nics) {
     }
     return first;
   });
-  const std::uint16_t client = part({Part::Sort::node, nics, 2, 0, 0}, [&] { return machine_.add_client().value; });
+  const std::uint16_t thread = part({Part::Sort::node, nics, 2, 0, 0}, [&] { return machine_.add_thread({id}).value; });
+  const std::uint16_t client =
+      part({Part::Sort::node, nics, 3, 0, 0}, [&] { return machine_.add_client(model::ThreadId{thread}).value; });
   Actor& made = actors_.emplace_back();
   made.name = std::string(name);
   made.machine_client = client;
+  made.machine_thread = thread;
   made.node = actor;
+  threads_.push_back(actor);
   nodes_.push_back(
       std::make_unique<ModelNode>(*this, std::string(name), actor, model::NodeId{id}, model::NicId{first_nic}, nics));
   cpus_.emplace_back();
@@ -301,10 +305,10 @@ Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   Actor& actor = actors_.emplace_back();
   actor.name = std::string(name);
   actor.is_cpu = true;
-  actor.machine_client = thread;
+  actor.machine_thread = thread;
   actor.node = of;
   nodes_.emplace_back();
-  cpus_.push_back(std::make_unique<Cpu>(*this, node));
+  cpus_.push_back(std::make_unique<ModelCpu>(*this, node, static_cast<std::uint16_t>(actors_.size() - 1)));
   threads_.push_back(static_cast<std::uint16_t>(actors_.size() - 1));
   return *cpus_.back();
 }
@@ -318,9 +322,10 @@ void Execution::spawn(Node& client, Task<void> task) {
 
 void Execution::spawn(Cpu& cpu, Task<void> task) {
   const Zone::Use own(nullptr);
-  const auto found = std::ranges::find(cpus_, &cpu, &std::unique_ptr<Cpu>::get);
+  const auto found = std::ranges::find(cpus_, &cpu, &std::unique_ptr<ModelCpu>::get);
   if (found == cpus_.end()) {
-    throw std::invalid_argument("spawn: the CPU thread is not of this world");
+    throw std::invalid_argument(
+        "spawn: the CPU is none of add_cpu() of this world; a task on node.cpu() is spawned on the node");
   }
   Actor& actor = actors_[static_cast<std::size_t>(found - cpus_.begin())];
   if (!actor.tasks.empty()) {
@@ -409,16 +414,27 @@ void Execution::task_failed(std::uint16_t actor, std::string what) {
 
 void Execution::suspend(Step& step) {
   const Zone::Use own(nullptr);
-  std::uint16_t of = Event::kNone;
-  if (step.client() != nullptr) {
-    of = actor_of(*step.client());
-  } else {
-    const auto found = std::ranges::find(cpus_, step.cpu(), &std::unique_ptr<Cpu>::get);
-    of = static_cast<std::uint16_t>(found - cpus_.begin());
-  }
-  Actor& actor = actors_[of];
+  Actor& actor = actors_[actor_of(step.client())];
   event_->suspensions.push_back(actor.next_suspension);
-  actor.suspended.push_back({actor.next_suspension++, step.what(), &step, 0, 0});
+  actor.suspended.push_back({actor.next_suspension++, step.what(), &step, 0, 0, nullptr});
+}
+
+void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
+  const Zone::Use own(nullptr);
+  Actor& actor = actors_[of];
+  if (running_ != of) {
+    throw std::logic_error(fmt::format("a task of {} used the CPU of {}: each task has that of its own node or thread",
+                                       running_ == Event::kNone ? "nobody" : actors_[running_].name, actor.name));
+  }
+  event_->suspensions.push_back(actor.next_suspension);
+  actor.suspended.push_back({actor.next_suspension++, Step::What::access, nullptr, 0, 0, &access});
+}
+
+void Execution::on_access_cancelled(std::uint16_t of, const Cpu::Access& access) noexcept {
+  if (of < actors_.size()) {
+    std::erase_if(actors_[of].suspended, [&](const Suspended& one) { return one.access == &access; });
+    std::erase_if(actors_[of].parked, [&](const Parked& one) { return one.access == &access; });
+  }
 }
 
 Time Execution::now() const { return running_ == Event::kNone ? Time{} : actors_[running_].clock; }
@@ -473,11 +489,9 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
       ++actors_[running_].changes;
       event_->allocates_at = of;
     }
-    if (for_others) {
-      machine_.map(node, address, bytes);
-      mapped_in_tasks_.push_back({node, address});
-    }
-  } else if (for_others) {
+    machine_.map(node, address, bytes);
+    mapped_in_tasks_.push_back({node, address});
+  } else {
     static_cast<void>(
         part({Part::Sort::region, node.value, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), 0}, [&] {
           machine_.map(node, address, bytes);
@@ -558,7 +572,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
     }
     ++first;
     times_[qp].push_back({moment_});
-    requests_[qp].push_back({actor.tag, request.signaled, -1, actor.progress});
+    requests_[qp].push_back({actor.tag, request.signaled, -1, actor.progress, machine_.stores({actor.machine_thread})});
     const bool bound = request.inlined && writes(request);
     event_->posts.push_back(
         {qp,
@@ -641,12 +655,17 @@ std::string Execution::describe_step(const Action& action) const {
       return "starts";
     case Step::What::yield:
       return "goes on";
-    case Step::What::store:
-      return fmt::format("stores {} to {:#x}", found->step->value, found->step->address.value);
-    case Step::What::load:
-      return fmt::format("loads {:#x}", found->step->address.value);
-    case Step::What::fence:
-      return "passes its mfence";
+    case Step::What::access: {
+      const Cpu::Access& access = *found->access;
+      if (access.what() == Cpu::What::fence) {
+        return "passes its fence";
+      }
+      const std::uint64_t address = address_of(actor, access.word()).value;
+      return access.what() == Cpu::What::store  ? fmt::format("stores {} to {:#x}", access.value(), address)
+             : access.what() == Cpu::What::load ? fmt::format("loads {:#x}", address)
+             : looks_in_vain(actor, access)     ? fmt::format("waits for {:#x}", address)
+                                                : fmt::format("sees {:#x}", address);
+    }
     case Step::What::local_store:
       return fmt::format("stores {} to its buffer", found->step->value);
     case Step::What::completion:

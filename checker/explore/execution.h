@@ -15,6 +15,7 @@
 #include "event.h"
 #include "zone.h"
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/model/machine.h>
 
 #include <cstdint>
@@ -30,6 +31,7 @@
 
 namespace sidelatch::explore {
 
+class ModelCpu;
 class ModelNode;
 class ModelQueuePair;
 class ModelReactor;
@@ -157,9 +159,9 @@ class Execution final : public World {
   [[nodiscard]] fabric::Node& add_node(std::string_view name, unsigned nics) override;
   [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(fabric::Node& from, fabric::Node& to, unsigned nic,
                                                            const fabric::QueuePairOptions& options) override;
-  [[nodiscard]] Cpu& add_cpu(fabric::Node& node, std::string_view name) override;
+  [[nodiscard]] fabric::Cpu& add_cpu(fabric::Node& node, std::string_view name) override;
   void spawn(fabric::Node& client, fabric::Task<void> task) override;
-  void spawn(Cpu& cpu, fabric::Task<void> task) override;
+  void spawn(fabric::Cpu& cpu, fabric::Task<void> task) override;
   void may_crash(fabric::Node& client) override;
   void require_liveness_after_crash() override { liveness_after_crash_ = true; }
   void fail(Kind kind, std::string what) override;
@@ -175,6 +177,7 @@ class Execution final : public World {
   void suspend(Step& step) override;
 
  private:
+  friend class ModelCpu;
   friend class ModelNode;
   friend class ModelQueuePair;
   friend class ModelReactor;
@@ -185,6 +188,7 @@ class Execution final : public World {
     Step* step = nullptr;
     std::uint16_t qp = 0;  // completion
     std::uint64_t sequence = 0;
+    fabric::Cpu::Access* access = nullptr;
   };
   // The end of an attempt that failed.
   struct AttemptEnd {
@@ -215,17 +219,20 @@ class Execution final : public World {
   };
   struct Parked {
     fabric::Waiter* waiter = nullptr;
-    std::uint64_t number = 0;  // of the wait
-    fabric::Reactor::LoopId loop = 0;
-    std::uint64_t progress = 0;  // the client's progress and changes then
-    std::uint64_t state = 0;     // hash of the client's state, in the tail
+    std::uint64_t number = 0;               // of the wait
+    fabric::Reactor::LoopId loop = 0;       // kNoLoop: a wait for a word, which looked in vain
+    std::uint64_t progress = 0;             // the client's progress and changes then
+    std::uint64_t state = 0;                // hash of the client's state, in the tail
+    fabric::Cpu::Access* access = nullptr;  // of a wait for a word
+    [[nodiscard]] bool is_loop() const noexcept { return loop != fabric::Reactor::kNoLoop; }
   };
   struct Actor {
     std::string name;
     bool is_cpu = false;
     bool can_crash = false;
-    std::uint16_t machine_client = 0;  // or thread
-    std::uint16_t node = 0;            // the actor of its node
+    std::uint16_t machine_client = 0;  // of a node
+    std::uint16_t machine_thread = 0;
+    std::uint16_t node = 0;  // the actor of its node
     std::vector<fabric::Task<void>> tasks;
     std::vector<Suspended> suspended;
     std::vector<Parked> parked;
@@ -255,6 +262,7 @@ class Execution final : public World {
     bool signaled = false;
     std::int32_t snapshot = -1;
     std::uint64_t progress = 0;  // its client's progress when it was posted
+    std::uint32_t behind = 0;    // stores of its client's CPU that drain first
   };
   // The payload of an in-flight WRITE at its post.
   struct Snapshot {
@@ -300,6 +308,7 @@ class Execution final : public World {
   void count_change(const fabric::model::Step& step);
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
   void apply_client(const Action& action);
+  void apply_access(std::uint16_t of, fabric::Cpu::Access& access);
   void apply_lease(const Action& action);
   void resume_parked_siblings(std::uint16_t actor);
   void set_may_crash(std::uint16_t actor);
@@ -313,7 +322,12 @@ class Execution final : public World {
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
 
-  // From the queue pairs and the reactor.
+  [[nodiscard]] fabric::RemoteAddress address_of(const Actor& actor, const fabric::LocalSpan& word) const;
+  [[nodiscard]] bool looks_in_vain(const Actor& actor, const fabric::Cpu::Access& access) const;
+
+  // From the queue pairs, the CPUs and the reactor.
+  void on_access(std::uint16_t of, fabric::Cpu::Access& access);
+  void on_access_cancelled(std::uint16_t of, const fabric::Cpu::Access& access) noexcept;
   void on_post(ModelQueuePair& queue_pair, std::span<const fabric::CheckedRequest> chain, std::uint64_t first);
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
   void on_revoke(ModelQueuePair& queue_pair);
@@ -385,7 +399,7 @@ class Execution final : public World {
 
   std::unique_ptr<ModelReactor> reactor_;
   std::vector<std::unique_ptr<ModelNode>> nodes_;  // by actor; null for CPU threads
-  std::vector<std::unique_ptr<Cpu>> cpus_;         // by actor; null for nodes
+  std::vector<std::unique_ptr<ModelCpu>> cpus_;    // by actor; null for nodes
   std::vector<Actor> actors_;
   std::vector<QueuePairPart> queue_pairs_;  // by QpId
   std::vector<std::uint16_t> threads_;      // actors by ThreadId

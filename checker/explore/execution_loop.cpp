@@ -72,7 +72,7 @@ bool Execution::is_quiet(std::uint16_t of) const {
   const Actor& actor = actors_[of];
   // What others of its tasks wait for may come without anything that the comparison sees.
   if (actor.tasks_left != 1 || !actor.suspended.empty() || reactor_->spawned() != tasks_running_ ||
-      (actor.is_cpu && !machine_.drained({actor.machine_client}))) {
+      !machine_.drained({actor.machine_thread})) {
     return false;
   }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {

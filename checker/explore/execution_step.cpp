@@ -44,20 +44,36 @@ std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
 // ---- Possible steps.
 
 bool Execution::suspended_enabled(const Actor& actor, const Suspended& suspended) const {
-  return suspended.what != Step::What::fence || machine_.drained({actor.machine_client});
+  return suspended.what != Step::What::access || suspended.access->what() != Cpu::What::fence ||
+         machine_.drained({actor.machine_thread});
+}
+
+RemoteAddress Execution::address_of(const Actor& actor, const LocalSpan& word) const {
+  const Node::Registration* const region = nodes_[actor.node]->find(word.lkey);
+  return region->address + static_cast<std::uint64_t>(word.data - region->data);
+}
+
+// A wait for a word is a load that is always possible. If its condition does not hold, it has happened in vain, and the
+// client's task goes no further in this execution: nothing has changed, so the execution in which it looks later stands
+// for this one. The load races with each change of the word, so that one is explored, too.
+bool Execution::looks_in_vain(const Actor& actor, const Cpu::Access& access) const {
+  return access.what() == Cpu::What::wait &&
+         !access.until().holds(machine_.cpu_load({actor.machine_thread}, address_of(actor, access.word())));
 }
 
 // A crashed client's lease may end only when no other client is in the middle of something: a live holder gives its
 // latch back in time.
 bool Execution::lease_may_end(std::uint16_t of) const {
-  if (crashed_ == Event::kNone || actors_[of].parked.empty() || actors_[of].leases_used != 0) {
+  if (crashed_ == Event::kNone || actors_[of].leases_used != 0 ||
+      std::ranges::none_of(actors_[of].parked, &Parked::is_loop)) {
     return false;
   }
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i == crashed_ || actors_[i].is_cpu) {
       continue;
     }
-    if (!actors_[i].suspended.empty() || machine_.outstanding(model::ClientId{actors_[i].machine_client}) != 0) {
+    if (!machine_.drained({actors_[i].machine_thread}) || !actors_[i].suspended.empty() ||
+        machine_.outstanding(model::ClientId{actors_[i].machine_client}) != 0) {
       return false;
     }
   }
@@ -84,13 +100,22 @@ void Execution::enabled(std::vector<Action>& out) {
       continue;
     }
     for (const Suspended& suspended : actors_[i].suspended) {
-      if (suspended_enabled(actors_[i], suspended)) {
+      const bool in_vain = suspended.access != nullptr && looks_in_vain(actors_[i], *suspended.access);
+      if (suspended_enabled(actors_[i], suspended) && !in_vain) {
         out.push_back({Action::Sort::client, StepKind::fetch, 0, i, suspended.number, 0});
       }
     }
   }
   for (const model::Step& step : steps_) {
     out.push_back(Action::of(step));
+  }
+  // Last, what leads nowhere.
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    for (const Suspended& suspended : actors_[i].suspended) {
+      if (i != crashed_ && suspended.access != nullptr && looks_in_vain(actors_[i], *suspended.access)) {
+        out.push_back({Action::Sort::client, StepKind::fetch, 0, i, suspended.number, 0});
+      }
+    }
   }
   if (crashed_ != Event::kNone) {
     for (std::uint16_t i = 0; i < actor_count(); ++i) {
@@ -147,6 +172,7 @@ void Execution::happen(const Action& action, bool described) {
     event_->target = event_->local = event_->own = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
     event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = event_->by_cpu = false;
+    event_->behind = 0;
     event_->word = 0;
     event_->stored = 0xffff'ffff;
     event_->length = 0;
@@ -185,7 +211,7 @@ void Execution::describe(const model::Step& step) {
   event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
   if (step.kind == StepKind::drain) {
     event_->thread = step.owner;
-    event_->by_cpu = true;
+    event_->by_cpu = actors_[threads_[step.owner]].is_cpu;
     event_->stored = step.index;
     event_->node = actors_[threads_[step.owner]].node;
     event_->address = print.address;
@@ -201,6 +227,8 @@ void Execution::describe(const model::Step& step) {
   const WorkRequest& request = machine_.request(step.wr());
   event_->nic = queue_pair.nic;
   event_->initiator = queue_pair.actor;
+  event_->thread = actors_[queue_pair.actor].machine_thread;
+  event_->behind = requests_[step.owner][step.index].behind;
   event_->request = model::kind_of(request.opcode);
   event_->fenced = request.fence;
   event_->empty = request.length() == 0;
@@ -291,7 +319,7 @@ void Execution::after_step(const model::Step& step) {
   if (machine_.posted({qp}) > step.index + 1) {
     // Later requests of the queue pair may continue before the client does.
     event_->suspensions.push_back(actor.next_suspension);
-    actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U});
+    actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U, nullptr});
     event_->client = of;
     return;
   }
@@ -392,7 +420,7 @@ void Execution::resume_parked_siblings(std::uint16_t of) {
   Actor& actor = actors_[of];
   bool resumed = false;
   std::erase_if(actor.parked, [&](const Parked& parked) {
-    const bool stale = parked.progress != actor.progress + actor.changes;
+    const bool stale = parked.is_loop() && parked.progress != actor.progress + actor.changes;
     if (stale) {
       reactor_->ready(*parked.waiter);
       resumed = true;
@@ -432,25 +460,8 @@ void Execution::apply_client(const Action& action) {
       break;
     case Step::What::yield:
       break;
-    case Step::What::store:
-      machine_.cpu_store({actor.machine_client}, suspended.step->address, suspended.step->value);
-      ++actor.changes;
-      event_->thread = actor.machine_client;
-      event_->stored = machine_.stores({actor.machine_client}) - 1;
-      break;
-    case Step::What::load: {
-      const model::Footprint print = machine_.footprint(nodes_[actor.node]->id(), suspended.step->address, 8, false);
-      event_->target = arena_.range(print.target.data, print.target.length, print.target.writes);
-      event_->thread = actor.machine_client;
-      suspended.step->value = machine_.cpu_load({actor.machine_client}, suspended.step->address);
-      for (Loop& loop : actor.loops) {
-        loop.seen += mix(suspended.step->value, 3);
-      }
-      break;
-    }
-    case Step::What::fence:
-      event_->thread = actor.machine_client;
-      event_->fence = true;
+    case Step::What::access:
+      apply_access(action.owner, *suspended.access);
       break;
     case Step::What::local_store: {
       const LocalSpan& word = suspended.step->local;
@@ -478,6 +489,35 @@ void Execution::apply_client(const Action& action) {
   }
 }
 
+void Execution::apply_access(std::uint16_t of, Cpu::Access& access) {
+  Actor& actor = actors_[of];
+  const model::ThreadId thread{actor.machine_thread};
+  event_->thread = thread.value;
+  if (access.what() == Cpu::What::fence) {
+    event_->fence = true;
+    reactor_->ready(access);
+    return;
+  }
+  const RemoteAddress address = address_of(actor, access.word());
+  if (access.what() == Cpu::What::store) {
+    machine_.cpu_store(thread, address, access.value());
+    ++actor.changes;
+    event_->stored = machine_.stores(thread) - 1;
+    reactor_->ready(access);
+    return;
+  }
+  event_->target = arena_.range(access.word().data, access.word().length, false);
+  if (looks_in_vain(actor, access)) {
+    actor.parked.push_back({&access, ++retries_, Reactor::kNoLoop, 0, address.value, &access});
+    return;
+  }
+  access.give(machine_.cpu_load(thread, address));
+  for (Loop& loop : actor.loops) {
+    loop.seen += mix(access.value(), 3);
+  }
+  reactor_->ready(access);
+}
+
 void Execution::apply_lease(const Action& action) {
   // At the end of an execution clients try again although no lease has ended; a trace tells it by nothing else.
   if (!in_tail_ && !lease_may_end(action.owner)) {
@@ -488,6 +528,15 @@ void Execution::apply_lease(const Action& action) {
   ++actor.leases_used;
   event_->lease_of = crashed_;
   for (const Parked& parked : std::exchange(actor.parked, {})) {
+    if (!parked.is_loop()) {
+      // Time changes nothing for it. At the end of an execution it looks again.
+      if (in_tail_) {
+        apply_access(action.owner, *parked.access);
+      } else {
+        actor.parked.push_back(parked);
+      }
+      continue;
+    }
     Loop& loop = actor.loops[parked.loop - 1];
     loop.seen = 0;
     loop.changes_at_head = actor.changes;
@@ -569,6 +618,9 @@ bool Execution::is_livelock(const Order& order) const {
       return false;
     }
     for (const Parked& parked : actor.parked) {
+      if (!parked.is_loop()) {
+        continue;
+      }
       const auto& repeats = actor.loops[parked.loop - 1].repeats;
       if (repeats) {
         repeating.push_back(*repeats);

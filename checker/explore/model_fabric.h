@@ -3,6 +3,7 @@
 
 #include "execution.h"
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/node.h>
 #include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/fabric/reactor.h>
@@ -44,6 +45,26 @@ class ModelReactor final : public fabric::Reactor {
   Execution* execution_;
 };
 
+/// A CPU thread: that of a node's tasks, or one of its own.
+class ModelCpu final : public fabric::Cpu {
+ public:
+  ModelCpu(Execution& execution, fabric::Node& of, std::uint16_t actor) noexcept
+      : Cpu(of), execution_(&execution), actor_(actor) {}
+  [[nodiscard]] bool uses(fabric::LKey /*key*/) const noexcept override { return false; }
+
+ protected:
+  bool begin(Access& access) override {
+    execution_->on_access(actor_, access);
+    return true;
+  }
+  void end(Access& /*access*/) override {}
+  void cancel(Access& access) noexcept override { execution_->on_access_cancelled(actor_, access); }
+
+ private:
+  Execution* execution_;
+  std::uint16_t actor_;
+};
+
 class ModelNode final : public fabric::Node {
  public:
   ModelNode(Execution& execution, std::string name, std::uint16_t actor, fabric::model::NodeId id,
@@ -75,6 +96,10 @@ class ModelNode final : public fabric::Node {
     return execution_->arena_.take(bytes);
   }
   void return_memory(std::byte* /*memory*/, std::uint64_t /*bytes*/) noexcept override {}
+  [[nodiscard]] std::unique_ptr<fabric::Cpu> make_cpu() override {
+    const Zone::Use own(nullptr);
+    return std::make_unique<ModelCpu>(*execution_, *this, actor_);
+  }
   void place_region(Registration& registration) override;
   void region_removed(Registration& /*registration*/, bool /*in_use*/) noexcept override {}
 

@@ -80,6 +80,10 @@ void World::begin(Request& request) {
       request.stepwise = true;
     }
   }
+  if (writes && request.target->watching != nullptr &&
+      request.target->watching->watches(request.memory, request.wr.length())) {
+    request.stepwise = true;
+  }
   request.target->executing.push_back(&request);
   if (request.stepwise || observer != nullptr) {
     request.stepwise = false;
@@ -97,6 +101,9 @@ void World::execute(Request& request) {
     std::memcpy(request.memory, request.payload(), length);
   } else if (request.queue_pair != nullptr) {
     std::memmove(request.memory, request.wr.local.data, length);
+  }
+  if (request.kind != model::Kind::read) {
+    changed(*request.target, request.memory, length);
   }
   observe_step(SimStep::Kind::execute, request);
   respond(request, now, request.kind == model::Kind::read ? length : 0, now);
@@ -169,6 +176,7 @@ void World::do_piece(Request& request, std::uint64_t index) {
   } else {
     std::memcpy(request.memory + piece.offset, request.payload() + piece.offset, piece.length);
     observe_step(SimStep::Kind::place, request, index);
+    changed(*request.target, request.memory + piece.offset, piece.length);
   }
 }
 
@@ -177,6 +185,7 @@ void World::do_all_pieces(Request& request) {
     std::memcpy(request.payload(), request.memory, request.wr.length());
   } else {
     std::memcpy(request.memory, request.payload(), request.wr.length());
+    changed(*request.target, request.memory, request.wr.length());
   }
 }
 
@@ -200,6 +209,14 @@ bool World::place_the_rest(Request& request) {
   make_steps(request);
   advance_steps(request, Time::max());
   return true;
+}
+
+void World::watch(SimNode& node, const std::byte* data, std::uint64_t length) {
+  for (Request* other : node.executing) {
+    if (other->kind != model::Kind::read && overlap(*other, data, length)) {
+      make_stepwise(*other);
+    }
+  }
 }
 
 void World::catch_up(SimNode& node, const std::byte* data, std::uint64_t length, bool writes) {
@@ -226,9 +243,11 @@ void World::load(Request& request) {
   request.old_value = model::load_word(word);
   const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
   if (effect.stores && effect.value != request.old_value) {
-    NicTimes& times = request.target->times;
-    request.target->nic.slot_free[(request.wr.remote.value >> times.slot_shift) & times.slot_mask] +=
-        times.slot_changed;
+    const NicTimes& times = request.target->times;
+    Nic& nic = request.target->nic;
+    Time& slot = nic.slot_free[(request.wr.remote.value >> times.slot_shift) & times.slot_mask];
+    slot += times.slot_changed;
+    nic.slots_taken_until = std::max(nic.slots_taken_until, slot);
   }
   if (request.last > request.first) {
     observe_step(SimStep::Kind::load, request);
@@ -237,6 +256,7 @@ void World::load(Request& request) {
   }
   if (effect.stores) {
     model::store_word(word, effect.value);
+    changed(*request.target, word, model::kWordBytes);
   }
   observe_step(options.rules.one_step_requests ? SimStep::Kind::execute : SimStep::Kind::load_store, request);
   respond(request, now, model::kWordBytes, now);
@@ -251,6 +271,7 @@ void World::store(Request& request) {
       touch(*request.target, word, model::kWordBytes, /*writes=*/true);
       model::store_word(word, effect.value);
       observe_step(SimStep::Kind::store, request);
+      changed(*request.target, word, model::kWordBytes);
     }
   } else if (!request.failed && revoked(request.connection)) {
     refuse_unresolved(request);  // the atomic has loaded, but never stores

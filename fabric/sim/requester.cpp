@@ -154,6 +154,9 @@ Task<void> SimQueuePair::restore_connection() {
   const Time way = device != nullptr ? device->cable() * 2 + device->latency() : times.propagation;
   co_await reactor().sleep((way + times.latency * 2) * 4 +
                            std::max(executed - initiator_->world.now, Duration::zero()));
+  if (device != nullptr) {
+    device->connected(connection_, *initiator_);
+  }
 }
 
 void SimQueuePair::drop_after(Request& failed) {
@@ -169,10 +172,12 @@ void SimQueuePair::on_response(Request& request) {
     if (request.kind == model::Kind::read) {
       world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
       std::memcpy(request.wr.local.data, request.payload(), request.wr.length());
+      World::changed(*initiator_, request.wr.local.data, request.wr.length());
       world.observe_step(SimStep::Kind::deliver, request);
     } else if (request.kind == model::Kind::atomic) {
       world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
       model::store_word(request.wr.local.data, request.old_value);
+      World::changed(*initiator_, request.wr.local.data, request.wr.length());
       world.observe_step(SimStep::Kind::deliver, request);
     }
   }

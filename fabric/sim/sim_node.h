@@ -3,6 +3,7 @@
 
 #include "request.h"
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/node.h>
 #include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/fabric/sim/profile.h>
@@ -14,6 +15,8 @@
 
 namespace sidelatch::fabric::sim {
 
+class NetworkDevice;
+class SimNode;
 class World;
 
 /// Profile times as the simulator uses them.
@@ -25,6 +28,7 @@ struct NicTimes {
   /// Profile::LockTable::slot_of as a shift and a mask.
   unsigned slot_shift;
   std::uint64_t slot_mask;
+  bool writes_wait;
 };
 
 /// When each part of a NIC is free again. A part serves in the order of arrival.
@@ -36,8 +40,23 @@ struct Nic {
   /// Rule 2: the last place of all WRITEs whose completion has been given.
   Time completed_writes_placed{};
   std::vector<Time> slot_free;
+  std::vector<std::uint64_t> slot_word;  ///< address of the last atomic that was given the slot
+  Time slots_taken_until{};              ///< the latest of slot_free
   std::vector<SimQueuePair*> cached_queue_pairs;
   std::vector<std::size_t> free_cache_slots;
+};
+
+/// The processor of a simulated machine; its accesses take no time.
+class SimCpu final : public DirectCpu {
+ public:
+  explicit SimCpu(SimNode& node) noexcept;
+
+ protected:
+  void about_to_touch(const LocalSpan& word, bool writes) override;
+  void wait_begins(const LocalSpan& word) override;
+
+ private:
+  SimNode* node_;
 };
 
 class SimNode final : public Node {
@@ -61,11 +80,14 @@ class SimNode final : public Node {
   Profile profile;
   NicTimes times;
   Nic nic;
+  NetworkDevice* before = nullptr;  ///< what queue pairs that connect to this node pass
   std::vector<Request*> executing;  ///< requests of several pieces between their first and last
+  SimCpu* watching = nullptr;       ///< the node's CPU, if anybody has asked for it
 
  protected:
   void place_region(Registration& registration) override;
   void region_removed(Registration& registration, bool in_use) noexcept override;
+  [[nodiscard]] std::unique_ptr<Cpu> make_cpu() override;
 
  private:
   [[nodiscard]] SimNode& of_this_simulation(Node& node, const char* function) const;

@@ -104,6 +104,14 @@ class World {
       catch_up(node, data, length, writes);
     }
   }
+  /// A task waits for a change of these bytes: requests executing there proceed step by step.
+  void watch(SimNode& node, const std::byte* data, std::uint64_t length);
+  /// These bytes may have changed.
+  static void changed(const SimNode& node, const std::byte* data, std::uint64_t length) {
+    if (node.watching != nullptr && node.watching->has_waits()) [[unlikely]] {
+      node.watching->look(data, length);
+    }
+  }
   /// Revocation: no micro-step of this connection's requests happens at its target any more.
   void revoke(SimNode& target, std::uint64_t connection);
   [[nodiscard]] bool revoked(std::uint64_t connection) const {
@@ -143,6 +151,7 @@ class World {
     return Time{static_cast<std::int64_t>(on_wire * node.times.wire_ps_per_byte)};
   }
   [[nodiscard]] Time not_before(const Request& request, Time time) const;
+  [[nodiscard]] Time after_atomics(const Request& request, Time time) const;
   void plan_write(Request& request, Time served, Time received_first, Time received_last);
   void plan_read(Request& request, Time served);
   void plan_atomic(Request& request, Time served);

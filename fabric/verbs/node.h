@@ -3,6 +3,7 @@
 
 #include "passive_end.h"
 #include "queue_pair.h"
+#include "reactor.h"
 
 #include <sidelatch/fabric/node.h>
 
@@ -72,6 +73,7 @@ class VerbsNode final : public Node {
   void place_region(Registration& registration) override;
   void region_removed(Registration& registration, bool in_use) noexcept override;
   void region_ended(Registration& registration) noexcept override;
+  [[nodiscard]] std::unique_ptr<Cpu> make_cpu() override { return std::make_unique<VerbsCpu>(*this, *reactor_); }
   [[nodiscard]] std::byte* obtain_memory(std::uint64_t bytes) override { return port_->placement().obtain(bytes); }
   void return_memory(std::byte* memory, std::uint64_t bytes) noexcept override {
     port_->placement().give_back(memory, bytes);

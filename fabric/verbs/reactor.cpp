@@ -61,6 +61,20 @@ VerbsReactor::VerbsReactor(const Port& port)
   }
 }
 
+VerbsCpu::VerbsCpu(Node& node, VerbsReactor& reactor) noexcept : DirectCpu(node, reactor), reactor_(&reactor) {}
+
+void VerbsCpu::wait_begins(const LocalSpan& /*word*/) {
+  if (!has_waits()) {
+    reactor_->watch(*this);
+  }
+}
+
+void VerbsCpu::wait_ends() noexcept {
+  if (!has_waits()) {
+    reactor_->unwatch(*this);
+  }
+}
+
 Time VerbsReactor::now() const { return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now() - began_); }
 
 std::uint32_t VerbsReactor::attach(VerbsQueuePair& queue_pair) {
@@ -111,6 +125,9 @@ void VerbsReactor::make_posting_room(std::size_t n) {
     if (!timers_.empty()) {
       fire_timers();
     }
+    for (VerbsCpu* const cpu : watching_) {
+      cpu->look();
+    }
     if (has_ready()) {
       return true;
     }
@@ -120,7 +137,9 @@ void VerbsReactor::make_posting_room(std::size_t n) {
         return true;
       }
     }
-    if (errands_awaited_ == 0 && completion_queue_free() == completion_queue_depth() && timers_.empty()) {
+    // Another process may change a word that is waited for, at any time.
+    if (errands_awaited_ == 0 && completion_queue_free() == completion_queue_depth() && timers_.empty() &&
+        watching_.empty()) {
       // A message may still be on its way to the completion queue of receives.
       if (!silent_since && awaits_message()) {
         silent_since = now();

@@ -4,6 +4,7 @@
 #include "errands.h"
 #include "port.h"
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/reactor.h>
 
 #include <chrono>
@@ -17,6 +18,21 @@
 namespace sidelatch::fabric::verbs {
 
 class VerbsQueuePair;
+
+class VerbsReactor;
+
+/// The processor of this process. The reactor looks at the words that its tasks wait for each time it polls.
+class VerbsCpu final : public DirectCpu {
+ public:
+  VerbsCpu(Node& node, VerbsReactor& reactor) noexcept;
+
+ protected:
+  void wait_begins(const LocalSpan& word) override;
+  void wait_ends() noexcept override;
+
+ private:
+  VerbsReactor* reactor_;
+};
 
 class VerbsReactor final : public Reactor {
  public:
@@ -74,6 +90,10 @@ class VerbsReactor final : public Reactor {
   /// Remembers that `queue_pair` could not post; it reports that later, when nobody is in the middle of posting.
   void report_later(VerbsQueuePair& queue_pair) { refused_.push_back(&queue_pair); }
 
+  /// Tasks wait for words of that node's memory, or no longer.
+  void watch(VerbsCpu& cpu) { watching_.push_back(&cpu); }
+  void unwatch(VerbsCpu& cpu) noexcept { std::erase(watching_, &cpu); }
+
   /// A completion queue with room for `depth` receives. Throws DeviceError if the device has none.
   [[nodiscard]] ReceiveSide reserve_receives(std::uint32_t depth);
   /// Gives the room back; the queue pair is destroyed.
@@ -126,6 +146,7 @@ class VerbsReactor final : public Reactor {
   std::vector<Place> places_;
   std::vector<std::uint32_t> free_places_;
   std::vector<VerbsQueuePair*> refused_;
+  std::vector<VerbsCpu*> watching_;
   std::vector<Posting> posting_;
   std::vector<Timer> timers_;
   std::uint64_t next_timer_ = 1;

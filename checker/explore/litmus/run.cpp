@@ -154,16 +154,16 @@ Task<void> run_body(ThreadRun* run, const std::vector<Statement>* body) {
       co_await run->world->store_local(*run->node, run->buffers.local(sets->buffer * kLineBytes, 8),
                                        static_cast<std::uint64_t>(sets->value));
     } else if (const auto* stores = std::get_if<Store>(&statement.action)) {
-      co_await run->cpu->store(run->machine->nodes[stores->word.node].remote(offset_of(stores->word), 8),
+      co_await run->cpu->store(run->machine->nodes[stores->word.node].local(offset_of(stores->word), 8),
                                static_cast<std::uint64_t>(stores->value));
     } else if (const auto* loads = std::get_if<Load>(&statement.action)) {
       const std::uint64_t value =
-          co_await run->cpu->load(run->machine->nodes[loads->word.node].remote(offset_of(loads->word), 8));
+          co_await run->cpu->load(run->machine->nodes[loads->word.node].local(offset_of(loads->word), 8));
       if (loads->result) {
         run->assign(*loads->result, 0, value);
       }
     } else if (std::holds_alternative<Mfence>(statement.action)) {
-      co_await run->cpu->mfence();
+      co_await run->cpu->fence();
     } else {
       const auto& branch = std::get<If>(statement.action);
       const bool taken = holds(branch.condition, [run](const Variable& v) { return run->machine->value(v); });

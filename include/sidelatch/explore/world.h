@@ -27,6 +27,7 @@
 // Thread-safety: a world belongs to one thread; the explorer makes one for each of its threads.
 #pragma once
 
+#include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/fabric.h>
 
 #include <cstdint>
@@ -81,9 +82,6 @@ class Order {
   ~Order() = default;
 };
 
-/// A CPU thread of a node, with a TSO store buffer. Awaiting one of its operations is one step of the thread.
-class Cpu;
-
 class World : public fabric::Fabric {
  public:
   [[nodiscard]] std::string_view kind() const noexcept final { return "model"; }
@@ -93,11 +91,13 @@ class World : public fabric::Fabric {
   /// Like from.connect(to), but to a chosen NIC of `to`.
   [[nodiscard]] virtual std::unique_ptr<fabric::QueuePair> connect(fabric::Node& from, fabric::Node& to, unsigned nic,
                                                                    const fabric::QueuePairOptions& options) = 0;
-  [[nodiscard]] virtual Cpu& add_cpu(fabric::Node& node, std::string_view name) = 0;
+  /// One more CPU thread of the node, with a store buffer of its own, besides node.cpu(), on which the node's tasks
+  /// run.
+  [[nodiscard]] virtual fabric::Cpu& add_cpu(fabric::Node& node, std::string_view name) = 0;
   /// Gives a client or a CPU thread a task. Tasks of one client may begin at different times. A CPU thread has one
   /// task.
   virtual void spawn(fabric::Node& client, fabric::Task<void> task) = 0;
-  virtual void spawn(Cpu& cpu, fabric::Task<void> task) = 0;
+  virtual void spawn(fabric::Cpu& cpu, fabric::Task<void> task) = 0;
   /// The client may stop for ever at any of its steps (rule 9). At most one client crashes in an execution. Its task
   /// runs on to its next wait, without effect on the world; do not judge by anything that it sets in this process
   /// meanwhile.
@@ -140,11 +140,11 @@ class World : public fabric::Fabric {
   /// An awaiter that is one step of the client.
   class Step : public fabric::Waiter {
    public:
-    enum class What : std::uint8_t { start, yield, store, load, fence, local_store, completion };
+    enum class What : std::uint8_t { start, yield, access, local_store, completion };
 
-    Step(World& world, fabric::Node* client, Cpu* cpu, What what, fabric::RemoteAddress word = {},
-         fabric::LocalSpan local_word = {}, std::uint64_t number = 0) noexcept
-        : address(word), local(local_word), value(number), world_(&world), client_(client), cpu_(cpu), what_(what) {}
+    Step(World& world, fabric::Node& client, What what, const fabric::LocalSpan& local_word = {},
+         std::uint64_t number = 0) noexcept
+        : local(local_word), value(number), world_(&world), client_(&client), what_(what) {}
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> awaiter) {
       handle = awaiter;
@@ -153,31 +153,22 @@ class World : public fabric::Fabric {
     void await_resume() const noexcept {}
 
     [[nodiscard]] What what() const noexcept { return what_; }
-    [[nodiscard]] fabric::Node* client() const noexcept { return client_; }
-    [[nodiscard]] Cpu* cpu() const noexcept { return cpu_; }
+    [[nodiscard]] fabric::Node& client() const noexcept { return *client_; }
 
-    fabric::RemoteAddress address;
     fabric::LocalSpan local;
     std::uint64_t value = 0;
 
-   protected:
+   private:
     World* world_;
     fabric::Node* client_;
-    Cpu* cpu_;
     What what_;
-  };
-  /// A step that gives the value it loaded.
-  class Load : public Step {
-   public:
-    using Step::Step;
-    [[nodiscard]] std::uint64_t await_resume() const noexcept { return value; }
   };
 
   /// Lets others go on before the client does: one step that does nothing.
-  [[nodiscard]] Step yield(fabric::Node& client) noexcept { return {*this, &client, nullptr, Step::What::yield}; }
+  [[nodiscard]] Step yield(fabric::Node& client) noexcept { return {*this, client, Step::What::yield}; }
   /// A store of the client's CPU to an 8-byte word of a local buffer; a NIC may be reading it (no buffer race).
   [[nodiscard]] Step store_local(fabric::Node& client, fabric::LocalSpan word, std::uint64_t value) noexcept {
-    return {*this, &client, nullptr, Step::What::local_store, {}, word, value};
+    return {*this, client, Step::What::local_store, word, value};
   }
 
  protected:
@@ -187,29 +178,6 @@ class World : public fabric::Fabric {
   };
   virtual void keep(Kept kept) = 0;
   virtual void suspend(Step& step) = 0;
-};
-
-class Cpu {
- public:
-  Cpu(World& world, fabric::Node& node) noexcept : world_(&world), node_(&node) {}
-  Cpu(const Cpu&) = delete;
-  Cpu& operator=(const Cpu&) = delete;
-  virtual ~Cpu() = default;
-
-  /// `word`: 8 bytes of a region of the thread's own node, aligned to 8.
-  [[nodiscard]] World::Step store(fabric::RemoteSpan word, std::uint64_t value) noexcept {
-    return {*world_, nullptr, this, World::Step::What::store, word.address, {}, value};
-  }
-  [[nodiscard]] World::Load load(fabric::RemoteSpan word) noexcept {
-    return {*world_, nullptr, this, World::Step::What::load, word.address};
-  }
-  /// Waits until the thread's stores are in memory.
-  [[nodiscard]] World::Step mfence() noexcept { return {*world_, nullptr, this, World::Step::What::fence}; }
-  [[nodiscard]] fabric::Node& node() const noexcept { return *node_; }
-
- private:
-  World* world_;
-  fabric::Node* node_;
 };
 
 /// Builds one execution: nodes, memory, clients. Called once per execution, from several threads at once.

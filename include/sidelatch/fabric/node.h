@@ -18,6 +18,7 @@
 
 namespace sidelatch::fabric {
 
+class Cpu;
 class QueuePair;
 struct QueuePairOptions;
 
@@ -49,6 +50,10 @@ class Node {
   [[nodiscard]] virtual std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(
       Node& peer, const QueuePairOptions& options);
   [[nodiscard]] std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> connect_pair(Node& peer);
+
+  /// This node's processor, on which its tasks run: loads, stores and waits on its registered memory (cpu.h). Throws
+  /// std::logic_error for a node of another process.
+  [[nodiscard]] Cpu& cpu();
 
   /// Revocation (memory model, rule 10): ends `queue_pair`, which was connected to this node, at this node. When this
   /// returns, no further micro-step of it happens here, whatever its NIC has taken. Its own node gets
@@ -99,6 +104,8 @@ class Node {
   /// released.
   virtual void region_removed(Registration& registration, bool in_use) noexcept = 0;
   virtual void region_ended(Registration& registration) noexcept { (void)registration; }
+  /// Makes the object behind cpu(), once.
+  [[nodiscard]] virtual std::unique_ptr<Cpu> make_cpu();
   /// Obtains zeroed, page-aligned memory for a region of allocate(), and returns it.
   [[nodiscard]] virtual std::byte* obtain_memory(std::uint64_t bytes);
   virtual void return_memory(std::byte* memory, std::uint64_t bytes) noexcept;
@@ -129,6 +136,7 @@ class Node {
   void collect_garbage();
 
   std::string name_;
+  std::unique_ptr<Cpu> cpu_;
   std::vector<Registration> registrations_;
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> dying_;  // removed, owned, still in use by work requests in flight

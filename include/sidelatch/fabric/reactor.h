@@ -35,6 +35,7 @@ class Attempts;
 
 namespace sidelatch::fabric {
 
+class DirectCpu;
 class QueuePair;
 
 class Reactor {
@@ -195,6 +196,7 @@ class Reactor {
   [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty(); }
 
  private:
+  friend class DirectCpu;
   friend class QueuePair;
   friend class sync::Attempts;
   struct Root;

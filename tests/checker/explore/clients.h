@@ -30,6 +30,8 @@ struct Store {
   }
   /// The first word of a line.
   [[nodiscard]] fabric::RemoteSpan word(std::uint64_t line) const { return memory.remote(line * 64, 8); }
+  /// The same for the node's own CPU.
+  [[nodiscard]] fabric::LocalSpan own(std::uint64_t line) const { return memory.local(line * 64, 8); }
   [[nodiscard]] std::uint64_t value(std::uint64_t line) const { return word_in(memory.bytes(), line * 64); }
 
   World* world;

@@ -19,6 +19,8 @@
 namespace sidelatch::explore {
 namespace {
 
+using fabric::Cpu;
+using fabric::LocalSpan;
 using fabric::RemoteSpan;
 using fabric::Task;
 using fabric::model::Preset;
@@ -550,10 +552,10 @@ TEST(Parts, QueuePairsOfOneClientAreNotOrdered) {
   }
 }
 
-Task<void> store_and_load(Cpu* cpu, RemoteSpan own, RemoteSpan other, bool fenced, std::uint64_t* seen) {
+Task<void> store_and_load(Cpu* cpu, LocalSpan own, LocalSpan other, bool fenced, std::uint64_t* seen) {
   co_await cpu->store(own, 1);
   if (fenced) {
-    co_await cpu->mfence();
+    co_await cpu->fence();
   }
   const std::uint64_t value = co_await cpu->load(other);
   *seen = value;
@@ -568,8 +570,8 @@ TEST(Parts, CpuThreadsHaveStoreBuffers) {
       auto& seen = world.make<Seen>();
       Cpu& first = world.add_cpu(*store.node, "cpu 0");
       Cpu& second = world.add_cpu(*store.node, "cpu 1");
-      world.spawn(first, store_and_load(&first, store.word(0), store.word(1), first_fence, seen.data()));
-      world.spawn(second, store_and_load(&second, store.word(1), store.word(0), second_fence, &seen[1]));
+      world.spawn(first, store_and_load(&first, store.own(0), store.own(1), first_fence, seen.data()));
+      world.spawn(second, store_and_load(&second, store.own(1), store.own(0), second_fence, &seen[1]));
       world.at_end([&](const Order& /*order*/) { all.insert(seen); });
     };
     EXPECT_TRUE(is_safe(program, {.rules = rules_of(preset), .threads = 1}));
@@ -585,7 +587,7 @@ TEST(Parts, CpuThreadsHaveStoreBuffers) {
   }
 }
 
-Task<void> load_own(Cpu* cpu, World* world, RemoteSpan word) {
+Task<void> load_own(Cpu* cpu, World* world, LocalSpan word) {
   co_await cpu->store(word, 1);
   co_await cpu->store(word, 2);
   const std::uint64_t value = co_await cpu->load(word);
@@ -596,7 +598,7 @@ TEST(Parts, ACpuThreadSeesItsOwnStores) {
   const Program program = [](World& world) {
     auto& store = world.make<Store>(world);
     Cpu& cpu = world.add_cpu(*store.node, "cpu");
-    world.spawn(cpu, load_own(&cpu, &world, store.word(0)));
+    world.spawn(cpu, load_own(&cpu, &world, store.own(0)));
     world.at_end([&](const Order& /*order*/) { world.require(store.value(0) == 2, "a store is lost"); });
   };
   EXPECT_TRUE(is_safe(program, under(Preset::observed)));
@@ -726,8 +728,8 @@ TEST(Parts, ACpuThreadHasOneTask) {
   const Program program = [](World& world) {
     auto& store = world.make<Store>(world);
     Cpu& cpu = world.add_cpu(*store.node, "cpu");
-    world.spawn(cpu, load_own(&cpu, &world, store.word(0)));
-    world.spawn(cpu, load_own(&cpu, &world, store.word(0)));
+    world.spawn(cpu, load_own(&cpu, &world, store.own(0)));
+    world.spawn(cpu, load_own(&cpu, &world, store.own(0)));
   };
   EXPECT_THROW(static_cast<void>(check(program, under(Preset::observed))), std::invalid_argument);
 }
@@ -776,7 +778,7 @@ Task<void> wait_for_the_lease(Client* client, Store* store, std::uint64_t* seen)
   co_await client->qp->read(client->word(0), store->word(1));
   *seen = client->value(0);
 }
-Task<void> store_once(Cpu* cpu, RemoteSpan word) { co_await cpu->store(word, 1); }
+Task<void> store_once(Cpu* cpu, LocalSpan word) { co_await cpu->store(word, 1); }
 
 TEST(Crashes, ALeaseEndsWhateverCpuThreadsDo) {
   std::set<std::uint64_t> all;
@@ -789,7 +791,7 @@ TEST(Crashes, ALeaseEndsWhateverCpuThreadsDo) {
     world.may_crash(*holder.node);
     world.spawn(*holder.node, take_and_keep(&holder, &store));
     world.spawn(*waiter.node, wait_for_the_lease(&waiter, &store, &seen));
-    world.spawn(cpu, store_once(&cpu, store.word(1)));
+    world.spawn(cpu, store_once(&cpu, store.own(1)));
     world.at_end([&](const Order& /*order*/) { all.insert(seen); });
   };
   EXPECT_TRUE(is_safe(program, {.rules = rules_of(Preset::observed), .threads = 1}));

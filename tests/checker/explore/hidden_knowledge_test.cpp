@@ -58,10 +58,10 @@ Task<void> write_two_lines(Client* client, Store* store) {
   co_await client->qp->write(client->lines(0, 2), store->lines(0, 2));
 }
 Task<void> look_by_cpu(World* world, Cpu* cpu, Store* store, bool by_pointer) {
-  const std::uint64_t second = co_await cpu->load(store->word(1));
+  const std::uint64_t second = co_await cpu->load(store->own(1));
   std::uint64_t first = store->value(0);
   if (!by_pointer) {
-    first = co_await cpu->load(store->word(0));
+    first = co_await cpu->load(store->own(0));
   }
   world->require(first == second, "one line is newer than the other");
 }

@@ -98,11 +98,11 @@ TEST(Livelock, IsSeenBesideOthers) {
   EXPECT_TRUE(is_broken(program, {}, Kind::livelock));
 }
 
-Task<void> enter_by_stores(Cpu* cpu, World* world, RemoteSpan own, RemoteSpan other) {
+Task<void> enter_by_stores(Cpu* cpu, World* world, LocalSpan own, LocalSpan other) {
   const auto loop = world->reactor().begin_retries();
   for (;;) {
     co_await cpu->store(own, 1);
-    co_await cpu->mfence();
+    co_await cpu->fence();
     const std::uint64_t up = co_await cpu->load(other);
     if (up == 0) {
       break;
@@ -119,7 +119,7 @@ TEST(Livelock, OfCpuThreadsIsSeenToo) {
     auto& flags = world.make<MemoryRegion>(memory.allocate(128, Access::remote_all));
     for (std::uint32_t i = 0; i < 2; ++i) {
       Cpu& cpu = world.add_cpu(memory, fmt::format("cpu {}", i));
-      world.spawn(cpu, enter_by_stores(&cpu, &world, flags.remote(i * 64, 8), flags.remote((1 - i) * 64, 8)));
+      world.spawn(cpu, enter_by_stores(&cpu, &world, flags.local(i * 64, 8), flags.local((1 - i) * 64, 8)));
     }
   };
   EXPECT_TRUE(is_broken(program, {}, Kind::livelock));

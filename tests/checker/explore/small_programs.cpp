@@ -106,17 +106,17 @@ Task<void> run_client(ClientParts* parts, std::vector<Op> ops) {
   }
 }
 
-Task<void> run_cpu(Cpu* cpu, RemoteSpan memory, Registers* registers, std::size_t reg, std::vector<Op> ops) {
+Task<void> run_cpu(Cpu* cpu, LocalSpan memory, Registers* registers, std::size_t reg, std::vector<Op> ops) {
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Op op = ops[i];
-    const RemoteSpan word = memory.subspan(op.line * 64UL, 8);
+    const LocalSpan word = memory.subspan(op.line * 64UL, 8);
     if (op.what == Op::What::store) {
       co_await cpu->store(word, op.value);
     } else if (op.what == Op::What::load) {
       const std::uint64_t value = co_await cpu->load(word);
       registers->values[reg++] = value;
     } else {
-      co_await cpu->mfence();
+      co_await cpu->fence();
     }
   }
 }
@@ -140,7 +140,7 @@ void build(const SmallProgram& program, Shared& shared, World& world) {
     registers.values.resize(first + registers_of(thread), kUnset);
     if (thread.is_cpu) {
       Cpu& cpu = world.add_cpu(storage, "cpu");
-      world.spawn(cpu, run_cpu(&cpu, memory.remote(), &registers, first, thread.ops));
+      world.spawn(cpu, run_cpu(&cpu, memory.local(), &registers, first, thread.ops));
       continue;
     }
     auto& parts = world.make<ClientParts>();

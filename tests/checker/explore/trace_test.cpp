@@ -50,8 +50,8 @@ std::vector<const TraceStep*> steps(const Violation& violation, std::string_view
 // ---- One READ of two lines, beside a CPU that stores into the second and then into the first.
 
 Task<void> store_second_then_first(Cpu* cpu, Store* store) {
-  co_await cpu->store(store->word(1), 7);
-  co_await cpu->store(store->word(0), 7);
+  co_await cpu->store(store->own(1), 7);
+  co_await cpu->store(store->own(0), 7);
 }
 
 Task<void> read_two_lines(Client* client, Store* store) {
@@ -98,8 +98,8 @@ Task<void> write_two_lines(Client* client, Store* store) {
 }
 
 Task<void> load_second_then_first(Cpu* cpu, World* world, Store* store) {
-  const std::uint64_t second = co_await cpu->load(store->word(1));
-  const std::uint64_t first = co_await cpu->load(store->word(0));
+  const std::uint64_t second = co_await cpu->load(store->own(1));
+  const std::uint64_t first = co_await cpu->load(store->own(0));
   world->require(second == 0 || first == 1, "the second line is there before the first");
 }
 
