@@ -1,6 +1,7 @@
 // The possible next steps of an execution, their effects, and its end.
 #include "execution.h"
 #include "model_fabric.h"
+#include "mutation.h"
 
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/model/effects.h>
@@ -179,6 +180,7 @@ void Execution::happen(const Action& action, bool described) {
     event_->length = 0;
   }
   calls_in_step_ = 0;
+  acted_in_step_ = false;
   if (action.crash != 0) {
     posts_left_ = action.crash - 1U;
   }
@@ -472,9 +474,11 @@ void Execution::apply_client(const Action& action) {
       reactor_->ready(*suspended.waiter);
       break;
     case Step::What::access:
+      acted_in_step_ = true;
       apply_access(action.owner, *suspended.access);
       break;
     case Step::What::local_store: {
+      acted_in_step_ = true;
       const LocalSpan& word = suspended.step->local;
       if (!arena_.holds(word.data) || word.length != 8) {
         throw std::invalid_argument("store_local: it needs 8 bytes of a region of the client's node");
