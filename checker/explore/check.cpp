@@ -52,7 +52,8 @@ class Coordinator {
     if (must_look_at_counters()) {
       return {};
     }
-    const bool loops_alone = !found_ && verdict_.outcome == Outcome::safe && cut_ != 0;
+    const bool loops_alone =
+        !found_ && verdict_.outcome == Outcome::safe && cut_ != 0 && first_cut_ && first_cut_->other.empty();
     if (options_->mode == Mode::exhaustive && loops_alone && options_->states_for_loops != 0) {
       Options options = *options_;
       options.max_states = options.states_for_loops;
