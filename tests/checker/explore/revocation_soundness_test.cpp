@@ -42,9 +42,8 @@ Task<void> revoker(const Variant* variant, Client* client, Client* dead, Store* 
   if (variant->looks_before) {
     const std::uint64_t old = co_await client->qp->fetch_add(store->word(0), 8);
     *seen = old;
-  } else {
-    co_await client->world->yield(*client->node);
   }
+  co_await client->world->yield(*client->node);  // the revocation is a step of its own
   store->node->revoke(*dead->qp);
   if (variant->reads_after) {
     co_await client->qp->read(client->lines(0, 2), store->lines(0, 2));
