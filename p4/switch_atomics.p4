@@ -15,7 +15,8 @@
 // parser does not know (SEND, a WRITE of another length) is dropped without a NAK: the switch could not give such an
 // answer a right ICRC. The client's retries end with an error then.
 //
-// The 64-bit CAS does not fit a Tofino's stateful ALU.
+// The 64-bit CAS does not fit a Tofino's stateful ALU. switch_latches.p4 is this program with LATCHES_OF_32_BITS: CAS and
+// READ of words whose upper half is 0, and NAKs for all else.
 #include <core.p4>
 #include <v1model.p4>
 #include "include/roce_headers.p4"
@@ -107,11 +108,19 @@ control Verify(inout headers_t h, inout metadata_t m) {
 }
 
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+#ifdef LATCHES_OF_32_BITS
+    register<bit<32>>(WORDS) words;
+#else
     register<bit<64>>(WORDS) words;
+#endif
     register<bit<32>>(QUEUE_PAIRS) next_psn;
     register<bit<32>>(QUEUE_PAIRS) msn;
     register<bit<32>>(KEPT) kept_psn;
+#ifdef LATCHES_OF_32_BITS
+    register<bit<32>>(KEPT) kept_value;
+#else
     register<bit<64>>(KEPT) kept_value;
+#endif
 
     bit<48> own_mac = 0;
     bit<32> pair = 0;
@@ -252,6 +261,13 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 fault = NAK_INVALID_REQUEST;
             }
         }
+#ifdef LATCHES_OF_32_BITS
+        bool is_swap = h.bth.opcode == RC_COMPARE_SWAP && h.atomic_eth.compare[63:32] == 0
+            && h.atomic_eth.swap_or_add[63:32] == 0;
+        if (!is_swap && !is_read && touches) {
+            fault = NAK_INVALID_REQUEST;
+        }
+#endif
         bool is_known = regions.apply().hit;
         bit<64> offset = address - region_address;
         bool is_allowed = is_known && (is_atomic && may_atomic || is_read && may_read || is_write && may_write)
@@ -309,6 +325,22 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
 
         // Executes it, or answers again.
         bit<64> old = 0;
+#ifdef LATCHES_OF_32_BITS
+        bit<32> compare = 0;  // what does not swap is a CAS of 0 to 0: it changes nothing, and the ALU needs no other input
+        bit<32> swap = 0;
+        if (is_atomic && executes) {
+            compare = h.atomic_eth.compare[31:0];
+            swap = h.atomic_eth.swap_or_add[31:0];
+        }
+        if (!touches) {
+            word = 0;
+        }
+        bit<32> latch;
+        words.read(latch, word);
+        if (latch == compare) {
+            words.write(word, swap);
+        }
+#else
         if (touches && (executes || is_read)) {
             words.read(old, word);
             bit<64> new = old;
@@ -324,6 +356,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 words.write(word, new);
             }
         }
+#endif
         if (is_atomic) {
             bit<32> place = pair << 4 | (bit<32>)h.bth.psn[3:0];
             bit<32> mark = KEPT_VALID | (bit<32>)h.bth.psn;
@@ -331,15 +364,26 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             kept_psn.read(kept, place);
             if (executes) {
                 kept_psn.write(place, mark);
+#ifdef LATCHES_OF_32_BITS
+                kept_value.write(place, latch);
+#else
                 kept_value.write(place, old);
+#endif
             } else {
                 if (kept != mark) {
                     drop();
                     exit;
                 }
+#ifdef LATCHES_OF_32_BITS
+                kept_value.read(latch, place);
+#else
                 kept_value.read(old, place);
+#endif
             }
         }
+#ifdef LATCHES_OF_32_BITS
+        old = (bit<64>)latch;
+#endif
 
         if (is_write) {
             h.word.setInvalid();
