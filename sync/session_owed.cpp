@@ -220,10 +220,10 @@ Task<void> Session::settle() {
     if (!owed_.back().certain) {
       const OwedLatch& owed = owed_.back();
       // Requests of the connection that failed no longer happen, so what the word says now stays true.
-      std::uint64_t word = co_await pair_of(owed).fetch_add(owed.latch, 0);
-      if (owed_.back().by == UnlatchBy::swap_apart) {
-        word = expanded_word(word);
-      }
+      const bool is_apart = owed.by == UnlatchBy::swap_apart;
+      const WorkRequest look = is_apart ? compare_swap(owed.latch, kFree, kFree) : fetch_add(owed.latch, 0);
+      const auto found = co_await pair_of(owed).submit(look);
+      const std::uint64_t word = is_apart ? expanded_word(found[0]) : found[0];
       if (!may_be_held(word, owed_.back())) {
         owed_.pop_back();  // it was unlatched, or never latched
         continue;

@@ -20,7 +20,9 @@ struct ExclusionBench {
         scheme(*selected.scheme),
         layout(shape_of_words(selected, exclusion_options.object_bytes), selected.layout, 1),
         memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
-        objects(layout, memory.remote()) {}
+        objects(layout, memory.remote()) {
+    serve_at(options.place, memory, objects);
+  }
 
   const ExclusionOptions& options;
   const sync::Scheme& scheme;
@@ -31,12 +33,12 @@ struct ExclusionBench {
   SchemeReads seen;
 };
 
-sync::SessionOptions session_of(const ExclusionBench& bench, std::uint64_t seed) {
+sync::SessionOptions session_of(const ExclusionBench& bench, Node& client, std::uint64_t seed) {
   sync::SessionOptions session;
   session.buffers = std::min(session.buffers, bench.scheme.most_buffers());
   session.retry = sync::Retry::backoff().within(bench.options.patience);
   session.seed = seed;
-  return session;
+  return complete(bench.options.place, client, session);
 }
 
 void note(ExclusionBench& bench, std::span<const std::byte> payload) {
@@ -49,7 +51,7 @@ void note(ExclusionBench& bench, std::span<const std::byte> payload) {
 }
 
 Task<void> add_ones(ExclusionBench& bench, std::unique_ptr<QueuePair> qp, std::uint64_t seed) {
-  sync::Session session(*qp, sync::buffer_bytes(bench.layout.shape()), session_of(bench, seed));
+  sync::Session session(*qp, sync::buffer_bytes(bench.layout.shape()), session_of(bench, qp->node(), seed));
   while (!bench.seen.stuck && bench.begun < bench.options.updates && goes_on(bench.begun, bench.options.keep_going)) {
     ++bench.begun;
     const bool done =
@@ -65,7 +67,7 @@ Task<void> add_ones(ExclusionBench& bench, std::unique_ptr<QueuePair> qp, std::u
 
 // Updates missing from the object are lost.
 Task<void> look_at_the_end(ExclusionBench& bench, std::unique_ptr<QueuePair> qp) {
-  sync::Session session(*qp, sync::buffer_bytes(bench.layout.shape()), session_of(bench, 1));
+  sync::Session session(*qp, sync::buffer_bytes(bench.layout.shape()), session_of(bench, qp->node(), 1));
   std::vector<std::byte> payload(bench.layout.shape().payload_bytes);
   const sync::ReadResult result = co_await bench.scheme.read(session, bench.objects.at(0), payload);
   co_await qp->drain();
