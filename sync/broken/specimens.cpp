@@ -27,6 +27,7 @@ constexpr std::array kSpecimens = {
     Specimen{"broken/rw-async-cas-unlatch", broken::make_rw_async_cas_unlatch},
     Specimen{"broken/rw-unfenced-shared-unlatch", broken::make_rw_unfenced_shared_unlatch},
     Specimen{"broken/shared-buffer-async", broken::make_shared_buffer_async},
+    Specimen{"broken/switch-latch-at-once", broken::make_switch_latch_at_once},
 };
 
 }  // namespace

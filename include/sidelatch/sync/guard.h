@@ -40,6 +40,7 @@ struct Hold {
   fabric::Time since{};    ///< when the latch was asked for
   std::uint64_t version = 0;
   std::uint64_t inherited = 0;  ///< the dead holder's word that was in the latch before; 0: none
+  UnlatchBy unlatch_by = UnlatchBy::subtraction;
   std::source_location place{};
 
   [[nodiscard]] fabric::QueuePair& qp() const { return session->qp(); }
