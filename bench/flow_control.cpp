@@ -188,17 +188,20 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
                                slowest_many, kLinkGbytesOfFlows)));
 
   Series tuples{.name = "each node", .unit = "Gbyte/s", .panel = "shuffle among 4 nodes by bytes of a tuple"};
+  // The paper says that it is faster than others at all sizes, and no numbers.
   double slowest_tuple = kLinkGbytesOfFlows;
+  double fastest_tuple = 0;
   for (const std::uint32_t bytes : kTupleBytes) {
     const double rate = shuffle_among_nodes(profile, bytes);
     tuples.points.push_back({.x = static_cast<double>(bytes), .y = rate});
     slowest_tuple = std::min(slowest_tuple, rate);
+    fastest_tuple = std::max(fastest_tuple, rate);
   }
   result.series.push_back(std::move(tuples));
   result.targets.push_back(
-      shape_target("Z11", slowest_tuple > 0.8 * kLinkGbytesOfFlows,
-                   fmt::format("64 B to 16 KiB: at least {:.1f} of {:.1f} Gbyte/s at each of 4 nodes", slowest_tuple,
-                               kLinkGbytesOfFlows)));
+      shape_target("Z11", slowest_tuple > 0.9 * fastest_tuple,
+                   fmt::format("64 B to 16 KiB: {:.1f} to {:.1f} of {:.1f} Gbyte/s at each of 4 nodes", slowest_tuple,
+                               fastest_tuple, kLinkGbytesOfFlows)));
 
   ControlledFlows shared(profile, 2);
   std::vector<flows::FlowSwitch::FlowId> ids;
