@@ -51,7 +51,6 @@ constexpr std::array kRows{
     Row{Opcode::ud_send_only_with_immediate,
         "UD SEND only with immediate",
         {.deth = true, .immediate = true, .payload = PayloadRule::any}},
-    Row{Opcode::congestion_notification, "CNP", {.payload = PayloadRule::any}},
 };
 
 static_assert(std::all_of(kRows.begin(), kRows.end(),

@@ -2,8 +2,7 @@
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.2 (base transport header: the table of opcodes and of the
 // headers that follow), SEND with invalidate included. The upper three bits name the service, the lower five the
-// operation. Other services are not included. RoCEv2's congestion notification packet is (Annex A17.9.3): to the sender of
-// marked packets, with 16 reserved bytes.
+// operation. Other services and RoCEv2's congestion notification packet (0x81) are not included.
 #pragma once
 
 #include <array>
@@ -40,7 +39,6 @@ enum class Opcode : std::uint8_t {
   send_only_with_invalidate = 0x17,
   ud_send_only = 0x64,
   ud_send_only_with_immediate = 0x65,
-  congestion_notification = 0x81,
 };
 
 /// The allowed payload length of a packet, relative to the path MTU (9.7, packet lengths).
