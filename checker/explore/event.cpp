@@ -157,9 +157,9 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
   if (requests && first.client == Event::kNone && second.client == Event::kNone) {
     // Most pairs: neither event resumes a client.
     const Relation relation = machine_steps(first, second, times);
-    return relation != Relation::independent ? relation
-           : conflict(first, second)         ? Relation::race
-                                             : Relation::independent;
+    return relation != Relation::independent                            ? relation
+           : conflict(first, second) || (first.judged && second.judged) ? Relation::race
+                                                                        : Relation::independent;
   }
   // The program's events make its requests and its next steps possible.
   if (is_request_step(second) && posts(first, second.action)) {
@@ -195,7 +195,8 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
       return relation;
     }
   }
-  const bool race = (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
+  const bool race = (first.judged && second.judged) ||
+                    (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
                     second.global || conflict(first, second) ||
                     (first.client != Event::kNone && first.client == second.client) || binds(first, second) ||
                     binds(second, first) || changes_source(first, second) || changes_source(second, first) ||

@@ -86,6 +86,7 @@ struct Event {
   std::uint16_t client = kNone;  ///< the client whose local state this event reads or changes
   bool ran = false;              ///< one of its tasks continued
   bool may_crash = false;        ///< the client could have crashed instead
+  bool judged = false;           ///< a judge sees when it happens
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor
   fabric::RemoteAddress address;

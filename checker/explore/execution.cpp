@@ -147,6 +147,7 @@ void Execution::end_execution() noexcept {
   cpus_.clear();
   nodes_.clear();
   actors_.clear();
+  observers_.clear();
   queue_pairs_.clear();
   threads_.clear();
   reactor_.reset();
@@ -158,12 +159,16 @@ void Execution::end_execution() noexcept {
   tallies_.clear();
   spares_.clear();
   zone_.reset();
+  world_zone_.reset();
 }
 
 void Execution::begin() {
   end_execution();
   machine_.reset();
-  reactor_ = std::make_unique<ModelReactor>(*this);
+  {
+    const Zone::Use use(&world_zone_);
+    reactor_ = std::make_unique<ModelReactor>(*this);
+  }
   for (std::vector<RequestTimes>& times : times_) {
     times.clear();
   }
@@ -186,6 +191,8 @@ void Execution::begin() {
     program_(*this);
   }
   building_ = false;
+  zone_.fix_live_blocks();
+  world_zone_.fix_live_blocks();
   if (parts_known_ && next_part_ != parts_.size()) {
     throw std::logic_error(
         "the program made fewer nodes, regions or queue pairs than before: it must do the same each "
@@ -269,9 +276,11 @@ Node& Execution::add_node(std::string_view name, unsigned nics) {
   made.machine_thread = thread;
   made.node = actor;
   threads_.push_back(actor);
-  nodes_.push_back(
-      std::make_unique<ModelNode>(*this, std::string(name), actor, model::NodeId{id}, model::NicId{first_nic}, nics));
+  nodes_.emplace_back();
   cpus_.emplace_back();
+  const Zone::Use use(&world_zone_);
+  nodes_.back() =
+      std::make_unique<ModelNode>(*this, std::string(name), actor, model::NodeId{id}, model::NicId{first_nic}, nics);
   return *nodes_.back();
 }
 
@@ -292,7 +301,11 @@ std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic
     times_.resize(id + 1U);
     requests_.resize(id + 1U);
   }
-  auto queue_pair = std::make_unique<ModelQueuePair>(*this, *nodes_[initiator], target_node, model::QpId{id}, options);
+  std::unique_ptr<ModelQueuePair> queue_pair;
+  {
+    const Zone::Use use(&world_zone_);
+    queue_pair = std::make_unique<ModelQueuePair>(*this, *nodes_[initiator], target_node, model::QpId{id}, options);
+  }
   queue_pairs_.push_back({queue_pair.get(), initiator, target, nic_id.value, nic});
   return queue_pair;
 }
@@ -308,7 +321,11 @@ Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   actor.machine_thread = thread;
   actor.node = of;
   nodes_.emplace_back();
-  cpus_.push_back(std::make_unique<ModelCpu>(*this, node, static_cast<std::uint16_t>(actors_.size() - 1)));
+  cpus_.emplace_back();
+  {
+    const Zone::Use use(&world_zone_);
+    cpus_.back() = std::make_unique<ModelCpu>(*this, node, static_cast<std::uint16_t>(actors_.size() - 1));
+  }
   threads_.push_back(static_cast<std::uint16_t>(actors_.size() - 1));
   return *cpus_.back();
 }
@@ -336,7 +353,10 @@ void Execution::spawn(Cpu& cpu, Task<void> task) {
   ++actor.tasks_left;
 }
 
-void Execution::may_crash(Node& client) { actors_[actor_of(client)].can_crash = true; }
+void Execution::may_crash(Node& client) {
+  actors_[actor_of(client)].can_crash = true;
+  no_states_ = "a client may crash";
+}
 
 void Execution::fail(Kind kind, std::string what) {
   if (!failure_ && !runs_the_dead()) {
@@ -348,6 +368,7 @@ void Execution::fail(Kind kind, std::string what) {
 
 // An attempt in which a task asks for moments cannot be left out: they would be others.
 Moment Execution::moment() const {
+  no_states_ = "it asks for moments";
   if (running_ != Event::kNone) {
     ++actors_[running_].looks;
   }
@@ -355,6 +376,7 @@ Moment Execution::moment() const {
 }
 
 Moment Execution::last_post() const {
+  no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;
   }
@@ -363,6 +385,7 @@ Moment Execution::last_post() const {
 }
 
 Moment Execution::last_retry() const {
+  no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;
   }
@@ -437,7 +460,10 @@ void Execution::on_access_cancelled(std::uint16_t of, const Cpu::Access& access)
   }
 }
 
-Time Execution::now() const { return running_ == Event::kNone ? Time{} : actors_[running_].clock; }
+Time Execution::now() const {
+  clock_read_ = true;
+  return running_ == Event::kNone ? Time{} : actors_[running_].clock;
+}
 
 void Execution::on_sleep(Duration duration, Waiter& waiter) {
   const Zone::Use own(nullptr);
@@ -585,6 +611,12 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
       event_->posts.back().bound = arena_.range(request.local.data, request.local.length, false);
     }
     actor.last_post = moment_;
+    if (!observers_.empty()) {
+      const Zone::Use use(&zone_);
+      for (const Observer& observer : observers_) {
+        event_->judged = observer.posted(actor.tag) || event_->judged;
+      }
+    }
     if (writes(request) && !bound && request.local.length != 0) {
       if (snapshots_used_ == snapshots_.size()) {
         snapshots_.emplace_back();
@@ -690,6 +722,8 @@ std::string Execution::describe_step(const Action& action) const {
     }
     case Step::What::local_store:
       return fmt::format("stores {} to its buffer", found->step->value);
+    case Step::What::retry:
+      return "tries again";
     case Step::What::completion:
       return fmt::format("sees the completion of qp{}[{}]", found->qp, found->sequence - 1);
   }

@@ -72,6 +72,13 @@ class Arena {
     return {begin, data == nullptr ? begin : begin + length, writes};
   }
   [[nodiscard]] bool holds(const std::byte* byte) const noexcept { return byte >= base_ && byte < base_ + kBytes; }
+  /// Calls `take(offset, bytes)` for all that was taken.
+  template <class Take>
+  void for_each(const Take& take) const {
+    for (const Taken& taken : taken_) {
+      take(taken.offset, std::span<const std::byte>(base_ + taken.offset, taken.bytes));
+    }
+  }
   /// Of all bytes that were taken.
   [[nodiscard]] std::uint64_t hash() const noexcept;
 
@@ -100,6 +107,28 @@ class Execution final : public World {
   /// Tasks run in stack frames below this address of the calling thread.
   void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
   void compare_tallies() noexcept { compares_tallies_ = true; }
+  /// For a search through states: no attempt of a loop is left out. A client that tries again waits for a step of its
+  /// own. Call it before begin().
+  void go_by_states() noexcept { by_states_ = true; }
+  /// Why this program has no states that could be compared, or null. Known once its steps have happened.
+  [[nodiscard]] const char* no_states() const noexcept { return no_states_; }
+  /// Appends the state in a form that is the same wherever it is reached from.
+  void append_state(std::vector<std::uint64_t>& out);
+  /// Whether `action`, which is enabled, is independent of all that others may ever do before it, and of all that its
+  /// own client may do: it may come first.
+  [[nodiscard]] bool may_come_first(const Action& action) const;
+  /// The same for the step that has just happened, in which a client ran.
+  [[nodiscard]] bool could_come_first() const;
+  /// The clients that have not ended: "writer 0, reader 1".
+  [[nodiscard]] std::string unended() const;
+  /// Whether the program has ever asked for the time. Then compare_clock() is needed: else two states may differ in
+  /// their clocks alone.
+  [[nodiscard]] bool reads_clock() const noexcept { return clock_read_; }
+  void compare_clock() noexcept { compares_clock_ = true; }
+  /// A name of an enabled action that it keeps for as long as it does not happen.
+  [[nodiscard]] std::uint32_t lasting_name(const Action& action) const;
+  /// Names of atomics that only wait for others on their word (rule 8).
+  void append_waiting_atomics(std::vector<std::uint32_t>& out) const;
   /// Whether the program has ever read a tally.
   [[nodiscard]] bool reads_counters() const noexcept { return tally_read_; }
 
@@ -174,6 +203,9 @@ class Execution final : public World {
   void tag(std::uint64_t number) override;
   void at_end(std::function<void(const Order&)> judge) override;
   [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
+  [[nodiscard]] bool judges_in_order() const override { return by_states_; }
+  void order_matters() override { event_->judged = true; }
+  void observe(Observer observer) override;
 
  protected:
   void keep(Kept kept) override;
@@ -192,6 +224,7 @@ class Execution final : public World {
     std::uint16_t qp = 0;  // completion
     std::uint64_t sequence = 0;
     fabric::Cpu::Access* access = nullptr;
+    fabric::Waiter* waiter = nullptr;  // retry
   };
   // The end of an attempt that failed.
   struct AttemptEnd {
@@ -291,6 +324,13 @@ class Execution final : public World {
     return static_cast<std::uint16_t>(queue_pairs_.size());
   }
   void end_execution() noexcept;
+  [[nodiscard]] std::uint64_t on_retry_by_states(Actor& actor, Loop& loop, fabric::Waiter& waiter);
+  void tell_observers(const fabric::model::Step& step);
+  [[nodiscard]] bool client_may_run_before(std::uint16_t of, std::uint16_t qp, std::uint32_t index) const;
+  [[nodiscard]] bool overlaps_in_flight(std::uint16_t of, const fabric::model::Step& step) const;
+  [[nodiscard]] bool is_in_flight(std::span<const std::byte> bytes) const;
+  [[nodiscard]] std::uint64_t completed_of(std::uint16_t qp) const;
+  struct StateWriter;
   [[nodiscard]] std::uint16_t part(Part wanted, const std::function<std::uint16_t()>& make);
   [[nodiscard]] std::uint16_t actor_of(const fabric::Node& node) const;
   // The frames around a program's task are no part of it: they are linked to those of other tasks. So they are made
@@ -370,6 +410,17 @@ class Execution final : public World {
   std::uint32_t writing_retries_;
   Arena arena_;
   Zone zone_;
+  Zone world_zone_;  // nodes, queue pairs, and what else of the world a program can point to
+  bool by_states_ = false;
+  mutable const char* no_states_ = nullptr;
+  std::vector<Observer> observers_;
+  std::vector<std::uint32_t> known_;
+  std::vector<std::uint32_t> ordinals_;
+  std::vector<std::uint32_t> world_marks_;
+  std::vector<std::pair<Zone::View, bool>> queue_;
+  Step::What last_what_ = Step::What::start;  // of the last step of a client
+  mutable bool clock_read_ = false;
+  bool compares_clock_ = false;
   struct Tally {
     std::span<const std::byte> bytes;
     std::uint32_t life;  // of its block; one that was freed since is another's

@@ -111,7 +111,7 @@ void Execution::enabled(std::vector<Action>& out) {
     out.push_back(Action::of(step));
   }
   // Last, what leads nowhere.
-  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+  for (std::uint16_t i = 0; i < actor_count() && !by_states_; ++i) {
     for (const Suspended& suspended : actors_[i].suspended) {
       if (i != crashed_ && suspended.access != nullptr && looks_in_vain(actors_[i], *suspended.access)) {
         out.push_back({Action::Sort::client, StepKind::fetch, 0, i, suspended.number, 0});
@@ -164,13 +164,14 @@ bool Execution::repeats(const Event& before) {
 void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
-  event_->may_crash = event_->ran = event_->global = false;
+  event_->may_crash = event_->ran = event_->judged = event_->global = false;
+  event_->own = {};
   event_->allocates_at = Event::kNone;
   event_->posts.clear();
   event_->suspensions.clear();
   event_->changed.clear();
   if (described) {
-    event_->target = event_->local = event_->own = event_->source = {};
+    event_->target = event_->local = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
     event_->fenced = event_->touches = event_->fence = event_->changes = event_->by_cpu = false;
     event_->behind = 0;
@@ -256,6 +257,9 @@ void Execution::describe(const model::Step& step) {
 
 // Applies a step's effects at the client's side.
 void Execution::after_step(const model::Step& step) {
+  if (!observers_.empty()) {
+    tell_observers(step);
+  }
   switch (step.kind) {
     case StepKind::place:
     case StepKind::store:
@@ -442,6 +446,7 @@ void Execution::apply_client(const Action& action) {
     throw std::logic_error(fmt::format("explorer: client {} has no step {}", actor.name, action.index));
   }
   const Suspended suspended = *found;
+  last_what_ = suspended.what;
   actor.suspended.erase(found);
   running_ = action.owner;
   event_->client = action.owner;
@@ -452,7 +457,10 @@ void Execution::apply_client(const Action& action) {
       set_may_crash(action.owner);
       // A client's tasks have the first suspension numbers.
       ++tasks_running_;
-      reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
+      {
+        const Zone::Use use(&world_zone_);
+        reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
+      }
       watch_shared_memory(actor);
       {
         const Zone::Use use(&zone_);
@@ -461,6 +469,9 @@ void Execution::apply_client(const Action& action) {
       note_shared_memory(actors_[action.owner]);
       break;
     case Step::What::yield:
+      break;
+    case Step::What::retry:
+      reactor_->ready(*suspended.waiter);
       break;
     case Step::What::access:
       acted_in_step_ = true;
@@ -651,16 +662,21 @@ bool Execution::is_livelock(const Order& order) const {
   return false;
 }
 
-void Execution::require_ended() {
-  if (!judges_liveness()) {
-    return;
-  }
+std::string Execution::unended() const {
   std::string who;
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i != crashed_ && actors_[i].tasks_left != 0) {
       who += (who.empty() ? "" : ", ") + actors_[i].name;
     }
   }
+  return who;
+}
+
+void Execution::require_ended() {
+  if (!judges_liveness()) {
+    return;
+  }
+  const std::string who = unended();
   if (!who.empty() && !failure_) {
     fail(Kind::deadlock, fmt::format("{} has not ended, and nothing is left that could happen", who));
     failure_->at_end = true;

@@ -129,6 +129,7 @@ class ModelQueuePair final : public fabric::QueuePair {
   [[nodiscard]] fabric::model::QpId id() const noexcept { return id_; }
   [[nodiscard]] ModelNode& from() const noexcept { return *from_; }
   [[nodiscard]] ModelNode& to() const noexcept { return *to_; }
+  using QueuePair::append_bookkeeping;
   using QueuePair::on_completed;
   using QueuePair::on_error;
   using QueuePair::unsignaled;

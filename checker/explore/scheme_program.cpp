@@ -1,6 +1,7 @@
 #include <sidelatch/explore/scheme_program.h>
 
 #include "execution.h"
+#include "scheme_monitor.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +20,8 @@ using namespace sync;
 namespace {
 
 constexpr std::uint32_t kMostClients = 16;
+// Readers' requests use numbers that no update has.
+constexpr std::uint64_t kFirstTagOfReads = std::uint64_t{1} << 48;
 
 struct Operation {
   bool writes = false;
@@ -94,6 +97,78 @@ struct ClientRun {
   const Place* place;
   std::uint32_t client;
   std::vector<Operation> operations{};
+  SchemeMonitor* monitor = nullptr;  // judges at once, in a search that runs all orders; then nothing is written down
+};
+
+// An operation of a client, for those who judge it.
+class Noted {
+ public:
+  Noted(ClientRun* run, bool writes) : run_(run) {
+    if (run->monitor != nullptr) {
+      run->monitor->began(run->client, writes);
+      return;
+    }
+    which_ = run->operations.size();
+    run->operations.push_back({.writes = writes, .client = run->client, .began = world().moment()});
+    if (!writes) {
+      run->operations.back().tag = tag();
+    }
+  }
+  [[nodiscard]] std::uint64_t tag() const {
+    constexpr std::uint64_t kFirst = kFirstTagOfReads;
+    return kFirst + run_->client * std::uint64_t{1000} + which_;
+  }
+  void entered() const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->entered(run_->client);
+    } else {
+      operation().inside = world().moment();
+    }
+  }
+  void leaves() const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->left(run_->client);
+    } else {
+      operation().leaves = world().moment();
+    }
+  }
+  /// Of a read: its present attempt counts.
+  void has_read(std::uint64_t number) const {
+    if (run_->monitor == nullptr) {
+      operation().attempt = std::max(operation().began, world().last_retry());
+      operation().number = number;
+    }
+  }
+  /// What was posted so far led to accepting the read.
+  void accepts(std::uint64_t number) const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->accepts(run_->client, number);
+    } else {
+      operation().last_post = world().last_post();
+    }
+  }
+  void refuses() const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->refused(run_->client);
+    } else {
+      operation().accepted = false;
+    }
+  }
+  void ended(std::uint64_t number) const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->ended(run_->client, number);
+    } else {
+      operation().number = number;
+      operation().ended = world().moment();
+      operation().has_ended = true;
+    }
+  }
+
+ private:
+  [[nodiscard]] World& world() const { return *run_->place->world; }
+  [[nodiscard]] Operation& operation() const { return run_->operations[which_]; }
+  ClientRun* run_;
+  std::size_t which_ = 0;
 };
 
 // State of one execution, for its judges.
@@ -101,6 +176,7 @@ struct Run {
   const Place* place = nullptr;
   std::vector<const ClientRun*> clients{};
   std::vector<Operation> operations{};  // of all clients, at the end
+  const SchemeMonitor* monitor = nullptr;
 
   void collect() {
     operations.clear();
@@ -175,22 +251,15 @@ std::string words_of(std::span<const std::byte> payload) {
   return text;
 }
 
-// Readers' requests use numbers that no update has.
-constexpr std::uint64_t kFirstTagOfReads = std::uint64_t{1} << 48;
-std::uint64_t tag_of_read(std::uint32_t client, std::size_t operation) {
-  return kFirstTagOfReads + client * std::uint64_t{1000} + operation;
-}
-
 Task<void> write_object(ClientRun* run, Session* session) {
   const Setting& setting = *run->place->setting;
   World& world = *run->place->world;
   std::uint64_t own = 0;
   bool took_over = false;
   for (std::uint32_t i = 0; i < setting.workload.updates; ++i) {
-    const std::size_t which = run->operations.size();
-    run->operations.push_back({.writes = true, .client = run->client, .began = world.moment()});
+    const Noted operation(run, true);
     ExclusiveGuard guard = co_await setting.scheme->latch(*session, run->place->objects.at(0));
-    run->operations[which].inside = world.moment();
+    operation.entered();
     std::uint64_t number = number_in(guard.payload());
     if (guard.inherited()) {
       took_over = true;
@@ -205,12 +274,13 @@ Task<void> write_object(ClientRun* run, Session* session) {
     own = number + (guard.inherited() ? 10 : 1);
     world.tag(own);
     fill(guard.payload(), own, setting.workload.salt);
-    run->operations[which].leaves = world.moment();
-    run->operations[which].number = own;
+    operation.leaves();
     co_await guard.commit();
     world.tag(0);
-    run->operations[which].ended = world.moment();
-    run->operations[which].has_ended = true;
+    operation.ended(own);
+    // Nobody needs these any more; what is left in a frame makes states differ.
+    number = 0;
+    own = took_over ? own : 0;
   }
 }
 
@@ -218,9 +288,8 @@ Task<void> read_object(ClientRun* run, Session* session) {
   const Setting& setting = *run->place->setting;
   World& world = *run->place->world;
   for (std::uint32_t i = 0; i < setting.workload.reads; ++i) {
-    const std::size_t which = run->operations.size();
-    run->operations.push_back({.client = run->client, .tag = tag_of_read(run->client, which), .began = world.moment()});
-    world.tag(tag_of_read(run->client, which));
+    const Noted operation(run, false);
+    world.tag(operation.tag());
     ReadGuard guard;
     try {
       guard = co_await setting.scheme->begin_read(*session, run->place->objects.at(0));
@@ -232,8 +301,7 @@ Task<void> read_object(ClientRun* run, Session* session) {
     if (!guard) {
       co_return;  // its holder crashed, and readers do not take over
     }
-    run->operations[which].inside = world.moment();
-    run->operations[which].attempt = std::max(run->operations[which].began, world.last_retry());
+    operation.entered();
     const std::uint64_t number = number_in(guard.payload());
     const std::uint64_t version = guard.version();
     const bool whole = is_whole(guard.payload(), setting.workload.salt);
@@ -248,24 +316,23 @@ Task<void> read_object(ClientRun* run, Session* session) {
                    fmt::format("a reader accepted version {} with the data of version {}", version, number));
       }
     };
-    run->operations[which].number = number;
-    run->operations[which].leaves = world.moment();
+    operation.has_read(number);
+    operation.leaves();
     if (guard.fresh() || setting.promise == checker::Promise::consistent) {
-      run->operations[which].last_post = world.last_post();
+      operation.accepts(number);
       judge();
       co_await guard.release();
     } else {
       const bool unchanged = co_await guard.validate();
-      run->operations[which].last_post = world.last_post();
+      operation.accepts(number);
       if (!unchanged) {
         // Counts as a failed attempt, which Scheme::read would repeat, so this program need not judge it.
-        run->operations[which].accepted = false;
+        operation.refuses();
         co_return;
       }
       judge();
     }
-    run->operations[which].ended = world.moment();
-    run->operations[which].has_ended = true;
+    operation.ended(number);
   }
 }
 
@@ -344,6 +411,9 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
 
 void judge_result(const Run& run) {
   std::vector<std::uint64_t> numbers;
+  if (run.monitor != nullptr) {
+    numbers = run.monitor->numbers();
+  }
   for (const Operation& operation : run.operations) {
     if (operation.writes && operation.has_ended) {
       numbers.push_back(operation.number);
@@ -386,6 +456,13 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
   const Place& place = world.make<Place>(setting, world, storage);
   Run& run = world.make<Run>();
   run.place = &place;
+  SchemeMonitor* monitor = nullptr;
+  if (world.judges_in_order() && !workload.crash) {
+    monitor =
+        &world.make<SchemeMonitor>(world, setting->promise, workload.writers + workload.readers, place.memory.remote(),
+                                   place.memory.remote().address + place.layout.latch(0), kFirstTagOfReads);
+  }
+  run.monitor = monitor;
   QueuePair* first = nullptr;
   for (std::uint32_t i = 0; i < workload.writers + workload.readers; ++i) {
     const bool writes = i < workload.writers;
@@ -401,6 +478,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     }
     Session& session = world.make<Session>(*qp, buffer_bytes(setting->shape), place.options_for(node, options));
     ClientRun& client = world.make<ClientRun>(place, i);
+    client.monitor = monitor;
     run.clients.push_back(&client);
     world.spawn(node, writes ? write_object(&client, &session) : read_object(&client, &session));
     if (workload.crash && i == 0) {
