@@ -1,11 +1,24 @@
 #include "holding.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
+#include <stdexcept>
 
 namespace sidelatch::structures {
 
 using namespace fabric;
 using namespace sync;
+
+const Scheme& without_queue(const Scheme& scheme) {
+  if (scheme.queues()) {
+    throw std::invalid_argument(fmt::format(
+        "a structure over {}: clients that hold one latch and want another must be able to give up, and who stands in "
+        "its queue cannot; use latch-exclusive, latch-rw or an optimistic scheme",
+        scheme.name()));
+  }
+  return scheme;
+}
 
 Task<std::uint64_t> read_latch(Session& session, Object object) {
   RingBuffer buffer = session.take_buffer(*object.shape);

@@ -7,6 +7,9 @@
 
 namespace sidelatch::structures {
 
+/// Throws std::invalid_argument for a latch with a queue, which none of the structures can use.
+const sync::Scheme& without_queue(const sync::Scheme& scheme);
+
 /// The object's latch word. Does not wait for its holder.
 [[nodiscard]] fabric::Task<std::uint64_t> read_latch(sync::Session& session, sync::Object object);
 

@@ -2,6 +2,8 @@
 
 #include "execution.h"
 
+#include <sidelatch/sync/latch_peers.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -328,13 +330,16 @@ void judge_result(const Run& run) {
   std::uint64_t latch = 0;
   const Place& place = *run.place;
   std::memcpy(&latch, place.memory.bytes().data() + place.layout.latch(0), sizeof latch);
-  if (latch != 0) {
+  if (!place.setting->scheme->is_free(latch)) {
     run.place->world->fail(Kind::deadlock, fmt::format("everybody has unlatched, and the latch word is {:#x}", latch));
     return;
   }
   const std::span<const std::byte> record =
       place.memory.bytes().subspan(place.layout.record(0), place.setting->shape.bytes);
-  const std::vector<std::byte> right = image_of(place.setting, numbers.size());
+  std::vector<std::byte> right = image_of(place.setting, numbers.size());
+  if (place.setting->scheme->queues()) {  // a free latch may count its holders
+    std::memcpy(right.data() + (place.layout.latch(0) - place.layout.record(0)), &latch, sizeof latch);
+  }
   if (std::memcmp(record.data(), right.data(), right.size()) == 0) {
     return;
   }
@@ -350,6 +355,20 @@ void judge_result(const Run& run) {
                   numbers.size(), wrong, in_header ? ", in its header," : ""));
 }
 
+// For a scheme whose clients reach each other: connects this one to those before it.
+LatchPeers* peers_of(const Setting& setting, World& world, Node& node, std::uint32_t client,
+                     std::vector<LatchPeers*>& others) {
+  if (!setting.scheme->needs_peers()) {
+    return nullptr;
+  }
+  auto& made = world.make<LatchPeers>(node, static_cast<std::uint16_t>(client + 1), 1U);
+  for (LatchPeers* const other : others) {
+    LatchPeers::connect(*other, made);
+  }
+  others.push_back(&made);
+  return &made;
+}
+
 void build(const std::shared_ptr<Setting>& setting, World& world) {
   const Workload& workload = setting->workload;
   Node& storage = world.add_node("memory", workload.nics);
@@ -357,6 +376,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
   Run& run = world.make<Run>();
   run.place = &place;
   QueuePair* first = nullptr;
+  std::vector<LatchPeers*> peers;
   for (std::uint32_t i = 0; i < workload.writers + workload.readers; ++i) {
     const bool writes = i < workload.writers;
     Node& node = world.add_node(writes ? fmt::format("writer {}", i) : fmt::format("reader {}", i - workload.writers));
@@ -364,6 +384,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     first = first == nullptr ? qp.get() : first;
     SessionOptions options;
     options.buffers = std::min(4U, setting->scheme->most_buffers());
+    options.peers = peers_of(*setting, world, node, i, peers);
     if (workload.crash) {
       options.owner = static_cast<std::uint16_t>(i + 1);
       options.lease = Lease{.length = from_ns(1e6), .margin = from_ns(1e5)};
@@ -409,9 +430,10 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
           for (std::uint64_t i = 0; i < updates; ++i) {
             Node& node = world.add_node("writer");
             auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
-            Session& session =
-                world.make<Session>(*qp, buffer_bytes(alone->shape),
-                                    SessionOptions{.buffers = std::min(4U, alone->scheme->most_buffers())});
+            std::vector<LatchPeers*> none;
+            SessionOptions options{.buffers = std::min(4U, alone->scheme->most_buffers())};
+            options.peers = peers_of(*alone, world, node, static_cast<std::uint32_t>(i), none);
+            Session& session = world.make<Session>(*qp, buffer_bytes(alone->shape), options);
             world.spawn(node, write_object(&world.make<ClientRun>(*place, static_cast<std::uint32_t>(i)), &session));
           }
         },
@@ -454,6 +476,12 @@ void Workload::validate() const {
 
 Program scheme_program(const Scheme& scheme, checker::Promise promise, const Workload& workload, LayoutKind layout) {
   workload.validate();
+  if (workload.crash && scheme.queues()) {
+    throw std::invalid_argument(fmt::format(
+        "{}: its clients stand in a queue, which a dead one stops: it has no leases, and so no run in which "
+        "a client crashes",
+        scheme.name()));
+  }
   const std::uint64_t payload = scheme.largest_payload(workload.lines * kLineBytes, layout) / 8 * 8;
   if (payload == 0) {
     throw std::invalid_argument(fmt::format("{}: {} lines have no room for a word of payload; give it more lines",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sidelatch/fabric/sim/simulation.h>
+#include <sidelatch/sync/latch_peers.h>
 #include <sidelatch/sync/scheme.h>
 
 #include <cstdint>
@@ -26,9 +27,17 @@ class Store {
 
   /// A client of its own with its own queue pair.
   Session& add_session(const SessionOptions& options = {}) { return add_session(options, world.options().profile); }
-  Session& add_session(const SessionOptions& options, const fabric::sim::Profile& profile) {
+  Session& add_session(SessionOptions options, const fabric::sim::Profile& profile) {
     fabric::Node& node = world.add_node("client", profile);
     queue_pairs.push_back(node.connect(storage));
+    if (scheme.needs_peers()) {
+      auto made = std::make_unique<LatchPeers>(node, static_cast<std::uint16_t>(peers.size() + 1));
+      for (const auto& other : peers) {
+        LatchPeers::connect(*other, *made);
+      }
+      options.peers = made.get();
+      peers.push_back(std::move(made));
+    }
     sessions.push_back(std::make_unique<Session>(*queue_pairs.back(), buffer_bytes(layout.shape()), options));
     return *sessions.back();
   }
@@ -69,6 +78,7 @@ class Store {
   fabric::MemoryRegion memory;
   ObjectArray objects;
   std::vector<std::unique_ptr<fabric::QueuePair>> queue_pairs;
+  std::vector<std::unique_ptr<LatchPeers>> peers;  // of the sessions, if the scheme needs them
   std::vector<std::unique_ptr<Session>> sessions;
 
  private:
