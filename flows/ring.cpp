@@ -18,6 +18,8 @@ constexpr std::uint32_t kMostSlots = 1U << 29;
 constexpr std::uint32_t kLongestItem = 1U << 30;
 constexpr std::uint32_t kLargestAlignment = 4096;
 constexpr std::uintptr_t kRingAlignment = 64;
+constexpr std::size_t kJournalOffset = 4;    // behind the head
+constexpr std::uint32_t kTriesPerLook = 64;  // at the clock, which may be a system call
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -97,6 +99,15 @@ void Ring::store(std::uint64_t offset, std::uint32_t value) const noexcept {
   std::atomic_ref(counter).store(turned(value, shape_.order), std::memory_order_release);
 }
 
+RingState Ring::state() const noexcept {
+  RingState state{.head = load(RingShape::head_offset()), .tail = load(RingShape::tail_offset())};
+  std::memcpy(&state.last_producer, memory_ + kJournalOffset, sizeof state.last_producer);
+  std::memcpy(&state.last_tail, memory_ + kJournalOffset + sizeof state.last_producer, sizeof state.last_tail);
+  state.last_producer = __builtin_bswap32(state.last_producer);  // as the switch has it
+  state.last_tail = __builtin_bswap32(state.last_tail);
+  return state;
+}
+
 Producer::Producer(std::span<std::byte> memory, const RingShape& shape)
     : Ring(memory, shape), head_(load(RingShape::head_offset())), tail_(load(RingShape::tail_offset())) {
   has_ended_ = (head_ & kEnded) != 0;
@@ -145,6 +156,7 @@ void Producer::commit(std::uint32_t count) {
     throw std::logic_error(
         fmt::format("commit of {} items: only {} slots are free", count, shape().slots - ((head_ - tail_) & kCount)));
   }
+  before_ = head_;
   head_ = (head_ + count) & kCount;
   store(RingShape::head_offset(), head_);
 }
@@ -203,6 +215,40 @@ void Producer::push_batch(std::span<const std::byte> items) {
   }
 }
 
+namespace {
+
+// Tries until it has worked or the time has passed. Returns whether it has.
+template <class Try>
+bool try_for(std::chrono::nanoseconds at_most, const Try& attempt) {
+  const auto begun = std::chrono::steady_clock::now();
+  Patience patience;
+  for (;;) {
+    for (std::uint32_t i = 0; i < kTriesPerLook; ++i) {
+      if (attempt()) {
+        return true;
+      }
+      patience.wait();
+    }
+    if (std::chrono::steady_clock::now() - begun >= at_most) {
+      return false;
+    }
+  }
+}
+
+}  // namespace
+
+bool Producer::push_for(std::span<const std::byte> item, std::chrono::nanoseconds at_most) {
+  return try_for(at_most, [&] { return try_push(item); });
+}
+
+// The head was stored before the tail is loaded. So either this sees that all had been delivered, or the switch, which
+// looks at the head after it has written the tail, sees the new items.
+bool Producer::shall_ring() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  static_cast<void>(look());
+  return (tail_ & kCount) == before_ && head_ != before_;
+}
+
 fabric::Task<void> Producer::push(fabric::Reactor& reactor, std::span<const std::byte> item,
                                   fabric::Duration interval) {
   while (!try_push(item)) {
@@ -252,6 +298,7 @@ void Consumer::release(std::uint32_t count) {
     throw std::logic_error(
         fmt::format("release of {} items: only {} were seen by peek()", count, (head_ - tail_) & kCount));
   }
+  before_ = tail_;
   tail_ = (tail_ + count) & kCount;
   store(RingShape::tail_offset(), tail_);
 }
@@ -301,6 +348,21 @@ bool Consumer::pop(std::span<std::byte> item) {
         patience.wait();
     }
   }
+}
+
+Consumer::Popped Consumer::pop_for(std::span<std::byte> item, std::chrono::nanoseconds at_most) {
+  Popped popped = Popped::empty;
+  try_for(at_most, [&] {
+    popped = try_pop(item);
+    return popped != Popped::empty;
+  });
+  return popped;
+}
+
+bool Consumer::shall_ring() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t head = load(RingShape::head_offset());
+  return ((head - before_) & kCount) >= shape().slots && tail_ != before_;
 }
 
 fabric::Task<bool> Consumer::pop(fabric::Reactor& reactor, std::span<std::byte> item, fabric::Duration interval) {

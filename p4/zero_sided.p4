@@ -22,6 +22,10 @@
 // A thread may have several consumers: then each gets all items, in one order. They have the same PSNs. What goes to them
 // is copied, and the thread goes on when all have answered: no head moves before all have the data.
 //
+// A unit that can send may ring: an empty SEND or WRITE wakes a thread that is IDLE. A consumer's NIC may tell of
+// congestion (CNP): then batches shrink, and pauses follow them. The control plane may add producers to a flow that is
+// open, and consumers to one that balances, and may let a consumer leave.
+//
 // The mark ENDED of a producer's head ends the producer; a consumer's head gets it when all producers of its thread have
 // ended. A unit that refuses or does not answer is given up: the thread goes on with other producers, and the consumer's
 // head has the mark BROKEN at the end. When a consumer is given up, other consumers go on. When nobody is left who
@@ -38,6 +42,7 @@ const bit<16> ARP_REPLY = 2;
 const bit<8> PROTOCOL_UDP = 17;
 const bit<16> PORT_ROCE = 4791;
 
+const bit<8> RC_SEND_ONLY = 0x04;
 const bit<8> RC_WRITE_ONLY = 0x0a;
 const bit<8> RC_READ_REQUEST = 0x0c;
 const bit<8> RC_READ_RESPONSE_FIRST = 0x0d;
@@ -45,8 +50,10 @@ const bit<8> RC_READ_RESPONSE_MIDDLE = 0x0e;
 const bit<8> RC_READ_RESPONSE_LAST = 0x0f;
 const bit<8> RC_READ_RESPONSE_ONLY = 0x10;
 const bit<8> RC_ACKNOWLEDGE = 0x11;
+const bit<8> CONGESTION = 0x81;  // RoCEv2's notification packet, CNP
 
 const bit<9> GENERATOR = 510;  // the port of the packet generator
+const bit<32> CLONED = 1;
 const bit<32> RESUBMITTED = 6;
 
 const bit<32> THREADS = 2048;
@@ -77,6 +84,13 @@ const bit<32> LOST = 1;    // a producer
 const bit<32> ENDING = 2;  // PUSH is the last one
 const bit<32> CAME = 4;    // data, since it was asked for last
 const bit<32> AGAIN = 8;   // the batch was asked for more than once
+const bit<32> RUNG = 16;   // a unit has rung since the thread began to look around
+const bit<32> SLOWED = 32; // a consumer has told of congestion in this batch
+const bit<32> PROBES = 64; // one packet of the batch was asked for, to see whether a consumer lives
+
+// An element of `slownesses`, in quarters: what moves is as fast as a link, and 2^level - 1 times as long a pause
+// follows. A batch with congestion adds 4, one without takes 1.
+const bit<32> SLOWEST = 28;
 
 // A request is repeated after its time-out, and then after longer times, up to 2^3 time-outs.
 const bit<32> LONGEST_WAIT = 3;
@@ -156,6 +170,13 @@ header counter_t {
     bit<32> value;
 }
 
+// Behind a consumer's head: whose items the last ones are, and that producer's tail with them. A switch that takes over
+// reads it.
+header journal_t {
+    bit<32> producer;  // its name
+    bit<32> tail;
+}
+
 struct headers_t {
     ethernet_t ethernet;
     arp_t arp;
@@ -165,6 +186,7 @@ struct headers_t {
     reth_t reth;
     aeth_t aeth;
     counter_t counter;  // a payload of 4 bytes
+    journal_t journal;
 }
 
 struct metadata_t {
@@ -172,6 +194,12 @@ struct metadata_t {
     bit<16> thread;
     @field_list(1)
     bit<48> time;  // a packet that comes back has no time stamp of its own
+    @field_list(1)
+    bit<1> rings;   // 1: a bell that goes from thread to thread, until one has time
+    @field_list(1)
+    bit<16> first;  // of these threads
+    @field_list(2)
+    bit<24> ringer; // the queue pair that gets the acknowledgement of a bell
     bool is_rewritten;
     bool is_copied;     // to several consumers: each copy gets its consumer's addresses
     bit<32> left_out;   // bits of consumers that get no copy
@@ -230,6 +258,7 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
         packet.extract(h.bth);
         transition select(h.bth.opcode) {
             RC_READ_REQUEST: reth;
+            RC_WRITE_ONLY: reth;
             RC_READ_RESPONSE_FIRST: aeth;
             RC_READ_RESPONSE_LAST: aeth;
             RC_READ_RESPONSE_ONLY: aeth;
@@ -286,6 +315,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
     register<bit<32>>(THREADS) lost;          // consumers that were given up
     register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
+    register<bit<32>>(THREADS) slownesses;    // because of congestion
+    register<bit<48>>(THREADS) begun;         // when the batch began; afterwards when the next one may begin
     // By consumer.
     register<bit<32>>(THREADS) reached;       // the PSN up to which it has acknowledged
     // By producer.
@@ -335,17 +366,21 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     }
 
     // Answers to the switch, by the switch's address and queue pair. `ip`: of the unit.
-    // `consumer`: its register; `bit_of_it`: one bit, that of the consumer among those of its thread.
-    action of_consumer(bit<16> index, bit<32> ip, bit<32> consumer, bit<32> bit_of_it) {
+    // `consumer`: its register; `bit_of_it`: one bit, that of the consumer among those of its thread. `pair`: the
+    // unit's. `first`: the thread for which a producer rings.
+    action of_consumer(bit<16> index, bit<32> ip, bit<24> pair, bit<32> consumer, bit<32> bit_of_it) {
         thread = index;
         peer_ip = ip;
+        m.ringer = pair;
         consumer_number = consumer;
         consumer_bit = bit_of_it;
     }
-    action of_producer(bit<32> index, bit<32> ip) {
+    action of_producer(bit<32> index, bit<32> ip, bit<24> pair, bit<16> first) {
         producer = index;
         is_of_producer = true;
         peer_ip = ip;
+        m.ringer = pair;
+        m.first = first;
     }
     table ends_of_switch {
         key = { h.ipv4.destination : exact; h.bth.queue_pair : exact; }
@@ -366,13 +401,21 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     bit<32> all_bits = 0;
     bit<32> first_consumer = 0;
     bit<16> copies = 0;
+    bit<1> is_open = 0;
+    bit<1> leaves = 0;
+    bit<16> next_thread = 0;
+    // `open`: 1: it does not end when all its producers have. `leaving`: 1: its consumer gets no more. `next`: of the
+    // threads that have the same producers, in a circle.
     // `age`: the generation. `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
     // `shift`: the path MTU is 2^shift. `wait`: microseconds until a request is repeated. `often`: how often it is; 0: for
     // ever. `bits`: of all consumers; `consumer`: the register of the first one; `group`: if there are several, the
     // multicast group of them.
     action is_thread(bit<48> mac, bit<32> ip, bit<32> number, bit<32> producers, bit<32> limit, bit<32> each,
                      bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group,
-                     bit<32> age) {
+                     bit<32> age, bit<1> open, bit<1> leaving, bit<16> next) {
+        is_open = open;
+        leaves = leaving;
+        next_thread = next;
         m.generation = age;
         own_mac = mac;
         own_ip = ip;
@@ -443,8 +486,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     bit<64> p_items_address = 0;
     bit<32> p_slots = 0;
     bit<1> p_little = 0;
+    bit<32> p_name = 0;
     action is_producer(bit<48> mac, bit<32> ip, bit<9> port, bit<24> queue_pair, bit<32> key, bit<64> head, bit<64> tail,
-                       bit<64> first, bit<32> slots, bit<1> is_little) {
+                       bit<64> first, bit<32> slots, bit<1> is_little, bit<32> name) {
+        p_name = name;
         p_mac = mac;
         p_ip = ip;
         p_port = port;
@@ -506,9 +551,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             drop();
             exit;
         }
-        bool is_control = standard.instance_type == RESUBMITTED;
-        bool is_tick = !is_control && standard.ingress_port == GENERATOR;
-        if (is_control) {
+        bool is_back = standard.instance_type == RESUBMITTED;
+        bool is_control = is_back && m.rings == 0;
+        bool is_bell = is_back && m.rings == 1;
+        bool is_tick = !is_back && standard.ingress_port == GENERATOR;
+        if (is_back) {
             thread = m.thread;
         } else if (is_tick) {
             thread = h.bth.queue_pair[15:0];
@@ -526,7 +573,17 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 drop();
                 exit;
             }
-            if (is_of_producer) {
+            // An empty message is a bell. It says nothing but that the thread shall look, so it may get lost or come twice.
+            is_bell = h.bth.opcode == RC_SEND_ONLY && h.ipv4.total_bytes == AROUND_PAYLOAD[15:0]
+                      || h.bth.opcode == RC_WRITE_ONLY && h.reth.bytes == 0 && h.ipv4.total_bytes == AROUND_PAYLOAD[15:0] + 16;
+            if (is_bell) {
+                clone_preserving_field_list(CloneType.I2E, (bit<32>)standard.ingress_port + 1, 2);
+                if (is_of_producer) {
+                    thread = m.first;
+                }
+                m.first = thread;
+                is_of_producer = false;
+            } else if (is_of_producer) {
                 bit<32> locker;
                 locks.read(locker, producer);
                 if (locker == 0) {
@@ -587,6 +644,12 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         marks.read(mark, t);
         bit<32> shrink;
         shrinks.read(shrink, t);
+        bit<32> pace;
+        paces.read(pace, t);
+        bit<32> slowness;
+        slownesses.read(slowness, t);
+        bit<48> began;
+        begun.read(began, t);
         most_items = most_items >> (bit<8>)shrink;
         time_out = time_out << (bit<8>)smaller(tried + silent, LONGEST_WAIT);
         bit<32> p_psn;
@@ -608,7 +671,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             have = 0;  // it has not acknowledged anything of this batch
         }
         bit<48> now = standard.ingress_global_timestamp;
-        if (is_control) {
+        if (is_back) {
             now = m.time;
         }
         bit<24> from_c = h.bth.psn - c_psn[23:0];
@@ -618,6 +681,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool is_gap = is_nak && h.aeth.syndrome[4:0] == 0;
         bool is_refusal = is_nak && h.aeth.syndrome[4:0] != 0;
         bool is_counter = h.bth.opcode == RC_READ_RESPONSE_ONLY && h.counter.isValid();
+        bool is_congested = h.bth.opcode == CONGESTION;
         bool is_data = h.bth.opcode >= RC_READ_RESPONSE_FIRST && h.bth.opcode <= RC_READ_RESPONSE_ONLY;
 
         bool goes_round = false;    // the packet comes back, and is turned into the next request
@@ -628,14 +692,30 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool producer_fails = false;
         bool consumer_fails = false;
         bool drained = false;       // of DRAIN
+        bool rings_further = false; // the bell goes to the next thread
+        bool has_left = false;      // the consumer, as it was told to
         bool shrinks_batch = false;
 
-        if (is_tick) {
-            if (phase == IDLE) {
+        if (is_bell) {
+            if (phase == IDLE && pace == 0 && now >= began) {
                 phase = SEEK;
                 missed = 0;
                 ended = 0;
                 goes_round = true;
+            } else {
+                if (phase >= SEEK) {
+                    mark = mark | RUNG;
+                }
+                rings_further = next_thread != m.first;
+            }
+        } else if (is_tick) {
+            if (phase == IDLE) {
+                if (now >= began) {
+                    phase = SEEK;
+                    missed = 0;
+                    ended = 0;
+                    goes_round = true;
+                }
             } else if (phase == SEEK) {
                 goes_round = true;
             } else if (phase == DRAIN && now - sent_at >= time_out) {
@@ -644,15 +724,19 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 if (phase == TAIL && lock == t + 1) {
                     lock = 0;  // other consumers need not wait for this one
                 }
+                // In DATA it is the producer that is silent, unless data came and was not acknowledged.
+                bool is_unheard = phase == DATA && mark & CAME != 0;
                 if (phase == DATA) {
                     shrinks_batch = true;
                     start = 0;  // with several consumers nobody knows what all have
                     if (copies == 0) {
                         start = have;
                     }
+                    mark = mark & ~PROBES;
+                    if (is_unheard) {
+                        mark = mark | PROBES;
+                    }
                 }
-                // In DATA it is the producer that is silent, unless data came and was not acknowledged.
-                bool is_unheard = phase == DATA && mark & CAME != 0;
                 bit<32> before = tried;
                 if (is_unheard) {
                     before = silent;
@@ -672,9 +756,15 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         } else if (is_control) {
             if (phase == SEEK) {
-                if (missed >= producers_of_thread) {
+                bool is_over = ended >= producers_of_thread && is_open == 0;
+                if (leaves == 0 && !is_over && missed >= producers_of_thread && mark & RUNG != 0) {
+                    mark = mark & ~RUNG;
+                    missed = 0;
+                    ended = 0;
+                    goes_round = true;
+                } else if (leaves == 1 || missed >= producers_of_thread) {
                     phase = IDLE;
-                    if (ended >= producers_of_thread) {
+                    if (leaves == 1 || is_over) {
                         phase = PUSH;
                         mark = mark | ENDING;
                         batch = 0;
@@ -764,11 +854,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     if (batch == 0 && p_head & ENDED != 0) {
                         out_of_use = PRODUCER_ENDED;
                     }
-                    bit<32> pace;
-                    paces.read(pace, t);
                     phase = SEEK;
-                    if (pace != 0 && batch != 0) {
-                        phase = IDLE;
+                    if (batch != 0) {
+                        bit<48> paused = now + ((now - began) << (bit<8>)(slowness >> 2));
+                        began = paused - (now - began);
+                        if (pace != 0 || began > now) {
+                            phase = IDLE;
+                        }
                     }
                     missed = 0;
                     ended = 0;
@@ -780,7 +872,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 producer_fails = true;
             }
         } else if (given_up & consumer_bit == 0) {
-            if (phase == TAIL && is_counter && from_c == 0) {
+            if (is_congested) {
+                if (mark & SLOWED == 0) {
+                    slowness = smaller(slowness + 4, SLOWEST);
+                    mark = mark | SLOWED;
+                    shrinks_batch = true;
+                }
+            } else if (phase == TAIL && is_counter && from_c == 0) {
                 bit<32> tail = turned(h.counter.value, c_little);
                 bit<32> full = (c_head - tail) & COUNT;
                 if (full > c_slots || tail & ~COUNT != 0) {
@@ -801,6 +899,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                                 lock = 0;
                             }
                             phase = IDLE;
+                            if (mark & RUNG != 0) {
+                                mark = mark & ~RUNG;
+                                phase = SEEK;
+                                missed = 0;
+                                ended = 0;
+                                goes_round = true;
+                            }
                         }
                     }
                 }
@@ -829,6 +934,12 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                             answered = 0;
                             goes_round = true;
                         }
+                    } else if (mark & PROBES != 0) {
+                        mark = mark & ~PROBES;  // it lives
+                        if (copies == 0) {
+                            start = have;
+                        }
+                        goes_round = true;
                     } else if (is_gap && (bit<32>)arrived == have && (start != have || mark & AGAIN == 0)) {
                         shrinks_batch = true;
                         start = have;
@@ -857,6 +968,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     phase = FREE;
                     if (mark & ENDING != 0) {
                         phase = DONE;
+                        has_left = leaves == 1;
                     } else {
                         goes_round = true;
                     }
@@ -874,7 +986,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
         if (plans) {
-            mark = mark & ~AGAIN;
+            if (mark & SLOWED == 0 && slowness != 0) {
+                slowness = slowness - 1;
+            }
+            mark = mark & ~(AGAIN | SLOWED | PROBES);
+            began = now;
             bit<32> room = c_slots - ((c_head - c_tail) & COUNT);
             bit<32> first_p = p_tail & (p_slots - 1);
             bit<32> first_c = c_head & (c_slots - 1);
@@ -927,6 +1043,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         }
         if (consumer_fails && consumer_bit == 0 && mark & ENDING != 0) {
             phase = DONE;  // who has seen the end may leave without a word
+            has_left = leaves == 1;
             goes_round = false;
         } else if (consumer_fails) {
             if (consumer_bit == 0) {
@@ -939,21 +1056,24 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             tried = 0;
             silent = 0;
         }
-        if (consumer_fails && given_up == all_bits && phase != DONE) {
-            if (phase == DATA) {
+        bool is_lost = consumer_fails && given_up == all_bits && phase != DONE;
+        if (is_lost || has_left) {
+            if (is_lost && phase == DATA) {
                 p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
-            } else if (phase == PUSH) {
+            } else if (is_lost && phase == PUSH) {
                 p_tail = (p_tail + batch) & COUNT;  // its head may have moved: they are its items
                 owes = 1;
             }
-            drained = phase != DATA;
+            drained = is_lost && phase != DATA;
             sent_at = now;
             bit<32> alive;
             living.read(alive, flow);
             alive = alive - 1;
             living.write(flow, alive);
-            phase = DRAIN;
-            if (alive == 0) {
+            if (is_lost) {
+                phase = DRAIN;
+            }
+            if (alive == 0 && !(has_left && is_open == 1)) {
                 phase = TELL;
                 missed = 0;
                 goes_round = true;
@@ -1006,12 +1126,15 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             mark = mark | CAME;
             from_switch();
             to_consumer();
+            if (h.ipv4.service[1:0] == 0) {
+                h.ipv4.service = h.ipv4.service | 2;  // ECN: capable
+            }
             h.ipv4.total_bytes = h.ipv4.total_bytes + more;
             h.udp.bytes = h.udp.bytes + more;
             h.bth.opcode = RC_WRITE_ONLY;
             h.bth.solicited = 0;
             h.bth.ack_request = 0;
-            if (number == batch_packets - 1 || number[3:0] == 15) {
+            if (number == batch_packets - 1 || number[3:0] == 15 || mark & PROBES != 0) {
                 h.bth.ack_request = 1;
             }
             h.bth.psn = c_psn[23:0] + from_p;
@@ -1042,9 +1165,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             } else if (phase == DATA) {
                 mark = mark & ~CAME;
                 bit<32> at = start << mtu_shift;
+                bit<32> wanted = batch * stride - at;
+                if (mark & PROBES != 0) {
+                    wanted = smaller(wanted, 32w1 << mtu_shift);
+                }
                 request(RC_READ_REQUEST, p_psn[23:0] + start[23:0],
                         p_items_address + (bit<64>)(p_tail & (p_slots - 1)) * (bit<64>)stride + (bit<64>)at, p_key,
-                        batch * stride - at, 40);
+                        wanted, 40);
             } else if (phase == TAIL) {
                 request(RC_READ_REQUEST, c_psn[23:0], c_tail_address, c_key, 4, 40);
             } else if (phase == PUSH) {
@@ -1057,12 +1184,20 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 }
                 h.counter.setValid();
                 h.counter.value = turned(head, c_little);
-                request(RC_WRITE_ONLY, c_psn[23:0], c_head_address, c_key, 4, 44);
+                h.journal.setValid();
+                h.journal.producer = p_name;
+                h.journal.tail = (p_tail + batch) & COUNT;
+                request(RC_WRITE_ONLY, c_psn[23:0], c_head_address, c_key, 12, 52);
             } else {
                 request(RC_WRITE_ONLY, c_psn[23:0] + start[23:0], c_items_address, c_key, 0, 40);
             }
-        } else if (goes_round) {
+        } else if (goes_round || rings_further) {
             m.thread = thread;
+            m.rings = 0;
+            if (rings_further) {
+                m.thread = next_thread;
+                m.rings = 1;
+            }
             m.time = now;
             resubmit_preserving_field_list(1);
         } else {
@@ -1089,6 +1224,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         passed.write(t, upto);
         marks.write(t, mark);
         shrinks.write(t, shrink);
+        slownesses.write(t, slowness);
+        begun.write(t, began);
         producer_psns.write(producer, p_psn);
         known.write(producer, p_head);
         taken.write(producer, p_tail);
@@ -1117,6 +1254,29 @@ control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t 
         size = 2048;
     }
     apply {
+        if (standard.instance_type == CLONED) {
+            // A bell, as it came: it becomes its acknowledgement.
+            bit<48> mac = h.ethernet.destination;
+            h.ethernet.destination = h.ethernet.source;
+            h.ethernet.source = mac;
+            bit<32> ip = h.ipv4.destination;
+            h.ipv4.destination = h.ipv4.source;
+            h.ipv4.source = ip;
+            h.ipv4.ttl = 64;
+            h.ipv4.total_bytes = 48;
+            h.udp.bytes = 28;
+            h.udp.checksum = 0;
+            h.bth.opcode = RC_ACKNOWLEDGE;
+            h.bth.solicited = 0;
+            h.bth.ack_request = 0;
+            h.bth.queue_pair = m.ringer;
+            h.reth.setInvalid();
+            h.aeth.setValid();
+            h.aeth.syndrome = 0x1f;  // no limit of credits
+            h.aeth.msn = h.bth.psn + 1;
+            m.is_rewritten = true;
+            exit;
+        }
         if (m.is_copied) {
             consumers_of_copies.apply();
             if (m.left_out & own_bit != 0) {
@@ -1150,6 +1310,7 @@ control Deparse(packet_out packet, in headers_t h) {
         packet.emit(h.reth);
         packet.emit(h.aeth);
         packet.emit(h.counter);
+        packet.emit(h.journal);
     }
 }
 

@@ -16,8 +16,7 @@ using namespace softnic::nic;
 
 namespace {
 
-constexpr MacAddress kSwitchMac{2, 0, 0, 0, 1, 0};
-constexpr Ipv4Address kSwitchIp{10, 0, 1, 0};
+constexpr SwitchAddress kFirstSwitch{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}};
 
 std::vector<std::unique_ptr<Host>> hosts_of(const FlowNetworkOptions& options) {
   std::vector<std::unique_ptr<Host>> hosts;
@@ -51,13 +50,18 @@ PathMtu mtu_of(std::uint32_t bytes) {
   }
 }
 
+std::span<std::byte> memory_of(const FlowRing& ring) {
+  return {reinterpret_cast<std::byte*>(ring.address), ring.shape.bytes()};  // NOLINT(performance-no-int-to-ptr)
+}
+
 }  // namespace
 
 FlowNetwork::FlowNetwork(std::shared_ptr<const p4::Program> program, const FlowNetworkOptions& options)
     : SwitchedNics(std::move(program), hosts_of(options), options.faults, options.seed),
       options_(options),
       used_(options.producers + options.consumers) {
-  control_.emplace(device(), SwitchAddress{.mac = kSwitchMac, .ip = kSwitchIp});
+  own_ = kFirstSwitch;
+  control_.emplace(device(), own_);
   start();
 }
 
@@ -70,7 +74,6 @@ void FlowNetwork::start_anew() {
     kill_consumer(i);
   }
   std::ranges::fill(used_, 0);
-  std::ranges::fill(pushed_, 0);
   start();
 }
 
@@ -79,40 +82,116 @@ void FlowNetwork::start() {
   Flow flow{.kind = options.kind,
             .path_mtu = options.path_mtu,
             .batch_bytes = options.batch_bytes,
-            .poll_interval = std::chrono::microseconds(5),
+            .poll_interval = options.poll_interval,
             .idle_interval = options.idle_interval,
             .time_out = options.time_out,
             .most_retries = options.most_retries,
-            .first_count = options.first_count};
+            .first_count = options.first_count,
+            .is_open = options.is_open};
   const std::size_t rings = options.producers * (options.kind == FlowKind::shuffle ? options.consumers : 1);
+  hosts_of_rings_.clear();
+  hosts_of_consumers_.clear();
+  producers_.clear();
+  consumers_.clear();
   producers_.resize(rings);
   consumers_.resize(options.consumers);
   producer_pairs_.resize(rings);
   consumer_pairs_.resize(options.consumers);
-  pushed_.resize(rings);
+  pushed_.assign(rings, 0);
   for (std::size_t i = 0; i < rings; ++i) {
+    hosts_of_rings_.push_back(options.kind == FlowKind::shuffle ? i / options.consumers : i);
     flow.producers.push_back(connect(host_of_ring(i), options.producer_shape, producer_pairs_[i]));
-    const auto* const memory = reinterpret_cast<std::byte*>(flow.producers.back().address);
-    producers_[i].emplace(std::span(const_cast<std::byte*>(memory), options.producer_shape.bytes()),
-                          options.producer_shape);
+    producers_[i].emplace(memory_of(flow.producers.back()), options.producer_shape);
   }
   for (std::size_t i = 0; i < options.consumers; ++i) {
+    hosts_of_consumers_.push_back(options.producers + i);
     flow.consumers.push_back(connect(host_of_consumer(i), options.consumer_shape, consumer_pairs_[i]));
-    const auto* const memory = reinterpret_cast<std::byte*>(flow.consumers.back().address);
-    consumers_[i].emplace(std::span(const_cast<std::byte*>(memory), options.consumer_shape.bytes()),
-                          options.consumer_shape);
+    consumers_[i].emplace(memory_of(flow.consumers.back()), options.consumer_shape);
   }
+  flow_options_ = flow;
   flow_ = control_->start(flow);
+}
+
+void FlowNetwork::fail_over() {
+  // First the old switch is cut off.
+  for (std::size_t i = 0; i < rings(); ++i) {
+    kill_ring(i);
+  }
+  for (std::size_t i = 0; i < consumers(); ++i) {
+    kill_consumer(i);
+  }
+  const bool is_broken = state().is_broken;
+  control_.reset();
+  replace_switch();
+  ++own_.ip[3];
+  ++own_.mac[5];
+  control_.emplace(device(), own_);
+  std::vector<RingState> producers;
+  std::vector<RingState> consumers;
+  for (std::size_t i = 0; i < rings(); ++i) {
+    FlowRing& ring = flow_options_.producers[i];
+    producers.push_back(producer(i).state());
+    const std::size_t offset = ring.address - host(host_of_ring(i)).address(0);
+    ring = connect_memory(host_of_ring(i), options_.producer_shape, offset, producer_pairs_[i]);
+  }
+  for (std::size_t i = 0; i < this->consumers(); ++i) {
+    FlowRing& ring = flow_options_.consumers[i];
+    consumers.push_back(consumer(i).state());
+    const std::size_t offset = ring.address - host(host_of_consumer(i)).address(0);
+    ring = connect_memory(host_of_consumer(i), options_.consumer_shape, offset, consumer_pairs_[i]);
+  }
+  flow_ = control_->take_over(flow_options_, producers, consumers, is_broken);
+}
+
+std::size_t FlowNetwork::join_producer(std::size_t like) {
+  const std::size_t number = host_of_ring(like);
+  const std::size_t first = rings();
+  std::vector<FlowRing> joining;
+  for (std::size_t i = 0; i < (options_.kind == FlowKind::shuffle ? consumers() : 1); ++i) {
+    producer_pairs_.push_back(nullptr);
+    hosts_of_rings_.push_back(number);
+    joining.push_back(connect(number, options_.producer_shape, producer_pairs_.back()));
+    producers_.emplace_back(std::in_place, memory_of(joining.back()), options_.producer_shape);
+    pushed_.push_back(0);
+  }
+  EXPECT_EQ(control_->join_producer(flow_, joining), first);
+  flow_options_.producers.insert(flow_options_.producers.end(), joining.begin(), joining.end());
+  return first;
+}
+
+void FlowNetwork::rejoin_producer(std::size_t number) {
+  FlowRing& ring = flow_options_.producers.at(number);
+  if (producer_pairs_[number] != nullptr) {
+    kill_ring(number);
+  }
+  const std::size_t offset = ring.address - host(host_of_ring(number)).address(0);
+  ring = connect_memory(host_of_ring(number), options_.producer_shape, offset, producer_pairs_[number]);
+  control_->rejoin_producer(flow_, number, ring);
+}
+
+std::size_t FlowNetwork::join_consumer(std::size_t like) {
+  const std::size_t number = consumers();
+  consumer_pairs_.push_back(nullptr);
+  hosts_of_consumers_.push_back(host_of_consumer(like));
+  flow_options_.consumers.push_back(
+      connect(hosts_of_consumers_.back(), options_.consumer_shape, consumer_pairs_.back()));
+  consumers_.emplace_back(std::in_place, memory_of(flow_options_.consumers.back()), options_.consumer_shape);
+  EXPECT_EQ(control_->join_consumer(flow_, flow_options_.consumers.back()), number);
+  return number;
+}
+
+void FlowNetwork::ring_bell(QueuePair* pair, bool sends) {
+  if (pair == nullptr) {
+    return;
+  }
+  // With as many bells on their way as there is room for, another one is not needed.
+  static_cast<void>(pair->post_send({.kind = sends ? WorkKind::send : WorkKind::write, .signaled = true, .sges = {}}));
 }
 
 std::uint32_t FlowNetwork::head_of(std::size_t i) {
   std::uint32_t head = 0;
   std::memcpy(&head, host(host_of_consumer(i)).at(RingShape::head_offset()), sizeof head);
   return head & kCount;
-}
-
-std::size_t FlowNetwork::host_of_ring(std::size_t i) const {
-  return options_.kind == FlowKind::shuffle ? i / options_.consumers : i;
 }
 
 FlowRing FlowNetwork::connect(std::size_t number, const RingShape& shape, QueuePair*& pair) {
@@ -125,10 +204,15 @@ FlowRing FlowNetwork::connect(std::size_t number, const RingShape& shape, QueueP
       shape.order == ByteOrder::little ? options_.first_count : __builtin_bswap32(options_.first_count);
   std::memcpy(unit.at(offset + RingShape::head_offset()), &count, sizeof count);
   std::memcpy(unit.at(offset + RingShape::tail_offset()), &count, sizeof count);
+  return connect_memory(number, shape, offset, pair);
+}
+
+FlowRing FlowNetwork::connect_memory(std::size_t number, const RingShape& shape, std::size_t offset, QueuePair*& pair) {
+  Host& unit = host(number);
   const SwitchEnd end{.queue_pair = control_->new_end().queue_pair,
                       .psn = options_.first_psn.value_or(0x2b3c4d + static_cast<std::uint32_t>(options_.seed))};
   pair = &unit.nic.make_queue_pair(unit.options());
-  const AddressVector to{.mac = kSwitchMac, .gid = roce::gid_of({10, 0, 1, 0}), .gid_index = 0};
+  const AddressVector to{.mac = own_.mac, .gid = roce::gid_of(own_.ip), .gid_index = 0};
   bring_up(*pair, {.mtu = mtu_of(options_.path_mtu), .dest_rd_atomic = options_.dest_rd_atomic}, to, end.queue_pair,
            Psn{end.psn}, Psn{0});
   return {.mac = unit.nic.options().mac,
@@ -157,6 +241,9 @@ bool FlowNetwork::push(std::size_t ring) {
     return false;
   }
   ++pushed_[ring];
+  if (options_.rings && producer(ring).shall_ring()) {
+    ring_of_producer(ring);
+  }
   return true;
 }
 
@@ -164,6 +251,9 @@ std::optional<ItemName> FlowNetwork::pop(std::size_t number) {
   std::vector<std::byte> bytes(options_.consumer_shape.item_bytes);
   if (consumer(number).try_pop(bytes) != Consumer::Popped::item) {
     return std::nullopt;
+  }
+  if (options_.rings && consumer(number).shall_ring()) {
+    ring_of_consumer(number);
   }
   ItemName name;
   std::memcpy(&name.producer, bytes.data(), 2);
@@ -179,6 +269,7 @@ std::vector<std::vector<ItemName>> FlowNetwork::move(std::uint32_t items) {
   std::vector<bool> is_at_end(consumers());
   std::vector<bool> is_given_up(rings());
   run([&] {
+    count_bells();
     for (std::size_t i = 0; i < rings(); ++i) {
       if (is_given_up[i]) {
         continue;
@@ -206,6 +297,15 @@ std::vector<std::vector<ItemName>> FlowNetwork::move(std::uint32_t items) {
     return std::ranges::all_of(is_at_end, [](bool end) { return end; }) || testing::Test::HasFailure();
   });
   return arrived;
+}
+
+void FlowNetwork::count_bells() {
+  for (std::size_t i = 0; i < options_.producers + options_.consumers; ++i) {
+    for (const Completion& completion : host(i).sent()) {
+      EXPECT_EQ(completion.status, CompletionStatus::success);
+      ++bells_;
+    }
+  }
 }
 
 void FlowNetwork::kill_ring(std::size_t ring) {

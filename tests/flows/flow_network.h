@@ -35,6 +35,9 @@ struct FlowNetworkOptions {
   bool defers = false;
   /// The preset is `relaxed`, and items need not be right.
   bool is_relaxed = false;
+  bool rings = false;  ///< units ring when they shall
+  bool is_open = false;
+  std::chrono::nanoseconds poll_interval = std::chrono::microseconds(5);
 };
 
 /// An item: its producer and its number, and bytes that follow from both.
@@ -58,8 +61,8 @@ class FlowNetwork : public switchsync::SwitchedNics {
   [[nodiscard]] std::uint32_t head_of(std::size_t i);
   [[nodiscard]] std::size_t rings() const { return producers_.size(); }
   [[nodiscard]] std::size_t consumers() const { return consumers_.size(); }
-  [[nodiscard]] std::size_t host_of_consumer(std::size_t i) const { return options_.producers + i; }
-  [[nodiscard]] std::size_t host_of_ring(std::size_t i) const;
+  [[nodiscard]] std::size_t host_of_consumer(std::size_t i) const { return hosts_of_consumers_.at(i); }
+  [[nodiscard]] std::size_t host_of_ring(std::size_t i) const { return hosts_of_rings_.at(i); }
   [[nodiscard]] const FlowNetworkOptions& options() const { return options_; }
 
   [[nodiscard]] std::vector<std::byte> item(const ItemName& name) const;
@@ -76,10 +79,27 @@ class FlowNetwork : public switchsync::SwitchedNics {
   void kill_consumer(std::size_t consumer);
   /// Ends the flow and all queue pairs, whatever is on its way, and begins another flow in the same memory.
   void start_anew();
+  /// The switch stops as it is, and another one takes the flow over.
+  void fail_over();
+  /// Another producer joins the flow, on a new ring of the same host as `like`; in a shuffle as many rings as it needs.
+  /// Returns its first ring.
+  std::size_t join_producer(std::size_t like);
+  /// A ring behind a new connection.
+  void rejoin_producer(std::size_t ring);
+  /// Another consumer joins, on the host of consumer `like`.
+  std::size_t join_consumer(std::size_t like);
+  /// Empty messages that units have sent and the switch has acknowledged.
+  [[nodiscard]] std::uint64_t bells() const { return bells_; }
+  void count_bells();
+  /// The unit rings, whether it shall or not.
+  void ring_of_producer(std::size_t ring) { ring_bell(producer_pairs_.at(ring), ring % 2 == 0); }
+  void ring_of_consumer(std::size_t consumer) { ring_bell(consumer_pairs_.at(consumer), false); }
 
  private:
   void start();
   FlowRing connect(std::size_t host, const RingShape& shape, softnic::nic::QueuePair*& pair);
+  FlowRing connect_memory(std::size_t host, const RingShape& shape, std::size_t offset, softnic::nic::QueuePair*& pair);
+  void ring_bell(softnic::nic::QueuePair* pair, bool sends);
   FlowNetworkOptions options_;
   std::vector<std::size_t> used_;  // bytes of each host's memory
   std::optional<FlowSwitch> control_;
@@ -88,6 +108,11 @@ class FlowNetwork : public switchsync::SwitchedNics {
   std::vector<softnic::nic::QueuePair*> producer_pairs_;
   std::vector<softnic::nic::QueuePair*> consumer_pairs_;
   std::vector<std::uint32_t> pushed_;
+  std::vector<std::size_t> hosts_of_rings_;
+  std::vector<std::size_t> hosts_of_consumers_;
+  Flow flow_options_;
+  SwitchAddress own_{};
+  std::uint64_t bells_ = 0;
   FlowSwitch::FlowId flow_ = 0;
   std::uint32_t wrong_items_ = 0;
 };

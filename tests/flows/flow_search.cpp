@@ -25,6 +25,7 @@ constexpr std::uint64_t kAddress = 0x10000;
 constexpr std::uint32_t kKey = 77;
 constexpr SwitchAddress kSwitch{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}};
 constexpr std::uint32_t kMask = 0xffffff;
+constexpr std::size_t kHeadAndJournal = 12;
 // As in the program.
 constexpr std::uint64_t kIdlePhase = 1;
 constexpr std::uint64_t kDonePhase = 2;
@@ -282,8 +283,9 @@ class FlowSearch {
     for (const Unit unit : {consumer, second}) {
       for (std::uint32_t item = world.popped[unit]; item < seen && !is_out(world, unit); ++item) {
         const bool is_there = world.memories[unit].packets.at(item % options_->slots * options_->packets) == item;
-        const bool is_coming = std::ranges::any_of(
-            world.nics[unit].jobs, [&](const Job& job) { return job.request.bytes > 4 && job.request.item == item; });
+        const bool is_coming = std::ranges::any_of(world.nics[unit].jobs, [&](const Job& job) {
+          return job.request.bytes > kHeadAndJournal && job.request.item == item;
+        });
         if (!is_there && !is_coming) {
           fail(fmt::format("one consumer sees item {}, and the {} does not have it", item, kUnits[unit]));
         }
@@ -484,7 +486,7 @@ class FlowSearch {
                 .psn = packet->bth.psn.value(),
                 .offset = static_cast<std::uint32_t>(packet->reth.virtual_address - kAddress),
                 .bytes = packet->reth.dma_length};
-    if (packet->payload.size() == 4) {
+    if (packet->payload.size() <= kHeadAndJournal && !packet->payload.empty()) {
       std::memcpy(&frame.value, packet->payload.data(), 4);
     } else if (!packet->payload.empty()) {
       frame.item = std::to_integer<std::uint8_t>(packet->payload.front());

@@ -18,9 +18,10 @@ constexpr std::uint32_t kMostPackets = 2;      // of an item
 constexpr std::uint32_t kFirstPsn = 0xfffffe;  // wraps around soon
 constexpr std::uint8_t kNothing = 0xff;        // in a slot
 // Of the program; hash_of() and a search know each by its place here.
-constexpr std::array kThreadRegisters{
-    "phases", "retries", "positions", "misses",  "ends", "consumer_psns", "heads",   "tails",    "items",  "packets",
-    "starts", "passed",  "marks",     "answers", "lost", "fullest",       "reached", "silences", "shrinks"};
+constexpr std::array kThreadRegisters{"phases",        "retries", "positions", "misses",  "ends",
+                                      "consumer_psns", "heads",   "tails",     "items",   "packets",
+                                      "starts",        "passed",  "marks",     "answers", "lost",
+                                      "fullest",       "reached", "silences",  "shrinks", "slownesses"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 2;
 

@@ -25,10 +25,14 @@ std::vector<std::unique_ptr<Host>> make_hosts(std::size_t n) {
 
 SwitchedNics::SwitchedNics(std::shared_ptr<const p4::Program> program, std::vector<std::unique_ptr<Host>> hosts,
                            WireFaults faults, std::uint64_t seed)
-    : hosts_(std::move(hosts)),
-      switch_(std::move(program), {.ports = hosts_.size(), .icrc = true}),
-      faults_(faults),
-      random_(seed) {}
+    : hosts_(std::move(hosts)), program_(std::move(program)), faults_(faults), random_(seed) {
+  replace_switch();
+}
+
+void SwitchedNics::replace_switch() {
+  switch_.emplace(program_, p4::SwitchOptions{.ports = hosts_.size(), .icrc = true});
+  switch_->set_time(now_);
+}
 
 void SwitchedNics::pull() {
   std::vector<std::byte> buffer(kFrameRoom);
@@ -63,23 +67,23 @@ void SwitchedNics::land() {
     hosts_[flight.to]->nic.on_frame(flight.frame, now_);
     return;
   }
-  switch_.set_time(now_);
-  switch_.receive(static_cast<std::uint16_t>(flight.from), flight.frame);
+  switch_->set_time(now_);
+  switch_->receive(static_cast<std::uint16_t>(flight.from), flight.frame);
   pass_on();
 }
 
 void SwitchedNics::pass_on() {
-  switch_.run();
-  while (const auto departed = switch_.departed()) {
+  switch_->run();
+  while (const auto departed = switch_->departed()) {
     send(kSwitch, departed->port, {departed->bytes.begin(), departed->bytes.end()});
   }
 }
 
 std::vector<std::vector<std::byte>> SwitchedNics::exchange(std::size_t i, std::span<const std::byte> frame) {
-  switch_.receive(static_cast<std::uint16_t>(i), frame);
-  switch_.run();
+  switch_->receive(static_cast<std::uint16_t>(i), frame);
+  switch_->run();
   std::vector<std::vector<std::byte>> frames;
-  while (const auto departed = switch_.departed()) {
+  while (const auto departed = switch_->departed()) {
     if (departed->port == i) {
       frames.emplace_back(departed->bytes.begin(), departed->bytes.end());
     }
@@ -89,11 +93,12 @@ std::vector<std::vector<std::byte>> SwitchedNics::exchange(std::size_t i, std::s
 
 void SwitchedNics::run(const std::function<bool()>& done) {
   for (pull(); !done || !done(); pull()) {
+    pull();  // what done() has posted
     Time timer = kNever;
     for (const auto& host : hosts_) {
       timer = std::min(timer, host->nic.next_deadline());
     }
-    timer = std::min(timer, switch_.next_generated().value_or(kNever));
+    timer = std::min(timer, switch_->next_generated().value_or(kNever));
     if (!flying_.empty() && flying_.front().at <= timer) {
       land();
     } else if (timer != kNever) {
@@ -101,7 +106,7 @@ void SwitchedNics::run(const std::function<bool()>& done) {
       for (const auto& host : hosts_) {
         host->nic.advance(now_);
       }
-      switch_.set_time(now_);
+      switch_->set_time(now_);
       pass_on();
     } else {
       return;

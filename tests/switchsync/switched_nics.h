@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -28,7 +29,9 @@ class SwitchedNics {
                softnic::nic::WireFaults faults, std::uint64_t seed);
 
   [[nodiscard]] softnic::nic::Host& host(std::size_t i) { return *hosts_.at(i); }
-  [[nodiscard]] p4::Switch& device() { return switch_; }
+  [[nodiscard]] p4::Switch& device() { return *switch_; }
+  /// Another switch in the place of this one, with the same program. What is on its way reaches that one.
+  void replace_switch();
 
   /// Runs until nothing happens any more, or `done` returns true. With a packet generator something always happens.
   void run(const std::function<bool()>& done = {});
@@ -60,7 +63,8 @@ class SwitchedNics {
   [[nodiscard]] bool chance(double probability) { return std::uniform_real_distribution<>()(random_) < probability; }
 
   std::vector<std::unique_ptr<softnic::nic::Host>> hosts_;
-  p4::Switch switch_;
+  std::shared_ptr<const p4::Program> program_;
+  std::optional<p4::Switch> switch_;
   softnic::nic::WireFaults faults_;
   std::mt19937_64 random_;
   std::vector<Flight> flying_;  // a heap

@@ -16,7 +16,8 @@
 //   control.stop(flow);
 //
 // Of a unit's queue pair: a reliable connection, with the rights of remote READ and WRITE and a max_dest_rd_atomic of 1
-// at least; the unit posts nothing on it. One for each ring. All have the flow's path MTU.
+// at least. One for each ring. All have the flow's path MTU. The unit posts nothing on it but bells, if it likes: empty
+// SENDs or WRITEs, which wake an idle flow at once (Producer::shall_ring()); the first one has PSN 0.
 //
 // Guarantees, whatever the network loses, repeats or reorders: each item reaches a consumer, once and whole; a
 // consumer gets the items of one producer in their order; an item is not overwritten before it was popped, nor popped
@@ -98,6 +99,7 @@ struct Flow {
   /// its flow may wait for a silent unit. 0: for ever.
   std::uint32_t most_retries = 125;
   std::uint32_t first_count = 0;  ///< heads and tails when the flow starts, 0 to 2^30 - 1
+  bool is_open = false;           ///< units may join it, and it does not end before close()
 };
 
 struct FlowState {
@@ -105,9 +107,13 @@ struct FlowState {
   bool is_broken = false;  ///< a unit was given up
   std::vector<std::uint32_t> delivered{};  ///< the head of each consumer's ring; if replicated, one for all
   std::vector<std::uint32_t> taken{};      ///< the tail of each producer's ring
+  std::vector<bool> lost_producers{};      ///< those that were given up, as `taken`
+  std::vector<bool> lost_consumers{};      ///< those that were given up, in their order
   /// The most items of a batch at present, of each consumer; if replicated, one for all. It begins with 64 KiB; a
   /// packet that is lost halves it, and a batch without losses doubles it, up to Flow::batch_bytes.
   std::vector<std::uint32_t> batch_items{};
+  /// Of the rate that there was without congestion, as batch_items: 1, or less since consumers' NICs told of some.
+  std::vector<double> rate_shares{};
 };
 
 /// p4/zero_sided.p4, compiled.
@@ -119,7 +125,8 @@ class FlowSwitch {
 
   /// Throws p4::ControlError if the device runs another program, and std::invalid_argument if it does not mend ICRCs
   /// (SwitchOptions::icrc) or has a FlowSwitch. The device must outlive this object. Of the device belong to it: the
-  /// generators 0 to 2047, the multicast groups 0x8000 to 0x87ff, and all tables and registers of the program.
+  /// generators 0 to 2047, the multicast groups 0x8000 to 0x87ff, the clone sessions 1 to 511, and all tables and
+  /// registers of the program.
   FlowSwitch(p4::Switch& device, const SwitchAddress& own);
   FlowSwitch(const FlowSwitch&) = delete;
   FlowSwitch& operator=(const FlowSwitch&) = delete;
@@ -137,37 +144,97 @@ class FlowSwitch {
   /// Throws std::invalid_argument that names the field and its value, and p4::ControlError if the switch has no room;
   /// nothing is changed then.
   FlowId start(const Flow& flow);
+  /// Instead of start(): goes on with a flow that another switch has moved until now, exactly where that one stopped,
+  /// whatever it was about to do. First that switch must be cut off: end the units' queue pairs, then read their rings
+  /// (Ring::state()), then connect new queue pairs with this switch, at another address than the other one's. The rings
+  /// are those with which the flow was started, in that order, and so are their states. Units that have died are left
+  /// out only at the end of the lists of a balanced or a replicated flow. `is_broken`: what FlowState said of the flow
+  /// before. Throws as start(), and std::invalid_argument for counters that cannot be those of this flow.
+  FlowId take_over(const Flow& flow, const std::vector<RingState>& producers, const std::vector<RingState>& consumers,
+                   bool is_broken = false);
   /// From now on the switch moves at most so many bytes of items a second to each consumer, on average over some
   /// batches; 0: no limit, as in the beginning. If replicated: so many of each copy. It may be called at any time, and
   /// units notice nothing else. A batch moves at the speed of the network, so a low rate wants a low Flow::batch_bytes;
   /// the next one begins with a tick of Flow::poll_interval, so a high rate wants a short one. Throws
   /// std::invalid_argument if there is no such flow.
   void limit_rate(FlowId flow, std::uint64_t bytes_per_second);
+  /// Adds a producer to an open flow that runs: a ring, or in a shuffle one for each consumer, in their order. Returns
+  /// the number of the first one in Flow::producers and FlowState::taken. It leaves by Producer::end(). Throws as
+  /// start(), and std::invalid_argument if the flow is not open.
+  std::size_t join_producer(FlowId flow, const std::vector<FlowRing>& rings);
+  /// A producer that was given up comes back: its ring, as it is, behind a new connection. What was not delivered will
+  /// be, once. Throws as join_producer(), and std::invalid_argument if the producer was not given up.
+  void rejoin_producer(FlowId flow, std::size_t producer, const FlowRing& ring);
+  /// Adds a consumer to an open flow that balances; its ring's counters are Flow::first_count. Returns its number.
+  /// Throws as join_producer(), and std::invalid_argument for other kinds of flows.
+  std::size_t join_consumer(FlowId flow, const FlowRing& ring);
+  /// A consumer gets no more items than those on their way to it. If the flow balances it is told the end behind them;
+  /// FlowState::delivered is final when it has been. If the flow replicates it is told nothing, and its number remains.
+  /// Throws std::invalid_argument for the last consumer of a flow that is not open, and for a shuffle.
+  void leave_consumer(FlowId flow, std::size_t consumer);
+  /// An open flow ends when all its producers have. Once is enough.
+  void close(FlowId flow);
   /// The switch forgets the flow. What it has sent may still happen: end the units' queue pairs before their memory is
   /// used for something else. Throws std::invalid_argument if there is no such flow.
   void stop(FlowId flow);
   [[nodiscard]] FlowState state(FlowId flow) const;
 
  private:
+  static constexpr std::size_t kNobody = ~std::size_t{0};
+  struct Thread {
+    std::uint16_t number = 0;
+    p4::EntryHandle entry = 0;          // in `threads`
+    std::vector<p4::U128> arguments{};  // of it
+    std::vector<p4::EntryHandle> members{};
+    std::vector<std::size_t> producers{};  // of each member, in Running::producers; kNobody: it has left
+    bool leaves = false;
+  };
+  struct Member {
+    std::uint32_t number = 0;  // in the switch
+    bool is_there = true;      // else the switch has forgotten it
+    std::uint32_t taken = 0;   // then
+    bool was_lost = false;     // then
+    std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
+  };
   struct Running {
     FlowId id = 0;
-    std::vector<std::uint16_t> threads{};
+    Flow flow{};  // all rings that it has had
+    std::vector<Thread> threads{};
     std::vector<std::uint32_t> consumers{};  // numbers
-    std::vector<std::uint32_t> producers{};  // numbers
-    std::uint32_t most_items = 0;            // of a batch
-    std::uint32_t stride = 0;                // of items
-    std::chrono::nanoseconds poll_interval{};
-    std::chrono::nanoseconds idle_interval{};
+    std::vector<Member> producers{};
+    std::uint32_t left = 0;        // bits of a replicated flow's consumers
+    std::uint32_t most_items = 0;  // of a batch
+    std::uint32_t stride = 0;      // of items
+    std::uint64_t bytes_per_second = 0;
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
   void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);
-  void check(const Flow& flow) const;
-  void install(Running& running, const Flow& flow);
+  void check(const Flow& flow, std::size_t known_producers, std::size_t known_consumers) const;
+  void install(Running& running);
+  void resume(Running& running, const std::vector<RingState>& producers, const std::vector<RingState>& consumers,
+              bool is_broken);
+  std::size_t install_producer(Running& running, const FlowRing& ring);
+  void install_ring(Running& running, std::size_t producer, const FlowRing& ring, p4::State& state);
+  void install_thread(Running& running, std::size_t first, std::size_t count);
+  p4::MulticastMember install_consumer(Running& running, std::size_t consumer, std::size_t first, std::uint16_t thread);
+  void add_member(Thread& thread, std::size_t producer, std::uint32_t number);
+  void link_threads(Running& running);
+  void tell(const Thread& thread);
+  void use_ends(const std::vector<FlowRing>& rings);
+  void forget_producers(Running& running);
   void remove(Running& running) noexcept;
+  void remove(Member& member) noexcept;
   void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second);
   [[nodiscard]] std::function<std::uint64_t()> pace_of(const Running& running, std::uint16_t thread,
                                                        std::uint64_t bytes_per_second) const;
   [[nodiscard]] const Running& find(FlowId flow, const char* what) const;
+  [[nodiscard]] Running& find_running(FlowId flow, const char* what);
+  [[nodiscard]] Running& find_open(FlowId flow, const char* what);
+  void check_joining(const Running& running, const std::vector<FlowRing>& producers,
+                     const std::vector<FlowRing>& consumers) const;
+  [[nodiscard]] p4::RegisterState& reg(const char* name) const;
+  [[nodiscard]] std::uint32_t get(const char* name, std::uint64_t index) const;
+  void set(const char* name, std::uint64_t index, std::uint64_t value) const;
   [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
 
   p4::Switch* device_;

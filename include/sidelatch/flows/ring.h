@@ -10,9 +10,9 @@
 //   Consumer consumer(region.bytes(), shape);
 //   while (consumer.pop(item)) { use(item); }          // false: the flow has ended, and all has been popped
 //
-// In memory: `head`, 4 bytes: items pushed so far; `tail`, 4 bytes, in another cache line: items popped so far; then
-// the slots. Counters run freely modulo 2^30, and the number of slots is a power of two. Bit 31 of a counter means that
-// the flow has ended here, bit 30 that it is broken.
+// In memory: `head`, 4 bytes: items pushed so far; behind it at a consumer 8 bytes of the switch (RingState); `tail`, 4
+// bytes, in another cache line: items popped so far; then the slots. Counters run freely modulo 2^30, and the number of
+// slots is a power of two. Bit 31 of a counter means that the flow has ended here, bit 30 that it is broken.
 //
 // At a producer the unit writes `head` and the switch `tail`; at a consumer it is the other way round. So a Producer
 // and a Consumer on the same memory are a queue between two threads.
@@ -33,6 +33,7 @@
 #include <sidelatch/fabric/task.h>
 #include <sidelatch/fabric/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -75,6 +76,17 @@ struct RingShape {
   void check() const;
 };
 
+/// What a ring's memory says, with marks: what a switch that takes a flow over must know of it.
+struct RingState {
+  std::uint32_t head = 0;
+  std::uint32_t tail = 0;
+  /// At a consumer, written with its head: which producer the last items are of, from 1 on, and the tail of that
+  /// producer's ring with them. 0: none have come.
+  std::uint32_t last_producer = 0;
+  std::uint32_t last_tail = 0;
+  friend bool operator==(const RingState&, const RingState&) = default;
+};
+
 /// Both counters become 0. Call it before the flow is set up. Throws std::invalid_argument for a wrong shape, and for
 /// memory that is too short or not aligned to 64 bytes.
 void clear_ring(std::span<std::byte> memory, const RingShape& shape);
@@ -84,6 +96,8 @@ class Ring {
  public:
   Ring(std::span<std::byte> memory, const RingShape& shape);
   [[nodiscard]] const RingShape& shape() const noexcept { return shape_; }
+  /// From memory. Nothing may be on its way there: end the queue pair first.
+  [[nodiscard]] RingState state() const noexcept;
 
  protected:
   [[nodiscard]] std::uint32_t load(std::uint64_t offset) const noexcept;  // acquires
@@ -118,10 +132,19 @@ class Producer : public Ring {
   fabric::Task<void> push(fabric::Reactor& reactor, std::span<const std::byte> item,
                           fabric::Duration interval = fabric::from_ns(1000));
 
+  /// The same, but for so long at most: false if there was no room. A unit that the switch has given up wrongly sees
+  /// nothing else of it.
+  bool push_for(std::span<const std::byte> item, std::chrono::nanoseconds at_most);
+
   /// The free slots that lie one after the other from the next one on, `stride` bytes each, to be filled in place.
   [[nodiscard]] std::span<std::byte> reserve();
   /// Publishes the first `count` of them. Throws std::logic_error for more than are free, and after end().
   void commit(std::uint32_t count);
+
+  /// Whether the switch may be asleep, because all that was pushed before the last commit() or push has been delivered:
+  /// the moment to ring, if the unit can (an empty SEND or WRITE on the ring's queue pair). Else the switch looks by
+  /// itself. Without bells do not call it: it costs a fence and a look at the tail.
+  [[nodiscard]] bool shall_ring() noexcept;
 
   /// No more items come. A second call does nothing.
   void end();
@@ -135,7 +158,8 @@ class Producer : public Ring {
   bool look() noexcept;  // at the tail. False: the flow is broken
 
   std::uint32_t head_;
-  std::uint32_t tail_;  // as last seen
+  std::uint32_t tail_;        // as last seen
+  std::uint32_t before_ = 0;  // the head before the last commit
   bool has_ended_ = false;
 };
 
@@ -158,6 +182,13 @@ class Consumer : public Ring {
   fabric::Task<bool> pop(fabric::Reactor& reactor, std::span<std::byte> item,
                          fabric::Duration interval = fabric::from_ns(1000));
 
+  /// The same, but for so long at most: Popped::empty if nothing came.
+  Popped pop_for(std::span<std::byte> item, std::chrono::nanoseconds at_most);
+
+  /// Whether the switch may be asleep, because the ring was full before the last release() or pop: as
+  /// Producer::shall_ring().
+  [[nodiscard]] bool shall_ring() noexcept;
+
   /// The items that lie one after the other from the oldest one on, `stride` bytes each, to be used in place.
   [[nodiscard]] std::span<const std::byte> peek();
   /// Gives the first `count` of them back. Throws std::logic_error for more than there are.
@@ -172,7 +203,8 @@ class Consumer : public Ring {
   bool look() noexcept;  // at the head, if no item is known to be there. False: the flow is broken
 
   std::uint32_t tail_;
-  std::uint32_t head_;  // as last seen, with its marks
+  std::uint32_t head_;        // as last seen, with its marks
+  std::uint32_t before_ = 0;  // the tail before the last release
 };
 
 }  // namespace sidelatch::flows

@@ -1,0 +1,238 @@
+// Units that join and leave a flow that runs.
+#include "flows/flow_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::flows {
+
+using namespace program;
+
+FlowSwitch::Running& FlowSwitch::find_running(FlowId flow, const char* what) {
+  static_cast<void>(find(flow, what));
+  return *std::ranges::find(flows_, flow, &Running::id);
+}
+
+FlowSwitch::Running& FlowSwitch::find_open(FlowId flow, const char* what) {
+  Running& running = find_running(flow, what);
+  if (!running.flow.is_open) {
+    throw std::invalid_argument(fmt::format(
+        "{}: flow {} is not open, or was closed: units join only a flow that was started with Flow::is_open", what,
+        flow));
+  }
+  const bool has_died =
+      std::ranges::all_of(running.threads, [&](const Thread& thread) { return get("phases", thread.number) == kDead; });
+  if (has_died) {
+    throw std::invalid_argument(
+        fmt::format("{}: flow {} has lost its last consumer, and its producers were told: start another", what, flow));
+  }
+  return running;
+}
+
+// Those that have ended make room for others. What state() says of them remains.
+void FlowSwitch::forget_producers(Running& running) {
+  for (std::size_t p = 0; p < running.producers.size(); ++p) {
+    Member& member = running.producers[p];
+    if (!member.is_there || get("gone", member.number) != kProducerEnded || get("locks", member.number) != 0) {
+      continue;
+    }
+    member.taken = get("taken", member.number);
+    for (Thread& thread : running.threads) {
+      std::ranges::replace(thread.producers, p, kNobody);
+    }
+    remove(member);
+  }
+}
+
+std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& rings) {
+  Running& running = find_open(flow, "join_producer");
+  const std::size_t wanted = running.flow.kind == FlowKind::shuffle ? running.flow.consumers.size() : 1;
+  if (rings.size() != wanted) {
+    throw std::invalid_argument(
+        fmt::format("join_producer: {} rings; this flow needs {} of each producer", rings.size(), wanted));
+  }
+  forget_producers(running);
+  const std::size_t first = running.producers.size();
+  check_joining(running, rings, {});
+  std::size_t done = 0;
+  try {
+    for (; done < rings.size(); ++done) {
+      install_producer(running, rings[done]);
+    }
+  } catch (...) {
+    while (running.producers.size() > first) {
+      remove(running.producers.back());
+      running.producers.pop_back();
+    }
+    throw;
+  }
+  running.flow.producers.insert(running.flow.producers.end(), rings.begin(), rings.end());
+  use_ends(rings);
+  for (std::size_t i = 0; i < running.threads.size(); ++i) {
+    Thread& thread = running.threads[i];
+    const std::size_t producer = first + (running.flow.kind == FlowKind::shuffle ? i : 0);
+    add_member(thread, producer, running.producers[producer].number);
+    thread.arguments[kThreadProducers] = thread.members.size();
+  }
+  link_threads(running);
+  return first;
+}
+
+void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRing& ring) {
+  Running& running = find_running(flow, "rejoin_producer");
+  if (producer >= running.producers.size() || !running.producers[producer].is_there ||
+      get("gone", running.producers[producer].number) != kProducerLost) {
+    throw std::invalid_argument(fmt::format("rejoin_producer: producer {} was not given up", producer));
+  }
+  Member& member = running.producers[producer];
+  const bool has_reader = std::ranges::any_of(running.threads, [&](const Thread& thread) {
+    const std::uint32_t phase = get("phases", thread.number);
+    const bool is_over = phase == kDead || phase == kTell || phase == kDrain || phase == kDone ||
+                         (get("marks", thread.number) & kEnding) != 0;
+    return std::ranges::find(thread.producers, producer) != thread.producers.end() && !is_over;
+  });
+  if (!has_reader || get("locks", member.number) != 0) {
+    throw std::invalid_argument(fmt::format(
+        "rejoin_producer: producer {}'s consumers are dead, or have been told the end: start another flow", producer));
+  }
+  if (ring.shape.slots != running.flow.producers[producer].shape.slots) {
+    throw std::invalid_argument(fmt::format("rejoin_producer: a ring of {} slots; that of producer {} has {}",
+                                            ring.shape.slots, producer, running.flow.producers[producer].shape.slots));
+  }
+  check_joining(running, {ring}, {});
+  for (const auto& [table, handle] : std::exchange(member.entries, {})) {
+    table->remove(handle);
+  }
+  running.flow.producers[producer] = ring;
+  use_ends({ring});
+  set("producer_psns", member.number, ring.end.psn);
+  set("owed", member.number, 1);  // its tail may not have been written
+  set("gone", member.number, 0);
+  install_ring(running, producer, ring, device_->state());
+  // Who finds another one that is lost remembers it again.
+  for (const Thread& thread : running.threads) {
+    if (std::ranges::find(thread.producers, producer) != thread.producers.end()) {
+      set("marks", thread.number, get("marks", thread.number) & ~kLost);
+    }
+  }
+}
+
+std::size_t FlowSwitch::join_consumer(FlowId flow, const FlowRing& ring) {
+  Running& running = find_open(flow, "join_consumer");
+  if (running.flow.kind != FlowKind::balance) {
+    throw std::invalid_argument(fmt::format(
+        "join_consumer: flow {} does not balance: the consumers of a shuffle follow from its keys, and a new "
+        "consumer of a replicated flow would lack what came before",
+        flow));
+  }
+  check_joining(running, {}, {ring});
+  running.flow.consumers.push_back(ring);
+  const std::size_t entries = running.entries.size();
+  const std::size_t consumers = running.consumers.size();
+  const std::size_t threads = running.threads.size();
+  try {
+    install_thread(running, running.flow.consumers.size() - 1, 1);
+  } catch (...) {
+    running.flow.consumers.pop_back();
+    for (; running.entries.size() > entries; running.entries.pop_back()) {
+      running.entries.back().first->remove(running.entries.back().second);
+    }
+    for (; running.consumers.size() > consumers; running.consumers.pop_back()) {
+      consumers_[running.consumers.back()] = false;
+    }
+    if (running.threads.size() > threads) {
+      for (const p4::EntryHandle member : running.threads.back().members) {
+        device_->state().table("Move.members").remove(member);
+      }
+      threads_[running.threads.back().number] = false;
+      running.threads.pop_back();
+    }
+    throw;
+  }
+  use_ends({ring});
+  const std::uint16_t shared = running.threads.front().number;
+  set("living", shared, get("living", shared) + 1);
+  link_threads(running);
+  const std::uint16_t number = running.threads.back().number;
+  set("phases", number, kIdle);
+  set_timer(running, number, running.bytes_per_second);
+  return running.flow.consumers.size() - 1;
+}
+
+void FlowSwitch::leave_consumer(FlowId flow, std::size_t consumer) {
+  Running& running = find_running(flow, "leave_consumer");
+  if (consumer >= running.flow.consumers.size()) {
+    throw std::invalid_argument(fmt::format("leave_consumer: there is no consumer {}", consumer));
+  }
+  if (running.flow.kind == FlowKind::shuffle) {
+    throw std::invalid_argument(fmt::format(
+        "leave_consumer: flow {} is a shuffle, and nobody else would get consumer {}'s items", flow, consumer));
+  }
+  if (running.flow.kind == FlowKind::replicate) {
+    const std::uint32_t bit = std::uint32_t{1} << consumer;
+    const std::uint16_t thread = running.threads.front().number;
+    const std::uint32_t lost = get("lost", thread) | bit;
+    if (lost == static_cast<std::uint32_t>((std::uint64_t{1} << running.flow.consumers.size()) - 1)) {
+      throw std::invalid_argument("leave_consumer: nobody else is left: stop() the flow");
+    }
+    running.left |= bit;
+    set("lost", thread, lost);
+    return;
+  }
+  const bool is_last = std::ranges::none_of(running.threads, [&](const Thread& thread) {
+    const std::uint32_t phase = get("phases", thread.number);
+    return &thread != &running.threads[consumer] && !thread.leaves && phase != kDead && phase != kDrain;
+  });
+  if (is_last && !running.flow.is_open) {
+    throw std::invalid_argument("leave_consumer: nobody else is left: stop() the flow");
+  }
+  Thread& thread = running.threads[consumer];
+  thread.leaves = true;
+  thread.arguments[kThreadLeaves] = 1;
+  tell(thread);
+}
+
+void FlowSwitch::close(FlowId flow) {
+  Running& running = find_running(flow, "close");
+  running.flow.is_open = false;
+  for (Thread& thread : running.threads) {
+    thread.arguments[kThreadIsOpen] = 0;
+    tell(thread);
+  }
+}
+
+// Beside those that are there.
+void FlowSwitch::check_joining(const Running& running, const std::vector<FlowRing>& producers,
+                               const std::vector<FlowRing>& consumers) const {
+  Flow all = running.flow;
+  all.producers.clear();
+  for (std::size_t p = 0; p < running.producers.size(); ++p) {
+    if (running.producers[p].is_there && get("gone", running.producers[p].number) == 0) {
+      all.producers.push_back(running.flow.producers[p]);
+    }
+  }
+  if (all.producers.empty()) {
+    all.producers.push_back(running.flow.producers.front());  // its shape counts
+    all.producers.front().address = 0;
+  }
+  all.consumers.clear();
+  for (std::size_t c = 0; c < running.flow.consumers.size(); ++c) {
+    const bool is_there = running.flow.kind != FlowKind::balance || !running.threads[c].leaves;
+    if (is_there) {
+      all.consumers.push_back(running.flow.consumers[c]);
+    }
+  }
+  const std::size_t known_producers = all.producers.size();
+  const std::size_t known_consumers = all.consumers.size();
+  all.producers.insert(all.producers.end(), producers.begin(), producers.end());
+  all.consumers.insert(all.consumers.end(), consumers.begin(), consumers.end());
+  if (all.consumers.empty()) {
+    all.consumers = running.flow.consumers;
+  }
+  check(all, known_producers, std::max(known_consumers, all.consumers.size() - consumers.size()));
+}
+
+}  // namespace sidelatch::flows

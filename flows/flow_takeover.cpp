@@ -1,0 +1,125 @@
+// A switch takes over what another one has moved until now, from what lies in the units' rings.
+//
+// With each head the switch has written whose items the last ones are, and that producer's tail with them. So nothing
+// is delivered twice: where the first switch stopped between a consumer's head and the producer's tail, the tail
+// follows from there. Each thread has one batch at a time, and a producer is read by one thread at a time, so only the
+// tail of a consumer's latest batch may be missing. If a flow is replicated all consumers had the data before the first
+// head was written; those who lack the head get it.
+#include "flows/flow_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace sidelatch::flows {
+
+using namespace program;
+
+namespace {
+
+std::uint32_t beyond(std::uint32_t counter, std::uint32_t other) { return (counter - other) & kCount; }
+
+void check_states(const char* name, const std::vector<FlowRing>& rings, const std::vector<RingState>& states) {
+  if (states.size() != rings.size()) {
+    throw std::invalid_argument(fmt::format("take_over: {} states of {} {}", states.size(), rings.size(), name));
+  }
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    if (beyond(states[i].head, states[i].tail) > rings[i].shape.slots) {
+      throw std::invalid_argument(
+          fmt::format("take_over: {}[{}]: head {} and tail {} are more than {} slots apart: this is no ring of a flow",
+                      name, i, states[i].head & kCount, states[i].tail & kCount, rings[i].shape.slots));
+    }
+  }
+}
+
+}  // namespace
+
+FlowSwitch::FlowId FlowSwitch::take_over(const Flow& flow, const std::vector<RingState>& producers,
+                                         const std::vector<RingState>& consumers, bool is_broken) {
+  check_states("producers", flow.producers, producers);
+  check_states("consumers", flow.consumers, consumers);
+  const FlowId id = start(flow);
+  resume(flows_.back(), producers, consumers, is_broken);
+  return id;
+}
+
+void FlowSwitch::resume(Running& running, const std::vector<RingState>& producers,
+                        const std::vector<RingState>& consumers, bool is_broken) {
+  std::vector<std::uint32_t> taken;
+  for (const RingState& state : producers) {
+    taken.push_back(state.tail & kCount);
+  }
+  // A balanced flow's producer may be the latest one of several consumers; of one alone its tail may be missing.
+  for (const RingState& state : consumers) {
+    const std::size_t p = state.last_producer - 1;
+    if (state.last_producer != 0 && p < producers.size()) {
+      const std::uint32_t more = beyond(state.last_tail, taken[p]);
+      if (more <= beyond(producers[p].head, taken[p])) {
+        taken[p] = state.last_tail;
+      }
+    }
+  }
+  bool is_one_lost = is_broken;
+  for (std::size_t p = 0; p < producers.size(); ++p) {
+    const std::uint32_t number = running.producers[p].number;
+    const std::uint32_t tail = producers[p].tail;
+    set("taken", number, taken[p]);
+    set("owed", number, (tail & (kEnded | kBroken)) == 0 ? 1 : 0);
+    if ((tail & (kEnded | kBroken)) != 0) {
+      set("gone", number, (tail & kBroken) != 0 ? kProducerLost : kProducerEnded);
+      is_one_lost = is_one_lost || (tail & kBroken) != 0;
+    }
+  }
+  const std::size_t copies = running.flow.kind == FlowKind::replicate ? consumers.size() : 1;
+  for (std::size_t i = 0; i < running.threads.size(); ++i) {
+    const std::uint16_t thread = running.threads[i].number;
+    std::uint32_t head = consumers[i].head & kCount;
+    std::uint32_t marks = is_one_lost ? kLost : 0;
+    std::size_t latest = i * copies;
+    bool has_ended = false;
+    for (std::size_t c = i * copies; c < (i + 1) * copies; ++c) {
+      const std::uint32_t slots = running.flow.consumers[c].shape.slots;
+      if (beyond(consumers[c].head, head) <= slots) {
+        head = consumers[c].head & kCount;
+        latest = c;
+      }
+      has_ended = has_ended || (consumers[c].head & kEnded) != 0;
+      marks |= (consumers[c].head & kBroken) != 0 ? kLost : 0;
+    }
+    std::uint32_t fullest = 0;
+    bool have_all_the_same = true;
+    for (std::size_t c = i * copies; c < (i + 1) * copies; ++c) {
+      fullest = std::max(fullest, beyond(head, consumers[c].tail));
+      have_all_the_same = have_all_the_same && consumers[c].head == consumers[i * copies].head;
+    }
+    set("heads", thread, head);
+    set("tails", thread, beyond(head, fullest));
+    set("marks", thread, marks);
+    if (has_ended && have_all_the_same) {
+      set("phases", thread, kDone);
+    } else if (has_ended) {
+      set("marks", thread, marks | kEnding);
+      set("phases", thread, kPush);
+    } else {
+      // Before anything else that head, if some lack it, and the tail that may be missing: the next head would be
+      // written over what is known of it.
+      const std::vector<std::size_t>& members = running.threads[i].producers;
+      const auto is_there = [&](std::size_t p) { return get("gone", running.producers[p].number) == 0; };
+      const RingState& last = consumers[latest];
+      auto there = std::ranges::find(members, std::size_t{last.last_producer} - 1);
+      const bool owes_tail = there != members.end() && is_there(*there) && taken[*there] == last.last_tail &&
+                             taken[*there] != (producers[*there].tail & kCount);
+      if (!have_all_the_same && (there == members.end() || !is_there(*there))) {
+        there = std::ranges::find_if(members, is_there);  // any will do
+      }
+      if (there != members.end() && (owes_tail || !have_all_the_same)) {
+        set("positions", thread, static_cast<std::uint64_t>(there - members.begin()));
+        set("locks", running.producers[*there].number, thread + 1U);
+        set("phases", thread, have_all_the_same ? kFree : kPush);
+      }
+    }
+  }
+}
+
+}  // namespace sidelatch::flows

@@ -1,0 +1,159 @@
+// Units that ring: an idle flow wakes at once, whatever becomes of the bells.
+#include "flow_network.h"
+
+#include "tests/sampled.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sidelatch::flows {
+namespace {
+namespace bells {
+
+constexpr softnic::nic::Time kPoll = 10'000'000;  // so long that nothing comes by polls
+
+FlowNetworkOptions ringing(FlowKind kind, std::size_t producers, std::size_t consumers) {
+  return {.producers = producers,
+          .consumers = consumers,
+          .kind = kind,
+          .producer_shape = {.slots = 4, .item_bytes = 300},
+          .consumer_shape = {.slots = 4, .item_bytes = 300},
+          .rings = true,
+          .poll_interval = std::chrono::nanoseconds(kPoll)};
+}
+
+// How long an item takes that comes when all have been popped long ago; the longest of some.
+softnic::nic::Time longest_wait(FlowNetwork& network) {
+  softnic::nic::Time longest = 0;
+  for (int i = 0; i < 20; ++i) {
+    const softnic::nic::Time quiet = network.now() + 50'000;
+    network.run([&] {
+      network.count_bells();
+      return network.travelling() == 0 && (i != 0 || network.now() < quiet);
+    });
+    const softnic::nic::Time pushed = network.now();
+    for (std::size_t ring = 0; ring < network.rings(); ++ring) {
+      EXPECT_TRUE(network.push(ring));
+    }
+    std::size_t wanted = network.rings() * (network.options().kind == FlowKind::replicate ? network.consumers() : 1);
+    network.run([&] {
+      network.count_bells();
+      for (std::size_t c = 0; c < network.consumers(); ++c) {
+        while (wanted != 0 && network.pop(c)) {
+          --wanted;
+        }
+      }
+      return wanted == 0 || network.now() > pushed + 2 * kPoll;
+    });
+    longest = std::max(longest, network.now() - pushed);
+  }
+  return longest;
+}
+
+struct Shape {
+  FlowKind kind;
+  std::size_t producers;
+  std::size_t consumers;
+};
+constexpr std::array kShapes{Shape{FlowKind::shuffle, 1, 1}, Shape{FlowKind::shuffle, 2, 2},
+                             Shape{FlowKind::balance, 2, 2}, Shape{FlowKind::replicate, 2, 2}};
+
+TEST(FlowBells, WakeAnIdleFlowAtOnce) {
+  for (const Shape& shape : kShapes) {
+    FlowNetwork network(zero_sided_program(), ringing(shape.kind, shape.producers, shape.consumers));
+    EXPECT_LT(longest_wait(network), kPoll / 10) << static_cast<int>(shape.kind);
+    EXPECT_GT(network.bells(), 0U);
+  }
+  // Without them it is a poll that does.
+  FlowNetworkOptions silent = ringing(FlowKind::shuffle, 1, 1);
+  silent.rings = false;
+  FlowNetwork network(zero_sided_program(), silent);
+  EXPECT_GT(longest_wait(network), kPoll / 10);
+}
+
+// The consumer stops until its ring and the producer's are full. When it goes on, its bell wakes the flow, and all
+// items come without a poll.
+TEST(FlowBells, AConsumerThatHasRoomAgainWakesTheFlow) {
+  FlowNetwork network(zero_sided_program(), ringing(FlowKind::shuffle, 1, 1));
+  constexpr std::uint32_t kItems = 100;
+  std::uint32_t popped = 0;
+  std::uint32_t pushed = 0;
+  network.run([&] {
+    pushed += pushed < kItems && network.push(0) ? 1U : 0U;
+    return pushed == 8 && network.travelling() == 0;
+  });
+  const softnic::nic::Time begun = network.now();
+  network.run([&] {
+    network.count_bells();
+    while (network.pop(0)) {
+      ++popped;
+    }
+    while (pushed < kItems && network.push(0)) {
+      ++pushed;
+    }
+    return popped == kItems || network.now() > begun + kPoll;
+  });
+  EXPECT_EQ(popped, kItems);
+  EXPECT_LT(network.now(), begun + kPoll);
+}
+
+// A bell that gets lost is repeated by the unit's NIC, and one that comes twice wakes nobody twice.
+TEST(FlowBells, NothingIsLostOrRepeatedOnABadNetwork) {
+  for (const Shape& shape : kShapes) {
+    for (std::uint64_t seed = 1; seed <= (is_sampled() ? 1U : 3U); ++seed) {
+      FlowNetworkOptions options = ringing(shape.kind, shape.producers, shape.consumers);
+      options.poll_interval = std::chrono::microseconds(300);
+      options.faults = {.drop = 0.03, .duplicate = 0.03, .reorder = 0.1};
+      options.seed = seed;
+      FlowNetwork network(zero_sided_program(), options);
+      const auto arrived = network.move(100);
+      EXPECT_GT(network.bells(), 0U);
+      if (shape.kind == FlowKind::replicate) {
+        EXPECT_EQ(judge({arrived[0]}, network.rings(), 100), "");
+        EXPECT_EQ(arrived[0], arrived[1]);
+      } else {
+        EXPECT_EQ(judge(arrived, network.rings(), 100), "");
+      }
+    }
+  }
+}
+
+TEST(FlowBells, MayBeRungAtAnyTime) {
+  FlowNetworkOptions options = ringing(FlowKind::balance, 2, 2);
+  options.poll_interval = std::chrono::microseconds(5);
+  FlowNetwork network(zero_sided_program(), options);
+  std::uint64_t frames = 0;
+  network.on_send = [&](std::size_t, std::size_t, std::span<const std::byte>) {
+    if (++frames % 7 == 0) {
+      network.ring_of_producer(frames % 2);
+      network.ring_of_consumer(frames / 7 % 2);
+    }
+    return -1;
+  };
+  const auto arrived = network.move(300);
+  EXPECT_EQ(judge(arrived, 2, 300), "");
+  EXPECT_GT(network.bells(), 100U);
+}
+
+// The rate that was set is kept.
+TEST(FlowBells, DoNotMakeALimitedFlowFaster) {
+  FlowNetworkOptions options = ringing(FlowKind::shuffle, 1, 1);
+  options.poll_interval = std::chrono::microseconds(5);
+  options.batch_bytes = 300;
+  FlowNetwork network(zero_sided_program(), options);
+  network.control().limit_rate(network.flow(), 3'000'000);  // an item each 100 us
+  const softnic::nic::Time begun = network.now();
+  EXPECT_EQ(judge(network.move(50), 1, 50), "");
+  EXPECT_GT(network.now() - begun, 45U * 100'000U);
+}
+
+}  // namespace bells
+}  // namespace
+}  // namespace sidelatch::flows
