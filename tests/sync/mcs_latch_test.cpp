@@ -50,9 +50,10 @@ TEST(McsLatch, WaitingCostsTheMemoryNodeNothing) {
     store.world.reactor().spawn(stand_in_line(scheme, store.add_session(), store.objects.at(0), who, &order));
     store.world.reactor().run_for(from_ns(5'000));
   }
+  store.world.reactor().run_for(from_ns(5'000));
   const std::uint64_t sent = store.queue_pairs[1]->posted();
   const std::uint64_t before = store.world.events();
-  store.world.reactor().run_for(from_ns(10'000));
+  store.world.reactor().run_for(from_ns(4'000));
   ASSERT_EQ(order.size(), 1U);
   EXPECT_EQ(store.queue_pairs[1]->posted(), sent);
   EXPECT_EQ(store.world.events(), before);

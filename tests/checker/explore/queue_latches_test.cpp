@@ -32,14 +32,22 @@ TEST_P(QueueLatches, AreSafe) {
   const Verdict verdict =
       check(scheme_program(*selected.scheme, selected.entry->promise, GetParam().workload), under(GetParam().preset));
   EXPECT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
-  std::cout << verdict.executions << " executions\n";
+}
+
+// The levels with requests in one doorbell have many more executions: SIDELATCH_LONG runs them, too.
+bool is_run(const checker::SchemeEntry& entry, Preset preset) {
+  if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    return true;
+  }
+  const bool few = preset == Preset::strict || entry.name == "latch-ticket/basic";
+  return entry.name.ends_with("/basic") && (few || (preset == Preset::relaxed && !kSanitized));
 }
 
 std::vector<QueueRun> runs() {
   std::vector<QueueRun> all;
   for (const checker::SchemeEntry& entry : checker::schemes()) {
     for (const Preset preset : kPresets) {
-      if (entry.kind == checker::Kind::queue) {
+      if (entry.kind == checker::Kind::queue && is_run(entry, preset)) {
         all.push_back({entry.name, preset, {.writers = 2, .updates = 2}});
         all.push_back({entry.name, preset, {.writers = 3, .updates = 1}});
       }
