@@ -7,6 +7,8 @@
 #include <sidelatch/sync/farm_line_versions.h>
 #include <sidelatch/sync/mcs_latch.h>
 #include <sidelatch/sync/rw_latch.h>
+#include <sidelatch/sync/switch_latch.h>
+#include <sidelatch/sync/switched_version.h>
 #include <sidelatch/sync/ticket_latch.h>
 #include <sidelatch/sync/two_read_version.h>
 
@@ -111,6 +113,14 @@ constexpr std::array kSchemes = {
                 [] { return make_specimen("broken/mcs-early-hand-over"); }},
 };
 
+// The same for schemes that need a switch.
+constexpr std::array kSchemesAtSwitches = {
+    SchemeEntry{"latch-switch", kLatch, kExclusion, kAlways, make<SwitchLatch>},
+    SchemeEntry{"optimistic/switch", kOptimistic, kLatchEquivalent, kAlways, make<SwitchedVersion>},
+    SchemeEntry{"broken/switch-latch-at-once", kSpecimen, kExclusion, kNever,
+                [] { return make_specimen("broken/switch-latch-at-once"); }},
+};
+
 bool remove_suffix(std::string_view& name, std::string_view suffix) {
   const bool found = name.ends_with(suffix);
   name.remove_suffix(found ? suffix.size() : 0);
@@ -120,18 +130,22 @@ bool remove_suffix(std::string_view& name, std::string_view suffix) {
 }  // namespace
 
 std::span<const SchemeEntry> schemes() { return kSchemes; }
+std::span<const SchemeEntry> schemes_at_switches() { return kSchemesAtSwitches; }
 
 SelectedScheme select_scheme(std::string_view name) {
   std::string_view base = name;
   const bool header = remove_suffix(base, "+header");
   const bool footer = remove_suffix(base, "+footer");
-  const auto* entry = std::ranges::find(kSchemes, base, &SchemeEntry::name);
-  if (entry == kSchemes.end()) {
-    std::string known;
-    for (const SchemeEntry& candidate : kSchemes) {
+  const SchemeEntry* entry = nullptr;
+  std::string known;
+  for (const std::span<const SchemeEntry> some : {schemes(), schemes_at_switches()}) {
+    for (const SchemeEntry& candidate : some) {
+      entry = candidate.name == base ? &candidate : entry;
       known += known.empty() ? "" : ", ";
       known += candidate.name;
     }
+  }
+  if (entry == nullptr) {
     throw std::invalid_argument(
         fmt::format("there is no scheme {}: the names are {}; each may end in +header or +footer", name, known));
   }

@@ -10,8 +10,9 @@
 //   WRITE the tuple                         by the holder; its word becomes the new version; its answer unlatches
 // and nothing else within a region of tuples. READs, WRITEs and atomics of one packet to other memory pass.
 //
-// The holder must have read the tuple, in the version that it latched or under its latch: that READ waited until the
-// WRITE before was placed, which the latch at the switch did not. WRITEs of two queue pairs are placed in any order.
+// The holder must have read the tuple before it writes: right before its latch, in the version that it latched, or under
+// its latch. That READ waited until the WRITE before was placed, which the latch at the switch did not. WRITEs of two
+// queue pairs are placed in any order. A client may hold several latches.
 //
 // Each request is one packet, and so is each answer: no READ or WRITE is longer than the path MTU. A queue pair has one
 // request in flight; a second one is dropped. So the offset between the PSNs of client and memory node cannot move
@@ -69,6 +70,8 @@ const bit<64> NOT_READ = 0xffffffffffffffff;
 
 // An element of `holders`: connection + 1, and
 const bit<32> MUST_WRITE = 0x80000000;  // the tuple may be torn; only a WRITE unlatches it
+const bit<32> HAS_READ = 0x40000000;    // the holder has read the tuple as it is
+const bit<32> HOLDER = 0x0000ffff;
 
 header ethernet_t {
     bit<48> destination;
@@ -227,7 +230,7 @@ control Verify(inout headers_t h, inout metadata_t m) {
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     // By connection.
     register<bit<32>>(CONNECTIONS) state;
-    register<bit<32>>(CONNECTIONS) wanted;    // tuple of the latest READ
+    register<bit<32>>(CONNECTIONS) wanted;    // tuple of the latest READ or WRITE
     register<bit<64>>(CONNECTIONS) seen;      // its version when that READ passed first; NOT_READ after a WRITE
     register<bit<32>>(CONNECTIONS) answered;  // requests that the switch has answered: what the memory node's PSN lags
     register<bit<64>>(CONNECTIONS) kept;      // the latest answer
@@ -395,14 +398,18 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             versions.read(version, number);
             bit<32> holder;
             holders.read(holder, number);
+            bool is_own = version[0:0] == 1 && holder & HOLDER == connection + 1;
             if (kind == READ && is_data) {
                 bit<64> before;
                 seen.read(before, connection);
                 bit<64> verdict = 1;
-                if (version == before && (version[0:0] == 0 || holder & ~MUST_WRITE == connection + 1)) {
+                if (version == before && (version[0:0] == 0 || is_own)) {
                     verdict = version;
                 }
                 h.word.value = turned(verdict);
+                if (is_own && is_first) {
+                    holders.write(number, holder | HAS_READ);
+                }
             }
             if (kind == WRITE && is_ack && is_first) {
                 versions.write(number, version + 1);
@@ -503,8 +510,11 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             versions.read(version, number);
             holders.read(holder, number);
         }
+        bit<64> read_version;
+        seen.read(read_version, connection);
+        bool has_read = read_before == number && read_version == version;
         bool is_latched = version[0:0] == 1;
-        bool is_mine = is_latched && holder & ~MUST_WRITE == connection + 1;
+        bool is_mine = is_latched && holder & HOLDER == connection + 1;
         bit<64> old = version;
         if (is_new && kind == ANSWERED && is_atomic && fault == ACK) {
             bit<64> compare = h.atomic_eth.compare;
@@ -518,15 +528,14 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 versions.write(number, swap);
                 if (is_latched) {
                     holders.write(number, 0);
+                } else if (has_read) {
+                    holders.write(number, connection + 1 | HAS_READ);
                 } else {
                     holders.write(number, connection + 1);
                 }
             }
         }
-        bit<64> read_version;
-        seen.read(read_version, connection);
-        bool has_read = read_before == number && (read_version == version || read_version + 1 == version);
-        if (is_new && kind == WRITE && (!is_mine || !has_read)) {
+        if (is_new && kind == WRITE && (!is_mine || holder & HAS_READ == 0)) {
             kind = REFUSED;
         }
 
@@ -546,6 +555,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 wanted.write(connection, number);
                 seen.write(connection, version);
             } else if (kind == WRITE) {
+                wanted.write(connection, number);
                 seen.write(connection, NOT_READ);
             }
         }

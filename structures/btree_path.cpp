@@ -97,7 +97,7 @@ Task<bool> BTree::is_held(Worker& worker, NodeRef ref) const {
   if (!session(worker, ref).has_lease()) {
     co_return false;
   }
-  const std::uint64_t word = co_await read_latch(session(worker, ref), object(ref));
+  const std::uint64_t word = co_await scheme_->peek_latch(session(worker, ref), object(ref));
   co_return is_exclusive(word);
 }
 

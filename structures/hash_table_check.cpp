@@ -40,8 +40,8 @@ class HashTable::Checker {
 
   /// A reader would wait for a held latch.
   Task<bool> is_free(Place place) {
-    const std::uint64_t word =
-        co_await read_latch(client_->session(place.memory_node), table_->arrays_[place.memory_node].at(place.bucket));
+    const std::uint64_t word = co_await table_->scheme_->peek_latch(
+        client_->session(place.memory_node), table_->arrays_[place.memory_node].at(place.bucket));
     if (word != kFree) {
       complain(place, fmt::format("is latched: its latch word is {:#x}", word));
     }

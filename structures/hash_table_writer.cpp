@@ -219,7 +219,8 @@ Task<HashTable::Search> HashTable::search_chain(Writer& writer, std::uint64_t ke
   for (std::uint64_t steps = 1; link.leads_anywhere(); ++steps) {
     const Place place = overflow(writer.home.memory_node, link);
     if (writer.session().has_lease()) {
-      const std::uint64_t word = co_await read_latch(writer.session(), arrays_[place.memory_node].at(place.bucket));
+      const std::uint64_t word =
+          co_await scheme_->peek_latch(writer.session(), arrays_[place.memory_node].at(place.bucket));
       if (is_exclusive(word) && owner_of(word) != 0) {
         writer.held_up = place;
         co_return search;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <stdexcept>
 
 namespace sidelatch::structures {
@@ -18,18 +17,6 @@ const Scheme& without_queue(const Scheme& scheme) {
         scheme.name()));
   }
   return scheme;
-}
-
-Task<std::uint64_t> read_latch(Session& session, Object object) {
-  RingBuffer buffer = session.take_buffer(*object.shape);
-  if (!buffer.valid()) {
-    buffer = co_await session.wait_for_buffer();
-  }
-  std::uint64_t word = 0;
-  const LocalSpan into = buffer.span().subspan(0, sizeof word);
-  co_await session.qp().read(into, object.latch());
-  std::memcpy(&word, into.data, sizeof word);
-  co_return word;
 }
 
 Task<void> leave(ExclusiveGuard& guard) {

@@ -1,17 +1,12 @@
-// Latch operations that the structures share: reading a latch, and ending a guard whose object is unchanged.
+// What the structures share: ending a guard whose object is unchanged.
 #pragma once
 
 #include <sidelatch/sync/scheme.h>
-
-#include <cstdint>
 
 namespace sidelatch::structures {
 
 /// Throws std::invalid_argument for a latch with a queue, which none of the structures can use.
 const sync::Scheme& without_queue(const sync::Scheme& scheme);
-
-/// The object's latch word. Does not wait for its holder.
-[[nodiscard]] fabric::Task<std::uint64_t> read_latch(sync::Session& session, sync::Object object);
 
 /// Unlatches the object and leaves it unchanged; an empty guard needs nothing. A latch that was taken over must be
 /// committed instead: nothing else unlatches it.

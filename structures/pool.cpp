@@ -41,9 +41,14 @@ void put(const Control& control, std::span<std::byte> payload) {
   seal(payload);
 }
 
-RecordShape shape_of(const Scheme& scheme) { return scheme.shape(sizeof(Control), scheme.default_layout()); }
+RecordShape shape_of(const Scheme& of_array) {
+  const Scheme& scheme = of_array.for_single_records();
+  return scheme.shape(sizeof(Control), scheme.default_layout());
+}
 
-Layout layout_of(const Scheme& scheme) { return {shape_of(scheme), scheme.default_layout(), 1}; }
+Layout layout_of(const Scheme& of_array) {
+  return {shape_of(of_array), of_array.for_single_records().default_layout(), 1};
+}
 
 std::uint64_t links_begin(const Layout& layout) { return RecordShape::whole_lines(layout.total_bytes()); }
 
@@ -66,7 +71,7 @@ std::uint64_t Pool::buffer_bytes(const Scheme& scheme) { return sync::buffer_byt
 
 Pool::Pool(const Scheme& scheme, const RemoteSpan& memory, std::size_t memory_node, std::uint64_t count,
            std::uint64_t reserved)
-    : scheme_(&scheme),
+    : scheme_(&scheme.for_single_records()),
       control_(layout_of(scheme), memory),
       links_(memory.subspan(links_begin(control_.layout()), count * kLinkBytes)),
       memory_node_(memory_node),

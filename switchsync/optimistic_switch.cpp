@@ -20,6 +20,7 @@ constexpr std::uint32_t kKind = 0x0700'0000;
 constexpr std::uint32_t kWrite = 0x0300'0000;
 constexpr std::uint64_t kNotRead = ~std::uint64_t{0};  // of `seen`
 constexpr std::uint32_t kMustWrite = 0x8000'0000;      // of `holders`
+constexpr std::uint32_t kHolder = 0xffff;
 constexpr std::uint64_t kEpoch = std::uint64_t{1} << 32;
 
 constexpr std::uint64_t kWordBytes = 8;
@@ -216,7 +217,7 @@ std::uint64_t OptimisticSwitch::version(std::uint32_t tuple) const {
 }
 
 std::optional<OptimisticSwitch::ConnectionId> OptimisticSwitch::holder(std::uint32_t tuple) const {
-  const std::uint32_t holder = static_cast<std::uint32_t>(holders_->read(tuple)) & ~kMustWrite;
+  const std::uint32_t holder = static_cast<std::uint32_t>(holders_->read(tuple)) & kHolder;
   if (holder == 0) {
     return std::nullopt;
   }

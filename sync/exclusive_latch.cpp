@@ -33,28 +33,6 @@ ExclusiveLatch::ExclusiveLatch(Acquire acquire, Release release)
 ExclusiveLatch::ExclusiveLatch(Acquire acquire, WriteUnlatch unlatch)
     : acquire_(acquire), release_(Release::combined), write_unlatch_(unlatch), name_("latch-exclusive/write-unlatch") {}
 
-namespace {
-
-// An acquisition may end without an outcome: by an exception, or because its task is destroyed. A hold that has its
-// word then may have latched the object. One that became a guard has no buffer any more.
-class AcquisitionUnderWay {
- public:
-  explicit AcquisitionUnderWay(Hold& hold) noexcept : hold_(&hold) {}
-  AcquisitionUnderWay(const AcquisitionUnderWay&) = delete;
-  AcquisitionUnderWay& operator=(const AcquisitionUnderWay&) = delete;
-  ~AcquisitionUnderWay() {
-    if (hold_->buffer.valid() && hold_->word != 0 && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
-      hold_->session->owe_acquired(*hold_, latched);
-    }
-  }
-  bool latched = false;  // for certain
-
- private:
-  Hold* hold_;
-};
-
-}  // namespace
-
 // Figure 7, upper half.
 Task<ExclusiveGuard> ExclusiveLatch::acquire(const Scheme& scheme, Session& session, Object object,
                                              std::source_location place, Takeover takeover) const {

@@ -60,4 +60,22 @@ inline void forget_failed_attempt(Session& session, const ObjectBuffer& buffer) 
   }
 }
 
+// An acquisition may end without an outcome: by an exception, or because its task is destroyed. A hold that has its
+// word then may have latched the object. One that became a guard has no buffer any more.
+class AcquisitionUnderWay {
+ public:
+  explicit AcquisitionUnderWay(Hold& hold) noexcept : hold_(&hold) {}
+  AcquisitionUnderWay(const AcquisitionUnderWay&) = delete;
+  AcquisitionUnderWay& operator=(const AcquisitionUnderWay&) = delete;
+  ~AcquisitionUnderWay() {
+    if (hold_->buffer.valid() && hold_->word != 0 && !hold_->qp().reactor().abandons_tasks()) [[unlikely]] {
+      hold_->session->owe_acquired(*hold_, latched);
+    }
+  }
+  bool latched = false;  // for certain
+
+ private:
+  Hold* hold_;
+};
+
 }  // namespace sidelatch::sync

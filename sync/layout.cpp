@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -22,7 +23,7 @@ constexpr std::uint64_t kEnoughSlots = 64;
 constexpr std::array kNames = {
     std::pair{LayoutKind::interleaved, "interleaved"},     std::pair{LayoutKind::padded, "padded"},
     std::pair{LayoutKind::decoupled, "decoupled"},         std::pair{LayoutKind::footer, "footer"},
-    std::pair{LayoutKind::padded_footer, "padded_footer"},
+    std::pair{LayoutKind::padded_footer, "padded_footer"}, std::pair{LayoutKind::slotted, "slotted"},
 };
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -107,10 +108,14 @@ RecordShape make_shape(const RecordNeeds& needs, LayoutKind kind, std::uint64_t 
         "layout decoupled: this scheme reads latch, version and payload by one READ, so its header must lie in the "
         "record; use interleaved, padded or footer");
   }
+  if (needs.slot && kind != LayoutKind::slotted) {
+    throw std::invalid_argument(
+        fmt::format("layout {}: this scheme's switch finds records on slots of 2^n bytes; use slotted", name(kind)));
+  }
   RecordShape shape;
   shape.payload_bytes = payload_bytes;
   shape.header_bytes = needs.version ? 2 * kWord : kWord;
-  shape.alignment = needs.version ? kLineBytes : kWord;
+  shape.alignment = needs.version || needs.slot ? kLineBytes : kWord;
   shape.header_last = is_footer(kind);
   shape.decoupled = kind == LayoutKind::decoupled;
   shape.copies = needs.copies;
@@ -132,6 +137,9 @@ Layout::Layout(const RecordShape& shape, LayoutKind kind, std::uint64_t count)
   // The stride is an odd number of units, so its multiples reach every slot that addresses of this alignment can reach.
   if (is_padded(kind) && stride_ / shape.alignment % 2 == 0) {
     stride_ += shape.alignment;
+  }
+  if (kind == LayoutKind::slotted) {
+    stride_ = std::bit_ceil(stride_);
   }
   const std::uint64_t per_object = stride_ + shape.header_bytes;
   if (count > kLargestArray / per_object) {

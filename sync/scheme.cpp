@@ -86,6 +86,18 @@ std::uint64_t Scheme::largest_payload(std::uint64_t record_bytes, LayoutKind kin
   return fits;
 }
 
+Task<std::uint64_t> Scheme::do_peek(Session& session, Object object) const {
+  RingBuffer buffer = session.take_buffer(*object.shape);
+  if (!buffer.valid()) {
+    buffer = co_await session.wait_for_buffer();
+  }
+  std::uint64_t word = 0;
+  const LocalSpan into = buffer.span().subspan(0, sizeof word);
+  co_await session.qp().read(into, object.latch());
+  std::memcpy(&word, into.data, sizeof word);
+  co_return word;
+}
+
 Task<ReadResult> Scheme::read(Session& session, Object object, std::span<std::byte> payload,
                               Semantics semantics) const {
   if (payload.size() != object.shape->payload_bytes) {

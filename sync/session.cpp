@@ -40,6 +40,7 @@ void Retry::validate() const {
 
 void SessionOptions::validate() const {
   retry.validate();
+  latches.validate();
   if (buffers == 0) {
     throw std::invalid_argument("a session of 0 buffers: it must have at least 1");
   }

@@ -18,9 +18,22 @@ using namespace fabric;
 
 namespace {
 
-// Leaves the word `inherited` of a dead holder in the latch, or frees it if that is 0.
-WorkRequest unlatch_of(const RemoteSpan& latch, std::uint64_t word, std::uint64_t inherited) {
-  return fetch_add(latch, inherited - word);
+// Leaves the word of a dead holder in the latch, or frees it if there was none.
+WorkRequest unlatch_of(const OwedLatch& owed) {
+  switch (owed.by) {
+    case UnlatchBy::swap_apart:
+      return compare_swap(owed.latch, compact_word(owed.word), compact_word(owed.inherited));
+    case UnlatchBy::count_back:
+      return compare_swap(owed.latch, owed.word, owed.word - 1);
+    case UnlatchBy::subtraction:
+      break;
+  }
+  return fetch_add(owed.latch, owed.inherited - owed.word);
+}
+
+RemoteSpan latch_of(const Hold& hold) {
+  return hold.unlatch_by == UnlatchBy::swap_apart ? hold.session->options().latches.word_of(hold.object)
+                                                  : hold.object.latch();
 }
 
 // Whether the number that the hold had added to the latch may still be in it.
@@ -123,10 +136,11 @@ void Session::posted_commit(const Hold& hold) {
 
 void Session::owe_unlatch(const Hold& hold, const WorkRequest* write, const WorkRequest* publish, bool free_by_write,
                           bool posted) {
-  OwedLatch owed{.latch = hold.object.latch(),
+  OwedLatch owed{.latch = latch_of(hold),
                  .word = hold.word,
                  .certain = !posted,
                  .inherited = write == nullptr ? hold.inherited : 0,
+                 .by = hold.unlatch_by,
                  .free_by_write = free_by_write,
                  .queue = hold.queue,
                  .turn = hold.turn};
@@ -145,20 +159,48 @@ void Session::owe_unlatch(const Hold& hold, const WorkRequest* write, const Work
 }
 
 void Session::owe_acquired(const Hold& hold, bool latched) {
-  OwedLatch owed{.latch = hold.object.latch(),
+  OwedLatch owed{.latch = latch_of(hold),
                  .word = hold.word,
                  .certain = latched,
                  .inherited = hold.inherited,
+                 .by = hold.unlatch_by,
                  .queue = hold.queue,
                  .turn = hold.turn};
   owe(std::move(owed));
 }
 
+QueuePair& Session::pair_of(const OwedLatch& owed) const noexcept {
+  return owed.by == UnlatchBy::swap_apart ? *options_.latches.queue_pair : *qp_;
+}
+
 void Session::release_dropped(Hold& hold, bool held) noexcept {
+  if (hold.unlatch_by == UnlatchBy::swap_apart) {
+    owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/!held);
+    QueuePair& latches = pair_of(owed_.back());
+    try {
+      const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed_.back())};
+      if (latches.state() == QueuePair::State::ready && latches.post(unlatch)) {
+        owed_.back().certain = false;
+        if (!has_lease()) {  // nobody could tell later whose latch it is
+          owed_.pop_back();
+        }
+      }
+    } catch (const FabricError&) {  // the queue pair fails: the latch is given back later
+    }
+    return;
+  }
+  if (hold.unlatch_by == UnlatchBy::count_back) {
+    // Nothing else of this queue pair may be in flight; and if it has failed, the switch's control plane gives it back.
+    if (held && qp_->state() == QueuePair::State::ready) {
+      owe_unlatch(hold, nullptr, nullptr, false, /*posted=*/false);
+    }
+    return;
+  }
   const bool by_one_request = hold.queue == nullptr || is_turn(hold.word);
   if (by_one_request && qp_->state() == QueuePair::State::ready) {
     try {
-      const std::array<WorkRequest, 1> unlatch = {unlatch_of(hold.object.latch(), hold.word, hold.inherited)};
+      const std::array<WorkRequest, 1> unlatch = {
+          unlatch_of({.latch = hold.object.latch(), .word = hold.word, .inherited = hold.inherited})};
       if (qp_->post(unlatch)) {
         posted_unlatch(hold.object.latch(), hold.word);
         if (has_lease()) {
@@ -193,7 +235,10 @@ Task<void> Session::settle() {
     if (!owed_.back().certain) {
       const OwedLatch& owed = owed_.back();
       // Requests of the connection that failed no longer happen, so what the word says now stays true.
-      const std::uint64_t word = co_await qp_->fetch_add(owed.latch, 0);
+      std::uint64_t word = co_await pair_of(owed).fetch_add(owed.latch, 0);
+      if (owed_.back().by == UnlatchBy::swap_apart) {
+        word = expanded_word(word);
+      }
       if (!may_be_held(word, owed_.back())) {
         owed_.pop_back();  // it was unlatched, or never latched
         continue;
@@ -250,6 +295,9 @@ Task<void> Session::write_again(const OwedLatch& owed) {
     const LocalSpan from = buffer.span().subspan(0, write.bytes.size());
     std::memcpy(from.data, write.bytes.data(), write.bytes.size());
     co_await qp_->write(from, write.to);
+    if (owed.by == UnlatchBy::swap_apart) {
+      co_await qp_->read(from.subspan(0, 8), write.to.subspan(0, 8));  // the unlatch does not wait for the placement
+    }
   }
 }
 
@@ -263,13 +311,16 @@ Task<void> Session::give_back(OwedLatch& owed) {
   }
   if (!owed.free_by_write) {
     owed.certain = false;  // if the request fails, it may have happened
-    co_await qp_->submit(unlatch_of(owed.latch, owed.word, owed.inherited));
+    co_await pair_of(owed).submit(unlatch_of(owed));
   }
 }
 
 Task<void> Session::close() {
   co_await settle();
   co_await qp_->drain();
+  if (options_.latches.queue_pair != nullptr) {
+    co_await options_.latches.queue_pair->drain();
+  }
   unlatches_.prune(qp_->completed_so_far());
   if (!in_doubt_.empty()) {
     throw FabricError(
@@ -300,13 +351,16 @@ void Session::finish() {
         return false;
       }
       try {
-        const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed.latch, owed.word, owed.inherited)};
-        return qp_->post(unlatch);
+        const std::array<WorkRequest, 1> unlatch = {unlatch_of(owed)};
+        return pair_of(owed).state() == QueuePair::State::ready && pair_of(owed).post(unlatch);
       } catch (const FabricError&) {
         return false;
       }
     });
     idle = reactor.wait_until_idle(*qp_, options_.linger);
+    if (QueuePair* const latches = options_.latches.queue_pair; latches != nullptr) {
+      idle = reactor.wait_until_idle(*latches, options_.linger) && idle;
+    }
     if (failures_ == qp_->failures()) {
       unlatches_.prune(qp_->completed_so_far());
     }

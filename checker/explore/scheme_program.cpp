@@ -56,13 +56,38 @@ struct Place {
   Layout layout;
   MemoryRegion memory;
   ObjectArray objects;
+  Node* latch_node = nullptr;  // of a scheme with latches apart: in the switch's place
+  MemoryRegion latches;
 
   Place(std::shared_ptr<Setting> the_setting, World& the_world, Node& storage)
       : setting(std::move(the_setting)),
         world(&the_world),
         layout(setting->shape, setting->kind, 1),
         memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
-        objects(layout, memory.remote()) {}
+        objects(layout, memory.remote()) {
+    if (setting->scheme->place() == LatchPlace::words_at_switch) {
+      latch_node = &world->add_node("switch");
+      latches = latch_node->allocate(sizeof(std::uint64_t), Access::remote_all);
+    }
+  }
+
+  // The latch's word, wherever it is.
+  [[nodiscard]] std::uint64_t latch_word() const {
+    std::uint64_t word = 0;
+    const std::byte* const at =
+        latch_node != nullptr ? latches.bytes().data() : memory.bytes().data() + layout.latch(0);
+    std::memcpy(&word, at, sizeof word);
+    return word;
+  }
+
+  [[nodiscard]] SessionOptions options_for(Node& client, SessionOptions options) const {
+    if (latch_node != nullptr) {
+      auto& pair = world->make<std::unique_ptr<QueuePair>>(client.connect(*latch_node));
+      options.latches = {
+          .queue_pair = pair.get(), .words = latches.remote(), .first = memory.remote().address, .granule = kLineBytes};
+    }
+    return options;
+  }
 };
 
 // What one client did. A client reaches only its own: what others write down is no part of its state.
@@ -327,9 +352,8 @@ void judge_result(const Run& run) {
                            fmt::format("two updates gave the number {}: one of them is lost", *twice));
     return;
   }
-  std::uint64_t latch = 0;
   const Place& place = *run.place;
-  std::memcpy(&latch, place.memory.bytes().data() + place.layout.latch(0), sizeof latch);
+  const std::uint64_t latch = place.latch_word();
   if (!place.setting->scheme->is_free(latch)) {
     run.place->world->fail(Kind::deadlock, fmt::format("everybody has unlatched, and the latch word is {:#x}", latch));
     return;
@@ -390,7 +414,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
       options.lease = Lease{.length = from_ns(1e6), .margin = from_ns(1e5)};
       options.revoker = &world.make<WorldRevoker>(storage, *first, workload.revocation);
     }
-    Session& session = world.make<Session>(*qp, buffer_bytes(setting->shape), options);
+    Session& session = world.make<Session>(*qp, buffer_bytes(setting->shape), place.options_for(node, options));
     ClientRun& client = world.make<ClientRun>(place, i);
     run.clients.push_back(&client);
     world.spawn(node, writes ? write_object(&client, &session) : read_object(&client, &session));
@@ -431,7 +455,8 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
             Node& node = world.add_node("writer");
             auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
             std::vector<LatchPeers*> none;
-            SessionOptions options{.buffers = std::min(4U, alone->scheme->most_buffers())};
+            SessionOptions options =
+                place->options_for(node, {.buffers = std::min(4U, alone->scheme->most_buffers())});
             options.peers = peers_of(*alone, world, node, static_cast<std::uint32_t>(i), none);
             Session& session = world.make<Session>(*qp, buffer_bytes(alone->shape), options);
             world.spawn(node, write_object(&world.make<ClientRun>(*place, static_cast<std::uint32_t>(i)), &session));
@@ -480,6 +505,12 @@ Program scheme_program(const Scheme& scheme, checker::Promise promise, const Wor
     throw std::invalid_argument(fmt::format(
         "{}: its clients stand in a queue, which a dead one stops: it has no leases, and so no run in which "
         "a client crashes",
+        scheme.name()));
+  }
+  if (scheme.place() == LatchPlace::tuples_at_switch) {
+    throw std::invalid_argument(fmt::format(
+        "{}: the explorer has no switch; docs/switch.md says how the switch's program is searched, packet by "
+        "packet",
         scheme.name()));
   }
   const std::uint64_t payload = scheme.largest_payload(workload.lines * kLineBytes, layout) / 8 * 8;

@@ -94,6 +94,11 @@ void World::pass_back(Request& request) {
 void World::answer_at_device(Request& request) {
   request.passed_back = true;
   NetworkDevice& device = *request.device;
+  if (!request.failed && request.kind == model::Kind::write) {
+    // Rule 2 for the device, which knows of the WRITE before its client does.
+    Time& placed = request.target->nic.completed_writes_placed;
+    placed = std::max(placed, request.last);
+  }
   if (!request.failed) {
     NetworkDevice::Message message = message_of(request, request.kind == model::Kind::read, now);
     device.answer(message);

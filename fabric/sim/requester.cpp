@@ -154,6 +154,9 @@ Task<void> SimQueuePair::restore_connection() {
   const Time way = device != nullptr ? device->cable() * 2 + device->latency() : times.propagation;
   co_await reactor().sleep((way + times.latency * 2) * 4 +
                            std::max(executed - initiator_->world.now, Duration::zero()));
+  if (device != nullptr) {
+    device->connected(connection_, *initiator_);
+  }
 }
 
 void SimQueuePair::drop_after(Request& failed) {

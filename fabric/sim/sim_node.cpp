@@ -31,7 +31,8 @@ NicTimes::NicTimes(const Profile& profile)
       wire_ps_per_byte(8e3 / profile.link.gbps),
       pcie_ps_per_byte(8e3 / profile.pcie.gbps),
       slot_shift(static_cast<unsigned>(std::countr_zero(profile.lock_table.slot_bytes))),
-      slot_mask(profile.lock_table.slots() - 1) {}
+      slot_mask(profile.lock_table.slots() - 1),
+      writes_wait(profile.lock_table.writes_wait != 0) {}
 
 SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile, std::uint32_t index)
     : Node(std::move(name)),
@@ -40,6 +41,7 @@ SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile
       times(node_profile),
       next_address_((std::uint64_t{index} + 1) << 40) {
   nic.slot_free.resize(profile.lock_table.slots());
+  nic.slot_word.resize(profile.lock_table.slots());
   nic.cached_queue_pairs.resize(profile.qp_cache.requester_entries);
   nic.free_cache_slots.resize(profile.qp_cache.requester_entries);
   std::iota(nic.free_cache_slots.begin(), nic.free_cache_slots.end(), std::size_t{0});
@@ -59,7 +61,13 @@ SimNode& SimNode::of_this_simulation(Node& node, const char* function) const {
 }
 
 std::unique_ptr<QueuePair> SimNode::connect(Node& target, const QueuePairOptions& options) {
-  return std::make_unique<SimQueuePair>(*this, of_this_simulation(target, "connect"), options);
+  SimNode& node = of_this_simulation(target, "connect");
+  auto queue_pair = std::make_unique<SimQueuePair>(*this, node, options);
+  if (node.before != nullptr) {
+    queue_pair->device = node.before;
+    node.before->connected(queue_pair->connection(), *this);
+  }
+  return queue_pair;
 }
 
 std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> SimNode::connect_pair(

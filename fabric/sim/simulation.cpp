@@ -42,6 +42,14 @@ std::uint64_t Simulation::pass_through(QueuePair& queue_pair, NetworkDevice& dev
   return passing->connection();
 }
 
+void Simulation::put_before(Node& target, NetworkDevice& device) {
+  auto* const node = dynamic_cast<SimNode*>(&target);
+  if (node == nullptr || &node->world != world_.get()) {
+    throw std::invalid_argument("put_before: node " + target.name() + " is not a node of this simulation");
+  }
+  node->before = &device;
+}
+
 std::uint64_t Simulation::events() const noexcept { return world_->events; }
 
 }  // namespace sidelatch::fabric::sim

@@ -30,6 +30,7 @@ constexpr std::array kSpecimens = {
     Specimen{"broken/ticket-write-unlatch", broken::make_ticket_write_unlatch},
     Specimen{"broken/ticket-early-unlatch", broken::make_ticket_early_unlatch},
     Specimen{"broken/mcs-early-hand-over", broken::make_mcs_early_hand_over},
+    Specimen{"broken/switch-latch-at-once", broken::make_switch_latch_at_once},
 };
 
 }  // namespace

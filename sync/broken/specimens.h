@@ -19,5 +19,6 @@ namespace sidelatch::sync::broken {
 [[nodiscard]] std::unique_ptr<Scheme> make_ticket_write_unlatch();
 [[nodiscard]] std::unique_ptr<Scheme> make_ticket_early_unlatch();
 [[nodiscard]] std::unique_ptr<Scheme> make_mcs_early_hand_over();
+[[nodiscard]] std::unique_ptr<Scheme> make_switch_latch_at_once();
 
 }  // namespace sidelatch::sync::broken

@@ -253,9 +253,11 @@ TEST(Schemes, ALostUnlatchIsReportedAlsoIfTheReaderEndsFirst) {
 }
 
 TEST(Registry, EverySchemeHasTheNameItIsRegisteredUnder) {
-  for (const SchemeEntry& entry : schemes()) {
-    EXPECT_EQ(entry.make()->name(), entry.name);
-    EXPECT_EQ(select_scheme(entry.name).entry->name, entry.name);
+  for (const std::span<const SchemeEntry> some : {schemes(), schemes_at_switches()}) {
+    for (const SchemeEntry& entry : some) {
+      EXPECT_EQ(entry.make()->name(), entry.name);
+      EXPECT_EQ(select_scheme(entry.name).entry->name, entry.name);
+    }
   }
 }
 

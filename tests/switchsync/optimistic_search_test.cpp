@@ -103,7 +103,7 @@ TEST(SwitchOptimisticSpecimen, ARepeatedLatchThatIsExecutedAgainIsCaught) {
 // The first WRITE may be placed after the second one, which did not wait for it.
 TEST(SwitchOptimisticSpecimen, AWriteWithoutAReadIsCaught) {
   expect_caught(
-      "(!is_mine || !has_read)", "!is_mine",
+      "(!is_mine || holder & HAS_READ == 0)", "!is_mine",
       {.clients = {Script::writer, Script::blind}, .losses = 0, .repeats = 0, .overtakings = 0, .early_timers = 0});
 }
 

@@ -4,6 +4,7 @@
 
 #include "store.h"
 
+#include <sidelatch/checker/simulated_place.h>
 #include <sidelatch/sync/latch_word.h>
 
 #include <fmt/format.h>
@@ -34,11 +35,15 @@ struct Cluster {
         selected(selected_scheme),
         store(*selected.scheme, situation.payload_bytes, situation.objects, selected.layout,
               {.profile = adversarial_profile(), .rules = model::rules_of(situation.preset), .seed = situation.seed}),
-        watches(situation.objects) {}
+        place(store.world, store.storage, *selected.entry),
+        watches(situation.objects) {
+    place.serve(store.memory.remote(), store.objects);
+  }
 
   Situation situation;
   const checker::SelectedScheme& selected;
   Store store;
+  checker::SimulatedPlace place;
   std::vector<Watch> watches;
   Behaviour seen;
 };
@@ -109,7 +114,10 @@ Task<void> read_objects(Cluster& cluster, Session& session) {
 
 void judge_end(Cluster& cluster) {
   for (std::uint64_t i = 0; i < cluster.store.objects.size(); ++i) {
-    cluster.seen.left_latched += cluster.selected.scheme->is_free(cluster.store.latch_word(i)) ? 0U : 1U;
+    const bool is_free = cluster.selected.entry->place() == LatchPlace::memory_node
+                             ? cluster.selected.scheme->is_free(cluster.store.latch_word(i))
+                             : cluster.place.is_free(i);
+    cluster.seen.left_latched += is_free ? 0U : 1U;
   }
 }
 
@@ -174,7 +182,9 @@ Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& 
     sim::Profile profile = adversarial_profile();
     profile.nic.completion_ns *= i % 2 == 0 ? 30 : 1;
     options.seed = situation.seed * 100 + i;
-    cluster.store.add_session(options, profile);
+    cluster.store.add_session(options, profile, [&](Node& node, const SessionOptions& wanted) {
+      return cluster.place.options(node, wanted);
+    });
   }
   Reactor& reactor = cluster.store.world.reactor();
   for (std::uint32_t i = 0; i < clients; ++i) {

@@ -64,6 +64,13 @@ std::string test_name(const auto& info) {
   return text;
 }
 
+INSTANTIATE_TEST_SUITE_P(AtSwitches, EverySchemeUnderEveryPreset,
+                         ::testing::Combine(::testing::ValuesIn(checker::schemes_at_switches().begin(),
+                                                                checker::schemes_at_switches().end()),
+                                            ::testing::Values(Preset::strict, Preset::observed, Preset::spec,
+                                                              Preset::relaxed)),
+                         [](const auto& parameter) { return test_name(parameter); });
+
 INSTANTIATE_TEST_SUITE_P(Registry, EverySchemeUnderEveryPreset,
                          ::testing::Combine(::testing::ValuesIn(checker::schemes().begin(), checker::schemes().end()),
                                             ::testing::Values(Preset::strict, Preset::observed, Preset::spec,

@@ -27,9 +27,15 @@ class Store {
 
   /// A client of its own with its own queue pair.
   Session& add_session(const SessionOptions& options = {}) { return add_session(options, world.options().profile); }
-  Session& add_session(SessionOptions options, const fabric::sim::Profile& profile) {
+  Session& add_session(const SessionOptions& options, const fabric::sim::Profile& profile) {
+    return add_session(options, profile, [](fabric::Node&, const SessionOptions& wanted) { return wanted; });
+  }
+  /// `complete`: what the options need of the client's node.
+  template <class Complete>
+  Session& add_session(const SessionOptions& wanted, const fabric::sim::Profile& profile, Complete complete) {
     fabric::Node& node = world.add_node("client", profile);
     queue_pairs.push_back(node.connect(storage));
+    SessionOptions options = complete(node, wanted);
     if (scheme.needs_peers()) {
       auto made = std::make_unique<LatchPeers>(node, static_cast<std::uint16_t>(peers.size() + 1));
       for (const auto& other : peers) {

@@ -44,11 +44,16 @@ struct SchemeEntry {
   [[nodiscard]] bool safe_under(fabric::model::Preset preset) const {
     return safe.at(static_cast<std::size_t>(preset));
   }
+  /// What the scheme needs besides a memory node.
+  [[nodiscard]] sync::LatchPlace place() const { return make()->place(); }
   /// Whether tears are expected on a NIC like those that the papers measured.
   [[nodiscard]] bool known_broken() const { return !safe_under(fabric::model::Preset::observed); }
 };
 
+/// Those that need nothing but a memory node.
 [[nodiscard]] std::span<const SchemeEntry> schemes();
+/// Those that keep latches or versions at a switch (place()); docs/switch.md.
+[[nodiscard]] std::span<const SchemeEntry> schemes_at_switches();
 
 struct SelectedScheme {
   const SchemeEntry* entry = nullptr;

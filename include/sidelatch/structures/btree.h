@@ -101,6 +101,8 @@ class BTree {
 
   [[nodiscard]] const BTreeOptions& options() const noexcept { return options_; }
   [[nodiscard]] std::size_t memory_nodes() const noexcept { return objects_.size(); }
+  /// The nodes at that memory node; for switches, which must know them.
+  [[nodiscard]] const sync::ObjectArray& objects(std::size_t memory_node) const { return objects_.at(memory_node); }
   /// The size of a worker's buffers.
   [[nodiscard]] std::uint64_t buffer_bytes() const;
   /// What the superblock of that memory node must say.

@@ -139,6 +139,8 @@ class HashTable {
   [[nodiscard]] std::uint64_t home_buckets() const noexcept { return home_buckets_; }
   [[nodiscard]] std::uint64_t overflow_buckets() const noexcept { return overflow_buckets_; }
   [[nodiscard]] const sync::Layout& layout() const noexcept { return arrays_.front().layout(); }
+  /// The buckets at that memory node; for switches, which must know them.
+  [[nodiscard]] const sync::ObjectArray& objects(std::size_t memory_node) const { return arrays_.at(memory_node); }
   /// What the superblock of that memory node must say.
   [[nodiscard]] const Superblock& superblock(std::size_t memory_node) const { return superblocks_.at(memory_node); }
 

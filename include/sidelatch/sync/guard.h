@@ -42,6 +42,7 @@ struct Hold {
   std::uint64_t inherited = 0;    ///< the dead holder's word that was in the latch before; 0: none
   const Scheme* queue = nullptr;  ///< of a latch with a queue
   std::uint64_t turn = 0;         ///< its number of the place in the queue; 0: none yet
+  UnlatchBy unlatch_by = UnlatchBy::subtraction;
   std::source_location place{};
 
   [[nodiscard]] fabric::QueuePair& qp() const { return session->qp(); }

@@ -30,6 +30,15 @@ inline constexpr std::uint64_t kReadersMask = 0xffff'fffe;
 [[nodiscard]] constexpr std::uint64_t exclusive_word(std::uint16_t owner, std::uint16_t epoch) {
   return owner == 0 ? kExclusive : std::uint64_t{epoch} << 48 | std::uint64_t{owner} << 32 | kExclusive;
 }
+/// The word of an exclusive holder in 32 bits, for registers of switches: bit 0 held, bits 1-16 the owner, bits 17-31
+/// the low bits of its epoch. Readers have no room.
+[[nodiscard]] constexpr std::uint64_t compact_word(std::uint64_t word) {
+  return (word >> 48 & 0x7fff) << 17 | (word >> 32 & 0xffff) << 1 | (word & kExclusive);
+}
+/// What compact_word() has left of the word.
+[[nodiscard]] constexpr std::uint64_t expanded_word(std::uint64_t compact) {
+  return (compact >> 17 & 0x7fff) << 48 | (compact >> 1 & 0xffff) << 32 | (compact & kExclusive);
+}
 [[nodiscard]] constexpr bool is_exclusive(std::uint64_t word) { return (word & kExclusive) != 0; }
 [[nodiscard]] constexpr std::uint64_t readers_of(std::uint64_t word) { return (word & kReadersMask) / kOneReader; }
 [[nodiscard]] constexpr std::uint16_t owner_of(std::uint64_t word) { return static_cast<std::uint16_t>(word >> 32); }

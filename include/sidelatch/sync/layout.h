@@ -13,6 +13,7 @@
 //   decoupled       all headers in an array of their own, apart from the records
 //   footer          payload, checksum, version, latch: the latch has the record's highest address
 //   padded_footer   footer with the stride of padded
+//   slotted         interleaved with a stride of 2^n bytes, so that a switch finds a record by shifting
 //
 // Why padded: a NIC executes atomics through a lock table whose slot is chosen by the low address bits (12 on
 // ConnectX-3 to -7), so latches that agree in those bits exclude each other although they are different latches.
@@ -31,7 +32,7 @@
 
 namespace sidelatch::sync {
 
-enum class LayoutKind : std::uint8_t { interleaved, padded, decoupled, footer, padded_footer };
+enum class LayoutKind : std::uint8_t { interleaved, padded, decoupled, footer, padded_footer, slotted };
 
 [[nodiscard]] std::string_view name(LayoutKind kind);
 /// Throws std::invalid_argument that lists the names.
@@ -48,11 +49,12 @@ struct RecordNeeds {
   std::uint32_t line_versions = 0;  ///< bytes of the version at the start of each line without header: 0, 2 or 8
   std::uint32_t copies = 1;         ///< of the payload, for out-of-place updates; more than 1 excludes the two above
   bool header_inside = false;       ///< one READ must see header and payload: no decoupled layout
+  bool slot = false;                ///< records must lie on slots of 2^n bytes: layout slotted only
 
   /// A number that is different for different needs.
   [[nodiscard]] constexpr std::uint32_t code() const {
-    return 1U | (version ? 2U : 0U) | (checksum ? 4U : 0U) | (header_inside ? 8U : 0U) | line_versions << 8 |
-           copies << 16;
+    return 1U | (version ? 2U : 0U) | (checksum ? 4U : 0U) | (header_inside ? 8U : 0U) | (slot ? 32U : 0U) |
+           line_versions << 8 | copies << 16;
   }
 };
 

@@ -29,6 +29,13 @@ namespace sidelatch::sync {
 
 class Scheme;
 
+/// How a hold ends.
+enum class UnlatchBy : std::uint8_t {
+  subtraction,  ///< FETCH-ADD takes what the hold had added
+  swap_apart,   ///< CAS of a word of SessionOptions::latches, through their queue pair (switch_latch.h)
+  count_back,   ///< CAS of a version from odd to the even one before (switched_version.h)
+};
+
 /// A latch that a session held, or may hold.
 struct OwedLatch {
   struct Write {
@@ -41,6 +48,7 @@ struct OwedLatch {
   /// What the unlatch leaves instead of a free latch: the word of a dead holder, if it may have left the object half
   /// written and nobody has repaired it since. Any client can then take it over.
   std::uint64_t inherited = 0;
+  UnlatchBy by = UnlatchBy::subtraction;
   bool free_by_write = false;    ///< the last WRITE unlatches
   std::vector<Write> writes{};   ///< of the commit that was under way
   fabric::RemoteSpan version{};  ///< a version that the commit counts up; no bytes: none

@@ -41,6 +41,14 @@ enum class Semantics : std::uint8_t {
 /// Whether an acquisition may take a latch over from a holder that seems dead (lease.h); else LatchError::holder_lost.
 enum class Takeover : std::uint8_t { allowed, refused };
 
+/// What a scheme needs besides a memory node.
+enum class LatchPlace : std::uint8_t {
+  memory_node,       ///< nothing
+  words_at_switch,   ///< sessions with SessionOptions::latches
+  tuples_at_switch,  ///< queue pairs that pass a switch with p4/switch_optimistic.p4:
+                     ///< SessionOptions::versions_at_switch
+};
+
 class Scheme {
  public:
   Scheme() = default;
@@ -54,6 +62,7 @@ class Scheme {
   [[nodiscard]] virtual RecordNeeds needs() const noexcept = 0;
   /// The layout to use by default.
   [[nodiscard]] virtual LayoutKind default_layout() const noexcept { return LayoutKind::padded; }
+  [[nodiscard]] virtual LatchPlace place() const noexcept { return LatchPlace::memory_node; }
   /// The shape of a record with such a payload. Throws std::invalid_argument if the scheme cannot have that layout.
   [[nodiscard]] virtual RecordShape shape(std::uint64_t payload_bytes, LayoutKind kind) const;
   /// The largest payload of a record of at most `record_bytes`. Throws std::invalid_argument if not even one byte fits.
@@ -70,6 +79,8 @@ class Scheme {
   [[nodiscard]] virtual bool needs_peers() const noexcept { return false; }
   /// Whether a latch word says that the latch is free.
   [[nodiscard]] virtual bool is_free(std::uint64_t word) const noexcept { return word == 0; }
+  /// The scheme for a record that is alone at its place, beside an array of this scheme's: itself, if it can be.
+  [[nodiscard]] virtual const Scheme& for_single_records() const noexcept { return *this; }
 
   /// Latches the object exclusively and reads it. Empty: the deadline passed, and nothing is latched. Throws
   /// LatchError::takeover_refused, FabricError.
@@ -84,6 +95,12 @@ class Scheme {
                                                    std::source_location place = std::source_location::current()) const {
     require_own(object);
     return do_begin_read(session, object, place);
+  }
+
+  /// The object's latch word (latch_word.h) as it is now; 0: free. Does not wait for a holder. Throws FabricError.
+  [[nodiscard]] fabric::Task<std::uint64_t> peek_latch(Session& session, Object object) const {
+    require_own(object);
+    return do_peek(session, object);
   }
 
   /// Reads the object into `payload`, which has the record's payload_bytes; repeats until the read is accepted.
@@ -125,6 +142,7 @@ class Scheme {
   };
   /// For a scheme that queues: waits for the turn of that place, and passes it on.
   [[nodiscard]] virtual fabric::Task<Turn> pass_on(Session& session, OwedLatch& owed) const;
+  [[nodiscard]] virtual fabric::Task<std::uint64_t> do_peek(Session& session, Object object) const;
 
  private:
   mutable std::atomic<std::uint32_t> needs_code_{0};  // needs().code() after its first use

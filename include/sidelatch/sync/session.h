@@ -21,6 +21,7 @@
 #include <sidelatch/sync/layout.h>
 #include <sidelatch/sync/lease.h>
 #include <sidelatch/sync/owed.h>
+#include <sidelatch/sync/remote_latches.h>
 #include <sidelatch/sync/retry.h>
 
 #include <cstdint>
@@ -56,6 +57,8 @@ struct SessionOptions {
   DroppedGuardHandler dropped_guard = report_dropped_guard;
   fabric::Duration linger = fabric::from_ns(1e9);  ///< the most that the session's end waits for what was posted
   LostWorkHandler lost_work = report_lost_work;    ///< called at the session's end if something was lost
+  RemoteLatches latches{};          ///< for schemes whose latches are not where the objects are (switch_latch.h)
+  bool versions_at_switch = false;  ///< the queue pair passes a switch that keeps versions (switched_version.h)
 
   /// Throws std::invalid_argument that names the field, its value and what is allowed.
   void validate() const;
@@ -243,6 +246,7 @@ class Session {
   [[nodiscard]] fabric::Task<fabric::RingBuffer> settle_and_acquire();
   [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed);
   [[nodiscard]] fabric::Task<void> settle_place();
+  [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
 
   static constexpr std::uint64_t kOwes = ~std::uint64_t{0};

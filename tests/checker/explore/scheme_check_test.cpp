@@ -73,6 +73,22 @@ std::string test_name(const auto& info) {
   return text;
 }
 
+std::vector<checker::SchemeEntry> latches_at_switches() {
+  std::vector<checker::SchemeEntry> chosen;
+  for (const checker::SchemeEntry& entry : checker::schemes_at_switches()) {
+    if (entry.place() == sync::LatchPlace::words_at_switch) {
+      chosen.push_back(entry);
+    }
+  }
+  return chosen;
+}
+
+INSTANTIATE_TEST_SUITE_P(AtSwitches, EveryCell,
+                         ::testing::Combine(::testing::ValuesIn(latches_at_switches()),
+                                            ::testing::Values(Preset::strict, Preset::observed, Preset::spec,
+                                                              Preset::relaxed)),
+                         [](const auto& parameter) { return test_name(parameter); });
+
 INSTANTIATE_TEST_SUITE_P(Registry, EveryCell,
                          ::testing::Combine(::testing::ValuesIn(checker::schemes().begin(), checker::schemes().end()),
                                             ::testing::Values(Preset::strict, Preset::observed, Preset::spec,

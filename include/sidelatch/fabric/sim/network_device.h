@@ -2,6 +2,7 @@
 // change or answer them: a programmable switch, say.
 //
 //   simulation.pass_through(*queue_pair, device);    // before its first request
+//   simulation.put_before(storage, device);          // or: all queue pairs that connect to storage from now on
 //
 // A queue pair's requests then take the device's way instead of the link's propagation: cable, device, cable. The NICs
 // at both ends are those of their profiles.
@@ -45,6 +46,13 @@ class NetworkDevice {
   NetworkDevice(const NetworkDevice&) = delete;
   NetworkDevice& operator=(const NetworkDevice&) = delete;
   virtual ~NetworkDevice() = default;
+
+  /// A queue pair of `from` passes the device because of Simulation::put_before(): it has connected, or reconnected.
+  /// What of its earlier requests was still on the way has come.
+  virtual void connected(std::uint64_t connection, const Node& from) {
+    (void)connection;
+    (void)from;
+  }
 
   /// From a node to the device, one way.
   [[nodiscard]] virtual Duration cable() const = 0;

@@ -105,6 +105,9 @@ class Simulation : public Fabric {
   /// by which the device knows it. Call it before the first request. Throws std::invalid_argument for a queue pair of
   /// another fabric, for an end of a pair, and if it has a device already.
   std::uint64_t pass_through(QueuePair& queue_pair, NetworkDevice& device);
+  /// The same for each queue pair that connects to `target` from now on, but for the ends of pairs. The device learns
+  /// of it by connected(). Throws std::invalid_argument for a node of another simulation.
+  void put_before(Node& target, NetworkDevice& device);
 
   /// Events handled so far: a measure of work, not of time.
   [[nodiscard]] std::uint64_t events() const noexcept;

@@ -1,0 +1,169 @@
+// optimistic/switch: what is special about versions that a switch keeps.
+#include "store.h"
+
+#include <sidelatch/switchsync/sim/tuples_at_switch.h>
+#include <sidelatch/sync/switched_version.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace sidelatch::sync {
+namespace {
+namespace versions {
+
+using namespace fabric;
+using ::testing::HasSubstr;
+
+struct Rig {
+  Rig() { between.add(store.memory.remote(), store.layout.count(), store.layout.shape().bytes, store.layout.stride()); }
+  Session& add_session(SessionOptions options = {}) {
+    options.versions_at_switch = true;
+    return store.add_session(options);
+  }
+  [[nodiscard]] std::uint64_t version(std::uint32_t tuple) { return between.control().version(tuple); }
+  ReadResult read(Session& session, std::uint64_t object, std::vector<std::byte>& payload) {
+    payload.resize(200);
+    return store.run(scheme.read(session, store.objects.at(object), payload));
+  }
+
+  SwitchedVersion scheme;
+  Store store{scheme};
+  switchsync::TuplesAtSwitch between{store.world, store.storage};
+};
+
+TEST(SwitchedVersion, AnUpdateIsSeenWithItsVersion) {
+  Rig rig;
+  const auto bytes = pattern(200, 3);
+  EXPECT_TRUE(rig.store.run(put(rig.scheme, rig.add_session(), rig.store.objects.at(1), bytes)));
+  std::vector<std::byte> seen;
+  const ReadResult result = rig.read(rig.add_session(), 1, seen);
+  EXPECT_TRUE(result.accepted);
+  EXPECT_EQ(result.version, 2U);
+  EXPECT_EQ(seen, bytes);
+  EXPECT_EQ(rig.version(1), 2U);
+  EXPECT_FALSE(rig.between.control().holder(1));
+  EXPECT_EQ(rig.version(0), 0U);
+}
+
+TEST(SwitchedVersion, AReadWhileTheObjectIsLatchedWaits) {
+  Rig rig;
+  Session& writer = rig.add_session();
+  Session& reader = rig.add_session({.retry = Retry::backoff().within(from_ns(50'000))});
+  ExclusiveGuard guard = rig.store.run(rig.scheme.latch(writer, rig.store.objects.at(0)));
+  ASSERT_TRUE(guard);
+  std::vector<std::byte> seen;
+  EXPECT_FALSE(rig.read(reader, 0, seen).accepted);
+  EXPECT_EQ(rig.store.run(rig.scheme.peek_latch(reader, rig.store.objects.at(0))), 1U);
+  fill(guard.payload(), 4);
+  rig.store.run(guard.abort());
+  EXPECT_EQ(rig.version(0), 0U) << "nothing has changed";
+  EXPECT_TRUE(rig.read(reader, 0, seen).accepted);
+  EXPECT_EQ(first_word(seen), 0U);
+  EXPECT_EQ(rig.store.run(rig.scheme.peek_latch(reader, rig.store.objects.at(0))), 0U);
+}
+
+TEST(SwitchedVersion, AReadIsNotValidAfterAnUpdate) {
+  Rig rig;
+  ReadGuard guard = rig.store.run(rig.scheme.begin_read(rig.add_session(), rig.store.objects.at(0)));
+  ASSERT_TRUE(guard);
+  EXPECT_TRUE(rig.store.run(put(rig.scheme, rig.add_session(), rig.store.objects.at(0), pattern(200, 1))));
+  EXPECT_FALSE(rig.store.run(guard.validate()));
+}
+
+// Structures latch several objects, and end their guards in any order.
+TEST(SwitchedVersion, SeveralGuardsOfOneSessionCommit) {
+  Rig rig;
+  Session& session = rig.add_session();
+  ExclusiveGuard first = rig.store.run(rig.scheme.latch(session, rig.store.objects.at(0)));
+  ExclusiveGuard second = rig.store.run(rig.scheme.latch(session, rig.store.objects.at(1)));
+  ReadGuard beside = rig.store.run(rig.scheme.begin_read(session, rig.store.objects.at(2)));
+  rig.store.run(beside.release());
+  fill(first.payload(), 1);
+  rig.store.run(first.commit());
+  fill(second.payload(), 2);
+  rig.store.run(second.commit());
+  for (const std::uint64_t object : {0U, 1U}) {
+    std::vector<std::byte> seen;
+    EXPECT_TRUE(rig.read(session, object, seen).accepted);
+    EXPECT_EQ(first_word(seen), object + 1);
+    EXPECT_TRUE(uniform(seen));
+  }
+}
+
+TEST(SwitchedVersion, AGuardThatAnExceptionDropsIsGivenBackByTheNextOperation) {
+  Rig rig;
+  Session& session = rig.add_session();
+  const auto fail_inside = [&] {
+    EXPECT_THROW(rig.store.run([](const SwitchedVersion& scheme, Session& own, Object object) -> Task<void> {
+      ExclusiveGuard guard = co_await scheme.latch(own, object);
+      throw std::runtime_error("dropped");
+    }(rig.scheme, session, rig.store.objects.at(0))),
+                 std::runtime_error);
+  };
+  fail_inside();
+  EXPECT_EQ(session.owed(), 1U);
+  std::vector<std::byte> seen;
+  EXPECT_TRUE(rig.read(session, 3, seen).accepted);  // of another object
+  EXPECT_EQ(rig.version(0), 0U);
+  EXPECT_FALSE(rig.between.control().holder(0));
+  fail_inside();
+  rig.store.run(session.close());
+  EXPECT_EQ(rig.version(0), 0U);
+}
+
+TEST(SwitchedVersion, AConnectionThatFailsLosesItsLatchToTheSwitch) {
+  Rig rig;
+  Session& session = rig.add_session();
+  {
+    ExclusiveGuard guard = rig.store.run(rig.scheme.latch(session, rig.store.objects.at(0)));
+    EXPECT_EQ(rig.version(0), 1U);
+    rig.store.world.reactor().spawn([](ExclusiveGuard held) -> Task<void> {
+      try {
+        fill(held.payload(), 1);
+        co_await held.commit();
+      } catch (const FabricError&) {  // NOLINT(bugprone-empty-catch): expected
+      }
+    }(std::move(guard)));
+    rig.store.world.reactor().run_for(from_ns(100));
+    ASSERT_TRUE(rig.store.world.lose_connection(session.qp()));
+    rig.store.world.reactor().run();
+  }
+  rig.store.run(session.qp().reconnect());
+  std::vector<std::byte> seen;
+  EXPECT_TRUE(rig.read(session, 0, seen).accepted);
+  EXPECT_EQ(rig.version(0), 2U) << "a new version, whether the WRITE has come or not";
+  EXPECT_TRUE(uniform(seen));
+  EXPECT_TRUE(rig.store.run(put(rig.scheme, session, rig.store.objects.at(0), pattern(200, 9))));
+}
+
+TEST(SwitchedVersion, BadUseIsRefusedWithTheReason) {
+  Rig rig;
+  const auto why = [&](Session& session) -> std::string {
+    try {
+      static_cast<void>(rig.store.run(rig.scheme.begin_read(session, rig.store.objects.at(0))));
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(why(rig.store.add_session()), HasSubstr("versions_at_switch"));
+  EXPECT_THAT(why(rig.add_session({.owner = 3, .lease = {from_ns(1e6), from_ns(1e5)}})), HasSubstr("owner id 3"));
+  EXPECT_THROW(static_cast<void>(rig.scheme.shape(200, LayoutKind::padded)), std::invalid_argument);
+}
+
+TEST(SlottedLayout, RecordsLieOnPowersOfTwo) {
+  const SwitchedVersion scheme;
+  const Layout layout(scheme.shape(200, LayoutKind::slotted), LayoutKind::slotted, 5);
+  EXPECT_EQ(layout.shape().bytes, 208U);
+  EXPECT_EQ(layout.stride(), 256U);
+  EXPECT_EQ(layout.record(3), 768U);
+  EXPECT_EQ(layout.latch(3), 768U);
+  EXPECT_EQ(parse_layout("slotted"), LayoutKind::slotted);
+}
+
+}  // namespace versions
+}  // namespace
+}  // namespace sidelatch::sync
