@@ -29,7 +29,8 @@ std::uint8_t pad_for(std::size_t payload) { return static_cast<std::uint8_t>((4 
 
 std::optional<Refusal> check_fields(const Packet& packet, const OpcodeTraits& traits) {
   bool fits = packet.bth.destination_qp <= kMax24 && packet.bth.resv7 <= kMax7 &&
-              (!traits.deth || packet.deth.source_qp <= kMax24) && (!traits.aeth || packet.aeth.msn <= kMax24);
+              (!traits.deth || packet.deth.source_qp <= kMax24) && (!traits.xrceth || packet.xrceth.srq <= kMax24) &&
+              (!traits.aeth || packet.aeth.msn <= kMax24);
   if (const auto* const ip = std::get_if<Ipv4>(&packet.ip)) {
     fits = fits && ip->flags <= kMax3;
     if ((ip->flags & Ipv4::kMoreFragments) != 0 || ip->fragment_offset != 0) {
@@ -82,6 +83,7 @@ std::byte* put_headers(const Packet& packet, const OpcodeTraits& traits, std::by
   bth.pad_count = pad_for(packet.payload.size());
   bth.transport_version = 0;
   put(true, out, bth);
+  put(traits.xrceth, out, packet.xrceth);
   put(traits.deth, out, packet.deth);
   put(traits.reth, out, packet.reth);
   put(traits.atomic_eth, out, packet.atomic);

@@ -40,6 +40,18 @@ inline constexpr std::array<std::uint8_t, 12> kMappedIpv4 = {0, 0, 0, 0, 0, 0, 0
   return is_same(prefix, gid_of({}));
 }
 
+/// Whether it names a group: an IPv6 or IPv4 multicast address.
+[[nodiscard]] constexpr bool is_group(const Gid& gid) noexcept {
+  return is_ipv4(gid) ? gid[kMappedIpv4.size()] >> 4U == 0xe : gid[0] == 0xff;
+}
+
+/// The Ethernet address for frames to a group (RFC 1112, RFC 2464).
+[[nodiscard]] constexpr MacAddress group_mac(const Gid& group) noexcept {
+  return is_ipv4(group)
+             ? MacAddress{0x01, 0x00, 0x5e, static_cast<std::uint8_t>(group[13] & 0x7fU), group[14], group[15]}
+             : MacAddress{0x33, 0x33, group[12], group[13], group[14], group[15]};
+}
+
 /// Nothing if the GID holds no IPv4 address.
 [[nodiscard]] constexpr std::optional<Ipv4Address> ipv4_in(const Gid& gid) noexcept {
   if (!is_ipv4(gid)) {

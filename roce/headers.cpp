@@ -135,6 +135,13 @@ void Bth::write(std::byte* out) const noexcept {
   store24(out + 9, psn.value());
 }
 
+XrcEth XrcEth::read(const std::byte* in) noexcept { return {.reserved = load8(in), .srq = load24(in + 1)}; }
+
+void XrcEth::write(std::byte* out) const noexcept {
+  store8(out, reserved);
+  store24(out + 1, srq);
+}
+
 Deth Deth::read(const std::byte* in) noexcept {
   return {.q_key = load32(in), .reserved = load8(in + 4), .source_qp = load24(in + 5)};
 }

@@ -118,6 +118,17 @@ struct Bth {
   friend bool operator==(const Bth&, const Bth&) = default;
 };
 
+/// Extended reliable connection header: the shared receive queue for which a request is (A14).
+struct XrcEth {
+  static constexpr std::size_t kBytes = 4;
+  std::uint8_t reserved = 0;
+  std::uint32_t srq = 0;  ///< 24 bits
+
+  [[nodiscard]] static XrcEth read(const std::byte* in) noexcept;
+  void write(std::byte* out) const noexcept;
+  friend bool operator==(const XrcEth&, const XrcEth&) = default;
+};
+
 /// Datagram extended transport header.
 struct Deth {
   static constexpr std::size_t kBytes = 8;

@@ -47,40 +47,92 @@ constexpr std::array kRows{
         "RC SEND last with invalidate",
         {.ieth = true, .payload = PayloadRule::non_empty}},
     Row{Opcode::send_only_with_invalidate, "RC SEND only with invalidate", {.ieth = true, .payload = PayloadRule::any}},
+    Row{Opcode::atomic_write, "RC ATOMIC WRITE", {.reth = true, .payload = PayloadRule::word}},
     Row{Opcode::ud_send_only, "UD SEND only", {.deth = true, .payload = PayloadRule::any}},
     Row{Opcode::ud_send_only_with_immediate,
         "UD SEND only with immediate",
         {.deth = true, .immediate = true, .payload = PayloadRule::any}},
 };
 
-static_assert(std::all_of(kRows.begin(), kRows.end(),
-                          [](const Row& row) { return row.traits.extension_bytes() <= kMostExtensionBytes; }));
+// What a service has of RC's operations: UC up to the last WRITE; XRC everything, and its requests carry the number of
+// a shared receive queue.
+constexpr bool is_in(Service service, Opcode of_rc) {
+  switch (service) {
+    case Service::rc:
+    case Service::xrc:
+      return true;
+    case Service::uc:
+      return of_rc <= Opcode::write_only_with_immediate;
+    case Service::ud:
+      return false;
+  }
+  return false;
+}
+
+constexpr bool is_answer(Opcode of_rc) {
+  return of_rc >= Opcode::read_response_first && of_rc <= Opcode::atomic_acknowledge;
+}
 
 constexpr std::uint8_t kUnknown = 0xff;
 
-// The index of each opcode's row.
+// The index of each operation's row; rows of RC serve UC and XRC too.
 constexpr std::array<std::uint8_t, 256> kRowOf = [] {
   std::array<std::uint8_t, 256> rows{};
   rows.fill(kUnknown);
   for (std::size_t i = 0; i < kRows.size(); ++i) {
-    rows[static_cast<std::size_t>(kRows[i].opcode)] = static_cast<std::uint8_t>(i);
+    const Opcode opcode = kRows[i].opcode;
+    rows[static_cast<std::size_t>(opcode)] = static_cast<std::uint8_t>(i);
+    for (const Service service : {Service::uc, Service::xrc}) {
+      if (service_of(opcode) == Service::rc && is_in(service, opcode)) {
+        rows[static_cast<std::size_t>(in(service, opcode))] = static_cast<std::uint8_t>(i);
+      }
+    }
   }
   return rows;
 }();
 
-}  // namespace
-
-constinit const std::array<std::optional<OpcodeTraits>, 256> detail::kTraits = [] {
+constexpr std::array<std::optional<OpcodeTraits>, 256> kAllTraits = [] {
   std::array<std::optional<OpcodeTraits>, 256> traits{};
-  for (const Row& row : kRows) {
-    traits[static_cast<std::size_t>(row.opcode)] = row.traits;
+  for (std::size_t number = 0; number < traits.size(); ++number) {
+    if (kRowOf[number] == kUnknown) {
+      continue;
+    }
+    OpcodeTraits its = kRows[kRowOf[number]].traits;
+    its.xrceth = service_of(static_cast<Opcode>(number)) == Service::xrc &&
+                 !is_answer(operation_of(static_cast<Opcode>(number)));
+    traits[number] = its;
   }
   return traits;
 }();
 
+static_assert(std::all_of(kAllTraits.begin(), kAllTraits.end(), [](const std::optional<OpcodeTraits>& traits) {
+  return !traits || traits->extension_bytes() <= kMostExtensionBytes;
+}));
+
+// "RC SEND first" for RC, and the same for others: "UC SEND first".
+using Name = std::array<char, 40>;
+constexpr std::array<Name, 256> kNames = [] {
+  std::array<Name, 256> names{};
+  for (std::size_t number = 0; number < names.size(); ++number) {
+    if (kRowOf[number] == kUnknown) {
+      continue;
+    }
+    const std::string_view row = kRows[kRowOf[number]].name;
+    const Service service = service_of(static_cast<Opcode>(number));
+    const std::string_view called = service == Service::uc ? "UC" : service == Service::xrc ? "XRC" : row.substr(0, 2);
+    std::copy(called.begin(), called.end(), names[number].begin());
+    std::copy(row.begin() + 2, row.end(), names[number].begin() + called.size());
+  }
+  return names;
+}();
+
+}  // namespace
+
+constinit const std::array<std::optional<OpcodeTraits>, 256> detail::kTraits = kAllTraits;
+
 std::string_view name(Opcode opcode) noexcept {
-  const std::uint8_t row = kRowOf[static_cast<std::size_t>(opcode)];
-  return row == kUnknown ? "unknown" : kRows[row].name;
+  const auto number = static_cast<std::size_t>(opcode);
+  return kRowOf[number] == kUnknown ? "unknown" : std::string_view(kNames[number].data());
 }
 
 }  // namespace sidelatch::roce

@@ -1,8 +1,11 @@
-// BTH opcodes of the reliable connection and unreliable datagram services, and the traits of each.
+// BTH opcodes of the reliable connection, unreliable connection, extended reliable connection and unreliable datagram
+// services, and the traits of each.
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.2 (base transport header: the table of opcodes and of the
-// headers that follow), SEND with invalidate included. The upper three bits name the service, the lower five the
-// operation. Other services and RoCEv2's congestion notification packet (0x81) are not included.
+// headers that follow), SEND with invalidate and ATOMIC WRITE included, and Annex A14 (extended reliable connection).
+// The upper three bits name the service, the lower five the operation. The operations of the connected services have
+// the numbers of RC: `in(Service::uc, Opcode::send_only)`. Reliable datagrams and RoCEv2's congestion notification
+// packet (0x81) are not included.
 #pragma once
 
 #include <array>
@@ -37,9 +40,25 @@ enum class Opcode : std::uint8_t {
   fetch_add = 0x14,
   send_last_with_invalidate = 0x16,
   send_only_with_invalidate = 0x17,
+  atomic_write = 0x1d,
   ud_send_only = 0x64,
   ud_send_only_with_immediate = 0x65,
 };
+
+/// The upper three bits of an opcode.
+enum class Service : std::uint8_t { rc = 0x00, uc = 0x20, ud = 0x60, xrc = 0xa0 };
+inline constexpr std::uint8_t kServiceBits = 0xe0;
+[[nodiscard]] constexpr Service service_of(Opcode opcode) noexcept {
+  return static_cast<Service>(static_cast<std::uint8_t>(opcode) & kServiceBits);
+}
+/// The opcode of an operation, given as RC's, in a connected service.
+[[nodiscard]] constexpr Opcode in(Service service, Opcode of_rc) noexcept {
+  return static_cast<Opcode>(static_cast<std::uint8_t>(service) | static_cast<std::uint8_t>(of_rc));
+}
+/// RC's opcode of the same operation; only for opcodes of connected services.
+[[nodiscard]] constexpr Opcode operation_of(Opcode opcode) noexcept {
+  return static_cast<Opcode>(static_cast<std::uint8_t>(opcode) & static_cast<std::uint8_t>(~kServiceBits));
+}
 
 /// The allowed payload length of a packet, relative to the path MTU (9.7, packet lengths).
 enum class PayloadRule : std::uint8_t {
@@ -47,10 +66,12 @@ enum class PayloadRule : std::uint8_t {
   exact,      ///< the path MTU: first and middle packets
   non_empty,  ///< 1 byte to the path MTU: last packets
   any,        ///< 0 bytes to the path MTU: only packets
+  word,       ///< 8 bytes: ATOMIC WRITE
 };
 
 /// What an opcode implies for the rest of the packet. The extension headers come in the order of these fields.
 struct OpcodeTraits {
+  bool xrceth = false;
   bool deth = false;
   bool reth = false;
   bool atomic_eth = false;
@@ -62,13 +83,13 @@ struct OpcodeTraits {
 
   /// Bytes of the extension headers, between BTH and payload.
   [[nodiscard]] constexpr std::size_t extension_bytes() const noexcept {
-    return (deth ? 8U : 0U) + (reth ? 16U : 0U) + (atomic_eth ? 28U : 0U) + (aeth ? 4U : 0U) +
+    return (xrceth ? 4U : 0U) + (deth ? 8U : 0U) + (reth ? 16U : 0U) + (atomic_eth ? 28U : 0U) + (aeth ? 4U : 0U) +
            (atomic_ack_eth ? 8U : 0U) + (immediate ? 4U : 0U) + (ieth ? 4U : 0U);
   }
 };
 
-/// The most extension bytes of any opcode: AtomicETH.
-inline constexpr std::size_t kMostExtensionBytes = 28;
+/// The most extension bytes of any opcode: XRCETH and AtomicETH.
+inline constexpr std::size_t kMostExtensionBytes = 32;
 
 namespace detail {
 extern const std::array<std::optional<OpcodeTraits>, 256> kTraits;

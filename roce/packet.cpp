@@ -4,6 +4,12 @@
 
 namespace sidelatch::roce {
 
+namespace {
+
+constexpr std::size_t kAtomicWriteBytes = 8;
+
+}  // namespace
+
 std::string_view text(Refusal refusal) noexcept {
   switch (refusal) {
     case Refusal::truncated_ethernet:
@@ -33,7 +39,7 @@ std::string_view text(Refusal refusal) noexcept {
     case Refusal::transport_version:
       return "the transport version in the BTH is not 0";
     case Refusal::unknown_opcode:
-      return "the opcode in the BTH is none of RC and UD";
+      return "the opcode in the BTH is none of RC, UC, UD and XRC";
     case Refusal::truncated_extension:
       return "too short for the extension headers that its opcode brings";
     case Refusal::unaligned_length:
@@ -76,6 +82,9 @@ std::optional<Refusal> check_payload(Opcode opcode, std::size_t bytes, std::opti
     const bool is_mtu =
         path_mtu ? bytes == bytes_of(*path_mtu) : bytes >= bytes_of(PathMtu::b256) && (bytes & (bytes - 1)) == 0;
     return is_mtu ? std::nullopt : std::optional(Refusal::payload_not_path_mtu);
+  }
+  if (traits->payload == PayloadRule::word && bytes != kAtomicWriteBytes) {
+    return bytes < kAtomicWriteBytes ? Refusal::payload_missing : Refusal::payload_too_long;
   }
   return std::nullopt;
 }

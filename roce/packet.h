@@ -71,6 +71,7 @@ struct Packet {
   Udp udp;
   Bth bth;
   // Only the headers that traits_of(bth.opcode) names have a meaning; the others keep their default values.
+  XrcEth xrceth;
   Deth deth;
   Reth reth;
   AtomicEth atomic;

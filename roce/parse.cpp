@@ -112,6 +112,7 @@ Refused take_extensions(Bytes& rest, Packet& packet) {
   if (rest.size() < traits->extension_bytes()) {
     return Refusal::truncated_extension;
   }
+  take(traits->xrceth, rest, packet.xrceth);
   take(traits->deth, rest, packet.deth);
   take(traits->reth, rest, packet.reth);
   take(traits->atomic_eth, rest, packet.atomic);

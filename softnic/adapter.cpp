@@ -36,6 +36,8 @@ constexpr int kWakesToLearn = 16;
 constexpr int kWakesPerTurn = 10;
 // The longest sleep in the wire, so that a missed event does not block for longer.
 constexpr std::chrono::nanoseconds kLongestWait = 100ms;
+// The longest sleep beside callers, whose requests may have got deadlines meanwhile that may be late (may_be_late()).
+constexpr std::chrono::nanoseconds kLongestNap = 10ms;
 // A frame without room in the wire is dropped after this time, as in a switch.
 constexpr std::chrono::nanoseconds kPatience = 10ms;
 // For a station that has taken nothing for this long, frames do not wait at all. It has stopped, and a queue pair for
@@ -311,7 +313,7 @@ bool Adapter::shares_wire() const noexcept {
 void Adapter::sleep_beside_callers(std::unique_lock<std::mutex>& lock) {
   bool has_slept_out = false;
   unless_it_fails([&] {
-    const std::chrono::nanoseconds at_most = std::min(time_to_wait(), wire_->lie_down());
+    const std::chrono::nanoseconds at_most = std::min({time_to_wait(), wire_->lie_down(), kLongestNap});
     if (at_most > 0ns) {
       thread_sleeps_ = true;
       thread_wakes_at_ = Clock::now() + at_most;
@@ -341,7 +343,8 @@ void Adapter::wake_thread_for_what_is_left() {
   if (!thread_sleeps_ || thread_wakes_at_ == Clock::time_point{}) {
     return;
   }
-  if (nic_->has_frames() || !held_.empty() || nic_->next_deadline() < time_of(thread_wakes_at_)) {
+  const bool is_due = nic_->next_deadline() < time_of(thread_wakes_at_) && !nic_->may_be_late();
+  if (nic_->has_frames() || !held_.empty() || is_due) {
     thread_wakes_at_ = {};
     wire_->interrupt();
   }

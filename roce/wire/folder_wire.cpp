@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -16,11 +17,31 @@
 
 namespace sidelatch::roce {
 
+namespace {
+
+// Whoever may write to the folder could take the place of a station.
+void check_owner_of_folder(const std::filesystem::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) {
+    return;  // opening a file in it will tell
+  }
+  constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
+  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & kOthers) != 0) {
+    throw WireError(
+        fmt::format("{}: a wire in a folder belongs to one user, and this folder does not (owner {}, mode "
+                    "{:o}; ours would be {} and 700): chmod 700 it, or choose another one",
+                    folder.string(), status.st_uid, status.st_mode & 07777U, ::geteuid()));
+  }
+}
+
+}  // namespace
+
 FolderWire::Place FolderWire::take_place(const FolderWireOptions& options) {
   std::error_code error;
   if (std::filesystem::create_directory(options.folder, error)) {
     std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, error);
   }
+  check_owner_of_folder(options.folder);
   const std::filesystem::path path = options.folder / "lock";
   FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock.valid()) {
@@ -97,6 +118,17 @@ std::optional<SocketWire::Address> FolderWire::address_of(const MacAddress& dest
   std::memcpy(&result.bytes, &address, sizeof address);
   result.length = sizeof address;
   return result;
+}
+
+// All stations but our own.
+std::vector<MacAddress> FolderWire::members_of(const MacAddress& /*group*/) {
+  std::vector<MacAddress> members;
+  for (std::size_t station = 0; station < kMostStations; ++station) {
+    if (station != place_.station && others_hold(place_.lock.number(), static_cast<off_t>(station), 1)) {
+      members.push_back(addresses_of_station(station).mac);
+    }
+  }
+  return members;
 }
 
 std::unique_ptr<Wire> join_folder_wire(const FolderWireOptions& options) {

@@ -38,6 +38,7 @@ class FolderWire final : public SocketWire {
   [[nodiscard]] static Place take_place(const FolderWireOptions& options);
   [[nodiscard]] std::filesystem::path path_of(std::size_t station) const;
   [[nodiscard]] std::optional<Address> address_of(const MacAddress& destination) override;
+  [[nodiscard]] std::vector<MacAddress> members_of(const MacAddress& group) override;
 
   std::filesystem::path folder_;
   Place place_;

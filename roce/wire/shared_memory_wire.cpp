@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -93,6 +94,7 @@ std::span<std::byte> SharedMemoryWire::reserve(const MacAddress& destination, st
   if (bytes > kMostFrameBytes) {
     throw std::invalid_argument(fmt::format("a frame of {} bytes: a wire takes {} at most", bytes, kMostFrameBytes));
   }
+  is_for_all_ = is_group(destination);
   const std::optional<std::size_t> station = station_of(destination);
   if (!station || !takes_frames(*station)) {
     return drop(bytes);
@@ -137,6 +139,10 @@ void SharedMemoryWire::commit(std::size_t bytes) {
   if (bytes == 0) {
     return;
   }
+  if (is_for_all_) {
+    commit_to_all(bytes);
+    return;
+  }
   if (!reserved_for_) {
     ++counters_.dropped;
     return;
@@ -146,6 +152,23 @@ void SharedMemoryWire::commit(std::size_t bytes) {
   talked_with_ |= bit_of(*reserved_for_);
   ++counters_.frames_sent;
   counters_.bytes_sent += bytes;
+}
+
+void SharedMemoryWire::commit_to_all(std::size_t bytes) {
+  is_for_all_ = false;
+  bool has_reached_some = false;
+  for (std::size_t station = 0; station < kMostStations; ++station) {
+    if (station == segment_.own() || !takes_frames(station)) {
+      continue;
+    }
+    const std::span<std::byte> room = reserve(addresses_of_station(station).mac, bytes);
+    if (!room.empty() && reserved_for_) {
+      std::memcpy(room.data(), scratch_.data(), bytes);
+      commit(bytes);
+      has_reached_some = true;
+    }
+  }
+  counters_.dropped += has_reached_some ? 0U : 1U;
 }
 
 void SharedMemoryWire::flush() {

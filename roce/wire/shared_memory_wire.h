@@ -7,8 +7,8 @@
 // per pair and direction, and a look at one word per neighbour when there are no frames.
 //
 // A futex wakes only sleeping stations. Frames for a killed station fill its ring, and are dropped once its death is
-// noticed; its successor begins with an empty ring. Frames to group addresses reach nobody: addresses follow from the
-// station's number, so there is nothing to ask.
+// noticed; its successor begins with an empty ring. A frame to a group address is copied to every other station that
+// has room for it.
 //
 // Thread-safety: as Wire.
 #pragma once
@@ -77,6 +77,7 @@ class SharedMemoryWire final : public Wire {
     Clock::time_point looked_at{};  // when we last asked whether it is dead
   };
 
+  void commit_to_all(std::size_t bytes);
   [[nodiscard]] bool takes_frames(std::size_t station) const noexcept;
   [[nodiscard]] std::span<std::byte> no_room(std::size_t station, std::size_t bytes);
   [[nodiscard]] std::span<std::byte> drop(std::size_t bytes);
@@ -100,6 +101,7 @@ class SharedMemoryWire final : public Wire {
   std::array<Peer, kMostStations> peers_;
   std::vector<std::byte> scratch_;  // for frames that will be dropped
   std::optional<std::size_t> reserved_for_;
+  bool is_for_all_ = false;          // the last reserved frame, which lies in scratch_
   std::uint64_t to_wake_ = 0;        // bit s: something was committed for station s since the last flush
   std::uint64_t talked_with_ = 0;    // bit s: a frame came from or went to station s since the last wait
   std::uint64_t readable_ = 0;       // bit s: the ring from station s is open

@@ -50,6 +50,10 @@ std::span<std::byte> SocketWire::reserve(const MacAddress& destination, std::siz
     throw std::invalid_argument(
         fmt::format("{}: a frame of {} bytes: this wire takes {} at most", name_, bytes, most_frame_bytes_));
   }
+  members_ = (destination[0] & 1U) != 0 ? members_of(destination) : std::vector<MacAddress>{};
+  if (!members_.empty()) {
+    return std::span(scratch_).first(bytes);
+  }
   const std::optional<Address> address = address_of(destination);
   dropping_ = !address;
   if (dropping_) {
@@ -75,6 +79,20 @@ std::span<std::byte> SocketWire::reserve(const MacAddress& destination, std::siz
 
 void SocketWire::commit(std::size_t bytes) {
   if (bytes == 0) {
+    return;
+  }
+  bool is_copied = false;
+  for (const MacAddress& member : std::exchange(members_, {})) {
+    const std::span<std::byte> room = reserve(member, bytes);
+    if (room.empty()) {
+      ++counters_.dropped;
+    } else if (!dropping_) {
+      std::memcpy(room.data(), scratch_.data(), bytes);
+      commit(bytes);
+    }
+    is_copied = true;
+  }
+  if (is_copied) {
     return;
   }
   if (dropping_) {

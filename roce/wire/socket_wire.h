@@ -54,6 +54,8 @@ class SocketWire : public Wire {
 
   /// The address of a station. Nothing: there is no such station, and the frame is dropped.
   [[nodiscard]] virtual std::optional<Address> address_of(const MacAddress& destination) = 0;
+  /// The stations that get a copy of a frame to a group. None: the frame is sent as it is.
+  [[nodiscard]] virtual std::vector<MacAddress> members_of(const MacAddress& /*group*/) { return {}; }
   /// Whether this frame is for the wire itself, not for its user.
   [[nodiscard]] virtual bool take(std::span<const std::byte> /*frame*/) { return false; }
 
@@ -101,7 +103,8 @@ class SocketWire : public Wire {
   Burst out_;
   Burst in_;
   std::vector<std::byte> scratch_;
-  bool dropping_ = false;  // the last reserved frame is to be dropped
+  bool dropping_ = false;            // the last reserved frame is to be dropped
+  std::vector<MacAddress> members_;  // to which the last reserved frame, in scratch_, is to be copied
   std::vector<FullStation> full_;
   WireCounters counters_;
 };

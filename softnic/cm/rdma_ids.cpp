@@ -50,6 +50,9 @@ std::optional<IdEvent> RdmaIds::next_event(ChannelNumber channel) {
       ++owner->second.backlog;
     }
   }
+  if (const auto membership = memberships_.find(event.id); membership != memberships_.end()) {
+    ++membership->second.events_reported;
+  }
   return event;
 }
 
@@ -128,7 +131,7 @@ void RdmaIds::end(Id& id, Time now) {
     if (event.owner != number) {
       return false;
     }
-    if (event.id != number) {
+    if (event.id != number && event.kind == IdEventKind::connect_request) {
       unread.push_back(event.id);
     }
     return true;
@@ -140,6 +143,7 @@ void RdmaIds::end(Id& id, Time now) {
   if (id.has_port) {
     surroundings_.give_port(number);
   }
+  std::erase_if(memberships_, [number](const auto& one) { return one.second.owner == number; });
   resolving_.erase(number);
   early_connects_.erase(number);
   ids_.erase(number);
@@ -231,7 +235,7 @@ void RdmaIds::resolve_address(ChannelNumber channel, IdNumber id, const std::opt
   its.route = {.local = own.value_or(surroundings_.gids().back()), .remote = destination.ip};
   static_cast<void>(choose_route(its));  // connect() looks again
   its.resolve_until = now + at_most;
-  if (is_local || surroundings_.reaches(its.route.remote)) {
+  if (is_local || roce::is_group(destination.ip) || surroundings_.reaches(its.route.remote)) {
     finish_resolving(its, 0);
     return;
   }
@@ -253,6 +257,42 @@ void RdmaIds::resolve_route(ChannelNumber channel, IdNumber id) {
   }
   its.state = IdState::route_resolved;
   report(its, {.kind = IdEventKind::route_resolved});
+}
+
+// ---- Groups.
+
+IdNumber RdmaIds::join_group(ChannelNumber channel, IdNumber id, std::uint64_t uid, const SocketAddress& group) {
+  Id& its = find(channel, id);
+  if (its.service != Service::datagram || !roce::is_group(group.ip)) {
+    throw IdError(EINVAL, "only an identifier for datagrams joins a group, which is a multicast address");
+  }
+  const std::optional<Gid> own = own_gid_for(group.ip);
+  if (!its.has_device || !own) {
+    throw IdError(own ? EINVAL : ENETUNREACH, "the identifier has no device, or the device no address of this kind");
+  }
+  const IdNumber number = next_id_++;
+  memberships_[number] = {.owner = id};
+  channels_.at(channel).push_back({.kind = IdEventKind::group_joined,
+                                   .id = number,
+                                   .owner = id,
+                                   .uid = uid,
+                                   .service = Service::datagram,
+                                   .terms = {.queue_pair = 0xffffff},
+                                   .q_key = its.q_key,
+                                   .route = {.local = *own, .remote = group.ip}});
+  return number;
+}
+
+std::uint32_t RdmaIds::leave_group(ChannelNumber channel, IdNumber membership) {
+  const auto found = memberships_.find(membership);
+  if (found == memberships_.end()) {
+    throw IdError(ENOENT, "there is no such membership of a group");
+  }
+  static_cast<void>(find(channel, found->second.owner));
+  std::erase_if(channels_.at(channel), [&](const IdEvent& event) { return event.id == membership; });
+  const std::uint32_t reported = found->second.events_reported;
+  memberships_.erase(found);
+  return reported;
 }
 
 // ---- Options.

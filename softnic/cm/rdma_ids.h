@@ -95,12 +95,13 @@ enum class IdEventKind : std::uint8_t {
   rejected = 8,
   established = 9,
   disconnected = 10,
+  group_joined = 12,
   timewait_exit = 15,
 };
 
 struct IdEvent {
   IdEventKind kind{};
-  IdNumber id = 0;     ///< connect_request: the new identifier
+  IdNumber id = 0;     ///< connect_request: the new identifier; group_joined: the membership
   IdNumber owner = 0;  ///< that counts the event; connect_request: the one that listens
   std::uint64_t uid = 0;
   int status = 0;
@@ -190,6 +191,11 @@ class RdmaIds {
   /// Returns how many of its events were taken from the old channel.
   [[nodiscard]] std::uint32_t migrate(ChannelNumber from, IdNumber id, ChannelNumber to);
 
+  /// Joins a group for datagrams; returns the membership's number. At once there is an event, with `uid`.
+  [[nodiscard]] IdNumber join_group(ChannelNumber channel, IdNumber id, std::uint64_t uid, const SocketAddress& group);
+  /// Returns how many events of the membership were taken.
+  std::uint32_t leave_group(ChannelNumber channel, IdNumber membership);
+
   [[nodiscard]] std::optional<IdEvent> next_event(ChannelNumber channel);
   [[nodiscard]] std::size_t waiting_events(ChannelNumber channel) const noexcept;
 
@@ -215,6 +221,11 @@ class RdmaIds {
     Time until;
   };
 
+  struct Membership {
+    IdNumber owner = 0;
+    std::uint32_t events_reported = 0;
+  };
+
   [[nodiscard]] Id& find(ChannelNumber channel, IdNumber id);
   Id& make(ChannelNumber channel, PortSpace space, Service service);
   void bind(Id& id, const SocketAddress& address);
@@ -238,6 +249,7 @@ class RdmaIds {
   Options options_;
   ConnectionManager manager_;
   std::map<IdNumber, Id> ids_;
+  std::map<IdNumber, Membership> memberships_;
   std::map<ConnectionId, IdNumber> by_connection_;
   std::map<ChannelNumber, std::deque<IdEvent>> channels_;
   std::set<IdNumber> resolving_;

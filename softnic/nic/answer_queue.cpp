@@ -69,8 +69,8 @@ bool AnswerQueue::begin_sample(const Answer& answer, Sample& sample) {
     sample.finish();
     return true;
   }
-  const std::byte* const from =
-      core_.device.table.remote(answer.key, core_.options.domain, answer.address + offset, bytes, Rights::remote_read);
+  const std::byte* const from = core_.device.table.remote(answer.key, answer.domain, core_.number,
+                                                          answer.address + offset, bytes, Rights::remote_read);
   if (from == nullptr) {
     return false;
   }
@@ -135,8 +135,8 @@ bool AnswerQueue::sample_now(std::span<std::byte> into) {
     return true;
   }
   const std::uint64_t offset = std::uint64_t{answer.sent} * bytes_of(core_.attributes.path_mtu);
-  const std::byte* const from = core_.device.table.remote(answer.key, core_.options.domain, answer.address + offset,
-                                                          into.size(), Rights::remote_read);
+  const std::byte* const from = core_.device.table.remote(answer.key, answer.domain, core_.number,
+                                                          answer.address + offset, into.size(), Rights::remote_read);
   if (from == nullptr) {
     return false;
   }

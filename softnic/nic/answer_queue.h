@@ -19,11 +19,13 @@ namespace sidelatch::softnic::nic {
 /// A READ or atomic that the responder keeps in case its answer is lost (9.7, responder resources).
 struct Resource {
   bool is_atomic = false;
+  bool is_write = false;  ///< ATOMIC WRITE: the answer has no value
   Psn first;
   std::uint32_t packets = 0;
   std::uint64_t address = 0;
   std::uint32_t key = 0;
   std::uint32_t length = 0;
+  Domain domain = 0;
   Operation operation;  ///< atomic: its result
 };
 
@@ -38,6 +40,7 @@ struct Answer {
   // READ: the part that is still to be sent.
   std::uint64_t address = 0;
   std::uint32_t key = 0;
+  Domain domain = 0;
   std::uint32_t length = 0;   ///< bytes of the whole answer
   std::uint32_t packets = 1;  ///< of the whole answer
   std::uint32_t sent = 0;     ///< packets

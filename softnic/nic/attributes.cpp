@@ -11,36 +11,69 @@ namespace {
 using A = Attributes;
 using S = QueuePairState;
 
+// What one type of queue pair needs and may give.
+struct Sets {
+  A needed = A::none;
+  A allowed = A::none;
+};
+
 struct Transition {
   S from;
   S to;
-  A needed_rc;
-  A allowed_rc;
-  A needed_ud;
-  A allowed_ud;
+  std::array<Sets, kQueuePairTypes> of;  // by type
 };
 
 constexpr A kBegin = A::p_key_index | A::port;
-constexpr A kRunning = A::current_state | A::rights | A::min_rnr_timer | A::alternate_path | A::path_migration;
+constexpr A kPath = A::alternate_path | A::path_migration;
+constexpr A kRunning = A::current_state | A::rights | A::min_rnr_timer | kPath;
+constexpr A kRunningUc = A::current_state | A::rights | kPath;
 constexpr A kDatagram = A::current_state | A::q_key;
+constexpr A kConnect = A::address | A::path_mtu | A::remote_qp | A::receive_psn;
+constexpr A kRespond = A::max_dest_rd_atomic | A::min_rnr_timer;
+constexpr A kRequest = A::retry_count | A::rnr_retry | A::max_rd_atomic;
+constexpr A kWhileConnecting = A::alternate_path | A::rights | A::p_key_index;
+constexpr A kDrained = A::port | A::address | A::rights | A::p_key_index | kPath;
 
-// The transitions, except that every state may go to RESET and to ERROR with no other attribute.
+constexpr Sets kConnectedBegin{kBegin | A::rights};
+constexpr Sets kConnectedAgain{A::none, kBegin | A::rights};
+constexpr Sets kNotify{A::none, A::notify_drained};
+
+// The transitions, except that every state may go to RESET and to ERROR with no other attribute. Columns: RC, UD, UC,
+// XRC initiator, XRC target. Of the latter two each may be given what only the other uses: programs treat both alike.
 constexpr std::array kTransitions{
-    Transition{S::reset, S::init, kBegin | A::rights, A::none, kBegin | A::q_key, A::none},
-    Transition{S::init, S::init, A::none, kBegin | A::rights, A::none, kBegin | A::q_key},
-    Transition{S::init, S::rtr,
-               A::address | A::path_mtu | A::remote_qp | A::receive_psn | A::max_dest_rd_atomic | A::min_rnr_timer,
-               A::alternate_path | A::rights | A::p_key_index, A::none, A::p_key_index | A::q_key},
-    Transition{S::rtr, S::rts, A::timeout | A::retry_count | A::rnr_retry | A::send_psn | A::max_rd_atomic, kRunning,
-               A::send_psn, kDatagram},
-    Transition{S::rts, S::rts, A::none, kRunning, A::none, kDatagram},
-    Transition{S::rts, S::sqd, A::none, A::notify_drained, A::none, A::notify_drained},
-    Transition{S::sqd, S::rts, A::none, kRunning, A::none, kDatagram},
-    Transition{S::sqd, S::sqd, A::none,
-               A::port | A::address | A::timeout | A::retry_count | A::rnr_retry | A::max_rd_atomic |
-                   A::max_dest_rd_atomic | A::alternate_path | A::rights | A::p_key_index | A::min_rnr_timer |
-                   A::path_migration,
-               A::none, A::p_key_index | A::q_key},
+    Transition{S::reset,
+               S::init,
+               {kConnectedBegin, Sets{kBegin | A::q_key}, kConnectedBegin, kConnectedBegin, kConnectedBegin}},
+    Transition{S::init,
+               S::init,
+               {kConnectedAgain, Sets{A::none, kBegin | A::q_key}, kConnectedAgain, kConnectedAgain, kConnectedAgain}},
+    Transition{S::init,
+               S::rtr,
+               {Sets{kConnect | kRespond, kWhileConnecting}, Sets{A::none, A::p_key_index | A::q_key},
+                Sets{kConnect, kWhileConnecting}, Sets{kConnect, kWhileConnecting | kRespond},
+                Sets{kConnect | kRespond, kWhileConnecting}}},
+    Transition{S::rtr,
+               S::rts,
+               {Sets{A::timeout | kRequest | A::send_psn, kRunning}, Sets{A::send_psn, kDatagram},
+                Sets{A::send_psn, kRunningUc}, Sets{A::timeout | kRequest | A::send_psn, kRunning},
+                Sets{A::timeout | A::send_psn, kRunning | kRequest}}},
+    Transition{S::rts,
+               S::rts,
+               {Sets{A::none, kRunning}, Sets{A::none, kDatagram}, Sets{A::none, kRunningUc}, Sets{A::none, kRunningUc},
+                Sets{A::none, kRunning}}},
+    Transition{S::rts, S::sqd, {kNotify, kNotify, kNotify, kNotify, kNotify}},
+    Transition{S::sqd,
+               S::rts,
+               {Sets{A::none, kRunning}, Sets{A::none, kDatagram}, Sets{A::none, kRunningUc}, Sets{A::none, kRunningUc},
+                Sets{A::none, kRunning}}},
+    Transition{S::sqd,
+               S::sqd,
+               {Sets{A::none, kDrained | A::timeout | kRequest | kRespond}, Sets{A::none, A::p_key_index | A::q_key},
+                Sets{A::none, kDrained}, Sets{A::none, kDrained | A::timeout | kRequest},
+                Sets{A::none, kDrained | A::timeout | kRespond}}},
+    Transition{S::sqe,
+               S::rts,
+               {Sets{}, Sets{A::none, kDatagram}, Sets{A::none, A::current_state | A::rights}, Sets{}, Sets{}}},
 };
 
 std::optional<std::string> refuse_sets(A given, A needed, A allowed, S from, S to) {
@@ -91,13 +124,10 @@ std::optional<std::string> refuse_transition(QueuePairType type, QueuePairState 
   if (to == S::reset || to == S::error) {
     return refuse_sets(given, A::none, A::none, from, to);
   }
-  if (type == QueuePairType::ud && from == S::sqe && to == S::rts) {
-    return refuse_sets(given, A::none, kDatagram, from, to);
-  }
   for (const Transition& row : kTransitions) {
-    if (row.from == from && row.to == to) {
-      const bool rc = type == QueuePairType::rc;
-      return refuse_sets(given, rc ? row.needed_rc : row.needed_ud, rc ? row.allowed_rc : row.allowed_ud, from, to);
+    if (row.from == from && row.to == to && (from != S::sqe || !is_reliable(type))) {
+      const Sets& its = row.of[static_cast<std::size_t>(type)];
+      return refuse_sets(given, its.needed, its.allowed, from, to);
     }
   }
   return fmt::format("a queue pair does not go from {} to {}", name(from), name(to));

@@ -14,6 +14,8 @@
 #include "roce/packet.h"
 #include "work.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,7 +23,18 @@
 
 namespace sidelatch::softnic::nic {
 
-enum class QueuePairType : std::uint8_t { rc, ud };
+/// An XRC connection has two types of ends: one that sends requests, and one that receives them (A14).
+enum class QueuePairType : std::uint8_t { rc, ud, uc, xrc_initiator, xrc_target };
+inline constexpr std::size_t kQueuePairTypes = 5;
+/// Whether its requests are acknowledged, and sent again when they are lost.
+[[nodiscard]] constexpr bool is_reliable(QueuePairType type) noexcept {
+  return type != QueuePairType::ud && type != QueuePairType::uc;
+}
+[[nodiscard]] constexpr Service service_of(QueuePairType type) noexcept {
+  constexpr std::array<Service, kQueuePairTypes> kServices{Service::rc, Service::ud, Service::uc, Service::xrc,
+                                                           Service::xrc};
+  return kServices[static_cast<std::size_t>(type)];
+}
 
 enum class QueuePairState : std::uint8_t { reset, init, rtr, rts, sqd, sqe, error };
 inline constexpr std::size_t kQueuePairStates = 7;

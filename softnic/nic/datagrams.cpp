@@ -2,7 +2,10 @@
 
 #include "queue_pair.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <string>
 
 namespace sidelatch::softnic::nic {
 
@@ -38,7 +41,7 @@ void Datagrams::on_packet(const Packet& packet) {
   if (!core_.place_received(buffer_, 0, grh, messages_) ||
       !core_.place_received(buffer_, kGrhBytes, packet.payload, messages_)) {
     core_.fail_receive(buffer_.id, CompletionStatus::local_protection);
-    core_.enter_error();
+    core_.enter_error([] { return std::string("a receive request's buffer may not be written"); });
     return;
   }
   core_.complete_receive({.id = buffer_.id,
@@ -69,9 +72,7 @@ std::optional<CompletionStatus> Datagrams::find_error(const SendEntry& entry) {
 void Datagrams::fail_send(CompletionStatus status) {
   core_.complete_send(core_.sends.at(core_.sends.first()), status);
   core_.sends.pop();
-  if (core_.state() == QueuePairState::rts) {
-    core_.attributes.state = QueuePairState::sqe;
-  }
+  core_.enter_send_error([&] { return fmt::format("a request failed: {}", text(status)); });
 }
 
 std::size_t Datagrams::produce(std::span<std::byte> out) {

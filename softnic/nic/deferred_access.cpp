@@ -267,10 +267,14 @@ void DeferredAccess::touch(const Job& job, std::uint64_t piece) const {
 
 void DeferredAccess::store(const Job& job) const {
   if (options_.rules.atomic_scope == fabric::model::AtomicScope::global) {
-    job.operation->original = job.step.is_compare_swap
-                                  ? compare_swap_shared(job.memory, job.step.compare, job.step.swap_or_add)
-                                  : fetch_add_shared(job.memory, job.step.swap_or_add);
+    job.operation->original = apply_shared(job.memory, job.step);
     report(DeferredStep::Kind::load_store, job, job.memory, job.length);
+    return;
+  }
+  if (job.step.is_swap) {
+    store_shared(job.memory, std::as_bytes(std::span(&job.step.swap_or_add, 1)));
+    report(DeferredStep::Kind::store, job, job.memory, job.length);
+    job.operation->original = job.loaded;
     return;
   }
   fabric::WorkRequest request;

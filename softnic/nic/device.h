@@ -7,12 +7,16 @@
 #include "memory_access.h"
 #include "memory_table.h"
 #include "nic_time.h"
+#include "receive_queue.h"
 #include "roce/packet.h"
 #include "work.h"
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,8 +38,8 @@ struct NicOptions {
   std::uint32_t most_work_requests = 1U << 15;  ///< per send or receive queue
   std::uint32_t most_sges = 32;
   std::uint32_t most_inline = 1024;
-  std::uint8_t max_rd_atomic = 16;
-  std::uint8_t max_dest_rd_atomic = 16;
+  std::uint8_t max_rd_atomic = 64;
+  std::uint8_t max_dest_rd_atomic = 64;
   /// A requester sends no packet this far after the oldest unacknowledged one.
   std::uint32_t window_packets = 128;
 };
@@ -53,6 +57,7 @@ struct NicCounters {
   std::uint64_t out_of_sequence = 0;  ///< requests after missing ones
   std::uint64_t retransmissions = 0;  ///< times that a requester went back
   std::uint64_t timeouts = 0;
+  std::uint64_t asked_again = 0;         ///< before the timeout had passed
   std::uint64_t receiver_not_ready = 0;  ///< RNR NAKs received
 };
 
@@ -70,8 +75,13 @@ class Device {
   MemoryTable table;
   MemoryAccess& memory;
   Events events;
+  std::unordered_map<std::uint32_t, ReceiveQueue*> xrc_queues{};  ///< by number
   NicCounters counters;
+  Time now = 0;
   bool is_broken = false;  ///< see Nic::fail()
+  /// Whether anybody wants to know why queue pairs fail.
+  bool explains = false;
+  std::deque<std::string> explanations{};  ///< whole sentences, the oldest first
 
   /// Notes that the queue pair may have something to send.
   void wake(QueuePair& queue_pair) noexcept;

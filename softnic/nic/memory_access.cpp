@@ -8,6 +8,12 @@ void MemoryAccess::fetch(std::span<std::byte> into, const std::byte* from) { loa
 
 void MemoryAccess::deliver(std::byte* to, std::span<const std::byte> bytes) { store_shared(to, bytes); }
 
+std::uint64_t apply_shared(std::byte* word, const AtomicStep& step) noexcept {
+  return step.is_swap           ? exchange_shared(word, step.swap_or_add)
+         : step.is_compare_swap ? compare_swap_shared(word, step.compare, step.swap_or_add)
+                                : fetch_add_shared(word, step.swap_or_add);
+}
+
 void ImmediateAccess::place(const AccessSource& /*source*/, std::byte* to, std::span<const std::byte> bytes) {
   store_shared(to, bytes);
 }
@@ -20,8 +26,7 @@ void ImmediateAccess::sample(const AccessSource& /*source*/, const std::byte* fr
 
 void ImmediateAccess::atomic(const AccessSource& /*source*/, std::byte* word, const AtomicStep& step,
                              Operation& operation) {
-  operation.original = step.is_compare_swap ? compare_swap_shared(word, step.compare, step.swap_or_add)
-                                            : fetch_add_shared(word, step.swap_or_add);
+  operation.original = apply_shared(word, step);
   operation.finish();
 }
 

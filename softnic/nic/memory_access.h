@@ -40,7 +40,11 @@ struct AtomicStep {
   bool is_compare_swap = false;
   std::uint64_t compare = 0;
   std::uint64_t swap_or_add = 0;
+  bool is_swap = false;  ///< ATOMIC WRITE: stores `swap_or_add`
 };
+
+/// Applies it to memory that the CPU's threads use too; returns the old value.
+[[nodiscard]] std::uint64_t apply_shared(std::byte* word, const AtomicStep& step) noexcept;
 
 /// An operation that the responder waits for. It must not move until it is done or its queue pair has ended.
 struct Operation {

@@ -19,6 +19,7 @@ void Nic::set_time(Time now) {
     device_.poll_waiting();
   }
   now_ = std::max(now_, now);
+  device_.now = now_;
 }
 
 bool Nic::is_for_us(const Gid& gid) const noexcept {
@@ -37,6 +38,10 @@ void Nic::on_frame(std::span<const std::byte> frame, Time now) {
 }
 
 void Nic::take_packet(const Packet& packet, Time now) {
+  if (packet.bth.destination_qp == kGroupQueuePair) {
+    take_group_packet(packet, destination_gid(packet), now);
+    return;
+  }
   QueuePair* const pair = find_queue_pair(packet.bth.destination_qp);
   // The lower 15 bits name the partition; only the default one exists (10.9).
   const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
@@ -46,6 +51,19 @@ void Nic::take_packet(const Packet& packet, Time now) {
   }
   pair->on_packet(packet, now);
   timers_.set(*pair, pair->next_deadline());
+}
+
+// Each member takes it as if it were for itself.
+void Nic::take_group_packet(const Packet& packet, const Gid& group, Time now) {
+  const auto found = groups_.find(group);
+  const bool is_partition = (packet.bth.p_key & 0x7fff) == (Bth::kDefaultPKey & 0x7fff);
+  if (found == groups_.end() || !is_partition || service_of(packet.bth.opcode) != Service::ud) {
+    ++device_.counters.misdirected;
+    return;
+  }
+  for (QueuePair* const pair : found->second) {
+    pair->on_packet(packet, now);
+  }
 }
 
 std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
@@ -58,20 +76,26 @@ std::size_t Nic::pull_frame(std::span<std::byte> out, Time now) {
     if (pair->is_stalled) {
       continue;
     }
+    const std::uint32_t number = pair->number();
     const std::size_t bytes = pair->produce(out, now_);
     timers_.set(*pair, pair->next_deadline());
     if (bytes == 0) {
       continue;
     }
     device_.wake(*pair);  // it may have more to send; others come first
-    if (!is_to_ourselves(out.first(bytes))) {
-      ++device_.counters.sent;
-      last_pulled_ = pair->number();
-      return bytes;
+    const Gid to = destination_of(out);
+    const bool is_to_group = is_group(to);
+    if (is_to_group ? groups_.contains(to) : is_for_us(to)) {
+      ++looped;
+      ++device_.counters.looped;
+      on_frame(out.first(bytes), now_);
+      if (!is_to_group) {
+        continue;
+      }
     }
-    ++looped;
-    ++device_.counters.looped;
-    on_frame(out.first(bytes), now_);
+    ++device_.counters.sent;
+    last_pulled_ = number;
+    return bytes;
   }
   return 0;
 }
@@ -98,11 +122,10 @@ void Nic::fail() {
   }
 }
 
-bool Nic::is_to_ourselves(std::span<const std::byte> frame) const noexcept {
+Gid Nic::destination_of(std::span<const std::byte> frame) noexcept {
   const Ethernet ethernet = Ethernet::read(frame.data());
   const std::byte* const ip = frame.data() + Ethernet::kBytes;
-  return is_for_us(ethernet.ether_type == kEtherTypeIpv4 ? gid_of(Ipv4::read(ip).destination)
-                                                         : Ipv6::read(ip).destination);
+  return ethernet.ether_type == kEtherTypeIpv4 ? gid_of(Ipv4::read(ip).destination) : Ipv6::read(ip).destination;
 }
 
 void Nic::advance(Time now) {
@@ -115,6 +138,10 @@ void Nic::advance(Time now) {
 }
 
 Time Nic::next_deadline() const noexcept { return std::min(timers_.next(), device_.memory.next_deadline()); }
+
+bool Nic::may_be_late() const noexcept {
+  return timers_.next() < device_.memory.next_deadline() && timers_.first().may_be_late();
+}
 
 QueuePair* Nic::find_queue_pair(std::uint32_t number) const noexcept {
   const auto found = queue_pairs_.find(number);

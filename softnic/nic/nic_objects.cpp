@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace sidelatch::softnic::nic {
 
@@ -74,6 +75,40 @@ void Nic::deregister_memory(std::uint32_t key) {
   device_.poll_waiting();
 }
 
+void Nic::destroy_window(std::uint32_t key) {
+  const std::uint32_t now = device_.table.window_key(key);
+  device_.table.remove_window(key);
+  device_.memory.end_region(now);
+  device_.poll_waiting();
+}
+
+std::uint32_t Nic::make_xrc_domain() {
+  xrc_domains_.insert(next_xrc_domain_);
+  return next_xrc_domain_++;
+}
+
+void Nic::destroy_xrc_domain(std::uint32_t domain) {
+  const bool has_pair = std::ranges::any_of(
+      queue_pairs_, [&](const auto& entry) { return entry.second->options().xrc_domain == domain; });
+  const bool has_queue =
+      std::ranges::any_of(receive_queues_, [&](const auto& queue) { return queue->xrc_domain == domain; });
+  if (has_pair || has_queue) {
+    refuse(NicError::Kind::busy, fmt::format("XRC domain {} still has queue pairs or shared receive queues", domain));
+  }
+  if (xrc_domains_.erase(domain) == 0) {
+    refuse(NicError::Kind::invalid, fmt::format("there is no XRC domain {}", domain));
+  }
+}
+
+std::optional<std::string> Nic::next_explanation() {
+  if (device_.explanations.empty()) {
+    return std::nullopt;
+  }
+  std::string sentence = std::move(device_.explanations.front());
+  device_.explanations.pop_front();
+  return sentence;
+}
+
 CompletionQueue& Nic::make_completion_queue(std::uint32_t depth) {
   check_range("the depth of a completion queue", depth, 1, device_.options.most_completions);
   check_room("completion queues", completion_queues_.size(), device_.options.most_completion_queues);
@@ -105,18 +140,51 @@ ReceiveQueue& Nic::make_shared_receive_queue(Domain domain, std::uint32_t depth,
   return *receive_queues_.back();
 }
 
+ReceiveQueue& Nic::make_xrc_receive_queue(Domain domain, std::uint32_t depth, std::uint32_t most_sges,
+                                          std::uint32_t xrc_domain, CompletionQueue& completions) {
+  if (!xrc_domains_.contains(xrc_domain)) {
+    refuse(NicError::Kind::invalid, fmt::format("there is no XRC domain {}", xrc_domain));
+  }
+  ReceiveQueue& queue = make_shared_receive_queue(domain, depth, most_sges);
+  queue.xrc_domain = xrc_domain;
+  queue.completions = &completions;
+  ++completions.users;
+  device_.xrc_queues.emplace(queue.number(), &queue);
+  return queue;
+}
+
+void Nic::resize(ReceiveQueue& queue, std::uint32_t depth) const {
+  check_range("the depth of a shared receive queue", depth, std::max<std::uint32_t>(queue.size(), 1),
+              device_.options.most_work_requests);
+  queue.resize(depth);
+}
+
 void Nic::destroy(ReceiveQueue& queue) {
   const std::uint32_t number = queue.number();
+  if (queue.completions != nullptr) {
+    for (const auto& [of, pair] : queue_pairs_) {
+      if (pair->options().type == QueuePairType::xrc_target) {
+        pair->forget(queue);
+      }
+    }
+    --queue.completions->users;
+    device_.xrc_queues.erase(number);
+  }
   erase(receive_queues_, queue, "shared receive queue");
   device_.events.forget(number, [](Event::Kind kind) { return kind == Event::Kind::shared_receive_limit; });
 }
 
 void Nic::check(const QueuePairOptions& options) const {
   const NicOptions& limits = device_.options;
-  if (!device_.table.has_domain(options.domain)) {
+  const bool is_target = options.type == QueuePairType::xrc_target;
+  if (is_target && !xrc_domains_.contains(options.xrc_domain)) {
+    refuse(NicError::Kind::invalid, fmt::format("there is no XRC domain {}", options.xrc_domain));
+  }
+  if (!is_target && !device_.table.has_domain(options.domain)) {
     refuse(NicError::Kind::invalid, fmt::format("there is no protection domain {}", options.domain));
   }
-  if (options.send_completions == nullptr || options.receive_completions == nullptr) {
+  const bool receives = service_of(options.type) != Service::xrc;
+  if ((!is_target && options.send_completions == nullptr) || (receives && options.receive_completions == nullptr)) {
     refuse(NicError::Kind::invalid, "a queue pair needs completion queues for sends and receives");
   }
   check_range("send_depth", options.send_depth, 0, limits.most_work_requests);
@@ -153,12 +221,35 @@ QueuePair& Nic::make_queue_pair(const QueuePairOptions& options) {
   const std::uint32_t number = choose_number(options.number);
   auto pair = std::make_unique<QueuePair>(device_, options, number);
   QueuePair& made = *queue_pairs_.emplace(number, std::move(pair)).first->second;
-  ++options.send_completions->users;
-  ++options.receive_completions->users;
+  for (CompletionQueue* const queue : {options.send_completions, options.receive_completions}) {
+    if (queue != nullptr) {
+      ++queue->users;
+    }
+  }
   if (options.shared_receives != nullptr) {
     ++options.shared_receives->users;
   }
   return made;
+}
+
+void Nic::attach(QueuePair& queue_pair, const Gid& group) {
+  if (!is_group(group) || queue_pair.options().type != QueuePairType::ud) {
+    refuse(NicError::Kind::invalid, "only a queue pair for datagrams joins a group, which is a multicast address");
+  }
+  std::vector<QueuePair*>& members = groups_[group];
+  if (std::ranges::find(members, &queue_pair) == members.end()) {
+    members.push_back(&queue_pair);
+  }
+}
+
+void Nic::detach(QueuePair& queue_pair, const Gid& group) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || std::erase(found->second, &queue_pair) == 0) {
+    refuse(NicError::Kind::invalid, "the queue pair is not in this group");
+  }
+  if (found->second.empty()) {
+    groups_.erase(found);
+  }
 }
 
 void Nic::destroy(QueuePair& queue_pair) {
@@ -168,9 +259,16 @@ void Nic::destroy(QueuePair& queue_pair) {
     refuse(NicError::Kind::invalid, "the queue pair is not of this NIC");
   }
   timers_.set(queue_pair, kNever);
+  for (auto& [group, members] : groups_) {
+    std::erase(members, &queue_pair);
+  }
+  std::erase_if(groups_, [](const auto& entry) { return entry.second.empty(); });
   queue_pairs_.erase(number);
-  --options.send_completions->users;
-  --options.receive_completions->users;
+  for (CompletionQueue* const queue : {options.send_completions, options.receive_completions}) {
+    if (queue != nullptr) {
+      --queue->users;
+    }
+  }
   if (options.shared_receives != nullptr) {
     --options.shared_receives->users;
   }

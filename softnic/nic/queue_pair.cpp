@@ -25,10 +25,16 @@ AttributeLimits limits_of(const NicOptions& options) {
 }
 
 bool is_taken(WorkKind kind, QueuePairType type, bool inlined) {
-  if (type == QueuePairType::ud) {
-    return kind == WorkKind::send || kind == WorkKind::send_with_immediate;
+  switch (type) {
+    case QueuePairType::ud:
+      return kind == WorkKind::send || kind == WorkKind::send_with_immediate;
+    case QueuePairType::uc:
+      return kind == WorkKind::send || kind == WorkKind::send_with_immediate || is_write(kind) || is_local(kind);
+    case QueuePairType::xrc_target:
+      return false;
+    default:
+      return !inlined || !fills_buffer(kind);
   }
-  return !inlined || !has_answer(kind);
 }
 
 }  // namespace
@@ -93,7 +99,7 @@ void QueuePair::take(const QueuePairAttributes& values, Attributes given) {
   copy(A::send_psn, &Q::send_psn);
   copy(A::max_dest_rd_atomic, &Q::max_dest_rd_atomic);
   copy(A::remote_qp, &Q::remote_qp);
-  if (is_rc() && has(given, A::address)) {
+  if (is_connected() && has(given, A::address)) {
     const NicOptions& options = core_.device.options;
     core_.path = Path(own.address, options.mac, options.gids[own.address.gid_index], number(), own.remote_qp);
   }
@@ -130,18 +136,21 @@ void QueuePair::reset() {
   responder_.reset();
   core_.forget_pending_receives();
   drained_is_due_ = error_is_settled_ = false;
-  core_.options.send_completions->forget(number());
-  core_.options.receive_completions->forget(number());
+  for (CompletionQueue* const queue : {core_.options.send_completions, core_.options.receive_completions}) {
+    if (queue != nullptr) {
+      queue->forget(number());
+    }
+  }
 }
 
 QueuePairAttributes QueuePair::query() const {
   QueuePairAttributes attributes = core_.attributes;
   attributes.current_state = state();
-  if (state() >= S::rtr && is_rc()) {
+  if (state() >= S::rtr && is_connected()) {
     attributes.receive_psn = responder_.expected();
   }
   if (state() >= S::rts) {
-    attributes.send_psn = is_rc() ? requester_.next_psn() : datagrams_.next_psn();
+    attributes.send_psn = is_connected() ? requester_.next_psn() : datagrams_.next_psn();
   }
   return attributes;
 }
@@ -165,6 +174,9 @@ Post QueuePair::post_receive(const ReceiveRequest& request) {
   if (core_.options.shared_receives != nullptr) {
     return Post::has_srq;
   }
+  if (service_of(core_.options.type) == Service::xrc) {
+    return Post::wrong_kind;
+  }
   if (state() == S::reset) {
     return Post::wrong_state;
   }
@@ -174,14 +186,16 @@ Post QueuePair::post_receive(const ReceiveRequest& request) {
 }
 
 void QueuePair::on_packet(const Packet& packet, Time now) {
-  const bool is_datagram = traits_of(packet.bth.opcode).value_or(OpcodeTraits{}).deth;
-  if (is_datagram == is_rc() || (is_rc() && core_.receives_packets() && !core_.path.accepts(packet))) {
+  const bool is_answer = shape_of(packet.bth.opcode).kind == RequestShape::Kind::none;
+  const bool is_refused = core_.options.type == (is_answer ? QueuePairType::xrc_target : QueuePairType::xrc_initiator);
+  if (service_of(packet.bth.opcode) != core_.service || (is_connected() && is_refused) ||
+      (is_connected() && core_.receives_packets() && !core_.path.accepts(packet))) {
     ++core_.device.counters.misdirected;
     return;
   }
-  if (is_datagram) {
+  if (!is_connected()) {
     datagrams_.on_packet(packet);
-  } else if (shape_of(packet.bth.opcode).kind == RequestShape::Kind::none) {
+  } else if (is_answer) {
     requester_.on_answer(packet, now);
   } else {
     responder_.on_request(packet, now);
@@ -191,7 +205,7 @@ void QueuePair::on_packet(const Packet& packet, Time now) {
 
 std::size_t QueuePair::produce(std::span<std::byte> out, Time now) {
   std::size_t bytes = 0;
-  if (is_rc()) {
+  if (is_connected()) {
     // The halves take turns, so that neither keeps the other waiting for ever.
     answers_first_ = !answers_first_;
     bytes = answers_first_ ? responder_.produce(out) : requester_.produce(out, now);
@@ -242,7 +256,7 @@ void QueuePair::fail() {
   if (from == S::reset || from == S::error) {
     return;
   }
-  if (is_rc() && from != S::init) {
+  if (is_connected() && from != S::init) {
     requester_.fail();
   }
   enter(from, S::error);
@@ -262,7 +276,7 @@ void QueuePair::settle() {
       flush_sends();
       break;
     case S::sqd:
-      if (drained_is_due_ && (!is_rc() || requester_.is_drained())) {
+      if (drained_is_due_ && (!is_connected() || requester_.is_drained())) {
         drained_is_due_ = false;
         core_.device.events.add(Event::Kind::send_queue_drained, number());
       }

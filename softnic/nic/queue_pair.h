@@ -1,12 +1,13 @@
-// QueuePair: a queue pair of the software NIC, reliable connection or unreliable datagram.
+// QueuePair: a queue pair of the software NIC: an end of a reliable, unreliable or extended reliable connection, or for
+// unreliable datagrams.
 //
 //   pair.modify({.state = QueuePairState::init, ...}, Attributes::state | ...);   // INIT, RTR, RTS
 //   pair.post_receive({.id = 1, .sges = buffers});
 //   pair.post_send({.id = 2, .kind = WorkKind::send, .signaled = true, .sges = data});
 //
 // Posted requests are executed while the NIC is driven (nic.h), and completions go to the completion queues. States and
-// what may be done in them: InfiniBand Architecture Specification, volume 1, 10.3. ERROR flushes everything, SQE (UD)
-// the send queue. SQD finishes begun requests and reports that if it was requested.
+// what may be done in them: InfiniBand Architecture Specification, volume 1, 10.3. ERROR flushes everything, SQE (UD
+// and UC) the send queue. SQD finishes begun requests and reports that if it was requested.
 //
 // Thread-safety: none.
 #pragma once
@@ -55,10 +56,13 @@ class QueuePair {
   /// Writes the next frame to `out`, which has room for any; 0 if there is none to send now.
   [[nodiscard]] std::size_t produce(std::span<std::byte> out, Time now);
   [[nodiscard]] Time next_deadline() const noexcept { return requester_.next_deadline(); }
+  [[nodiscard]] bool may_be_late() const noexcept { return requester_.may_be_late(); }
   void advance(Time now);
   /// Continues requests that waited for memory.
   void poll();
   [[nodiscard]] bool needs_memory() const noexcept { return responder_.has_answers() || core_.has_pending_receives(); }
+  /// XRC: this shared receive queue ends.
+  void forget(const ReceiveQueue& queue) { responder_.forget(queue); }
   /// The NIC is broken: ends all requests, as Nic::fail() says.
   void fail();
 
@@ -73,7 +77,7 @@ class QueuePair {
   std::size_t timer_place = kNoTimer;
 
  private:
-  [[nodiscard]] bool is_rc() const noexcept { return core_.options.type == QueuePairType::rc; }
+  [[nodiscard]] bool is_connected() const noexcept { return core_.options.type != QueuePairType::ud; }
   void take(const QueuePairAttributes& values, Attributes given);
   void check(const QueuePairAttributes& values, Attributes given, QueuePairState to) const;
   void enter(QueuePairState from, QueuePairState to);

@@ -2,6 +2,8 @@
 
 #include "scatter.h"
 
+#include <fmt/format.h>
+
 namespace sidelatch::softnic::nic {
 
 namespace {
@@ -21,6 +23,12 @@ CompletionKind kind_of(WorkKind kind) {
       return CompletionKind::compare_swap;
     case WorkKind::fetch_add:
       return CompletionKind::fetch_add;
+    case WorkKind::atomic_write:
+      return CompletionKind::atomic_write;
+    case WorkKind::bind_window:
+      return CompletionKind::bind_window;
+    case WorkKind::invalidate:
+      return CompletionKind::invalidate;
   }
   return CompletionKind::send;
 }
@@ -33,22 +41,36 @@ QueuePairCore::QueuePairCore(Device& its_device, QueuePair& its_owner, const Que
       owner(its_owner),
       options(given),
       number(its_number),
+      service(service_of(given.type)),
       sends(given.send_depth, given.most_send_sges, given.most_inline),
       own_receives(given.shared_receives == nullptr ? given.receive_depth : 0, given.most_receive_sges),
-      receives(given.shared_receives == nullptr ? own_receives : *given.shared_receives) {}
+      receives(given.shared_receives == nullptr ? own_receives : *given.shared_receives),
+      inbox{&receives, given.receive_completions, given.domain} {}
 
 void QueuePairCore::add(CompletionQueue& queue, const Completion& completion, bool is_solicited) {
   const bool was_broken = queue.has_overrun();
-  if (queue.add(completion, is_solicited)) {
+  Completion stamped = completion;
+  stamped.time = device.now;
+  if (queue.add(stamped, is_solicited)) {
     return;
   }
   if (!was_broken) {
+    if (device.explains) {
+      device.explanations.push_back(
+          fmt::format("completion queue {:#x} overruns: it has room for {} completions, which nobody has polled: poll "
+                      "more often, or make it deeper",
+                      queue.number(), queue.depth()));
+    }
     device.events.add(Event::Kind::completion_queue_error, queue.number());
   }
   if (state() != QueuePairState::error) {
-    enter_error();
+    enter_error([&] { return fmt::format("completion queue {:#x} has overrun", queue.number()); });
     device.events.add(Event::Kind::queue_pair_fatal, number);
   }
+}
+
+void QueuePairCore::note(std::string_view what, const std::string& why) {
+  device.explanations.push_back(fmt::format("queue pair {:#x} {}: {}", number, what, why));
 }
 
 void QueuePairCore::complete_send(const SendEntry& entry, CompletionStatus status) {
@@ -67,19 +89,29 @@ void QueuePairCore::complete_send(const SendEntry& entry, CompletionStatus statu
 }
 
 bool QueuePairCore::take_receive(ReceiveBuffer& into) {
-  if (!receives.take(into)) {
+  if (!inbox.receives->take(into)) {
     return false;
   }
-  if (receives.has_reached_limit()) {
-    device.events.add(Event::Kind::shared_receive_limit, receives.number());
+  if (inbox.receives->has_reached_limit()) {
+    device.events.add(Event::Kind::shared_receive_limit, inbox.receives->number());
   }
+  return true;
+}
+
+bool QueuePairCore::find_inbox(std::uint32_t srq) {
+  const auto found = device.xrc_queues.find(srq);
+  if (found == device.xrc_queues.end() || found->second->xrc_domain != options.xrc_domain) {
+    return false;
+  }
+  ReceiveQueue& queue = *found->second;
+  inbox = {&queue, queue.completions, queue.domain};
   return true;
 }
 
 bool QueuePairCore::place_received(const ReceiveBuffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes,
                                    std::uint64_t message) {
   const auto find = [&](const Sge& sge, std::uint64_t from, std::uint64_t length) {
-    return device.table.local(sge.lkey, options.domain, sge.address + from, length, Rights::local_write);
+    return device.table.local(sge.lkey, inbox.domain, sge.address + from, length, Rights::local_write);
   };
   const bool is_allowed = for_each_part(
       buffer.parts(), offset, bytes.size(),
@@ -96,10 +128,11 @@ bool QueuePairCore::place_received(const ReceiveBuffer& buffer, std::uint64_t of
 
 void QueuePairCore::complete_receive(const Completion& completion, bool is_solicited, std::uint64_t message) {
   if (device.memory.is_immediate()) {
-    add(*options.receive_completions, completion, is_solicited);
+    add(*inbox.completions, completion, is_solicited);
     return;
   }
   PendingReceive& pending = pending_.emplace_back();
+  pending.inbox = inbox;
   pending.completion = completion;
   pending.is_solicited = is_solicited;
   device.memory.receive({number, message, fabric::model::Kind::send, 0}, pending.placed);
@@ -110,22 +143,37 @@ void QueuePairCore::complete_receive(const Completion& completion, bool is_solic
 }
 
 void QueuePairCore::fail_receive(std::uint64_t id, CompletionStatus status) {
-  add(*options.receive_completions, {.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number},
-      false);
+  add(*inbox.completions, {.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number}, false);
 }
 
 void QueuePairCore::poll_receives() {
   while (!pending_.empty() && pending_.front().placed.is_done()) {
-    add(*options.receive_completions, pending_.front().completion, pending_.front().is_solicited);
+    if (CompletionQueue* const queue = pending_.front().inbox.completions; queue != nullptr) {
+      add(*queue, pending_.front().completion, pending_.front().is_solicited);
+    }
     pending_.pop_front();
   }
 }
 
 void QueuePairCore::flush_pending_receives() {
   for (const PendingReceive& pending : pending_) {
-    fail_receive(pending.completion.id, CompletionStatus::flushed);
+    if (pending.inbox.completions != nullptr) {
+      inbox = pending.inbox;
+      fail_receive(pending.completion.id, CompletionStatus::flushed);
+    }
   }
   pending_.clear();
+}
+
+void QueuePairCore::forget_inbox(const ReceiveQueue& queue) {
+  for (PendingReceive& pending : pending_) {
+    if (pending.inbox.receives == &queue) {
+      pending.inbox = {};
+    }
+  }
+  if (inbox.receives == &queue) {
+    inbox = {&receives, options.receive_completions, options.domain};
+  }
 }
 
 void QueuePairCore::flush_own_receives() {
@@ -140,7 +188,8 @@ void QueuePairCore::flush_own_receives() {
 
 ReceiveBuffer QueuePairCore::make_buffer() const {
   ReceiveBuffer buffer;
-  buffer.sges.resize(receives.most_sges());
+  const bool is_target = options.type == QueuePairType::xrc_target;
+  buffer.sges.resize(is_target ? device.options.most_sges : receives.most_sges());
   return buffer;
 }
 

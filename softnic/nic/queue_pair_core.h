@@ -13,6 +13,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <string>
+#include <string_view>
 
 namespace sidelatch::softnic::nic {
 
@@ -27,8 +29,17 @@ struct QueuePairOptions {
   std::uint32_t most_send_sges = 1;
   std::uint32_t most_receive_sges = 1;
   std::uint32_t most_inline = 0;
-  bool signal_all = false;   ///< every request is signaled
-  std::uint32_t number = 0;  ///< 24 bits, not in use; 0: the NIC chooses
+  bool signal_all = false;       ///< every request is signaled
+  std::uint32_t xrc_domain = 0;  ///< XRC targets
+  std::uint32_t number = 0;      ///< 24 bits, not in use; 0: the NIC chooses
+};
+
+/// Where a received message goes. Of an XRC target each message names its shared receive queue, which has a completion
+/// queue and a domain of its own (A14).
+struct Inbox {
+  ReceiveQueue* receives = nullptr;
+  CompletionQueue* completions = nullptr;
+  Domain domain = 0;
 };
 
 class QueuePairCore {
@@ -39,24 +50,47 @@ class QueuePairCore {
   QueuePair& owner;
   const QueuePairOptions options;
   const std::uint32_t number;
+  const Service service;
   QueuePairAttributes attributes;
   Path path;  ///< RC, from RTR on
   SendQueue sends;
   ReceiveQueue own_receives;
   ReceiveQueue& receives;  ///< the own or the shared queue
+  Inbox inbox;             ///< of the message that is being received
 
   [[nodiscard]] QueuePairState state() const noexcept { return attributes.state; }
   /// Whether incoming packets are handled.
   [[nodiscard]] bool receives_packets() const noexcept {
     return state() >= QueuePairState::rtr && state() <= QueuePairState::sqe;
   }
-  /// Enters ERROR at once; requests are flushed when the current call ends.
-  void enter_error() noexcept { attributes.state = QueuePairState::error; }
+  /// Enters ERROR at once; requests are flushed when the current call ends. `why`: see explain().
+  template <class Why>
+  void enter_error(Why why) {
+    attributes.state = QueuePairState::error;
+    explain("enters ERROR", why);
+  }
+  /// The same for SQE, if the queue pair is in RTS.
+  template <class Why>
+  void enter_send_error(Why why) {
+    if (state() == QueuePairState::rts) {
+      attributes.state = QueuePairState::sqe;
+      explain("enters SQE", why);
+    }
+  }
+  /// `why` returns a text, and is only called if somebody wants to know.
+  template <class Why>
+  void explain(std::string_view what, Why why) {
+    if (device.explains) {
+      note(what, why());
+    }
+  }
 
   /// Completes a send request: adds a completion if it is signaled or failed.
   void complete_send(const SendEntry& entry, CompletionStatus status);
   /// Takes the oldest receive request into `into`; false if there is none.
   [[nodiscard]] bool take_receive(ReceiveBuffer& into);
+  /// XRC: sets the inbox to that of this shared receive queue; false if there is none in the domain.
+  [[nodiscard]] bool find_inbox(std::uint32_t srq);
   /// Places bytes at `offset` of a receive buffer, whose length has been checked. Returns false and places nothing if
   /// the buffer may not be written.
   [[nodiscard]] bool place_received(const ReceiveBuffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes,
@@ -72,12 +106,17 @@ class QueuePairCore {
   /// flushed.
   void forget_pending_receives() noexcept { pending_.clear(); }
   void flush_pending_receives();
+  /// Messages for this queue, which ends, are not reported any more.
+  void forget_inbox(const ReceiveQueue& queue);
   /// Reports all requests in the own receive queue as flushed.
   void flush_own_receives();
   [[nodiscard]] ReceiveBuffer make_buffer() const;
 
  private:
+  void note(std::string_view what, const std::string& why);
+
   struct PendingReceive {
+    Inbox inbox;  // without a completion queue: it has ended
     Completion completion;
     bool is_solicited = false;
     Operation placed;

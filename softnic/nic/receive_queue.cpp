@@ -1,6 +1,7 @@
 #include "receive_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sidelatch::softnic::nic {
 
@@ -23,6 +24,19 @@ Post ReceiveQueue::post(const ReceiveRequest& request) noexcept {
   }
   std::ranges::copy(request.sges, sges_.begin() + static_cast<std::ptrdiff_t>(std::size_t{place} * most_sges_));
   return Post::done;
+}
+
+void ReceiveQueue::resize(std::uint32_t depth) {
+  ReceiveQueue other(depth, most_sges_, number_);
+  for (std::uint32_t i = 0; i < size_; ++i) {
+    const std::uint32_t place = (first_ + i) % this->depth();
+    other.entries_[i] = entries_[place];
+    std::copy_n(sges_.begin() + static_cast<std::ptrdiff_t>(std::size_t{place} * most_sges_), most_sges_,
+                other.sges_.begin() + static_cast<std::ptrdiff_t>(std::size_t{i} * most_sges_));
+  }
+  entries_ = std::move(other.entries_);
+  sges_ = std::move(other.sges_);
+  first_ = 0;
 }
 
 bool ReceiveQueue::take(ReceiveBuffer& into) noexcept {

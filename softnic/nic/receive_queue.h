@@ -24,6 +24,8 @@ struct ReceiveBuffer {
   [[nodiscard]] std::span<const Sge> parts() const noexcept { return std::span(sges).first(sge_count); }
 };
 
+class CompletionQueue;
+
 class ReceiveQueue {
  public:
   /// `number`: of a shared queue, for its event.
@@ -40,6 +42,8 @@ class ReceiveQueue {
   /// Bytes of room in the oldest request, which must exist.
   [[nodiscard]] std::uint64_t first_length() const noexcept { return entries_[first_].length; }
   void clear() noexcept { first_ = size_ = 0; }
+  /// `depth` must be at least size().
+  void resize(std::uint32_t depth);
 
   /// Shared queues: report once when fewer than `limit` requests are left; 0: never (11.2, modify SRQ).
   void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
@@ -50,6 +54,9 @@ class ReceiveQueue {
   /// Shared queues, kept by the NIC: the protection domain, and the number of queue pairs that use the queue.
   std::uint32_t domain = 0;
   std::uint32_t users = 0;
+  /// XRC: its domain, and where its messages are reported.
+  std::uint32_t xrc_domain = 0;
+  CompletionQueue* completions = nullptr;
 
  private:
   struct Entry {

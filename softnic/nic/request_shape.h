@@ -12,7 +12,7 @@ namespace sidelatch::softnic::nic {
 using namespace roce;
 
 struct RequestShape {
-  enum class Kind : std::uint8_t { none, send, write, read, atomic };
+  enum class Kind : std::uint8_t { none, send, write, read, atomic, atomic_write };
   Kind kind = Kind::none;  ///< none: an answer, or no packet of a reliable connection
   bool starts = false;
   bool ends = false;
@@ -20,9 +20,13 @@ struct RequestShape {
   bool has_invalidate = false;
 };
 
+/// The same for UC and XRC as for RC.
 [[nodiscard]] constexpr RequestShape shape_of(Opcode opcode) noexcept {
   using Kind = RequestShape::Kind;
-  switch (opcode) {
+  if (service_of(opcode) == Service::ud) {
+    return {};
+  }
+  switch (operation_of(opcode)) {
     case Opcode::send_first:
       return {.kind = Kind::send, .starts = true};
     case Opcode::send_middle:
@@ -56,6 +60,8 @@ struct RequestShape {
     case Opcode::compare_swap:
     case Opcode::fetch_add:
       return {.kind = Kind::atomic, .starts = true, .ends = true};
+    case Opcode::atomic_write:
+      return {.kind = Kind::atomic_write, .starts = true, .ends = true};
     default:
       return {};
   }

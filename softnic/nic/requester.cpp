@@ -9,7 +9,6 @@ namespace sidelatch::softnic::nic {
 
 namespace {
 
-constexpr std::uint64_t kAtomicBytes = 8;
 /// Fewer than this many numbers may be in flight; otherwise old and new ones could not be distinguished (chapter 9,
 /// packet sequence numbers).
 constexpr std::uint32_t kMostInFlight = 1U << (Psn::kBits - 1);
@@ -45,7 +44,7 @@ void Requester::reset() noexcept {
   cursor_ = core_.sends.end();
   cursor_packet_ = answers_due_ = unasked_ = 0;
   is_recovering_ = false;
-  ack_deadline_ = rnr_until_ = kNever;
+  stop_timers();
 }
 
 void Requester::start() noexcept {
@@ -60,13 +59,15 @@ bool Requester::is_drained() noexcept {
 }
 
 std::optional<CompletionStatus> Requester::find_local_error(const SendEntry& entry) {
-  if (entry.length > kMostMessageBytes || (is_atomic(entry.request.kind) && entry.length < kAtomicBytes)) {
+  const bool is_short = is_atomic(entry.request.kind) && entry.length < kAtomicBytes;
+  const bool is_odd = entry.request.kind == WorkKind::atomic_write && entry.length != kAtomicBytes;
+  if (entry.length > kMostMessageBytes || is_short || is_odd) {
     return CompletionStatus::local_length;
   }
   if (has_answer(entry.request.kind) && core_.attributes.max_rd_atomic == 0) {
     return CompletionStatus::local_operation;  // it could never begin
   }
-  const Rights needed = has_answer(entry.request.kind) ? Rights::local_write : Rights::none;
+  const Rights needed = fills_buffer(entry.request.kind) ? Rights::local_write : Rights::none;
   if (!core_.sends.may_touch(cursor_, core_.device.table, core_.options.domain, needed)) {
     return CompletionStatus::local_protection;
   }
@@ -86,8 +87,8 @@ bool Requester::may_begin(const SendEntry& entry) const noexcept {
 
 // Gives the request its packet numbers. False if it has to wait.
 bool Requester::begin(SendEntry& entry) {
-  const std::uint32_t packets =
-      is_atomic(entry.request.kind) ? 1 : packets_for(entry.length, core_.attributes.path_mtu);
+  const bool is_one_packet = is_atomic(entry.request.kind) || entry.request.kind == WorkKind::atomic_write;
+  const std::uint32_t packets = is_one_packet ? 1 : packets_for(entry.length, core_.attributes.path_mtu);
   if (offset_of(next_) != 0 && offset_of(next_) + packets > kMostInFlight) {
     return false;
   }
@@ -105,7 +106,15 @@ Psn Requester::psn_to_send(const SendEntry& entry) const noexcept {
 
 std::size_t Requester::produce(std::span<std::byte> out, Time now) {
   const bool is_running = core_.state() == QueuePairState::rts || core_.state() == QueuePairState::sqd;
-  if (!is_running || rnr_until_ != kNever || cursor_ == core_.sends.end()) {
+  if (!is_running || rnr_until_ != kNever) {
+    return 0;
+  }
+  while (cursor_ != core_.sends.end() && is_local(current().request.kind)) {
+    if (!do_local()) {
+      return 0;
+    }
+  }
+  if (cursor_ == core_.sends.end()) {
     return 0;
   }
   SendEntry& entry = current();
@@ -122,7 +131,7 @@ std::size_t Requester::produce(std::span<std::byte> out, Time now) {
   if (!entry.has_begun && !begin(entry)) {
     return 0;
   }
-  if (offset_of(psn_to_send(entry)) >= core_.device.options.window_packets) {
+  if (offset_of(psn_to_send(entry)) >= core_.device.options.window_packets && is_acknowledged()) {
     return 0;
   }
   const Psn psn = psn_to_send(entry);
@@ -145,6 +154,9 @@ std::size_t Requester::build_request(SendEntry& entry, std::span<std::byte> out)
     packet.reth = {.virtual_address = request.remote_address + done,
                    .r_key = request.rkey,
                    .dma_length = static_cast<std::uint32_t>(entry.length - done)};
+  } else if (request.kind == WorkKind::atomic_write) {
+    packet.bth.opcode = Opcode::atomic_write;
+    packet.reth = {.virtual_address = request.remote_address, .r_key = request.rkey, .dma_length = kAtomicBytes};
   } else if (is_atomic(request.kind)) {
     packet.bth.opcode = request.kind == WorkKind::compare_swap ? Opcode::compare_swap : Opcode::fetch_add;
     packet.atomic = {.virtual_address = request.remote_address,
@@ -153,7 +165,12 @@ std::size_t Requester::build_request(SendEntry& entry, std::span<std::byte> out)
                      .compare = request.compare};
   } else {
     describe_part(entry, packet);
-    const std::uint64_t offset = std::uint64_t{cursor_packet_} * bytes_of(core_.attributes.path_mtu);
+  }
+  packet.bth.opcode = in(core_.service, packet.bth.opcode);
+  packet.xrceth = {.srq = request.remote_srq};
+  if (!fills_buffer(request.kind)) {
+    const std::uint64_t offset =
+        has_answer(request.kind) ? 0 : std::uint64_t{cursor_packet_} * bytes_of(core_.attributes.path_mtu);
     const auto length =
         static_cast<std::size_t>(std::min<std::uint64_t>(bytes_of(core_.attributes.path_mtu), entry.length - offset));
     const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
@@ -177,7 +194,8 @@ void Requester::describe_part(const SendEntry& entry, Packet& packet) noexcept {
   packet.bth.opcode = opcode_of(request.kind, is_first, is_last);
   packet.bth.solicited_event = is_last && request.solicited && request.kind != WorkKind::write;
   // Ask often enough that the window does not close before an answer comes.
-  packet.bth.ack_request = is_last || unasked_ + 1 >= std::max(core_.device.options.window_packets / 4, 1U);
+  packet.bth.ack_request =
+      is_acknowledged() && (is_last || unasked_ + 1 >= std::max(core_.device.options.window_packets / 4, 1U));
   packet.reth = {.virtual_address = request.remote_address,
                  .r_key = request.rkey,
                  .dma_length = static_cast<std::uint32_t>(entry.length)};
@@ -195,12 +213,59 @@ void Requester::note_sent(const SendEntry& entry, Psn psn, Time now) {
     cursor_packet_ = 0;
     ++cursor_;
   }
+  if (!is_acknowledged()) {
+    unacked_ = sent_end_ = end;
+    if (cursor_packet_ == 0) {
+      complete_first(CompletionStatus::success);
+    }
+    return;
+  }
   // The packet is farther than any before; packets sent again are not.
   if (offset_of(end) > offset_of(sent_end_)) {
     sent_end_ = end;
   }
   if (ack_deadline_ == kNever) {
     restart_timer(now);
+  }
+}
+
+bool Requester::do_local() {
+  SendEntry& entry = current();
+  if (!entry.has_begun) {
+    const bool must_wait = entry.request.kind == WorkKind::invalidate && core_.sends.first() != cursor_;
+    if (must_wait || !may_begin(entry)) {
+      return false;
+    }
+    entry.has_begun = true;
+    entry.first = next_;
+    if (!carry_out(entry.request)) {
+      entry.failure = CompletionStatus::window_bind;
+    }
+  }
+  if (entry.failure) {
+    fail_current();
+    return false;
+  }
+  ++cursor_;
+  complete_local();
+  return true;
+}
+
+bool Requester::carry_out(const SendRequest& request) {
+  const bool binds = request.kind == WorkKind::bind_window;
+  const std::uint32_t ended = binds ? core_.device.table.window_key(request.binding.window) : request.invalidate_key;
+  const bool done = binds ? core_.device.table.bind(request.binding, core_.options.domain, core_.number)
+                          : core_.device.table.invalidate(request.invalidate_key, core_.options.domain, core_.number);
+  if (done) {
+    core_.device.memory.end_region(ended);
+  }
+  return done;
+}
+
+// Completes what needed no packet, and was done while earlier requests had not completed.
+void Requester::complete_local() {
+  while (core_.sends.first() < cursor_ && is_local(core_.sends.at(core_.sends.first()).request.kind)) {
+    pop_first(CompletionStatus::success);
   }
 }
 

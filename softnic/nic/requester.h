@@ -1,24 +1,33 @@
-// Requester: the sending half of a reliable connection. It makes request packets from the send queue, handles the
-// answers, resends lost packets, and completes the requests in posting order.
+// Requester: the sending half of a connection. It makes request packets from the send queue, handles the answers,
+// resends lost packets, and completes the requests in posting order.
 //
 // Requests are sent in order, as far as the fence, max_rd_atomic and the window allow. Everything is retried by going
 // back to the oldest packet without an answer (go-back-N); a READ continues from the first missing packet of its
 // answer. It goes back after a NAK for a PSN sequence error, after an answer that shows that an earlier one is lost,
-// and after the timeout. Each of these uses up retry_count, which is reset when something is acknowledged. Every
+// and after the timeout. Each of these uses up retry_count, which is reset when something is acknowledged. The timeout
+// is as long as the program has set it, often a second, and only says when to give up: long before, the requester asks
+// again from time to time, which uses up nothing. Every
 // message asks for an acknowledgement; the responder answers several at once if it can. End-to-end credits are ignored:
 // a request that finds no receive request is answered by an RNR NAK, and retried.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.7 (requests, acknowledgements, PSNs)
-// and 9.9 (requester error handling).
+// On an unreliable connection a request completes when its last packet has been made. Requests that need no packet
+// (binding and invalidating memory windows) are done when their turn comes; an invalidation waits until everything
+// before it has completed.
+//
+// Source: InfiniBand Architecture Specification, volume 1, 9.7 (requests, acknowledgements, PSNs), 9.8 (unreliable
+// connections), 9.9 (requester error handling) and 10.6 (memory windows), and Annex A14 (extended reliable
+// connections).
 //
 // Thread-safety: none.
 #pragma once
 
 #include "queue_pair_core.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace sidelatch::softnic::nic {
 
@@ -35,7 +44,9 @@ class Requester {
   void on_answer(const Packet& packet, Time now);
   /// Writes the next packet to `out`; 0 if there is none to send now.
   [[nodiscard]] std::size_t produce(std::span<std::byte> out, Time now);
-  [[nodiscard]] Time next_deadline() const noexcept { return std::min(ack_deadline_, rnr_until_); }
+  [[nodiscard]] Time next_deadline() const noexcept { return std::min({ack_deadline_, rnr_until_, ask_at_}); }
+  /// Whether nothing is wrong with handling the next deadline later.
+  [[nodiscard]] bool may_be_late() const noexcept { return ask_at_ < std::min(ack_deadline_, rnr_until_); }
   void advance(Time now);
   /// No answer will ever come: the oldest request, if there is one, fails like one whose retries are used up.
   void fail();
@@ -56,6 +67,11 @@ class Requester {
   void note_sent(const SendEntry& entry, Psn psn, Time now);
   void describe_part(const SendEntry& entry, Packet& packet) noexcept;
   void fail_current();
+  [[nodiscard]] bool is_acknowledged() const noexcept { return is_reliable(core_.options.type); }
+  /// Does the current request, which needs no packet. False if it has to wait or has failed.
+  [[nodiscard]] bool do_local();
+  [[nodiscard]] bool carry_out(const SendRequest& request);
+  void complete_local();
 
   /// The distance from the oldest unacknowledged packet to `psn`.
   [[nodiscard]] std::uint32_t offset_of(Psn psn) const noexcept {
@@ -79,8 +95,12 @@ class Requester {
   void retry(Time now);
   void go_back() noexcept;
   void complete_first(CompletionStatus status);
+  void pop_first(CompletionStatus status);
+  [[nodiscard]] std::string explained(const SendEntry& entry, CompletionStatus status) const;
   [[nodiscard]] Time timeout() const noexcept;
   void restart_timer(Time now) noexcept;
+  void stop_timers() noexcept { ack_deadline_ = rnr_until_ = ask_at_ = kNever; }
+  void ask_later(Time now) noexcept;
 
   QueuePairCore& core_;
   std::uint64_t cursor_ = 0;         // number of the request to send next
@@ -95,6 +115,12 @@ class Requester {
   bool is_recovering_ = false;  // has gone back, and nothing has been acknowledged since
   Time ack_deadline_ = kNever;
   Time rnr_until_ = kNever;
+  // When to ask again although the timeout has not passed, and how long nothing has been heard by then.
+  Time ask_at_ = kNever;
+  Time ask_after_ = 0;
+  // The longest recent time to an answer, and since when the oldest packet has waited.
+  Time answer_time_ = 0;
+  Time waits_since_ = 0;
 };
 
 }  // namespace sidelatch::softnic::nic

@@ -2,6 +2,8 @@
 #include "queue_pair.h"
 #include "requester.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,6 +16,10 @@ namespace {
 
 constexpr Time kTimeoutUnit = 4096;  // ns (local ACK timeout: 4.096 us times 2 to the power)
 constexpr std::uint8_t kWithoutEnd = 7;
+// The requester asks again after this time in nanoseconds, or this many times what answers take; then after twice that,
+// and so on. A packet that is lost among others is missed by the receiver; this is for the last ones.
+constexpr Time kAskAfter = 2'000'000;
+constexpr Time kAnswerTimes = 8;
 
 std::optional<CompletionStatus> status_of(NakCode code) {
   switch (code) {
@@ -31,7 +37,8 @@ std::optional<CompletionStatus> status_of(NakCode code) {
 }
 
 bool is_last_response(Opcode opcode) {
-  return opcode == Opcode::read_response_last || opcode == Opcode::read_response_only;
+  const Opcode operation = operation_of(opcode);
+  return operation == Opcode::read_response_last || operation == Opcode::read_response_only;
 }
 
 }  // namespace
@@ -42,6 +49,15 @@ Time Requester::timeout() const noexcept {
 
 void Requester::restart_timer(Time now) noexcept {
   ack_deadline_ = sent_end_ == unacked_ ? kNever : after(now, timeout());
+  waits_since_ = now;
+  ask_after_ = std::max(kAskAfter, kAnswerTimes * answer_time_);
+  ask_later(now);
+}
+
+void Requester::ask_later(Time now) noexcept {
+  // A program that wants no timeout gets no second attempt either.
+  const bool is_early = ack_deadline_ != kNever && after(now, 2 * ask_after_) < ack_deadline_;
+  ask_at_ = is_early ? after(now, ask_after_) : kNever;
 }
 
 void Requester::on_answer(const Packet& packet, Time now) {
@@ -50,7 +66,7 @@ void Requester::on_answer(const Packet& packet, Time now) {
     ++core_.device.counters.stray;
     return;
   }
-  switch (packet.bth.opcode) {
+  switch (operation_of(packet.bth.opcode)) {
     case Opcode::acknowledge:
       on_acknowledge(packet, now);
       break;
@@ -122,6 +138,9 @@ bool Requester::acknowledge_before(Psn psn, Time now) {
 void Requester::note_progress(Time now) noexcept {
   retries_left_ = core_.attributes.retry_count;
   rnr_retries_left_ = core_.attributes.rnr_retry;
+  if (!is_recovering_) {
+    answer_time_ = std::max(now - waits_since_, answer_time_ - answer_time_ / 8);
+  }
   is_recovering_ = false;
   const std::uint64_t first = core_.sends.first();
   if (cursor_ < first) {
@@ -163,14 +182,14 @@ void Requester::on_rnr_nak(const Packet& packet, Time now) {
   }
   using std::chrono::nanoseconds;
   rnr_until_ = after(now, static_cast<Time>(nanoseconds(*packet.aeth.syndrome.rnr_delay()).count()));
-  ack_deadline_ = kNever;
+  ack_deadline_ = ask_at_ = kNever;
   go_back();
 }
 
 void Requester::on_read_response(const Packet& packet, Time now) {
   const Psn psn = packet.bth.psn;
   const SendEntry* const asked = entry_of(psn);
-  if (asked == nullptr || asked->request.kind != WorkKind::read) {
+  if (asked == nullptr || !has_answer(asked->request.kind) || is_atomic(asked->request.kind)) {
     ++core_.device.counters.stray;
     return;
   }
@@ -183,7 +202,8 @@ void Requester::on_read_response(const Packet& packet, Time now) {
   const std::uint64_t mtu = bytes_of(core_.attributes.path_mtu);
   const std::uint64_t offset = entry.answered * mtu;
   const bool is_last = entry.answered + 1 == entry.packets;
-  if (is_last != is_last_response(packet.bth.opcode) || packet.payload.size() != std::min(mtu, entry.length - offset)) {
+  const std::uint64_t expected = entry.request.kind == WorkKind::read ? std::min(mtu, entry.length - offset) : 0;
+  if (is_last != is_last_response(packet.bth.opcode) || packet.payload.size() != expected) {
     complete_first(CompletionStatus::bad_response);
     return;
   }
@@ -254,6 +274,13 @@ void Requester::advance(Time now) {
     restart_timer(now);
     core_.device.wake(core_.owner);
   }
+  if (ask_at_ <= now && now < ack_deadline_) {
+    ++core_.device.counters.asked_again;
+    is_recovering_ = true;
+    go_back();
+    ask_after_ *= 2;
+    ask_later(now);
+  }
   if (ack_deadline_ <= now) {
     ++core_.device.counters.timeouts;
     retry(now);
@@ -267,15 +294,46 @@ void Requester::fail() {
 }
 
 void Requester::complete_first(CompletionStatus status) {
+  if (status == CompletionStatus::success) {
+    pop_first(status);
+    complete_local();
+    return;
+  }
+  const SendEntry entry = core_.sends.at(core_.sends.first());
+  pop_first(status);
+  if (is_acknowledged()) {
+    core_.enter_error([&] { return explained(entry, status); });
+  } else {
+    core_.enter_send_error([&] { return explained(entry, status); });
+  }
+  stop_timers();
+}
+
+void Requester::pop_first(CompletionStatus status) {
   const SendEntry& entry = core_.sends.at(core_.sends.first());
   if (entry.has_begun && has_answer(entry.request.kind)) {
     --answers_due_;
   }
   core_.complete_send(entry, status);
   core_.sends.pop();
-  if (status != CompletionStatus::success) {
-    core_.enter_error();
-    ack_deadline_ = rnr_until_ = kNever;
+}
+
+std::string Requester::explained(const SendEntry& entry, CompletionStatus status) const {
+  const std::string request = fmt::format("the request with wr_id {:#x} failed: {}", entry.request.id, text(status));
+  switch (status) {
+    case CompletionStatus::retry_exceeded:
+      return fmt::format("{}; nothing was heard in {} attempts of {} ms each (retry_cnt, timeout)", request,
+                         core_.attributes.retry_count + 1, static_cast<double>(timeout()) / 1e6);
+    case CompletionStatus::rnr_retry_exceeded:
+      return fmt::format("{}; the other side had posted no receive request, {} times (rnr_retry)", request,
+                         core_.attributes.rnr_retry + 1);
+    case CompletionStatus::remote_access:
+      return fmt::format("{}; rkey {:#x}, address {:#x}, {} bytes", request, entry.request.rkey,
+                         entry.request.remote_address, entry.length);
+    case CompletionStatus::local_protection:
+      return fmt::format("{}; a key, an address or the rights of its own buffer are wrong", request);
+    default:
+      return request;
   }
 }
 

@@ -3,7 +3,34 @@
 
 #include "queue_pair.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
 namespace sidelatch::softnic::nic {
+
+namespace {
+
+std::string refusal_of(NakCode code, CompletionStatus receive) {
+  switch (code) {
+    case NakCode::remote_access_error:
+      return "its key, address, length or rights do not fit a region or window of this side's";
+    case NakCode::remote_operational_error:
+      return "the receive request's buffer may not be written";
+    default:
+      return receive == CompletionStatus::local_length
+                 ? "it is longer than the receive request's buffer"
+                 : "the queue pair does not allow it (rights, max_dest_rd_atomic), or it breaks the protocol";
+  }
+}
+
+}  // namespace
+
+std::string Responder::explained(const Fault& fault) {
+  return fmt::format("a request of the other side is refused: {}",
+                     refusal_of(fault.nak.nak_code().value_or(NakCode::invalid_request), fault.receive));
+}
 
 void Responder::reset() noexcept {
   core_.device.memory.end_queue_pair(core_.number);
@@ -11,7 +38,7 @@ void Responder::reset() noexcept {
   resources_.clear();
   resource_end_ = 0;
   msn_ = 0;
-  gap_is_told_ = is_established_ = has_buffer_ = false;
+  gap_is_told_ = is_established_ = is_synchronized_ = has_buffer_ = false;
   message_ = Message::none;
 }
 
@@ -26,6 +53,14 @@ void Responder::resize() {
   // Do not use assign(): operations cannot be copied.
   resources_ = std::vector<Resource>(core_.attributes.max_dest_rd_atomic);
   resource_end_ = 0;
+}
+
+void Responder::forget(const ReceiveQueue& queue) {
+  if (core_.inbox.receives == &queue) {
+    has_buffer_ = false;
+    message_ = Message::none;
+  }
+  core_.forget_inbox(queue);
 }
 
 void Responder::flush_receive() {
@@ -45,6 +80,10 @@ void Responder::on_request(const Packet& packet, Time /*now*/) {
     is_established_ = true;
     core_.device.events.add(Event::Kind::communication_established, core_.number);
   }
+  if (!is_reliable(core_.options.type)) {
+    on_unreliable(packet, shape);
+    return;
+  }
   const std::int32_t ahead = distance(expected_, packet.bth.psn);
   if (ahead == 0) {
     gap_is_told_ = false;
@@ -58,6 +97,27 @@ void Responder::on_request(const Packet& packet, Time /*now*/) {
   }
 }
 
+// Nobody sends anything again. The first packet of a message begins anew, whatever was before it (9.8.2).
+void Responder::on_unreliable(const Packet& packet, RequestShape shape) {
+  const std::int32_t ahead = distance(expected_, packet.bth.psn);
+  if (is_synchronized_ && ahead < 0) {
+    ++core_.device.counters.duplicates;
+    return;
+  }
+  core_.device.counters.out_of_sequence += ahead != 0 ? 1U : 0U;
+  if (ahead != 0 || shape.starts) {
+    message_ = Message::none;
+  }
+  expected_ = packet.bth.psn;
+  if (!shape.starts && message_ == Message::none) {
+    ++core_.device.counters.dropped;  // its beginning is lost
+    ++expected_;
+    return;
+  }
+  is_synchronized_ = true;
+  on_expected(packet, shape);
+}
+
 // Sends one NAK until the missing packet has come.
 void Responder::on_gap() {
   if (!gap_is_told_) {
@@ -68,6 +128,10 @@ void Responder::on_gap() {
 
 void Responder::on_expected(const Packet& packet, RequestShape shape) {
   Checked fault = check_sequence(packet, shape);
+  if (!fault && shape.starts && core_.options.type == QueuePairType::xrc_target &&
+      !core_.find_inbox(packet.xrceth.srq)) {
+    fault = Fault{Syndrome::nak(NakCode::invalid_request), CompletionStatus::remote_invalid_request};
+  }
   if (!fault) {
     switch (shape.kind) {
       case RequestShape::Kind::send:
@@ -78,6 +142,9 @@ void Responder::on_expected(const Packet& packet, RequestShape shape) {
         break;
       case RequestShape::Kind::read:
         fault = take_read(packet);
+        break;
+      case RequestShape::Kind::atomic_write:
+        fault = take_atomic_write(packet);
         break;
       default:
         fault = take_atomic(packet);
@@ -90,6 +157,17 @@ void Responder::on_expected(const Packet& packet, RequestShape shape) {
 }
 
 void Responder::fail(const Fault& fault, Psn psn) {
+  if (!is_reliable(core_.options.type)) {
+    ++core_.device.counters.dropped;
+    ++expected_;
+    message_ = Message::none;
+    if (fault.receive == CompletionStatus::local_protection && has_buffer_) {
+      has_buffer_ = false;
+      core_.fail_receive(buffer_.id, fault.receive);
+      core_.enter_error([] { return std::string("a receive request's buffer may not be written"); });
+    }
+    return;
+  }
   answers_.add_nak(psn, msn_, fault.nak);
   if (fault.nak.kind() == Syndrome::Kind::rnr_nak) {
     gap_is_told_ = true;  // later packets are too early, which this NAK has already reported
@@ -105,7 +183,7 @@ void Responder::fail(const Fault& fault, Psn psn) {
     core_.device.events.add(Event::Kind::access_error, core_.number);
   }
   message_ = Message::none;
-  core_.enter_error();
+  core_.enter_error([&] { return explained(fault); });
 }
 
 void Responder::on_repeated(const Packet& packet, RequestShape shape) {
@@ -128,7 +206,7 @@ void Responder::on_repeated(const Packet& packet, RequestShape shape) {
 
 // Answers only a part of the earlier request; anything else is no repetition of it.
 void Responder::answer_again(const Resource& resource, std::uint64_t number, const Packet& packet) {
-  const bool wants_atomic = packet.bth.opcode != Opcode::read_request;
+  const bool wants_atomic = operation_of(packet.bth.opcode) != Opcode::read_request;
   if (wants_atomic != resource.is_atomic || !answers_.has_room_for_repeated()) {
     return;
   }
@@ -150,6 +228,7 @@ void Responder::answer_again(const Resource& resource, std::uint64_t number, con
                 .is_repeated = true,
                 .address = reth.virtual_address,
                 .key = reth.r_key,
+                .domain = resource.domain,
                 .length = reth.dma_length,
                 .packets = resource.packets - skipped,
                 .message = ++messages_});
@@ -190,9 +269,10 @@ std::size_t Responder::produce(std::span<std::byte> out) {
       fail({Syndrome::nak(NakCode::remote_access_error), CompletionStatus::flushed}, psn);
       continue;
     } else {
-      packet.bth.opcode = Opcode::atomic_acknowledge;
+      packet.bth.opcode = resource->is_write ? Opcode::read_response_only : Opcode::atomic_acknowledge;
       packet.atomic_ack = {.original = resource->operation.original};
     }
+    packet.bth.opcode = in(core_.service, packet.bth.opcode);
     core_.device.memory.acknowledged(core_.number);
     answers_.pop();
     return std::get<std::size_t>(build(packet, out));
@@ -206,6 +286,7 @@ std::size_t Responder::produce_read(Answer& answer, Packet& packet, std::span<st
   packet.bth.opcode = is_first  ? (is_last ? Opcode::read_response_only : Opcode::read_response_first)
                       : is_last ? Opcode::read_response_last
                                 : Opcode::read_response_middle;
+  packet.bth.opcode = in(core_.service, packet.bth.opcode);
   const std::size_t length = std::min(mtu, answer.length - answer.sent * mtu);
   const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
   if (!answers_.take_sample(payload)) {

@@ -1,5 +1,5 @@
-// Responder: the receiving half of a reliable connection. It checks request packets, executes them once and in order,
-// and answers in that order.
+// Responder: the receiving half of a connection. It checks request packets, executes them once and in order, and
+// answers in that order.
 //
 // A request with the expected PSN is checked (opcode sequence, length, rights, keys), executed through MemoryAccess,
 // and acknowledged if it asks for it. A request that comes too early is answered by a NAK, once per gap. A repeated
@@ -7,8 +7,12 @@
 // kept result, and a READ, or its rest, is read again. Errors are answered by the NAK that the specification names, and
 // bring the queue pair to ERROR; the NAK is still sent.
 //
-// Source: InfiniBand Architecture Specification, volume 1, 9.7 (receiving requests, acknowledging) and 9.9
-// (responder error handling).
+// On an unreliable connection nothing is answered. A message of which a packet is missing, or that is refused, is
+// dropped without a word, and its receive request serves the next message. A packet that comes late or twice is
+// dropped, too, so messages stay in order and none comes twice.
+//
+// Source: InfiniBand Architecture Specification, volume 1, 9.7 (receiving requests, acknowledging), 9.8 (unreliable
+// connections) and 9.9 (responder error handling), and Annex A14 (extended reliable connections).
 //
 // Thread-safety: none.
 #pragma once
@@ -20,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sidelatch::softnic::nic {
@@ -43,6 +48,8 @@ class Responder {
   [[nodiscard]] bool has_answers() const noexcept { return !answers_.is_empty(); }
   /// Whether the first answer can be sent now.
   [[nodiscard]] bool is_ready() { return answers_.ready(resource_of_first()) != nullptr; }
+  /// XRC: this queue ends; a message that is being received into it is received no further.
+  void forget(const ReceiveQueue& queue);
   /// On entering ERROR: fails the receive request of the message being received, if there is one.
   void flush_receive();
   [[nodiscard]] Psn expected() const noexcept { return expected_; }
@@ -55,7 +62,9 @@ class Responder {
     CompletionStatus receive;  // for the receive request that it uses, if any
   };
   using Checked = std::optional<Fault>;
+  [[nodiscard]] static std::string explained(const Fault& fault);
 
+  void on_unreliable(const Packet& packet, RequestShape shape);
   void on_expected(const Packet& packet, RequestShape shape);
   void on_repeated(const Packet& packet, RequestShape shape);
   void on_gap();
@@ -64,6 +73,7 @@ class Responder {
   [[nodiscard]] Checked take_write(const Packet& packet, RequestShape shape);
   [[nodiscard]] Checked take_read(const Packet& packet);
   [[nodiscard]] Checked take_atomic(const Packet& packet);
+  [[nodiscard]] Checked take_atomic_write(const Packet& packet);
   /// Ensures that there is a receive request; false if there is none.
   [[nodiscard]] bool has_buffer();
   void end_message(const Packet& packet, RequestShape shape, std::uint32_t bytes, CompletionKind kind);
@@ -85,6 +95,7 @@ class Responder {
   std::uint64_t messages_ = 0;  // messages begun
   bool gap_is_told_ = false;
   bool is_established_ = false;
+  bool is_synchronized_ = false;  // UC: the first message has come
   // The message that is being received.
   Message message_ = Message::none;
   bool has_buffer_ = false;

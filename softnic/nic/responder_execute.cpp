@@ -3,12 +3,11 @@
 #include "responder.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace sidelatch::softnic::nic {
 
 namespace {
-
-constexpr std::uint64_t kAtomicBytes = 8;
 
 constexpr Syndrome kInvalid = Syndrome::nak(NakCode::invalid_request);
 constexpr Syndrome kAccess = Syndrome::nak(NakCode::remote_access_error);
@@ -28,7 +27,8 @@ Responder::Checked Responder::check_sequence(const Packet& packet, RequestShape 
 
 bool Responder::is_outside(std::uint64_t address, std::uint32_t key, std::uint64_t length, Rights needed) const {
   // No key is checked if there are no bytes.
-  return length != 0 && core_.device.table.remote(key, core_.options.domain, address, length, needed) == nullptr;
+  return length != 0 &&
+         core_.device.table.remote(key, core_.inbox.domain, core_.number, address, length, needed) == nullptr;
 }
 
 bool Responder::has_buffer() {
@@ -52,7 +52,7 @@ Responder::Checked Responder::take_send(const Packet& packet, RequestShape shape
   if (!core_.place_received(buffer_, received_, packet.payload, messages_)) {
     return Fault{kOperational, CompletionStatus::local_protection};
   }
-  if (shape.has_invalidate && !core_.device.table.invalidate(packet.ieth.r_key, core_.options.domain)) {
+  if (shape.has_invalidate && !core_.device.table.invalidate(packet.ieth.r_key, core_.inbox.domain, core_.number)) {
     return Fault{kAccess, CompletionStatus::local_access};
   }
   if (shape.has_invalidate) {
@@ -83,8 +83,9 @@ Responder::Checked Responder::take_write(const Packet& packet, RequestShape shap
   }
   if (!packet.payload.empty()) {
     // The region may have ended since the message began.
-    std::byte* const to = core_.device.table.remote(reth.r_key, core_.options.domain, reth.virtual_address + before,
-                                                    packet.payload.size(), Rights::remote_write);
+    std::byte* const to =
+        core_.device.table.remote(reth.r_key, core_.inbox.domain, core_.number, reth.virtual_address + before,
+                                  packet.payload.size(), Rights::remote_write);
     if (to == nullptr) {
       return Fault{kAccess, CompletionStatus::local_access};
     }
@@ -105,7 +106,8 @@ void Responder::end_message(const Packet& packet, RequestShape shape, std::uint3
   if (shape.ends) {
     message_ = Message::none;
     msn_ = (msn_ + 1) & Psn::kMask;
-    if (has_buffer_) {
+    // On an unreliable connection there may be the buffer of a SEND that was dropped.
+    if (has_buffer_ && (kind == CompletionKind::receive || shape.has_immediate)) {
       has_buffer_ = false;
       core_.complete_receive({.id = buffer_.id,
                               .kind = kind,
@@ -118,7 +120,7 @@ void Responder::end_message(const Packet& packet, RequestShape shape, std::uint3
                              packet.bth.solicited_event, messages_);
     }
   }
-  if (packet.bth.ack_request) {
+  if (packet.bth.ack_request && is_reliable(core_.options.type)) {
     answers_.add_acknowledge(acknowledged_, msn_);
   }
 }
@@ -149,7 +151,8 @@ Responder::Checked Responder::take_read(const Packet& packet) {
   }
   const auto packets = static_cast<std::uint32_t>(std::max<std::size_t>((reth.dma_length + mtu - 1) / mtu, 1));
   Resource& resource = new_resource(packet, packets);
-  resource.is_atomic = false;
+  resource.is_atomic = resource.is_write = false;
+  resource.domain = core_.inbox.domain;
   resource.address = reth.virtual_address;
   resource.key = reth.r_key;
   resource.length = reth.dma_length;
@@ -158,6 +161,7 @@ Responder::Checked Responder::take_read(const Packet& packet) {
                 .msn = msn_,
                 .address = reth.virtual_address,
                 .key = reth.r_key,
+                .domain = core_.inbox.domain,
                 .length = reth.dma_length,
                 .packets = packets,
                 .message = messages_});
@@ -170,17 +174,40 @@ Responder::Checked Responder::take_atomic(const Packet& packet) {
       atomic.virtual_address % kAtomicBytes != 0) {
     return Fault{kInvalid, CompletionStatus::remote_invalid_request};
   }
-  std::byte* const word = core_.device.table.remote(atomic.r_key, core_.options.domain, atomic.virtual_address,
-                                                    kAtomicBytes, Rights::remote_atomic);
+  std::byte* const word = core_.device.table.remote(atomic.r_key, core_.inbox.domain, core_.number,
+                                                    atomic.virtual_address, kAtomicBytes, Rights::remote_atomic);
   // The other side's address may be aligned although the memory is not.
   if (word == nullptr || reinterpret_cast<std::uintptr_t>(word) % kAtomicBytes != 0) {
     return Fault{kAccess, CompletionStatus::local_access};
   }
   Resource& resource = new_resource(packet, 1);
   resource.is_atomic = true;
-  const bool swaps = packet.bth.opcode == Opcode::compare_swap;
+  resource.is_write = false;
+  const bool swaps = operation_of(packet.bth.opcode) == Opcode::compare_swap;
   core_.device.memory.atomic({core_.number, messages_, fabric::model::Kind::atomic, atomic.r_key}, word,
                              {swaps, atomic.compare, atomic.swap_or_add}, resource.operation);
+  answers_.add({.kind = Answer::Kind::atomic, .psn = packet.bth.psn, .msn = msn_, .resource = resource_end_ - 1});
+  return std::nullopt;
+}
+
+// An aligned word is written at once, like by an atomic; the answer has no value.
+Responder::Checked Responder::take_atomic_write(const Packet& packet) {
+  const Reth& reth = packet.reth;
+  if (!allows(core_.attributes.rights, Rights::remote_write) || answers_.unanswered() >= resources_.size() ||
+      reth.virtual_address % kAtomicBytes != 0 || reth.dma_length != kAtomicBytes) {
+    return Fault{kInvalid, CompletionStatus::remote_invalid_request};
+  }
+  std::byte* const word = core_.device.table.remote(reth.r_key, core_.inbox.domain, core_.number, reth.virtual_address,
+                                                    kAtomicBytes, Rights::remote_write);
+  if (word == nullptr || reinterpret_cast<std::uintptr_t>(word) % kAtomicBytes != 0) {
+    return Fault{kAccess, CompletionStatus::local_access};
+  }
+  Resource& resource = new_resource(packet, 1);
+  resource.is_atomic = resource.is_write = true;
+  AtomicStep step{.is_swap = true};
+  std::memcpy(&step.swap_or_add, packet.payload.data(), kAtomicBytes);
+  core_.device.memory.atomic({core_.number, messages_, fabric::model::Kind::atomic, reth.r_key}, word, step,
+                             resource.operation);
   answers_.add({.kind = Answer::Kind::atomic, .psn = packet.bth.psn, .msn = msn_, .resource = resource_end_ - 1});
   return std::nullopt;
 }

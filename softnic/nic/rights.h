@@ -15,6 +15,7 @@ enum class Rights : std::uint8_t {
   remote_read = 4,
   remote_atomic = 8,
   all = 15,
+  window_bind = 16,  ///< of a region: memory windows may open parts of it
 };
 
 [[nodiscard]] constexpr Rights operator|(Rights a, Rights b) noexcept {

@@ -22,17 +22,19 @@ std::uint64_t total(std::span<const Sge> sges) {
 SendQueue::SendQueue(std::uint32_t depth, std::uint32_t most_sges, std::uint32_t most_inline)
     : most_sges_(most_sges),
       most_inline_(most_inline),
+      inline_room_(std::max(most_inline, kAtomicBytes)),
       entries_(depth),
       sges_(std::size_t{depth} * most_sges),
-      inlined_(std::size_t{depth} * most_inline) {}
+      inlined_(std::size_t{depth} * inline_room_) {}
 
 std::span<std::byte> SendQueue::inline_of(std::uint64_t number) noexcept {
-  return std::span(inlined_).subspan(number % entries_.size() * most_inline_, most_inline_);
+  return std::span(inlined_).subspan(number % entries_.size() * inline_room_, inline_room_);
 }
 
 Post SendQueue::post(const SendRequest& request) noexcept {
   const std::uint64_t length = total(request.sges);
-  if (request.inlined && length > most_inline_) {
+  const std::uint32_t most_inline = request.kind == WorkKind::atomic_write ? inline_room_ : most_inline_;
+  if (request.inlined && length > most_inline) {
     return Post::inline_too_long;
   }
   // Inlined bytes form one run, regardless of their source.

@@ -64,9 +64,10 @@ class SendQueue {
 
   std::uint32_t most_sges_;
   std::uint32_t most_inline_;
+  std::uint32_t inline_room_;  // at least the word of an ATOMIC WRITE
   std::vector<SendEntry> entries_;
   std::vector<Sge> sges_;           // most_sges_ for each entry
-  std::vector<std::byte> inlined_;  // most_inline_ for each entry
+  std::vector<std::byte> inlined_;  // inline_room_ for each entry
   std::uint64_t first_ = 0;
   std::uint64_t end_ = 0;
 };

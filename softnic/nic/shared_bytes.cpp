@@ -159,6 +159,10 @@ std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std:
   return compare;
 }
 
+std::uint64_t exchange_shared(std::byte* shared, std::uint64_t value) noexcept {
+  return word_at(shared).exchange(value);
+}
+
 std::uint64_t fetch_add_shared(std::byte* shared, std::uint64_t addend) noexcept {
   return word_at(shared).fetch_add(addend);
 }

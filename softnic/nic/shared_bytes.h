@@ -22,6 +22,7 @@ void load_shared(std::span<std::byte> into, const std::byte* shared) noexcept;
 
 /// Atomics on the aligned word at `shared`, in the host's byte order; they return the old value.
 [[nodiscard]] std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std::uint64_t swap) noexcept;
+[[nodiscard]] std::uint64_t exchange_shared(std::byte* shared, std::uint64_t value) noexcept;
 [[nodiscard]] std::uint64_t fetch_add_shared(std::byte* shared, std::uint64_t addend) noexcept;
 
 }  // namespace sidelatch::softnic::nic

@@ -34,6 +34,8 @@ std::string_view text(CompletionStatus status) noexcept {
       return "local protection error";
     case CompletionStatus::flushed:
       return "work request flushed";
+    case CompletionStatus::window_bind:
+      return "memory window bind error";
     case CompletionStatus::bad_response:
       return "bad response";
     case CompletionStatus::local_access:

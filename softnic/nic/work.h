@@ -10,6 +10,7 @@
 // Thread-safety: values.
 #pragma once
 
+#include "rights.h"
 #include "roce/gid.h"
 #include "roce/headers.h"
 
@@ -24,6 +25,9 @@ using namespace roce;  // the NIC uses packets everywhere
 /// The longest message (InfiniBand Architecture Specification, volume 1, 9.7.8; the DMA length of a message).
 inline constexpr std::uint32_t kMostMessageBytes = 1U << 31;
 
+/// The bytes of an atomic's word.
+inline constexpr std::uint32_t kAtomicBytes = 8;
+
 enum class WorkKind : std::uint8_t {
   send,
   send_with_immediate,
@@ -33,6 +37,9 @@ enum class WorkKind : std::uint8_t {
   read,
   compare_swap,
   fetch_add,
+  atomic_write,
+  bind_window,  ///< binds a memory window; nothing is sent
+  invalidate,   ///< ends a binding; nothing is sent
 };
 [[nodiscard]] constexpr bool is_send(WorkKind kind) noexcept { return kind <= WorkKind::send_with_invalidate; }
 [[nodiscard]] constexpr bool is_write(WorkKind kind) noexcept {
@@ -41,8 +48,16 @@ enum class WorkKind : std::uint8_t {
 [[nodiscard]] constexpr bool is_atomic(WorkKind kind) noexcept {
   return kind == WorkKind::compare_swap || kind == WorkKind::fetch_add;
 }
-/// Whether the work is a READ or atomic, which has an answer and counts towards max_rd_atomic.
-[[nodiscard]] constexpr bool has_answer(WorkKind kind) noexcept { return kind == WorkKind::read || is_atomic(kind); }
+/// Whether the work is a READ, an atomic or an ATOMIC WRITE, which has an answer and counts towards max_rd_atomic.
+[[nodiscard]] constexpr bool has_answer(WorkKind kind) noexcept {
+  return kind == WorkKind::read || is_atomic(kind) || kind == WorkKind::atomic_write;
+}
+/// Whether the work is done by its own NIC, without a packet.
+[[nodiscard]] constexpr bool is_local(WorkKind kind) noexcept {
+  return kind == WorkKind::bind_window || kind == WorkKind::invalidate;
+}
+/// Whether the answer is written to the local buffer.
+[[nodiscard]] constexpr bool fills_buffer(WorkKind kind) noexcept { return kind == WorkKind::read || is_atomic(kind); }
 
 /// A part of a local buffer. A part of length 0 names nothing, and its key is ignored.
 struct Sge {
@@ -61,6 +76,17 @@ struct AddressVector {
   std::uint32_t flow_label = 0;  ///< 20 bits; 0: one is generated for the UDP source port
 };
 
+/// The range that a memory window is to open, in a region of the same protection domain.
+struct Binding {
+  std::uint32_t window = 0;   ///< any key that the window has had
+  std::uint32_t new_key = 0;  ///< of the same window: differs in the low eight bits
+  std::uint32_t region = 0;   ///< the region's lkey
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;  ///< bytes; 0: the window opens nothing
+  Rights rights = Rights::none;
+  bool is_zero_based = false;  ///< the first byte's address in requests is 0
+};
+
 /// An entry of a send queue. post_send() copies the `sges`, and inline data too.
 struct SendRequest {
   std::uint64_t id = 0;
@@ -71,11 +97,13 @@ struct SendRequest {
   bool inlined = false;    ///< the bytes are copied at the post; keys are ignored
   std::span<const Sge> sges{};
   std::uint32_t immediate = 0;       ///< as a number; its highest byte comes first on the wire
-  std::uint32_t invalidate_key = 0;  ///< SEND with invalidate: the receiver's key
+  std::uint32_t invalidate_key = 0;  ///< SEND with invalidate: the receiver's key; invalidate: an own one
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;
   std::uint64_t compare = 0;
   std::uint64_t swap_or_add = 0;
+  Binding binding{};             ///< bind_window
+  std::uint32_t remote_srq = 0;  ///< XRC: the other side's shared receive queue; 24 bits
   // UD only.
   AddressVector to{};
   std::uint32_t remote_qp = 0;
@@ -107,6 +135,7 @@ enum class CompletionStatus : std::uint8_t {
   local_operation = 2,
   local_protection = 4,
   flushed = 5,
+  window_bind = 6,
   bad_response = 7,
   local_access = 8,
   remote_invalid_request = 9,
@@ -117,7 +146,18 @@ enum class CompletionStatus : std::uint8_t {
 };
 [[nodiscard]] std::string_view text(CompletionStatus status) noexcept;
 
-enum class CompletionKind : std::uint8_t { send, write, read, compare_swap, fetch_add, receive, receive_write };
+enum class CompletionKind : std::uint8_t {
+  send,
+  write,
+  read,
+  compare_swap,
+  fetch_add,
+  atomic_write,
+  bind_window,
+  invalidate,
+  receive,
+  receive_write,
+};
 
 /// Unless the status is success, only `id`, `status` and `queue_pair` have a meaning.
 struct Completion {
@@ -133,6 +173,7 @@ struct Completion {
   std::uint32_t invalidated_key = 0;
   std::uint32_t queue_pair = 0;
   std::uint32_t source_qp = 0;  ///< UD
+  std::uint64_t time = 0;       ///< when it was added: Time of nic_time.h
 };
 
 }  // namespace sidelatch::softnic::nic

@@ -78,7 +78,10 @@ ibv_ah_attr answer_to(const ProcessNic& nic, const ibv_wc& completion, const ibv
   constexpr std::uint8_t kFarthest = 0xff;
   const Way way = way_of(header);
   const auto& gids = nic.options().gids;
-  const auto own = std::ranges::find(gids, way.to);
+  // Of a group it tells only whether the answer goes by IPv4 or IPv6.
+  const auto own = std::ranges::find_if(gids, [&](const roce::Gid& gid) {
+    return roce::is_group(way.to) ? roce::is_ipv4(gid) == roce::is_ipv4(way.to) : gid == way.to;
+  });
   if (own == gids.end()) {
     refuse(EINVAL, "the datagram was for none of the port's GIDs");
   }

@@ -1,9 +1,11 @@
 // Completion queues that are polled one completion at a time: ibv_create_cq_ex(3).
 //
-// One thread holds the queue from start_poll() to end_poll(), unless the queue was made for a single thread. Timestamps
-// are not supported: wc_flags that ask for them are refused.
+// One thread holds the queue from start_poll() to end_poll(), unless the queue was made for a single thread. A
+// completion's timestamp is the time, by CLOCK_MONOTONIC in nanoseconds, at which the NIC was last driven before it.
 #include "context.h"
 #include "convert.h"
+
+#include <ctime>
 
 namespace sidelatch::softnic::verbs {
 
@@ -44,6 +46,17 @@ int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr* attributes) {
 
 const nic::Completion& current(ibv_cq_ex* queue) { return of(*queue).current; }
 
+std::uint64_t nanoseconds(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+// The same moment by the clock that people set.
+std::uint64_t wallclock_of(std::uint64_t monotonic) {
+  return nanoseconds(CLOCK_REALTIME) - (nanoseconds(CLOCK_MONOTONIC) - monotonic);
+}
+
 void fill_readers(CompletionQueue& queue) {
   queue.start_poll = start_poll;
   queue.next_poll = next_poll;
@@ -59,18 +72,22 @@ void fill_readers(CompletionQueue& queue) {
   queue.read_slid = [](ibv_cq_ex* /*from*/) { return std::uint32_t{0}; };
   queue.read_sl = [](ibv_cq_ex* from) { return current(from).packet_type; };
   queue.read_dlid_path_bits = [](ibv_cq_ex* /*from*/) { return std::uint8_t{0}; };
+  queue.read_completion_ts = [](ibv_cq_ex* from) { return current(from).time; };
+  queue.read_completion_wallclock_ns = [](ibv_cq_ex* from) { return wallclock_of(current(from).time); };
 }
 
 void require_supported(const ibv_cq_init_attr_ex& attributes) {
   constexpr unsigned kMasks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-  // Ignoring overruns is only a hint, which this NIC need not follow.
-  constexpr unsigned kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  // Ignoring overruns is only a hint, which this NIC need not follow: it looks anyway.
+  constexpr unsigned kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  constexpr std::uint64_t kFields = std::uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   const bool has_flags = (attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   if ((attributes.comp_mask & ~kMasks) != 0 || (has_flags && (attributes.flags & ~kFlags) != 0)) {
-    refuse(EOPNOTSUPP, "of completion queues' flags there is IBV_CREATE_CQ_ATTR_SINGLE_THREADED");
+    refuse(EOPNOTSUPP, "of completion queues' flags there are those for a single thread and for ignored overruns");
   }
-  if ((attributes.wc_flags & ~std::uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) {
-    refuse(EOPNOTSUPP, "completions have the fields of IBV_WC_STANDARD_FLAGS, and no timestamps");
+  if ((attributes.wc_flags & ~kFields) != 0) {
+    refuse(EOPNOTSUPP, "completions have the fields of IBV_WC_STANDARD_FLAGS, and timestamps");
   }
 }
 

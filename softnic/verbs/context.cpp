@@ -40,10 +40,17 @@ void fill_operations(Context& context) noexcept {
   context.create_srq_ex = create_srq_ex;
   context.get_srq_num = get_srq_num;
   context.create_qp_ex = create_qp_ex;
+  context.open_qp = open_qp;
+  context.open_xrcd = open_xrcd;
+  context.close_xrcd = close_xrcd;
+  context.advise_mr = advise_mr;
   ibv_context_ops& operations = context.context.ops;
   operations.poll_cq = poll_cq;
   operations.req_notify_cq = req_notify_cq;
   operations.post_srq_recv = post_srq_recv;
+  operations.alloc_mw = alloc_mw;
+  operations.bind_mw = bind_mw;
+  operations.dealloc_mw = dealloc_mw;
   operations.post_send = post_send;
   operations.post_recv = post_recv;
 }
@@ -60,18 +67,36 @@ void end_all(Objects& objects, const ibv_context& context, ContextOf context_of,
   });
 }
 
+// The last handle of a queue pair ends it.
+void let_go(QueuePair& pair, nic::Nic& device) {
+  if (pair.handles.use_count() == 1) {
+    device.destroy(*pair.pair);
+  }
+  pair.handles.reset();
+}
+
 // Ends users before the objects that they use.
 void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
   const ibv_context& common = context.context;
   const auto context_of = [](const auto& object) { return object.context; };
   end_all(
       nic.queue_pairs, common, [](const QueuePair& pair) { return pair.qp_base.context; },
-      [&](const QueuePair& pair) { device.destroy(*pair.pair); });
+      [&](QueuePair& pair) { let_go(pair, device); });
+  std::erase_if(nic.opened_pairs, [&](QueuePair* pair) {
+    if (pair->qp_base.context != &common) {
+      return false;
+    }
+    let_go(*pair, device);
+    return true;
+  });
   end_all(nic.shared_receive_queues, common, context_of,
           [&](const SharedReceiveQueue& queue) { device.destroy(*queue.queue); });
   std::erase_if(nic.armed, [&](const CompletionQueue* queue) { return queue->context == &common; });
   end_all(nic.completion_queues, common, context_of,
           [&](const CompletionQueue& queue) { device.destroy(*queue.queue); });
+  for (const std::uint32_t key : context.windows) {
+    device.destroy_window(key);
+  }
   for (const std::uint32_t key : context.regions) {
     device.deregister_memory(key);
   }

@@ -38,6 +38,18 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes);
 int dealloc_td(ibv_td* domain);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes);
 
+// xrc_domains.cpp
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes);
+int close_xrcd(ibv_xrcd* domain);
+
+// memory_windows.cpp
+ibv_mw* alloc_mw(ibv_pd* domain, ibv_mw_type type);
+int bind_mw(ibv_qp* pair, ibv_mw* window, ibv_mw_bind* binding);
+int dealloc_mw(ibv_mw* window);
+
+// memory_regions.cpp
+int advise_mr(ibv_pd* domain, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* parts, std::uint32_t count);
+
 // completion_queues.cpp
 /// Makes a completion queue with room for `depth`. Throws NicError and VerbsError.
 [[nodiscard]] CompletionQueue* make_completion_queue(Context& context, std::uint32_t depth, void* user,
@@ -55,6 +67,7 @@ int post_srq_recv(ibv_srq* queue, ibv_recv_wr* request, ibv_recv_wr** refused);
 
 // queue_pairs.cpp
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes);
 
 // posting.cpp
 int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** refused);

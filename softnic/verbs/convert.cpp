@@ -31,10 +31,12 @@ static_assert(same(Attributes::address, IBV_QP_AV) && same(Attributes::max_rd_at
 static_assert(same(Rights::local_write, IBV_ACCESS_LOCAL_WRITE) &&
               same(Rights::remote_write, IBV_ACCESS_REMOTE_WRITE) &&
               same(Rights::remote_read, IBV_ACCESS_REMOTE_READ) &&
-              same(Rights::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC));
+              same(Rights::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC) && same(Rights::window_bind, IBV_ACCESS_MW_BIND));
+static_assert(same(CompletionStatus::window_bind, IBV_WC_MW_BIND_ERR));
 
-// Hints, and rights without use here because there are no memory windows.
-constexpr unsigned kIgnoredAccess = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+// Hints, and what is no right.
+constexpr unsigned kIgnoredAccess =
+    IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 constexpr std::uint8_t kDefaultHopLimit = 64;
 
 }  // namespace
@@ -92,6 +94,12 @@ std::optional<nic::WorkKind> kind_of(ibv_wr_opcode opcode) noexcept {
       return nic::WorkKind::compare_swap;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return nic::WorkKind::fetch_add;
+    case IBV_WR_ATOMIC_WRITE:
+      return nic::WorkKind::atomic_write;
+    case IBV_WR_BIND_MW:
+      return nic::WorkKind::bind_window;
+    case IBV_WR_LOCAL_INV:
+      return nic::WorkKind::invalidate;
     default:
       return std::nullopt;
   }
@@ -107,7 +115,7 @@ void take_flags(nic::SendRequest& request, unsigned flags) noexcept {
 nic::SendRequest request_of(const ibv_send_wr& request, nic::WorkKind kind) noexcept {
   nic::SendRequest made{.id = request.wr_id, .kind = kind};
   take_flags(made, request.send_flags);
-  if (kind == nic::WorkKind::send_with_invalidate) {
+  if (kind == nic::WorkKind::send_with_invalidate || kind == nic::WorkKind::invalidate) {
     made.invalidate_key = request.invalidate_rkey;
   } else {
     made.immediate = ntohl(request.imm_data);
@@ -151,6 +159,12 @@ ibv_wc_opcode opcode_of(nic::CompletionKind kind) noexcept {
       return IBV_WC_COMP_SWAP;
     case nic::CompletionKind::fetch_add:
       return IBV_WC_FETCH_ADD;
+    case nic::CompletionKind::atomic_write:
+      return IBV_WC_ATOMIC_WRITE;
+    case nic::CompletionKind::bind_window:
+      return IBV_WC_BIND_MW;
+    case nic::CompletionKind::invalidate:
+      return IBV_WC_LOCAL_INV;
     case nic::CompletionKind::receive:
       return IBV_WC_RECV;
     case nic::CompletionKind::receive_write:
@@ -183,14 +197,31 @@ void fill(ibv_wc& into, const nic::Completion& completion) noexcept {
 }
 
 nic::Rights rights_of(unsigned access) {
-  constexpr auto kKnown = static_cast<unsigned>(Rights::all);
-  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
-    refuse(EOPNOTSUPP, "there is no on-demand paging here");
-  }
-  if ((access & ~(kKnown | kIgnoredAccess | unsigned{IBV_ACCESS_ZERO_BASED})) != 0) {
+  constexpr auto kKnown = static_cast<unsigned>(Rights::all | Rights::window_bind);
+  if ((access & ~(kKnown | kIgnoredAccess)) != 0) {
     refuse(EINVAL, fmt::format("access flags {:#x} have bits that mean nothing", access));
   }
   return static_cast<Rights>(access & kKnown);
+}
+
+nic::Binding binding_of(const ibv_mw& window, std::uint32_t new_key, const ibv_mw_bind_info& info) {
+  constexpr unsigned kOpened = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  // A window opens memory to other sides only; programs give the local right too.
+  constexpr unsigned kIgnored = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+  if ((info.mw_access_flags & ~(kOpened | kIgnored | unsigned{IBV_ACCESS_ZERO_BASED})) != 0) {
+    refuse(EINVAL,
+           fmt::format("access flags {:#x} of a memory window have bits that mean nothing", info.mw_access_flags));
+  }
+  if (info.mr == nullptr && info.length != 0) {
+    refuse(EINVAL, "a memory window needs a region to be bound to");
+  }
+  return {.window = window.handle,
+          .new_key = new_key,
+          .region = info.mr == nullptr ? 0 : info.mr->lkey,
+          .address = info.addr,
+          .length = info.length,
+          .rights = static_cast<Rights>(info.mw_access_flags & kOpened),
+          .is_zero_based = (info.mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0};
 }
 
 nic::AddressVector address_of(const ibv_ah_attr& attributes, std::size_t gids) {

@@ -39,8 +39,10 @@ void take_flags(nic::SendRequest& request, unsigned flags) noexcept;
 [[nodiscard]] __be32 immediate_of(const nic::Completion& completion) noexcept;
 void fill(ibv_wc& into, const nic::Completion& completion) noexcept;
 
-/// The rights of a region or a queue pair. Throws VerbsError: EOPNOTSUPP for unsupported rights, EINVAL for unknown
-/// bits.
+/// What a memory window is to open. Throws VerbsError (EINVAL).
+[[nodiscard]] nic::Binding binding_of(const ibv_mw& window, std::uint32_t new_key, const ibv_mw_bind_info& info);
+
+/// The rights of a region or a queue pair. Throws VerbsError (EINVAL) for unknown bits.
 [[nodiscard]] nic::Rights rights_of(unsigned access);
 
 /// The address without the Ethernet address. Throws VerbsError (EINVAL) if the attributes name no GID or another port.

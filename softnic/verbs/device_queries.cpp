@@ -39,6 +39,13 @@ constexpr std::uint32_t kNobodysVendor = 0x02'53'4c;
 // private header of rdma-core, ibv_gid_type_sysfs
 constexpr int kSysfsRoceV2 = 1;
 
+// Timestamps count nanoseconds.
+constexpr std::uint64_t kKilohertz = 1'000'000;
+// What may use on-demand memory: everything.
+constexpr std::uint32_t kDatagramOnDemand = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+constexpr std::uint32_t kUnreliableOnDemand = kDatagramOnDemand | IBV_ODP_SUPPORT_WRITE;
+constexpr std::uint32_t kReliableOnDemand = kUnreliableOnDemand | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
 int at_most_int(std::uint64_t value) {
   return static_cast<int>(std::min<std::uint64_t>(value, std::numeric_limits<int>::max()));
 }
@@ -62,16 +69,20 @@ ibv_device_attr device_attributes(const ProcessNic& nic) {
   attributes.vendor_id = kNobodysVendor;
   attributes.max_qp = at_most_int(limits.most_queue_pairs);
   attributes.max_qp_wr = at_most_int(limits.most_work_requests);
-  attributes.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  attributes.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                                IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+                                IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
   attributes.max_sge = attributes.max_sge_rd = at_most_int(limits.most_sges);
   attributes.max_cq = at_most_int(limits.most_completion_queues);
   attributes.max_cqe = at_most_int(limits.most_completions);
   attributes.max_mr = at_most_int(limits.most_regions);
+  attributes.max_mw = at_most_int(limits.most_regions);
   attributes.max_pd = kNoLimit;
   attributes.max_qp_rd_atom = limits.max_dest_rd_atomic;
   attributes.max_qp_init_rd_atom = limits.max_rd_atomic;
   attributes.max_res_rd_atom = at_most_int(std::uint64_t{limits.max_dest_rd_atomic} * limits.most_queue_pairs);
   attributes.atomic_cap = atomics_of(nic.settings());
+  attributes.max_mcast_grp = attributes.max_mcast_qp_attach = attributes.max_total_mcast_qp_attach = kNoLimit;
   attributes.max_ah = kNoLimit;
   attributes.max_srq = at_most_int(limits.most_shared_receive_queues);
   attributes.max_srq_wr = at_most_int(limits.most_work_requests);
@@ -131,6 +142,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* /*inp
     ibv_device_attr_ex whole{};
     whole.orig_attr = device_attributes(*of(*context).nic);
     whole.device_cap_flags_ex = whole.orig_attr.device_cap_flags;
+    whole.completion_timestamp_mask = ~std::uint64_t{0};
+    whole.hca_core_clock = kKilohertz;
+    whole.odp_caps = {.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+                      .per_transport_caps = {kReliableOnDemand, kUnreliableOnDemand, kDatagramOnDemand}};
+    whole.xrc_odp_caps = kReliableOnDemand;
     whole.phys_port_cnt_ex = kPort;
     std::memset(attributes, 0, bytes);
     std::memcpy(attributes, &whole, std::min(bytes, sizeof whole));

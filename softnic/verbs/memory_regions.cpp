@@ -1,8 +1,9 @@
 // Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3).
 //
 // The NIC touches the program's memory in place. Registration requests the pages, as a kernel does that pins them, so a
-// wrong range is refused at once (EFAULT) and causes no fault inside the NIC later. A region has one key, which is both
-// lkey and rkey.
+// wrong range is refused at once (EFAULT) and causes no fault inside the NIC later. For on-demand memory the pages are
+// requested at each use instead, and a use of what is not mapped fails. A region has one key, which is both lkey and
+// rkey.
 #include "context.h"
 #include "convert.h"
 #include "export.h"
@@ -10,8 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 // Macros that choose between the functions below.
@@ -26,32 +30,49 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-bool is_mapped(void* from, std::size_t bytes, std::size_t page) {
+bool is_mapped(void* from, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> pages((bytes + page - 1) / page);
   return ::mincore(from, bytes, pages.data()) == 0;
 }
 
-// Throws VerbsError (EFAULT) unless the whole range is mapped, and writable if the NIC may write.
-void require_memory(void* address, std::size_t length, bool is_written) {
+struct Pages {
+  void* from = nullptr;
+  std::size_t bytes = 0;
+};
+
+Pages pages_of(const void* address, std::size_t length) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(address) / page * page;
   const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(address) + length + page - 1) / page * page;
-  if (length == 0 || end <= begin) {
-    return;  // the NIC checks such lengths
-  }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): rounded down to its page
-  void* const from = reinterpret_cast<void*>(begin);
-  const std::size_t bytes = end - begin;
-  if (::madvise(from, bytes, is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
-    return;
+  return {reinterpret_cast<void*>(begin), length == 0 || end <= begin ? 0 : end - begin};
+}
+
+// False: not all of them are mapped or may be used so, or the system cannot tell.
+bool request(const Pages& pages, bool is_written) {
+  return ::madvise(pages.from, pages.bytes, is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
+}
+
+bool is_there(std::byte* data, std::uint64_t length, bool writes) { return request(pages_of(data, length), writes); }
+
+// Throws VerbsError (EFAULT) unless the whole range is mapped, and writable if the NIC may write.
+void require_memory(void* address, std::size_t length, bool is_written) {
+  const Pages pages = pages_of(address, length);
+  if (pages.bytes == 0 || request(pages, is_written)) {
+    return;  // the NIC checks empty and wrapping ranges
   }
   // EINVAL: the memory may be read-only, or it is a device's memory, whose pages cannot be requested, or the kernel is
   // older.
-  const bool may_be_fine = errno == EINVAL && (!is_written || ::madvise(from, bytes, MADV_POPULATE_READ) != 0);
-  if (!may_be_fine || !is_mapped(from, bytes, page)) {
+  const bool may_be_fine = errno == EINVAL && (!is_written || !request(pages, false));
+  if (!may_be_fine || !is_mapped(pages.from, pages.bytes)) {
     refuse(EFAULT, "the range is not mapped, or not writable");
   }
 }
+
+// All addresses of the process: ibv_reg_mr() of on-demand memory from NULL with SIZE_MAX bytes.
+constexpr std::uint64_t kFirstAddress = 4096;
+constexpr std::uint64_t kAddresses = (std::uint64_t{1} << 47U) - 2 * kFirstAddress;
 
 struct Wanted {
   void* address = nullptr;
@@ -62,12 +83,24 @@ struct Wanted {
 
 nic::Region region_of(const ProtectionDomain& domain, const Wanted& wanted) {
   const nic::Rights rights = rights_of(wanted.access);
+  if ((wanted.access & IBV_ACCESS_ON_DEMAND) != 0) {
+    const bool is_implicit = wanted.address == nullptr && wanted.length == ~std::size_t{0};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a place in the process's addresses
+    auto* const first = reinterpret_cast<std::byte*>(kFirstAddress);
+    return {.data = is_implicit ? first : static_cast<std::byte*>(wanted.address),
+            .length = is_implicit ? kAddresses : wanted.length,
+            .address = is_implicit ? kFirstAddress : wanted.iova,
+            .domain = domain.domain,
+            .rights = rights,
+            .is_there = is_there};
+  }
   require_memory(wanted.address, wanted.length, allows(rights, nic::Rights::local_write));
   return {.data = static_cast<std::byte*>(wanted.address),
           .length = wanted.length,
           .address = wanted.iova,
           .domain = domain.domain,
-          .rights = rights};
+          .rights = rights,
+          .is_there = nullptr};
 }
 
 ibv_mr* register_memory(ibv_pd* domain, const Wanted& wanted) noexcept {
@@ -114,11 +147,35 @@ nic::Region changed(const MemoryRegion& region, const Change& change) {
     wanted.length = change.length;
     wanted.address = iova_of(change.address, 0);
   }
-  require_memory(wanted.data, wanted.length, allows(wanted.rights, nic::Rights::local_write));
+  if (wanted.is_there == nullptr) {
+    require_memory(wanted.data, wanted.length, allows(wanted.rights, nic::Rights::local_write));
+  }
   return wanted;
 }
 
 }  // namespace
+
+int advise_mr(ibv_pd* domain, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* parts, std::uint32_t count) {
+  return error_of([&] {
+    if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || (flags & ~unsigned{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) {
+      refuse(EOPNOTSUPP, "there is no such advice");
+    }
+    if (count == 0) {
+      refuse(EINVAL, "an advice needs a range");
+    }
+    const nic::Rights needed =
+        advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? nic::Rights::local_write : nic::Rights::none;
+    for (const ibv_sge& part : std::span(parts, count)) {
+      const bool is_allowed = of(*domain).nic->call(
+          [&](nic::Nic& nic) { return nic.may_touch(part.lkey, of(*domain).domain, part.addr, part.length, needed); });
+      if (!is_allowed) {
+        refuse(EFAULT, fmt::format("lkey {:#x} gives no {} bytes at {:#x}, or they are not mapped", part.lkey,
+                                   part.length, part.addr));
+      }
+    }
+    return 0;
+  });
+}
 
 }  // namespace sidelatch::softnic::verbs
 

@@ -34,6 +34,7 @@ struct Context : verbs_context {
   std::deque<ibv_async_event> events;
   std::unordered_set<std::uint32_t> regions;  ///< keys
   std::unordered_set<nic::Domain> domains;
+  std::unordered_set<std::uint32_t> windows;  ///< keys that they had at first
 };
 
 struct ThreadDomain : ibv_td {
@@ -52,6 +53,15 @@ struct ProtectionDomain : ibv_pd {
 
 struct MemoryRegion : ibv_mr {
   nic::Region region;
+};
+
+struct MemoryWindow : ibv_mw {
+  ProcessNic* nic = nullptr;
+};
+
+struct XrcDomain : ibv_xrcd {
+  ProcessNic* nic = nullptr;
+  std::uint32_t domain = 0;
 };
 
 struct AddressHandle : ibv_ah {
@@ -80,6 +90,7 @@ struct CompletionQueue : ibv_cq_ex {
 struct SharedReceiveQueue : ibv_srq {
   ProcessNic* nic = nullptr;
   nic::ReceiveQueue* queue = nullptr;
+  bool is_xrc = false;
   std::uint32_t reported = 0;  ///< under the lock
 };
 
@@ -100,6 +111,8 @@ struct WorkBuilder {
 struct QueuePair : ibv_qp_ex {
   ProcessNic* nic = nullptr;
   nic::QueuePair* pair = nullptr;
+  /// XRC targets: one for each ibv_qp of the same queue pair; the last one ends it.
+  std::shared_ptr<int> handles = std::make_shared<int>(0);
   bool has_builder = false;    ///< made with send_ops_flags
   std::uint32_t reported = 0;  ///< under the lock
   WorkBuilder builder;
@@ -111,6 +124,8 @@ struct QueuePair : ibv_qp_ex {
 [[nodiscard]] inline ProtectionDomain& of(ibv_pd& domain) noexcept { return static_cast<ProtectionDomain&>(domain); }
 [[nodiscard]] inline ThreadDomain& of(ibv_td& domain) noexcept { return static_cast<ThreadDomain&>(domain); }
 [[nodiscard]] inline MemoryRegion& of(ibv_mr& region) noexcept { return static_cast<MemoryRegion&>(region); }
+[[nodiscard]] inline MemoryWindow& of(ibv_mw& window) noexcept { return static_cast<MemoryWindow&>(window); }
+[[nodiscard]] inline XrcDomain& of(ibv_xrcd& domain) noexcept { return static_cast<XrcDomain&>(domain); }
 [[nodiscard]] inline AddressHandle& of(ibv_ah& handle) noexcept { return static_cast<AddressHandle&>(handle); }
 [[nodiscard]] inline CompletionChannel& of(ibv_comp_channel& channel) noexcept {
   return static_cast<CompletionChannel&>(channel);

@@ -22,6 +22,12 @@ int post_one(QueuePair& pair, const ibv_send_wr& request) {
     return EINVAL;
   }
   nic::SendRequest converted = request_of(request, *kind);
+  if (*kind == nic::WorkKind::bind_window) {
+    if (request.bind_mw.mw == nullptr || request.bind_mw.mw->type != IBV_MW_TYPE_2) {
+      return EINVAL;
+    }
+    converted.binding = binding_of(*request.bind_mw.mw, request.bind_mw.rkey, request.bind_mw.bind_info);
+  }
   SgeRoom room;
   converted.sges = convert_sges(request.sg_list, request.num_sge, room);
   if (options.type == nic::QueuePairType::ud) {
@@ -31,6 +37,9 @@ int post_one(QueuePair& pair, const ibv_send_wr& request) {
     converted.to = of(*request.wr.ud.ah).to;
     converted.remote_qp = request.wr.ud.remote_qpn;
     converted.remote_q_key = request.wr.ud.remote_qkey;
+  }
+  if (options.type == nic::QueuePairType::xrc_initiator) {
+    converted.remote_srq = request.qp_type.xrc.remote_srqn & roce::Psn::kMask;
   }
   return errno_of(pair.pair->post_send(converted));
 }

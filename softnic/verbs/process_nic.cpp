@@ -17,7 +17,6 @@ namespace {
 
 // A guest that has just booted may take a second or two to answer.
 constexpr std::chrono::seconds kResolveLimit{3};
-constexpr std::uint8_t kGroupPrefix = 0xff;
 
 struct Process {
   std::mutex mutex;
@@ -113,6 +112,9 @@ ibv_event_type type_of(nic::Event::Kind kind) {
 
 ProcessNic::ProcessNic(const Settings& settings) : adapter_(settings) {
   adapter_.listen([this](nic::Nic& nic) { hear(nic); });
+  if (variable("SIDELATCH_SOFTNIC_EXPLAIN") != nullptr) {
+    adapter_.call([](nic::Nic& nic) { nic.explain(true); });
+  }
 }
 
 void ProcessNic::refuse_use() {
@@ -121,8 +123,8 @@ void ProcessNic::refuse_use() {
 
 roce::MacAddress ProcessNic::resolve(const roce::Gid& gid) {
   require_usable();
-  if (gid.front() == kGroupPrefix) {
-    refuse(EOPNOTSUPP, "there are no multicast groups here");
+  if (roce::is_group(gid)) {
+    return roce::group_mac(gid);
   }
   if (const auto mac = adapter_.resolve(gid, kResolveLimit)) {
     return *mac;
@@ -149,6 +151,9 @@ void ProcessNic::hear(nic::Nic& nic) {
   }
   while (const auto event = nic.next_event()) {
     deliver(*event);
+  }
+  while (const auto sentence = nic.next_explanation()) {
+    complain(*sentence);
   }
   if (adapter_.has_failed() && !failure_is_reported_) {
     report_failure();

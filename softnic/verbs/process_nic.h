@@ -22,9 +22,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -68,7 +70,7 @@ class ProcessNic {
     require_usable();
     adapter_.settle();
   }
-  /// The Ethernet address of a GID. Throws VerbsError (ETIMEDOUT) if nobody answers, (EOPNOTSUPP) for groups.
+  /// The Ethernet address of a GID. Throws VerbsError (ETIMEDOUT) if nobody answers.
   [[nodiscard]] roce::MacAddress resolve(const roce::Gid& gid);
   /// The same without waiting: it is asked for if nobody knows it yet. Throws VerbsError (EIO) only.
   [[nodiscard]] std::optional<roce::MacAddress> try_resolve(const roce::Gid& gid) {
@@ -98,6 +100,11 @@ class ProcessNic {
   /// The contexts to notify when the wire fails.
   std::vector<Context*> contexts{};
   std::unordered_map<std::uint32_t, QueuePair*> queue_pairs{};
+  /// Further handles of XRC targets (ibv_open_qp(3)).
+  std::unordered_set<QueuePair*> opened_pairs{};
+  /// The XRC domains: how many handles each has, and those that have a file, by its device and inode.
+  std::unordered_map<std::uint32_t, std::uint32_t> xrc_users{};
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> xrc_files{};
   std::unordered_map<std::uint32_t, CompletionQueue*> completion_queues{};
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> shared_receive_queues{};
   /// Called when the NIC may have reported something, for the connection manager's queue pair. It must not throw.

@@ -1,8 +1,8 @@
 // Queue pairs: ibv_create_qp(3), ibv_create_qp_ex(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3) and the
 // other functions of a queue pair.
 //
-// The services are RC and UD; others are refused with EOPNOTSUPP. Giving a queue pair its address (INIT to RTR)
-// resolves the Ethernet address of the GID, and fails with ETIMEDOUT if nobody answers.
+// The services are RC, UC, UD and XRC; others are refused with EOPNOTSUPP. Giving a queue pair its address (INIT to
+// RTR) resolves the Ethernet address of the GID, and fails with ETIMEDOUT if nobody answers.
 #include "context.h"
 #include "convert.h"
 #include "export.h"
@@ -18,10 +18,14 @@ namespace {
 
 using nic::Attributes;
 
-constexpr std::uint64_t kReliableOperations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                                              IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                              IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                              IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+constexpr std::uint64_t kReliableOperations =
+    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE |
+    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+constexpr std::uint64_t kUnreliableOperations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                                IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                                IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 constexpr std::uint64_t kDatagramOperations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 
 nic::QueuePairType type_of(ibv_qp_type type) {
@@ -30,25 +34,51 @@ nic::QueuePairType type_of(ibv_qp_type type) {
       return nic::QueuePairType::rc;
     case IBV_QPT_UD:
       return nic::QueuePairType::ud;
+    case IBV_QPT_UC:
+      return nic::QueuePairType::uc;
+    case IBV_QPT_XRC_SEND:
+      return nic::QueuePairType::xrc_initiator;
+    case IBV_QPT_XRC_RECV:
+      return nic::QueuePairType::xrc_target;
     default:
-      refuse(EOPNOTSUPP, fmt::format("queue pairs of type {}: there are RC and UD", static_cast<unsigned>(type)));
+      refuse(EOPNOTSUPP,
+             fmt::format("queue pairs of type {}: there are RC, UC, UD and XRC", static_cast<unsigned>(type)));
   }
 }
 
-nic::QueuePairOptions options_of(const ProtectionDomain& domain, const ibv_qp_init_attr& attributes) {
-  if (attributes.send_cq == nullptr || attributes.recv_cq == nullptr) {
-    refuse(EINVAL, "a queue pair needs completion queues for sends and receives");
+std::uint64_t operations_of(nic::QueuePairType type) {
+  switch (type) {
+    case nic::QueuePairType::ud:
+      return kDatagramOperations;
+    case nic::QueuePairType::uc:
+      return kUnreliableOperations;
+    case nic::QueuePairType::xrc_target:
+      return 0;
+    default:
+      return kReliableOperations;
   }
+}
+
+nic::CompletionQueue* queue_of(ibv_cq* queue) { return queue == nullptr ? nullptr : of(*queue).queue; }
+
+nic::QueuePairOptions options_of(const ProtectionDomain& domain, const ibv_qp_init_attr& attributes) {
+  const nic::QueuePairType type = type_of(attributes.qp_type);
   const ibv_qp_cap& wanted = attributes.cap;
-  return {.type = type_of(attributes.qp_type),
+  // An XRC initiator receives nothing.
+  const bool receives = type != nic::QueuePairType::xrc_initiator;
+  if (attributes.srq != nullptr && of(*attributes.srq).is_xrc) {
+    refuse(EINVAL, "a shared receive queue for XRC is named by each request, not by a queue pair");
+  }
+  const bool has_own = receives && attributes.srq == nullptr;
+  return {.type = type,
           .domain = domain.domain,
-          .send_completions = of(*attributes.send_cq).queue,
-          .receive_completions = of(*attributes.recv_cq).queue,
-          .shared_receives = attributes.srq == nullptr ? nullptr : of(*attributes.srq).queue,
+          .send_completions = queue_of(attributes.send_cq),
+          .receive_completions = receives ? queue_of(attributes.recv_cq) : nullptr,
+          .shared_receives = receives && attributes.srq != nullptr ? of(*attributes.srq).queue : nullptr,
           .send_depth = wanted.max_send_wr,
-          .receive_depth = attributes.srq == nullptr ? wanted.max_recv_wr : 0,
+          .receive_depth = has_own ? wanted.max_recv_wr : 0,
           .most_send_sges = wanted.max_send_sge,
-          .most_receive_sges = attributes.srq == nullptr ? wanted.max_recv_sge : 0,
+          .most_receive_sges = has_own ? wanted.max_recv_sge : 0,
           .most_inline = wanted.max_inline_data,
           .signal_all = attributes.sq_sig_all != 0};
 }
@@ -61,44 +91,72 @@ ibv_qp_cap capabilities_of(const nic::QueuePairOptions& options) {
           .max_inline_data = options.most_inline};
 }
 
-QueuePair* make(ibv_pd& domain, ibv_qp_init_attr& attributes) {
-  ProtectionDomain& its = of(domain);
-  const nic::QueuePairOptions options = options_of(its, attributes);
+QueuePair* make(ProcessNic& nic, ibv_context& context, const nic::QueuePairOptions& options) {
   auto pair = std::make_unique<QueuePair>();
-  pair->nic = its.nic;
-  pair->pair = its.nic->call([&](nic::Nic& nic) {
-    nic::QueuePair& made = nic.make_queue_pair(options);
-    its.nic->queue_pairs.emplace(made.number(), pair.get());
+  pair->nic = &nic;
+  pair->pair = nic.call([&](nic::Nic& device) {
+    nic::QueuePair& made = device.make_queue_pair(options);
+    nic.queue_pairs.emplace(made.number(), pair.get());
     return &made;
   });
   ibv_qp& common = pair->qp_base;
-  common.context = domain.context;
+  common.context = &context;
+  common.handle = common.qp_num = pair->pair->number();
+  common.state = IBV_QPS_RESET;
+  init_acknowledgements(common);
+  return pair.release();
+}
+
+QueuePair* make(ibv_pd& domain, ibv_qp_init_attr& attributes) {
+  if (attributes.qp_type == IBV_QPT_XRC_RECV) {
+    refuse(EINVAL, "an XRC target needs an XRC domain, and no protection domain");
+  }
+  ProtectionDomain& its = of(domain);
+  const nic::QueuePairOptions options = options_of(its, attributes);
+  QueuePair* const pair = make(*its.nic, *domain.context, options);
+  ibv_qp& common = pair->qp_base;
   common.qp_context = attributes.qp_context;
   common.pd = &domain;
   common.send_cq = attributes.send_cq;
   common.recv_cq = attributes.recv_cq;
   common.srq = attributes.srq;
-  common.handle = common.qp_num = pair->pair->number();
-  common.state = IBV_QPS_RESET;
   common.qp_type = attributes.qp_type;
-  init_acknowledgements(common);
   attributes.cap = capabilities_of(options);
-  return pair.release();
+  return pair;
+}
+
+QueuePair* make_target(ibv_context& context, ibv_qp_init_attr_ex& attributes) {
+  if ((attributes.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0 || attributes.xrcd == nullptr) {
+    refuse(EINVAL, "an XRC target needs an XRC domain");
+  }
+  const XrcDomain& domain = of(*attributes.xrcd);
+  const nic::QueuePairOptions options{.type = nic::QueuePairType::xrc_target,
+                                      .send_depth = 0,
+                                      .receive_depth = 0,
+                                      .most_send_sges = 0,
+                                      .most_receive_sges = 0,
+                                      .xrc_domain = domain.domain};
+  QueuePair* const pair = make(*domain.nic, context, options);
+  pair->qp_base.qp_context = attributes.qp_context;
+  pair->qp_base.qp_type = IBV_QPT_XRC_RECV;
+  attributes.cap = capabilities_of(options);
+  return pair;
 }
 
 void require_supported(const ibv_qp_init_attr_ex& attributes) {
-  constexpr unsigned kMasks = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr unsigned kMasks =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if ((attributes.comp_mask & ~kMasks) != 0) {
     refuse(EOPNOTSUPP, fmt::format("ibv_qp_init_attr_ex: comp_mask {:#x}", attributes.comp_mask));
   }
   if ((attributes.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attributes.create_flags != 0) {
     refuse(EOPNOTSUPP, fmt::format("ibv_qp_init_attr_ex: create_flags {:#x}", attributes.create_flags));
   }
-  if ((attributes.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes.pd == nullptr) {
+  const bool is_target = attributes.qp_type == IBV_QPT_XRC_RECV;
+  if (!is_target && ((attributes.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes.pd == nullptr)) {
     refuse(EINVAL, "a queue pair needs a protection domain");
   }
-  const bool is_reliable = type_of(attributes.qp_type) == nic::QueuePairType::rc;
-  const std::uint64_t there = is_reliable ? kReliableOperations : kDatagramOperations;
+  const std::uint64_t there = operations_of(type_of(attributes.qp_type));
   if ((attributes.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (attributes.send_ops_flags & ~there) != 0) {
     refuse(EOPNOTSUPP, fmt::format("send_ops_flags {:#x}: there are {:#x}", attributes.send_ops_flags, there));
   }
@@ -132,7 +190,8 @@ nic::QueuePairAttributes values_of(ProcessNic& nic, const ibv_qp_attr& from, Att
     to.current_state = state_of(from.cur_qp_state);
   }
   if (is_given(Attributes::rights)) {
-    to.rights = rights_of(from.qp_access_flags);
+    to.rights = static_cast<nic::Rights>(static_cast<unsigned>(rights_of(from.qp_access_flags)) &
+                                         static_cast<unsigned>(nic::Rights::all));
   }
   if (is_given(Attributes::path_mtu)) {
     to.path_mtu = path_mtu_of(from.path_mtu);
@@ -183,9 +242,12 @@ ibv_qp_attr queried(const nic::QueuePairAttributes& from) {
 
 }  // namespace
 
-ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attributes) {
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   return made([&]() -> ibv_qp* {
     require_supported(*attributes);
+    if (attributes->qp_type == IBV_QPT_XRC_RECV) {
+      return &make_target(*context, *attributes)->qp_base;
+    }
     // The struct begins with the fields of ibv_qp_init_attr (verbs.h, ibv_create_qp_ex()).
     QueuePair* const pair = make(*attributes->pd, reinterpret_cast<ibv_qp_init_attr&>(*attributes));
     if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
@@ -193,6 +255,39 @@ ibv_qp* create_qp_ex(ibv_context* /*context*/, ibv_qp_init_attr_ex* attributes) 
       fill_builder(*pair);
     }
     return &pair->qp_base;
+  });
+}
+
+// Another handle of an XRC target of this process.
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
+  return made([&]() -> ibv_qp* {
+    constexpr unsigned kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    if ((attributes->comp_mask & kNeeded) != kNeeded || attributes->xrcd == nullptr ||
+        attributes->qp_type != IBV_QPT_XRC_RECV) {
+      refuse(EINVAL, "only an XRC target can be opened, by its number and XRC domain");
+    }
+    const XrcDomain& domain = of(*attributes->xrcd);
+    auto pair = std::make_unique<QueuePair>();
+    pair->nic = domain.nic;
+    ibv_qp& common = pair->qp_base;
+    common.context = context;
+    common.qp_context = (attributes->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attributes->qp_context : nullptr;
+    common.handle = common.qp_num = attributes->qp_num;
+    common.qp_type = IBV_QPT_XRC_RECV;
+    domain.nic->call([&](nic::Nic& /*device*/) {
+      const auto found = domain.nic->queue_pairs.find(attributes->qp_num);
+      if (found == domain.nic->queue_pairs.end() ||
+          found->second->pair->options().type != nic::QueuePairType::xrc_target ||
+          found->second->pair->options().xrc_domain != domain.domain) {
+        refuse(EINVAL, fmt::format("the XRC domain has no target {:#x}", attributes->qp_num));
+      }
+      pair->pair = found->second->pair;
+      pair->handles = found->second->handles;
+      common.state = static_cast<ibv_qp_state>(pair->pair->state());
+      domain.nic->opened_pairs.insert(pair.get());
+    });
+    init_acknowledgements(common);
+    return &pair.release()->qp_base;
   });
 }
 
@@ -212,6 +307,10 @@ SIDELATCH_VERBS_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, 
     QueuePair& ours = of(*pair);
     const nic::Attributes given = given_by(mask);
     const nic::QueuePairAttributes values = values_of(*ours.nic, *attributes, given);
+    if (has(given, nic::Attributes::state) &&
+        (values.state == nic::QueuePairState::reset || values.state == nic::QueuePairState::error)) {
+      ours.nic->settle();  // a datagram that was posted before leaves
+    }
     ours.nic->call([&](nic::Nic&) { ours.pair->modify(values, given); });
     if ((mask & IBV_QP_STATE) != 0) {
       pair->state = attributes->qp_state;
@@ -243,9 +342,15 @@ SIDELATCH_VERBS_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, i
 SIDELATCH_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
   return error_of([&] {
     QueuePair& ours = of(*pair);
+    ours.nic->settle();  // a datagram that was posted before leaves
     const std::uint32_t reported = ours.nic->call([&](nic::Nic& nic) {
-      nic.destroy(*ours.pair);
-      ours.nic->queue_pairs.erase(pair->qp_num);
+      if (ours.handles.use_count() == 1) {
+        nic.destroy(*ours.pair);
+      }
+      ours.handles.reset();
+      if (ours.nic->opened_pairs.erase(&ours) == 0) {
+        ours.nic->queue_pairs.erase(pair->qp_num);
+      }
       forget_events(of(*pair->context), [&](const ibv_async_event& event) { return is_of(event, *pair); });
       return ours.reported;
     });
@@ -264,9 +369,17 @@ SIDELATCH_VERBS_EXPORT int ibv_query_qp_data_in_order(ibv_qp* /*pair*/, ibv_wr_o
 
 SIDELATCH_VERBS_EXPORT int ibv_query_ece(ibv_qp* /*pair*/, ibv_ece* /*enhancement*/) { return EOPNOTSUPP; }
 SIDELATCH_VERBS_EXPORT int ibv_set_ece(ibv_qp* /*pair*/, ibv_ece* /*enhancement*/) { return EOPNOTSUPP; }
-SIDELATCH_VERBS_EXPORT int ibv_attach_mcast(ibv_qp* /*pair*/, const ibv_gid* /*group*/, std::uint16_t /*lid*/) {
-  return EOPNOTSUPP;
+SIDELATCH_VERBS_EXPORT int ibv_attach_mcast(ibv_qp* pair, const ibv_gid* group, std::uint16_t /*lid*/) {
+  return error_of([&] {
+    QueuePair& ours = of(*pair);
+    ours.nic->call([&](nic::Nic& nic) { nic.attach(*ours.pair, gid_of(*group)); });
+    return 0;
+  });
 }
-SIDELATCH_VERBS_EXPORT int ibv_detach_mcast(ibv_qp* /*pair*/, const ibv_gid* /*group*/, std::uint16_t /*lid*/) {
-  return EOPNOTSUPP;
+SIDELATCH_VERBS_EXPORT int ibv_detach_mcast(ibv_qp* pair, const ibv_gid* group, std::uint16_t /*lid*/) {
+  return error_of([&] {
+    QueuePair& ours = of(*pair);
+    ours.nic->call([&](nic::Nic& nic) { nic.detach(*ours.pair, gid_of(*group)); });
+    return 0;
+  });
 }

@@ -102,6 +102,38 @@ void wr_send_invalidate(ibv_qp_ex* pair, std::uint32_t rkey) {
   add(pair, request);
 }
 
+void wr_invalidate(ibv_qp_ex* pair, std::uint32_t rkey) {
+  nic::SendRequest request = begun(*pair, nic::WorkKind::invalidate);
+  request.invalidate_key = rkey;
+  add(pair, request);
+}
+
+void wr_bind_window(ibv_qp_ex* pair, ibv_mw* window, std::uint32_t rkey, const ibv_mw_bind_info* info) {
+  build(pair, [&](WorkBuilder& builder) {
+    if (window->type != IBV_MW_TYPE_2) {
+      return EINVAL;
+    }
+    nic::SendRequest request = begun(*pair, nic::WorkKind::bind_window);
+    request.binding = binding_of(*window, rkey, *info);
+    builder.drafts.push_back({.request = request});
+    return 0;
+  });
+}
+
+// The word is copied, like inlined data, which takes 8 bytes of every queue pair's room for that.
+void wr_atomic_write(ibv_qp_ex* pair, std::uint32_t rkey, std::uint64_t address, const void* value) {
+  add_to(pair, nic::WorkKind::atomic_write, rkey, address);
+  build(pair, [&](WorkBuilder& builder) {
+    Draft& draft = builder.drafts.back();
+    const auto* const bytes = static_cast<const std::byte*>(value);
+    draft.request.inlined = true;
+    draft.first = builder.inlined.size();
+    draft.count = nic::kAtomicBytes;
+    builder.inlined.insert(builder.inlined.end(), bytes, bytes + nic::kAtomicBytes);
+    return 0;
+  });
+}
+
 // ---- Their data and addresses: of the most recent request.
 
 template <class Set>
@@ -119,6 +151,13 @@ void wr_set_datagram_address(ibv_qp_ex* pair, ibv_ah* handle, std::uint32_t remo
     draft.request.to = of(*handle).to;
     draft.request.remote_qp = remote_qp;
     draft.request.remote_q_key = q_key;
+    return 0;
+  });
+}
+
+void wr_set_srq(ibv_qp_ex* pair, std::uint32_t number) {
+  change_last(pair, [&](WorkBuilder& /*builder*/, Draft& draft) {
+    draft.request.remote_srq = number & roce::Psn::kMask;
     return 0;
   });
 }
@@ -202,7 +241,7 @@ int post_drafts(nic::QueuePair& pair, const WorkBuilder& builder) {
   return 0;
 }
 
-bool is_possible(const Draft& draft) { return !draft.request.inlined || !nic::has_answer(draft.request.kind); }
+bool is_possible(const Draft& draft) { return !draft.request.inlined || !nic::fills_buffer(draft.request.kind); }
 
 int wr_complete(ibv_qp_ex* pair) {
   QueuePair& ours = of(*pair);
@@ -237,16 +276,12 @@ void fill_builder(QueuePair& pair) noexcept {
   pair.wr_start = wr_start;
   pair.wr_complete = wr_complete;
   pair.wr_abort = wr_abort;
+  pair.wr_bind_mw = wr_bind_window;
+  pair.wr_local_inv = wr_invalidate;
+  pair.wr_set_xrc_srqn = wr_set_srq;
+  pair.wr_atomic_write = wr_atomic_write;
   // Not supported: ibv_wr_complete() returns the error.
-  pair.wr_bind_mw = [](ibv_qp_ex* to, ibv_mw* /*window*/, std::uint32_t /*rkey*/, const ibv_mw_bind_info* /*info*/) {
-    fail(to, EOPNOTSUPP);
-  };
-  pair.wr_local_inv = [](ibv_qp_ex* to, std::uint32_t /*rkey*/) { fail(to, EOPNOTSUPP); };
   pair.wr_send_tso = [](ibv_qp_ex* to, void* /*header*/, std::uint16_t /*bytes*/, std::uint16_t /*segment*/) {
-    fail(to, EOPNOTSUPP);
-  };
-  pair.wr_set_xrc_srqn = [](ibv_qp_ex* to, std::uint32_t /*number*/) { fail(to, EOPNOTSUPP); };
-  pair.wr_atomic_write = [](ibv_qp_ex* to, std::uint32_t /*rkey*/, std::uint64_t /*address*/, const void* /*value*/) {
     fail(to, EOPNOTSUPP);
   };
 }

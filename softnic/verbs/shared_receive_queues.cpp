@@ -1,9 +1,11 @@
 // Shared receive queues: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3), ibv_post_srq_recv(3).
 //
-// Supports only basic ones; those for XRC and tag matching are refused. Their size cannot be changed.
+// Basic ones, and those for XRC, which have a completion queue of their own; tag matching is refused.
 #include "context.h"
 #include "export.h"
 #include "posting.h"
+
+#include <fmt/format.h>
 
 #include <memory>
 
@@ -11,7 +13,9 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes) {
+// XRC: `xrc` names the domain and the completion queue.
+SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes,
+                         const ibv_srq_init_attr_ex* xrc = nullptr) {
   ProtectionDomain& its = of(domain);
   auto queue = std::make_unique<SharedReceiveQueue>();
   queue->context = domain.context;
@@ -19,7 +23,11 @@ SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes) {
   queue->pd = &domain;
   queue->nic = its.nic;
   queue->queue = its.nic->call([&](nic::Nic& nic) {
-    nic::ReceiveQueue& made = nic.make_shared_receive_queue(its.domain, attributes.max_wr, attributes.max_sge);
+    nic::ReceiveQueue& made = xrc == nullptr
+                                  ? nic.make_shared_receive_queue(its.domain, attributes.max_wr, attributes.max_sge)
+                                  : nic.make_xrc_receive_queue(its.domain, attributes.max_wr, attributes.max_sge,
+                                                               of(*xrc->xrcd).domain, *of(*xrc->cq).queue);
+    queue->is_xrc = xrc != nullptr;
     its.nic->shared_receive_queues.emplace(made.number(), queue.get());
     return &made;
   });
@@ -33,20 +41,33 @@ SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes) {
 
 ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attributes) {
   return made([&]() -> ibv_srq* {
-    constexpr unsigned kMasks = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-    const bool is_basic =
-        (attributes->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attributes->srq_type == IBV_SRQT_BASIC;
-    if ((attributes->comp_mask & ~kMasks) != 0 || !is_basic) {
-      refuse(EOPNOTSUPP, "there are basic shared receive queues only, none for XRC or tag matching");
+    constexpr unsigned kXrcMasks = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    constexpr unsigned kMasks = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | kXrcMasks;
+    const ibv_srq_type type =
+        (attributes->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 ? IBV_SRQT_BASIC : attributes->srq_type;
+    if ((attributes->comp_mask & ~kMasks) != 0 || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC)) {
+      refuse(EOPNOTSUPP, "there are shared receive queues for connections and for XRC, none for tag matching");
     }
     if ((attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr) {
       refuse(EINVAL, "a shared receive queue needs a protection domain");
     }
-    return make(*attributes->pd, attributes->srq_context, attributes->attr);
+    if (type == IBV_SRQT_BASIC) {
+      return make(*attributes->pd, attributes->srq_context, attributes->attr);
+    }
+    if ((attributes->comp_mask & kXrcMasks) != kXrcMasks || attributes->xrcd == nullptr || attributes->cq == nullptr) {
+      refuse(EINVAL, "a shared receive queue for XRC needs an XRC domain and a completion queue");
+    }
+    return make(*attributes->pd, attributes->srq_context, attributes->attr, attributes);
   });
 }
 
-int get_srq_num(ibv_srq* /*queue*/, std::uint32_t* /*number*/) { return EOPNOTSUPP; }  // XRC
+int get_srq_num(ibv_srq* queue, std::uint32_t* number) {
+  if (!of(*queue).is_xrc) {
+    return EOPNOTSUPP;
+  }
+  *number = of(*queue).queue->number();
+  return 0;
+}
 
 int post_srq_recv(ibv_srq* queue, ibv_recv_wr* request, ibv_recv_wr** refused) {
   SharedReceiveQueue& ours = of(*queue);
@@ -67,17 +88,20 @@ SIDELATCH_VERBS_EXPORT ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr
 
 SIDELATCH_VERBS_EXPORT int ibv_modify_srq(ibv_srq* queue, ibv_srq_attr* attributes, int mask) {
   return error_of([&] {
-    if ((mask & IBV_SRQ_MAX_WR) != 0) {
-      return EOPNOTSUPP;  // the device's flags lack IBV_DEVICE_SRQ_RESIZE
-    }
     SharedReceiveQueue& ours = of(*queue);
-    if ((mask & IBV_SRQ_LIMIT) == 0) {
-      return 0;
-    }
-    if (attributes->srq_limit > ours.queue->depth()) {
-      return EINVAL;
-    }
-    ours.nic->call([&](nic::Nic&) { ours.queue->set_limit(attributes->srq_limit); });
+    ours.nic->call([&](nic::Nic& nic) {
+      const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
+      const std::uint32_t depth = resizes ? attributes->max_wr : ours.queue->depth();
+      if ((mask & IBV_SRQ_LIMIT) != 0 && attributes->srq_limit > depth) {
+        refuse(EINVAL, fmt::format("srq_limit is {}: the queue has room for {}", attributes->srq_limit, depth));
+      }
+      if (resizes) {
+        nic.resize(*ours.queue, depth);
+      }
+      if ((mask & IBV_SRQ_LIMIT) != 0) {
+        ours.queue->set_limit(attributes->srq_limit);
+      }
+    });
     return 0;
   });
 }

@@ -287,8 +287,34 @@ void get_event(const Command& command) {
   command.respond(given.response, event_response(*event, command.service.nic().options()), kLeast);
 }
 
-[[noreturn]] void refuse_groups(const Command& /*command*/) {
-  refuse(EOPNOTSUPP, "there are no multicast groups here");
+// ---- Groups.
+
+void join(const Command& command, std::uint64_t response, std::uint32_t id, std::uint64_t uid,
+          const cm::SocketAddress& group) {
+  const cm::IdNumber made =
+      command.call([&](cm::RdmaIds& ids, cm::Time) { return ids.join_group(command.channel, id, uid, group); });
+  command.respond(response, rdma_ucm_create_id_resp{.id = made});
+}
+
+void join_ip_group(const Command& command) {
+  const auto given = command.as<rdma_ucm_join_ip_mcast>();
+  join(command, given.response, given.id, given.uid, address_from(&given.addr, sizeof given.addr));
+}
+
+void join_group(const Command& command) {
+  const auto given = command.as<rdma_ucm_join_mcast>();
+  if (given.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) {
+    refuse(EINVAL, fmt::format("rdma_join_multicast_ex() with flags {}", given.join_flags));
+  }
+  join(command, given.response, given.id, given.uid,
+       address_from(&given.addr, std::min<std::size_t>(given.addr_size, sizeof given.addr)));
+}
+
+void leave_group(const Command& command) {
+  const auto given = command.as<rdma_ucm_destroy_id>();
+  const std::uint32_t reported =
+      command.call([&](cm::RdmaIds& ids, cm::Time) { return ids.leave_group(command.channel, given.id); });
+  command.respond(given.response, rdma_ucm_destroy_id_resp{.events_reported = reported});
 }
 
 using Handler = void (*)(const Command&);
@@ -311,13 +337,13 @@ constexpr std::array<Handler, kCommands> handlers() {
   all[RDMA_USER_CM_CMD_GET_EVENT] = get_event;
   all[RDMA_USER_CM_CMD_SET_OPTION] = set_option;
   all[RDMA_USER_CM_CMD_NOTIFY] = notify;
-  all[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = refuse_groups;
-  all[RDMA_USER_CM_CMD_LEAVE_MCAST] = refuse_groups;
+  all[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = join_ip_group;
+  all[RDMA_USER_CM_CMD_LEAVE_MCAST] = leave_group;
   all[RDMA_USER_CM_CMD_MIGRATE_ID] = migrate_id;
   all[RDMA_USER_CM_CMD_QUERY] = query;
   all[RDMA_USER_CM_CMD_BIND] = bind_any;
   all[RDMA_USER_CM_CMD_RESOLVE_ADDR] = resolve_address;
-  all[RDMA_USER_CM_CMD_JOIN_MCAST] = refuse_groups;
+  all[RDMA_USER_CM_CMD_JOIN_MCAST] = join_group;
   return all;
 }
 

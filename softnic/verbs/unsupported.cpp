@@ -1,6 +1,6 @@
-// Features that this NIC does not support: memory windows, XRC, flows, work queues, counters, device memory, on-demand
-// paging, rate limits, imported objects. Each returns what its manual page gives for "not supported": EOPNOTSUPP, or
-// NULL with that errno. docs/softnic.md has the list.
+// Features that this NIC does not support: flows, work queues, counters, device memory, rate limits, imported objects.
+// Each returns what its manual page gives for "not supported": EOPNOTSUPP, or NULL with that errno. docs/softnic.md has
+// the list.
 #include "context.h"
 #include "export.h"
 
@@ -29,11 +29,6 @@ void set(Result (*&operation)(Arguments...)) noexcept {
 }  // namespace
 
 void fill_unsupported(Context& context) noexcept {
-  ibv_context_ops& operations = context.context.ops;
-  set(operations.alloc_mw);
-  set(operations.bind_mw);
-  set(operations.dealloc_mw);
-  set(context.advise_mr);
   set(context.alloc_null_mr);
   set(context.read_counters);
   set(context.attach_counters_point_flow);
@@ -54,9 +49,6 @@ void fill_unsupported(Context& context) noexcept {
   set(context.create_wq);
   set(context.ibv_destroy_flow);
   set(context.ibv_create_flow);
-  set(context.open_qp);
-  set(context.open_xrcd);
-  set(context.close_xrcd);
   // The function must report where it stopped.
   context.post_srq_ops = [](ibv_srq* /*queue*/, ibv_ops_wr* request, ibv_ops_wr** refused) {
     *refused = request;

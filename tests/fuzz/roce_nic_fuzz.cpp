@@ -153,7 +153,8 @@ class CheckedAccess final : public MemoryAccess {
   }
   void atomic(const AccessSource& source, std::byte* word, const AtomicStep& step, Operation& operation) override {
     ++ledger_.attack.atomics;
-    ledger_.require(ledger_.may_touch(word, 8, Rights::remote_atomic), "an atomic without the right to it");
+    const Rights needed = step.is_swap ? Rights::remote_write : Rights::remote_atomic;
+    ledger_.require(ledger_.may_touch(word, 8, needed), "an atomic without the right to it");
     real_->atomic(source, word, step, operation);
   }
   void receive(const AccessSource& source, Operation& operation) override { real_->receive(source, operation); }
@@ -219,6 +220,14 @@ class Attack {
 
  private:
   static NicOptions options() { return {.mac = kOwnMac, .gids = {kOwnGid}, .window_packets = 16}; }
+  [[nodiscard]] QueuePairOptions target_options() const {
+    return {.type = QueuePairType::xrc_target,
+            .send_depth = 0,
+            .receive_depth = 0,
+            .most_send_sges = 0,
+            .most_receive_sges = 0,
+            .xrc_domain = xrc_};
+  }
   [[nodiscard]] QueuePairOptions pair_options(QueuePairType type, ReceiveQueue* shared) {
     return {.type = type,
             .domain = domain_,
@@ -235,13 +244,17 @@ class Attack {
   void add_region(std::size_t i) {
     const Area& area = kAreas[i];
     ledger_.keys[i] = nic_.register_memory({ledger_.memory.data() + area.offset, area.length, kAddress + area.offset,
-                                            area.is_foreign ? foreign_ : domain_, area.rights});
+                                            area.is_foreign ? foreign_ : domain_, area.rights | Rights::window_bind});
     last_keys_[i] = ledger_.keys[i];
   }
 
   static void bring_up(QueuePair& pair) {
     using A = Attributes;
-    const bool is_ud = pair.options().type == QueuePairType::ud;
+    const QueuePairType type = pair.options().type;
+    const bool is_ud = type == QueuePairType::ud;
+    const A responds = type == QueuePairType::uc ? A::none : A::max_dest_rd_atomic | A::min_rnr_timer;
+    const A requests =
+        type == QueuePairType::uc ? A::none : A::timeout | A::retry_count | A::rnr_retry | A::max_rd_atomic;
     pair.modify({.state = QueuePairState::init, .rights = Rights::all, .q_key = kQKey},
                 A::state | A::p_key_index | A::port | (is_ud ? A::q_key : A::rights));
     pair.modify({.state = QueuePairState::rtr,
@@ -251,17 +264,14 @@ class Attack {
                  .min_rnr_timer = 1,
                  .max_dest_rd_atomic = 3,
                  .remote_qp = kPeerPair},
-                is_ud ? A::state
-                      : A::state | A::address | A::path_mtu | A::remote_qp | A::receive_psn | A::max_dest_rd_atomic |
-                            A::min_rnr_timer);
+                is_ud ? A::state : A::state | A::address | A::path_mtu | A::remote_qp | A::receive_psn | responds);
     pair.modify({.state = QueuePairState::rts,
                  .timeout = 1,
                  .retry_count = 2,
                  .rnr_retry = 1,
                  .max_rd_atomic = 2,
                  .send_psn = kFromNic},
-                is_ud ? A::state | A::send_psn
-                      : A::state | A::send_psn | A::timeout | A::retry_count | A::rnr_retry | A::max_rd_atomic);
+                is_ud ? A::state | A::send_psn : A::state | A::send_psn | requests);
   }
 
   void take_command() {
@@ -303,7 +313,11 @@ class Attack {
     check_memory();
   }
 
-  QueuePair& choose_pair() { return *pairs_[input_.take<std::uint8_t>() % pairs_.size()]; }
+  // The first three mostly, as the corpus knows them.
+  QueuePair& choose_pair() {
+    const auto choice = input_.take<std::uint8_t>();
+    return choice < 192 ? *pairs_[choice % 3] : *pairs_[3 + choice % 2];
+  }
 
   void send(std::span<const std::byte> frame) {
     // A heap copy of exactly this size, so that AddressSanitizer detects the first byte outside.
@@ -349,6 +363,7 @@ class Attack {
     if (!traits) {
       return;  // only as it is
     }
+    read(traits->xrceth, packet.xrceth);
     read(traits->deth, packet.deth);
     read(traits->reth, packet.reth);
     read(traits->atomic_eth, packet.atomic);
@@ -386,10 +401,19 @@ class Attack {
                                   Opcode::send_last_with_invalidate,
                                   Opcode::send_only_with_invalidate,
                                   Opcode::ud_send_only,
-                                  Opcode::ud_send_only_with_immediate};
+                                  Opcode::ud_send_only_with_immediate,
+                                  Opcode::atomic_write};
     const QueuePair& pair = choose_pair();
     Packet packet = headers_for(pair);
-    packet.bth.opcode = kOpcodes.at(input_.take<std::uint8_t>() % kOpcodes.size());
+    const auto choice = input_.take<std::uint8_t>();
+    packet.bth.opcode = choice >= 250 ? Opcode::atomic_write : kOpcodes.at(choice % (kOpcodes.size() - 1));
+    if (const Service service = service_of(pair.options().type); service != Service::rc && service != Service::ud) {
+      packet.bth.opcode = in(service, operation_of(packet.bth.opcode));
+      packet.xrceth = {.srq = choice >= 128 ? xrc_queue_.number() : choice};
+    }
+    if (!traits_of(packet.bth.opcode)) {
+      return;
+    }
     const bool is_answer = traits_of(packet.bth.opcode)->aeth || packet.bth.opcode == Opcode::read_response_middle;
     const QueuePairAttributes now = pair.query();
     // Signed, in one byte, so that most values are near.
@@ -423,6 +447,8 @@ class Attack {
         return 1 + wanted % 300;
       case PayloadRule::any:
         return wanted % 300;
+      case PayloadRule::word:
+        return 8;
     }
     return 0;
   }
@@ -461,7 +487,12 @@ class Attack {
 
   void post_send() {
     QueuePair& pair = choose_pair();
-    const auto kind = static_cast<WorkKind>(input_.take<std::uint8_t>() % 8);
+    const auto chosen = input_.take<std::uint8_t>();
+    const auto kind = static_cast<WorkKind>(chosen < 224 ? chosen % 8 : 8 + chosen % 3);
+    if (is_local(kind)) {
+      post_local(pair, kind);
+      return;
+    }
     const std::size_t most = is_atomic(kind) ? 8 : 136;
     const std::size_t length = is_atomic(kind) ? 8 : input_.take<std::uint8_t>() % (most + 1);
     // READs of more than a packet go to the open area.
@@ -482,15 +513,37 @@ class Attack {
     note_posted(post, {pair.number(), false, offset, bytes});
   }
 
+  // A binding of the window to any part of any region, and what ends it.
+  void post_local(QueuePair& pair, WorkKind kind) {
+    const Area& area = kAreas.at(input_.take<std::uint8_t>() % kAreas.size());
+    const std::size_t i = static_cast<std::size_t>(&area - kAreas.data());
+    const auto tag = input_.take<std::uint8_t>();
+    const std::uint32_t key = (window_ & ~0xffU) | tag;
+    const Post post = pair.post_send({.id = next_id_,
+                                      .kind = kind,
+                                      .signaled = true,
+                                      .invalidate_key = tag % 2 == 0 ? nic_.window_key(window_) : key,
+                                      .binding = {.window = window_,
+                                                  .new_key = key,
+                                                  .region = last_keys_[i],
+                                                  .address = kAddress + area.offset + input_.take<std::uint8_t>(),
+                                                  .length = input_.take<std::uint16_t>() % (area.length + 64),
+                                                  .rights = static_cast<Rights>(tag & 14)}});
+    note_posted(post, {pair.number(), false, 0, 0});
+    if (post == Post::done && kind == WorkKind::bind_window) {
+      last_keys_[i] = tag % 4 == 0 ? last_keys_[i] : key;
+    }
+  }
+
   void post_receive() {
     const auto choice = input_.take<std::uint8_t>();
     const auto length = static_cast<std::uint32_t>(input_.take<std::uint16_t>() % (kReceiveBytes + 1));
     const Sge sge{kAddress + kReceiveOffset, length, last_keys_[kBuffers]};
     const ReceiveRequest request{.id = next_id_, .sges = {&sge, 1}};
     if (choice % 2 == 0) {
-      note_posted(shared_.post(request), {0, true, kReceiveOffset, length});
+      note_posted((choice >= 192 ? xrc_queue_ : shared_).post(request), {0, true, kReceiveOffset, length});
     } else {
-      QueuePair& pair = *pairs_[choice / 2 % pairs_.size()];
+      QueuePair& pair = *pairs_[choice >= 192 ? 3 : choice / 2 % 3];
       note_posted(pair.post_receive(request), {pair.number(), true, kReceiveOffset, length});
     }
   }
@@ -542,10 +595,17 @@ class Attack {
     std::erase_if(ledger_.posted, [&](const auto& each) { return each.second.queue_pair == pair.number(); });
   }
 
+  // A region with windows does not end.
+  void renew_window() {
+    nic_.destroy_window(window_);
+    window_ = nic_.make_window(domain_, WindowType::two);
+  }
+
   void end_or_begin_region(std::size_t i) {
     if (ledger_.keys[i] == 0) {
       add_region(i);
     } else {
+      renew_window();
       nic_.deregister_memory(std::exchange(ledger_.keys[i], 0));
       std::copy_n(ledger_.memory.begin() + static_cast<std::ptrdiff_t>(kAreas[i].offset), kAreas[i].length,
                   snapshot_.begin() + static_cast<std::ptrdiff_t>(kAreas[i].offset));
@@ -607,9 +667,14 @@ class Attack {
   Domain foreign_ = nic_.make_domain();
   CompletionQueue& completions_ = nic_.make_completion_queue(4 * kDepth);
   ReceiveQueue& shared_ = nic_.make_shared_receive_queue(domain_, kDepth, 2);
-  std::array<QueuePair*, 3> pairs_{&nic_.make_queue_pair(pair_options(QueuePairType::rc, nullptr)),
+  std::uint32_t xrc_ = nic_.make_xrc_domain();
+  ReceiveQueue& xrc_queue_ = nic_.make_xrc_receive_queue(domain_, kDepth, 2, xrc_, completions_);
+  std::uint32_t window_ = nic_.make_window(domain_, WindowType::two);
+  std::array<QueuePair*, 5> pairs_{&nic_.make_queue_pair(pair_options(QueuePairType::rc, nullptr)),
                                    &nic_.make_queue_pair(pair_options(QueuePairType::rc, &shared_)),
-                                   &nic_.make_queue_pair(pair_options(QueuePairType::ud, nullptr))};
+                                   &nic_.make_queue_pair(pair_options(QueuePairType::ud, nullptr)),
+                                   &nic_.make_queue_pair(pair_options(QueuePairType::uc, nullptr)),
+                                   &nic_.make_queue_pair(target_options())};
   std::array<std::uint32_t, kAreas.size()> last_keys_{};
   std::array<std::byte, kMemoryBytes> snapshot_{};
   std::uint64_t next_id_ = 1;

@@ -99,6 +99,7 @@ Packet sample(int ip_version, Opcode opcode, std::span<const std::byte> payload)
                    .ack_request = true,
                    .resv7 = 0x2a,
                    .psn = Psn(0xfedcba)};
+  packet.xrceth = {.reserved = 5, .srq = 0x616263};
   packet.deth = {.q_key = 0x80010203, .reserved = 7, .source_qp = 0x0a0b0c};
   packet.reth = {.virtual_address = 0x1122334455667788, .r_key = 0x99aabbcc, .dma_length = 0x00012345};
   packet.atomic = {.virtual_address = 0x0102030405060708,
@@ -179,6 +180,8 @@ std::size_t some_length(Opcode opcode) {
       return 5;
     case PayloadRule::any:
       return 6;
+    case PayloadRule::word:
+      return 8;
   }
   return 0;
 }

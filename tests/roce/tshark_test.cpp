@@ -118,6 +118,10 @@ TEST(Tshark, ReadsWhatWasBuilt) {
   payloads.reserve(200);  // the packets point into them
   for (const int version : {4, 6}) {
     for (const Opcode opcode : all_opcodes()) {
+      // tshark 4.0 knows no headers behind these.
+      if (service_of(opcode) == Service::xrc || opcode == Opcode::atomic_write) {
+        continue;
+      }
       payloads.push_back(payload_of(some_length(opcode)));
       packets.push_back(sample(version, opcode, payloads.back()));
       packets.back().bth.migration = packets.size() % 2 == 0;

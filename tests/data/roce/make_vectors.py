@@ -53,9 +53,18 @@ PACKETS = {
     0x14: (ATOMIC, [0]),
     0x16: (IETH, [9]),
     0x17: (IETH, [0, 10]),
+    0x1D: (RETH, [8]),
     0x64: (DETH, [0, 31]),
     0x65: (DETH + IMMEDIATE, [64]),
 }
+
+# UC has RC's operations up to the last WRITE, XRC all of them; an XRC request begins with the number of a queue.
+XRCETH = struct.pack(">I", 0x05616263)
+ANSWERS = range(0x0D, 0x13)
+for operation, (headers, sizes) in [item for item in PACKETS.items() if item[0] < 0x20]:
+    if operation < 0x0C:
+        PACKETS[0x20 | operation] = (headers, sizes)
+    PACKETS[0xA0 | operation] = (headers if operation in ANSWERS else XRCETH + headers, sizes)
 
 
 def masked_icrc(ip6, udp, transport):

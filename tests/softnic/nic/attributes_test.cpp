@@ -56,6 +56,15 @@ const std::vector<Row> kRows{
     {Type::ud, S::sqd, S::rts, {}, {A::current_state, A::q_key}},
     {Type::ud, S::sqd, S::sqd, {}, {A::p_key_index, A::q_key}},
     {Type::ud, S::sqe, S::rts, {}, {A::current_state, A::q_key}},
+    {Type::uc, S::reset, S::init, {A::p_key_index, A::port, A::rights}, {}},
+    {Type::uc, S::init, S::init, {}, {A::p_key_index, A::port, A::rights}},
+    {Type::uc, S::init, S::rtr, {A::address, A::path_mtu, A::remote_qp, A::receive_psn}, {A::rights, A::p_key_index}},
+    {Type::uc, S::rtr, S::rts, {A::send_psn}, {A::current_state, A::rights}},
+    {Type::uc, S::rts, S::rts, {}, {A::current_state, A::rights}},
+    {Type::uc, S::rts, S::sqd, {}, {A::notify_drained}},
+    {Type::uc, S::sqd, S::rts, {}, {A::current_state, A::rights}},
+    {Type::uc, S::sqd, S::sqd, {}, {A::port, A::address, A::rights, A::p_key_index}},
+    {Type::uc, S::sqe, S::rts, {}, {A::current_state, A::rights}},
 };
 
 A all_of(const std::set<A>& set) {
@@ -78,7 +87,7 @@ const Row* find(Type type, S from, S to) {
 }
 
 TEST(Attributes, EachTransitionNeedsAndAllowsWhatTheSpecificationSays) {
-  for (const Type type : {Type::rc, Type::ud}) {
+  for (const Type type : {Type::rc, Type::ud, Type::uc}) {
     for (const S from : kStates) {
       for (const S to : kStates) {
         SCOPED_TRACE(std::string(name(from)) + " to " + std::string(name(to)));

@@ -148,6 +148,83 @@ TEST_P(DatagramsTest, ASendThatFailsStopsTheSendQueueOnly) {
   EXPECT_EQ(b_.received().size(), 1U);
 }
 
+// ---- Groups.
+
+class GroupsTest : public DatagramsTest {
+ protected:
+  GroupsTest() {
+    bring_up(third_, {}, {}, 0, Psn(0), Psn(0));
+    bring_up(own_, {}, {}, 0, Psn(0), Psn(0));
+    const Sge at_c = c_.sge(kArrival, 512);
+    const Sge at_a = a_.sge(kArrival, 512);
+    EXPECT_EQ(third_.post_receive({.id = 7, .sges = {&at_c, 1}}), Post::done);
+    EXPECT_EQ(own_.post_receive({.id = 8, .sges = {&at_a, 1}}), Post::done);
+    post_receive(512);
+  }
+  [[nodiscard]] Gid group() const {
+    Gid gid = gid_of({239, 1, 2, 3});
+    if (GetParam() == 1) {
+      gid = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4};
+    }
+    return gid;
+  }
+  void send_to_group() {
+    a_.fill(0, 300, 2);
+    const Sge sge = a_.sge(0, 300);
+    SendRequest work = request({&sge, 1});
+    work.to.gid = group();
+    work.to.mac = group_mac(group());
+    work.remote_qp = kGroupQueuePair;
+    ASSERT_EQ(from_.post_send(work), Post::done);
+    both_.run();
+  }
+
+  Host c_{3};
+  QueuePair& third_ = c_.nic.make_queue_pair(c_.options(QueuePairType::ud));
+  QueuePair& own_ = a_.nic.make_queue_pair(a_.options(QueuePairType::ud));
+  LossyWire both_{{&a_, &b_, &c_}};
+};
+
+TEST_P(GroupsTest, EachMemberGetsACopyAndNobodyElse) {
+  b_.nic.attach(to_, group());
+  b_.nic.attach(to_, group());  // changes nothing
+  c_.nic.attach(third_, group());
+  a_.nic.attach(own_, group());
+  send_to_group();
+  const auto at_b = b_.received();
+  ASSERT_EQ(at_b.size(), 1U);
+  EXPECT_EQ(at_b[0].bytes, kGrhBytes + 300);
+  EXPECT_EQ(at_b[0].source_qp, from_.number());
+  EXPECT_EQ(c_.received().size(), 1U);
+  EXPECT_EQ(a_.received().size(), 1U);
+  for (Host* const host : {&a_, &b_, &c_}) {
+    EXPECT_TRUE(std::ranges::equal(host->bytes(kArrival + kGrhBytes, 300), a_.bytes(0, 300)));
+  }
+  b_.nic.detach(to_, group());
+  EXPECT_THROW(b_.nic.detach(to_, group()), NicError);
+  c_.nic.destroy(third_);
+  post_receive(512);
+  send_to_group();
+  EXPECT_TRUE(b_.received().empty());
+}
+
+TEST_P(GroupsTest, WhoHasNotJoinedGetsNothing) {
+  c_.nic.attach(third_, group());
+  send_to_group();
+  EXPECT_TRUE(b_.received().empty());
+  EXPECT_EQ(b_.nic.counters().misdirected, 1U);
+  EXPECT_EQ(c_.received().size(), 1U);
+}
+
+TEST_P(GroupsTest, OnlyDatagramsAndOnlyGroups) {
+  const Connection pair = connect(a_, b_);
+  EXPECT_THROW(b_.nic.attach(pair.b, group()), NicError);
+  EXPECT_THROW(b_.nic.attach(to_, b_.nic.options().gids[GetParam()]), NicError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Roce, GroupsTest, ::testing::Values(std::uint8_t{0}, std::uint8_t{1}),
+                         [](const auto& test) { return test.param == 0 ? "IPv4" : "IPv6"; });
+
 INSTANTIATE_TEST_SUITE_P(Roce, DatagramsTest, ::testing::Values(std::uint8_t{0}, std::uint8_t{1}),
                          [](const auto& test) { return test.param == 0 ? "IPv4" : "IPv6"; });
 

@@ -140,6 +140,9 @@ class Attacker {
       case PayloadRule::any:
         bytes = random_() % 257;
         break;
+      case PayloadRule::word:
+        bytes = 8;
+        break;
     }
     return std::vector<std::byte>(bytes, std::byte{0xaa});
   }

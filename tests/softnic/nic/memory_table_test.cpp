@@ -35,7 +35,7 @@ NicError::Kind kind_of_error(auto call) {
 TEST_F(Table, ARangeIsInsideOrNot) {
   const std::uint32_t key = table_.add(region());
   const auto find = [&](std::uint64_t address, std::uint64_t length) {
-    return table_.remote(key, domain_, address, length, Rights::remote_read);
+    return table_.remote(key, domain_, 1, address, length, Rights::remote_read);
   };
   EXPECT_EQ(find(0x1000, 64), bytes_.data());
   EXPECT_EQ(find(0x103f, 1), bytes_.data() + 63);
@@ -53,11 +53,11 @@ TEST_F(Table, ARangeIsInsideOrNot) {
 TEST_F(Table, RightsAndDomainMustFit) {
   const Domain other = table_.add_domain();
   const std::uint32_t key = table_.add(region(64, Rights::local_write | Rights::remote_read));
-  EXPECT_NE(table_.remote(key, domain_, 0x1000, 8, Rights::remote_read), nullptr);
+  EXPECT_NE(table_.remote(key, domain_, 1, 0x1000, 8, Rights::remote_read), nullptr);
   EXPECT_NE(table_.local(key, domain_, 0x1000, 8, Rights::local_write), nullptr);
-  EXPECT_EQ(table_.remote(key, domain_, 0x1000, 8, Rights::remote_write), nullptr);
-  EXPECT_EQ(table_.remote(key, domain_, 0x1000, 8, Rights::remote_atomic), nullptr);
-  EXPECT_EQ(table_.remote(key, other, 0x1000, 8, Rights::remote_read), nullptr);
+  EXPECT_EQ(table_.remote(key, domain_, 1, 0x1000, 8, Rights::remote_write), nullptr);
+  EXPECT_EQ(table_.remote(key, domain_, 1, 0x1000, 8, Rights::remote_atomic), nullptr);
+  EXPECT_EQ(table_.remote(key, other, 1, 0x1000, 8, Rights::remote_read), nullptr);
 }
 
 TEST_F(Table, KeysOfRegionsThatEndedOpenNothing) {
@@ -71,7 +71,7 @@ TEST_F(Table, KeysOfRegionsThatEndedOpenNothing) {
     EXPECT_EQ(table_.local(key, domain_, 0x1000, 1, Rights::none), nullptr);
   }
   for (const std::uint32_t key : {0U, 1U, 0xffU, 0xffffffffU, 0xffffff00U, 0x80000000U}) {
-    EXPECT_EQ(table_.remote(key, domain_, 0x1000, 1, Rights::none), nullptr);
+    EXPECT_EQ(table_.remote(key, domain_, 1, 0x1000, 1, Rights::none), nullptr);
   }
 }
 
@@ -101,10 +101,10 @@ TEST_F(Table, WhenAllKeysAreUsedUpTheOldestComesFirst) {
 
 TEST_F(Table, AnInvalidatedKeyOpensNothingButCanBeRemoved) {
   const std::uint32_t key = table_.add(region());
-  EXPECT_FALSE(table_.invalidate(key, domain_ + 1));
-  EXPECT_TRUE(table_.invalidate(key, domain_));
-  EXPECT_FALSE(table_.invalidate(key, domain_));
-  EXPECT_EQ(table_.remote(key, domain_, 0x1000, 1, Rights::none), nullptr);
+  EXPECT_FALSE(table_.invalidate(key, domain_ + 1, 1));
+  EXPECT_TRUE(table_.invalidate(key, domain_, 1));
+  EXPECT_FALSE(table_.invalidate(key, domain_, 1));
+  EXPECT_EQ(table_.remote(key, domain_, 1, 0x1000, 1, Rights::none), nullptr);
   EXPECT_NE(table_.find(key), nullptr);
   table_.remove(key);
 }

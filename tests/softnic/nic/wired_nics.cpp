@@ -85,7 +85,7 @@ QueuePairAttributes to_init(QueuePairType type, Rights rights) {
 
 Attributes init_set(QueuePairType type) {
   return Attributes::state | Attributes::p_key_index | Attributes::port |
-         (type == QueuePairType::rc ? Attributes::rights : Attributes::q_key);
+         (type == QueuePairType::ud ? Attributes::q_key : Attributes::rights);
 }
 
 QueuePairAttributes to_rtr(const Link& link, const AddressVector& to, std::uint32_t remote_qp, Psn psn) {
@@ -101,10 +101,12 @@ QueuePairAttributes to_rtr(const Link& link, const AddressVector& to, std::uint3
 }
 
 Attributes rtr_set(QueuePairType type) {
-  return type == QueuePairType::ud
-             ? Attributes::state
-             : Attributes::state | Attributes::address | Attributes::path_mtu | Attributes::remote_qp |
-                   Attributes::receive_psn | Attributes::max_dest_rd_atomic | Attributes::min_rnr_timer;
+  if (type == QueuePairType::ud) {
+    return Attributes::state;
+  }
+  const Attributes connected =
+      Attributes::state | Attributes::address | Attributes::path_mtu | Attributes::remote_qp | Attributes::receive_psn;
+  return type == QueuePairType::uc ? connected : connected | Attributes::max_dest_rd_atomic | Attributes::min_rnr_timer;
 }
 
 QueuePairAttributes to_rts(const Link& link, Psn psn) {
@@ -120,9 +122,9 @@ QueuePairAttributes to_rts(const Link& link, Psn psn) {
 
 Attributes rts_set(QueuePairType type) {
   const Attributes common = Attributes::state | Attributes::send_psn;
-  return type == QueuePairType::ud ? common
-                                   : common | Attributes::timeout | Attributes::retry_count | Attributes::rnr_retry |
-                                         Attributes::max_rd_atomic;
+  return !is_reliable(type) ? common
+                            : common | Attributes::timeout | Attributes::retry_count | Attributes::rnr_retry |
+                                  Attributes::max_rd_atomic;
 }
 
 void bring_up(QueuePair& pair, const Link& link, const AddressVector& to, std::uint32_t remote_qp, Psn receive,
@@ -169,9 +171,11 @@ void LossyWire::land() {
   flying_.pop_back();
   now_ = std::max(now_, flight.at);
   ++carried_;
-  const MacAddress to = Ethernet::read(flight.frame.data()).destination;
+  const Ethernet ethernet = Ethernet::read(flight.frame.data());
+  const bool is_to_group = (ethernet.destination[0] & 1) != 0;
   for (Host* const host : hosts_) {
-    if (host->nic.options().mac == to) {
+    const MacAddress mac = host->nic.options().mac;
+    if (is_to_group ? mac != ethernet.source : mac == ethernet.destination) {
       host->nic.on_frame(flight.frame, now_);
     }
   }

@@ -143,6 +143,22 @@ TEST_F(RdmacmPrograms, UdaddyExchangesDatagrams) {
   EXPECT_THAT(pair.client.text, HasSubstr("data transfers complete\n"));
 }
 
+// The members of a group, each a process. A sender waits three seconds before it sends, and does not wait for anything
+// after it; it is run twice, for receivers that join late.
+TEST_F(RdmacmPrograms, MckeySendsToAGroup) {
+  for (const char* const group : {"239.1.2.3", "ff12::1:2"}) {
+    const Pair pair = site_.run_connected(words_of(fmt::format("mckey -m {} -C 5 -S 300", group)),
+                                          {"sh", "-c",
+                                           fmt::format("for i in 1 2; do mckey -m {} -s -C 5 -S 300 || exit 1; "
+                                                       "done; exit 0",
+                                                       group)},
+                                          0);
+    expect_ok(pair);
+    EXPECT_THAT(pair.server.text, HasSubstr("data transfers complete\n"));
+    EXPECT_THAT(pair.client.text, HasSubstr("data transfers complete\n"));
+  }
+}
+
 TEST_F(RdmacmPrograms, EndPointsAreConnectedSynchronously) {
   const Pair pair = run("rdma_server -p {}", "rdma_client -s 127.0.0.1 -p {}");
   expect_ok(pair);

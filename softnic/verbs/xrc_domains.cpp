@@ -1,0 +1,79 @@
+// XRC domains: ibv_open_xrcd(3), ibv_close_xrcd(3).
+//
+// A domain that was opened with a file is the same for all who open it with that file in this process. Processes do not
+// share domains: each has a NIC of its own.
+#include "context.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <memory>
+
+namespace sidelatch::softnic::verbs {
+
+namespace {
+
+// Under the lock.
+std::uint32_t domain_of_file(ProcessNic& nic, nic::Nic& device, const struct stat& file, int flags) {
+  const std::pair key(std::uint64_t{file.st_dev}, std::uint64_t{file.st_ino});
+  const auto found = nic.xrc_files.find(key);
+  if (found == nic.xrc_files.end()) {
+    if ((flags & O_CREAT) == 0) {
+      refuse(EAGAIN, "the file has no XRC domain in this process: open it with O_CREAT first");
+    }
+    return nic.xrc_files[key] = device.make_xrc_domain();
+  }
+  if ((flags & O_EXCL) != 0) {
+    refuse(EINVAL, "the file has an XRC domain already (O_EXCL)");
+  }
+  return found->second;
+}
+
+}  // namespace
+
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) {
+  return made([&]() -> ibv_xrcd* {
+    constexpr std::uint32_t kMasks = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    if ((attributes->comp_mask & kMasks) != kMasks || (attributes->comp_mask & ~kMasks) != 0) {
+      refuse(EINVAL, "an XRC domain needs fd and oflags, and nothing else");
+    }
+    struct stat file {};
+    if (attributes->fd >= 0 && ::fstat(attributes->fd, &file) != 0) {
+      refuse(errno, fmt::format("the file of an XRC domain: {}", std::strerror(errno)));
+    }
+    if (attributes->fd < 0 && (attributes->oflags & O_CREAT) == 0) {
+      refuse(EINVAL, "an XRC domain without a file must be made (O_CREAT)");
+    }
+    ProcessNic& nic = *of(*context).nic;
+    auto domain = std::make_unique<XrcDomain>();
+    domain->context = context;
+    domain->nic = &nic;
+    domain->domain = nic.call([&](nic::Nic& device) {
+      const std::uint32_t number =
+          attributes->fd < 0 ? device.make_xrc_domain() : domain_of_file(nic, device, file, attributes->oflags);
+      ++nic.xrc_users[number];
+      return number;
+    });
+    return domain.release();
+  });
+}
+
+int close_xrcd(ibv_xrcd* domain) {
+  return error_of([&] {
+    XrcDomain& ours = of(*domain);
+    ours.nic->call([&](nic::Nic& device) {
+      std::uint32_t& users = ours.nic->xrc_users[ours.domain];
+      if (users == 1) {
+        device.destroy_xrc_domain(ours.domain);
+        std::erase_if(ours.nic->xrc_files, [&](const auto& entry) { return entry.second == ours.domain; });
+      }
+      --users;
+    });
+    delete &ours;
+    return 0;
+  });
+}
+
+}  // namespace sidelatch::softnic::verbs
