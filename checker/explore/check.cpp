@@ -212,7 +212,7 @@ class Coordinator {
   Verdict finish() {
     if (!found_ && verdict_.outcome == Outcome::safe && cut_ != 0) {
       bound(to_string(*first_cut_));
-      verdict_.only_loops_bounded = true;
+      verdict_.only_loops_bounded = first_cut_->other.empty();
     } else if (!found_ && verdict_.outcome == Outcome::safe && judged_ == 0) {
       bound("clients that wait in every execution, so that none could be judged at its end,");
     }

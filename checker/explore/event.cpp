@@ -1,5 +1,7 @@
 #include "event.h"
 
+#include "mutation.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +51,8 @@ bool of_one_client(const Event& a, const Event& b) {
 // Rule 2: whether a post waits for the placement of the request that `completion` completes.
 bool completion_matters(const Event& completion, const Event& posting) {
   if (!is_request_step(completion) || completion.action.kind != StepKind::complete || completion.empty ||
-      (completion.request != fabric::model::Kind::write && completion.request != fabric::model::Kind::send)) {
+      (completion.request != fabric::model::Kind::write && completion.request != fabric::model::Kind::send) ||
+      has(Mutation::rule_2_is_no_race)) {
     return false;
   }
   return std::ranges::any_of(posting.posts, [&](const Event::Post& post) {
@@ -78,6 +81,9 @@ bool changes_source(const Event& changing, const Event& fetch) {
 }
 
 bool conflict(const Event& a, const Event& b) {
+  if (has(Mutation::memory_is_no_race)) {
+    return a.local.conflicts(b.local);
+  }
   return a.target.conflicts(b.target) || a.local.conflicts(b.local) || a.target.conflicts(b.local) ||
          a.local.conflicts(b.target) || a.own.conflicts(b.target) || a.own.conflicts(b.local) ||
          b.own.conflicts(a.target) || b.own.conflicts(a.local);
@@ -180,8 +186,11 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
           first.suspensions.end()) {
     return Relation::forced;
   }
+  if (second.action.sort == Action::Sort::lease && first.client == second.action.owner) {
+    return Relation::forced;  // it has parked since
+  }
   if (second.lease_of != Event::kNone && !first.by_cpu &&
-      !(is_request_step(first) && first.initiator == second.lease_of)) {
+      !(is_request_step(first) && first.initiator == second.lease_of && first.client != second.lease_of)) {
     return Relation::forced;
   }
   if (is_drain(second) && first.stored == second.action.index && first.thread == second.thread) {

@@ -647,6 +647,13 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
   event_->receives.push_back({qp, queue_pairs_[qp].receives++});
 }
 
+// Whether the step has done nothing so far that depends on what others do.
+bool Execution::may_revoke_in_this_step() const {
+  return running_ == Event::kNone ||
+         (event_->posts.empty() && !event_->global && !acted_in_step_ && shared_with(actors_[running_]).empty() &&
+          !(event_->action.sort == Action::Sort::machine && event_->action.kind == StepKind::execute));
+}
+
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
   if (queue_pair.peer() != nullptr) {
     throw std::invalid_argument(
@@ -656,9 +663,24 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
   if (runs_the_dead()) {
     return;
   }
+  const Zone::Use own(nullptr);
   machine_.revoke(queue_pair.id());
   if (running_ != Event::kNone) {
-    ++actors_[running_].changes;
+    Actor& actor = actors_[running_];
+    ++actor.changes;
+    // What others did between the rest of this step and the revocation cannot be explored.
+    if (!may_revoke_in_this_step()) {
+      is_cut_ = true;
+      if (!first_cut_) {
+        first_cut_ = Cut{actor.name,
+                         {},
+                         0,
+                         {},
+                         fmt::format("{}, which revokes a queue pair in one step with something else (let "
+                                     "World::yield come before Node::revoke),",
+                                     actor.name)};
+      }
+    }
   }
   event_->global = true;
 }

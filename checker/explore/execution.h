@@ -52,6 +52,7 @@ struct Cut {
   std::string place;
   std::uint32_t attempts = 0;
   std::string difference;  ///< between the last two attempts' ends
+  std::string other;       ///< if it was not a loop: what it was
 };
 [[nodiscard]] std::string to_string(const Cut& cut);
 
@@ -115,6 +116,8 @@ class Execution final : public World {
   void repeat(const Action& action);
   /// The same; whether the client did the same as in that execution.
   [[nodiscard]] bool repeats(const Event& before);
+  /// Whether Node::revoke() needs no yield() before it.
+  [[nodiscard]] bool may_revoke_in_this_step() const;
   /// The number of the next event.
   [[nodiscard]] Moment next_moment() const noexcept { return moment_; }
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
@@ -432,6 +435,7 @@ class Execution final : public World {
   bool liveness_after_crash_ = false;
   bool in_tail_ = false;
   std::uint32_t calls_in_step_ = 0;
+  bool acted_in_step_ = false;  // a store or load of the client, before it went on
   // When somebody made progress: a task ended, a loop began, or a request took effect whose client had moved on since
   // its post.
   std::vector<Moment> progress_;

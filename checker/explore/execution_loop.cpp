@@ -5,6 +5,7 @@
 // client knows is the same at both ends, byte for byte. Then every execution with the attempt is also one without it.
 #include "execution.h"
 #include "model_fabric.h"
+#include "mutation.h"
 
 #include <fmt/format.h>
 
@@ -29,6 +30,9 @@ std::string_view file_name(std::string_view path) { return path.substr(path.rfin
 }  // namespace
 
 std::string to_string(const Cut& cut) {
+  if (!cut.other.empty()) {
+    return cut.other;
+  }
   return fmt::format("the loop of {} at {}, of which {} attempts failed and differ ({}),", cut.client, cut.place,
                      cut.attempts, cut.difference);
 }
@@ -111,7 +115,7 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
   };
   const std::span<const std::byte> frame = zone_.block_at(&waiter);
   for (const std::span<const std::byte> block : blocks_) {
-    if (leaves_out_frame && block.data() == frame.data()) {
+    if ((leaves_out_frame && block.data() == frame.data()) || has(Mutation::frames_left_out)) {
       continue;
     }
     state.add(block, false, completed);
@@ -120,6 +124,9 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
     }
   }
   for (const std::span<const std::byte> region : regions_of(actor)) {
+    if (has(Mutation::buffers_left_out)) {
+      break;
+    }
     state.add(region, true, completed);
     for (const std::span<const std::byte> bytes : left_out_) {
       state.leave_out(bytes);
@@ -128,7 +135,7 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
   state.add_number(actor.tag);
   if (!in_tail_) {  // where time only passes to let the client try again
     state.add_number(actor.leases_used);
-    state.add_number(static_cast<std::uint64_t>(actor.clock.count()));
+    state.add_number(has(Mutation::clock_left_out) ? 0 : static_cast<std::uint64_t>(actor.clock.count()));
   }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
     if (queue_pairs_[qp].actor == of) {
@@ -145,13 +152,14 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
 bool Execution::repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const {
   return end.quiet && std::ranges::any_of(loop.ends, [&](const AttemptEnd& earlier) {
            const bool unseen = in_tail_ ? earlier.in_tail && earlier.memory == end.memory
-                                        : earlier.changes == actor.changes && earlier.looks == actor.looks;
+                                        : (earlier.changes == actor.changes || has(Mutation::changes_do_not_count)) &&
+                                              earlier.looks == actor.looks;
            return earlier.quiet && unseen && earlier.state == end.state;
          });
 }
 
 void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
-  is_cut_ = true;
+  is_cut_ = !has(Mutation::cuts_are_not_told);
   if (first_cut_) {
     return;
   }
@@ -286,12 +294,12 @@ void Execution::run_tail(std::vector<Action>* record) {
       if (++rounds > kMostTailRounds && !failure_) {
         is_cut_ = true;
         if (!first_cut_) {
-          first_cut_ = Cut{"several clients", "the end of an execution", rounds, "their rounds differ"};
+          first_cut_ = Cut{"several clients", "the end of an execution", rounds, "their rounds differ", {}};
         }
       }
       continue;
     }
-    if (!judges_liveness()) {
+    if (!judges_liveness() || has(Mutation::nobody_is_stuck)) {
       break;
     }
     std::string who;

@@ -1,6 +1,7 @@
 // The possible next steps of an execution, their effects, and its end.
 #include "execution.h"
 #include "model_fabric.h"
+#include "mutation.h"
 
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/model/effects.h>
@@ -164,7 +165,7 @@ bool Execution::repeats(const Event& before) {
 void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
-  event_->may_crash = event_->ran = false;
+  event_->may_crash = event_->ran = event_->global = false;
   event_->allocates_at = Event::kNone;
   event_->sender = Event::kNone;
   event_->posts.clear();
@@ -174,13 +175,14 @@ void Execution::happen(const Action& action, bool described) {
   if (described) {
     event_->target = event_->local = event_->own = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
-    event_->fenced = event_->touches = event_->global = event_->fence = event_->changes = event_->by_cpu = false;
+    event_->fenced = event_->touches = event_->fence = event_->changes = event_->by_cpu = false;
     event_->behind = 0;
     event_->word = 0;
     event_->stored = 0xffff'ffff;
     event_->length = 0;
   }
   calls_in_step_ = 0;
+  acted_in_step_ = false;
   if (action.crash != 0) {
     posts_left_ = action.crash - 1U;
   }
@@ -506,9 +508,11 @@ void Execution::apply_client(const Action& action) {
     case Step::What::yield:
       break;
     case Step::What::access:
+      acted_in_step_ = true;
       apply_access(action.owner, *suspended.access);
       break;
     case Step::What::local_store: {
+      acted_in_step_ = true;
       const LocalSpan& word = suspended.step->local;
       if (!arena_.holds(word.data) || word.length != 8) {
         throw std::invalid_argument("store_local: it needs 8 bytes of a region of the client's node");

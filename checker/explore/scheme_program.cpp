@@ -115,15 +115,21 @@ struct Run {
 // Revokes a dead client's writes, or only claims to.
 class WorldRevoker final : public Revoker {
  public:
-  WorldRevoker(Node& storage, QueuePair& dead, bool revokes) : storage_(&storage), dead_(&dead), revokes_(revokes) {}
+  WorldRevoker(World& world, Node& client, Node& storage, QueuePair& dead, bool revokes)
+      : world_(&world), client_(&client), storage_(&storage), dead_(&dead), revokes_(revokes) {}
   [[nodiscard]] Task<void> revoke(std::uint16_t /*owner*/) override {
     if (revokes_) {
+      if (!dynamic_cast<const Execution&>(*world_).may_revoke_in_this_step()) {
+        co_await world_->yield(*client_);
+      }
       storage_->revoke(*dead_);
     }
     co_return;
   }
 
  private:
+  World* world_;
+  Node* client_;
   Node* storage_;
   QueuePair* dead_;
   bool revokes_;
@@ -412,7 +418,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     if (workload.crash) {
       options.owner = static_cast<std::uint16_t>(i + 1);
       options.lease = Lease{.length = from_ns(1e6), .margin = from_ns(1e5)};
-      options.revoker = &world.make<WorldRevoker>(storage, *first, workload.revocation);
+      options.revoker = &world.make<WorldRevoker>(world, node, storage, *first, workload.revocation);
     }
     Session& session = world.make<Session>(*qp, buffer_bytes(setting->shape), place.options_for(node, options));
     ClientRun& client = world.make<ClientRun>(place, i);

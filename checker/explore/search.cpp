@@ -1,5 +1,7 @@
 #include "search.h"
 
+#include "mutation.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -131,7 +133,8 @@ void Worker::push(const Action& action) {
         depth_ - 1 < base_ ? frozen_[depth_ - 1]->node.sleep : nodes_[depth_ - 1]->sleep;
     for (const std::shared_ptr<const Event>& sleeper : asleep) {
       if (!sleeper->action.same_step(last.action) &&
-          dependence_.between(*sleeper, last, execution_.times()) == Dependence::Relation::independent) {
+          (dependence_.between(*sleeper, last, execution_.times()) == Dependence::Relation::independent ||
+           has(Mutation::sleepers_stay_asleep))) {
         node.sleep.push_back(sleeper);
       }
     }
@@ -152,7 +155,8 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
   execution_.apply(action, node.event);
   if (node.event.may_crash && action.crash == 0) {
     // Also before the first post: what the client has learned by then may matter, although it tells nobody.
-    for (std::size_t n = 1; n <= node.event.posts.size() + 1; ++n) {
+    const std::size_t first = has(Mutation::crashes_after_all_posts) ? node.event.posts.size() + 1 : 1;
+    for (std::size_t n = first; n <= node.event.posts.size() + 1; ++n) {
       Action crash = action;
       crash.crash = static_cast<std::uint16_t>(n);
       node.todo.push_back(crash);
@@ -160,7 +164,8 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
   }
   // A revocation, and the choice of whose lease ends first, disable other actions. Therefore all alternatives are
   // explored.
-  const bool everything = !reduces() || node.event.global || action.sort == Action::Sort::lease;
+  const bool everything = !reduces() || (node.event.global && !has(Mutation::revocations_are_reduced)) ||
+                          action.sort == Action::Sort::lease;
   if (everything) {
     for (const Action& other : enabled_) {
       if (!node.knows(other) && !other.same_step(action)) {
@@ -200,7 +205,7 @@ void Worker::find_order(std::size_t depth) {
     set_bit(before, static_cast<Moment>(i));
     include(before, *rows_[i]);
   }
-  if (reduces() && opened_by != depth) {
+  if (reduces() && opened_by != depth && !has(Mutation::locks_are_not_reversed)) {
     for (std::size_t i = opened_by; i-- > 0;) {
       if (is_load(event(i)) && event(i).action.owner == event(opened_by).action.owner &&
           event(i).action.index == event(opened_by).action.index) {

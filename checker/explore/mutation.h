@@ -1,0 +1,36 @@
+// Faults that tests plant in the explorer. tests/checker/explore/oracle/mutants_test.cpp plants each, and the oracle
+// must catch it: so the comparison with the oracle is worth something. Nothing else sets one.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace sidelatch::explore {
+
+enum class Mutation : std::uint8_t {
+  none,
+  // When an attempt is left out.
+  changes_do_not_count,  ///< also an attempt that placed or stored something
+  cuts_are_not_told,     ///< `safe` although a loop was given up
+  // What the state of a client is.
+  frames_left_out,
+  buffers_left_out,
+  clock_left_out,
+  // The reduction.
+  sleepers_stay_asleep,
+  memory_is_no_race,
+  rule_2_is_no_race,
+  locks_are_not_reversed,
+  revocations_are_reduced,
+  crashes_after_all_posts,  ///< and not between them
+  // The end.
+  nobody_is_stuck,
+};
+
+inline constinit std::atomic<Mutation> planted_mutation{Mutation::none};
+
+[[nodiscard]] inline bool has(Mutation mutation) noexcept {
+  return planted_mutation.load(std::memory_order_relaxed) == mutation;
+}
+
+}  // namespace sidelatch::explore

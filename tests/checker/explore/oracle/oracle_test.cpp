@@ -1,0 +1,65 @@
+// The explorer against the oracle: the same random programs, the same final states, the same verdicts.
+#include "compare.h"
+
+#include "../checking.h"
+
+#include "tests/sampled.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <string>
+
+namespace sidelatch::explore::oracle {
+namespace {
+
+using fabric::model::Preset;
+
+// 10 000 programs for each preset with SIDELATCH_LONG=1. SIDELATCH_ORACLE_FIRST: the seed to begin with.
+std::uint64_t programs() { return kSanitized ? (takes_long() ? 500 : 15) : (takes_long() ? 10'000 : 120); }
+
+Limits limits() { return takes_long() ? Limits{60'000, 4'000} : Limits{8'000, 600}; }
+
+std::uint64_t first_seed() {
+  const char* const text = std::getenv("SIDELATCH_ORACLE_FIRST");  // NOLINT(concurrency-mt-unsafe)
+  return text == nullptr ? 1 : std::stoull(text);
+}
+
+class Oracle : public ::testing::TestWithParam<Preset> {};
+
+TEST_P(Oracle, AgreesWithTheExplorer) {
+  std::map<std::string, std::uint64_t> count;
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + programs(); ++seed) {
+    const ProgramList program = random_list(seed);
+    const Comparison both = compare(program, rules_for(GetParam(), seed), limits());
+    if (!both.was_made) {
+      ++count["has too many states for the oracle"];
+      continue;
+    }
+    EXPECT_EQ(both.difference, "") << "seed " << seed << "\n" << to_string(program, both);
+    const Verdict& verdict = both.explored.verdict;
+    const bool cut_off = is_cut_off(verdict);
+    ++count["compared"];
+    ++count[cut_off ? "cut off: a loop that is not declared" : std::string(name(verdict.outcome))];
+    count["safe with more than one end"] += verdict.outcome == Outcome::safe && both.answer.ends.size() > 1 ? 1U : 0U;
+    count["wrong, says the oracle"] += both.answer.is_clean() ? 0U : 1U;
+    count["wrong, say both"] += !both.answer.is_clean() && verdict.outcome == Outcome::broken && !cut_off ? 1U : 0U;
+    count["somebody is stuck"] += both.answer.is_stuck ? 1U : 0U;
+  }
+  for (const auto& [what, number] : count) {
+    std::cout << fmt::format("{:>6} {}\n", number, what);
+  }
+  EXPECT_GT(count["safe"], programs() / 10);
+  EXPECT_GT(count["safe with more than one end"], programs() / 15);
+  EXPECT_GT(count["wrong, say both"], programs() / 15);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPreset, Oracle,
+                         ::testing::Values(Preset::strict, Preset::observed, Preset::spec, Preset::relaxed),
+                         [](const auto& parameter) { return std::string(name(parameter.param)); });
+
+}  // namespace
+}  // namespace sidelatch::explore::oracle
