@@ -286,6 +286,16 @@ void QueuePair::check_and_post(std::span<const WorkRequest> chain, bool signal_l
 }
 
 // Not before the first post: many queue pairs are made, and some are never used.
+void QueuePair::append_bookkeeping(std::vector<std::span<const std::byte>>& out) const {
+  out.push_back(std::as_bytes(std::span(&counters_, 1)));
+  if (ring_ != nullptr) {
+    out.push_back(std::as_bytes(std::span(ring_.get(), options_.send_queue_depth)));
+  }
+  if (own_results_ != nullptr) {
+    out.push_back(std::as_bytes(std::span(own_results_.get(), options_.send_queue_depth)));
+  }
+}
+
 [[gnu::noinline]] void QueuePair::make_ring() {
   if (results_ == nullptr) {
     own_results_ = std::make_unique<std::uint64_t[]>(options_.send_queue_depth);

@@ -61,13 +61,16 @@ explore::Mode mode_of(const std::string& text) {
   if (text == "exhaustive") {
     return explore::Mode::exhaustive;
   }
+  if (text == "states") {
+    return explore::Mode::states;
+  }
   if (text == "random") {
     return explore::Mode::random;
   }
   if (text == "pct") {
     return explore::Mode::pct;
   }
-  throw std::invalid_argument(fmt::format("--mode {}: the modes are exhaustive, random, pct", text));
+  throw std::invalid_argument(fmt::format("--mode {}: the modes are exhaustive, states, random, pct", text));
 }
 
 void set_parameters(fabric::model::Rules& rules, const std::vector<std::string>& parameters) {
@@ -85,7 +88,9 @@ std::vector<Cell> cells_of(const Arguments& arguments) {
   for (const std::string& name : arguments.schemes) {
     if (name == "all") {
       for (const checker::SchemeEntry& entry : checker::schemes()) {
-        schemes.emplace_back(entry.name);
+        if (!arguments.cell.crash || !entry.make()->queues()) {  // a dead client stops a queue: there is nothing to see
+          schemes.emplace_back(entry.name);
+        }
       }
     } else {
       schemes.push_back(name);
@@ -127,6 +132,9 @@ nlohmann::ordered_json to_json(const Cell& cell) {
   if (cell.safe) {
     json["expected"] = *cell.safe ? "safe" : "broken";
   }
+  if (verdict.states != 0) {
+    json["states"] = verdict.states;
+  }
   if (!verdict.bound.empty()) {
     json["bound"] = verdict.bound;
   }
@@ -142,8 +150,9 @@ void print_cell(const Cell& cell) {
                                ? fmt::format("{}: {}", explore::name(verdict.violation->kind), verdict.violation->what)
                            : !verdict.bound.empty() ? "by " + verdict.bound
                                                     : "";
-  fmt::print("{:<35} {:<9} {:<8} {:>9} executions {:>8.2f} s  {}\n", cell.scheme, fabric::model::name(cell.model),
-             explore::name(verdict.outcome), verdict.executions, verdict.seconds, what);
+  const std::string states = verdict.states == 0 ? "" : fmt::format("{} states  ", verdict.states);
+  fmt::print("{:<35} {:<9} {:<8} {:>9} executions {:>8.2f} s  {}{}\n", cell.scheme, fabric::model::name(cell.model),
+             explore::name(verdict.outcome), verdict.executions, verdict.seconds, states, what);
   std::fflush(stdout);
 }
 
@@ -289,7 +298,7 @@ void add_explore(Program& program) {
   command.option("--executions", arguments->cell.options.max_executions, "at most so many (default: no limit)");
   command.option("--retries", arguments->cell.options.writing_retries,
                  "failed attempts that write, per retry loop (default 2)");
-  command.option("--mode", arguments->mode, "exhaustive, random or pct (default exhaustive)");
+  command.option("--mode", arguments->mode, "exhaustive, states, random or pct (default exhaustive)");
   command.option("--seed", arguments->cell.options.seed, "of random and pct (default 1)");
   command.option("--threads", arguments->cell.options.threads, "default: all cores");
   command.option("--trace", arguments->trace_file, "file for the violation's trace");

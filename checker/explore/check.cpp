@@ -3,6 +3,7 @@
 #include <sidelatch/checker/parallel.h>
 
 #include "search.h"
+#include "states.h"
 #include "trace.h"
 
 #include <fmt/format.h>
@@ -39,12 +40,25 @@ class Coordinator {
   }
 
   Verdict run() {
+    if (options_->mode == Mode::states) {
+      run_states(*options_);
+      return finish();
+    }
     if (options_->mode == Mode::random || options_->mode == Mode::pct) {
       run_random();
     } else {
       run_all();
     }
-    return must_look_at_counters() ? Verdict{} : finish();
+    if (must_look_at_counters()) {
+      return {};
+    }
+    const bool loops_alone = !found_ && verdict_.outcome == Outcome::safe && cut_ != 0;
+    if (options_->mode == Mode::exhaustive && loops_alone && options_->states_for_loops != 0) {
+      Options options = *options_;
+      options.max_states = options.states_for_loops;
+      run_states(options);
+    }
+    return finish();
   }
   /// Whether the program has read counters that were left out of the comparison. The verdict says nothing then.
   [[nodiscard]] bool must_look_at_counters() const noexcept { return reads_counters_ && !options_->look_at_counters; }
@@ -200,6 +214,32 @@ class Coordinator {
     }
   }
 
+  // Decides what the other search leaves open because of loops.
+  void run_states(const Options& options) {
+    StateSearch search(*program_, options, threads_, deadline_);
+    StatesResult result = search.run();
+    verdict_.states = result.states;
+    verdict_.events += result.events;
+    if (result.found) {
+      found_ = std::move(result.found);
+      return;
+    }
+    const bool alone = options.mode == Mode::states;
+    if (result.unable != nullptr) {
+      if (alone) {
+        bound(fmt::format("that {}, so that it has no states to compare,", result.unable));
+      }
+      return;
+    }
+    if (result.bound.empty()) {
+      cut_ = 0;
+      judged_ = result.judged;
+    } else if (alone) {
+      bound(std::move(result.bound));
+      verdict_.only_loops_bounded = result.only_loops;
+    }
+  }
+
   void bound(std::string by) {
     verdict_.outcome = Outcome::bounded;
     verdict_.bound = std::move(by);
@@ -242,6 +282,45 @@ class Coordinator {
   bool reads_counters_ = false;
 };
 
+// Along `actions`, of which those from `repeats_from` on lead back to the state before them, or no longer do.
+Verdict replay_cycle(const Program& program, const Options& options, const std::vector<Action>& actions,
+                     std::size_t repeats_from, Kind kind) {
+  Execution execution(program, options.rules, options.writing_retries);
+  execution.go_by_states();
+  execution.runs_below(__builtin_frame_address(0));
+  execution.begin();
+  std::vector<std::uint64_t> before;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (i == repeats_from) {
+      execution.append_state(before);
+    }
+    if (!execution.is_enabled(actions[i])) {
+      throw std::invalid_argument(
+          fmt::format("the step '{}' is not possible after {} steps of the trace", to_string(actions[i]), i));
+    }
+    execution.repeat(actions[i]);
+  }
+  std::vector<std::uint64_t> after;
+  execution.append_state(after);
+  Verdict verdict;
+  verdict.executions = 1;
+  verdict.events = actions.size();
+  if (before == after) {
+    Found found;
+    found.failure.kind = kind;
+    found.failure.what = "these steps can be repeated for ever";
+    found.failure.at_end = found.by_states = true;
+    found.choices = actions;
+    found.repeats_from = repeats_from;
+    verdict.outcome = Outcome::broken;
+    verdict.violation = make_violation(program, options, found);
+  } else {
+    verdict.outcome = Outcome::bounded;
+    verdict.bound = "one execution";
+  }
+  return verdict;
+}
+
 // One execution along `actions`; `must_look_at_counters` is set if it has to be run again.
 Verdict replay_once(const Program& program, const Options& options, const std::vector<Action>& actions,
                     bool& must_look_at_counters) {
@@ -267,6 +346,16 @@ Verdict replay_once(const Program& program, const Options& options, const std::v
     verdict.violation = make_violation(program, options, *result.found);
   }
   return verdict;
+}
+
+// What a word among the choices says of the steps behind it.
+std::optional<Kind> endless_kind(std::string_view word) {
+  for (const Kind kind : {Kind::deadlock, Kind::livelock}) {
+    if (word == name(kind)) {
+      return kind;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -298,11 +387,24 @@ Verdict check(const Program& program, const Options& options) {
 Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices) {
   std::vector<Action> actions;
   actions.reserve(choices.size());
+  Options now = options;
+  now.mode = Mode::exhaustive;
+  std::optional<std::pair<std::size_t, Kind>> cycle;
   for (const std::string& choice : choices) {
+    if (const std::optional<Kind> kind = endless_kind(choice); kind && !cycle && now.mode == Mode::states) {
+      cycle = {actions.size(), *kind};
+      continue;
+    }
+    if (&choice == &choices.front() && choice == kByStates) {
+      now.mode = Mode::states;
+      continue;
+    }
     actions.push_back(parse_action(choice));
   }
+  if (cycle) {
+    return replay_cycle(program, now, actions, cycle->first, cycle->second);
+  }
   bool again = false;
-  Options now = options;
   Verdict verdict = replay_once(program, now, actions, again);
   if (again) {
     now.look_at_counters = true;

@@ -7,9 +7,6 @@
 
 namespace sidelatch::explore {
 
-namespace {
-
-// 0 if the system does not say it.
 std::uintptr_t lowest_of_this_stack() noexcept {
   thread_local const std::uintptr_t kLowest = [] {
     pthread_attr_t attributes;
@@ -25,8 +22,6 @@ std::uintptr_t lowest_of_this_stack() noexcept {
   }();
   return kLowest;
 }
-
-}  // namespace
 
 void ClientState::leave_out_stack(const void* top) noexcept {
   stack_low_ = lowest_of_this_stack();

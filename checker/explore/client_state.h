@@ -24,6 +24,9 @@ inline constexpr std::uint64_t kRequestNumbers = 0x5e9d'0000'0000'0000;
   return kRequestNumbers + (std::uint64_t{qp} << 32);
 }
 
+/// The lowest address of this thread's stack; 0 if the system does not say it.
+[[nodiscard]] std::uintptr_t lowest_of_this_stack() noexcept;
+
 class ClientState {
  public:
   /// Begins a new state; keeps capacity.

@@ -147,6 +147,7 @@ void Execution::end_execution() noexcept {
   cpus_.clear();
   nodes_.clear();
   actors_.clear();
+  observers_.clear();
   queue_pairs_.clear();
   threads_.clear();
   reactor_.reset();
@@ -158,12 +159,16 @@ void Execution::end_execution() noexcept {
   tallies_.clear();
   spares_.clear();
   zone_.reset();
+  world_zone_.reset();
 }
 
 void Execution::begin() {
   end_execution();
   machine_.reset();
-  reactor_ = std::make_unique<ModelReactor>(*this);
+  {
+    const Zone::Use use(&world_zone_);
+    reactor_ = std::make_unique<ModelReactor>(*this);
+  }
   for (std::vector<RequestTimes>& times : times_) {
     times.clear();
   }
@@ -186,6 +191,8 @@ void Execution::begin() {
     program_(*this);
   }
   building_ = false;
+  zone_.fix_live_blocks();
+  world_zone_.fix_live_blocks();
   if (parts_known_ && next_part_ != parts_.size()) {
     throw std::logic_error(
         "the program made fewer nodes, regions or queue pairs than before: it must do the same each "
@@ -269,13 +276,29 @@ Node& Execution::add_node(std::string_view name, unsigned nics) {
   made.machine_thread = thread;
   made.node = actor;
   threads_.push_back(actor);
-  nodes_.push_back(
-      std::make_unique<ModelNode>(*this, std::string(name), actor, model::NodeId{id}, model::NicId{first_nic}, nics));
+  nodes_.emplace_back();
   cpus_.emplace_back();
+  const Zone::Use use(&world_zone_);
+  nodes_.back() =
+      std::make_unique<ModelNode>(*this, std::string(name), actor, model::NodeId{id}, model::NicId{first_nic}, nics);
   return *nodes_.back();
 }
 
 std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic, const QueuePairOptions& options) {
+  return make_queue_pair(from, to, nic, options);
+}
+
+std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Execution::connect_pair(
+    Node& from, Node& to, const QueuePairOptions& options) {
+  auto here = make_queue_pair(from, to, 0, options);
+  auto there = make_queue_pair(to, from, 0, options);
+  ModelQueuePair::join(*here, *there);
+  no_states_ = "it has queue pairs of connect_pair()";  // append_state() knows nothing of messages
+  return {std::move(here), std::move(there)};
+}
+
+std::unique_ptr<ModelQueuePair> Execution::make_queue_pair(Node& from, Node& to, unsigned nic,
+                                                           const QueuePairOptions& options) {
   const Zone::Use own(nullptr);
   const std::uint16_t initiator = actor_of(from);
   const std::uint16_t target = actor_of(to);
@@ -292,8 +315,12 @@ std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic
     times_.resize(id + 1U);
     requests_.resize(id + 1U);
   }
-  auto queue_pair = std::make_unique<ModelQueuePair>(*this, *nodes_[initiator], target_node, model::QpId{id}, options);
-  queue_pairs_.push_back({queue_pair.get(), initiator, target, nic_id.value, nic});
+  std::unique_ptr<ModelQueuePair> queue_pair;
+  {
+    const Zone::Use use(&world_zone_);
+    queue_pair = std::make_unique<ModelQueuePair>(*this, *nodes_[initiator], target_node, model::QpId{id}, options);
+  }
+  queue_pairs_.push_back({queue_pair.get(), initiator, target, nic_id.value, nic, 0, 0});
   return queue_pair;
 }
 
@@ -308,7 +335,11 @@ Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   actor.machine_thread = thread;
   actor.node = of;
   nodes_.emplace_back();
-  cpus_.push_back(std::make_unique<ModelCpu>(*this, node, static_cast<std::uint16_t>(actors_.size() - 1)));
+  cpus_.emplace_back();
+  {
+    const Zone::Use use(&world_zone_);
+    cpus_.back() = std::make_unique<ModelCpu>(*this, node, static_cast<std::uint16_t>(actors_.size() - 1));
+  }
   threads_.push_back(static_cast<std::uint16_t>(actors_.size() - 1));
   return *cpus_.back();
 }
@@ -336,7 +367,10 @@ void Execution::spawn(Cpu& cpu, Task<void> task) {
   ++actor.tasks_left;
 }
 
-void Execution::may_crash(Node& client) { actors_[actor_of(client)].can_crash = true; }
+void Execution::may_crash(Node& client) {
+  actors_[actor_of(client)].can_crash = true;
+  no_states_ = "a client may crash";
+}
 
 void Execution::fail(Kind kind, std::string what) {
   if (!failure_ && !runs_the_dead()) {
@@ -348,6 +382,7 @@ void Execution::fail(Kind kind, std::string what) {
 
 // An attempt in which a task asks for moments cannot be left out: they would be others.
 Moment Execution::moment() const {
+  no_states_ = "it asks for moments";
   if (running_ != Event::kNone) {
     ++actors_[running_].looks;
   }
@@ -355,6 +390,7 @@ Moment Execution::moment() const {
 }
 
 Moment Execution::last_post() const {
+  no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;
   }
@@ -363,6 +399,7 @@ Moment Execution::last_post() const {
 }
 
 Moment Execution::last_retry() const {
+  no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;
   }
@@ -415,7 +452,7 @@ void Execution::task_failed(std::uint16_t actor, std::string what) {
 void Execution::suspend(Step& step) {
   const Zone::Use own(nullptr);
   Actor& actor = actors_[actor_of(step.client())];
-  event_->suspensions.push_back(actor.next_suspension);
+  event_->suspensions.push_back({actor_of(step.client()), actor.next_suspension});
   actor.suspended.push_back({actor.next_suspension++, step.what(), &step, 0, 0, nullptr});
 }
 
@@ -426,7 +463,7 @@ void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
     throw std::logic_error(fmt::format("a task of {} used the CPU of {}: each task has that of its own node or thread",
                                        running_ == Event::kNone ? "nobody" : actors_[running_].name, actor.name));
   }
-  event_->suspensions.push_back(actor.next_suspension);
+  event_->suspensions.push_back({of, actor.next_suspension});
   actor.suspended.push_back({actor.next_suspension++, Step::What::access, nullptr, 0, 0, &access});
 }
 
@@ -437,7 +474,10 @@ void Execution::on_access_cancelled(std::uint16_t of, const Cpu::Access& access)
   }
 }
 
-Time Execution::now() const { return running_ == Event::kNone ? Time{} : actors_[running_].clock; }
+Time Execution::now() const {
+  clock_read_ = true;
+  return running_ == Event::kNone ? Time{} : actors_[running_].clock;
+}
 
 void Execution::on_sleep(Duration duration, Waiter& waiter) {
   const Zone::Use own(nullptr);
@@ -504,7 +544,7 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
 
 void Execution::check_remote(const ModelQueuePair& queue_pair, const WorkRequest& request) {
   const std::uint64_t length = request.length();
-  if (length == 0) {
+  if (length == 0 || is_send(request.opcode)) {
     return;
   }
   const Node::Registration* region = queue_pair.to().find(request.rkey);
@@ -557,22 +597,25 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
       fail(Kind::livelock, fmt::format("{} posts request after request and never waits", actor.name));
       return;
     }
+    model::WrId id;
     try {
       check_remote(queue_pair, request);
-    } catch (const FabricError& error) {
+      id = machine_.post(queue_pair.id(), request);
+    } catch (const std::exception& error) {
       fail(Kind::exception, fmt::format("{}: {}", actor.name, error.what()));
       return;
     }
     if (posts_left_) {
       --*posts_left_;
     }
-    const model::WrId id = machine_.post(queue_pair.id(), request);
     if (first_request_number(qp) + id.index + 1 != first) {
       throw std::logic_error("explorer: a queue pair counts its requests otherwise than the model");
     }
     ++first;
     times_[qp].push_back({moment_});
-    requests_[qp].push_back({actor.tag, request.signaled, -1, actor.progress, machine_.stores({actor.machine_thread})});
+    requests_[qp].push_back({actor.tag, request.signaled, -1, actor.progress, machine_.stores({actor.machine_thread}),
+                             queue_pairs_[qp].sends});
+    queue_pairs_[qp].sends += is_send(request.opcode) ? 1U : 0U;
     const bool bound = request.inlined && writes(request);
     event_->posts.push_back(
         {qp,
@@ -585,6 +628,12 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
       event_->posts.back().bound = arena_.range(request.local.data, request.local.length, false);
     }
     actor.last_post = moment_;
+    if (!observers_.empty()) {
+      const Zone::Use use(&zone_);
+      for (const Observer& observer : observers_) {
+        event_->judged = observer.posted(actor.tag) || event_->judged;
+      }
+    }
     if (writes(request) && !bound && request.local.length != 0) {
       if (snapshots_used_ == snapshots_.size()) {
         snapshots_.emplace_back();
@@ -605,14 +654,46 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
   }
 }
 
+// The model has a queue of buffers for each direction: that of the peer's SENDs.
+void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalSpan& into) {
+  const Zone::Use own(nullptr);
+  if (queue_pair.peer() == nullptr) {
+    return;
+  }
+  const std::uint16_t qp = queue_pair.peer()->id().value;
+  const std::uint16_t of = queue_pairs_[qp].target;
+  if (crashed_ == of || failure_) {
+    return;
+  }
+  if (!building_ && running_ != of) {
+    fail(Kind::exception, fmt::format("{} posted a receive buffer of {}: each client has its own",
+                                      running_ == Event::kNone ? "nobody" : actors_[running_].name, actors_[of].name));
+    return;
+  }
+  try {
+    machine_.post_receive({qp}, recv(into));
+  } catch (const std::invalid_argument& error) {
+    fail(Kind::exception, fmt::format("{}: {}", actors_[of].name, error.what()));
+    return;
+  }
+  ++actors_[of].changes;
+  event_->receives.push_back({qp, queue_pairs_[qp].receives++});
+}
+
 // Whether the step has done nothing so far that depends on what others do.
 bool Execution::may_revoke_in_this_step() const {
   return running_ == Event::kNone ||
-         (event_->posts.empty() && !event_->global && !acted_in_step_ && shared_with(actors_[running_]).empty() &&
+         (event_->posts.empty() && event_->receives.empty() && !event_->global && !acted_in_step_ &&
+          shared_with(actors_[running_]).empty() &&
           !(event_->action.sort == Action::Sort::machine && event_->action.kind == StepKind::execute));
 }
 
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
+  if (queue_pair.peer() != nullptr) {
+    throw std::invalid_argument(
+        "revoke: the explorer does not revoke an end of a pair (connect_pair); revoke queue pairs of connect()");
+  }
+
   if (runs_the_dead()) {
     return;
   }
@@ -690,6 +771,8 @@ std::string Execution::describe_step(const Action& action) const {
     }
     case Step::What::local_store:
       return fmt::format("stores {} to its buffer", found->step->value);
+    case Step::What::retry:
+      return "tries again";
     case Step::What::completion:
       return fmt::format("sees the completion of qp{}[{}]", found->qp, found->sequence - 1);
   }

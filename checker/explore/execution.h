@@ -27,6 +27,7 @@
 #include <span>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::explore {
@@ -72,6 +73,13 @@ class Arena {
     return {begin, data == nullptr ? begin : begin + length, writes};
   }
   [[nodiscard]] bool holds(const std::byte* byte) const noexcept { return byte >= base_ && byte < base_ + kBytes; }
+  /// Calls `take(offset, bytes)` for all that was taken.
+  template <class Take>
+  void for_each(const Take& take) const {
+    for (const Taken& taken : taken_) {
+      take(taken.offset, std::span<const std::byte>(base_ + taken.offset, taken.bytes));
+    }
+  }
   /// Of all bytes that were taken.
   [[nodiscard]] std::uint64_t hash() const noexcept;
 
@@ -100,6 +108,28 @@ class Execution final : public World {
   /// Tasks run in stack frames below this address of the calling thread.
   void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
   void compare_tallies() noexcept { compares_tallies_ = true; }
+  /// For a search through states: no attempt of a loop is left out. A client that tries again waits for a step of its
+  /// own. Call it before begin().
+  void go_by_states() noexcept { by_states_ = true; }
+  /// Why this program has no states that could be compared, or null. Known once its steps have happened.
+  [[nodiscard]] const char* no_states() const noexcept { return no_states_; }
+  /// Appends the state in a form that is the same wherever it is reached from.
+  void append_state(std::vector<std::uint64_t>& out);
+  /// Whether `action`, which is enabled, is independent of all that others may ever do before it, and of all that its
+  /// own client may do: it may come first.
+  [[nodiscard]] bool may_come_first(const Action& action) const;
+  /// The same for the step that has just happened, in which a client ran.
+  [[nodiscard]] bool could_come_first() const;
+  /// The clients that have not ended: "writer 0, reader 1".
+  [[nodiscard]] std::string unended() const;
+  /// Whether the program has ever asked for the time. Then compare_clock() is needed: else two states may differ in
+  /// their clocks alone.
+  [[nodiscard]] bool reads_clock() const noexcept { return clock_read_; }
+  void compare_clock() noexcept { compares_clock_ = true; }
+  /// A name of an enabled action that it keeps for as long as it does not happen.
+  [[nodiscard]] std::uint32_t lasting_name(const Action& action) const;
+  /// Names of atomics that only wait for others on their word (rule 8).
+  void append_waiting_atomics(std::vector<std::uint32_t>& out) const;
   /// Whether the program has ever read a tally.
   [[nodiscard]] bool reads_counters() const noexcept { return tally_read_; }
 
@@ -163,6 +193,9 @@ class Execution final : public World {
   [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(fabric::Node& from, fabric::Node& to, unsigned nic,
                                                            const fabric::QueuePairOptions& options) override;
   [[nodiscard]] fabric::Cpu& add_cpu(fabric::Node& node, std::string_view name) override;
+  /// For Node::connect_pair().
+  [[nodiscard]] std::pair<std::unique_ptr<fabric::QueuePair>, std::unique_ptr<fabric::QueuePair>> connect_pair(
+      fabric::Node& from, fabric::Node& to, const fabric::QueuePairOptions& options);
   void spawn(fabric::Node& client, fabric::Task<void> task) override;
   void spawn(fabric::Cpu& cpu, fabric::Task<void> task) override;
   void may_crash(fabric::Node& client) override;
@@ -174,6 +207,9 @@ class Execution final : public World {
   void tag(std::uint64_t number) override;
   void at_end(std::function<void(const Order&)> judge) override;
   [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
+  [[nodiscard]] bool judges_in_order() const override { return by_states_; }
+  void order_matters() override { event_->judged = true; }
+  void observe(Observer observer) override;
 
  protected:
   void keep(Kept kept) override;
@@ -192,6 +228,7 @@ class Execution final : public World {
     std::uint16_t qp = 0;  // completion
     std::uint64_t sequence = 0;
     fabric::Cpu::Access* access = nullptr;
+    fabric::Waiter* waiter = nullptr;  // retry
   };
   // The end of an attempt that failed.
   struct AttemptEnd {
@@ -259,6 +296,8 @@ class Execution final : public World {
     std::uint16_t target = 0;
     std::uint16_t nic = 0;
     unsigned nic_at_node = 0;
+    std::uint32_t sends = 0;     // posted so far
+    std::uint32_t receives = 0;  // buffers for them
   };
   struct RequestInfo {
     std::uint64_t tag = 0;
@@ -266,6 +305,7 @@ class Execution final : public World {
     std::int32_t snapshot = -1;
     std::uint64_t progress = 0;  // its client's progress when it was posted
     std::uint32_t behind = 0;    // stores of its client's CPU that drain first
+    std::uint32_t send = 0;      // SENDs of its queue pair before it
   };
   // The payload of an in-flight WRITE at its post.
   struct Snapshot {
@@ -291,6 +331,15 @@ class Execution final : public World {
     return static_cast<std::uint16_t>(queue_pairs_.size());
   }
   void end_execution() noexcept;
+  [[nodiscard]] std::unique_ptr<ModelQueuePair> make_queue_pair(fabric::Node& from, fabric::Node& to, unsigned nic,
+                                                                const fabric::QueuePairOptions& options);
+  [[nodiscard]] std::uint64_t on_retry_by_states(Actor& actor, Loop& loop, fabric::Waiter& waiter);
+  void tell_observers(const fabric::model::Step& step);
+  [[nodiscard]] bool client_may_run_before(std::uint16_t of, std::uint16_t qp, std::uint32_t index) const;
+  [[nodiscard]] bool overlaps_in_flight(std::uint16_t of, const fabric::model::Step& step) const;
+  [[nodiscard]] bool is_in_flight(std::span<const std::byte> bytes) const;
+  [[nodiscard]] std::uint64_t completed_of(std::uint16_t qp) const;
+  struct StateWriter;
   [[nodiscard]] std::uint16_t part(Part wanted, const std::function<std::uint16_t()>& make);
   [[nodiscard]] std::uint16_t actor_of(const fabric::Node& node) const;
   // The frames around a program's task are no part of it: they are linked to those of other tasks. So they are made
@@ -310,6 +359,8 @@ class Execution final : public World {
   void after_step(const fabric::model::Step& step);
   void count_change(const fabric::model::Step& step);
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
+  void wake_later(std::uint16_t of, std::uint16_t qp, std::uint64_t sequence);
+  void show_message(const fabric::model::Step& step);
   void apply_client(const Action& action);
   void apply_access(std::uint16_t of, fabric::Cpu::Access& access);
   void apply_lease(const Action& action);
@@ -333,6 +384,7 @@ class Execution final : public World {
   void on_access_cancelled(std::uint16_t of, const fabric::Cpu::Access& access) noexcept;
   void on_post(ModelQueuePair& queue_pair, std::span<const fabric::CheckedRequest> chain, std::uint64_t first);
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
+  void on_receive_posted(const ModelQueuePair& queue_pair, const fabric::LocalSpan& into);
   void on_revoke(ModelQueuePair& queue_pair);
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
   // A crashed client's task runs on to its next wait, but no longer counts as the client.
@@ -370,6 +422,17 @@ class Execution final : public World {
   std::uint32_t writing_retries_;
   Arena arena_;
   Zone zone_;
+  Zone world_zone_;  // nodes, queue pairs, and what else of the world a program can point to
+  bool by_states_ = false;
+  mutable const char* no_states_ = nullptr;
+  std::vector<Observer> observers_;
+  std::vector<std::uint32_t> known_;
+  std::vector<std::uint32_t> ordinals_;
+  std::vector<std::uint32_t> world_marks_;
+  std::vector<std::pair<Zone::View, bool>> queue_;
+  Step::What last_what_ = Step::What::start;  // of the last step of a client
+  mutable bool clock_read_ = false;
+  bool compares_clock_ = false;
   struct Tally {
     std::span<const std::byte> bytes;
     std::uint32_t life;  // of its block; one that was freed since is another's

@@ -182,6 +182,9 @@ void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
 // A task that waits may be destroyed.
 void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
   for (Actor& actor : actors_) {
+    std::erase_if(actor.suspended, [&](const Suspended& suspended) {
+      return suspended.waiter != nullptr && reinterpret_cast<std::uintptr_t>(suspended.waiter) == number;
+    });
     std::erase_if(actor.parked, [&](const Parked& parked) { return parked.number == number; });
   }
 }
@@ -192,6 +195,9 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   Actor& actor = actors_[of];
   actor.last_retry = moment_;
   Loop& loop = actor.loops[number - 1];
+  if (by_states_) {
+    return on_retry_by_states(actor, loop, waiter);
+  }
   AttemptEnd end;
   look_at(of, waiter, loop.forgets, end.state);
   end.quiet = is_quiet(of) && !blocks_.empty();

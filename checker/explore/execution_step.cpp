@@ -111,7 +111,7 @@ void Execution::enabled(std::vector<Action>& out) {
     out.push_back(Action::of(step));
   }
   // Last, what leads nowhere.
-  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+  for (std::uint16_t i = 0; i < actor_count() && !by_states_; ++i) {
     for (const Suspended& suspended : actors_[i].suspended) {
       if (i != crashed_ && suspended.access != nullptr && looks_in_vain(actors_[i], *suspended.access)) {
         out.push_back({Action::Sort::client, StepKind::fetch, 0, i, suspended.number, 0});
@@ -157,20 +157,24 @@ void Execution::repeat(const Action& action) { happen(action, false); }
 
 bool Execution::repeats(const Event& before) {
   happen(before.action, false);
-  return scratch_.client == before.client && scratch_.ran == before.ran && scratch_.posts == before.posts &&
+  return scratch_.client == before.client && scratch_.sender == before.sender && scratch_.ran == before.ran &&
+         scratch_.posts == before.posts && scratch_.receives == before.receives &&
          scratch_.suspensions == before.suspensions;
 }
 
 void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
-  event_->may_crash = event_->ran = event_->global = false;
+  event_->may_crash = event_->ran = event_->judged = event_->global = false;
+  event_->own = {};
   event_->allocates_at = Event::kNone;
+  event_->sender = Event::kNone;
   event_->posts.clear();
+  event_->receives.clear();
   event_->suspensions.clear();
   event_->changed.clear();
   if (described) {
-    event_->target = event_->local = event_->own = event_->source = {};
+    event_->target = event_->local = event_->source = {};
     event_->nic = event_->thread = event_->lease_of = event_->initiator = event_->node = Event::kNone;
     event_->fenced = event_->touches = event_->fence = event_->changes = event_->by_cpu = false;
     event_->behind = 0;
@@ -231,6 +235,7 @@ void Execution::describe(const model::Step& step) {
   event_->initiator = queue_pair.actor;
   event_->thread = actors_[queue_pair.actor].machine_thread;
   event_->behind = requests_[step.owner][step.index].behind;
+  event_->send = requests_[step.owner][step.index].send;
   event_->request = model::kind_of(request.opcode);
   event_->fenced = request.fence;
   event_->empty = request.length() == 0;
@@ -256,6 +261,9 @@ void Execution::describe(const model::Step& step) {
 
 // Applies a step's effects at the client's side.
 void Execution::after_step(const model::Step& step) {
+  if (!observers_.empty()) {
+    tell_observers(step);
+  }
   switch (step.kind) {
     case StepKind::place:
     case StepKind::store:
@@ -273,6 +281,10 @@ void Execution::after_step(const model::Step& step) {
       break;
     default:
       break;
+  }
+  if (step.kind == StepKind::receive) {
+    show_message(step);
+    return;
   }
   if (step.kind != StepKind::fetch && step.kind != StepKind::deliver && step.kind != StepKind::complete &&
       step.kind != StepKind::execute) {
@@ -315,19 +327,56 @@ void Execution::after_step(const model::Step& step) {
       loop.seen += mix(hash, 1);
     }
   }
-  if (of == crashed_ || (!info.signaled && !failed)) {
+  const bool is_told = of != crashed_ && (info.signaled || failed);
+  if (step.kind == StepKind::execute && is_send(request.opcode) && !failed) {
+    // One step that both ends learn of: the receiver goes on in it, the sender in a step of its own.
+    if (is_told) {
+      wake_later(of, qp, step.index + 1U);
+      event_->client = event_->sender = of;
+    }
+    show_message(step);
+    return;
+  }
+  if (!is_told) {
     return;
   }
   if (machine_.posted({qp}) > step.index + 1) {
     // Later requests of the queue pair may continue before the client does.
-    event_->suspensions.push_back(actor.next_suspension);
-    actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U, nullptr});
+    wake_later(of, qp, step.index + 1U);
     event_->client = of;
     return;
   }
   running_ = of;
   event_->client = of;
   notify(qp, step.index + 1U, failed);
+  run_ready(of);
+}
+
+void Execution::wake_later(std::uint16_t of, std::uint16_t qp, std::uint64_t sequence) {
+  Actor& actor = actors_[of];
+  event_->suspensions.push_back({of, actor.next_suspension});
+  actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, sequence, nullptr});
+}
+
+// A SEND's message is in its buffer, and the receiving node learns of it.
+void Execution::show_message(const model::Step& step) {
+  const std::uint16_t of = queue_pairs_[step.owner].target;
+  const ModelQueuePair* const sender = queue_pairs_[step.owner].queue_pair;
+  ModelQueuePair* const receiver = sender == nullptr ? nullptr : sender->peer();
+  if (of == crashed_ || receiver == nullptr) {
+    return;
+  }
+  const WorkRequest& request = machine_.request(step.wr());
+  ReceiveQueue::Arrival arrival{.bytes = request.length()};
+  if (request.opcode == Opcode::send_with_immediate) {
+    arrival.immediate = request.immediate;
+  }
+  ++actors_[of].changes;  // an attempt in which a message came cannot be left out
+  {
+    const Zone::Use own(nullptr);
+    static_cast<void>(receiver->receives()->take_buffer());
+    receiver->receives()->fill(arrival);
+  }
   run_ready(of);
 }
 
@@ -442,6 +491,7 @@ void Execution::apply_client(const Action& action) {
     throw std::logic_error(fmt::format("explorer: client {} has no step {}", actor.name, action.index));
   }
   const Suspended suspended = *found;
+  last_what_ = suspended.what;
   actor.suspended.erase(found);
   running_ = action.owner;
   event_->client = action.owner;
@@ -452,7 +502,10 @@ void Execution::apply_client(const Action& action) {
       set_may_crash(action.owner);
       // A client's tasks have the first suspension numbers.
       ++tasks_running_;
-      reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
+      {
+        const Zone::Use use(&world_zone_);
+        reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
+      }
       watch_shared_memory(actor);
       {
         const Zone::Use use(&zone_);
@@ -461,6 +514,9 @@ void Execution::apply_client(const Action& action) {
       note_shared_memory(actors_[action.owner]);
       break;
     case Step::What::yield:
+      break;
+    case Step::What::retry:
+      reactor_->ready(*suspended.waiter);
       break;
     case Step::What::access:
       acted_in_step_ = true;
@@ -651,16 +707,21 @@ bool Execution::is_livelock(const Order& order) const {
   return false;
 }
 
-void Execution::require_ended() {
-  if (!judges_liveness()) {
-    return;
-  }
+std::string Execution::unended() const {
   std::string who;
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i != crashed_ && actors_[i].tasks_left != 0) {
       who += (who.empty() ? "" : ", ") + actors_[i].name;
     }
   }
+  return who;
+}
+
+void Execution::require_ended() {
+  if (!judges_liveness()) {
+    return;
+  }
+  const std::string who = unended();
   if (!who.empty() && !failure_) {
     fail(Kind::deadlock, fmt::format("{} has not ended, and nothing is left that could happen", who));
     failure_->at_end = true;

@@ -75,6 +75,7 @@ CellResult explore_cell(std::string_view scheme, const CellOptions& options) {
     result.verdict.executions += verdict.executions;
     result.verdict.redundant += verdict.redundant;
     result.verdict.events += verdict.events;
+    result.verdict.states += verdict.states;
     result.verdict.seconds += verdict.seconds;
     if (verdict.outcome == Outcome::broken) {
       result.verdict.outcome = Outcome::broken;

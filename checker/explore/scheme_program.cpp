@@ -1,6 +1,9 @@
 #include <sidelatch/explore/scheme_program.h>
 
 #include "execution.h"
+#include "scheme_monitor.h"
+
+#include <sidelatch/sync/latch_peers.h>
 
 #include <fmt/format.h>
 
@@ -19,6 +22,8 @@ using namespace sync;
 namespace {
 
 constexpr std::uint32_t kMostClients = 16;
+// Readers' requests use numbers that no update has.
+constexpr std::uint64_t kFirstTagOfReads = std::uint64_t{1} << 48;
 
 struct Operation {
   bool writes = false;
@@ -94,6 +99,78 @@ struct ClientRun {
   const Place* place;
   std::uint32_t client;
   std::vector<Operation> operations{};
+  SchemeMonitor* monitor = nullptr;  // judges at once, in a search that runs all orders; then nothing is written down
+};
+
+// An operation of a client, for those who judge it.
+class Noted {
+ public:
+  Noted(ClientRun* run, bool writes) : run_(run) {
+    if (run->monitor != nullptr) {
+      run->monitor->began(run->client, writes);
+      return;
+    }
+    which_ = run->operations.size();
+    run->operations.push_back({.writes = writes, .client = run->client, .began = world().moment()});
+    if (!writes) {
+      run->operations.back().tag = tag();
+    }
+  }
+  [[nodiscard]] std::uint64_t tag() const {
+    constexpr std::uint64_t kFirst = kFirstTagOfReads;
+    return kFirst + run_->client * std::uint64_t{1000} + which_;
+  }
+  void entered() const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->entered(run_->client);
+    } else {
+      operation().inside = world().moment();
+    }
+  }
+  void leaves() const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->left(run_->client);
+    } else {
+      operation().leaves = world().moment();
+    }
+  }
+  /// Of a read: its present attempt counts.
+  void has_read(std::uint64_t number) const {
+    if (run_->monitor == nullptr) {
+      operation().attempt = std::max(operation().began, world().last_retry());
+      operation().number = number;
+    }
+  }
+  /// What was posted so far led to accepting the read.
+  void accepts(std::uint64_t number) const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->accepts(run_->client, number);
+    } else {
+      operation().last_post = world().last_post();
+    }
+  }
+  void refuses() const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->refused(run_->client);
+    } else {
+      operation().accepted = false;
+    }
+  }
+  void ended(std::uint64_t number) const {
+    if (run_->monitor != nullptr) {
+      run_->monitor->ended(run_->client, number);
+    } else {
+      operation().number = number;
+      operation().ended = world().moment();
+      operation().has_ended = true;
+    }
+  }
+
+ private:
+  [[nodiscard]] World& world() const { return *run_->place->world; }
+  [[nodiscard]] Operation& operation() const { return run_->operations[which_]; }
+  ClientRun* run_;
+  std::size_t which_ = 0;
 };
 
 // State of one execution, for its judges.
@@ -101,6 +178,7 @@ struct Run {
   const Place* place = nullptr;
   std::vector<const ClientRun*> clients{};
   std::vector<Operation> operations{};  // of all clients, at the end
+  const SchemeMonitor* monitor = nullptr;
 
   void collect() {
     operations.clear();
@@ -175,22 +253,15 @@ std::string words_of(std::span<const std::byte> payload) {
   return text;
 }
 
-// Readers' requests use numbers that no update has.
-constexpr std::uint64_t kFirstTagOfReads = std::uint64_t{1} << 48;
-std::uint64_t tag_of_read(std::uint32_t client, std::size_t operation) {
-  return kFirstTagOfReads + client * std::uint64_t{1000} + operation;
-}
-
 Task<void> write_object(ClientRun* run, Session* session) {
   const Setting& setting = *run->place->setting;
   World& world = *run->place->world;
   std::uint64_t own = 0;
   bool took_over = false;
   for (std::uint32_t i = 0; i < setting.workload.updates; ++i) {
-    const std::size_t which = run->operations.size();
-    run->operations.push_back({.writes = true, .client = run->client, .began = world.moment()});
+    const Noted operation(run, true);
     ExclusiveGuard guard = co_await setting.scheme->latch(*session, run->place->objects.at(0));
-    run->operations[which].inside = world.moment();
+    operation.entered();
     std::uint64_t number = number_in(guard.payload());
     if (guard.inherited()) {
       took_over = true;
@@ -205,12 +276,13 @@ Task<void> write_object(ClientRun* run, Session* session) {
     own = number + (guard.inherited() ? 10 : 1);
     world.tag(own);
     fill(guard.payload(), own, setting.workload.salt);
-    run->operations[which].leaves = world.moment();
-    run->operations[which].number = own;
+    operation.leaves();
     co_await guard.commit();
     world.tag(0);
-    run->operations[which].ended = world.moment();
-    run->operations[which].has_ended = true;
+    operation.ended(own);
+    // Nobody needs these any more; what is left in a frame makes states differ.
+    number = 0;
+    own = took_over ? own : 0;
   }
 }
 
@@ -218,9 +290,8 @@ Task<void> read_object(ClientRun* run, Session* session) {
   const Setting& setting = *run->place->setting;
   World& world = *run->place->world;
   for (std::uint32_t i = 0; i < setting.workload.reads; ++i) {
-    const std::size_t which = run->operations.size();
-    run->operations.push_back({.client = run->client, .tag = tag_of_read(run->client, which), .began = world.moment()});
-    world.tag(tag_of_read(run->client, which));
+    const Noted operation(run, false);
+    world.tag(operation.tag());
     ReadGuard guard;
     try {
       guard = co_await setting.scheme->begin_read(*session, run->place->objects.at(0));
@@ -232,8 +303,7 @@ Task<void> read_object(ClientRun* run, Session* session) {
     if (!guard) {
       co_return;  // its holder crashed, and readers do not take over
     }
-    run->operations[which].inside = world.moment();
-    run->operations[which].attempt = std::max(run->operations[which].began, world.last_retry());
+    operation.entered();
     const std::uint64_t number = number_in(guard.payload());
     const std::uint64_t version = guard.version();
     const bool whole = is_whole(guard.payload(), setting.workload.salt);
@@ -248,24 +318,23 @@ Task<void> read_object(ClientRun* run, Session* session) {
                    fmt::format("a reader accepted version {} with the data of version {}", version, number));
       }
     };
-    run->operations[which].number = number;
-    run->operations[which].leaves = world.moment();
+    operation.has_read(number);
+    operation.leaves();
     if (guard.fresh() || setting.promise == checker::Promise::consistent) {
-      run->operations[which].last_post = world.last_post();
+      operation.accepts(number);
       judge();
       co_await guard.release();
     } else {
       const bool unchanged = co_await guard.validate();
-      run->operations[which].last_post = world.last_post();
+      operation.accepts(number);
       if (!unchanged) {
         // Counts as a failed attempt, which Scheme::read would repeat, so this program need not judge it.
-        run->operations[which].accepted = false;
+        operation.refuses();
         co_return;
       }
       judge();
     }
-    run->operations[which].ended = world.moment();
-    run->operations[which].has_ended = true;
+    operation.ended(number);
   }
 }
 
@@ -344,6 +413,9 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
 
 void judge_result(const Run& run) {
   std::vector<std::uint64_t> numbers;
+  if (run.monitor != nullptr) {
+    numbers = run.monitor->numbers();
+  }
   for (const Operation& operation : run.operations) {
     if (operation.writes && operation.has_ended) {
       numbers.push_back(operation.number);
@@ -358,13 +430,16 @@ void judge_result(const Run& run) {
   }
   const Place& place = *run.place;
   const std::uint64_t latch = place.latch_word();
-  if (latch != 0) {
+  if (!place.setting->scheme->is_free(latch)) {
     run.place->world->fail(Kind::deadlock, fmt::format("everybody has unlatched, and the latch word is {:#x}", latch));
     return;
   }
   const std::span<const std::byte> record =
       place.memory.bytes().subspan(place.layout.record(0), place.setting->shape.bytes);
-  const std::vector<std::byte> right = image_of(place.setting, numbers.size());
+  std::vector<std::byte> right = image_of(place.setting, numbers.size());
+  if (place.setting->scheme->queues()) {  // a free latch may count its holders
+    std::memcpy(right.data() + (place.layout.latch(0) - place.layout.record(0)), &latch, sizeof latch);
+  }
   if (std::memcmp(record.data(), right.data(), right.size()) == 0) {
     return;
   }
@@ -380,13 +455,35 @@ void judge_result(const Run& run) {
                   numbers.size(), wrong, in_header ? ", in its header," : ""));
 }
 
+// For a scheme whose clients reach each other: connects this one to those before it.
+LatchPeers* peers_of(const Setting& setting, World& world, Node& node, std::uint32_t client,
+                     std::vector<LatchPeers*>& others) {
+  if (!setting.scheme->needs_peers()) {
+    return nullptr;
+  }
+  auto& made = world.make<LatchPeers>(node, static_cast<std::uint16_t>(client + 1), 1U);
+  for (LatchPeers* const other : others) {
+    LatchPeers::connect(*other, made);
+  }
+  others.push_back(&made);
+  return &made;
+}
+
 void build(const std::shared_ptr<Setting>& setting, World& world) {
   const Workload& workload = setting->workload;
   Node& storage = world.add_node("memory", workload.nics);
   const Place& place = world.make<Place>(setting, world, storage);
   Run& run = world.make<Run>();
   run.place = &place;
+  SchemeMonitor* monitor = nullptr;
+  if (world.judges_in_order() && !workload.crash) {
+    monitor =
+        &world.make<SchemeMonitor>(world, setting->promise, workload.writers + workload.readers, place.memory.remote(),
+                                   place.memory.remote().address + place.layout.latch(0), kFirstTagOfReads);
+  }
+  run.monitor = monitor;
   QueuePair* first = nullptr;
+  std::vector<LatchPeers*> peers;
   for (std::uint32_t i = 0; i < workload.writers + workload.readers; ++i) {
     const bool writes = i < workload.writers;
     Node& node = world.add_node(writes ? fmt::format("writer {}", i) : fmt::format("reader {}", i - workload.writers));
@@ -394,6 +491,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     first = first == nullptr ? qp.get() : first;
     SessionOptions options;
     options.buffers = std::min(4U, setting->scheme->most_buffers());
+    options.peers = peers_of(*setting, world, node, i, peers);
     if (workload.crash) {
       options.owner = static_cast<std::uint16_t>(i + 1);
       options.lease = Lease{.length = from_ns(1e6), .margin = from_ns(1e5)};
@@ -401,6 +499,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     }
     Session& session = world.make<Session>(*qp, buffer_bytes(setting->shape), place.options_for(node, options));
     ClientRun& client = world.make<ClientRun>(place, i);
+    client.monitor = monitor;
     run.clients.push_back(&client);
     world.spawn(node, writes ? write_object(&client, &session) : read_object(&client, &session));
     if (workload.crash && i == 0) {
@@ -439,9 +538,11 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
           for (std::uint64_t i = 0; i < updates; ++i) {
             Node& node = world.add_node("writer");
             auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
-            Session& session =
-                world.make<Session>(*qp, buffer_bytes(alone->shape),
-                                    place->options_for(node, {.buffers = std::min(4U, alone->scheme->most_buffers())}));
+            std::vector<LatchPeers*> none;
+            SessionOptions options =
+                place->options_for(node, {.buffers = std::min(4U, alone->scheme->most_buffers())});
+            options.peers = peers_of(*alone, world, node, static_cast<std::uint32_t>(i), none);
+            Session& session = world.make<Session>(*qp, buffer_bytes(alone->shape), options);
             world.spawn(node, write_object(&world.make<ClientRun>(*place, static_cast<std::uint32_t>(i)), &session));
           }
         },
@@ -484,6 +585,12 @@ void Workload::validate() const {
 
 Program scheme_program(const Scheme& scheme, checker::Promise promise, const Workload& workload, LayoutKind layout) {
   workload.validate();
+  if (workload.crash && scheme.queues()) {
+    throw std::invalid_argument(fmt::format(
+        "{}: its clients stand in a queue, which a dead one stops: it has no leases, and so no run in which "
+        "a client crashes",
+        scheme.name()));
+  }
   if (scheme.place() == LatchPlace::tuples_at_switch) {
     throw std::invalid_argument(fmt::format(
         "{}: the explorer has no switch; docs/switch.md says how the switch's program is searched, packet by "

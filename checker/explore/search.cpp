@@ -55,6 +55,9 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
   if (options.look_at_counters) {
     execution_.compare_tallies();
   }
+  if (options.mode == Mode::states) {
+    execution_.go_by_states();
+  }
 }
 
 bool Worker::should_stop() {
@@ -373,6 +376,7 @@ void Worker::record(TaskResult& result, const Failure& failure, const std::vecto
   found.failure = failure;
   found.events = count;
   found.tail = tail;
+  found.by_states = options_->mode == Mode::states;
   for (std::size_t i = 0; i < depth_; ++i) {
     found.choices.push_back(event(i).action);
   }

@@ -60,7 +60,9 @@ struct Found {
   Failure failure;
   std::vector<Action> choices;
   std::vector<Action> tail;
-  std::size_t events = 0;  // number of events that it depends on
+  std::size_t events = 0;                      // number of events that it depends on
+  bool by_states = false;                      // its choices are those of a search through states
+  std::size_t repeats_from = ~std::size_t{0};  // from this choice on they repeat for ever
 };
 
 struct TaskResult {

@@ -192,12 +192,15 @@ class Describer {
 
 }  // namespace
 
-Violation make_violation(const Program& program, const Options& options, const Found& found) {
+Violation make_violation(const Program& program, const Options& the_options, const Found& found) {
+  Options options = the_options;
+  options.mode = found.by_states ? Mode::states : Mode::exhaustive;
   std::atomic<bool> stop{false};
   Worker worker(program, options, stop, std::nullopt);
   static_cast<void>(worker.run_along(found.choices, false));
   std::vector<Action> order = found.choices;
-  if (worker.depth() == found.choices.size() && found.tail.empty()) {
+  const bool is_endless = found.repeats_from < found.choices.size();
+  if (worker.depth() == found.choices.size() && found.tail.empty() && !is_endless) {
     order = calm_order(worker, needed_events(worker, found.failure));
   }
   Violation violation;
@@ -210,11 +213,22 @@ Violation make_violation(const Program& program, const Options& options, const F
   if (options.look_at_counters) {
     execution.compare_tallies();
   }
+  if (found.by_states) {
+    execution.go_by_states();
+    violation.choices.emplace_back(kByStates);
+  }
   execution.runs_below(__builtin_frame_address(0));
   execution.begin();
   Describer describer(execution, violation);
-  for (const Action& action : order) {
-    describer.step(action);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t before = violation.trace.size();
+    if (i == found.repeats_from) {
+      violation.choices.emplace_back(name(found.failure.kind));
+    }
+    describer.step(order[i]);
+    if (i == found.repeats_from && before < violation.trace.size()) {
+      violation.trace[before].note = "from here on it repeats for ever";
+    }
   }
   for (const Action& action : found.tail) {
     describer.step(action);
@@ -322,10 +336,11 @@ std::string to_text(const Violation& violation) {
 std::string to_text(const Verdict& verdict) {
   switch (verdict.outcome) {
     case Outcome::safe:
-      return fmt::format("safe: all {} executions\n", verdict.executions);
+      return verdict.states == 0 ? fmt::format("safe: all {} executions\n", verdict.executions)
+                                 : fmt::format("safe: all {} states\n", verdict.states);
     case Outcome::bounded:
-      return fmt::format("bounded: nothing was found in {} executions, which {} ended\n", verdict.executions,
-                         verdict.bound);
+      return fmt::format("bounded: nothing was found in {} executions{}, which {} ended\n", verdict.executions,
+                         verdict.states == 0 ? "" : fmt::format(" and {} states", verdict.states), verdict.bound);
     case Outcome::broken:
       return fmt::format("broken: {}: {}\n{}", name(verdict.violation->kind), verdict.violation->what,
                          to_text(*verdict.violation));

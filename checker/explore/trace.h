@@ -7,6 +7,9 @@
 
 namespace sidelatch::explore {
 
+/// The first of the choices of an execution that a search through states has found.
+inline constexpr std::string_view kByStates = "states";
+
 /// Removes events that the violation does not depend on, reorders the rest so that actors change seldom, and runs it
 /// again to describe each step.
 [[nodiscard]] Violation make_violation(const Program& program, const Options& options, const Found& found);

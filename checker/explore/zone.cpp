@@ -186,10 +186,11 @@ void* Zone::take(std::size_t bytes, std::size_t alignment) {
     }
     used_ = offset + size;
     index = static_cast<std::uint32_t>(blocks_.size());
-    blocks_.push_back({offset, size, false, 0, kNone});
+    blocks_.push_back({offset, size, false, false, 0, kNone});
     ::new (base_ + offset - sizeof(Header)) Header{index, 0, 0};
   }
   blocks_[index].live = true;
+  blocks_[index].fixed = false;
   ++blocks_[index].life;
   ++live_;
   return base_ + blocks_[index].offset;
@@ -289,6 +290,30 @@ std::uint32_t Zone::index_at(const void* address) const noexcept {
   const Block& block = *std::prev(after);
   return block.live && offset < block.offset + block.bytes ? static_cast<std::uint32_t>(after - blocks_.begin() - 1)
                                                            : kNone;
+}
+
+void Zone::fix_live_blocks() noexcept {
+  for (Block& block : blocks_) {
+    block.fixed = block.live;
+  }
+}
+
+Zone::View Zone::view(std::uint32_t number) const noexcept {
+  const Block& block = blocks_[number];
+  return block.live ? View{number, block.offset, block.bytes, block.fixed} : View{};
+}
+
+// The end of a block is no place of another one: its header comes first.
+Zone::View Zone::view_at(std::uintptr_t address) const noexcept {
+  const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(base_);
+  const auto after = std::ranges::upper_bound(blocks_, offset, {}, &Block::offset);
+  if (after == blocks_.begin()) {
+    return {};
+  }
+  const Block& block = *std::prev(after);
+  return block.live && offset <= block.offset + block.bytes
+             ? view(static_cast<std::uint32_t>(after - blocks_.begin() - 1))
+             : View{};
 }
 
 std::span<const std::byte> Zone::block_at(const void* address) const noexcept {

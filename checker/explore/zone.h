@@ -62,6 +62,27 @@ class Zone {
   /// a byte of a block is taken for a pointer to it. In an order that depends on their contents alone.
   void reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const;
 
+  // For the canonical form of a program's state (execution_state.cpp).
+
+  /// The blocks that are live now are the program's fixed parts: it makes them at the same places each time.
+  void fix_live_blocks() noexcept;
+  struct View {
+    std::uint32_t number = kNone;  ///< kNone: the address is in no live block
+    std::uint64_t offset = 0;      ///< of the block in the zone
+    std::uint64_t bytes = 0;
+    bool fixed = false;  ///< live since fix_live_blocks()
+  };
+  static constexpr std::uint32_t kNone = 0xffff'ffff;
+  [[nodiscard]] bool holds(std::uintptr_t address) const noexcept {
+    return address - reinterpret_cast<std::uintptr_t>(base_) < used_ + kGrain;
+  }
+  /// The live block that holds the address, or ends there.
+  [[nodiscard]] View view_at(std::uintptr_t address) const noexcept;
+  /// Block `number`, if it is live.
+  [[nodiscard]] View view(std::uint32_t number) const noexcept;
+  [[nodiscard]] std::uint32_t block_count() const noexcept { return static_cast<std::uint32_t>(blocks_.size()); }
+  [[nodiscard]] const std::byte* base() const noexcept { return base_; }
+
   // For operator new and operator delete.
   [[nodiscard]] void* take(std::size_t bytes, std::size_t alignment);
   /// False if the address is in no zone.
@@ -78,10 +99,10 @@ class Zone {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     bool live = false;
+    bool fixed = false;
     std::uint32_t life = 0;
     std::uint32_t next_free = kNone;
   };
-  static constexpr std::uint32_t kNone = 0xffff'ffff;
   static constexpr std::size_t kGrain = 16;
   static constexpr std::size_t kLargestClass = 4096;
 

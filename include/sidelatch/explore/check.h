@@ -26,6 +26,7 @@ namespace sidelatch::explore {
 
 enum class Mode : std::uint8_t {
   exhaustive,
+  states,  ///< every state once, so that loops need no bound; see docs/explorer.md
   plain,   ///< every order of events, without reduction: for testing the reduction
   random,  ///< random choices
   pct,     ///< random priorities with a few changes (Burckhardt et al., ASPLOS 2010)
@@ -47,6 +48,9 @@ struct Options {
   /// Compares the library's counters, too, where a client tries again: then no attempt of a loop that counts leaves no
   /// trace. check() and replay() begin again with it when the program reads such a counter.
   bool look_at_counters = false;
+  std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
+  /// `exhaustive`: where nothing but loops is left open, a search through so many states may decide it. 0: none.
+  std::uint64_t states_for_loops = 30'000;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
   unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
   /// After a violation, this many more executions look for one with a shorter trace.
@@ -87,6 +91,7 @@ struct Verdict {
   std::uint64_t executions = 0;  ///< executions that are not equivalent to each other
   std::uint64_t redundant = 0;   ///< executions given up because an equivalent one was explored
   std::uint64_t events = 0;      ///< events in all executions, replays included
+  std::uint64_t states = 0;      ///< states that were visited, if there was a search through states
   double seconds = 0;
   std::string bound;  ///< which bound was met, if `outcome` is bounded
   /// If `outcome` is bounded: whether nothing but the number of attempts of retry loops was bounded.

@@ -134,13 +134,29 @@ class World : public fabric::Fabric {
   /// Sets a function to call at the end of an execution, when every task has ended or its client crashed, and
   /// everything is placed.
   virtual void at_end(std::function<void(const Order&)> judge) = 0;
+  /// True in a search through states (Mode::states). It runs every order of the steps that call order_matters(), and
+  /// steps happen in the order in which they run. So a program judges at once, by numbers that it keeps in its own
+  /// objects. moment() and Order are for the other searches: what a program knows of moments makes all states differ.
+  [[nodiscard]] virtual bool judges_in_order() const = 0;
+  /// A judge can see when this step of the running client happens.
+  virtual void order_matters() = 0;
+  /// What an observer of a search through states is told. Requests carry the tag of their client; see World::tag.
+  struct Observer {
+    std::function<void(const Order::Access&)> changed;  ///< a line of a WRITE was placed, an atomic stored
+    /// A line of a READ. What is made of it must not depend on what other steps came before it.
+    std::function<void(const Order::Access&)> sampled;
+    std::function<bool(std::uint64_t tag)> posted;   ///< a client posted a request; whether it matters when
+    std::function<void(std::uint64_t tag)> retried;  ///< an attempt of a client has failed (Reactor::retry)
+  };
+  /// Does nothing in other searches.
+  virtual void observe(Observer observer) = 0;
   /// Whether a client has crashed in this execution.
   [[nodiscard]] virtual bool crashed() const = 0;
 
   /// An awaiter that is one step of the client.
   class Step : public fabric::Waiter {
    public:
-    enum class What : std::uint8_t { start, yield, access, local_store, completion };
+    enum class What : std::uint8_t { start, yield, access, local_store, completion, retry };
 
     Step(World& world, fabric::Node& client, What what, const fabric::LocalSpan& local_word = {},
          std::uint64_t number = 0) noexcept

@@ -233,6 +233,9 @@ class QueuePair {
   [[nodiscard]] bool awaits_completion() const noexcept { return last_signaled_ > completed_; }
   /// Payload of all requests in flight.
   [[nodiscard]] std::uint64_t bytes_in_flight() const noexcept;
+  /// For a world that compares states: appends bytes that say nothing beyond which requests are in flight, and what
+  /// they found: counters, the records of requests, the results of atomics.
+  void append_bookkeeping(std::vector<std::span<const std::byte>>& out) const;
   /// A derived class calls this first in its destructor.
   void disconnect() noexcept;
   /// Where the NIC puts the old value of atomic number `sequence` if the request names no buffer.

@@ -106,7 +106,8 @@ struct ReachedByLoops {
   Verdict verdict;
 };
 
-ReachedByLoops reach(const std::vector<LoopOps>& clients, Preset preset, bool written_out) {
+ReachedByLoops reach(const std::vector<LoopOps>& clients, Preset preset, bool written_out,
+                     Mode mode = Mode::exhaustive) {
   ReachedByLoops reached;
   const Program program = [&](World& world) {
     auto& store = world.make<Store>(world, 3);
@@ -128,8 +129,9 @@ ReachedByLoops reach(const std::vector<LoopOps>& clients, Preset preset, bool wr
       reached.states.insert(state);
     });
   };
-  reached.verdict =
-      check(program, {.rules = rules_of(preset), .max_executions = 4000, .writing_retries = kAttempts, .threads = 1});
+  Options options{.rules = rules_of(preset), .mode = mode, .max_executions = 4000, .writing_retries = kAttempts};
+  options.threads = 1;
+  reached.verdict = check(program, options);
   return reached;
 }
 

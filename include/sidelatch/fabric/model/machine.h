@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -151,6 +152,15 @@ class Machine {
   /// WRITE dependent with posts of READs and atomics to the same NIC. A revocation of `qp` is dependent with all its
   /// steps.
   [[nodiscard]] bool post_dependent(QpId qp, const WorkRequest& request, const Step& step) const;
+  /// How many requests of its queue pair that were posted before `wr` have steps to come.
+  [[nodiscard]] std::uint32_t unfinished_before(WrId wr) const;
+  /// Whether nothing but the exclusion of atomics on one word (rule 8) forbids `step` now.
+  [[nodiscard]] bool waits_for_word(QpId qp, std::uint32_t index) const;
+  /// Appends all that decides what may still happen, except for the bytes of memory. Requests are numbered from the
+  /// first one of their queue pair that has steps to come or is not below `known`, by queue pair: the client has been
+  /// told of those before. `place` gives an address of memory the same name in all states.
+  void append_state(std::span<const std::uint32_t> known, const std::function<std::uint64_t(const std::byte*)>& place,
+                    std::vector<std::uint64_t>& out) const;
 
  private:
   struct Range {
@@ -276,6 +286,10 @@ class Machine {
   void do_drain(const Step& step);
   void settle(Qp& qp, Wr& wr, WrId id);
   void retire(Qp& qp, Wr& wr);
+
+  // machine_state.cpp
+  void append_request(const Qp& qp, const Wr& wr, const std::function<std::uint64_t(const std::byte*)>& place,
+                      std::vector<std::uint64_t>& out) const;
 
   // machine_dependence.cpp
   [[nodiscard]] bool dependent_within(const Wr& wr, const Step& a, const Step& b) const;

@@ -1,0 +1,414 @@
+#include "states.h"
+
+#include <sidelatch/checker/parallel.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+namespace sidelatch::explore {
+
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+std::uint64_t folded(std::uint64_t a, std::uint64_t b) noexcept {
+  const auto product = static_cast<Wide>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// The order of one execution, step by step.
+class StepOrder final : public Order {
+ public:
+  [[nodiscard]] bool before(Moment first, Moment second) const override { return first <= second; }
+  [[nodiscard]] const std::vector<Access>& changes() const override { return asked(); }
+  [[nodiscard]] const std::vector<Access>& samples() const override { return asked(); }
+  [[nodiscard]] bool was_asked() const noexcept { return asked_; }
+
+ private:
+  [[nodiscard]] const std::vector<Access>& asked() const {
+    asked_ = true;
+    return none_;
+  }
+  std::vector<Access> none_;
+  mutable bool asked_ = false;
+};
+
+// Steps that go first are run at once, as long as they are not too many: a state in between need not be kept.
+constexpr std::uint32_t kMostFirstSteps = 64;
+// Not states alone are bounded: the paths to them may be long.
+constexpr std::uint64_t kMostEventsPerState = 400;
+constexpr const char* kReadsAccesses = "its judges ask for accesses to memory";
+
+}  // namespace
+
+StateHash hash_of(const std::vector<std::uint64_t>& words) noexcept {
+  StateHash hash{0x9e37'79b9'7f4a'7c15 ^ words.size(), 0xc2b2'ae3d'27d4'eb4f};
+  for (const std::uint64_t word : words) {
+    hash.first = folded(hash.first ^ word, 0xa076'1d64'78bd'642f) + word;
+    hash.second = folded(hash.second ^ std::rotl(word, 32), 0xe703'7ed1'a0b4'28db) + (word ^ 0x8ebc'6af0'9c88'c6e3);
+  }
+  return hash;
+}
+
+std::uint32_t StateTable::find(const StateHash& hash) const noexcept {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash.first & mask;; i = (i + 1) & mask) {
+    const Slot& slot = slots_[i];
+    if (slot.number == kNone || slot.hash == hash) {
+      return slot.number;
+    }
+  }
+}
+
+std::uint32_t StateTable::insert(const StateHash& hash, std::uint32_t number) {
+  if (used_ * 2 >= slots_.size()) {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    used_ = 0;
+    for (const Slot& slot : old) {
+      if (slot.number != kNone) {
+        insert(slot.hash, slot.number);
+      }
+    }
+  }
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash.first & mask;; i = (i + 1) & mask) {
+    Slot& slot = slots_[i];
+    if (slot.number == kNone) {
+      slot = {hash, number};
+      ++used_;
+      return number;
+    }
+    if (slot.hash == hash) {
+      return slot.number;
+    }
+  }
+}
+
+StateSearch::Hand::Hand(const Program& program, const Options& options)
+    : execution(program, options.rules, options.writing_retries) {
+  execution.go_by_states();
+  if (options.look_at_counters) {
+    execution.compare_tallies();
+  }
+}
+
+StateSearch::StateSearch(const Program& program, const Options& options, unsigned threads,
+                         std::optional<std::chrono::steady_clock::time_point> deadline)
+    : program_(&program), options_(options), threads_(std::max(1U, threads)), deadline_(deadline) {
+  hands_.resize(threads_);
+}
+
+StateSearch::Hand& StateSearch::hand(std::size_t slot) {
+  if (hands_[slot] == nullptr) {
+    hands_[slot] = std::make_unique<Hand>(*program_, options_);
+    if (compares_clock_) {
+      hands_[slot]->execution.compare_clock();
+    }
+  }
+  return *hands_[slot];
+}
+
+bool StateSearch::late() const {
+  return (deadline_ && std::chrono::steady_clock::now() > *deadline_) ||
+         (options_.interrupted != nullptr && options_.interrupted->load(std::memory_order_relaxed));
+}
+
+StatesResult StateSearch::run() {
+  for (;;) {
+    StatesResult result = search();
+    bool clock = false;
+    bool tallies = false;
+    for (const auto& hand : hands_) {
+      clock = clock || (hand != nullptr && hand->execution.reads_clock());
+      tallies = tallies || (hand != nullptr && hand->execution.reads_counters());
+    }
+    if ((!clock || compares_clock_) && (!tallies || options_.look_at_counters)) {
+      return result;
+    }
+    compares_clock_ = clock;
+    options_.look_at_counters = options_.look_at_counters || tallies;
+    hands_.clear();
+    hands_.resize(threads_);
+  }
+}
+
+void StateSearch::path_to(std::uint32_t state, std::vector<Action>& path) const {
+  path.resize(nodes_[state].length);
+  for (std::uint32_t at = state; at != StateTable::kNone; at = nodes_[at].parent) {
+    const Node& node = nodes_[at];
+    std::copy_n(actions_.begin() + static_cast<std::ptrdiff_t>(node.begin), node.count,
+                path.begin() + static_cast<std::ptrdiff_t>(node.length - node.count));
+  }
+}
+
+void StateSearch::go_first(Hand& hand, std::vector<Action>& actions) {
+  Execution& execution = hand.execution;
+  for (std::uint32_t i = 0; i < kMostFirstSteps && execution.failure() == nullptr; ++i) {
+    execution.enabled(hand.enabled);
+    const auto first =
+        std::ranges::find_if(hand.enabled, [&](const Action& action) { return execution.may_come_first(action); });
+    if (first == hand.enabled.end()) {
+      break;
+    }
+    const Action action = *first;
+    actions.push_back(action);
+    execution.repeat(action);
+  }
+}
+
+// Goes on with steps that go first, and looks at the state behind them.
+void StateSearch::finish(Hand& hand, Next& next, std::uint64_t& events) {
+  Execution& execution = hand.execution;
+  go_first(hand, next.actions);
+  events += next.actions.size();
+  next.is_cut = execution.is_cut();
+  if (execution.failure() != nullptr) {
+    next.failure = *execution.failure();
+    return;
+  }
+  hand.words.clear();
+  execution.append_state(hand.words);
+  next.hash = hash_of(hand.words);
+  if (table_.find(next.hash) != StateTable::kNone) {
+    return;
+  }
+  execution.enabled(hand.enabled);
+  if (!hand.enabled.empty() || next.is_cut) {
+    return;
+  }
+  next.is_end = true;
+  execution.require_ended();
+  if (execution.failure() == nullptr) {
+    const StepOrder order;
+    execution.judge(order);
+    if (order.was_asked()) {
+      throw kReadsAccesses;
+    }
+  }
+  if (execution.failure() != nullptr) {
+    next.failure = *execution.failure();
+  }
+}
+
+void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
+  Execution& execution = hand.execution;
+  path_to(state, hand.path);
+  const auto go_there = [&] {
+    execution.begin();
+    for (const Action& action : hand.path) {
+      execution.repeat(action);
+    }
+    result.events += hand.path.size();
+  };
+  go_there();
+  execution.append_waiting_atomics(result.waiting);
+  std::vector<Action> enabled;
+  execution.enabled(enabled);
+  // Clients that run may turn out to need no other order.
+  std::ranges::stable_partition(enabled, [&](const Action& action) {
+    return action.sort == Action::Sort::client || action.kind == fabric::model::StepKind::complete;
+  });
+  for (std::size_t i = 0; i < enabled.size(); ++i) {
+    if (i != 0) {
+      go_there();
+    }
+    Next next;
+    next.name = execution.lasting_name(enabled[i]);
+    next.actions.push_back(enabled[i]);
+    execution.repeat(enabled[i]);
+    const bool alone = execution.could_come_first();
+    finish(hand, next, result.events);
+    if (alone) {
+      result.next.clear();
+      result.waiting.clear();
+      result.next.push_back(std::move(next));
+      result.leaving = Leaving::first;
+      return;
+    }
+    result.next.push_back(std::move(next));
+  }
+}
+
+Found StateSearch::found_at(std::uint32_t state, const std::vector<Action>& more, const Failure& failure) const {
+  Found found;
+  found.failure = failure;
+  found.by_states = true;
+  path_to(state, found.choices);
+  found.choices.insert(found.choices.end(), more.begin(), more.end());
+  found.events = found.choices.size();
+  return found;
+}
+
+StatesResult StateSearch::search() {
+  table_ = {};
+  nodes_.clear();
+  actions_.clear();
+  edges_.clear();
+  leaving_.clear();
+  edges_begin_.assign(1, 0);
+  cut_.reset();
+  StatesResult result;
+  const void* const stack_top = __builtin_frame_address(0);
+  {
+    Hand& first = hand(0);
+    first.execution.runs_below(stack_top);
+    first.execution.begin();
+    Next start;
+    finish(first, start, result.events);
+    result.unable = first.execution.no_states();
+    if (result.unable != nullptr) {
+      return result;
+    }
+    if (start.failure) {
+      Found found;
+      found.failure = *start.failure;
+      found.by_states = true;
+      result.found = found;
+      return result;
+    }
+    table_.insert(start.hash, 0);
+    nodes_.push_back({StateTable::kNone, static_cast<std::uint32_t>(start.actions.size()), 0,
+                      static_cast<std::uint32_t>(start.actions.size())});
+    actions_ = start.actions;
+  }
+  std::uint32_t level_begin = 0;
+  while (level_begin < nodes_.size() && !result.found && result.bound.empty()) {
+    const auto level_end = static_cast<std::uint32_t>(nodes_.size());
+    constexpr std::uint32_t kAtOnce = 4096;
+    for (std::uint32_t begin = level_begin; begin < level_end && !result.found; begin += kAtOnce) {
+      const std::uint32_t count = std::min(kAtOnce, level_end - begin);
+      std::vector<Expansion> expansions(count);
+      std::atomic<std::uint32_t> next_state{0};
+      std::atomic<const char*> unable{nullptr};
+      const auto work = [&](std::size_t slot) {
+        Hand& own = hand(slot);
+        own.execution.runs_below(__builtin_frame_address(0));
+        try {
+          for (std::uint32_t i = next_state++; i < count && unable == nullptr; i = next_state++) {
+            expand(own, begin + i, expansions[i]);
+            if (own.execution.no_states() != nullptr) {
+              unable = own.execution.no_states();
+            }
+          }
+        } catch (const char* why) {
+          unable = why;
+        }
+      };
+      const std::size_t slots = std::min<std::size_t>(threads_, (count + 7) / 8);
+      if (slots <= 1) {
+        work(0);
+      } else {
+        checker::for_each_index(slots, work);
+      }
+      if (unable != nullptr) {
+        result = {};
+        result.unable = unable;
+        return result;
+      }
+      for (std::uint32_t i = 0; i < count && !result.found; ++i) {
+        Expansion& expansion = expansions[i];
+        result.events += expansion.events;
+        Leaving leaving = expansion.leaving;
+        for (Next& next : expansion.next) {
+          if (next.failure) {
+            result.found = found_at(begin + i, next.actions, *next.failure);
+            break;
+          }
+          const auto fresh = static_cast<std::uint32_t>(nodes_.size());
+          const std::uint32_t known = table_.find(next.hash);
+          if (known == StateTable::kNone && next.is_cut) {
+            leaving = Leaving::unknown;
+            for (const auto& own : hands_) {
+              if (!cut_ && own != nullptr) {
+                cut_ = own->execution.first_cut();
+              }
+            }
+            continue;
+          }
+          const std::uint32_t target = known != StateTable::kNone ? known : table_.insert(next.hash, fresh);
+          if (target == fresh) {
+            nodes_.push_back({begin + i, nodes_[begin + i].length + static_cast<std::uint32_t>(next.actions.size()),
+                              actions_.size(), static_cast<std::uint32_t>(next.actions.size())});
+            actions_.insert(actions_.end(), next.actions.begin(), next.actions.end());
+            result.judged += next.is_end ? 1 : 0;
+          }
+          edges_.push_back({target, next.name});
+        }
+        for (const std::uint32_t name : expansion.waiting) {
+          edges_.push_back({StateTable::kNone, name});
+        }
+        edges_begin_.push_back(edges_.size());
+        leaving_.push_back(leaving);
+      }
+      const bool too_long = result.events > options_.max_states * kMostEventsPerState;
+      if (!result.found && (late() || too_long || nodes_.size() > options_.max_states)) {
+        result.bound = !late() ? fmt::format("{} states", options_.max_states)
+                       : deadline_ && std::chrono::steady_clock::now() > *deadline_
+                           ? fmt::format("a budget of {:g} s", options_.budget.count())
+                           : "an interrupt";
+        break;
+      }
+      if (options_.progress) {
+        options_.progress(nodes_.size());
+      }
+    }
+    level_begin = level_end;
+  }
+  result.states = nodes_.size();
+  result.edges = edges_.size();
+  if (!result.found) {
+    result.found = endless();
+  }
+  if (!result.found && result.bound.empty() && cut_) {
+    result.bound = to_string(*cut_);
+    result.only_loops = true;
+  }
+  return result;
+}
+
+std::optional<Found> StateSearch::endless() {
+  leaving_.resize(nodes_.size(), Leaving::unknown);
+  edges_begin_.resize(nodes_.size() + 1, edges_.size());
+  const std::optional<Endless> endless = find_endless(edges_begin_, edges_, leaving_);
+  if (!endless) {
+    return std::nullopt;
+  }
+  Failure failure;
+  failure.at_end = true;
+  failure.kind = endless->is_deadlock ? Kind::deadlock : Kind::livelock;
+  Found found = found_at(endless->cycle.front(), {}, failure);
+  found.repeats_from = found.choices.size();
+  // The edges have their names; the actions follow.
+  Hand& first = hand(0);
+  first.execution.begin();
+  for (const Action& action : found.choices) {
+    first.execution.repeat(action);
+  }
+  const std::string who = first.execution.unended();
+  const bool is_one = who.find(',') == std::string::npos;
+  found.failure.what = endless->is_deadlock
+                           ? fmt::format("{} wait{} for what no longer changes", who, is_one ? "s" : "")
+                           : fmt::format("{} {} and may repeat that for ever", who,
+                                         is_one ? "fails, undoes what it did," : "fail, undo what they did,");
+  for (std::size_t i = 0; i < endless->cycle.size(); ++i) {
+    const std::uint32_t name = edges_[edges_begin_[endless->cycle[i]] + endless->cycle_edges[i]].name;
+    first.execution.enabled(first.enabled);
+    const auto action = std::ranges::find_if(
+        first.enabled, [&](const Action& other) { return first.execution.lasting_name(other) == name; });
+    if (action == first.enabled.end()) {
+      throw std::logic_error("explorer: a step of a cycle is not possible where it was taken");
+    }
+    const Action taken = *action;
+    found.choices.push_back(taken);
+    first.execution.repeat(taken);
+    go_first(first, found.choices);
+  }
+  found.events = found.choices.size();
+  return found;
+}
+
+}  // namespace sidelatch::explore
