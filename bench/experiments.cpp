@@ -52,6 +52,8 @@ constexpr std::array kExperiments = {
                "SIGMOD 2024, figure 7", flow_batching, /*simulator_only=*/true},
     Experiment{"flow-latency", "a zero-sided flow by offered rate and polling interval (simulator only)",
                "SIGMOD 2024, figure 10", flow_latency, /*simulator_only=*/true},
+    Experiment{"flow-control", "zero-sided flows side by side, with rate limits, and elastic ones (simulator only)",
+               "SIGMOD 2024, figures 6, 9, 11 and 13", flow_control, /*simulator_only=*/true},
     Experiment{"flow-kinds", "zero-sided flows: replication, fairness, unequal consumers (simulator only)",
                "SIGMOD 2024, figures 12, 14 and 16", flow_kinds, /*simulator_only=*/true},
     Experiment{"torn-reads", "torn reads by block size, and those that header and footer do not tell (simulator only)",

@@ -21,6 +21,7 @@ ExperimentResult atomics_contention(const ExperimentOptions& options);
 ExperimentResult atomics_stride(const ExperimentOptions& options);
 ExperimentResult connectx7_stride(const ExperimentOptions& options);
 ExperimentResult flow_batching(const ExperimentOptions& options);
+ExperimentResult flow_control(const ExperimentOptions& options);
 ExperimentResult flow_kinds(const ExperimentOptions& options);
 ExperimentResult flow_latency(const ExperimentOptions& options);
 ExperimentResult kv_store(const ExperimentOptions& options);

@@ -37,8 +37,9 @@ struct Stamp {
 // The processor of a producing unit: its rings get its items in turn, as by a key. A full one holds it up.
 class PushingProcessor {
  public:
-  PushingProcessor(const FlowLoad& load, std::uint32_t number, std::uint64_t seed, const std::vector<FlowRing>& rings)
-      : load_(load), number_(number), random_(seed) {
+  PushingProcessor(FlowSimulation& world, const FlowLoad& load, std::uint32_t number, std::uint64_t seed,
+                   const std::vector<FlowRing>& rings)
+      : world_(world), load_(load), number_(number), connections_(rings), random_(seed) {
     for (const FlowRing& ring : rings) {
       rings_.push_back(std::make_unique<flows::Producer>(FlowSimulation::memory(ring), ring.shape));
     }
@@ -71,6 +72,9 @@ class PushingProcessor {
                       .producer = number_};
     std::memcpy(free.data(), &stamp, sizeof stamp);
     ring.commit(1);
+    if (load_.rings && ring.shall_ring()) {
+      world_.ring(connections_[pushed_ % rings_.size()]);
+    }
     ++pushed_;
     return true;
   }
@@ -79,11 +83,16 @@ class PushingProcessor {
   void draw() {
     if (load_.items_per_second > 0) {
       due_ns_ += std::exponential_distribution<>(load_.items_per_second / 1e9)(random_);
+      if (load_.rings) {
+        world_.call_unit(number_, static_cast<std::uint64_t>(std::ceil(due_ns_)));
+      }
     }
   }
 
+  FlowSimulation& world_;
   const FlowLoad& load_;
   std::uint32_t number_;
+  std::vector<FlowRing> connections_;
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<flows::Producer>> rings_;
   double due_ns_ = 0;
@@ -94,8 +103,10 @@ class PushingProcessor {
 // The processor of a consuming unit: takes the same time for each item.
 class PoppingProcessor {
  public:
-  PoppingProcessor(const FlowLoad& load, std::uint32_t number, const FlowRing& ring)
-      : load_(load),
+  PoppingProcessor(FlowSimulation& world, const FlowLoad& load, std::uint32_t number, const FlowRing& ring)
+      : world_(world),
+        connection_(ring),
+        load_(load),
         item_ns_(load.consumer_ns.empty() ? 0 : load.consumer_ns.at(number)),
         memory_(FlowSimulation::memory(ring)),
         ring_(memory_, ring.shape),
@@ -141,6 +152,9 @@ class PoppingProcessor {
     Stamp stamp;
     std::memcpy(&stamp, ring_.peek().data(), sizeof stamp);
     ring_.release(1);
+    if (load_.rings && ring_.shall_ring()) {
+      world_.ring(connection_);
+    }
     ++popped_;
     if (done_ns_ >= load_.from_us * kNsPerUs && done_ns_ < load_.to_us * kNsPerUs) {
       ++of_producer_.at(stamp.producer);
@@ -148,6 +162,8 @@ class PoppingProcessor {
     }
   }
 
+  FlowSimulation& world_;
+  FlowRing connection_;
   const FlowLoad& load_;
   double item_ns_;
   std::span<std::byte> memory_;
@@ -178,13 +194,13 @@ FlowSeen run_flow_load(const FlowLoad& load, const fabric::sim::Profile& profile
       rings.push_back(world.add_ring(i, load.shape, world.control().new_end()));
     }
     flow.producers.insert(flow.producers.end(), rings.begin(), rings.end());
-    producers.push_back(std::make_unique<PushingProcessor>(load, i, seed * 1000 + i, rings));
+    producers.push_back(std::make_unique<PushingProcessor>(world, load, i, seed * 1000 + i, rings));
     world.set_unit(i, [unit = producers.back().get()](std::uint64_t now) { unit->advance(now); });
   }
   const std::vector<flows::SwitchEnd> ends = world.control().new_ends(load.consumers);
   for (std::uint32_t i = 0; i < load.consumers; ++i) {
     flow.consumers.push_back(world.add_ring(load.producers + i, load.shape, ends[i]));
-    consumers.push_back(std::make_unique<PoppingProcessor>(load, i, flow.consumers.back()));
+    consumers.push_back(std::make_unique<PoppingProcessor>(world, load, i, flow.consumers.back()));
     world.set_unit(load.producers + i, [unit = consumers.back().get()](std::uint64_t now) { unit->advance(now); });
   }
   FlowSeen seen;

@@ -19,6 +19,7 @@ struct FlowLoad {
   flows::RingShape shape{};     ///< of all rings; an item has at least 16 bytes
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;
   double poll_us = 10;
+  bool rings = false;  ///< units ring when they shall
   /// Of each producer, at random moments; 0: as many as there is room for.
   double items_per_second = 0;
   std::uint64_t items = 0;            ///< that each producer pushes; 0: no end

@@ -12,12 +12,15 @@
 // The READ before the WRITE is what the published protocol lacks: docs/switch.md.
 #include "switch_site.h"
 
+#include <sidelatch/sync/switched_version.h>
+
 #include <fmt/format.h>
 
 #include <array>
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -39,8 +42,15 @@ struct TupleWorker {
   std::uint64_t tuples = 0;
   std::mt19937_64 random{};
   std::uint64_t written = 0;  // the last version that it has given
+  // At the switch:
+  const sync::SwitchedVersion* scheme = nullptr;
+  const sync::ObjectArray* objects = nullptr;
+  std::unique_ptr<sync::Session> session{};
+  std::vector<std::byte> payload{};
 
-  [[nodiscard]] RemoteSpan any_tuple() { return memory.subspan(random() % tuples * slot_bytes, tuple_bytes); }
+  [[nodiscard]] RemoteSpan place_of(std::uint64_t tuple) const {
+    return memory.subspan(tuple * slot_bytes, tuple_bytes);
+  }
   [[nodiscard]] std::uint64_t word(std::size_t which) const {
     std::uint64_t value = 0;
     std::memcpy(&value, buffer.bytes().data() + 8 * which, sizeof value);
@@ -53,6 +63,7 @@ struct TupleWorker {
 
 // The baseline's tuple begins with a latch and a version, its head. A version is a number that no writer gives twice.
 constexpr std::uint64_t kHeadBytes = 16;
+constexpr std::uint64_t kVersionBytes = 8;  // of a tuple at the switch
 
 Task<void> read_at_node(TupleWorker* worker, RemoteSpan tuple) {
   QueuePair& pair = *worker->pair;
@@ -82,36 +93,15 @@ Task<void> write_at_node(TupleWorker* worker, RemoteSpan tuple) {
   static_cast<void>(co_await pair.fetch_add(latch, ~std::uint64_t{0}));
 }
 
-// Reads the tuple until the switch's verdict is good; gives its version.
-Task<std::uint64_t> read_good(TupleWorker* worker, RemoteSpan tuple) {
-  while (true) {
-    co_await worker->pair->read(worker->buffer.local(0, tuple.length), tuple);
-    if (const std::uint64_t version = worker->word(0); version % 2 == 0) {
-      co_return version;
-    }
-  }
+// The scheme's own requests: those of the head of this file.
+Task<void> read_at_switch(TupleWorker* worker, std::uint64_t tuple) {
+  std::span<std::byte> payload = worker->payload;
+  static_cast<void>(co_await worker->scheme->read(*worker->session, worker->objects->at(tuple), payload));
 }
 
-Task<void> read_at_switch(TupleWorker* worker, RemoteSpan tuple) {
-  while (true) {
-    const std::uint64_t version = co_await read_good(worker, tuple);
-    co_await worker->pair->read(worker->buffer.local(0, 8), tuple.subspan(0, 8));
-    if (worker->word(0) == version) {
-      co_return;
-    }
-  }
-}
-
-Task<void> write_at_switch(TupleWorker* worker, RemoteSpan tuple) {
-  QueuePair& pair = *worker->pair;
-  while (true) {
-    const std::uint64_t version = co_await read_good(worker, tuple);
-    const std::uint64_t seen = co_await pair.compare_swap(tuple.subspan(0, 8), version, version + 1);
-    if (seen == version) {
-      break;
-    }
-  }
-  co_await pair.write(worker->buffer.local(0, tuple.length), tuple);
+Task<void> write_at_switch(TupleWorker* worker, std::uint64_t tuple) {
+  static_cast<void>(
+      co_await worker->scheme->update(*worker->session, worker->objects->at(tuple), [](std::span<std::byte>) {}));
 }
 
 struct SwitchLoad {
@@ -128,7 +118,7 @@ Task<void> use_tuples(std::unique_ptr<TupleWorker> worker, Reactor* reactor, con
                       checker::Windows* windows) {
   std::uniform_real_distribution<double> share;
   while (!windows->over(reactor->now())) {
-    const RemoteSpan tuple = worker->any_tuple();
+    const std::uint64_t tuple = worker->random() % worker->tuples;
     const bool reads = share(worker->random) < point->reads;
     // Each in a statement of its own: GCC 12 destroys the temporaries of a chosen co_await twice.
     if (point->at_switch && reads) {
@@ -136,9 +126,9 @@ Task<void> use_tuples(std::unique_ptr<TupleWorker> worker, Reactor* reactor, con
     } else if (point->at_switch) {
       co_await write_at_switch(worker.get(), tuple);
     } else if (reads) {
-      co_await read_at_node(worker.get(), tuple);
+      co_await read_at_node(worker.get(), worker->place_of(tuple));
     } else {
-      co_await write_at_node(worker.get(), tuple);
+      co_await write_at_node(worker.get(), worker->place_of(tuple));
     }
     windows->count(reactor->now());
   }
@@ -146,11 +136,16 @@ Task<void> use_tuples(std::unique_ptr<TupleWorker> worker, Reactor* reactor, con
 
 checker::Estimate mops_at(Site& site, const SwitchLoad& point) {
   const std::uint64_t slot_bytes = std::bit_ceil(point.tuple_bytes);
+  const sync::SwitchedVersion scheme;
   std::unique_ptr<TupleSite> tuples;
+  std::optional<sync::ObjectArray> objects;
   RemoteSpan memory;
   if (point.at_switch) {
     tuples = std::make_unique<TupleSite>(site, point.tuples, point.tuple_bytes, slot_bytes);
     memory = tuples->memory();
+    constexpr auto kSlots = sync::LayoutKind::slotted;
+    objects.emplace(sync::Layout(scheme.shape(point.tuple_bytes - kVersionBytes, kSlots), kSlots, point.tuples),
+                    memory);
   } else {
     memory = site.allocate(point.tuples * slot_bytes).front();
   }
@@ -166,6 +161,15 @@ checker::Estimate mops_at(Site& site, const SwitchLoad& point) {
     worker->tuples = point.tuples;
     worker->random.seed(site.seed_of(number));
     worker->written = std::uint64_t{number + 1} << 40;
+    if (objects) {
+      worker->scheme = &scheme;
+      worker->objects = &*objects;
+      worker->payload.resize(objects->layout().shape().payload_bytes);
+      sync::SessionOptions session{.buffers = 1, .retry = sync::Retry::at_once()};
+      session.versions_at_switch = true;
+      worker->session =
+          std::make_unique<sync::Session>(*worker->pair, sync::buffer_bytes(objects->layout().shape()), session);
+    }
     return use_tuples(std::move(worker), &site.reactor(), &point, &windows);
   });
 }

@@ -135,7 +135,7 @@ std::vector<const SchemeEntry*> schemes_on_the_ring() {
 std::vector<const SchemeEntry*> latches() {
   std::vector<const SchemeEntry*> chosen;
   for (const SchemeEntry& entry : schemes()) {
-    if (entry.kind == Kind::latch) {
+    if (entry.kind == Kind::latch || entry.kind == Kind::queue) {
       chosen.push_back(&entry);
     }
   }

@@ -5,9 +5,11 @@
 #include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/farm_line_versions.h>
+#include <sidelatch/sync/mcs_latch.h>
 #include <sidelatch/sync/rw_latch.h>
 #include <sidelatch/sync/switch_latch.h>
 #include <sidelatch/sync/switched_version.h>
+#include <sidelatch/sync/ticket_latch.h>
 #include <sidelatch/sync/two_read_version.h>
 
 #include <fmt/format.h>
@@ -49,6 +51,7 @@ Made make_farm_v16() {
 }
 
 constexpr Kind kLatch = Kind::latch;
+constexpr Kind kQueue = Kind::queue;
 constexpr Kind kOptimistic = Kind::optimistic;
 constexpr Kind kSpecimen = Kind::specimen;
 constexpr Kind kModelOnly = Kind::model_only;
@@ -69,6 +72,11 @@ constexpr std::array kSchemes = {
     SchemeEntry{"latch-rw/speculative", kLatch, kExclusion, kAlways, make<RwLatch, LatchLevel::speculative>},
     SchemeEntry{"latch-rw/combined", kLatch, kExclusion, kAlways, make<RwLatch, LatchLevel::combined>},
     SchemeEntry{"latch-rw/async", kLatch, kExclusion, kAlways, make<RwLatch, LatchLevel::async>},
+    SchemeEntry{"latch-ticket/basic", kQueue, kExclusion, kAlways, make<TicketLatch, LatchLevel::basic>},
+    SchemeEntry{"latch-ticket/combined", kQueue, kExclusion, kAlways, make<TicketLatch, LatchLevel::combined>},
+    SchemeEntry{"latch-ticket/async", kQueue, kExclusion, kAlways, make<TicketLatch, LatchLevel::async>},
+    SchemeEntry{"latch-mcs/basic", kQueue, kExclusion, kAlways, make<McsLatch, LatchLevel::basic>},
+    SchemeEntry{"latch-mcs/combined", kQueue, kExclusion, kAlways, make<McsLatch, LatchLevel::combined>},
     SchemeEntry{"optimistic/two-read", kOptimistic, kLatchEquivalent, kAlways, make<TwoReadVersion>},
     SchemeEntry{"optimistic/crc64", kOptimistic, kLatchEquivalent, kAlways, make<Crc64>},
     SchemeEntry{"optimistic/crc64+ideal", kModelOnly, kLatchEquivalent, kAlways, make_crc<Checksum::ideal>},
@@ -97,6 +105,12 @@ constexpr std::array kSchemes = {
                 [] { return make_specimen("broken/rw-unfenced-shared-unlatch"); }},
     SchemeEntry{"broken/shared-buffer-async", kSpecimen, kExclusion, kNever,
                 [] { return make_specimen("broken/shared-buffer-async"); }},
+    SchemeEntry{"broken/ticket-write-unlatch", kSpecimen, kExclusion, kNever,
+                [] { return make_specimen("broken/ticket-write-unlatch"); }},
+    SchemeEntry{"broken/ticket-early-unlatch", kSpecimen, kExclusion, kNever,
+                [] { return make_specimen("broken/ticket-early-unlatch"); }},
+    SchemeEntry{"broken/mcs-early-hand-over", kSpecimen, kExclusion, kNever,
+                [] { return make_specimen("broken/mcs-early-hand-over"); }},
 };
 
 // The same for schemes that need a switch.

@@ -125,7 +125,7 @@ SchemeReport judge(const SchemeEntry& scheme, std::vector<SchemeReads> sizes) {
   SchemeReport report;
   report.scheme = scheme.name;
   report.known_broken = scheme.known_broken();
-  const bool is_latch = scheme.kind == Kind::latch;
+  const bool is_latch = scheme.kind == Kind::latch || scheme.kind == Kind::queue;
   std::uint64_t reads = 0;
   std::uint64_t torn = 0;
   const SchemeReads* worst = nullptr;

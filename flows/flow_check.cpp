@@ -17,6 +17,7 @@ using namespace program;
 namespace {
 
 constexpr std::size_t kMostCopies = 32;  // bits of a register
+constexpr std::uint32_t kMostRetries = 0xffff;  // of a register
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 // Of the data in a packet: Ethernet's 14 bytes, IPv4's 20, UDP's 8, BTH's 12, RETH's 16, the ICRC's 4.
 constexpr std::size_t kMostAround = 74;
@@ -91,6 +92,9 @@ void FlowSwitch::check(const Flow& flow, std::size_t known_producers, std::size_
   }
   if (flow.time_out < std::chrono::microseconds(0) || flow.time_out.count() > kLongestTimeOut) {
     throw std::invalid_argument(fmt::format("time_out {} us: 0 to {}", flow.time_out.count(), kLongestTimeOut));
+  }
+  if (flow.most_retries > kMostRetries) {
+    throw std::invalid_argument(fmt::format("most_retries {}: 0 to {}", flow.most_retries, kMostRetries));
   }
   if (flow.first_count > kCount) {
     throw std::invalid_argument(fmt::format("first_count {}: 0 to {}", flow.first_count, kCount));

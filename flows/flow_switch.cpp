@@ -240,6 +240,9 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
       add_member(thread, p, running.producers[p].number);
     }
   }
+  if (!thread.members.empty()) {
+    set("positions", number, first % thread.members.size());  // else all would READ from the same producer at a time
+  }
   const std::size_t first_number = running.consumers.size();
   std::vector<p4::MulticastMember> group;
   for (std::size_t c = first; c < first + count; ++c) {

@@ -15,27 +15,11 @@
 // parser does not know (SEND, a WRITE of another length) is dropped without a NAK: the switch could not give such an
 // answer a right ICRC. The client's retries end with an error then.
 //
-// The 64-bit CAS does not fit a Tofino's stateful ALU.
+// The 64-bit CAS does not fit a Tofino's stateful ALU. switch_latches.p4 is this program with LATCHES_OF_32_BITS: CAS and
+// READ of words whose upper half is 0, and NAKs for all else.
 #include <core.p4>
 #include <v1model.p4>
-
-const bit<16> TYPE_IPV4 = 0x0800;
-const bit<16> TYPE_ARP = 0x0806;
-const bit<8> PROTOCOL_UDP = 17;
-const bit<16> PORT_ROCE = 4791;
-
-const bit<8> RC_WRITE_ONLY = 0x0a;
-const bit<8> RC_READ_REQUEST = 0x0c;
-const bit<8> RC_READ_RESPONSE_ONLY = 0x10;
-const bit<8> RC_ACKNOWLEDGE = 0x11;
-const bit<8> RC_ATOMIC_ACKNOWLEDGE = 0x12;
-const bit<8> RC_COMPARE_SWAP = 0x13;
-const bit<8> RC_FETCH_ADD = 0x14;
-
-const bit<8> ACK = 0x1f;  // without a limit on what the client may send
-const bit<8> NAK_PSN = 0x60;
-const bit<8> NAK_INVALID_REQUEST = 0x61;
-const bit<8> NAK_REMOTE_ACCESS = 0x62;
+#include "include/roce_headers.p4"
 
 const bit<32> QUEUE_PAIRS = 2048;
 const bit<32> KEPT = 32768;  // 16 results per queue pair
@@ -45,82 +29,6 @@ const bit<32> WORDS = 65536;
 const bit<32> BROKEN = 0x80000000;    // takes nothing more
 const bit<32> NAK_SENT = 0x40000000;  // for a PSN that was too high; no second one until the next right PSN
 const bit<32> KEPT_VALID = 0x80000000;
-
-header ethernet_t {
-    bit<48> destination;
-    bit<48> source;
-    bit<16> type;
-}
-
-header arp_t {
-    bit<16> hardware_type;
-    bit<16> protocol_type;
-    bit<8> hardware_bytes;
-    bit<8> protocol_bytes;
-    bit<16> operation;
-    bit<48> sender_mac;
-    bit<32> sender_ip;
-    bit<48> target_mac;
-    bit<32> target_ip;
-}
-
-header ipv4_t {
-    bit<4> version;
-    bit<4> words;
-    bit<8> service;
-    bit<16> total_bytes;
-    bit<16> id;
-    bit<3> flags;
-    bit<13> fragment;
-    bit<8> ttl;
-    bit<8> protocol;
-    bit<16> checksum;
-    bit<32> source;
-    bit<32> destination;
-}
-
-header udp_t {
-    bit<16> source;
-    bit<16> destination;
-    bit<16> bytes;
-    bit<16> checksum;
-}
-
-header bth_t {
-    bit<8> opcode;
-    bit<1> solicited;
-    bit<1> migrated;
-    bit<2> pad;
-    bit<4> version;
-    bit<16> pkey;
-    bit<8> reserved8a;
-    bit<24> queue_pair;
-    bit<1> ack_request;
-    bit<7> reserved7;
-    bit<24> psn;
-}
-
-header reth_t {
-    bit<64> address;
-    bit<32> key;
-    bit<32> bytes;
-}
-
-header atomic_eth_t {
-    bit<64> address;
-    bit<32> key;
-    bit<64> swap_or_add;
-    bit<64> compare;
-}
-
-header aeth_t {
-    bit<8> syndrome;
-    bit<24> msn;
-}
-
-header word_t {
-    bit<64> value;
-}
 
 struct headers_t {
     ethernet_t ethernet;
@@ -200,11 +108,19 @@ control Verify(inout headers_t h, inout metadata_t m) {
 }
 
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+#ifdef LATCHES_OF_32_BITS
+    register<bit<32>>(WORDS) words;
+#else
     register<bit<64>>(WORDS) words;
+#endif
     register<bit<32>>(QUEUE_PAIRS) next_psn;
     register<bit<32>>(QUEUE_PAIRS) msn;
     register<bit<32>>(KEPT) kept_psn;
+#ifdef LATCHES_OF_32_BITS
+    register<bit<32>>(KEPT) kept_value;
+#else
     register<bit<64>>(KEPT) kept_value;
+#endif
 
     bit<48> own_mac = 0;
     bit<32> pair = 0;
@@ -345,6 +261,13 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 fault = NAK_INVALID_REQUEST;
             }
         }
+#ifdef LATCHES_OF_32_BITS
+        bool is_swap = h.bth.opcode == RC_COMPARE_SWAP && h.atomic_eth.compare[63:32] == 0
+            && h.atomic_eth.swap_or_add[63:32] == 0;
+        if (!is_swap && !is_read && touches) {
+            fault = NAK_INVALID_REQUEST;
+        }
+#endif
         bool is_known = regions.apply().hit;
         bit<64> offset = address - region_address;
         bool is_allowed = is_known && (is_atomic && may_atomic || is_read && may_read || is_write && may_write)
@@ -402,6 +325,22 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
 
         // Executes it, or answers again.
         bit<64> old = 0;
+#ifdef LATCHES_OF_32_BITS
+        bit<32> compare = 0;  // what does not swap is a CAS of 0 to 0: it changes nothing, and the ALU needs no other input
+        bit<32> swap = 0;
+        if (is_atomic && executes) {
+            compare = h.atomic_eth.compare[31:0];
+            swap = h.atomic_eth.swap_or_add[31:0];
+        }
+        if (!touches) {
+            word = 0;
+        }
+        bit<32> latch;
+        words.read(latch, word);
+        if (latch == compare) {
+            words.write(word, swap);
+        }
+#else
         if (touches && (executes || is_read)) {
             words.read(old, word);
             bit<64> new = old;
@@ -417,6 +356,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 words.write(word, new);
             }
         }
+#endif
         if (is_atomic) {
             bit<32> place = pair << 4 | (bit<32>)h.bth.psn[3:0];
             bit<32> mark = KEPT_VALID | (bit<32>)h.bth.psn;
@@ -424,15 +364,26 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             kept_psn.read(kept, place);
             if (executes) {
                 kept_psn.write(place, mark);
+#ifdef LATCHES_OF_32_BITS
+                kept_value.write(place, latch);
+#else
                 kept_value.write(place, old);
+#endif
             } else {
                 if (kept != mark) {
                     drop();
                     exit;
                 }
+#ifdef LATCHES_OF_32_BITS
+                kept_value.read(latch, place);
+#else
                 kept_value.read(old, place);
+#endif
             }
         }
+#ifdef LATCHES_OF_32_BITS
+        old = (bit<64>)latch;
+#endif
 
         if (is_write) {
             h.word.setInvalid();

@@ -295,39 +295,39 @@ control Verify(inout headers_t h, inout metadata_t m) {
 
 control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     // By thread.
-    register<bit<32>>(THREADS) phases;
-    register<bit<32>>(THREADS) retries;       // of the present request
-    register<bit<32>>(THREADS) silences;      // of a READ of data, although data came: the consumers'
+    register<bit<8>>(THREADS) phases;
+    register<bit<16>>(THREADS) retries;       // of the present request
+    register<bit<16>>(THREADS) silences;      // of a READ of data, although data came: the consumers'
     register<bit<48>>(THREADS) sent;          // when it left, in microseconds
-    register<bit<32>>(THREADS) positions;     // in the thread's list of producers
-    register<bit<32>>(THREADS) misses;        // producers in a row that had nothing; in TELL those that were told
-    register<bit<32>>(THREADS) ends;          // of these, ended
-    register<bit<32>>(THREADS) consumer_psns; // the first one that is not acknowledged, of a batch the first one of it
+    register<bit<16>>(THREADS) positions;     // in the thread's list of producers
+    register<bit<16>>(THREADS) misses;        // producers in a row that had nothing; in TELL those that were told
+    register<bit<16>>(THREADS) ends;          // of these, ended
+    register<bit<24>>(THREADS) consumer_psns; // the first one that is not acknowledged, of a batch the first one of it
     register<bit<32>>(THREADS) heads;         // of the consumer's ring
     register<bit<32>>(THREADS) tails;         // of the consumer's ring, as last read
     register<bit<32>>(THREADS) items;         // of the batch
-    register<bit<32>>(THREADS) packets;       // of the batch
-    register<bit<32>>(THREADS) starts;        // the packet of the batch from which on it is asked for; of FILL, the present one
-    register<bit<32>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
-    register<bit<32>>(THREADS) marks;
-    register<bit<32>>(THREADS) shrinks;       // how often the limit of a batch is halved
-    register<bit<32>>(THREADS) paces;         // 1: one batch for each packet of the generator, which sets the rate
+    register<bit<24>>(THREADS) packets;       // of the batch
+    register<bit<24>>(THREADS) starts;        // the packet of the batch from which on it is asked for; of FILL, the present one
+    register<bit<24>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
+    register<bit<8>>(THREADS) marks;
+    register<bit<8>>(THREADS) shrinks;       // how often the limit of a batch is halved
+    register<bit<8>>(THREADS) paces;         // 1: one batch for each packet of the generator, which sets the rate
     register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
     register<bit<32>>(THREADS) lost;          // consumers that were given up
     register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
-    register<bit<32>>(THREADS) slownesses;    // because of congestion
+    register<bit<8>>(THREADS) slownesses;    // because of congestion
     register<bit<48>>(THREADS) begun;         // when the batch began; afterwards when the next one may begin
     // By consumer.
-    register<bit<32>>(THREADS) reached;       // the PSN up to which it has acknowledged
+    register<bit<24>>(THREADS) reached;       // the PSN up to which it has acknowledged
     // By producer.
-    register<bit<32>>(PRODUCERS) producer_psns; // as consumer_psns
+    register<bit<24>>(PRODUCERS) producer_psns; // as consumer_psns
     register<bit<32>>(PRODUCERS) known;         // head, as last read
     register<bit<32>>(PRODUCERS) taken;         // tail: items that have been delivered
-    register<bit<32>>(PRODUCERS) locks;         // thread + 1
-    register<bit<32>>(PRODUCERS) gone;
-    register<bit<32>>(PRODUCERS) owed;          // 1: its tail was not written, because the consumer died
+    register<bit<16>>(PRODUCERS) locks;         // thread + 1
+    register<bit<8>>(PRODUCERS) gone;
+    register<bit<8>>(PRODUCERS) owed;          // 1: its tail was not written, because the consumer died
     // By flow.
-    register<bit<32>>(FLOWS) living;            // threads that have not been given up
+    register<bit<16>>(FLOWS) living;            // threads that have not been given up
 
     bit<16> thread = 0;
     bit<32> producer = 0;
@@ -584,8 +584,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 m.first = thread;
                 is_of_producer = false;
             } else if (is_of_producer) {
-                bit<32> locker;
-                locks.read(locker, producer);
+                bit<16> locker_read;
+                locks.read(locker_read, producer);
+                bit<32> locker = (bit<32>)locker_read;
                 if (locker == 0) {
                     drop();  // nobody waits for it
                     exit;
@@ -594,7 +595,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
         bit<32> t = (bit<32>)thread;
-        positions.read(position, t);
+        bit<16> position_read;
+        positions.read(position_read, t);
+        position = (bit<32>)position_read;
         bool is_thread_there = threads.apply().hit;
         bool is_consumer_there = consumers.apply().hit;
         bool is_member_there = is_of_producer || members.apply().hit;
@@ -603,30 +606,38 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             drop();
             exit;
         }
-        bit<32> phase;
-        phases.read(phase, t);
-        bit<32> tried;
-        retries.read(tried, t);
-        bit<32> silent;
-        silences.read(silent, t);
+        bit<8> phase_read;
+        phases.read(phase_read, t);
+        bit<32> phase = (bit<32>)phase_read;
+        bit<16> tried_read;
+        retries.read(tried_read, t);
+        bit<32> tried = (bit<32>)tried_read;
+        bit<16> silent_read;
+        silences.read(silent_read, t);
+        bit<32> silent = (bit<32>)silent_read;
         bit<48> sent_at;
         sent.read(sent_at, t);
-        bit<32> missed;
-        misses.read(missed, t);
-        bit<32> ended;
-        ends.read(ended, t);
-        bit<32> c_psn;
-        consumer_psns.read(c_psn, t);
+        bit<16> missed_read;
+        misses.read(missed_read, t);
+        bit<32> missed = (bit<32>)missed_read;
+        bit<16> ended_read;
+        ends.read(ended_read, t);
+        bit<32> ended = (bit<32>)ended_read;
+        bit<24> c_psn_read;
+        consumer_psns.read(c_psn_read, t);
+        bit<32> c_psn = (bit<32>)c_psn_read;
         bit<32> c_head;
         heads.read(c_head, t);
         bit<32> c_tail;
         tails.read(c_tail, t);
         bit<32> batch;
         items.read(batch, t);
-        bit<32> batch_packets;
-        packets.read(batch_packets, t);
-        bit<32> start;
-        starts.read(start, t);
+        bit<24> batch_packets_read;
+        packets.read(batch_packets_read, t);
+        bit<32> batch_packets = (bit<32>)batch_packets_read;
+        bit<24> start_read;
+        starts.read(start_read, t);
+        bit<32> start = (bit<32>)start_read;
         bit<32> answered;
         answers.read(answered, t);
         bit<32> given_up;
@@ -636,34 +647,44 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         if (consumer_bit == 0) {
             consumer_number = first_consumer;
         }
-        bit<32> reached_psn;
-        reached.read(reached_psn, consumer_number);
-        bit<32> upto;
-        passed.read(upto, t);
-        bit<32> mark;
-        marks.read(mark, t);
-        bit<32> shrink;
-        shrinks.read(shrink, t);
-        bit<32> pace;
-        paces.read(pace, t);
-        bit<32> slowness;
-        slownesses.read(slowness, t);
+        bit<24> reached_psn_read;
+        reached.read(reached_psn_read, consumer_number);
+        bit<32> reached_psn = (bit<32>)reached_psn_read;
+        bit<24> upto_read;
+        passed.read(upto_read, t);
+        bit<32> upto = (bit<32>)upto_read;
+        bit<8> mark_read;
+        marks.read(mark_read, t);
+        bit<32> mark = (bit<32>)mark_read;
+        bit<8> shrink_read;
+        shrinks.read(shrink_read, t);
+        bit<32> shrink = (bit<32>)shrink_read;
+        bit<8> pace_read;
+        paces.read(pace_read, t);
+        bit<32> pace = (bit<32>)pace_read;
+        bit<8> slowness_read;
+        slownesses.read(slowness_read, t);
+        bit<32> slowness = (bit<32>)slowness_read;
         bit<48> began;
         begun.read(began, t);
         most_items = most_items >> (bit<8>)shrink;
         time_out = time_out << (bit<8>)smaller(tried + silent, LONGEST_WAIT);
-        bit<32> p_psn;
-        producer_psns.read(p_psn, producer);
+        bit<24> p_psn_read;
+        producer_psns.read(p_psn_read, producer);
+        bit<32> p_psn = (bit<32>)p_psn_read;
         bit<32> p_head;
         known.read(p_head, producer);
         bit<32> p_tail;
         taken.read(p_tail, producer);
-        bit<32> lock;
-        locks.read(lock, producer);
-        bit<32> out_of_use;
-        gone.read(out_of_use, producer);
-        bit<32> owes;
-        owed.read(owes, producer);
+        bit<16> lock_read;
+        locks.read(lock_read, producer);
+        bit<32> lock = (bit<32>)lock_read;
+        bit<8> out_of_use_read;
+        gone.read(out_of_use_read, producer);
+        bit<32> out_of_use = (bit<32>)out_of_use_read;
+        bit<8> owes_read;
+        owed.read(owes_read, producer);
+        bit<32> owes = (bit<32>)owes_read;
 
         // Packets of the batch that this consumer has.
         bit<32> have = (bit<32>)(reached_psn[23:0] - c_psn[23:0]);
@@ -1066,10 +1087,11 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
             drained = is_lost && phase != DATA;
             sent_at = now;
-            bit<32> alive;
-            living.read(alive, flow);
+            bit<16> alive_read;
+            living.read(alive_read, flow);
+            bit<32> alive = (bit<32>)alive_read;
             alive = alive - 1;
-            living.write(flow, alive);
+            living.write(flow, (bit<16>)alive);
             if (is_lost) {
                 phase = DRAIN;
             }
@@ -1204,34 +1226,34 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             drop();
         }
 
-        phases.write(t, phase);
-        retries.write(t, tried);
-        silences.write(t, silent);
+        phases.write(t, (bit<8>)phase);
+        retries.write(t, (bit<16>)tried);
+        silences.write(t, (bit<16>)silent);
         sent.write(t, sent_at);
-        positions.write(t, position);
-        misses.write(t, missed);
-        ends.write(t, ended);
-        consumer_psns.write(t, c_psn);
+        positions.write(t, (bit<16>)position);
+        misses.write(t, (bit<16>)missed);
+        ends.write(t, (bit<16>)ended);
+        consumer_psns.write(t, (bit<24>)c_psn);
         heads.write(t, c_head);
         tails.write(t, c_tail);
         items.write(t, batch);
-        packets.write(t, batch_packets);
-        starts.write(t, start);
+        packets.write(t, (bit<24>)batch_packets);
+        starts.write(t, (bit<24>)start);
         answers.write(t, answered);
         lost.write(t, given_up);
         fullest.write(t, most_full);
-        reached.write(consumer_number, reached_psn);
-        passed.write(t, upto);
-        marks.write(t, mark);
-        shrinks.write(t, shrink);
-        slownesses.write(t, slowness);
+        reached.write(consumer_number, (bit<24>)reached_psn);
+        passed.write(t, (bit<24>)upto);
+        marks.write(t, (bit<8>)mark);
+        shrinks.write(t, (bit<8>)shrink);
+        slownesses.write(t, (bit<8>)slowness);
         begun.write(t, began);
-        producer_psns.write(producer, p_psn);
+        producer_psns.write(producer, (bit<24>)p_psn);
         known.write(producer, p_head);
         taken.write(producer, p_tail);
-        locks.write(producer, lock);
-        gone.write(producer, out_of_use);
-        owed.write(producer, owes);
+        locks.write(producer, (bit<16>)lock);
+        gone.write(producer, (bit<8>)out_of_use);
+        owed.write(producer, (bit<8>)owes);
     }
 }
 

@@ -1,6 +1,7 @@
 #include <sidelatch/structures/btree.h>
 
 #include "btree_path.h"
+#include "holding.h"
 
 #include <fmt/format.h>
 
@@ -84,7 +85,9 @@ std::uint64_t BTree::bytes_needed(const Scheme& scheme, const BTreeOptions& opti
 }
 
 BTree::BTree(const Scheme& scheme, const BTreeOptions& options, std::span<const RemoteSpan> memory)
-    : scheme_(&scheme), options_(options), format_(std::make_unique<const NodeFormat>(format_of(scheme, options))) {
+    : scheme_(&without_queue(scheme)),
+      options_(options),
+      format_(std::make_unique<const NodeFormat>(format_of(scheme, options))) {
   if (memory.empty() || memory.size() > NodeRef::kMostMemoryNodes) {
     throw std::invalid_argument(
         fmt::format("memory of {} memory nodes: it must be 1 to {}", memory.size(), NodeRef::kMostMemoryNodes));

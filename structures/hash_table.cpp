@@ -1,6 +1,7 @@
 #include <sidelatch/structures/hash_table.h>
 
 #include "hash_table_detail.h"
+#include "holding.h"
 
 #include <fmt/format.h>
 
@@ -139,7 +140,7 @@ std::uint64_t HashTable::bytes_needed(const Scheme& scheme, const HashTableOptio
 }
 
 HashTable::HashTable(const Scheme& scheme, const HashTableOptions& options, std::span<const RemoteSpan> memory)
-    : scheme_(&scheme), options_(options) {
+    : scheme_(&without_queue(scheme)), options_(options) {
   const Plan plan = plan_for(options, memory.size());
   const Layout layout = layout_for(scheme, options, plan);
   const std::uint64_t needed = bytes_needed(scheme, options, memory.size());

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 namespace sidelatch::sync {
 
 using namespace fabric;
@@ -87,6 +89,15 @@ Task<void> revoke_holder(Session& session, Object object, std::uint64_t word) {
   }
   co_await revoker->revoke(owner_of(word));
   session.note_dead(owner_of(word));
+}
+
+void refuse_lease(const Session& session, std::string_view scheme) {
+  if (session.has_lease()) {
+    throw std::invalid_argument(
+        fmt::format("{}: a session with a lease (owner {}): who waits in the queue of a dead client cannot take its "
+                    "place over; give the session no owner and no lease, or use latch-exclusive or latch-rw",
+                    scheme, session.options().owner));
+  }
 }
 
 void throw_holder_lost(const Object& object, std::uint64_t word) {

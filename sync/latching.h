@@ -7,6 +7,7 @@
 #include <cstring>
 #include <source_location>
 #include <string>
+#include <string_view>
 
 namespace sidelatch::sync {
 
@@ -39,6 +40,16 @@ namespace sidelatch::sync {
 [[nodiscard]] fabric::Task<void> revoke_holder(Session& session, Object object, std::uint64_t word);
 
 [[noreturn]] void throw_holder_lost(const Object& object, std::uint64_t word);
+
+/// Throws std::invalid_argument if the session has a lease, which a latch with a queue cannot have.
+void refuse_lease(const Session& session, std::string_view scheme);
+
+// The next attempt reads all of these bytes again before it looks at them.
+inline void forget_failed_attempt(Session& session, const fabric::LocalSpan& bytes) {
+  if (session.qp().reactor().explores()) {
+    std::memset(bytes.data, 0xa5, bytes.length);
+  }
+}
 
 // The next attempt reads all of the buffer again before it looks at it. A world that explores sees that only if no
 // bytes of the failed attempt are left.

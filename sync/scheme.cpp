@@ -45,6 +45,11 @@ Task<void> ReadGuard::release() {
   return end().release(mutable_hold());
 }
 
+Task<Scheme::Turn> Scheme::pass_on(Session& /*session*/, OwedLatch& /*owed*/) const {
+  throw std::logic_error(fmt::format("{} has no queue, and so no place in one", name()));
+  co_return Turn::unknown;
+}
+
 void Scheme::check_own(const Object& object) const {
   needs_code_.store(needs().code(), std::memory_order_relaxed);
   if (object.shape->needs == needs_code_.load(std::memory_order_relaxed)) {

@@ -114,6 +114,20 @@ bool Attempts::expired() noexcept {
   return over || (session_->brief_until_ && session_->now() >= *session_->brief_until_);
 }
 
+void Attempts::count() noexcept {
+  ++session_->tally().retries;
+  session_->qp().count_retry();
+}
+
+Reactor::SleepAwaiter Attempts::pause_behind(std::uint64_t ahead) noexcept {
+  const Retry& retry = session_->options().retry;
+  if (retry.wait == Retry::Wait::at_once || loop_ != Reactor::kNoLoop) {
+    return session_->qp().reactor().retry(loop_, Duration::zero());
+  }
+  const auto longest = static_cast<std::uint64_t>(retry.cap / retry.first);
+  return session_->qp().reactor().retry(loop_, retry.first * static_cast<std::int64_t>(std::min(ahead, longest)));
+}
+
 Reactor::SleepAwaiter Attempts::pause() noexcept {
   const Retry& retry = session_->options().retry;
   // Where waits take no time, their lengths would only make states differ.

@@ -1,6 +1,7 @@
 // What a session owes: latches that its operations could not give back, and the session's end.
 #include <sidelatch/sync/guard.h>
 #include <sidelatch/sync/latch_word.h>
+#include <sidelatch/sync/scheme.h>
 #include <sidelatch/sync/session.h>
 
 #include <fmt/format.h>
@@ -140,7 +141,9 @@ void Session::owe_unlatch(const Hold& hold, const WorkRequest* write, const Work
                  .certain = !posted,
                  .inherited = write == nullptr ? hold.inherited : 0,
                  .by = hold.unlatch_by,
-                 .free_by_write = free_by_write};
+                 .free_by_write = free_by_write,
+                 .queue = hold.queue,
+                 .turn = hold.turn};
   for (const WorkRequest* request : {write, publish}) {
     if (request == nullptr) {
       continue;
@@ -160,7 +163,9 @@ void Session::owe_acquired(const Hold& hold, bool latched) {
                  .word = hold.word,
                  .certain = latched,
                  .inherited = hold.inherited,
-                 .by = hold.unlatch_by};
+                 .by = hold.unlatch_by,
+                 .queue = hold.queue,
+                 .turn = hold.turn};
   owe(std::move(owed));
 }
 
@@ -191,7 +196,8 @@ void Session::release_dropped(Hold& hold, bool held) noexcept {
     }
     return;
   }
-  if (qp_->state() == QueuePair::State::ready) {
+  const bool by_one_request = hold.queue == nullptr || is_turn(hold.word);
+  if (by_one_request && qp_->state() == QueuePair::State::ready) {
     try {
       const std::array<WorkRequest, 1> unlatch = {
           unlatch_of({.latch = hold.object.latch(), .word = hold.word, .inherited = hold.inherited})};
@@ -217,13 +223,22 @@ void Session::note_dead(std::uint16_t owner) {
 Task<void> Session::settle() {
   notice_failure();
   while (!owed_.empty()) {
+    if (owed_.back().queue != nullptr) {
+      co_await settle_place();
+      continue;
+    }
+    if (is_turn(owed_.back().word)) {  // an asynchronous unlatch of a ticket that nobody has noted
+      in_doubt_.push_back(std::move(owed_.back()));
+      owed_.pop_back();
+      continue;
+    }
     if (!owed_.back().certain) {
       const OwedLatch& owed = owed_.back();
       // Requests of the connection that failed no longer happen, so what the word says now stays true.
-      std::uint64_t word = co_await pair_of(owed).fetch_add(owed.latch, 0);
-      if (owed_.back().by == UnlatchBy::swap_apart) {
-        word = expanded_word(word);
-      }
+      const bool is_apart = owed.by == UnlatchBy::swap_apart;
+      const WorkRequest look = is_apart ? compare_swap(owed.latch, kFree, kFree) : fetch_add(owed.latch, 0);
+      const auto found = co_await pair_of(owed).submit(look);
+      const std::uint64_t word = is_apart ? expanded_word(found[0]) : found[0];
       if (!may_be_held(word, owed_.back())) {
         owed_.pop_back();  // it was unlatched, or never latched
         continue;
@@ -251,21 +266,46 @@ Task<void> Session::settle() {
   errors_seen_ = failures_;
 }
 
-Task<void> Session::give_back(OwedLatch& owed) {
-  if (!owed.writes.empty()) {
-    if (owed.free_by_write) {
-      owed.certain = false;  // if the WRITE fails, it may have happened
+Task<void> Session::settle_place() {
+  OwedLatch owed = std::move(owed_.back());
+  owed_.pop_back();
+  std::exception_ptr error;
+  try {
+    const Scheme::Turn turn = co_await owed.queue->pass_on(*this, owed);
+    if (turn == Scheme::Turn::held) {
+      co_await give_back(owed);
+    } else if (turn == Scheme::Turn::unknown) {
+      in_doubt_.push_back(owed);
     }
-    RingBuffer buffer = co_await ring_.acquire();
-    for (const OwedLatch::Write& write : owed.writes) {
-      const LocalSpan from = buffer.span().subspan(0, write.bytes.size());
-      std::memcpy(from.data, write.bytes.data(), write.bytes.size());
-      co_await qp_->write(from, write.to);
-      if (owed.by == UnlatchBy::swap_apart) {
-        co_await qp_->read(from.subspan(0, 8), write.to.subspan(0, 8));  // the unlatch does not wait for the placement
-      }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (error) {
+    owe(std::move(owed));
+    std::rethrow_exception(error);
+  }
+}
+
+Task<void> Session::write_again(const OwedLatch& owed) {
+  if (owed.writes.empty()) {
+    co_return;
+  }
+  RingBuffer buffer = co_await ring_.acquire();
+  for (const OwedLatch::Write& write : owed.writes) {
+    const LocalSpan from = buffer.span().subspan(0, write.bytes.size());
+    std::memcpy(from.data, write.bytes.data(), write.bytes.size());
+    co_await qp_->write(from, write.to);
+    if (owed.by == UnlatchBy::swap_apart) {
+      co_await qp_->read(from.subspan(0, 8), write.to.subspan(0, 8));  // the unlatch does not wait for the placement
     }
   }
+}
+
+Task<void> Session::give_back(OwedLatch& owed) {
+  if (!owed.writes.empty() && owed.free_by_write) {
+    owed.certain = false;  // if the WRITE fails, it may have happened
+  }
+  co_await write_again(owed);
   if (owed.version.length != 0) {
     co_await qp_->compare_swap(owed.version, owed.version_before, owed.version_before + 1);
   }
@@ -307,7 +347,7 @@ void Session::finish() {
   std::size_t posted = 0;  // unlatches that nobody knows to have happened before the queue pair is idle
   if (qp_->state() == QueuePair::State::ready) {
     posted = std::erase_if(owed_, [&](const OwedLatch& owed) {
-      if (!owed.certain || !owed.writes.empty()) {
+      if (!owed.certain || !owed.writes.empty() || owed.queue != nullptr) {
         return false;
       }
       try {

@@ -155,7 +155,7 @@ Task<void> SwitchLatch::release(Hold& hold) const { return unlatch_apart(hold, u
 
 Task<std::uint64_t> SwitchLatch::do_peek(Session& session, Object object) const {
   const RemoteLatches& apart = latches_of(session, name());
-  const std::uint64_t word = co_await apart.queue_pair->fetch_add(apart.word_of(object), 0);
+  const std::uint64_t word = co_await apart.queue_pair->compare_swap(apart.word_of(object), kFree, kFree);
   co_return expanded_word(word);
 }
 

@@ -32,6 +32,22 @@ bool posts(const Event& event, const Action& of) {
                              [&](const Event::Post& post) { return post.qp == of.owner && post.index == of.index; });
 }
 
+// Whether `first` posted the buffer that the SEND of `second` takes.
+bool posts_buffer(const Event& first, const Event& second) {
+  return !first.receives.empty() && second.request == fabric::model::Kind::send &&
+         second.action.kind != StepKind::fetch &&
+         std::ranges::any_of(first.receives, [&](const Event::Receive& receive) {
+           return receive.qp == second.action.owner && receive.number == second.send;
+         });
+}
+
+bool of_one_client(const Event& a, const Event& b) {
+  const auto is = [](std::uint16_t client, const Event& event) {
+    return client != Event::kNone && (client == event.client || client == event.sender);
+  };
+  return is(a.client, b) || is(a.sender, b);
+}
+
 // Rule 2: whether a post waits for the placement of the request that `completion` completes.
 bool completion_matters(const Event& completion, const Event& posting) {
   if (!is_request_step(completion) || completion.action.kind != StepKind::complete || completion.empty ||
@@ -162,11 +178,12 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
                                                                         : Relation::independent;
   }
   // The program's events make its requests and its next steps possible.
-  if (is_request_step(second) && posts(first, second.action)) {
+  if (is_request_step(second) && (posts(first, second.action) || posts_buffer(first, second))) {
     return Relation::forced;
   }
-  if (second.action.sort == Action::Sort::client && first.client == second.action.owner &&
-      std::ranges::find(first.suspensions, second.action.index) != first.suspensions.end()) {
+  if (second.action.sort == Action::Sort::client &&
+      std::ranges::find(first.suspensions, Event::Suspension{second.action.owner, second.action.index}) !=
+          first.suspensions.end()) {
     return Relation::forced;
   }
   if (second.action.sort == Action::Sort::lease && first.client == second.action.owner) {
@@ -197,8 +214,7 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
   }
   const bool race = (first.judged && second.judged) ||
                     (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
-                    second.global || conflict(first, second) ||
-                    (first.client != Event::kNone && first.client == second.client) || binds(first, second) ||
+                    second.global || conflict(first, second) || of_one_client(first, second) || binds(first, second) ||
                     binds(second, first) || changes_source(first, second) || changes_source(second, first) ||
                     completion_matters(first, second) || completion_matters(second, first) ||
                     looks_early(first, second) || looks_early(second, first);

@@ -84,9 +84,11 @@ struct Event {
   bool by_cpu = false;  ///< a step of a CPU thread that is no client's, or its drain
   // The client's part of the event.
   std::uint16_t client = kNone;  ///< the client whose local state this event reads or changes
-  bool ran = false;              ///< one of its tasks continued
-  bool may_crash = false;        ///< the client could have crashed instead
-  bool judged = false;           ///< a judge sees when it happens
+  /// The sender of a message that this event completes and shows to `client` at once (one-step requests).
+  std::uint16_t sender = kNone;
+  bool ran = false;        ///< one of its tasks continued
+  bool may_crash = false;  ///< the client could have crashed instead
+  bool judged = false;     ///< a judge sees when it happens
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor
   fabric::RemoteAddress address;
@@ -106,7 +108,19 @@ struct Event {
     friend bool operator==(const Post&, const Post&) = default;
   };
   std::vector<Post> posts;
-  std::vector<std::uint32_t> suspensions;  ///< numbers of the client's steps that this event made possible
+  struct Receive {
+    std::uint16_t qp = 0;
+    std::uint32_t number = 0;  ///< of the SENDs of that queue pair
+    friend bool operator==(const Receive&, const Receive&) = default;
+  };
+  std::vector<Receive> receives;  ///< receive buffers that it posted
+  std::uint32_t send = 0;         ///< of a SEND's step: how many SENDs its queue pair had before
+  struct Suspension {
+    std::uint16_t client = 0;
+    std::uint32_t number = 0;
+    friend bool operator==(const Suspension&, const Suspension&) = default;
+  };
+  std::vector<Suspension> suspensions;  ///< steps of clients that this event made possible
   struct Changed {
     std::uint16_t qp = 0;
     std::uint32_t index = 0;

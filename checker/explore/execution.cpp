@@ -285,6 +285,20 @@ Node& Execution::add_node(std::string_view name, unsigned nics) {
 }
 
 std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic, const QueuePairOptions& options) {
+  return make_queue_pair(from, to, nic, options);
+}
+
+std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Execution::connect_pair(
+    Node& from, Node& to, const QueuePairOptions& options) {
+  auto here = make_queue_pair(from, to, 0, options);
+  auto there = make_queue_pair(to, from, 0, options);
+  ModelQueuePair::join(*here, *there);
+  no_states_ = "it has queue pairs of connect_pair()";  // append_state() knows nothing of messages
+  return {std::move(here), std::move(there)};
+}
+
+std::unique_ptr<ModelQueuePair> Execution::make_queue_pair(Node& from, Node& to, unsigned nic,
+                                                           const QueuePairOptions& options) {
   const Zone::Use own(nullptr);
   const std::uint16_t initiator = actor_of(from);
   const std::uint16_t target = actor_of(to);
@@ -306,7 +320,7 @@ std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic
     const Zone::Use use(&world_zone_);
     queue_pair = std::make_unique<ModelQueuePair>(*this, *nodes_[initiator], target_node, model::QpId{id}, options);
   }
-  queue_pairs_.push_back({queue_pair.get(), initiator, target, nic_id.value, nic});
+  queue_pairs_.push_back({queue_pair.get(), initiator, target, nic_id.value, nic, 0, 0});
   return queue_pair;
 }
 
@@ -438,7 +452,7 @@ void Execution::task_failed(std::uint16_t actor, std::string what) {
 void Execution::suspend(Step& step) {
   const Zone::Use own(nullptr);
   Actor& actor = actors_[actor_of(step.client())];
-  event_->suspensions.push_back(actor.next_suspension);
+  event_->suspensions.push_back({actor_of(step.client()), actor.next_suspension});
   actor.suspended.push_back({actor.next_suspension++, step.what(), &step, 0, 0, nullptr});
 }
 
@@ -449,7 +463,7 @@ void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
     throw std::logic_error(fmt::format("a task of {} used the CPU of {}: each task has that of its own node or thread",
                                        running_ == Event::kNone ? "nobody" : actors_[running_].name, actor.name));
   }
-  event_->suspensions.push_back(actor.next_suspension);
+  event_->suspensions.push_back({of, actor.next_suspension});
   actor.suspended.push_back({actor.next_suspension++, Step::What::access, nullptr, 0, 0, &access});
 }
 
@@ -530,7 +544,7 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
 
 void Execution::check_remote(const ModelQueuePair& queue_pair, const WorkRequest& request) {
   const std::uint64_t length = request.length();
-  if (length == 0) {
+  if (length == 0 || is_send(request.opcode)) {
     return;
   }
   const Node::Registration* region = queue_pair.to().find(request.rkey);
@@ -583,22 +597,25 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
       fail(Kind::livelock, fmt::format("{} posts request after request and never waits", actor.name));
       return;
     }
+    model::WrId id;
     try {
       check_remote(queue_pair, request);
-    } catch (const FabricError& error) {
+      id = machine_.post(queue_pair.id(), request);
+    } catch (const std::exception& error) {
       fail(Kind::exception, fmt::format("{}: {}", actor.name, error.what()));
       return;
     }
     if (posts_left_) {
       --*posts_left_;
     }
-    const model::WrId id = machine_.post(queue_pair.id(), request);
     if (first_request_number(qp) + id.index + 1 != first) {
       throw std::logic_error("explorer: a queue pair counts its requests otherwise than the model");
     }
     ++first;
     times_[qp].push_back({moment_});
-    requests_[qp].push_back({actor.tag, request.signaled, -1, actor.progress, machine_.stores({actor.machine_thread})});
+    requests_[qp].push_back({actor.tag, request.signaled, -1, actor.progress, machine_.stores({actor.machine_thread}),
+                             queue_pairs_[qp].sends});
+    queue_pairs_[qp].sends += is_send(request.opcode) ? 1U : 0U;
     const bool bound = request.inlined && writes(request);
     event_->posts.push_back(
         {qp,
@@ -637,14 +654,46 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
   }
 }
 
+// The model has a queue of buffers for each direction: that of the peer's SENDs.
+void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalSpan& into) {
+  const Zone::Use own(nullptr);
+  if (queue_pair.peer() == nullptr) {
+    return;
+  }
+  const std::uint16_t qp = queue_pair.peer()->id().value;
+  const std::uint16_t of = queue_pairs_[qp].target;
+  if (crashed_ == of || failure_) {
+    return;
+  }
+  if (!building_ && running_ != of) {
+    fail(Kind::exception, fmt::format("{} posted a receive buffer of {}: each client has its own",
+                                      running_ == Event::kNone ? "nobody" : actors_[running_].name, actors_[of].name));
+    return;
+  }
+  try {
+    machine_.post_receive({qp}, recv(into));
+  } catch (const std::invalid_argument& error) {
+    fail(Kind::exception, fmt::format("{}: {}", actors_[of].name, error.what()));
+    return;
+  }
+  ++actors_[of].changes;
+  event_->receives.push_back({qp, queue_pairs_[qp].receives++});
+}
+
 // Whether the step has done nothing so far that depends on what others do.
 bool Execution::may_revoke_in_this_step() const {
   return running_ == Event::kNone ||
-         (event_->posts.empty() && !event_->global && !acted_in_step_ && shared_with(actors_[running_]).empty() &&
+         (event_->posts.empty() && event_->receives.empty() && !event_->global && !acted_in_step_ &&
+          shared_with(actors_[running_]).empty() &&
           !(event_->action.sort == Action::Sort::machine && event_->action.kind == StepKind::execute));
 }
 
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
+  if (queue_pair.peer() != nullptr) {
+    throw std::invalid_argument(
+        "revoke: the explorer does not revoke an end of a pair (connect_pair); revoke queue pairs of connect()");
+  }
+
   if (runs_the_dead()) {
     return;
   }

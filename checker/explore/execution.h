@@ -27,6 +27,7 @@
 #include <span>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::explore {
@@ -192,6 +193,9 @@ class Execution final : public World {
   [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(fabric::Node& from, fabric::Node& to, unsigned nic,
                                                            const fabric::QueuePairOptions& options) override;
   [[nodiscard]] fabric::Cpu& add_cpu(fabric::Node& node, std::string_view name) override;
+  /// For Node::connect_pair().
+  [[nodiscard]] std::pair<std::unique_ptr<fabric::QueuePair>, std::unique_ptr<fabric::QueuePair>> connect_pair(
+      fabric::Node& from, fabric::Node& to, const fabric::QueuePairOptions& options);
   void spawn(fabric::Node& client, fabric::Task<void> task) override;
   void spawn(fabric::Cpu& cpu, fabric::Task<void> task) override;
   void may_crash(fabric::Node& client) override;
@@ -292,6 +296,8 @@ class Execution final : public World {
     std::uint16_t target = 0;
     std::uint16_t nic = 0;
     unsigned nic_at_node = 0;
+    std::uint32_t sends = 0;     // posted so far
+    std::uint32_t receives = 0;  // buffers for them
   };
   struct RequestInfo {
     std::uint64_t tag = 0;
@@ -299,6 +305,7 @@ class Execution final : public World {
     std::int32_t snapshot = -1;
     std::uint64_t progress = 0;  // its client's progress when it was posted
     std::uint32_t behind = 0;    // stores of its client's CPU that drain first
+    std::uint32_t send = 0;      // SENDs of its queue pair before it
   };
   // The payload of an in-flight WRITE at its post.
   struct Snapshot {
@@ -324,6 +331,8 @@ class Execution final : public World {
     return static_cast<std::uint16_t>(queue_pairs_.size());
   }
   void end_execution() noexcept;
+  [[nodiscard]] std::unique_ptr<ModelQueuePair> make_queue_pair(fabric::Node& from, fabric::Node& to, unsigned nic,
+                                                                const fabric::QueuePairOptions& options);
   [[nodiscard]] std::uint64_t on_retry_by_states(Actor& actor, Loop& loop, fabric::Waiter& waiter);
   void tell_observers(const fabric::model::Step& step);
   [[nodiscard]] bool client_may_run_before(std::uint16_t of, std::uint16_t qp, std::uint32_t index) const;
@@ -350,6 +359,8 @@ class Execution final : public World {
   void after_step(const fabric::model::Step& step);
   void count_change(const fabric::model::Step& step);
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
+  void wake_later(std::uint16_t of, std::uint16_t qp, std::uint64_t sequence);
+  void show_message(const fabric::model::Step& step);
   void apply_client(const Action& action);
   void apply_access(std::uint16_t of, fabric::Cpu::Access& access);
   void apply_lease(const Action& action);
@@ -373,6 +384,7 @@ class Execution final : public World {
   void on_access_cancelled(std::uint16_t of, const fabric::Cpu::Access& access) noexcept;
   void on_post(ModelQueuePair& queue_pair, std::span<const fabric::CheckedRequest> chain, std::uint64_t first);
   void check_remote(const ModelQueuePair& queue_pair, const fabric::WorkRequest& request);
+  void on_receive_posted(const ModelQueuePair& queue_pair, const fabric::LocalSpan& into);
   void on_revoke(ModelQueuePair& queue_pair);
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
   // A crashed client's task runs on to its next wait, but no longer counts as the client.

@@ -157,7 +157,8 @@ void Execution::repeat(const Action& action) { happen(action, false); }
 
 bool Execution::repeats(const Event& before) {
   happen(before.action, false);
-  return scratch_.client == before.client && scratch_.ran == before.ran && scratch_.posts == before.posts &&
+  return scratch_.client == before.client && scratch_.sender == before.sender && scratch_.ran == before.ran &&
+         scratch_.posts == before.posts && scratch_.receives == before.receives &&
          scratch_.suspensions == before.suspensions;
 }
 
@@ -167,7 +168,9 @@ void Execution::happen(const Action& action, bool described) {
   event_->may_crash = event_->ran = event_->judged = event_->global = false;
   event_->own = {};
   event_->allocates_at = Event::kNone;
+  event_->sender = Event::kNone;
   event_->posts.clear();
+  event_->receives.clear();
   event_->suspensions.clear();
   event_->changed.clear();
   if (described) {
@@ -232,6 +235,7 @@ void Execution::describe(const model::Step& step) {
   event_->initiator = queue_pair.actor;
   event_->thread = actors_[queue_pair.actor].machine_thread;
   event_->behind = requests_[step.owner][step.index].behind;
+  event_->send = requests_[step.owner][step.index].send;
   event_->request = model::kind_of(request.opcode);
   event_->fenced = request.fence;
   event_->empty = request.length() == 0;
@@ -278,6 +282,10 @@ void Execution::after_step(const model::Step& step) {
     default:
       break;
   }
+  if (step.kind == StepKind::receive) {
+    show_message(step);
+    return;
+  }
   if (step.kind != StepKind::fetch && step.kind != StepKind::deliver && step.kind != StepKind::complete &&
       step.kind != StepKind::execute) {
     return;
@@ -319,19 +327,56 @@ void Execution::after_step(const model::Step& step) {
       loop.seen += mix(hash, 1);
     }
   }
-  if (of == crashed_ || (!info.signaled && !failed)) {
+  const bool is_told = of != crashed_ && (info.signaled || failed);
+  if (step.kind == StepKind::execute && is_send(request.opcode) && !failed) {
+    // One step that both ends learn of: the receiver goes on in it, the sender in a step of its own.
+    if (is_told) {
+      wake_later(of, qp, step.index + 1U);
+      event_->client = event_->sender = of;
+    }
+    show_message(step);
+    return;
+  }
+  if (!is_told) {
     return;
   }
   if (machine_.posted({qp}) > step.index + 1) {
     // Later requests of the queue pair may continue before the client does.
-    event_->suspensions.push_back(actor.next_suspension);
-    actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, step.index + 1U, nullptr});
+    wake_later(of, qp, step.index + 1U);
     event_->client = of;
     return;
   }
   running_ = of;
   event_->client = of;
   notify(qp, step.index + 1U, failed);
+  run_ready(of);
+}
+
+void Execution::wake_later(std::uint16_t of, std::uint16_t qp, std::uint64_t sequence) {
+  Actor& actor = actors_[of];
+  event_->suspensions.push_back({of, actor.next_suspension});
+  actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, sequence, nullptr});
+}
+
+// A SEND's message is in its buffer, and the receiving node learns of it.
+void Execution::show_message(const model::Step& step) {
+  const std::uint16_t of = queue_pairs_[step.owner].target;
+  const ModelQueuePair* const sender = queue_pairs_[step.owner].queue_pair;
+  ModelQueuePair* const receiver = sender == nullptr ? nullptr : sender->peer();
+  if (of == crashed_ || receiver == nullptr) {
+    return;
+  }
+  const WorkRequest& request = machine_.request(step.wr());
+  ReceiveQueue::Arrival arrival{.bytes = request.length()};
+  if (request.opcode == Opcode::send_with_immediate) {
+    arrival.immediate = request.immediate;
+  }
+  ++actors_[of].changes;  // an attempt in which a message came cannot be left out
+  {
+    const Zone::Use own(nullptr);
+    static_cast<void>(receiver->receives()->take_buffer());
+    receiver->receives()->fill(arrival);
+  }
   run_ready(of);
 }
 

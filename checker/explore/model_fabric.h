@@ -80,6 +80,11 @@ class ModelNode final : public fabric::Node {
                                                            const fabric::QueuePairOptions& options) override {
     return execution_->connect(*this, target, 0, options);
   }
+  using Node::connect_pair;
+  [[nodiscard]] std::pair<std::unique_ptr<fabric::QueuePair>, std::unique_ptr<fabric::QueuePair>> connect_pair(
+      Node& peer, const fabric::QueuePairOptions& options) override {
+    return execution_->connect_pair(*this, peer, options);
+  }
   void revoke(fabric::QueuePair& queue_pair) override;
 
   [[nodiscard]] std::uint16_t actor() const noexcept { return actor_; }
@@ -123,6 +128,9 @@ class ModelQueuePair final : public fabric::QueuePair {
   ModelQueuePair& operator=(const ModelQueuePair&) = delete;
   ~ModelQueuePair() override {
     disconnect();
+    if (peer_ != nullptr) {
+      peer_->peer_ = nullptr;
+    }
     execution_->on_disconnect(*this);
   }
 
@@ -130,14 +138,24 @@ class ModelQueuePair final : public fabric::QueuePair {
   [[nodiscard]] ModelNode& from() const noexcept { return *from_; }
   [[nodiscard]] ModelNode& to() const noexcept { return *to_; }
   using QueuePair::append_bookkeeping;
+  /// The other end, or null.
+  [[nodiscard]] ModelQueuePair* peer() const noexcept { return peer_; }
+  static void join(ModelQueuePair& here, ModelQueuePair& there) {
+    here.peer_ = &there;
+    there.peer_ = &here;
+    here.make_two_sided();
+    there.make_two_sided();
+  }
   using QueuePair::on_completed;
   using QueuePair::on_error;
+  using QueuePair::receives;
   using QueuePair::unsignaled;
 
  protected:
   void post_chain(std::span<const fabric::CheckedRequest> chain, std::uint64_t first) override {
     execution_->on_post(*this, chain, first);
   }
+  void receive_posted(const fabric::LocalSpan& into) override { execution_->on_receive_posted(*this, into); }
   void cancel_in_flight() noexcept override {}
   fabric::Task<void> restore_connection() override;
 
@@ -145,6 +163,7 @@ class ModelQueuePair final : public fabric::QueuePair {
   Execution* execution_;
   ModelNode* from_;
   ModelNode* to_;
+  ModelQueuePair* peer_ = nullptr;
   fabric::model::QpId id_;
 };
 

@@ -3,6 +3,8 @@
 #include "execution.h"
 #include "scheme_monitor.h"
 
+#include <sidelatch/sync/latch_peers.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -428,13 +430,16 @@ void judge_result(const Run& run) {
   }
   const Place& place = *run.place;
   const std::uint64_t latch = place.latch_word();
-  if (latch != 0) {
+  if (!place.setting->scheme->is_free(latch)) {
     run.place->world->fail(Kind::deadlock, fmt::format("everybody has unlatched, and the latch word is {:#x}", latch));
     return;
   }
   const std::span<const std::byte> record =
       place.memory.bytes().subspan(place.layout.record(0), place.setting->shape.bytes);
-  const std::vector<std::byte> right = image_of(place.setting, numbers.size());
+  std::vector<std::byte> right = image_of(place.setting, numbers.size());
+  if (place.setting->scheme->queues()) {  // a free latch may count its holders
+    std::memcpy(right.data() + (place.layout.latch(0) - place.layout.record(0)), &latch, sizeof latch);
+  }
   if (std::memcmp(record.data(), right.data(), right.size()) == 0) {
     return;
   }
@@ -448,6 +453,20 @@ void judge_result(const Run& run) {
       Kind::lost_update,
       fmt::format("after {} updates byte {} of the object{} is not what they make of it one after another",
                   numbers.size(), wrong, in_header ? ", in its header," : ""));
+}
+
+// For a scheme whose clients reach each other: connects this one to those before it.
+LatchPeers* peers_of(const Setting& setting, World& world, Node& node, std::uint32_t client,
+                     std::vector<LatchPeers*>& others) {
+  if (!setting.scheme->needs_peers()) {
+    return nullptr;
+  }
+  auto& made = world.make<LatchPeers>(node, static_cast<std::uint16_t>(client + 1), 1U);
+  for (LatchPeers* const other : others) {
+    LatchPeers::connect(*other, made);
+  }
+  others.push_back(&made);
+  return &made;
 }
 
 void build(const std::shared_ptr<Setting>& setting, World& world) {
@@ -464,6 +483,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
   }
   run.monitor = monitor;
   QueuePair* first = nullptr;
+  std::vector<LatchPeers*> peers;
   for (std::uint32_t i = 0; i < workload.writers + workload.readers; ++i) {
     const bool writes = i < workload.writers;
     Node& node = world.add_node(writes ? fmt::format("writer {}", i) : fmt::format("reader {}", i - workload.writers));
@@ -471,6 +491,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     first = first == nullptr ? qp.get() : first;
     SessionOptions options;
     options.buffers = std::min(4U, setting->scheme->most_buffers());
+    options.peers = peers_of(*setting, world, node, i, peers);
     if (workload.crash) {
       options.owner = static_cast<std::uint16_t>(i + 1);
       options.lease = Lease{.length = from_ns(1e6), .margin = from_ns(1e5)};
@@ -517,9 +538,11 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
           for (std::uint64_t i = 0; i < updates; ++i) {
             Node& node = world.add_node("writer");
             auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
-            Session& session =
-                world.make<Session>(*qp, buffer_bytes(alone->shape),
-                                    place->options_for(node, {.buffers = std::min(4U, alone->scheme->most_buffers())}));
+            std::vector<LatchPeers*> none;
+            SessionOptions options =
+                place->options_for(node, {.buffers = std::min(4U, alone->scheme->most_buffers())});
+            options.peers = peers_of(*alone, world, node, static_cast<std::uint32_t>(i), none);
+            Session& session = world.make<Session>(*qp, buffer_bytes(alone->shape), options);
             world.spawn(node, write_object(&world.make<ClientRun>(*place, static_cast<std::uint32_t>(i)), &session));
           }
         },
@@ -562,6 +585,12 @@ void Workload::validate() const {
 
 Program scheme_program(const Scheme& scheme, checker::Promise promise, const Workload& workload, LayoutKind layout) {
   workload.validate();
+  if (workload.crash && scheme.queues()) {
+    throw std::invalid_argument(fmt::format(
+        "{}: its clients stand in a queue, which a dead one stops: it has no leases, and so no run in which "
+        "a client crashes",
+        scheme.name()));
+  }
   if (scheme.place() == LatchPlace::tuples_at_switch) {
     throw std::invalid_argument(fmt::format(
         "{}: the explorer has no switch; docs/switch.md says how the switch's program is searched, packet by "

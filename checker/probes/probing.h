@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sidelatch/checker/schemes.h>
+#include <sidelatch/checker/simulated_place.h>
 #include <sidelatch/fabric/node.h>
 
 #include <algorithm>
@@ -73,6 +74,17 @@ inline void require_chances(std::uint64_t chances) {
 /// Spreads helpers over all clients but the first, which is the probe's own unless there is no other.
 [[nodiscard]] inline fabric::Node& client_of_helper(std::span<fabric::Node* const> clients, std::size_t helper) {
   return *clients[clients.size() == 1 ? 0 : 1 + helper % (clients.size() - 1)];
+}
+
+/// Lets the switch that a scheme needs know the objects, before a client connects.
+inline void serve_at(SimulatedPlace* place, const fabric::MemoryRegion& memory, const sync::ObjectArray& objects) {
+  if (place != nullptr) {
+    place->serve(memory.remote(), objects);
+  }
+}
+[[nodiscard]] inline sync::SessionOptions complete(SimulatedPlace* place, fabric::Node& client,
+                                                   const sync::SessionOptions& options) {
+  return place == nullptr ? options : place->options(client, options);
 }
 
 }  // namespace sidelatch::checker

@@ -135,14 +135,18 @@ struct ObjectRing {
                ring_options.ring_bytes / stride(ring_options.block_bytes)),
         memory(storage.allocate(layout.total_bytes(), Access::remote_all)),
         objects(layout, memory.remote()),
-        writer_qp(writer.connect(storage)),
-        reader_qp(reader.connect(storage)) {}
+        writer_node(&writer),
+        reader_node(&reader) {
+    serve_at(options.place, memory, objects);
+    writer_qp = writer.connect(storage);
+    reader_qp = reader.connect(storage);
+  }
 
-  [[nodiscard]] sync::SessionOptions session_options(const sync::Retry& retry) const {
+  [[nodiscard]] sync::SessionOptions session_options(Node& client, const sync::Retry& retry) const {
     sync::SessionOptions session;
     session.buffers = std::min(session.buffers, scheme.most_buffers());
     session.retry = retry;
-    return session;
+    return complete(options.place, client, session);
   }
 
   const RingOptions& options;
@@ -150,6 +154,8 @@ struct ObjectRing {
   sync::Layout layout;
   MemoryRegion memory;
   sync::ObjectArray objects;
+  Node* writer_node;
+  Node* reader_node;
   std::unique_ptr<QueuePair> writer_qp;
   std::unique_ptr<QueuePair> reader_qp;
   bool stopped = false;
@@ -160,7 +166,8 @@ struct ObjectRing {
 Task<void> update_objects(ObjectRing& ring) {
   // Nobody else latches, so if a latch stays held for this long, its unlatch was lost.
   const sync::Retry patience = sync::Retry::backoff().within(ring.options.patience);
-  sync::Session session(*ring.writer_qp, sync::buffer_bytes(ring.layout.shape()), ring.session_options(patience));
+  sync::Session session(*ring.writer_qp, sync::buffer_bytes(ring.layout.shape()),
+                        ring.session_options(*ring.writer_node, patience));
   while (!ring.stopped) {
     const std::uint64_t number = ++ring.writes;
     const std::uint64_t slot = (number - 1) % ring.objects.size();
@@ -177,7 +184,8 @@ Task<void> update_objects(ObjectRing& ring) {
 Task<SchemeReads> read_objects(ObjectRing& ring) {
   // One attempt at a time, so that the reader can follow the writer.
   const sync::Retry once = sync::Retry::at_once().within(Duration(1));
-  sync::Session session(*ring.reader_qp, sync::buffer_bytes(ring.layout.shape()), ring.session_options(once));
+  sync::Session session(*ring.reader_qp, sync::buffer_bytes(ring.layout.shape()),
+                        ring.session_options(*ring.reader_node, once));
   SchemeReads seen;
   seen.object_bytes = ring.options.block_bytes;
   Frontier frontier(ring.objects.size());

@@ -2,6 +2,8 @@
 #include "sim_queue_pair.h"
 #include "world.h"
 
+#include <sidelatch/fabric/model/effects.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>

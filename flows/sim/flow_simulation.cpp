@@ -22,6 +22,7 @@ namespace {
 
 constexpr SwitchAddress kOwn{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}};
 constexpr std::size_t kMostUnits = 254;
+constexpr std::uint32_t kMostBells = 256;       // on their way from one ring
 constexpr std::size_t kOpcodeAt = 14 + 20 + 8;  // Ethernet, IPv4, UDP
 constexpr std::byte kReadRequest{0x0c};
 
@@ -68,6 +69,13 @@ class FlowSimulation::World {
   [[nodiscard]] SimulatedUnit& unit(std::size_t i) { return *units_.at(i); }
   [[nodiscard]] std::uint64_t now() const noexcept { return now_; }
 
+  void call_unit(std::size_t unit, std::uint64_t at) {
+    add(static_cast<double>(std::max(at, now_)), What::processor, unit);
+  }
+  void ring(const FlowRing& ring) {
+    add(static_cast<double>(now_) + profile_.nic.doorbell_ns, What::bell, ring.port, {}, ring.queue_pair);
+  }
+
   void run_until(std::uint64_t end, const std::function<bool()>& done) {
     while (!done || !done()) {
       const std::uint64_t timer = switch_.next_generated().value_or(nic::kNever);
@@ -90,18 +98,19 @@ class FlowSimulation::World {
   }
 
  private:
-  enum class What : std::uint8_t { at_switch, at_memory, link_is_free };
+  enum class What : std::uint8_t { at_switch, at_memory, link_is_free, processor, bell };
   struct Event {
     std::uint64_t at;
     std::uint64_t order;
     What what;
     std::size_t unit;
     std::vector<std::byte> frame;
+    std::uint32_t queue_pair = 0;  // that rings
     bool operator>(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
-  void add(double at, What what, std::size_t unit, std::vector<std::byte> frame = {}) {
-    events_.push_back({static_cast<std::uint64_t>(std::ceil(at)), ++order_, what, unit, std::move(frame)});
+  void add(double at, What what, std::size_t unit, std::vector<std::byte> frame = {}, std::uint32_t queue_pair = 0) {
+    events_.push_back({static_cast<std::uint64_t>(std::ceil(at)), ++order_, what, unit, std::move(frame), queue_pair});
     std::ranges::push_heap(events_, std::greater<>());
   }
 
@@ -117,13 +126,26 @@ class FlowSimulation::World {
         tell(unit);
         unit.device.on_frame(event.frame, now_);
         tell(unit);
-        if (!unit.is_sending && unit.device.has_frames()) {
-          unit.is_sending = true;
-          add(std::max(unit.sends_from, static_cast<double>(now_)), What::link_is_free, event.unit);
-        }
+        begin_to_send(unit);
+        break;
+      case What::processor:
+        tell(unit);
+        break;
+      case What::bell:
+        // With so many bells on their way that there is no room, this one is not needed.
+        static_cast<void>(
+            unit.device.find_queue_pair(event.queue_pair)->post_send({.kind = nic::WorkKind::send, .sges = {}}));
+        begin_to_send(unit);
         break;
       case What::link_is_free:
         send(unit);
+    }
+  }
+
+  void begin_to_send(SimulatedUnit& unit) {
+    if (!unit.is_sending && unit.device.has_frames()) {
+      unit.is_sending = true;
+      add(std::max(unit.sends_from, static_cast<double>(now_)), What::link_is_free, unit.number);
     }
   }
 
@@ -198,6 +220,8 @@ std::uint64_t FlowSimulation::now() const noexcept { return world_->now(); }
 void FlowSimulation::run_until(std::uint64_t nanoseconds, const std::function<bool()>& done) {
   world_->run_until(nanoseconds, done);
 }
+void FlowSimulation::call_unit(std::size_t unit, std::uint64_t nanoseconds) { world_->call_unit(unit, nanoseconds); }
+void FlowSimulation::ring(const FlowRing& ring) { world_->ring(ring); }
 void FlowSimulation::set_unit(std::size_t unit, std::function<void(std::uint64_t now)> processor) {
   world_->unit(unit).processor = std::move(processor);
 }
@@ -223,7 +247,7 @@ FlowRing FlowSimulation::add_ring(std::size_t number, const RingShape& shape, co
                                                       .domain = unit.domain,
                                                       .send_completions = &unit.completions,
                                                       .receive_completions = &unit.completions,
-                                                      .send_depth = 1,
+                                                      .send_depth = kMostBells,
                                                       .receive_depth = 1,
                                                       .most_send_sges = 1,
                                                       .most_receive_sges = 1});
@@ -242,6 +266,11 @@ FlowRing FlowSimulation::add_ring(std::size_t number, const RingShape& shape, co
   pair.modify(ready, nic::Attributes::state | nic::Attributes::address | nic::Attributes::path_mtu |
                          nic::Attributes::remote_qp | nic::Attributes::receive_psn |
                          nic::Attributes::max_dest_rd_atomic | nic::Attributes::min_rnr_timer);
+  nic::QueuePairAttributes sending;
+  sending.state = nic::QueuePairState::rts;
+  sending.send_psn = nic::Psn{0};
+  pair.modify(sending, nic::Attributes::state | nic::Attributes::timeout | nic::Attributes::retry_count |
+                           nic::Attributes::rnr_retry | nic::Attributes::send_psn | nic::Attributes::max_rd_atomic);
   const auto id = static_cast<std::uint8_t>(number + 1);
   return {.mac = unit.device.options().mac,
           .ip = {10, 0, 0, id},

@@ -319,7 +319,7 @@ void Requester::pop_first(CompletionStatus status) {
 }
 
 std::string Requester::explained(const SendEntry& entry, CompletionStatus status) const {
-  const std::string request = fmt::format("the request with wr_id {:#x} failed: {}", entry.request.id, text(status));
+  std::string request = fmt::format("the request with wr_id {:#x} failed: {}", entry.request.id, text(status));
   switch (status) {
     case CompletionStatus::retry_exceeded:
       return fmt::format("{}; nothing was heard in {} attempts of {} ms each (retry_cnt, timeout)", request,

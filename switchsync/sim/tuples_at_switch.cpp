@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
+#include <utility>
 
 namespace sidelatch::switchsync {
 
@@ -85,12 +86,13 @@ void TuplesAtSwitch::connected(std::uint64_t connection, const Node& from) {
   between_.add(connection, ends);
 }
 
-WordsAtSwitch::WordsAtSwitch(sim::Simulation& world, Node& storage, const RemoteSpan& memory, std::uint64_t granule)
+WordsAtSwitch::WordsAtSwitch(sim::Simulation& world, Node& storage, const RemoteSpan& memory, std::uint64_t granule,
+                             std::shared_ptr<const p4::Program> program)
     : world_(&world),
       storage_(&storage),
       memory_(memory),
       granule_(granule),
-      between_(p4::programs::switch_atomics(), switch_timing("tofino")),
+      between_(program != nullptr ? std::move(program) : p4::programs::switch_atomics(), switch_timing("tofino")),
       control_(between_.device().state()) {
   control_.serve(SimulatedSwitch::ip_of(kStorage), SimulatedSwitch::mac_of(kStorage));
   control_.add_words(

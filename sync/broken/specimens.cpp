@@ -27,6 +27,9 @@ constexpr std::array kSpecimens = {
     Specimen{"broken/rw-async-cas-unlatch", broken::make_rw_async_cas_unlatch},
     Specimen{"broken/rw-unfenced-shared-unlatch", broken::make_rw_unfenced_shared_unlatch},
     Specimen{"broken/shared-buffer-async", broken::make_shared_buffer_async},
+    Specimen{"broken/ticket-write-unlatch", broken::make_ticket_write_unlatch},
+    Specimen{"broken/ticket-early-unlatch", broken::make_ticket_early_unlatch},
+    Specimen{"broken/mcs-early-hand-over", broken::make_mcs_early_hand_over},
     Specimen{"broken/switch-latch-at-once", broken::make_switch_latch_at_once},
 };
 

@@ -1,4 +1,5 @@
 #include <sidelatch/checker/exclusion.h>
+#include <sidelatch/checker/simulated_place.h>
 
 #include "cluster.h"
 
@@ -21,12 +22,26 @@ SchemeReads probe(std::string_view scheme, Preset preset = Preset::observed,
 
 TEST(Exclusion, LatchesLoseNothing) {
   for (const SchemeEntry& entry : schemes()) {
-    if (entry.kind == Kind::latch) {
+    if (entry.kind == Kind::latch || entry.kind == Kind::queue) {
       const SchemeReads seen = probe(entry.name);
       EXPECT_EQ(seen.torn, 0U) << entry.name;
       EXPECT_EQ(seen.reads, 1000U) << entry.name;
       EXPECT_FALSE(seen.stuck) << entry.name;
     }
+  }
+}
+
+TEST(Exclusion, LatchesAtTheSwitchLoseNothingAndASpecimenDoes) {
+  for (const SchemeEntry& entry : schemes_at_switches()) {
+    sim::Profile slow = sim::load_profile("connectx5");
+    slow.pcie.write_stall_probability = 0.5;
+    slow.pcie.write_stall_ns = 3000;
+    Cluster cluster(model::rules_of(Preset::observed), slow);
+    SimulatedPlace place(cluster.world, cluster.storage, entry);
+    const SchemeReads seen = probe_exclusion(cluster.storage, cluster.clients, select_scheme(entry.name),
+                                             {.updates = 1000, .place = &place});
+    EXPECT_EQ(seen.torn > 0, entry.kind == Kind::specimen) << entry.name;
+    EXPECT_FALSE(seen.stuck) << entry.name;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <sidelatch/checker/torn_read.h>
 
 #include <sidelatch/checker/schemes.h>
+#include <sidelatch/checker/simulated_place.h>
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/sync/optimistic.h>
 
@@ -178,6 +179,26 @@ TEST(Schemes, ThoseThatAreNotKnownToBeBrokenAcceptNoMixture) {
       }
     }
     EXPECT_GT(rejected, 0U) << entry.name << " never met a writer: the test gave it no chance to fail";
+  }
+}
+
+// A switch that keeps the versions, and none: the same requests then accept mixtures.
+TEST(Schemes, AtTheSwitchNoMixtureIsAcceptedAndWithoutItSomeAre) {
+  const SelectedScheme scheme = select_scheme("optimistic/switch");
+  for (const std::uint64_t bytes : {192U, 1024U}) {
+    const RingOptions options = {.block_bytes = bytes, .ring_bytes = 2'000'000, .reads = 5000};
+    TwoClients cluster(1, tearing_profile());
+    SimulatedPlace place(cluster.world, cluster.storage, *scheme.entry);
+    RingOptions at_switch = options;
+    at_switch.place = &place;
+    const SchemeReads seen = probe_scheme(cluster.storage, cluster.writer, cluster.reader, scheme, at_switch);
+    EXPECT_EQ(seen.torn, 0U) << bytes;
+    EXPECT_GT(seen.accepted, 100U);
+    EXPECT_GT(seen.rejected, 0U);
+    EXPECT_FALSE(seen.stuck);
+    TwoClients without(1, tearing_profile());
+    const TornReads bare = probe_torn_reads(without.storage, without.writer, without.reader, options);
+    EXPECT_GT(bare.undetected, 0U) << bytes;
   }
 }
 

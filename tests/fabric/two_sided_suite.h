@@ -4,6 +4,7 @@
 //   INSTANTIATE_TEST_SUITE_P(Simulator, TwoSidedMessages, ::testing::Values(&simulated_ends));
 #pragma once
 
+#include "message_scenarios.h"
 #include "note_end.h"
 
 #include <sidelatch/fabric/error.h>
@@ -122,6 +123,19 @@ class TwoSidedMessages : public ::testing::TestWithParam<MakeSite> {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TwoSidedMessages);
 
 // ---- Messages.
+
+TEST_P(TwoSidedMessages, KeepWhatTheyPromiseInEveryWorld) {
+  for (const MessageScenario& scenario : kMessageScenarios) {
+    for (int i = 0; i < 20; ++i) {
+      SCOPED_TRACE(scenario.name);
+      MessageSite site(*site_.server, *site_.client,
+                       [](bool holds, std::string_view what) { EXPECT_TRUE(holds) << what; });
+      spawn(scenario.receiver(&site, site.sides.data(), &site.sides[1]));
+      spawn(scenario.sender(&site, &site.sides[1], site.sides.data()));
+      reactor().run();
+    }
+  }
+}
 
 TEST_P(TwoSidedMessages, ASendArrivesByteForByteWhateverItsLength) {
   fill_outbox(5);

@@ -91,6 +91,8 @@ class FlowNetwork : public switchsync::SwitchedNics {
   /// Empty messages that units have sent and the switch has acknowledged.
   [[nodiscard]] std::uint64_t bells() const { return bells_; }
   void count_bells();
+  [[nodiscard]] const FlowRing& connection_of_consumer(std::size_t i) const { return flow_options_.consumers.at(i); }
+  [[nodiscard]] const SwitchAddress& own() const { return own_; }
   /// The unit rings, whether it shall or not.
   void ring_of_producer(std::size_t ring) { ring_bell(producer_pairs_.at(ring), ring % 2 == 0); }
   void ring_of_consumer(std::size_t consumer) { ring_bell(consumer_pairs_.at(consumer), false); }

@@ -97,7 +97,7 @@ std::optional<ChaosPlan> draw(Trouble trouble, std::uint64_t seed) {
     // A shared holder carries no owner: what it has latched is not given back if it dies or loses its connection.
     const bool recovers =
         trouble == Trouble::none || trouble == Trouble::specimens || !entry.name.starts_with("latch-rw");
-    if (entry.kind != checker::Kind::model_only && recovers &&
+    if (entry.kind != checker::Kind::model_only && !entry.make()->queues() && recovers &&
         (trouble == Trouble::specimens ? specimen && !safe : !specimen && safe)) {
       possible.push_back(&entry);
     }

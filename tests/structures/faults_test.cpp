@@ -447,8 +447,8 @@ std::vector<checker::SchemeEntry> chosen_schemes() {
   std::vector<checker::SchemeEntry> chosen;
   for (const checker::SchemeEntry& entry : checker::schemes()) {
     // A shared holder carries no owner: nobody can tell whether a lost request has counted it.
-    const bool recovers =
-        !entry.known_broken() && entry.kind != checker::Kind::model_only && !entry.name.starts_with("latch-rw");
+    const bool recovers = !entry.known_broken() && entry.kind != checker::Kind::model_only &&
+                          entry.kind != checker::Kind::queue && !entry.name.starts_with("latch-rw");
     const bool sampled = entry.name == "latch-exclusive/basic" || entry.name == "latch-exclusive/async" ||
                          entry.name == "optimistic/farm" || entry.name == "optimistic/copy-on-write";
     if (recovers && (all || sampled)) {

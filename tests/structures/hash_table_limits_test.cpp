@@ -7,6 +7,7 @@
 #include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/latch_word.h>
+#include <sidelatch/sync/ticket_latch.h>
 #include <sidelatch/sync/two_read_version.h>
 
 #include <gmock/gmock.h>
@@ -32,6 +33,12 @@ std::string message_of(const std::function<void()>& call) {
     return error.what();
   }
   return "no such error";
+}
+
+TEST(HashTableLimits, ALatchWithAQueueIsRefused) {
+  const TicketLatch scheme;
+  EXPECT_THAT(message_of<std::invalid_argument>([&] { const HashTable table(scheme, {}, {}); }),
+              HasSubstr("a structure over latch-ticket/async"));
 }
 
 // A home bucket of memory node 0 and so many keys of it, in the order in which they are in its chain: the first is at

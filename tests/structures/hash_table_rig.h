@@ -156,7 +156,7 @@ struct HashTableRig {
 inline std::vector<checker::SchemeEntry> sound_schemes() {
   std::vector<checker::SchemeEntry> chosen;
   for (const checker::SchemeEntry& entry : checker::schemes()) {
-    if (!entry.known_broken() && entry.kind != checker::Kind::model_only) {
+    if (!entry.known_broken() && entry.kind != checker::Kind::model_only && entry.kind != checker::Kind::queue) {
       chosen.push_back(entry);
     }
   }

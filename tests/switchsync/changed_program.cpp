@@ -23,7 +23,9 @@ std::shared_ptr<const p4::Program> changed_program(const std::string& name, cons
   std::string text = source_of(name);
   const std::size_t at = text.find(right);
   EXPECT_NE(at, std::string::npos) << right;
-  return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4");
+  p4::CompileOptions options;
+  options.include_folders = {in_source_tree("p4")};
+  return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4", options);
 }
 
 }  // namespace sidelatch::switchsync

@@ -1,6 +1,6 @@
 #include "optimistic_search.h"
-
-#include "roce/packet.h"
+#include "optimistic_search_frames.h"
+#include "optimistic_search_world.h"
 
 #include <sidelatch/p4/switch.h>
 #include <sidelatch/switchsync/optimistic_switch.h>
@@ -19,202 +19,28 @@
 
 namespace sidelatch::switchsync {
 
-namespace {
 namespace packets {
-
-using roce::Opcode;
-
-constexpr std::uint32_t kTupleBytes = 128;
-constexpr std::uint64_t kAddress = 0x10000;
-constexpr std::uint32_t kKey = 77;
-constexpr roce::Ipv4Address kMemoryIp{10, 0, 0, 100};
-constexpr std::uint32_t kFirstPsn = 0xffffff;  // its next one is 0
-constexpr std::uint8_t kMostRetries = 7;
-constexpr std::uint8_t kNoContent = 0xff;
-
-// What a frame says.
-struct Frame {
-  Opcode opcode{};
-  bool is_nak = false;
-  std::uint32_t psn = 0;
-  std::uint64_t word = 0;  // the first word of a payload, an atomic's operand or its old value
-  std::array<std::uint8_t, 2> lines{};
-  bool is_tuple = false;  // of 128 bytes, not of 8
-  std::uint64_t swap = 0;
-};
-
-enum Hop : std::uint8_t { client_to_switch, switch_to_memory, memory_to_switch, switch_to_client };
-constexpr std::array<const char*, 4> kHops{"client to switch", "switch to memory", "memory to switch",
-                                           "switch to client"};
-
-struct ClientState {
-  std::uint8_t step = 0;
-  bool is_waiting = false;
-  bool is_done = false;
-  std::uint8_t retries = 0;
-  std::uint8_t early_timers = 0;
-  std::uint32_t psn = kFirstPsn;
-  std::uint64_t version = 0;
-  std::uint8_t content = 0;
-  std::uint64_t oldest = 0;  // version that a READ must have at least
-  Frame request{};
-};
-
-// A request that the memory node works on.
-struct Job {
-  Frame request{};
-  bool is_repeated = false;
-  std::uint8_t done = 0;  // lines, as bits
-  bool has_answered = false;
-  std::array<std::uint8_t, 2> lines{};
-  std::uint64_t word = 0;
-  std::uint8_t waits_for = 0;  // connections whose WRITEs it waits for, as bits
-};
-
-struct MemoryPair {
-  std::uint32_t psn = kFirstPsn;
-  bool has_sent_nak = false;
-  std::vector<Job> jobs{};
-};
-
-struct World {
-  std::vector<ClientState> clients{};
-  std::vector<std::array<std::vector<Frame>, 4>> links{};
-  std::vector<MemoryPair> pairs{};
-  std::uint64_t word = 0;
-  std::array<std::uint8_t, 2> lines{};
-  // The switch.
-  std::vector<std::array<std::uint64_t, 5>> connections{};
-  std::uint64_t version = 0;
-  std::uint64_t holder = 0;
-  // What versions hold, by version / 2.
-  std::array<std::uint8_t, 8> contents{0,          kNoContent, kNoContent, kNoContent,
-                                       kNoContent, kNoContent, kNoContent, kNoContent};
-  std::uint64_t newest = 0;  // version of the latest update that its client knows to be done
-  std::uint8_t updates = 0;
-  std::uint8_t losses = 0;
-  std::uint8_t repeats = 0;
-  std::uint8_t overtakings = 0;
-};
-
-struct StateHash {
-  std::uint64_t a = 0;
-  std::uint64_t b = 0;
-  friend bool operator==(const StateHash&, const StateHash&) = default;
-  struct Of {
-    std::size_t operator()(const StateHash& hash) const noexcept { return hash.a; }
-  };
-};
-
-class Bytes {
- public:
-  template <class T>
-  void add(const T& value) {
-    text_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void add(const Frame& frame) {
-    add(frame.opcode);
-    add(frame.is_nak);
-    add(frame.psn);
-    add(frame.word);
-    add(frame.lines);
-    add(frame.is_tuple);
-    add(frame.swap);
-  }
-  // 128 bits: two states with the same are less likely than a fault of the machine.
-  [[nodiscard]] StateHash hash() const {
-    StateHash hash{0x9e37'79b9'7f4a'7c15, 0xc2b2'ae3d'27d4'eb4f};
-    for (std::size_t at = 0; at < text_.size(); at += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, text_.data() + at, std::min(sizeof word, text_.size() - at));
-      hash.a = (hash.a ^ word) * 0xff51'afd7'ed55'8ccd;
-      hash.a ^= hash.a >> 32;
-      hash.b = (hash.b + word) * 0xc4ce'b9fe'1a85'ec53;
-      hash.b ^= hash.b >> 29;
-    }
-    hash.a ^= text_.size();
-    return hash;
-  }
-
- private:
-  std::string text_;
-};
-
-StateHash hash_of(const World& world) {
-  Bytes bytes;
-  for (const ClientState& client : world.clients) {
-    bytes.add(client.step);
-    bytes.add(client.is_waiting);
-    bytes.add(client.is_done);
-    bytes.add(client.retries);
-    bytes.add(client.early_timers);
-    bytes.add(client.psn);
-    bytes.add(client.version);
-    bytes.add(client.content);
-    bytes.add(client.oldest);
-    bytes.add(client.request);
-  }
-  for (const auto& hops : world.links) {
-    for (const std::vector<Frame>& link : hops) {
-      bytes.add(static_cast<std::uint8_t>(link.size()));
-      for (const Frame& frame : link) {
-        bytes.add(frame);
-      }
-    }
-  }
-  for (const MemoryPair& pair : world.pairs) {
-    bytes.add(pair.psn);
-    bytes.add(pair.has_sent_nak);
-    bytes.add(static_cast<std::uint8_t>(pair.jobs.size()));
-    for (const Job& job : pair.jobs) {
-      bytes.add(job.request);
-      bytes.add(job.is_repeated);
-      bytes.add(job.done);
-      bytes.add(job.has_answered);
-      bytes.add(job.lines);
-      bytes.add(job.word);
-      bytes.add(job.waits_for);
-    }
-  }
-  bytes.add(world.word);
-  bytes.add(world.lines);
-  for (const auto& registers : world.connections) {
-    bytes.add(registers);
-  }
-  bytes.add(world.version);
-  bytes.add(world.holder);
-  bytes.add(world.contents);
-  bytes.add(world.newest);
-  bytes.add(world.updates);
-  bytes.add(world.losses);
-  bytes.add(world.repeats);
-  bytes.add(world.overtakings);
-  return bytes.hash();
-}
+namespace {
 
 class Search {
  public:
   Search(const std::shared_ptr<const p4::Program>& program, const SearchOptions& options)
       : options_(&options),
         device_(program, {.ports = options.clients.size() + 1}),
-        memory_port_(options.clients.size()) {
-    OptimisticSwitch control(device_.state());
-    control.add_tuples({.memory_node = kMemoryIp,
-                        .rkey = kKey,
-                        .address = kAddress,
-                        .count = 1,
-                        .tuple_bytes = kTupleBytes,
-                        .slot_bytes = kTupleBytes,
-                        .is_new = true});
+        memory_port_(options.clients.size()),
+        control_(device_.state()) {
+    control_.add_tuples({.memory_node = kMemoryIp,
+                         .rkey = kKey,
+                         .address = kAddress,
+                         .count = 1,
+                         .tuple_bytes = kTupleBytes,
+                         .slot_bytes = kTupleBytes,
+                         .is_new = true});
     for (std::size_t i = 0; i < options.clients.size(); ++i) {
-      control.connect({.client = client_ip(i),
-                       .client_queue_pair = client_pair(i),
-                       .client_psn = kFirstPsn,
-                       .memory_node = kMemoryIp,
-                       .memory_queue_pair = memory_pair(i)});
-      control.add_station(mac_of(i), static_cast<std::uint16_t>(i));
+      ids_.push_back(connect(i));
+      control_.add_station(mac_of(i), static_cast<std::uint16_t>(i));
     }
-    control.add_station(mac_of(memory_port_), static_cast<std::uint16_t>(memory_port_));
+    control_.add_station(mac_of(memory_port_), static_cast<std::uint16_t>(memory_port_));
     for (const char* const name : {"Serve.state", "wanted", "seen", "answered", "kept"}) {
       registers_.push_back(&device_.state().reg(name));
     }
@@ -240,10 +66,13 @@ class Search {
   }
 
  private:
-  static roce::Ipv4Address client_ip(std::size_t i) { return {10, 0, 0, static_cast<std::uint8_t>(i + 1)}; }
-  static std::uint32_t client_pair(std::size_t i) { return static_cast<std::uint32_t>(0x100 + i); }
-  static std::uint32_t memory_pair(std::size_t i) { return static_cast<std::uint32_t>(0x200 + i); }
-  static roce::MacAddress mac_of(std::size_t i) { return {2, 0, 0, 0, 0, static_cast<std::uint8_t>(i + 1)}; }
+  OptimisticSwitch::ConnectionId connect(std::size_t i) {
+    return control_.connect({.client = client_ip(i),
+                             .client_queue_pair = client_pair(i),
+                             .client_psn = kFirstPsn,
+                             .memory_node = kMemoryIp,
+                             .memory_queue_pair = memory_pair(i)});
+  }
 
   void fail(const std::string& what) {
     if (result_.violation.empty()) {
@@ -259,7 +88,8 @@ class Search {
       result_.is_complete = false;
       return;
     }
-    if (std::ranges::all_of(world.clients, &ClientState::is_done)) {
+    const bool is_settled = world.death == Death::none || world.death == Death::released;
+    if (is_settled && std::ranges::all_of(world.clients, &ClientState::is_done)) {
       ++result_.ends;
       check_end(world);
     }
@@ -268,6 +98,7 @@ class Search {
       step_links(world, i);
       step_memory(world, i);
     }
+    step_death(world);
   }
 
   // `what` makes the step's name, for a trace.
@@ -319,6 +150,16 @@ class Search {
     if (client.is_done) {
       return;
     }
+    if (options_->clients[i] == Script::heir && !client.is_waiting) {
+      const bool is_needless =
+          world.death == Death::none && world.clients[static_cast<std::size_t>(options_->dies)].is_done;
+      if (world.death == Death::released || is_needless) {
+        then(
+            world, [&] { return fmt::format("client {} looks after what the dead one has left", i); },
+            [&](World& next) { post_next(next, i); });
+      }
+      return;
+    }
     if (!client.is_waiting) {  // later requests are posted as soon as the earlier one is answered
       then(
           world, [&] { return fmt::format("client {} posts its first request", i); },
@@ -348,6 +189,16 @@ class Search {
     switch (options_->clients[i]) {
       case Script::reader:
         post(world, i, read_tuple());
+        break;
+      case Script::heir:
+        if (!world.is_in_doubt) {
+          client.is_done = true;
+        } else if (client.step == 0) {
+          post(world, i, read_tuple());
+        } else {
+          note_content(world, client.version + 1, own);
+          post(world, i, write_tuple(own));
+        }
         break;
       case Script::verifier:
         post(world, i, client.step == 0 ? read_tuple() : Frame{.opcode = Opcode::read_request});
@@ -450,10 +301,11 @@ class Search {
       const bool is_good = answer.word % 2 == 0;
       client.version = answer.word;
       client.content = answer.lines[0];
-      const bool is_holder = options_->clients[i] == Script::writer || options_->clients[i] == Script::twice;
+      const bool is_heir = options_->clients[i] == Script::heir;
+      const bool is_holder = options_->clients[i] == Script::writer || options_->clients[i] == Script::twice || is_heir;
       const std::uint8_t latched = world.contents.at(answer.word / 2 % world.contents.size());
       if (is_holder && (answer.word % 2 == 0 || answer.word != client.step / 3 * 2U + 1 ||
-                        answer.lines != std::array<std::uint8_t, 2>{latched, latched})) {
+                        (!is_heir && answer.lines != std::array<std::uint8_t, 2>{latched, latched}))) {
         fail(fmt::format("client {} reads version {} under its latch", i, answer.word));
       }
       client.is_done = options_->clients[i] == Script::reader || (!is_good && !is_holder);
@@ -461,6 +313,9 @@ class Search {
                       world.contents[answer.word / 2] != answer.lines[0])) {
         fail(fmt::format("client {} takes lines {} and {} for version {}", i, answer.lines[0], answer.lines[1],
                          answer.word));
+      }
+      if (is_good) {
+        world.seen_versions = static_cast<std::uint8_t>(world.seen_versions | 1U << (answer.word / 2 % 8));
       }
       if (is_good && answer.word < client.oldest) {
         fail(fmt::format("client {} reads version {} after {} was done", i, answer.word, client.oldest));
@@ -479,14 +334,19 @@ class Search {
     if (!is_empty || !is_placed) {
       return;
     }
+    const bool has_heir = std::ranges::any_of(options_->clients, [](Script s) { return s == Script::heir; });
+    if (world.is_in_doubt && !has_heir && world.version % 2 == 1 && world.holder == 0) {
+      return;  // until give_latch()
+    }
     if (world.version % 2 != 0 || world.holder != 0) {
       fail(fmt::format("a latch is left: version {}, holder {}", world.version, world.holder));
     }
-    const bool counts = std::ranges::all_of(options_->clients, [](Script s) { return s == Script::updater; });
+    const bool counts =
+        options_->dies < 0 && std::ranges::all_of(options_->clients, [](Script s) { return s == Script::updater; });
     if (counts && (world.lines[0] != world.updates || world.lines[1] != world.updates)) {
       fail(fmt::format("{} updates, and the tuple counts {}", world.updates, world.lines[0]));
     }
-    if (world.lines[0] != world.contents.at(world.version / 2)) {
+    if (world.lines[0] != world.contents.at(world.version / 2) || world.lines[1] != world.lines[0]) {
       fail(fmt::format("version {} is at the end, and its content is another one", world.version));
     }
   }
@@ -538,7 +398,9 @@ class Search {
         through_switch(world, i, hop == client_to_switch, frame);
         break;
       case switch_to_memory:
-        reach_memory(world, i, frame);
+        if (!is_dead(i) || world.death < Death::ended) {
+          reach_memory(world, i, frame);
+        }
         break;
       case switch_to_client:
         answered(world, i, frame);
@@ -548,6 +410,22 @@ class Search {
 
   // The program itself decides.
   void through_switch(World& world, std::size_t i, bool is_request, const Frame& frame) {
+    if (is_dead(i) && world.death >= Death::fenced) {
+      return;
+    }
+    load(world);
+    device_.receive(static_cast<std::uint16_t>(is_request ? i : memory_port_),
+                    encode(i, memory_port_, is_request, frame, buffer_));
+    device_.run();
+    while (const auto departed = device_.departed()) {
+      const bool to_memory = departed->port == memory_port_;
+      world.links[i][to_memory ? switch_to_memory : switch_to_client].push_back(decode(departed->bytes));
+    }
+    store(world);
+  }
+
+  // The registers, from and to a state.
+  void load(const World& world) {
     for (std::size_t c = 0; c < world.connections.size(); ++c) {
       for (std::size_t r = 0; r < registers_.size(); ++r) {
         registers_[r]->write(c, world.connections[c][r]);
@@ -555,12 +433,8 @@ class Search {
     }
     versions_->write(0, world.version);
     holders_->write(0, world.holder);
-    device_.receive(static_cast<std::uint16_t>(is_request ? i : memory_port_), encode(i, is_request, frame));
-    device_.run();
-    while (const auto departed = device_.departed()) {
-      const bool to_memory = departed->port == memory_port_;
-      world.links[i][to_memory ? switch_to_memory : switch_to_client].push_back(decode(departed->bytes));
-    }
+  }
+  void store(World& world) const {
     for (std::size_t c = 0; c < world.connections.size(); ++c) {
       for (std::size_t r = 0; r < registers_.size(); ++r) {
         world.connections[c][r] = static_cast<std::uint64_t>(registers_[r]->read(c));
@@ -570,87 +444,109 @@ class Search {
     world.holder = static_cast<std::uint64_t>(holders_->read(0));
   }
 
-  std::span<const std::byte> encode(std::size_t i, bool is_request, const Frame& frame) {
-    roce::Packet packet;
-    packet.ethernet = {.destination = mac_of(is_request ? memory_port_ : i),
-                       .source = mac_of(is_request ? i : memory_port_)};
-    roce::Ipv4 ip;
-    ip.source = is_request ? client_ip(i) : kMemoryIp;
-    ip.destination = is_request ? kMemoryIp : client_ip(i);
-    packet.ip = ip;
-    packet.bth.opcode = frame.opcode;
-    packet.bth.destination_qp = is_request ? memory_pair(i) : client_pair(i);
-    packet.bth.psn = roce::Psn(frame.psn);
-    packet.reth = {.virtual_address = kAddress, .r_key = kKey, .dma_length = frame.is_tuple ? kTupleBytes : 8};
-    packet.atomic = {.virtual_address = kAddress, .r_key = kKey, .swap_or_add = frame.swap, .compare = frame.word};
-    packet.aeth.syndrome =
-        frame.is_nak ? roce::Syndrome::nak(roce::NakCode::psn_sequence_error) : roce::Syndrome::ack();
-    std::array<std::byte, kTupleBytes> payload{};
-    std::memcpy(payload.data(), &frame.word, sizeof frame.word);
-    payload[8] = static_cast<std::byte>(frame.lines[0]);
-    payload[64] = static_cast<std::byte>(frame.lines[1]);
-    if (frame.opcode == Opcode::write_only || frame.opcode == Opcode::read_response_only) {
-      packet.payload = payload;
+  // ---- A client that dies, and what the control plane does then, in the order of optimistic_switch.h.
+
+  [[nodiscard]] bool is_dead(std::size_t i) const { return options_->dies == static_cast<int>(i); }
+
+  void step_death(const World& world) {
+    if (options_->dies < 0) {
+      return;
     }
-    const auto built = roce::build(packet, buffer_);
-    if (std::holds_alternative<roce::Refusal>(built)) {
-      throw std::logic_error("a frame that cannot be built");
+    const auto dead = static_cast<std::size_t>(options_->dies);
+    const auto becomes = [&](Death death, const char* what) {
+      then(
+          world, [&] { return fmt::format("{} (connection {})", what, dead); },
+          [&](World& next) {
+            next.death = death;
+            enter(next, dead);
+          });
+    };
+    switch (world.death) {
+      case Death::none:
+        if (!world.clients[dead].is_done) {
+          becomes(Death::dead, "the client dies");
+        }
+        break;
+      case Death::dead:
+        becomes(Death::fenced, "fence()");
+        break;
+      case Death::fenced:
+        becomes(options_->reads_before_end ? Death::reading : Death::has_read, "a READ of the control plane arrives");
+        break;
+      case Death::reading:
+        if (is_placed(world)) {
+          becomes(Death::has_read, "it has read");
+        }
+        break;
+      case Death::has_read:
+        becomes(Death::ended, "the memory node ends the queue pair");
+        break;
+      case Death::ended:
+        becomes(Death::released, "release()");
+        break;
+      case Death::released:
+        break;
     }
-    return {buffer_.data(), std::get<std::size_t>(built)};
   }
 
-  static Frame decode(std::span<const std::byte> bytes) {
-    const auto parsed = roce::parse_frame(bytes, roce::IcrcCheck::no);
-    const auto* const packet = std::get_if<roce::Packet>(&parsed);
-    if (packet == nullptr) {
-      throw std::logic_error("the switch has sent something that is no packet");
-    }
-    Frame frame{.opcode = packet->bth.opcode, .psn = packet->bth.psn.value()};
-    frame.is_nak = frame.opcode == Opcode::acknowledge && packet->aeth.syndrome.kind() != roce::Syndrome::Kind::ack;
-    if (frame.opcode == Opcode::compare_swap) {
-      frame.word = packet->atomic.compare;
-      frame.swap = packet->atomic.swap_or_add;
-    } else if (frame.opcode == Opcode::atomic_acknowledge) {
-      frame.word = packet->atomic_ack.original;
-    } else if (packet->payload.size() >= 8) {
-      std::memcpy(&frame.word, packet->payload.data(), 8);
-      frame.is_tuple = packet->payload.size() == kTupleBytes;
-      if (frame.is_tuple) {
-        frame.lines = {static_cast<std::uint8_t>(packet->payload[8]), static_cast<std::uint8_t>(packet->payload[64])};
+  void enter(World& world, std::size_t dead) {
+    if (world.death == Death::dead) {
+      world.clients[dead].is_done = true;
+      world.clients[dead].is_waiting = false;
+    } else if (world.death == Death::reading) {
+      for (std::size_t i = 0; i < world.pairs.size(); ++i) {
+        const bool waits = std::ranges::any_of(world.pairs[i].jobs, [](const Job& job) {
+          return job.request.opcode == Opcode::write_only && job.has_answered;
+        });
+        world.read_waits_for = static_cast<std::uint8_t>(world.read_waits_for | (waits ? 1U << i : 0U));
       }
-    } else if (frame.opcode == Opcode::read_request) {
-      frame.is_tuple = packet->reth.dma_length == kTupleBytes;
+    } else if (world.death == Death::ended && options_->ends_queue_pair) {
+      world.pairs[dead].jobs.clear();  // what is not placed is lost (rule 10)
+    } else if (world.death == Death::released) {
+      release(world, dead);
     }
-    return frame;
+  }
+
+  // Whether the control plane's READ may be answered (rule 2).
+  static bool is_placed(const World& world) {
+    for (std::size_t i = 0; i < world.pairs.size(); ++i) {
+      const bool waits =
+          (world.read_waits_for >> i & 1U) != 0 && std::ranges::any_of(world.pairs[i].jobs, [](const Job& job) {
+            return job.request.opcode == Opcode::write_only && job.has_answered;
+          });
+      if (waits) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // The control plane itself.
+  void release(World& world, std::size_t dead) {
+    const std::uint64_t before = world.version;
+    load(world);
+    control_.fence(ids_[dead]);
+    const Released released = control_.release(ids_[dead]);
+    world.is_in_doubt = !released.in_doubt.empty();
+    for (std::size_t i = 0; i < options_->clients.size(); ++i) {
+      if (world.is_in_doubt && options_->clients[i] == Script::heir) {
+        control_.give_latch(0, ids_[i]);
+      }
+    }
+    store(world);
+    if (world.is_in_doubt || !released.tuples.empty()) {
+      // The version that the dead client's WRITE would have given, if it had come to the switch.
+      const std::uint64_t next = before + 1;
+      if ((world.seen_versions >> (next / 2) & 1U) != 0) {
+        fail(fmt::format("version {} comes twice: it was read before the dead client was released", next));
+      }
+      world.contents.at(next / 2) = world.is_in_doubt ? kNoContent : world.contents.at(before / 2);
+    }
+    // The device's tables and the control plane serve the next execution; this one does not look at them any more.
+    ids_[dead] = connect(dead);
   }
 
   // ---- The memory node.
-
-  void reach_memory(World& world, std::size_t i, const Frame& frame) {
-    MemoryPair& pair = world.pairs[i];
-    const std::uint32_t ahead = (frame.psn - pair.psn) & 0xffffff;
-    if (ahead != 0 && ahead < 0x800000) {
-      if (!pair.has_sent_nak) {
-        pair.has_sent_nak = true;
-        world.links[i][memory_to_switch].push_back({.opcode = Opcode::acknowledge, .is_nak = true, .psn = pair.psn});
-      }
-      return;
-    }
-    Job job{.request = frame, .is_repeated = ahead != 0};
-    if (ahead == 0) {
-      pair.psn = (pair.psn + 1) & 0xffffff;
-      pair.has_sent_nak = false;
-    }
-    if (frame.opcode == Opcode::read_request) {
-      for (std::size_t other = 0; other < world.pairs.size(); ++other) {
-        const bool waits = std::ranges::any_of(world.pairs[other].jobs, [&](const Job& earlier) {
-          return earlier.request.opcode == Opcode::write_only && (earlier.has_answered || other == i);
-        });
-        job.waits_for = static_cast<std::uint8_t>(job.waits_for | (waits ? 1U << other : 0U));
-      }
-    }
-    pair.jobs.push_back(job);
-  }
 
   void step_memory(const World& world, std::size_t i) {
     const std::vector<Job>& jobs = world.pairs[i].jobs;
@@ -679,65 +575,11 @@ class Search {
     }
   }
 
-  static bool may_touch(const World& world, std::size_t i, std::size_t at) {
-    const Job& job = world.pairs[i].jobs[at];
-    for (std::size_t other = 0; other < world.pairs.size(); ++other) {
-      if ((job.waits_for >> other & 1U) == 0) {
-        continue;
-      }
-      const std::vector<Job>& jobs = world.pairs[other].jobs;
-      const std::size_t end = other == i ? at : jobs.size();
-      for (std::size_t k = 0; k < end; ++k) {
-        if (jobs[k].request.opcode == Opcode::write_only && !jobs[k].is_repeated &&
-            (jobs[k].has_answered || other == i) && jobs[k].done != 3) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  static void touch(World& world, std::size_t i, std::size_t at, unsigned line) {
-    Job& job = world.pairs[i].jobs[at];
-    job.done = static_cast<std::uint8_t>(job.done | 1U << line);
-    if (job.request.opcode == Opcode::write_only) {
-      world.lines.at(line) = job.request.lines.at(line);
-      if (line == 0) {
-        world.word = job.request.word;
-      }
-    } else {
-      job.lines.at(line) = world.lines.at(line);
-      if (line == 0) {
-        job.word = world.word;
-      }
-    }
-    forget_finished(world, i);
-  }
-
-  static void answer(World& world, std::size_t i, std::size_t at) {
-    Job& job = world.pairs[i].jobs[at];
-    job.has_answered = true;
-    Frame frame{.psn = job.request.psn};
-    if (job.request.opcode == Opcode::write_only) {
-      frame.opcode = Opcode::acknowledge;
-    } else {
-      frame.opcode = Opcode::read_response_only;
-      frame.word = job.word;
-      frame.lines = job.lines;
-      frame.is_tuple = true;
-    }
-    world.links[i][memory_to_switch].push_back(frame);
-    forget_finished(world, i);
-  }
-
-  static void forget_finished(World& world, std::size_t i) {
-    std::erase_if(world.pairs[i].jobs,
-                  [](const Job& job) { return job.has_answered && (job.done == 3 || job.is_repeated); });
-  }
-
   const SearchOptions* options_;
   p4::Switch device_;
   std::size_t memory_port_;
+  OptimisticSwitch control_;
+  std::vector<OptimisticSwitch::ConnectionId> ids_;
   std::vector<p4::RegisterState*> registers_;
   p4::RegisterState* versions_ = nullptr;
   p4::RegisterState* holders_ = nullptr;
@@ -746,8 +588,8 @@ class Search {
   SearchResult result_;
 };
 
-}  // namespace packets
 }  // namespace
+}  // namespace packets
 
 SearchResult search(const std::shared_ptr<const p4::Program>& program, const SearchOptions& options) {
   return packets::Search(program, options).run();

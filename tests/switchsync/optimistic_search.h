@@ -14,7 +14,9 @@
 //
 // Checked: an even word of a READ is a version whose content is what was read, in both lines, and is no older than what
 // was done before the READ began; no version has two contents; each update is there at the end, and no latch is left;
-// no client gives up. States that were seen before are not searched again.
+// no client gives up. One client may die, at any time; then the control plane fences it, has a READ of its own
+// answered, has the memory node end the queue pair, which loses what is not placed (rule 10), and releases it. States
+// that were seen before are not searched again.
 #pragma once
 
 #include <sidelatch/p4/program.h>
@@ -34,6 +36,7 @@ enum class Script : std::uint8_t {
   aborter,   ///< latch version 0; unlatch with a new version, without a WRITE
   blind,     ///< READ the word, and latch that version; WRITE without a READ of the tuple
   verifier,  ///< READ the tuple, then its word
+  heir,      ///< if a tuple of the client that dies is in doubt: gets its latch, READ, WRITE
 };
 
 struct SearchOptions {
@@ -41,7 +44,10 @@ struct SearchOptions {
   int losses = 1;
   int repeats = 1;
   int overtakings = 1;
-  int early_timers = 1;  ///< per client
+  int early_timers = 1;          ///< per client
+  int dies = -1;                 ///< this client may die at any time; the control plane then ends it
+  bool reads_before_end = true;  ///< as the control plane must; without it, what was acknowledged may be lost
+  bool ends_queue_pair = true;   ///< as it must; without it, a late WRITE may fall into the next one
   std::uint64_t most_states = 20'000'000;
 };
 

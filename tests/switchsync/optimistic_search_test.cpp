@@ -69,6 +69,57 @@ TEST_P(SwitchOptimisticSearch, FindsNothing) {
 INSTANTIATE_TEST_SUITE_P(Scripts, SwitchOptimisticSearch, testing::ValuesIn(kCases),
                          [](const auto& one) { return std::string(one.param.name); });
 
+// The first client dies, at any time.
+const std::vector<Case> kDeaths = {
+    {"AWriterBesideARead", {Script::writer, Script::reader}},
+    {"AWriterBesideAWriter", {Script::writer, Script::writer}},
+    {"AnUpdaterBesideAnUpdater", {Script::updater, Script::updater}},
+    {"AnAborterBesideARead", {Script::aborter, Script::reader}},
+    {"AWriterAndItsHeir", {Script::writer, Script::heir}},
+};
+
+class SwitchOptimisticDeath : public testing::TestWithParam<Case> {};
+
+TEST_P(SwitchOptimisticDeath, LeavesWhatIsWholeOrInDoubt) {
+  SearchOptions options{
+      .clients = GetParam().clients, .losses = 0, .repeats = 0, .overtakings = 0, .early_timers = 0, .dies = 0};
+  expect_none(options);
+#if !SIDELATCH_IS_SANITIZED
+  options.losses = 1;
+  expect_none(options);
+  options.losses = 0;
+  options.repeats = 1;
+  expect_none(options);
+#endif
+}
+
+INSTANTIATE_TEST_SUITE_P(Scripts, SwitchOptimisticDeath, testing::ValuesIn(kDeaths),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+// The control plane without one of its steps.
+TEST(SwitchOptimisticDeathSpecimen, AnEndWithoutAReadLosesWhatWasAcknowledged) {
+  const SearchResult result = search(p4::programs::switch_optimistic(), {.clients = {Script::writer, Script::reader},
+                                                                         .losses = 0,
+                                                                         .repeats = 0,
+                                                                         .overtakings = 0,
+                                                                         .early_timers = 0,
+                                                                         .dies = 0,
+                                                                         .reads_before_end = false});
+  EXPECT_NE(result.violation, "");
+  std::printf("%s\n", trace_of(result).c_str());
+}
+TEST(SwitchOptimisticDeathSpecimen, AReleaseBeforeTheQueuePairEndsMixesTwoWrites) {
+  const SearchResult result = search(p4::programs::switch_optimistic(), {.clients = {Script::writer, Script::heir},
+                                                                         .losses = 0,
+                                                                         .repeats = 0,
+                                                                         .overtakings = 0,
+                                                                         .early_timers = 0,
+                                                                         .dies = 0,
+                                                                         .ends_queue_pair = false});
+  EXPECT_NE(result.violation, "");
+  std::printf("%s\n", trace_of(result).c_str());
+}
+
 void expect_caught(const std::string& right, const std::string& wrong, const SearchOptions& options) {
   const SearchResult result = search(changed_program("switch_optimistic.p4", right, wrong), options);
   EXPECT_NE(result.violation, "") << result.states << " states";

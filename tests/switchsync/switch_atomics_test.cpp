@@ -2,6 +2,8 @@
 #include "changed_program.h"
 #include "switched_nics.h"
 
+#include "tests/paths.h"
+
 #include <sidelatch/p4/compile.h>
 
 #include <p4/switch_atomics.h>
@@ -30,7 +32,7 @@ using testing::SizeIs;
 
 using ProgramPtr = std::shared_ptr<const p4::Program>;
 
-ProgramPtr interpreted() { return p4::compile(source_of("switch_atomics.p4"), "switch_atomics.p4"); }
+ProgramPtr interpreted() { return p4::compile_file(in_source_tree("p4/switch_atomics.p4")); }
 
 ProgramPtr with(const std::string& right, const std::string& wrong) {
   return changed_program("switch_atomics.p4", right, wrong);

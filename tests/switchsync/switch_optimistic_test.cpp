@@ -3,6 +3,8 @@
 #include "changed_program.h"
 #include "tuples_network.h"
 
+#include "tests/paths.h"
+
 #include <sidelatch/p4/compile.h>
 
 #include <p4/switch_optimistic.h>
@@ -31,7 +33,7 @@ using testing::ElementsAre;
 
 using ProgramPtr = std::shared_ptr<const p4::Program>;
 
-ProgramPtr interpreted() { return p4::compile(source_of("switch_optimistic.p4"), "switch_optimistic.p4"); }
+ProgramPtr interpreted() { return p4::compile_file(in_source_tree("p4/switch_optimistic.p4")); }
 
 ProgramPtr with(const std::string& right, const std::string& wrong) {
   return changed_program("switch_optimistic.p4", right, wrong);

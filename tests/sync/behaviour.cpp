@@ -115,7 +115,7 @@ Task<void> read_objects(Cluster& cluster, Session& session) {
 void judge_end(Cluster& cluster) {
   for (std::uint64_t i = 0; i < cluster.store.objects.size(); ++i) {
     const bool is_free = cluster.selected.entry->place() == LatchPlace::memory_node
-                             ? cluster.store.latch_word(i) == kFree
+                             ? cluster.selected.scheme->is_free(cluster.store.latch_word(i))
                              : cluster.place.is_free(i);
     cluster.seen.left_latched += is_free ? 0U : 1U;
   }
@@ -170,7 +170,12 @@ Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& 
   Cluster cluster(selected, situation);
   SessionOptions options;
   options.buffers = std::min(4U, selected.scheme->most_buffers());
-  options.retry = Retry::backoff(from_ns(200), from_ns(5000)).within(from_ns(5e6));
+  options.retry = Retry::backoff(from_ns(200), from_ns(5000));
+  // Who has a deadline does not stand in a queue.
+  const bool queues = selected.scheme->queues() && !situation.with_deadlines;
+  if (!queues) {
+    options.retry.deadline = from_ns(5e6);
+  }
   const std::uint32_t clients = situation.writers + situation.readers;
   for (std::uint32_t i = 0; i < clients; ++i) {
     // Some clients learn late of their requests' completion, which opens the window of rule 2 for completed WRITEs.
@@ -186,7 +191,16 @@ Behaviour run_clients(const checker::SelectedScheme& selected, const Situation& 
     Session& session = *cluster.store.sessions[i];
     reactor.spawn(i < situation.writers ? write_objects(cluster, session) : read_objects(cluster, session));
   }
-  reactor.run();
+  if (queues) {
+    reactor.run_for(from_ns(5e6));
+    cluster.seen.stuck += reactor.spawned();
+    reactor.destroy_spawned();
+    if (cluster.seen.stuck != 0) {
+      return cluster.seen;
+    }
+  } else {
+    reactor.run();
+  }
   cluster.store.settle();
   judge_end(cluster);
   if (cluster.seen.left_latched == 0) {

@@ -19,6 +19,7 @@ struct Situation {
   std::uint32_t operations = 6;  ///< of each client
   std::uint32_t objects = 2;
   std::uint64_t payload_bytes = 200;  ///< more than three lines with any header
+  bool with_deadlines = false;        ///< also for schemes with a queue, whose clients then try instead
 };
 
 /// How often each promise was broken.

@@ -389,7 +389,8 @@ std::vector<checker::SchemeEntry> safe_schemes() {
   std::vector<checker::SchemeEntry> chosen;
   for (const checker::SchemeEntry& entry : checker::schemes()) {
     // Shared holders have no owner. A dead reader's count stays, which is documented; its recovery is not tested.
-    if (!entry.known_broken() && entry.kind != checker::Kind::model_only && !entry.name.starts_with("latch-rw/")) {
+    if (!entry.known_broken() && entry.kind != checker::Kind::model_only && entry.kind != checker::Kind::queue &&
+        !entry.name.starts_with("latch-rw/")) {
       chosen.push_back(entry);
     }
   }

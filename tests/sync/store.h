@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sidelatch/fabric/sim/simulation.h>
+#include <sidelatch/sync/latch_peers.h>
 #include <sidelatch/sync/scheme.h>
 
 #include <cstdint>
@@ -31,11 +32,19 @@ class Store {
   }
   /// `complete`: what the options need of the client's node.
   template <class Complete>
-  Session& add_session(const SessionOptions& options, const fabric::sim::Profile& profile, Complete complete) {
+  Session& add_session(const SessionOptions& wanted, const fabric::sim::Profile& profile, Complete complete) {
     fabric::Node& node = world.add_node("client", profile);
     queue_pairs.push_back(node.connect(storage));
-    sessions.push_back(
-        std::make_unique<Session>(*queue_pairs.back(), buffer_bytes(layout.shape()), complete(node, options)));
+    SessionOptions options = complete(node, wanted);
+    if (scheme.needs_peers()) {
+      auto made = std::make_unique<LatchPeers>(node, static_cast<std::uint16_t>(peers.size() + 1));
+      for (const auto& other : peers) {
+        LatchPeers::connect(*other, *made);
+      }
+      options.peers = made.get();
+      peers.push_back(std::move(made));
+    }
+    sessions.push_back(std::make_unique<Session>(*queue_pairs.back(), buffer_bytes(layout.shape()), options));
     return *sessions.back();
   }
   template <class T>
@@ -75,6 +84,7 @@ class Store {
   fabric::MemoryRegion memory;
   ObjectArray objects;
   std::vector<std::unique_ptr<fabric::QueuePair>> queue_pairs;
+  std::vector<std::unique_ptr<LatchPeers>> peers;  // of the sessions, if the scheme needs them
   std::vector<std::unique_ptr<Session>> sessions;
 
  private:

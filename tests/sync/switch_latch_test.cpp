@@ -2,6 +2,10 @@
 #include "store.h"
 #include "victim.h"
 
+#include "tests/paths.h"
+
+#include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/fit.h>
 #include <sidelatch/switchsync/sim/tuples_at_switch.h>
 #include <sidelatch/sync/latch_word.h>
 #include <sidelatch/sync/switch_latch.h>
@@ -9,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 
@@ -21,7 +26,17 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kGranule = 128;  // below the stride of 216 bytes, so no two objects share a latch
 
+// The program with words of 64 bits, or with those of 32 that fit a Tofino.
+enum class Words : std::uint8_t { wide, narrow };
+
+std::shared_ptr<const p4::Program> program_of(Words words) {
+  static const std::shared_ptr<const p4::Program> narrow = p4::compile_file(in_source_tree("p4/switch_latches.p4"));
+  return words == Words::narrow ? narrow : nullptr;
+}
+
 struct Rig {
+  explicit Rig(Words the_words)
+      : words(store.world, store.storage, store.memory.remote(), kGranule, program_of(the_words)) {}
   Session& add_session(SessionOptions options = {}) {
     return store.add_session(options, store.world.options().profile, [this](Node& node, SessionOptions wanted) {
       pairs.push_back(words.connect(node));
@@ -38,12 +53,53 @@ struct Rig {
 
   SwitchLatch scheme;
   Store store{scheme};
-  switchsync::WordsAtSwitch words{store.world, store.storage, store.memory.remote(), kGranule};
+  switchsync::WordsAtSwitch words;
   std::vector<std::unique_ptr<QueuePair>> pairs;
 };
 
-TEST(SwitchLatch, AnUpdateIsSeenAndTheLatchIsFreeAfterwards) {
-  Rig rig;
+class SwitchLatchForms : public ::testing::TestWithParam<Words> {};
+INSTANTIATE_TEST_SUITE_P(Words, SwitchLatchForms, ::testing::Values(Words::wide, Words::narrow),
+                         [](const auto& one) { return one.param == Words::wide ? "Wide" : "Narrow"; });
+
+// The rest of the program is not wanted, and does not fit.
+TEST(SwitchLatch, TheNarrowFormSwapsWordsOf32BitsAndRefusesTheRest) {
+  Rig rig(Words::narrow);
+  Node& node = rig.store.world.add_node("client");
+  MemoryRegion buffer = node.allocate(8, Access::local_write);
+  const auto word = rig.words.words().subspan(0, 8);
+  const auto refuses = [&](const WorkRequest& request) {
+    const auto pair = rig.words.connect(node);
+    try {
+      static_cast<void>(rig.store.run([](QueuePair& qp, WorkRequest wr) -> Task<std::uint64_t> {
+        const auto old = co_await qp.submit(wr);
+        co_return old[0];
+      }(*pair, request)));
+    } catch (const FabricError&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refuses(compare_swap(word, 0, 0xffff'ffff)));
+  EXPECT_EQ(rig.word(0), 0xffff'ffffU);
+  EXPECT_FALSE(refuses(compare_swap(word, 5, 6)));  // it is another word
+  EXPECT_EQ(rig.word(0), 0xffff'ffffU);
+  EXPECT_FALSE(refuses(read(buffer.local(0, 8), word)));
+  EXPECT_EQ(rig.word(0), 0xffff'ffffU);
+  EXPECT_TRUE(refuses(compare_swap(word, 0xffff'ffff, std::uint64_t{1} << 32)));
+  EXPECT_TRUE(refuses(compare_swap(word, std::uint64_t{1} << 63 | 0xffff'ffff, 0)));
+  EXPECT_TRUE(refuses(fetch_add(word, 1)));
+  EXPECT_TRUE(refuses(write(buffer.local(0, 8), word)));
+  EXPECT_EQ(rig.word(0), 0xffff'ffffU);
+}
+
+TEST(SwitchLatch, TheNarrowFormFitsATofino) {
+  const std::filesystem::path folder = in_source_tree("p4");
+  EXPECT_TRUE(p4::fit(folder / "switch_latches.p4", p4::Chip::tofino).fits());
+  EXPECT_FALSE(p4::fit(folder / "switch_atomics.p4", p4::Chip::tofino).fits());
+}
+
+TEST_P(SwitchLatchForms, AnUpdateIsSeenAndTheLatchIsFreeAfterwards) {
+  Rig rig(GetParam());
   Session& session = rig.add_session();
   const auto bytes = pattern(200, 3);
   EXPECT_TRUE(rig.store.run(put(rig.scheme, session, rig.store.objects.at(1), bytes)));
@@ -54,16 +110,16 @@ TEST(SwitchLatch, AnUpdateIsSeenAndTheLatchIsFreeAfterwards) {
   EXPECT_EQ(rig.store.latch_word(1), 0U);  // the record's own word is not used
 }
 
-TEST(SwitchLatch, AnUpdateTakesTwoRoundTripsToTheMemoryAndTwoToTheSwitch) {
-  Rig rig;
+TEST_P(SwitchLatchForms, AnUpdateTakesTwoRoundTripsToTheMemoryAndTwoToTheSwitch) {
+  Rig rig(GetParam());
   Session& session = rig.add_session();
   EXPECT_TRUE(rig.store.run(put(rig.scheme, session, rig.store.objects.at(0), pattern(200, 1))));
   EXPECT_EQ(session.qp().counters().round_trips, 2U);
   EXPECT_EQ(rig.pairs[0]->counters().round_trips, 2U);
 }
 
-TEST(SwitchLatch, WhileOneHoldsItAnotherWaitsUntilItsDeadline) {
-  Rig rig;
+TEST_P(SwitchLatchForms, WhileOneHoldsItAnotherWaitsUntilItsDeadline) {
+  Rig rig(GetParam());
   Session& first = rig.add_session();
   Session& second = rig.add_session({.retry = Retry::backoff().within(from_ns(50'000))});
   ExclusiveGuard guard = rig.store.run(rig.scheme.latch(first, rig.store.objects.at(2)));
@@ -75,8 +131,8 @@ TEST(SwitchLatch, WhileOneHoldsItAnotherWaitsUntilItsDeadline) {
   EXPECT_EQ(rig.word(2), 0U);
 }
 
-TEST(SwitchLatch, AGuardThatAnExceptionDropsIsFree) {
-  Rig rig;
+TEST_P(SwitchLatchForms, AGuardThatAnExceptionDropsIsFree) {
+  Rig rig(GetParam());
   Session& session = rig.add_session();
   EXPECT_THROW(rig.store.run([](const SwitchLatch& scheme, Session& own, Object object) -> Task<void> {
     ExclusiveGuard guard = co_await scheme.latch(own, object);
@@ -88,8 +144,8 @@ TEST(SwitchLatch, AGuardThatAnExceptionDropsIsFree) {
   EXPECT_TRUE(session.in_doubt().empty());
 }
 
-TEST(SwitchLatch, ADeadHoldersLatchIsTakenOverAtTheSwitch) {
-  Rig rig;
+TEST_P(SwitchLatchForms, ADeadHoldersLatchIsTakenOverAtTheSwitch) {
+  Rig rig(GetParam());
   RevocationService service(rig.store.storage);
   const Lease lease{from_ns(100'000), from_ns(10'000)};
   Session& victim = rig.add_session({.owner = 7, .lease = lease, .revoker = &service});
@@ -115,9 +171,9 @@ TEST(SwitchLatch, ADeadHoldersLatchIsTakenOverAtTheSwitch) {
   EXPECT_TRUE(uniform(seen));
 }
 
-TEST(SwitchLatch, AConnectionThatIsLostInACommitIsMadeGoodAfterwards) {
+TEST_P(SwitchLatchForms, AConnectionThatIsLostInACommitIsMadeGoodAfterwards) {
   for (int at = 0; at < 40; ++at) {
-    Rig rig;
+    Rig rig(GetParam());
     RevocationService service(rig.store.storage);
     Session& session = rig.add_session({.owner = 3, .lease = {from_ns(1e6), from_ns(1e5)}, .revoker = &service});
     service.enlist(3, session.qp());
@@ -141,8 +197,8 @@ TEST(SwitchLatch, AConnectionThatIsLostInACommitIsMadeGoodAfterwards) {
   }
 }
 
-TEST(SwitchLatch, BadUseIsRefusedWithTheReason) {
-  Rig rig;
+TEST_P(SwitchLatchForms, BadUseIsRefusedWithTheReason) {
+  Rig rig(GetParam());
   const auto why = [&](auto work) -> std::string {
     try {
       work();

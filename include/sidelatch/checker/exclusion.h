@@ -16,6 +16,8 @@
 
 namespace sidelatch::checker {
 
+class SimulatedPlace;
+
 struct ExclusionOptions {
   std::uint64_t object_bytes = 256;  ///< maximum size of the record; 64 to 1 MiB
   std::uint64_t updates = 20'000;    ///< of all writers together
@@ -24,6 +26,8 @@ struct ExclusionOptions {
   fabric::Duration patience = std::chrono::milliseconds(100);
   /// Called from time to time; false ends the probe with the results so far.
   std::function<bool()> keep_going = [] { return true; };
+  /// As RingOptions::place.
+  SimulatedPlace* place = nullptr;
 
   /// Throws std::invalid_argument naming the value and the allowed range.
   void validate() const;

@@ -26,6 +26,7 @@ enum class Promise : std::uint8_t {
 
 enum class Kind : std::uint8_t {
   latch,
+  queue,  ///< a latch whose waiters stand in a queue: without leases, and without time-outs while they wait
   optimistic,
   specimen,    ///< known to be wrong: for testing checkers
   model_only,  ///< a variant that only the explorer can make use of

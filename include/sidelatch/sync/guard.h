@@ -39,7 +39,9 @@ struct Hold {
   std::uint64_t word = 0;  ///< the number that this hold added to the latch word; 0 if it holds no latch
   fabric::Time since{};    ///< when the latch was asked for
   std::uint64_t version = 0;
-  std::uint64_t inherited = 0;  ///< the dead holder's word that was in the latch before; 0: none
+  std::uint64_t inherited = 0;    ///< the dead holder's word that was in the latch before; 0: none
+  const Scheme* queue = nullptr;  ///< of a latch with a queue
+  std::uint64_t turn = 0;         ///< its number of the place in the queue; 0: none yet
   UnlatchBy unlatch_by = UnlatchBy::subtraction;
   std::source_location place{};
 

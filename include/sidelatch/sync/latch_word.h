@@ -20,6 +20,13 @@ inline constexpr std::uint64_t kExclusive = 1;
 inline constexpr std::uint64_t kOneReader = 2;
 inline constexpr std::uint64_t kReadersMask = 0xffff'fffe;
 
+/// What the holder of a ticket (TicketLatch) has added to the served ticket, in the sense of a hold: subtracting it
+/// unlatches. The counter in the lower half must not carry into the upper one.
+[[nodiscard]] constexpr std::uint64_t turn_word(std::uint32_t ticket) {
+  return ticket == 0xffff'ffff ? 0xffff'ffff : ~std::uint64_t{0};
+}
+[[nodiscard]] constexpr bool is_turn(std::uint64_t word) { return word == 0xffff'ffff || word == ~std::uint64_t{0}; }
+
 [[nodiscard]] constexpr std::uint64_t exclusive_word(std::uint16_t owner, std::uint16_t epoch) {
   return owner == 0 ? kExclusive : std::uint64_t{epoch} << 48 | std::uint64_t{owner} << 32 | kExclusive;
 }

@@ -27,6 +27,8 @@
 
 namespace sidelatch::sync {
 
+class Scheme;
+
 /// How a hold ends.
 enum class UnlatchBy : std::uint8_t {
   subtraction,  ///< FETCH-ADD takes what the hold had added
@@ -51,6 +53,11 @@ struct OwedLatch {
   std::vector<Write> writes{};   ///< of the commit that was under way
   fabric::RemoteSpan version{};  ///< a version that the commit counts up; no bytes: none
   std::uint64_t version_before = 0;
+  /// Of a latch with a queue, whose scheme brings the place in it to its end (Scheme::pass_on); else null.
+  const Scheme* queue = nullptr;
+  std::uint64_t turn = 0;         ///< the scheme's number of the place; 0: it may have one
+  std::uint64_t predecessor = 0;  ///< McsLatch: of whom the turn is waited for
+  std::uint64_t successor = 0;    ///< McsLatch: who gets the turn
 };
 
 /// What a session could not bring to its end.

@@ -72,6 +72,13 @@ class Scheme {
     return std::numeric_limits<std::uint32_t>::max();
   }
 
+  /// Whether those who wait for its latch stand in a queue, which they cannot leave (TicketLatch, McsLatch). Such a
+  /// latch has no leases, and a session with a deadline does not queue.
+  [[nodiscard]] virtual bool queues() const noexcept { return false; }
+  /// Whether its sessions need SessionOptions::peers.
+  [[nodiscard]] virtual bool needs_peers() const noexcept { return false; }
+  /// Whether a latch word says that the latch is free.
+  [[nodiscard]] virtual bool is_free(std::uint64_t word) const noexcept { return word == 0; }
   /// The scheme for a record that is alone at its place, beside an array of this scheme's: itself, if it can be.
   [[nodiscard]] virtual const Scheme& for_single_records() const noexcept { return *this; }
 
@@ -109,6 +116,7 @@ class Scheme {
  protected:
   friend class ExclusiveGuard;
   friend class ReadGuard;
+  friend class Session;
 
   /// Throws std::invalid_argument for an object of another scheme's shape.
   void require_own(const Object& object) const {
@@ -126,6 +134,14 @@ class Scheme {
                                                               std::source_location place) const = 0;
   [[nodiscard]] virtual fabric::Task<bool> validate(Hold& hold) const = 0;
   [[nodiscard]] virtual fabric::Task<void> release(Hold& hold) const = 0;
+  /// What became of a place in a queue that a failed operation has left.
+  enum class Turn : std::uint8_t {
+    over,     ///< the next one has its turn
+    held,     ///< the session holds the latch, and gives it back by subtracting owed.word
+    unknown,  ///< nobody can tell whether there is such a place
+  };
+  /// For a scheme that queues: waits for the turn of that place, and passes it on.
+  [[nodiscard]] virtual fabric::Task<Turn> pass_on(Session& session, OwedLatch& owed) const;
   [[nodiscard]] virtual fabric::Task<std::uint64_t> do_peek(Session& session, Object object) const;
 
  private:

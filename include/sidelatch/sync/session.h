@@ -33,6 +33,7 @@
 
 namespace sidelatch::sync {
 
+class LatchPeers;
 struct Hold;
 
 /// A guard that was dropped while it held its latch, and not by an exception.
@@ -46,12 +47,13 @@ using DroppedGuardHandler = void (*)(const DroppedGuard&);
 void report_dropped_guard(const DroppedGuard& dropped);
 
 struct SessionOptions {
-  std::uint32_t buffers = 8;   ///< guards and unlatches under way at once, at least 1
-  Retry retry{};               ///< after meeting a latched object
-  std::uint16_t owner = 0;     ///< 1 to 65535, unique among clients of the memory node; 0: no owner, no lease
-  Lease lease{};               ///< needs an owner
-  Revoker* revoker = nullptr;  ///< needed to take over; must outlive the session
-  std::uint64_t seed = 1;      ///< of the backoff
+  std::uint32_t buffers = 8;    ///< guards and unlatches under way at once, at least 1
+  Retry retry{};                ///< after meeting a latched object
+  std::uint16_t owner = 0;      ///< 1 to 65535, unique among clients of the memory node; 0: no owner, no lease
+  Lease lease{};                ///< needs an owner
+  Revoker* revoker = nullptr;   ///< needed to take over; must outlive the session
+  LatchPeers* peers = nullptr;  ///< needed by McsLatch (latch_peers.h); must outlive the session
+  std::uint64_t seed = 1;       ///< of the backoff
   DroppedGuardHandler dropped_guard = report_dropped_guard;
   fabric::Duration linger = fabric::from_ns(1e9);  ///< the most that the session's end waits for what was posted
   LostWorkHandler lost_work = report_lost_work;    ///< called at the session's end if something was lost
@@ -190,6 +192,11 @@ class Session {
   /// The acquisition for `hold` failed after it was posted; `latched`: it had latched the object before.
   void owe_acquired(const Hold& hold, bool latched);
 
+  /// A place in a queue, or another latch, that the session cannot give back now.
+  void owe(OwedLatch&& owed);
+  /// Sends the WRITEs of a commit again.
+  [[nodiscard]] fabric::Task<void> write_again(const OwedLatch& owed);
+
   /// The word of the next exclusive acquisition: owner and a new epoch, or the plain 1.
   [[nodiscard]] std::uint64_t next_word() noexcept { return exclusive_word(options_.owner, ++epoch_); }
   /// The newest word was never in the latch, so the next acquisition may use it.
@@ -236,9 +243,9 @@ class Session {
   [[noreturn]] void refuse_buffer(const RecordShape& shape);
   void make_room_for_unlatch();
   void notice_failure();
-  void owe(OwedLatch&& owed);
   [[nodiscard]] fabric::Task<fabric::RingBuffer> settle_and_acquire();
   [[nodiscard]] fabric::Task<void> give_back(OwedLatch& owed);
+  [[nodiscard]] fabric::Task<void> settle_place();
   [[nodiscard]] fabric::QueuePair& pair_of(const OwedLatch& owed) const noexcept;
   void finish();
 
@@ -291,6 +298,10 @@ class Attempts {
   [[nodiscard]] fabric::Time began() const noexcept { return began_; }
   /// After a failed attempt: true if the deadline has passed.
   [[nodiscard]] bool expired() noexcept;
+  /// After a failed attempt that no deadline ends: counts it.
+  void count() noexcept;
+  /// The wait of a client in a queue, with so many before it: as many first waits, at most the longest one.
+  [[nodiscard]] fabric::Reactor::SleepAwaiter pause_behind(std::uint64_t ahead) noexcept;
   /// The wait before the next attempt, as an awaitable.
   [[nodiscard]] fabric::Reactor::SleepAwaiter pause() noexcept;
 

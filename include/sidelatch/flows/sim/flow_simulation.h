@@ -15,6 +15,7 @@
 // to
 //   a NIC; a packet must have arrived before it is handled;
 // - the switch takes switch_ns for each time that a packet passes its ingress: a resubmitted one passes again;
+// - a bell leaves a NIC nic.doorbell_ns after it was rung;
 // - a NIC handles one request after the other, nic.respond_read_ns or nic.respond_write_ns each; nic.latency_ns passes
 // in
 //   each direction, and pcie.read_ns or pcie.write_ns until memory is reached.
@@ -55,6 +56,11 @@ class FlowSimulation {
   /// Called with the time, in nanoseconds, before and after the unit's NIC touches memory: what the unit's processor
   /// has done by then, it does now.
   void set_unit(std::size_t unit, std::function<void(std::uint64_t now)> processor);
+  /// Calls the unit's processor at that time, too: for what depends on when it acts, as bells do.
+  void call_unit(std::size_t unit, std::uint64_t nanoseconds);
+  /// The unit rings: an empty SEND on the ring's connection. It leaves nic.doorbell_ns later. From within set_unit()'s
+  /// function only.
+  void ring(const FlowRing& ring);
   /// Runs until that time, or until `done` says so, which is asked after each event.
   void run_until(std::uint64_t nanoseconds, const std::function<bool()>& done = {});
   [[nodiscard]] std::uint64_t now() const noexcept;

@@ -66,12 +66,12 @@ class TuplesAtSwitch final : public fabric::sim::NetworkDevice {
   std::map<std::uint64_t, Connection> connections_;
 };
 
-/// p4/switch_atomics.p4, compiled: a latch for every `granule` bytes of a memory node's region.
+/// p4/switch_atomics.p4, compiled, or another form of it: a latch for every `granule` bytes of a memory node's region.
 class WordsAtSwitch {
  public:
   /// Throws std::invalid_argument if the region needs more words than the switch has.
   WordsAtSwitch(fabric::sim::Simulation& world, fabric::Node& storage, const fabric::RemoteSpan& memory,
-                std::uint64_t granule);
+                std::uint64_t granule, std::shared_ptr<const p4::Program> program = nullptr);
 
   /// A queue pair of the node whose other end is the switch.
   [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(fabric::Node& client);

@@ -1,0 +1,77 @@
+// Latches with a queue, with more clients and more operations than the table of verdicts has.
+#include <sidelatch/explore/gtest.h>
+#include <sidelatch/explore/scheme_check.h>
+#include <sidelatch/explore/scheme_program.h>
+
+#include "checking.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace sidelatch::explore {
+namespace {
+
+using fabric::model::Preset;
+
+struct QueueRun {
+  std::string_view scheme;
+  Preset preset;
+  Workload workload;
+};
+
+class QueueLatches : public ::testing::TestWithParam<QueueRun> {};
+
+TEST_P(QueueLatches, AreSafe) {
+  const checker::SelectedScheme selected = checker::select_scheme(GetParam().scheme);
+  const Verdict verdict =
+      check(scheme_program(*selected.scheme, selected.entry->promise, GetParam().workload), under(GetParam().preset));
+  EXPECT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
+}
+
+// The levels with requests in one doorbell have many more executions: SIDELATCH_LONG runs them, too.
+bool is_run(const checker::SchemeEntry& entry, Preset preset) {
+  if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    return true;
+  }
+  const bool few = preset == Preset::strict || entry.name == "latch-ticket/basic";
+  return entry.name.ends_with("/basic") && (few || (preset == Preset::relaxed && !kSanitized));
+}
+
+std::vector<QueueRun> runs() {
+  std::vector<QueueRun> all;
+  for (const checker::SchemeEntry& entry : checker::schemes()) {
+    for (const Preset preset : kPresets) {
+      if (entry.kind == checker::Kind::queue && is_run(entry, preset)) {
+        all.push_back({entry.name, preset, {.writers = 2, .updates = 2}});
+        all.push_back({entry.name, preset, {.writers = 3, .updates = 1}});
+      }
+    }
+  }
+  return all;
+}
+
+std::string name_of_run(const ::testing::TestParamInfo<QueueRun>& info) {
+  std::string text = std::string(info.param.scheme) + "_" + std::string(name(info.param.preset)) + "_" +
+                     std::to_string(info.param.workload.writers) + "x" + std::to_string(info.param.workload.updates);
+  std::ranges::replace_if(
+      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, QueueLatches, ::testing::ValuesIn(runs()), name_of_run);
+
+TEST(QueueLatchCells, ACrashIsRefused) {
+  for (const char* const scheme : {"latch-ticket/combined", "latch-mcs/combined"}) {
+    EXPECT_THAT(message_of([&] { (void)explore_cell(scheme, {.crash = true}); }),
+                ::testing::HasSubstr("it has no leases"));
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::explore

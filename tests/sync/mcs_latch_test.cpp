@@ -1,0 +1,176 @@
+#include <sidelatch/sync/mcs_latch.h>
+
+#include "message_of.h"
+#include "store.h"
+
+#include <sidelatch/fabric/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sidelatch::sync {
+namespace {
+
+using namespace fabric;
+
+Task<void> stand_in_line(const Scheme& scheme, Session& session, Object object, int who, std::vector<int>* order) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  order->push_back(who);
+  fill(guard.payload(), first_word(guard.payload()) + 1);
+  co_await session.qp().reactor().sleep(from_ns(20'000));
+  co_await guard.commit();
+}
+
+TEST(McsLatch, ServesThoseWhoWaitInTheOrderOfTheirSwaps) {
+  for (const LatchLevel level : {LatchLevel::basic, LatchLevel::speculative, LatchLevel::combined}) {
+    const McsLatch scheme(level);
+    Store store(scheme);
+    std::vector<int> order;
+    for (int who = 0; who < 5; ++who) {
+      store.world.reactor().spawn(stand_in_line(scheme, store.add_session(), store.objects.at(0), who, &order));
+      store.world.reactor().run_for(from_ns(5'000));
+    }
+    store.world.reactor().run();
+    EXPECT_THAT(order, ::testing::ElementsAre(0, 1, 2, 3, 4));
+    store.settle();
+    EXPECT_EQ(store.latch_word(0), 0U);
+  }
+}
+
+// Who waits sends nothing to the memory node: no message, and no event of the simulator.
+TEST(McsLatch, WaitingCostsTheMemoryNodeNothing) {
+  const McsLatch scheme;
+  Store store(scheme);
+  std::vector<int> order;
+  for (int who = 0; who < 2; ++who) {
+    store.world.reactor().spawn(stand_in_line(scheme, store.add_session(), store.objects.at(0), who, &order));
+    store.world.reactor().run_for(from_ns(5'000));
+  }
+  store.world.reactor().run_for(from_ns(5'000));
+  const std::uint64_t sent = store.queue_pairs[1]->posted();
+  const std::uint64_t before = store.world.events();
+  store.world.reactor().run_for(from_ns(4'000));
+  ASSERT_EQ(order.size(), 1U);
+  EXPECT_EQ(store.queue_pairs[1]->posted(), sent);
+  EXPECT_EQ(store.world.events(), before);
+  store.world.reactor().run();
+}
+
+// Two sessions of one client use its places, and hand over to each other within its memory.
+TEST(McsLatch, SessionsOfOneClientShareItsPlaces) {
+  const McsLatch scheme;
+  Store store(scheme);
+  Session& first = store.add_session();
+  Session second(first.qp(), buffer_bytes(store.layout.shape()), {.peers = first.options().peers});
+  std::vector<int> order;
+  store.world.reactor().spawn(stand_in_line(scheme, first, store.objects.at(0), 0, &order));
+  store.world.reactor().spawn(stand_in_line(scheme, second, store.objects.at(0), 1, &order));
+  store.world.reactor().spawn(stand_in_line(scheme, second, store.objects.at(1), 2, &order));
+  store.world.reactor().run();
+  EXPECT_EQ(order.size(), 3U);
+  store.settle();
+  EXPECT_EQ(store.latch_word(0), 0U);
+  EXPECT_EQ(store.latch_word(1), 0U);
+}
+
+Task<bool> try_latch(const Scheme& scheme, Session& session, Object object) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  const bool held = static_cast<bool>(guard);
+  if (held) {
+    co_await guard.abort();
+  }
+  co_return held;
+}
+Task<void> keep_for(const Scheme& scheme, Session& session, Object object, Duration time) {
+  ExclusiveGuard guard = co_await scheme.latch(session, object);
+  co_await session.qp().reactor().sleep(time);
+  co_await guard.abort();
+}
+
+TEST(McsLatch, AClientWithADeadlineStandsInNoQueue) {
+  const McsLatch scheme;
+  Store store(scheme);
+  Session& holder = store.add_session();
+  Session& hasty = store.add_session({.retry = Retry::backoff().within(from_ns(50'000))});
+  store.world.reactor().spawn(keep_for(scheme, holder, store.objects.at(0), from_ns(1e6)));
+  store.world.reactor().run_for(from_ns(10'000));
+  EXPECT_FALSE(store.run(try_latch(scheme, hasty, store.objects.at(0))));
+  store.world.reactor().run();
+  EXPECT_TRUE(store.run(try_latch(scheme, hasty, store.objects.at(0))));
+  store.settle();
+  EXPECT_EQ(store.latch_word(0), 0U);
+}
+
+Task<void> fail_inside(const Scheme& scheme, Session& session, Object object) {
+  const ExclusiveGuard guard = co_await scheme.latch(session, object);
+  throw std::runtime_error("inside");
+}
+Task<void> settle_now(Session& session) { co_await session.settle(); }
+
+// A destructor cannot hand over, because that may take a wait: the session's next operation does.
+TEST(McsLatch, AnExceptionHandsTheLatchOnAtTheNextOperation) {
+  const McsLatch scheme;
+  Store store(scheme);
+  Session& session = store.add_session();
+  std::vector<int> order;
+  EXPECT_THROW(store.run(fail_inside(scheme, session, store.objects.at(0))), std::runtime_error);
+  EXPECT_EQ(session.owed(), 1U);
+  store.world.reactor().spawn(stand_in_line(scheme, store.add_session(), store.objects.at(0), 1, &order));
+  store.world.reactor().run_for(from_ns(100'000));
+  EXPECT_TRUE(order.empty());
+  store.run(settle_now(session));
+  store.world.reactor().run();
+  EXPECT_THAT(order, ::testing::ElementsAre(1));
+  store.settle();
+  EXPECT_EQ(store.latch_word(0), 0U);
+}
+
+TEST(McsLatch, WhatASessionLacksIsNamed) {
+  EXPECT_THAT(message_of([] { const McsLatch async(LatchLevel::async); }), ::testing::HasSubstr("use combined"));
+  const McsLatch scheme;
+  Store store(scheme);
+  Session& session = store.add_session();
+  Session alone(session.qp(), buffer_bytes(store.layout.shape()));
+  EXPECT_THAT(message_of([&] { store.run(try_latch(scheme, alone, store.objects.at(0))); }),
+              ::testing::HasSubstr("SessionOptions::peers"));
+  SessionOptions leased{.owner = 3, .lease = Lease{from_ns(1e6), from_ns(1e5)}};
+  leased.peers = session.options().peers;
+  Session with_lease(session.qp(), buffer_bytes(store.layout.shape()), leased);
+  EXPECT_THAT(message_of([&] { store.run(try_latch(scheme, with_lease, store.objects.at(0))); }),
+              ::testing::HasSubstr("a session with a lease (owner 3)"));
+  EXPECT_THAT(message_of([&] { LatchPeers(session.qp().node(), 0); }), ::testing::HasSubstr("1 to 65535"));
+  EXPECT_THAT(message_of([&] { LatchPeers(session.qp().node(), 1, 0); }), ::testing::HasSubstr("0 places"));
+  LatchPeers one(session.qp().node(), 1);
+  LatchPeers same(session.qp().node(), 1);
+  EXPECT_THAT(message_of([&] { LatchPeers::connect(one, same); }), ::testing::HasSubstr("is there already"));
+}
+
+// Two clients that nobody has connected: the second, which meets the first, says so, and owes its place.
+TEST(McsLatch, AClientThatIsNotConnectedIsNamed) {
+  const McsLatch scheme;
+  Store store(scheme);
+  Session& holder = store.add_session();
+  Node& node = store.world.add_node("stranger");
+  const auto qp = node.connect(store.storage);
+  LatchPeers stranger(node, 77);
+  Session session(*qp, buffer_bytes(store.layout.shape()), {.peers = &stranger, .lost_work = [](const LostWork&) {}});
+  store.world.reactor().spawn(keep_for(scheme, holder, store.objects.at(0), from_ns(1e6)));
+  store.world.reactor().run_for(from_ns(10'000));
+  EXPECT_THAT(message_of([&] { store.run(try_latch(scheme, session, store.objects.at(0))); }),
+              ::testing::HasSubstr("client 77 of a queue latch meets client 1, to which it is not connected"));
+  EXPECT_EQ(session.owed(), 1U);
+  // Connected later, it takes its place and passes the latch on.
+  LatchPeers::connect(*store.peers[0], stranger);
+  store.world.reactor().spawn(settle_now(session));
+  store.world.reactor().run();
+  EXPECT_EQ(session.owed(), 0U);
+  store.settle();
+  EXPECT_EQ(store.latch_word(0), 0U);
+}
+
+}  // namespace
+}  // namespace sidelatch::sync
