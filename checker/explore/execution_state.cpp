@@ -274,7 +274,7 @@ std::uint64_t Execution::on_retry_by_states(Actor& actor, Loop& loop, Waiter& wa
     look_at(running_, waiter, false, end.state);
     loop.changes_at_head = actor.changes;
   }
-  event_->suspensions.push_back(actor.next_suspension);
+  event_->suspensions.push_back({running_, actor.next_suspension});
   actor.suspended.push_back({actor.next_suspension++, Step::What::retry, nullptr, 0, 0, nullptr, &waiter});
   return reinterpret_cast<std::uintptr_t>(&waiter);
 }
