@@ -290,6 +290,7 @@ std::unique_ptr<QueuePair> Execution::connect(Node& from, Node& to, unsigned nic
 
 std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Execution::connect_pair(
     Node& from, Node& to, const QueuePairOptions& options) {
+  no_states_ = "it has two-sided queue pairs";  // what was received is not written down (append_state)
   auto here = make_queue_pair(from, to, 0, options);
   auto there = make_queue_pair(to, from, 0, options);
   ModelQueuePair::join(*here, *there);
