@@ -294,7 +294,6 @@ std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Execution::con
   auto here = make_queue_pair(from, to, 0, options);
   auto there = make_queue_pair(to, from, 0, options);
   ModelQueuePair::join(*here, *there);
-  no_states_ = "it has queue pairs of connect_pair()";  // append_state() knows nothing of messages
   return {std::move(here), std::move(there)};
 }
 
