@@ -16,7 +16,7 @@ using namespace program;
 
 namespace {
 
-constexpr std::size_t kMostCopies = 32;  // bits of a register
+constexpr std::size_t kMostCopies = 32;         // bits of a register
 constexpr std::uint32_t kMostRetries = 0xffff;  // of a register
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 // Of the data in a packet: Ethernet's 14 bytes, IPv4's 20, UDP's 8, BTH's 12, RETH's 16, the ICRC's 4.

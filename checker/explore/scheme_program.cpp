@@ -539,8 +539,7 @@ std::vector<std::byte> image_of(const std::shared_ptr<Setting>& setting, std::ui
             Node& node = world.add_node("writer");
             auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(storage));
             std::vector<LatchPeers*> none;
-            SessionOptions options =
-                place->options_for(node, {.buffers = std::min(4U, alone->scheme->most_buffers())});
+            SessionOptions options = place->options_for(node, {.buffers = std::min(4U, alone->scheme->most_buffers())});
             options.peers = peers_of(*alone, world, node, static_cast<std::uint32_t>(i), none);
             Session& session = world.make<Session>(*qp, buffer_bytes(alone->shape), options);
             world.spawn(node, write_object(&world.make<ClientRun>(*place, static_cast<std::uint32_t>(i)), &session));
