@@ -49,7 +49,7 @@ std::vector<const TraceStep*> steps(const Violation& violation, std::string_view
 
 // ---- One READ of two lines, beside a CPU that stores into the second and then into the first.
 
-Task<void> store_second_then_first(Cpu* cpu, Store* store) {
+Task<void> store_second_then_first(fabric::Cpu* cpu, Store* store) {
   co_await cpu->store(store->own(1), 7);
   co_await cpu->store(store->own(0), 7);
 }
@@ -62,7 +62,7 @@ Task<void> read_two_lines(Client* client, Store* store) {
 void overtaking_samples(World& world) {
   auto& store = world.make<Store>(world);
   auto& client = world.make<Client>(world, store, "reader");
-  Cpu& cpu = world.add_cpu(*store.node, "cpu");
+  fabric::Cpu& cpu = world.add_cpu(*store.node, "cpu");
   world.spawn(*client.node, read_two_lines(&client, &store));
   world.spawn(cpu, store_second_then_first(&cpu, &store));
 }
@@ -97,7 +97,7 @@ Task<void> write_two_lines(Client* client, Store* store) {
   co_await client->qp->write(client->lines(0, 2), store->lines(0, 2));
 }
 
-Task<void> load_second_then_first(Cpu* cpu, World* world, Store* store) {
+Task<void> load_second_then_first(fabric::Cpu* cpu, World* world, Store* store) {
   const std::uint64_t second = co_await cpu->load(store->own(1));
   const std::uint64_t first = co_await cpu->load(store->own(0));
   world->require(second == 0 || first == 1, "the second line is there before the first");
@@ -106,7 +106,7 @@ Task<void> load_second_then_first(Cpu* cpu, World* world, Store* store) {
 void overtaking_places(World& world) {
   auto& store = world.make<Store>(world);
   auto& client = world.make<Client>(world, store, "writer");
-  Cpu& cpu = world.add_cpu(*store.node, "cpu");
+  fabric::Cpu& cpu = world.add_cpu(*store.node, "cpu");
   world.spawn(*client.node, write_two_lines(&client, &store));
   world.spawn(cpu, load_second_then_first(&cpu, &world, &store));
 }

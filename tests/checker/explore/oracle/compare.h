@@ -13,6 +13,7 @@ namespace sidelatch::explore::oracle {
 struct Limits {
   std::size_t states = 10'000;       ///< of the oracle
   std::uint64_t executions = 1'000;  ///< of the explorer
+  Mode mode = Mode::exhaustive;      ///< of the explorer
 };
 
 struct Comparison {

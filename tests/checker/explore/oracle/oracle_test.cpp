@@ -28,6 +28,33 @@ std::uint64_t first_seed() {
   return text == nullptr ? 1 : std::stoull(text);
 }
 
+// In the search through states, whose own limit is that of the oracle.
+TEST(OracleOfStates, AgreesWithTheSearchThroughStates) {
+  std::map<std::string, std::uint64_t> count;
+  const std::uint64_t each = programs() / 2;
+  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
+    for (std::uint64_t seed = first_seed(); seed < first_seed() + each; ++seed) {
+      const ProgramList program = random_list(seed);
+      Limits limit = limits();
+      limit.mode = Mode::states;
+      const Comparison both = compare(program, rules_for(preset, seed), limit);
+      if (!both.was_made) {
+        ++count["has too many states for the oracle"];
+        continue;
+      }
+      EXPECT_EQ(both.difference, "") << name(preset) << ", seed " << seed << "\n" << to_string(program, both);
+      ++count[is_cut_off(both.explored.verdict) ? "cut off" : std::string(name(both.explored.verdict.outcome))];
+      count["somebody is stuck, say both"] +=
+          both.answer.is_stuck && both.explored.verdict.outcome == Outcome::broken ? 1U : 0U;
+    }
+  }
+  for (const auto& [what, number] : count) {
+    std::cout << fmt::format("{:>6} {}\n", number, what);
+  }
+  EXPECT_GT(count["safe"], each / 4);
+  EXPECT_GT(count["somebody is stuck, say both"], 0);
+}
+
 class Oracle : public ::testing::TestWithParam<Preset> {};
 
 TEST_P(Oracle, AgreesWithTheExplorer) {
