@@ -88,6 +88,7 @@ Comparison compare(const ProgramList& program, const fabric::model::Rules& rules
   options.rules = rules;
   options.threads = 1;
   options.mode = limits.mode;
+  options.max_states = limits.states;
   options.max_executions = limits.executions;
   options.max_events = kMostEvents;
   options.look_for_shorter = 20;
