@@ -243,11 +243,9 @@ void World::load(Request& request) {
   request.old_value = model::load_word(word);
   const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
   if (effect.stores && effect.value != request.old_value) {
-    const NicTimes& times = request.target->times;
-    Nic& nic = request.target->nic;
-    Time& slot = nic.slot_free[(request.wr.remote.value >> times.slot_shift) & times.slot_mask];
-    slot += times.slot_changed;
-    nic.slots_taken_until = std::max(nic.slots_taken_until, slot);
+    NicTimes& times = request.target->times;
+    request.target->nic.slot_free[(request.wr.remote.value >> times.slot_shift) & times.slot_mask] +=
+        times.slot_changed;
   }
   if (request.last > request.first) {
     observe_step(SimStep::Kind::load, request);

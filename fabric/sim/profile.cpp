@@ -79,8 +79,6 @@ const std::array kFields = {
           [](Profile& p) -> double& { return p.lock_table.recovery_ns; }},
     Field{{"lock_table.changed_ns", "ns", 0, kLongNs, "how much longer, if the atomic has changed its word"},
           [](Profile& p) -> double& { return p.lock_table.changed_ns; }},
-    Field{{"lock_table.writes_wait", "", 0, 1, "1: a WRITE waits for the atomics that hold or await a word of it"},
-          [](Profile& p) -> std::uint64_t& { return p.lock_table.writes_wait; }},
     Field{{"pcie.gbps", "Gbit/s", 0.001, 10000, "payload rate of the slot"},
           [](Profile& p) -> double& { return p.pcie.gbps; }},
     Field{{"pcie.read_ns", "ns", 0, kLongNs, "latency of a DMA read"},

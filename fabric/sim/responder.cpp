@@ -161,26 +161,6 @@ Time World::not_before(const Request& request, Time time) const {
   return sees_writes ? std::max(time, request.target->nic.completed_writes_placed + kAfter) : time;  // rule 2
 }
 
-// When the atomics on words of the WRITE that came before it are through. A slot remembers the word of its last atomic.
-Time World::after_atomics(const Request& request, Time time) const {
-  const SimNode& target = *request.target;
-  if (!target.times.writes_wait || time > target.nic.slots_taken_until) {
-    return time;
-  }
-  const std::uint64_t begin = request.wr.remote.value;
-  const std::uint64_t end = begin + request.wr.length();
-  const std::uint64_t first_slot = begin >> target.times.slot_shift;
-  const std::uint64_t slots = ((end - 1) >> target.times.slot_shift) - first_slot + 1;
-  for (std::uint64_t i = 0; i < std::min(slots, target.times.slot_mask + 1); ++i) {
-    const std::uint64_t slot = (first_slot + i) & target.times.slot_mask;
-    const std::uint64_t word = target.nic.slot_word[slot];
-    if (word < end && word + model::kWordBytes > begin) {
-      time = std::max(time, target.nic.slot_free[slot]);
-    }
-  }
-  return time;
-}
-
 void World::plan_write(Request& request, Time served, Time received_first, Time received_last) {
   SimNode& target = *request.target;
   if (request.wr.length() == 0) {
@@ -189,7 +169,7 @@ void World::plan_write(Request& request, Time served, Time received_first, Time 
     respond(request, served, 0, served);
     return;
   }
-  const Time first = after_atomics(request, not_before(request, served + target.times.pcie_write));
+  const Time first = not_before(request, served + target.times.pcie_write);
   const std::uint64_t atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
   const std::uint64_t count = model::piece_count(request.wr.remote.value, request.wr.length(), atom);
   Time gap{static_cast<std::int64_t>(static_cast<double>(atom) * target.times.pcie_ps_per_byte)};
@@ -220,16 +200,13 @@ void World::plan_read(Request& request, Time served) {
 
 void World::plan_atomic(Request& request, Time served) {
   SimNode& target = *request.target;
-  const std::uint64_t number = (request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask;
-  Time& slot = target.nic.slot_free[number];
+  Time& slot = target.nic.slot_free[(request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask];
   const Time begins = not_before(request, std::max(served, slot));
   request.first = begins + target.times.slot_load;
   const Time stored = begins + target.times.slot_service;
   request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : stored;
   // If the word changes, load() adds to this. Who has been given a turn by then keeps it, who comes later waits longer.
   slot = stored + kAfter + target.times.slot_recovery;  // rule 8: the next atomic's load comes after this one's store
-  target.nic.slot_word[number] = request.wr.remote.value;
-  target.nic.slots_taken_until = std::max(target.nic.slots_taken_until, slot);
   schedule(request.first, request, Action::load);
 }
 

@@ -31,8 +31,7 @@ NicTimes::NicTimes(const Profile& profile)
       wire_ps_per_byte(8e3 / profile.link.gbps),
       pcie_ps_per_byte(8e3 / profile.pcie.gbps),
       slot_shift(static_cast<unsigned>(std::countr_zero(profile.lock_table.slot_bytes))),
-      slot_mask(profile.lock_table.slots() - 1),
-      writes_wait(profile.lock_table.writes_wait != 0) {}
+      slot_mask(profile.lock_table.slots() - 1) {}
 
 SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile, std::uint32_t index)
     : Node(std::move(name)),
@@ -41,7 +40,6 @@ SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile
       times(node_profile),
       next_address_((std::uint64_t{index} + 1) << 40) {
   nic.slot_free.resize(profile.lock_table.slots());
-  nic.slot_word.resize(profile.lock_table.slots());
   nic.cached_queue_pairs.resize(profile.qp_cache.requester_entries);
   nic.free_cache_slots.resize(profile.qp_cache.requester_entries);
   std::iota(nic.free_cache_slots.begin(), nic.free_cache_slots.end(), std::size_t{0});

@@ -28,7 +28,6 @@ struct NicTimes {
   /// Profile::LockTable::slot_of as a shift and a mask.
   unsigned slot_shift;
   std::uint64_t slot_mask;
-  bool writes_wait;
 };
 
 /// When each part of a NIC is free again. A part serves in the order of arrival.
@@ -40,8 +39,6 @@ struct Nic {
   /// Rule 2: the last place of all WRITEs whose completion has been given.
   Time completed_writes_placed{};
   std::vector<Time> slot_free;
-  std::vector<std::uint64_t> slot_word;  ///< address of the last atomic that was given the slot
-  Time slots_taken_until{};              ///< the latest of slot_free
   std::vector<SimQueuePair*> cached_queue_pairs;
   std::vector<std::size_t> free_cache_slots;
 };

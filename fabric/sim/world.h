@@ -151,7 +151,6 @@ class World {
     return Time{static_cast<std::int64_t>(on_wire * node.times.wire_ps_per_byte)};
   }
   [[nodiscard]] Time not_before(const Request& request, Time time) const;
-  [[nodiscard]] Time after_atomics(const Request& request, Time time) const;
   void plan_write(Request& request, Time served, Time received_first, Time received_last);
   void plan_read(Request& request, Time served);
   void plan_atomic(Request& request, Time served);

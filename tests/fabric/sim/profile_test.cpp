@@ -34,13 +34,9 @@ TEST(Profile, ReadsEveryKeyItLists) {
     }
     const bool whole = key.path == "link.mtu" || key.path == "link.header_bytes" ||
                        key.path == "qp_cache.requester_entries" || key.path == "cpu.cores" ||
-                       key.path.ends_with("_bits") || key.path.ends_with("_bytes") ||
-                       key.path == "lock_table.writes_wait";
+                       key.path.ends_with("_bits") || key.path.ends_with("_bytes");
     if (whole) {
-      value = key.path == "link.mtu"                  ? "1024"
-              : key.path == "lock_table.address_bits" ? "10"
-              : key.most == 1                         ? "1"
-                                                      : "16";
+      value = key.path == "link.mtu" ? "1024" : key.path == "lock_table.address_bits" ? "10" : "16";
     }
     const std::string text = "[" + std::string(key.path.substr(0, dot)) + "]\n" +
                              std::string(key.path.substr(dot + 1)) + " = " + value + "\n";

@@ -232,36 +232,6 @@ TEST(Simulation, AnAtomicThatChangesItsWordKeepsItsSlotForLonger) {
   EXPECT_NEAR(time_of([](RemoteSpan word) { return fetch_add(word, 1); }), 100 * 400, 620);
 }
 
-// The word after ten FETCH-ADDs that arrived before a WRITE of 1000 and had to queue.
-std::uint64_t after_a_write_behind_atomics(std::uint64_t atomics_at, std::uint64_t write_bytes, std::uint64_t waits) {
-  Profile p = quiet_profile();
-  p.lock_table = {.address_bits = 10, .slot_bytes = 16, .load_ns = 50, .service_ns = 100, .writes_wait = waits};
-  Pair pair(p);
-  std::vector<std::unique_ptr<QueuePair>> others;
-  for (int i = 0; i < 10; ++i) {
-    others.push_back(pair.client.connect(pair.storage));
-    pair.world.reactor().spawn(hammer(*others.back(), pair.table.remote(atomics_at, 8), 1));
-  }
-  const std::uint64_t value = 1000;
-  std::memcpy(pair.buffer.bytes().data(), &value, sizeof value);
-  pair.world.reactor().spawn(
-      repeat(*pair.qp, write(pair.buffer.local(0, write_bytes), pair.table.remote(0, write_bytes)), 1));
-  pair.world.reactor().run();
-  // Rule 2: sees the WRITE, which is placed after its completion.
-  pair.world.reactor().run(one_read(*pair.qp, pair.buffer.local(0, 8), pair.table.remote(atomics_at, 8)));
-  std::uint64_t word = 0;
-  std::memcpy(&word, pair.buffer.bytes().data(), sizeof word);
-  return word;
-}
-
-TEST(Simulation, AWriteWaitsForAtomicsOnItsWordsIfTheProfileSaysSo) {
-  EXPECT_EQ(after_a_write_behind_atomics(0, 8, 1), 1000);
-  EXPECT_GT(after_a_write_behind_atomics(0, 8, 0), 1000);  // overtakes some of them
-  EXPECT_EQ(after_a_write_behind_atomics(64, 128, 1), 0);  // a word in its middle
-  EXPECT_GT(after_a_write_behind_atomics(64, 128, 0), 0);
-  EXPECT_EQ(after_a_write_behind_atomics(8, 8, 1), 10);  // another word of the slot: untouched
-}
-
 Task<void> overwrite(QueuePair& qp, MemoryRegion& buffer, RemoteSpan block, int times) {
   for (int i = 1; i <= times; ++i) {
     std::memset(buffer.bytes().data(), i % 256, block.length);
