@@ -13,7 +13,7 @@ namespace {
 TEST(DISABLED_UnderCallgrind, Latched) { Cycle().run_latched(repetitions()); }
 TEST(DISABLED_UnderCallgrind, Bare) { Cycle().run_bare(repetitions()); }
 
-TEST(Instructions, AnExclusiveAsyncCycleCostsAtMost625BeyondTheFabric) {
+TEST(Instructions, AnExclusiveAsyncCycleCostsAtMost640BeyondTheFabric) {
   if (!kCountsInstructions) {
     GTEST_SKIP() << "not an optimized build";
   }
@@ -21,7 +21,9 @@ TEST(Instructions, AnExclusiveAsyncCycleCostsAtMost625BeyondTheFabric) {
   const double bare = instructions_of("Bare");
   std::printf("instructions per cycle: %.0f with latch, %.0f for the same four requests bare\n", latched, bare);
   EXPECT_GT(bare, 100);
-  EXPECT_LE(latched - bare, 625);  // some 30 of them remember the unlatch until it has completed (sync/owed.h)
+  // Some 30 of them remember the unlatch until it has completed (sync/owed.h), some 11 the ways to unlatch that queues
+  // and switches have.
+  EXPECT_LE(latched - bare, 640);
 }
 
 }  // namespace

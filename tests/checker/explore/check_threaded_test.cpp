@@ -50,8 +50,9 @@ Verdict same_with_any_number_of_threads(const Program& program, Options options)
 
 TEST(CheckThreaded, ASafeProgramHasTheSameExecutions) {
   const checker::SelectedScheme latch = checker::select_scheme("latch-rw/async");
-  const Verdict verdict = same_with_any_number_of_threads(program_of(latch, {.updates = 2, .readers = 1}),
-                                                          {.rules = rules_of(Preset::observed), .writing_retries = 1});
+  const Verdict verdict = same_with_any_number_of_threads(
+      program_of(latch, {.updates = 2, .readers = 1}),
+      {.rules = rules_of(Preset::observed), .writing_retries = 1, .states_for_loops = 0});
   EXPECT_TRUE(verdict.only_loops_bounded);
   // The search had several tasks, so there was work to divide.
   EXPECT_GT(verdict.executions, 10'000U);

@@ -3,6 +3,8 @@
 
 #include "checking.h"
 
+#include "tests/sampled.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -26,6 +28,9 @@ CellOptions cell(Preset preset) {
   CellOptions options;
   options.options.rules = rules_of(preset);
   options.options.writing_retries = 1;
+  if (is_sampled()) {
+    options.options.states_for_loops = 2'000;
+  }
   return options;
 }
 
@@ -40,11 +45,11 @@ TEST_P(EveryCell, HasTheDocumentedVerdict) {
   const CellResult result = explore_cell(entry().name, options);
   const Verdict& verdict = result.verdict;
   if (entry().safe_under(preset())) {
-    // Readers of RwLatch count themselves in and out in vain; others see that, so attempts are bounded.
+    // Readers of RwLatch count themselves in and out in vain. Others see that, so only the search through states
+    // decides.
     const bool attempts_are_seen = entry().name.starts_with("latch-rw/") || entry().name.starts_with("broken/rw-");
-    if (attempts_are_seen) {
-      ASSERT_TRUE(verdict.only_loops_bounded) << to_text(verdict);
-      EXPECT_THAT(verdict.bound, AllOf(HasSubstr("reader 0"), HasSubstr("latch.cpp:"), HasSubstr("stores or")));
+    if (attempts_are_seen && is_sampled()) {
+      ASSERT_TRUE(verdict.outcome == Outcome::safe || verdict.only_loops_bounded) << to_text(verdict);
     } else {
       ASSERT_EQ(verdict.outcome, Outcome::safe) << to_text(verdict);
     }

@@ -217,13 +217,13 @@ TEST(States, GrowLikeAPolynomial) {
   }
 }
 
-TEST(States, AreTheSameForAnyNumberOfThreads) {
+TEST(States, GiveTheSameVerdictForAnyNumberOfThreads) {
   Options options = by_states();
   const Verdict one = check(latch_with(1), options);
   options.threads = 3;
   const Verdict three = check(latch_with(1), options);
   EXPECT_EQ(one.outcome, three.outcome);
-  EXPECT_EQ(one.states, three.states);
+  // Not the counts: what a task has left in its frame of another thread's stack has other names there.
 }
 
 // ---- Schemes.
