@@ -3,6 +3,8 @@
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/node.h>
 
+#include "common/full_fence.h"
+
 #include <fmt/format.h>
 
 #include <atomic>
@@ -73,7 +75,7 @@ bool DirectCpu::begin(Access& access) {
       look(access.word().data, kWord);
       return false;
     case What::fence:
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+      full_fence();
       return false;
     case What::wait:
       break;

@@ -1,5 +1,6 @@
 #include <sidelatch/flows/ring.h>
 
+#include "common/full_fence.h"
 #include "flows/patience.h"
 #include "flows/unit_fence.h"
 
@@ -244,7 +245,7 @@ bool Producer::push_for(std::span<const std::byte> item, std::chrono::nanosecond
 // The head was stored before the tail is loaded. So either this sees that all had been delivered, or the switch, which
 // looks at the head after it has written the tail, sees the new items.
 bool Producer::shall_ring() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
   static_cast<void>(look());
   return (tail_ & kCount) == before_ && head_ != before_;
 }
@@ -360,7 +361,7 @@ Consumer::Popped Consumer::pop_for(std::span<std::byte> item, std::chrono::nanos
 }
 
 bool Consumer::shall_ring() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
   const std::uint32_t head = load(RingShape::head_offset());
   return ((head - before_) & kCount) >= shape().slots && tail_ != before_;
 }

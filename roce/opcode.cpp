@@ -52,6 +52,7 @@ constexpr std::array kRows{
     Row{Opcode::ud_send_only_with_immediate,
         "UD SEND only with immediate",
         {.deth = true, .immediate = true, .payload = PayloadRule::any}},
+    Row{Opcode::congestion_notification, "CNP", {.payload = PayloadRule::any}},
 };
 
 // What a service has of RC's operations: UC up to the last WRITE; XRC everything, and its requests carry the number of

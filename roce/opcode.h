@@ -2,10 +2,10 @@
 // services, and the traits of each.
 //
 // Source: InfiniBand Architecture Specification, volume 1, 9.2 (base transport header: the table of opcodes and of the
-// headers that follow), SEND with invalidate and ATOMIC WRITE included, and Annex A14 (extended reliable connection).
+// headers that follow), SEND with invalidate and ATOMIC WRITE included, Annex A14 (extended reliable connection), and
+// A17.9.3: RoCEv2's congestion notification packet, to the sender of marked packets, with 16 reserved bytes.
 // The upper three bits name the service, the lower five the operation. The operations of the connected services have
-// the numbers of RC: `in(Service::uc, Opcode::send_only)`. Reliable datagrams and RoCEv2's congestion notification
-// packet (0x81) are not included.
+// the numbers of RC: `in(Service::uc, Opcode::send_only)`. Reliable datagrams are not included.
 #pragma once
 
 #include <array>
@@ -43,6 +43,7 @@ enum class Opcode : std::uint8_t {
   atomic_write = 0x1d,
   ud_send_only = 0x64,
   ud_send_only_with_immediate = 0x65,
+  congestion_notification = 0x81,
 };
 
 /// The upper three bits of an opcode.

@@ -1,6 +1,6 @@
 #include "doorbell.h"
 
-#include "full_fence.h"
+#include "common/full_fence.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -37,10 +37,8 @@ void check_owner_of_folder(const std::filesystem::path& folder) {
 }  // namespace
 
 FolderWire::Place FolderWire::take_place(const FolderWireOptions& options) {
-  std::error_code error;
-  if (std::filesystem::create_directory(options.folder, error)) {
-    std::filesystem::permissions(options.folder, std::filesystem::perms::owner_all, error);
-  }
+  // Ours alone from the first moment: another process may look at it at once. What fails here, opening tells.
+  static_cast<void>(::mkdir(options.folder.c_str(), S_IRWXU));
   check_owner_of_folder(options.folder);
   const std::filesystem::path path = options.folder / "lock";
   FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));

@@ -1,6 +1,6 @@
 #include "shared_memory_wire.h"
 
-#include "full_fence.h"
+#include "common/full_fence.h"
 #include "unix_address.h"
 
 #include "common/pause_cpu.h"

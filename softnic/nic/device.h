@@ -59,6 +59,9 @@ struct NicCounters {
   std::uint64_t timeouts = 0;
   std::uint64_t asked_again = 0;         ///< before the timeout had passed
   std::uint64_t receiver_not_ready = 0;  ///< RNR NAKs received
+  std::uint64_t marked = 0;              ///< packets received that a switch had marked Congestion Experienced
+  std::uint64_t congestion_told = 0;     ///< congestion notifications sent
+  std::uint64_t congestion_heard = 0;    ///< congestion notifications received; they change nothing
 };
 
 /// One packet of a READ that is sampled ahead.

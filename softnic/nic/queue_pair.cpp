@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
+#include <variant>
 
 namespace sidelatch::softnic::nic {
 
@@ -22,6 +24,15 @@ AttributeLimits limits_of(const NicOptions& options) {
 
 [[noreturn]] void refuse(std::uint32_t number, const std::string& reason) {
   throw NicError(NicError::Kind::invalid, fmt::format("queue pair {:#x}: {}", number, reason));
+}
+
+constexpr Time kBetweenNotifications = 50'000;  // ns, of one queue pair
+
+// By a switch with a long queue: both bits of ECN (RFC 3168).
+bool is_marked(const Packet& packet) {
+  const auto* const ip = std::get_if<Ipv4>(&packet.ip);
+  const std::uint8_t bits = ip != nullptr ? ip->type_of_service : std::get<Ipv6>(packet.ip).traffic_class;
+  return (bits & 3U) == 3;
 }
 
 bool is_taken(WorkKind kind, QueuePairType type, bool inlined) {
@@ -188,10 +199,24 @@ Post QueuePair::post_receive(const ReceiveRequest& request) {
 void QueuePair::on_packet(const Packet& packet, Time now) {
   const bool is_answer = shape_of(packet.bth.opcode).kind == RequestShape::Kind::none;
   const bool is_refused = core_.options.type == (is_answer ? QueuePairType::xrc_target : QueuePairType::xrc_initiator);
-  if (service_of(packet.bth.opcode) != core_.service || (is_connected() && is_refused) ||
-      (is_connected() && core_.receives_packets() && !core_.path.accepts(packet))) {
+  const bool is_notification = packet.bth.opcode == Opcode::congestion_notification;
+  const bool fits = is_notification ? is_connected()
+                                    : service_of(packet.bth.opcode) == core_.service && !(is_connected() && is_refused);
+  if (!fits || (is_connected() && core_.receives_packets() && !core_.path.accepts(packet))) {
     ++core_.device.counters.misdirected;
     return;
+  }
+  if (is_notification) {
+    ++core_.device.counters.congestion_heard;
+    return;
+  }
+  if (is_connected() && is_marked(packet) && core_.receives_packets()) {
+    ++core_.device.counters.marked;
+    if (now >= next_notification_) {
+      next_notification_ = now + kBetweenNotifications;
+      notification_is_due_ = true;
+      core_.device.wake(*this);
+    }
   }
   if (!is_connected()) {
     datagrams_.on_packet(packet);
@@ -206,6 +231,9 @@ void QueuePair::on_packet(const Packet& packet, Time now) {
 std::size_t QueuePair::produce(std::span<std::byte> out, Time now) {
   std::size_t bytes = 0;
   if (is_connected()) {
+    if (std::exchange(notification_is_due_, false) && core_.receives_packets()) {
+      return tell_of_congestion(out);
+    }
     // The halves take turns, so that neither keeps the other waiting for ever.
     answers_first_ = !answers_first_;
     bytes = answers_first_ ? responder_.produce(out) : requester_.produce(out, now);
@@ -217,6 +245,18 @@ std::size_t QueuePair::produce(std::span<std::byte> out, Time now) {
   }
   settle();
   return bytes;
+}
+
+// To who sends too fast: BECN is set, nothing is numbered, and 16 bytes are reserved (A17.9.3).
+std::size_t QueuePair::tell_of_congestion(std::span<std::byte> out) {
+  constexpr std::uint8_t kBecn = 0x40;
+  constexpr std::array<std::byte, 16> kReserved{};
+  Packet packet = core_.path.packet();
+  packet.bth.opcode = Opcode::congestion_notification;
+  packet.bth.resv8a = kBecn;
+  packet.payload = kReserved;
+  ++core_.device.counters.congestion_told;
+  return std::get<std::size_t>(build(packet, out));
 }
 
 void QueuePair::advance(Time now) {

@@ -86,6 +86,7 @@ class QueuePair {
   void settle();
   void flush_sends();
   void flush_receives();
+  std::size_t tell_of_congestion(std::span<std::byte> out);
 
   QueuePairCore core_;
   Requester requester_;
@@ -94,6 +95,8 @@ class QueuePair {
   bool drained_is_due_ = false;  // SQD: the drained event is to be reported
   bool error_is_settled_ = false;
   bool answers_first_ = false;
+  bool notification_is_due_ = false;  // of congestion
+  Time next_notification_ = 0;        // not before
 };
 
 }  // namespace sidelatch::softnic::nic

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -28,10 +29,13 @@ FlowNetworkOptions marking(std::size_t consumers) {
 }
 
 // Until so many items have come to each consumer. The least share of the rate that each had.
-std::vector<double> move(FlowNetwork& network, std::uint32_t items) {
+std::vector<double> move(FlowNetwork& network, std::uint32_t items, const std::function<void()>& each_event = {}) {
   std::vector<std::uint32_t> popped(network.consumers());
   std::vector<double> least(network.consumers(), 1);
   network.run([&] {
+    if (each_event) {
+      each_event();
+    }
     for (std::size_t i = 0; i < network.rings(); ++i) {
       while (network.push(i)) {
       }
@@ -103,6 +107,34 @@ TEST(FlowCongestion, IsCountedOnceForABatch) {
     return -1;
   };
   EXPECT_LE(move(network, 64).at(0), 1.0 / 16);
+}
+
+// The whole way: a queue in front of a consumer grows, the switch marks what it sends there, and the consumer's NIC
+// tells.
+TEST(FlowCongestion, ALongQueueIsToldByTheNicThatGetsMarkedPackets) {
+  FlowNetworkOptions options = marking(2);
+  options.ecn_bytes = 1000;
+  FlowNetwork network(zero_sided_program(), options);
+  const std::size_t slow = network.host_of_consumer(0);
+  std::uint64_t notifications = 0;
+  network.on_send = [&](std::size_t from, std::size_t, std::span<const std::byte> frame) {
+    const bool is_one = frame.size() > kOpcodeAt && frame[kOpcodeAt] == kCnp;
+    EXPECT_TRUE(!is_one || from == slow);
+    notifications += is_one ? 1U : 0U;
+    return -1;
+  };
+  EXPECT_EQ(move(network, 300), (std::vector<double>{1, 1}));
+  EXPECT_EQ(notifications, 0U) << "its queues are short";
+  // Its port stands still for three of four events, so what goes there waits.
+  std::uint64_t events = 0;
+  std::vector<double> least =
+      move(network, 300, [&] { network.device().set_paused(static_cast<std::uint16_t>(slow), ++events % 64 < 48); });
+  EXPECT_GT(notifications, 3U);
+  EXPECT_LE(least.at(0), 0.5);
+  EXPECT_EQ(least.at(1), 1);
+  network.device().set_paused(static_cast<std::uint16_t>(slow), false);
+  static_cast<void>(move(network, 2000));
+  EXPECT_EQ(network.state().rate_shares, (std::vector<double>{1, 1}));
 }
 
 // By the time that batches take. Each notification halves the rate, and all of them never stop the flow.

@@ -57,7 +57,7 @@ std::span<std::byte> memory_of(const FlowRing& ring) {
 }  // namespace
 
 FlowNetwork::FlowNetwork(std::shared_ptr<const p4::Program> program, const FlowNetworkOptions& options)
-    : SwitchedNics(std::move(program), hosts_of(options), options.faults, options.seed),
+    : SwitchedNics(std::move(program), hosts_of(options), options.faults, options.seed, options.ecn_bytes),
       options_(options),
       used_(options.producers + options.consumers) {
   own_ = kFirstSwitch;

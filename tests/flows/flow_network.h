@@ -37,6 +37,7 @@ struct FlowNetworkOptions {
   bool is_relaxed = false;
   bool rings = false;  ///< units ring when they shall
   bool is_open = false;
+  std::size_t ecn_bytes = 0;  ///< of a port's queue, from which on the switch marks packets; 0: never
   std::chrono::nanoseconds poll_interval = std::chrono::microseconds(5);
 };
 

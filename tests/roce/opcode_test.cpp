@@ -37,7 +37,8 @@ const std::map<unsigned, std::string> kReliableAndDatagrams = {{0x00, "P"},
                                                                {0x17, "IETH P"},
                                                                {0x1d, "RETH P"},
                                                                {0x64, "DETH P"},
-                                                               {0x65, "DETH ImmDt P"}};
+                                                               {0x65, "DETH ImmDt P"},
+                                                               {0x81, "P"}};
 
 // UC has RC's operations up to the last WRITE. XRC has all of them, and the requests begin with an XRCETH (A14).
 const std::map<unsigned, std::string> kTable = [] {
@@ -93,10 +94,11 @@ TEST(Opcodes, PayloadFollowsFirstMiddleLastOnly) {
     const PayloadRule expected = says("first") || says("middle") ? PayloadRule::exact
                                  : says("last")                  ? PayloadRule::non_empty
                                  : says("ATOMIC WRITE")          ? PayloadRule::word
-                                 : says("only")                  ? PayloadRule::any
+                                 : says("only") || says("CNP")   ? PayloadRule::any
                                                                  : PayloadRule::none;
     EXPECT_EQ(rule, expected) << called;
     EXPECT_EQ(called.substr(0, called.find(' ')), number >= 0xa0   ? "XRC"
+                                                  : number >= 0x80 ? "CNP"
                                                   : number >= 0x60 ? "UD"
                                                   : number >= 0x20 ? "UC"
                                                                    : "RC");

@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"TransportVersion", Refusal::transport_version, 4, kWrite, 8, set(kBth4 + 1, 0x41)},
         Refused{"ReservedOpcode", Refusal::unknown_opcode, 4, kWrite, 8, set(kBth4, 0x15)},
         Refused{"ReliableDatagram", Refusal::unknown_opcode, 4, kWrite, 8, set(kBth4, 0x4a)},
-        Refused{"CongestionNotification", Refusal::unknown_opcode, 4, kWrite, 8, set(kBth4, 0x81)},
+        Refused{"AReservedOpcode", Refusal::unknown_opcode, 4, kWrite, 8, set(kBth4, 0x82)},
         Refused{"ShortReth", Refusal::truncated_extension, 4, Opcode::read_request, 0, take_out(4)},
         Refused{"ShortAtomicEth", Refusal::truncated_extension, 4, Opcode::compare_swap, 0, take_out(4)},
         Refused{"HalfAWord", Refusal::unaligned_length, 4, kWrite, 8, take_out(2)},

@@ -26,7 +26,7 @@ class SwitchedNics {
  public:
   /// Host i is at port i; their number ends their addresses.
   SwitchedNics(std::shared_ptr<const p4::Program> program, std::vector<std::unique_ptr<softnic::nic::Host>> hosts,
-               softnic::nic::WireFaults faults, std::uint64_t seed);
+               softnic::nic::WireFaults faults, std::uint64_t seed, std::size_t ecn_bytes = 0);
 
   [[nodiscard]] softnic::nic::Host& host(std::size_t i) { return *hosts_.at(i); }
   [[nodiscard]] p4::Switch& device() { return *switch_; }
@@ -64,6 +64,7 @@ class SwitchedNics {
 
   std::vector<std::unique_ptr<softnic::nic::Host>> hosts_;
   std::shared_ptr<const p4::Program> program_;
+  std::size_t ecn_bytes_;
   std::optional<p4::Switch> switch_;
   softnic::nic::WireFaults faults_;
   std::mt19937_64 random_;

@@ -1,7 +1,7 @@
 // No sleeper stays asleep when there is work for it, wherever between its steps the other side rings.
 #include "roce/wire/doorbell.h"
 
-#include "roce/wire/full_fence.h"
+#include "common/full_fence.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace sidelatch::roce {
+namespace sidelatch {
 
 inline void full_fence() noexcept {
 #if SIDELATCH_HAS_TSAN
@@ -18,4 +18,4 @@ inline void full_fence() noexcept {
 #endif
 }
 
-}  // namespace sidelatch::roce
+}  // namespace sidelatch
