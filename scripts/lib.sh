@@ -31,7 +31,8 @@ packages() {
       report) echo nodejs npm chromium ;;
       fuzz | asan) echo clang-16 libclang-rt-16-dev ;;
       lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
-      *) die "unknown group '$group', there are: build test vm report fuzz asan lint" ;;
+      bare) echo debootstrap ;;
+      *) die "unknown group '$group', there are: build test vm report fuzz asan lint bare" ;;
     esac
   done
 }
