@@ -103,7 +103,7 @@ class Network {
       const std::optional<MacAddress> mac = station_.find(i == 0 ? gid_of(kAsked.ipv4) : kAsked.ipv6);
       require_neighbours(!known_.at(i) || mac.has_value(), "a known address stays known");
       require_neighbours(!mac || (mac->at(0) & 1U) == 0, "an address is not that of a group");
-      reached_.learnt += mac != known_.at(i) ? 1 : 0;
+      reached_.learnt += mac != known_.at(i) ? 1U : 0U;
       known_.at(i) = mac;
     }
   }

@@ -29,6 +29,9 @@ FRAMES = {
     "unicast_solicitation": [
         Ether(src=OTHER, dst=OURS) / IPv6(src="fd09::1", dst="fd09::2") / ICMPv6ND_NS(tgt="fd09::2")
     ],
+    "solicitation_of_a_group": [
+        Ether(src="ff:ff:ff:ff:ff:ff", dst=OURS) / IPv6(src="fd09::1", dst="fd09::2") / ICMPv6ND_NS(tgt="fd09::2")
+    ],
     "is_it_free": [
         Ether(src=OTHER, dst="33:33:ff:00:00:02") / IPv6(src="::", dst="ff02::1:ff00:2") / ICMPv6ND_NS(tgt="fd09::2")
     ],

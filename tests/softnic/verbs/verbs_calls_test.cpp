@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -853,7 +854,12 @@ TEST_F(VerbsCalls, WhatIsNotThereSaysSo) {
   }
   expect_unsupported(ibv_alloc_null_mr(domain));
   expect_unsupported(verbs.reg_dmabuf_mr(domain, 0, 4096, 0, 0, kRights));
-  expect_unsupported(verbs.import_device(0));
+  // A descriptor of this kind that is no context's might be one of another process.
+  const FileDescriptor strange(::eventfd(0, EFD_CLOEXEC));
+  expect_unsupported(verbs.import_device(strange.number()));
+  errno = 0;
+  EXPECT_THAT(verbs.import_device(0), IsNull());
+  EXPECT_EQ(errno, EINVAL);
   ibv_alloc_dm_attr memory{};
   expect_unsupported(ibv_alloc_dm(context, &memory));
   ibv_counters_init_attr counters{};
