@@ -245,14 +245,14 @@ INSTANTIATE_TEST_SUITE_P(Programs, AllSizes,
 
 // ---- Explanations.
 
-class Explanations : public Programs {
+class WrongPrograms : public Programs {
  protected:
   Outcome run_wrong_program() {
     return site_.run({"/usr/bin/python3", in_source_tree("tests/softnic/verbs/explain.py")});
   }
 };
 
-TEST_F(Explanations, AProgramThatIgnoresItsErrorsIsFound) {
+TEST_F(WrongPrograms, AreTold) {
   site_.set("SIDELATCH_SOFTNIC_EXPLAIN=1");
   const Outcome outcome = run_wrong_program();
   EXPECT_EQ(outcome.status, 0) << outcome.text;
@@ -264,7 +264,7 @@ TEST_F(Explanations, AProgramThatIgnoresItsErrorsIsFound) {
   }
 }
 
-TEST_F(Explanations, NobodyWhoDidNotAskIsTold) { EXPECT_EQ(run_wrong_program().text, "all ignored\n"); }
+TEST_F(WrongPrograms, AreToldNothingUnlessTheyAsk) { EXPECT_EQ(run_wrong_program().text, "all ignored\n"); }
 
 // ---- pyverbs.
 

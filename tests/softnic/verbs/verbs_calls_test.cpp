@@ -217,7 +217,7 @@ TEST_F(VerbsCalls, AChainIsPostedUpToTheRequestThatIsRefused) {
   ibv_qp* const b = make_pair();
   connect(*a, *b);
   ibv_sge part = sge(0);
-  ibv_sge too_long = sge(0, 3);  // 24 bytes inline, of 16
+  ibv_sge too_long = sge(0, 5);  // 40 bytes inline, of 32
   ibv_send_wr third = request(IBV_WR_RDMA_WRITE, part);
   ibv_send_wr second = request(IBV_WR_RDMA_WRITE, too_long);
   second.send_flags |= IBV_SEND_INLINE;
@@ -230,6 +230,24 @@ TEST_F(VerbsCalls, AChainIsPostedUpToTheRequestThatIsRefused) {
   EXPECT_EQ(wait().wr_id, 42U);
   ibv_wc none{};
   EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
+}
+
+// Programs inline a little without having asked, because drivers grant the room of the parts.
+TEST_F(VerbsCalls, PartsGiveRoomForInlineData) {
+  struct Case {
+    std::uint32_t parts;
+    std::uint32_t wanted;
+    std::uint32_t granted;
+  };
+  for (const auto& [parts, wanted, granted] : {Case{1, 0, 16}, Case{2, 16, 32}, Case{8, 0, 64}, Case{1, 200, 200}}) {
+    ibv_qp_init_attr attributes = small();
+    attributes.cap.max_send_sge = parts;
+    attributes.cap.max_inline_data = wanted;
+    ibv_qp* const pair = verbs.create_qp(domain, &attributes);
+    ASSERT_THAT(pair, NotNull());
+    pairs.push_back(pair);
+    EXPECT_EQ(attributes.cap.max_inline_data, granted);
+  }
 }
 
 TEST_F(VerbsCalls, AFullQueueIsOutOfMemory) {
