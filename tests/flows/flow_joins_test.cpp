@@ -133,6 +133,26 @@ TEST_P(FlowJoins, ProducersJoinAtAnyTimeAndLeave) {
 INSTANTIATE_TEST_SUITE_P(Kinds, FlowJoins,
                          ::testing::Values(FlowKind::shuffle, FlowKind::balance, FlowKind::replicate));
 
+// Threads came to a halt at the places of those that nobody had replaced.
+TEST_P(FlowJoins, OneProducerJoinsWhenSeveralHaveEnded) {
+  Elastic flow(open_flow(GetParam(), 3, 2));
+  const std::uint64_t copies = GetParam() == FlowKind::replicate ? 2 : 1;
+  for (int joined = 0; joined < 3; ++joined) {
+    const std::size_t rings = flow.network.rings();
+    const auto have_all_ended = [&] {
+      const FlowState state = flow.network.state();
+      return flow.popped() == rings * kItems * copies && state.taken == std::vector<std::uint32_t>(rings, kItems);
+    };
+    flow.run([&] { return have_all_ended() && flow.network.travelling() == 0; });
+    flow.network.join_producer(0);
+  }
+  const std::size_t rings = flow.network.rings();
+  flow.run([&] { return flow.popped() == rings * kItems * copies; });
+  flow.network.control().close(flow.network.flow());
+  flow.run_to_the_end();
+  expect_right(flow, rings);
+}
+
 TEST(FlowJoin, ConsumersJoinAndLeaveAtAnyTime) {
   for (std::uint64_t seed = 1; seed <= (is_sampled() ? 2U : 8U); ++seed) {
     Elastic flow(open_flow(FlowKind::balance, 2, 1, seed));

@@ -221,7 +221,8 @@ class FlowSwitch {
   void link_threads(Running& running);
   void tell(const Thread& thread);
   void use_ends(const std::vector<FlowRing>& rings);
-  void forget_producers(Running& running);
+  [[nodiscard]] std::vector<std::size_t> replaceable_producers(const Running& running, std::size_t rings) const;
+  void forget_producer(Running& running, std::size_t producer);
   void remove(Running& running) noexcept;
   void remove(Member& member) noexcept;
   void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second);
