@@ -99,7 +99,24 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
     thread.arguments[kThreadProducers] = thread.members.size();
   }
   link_threads(running);
+  for (const Thread& thread : running.threads) {
+    tell_joined(running, thread);
+  }
   return first;
+}
+
+// The consumer of a shuffle's thread may have died: its producers were told, and the new one must be, too.
+void FlowSwitch::tell_joined(const Running& running, const Thread& thread) {
+  const std::uint32_t phase = get("phases", thread.number);
+  if (phase != kDead && phase != kTell) {
+    return;
+  }
+  set("misses", thread.number, 0);  // once more around, past those that know
+  if (phase == kDead) {
+    set("retries", thread.number, 0);
+    set("phases", thread.number, kTell);
+    set_timer(running, thread.number, running.bytes_per_second);
+  }
 }
 
 void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRing& ring) {
