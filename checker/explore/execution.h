@@ -126,8 +126,8 @@ class Execution final : public World {
   /// their clocks alone.
   [[nodiscard]] bool reads_clock() const noexcept { return clock_read_; }
   void compare_clock() noexcept { compares_clock_ = true; }
-  /// Whether the program has ever revoked a queue pair. Then order_revocations() is needed: else requests that have
-  /// been placed complete before anything else, and no revocation comes between.
+  /// Whether the program has ever revoked a queue pair. Then order_revocations() is needed: else results are
+  /// delivered and requests complete before anything else, and no revocation comes between.
   [[nodiscard]] bool revokes() const noexcept { return revokes_; }
   void order_revocations() noexcept { orders_revocations_ = true; }
   /// A name of an enabled action that it keeps for as long as it does not happen.

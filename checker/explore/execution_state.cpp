@@ -355,8 +355,9 @@ bool Execution::overlaps_in_flight(std::uint16_t of, const model::Step& step) co
   return false;
 }
 
+// A revocation may come before any of them: what was placed may fail, and the result of an atomic not be delivered.
 bool Execution::may_come_first(const Action& action) const {
-  if (action.sort != Action::Sort::machine) {
+  if (action.sort != Action::Sort::machine || orders_revocations_) {
     return false;
   }
   const model::Step step = action.step();
@@ -371,10 +372,10 @@ bool Execution::may_come_first(const Action& action) const {
              (!client_may_run_before(of, qp, step.index) && !overlaps_in_flight(of, step));
     }
     case StepKind::complete:
-      // Rule 2: nobody waits for a request that is placed. And nobody is told. But a revocation may come before.
+      // Rule 2: nobody waits for a request that is placed. And nobody is told.
       return !requests_[qp][step.index].signaled && !machine_.failed(step.wr()) &&
              (machine_.placed(step.wr()) || has(Mutation::untold_completions_come_first)) &&
-             !is_send(machine_.request(step.wr()).opcode) && !orders_revocations_;
+             !is_send(machine_.request(step.wr()).opcode);
     default:
       return false;
   }

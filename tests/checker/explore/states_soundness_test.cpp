@@ -50,8 +50,8 @@ Task<void> wait_for_one(SharedNumber* shared, Client* client) {
   }
 }
 
-struct Pair {
-  explicit Pair(World& world)
+struct TwoClients {
+  explicit TwoClients(World& world)
       : store(world.make<Store>(world)),
         first(world.make<Client>(world, store, "first")),
         second(world.make<Client>(world, store, "second")),
@@ -64,21 +64,21 @@ struct Pair {
 
 // Two tasks of a client begin in any order.
 void tasks_in_order(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, put_one(&pair.shared));
   world.spawn(*pair.first.node, require_one(&pair.shared, &pair.first));
 }
 
 // One task waits for the other, which is not left out for ever.
 void task_waits_for_task(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, wait_for_one(&pair.shared, &pair.first));
   world.spawn(*pair.first.node, put_one_later(&pair.shared, &pair.first));
 }
 
 // The same, and the other waits for its NIC.
 void task_waits_for_request(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, wait_for_one(&pair.shared, &pair.first));
   world.spawn(*pair.first.node, put_one_after_a_write(&pair.shared, &pair.first, &pair.store));
 }
@@ -104,10 +104,35 @@ Task<void> revoke_queue_pair_of(Client* client, Store* store, Client* other) {
 }
 
 void revoked_between_placement_and_completion(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   auto& other =
       world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, {}));
   world.spawn(*pair.first.node, write_and_doubt(&pair.first, &pair.store, other.get()));
+  world.spawn(*pair.second.node, revoke_queue_pair_of(&pair.second, &pair.store, &pair.first));
+}
+
+// An atomic was executed, and its queue pair was revoked before its result was delivered.
+Task<void> add_and_doubt(Client* client, Store* store, fabric::QueuePair* other) {
+  client->set(0, 7);
+  bool failed = false;
+  try {
+    fabric::WorkRequest add = fabric::fetch_add(store->word(0), 1);
+    add.local = client->word(0);
+    co_await client->qp->submit(add);
+  } catch (const fabric::FabricError&) {
+    failed = true;
+  }
+  if (failed) {
+    co_await other->read(client->word(1), store->word(0));
+    client->world->require(client->value(0) == 0 || client->value(1) == 0, "it added, and has no result");
+  }
+}
+
+void revoked_between_execution_and_delivery(World& world) {
+  const TwoClients pair(world);
+  auto& other =
+      world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, {}));
+  world.spawn(*pair.first.node, add_and_doubt(&pair.first, &pair.store, other.get()));
   world.spawn(*pair.second.node, revoke_queue_pair_of(&pair.second, &pair.store, &pair.first));
 }
 
@@ -119,7 +144,7 @@ Task<void> come_in(SharedNumber* shared, Client* client, std::uint64_t expected)
 }
 
 void clients_before_a_judge(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, come_in(&pair.shared, &pair.first, 0));
   world.spawn(*pair.second.node, come_in(&pair.shared, &pair.second, 1));
 }
@@ -131,13 +156,13 @@ Task<void> look_at_own(Store* store) {
 }
 
 void owner_looks(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.store.node, look_at_own(&pair.store));
   world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
 }
 
 // A client looks at a buffer before the READ into it has completed.
-Task<void> look_early(Client* client, Store* store) {
+Task<void> look_before_completion(Client* client, Store* store) {
   client->set(0, 7);
   co_await client->qp->enqueue(fabric::read(client->word(0), store->word(0)));
   co_await client->world->yield(*client->node);
@@ -146,8 +171,8 @@ Task<void> look_early(Client* client, Store* store) {
 }
 
 void reads_early(World& world) {
-  const Pair pair(world);
-  world.spawn(*pair.first.node, look_early(&pair.first, &pair.store));
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, look_before_completion(&pair.first, &pair.store));
 }
 
 // A client changes a buffer before the WRITE from it has completed.
@@ -159,7 +184,7 @@ Task<void> change_early(Client* client, Store* store) {
 }
 
 void changes_early(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, change_early(&pair.first, &pair.store));
 }
 
@@ -176,7 +201,7 @@ Task<void> write_twice(Client* client, Store* store, fabric::QueuePair* other) {
 }
 
 void posts_before_and_after(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   auto& other =
       world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, {}));
   world.spawn(*pair.first.node, write_twice(&pair.first, &pair.store, other.get()));
@@ -202,14 +227,14 @@ Task<void> wait_for_word(Client* client, Store* store) {
 }
 
 void long_way_to_a_flag(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, raise_after_forty(&pair.first, &pair.store));
   world.spawn(*pair.second.node, wait_for_word(&pair.second, &pair.store));
 }
 
 // Nobody says that the second one waits in a loop.
 void waits_undeclared(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
   world.spawn(*pair.second.node, wait_for_word(&pair.second, &pair.store));
 }
@@ -225,13 +250,13 @@ Task<void> add_nothing_until_one(Client* client, Store* store) {
 }
 
 void waits_on_the_word_itself(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
   world.spawn(*pair.second.node, add_nothing_until_one(&pair.second, &pair.store));
 }
 
 // Attempts have no end of different states.
-Task<void> count_attempts(Client* client, Store* store) {
+Task<void> count_own_attempts(Client* client, Store* store) {
   fabric::Reactor& reactor = client->qp->reactor();
   const auto loop = reactor.begin_retries();
   for (std::uint64_t attempts = 1;; ++attempts) {
@@ -245,9 +270,9 @@ Task<void> count_attempts(Client* client, Store* store) {
 }
 
 void counts_attempts(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
-  world.spawn(*pair.second.node, count_attempts(&pair.second, &pair.store));
+  world.spawn(*pair.second.node, count_own_attempts(&pair.second, &pair.store));
 }
 
 // Attempts differ in the time only.
@@ -266,7 +291,7 @@ Task<void> give_up_in_time(Client* client, Store* store) {
 }
 
 void waits_for_long(World& world) {
-  const Pair pair(world);
+  const TwoClients pair(world);
   world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
   world.spawn(*pair.second.node, give_up_in_time(&pair.second, &pair.store));
 }
@@ -313,6 +338,8 @@ INSTANTIATE_TEST_SUITE_P(
         Specimen{"TaskWaitsForTask", task_waits_for_task, Outcome::safe, Mutation::every_cycle_is_fair},
         Specimen{"TaskWaitsForRequest", task_waits_for_request, Outcome::safe, Mutation::siblings_come_first},
         Specimen{"RevokedLate", revoked_between_placement_and_completion, Outcome::broken,
+                 Mutation::revocations_come_last},
+        Specimen{"RevokedEarly", revoked_between_execution_and_delivery, Outcome::broken,
                  Mutation::revocations_come_last},
         Specimen{"ClientsBeforeAJudge", clients_before_a_judge, Outcome::broken, Mutation::judged_steps_come_first},
         Specimen{"OwnerLooks", owner_looks, Outcome::broken, Mutation::looks_come_first},

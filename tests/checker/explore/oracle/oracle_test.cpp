@@ -32,7 +32,7 @@ std::uint64_t first_seed() {
 // A state costs the search a replay, so the limits are small.
 TEST(OracleOfStates, AgreesWithTheSearchThroughStates) {
   std::map<std::string, std::uint64_t> count;
-  const std::uint64_t each = std::max<std::uint64_t>(programs() / 4, 30);
+  const std::uint64_t each = std::max<std::uint64_t>(programs() / 2, 30);
   for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
     for (std::uint64_t seed = first_seed(); seed < first_seed() + each; ++seed) {
       const ProgramList program = random_list(seed);
