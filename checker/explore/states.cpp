@@ -221,12 +221,11 @@ void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
   };
   go_there();
   if (state % kReachTwice == 0) {
-    std::vector<std::uint64_t> once;
-    execution.append_state(once);
+    std::vector<Action> once;
+    execution.enabled(once);
     go_there();
-    hand.words.clear();
-    execution.append_state(hand.words);
-    if (hand.words != once) {
+    execution.enabled(hand.enabled);
+    if (hand.enabled != once) {
       throw std::logic_error(kDiffers);
     }
   }
@@ -276,6 +275,7 @@ StatesResult StateSearch::search() {
   leaving_.clear();
   edges_begin_.assign(1, 0);
   cut_.reset();
+  leads_back_ = true;
   StatesResult result;
   const void* const stack_top = __builtin_frame_address(0);
   {
@@ -398,6 +398,9 @@ StatesResult StateSearch::search() {
   if (!result.found) {
     result.found = endless();
   }
+  if (!result.found && result.bound.empty() && !leads_back_) {
+    result.bound = "a cycle whose steps, taken again, did not lead back to where they began,";
+  }
   if (!result.found && result.bound.empty() && cut_ && !has(Mutation::cuts_are_not_told)) {
     result.bound = to_string(*cut_);
     result.only_loops = true;
@@ -448,7 +451,8 @@ std::optional<Found> StateSearch::endless() {
   first.words.clear();
   first.execution.append_state(first.words);
   if (first.words != before) {
-    throw std::logic_error(kDiffers);
+    leads_back_ = false;
+    return std::nullopt;
   }
   found.events = found.choices.size();
   return found;

@@ -147,6 +147,7 @@ class StateSearch {
   std::vector<StateEdge> edges_;
   std::vector<Leaving> leaving_;
   std::optional<Cut> cut_;
+  bool leads_back_ = true;  // a cycle that was found, when its steps were taken again
 };
 
 }  // namespace sidelatch::explore
