@@ -54,7 +54,8 @@ class Coordinator {
     }
     const bool loops_alone =
         !found_ && verdict_.outcome == Outcome::safe && cut_ != 0 && first_cut_ && first_cut_->other.empty();
-    if (options_->mode == Mode::exhaustive && loops_alone && options_->states_for_loops != 0) {
+    const bool is_open = loops_alone || (too_long_ && !found_);
+    if (options_->mode == Mode::exhaustive && is_open && options_->states_for_loops != 0) {
       Options options = *options_;
       options.max_states = options.states_for_loops;
       run_states(options);
@@ -118,6 +119,9 @@ class Coordinator {
         bound_by_time();
         return;
       }
+      if (too_long_ && !found_) {
+        return;
+      }
       tasks = next_tasks();
     }
   }
@@ -150,6 +154,13 @@ class Coordinator {
     reads_counters_ = reads_counters_ || result.reads_counters;
     if (!first_cut_) {
       first_cut_ = result.first_cut;
+    }
+    if (result.too_long && !too_long_) {
+      too_long_ = result.too_long;
+      bound(
+          fmt::format("one that takes more than {} events, in which {} never ends, or waits in a loop that does not "
+                      "say so (sync::Attempts, Reactor::begin_retries),",
+                      options_->max_events, *too_long_));
     }
     verdict_.redundant += result.redundant;
     verdict_.events += result.events;
@@ -235,6 +246,8 @@ class Coordinator {
     if (result.bound.empty()) {
       cut_ = 0;
       judged_ = result.judged;
+      verdict_.outcome = Outcome::safe;
+      verdict_.bound.clear();
     } else if (alone) {
       bound(std::move(result.bound));
       verdict_.only_loops_bounded = result.only_loops;
@@ -280,6 +293,7 @@ class Coordinator {
   std::uint64_t judged_ = 0;
   std::uint64_t cut_ = 0;
   std::optional<Cut> first_cut_;
+  std::optional<std::string> too_long_;
   bool reads_counters_ = false;
 };
 

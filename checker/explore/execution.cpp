@@ -215,7 +215,7 @@ void Execution::begin() {
   for (Actor& actor : actors_) {
     // Each task starts as a step of its own: a task that waits for another must be able to begin after it.
     for (std::size_t i = 0; i < actor.tasks.size(); ++i) {
-      actor.suspended.push_back({actor.next_suspension++, Step::What::start, nullptr, 0, 0, nullptr});
+      suspend_next(actor, Step::What::start);
     }
   }
 }
@@ -441,6 +441,7 @@ void Execution::task_ended(std::uint16_t actor) {
   const Zone::Use own(nullptr);
   --tasks_running_;
   --actors_[actor].tasks_left;
+  ++ended_in_step_;
   ++actors_[actor].progress;
   progress_.push_back(moment_);
 }
@@ -449,11 +450,19 @@ void Execution::task_failed(std::uint16_t actor, std::string what) {
   fail(Kind::exception, fmt::format("{}: {}", actors_[actor].name, what));
 }
 
+Execution::Suspended& Execution::suspend_next(Actor& actor, Step::What what) {
+  Suspended next{.number = actor.next_suspension++, .what = what};
+  while (std::ranges::find(actor.suspended, next.slot, &Suspended::slot) != actor.suspended.end()) {
+    ++next.slot;
+  }
+  return actor.suspended.emplace_back(next);
+}
+
 void Execution::suspend(Step& step) {
   const Zone::Use own(nullptr);
   Actor& actor = actors_[actor_of(step.client())];
-  event_->suspensions.push_back({actor_of(step.client()), actor.next_suspension});
-  actor.suspended.push_back({actor.next_suspension++, step.what(), &step, 0, 0, nullptr});
+  suspend_next(actor, step.what()).step = &step;
+  event_->suspensions.push_back({actor_of(step.client()), actor.suspended.back().number});
 }
 
 void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
@@ -463,8 +472,8 @@ void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
     throw std::logic_error(fmt::format("a task of {} used the CPU of {}: each task has that of its own node or thread",
                                        running_ == Event::kNone ? "nobody" : actors_[running_].name, actor.name));
   }
-  event_->suspensions.push_back({of, actor.next_suspension});
-  actor.suspended.push_back({actor.next_suspension++, Step::What::access, nullptr, 0, 0, &access});
+  suspend_next(actor, Step::What::access).access = &access;
+  event_->suspensions.push_back({of, actor.suspended.back().number});
 }
 
 void Execution::on_access_cancelled(std::uint16_t of, const Cpu::Access& access) noexcept {
@@ -698,6 +707,7 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
     return;
   }
   const Zone::Use own(nullptr);
+  revokes_ = true;
   machine_.revoke(queue_pair.id());
   if (running_ != Event::kNone) {
     Actor& actor = actors_[running_];

@@ -126,6 +126,10 @@ class Execution final : public World {
   /// their clocks alone.
   [[nodiscard]] bool reads_clock() const noexcept { return clock_read_; }
   void compare_clock() noexcept { compares_clock_ = true; }
+  /// Whether the program has ever revoked a queue pair. Then order_revocations() is needed: else results are
+  /// delivered and requests complete before anything else, and no revocation comes between.
+  [[nodiscard]] bool revokes() const noexcept { return revokes_; }
+  void order_revocations() noexcept { orders_revocations_ = true; }
   /// A name of an enabled action that it keeps for as long as it does not happen.
   [[nodiscard]] std::uint32_t lasting_name(const Action& action) const;
   /// Names of atomics that only wait for others on their word (rule 8).
@@ -229,6 +233,7 @@ class Execution final : public World {
     std::uint64_t sequence = 0;
     fabric::Cpu::Access* access = nullptr;
     fabric::Waiter* waiter = nullptr;  // retry
+    std::uint32_t slot = 0;            // no other one that waits has it
   };
   // The end of an attempt that failed.
   struct AttemptEnd {
@@ -340,6 +345,7 @@ class Execution final : public World {
   [[nodiscard]] bool is_in_flight(std::span<const std::byte> bytes) const;
   [[nodiscard]] std::uint64_t completed_of(std::uint16_t qp) const;
   struct StateWriter;
+  Suspended& suspend_next(Actor& actor, Step::What what);
   [[nodiscard]] std::uint16_t part(Part wanted, const std::function<std::uint16_t()>& make);
   [[nodiscard]] std::uint16_t actor_of(const fabric::Node& node) const;
   // The frames around a program's task are no part of it: they are linked to those of other tasks. So they are made
@@ -430,9 +436,12 @@ class Execution final : public World {
   std::vector<std::uint32_t> ordinals_;
   std::vector<std::uint32_t> world_marks_;
   std::vector<std::pair<Zone::View, bool>> queue_;
+  std::vector<const Suspended*> by_slot_;
   Step::What last_what_ = Step::What::start;  // of the last step of a client
   mutable bool clock_read_ = false;
   bool compares_clock_ = false;
+  bool revokes_ = false;
+  bool orders_revocations_ = false;
   struct Tally {
     std::span<const std::byte> bytes;
     std::uint32_t life;  // of its block; one that was freed since is another's
@@ -486,7 +495,8 @@ class Execution final : public World {
   bool liveness_after_crash_ = false;
   bool in_tail_ = false;
   std::uint32_t calls_in_step_ = 0;
-  bool acted_in_step_ = false;  // a store or load of the client, before it went on
+  std::uint32_t ended_in_step_ = 0;  // tasks of the client that ran
+  bool acted_in_step_ = false;       // a store or load of the client, before it went on
   // When somebody made progress: a task ended, a loop began, or a request took effect whose client had moved on since
   // its post.
   std::vector<Moment> progress_;

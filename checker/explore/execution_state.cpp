@@ -6,6 +6,7 @@
 // client does not know to be done. What does not count is listed in docs/explorer.md, each with its reason.
 #include "execution.h"
 #include "model_fabric.h"
+#include "mutation.h"
 
 #include <sidelatch/fabric/model/pieces.h>
 
@@ -138,6 +139,9 @@ struct Execution::StateWriter {
       const auto [view, of_world] = execution->queue_[i];
       const Zone& zone = of_world ? execution->world_zone_ : execution->zone_;
       out->push_back(view.fixed ? view.offset : ~view.bytes);
+      if (!of_world && has(Mutation::states_without_heap)) {
+        continue;
+      }
       bytes({zone.base() + view.offset, view.bytes}, true);
     }
     execution->queue_.clear();
@@ -183,11 +187,19 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
   for (const Actor& actor : actors_) {
     out.push_back(actor.tasks_left);
     out.push_back(actor.tag);
-    if (compares_clock_) {
+    if (compares_clock_ && !has(Mutation::clock_left_out)) {
       out.push_back(static_cast<std::uint64_t>(actor.clock.count()));
     }
+    by_slot_.clear();
     for (const Suspended& suspended : actor.suspended) {
-      out.push_back(static_cast<std::uint64_t>(suspended.what) << 32 |
+      if (!has(Mutation::states_without_next_steps)) {
+        by_slot_.push_back(&suspended);
+      }
+    }
+    std::ranges::sort(by_slot_, {}, &Suspended::slot);
+    for (const Suspended* const waiting : by_slot_) {
+      const Suspended& suspended = *waiting;
+      out.push_back(std::uint64_t{suspended.slot} << 48 | static_cast<std::uint64_t>(suspended.what) << 32 |
                     (suspended.what == Step::What::start ? suspended.number : 0));
       out.push_back(writer.plain(reinterpret_cast<std::uintptr_t>(suspended.step)));
       out.push_back(writer.plain(reinterpret_cast<std::uintptr_t>(suspended.access)));
@@ -218,7 +230,9 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
   }
   arena_.for_each([&](std::uint64_t offset, std::span<const std::byte> bytes) {
     out.push_back(offset);
-    writer.bytes(bytes, false);
+    if (!has(Mutation::states_without_memory)) {
+      writer.bytes(bytes, false);
+    }
   });
   // Requests, NICs and store buffers.
   const auto place = [&](const std::byte* byte) -> std::uint64_t {
@@ -227,7 +241,9 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
     }
     return arena_.holds(byte) ? named(Sort::registered, arena_.range(byte, 0, false).begin) : named(Sort::other, 0);
   };
-  machine_.append_state(known_, place, out);
+  if (!has(Mutation::states_without_requests)) {
+    machine_.append_state(known_, place, out);
+  }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
     const std::uint32_t posted = machine_.posted({qp});
     for (std::uint32_t i = std::min(known_[qp], posted); i < posted; ++i) {
@@ -274,8 +290,8 @@ std::uint64_t Execution::on_retry_by_states(Actor& actor, Loop& loop, Waiter& wa
     look_at(running_, waiter, false, end.state);
     loop.changes_at_head = actor.changes;
   }
-  event_->suspensions.push_back({running_, actor.next_suspension});
-  actor.suspended.push_back({actor.next_suspension++, Step::What::retry, nullptr, 0, 0, nullptr, &waiter});
+  suspend_next(actor, Step::What::retry).waiter = &waiter;
+  event_->suspensions.push_back({running_, actor.suspended.back().number});
   return reinterpret_cast<std::uintptr_t>(&waiter);
 }
 
@@ -339,8 +355,9 @@ bool Execution::overlaps_in_flight(std::uint16_t of, const model::Step& step) co
   return false;
 }
 
+// A revocation may come before any of them: what was placed may fail, and the result of an atomic not be delivered.
 bool Execution::may_come_first(const Action& action) const {
-  if (action.sort != Action::Sort::machine) {
+  if (action.sort != Action::Sort::machine || orders_revocations_) {
     return false;
   }
   const model::Step step = action.step();
@@ -351,11 +368,13 @@ bool Execution::may_come_first(const Action& action) const {
       // It moves bytes to or from a buffer that nobody looks at or changes before the request has completed.
       const std::uint16_t of = queue_pairs_[qp].actor;
       const bool of_results = !arena_.holds(machine_.request(step.wr()).local.data);
-      return of_results || (!client_may_run_before(of, qp, step.index) && !overlaps_in_flight(of, step));
+      return of_results || has(Mutation::buffers_come_first) ||
+             (!client_may_run_before(of, qp, step.index) && !overlaps_in_flight(of, step));
     }
     case StepKind::complete:
       // Rule 2: nobody waits for a request that is placed. And nobody is told.
-      return !requests_[qp][step.index].signaled && !machine_.failed(step.wr()) && machine_.placed(step.wr()) &&
+      return !requests_[qp][step.index].signaled && !machine_.failed(step.wr()) &&
+             (machine_.placed(step.wr()) || has(Mutation::untold_completions_come_first)) &&
              !is_send(machine_.request(step.wr()).opcode);
     default:
       return false;
@@ -363,20 +382,31 @@ bool Execution::may_come_first(const Action& action) const {
 }
 
 // A client has run. Nobody can tell when, if it touched nothing but its own frames and buffers and posted requests: a
-// request that is posted earlier may do more, and nothing less (rule 2). Its own NIC must have nothing in hand that the
-// client could have seen, or changed.
+// request that is posted earlier may do more, and nothing less (rule 2). A completion of what is not placed is no such
+// step: what anybody posts later is ordered after it. The client's NIC must have nothing in hand that the client could
+// have seen, or changed. Other tasks of the client, and CPU threads of its node, may look at anything of it.
 bool Execution::could_come_first() const {
   const Event& event = *event_;
   const std::uint16_t of = event.client;
-  if (of == Event::kNone || !event.ran || event.judged || event.global || event.allocates_at != Event::kNone ||
-      event.own.begin != event.own.end || !event.changed.empty() || actors_[of].is_cpu || failure_ ||
-      !machine_.drained({actors_[of].machine_thread})) {
+  const bool judged = event.judged && !has(Mutation::judged_steps_come_first);
+  const bool looked = event.own.begin != event.own.end && !has(Mutation::looks_come_first);
+  if (of == Event::kNone || !event.ran || judged || event.global || event.allocates_at != Event::kNone || looked ||
+      !event.changed.empty() || actors_[of].is_cpu || failure_ || !machine_.drained({actors_[of].machine_thread})) {
+    return false;
+  }
+  const bool has_siblings = actors_[of].tasks_left + ended_in_step_ > 1 || reactor_->spawned() != tasks_running_;
+  if (has_siblings && !has(Mutation::siblings_come_first)) {
+    return false;
+  }
+  const auto is_beside = [&](std::uint16_t thread) { return thread != of && actors_[thread].node == of; };
+  if (std::ranges::any_of(threads_, is_beside)) {
     return false;
   }
   if (event.action.sort == Action::Sort::machine) {
     const model::WrId wr = event.action.step().wr();
-    if (event.action.kind != StepKind::complete || machine_.failed(wr) || !machine_.placed(wr) ||
-        is_send(machine_.request(wr).opcode)) {
+    const bool placed = machine_.placed(wr) || has(Mutation::completions_come_first);
+    if (event.action.kind != StepKind::complete || machine_.failed(wr) || !placed ||
+        is_send(machine_.request(wr).opcode) || orders_revocations_) {
       return false;
     }
   } else if (last_what_ != Step::What::start && last_what_ != Step::What::yield && last_what_ != Step::What::retry &&
@@ -384,10 +414,10 @@ bool Execution::could_come_first() const {
     return false;
   }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
-    if (queue_pairs_[qp].target == of) {
+    if (queue_pairs_[qp].target == of && !has(Mutation::looks_come_first)) {
       return false;
     }
-    if (queue_pairs_[qp].actor != of) {
+    if (queue_pairs_[qp].actor != of || has(Mutation::deliveries_are_unseen)) {
       continue;
     }
     const std::uint32_t posted = machine_.posted({qp});
@@ -407,17 +437,21 @@ bool Execution::could_come_first() const {
 // ---- Names of actions, for fairness.
 
 std::uint32_t Execution::lasting_name(const Action& action) const {
-  // A request that takes no step stays at its place among the unfinished ones of its queue pair.
-  if (action.sort == Action::Sort::machine && action.kind != StepKind::drain) {
-    return std::uint32_t{action.owner} << 20 | (machine_.unfinished_before(action.step().wr()) & 0xffU) << 12 |
-           static_cast<std::uint32_t>(action.kind) << 8 | (action.piece & 0xffU);
+  if (action.sort == Action::Sort::machine && action.kind == StepKind::drain) {
+    return 0x8000'0000U | action.owner;
   }
   if (action.sort == Action::Sort::machine) {
-    return 0x8000'0000U | action.owner;
+    // A request that takes no step stays at its place among the unfinished ones of its queue pair.
+    const std::uint32_t place = machine_.unfinished_before(action.step().wr());
+    if (action.owner >= 0x800 || place > 0xff || action.piece > 0xff) {
+      no_states_ = "it has more than 2048 queue pairs, 256 requests in flight on one, or 256 pieces of one";
+    }
+    return std::uint32_t{action.owner} << 20 | (place & 0xffU) << 12 | static_cast<std::uint32_t>(action.kind) << 8 |
+           (action.piece & 0xffU);
   }
   const Actor& actor = actors_[action.owner];
   const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
-  return 0xc000'0000U | std::uint32_t{action.owner} << 12 | static_cast<std::uint32_t>(found - actor.suspended.begin());
+  return 0xc000'0000U | std::uint32_t{action.owner} << 12 | found->slot;
 }
 
 void Execution::append_waiting_atomics(std::vector<std::uint32_t>& out) const {

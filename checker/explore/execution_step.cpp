@@ -182,7 +182,7 @@ void Execution::happen(const Action& action, bool described) {
     event_->stored = 0xffff'ffff;
     event_->length = 0;
   }
-  calls_in_step_ = 0;
+  calls_in_step_ = ended_in_step_ = 0;
   acted_in_step_ = false;
   if (action.crash != 0) {
     posts_left_ = action.crash - 1U;
@@ -354,8 +354,10 @@ void Execution::after_step(const model::Step& step) {
 
 void Execution::wake_later(std::uint16_t of, std::uint16_t qp, std::uint64_t sequence) {
   Actor& actor = actors_[of];
-  event_->suspensions.push_back({of, actor.next_suspension});
-  actor.suspended.push_back({actor.next_suspension++, Step::What::completion, nullptr, qp, sequence, nullptr});
+  Suspended& suspended = suspend_next(actor, Step::What::completion);
+  suspended.qp = qp;
+  suspended.sequence = sequence;
+  event_->suspensions.push_back({of, suspended.number});
 }
 
 // A SEND's message is in its buffer, and the receiving node learns of it.

@@ -25,6 +25,24 @@ enum class Mutation : std::uint8_t {
   crashes_after_all_posts,  ///< and not between them
   // The end.
   nobody_is_stuck,
+  // What a state is, in the search through states.
+  states_without_heap,
+  states_without_memory,
+  states_without_requests,
+  states_without_next_steps,
+  // What goes first there.
+  siblings_come_first,
+  looks_come_first,  ///< of clients with memory that others reach
+  judged_steps_come_first,
+  buffers_come_first,  ///< although the client may run, and change them
+  deliveries_are_unseen,
+  completions_come_first,         ///< of what is not placed
+  untold_completions_come_first,  ///< that nobody is told of, of what is not placed
+  revocations_come_last,
+  // What may go on for ever there.
+  every_cycle_is_fair,
+  waiting_is_not_possible,  ///< an atomic that waits for its word may be left out for ever
+  cut_steps_are_not_possible,
 };
 
 inline constinit std::atomic<Mutation> planted_mutation{Mutation::none};

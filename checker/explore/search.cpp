@@ -286,14 +286,7 @@ void Worker::extend(TaskResult& result) {
       return;
     }
     if (depth_ >= options_->max_events) {
-      Failure failure;
-      failure.kind = Kind::livelock;
-      failure.what = fmt::format(
-          "an execution has more than {} events: the program never ends, or a loop that waits "
-          "for others does not say so (sync::Attempts, Reactor::begin_retries)",
-          options_->max_events);
-      failure.at_end = true;
-      record(result, failure, {});
+      result.too_long = execution_.unended();
       ++result.executions;
       return;
     }
@@ -459,6 +452,9 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   for (;;) {
     extend(result);
     result.events += depth_;
+    if (result.too_long) {
+      break;
+    }
     result.stopped = should_stop();
     if (result.stopped || result.executions + result.redundant >= most_executions) {
       freeze(result);

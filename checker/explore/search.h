@@ -73,6 +73,7 @@ struct TaskResult {
   bool stopped = false;   // not because of the number of executions
   std::uint64_t cut = 0;  // executions in which a loop was given up
   bool reads_counters = false;
+  std::optional<std::string> too_long;  // an execution has more events than are allowed: who had not ended in it
   std::optional<Cut> first_cut;
   std::optional<Found> found;
   std::vector<Addition> additions;

@@ -1,5 +1,7 @@
 #include "states.h"
 
+#include "mutation.h"
+
 #include <sidelatch/checker/parallel.h>
 
 #include <fmt/format.h>
@@ -41,6 +43,11 @@ constexpr std::uint32_t kMostFirstSteps = 64;
 // Not states alone are bounded: the paths to them may be long.
 constexpr std::uint64_t kMostEventsPerState = 400;
 constexpr const char* kReadsAccesses = "its judges ask for accesses to memory";
+// One state of so many is reached twice, to see whether it is the same.
+constexpr std::uint32_t kReachTwice = 64;
+constexpr const char* kDiffers =
+    "the program did something else than before, in the same order of events: it must depend on nothing but its world "
+    "(no clock, no chance, no variable that outlives it)";
 
 }  // namespace
 
@@ -108,6 +115,9 @@ StateSearch::Hand& StateSearch::hand(std::size_t slot) {
     if (compares_clock_) {
       hands_[slot]->execution.compare_clock();
     }
+    if (orders_revocations_) {
+      hands_[slot]->execution.order_revocations();
+    }
   }
   return *hands_[slot];
 }
@@ -122,14 +132,18 @@ StatesResult StateSearch::run() {
     StatesResult result = search();
     bool clock = false;
     bool tallies = false;
+    bool revokes = false;
     for (const auto& hand : hands_) {
       clock = clock || (hand != nullptr && hand->execution.reads_clock());
       tallies = tallies || (hand != nullptr && hand->execution.reads_counters());
+      revokes = revokes || (hand != nullptr && hand->execution.revokes() && !has(Mutation::revocations_come_last));
     }
-    if ((!clock || compares_clock_) && (!tallies || options_.look_at_counters)) {
+    const bool is_exact = (!clock || compares_clock_) && (!tallies || options_.look_at_counters);
+    if (is_exact && (!revokes || orders_revocations_ || result.found)) {
       return result;
     }
-    compares_clock_ = clock;
+    compares_clock_ = compares_clock_ || clock;
+    orders_revocations_ = orders_revocations_ || revokes;
     options_.look_at_counters = options_.look_at_counters || tallies;
     hands_.clear();
     hands_.resize(threads_);
@@ -145,7 +159,7 @@ void StateSearch::path_to(std::uint32_t state, std::vector<Action>& path) const 
   }
 }
 
-void StateSearch::go_first(Hand& hand, std::vector<Action>& actions) {
+void StateSearch::go_first(Hand& hand, std::vector<Action>& actions, std::vector<std::uint32_t>& names) {
   Execution& execution = hand.execution;
   for (std::uint32_t i = 0; i < kMostFirstSteps && execution.failure() == nullptr; ++i) {
     execution.enabled(hand.enabled);
@@ -156,6 +170,7 @@ void StateSearch::go_first(Hand& hand, std::vector<Action>& actions) {
     }
     const Action action = *first;
     actions.push_back(action);
+    names.push_back(execution.lasting_name(action));
     execution.repeat(action);
   }
 }
@@ -163,7 +178,7 @@ void StateSearch::go_first(Hand& hand, std::vector<Action>& actions) {
 // Goes on with steps that go first, and looks at the state behind them.
 void StateSearch::finish(Hand& hand, Next& next, std::uint64_t& events) {
   Execution& execution = hand.execution;
-  go_first(hand, next.actions);
+  go_first(hand, next.actions, next.beside);
   events += next.actions.size();
   next.is_cut = execution.is_cut();
   if (execution.failure() != nullptr) {
@@ -205,6 +220,15 @@ void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
     result.events += hand.path.size();
   };
   go_there();
+  if (state % kReachTwice == 0) {
+    std::vector<Action> once;
+    execution.enabled(once);
+    go_there();
+    execution.enabled(hand.enabled);
+    if (hand.enabled != once) {
+      throw std::logic_error(kDiffers);
+    }
+  }
   execution.append_waiting_atomics(result.waiting);
   std::vector<Action> enabled;
   execution.enabled(enabled);
@@ -251,6 +275,7 @@ StatesResult StateSearch::search() {
   leaving_.clear();
   edges_begin_.assign(1, 0);
   cut_.reset();
+  leads_back_ = true;
   StatesResult result;
   const void* const stack_top = __builtin_frame_address(0);
   {
@@ -321,7 +346,11 @@ StatesResult StateSearch::search() {
           const auto fresh = static_cast<std::uint32_t>(nodes_.size());
           const std::uint32_t known = table_.find(next.hash);
           if (known == StateTable::kNone && next.is_cut) {
+            // It stays possible, and nobody knows what follows.
             leaving = Leaving::unknown;
+            if (!has(Mutation::cut_steps_are_not_possible)) {
+              edges_.push_back({StateTable::kNone, next.name});
+            }
             for (const auto& own : hands_) {
               if (!cut_ && own != nullptr) {
                 cut_ = own->execution.first_cut();
@@ -337,8 +366,14 @@ StatesResult StateSearch::search() {
             result.judged += next.is_end ? 1 : 0;
           }
           edges_.push_back({target, next.name});
+          for (const std::uint32_t name : next.beside) {
+            edges_.push_back({target, name, true});
+          }
         }
         for (const std::uint32_t name : expansion.waiting) {
+          if (has(Mutation::waiting_is_not_possible)) {
+            break;
+          }
           edges_.push_back({StateTable::kNone, name});
         }
         edges_begin_.push_back(edges_.size());
@@ -363,7 +398,10 @@ StatesResult StateSearch::search() {
   if (!result.found) {
     result.found = endless();
   }
-  if (!result.found && result.bound.empty() && cut_) {
+  if (!result.found && result.bound.empty() && !leads_back_) {
+    result.bound = "a cycle whose steps, taken again, did not lead back to where they began,";
+  }
+  if (!result.found && result.bound.empty() && cut_ && !has(Mutation::cuts_are_not_told)) {
     result.bound = to_string(*cut_);
     result.only_loops = true;
   }
@@ -374,7 +412,7 @@ std::optional<Found> StateSearch::endless() {
   leaving_.resize(nodes_.size(), Leaving::unknown);
   edges_begin_.resize(nodes_.size() + 1, edges_.size());
   const std::optional<Endless> endless = find_endless(edges_begin_, edges_, leaving_);
-  if (!endless) {
+  if (!endless || has(Mutation::nobody_is_stuck)) {
     return std::nullopt;
   }
   Failure failure;
@@ -388,12 +426,15 @@ std::optional<Found> StateSearch::endless() {
   for (const Action& action : found.choices) {
     first.execution.repeat(action);
   }
+  std::vector<std::uint64_t> before;
+  first.execution.append_state(before);
   const std::string who = first.execution.unended();
   const bool is_one = who.find(',') == std::string::npos;
   found.failure.what = endless->is_deadlock
                            ? fmt::format("{} wait{} for what no longer changes", who, is_one ? "s" : "")
                            : fmt::format("{} {} and may repeat that for ever", who,
                                          is_one ? "fails, undoes what it did," : "fail, undo what they did,");
+  std::vector<std::uint32_t> beside;
   for (std::size_t i = 0; i < endless->cycle.size(); ++i) {
     const std::uint32_t name = edges_[edges_begin_[endless->cycle[i]] + endless->cycle_edges[i]].name;
     first.execution.enabled(first.enabled);
@@ -405,7 +446,13 @@ std::optional<Found> StateSearch::endless() {
     const Action taken = *action;
     found.choices.push_back(taken);
     first.execution.repeat(taken);
-    go_first(first, found.choices);
+    go_first(first, found.choices, beside);
+  }
+  first.words.clear();
+  first.execution.append_state(first.words);
+  if (first.words != before) {
+    leads_back_ = false;
+    return std::nullopt;
   }
   found.events = found.choices.size();
   return found;

@@ -51,10 +51,12 @@ class StateTable {
   std::size_t used_ = 0;
 };
 
-/// An edge of the graph, with the name of its action. Without a target: the action waits for another on its word only.
+/// An edge of the graph, with the name of its action. Without a target: the action waits for another on its word only,
+/// or a bound kept the search from following it.
 struct StateEdge {
   std::uint32_t target = StateTable::kNone;
   std::uint32_t name = 0;
+  bool beside = false;  ///< another action that the edge before it takes, too: it goes first behind the edge's own
 };
 
 /// Endless behaviour in a graph: a part in which every action that stays possible is taken.
@@ -65,7 +67,7 @@ struct Endless {
 };
 /// What is known of a state's edges.
 enum class Leaving : std::uint8_t {
-  unknown,  ///< it was not left: it may lead anywhere
+  unknown,  ///< it was not left, or not by all actions: it may lead anywhere
   first,    ///< by the one action that goes first; others are possible
   all,      ///< by all actions that are possible
 };
@@ -101,6 +103,7 @@ class StateSearch {
   struct Next {
     StateHash hash;
     std::uint32_t name = 0;
+    std::vector<std::uint32_t> beside;  // names of the actions that went first behind it
     std::vector<Action> actions;
     bool is_cut = false;
     bool is_end = false;  // everybody has reached the end there
@@ -126,7 +129,7 @@ class StateSearch {
   void expand(Hand& hand, std::uint32_t state, Expansion& result);
   void finish(Hand& hand, Next& next, std::uint64_t& events);
   [[nodiscard]] Found found_at(std::uint32_t state, const std::vector<Action>& more, const Failure& failure) const;
-  void go_first(Hand& hand, std::vector<Action>& actions);
+  static void go_first(Hand& hand, std::vector<Action>& actions, std::vector<std::uint32_t>& names);
   [[nodiscard]] std::optional<Found> endless();
   [[nodiscard]] bool late() const;
 
@@ -135,6 +138,7 @@ class StateSearch {
   unsigned threads_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   bool compares_clock_ = false;
+  bool orders_revocations_ = false;
   std::vector<std::unique_ptr<Hand>> hands_;
   StateTable table_;
   std::vector<Node> nodes_;
@@ -143,6 +147,7 @@ class StateSearch {
   std::vector<StateEdge> edges_;
   std::vector<Leaving> leaving_;
   std::optional<Cut> cut_;
+  bool leads_back_ = true;  // a cycle that was found, when its steps were taken again
 };
 
 }  // namespace sidelatch::explore

@@ -1,5 +1,6 @@
 // What may go on for ever: parts of a state graph in which each state can be reached from each (Tarjan 1972), and in
 // which no action stays possible without being taken.
+#include "mutation.h"
 #include "states.h"
 
 #include <algorithm>
@@ -109,12 +110,13 @@ class Part {
     bool is_first = true;
     for (const std::uint32_t state : members_) {
       const std::span<const StateEdge> edges = graph_->of(state);
-      if ((*leaving_)[state] != Leaving::all) {
+      if ((*leaving_)[state] == Leaving::first ||
+          ((*leaving_)[state] == Leaving::unknown && has(Mutation::cut_steps_are_not_possible))) {
         continue;
       }
       std::set<std::uint32_t> here;
       for (const StateEdge& edge : edges) {
-        if (is_first || stays.contains(edge.name)) {
+        if (!edge.beside && (is_first || stays.contains(edge.name))) {
           here.insert(edge.name);
         }
       }
@@ -157,7 +159,7 @@ Endless way_through(const Graph& graph, const Part& part) {
   std::set<std::uint32_t> wanted;
   for (const std::uint32_t state : part.members()) {
     for (const StateEdge& edge : graph.of(state)) {
-      if (edge.target != StateTable::kNone && part.is_inside(state, edge.target)) {
+      if (!edge.beside && edge.target != StateTable::kNone && part.is_inside(state, edge.target)) {
         wanted.insert(edge.name);
       }
     }
@@ -174,7 +176,7 @@ Endless way_through(const Graph& graph, const Part& part) {
       const std::span<const StateEdge> edges = graph.of(state);
       for (std::uint32_t i = 0; i < edges.size(); ++i) {
         const StateEdge& edge = edges[i];
-        if (edge.target == StateTable::kNone || !part.is_inside(state, edge.target)) {
+        if (edge.beside || edge.target == StateTable::kNone || !part.is_inside(state, edge.target)) {
           continue;
         }
         if (is_goal(edge)) {
@@ -221,7 +223,7 @@ std::optional<Endless> find_endless(const std::vector<std::uint64_t>& edges_begi
   std::optional<Endless> best;
   for (std::vector<std::uint32_t>& all : members) {
     Part part(graph, component, leaving, std::move(all));
-    if (!part.has_cycle() || !part.is_fair()) {
+    if (!part.has_cycle() || (!part.is_fair() && !has(Mutation::every_cycle_is_fair))) {
       continue;
     }
     Endless endless = way_through(graph, part);

@@ -37,7 +37,7 @@ struct Options {
   Mode mode = Mode::exhaustive;
   std::uint64_t seed = 1;              ///< random, pct
   std::uint64_t max_executions = 0;    ///< 0: no bound; random and pct need a bound, and use 10 000 by default
-  std::uint32_t max_events = 10'000;   ///< per execution; a longer execution is reported as one that never ends
+  std::uint32_t max_events = 10'000;   ///< per execution; a longer one is a bound, unless its states decide it
   std::uint32_t priority_changes = 3;  ///< pct
   /// How many failed attempts of one retry loop that others can see are repeated. Where one more might have mattered,
   /// the verdict is `bounded`. Attempts that leave no trace are covered without bound. See docs/explorer.md.

@@ -185,23 +185,32 @@ Task<void> sleep_and_end(Client* client, Store* /*store*/) {
   }
 }
 
-TEST(Loops, ALoopThatDoesNotSayItIsOneIsALivelock) {
+TEST(Loops, ALoopThatDoesNotSayItIsOneIsDecidedByItsStates) {
   Options options = under(Preset::observed);
   options.max_events = 300;
-  options.look_for_shorter = 5;
-  const Verdict verdict = check(clients({read_again_and_again}), options);
-  ASSERT_EQ(verdict.outcome, Outcome::broken);
-  EXPECT_EQ(verdict.violation->kind, Kind::livelock);
-  EXPECT_THAT(verdict.violation->what, HasSubstr("more than 300 events"));
-  EXPECT_THAT(verdict.violation->what, HasSubstr("begin_retries"));
-  // A client that ends the loop does not help: its flag may stay unseen for ever.
-  EXPECT_TRUE(is_broken(clients({read_again_and_again, raise_flag}), options, Kind::livelock));
+  // Nobody ends the loop. Its cycle is the trace.
+  const Verdict alone = check(clients({read_again_and_again}), options);
+  ASSERT_EQ(alone.outcome, Outcome::broken) << to_text(alone);
+  EXPECT_EQ(alone.violation->kind, Kind::deadlock);
+  EXPECT_THAT(to_text(alone), HasSubstr("from here on it repeats for ever"));
+  // Another client ends it: what it posts arrives.
+  EXPECT_TRUE(is_safe(clients({read_again_and_again, raise_flag}), options));
+}
+
+TEST(Loops, ALoopThatDoesNotSayItIsOneIsABoundWithoutStates) {
+  Options options = under(Preset::observed);
+  options.max_events = 300;
+  options.states_for_loops = 0;
+  const Verdict verdict = check(clients({read_again_and_again, raise_flag}), options);
+  ASSERT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+  EXPECT_FALSE(verdict.only_loops_bounded);
+  EXPECT_THAT(verdict.bound, HasSubstr("more than 300 events"));
+  EXPECT_THAT(verdict.bound, HasSubstr("begin_retries"));
 }
 
 TEST(Loops, ALoopThatDoesNotSayItIsOneEndsTheSearchByItself) {
   Options options = under(Preset::observed);
-  options.look_for_shorter = 1;
-  EXPECT_TRUE(is_broken(clients({read_again_and_again}), options, Kind::livelock));
+  EXPECT_TRUE(is_broken(clients({read_again_and_again}), options, Kind::deadlock));
 }
 
 TEST(Loops, ATaskThatSleepsForEverIsALivelock) {
@@ -212,11 +221,11 @@ TEST(Loops, ATaskThatSleepsForEverIsALivelock) {
   EXPECT_TRUE(is_safe(clients({sleep_and_end}), under(Preset::observed)));
 }
 
-TEST(Loops, ATaskThatPostsForEverIsALivelock) {
+TEST(Loops, ATaskThatPostsForEverNeverEnds) {
   Options options = under(Preset::observed);
   options.max_events = 300;
-  options.look_for_shorter = 5;
-  EXPECT_TRUE(is_broken(clients({post_for_ever}), options, Kind::livelock));
+  const Verdict verdict = check(clients({post_for_ever}), options);
+  EXPECT_NE(verdict.outcome, Outcome::safe) << to_text(verdict);
 }
 
 // Only the client's own sleep advances its time.

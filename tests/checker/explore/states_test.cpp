@@ -19,7 +19,7 @@ using fabric::Task;
 using fabric::model::Preset;
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
+constexpr std::uint64_t kOneLess = ~std::uint64_t{0};
 
 Options by_states(Preset preset = Preset::observed) {
   Options options = under(preset);
@@ -47,9 +47,9 @@ Task<void> latch_by_adding(Client* client, Store* store, std::uint32_t /*number*
     if (old == 0) {
       break;
     }
-    co_await client->qp->fetch_add(store->word(0), kMinusOne);
+    co_await client->qp->fetch_add(store->word(0), kOneLess);
   }
-  co_await client->qp->fetch_add(store->word(0), kMinusOne);
+  co_await client->qp->fetch_add(store->word(0), kOneLess);
 }
 
 // Nobody says that this is a loop, and no number of attempts is enough: the cycle is in the graph.
@@ -93,7 +93,7 @@ TEST(States, TellADeadlockFromALivelock) {
   const Program program = clients_of(1, [](Client* client, Store* store, std::uint32_t /*number*/) -> Task<void> {
     for (;;) {
       co_await client->qp->fetch_add(store->word(1), 1);
-      co_await client->qp->fetch_add(store->word(1), kMinusOne);
+      co_await client->qp->fetch_add(store->word(1), kOneLess);
       co_await client->qp->read(client->word(0), store->word(0));
       if (client->value(0) != 0) {
         break;

@@ -43,7 +43,7 @@ std::string difference_between(const Answer& answer, const Explored& explored) {
   if (const std::string more = ends_beyond(explored.ends, answer.ends); !more.empty()) {
     return "the explorer reaches what the oracle does not:\n" + more;
   }
-  if (verdict.outcome == Outcome::broken && !is_cut_off(verdict)) {
+  if (verdict.outcome == Outcome::broken) {
     return difference_in_faults(answer, *verdict.violation);
   }
   if (verdict.outcome == Outcome::safe && !answer.is_clean()) {
@@ -66,11 +66,6 @@ fabric::model::Rules rules_for(fabric::model::Preset preset, std::uint64_t seed)
     rules.atomic_scope = fabric::model::AtomicScope::global;
   }
   return rules;
-}
-
-bool is_cut_off(const Verdict& verdict) {
-  return verdict.violation && verdict.violation->kind == Kind::livelock &&
-         verdict.violation->what.starts_with(fmt::format("an execution has more than {}", kMostEvents));
 }
 
 Comparison compare(const ProgramList& program, const fabric::model::Rules& rules, const Limits& limits) {

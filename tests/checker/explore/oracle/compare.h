@@ -31,9 +31,6 @@ struct Comparison {
 [[nodiscard]] Comparison compare(const ProgramList& program, const fabric::model::Rules& rules, const Limits& limits,
                                  Answer answer);
 
-/// Whether the explorer gave a loop up that is not declared, as one that never ends: that is no verdict on the program.
-[[nodiscard]] bool is_cut_off(const Verdict& verdict);
-
 /// The program, both answers, and what the first violation is.
 [[nodiscard]] std::string to_string(const ProgramList& program, const Comparison& comparison);
 

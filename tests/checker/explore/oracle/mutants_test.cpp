@@ -30,6 +30,7 @@ struct Mutant {
   Mutation mutation;
   Preset preset;
   std::uint64_t seed;
+  Mode mode = Mode::exhaustive;
   friend void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
 };
 
@@ -38,7 +39,7 @@ class Mutants : public ::testing::TestWithParam<Mutant> {};
 TEST_P(Mutants, AreCaught) {
   constexpr std::uint64_t kPrograms = 60;
   const Mutant& mutant = GetParam();
-  const Limits limits{4'000, 400};
+  const Limits limits = mutant.mode == Mode::states ? Limits{1'500, 0, Mode::states} : Limits{4'000, 400};
   for (std::uint64_t seed = mutant.seed; seed < mutant.seed + kPrograms; ++seed) {
     const ProgramList program = random_list(seed);
     const fabric::model::Rules rules = rules_for(mutant.preset, seed);
@@ -59,16 +60,25 @@ TEST_P(Mutants, AreCaught) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, Mutants,
-    ::testing::Values(Mutant{"CutsAreNotTold", Mutation::cuts_are_not_told, Preset::strict, 772},
-                      Mutant{"FramesLeftOut", Mutation::frames_left_out, Preset::strict, 69},
-                      Mutant{"BuffersLeftOut", Mutation::buffers_left_out, Preset::strict, 657},
-                      Mutant{"SleepersStayAsleep", Mutation::sleepers_stay_asleep, Preset::observed, 2},
-                      Mutant{"MemoryIsNoRace", Mutation::memory_is_no_race, Preset::observed, 2},
-                      Mutant{"Rule2IsNoRace", Mutation::rule_2_is_no_race, Preset::observed, 2},
-                      Mutant{"LocksAreNotReversed", Mutation::locks_are_not_reversed, Preset::observed, 14},
-                      Mutant{"RevocationsAreReduced", Mutation::revocations_are_reduced, Preset::strict, 24},
-                      Mutant{"CrashesAfterAllPosts", Mutation::crashes_after_all_posts, Preset::strict, 197},
-                      Mutant{"NobodyIsStuck", Mutation::nobody_is_stuck, Preset::strict, 10}),
+    ::testing::Values(
+        Mutant{"CutsAreNotTold", Mutation::cuts_are_not_told, Preset::strict, 772},
+        Mutant{"FramesLeftOut", Mutation::frames_left_out, Preset::strict, 69},
+        Mutant{"BuffersLeftOut", Mutation::buffers_left_out, Preset::strict, 657},
+        Mutant{"SleepersStayAsleep", Mutation::sleepers_stay_asleep, Preset::observed, 2},
+        Mutant{"MemoryIsNoRace", Mutation::memory_is_no_race, Preset::observed, 2},
+        Mutant{"Rule2IsNoRace", Mutation::rule_2_is_no_race, Preset::observed, 2},
+        Mutant{"LocksAreNotReversed", Mutation::locks_are_not_reversed, Preset::observed, 14},
+        Mutant{"RevocationsAreReduced", Mutation::revocations_are_reduced, Preset::strict, 24},
+        Mutant{"CrashesAfterAllPosts", Mutation::crashes_after_all_posts, Preset::strict, 197},
+        Mutant{"NobodyIsStuck", Mutation::nobody_is_stuck, Preset::strict, 10},
+        Mutant{"StatesWithoutHeap", Mutation::states_without_heap, Preset::strict, 6, Mode::states},
+        Mutant{"StatesWithoutMemory", Mutation::states_without_memory, Preset::strict, 6, Mode::states},
+        Mutant{"StatesWithoutRequests", Mutation::states_without_requests, Preset::observed, 16, Mode::states},
+        Mutant{"StatesWithoutNextSteps", Mutation::states_without_next_steps, Preset::strict, 13, Mode::states},
+        Mutant{"LooksComeFirst", Mutation::looks_come_first, Preset::strict, 41, Mode::states},
+        Mutant{"CompletionsComeFirst", Mutation::completions_come_first, Preset::observed, 2, Mode::states},
+        Mutant{"EveryCycleIsFair", Mutation::every_cycle_is_fair, Preset::strict, 2, Mode::states},
+        Mutant{"NobodyIsStuckInStates", Mutation::nobody_is_stuck, Preset::strict, 12, Mode::states}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 // ---- Faults that need what the oracle's programs do not do, or seldom do: each has a program of its own, which is

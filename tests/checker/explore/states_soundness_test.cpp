@@ -1,0 +1,358 @@
+// What the search through states must not leave out: each of these programs was called safe, or stuck, where it is not,
+// or would be if one of the search's conditions were forgotten. Each has the fault that it catches.
+#include "checking.h"
+#include "clients.h"
+
+#include "checker/explore/mutation.h"
+
+#include <sidelatch/fabric/error.h>
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+
+namespace sidelatch::explore {
+namespace {
+
+using fabric::Duration;
+using fabric::Task;
+using fabric::model::Preset;
+
+// What two tasks of one client share.
+struct SharedNumber {
+  std::uint64_t value = 0;
+};
+
+Task<void> put_one(SharedNumber* shared) {
+  shared->value = 1;
+  co_return;
+}
+
+Task<void> put_one_later(SharedNumber* shared, Client* client) {
+  co_await client->world->yield(*client->node);
+  shared->value = 1;
+}
+
+Task<void> put_one_after_a_write(SharedNumber* shared, Client* client, Store* store) {
+  co_await client->qp->write(client->word(0), store->word(0));
+  shared->value = 1;
+}
+
+Task<void> require_one(SharedNumber* shared, Client* client) {
+  client->world->require(shared->value == 1, "the other task was first");
+  co_return;
+}
+
+Task<void> wait_for_one(SharedNumber* shared, Client* client) {
+  while (shared->value == 0) {
+    co_await client->world->yield(*client->node);
+  }
+}
+
+struct TwoClients {
+  explicit TwoClients(World& world)
+      : store(world.make<Store>(world)),
+        first(world.make<Client>(world, store, "first")),
+        second(world.make<Client>(world, store, "second")),
+        shared(world.make<SharedNumber>()) {}
+  Store& store;
+  Client& first;
+  Client& second;
+  SharedNumber& shared;
+};
+
+// Two tasks of a client begin in any order.
+void tasks_in_order(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, put_one(&pair.shared));
+  world.spawn(*pair.first.node, require_one(&pair.shared, &pair.first));
+}
+
+// One task waits for the other, which is not left out for ever.
+void task_waits_for_task(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, wait_for_one(&pair.shared, &pair.first));
+  world.spawn(*pair.first.node, put_one_later(&pair.shared, &pair.first));
+}
+
+// The same, and the other waits for its NIC.
+void task_waits_for_request(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, wait_for_one(&pair.shared, &pair.first));
+  world.spawn(*pair.first.node, put_one_after_a_write(&pair.shared, &pair.first, &pair.store));
+}
+
+// A WRITE was placed, and its queue pair was revoked before the client was told.
+Task<void> write_and_doubt(Client* client, Store* store, fabric::QueuePair* other) {
+  client->set(0, 1);
+  bool failed = false;
+  try {
+    co_await client->qp->write(client->word(0), store->word(0));
+  } catch (const fabric::FabricError&) {
+    failed = true;
+  }
+  if (failed) {
+    co_await other->read(client->word(1), store->word(0));
+    client->world->require(client->value(1) == 0, "a WRITE that failed was placed");
+  }
+}
+
+Task<void> revoke_queue_pair_of(Client* client, Store* store, Client* other) {
+  co_await client->world->yield(*client->node);
+  store->node->revoke(*other->qp);
+}
+
+void revoked_between_placement_and_completion(World& world) {
+  const TwoClients pair(world);
+  auto& other =
+      world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, {}));
+  world.spawn(*pair.first.node, write_and_doubt(&pair.first, &pair.store, other.get()));
+  world.spawn(*pair.second.node, revoke_queue_pair_of(&pair.second, &pair.store, &pair.first));
+}
+
+// An atomic was executed, and its queue pair was revoked before its result was delivered.
+Task<void> add_and_doubt(Client* client, Store* store, fabric::QueuePair* other) {
+  client->set(0, 7);
+  bool failed = false;
+  try {
+    fabric::WorkRequest add = fabric::fetch_add(store->word(0), 1);
+    add.local = client->word(0);
+    co_await client->qp->submit(add);
+  } catch (const fabric::FabricError&) {
+    failed = true;
+  }
+  if (failed) {
+    co_await other->read(client->word(1), store->word(0));
+    client->world->require(client->value(0) == 0 || client->value(1) == 0, "it added, and has no result");
+  }
+}
+
+void revoked_between_execution_and_delivery(World& world) {
+  const TwoClients pair(world);
+  auto& other =
+      world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, {}));
+  world.spawn(*pair.first.node, add_and_doubt(&pair.first, &pair.store, other.get()));
+  world.spawn(*pair.second.node, revoke_queue_pair_of(&pair.second, &pair.store, &pair.first));
+}
+
+// A judge sees which of two clients was first.
+Task<void> come_in(SharedNumber* shared, Client* client, std::uint64_t expected) {
+  co_await client->world->yield(*client->node);
+  client->world->order_matters();
+  client->world->require(shared->value++ == expected, "the other client was first");
+}
+
+void clients_before_a_judge(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, come_in(&pair.shared, &pair.first, 0));
+  world.spawn(*pair.second.node, come_in(&pair.shared, &pair.second, 1));
+}
+
+// A client looks at its own memory, to which another one writes.
+Task<void> look_at_own(Store* store) {
+  co_await store->world->yield(*store->node);
+  store->world->require(store->value(0) == 0, "the word was there");
+}
+
+void owner_looks(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.store.node, look_at_own(&pair.store));
+  world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
+}
+
+// A client looks at a buffer before the READ into it has completed.
+Task<void> look_before_completion(Client* client, Store* store) {
+  client->set(0, 7);
+  co_await client->qp->enqueue(fabric::read(client->word(0), store->word(0)));
+  co_await client->world->yield(*client->node);
+  client->world->require(client->value(0) == 7, "the READ was fast");
+  co_await client->qp->drain();
+}
+
+void reads_early(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, look_before_completion(&pair.first, &pair.store));
+}
+
+// A client changes a buffer before the WRITE from it has completed.
+Task<void> change_early(Client* client, Store* store) {
+  co_await client->qp->enqueue(fabric::write(client->word(0), store->word(0)));
+  co_await client->world->yield(*client->node);
+  client->set(0, 7);
+  co_await client->qp->drain();
+}
+
+void changes_early(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, change_early(&pair.first, &pair.store));
+}
+
+// Rule 2: what is posted after a completion comes after it; what is posted before does not.
+Task<void> write_twice(Client* client, Store* store, fabric::QueuePair* other) {
+  client->set(0, 1);
+  fabric::WorkRequest inlined = fabric::write(client->word(0), store->word(0));
+  inlined.inlined = true;  // so it may complete at once
+  co_await client->qp->enqueue(inlined);
+  co_await client->world->yield(*client->node);
+  co_await other->read(client->word(1), store->word(0));
+  client->world->require(client->value(1) == 1, "the READ was faster");
+  co_await client->qp->drain();
+}
+
+void posts_before_and_after(World& world) {
+  const TwoClients pair(world);
+  auto& other =
+      world.make<std::unique_ptr<fabric::QueuePair>>(world.connect(*pair.first.node, *pair.store.node, 0, {}));
+  world.spawn(*pair.first.node, write_twice(&pair.first, &pair.store, other.get()));
+}
+
+// Forty attempts, of which the search follows fewer; then the other client need not wait any more.
+Task<void> raise_after_forty(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    client->world->order_matters();
+    co_await client->qp->read(client->word(0), store->word(1));
+    client->world->order_matters();
+    co_await reactor.retry(loop, Duration::zero());
+  }
+  co_await client->qp->fetch_add(store->word(0), 1);
+}
+
+Task<void> wait_for_word(Client* client, Store* store) {
+  do {
+    co_await client->qp->read(client->word(0), store->word(0));
+  } while (client->value(0) == 0);
+}
+
+void long_way_to_a_flag(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, raise_after_forty(&pair.first, &pair.store));
+  world.spawn(*pair.second.node, wait_for_word(&pair.second, &pair.store));
+}
+
+// Nobody says that the second one waits in a loop.
+void waits_undeclared(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
+  world.spawn(*pair.second.node, wait_for_word(&pair.second, &pair.store));
+}
+
+// The second one adds nothing, again and again, to the word to which the first one adds: rule 8 makes it wait.
+Task<void> add_nothing_until_one(Client* client, Store* store) {
+  for (;;) {
+    const std::uint64_t found = co_await client->qp->fetch_add(store->word(0), 0);
+    if (found != 0) {
+      break;
+    }
+  }
+}
+
+void waits_on_the_word_itself(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
+  world.spawn(*pair.second.node, add_nothing_until_one(&pair.second, &pair.store));
+}
+
+// Attempts have no end of different states.
+Task<void> count_own_attempts(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (std::uint64_t attempts = 1;; ++attempts) {
+    co_await client->qp->read(client->word(0), store->word(0));
+    if (client->value(0) != 0) {
+      client->world->require(attempts != 100, "a hundred attempts");
+      break;
+    }
+    co_await reactor.retry(loop, Duration::zero());
+  }
+}
+
+void counts_attempts(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
+  world.spawn(*pair.second.node, count_own_attempts(&pair.second, &pair.store));
+}
+
+// Attempts differ in the time only.
+Task<void> give_up_in_time(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    co_await client->qp->read(client->word(0), store->word(0));
+    if (client->value(0) != 0) {
+      break;
+    }
+    client->world->require(reactor.now() < fabric::from_ns(40), "it waited for long");
+    co_await reactor.sleep(fabric::from_ns(10));
+    co_await reactor.retry(loop, Duration::zero());
+  }
+}
+
+void waits_for_long(World& world) {
+  const TwoClients pair(world);
+  world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
+  world.spawn(*pair.second.node, give_up_in_time(&pair.second, &pair.store));
+}
+
+struct Specimen {
+  const char* name;
+  Program program;
+  Outcome truth;
+  Mutation mutation;
+  Preset preset = Preset::observed;
+  friend void PrintTo(const Specimen& specimen, std::ostream* out) { *out << specimen.name; }
+};
+
+class StatesSoundness : public ::testing::TestWithParam<Specimen> {};
+
+TEST_P(StatesSoundness, HasTheRightVerdictAndTheFaultHasNot) {
+  const Specimen& specimen = GetParam();
+  Options options = under(specimen.preset);
+  options.mode = Mode::states;
+  options.threads = 1;
+  const Verdict verdict = check(specimen.program, options);
+  EXPECT_EQ(verdict.outcome, specimen.truth) << to_text(verdict);
+  if (specimen.mutation != Mutation::none) {
+    planted_mutation = specimen.mutation;
+    const Verdict wrong = check(specimen.program, options);
+    planted_mutation = Mutation::none;
+    EXPECT_NE(wrong.outcome, specimen.truth) << "the fault was not caught: " << to_text(wrong);
+  }
+}
+
+TEST_P(StatesSoundness, IsDecidedBySearchingExecutionsToo) {
+  const Specimen& specimen = GetParam();
+  Options options = under(specimen.preset);
+  options.threads = 1;
+  options.max_events = 400;
+  const Verdict verdict = check(specimen.program, options);
+  EXPECT_EQ(verdict.outcome, specimen.truth) << to_text(verdict);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, StatesSoundness,
+    ::testing::Values(
+        Specimen{"TasksInOrder", tasks_in_order, Outcome::broken, Mutation::siblings_come_first},
+        Specimen{"TaskWaitsForTask", task_waits_for_task, Outcome::safe, Mutation::every_cycle_is_fair},
+        Specimen{"TaskWaitsForRequest", task_waits_for_request, Outcome::safe, Mutation::siblings_come_first},
+        Specimen{"RevokedLate", revoked_between_placement_and_completion, Outcome::broken,
+                 Mutation::revocations_come_last},
+        Specimen{"RevokedEarly", revoked_between_execution_and_delivery, Outcome::broken,
+                 Mutation::revocations_come_last},
+        Specimen{"ClientsBeforeAJudge", clients_before_a_judge, Outcome::broken, Mutation::judged_steps_come_first},
+        Specimen{"OwnerLooks", owner_looks, Outcome::broken, Mutation::looks_come_first},
+        Specimen{"ReadsEarly", reads_early, Outcome::broken, Mutation::deliveries_are_unseen},
+        Specimen{"ChangesEarly", changes_early, Outcome::broken, Mutation::buffers_come_first},
+        Specimen{"PostsBeforeAndAfter", posts_before_and_after, Outcome::broken,
+                 Mutation::untold_completions_come_first},
+        Specimen{"LongWayToAFlag", long_way_to_a_flag, Outcome::bounded, Mutation::cut_steps_are_not_possible},
+        Specimen{"CountsAttempts", counts_attempts, Outcome::bounded, Mutation::cuts_are_not_told},
+        Specimen{"WaitsForLong", waits_for_long, Outcome::broken, Mutation::clock_left_out},
+        Specimen{"WaitsUndeclared", waits_undeclared, Outcome::safe, Mutation::every_cycle_is_fair},
+        Specimen{"WaitsOnTheWordItself", waits_on_the_word_itself, Outcome::safe, Mutation::waiting_is_not_possible}),
+    [](const auto& parameter) { return std::string(parameter.param.name); });
+
+}  // namespace
+}  // namespace sidelatch::explore
