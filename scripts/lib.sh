@@ -29,9 +29,10 @@ packages() {
           python3-pyverbs
         ;;
       report) echo nodejs npm chromium ;;
-      fuzz | asan) echo clang-16 libclang-rt-16-dev ;;
+      fuzz | asan) echo clang-16 libclang-rt-16-dev llvm-16 ;;
       lint) echo clang-16 clang-format-16 clang-tidy-16 git jq ;;
-      *) die "unknown group '$group', there are: build test vm report fuzz asan lint" ;;
+      bare) echo debootstrap ;;
+      *) die "unknown group '$group', there are: build test vm report fuzz asan lint bare" ;;
     esac
   done
 }

@@ -152,9 +152,10 @@ Task<void> SimQueuePair::restore_connection() {
   const NicTimes& times = initiator_->times;
   const Time executed = *std::ranges::max_element(executed_until);
   const Time way = device != nullptr ? device->cable() * 2 + device->latency() : times.propagation;
+  const std::weak_ptr<const bool> exists = exists_;
   co_await reactor().sleep((way + times.latency * 2) * 4 +
                            std::max(executed - initiator_->world.now, Duration::zero()));
-  if (device != nullptr) {
+  if (!exists.expired() && device != nullptr) {
     device->connected(connection_, *initiator_);
   }
 }

@@ -90,6 +90,8 @@ class SimQueuePair final : public QueuePair {
   std::uint32_t reads_issued_ = 0;
   std::uint32_t atomics_issued_ = 0;
   bool target_refuses_ = false;
+  std::shared_ptr<const bool> exists_ =
+      std::make_shared<const bool>(true);  // tells a reconnection that this was destroyed
 };
 
 }  // namespace sidelatch::fabric::sim

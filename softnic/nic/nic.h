@@ -28,8 +28,8 @@
 //
 // Source: InfiniBand Architecture Specification, volume 1, chapters 9 to 11 and Annex A17; each file names its part.
 // Not supported: reliable and raw datagrams, alternate paths, end-to-end credits (instead, a request to a receiver that
-// is not ready is retried). It tells senders of congestion (RoCEv2's CNP, at most one each 50 us for a queue pair); told
-// of it, it does not slow down.
+// is not ready is retried). It tells senders of congestion (RoCEv2's CNP, at most one each 50 us for a queue pair);
+// told of it, it does not slow down.
 //
 // Thread-safety: none. One thread at a time calls a NIC and its objects.
 #pragma once

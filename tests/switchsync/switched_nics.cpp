@@ -25,11 +25,7 @@ std::vector<std::unique_ptr<Host>> make_hosts(std::size_t n) {
 
 SwitchedNics::SwitchedNics(std::shared_ptr<const p4::Program> program, std::vector<std::unique_ptr<Host>> hosts,
                            WireFaults faults, std::uint64_t seed, std::size_t ecn_bytes)
-    : hosts_(std::move(hosts)),
-      program_(std::move(program)),
-      ecn_bytes_(ecn_bytes),
-      faults_(faults),
-      random_(seed) {
+    : hosts_(std::move(hosts)), program_(std::move(program)), ecn_bytes_(ecn_bytes), faults_(faults), random_(seed) {
   replace_switch();
 }
 

@@ -56,6 +56,7 @@ PACKETS = {
     0x1D: (RETH, [8]),
     0x64: (DETH, [0, 31]),
     0x65: (DETH + IMMEDIATE, [64]),
+    0x81: (b"", [16]),
 }
 
 # UC has RC's operations up to the last WRITE, XRC all of them; an XRC request begins with the number of a queue.
