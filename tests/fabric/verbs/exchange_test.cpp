@@ -176,7 +176,7 @@ TEST(Wire, WhatIsNoMessageIsNamed) {
     return bytes;
   };
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(4, 4)), HasSubstr("version 4"));
+  EXPECT_THAT(error_of(changed(4, 5)), HasSubstr("version 5"));
   EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
   EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more
