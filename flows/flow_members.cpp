@@ -32,19 +32,32 @@ FlowSwitch::Running& FlowSwitch::find_open(FlowId flow, const char* what) {
   return running;
 }
 
-// Those that have ended make room for others. What state() says of them remains.
-void FlowSwitch::forget_producers(Running& running) {
-  for (std::size_t p = 0; p < running.producers.size(); ++p) {
-    Member& member = running.producers[p];
-    if (!member.is_there || get("gone", member.number) != kProducerEnded || get("locks", member.number) != 0) {
-      continue;
+// Producers that have ended, one for each ring that joins, where there is one: the new ring gets its place in the lists
+// of its threads. No more are forgotten: a place that leads nowhere would be the end of a thread that comes to it.
+std::vector<std::size_t> FlowSwitch::replaceable_producers(const Running& running, std::size_t rings) const {
+  std::vector<std::size_t> result;
+  for (std::size_t ring = 0; ring < rings; ++ring) {
+    const std::size_t first = running.flow.kind == FlowKind::shuffle ? ring : 0;
+    const std::size_t step = running.flow.kind == FlowKind::shuffle ? rings : 1;
+    for (std::size_t p = first; p < running.producers.size(); p += step) {
+      const Member& member = running.producers[p];
+      if (member.is_there && get("gone", member.number) == kProducerEnded && get("locks", member.number) == 0) {
+        result.push_back(p);
+        break;
+      }
     }
-    member.taken = get("taken", member.number);
-    for (Thread& thread : running.threads) {
-      std::ranges::replace(thread.producers, p, kNobody);
-    }
-    remove(member);
   }
+  return result;
+}
+
+// What state() says of it remains.
+void FlowSwitch::forget_producer(Running& running, std::size_t producer) {
+  Member& member = running.producers[producer];
+  member.taken = get("taken", member.number);
+  for (Thread& thread : running.threads) {
+    std::ranges::replace(thread.producers, producer, kNobody);
+  }
+  remove(member);
 }
 
 std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& rings) {
@@ -54,9 +67,17 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
     throw std::invalid_argument(
         fmt::format("join_producer: {} rings; this flow needs {} of each producer", rings.size(), wanted));
   }
-  forget_producers(running);
-  const std::size_t first = running.producers.size();
   check_joining(running, rings, {});
+  const std::vector<std::size_t> replaced = replaceable_producers(running, rings.size());
+  const auto unused = static_cast<std::size_t>(std::ranges::count(producers_, false));
+  if (unused + replaced.size() < rings.size()) {
+    throw p4::ControlError(fmt::format("join_producer: the switch has room for {} producers' rings, and all are in use",
+                                       producers_.size()));
+  }
+  for (const std::size_t producer : replaced) {
+    forget_producer(running, producer);
+  }
+  const std::size_t first = running.producers.size();
   std::size_t done = 0;
   try {
     for (; done < rings.size(); ++done) {
@@ -78,7 +99,24 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
     thread.arguments[kThreadProducers] = thread.members.size();
   }
   link_threads(running);
+  for (const Thread& thread : running.threads) {
+    tell_joined(running, thread);
+  }
   return first;
+}
+
+// The consumer of a shuffle's thread may have died: its producers were told, and the new one must be, too.
+void FlowSwitch::tell_joined(const Running& running, const Thread& thread) {
+  const std::uint32_t phase = get("phases", thread.number);
+  if (phase != kDead && phase != kTell) {
+    return;
+  }
+  set("misses", thread.number, 0);  // once more around, past those that know
+  if (phase == kDead) {
+    set("retries", thread.number, 0);
+    set("phases", thread.number, kTell);
+    set_timer(running, thread.number, running.bytes_per_second);
+  }
 }
 
 void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRing& ring) {

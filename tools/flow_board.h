@@ -27,8 +27,10 @@ enum class FlowMistake : std::uint8_t { none, lost, twice, swapped, torn, chain,
 
 struct FlowTask {
   flows::FlowKind kind = flows::FlowKind::shuffle;
-  std::uint32_t producers = 1;
-  std::uint32_t consumers = 1;
+  std::uint32_t producers = 1;          ///< with those that join
+  std::uint32_t consumers = 1;          ///< with those that join
+  std::uint32_t joining_producers = 0;  ///< of these, the last ones
+  std::uint32_t joining_consumers = 0;
   std::uint64_t items = 0;  ///< that each producer pushes
   flows::RingShape shape{};
   std::uint32_t path_mtu = 4096;
@@ -48,6 +50,9 @@ struct FlowTask {
   }
 };
 
+/// What the switch's process does to a unit while the flow runs.
+enum class FlowFate : std::uint32_t { stays, leaves, killed };
+
 enum class FlowUnitPhase : std::uint32_t {
   setting_up,
   ready,
@@ -58,6 +63,7 @@ enum class FlowUnitPhase : std::uint32_t {
 
 struct FlowUnitRow {
   // From the switch.
+  std::atomic<FlowFate> fate{FlowFate::stays};
   bool is_producer = false;
   std::uint32_t number = 0;
   std::array<flows::SwitchEnd, kMostFlowUnits> ends{};
@@ -67,8 +73,13 @@ struct FlowUnitRow {
   std::uint32_t rkey = 0;
   std::atomic<FlowUnitPhase> phase{FlowUnitPhase::setting_up};
   std::array<char, 300> message{};
-  std::uint64_t chain = 0;        ///< of a consumer of a replicated flow: follows from all items in their order
-  std::int32_t system_call = -1;  ///< that was made and forbidden
+  std::uint64_t chain = 0;         ///< of a consumer of a replicated flow: follows from all items in their order
+  std::int32_t system_call = -1;   ///< that was made and forbidden
+  bool is_broken = false;          ///< a consumer has seen this mark in place of the end
+  std::uint32_t broken_rings = 0;  ///< a producer has seen it: bits
+  /// Of a consumer, for each producer: items that came from it, and the least number that has not come.
+  std::array<std::uint64_t, kMostFlowUnits> came{};
+  std::array<std::uint64_t, kMostFlowUnits> next{};
   alignas(64) std::atomic<std::uint64_t> items{0};
 
   void end(FlowUnitPhase how, const std::string& why = {}) noexcept;

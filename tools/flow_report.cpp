@@ -20,7 +20,14 @@ std::string with_unit(double value) {
 
 // A flow's rate is that of its items, however many copies there are.
 std::uint64_t moved(const FlowReport& report) {
-  return report.task.kind == flows::FlowKind::replicate ? report.items() / report.task.consumers : report.items();
+  if (report.task.kind != flows::FlowKind::replicate) {
+    return report.items();
+  }
+  std::uint64_t most = 0;
+  for (const FlowReport::Consumer& consumer : report.consumers) {
+    most = std::max(most, consumer.items);
+  }
+  return most;
 }
 
 std::string rates(const FlowReport& report, std::uint64_t items, double seconds) {
@@ -77,6 +84,10 @@ std::string to_text(const FlowReport& report) {
       text += fmt::format("consumer {:>2}: {:>12} items\n", i, report.consumers[i].items);
     }
   }
+  if (report.joined + report.left + report.killed != 0) {
+    text +=
+        fmt::format("units while it ran: {} joined, {} left, {} killed\n", report.joined, report.left, report.killed);
+  }
   if (report.lost + report.duplicated + report.reordered != 0) {
     text += fmt::format("injected faults: {} packets lost, {} duplicated, {} reordered\n", report.lost,
                         report.duplicated, report.reordered);
@@ -86,6 +97,7 @@ std::string to_text(const FlowReport& report) {
   }
   if (report.violations.empty()) {
     text += report.has_ended ? promise(task) : "interrupted; what came until then was right";
+    text += report.has_ended && report.killed != 0 ? ", but for what died with units that were killed" : "";
     text += "\n";
   }
   return text;
@@ -104,6 +116,7 @@ std::string to_json(const FlowReport& report) {
       {"seconds", report.seconds},
       {"items_per_second", per_second},
       {"bytes_per_second", per_second * task.shape.item_bytes},
+      {"units", {{"joined", report.joined}, {"left", report.left}, {"killed", report.killed}}},
       {"injected", {{"lost", report.lost}, {"duplicated", report.duplicated}, {"reordered", report.reordered}}},
       {"ended", report.has_ended},
       {"violations", report.violations}};

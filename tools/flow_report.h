@@ -18,6 +18,9 @@ struct FlowReport {
   double seconds = 0;                      ///< since the flow has started
   std::vector<std::uint64_t> producers{};  ///< items pushed
   std::vector<Consumer> consumers{};
+  std::uint32_t joined = 0;  ///< units, while it ran
+  std::uint32_t left = 0;
+  std::uint32_t killed = 0;
   std::uint64_t lost = 0;  ///< injected faults: packets
   std::uint64_t duplicated = 0;
   std::uint64_t reordered = 0;

@@ -141,12 +141,14 @@ class ProducingUnit {
       }
       row_.items.store(number + 1, std::memory_order_relaxed);
     }
-    for (const auto& ring : rings_) {
-      ring->end();
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
+      if (!is_broken(i)) {
+        rings_[i]->end();
+      }
     }
-    for (const auto& ring : rings_) {
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
       patience_.reset();
-      while (!ring->is_drained()) {
+      while (!is_broken(i) && !is_drained(i)) {
         patience_.wait();
       }
     }
@@ -154,12 +156,19 @@ class ProducingUnit {
 
  private:
   void push(std::uint64_t number, std::uint64_t written) {
-    const bool is_shuffle = task_.kind == flows::FlowKind::shuffle;
-    flows::Producer& ring = *rings_[is_shuffle ? task_.consumer_of(number) : 0];
-    std::span<std::byte> free = ring.reserve();
-    while (free.empty()) {
-      patience_.wait();
-      free = ring.reserve();
+    const std::size_t at = task_.kind == flows::FlowKind::shuffle ? task_.consumer_of(number) : 0;
+    if (is_broken(at)) {
+      return;  // its consumer has died
+    }
+    flows::Producer& ring = *rings_[at];
+    std::span<std::byte> free;
+    try {
+      for (free = ring.reserve(); free.empty(); free = ring.reserve()) {
+        patience_.wait();
+      }
+    } catch (const flows::FlowBroken&) {
+      note_broken(at);
+      return;
     }
     patience_.reset();
     fill_item(free.first(task_.shape.item_bytes), row_.number, written);
@@ -167,6 +176,18 @@ class ProducingUnit {
       free[task_.shape.item_bytes - 1] ^= std::byte{1};
     }
     ring.commit(1);
+  }
+
+  // Whether a consumer was meant to die is judged by the switch's process.
+  [[nodiscard]] bool is_broken(std::size_t ring) const { return (row_.broken_rings >> ring & 1U) != 0; }
+  void note_broken(std::size_t ring) { row_.broken_rings |= std::uint32_t{1} << ring; }
+  bool is_drained(std::size_t ring) {
+    try {
+      return rings_[ring]->is_drained();
+    } catch (const flows::FlowBroken&) {
+      note_broken(ring);
+      return true;
+    }
   }
 
   // Returns the number of the last item that has been pushed.
@@ -210,15 +231,10 @@ class ProducingUnit {
 class ConsumingUnit {
  public:
   ConsumingUnit(FlowBoard& board, FlowUnitRow& row, std::span<std::byte> memory)
-      : board_(board),
-        task_(board.task()),
-        row_(row),
-        patience_(!task_.no_system_calls),
-        ring_(memory, task_.shape),
-        next_(task_.producers, 0) {
+      : board_(board), task_(board.task()), row_(row), patience_(!task_.no_system_calls), ring_(memory, task_.shape) {
     if (task_.kind == flows::FlowKind::shuffle) {
-      for (std::uint64_t& next : next_) {
-        skip_others(next);
+      for (std::uint32_t i = 0; i < task_.producers; ++i) {
+        skip_others(row_.next[i]);
       }
     }
   }
@@ -228,9 +244,9 @@ class ConsumingUnit {
     const std::size_t stride = task_.shape.stride();
     std::uint64_t popped = 0;
     for (;;) {
-      const std::span<const std::byte> present = ring_.peek();
+      const std::span<const std::byte> present = look();
       if (present.empty()) {
-        if (ring_.has_ended()) {
+        if (has_ended()) {
           break;
         }
         patience_.wait();
@@ -251,10 +267,26 @@ class ConsumingUnit {
     if (task_.mistake == FlowMistake::chain && row_.number == 0) {
       ++row_.chain;
     }
-    return missing();
+    return std::nullopt;  // what has not come is judged by the switch's process
   }
 
  private:
+  // All that is there, or nothing if the flow is broken.
+  std::span<const std::byte> look() {
+    try {
+      return ring_.peek();
+    } catch (const flows::FlowBroken&) {
+      row_.is_broken = true;
+      return {};
+    }
+  }
+  bool has_ended() {
+    const bool is_replicated = task_.kind == flows::FlowKind::replicate;
+    // Who leaves a replicated flow is told nothing by the switch.
+    const bool leaves = is_replicated && row_.fate.load(std::memory_order_relaxed) == FlowFate::leaves;
+    return row_.is_broken || leaves || ring_.has_ended();
+  }
+
   void skip_others(std::uint64_t& number) const {
     while (number < task_.items && task_.consumer_of(number) != row_.number) {
       ++number;
@@ -266,11 +298,12 @@ class ConsumingUnit {
     if (producer >= task_.producers || number >= task_.items || !is_whole_item(item)) {
       return false;
     }
-    std::uint64_t& next = next_[producer];
+    std::uint64_t& next = row_.next[producer];
     if (task_.kind == flows::FlowKind::balance) {
       if (number < next) {
         return false;  // the same item again, or an older one
       }
+      ++row_.came[producer];
       board_.got(row_.number, producer)[number / 64] |= std::uint64_t{1} << (number % 64);
       next = number + 1;
       return true;
@@ -279,6 +312,7 @@ class ConsumingUnit {
       return false;
     }
     ++next;
+    ++row_.came[producer];
     if (task_.kind == flows::FlowKind::shuffle) {
       skip_others(next);
     } else {
@@ -294,7 +328,7 @@ class ConsumingUnit {
       return fmt::format("torn: the item at place {} is not whole; it begins as number {} of producer {}", place,
                          number, producer);
     }
-    const std::uint64_t next = next_[producer];
+    const std::uint64_t next = row_.next[producer];
     if (number < next) {
       return fmt::format(
           "twice, or out of order: number {} of producer {} came at place {}, where {} or a later one was "
@@ -308,21 +342,11 @@ class ConsumingUnit {
                        producer, place, next);
   }
 
-  [[nodiscard]] std::optional<std::string> missing() const {
-    for (std::uint32_t i = 0; i < task_.producers && task_.kind != flows::FlowKind::balance; ++i) {
-      if (next_[i] < task_.items) {
-        return fmt::format("lost: the flow has ended, and number {} of producer {} has not come", next_[i], i);
-      }
-    }
-    return std::nullopt;
-  }
-
   FlowBoard& board_;
   const FlowTask& task_;
   FlowUnitRow& row_;
   FlowPatience patience_;
   flows::Consumer ring_;
-  std::vector<std::uint64_t> next_;  // of each producer, the least number that may come
 };
 
 FlowUnitPhase work(FlowBoard& board, FlowUnitRow& row) {

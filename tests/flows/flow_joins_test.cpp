@@ -133,6 +133,60 @@ TEST_P(FlowJoins, ProducersJoinAtAnyTimeAndLeave) {
 INSTANTIATE_TEST_SUITE_P(Kinds, FlowJoins,
                          ::testing::Values(FlowKind::shuffle, FlowKind::balance, FlowKind::replicate));
 
+// It waited for room in that ring for ever.
+TEST(FlowJoin, AProducerThatJoinsAShuffleIsToldOfTheConsumerThatHasDied) {
+  for (const bool have_ended : {false, true}) {  // the first producers: then the new one gets their place
+    FlowNetworkOptions options = open_flow(FlowKind::shuffle, 2, 2);
+    options.time_out = std::chrono::microseconds(20);
+    options.most_retries = 3;
+    FlowNetwork network(zero_sided_program(), options);
+    if (have_ended) {
+      network.producer(0).end();
+      network.run([&] { return network.producer(0).is_drained(); });
+    }
+    network.kill_consumer(0);
+    network.push(2);
+    network.run([&] { return network.state().lost_consumers[0] || network.now() > kLongest; });
+    const std::size_t joined = network.join_producer(0);
+    bool is_told = false;
+    std::uint32_t popped = 0;
+    std::uint32_t pushed = 0;
+    network.run([&] {
+      try {
+        static_cast<void>(network.producer(joined).room());
+        network.push(joined);
+      } catch (const FlowBroken&) {
+        is_told = true;
+      }
+      pushed += pushed < kItems && network.push(joined + 1) ? 1U : 0U;
+      popped += network.pop(1) ? 1U : 0U;
+      return (is_told && popped == kItems) || network.now() > 2 * kLongest;
+    });
+    EXPECT_TRUE(is_told) << have_ended;
+    EXPECT_EQ(popped, kItems) << "the other consumer goes on";
+  }
+}
+
+// Threads came to a halt at the places of those that nobody had replaced.
+TEST_P(FlowJoins, OneProducerJoinsWhenSeveralHaveEnded) {
+  Elastic flow(open_flow(GetParam(), 3, 2));
+  const std::uint64_t copies = GetParam() == FlowKind::replicate ? 2 : 1;
+  for (int joined = 0; joined < 3; ++joined) {
+    const std::size_t rings = flow.network.rings();
+    const auto have_all_ended = [&] {
+      const FlowState state = flow.network.state();
+      return flow.popped() == rings * kItems * copies && state.taken == std::vector<std::uint32_t>(rings, kItems);
+    };
+    flow.run([&] { return have_all_ended() && flow.network.travelling() == 0; });
+    flow.network.join_producer(0);
+  }
+  const std::size_t rings = flow.network.rings();
+  flow.run([&] { return flow.popped() == rings * kItems * copies; });
+  flow.network.control().close(flow.network.flow());
+  flow.run_to_the_end();
+  expect_right(flow, rings);
+}
+
 TEST(FlowJoin, ConsumersJoinAndLeaveAtAnyTime) {
   for (std::uint64_t seed = 1; seed <= (is_sampled() ? 2U : 8U); ++seed) {
     Elastic flow(open_flow(FlowKind::balance, 2, 1, seed));

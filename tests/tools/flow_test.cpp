@@ -121,6 +121,68 @@ TEST_F(FlowChecks, WorkOverNicsThatTouchMemoryInAnotherOrder) {
   EXPECT_EQ(ended.status, 0) << ended.text;
 }
 
+// Units come and go while the network loses, doubles and reorders: what the flow promises to those that stay holds.
+struct Changing {
+  const char* name;
+  const char* arguments;
+  int joined;
+  int left;
+  int killed;
+};
+
+class FlowOfChangingUnits : public ::testing::TestWithParam<Changing> {
+ protected:
+  void SetUp() override {
+    if (SIDELATCH_IS_SANITIZED) {
+      GTEST_SKIP() << "no sanitizer can be preloaded with the software NIC";
+    }
+  }
+};
+
+TEST_P(FlowOfChangingUnits, KeepsItsPromises) {
+  const Ended ended = flow(std::string(GetParam().arguments) + " --items " + (takes_long() ? "2000000" : "30000") +
+                           " --item-bytes 100 --loss 0.01 --duplication 0.01 --reordering 0.01 --json");
+  ASSERT_EQ(ended.status, 0) << ended.text;
+  const auto json = nlohmann::json::parse(ended.text);
+  EXPECT_TRUE(json["ended"]);
+  EXPECT_TRUE(json["violations"].empty());
+  EXPECT_EQ(json["units"]["joined"], GetParam().joined);
+  EXPECT_EQ(json["units"]["left"], GetParam().left);
+  EXPECT_EQ(json["units"]["killed"], GetParam().killed);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FlowOfChangingUnits,
+    ::testing::Values(
+        Changing{"ProducerOfOneToOneDies", "1:1 --kill-producers 1", 0, 0, 1},
+        Changing{"ConsumerOfOneToOneDies", "1:1 --kill-consumers 1", 0, 0, 1},
+        Changing{"Shuffle", "shuffle --consumers 3 --join-producers 2 --kill-producers 1 --kill-consumers 1", 2, 0, 2},
+        Changing{"Balance",
+                 "balance --consumers 3 --join-producers 1 --join-consumers 2 --leave-consumers 1 "
+                 "--kill-producers 1 --kill-consumers 1",
+                 3, 1, 2},
+        Changing{"Replicate",
+                 "replicate --consumers 3 --join-producers 2 --leave-consumers 1 --kill-producers 1 "
+                 "--kill-consumers 1",
+                 2, 1, 2}),
+    [](const auto& each) { return each.param.name; });
+
+TEST_F(FlowChecks, NoticeALostItemWhileUnitsJoinAndLeave) {
+  for (const char* const kind : {"balance --consumers 3 --join-consumers 1", "replicate --consumers 3"}) {
+    const Ended ended = flow(std::string(kind) + " --join-producers 1 --leave-consumers 1 --items 4000 " +
+                             "--item-bytes 16 --mistake lost");
+    EXPECT_EQ(ended.status, 1) << kind;
+    EXPECT_THAT(ended.text, HasSubstr("lost"));
+    EXPECT_THAT(ended.text, HasSubstr("2000"));
+  }
+}
+
+TEST_F(FlowChecks, SayThatAFlowWasOverBeforeAUnitCouldBeKilled) {
+  const Ended ended = flow("1:1 --items 1 --item-bytes 16 --kill-producers 1");
+  EXPECT_EQ(ended.status, 1) << ended.text;
+  EXPECT_THAT(ended.text, HasSubstr("1 units could not join, leave or be killed"));
+}
+
 struct Refused {
   const char* arguments;
   const char* says;
@@ -134,27 +196,35 @@ TEST_P(FlowRefuses, WhatMeansNothing) {
   EXPECT_THAT(ended.text, HasSubstr(GetParam().says));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FlowRefuses,
-                         ::testing::Values(Refused{"ring", "there is no flow ring: 1:1, shuffle, balance or replicate"},
-                                           Refused{"1:1 --consumers 2", "--consumers 2: 1:1 has one"},
-                                           Refused{"shuffle --producers 0", "--producers 0: 1 to 32"},
-                                           Refused{"shuffle --consumers 33", "--consumers 33: 1 to 32"},
-                                           Refused{"1:1 --items 0", "--items 0: 1 to 1000000000"},
-                                           Refused{"1:1 --item-bytes 7", "--item-bytes 7: 8"},
-                                           Refused{"1:1 --slots 100", "--slots 100: a power of two"},
-                                           Refused{"1:1 --slots 0", "--slots 0: a power of two"},
-                                           Refused{"1:1 --mtu 1500", "--mtu 1500: 256, 512, 1024, 2048 or 4096"},
-                                           Refused{"1:1 --batch-bytes 0", "--batch-bytes 0: 1 to"},
-                                           Refused{"1:1 --loss 1", "--loss 1: a chance from 0 to below 1"},
-                                           Refused{"1:1 --loss nan", "--loss nan: a chance from 0 to below 1"},
-                                           Refused{"1:1 --poll-us 0", "--poll-us 0: 1 to 1000000"},
-                                           Refused{"1:1 --time-out-us 0", "--time-out-us 0: 1 to 10000000"},
-                                           Refused{"1:1 --stall 0", "--stall 0: above 0 to 86400"},
-                                           Refused{"1:1 --mistake any", "--mistake any: lost, twice"},
-                                           Refused{"1:1 --mistake chain",
-                                                   "--mistake chain: only consumers of a replicated flow"},
-                                           Refused{"1:1 --order any", "--order any: strict, observed, spec or relaxed"},
-                                           Refused{"1:1 --unit 0,p0", "--unit"}));
+INSTANTIATE_TEST_SUITE_P(
+    All, FlowRefuses,
+    ::testing::Values(Refused{"ring", "there is no flow ring: 1:1, shuffle, balance or replicate"},
+                      Refused{"1:1 --consumers 2", "--consumers 2: 1:1 has one"},
+                      Refused{"shuffle --producers 0", "--producers 0: 1 to 32"},
+                      Refused{"shuffle --consumers 33", "--consumers 33: 1 to 32"},
+                      Refused{"1:1 --items 0", "--items 0: 1 to 1000000000"},
+                      Refused{"1:1 --item-bytes 7", "--item-bytes 7: 8"},
+                      Refused{"1:1 --slots 100", "--slots 100: a power of two"},
+                      Refused{"1:1 --slots 0", "--slots 0: a power of two"},
+                      Refused{"1:1 --mtu 1500", "--mtu 1500: 256, 512, 1024, 2048 or 4096"},
+                      Refused{"1:1 --batch-bytes 0", "--batch-bytes 0: 1 to"},
+                      Refused{"1:1 --loss 1", "--loss 1: a chance from 0 to below 1"},
+                      Refused{"1:1 --loss nan", "--loss nan: a chance from 0 to below 1"},
+                      Refused{"1:1 --poll-us 0", "--poll-us 0: 1 to 1000000"},
+                      Refused{"1:1 --time-out-us 0", "--time-out-us 0: 1 to 10000000"},
+                      Refused{"1:1 --retries 65536", "--retries 65536: 0 to 65535"},
+                      Refused{"1:1 --kill-producers 2", "--kill-producers 2: at most 1"},
+                      Refused{"1:1 --kill-producers 1 --kill-consumers 1", "--kill-consumers 1: at most 0"},
+                      Refused{"shuffle --join-consumers 1", "--join-consumers 1: at most 0"},
+                      Refused{"shuffle --leave-consumers 1", "--leave-consumers 1: at most 0"},
+                      Refused{"shuffle --join-producers 31", "--join-producers 31: at most 30"},
+                      Refused{"balance --leave-consumers 1 --kill-consumers 1", "--kill-consumers 1: at most 0"},
+                      Refused{"replicate --kill-consumers 2", "--kill-consumers 2: at most 1"},
+                      Refused{"1:1 --stall 0", "--stall 0: above 0 to 86400"},
+                      Refused{"1:1 --mistake any", "--mistake any: lost, twice"},
+                      Refused{"1:1 --mistake chain", "--mistake chain: only consumers of a replicated flow"},
+                      Refused{"1:1 --order any", "--order any: strict, observed, spec or relaxed"},
+                      Refused{"1:1 --unit 0,p0", "--unit"}));
 
 }  // namespace
 }  // namespace sidelatch::tools

@@ -159,8 +159,9 @@ class FlowSwitch {
   /// std::invalid_argument if there is no such flow.
   void limit_rate(FlowId flow, std::uint64_t bytes_per_second);
   /// Adds a producer to an open flow that runs: a ring, or in a shuffle one for each consumer, in their order. Returns
-  /// the number of the first one in Flow::producers and FlowState::taken. It leaves by Producer::end(). Throws as
-  /// start(), and std::invalid_argument if the flow is not open.
+  /// the number of the first one in Flow::producers and FlowState::taken. It leaves by Producer::end(). If a consumer
+  /// of a shuffle has died, its ring for that one is told so. Throws as start(), and std::invalid_argument if the flow
+  /// is not open.
   std::size_t join_producer(FlowId flow, const std::vector<FlowRing>& rings);
   /// A producer that was given up comes back: its ring, as it is, behind a new connection. What was not delivered will
   /// be, once. Throws as join_producer(), and std::invalid_argument if the producer was not given up.
@@ -221,7 +222,9 @@ class FlowSwitch {
   void link_threads(Running& running);
   void tell(const Thread& thread);
   void use_ends(const std::vector<FlowRing>& rings);
-  void forget_producers(Running& running);
+  [[nodiscard]] std::vector<std::size_t> replaceable_producers(const Running& running, std::size_t rings) const;
+  void forget_producer(Running& running, std::size_t producer);
+  void tell_joined(const Running& running, const Thread& thread);
   void remove(Running& running) noexcept;
   void remove(Member& member) noexcept;
   void set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second);
