@@ -528,7 +528,10 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
   try {
     for (std::size_t job = 0; job < work.jobs() && !limit.reached(); ++job) {
       const Limit share = limit.share(work.weight(job), work.weight_from(job) + work.proofs());
-      const auto keep_going = [&] { return !share.reached(); };
+      // Preparing may take the whole share: memory of a slow machine, or a busy one. Even then some rounds are made.
+      const auto keep_going = [&share, &limit, is_first = true]() mutable {
+        return !(std::exchange(is_first, false) ? limit : share).reached();
+      };
       // A rate needs some thousands of operations. An unlatch may wait until a busy machine runs this process again.
       constexpr Duration kWarmUp = std::chrono::milliseconds(20);
       constexpr Duration kMeasured = std::chrono::milliseconds(50);
