@@ -69,10 +69,14 @@ Settings settings_of(const LaunchOptions& options) {
   if (!options.order.empty()) {
     variables.emplace(kVariables[1], options.order);
   }
+  if (!options.atomics.empty()) {
+    variables.emplace(kVariables[6], options.atomics);
+  }
   if (!options.pcap.empty()) {
     variables.emplace(kVariables[5], files::absolute(options.pcap).string());
   }
-  constexpr SettingNames kOptions{.order = "--order", .seed = "--seed", .torn_bias = "--torn-bias", .fault = "--"};
+  constexpr SettingNames kOptions{
+      .order = "--order", .seed = "--seed", .torn_bias = "--torn-bias", .atomics = "--atomics", .fault = "--"};
   return settings_from(
       [&](const char* name) {
         const auto found = variables.find(name);
@@ -136,6 +140,9 @@ std::string describe_environment() {
   }
   if (settings.torn_bias != 0) {
     text += fmt::format(", torn bias {}", settings.torn_bias);
+  }
+  if (settings.atomics) {
+    text += *settings.atomics == fabric::model::AtomicScope::global ? ", atomics glob" : ", atomics hca";
   }
   if (const std::string faults = text_of(settings.faults); !faults.empty()) {
     text += ", " + faults;

@@ -22,6 +22,7 @@ constexpr const char* kSeed = kVariables[2];
 constexpr const char* kTornBias = kVariables[3];
 constexpr const char* kFaults = kVariables[4];
 constexpr const char* kCapture = kVariables[5];
+constexpr const char* kAtomics = kVariables[6];
 
 constexpr std::string_view kWireForms =
     "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS[,mac=MAC][,mtu=BYTES], interface:NAME,ADDRESS[,mac=MAC] or "
@@ -58,6 +59,20 @@ std::uint64_t seed_in(std::string_view name, std::string_view text) {
     throw SettingsError(fmt::format("{} is \"{}\": a seed is a whole number of at most 64 bits", name, text));
   }
   return *seed;
+}
+
+using fabric::model::AtomicScope;
+
+AtomicScope atomics_in(std::string_view name, std::string_view text) {
+  if (text == "glob" || text == "hca") {
+    return text == "glob" ? AtomicScope::global : AtomicScope::nic;
+  }
+  throw SettingsError(fmt::format(
+      "{} is \"{}\": atomics are glob, atomic for CPUs too, or hca, only among those of the same NIC", name, text));
+}
+
+AtomicScope kept_scope(const Settings& settings) {
+  return settings.order ? fabric::model::rules_of(*settings.order).atomic_scope : AtomicScope::global;
 }
 
 std::optional<roce::MacAddress> mac_in(std::string_view text) {
@@ -335,12 +350,21 @@ Settings settings_from(const std::function<const char*(const char*)>& variable, 
   if (const char* const capture = variable(kCapture)) {
     settings.capture = capture;
   }
+  if (const char* const atomics = variable(kAtomics)) {
+    settings.atomics = atomics_in(names.atomics, atomics);
+  }
+  if (settings.atomics == AtomicScope::global && kept_scope(settings) != AtomicScope::global) {
+    throw SettingsError(fmt::format("{} glob: with {} {} atomics are only atomic among those of the same NIC",
+                                    names.atomics, names.order, fabric::model::name(*settings.order)));
+  }
   if (settings.torn_bias != 0 && !settings.order) {
     throw SettingsError(
         fmt::format("{} needs {}: without an order memory is touched at once", names.torn_bias, names.order));
   }
   return settings;
 }
+
+AtomicScope atomics_of(const Settings& settings) { return settings.atomics.value_or(kept_scope(settings)); }
 
 std::vector<std::pair<std::string, std::string>> environment_of(const Settings& settings) {
   const Settings defaults;
@@ -362,6 +386,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const Settings& 
   }
   if (settings.capture) {
     variables.emplace_back(kCapture, settings.capture->string());
+  }
+  if (settings.atomics) {
+    variables.emplace_back(kAtomics, *settings.atomics == AtomicScope::global ? "glob" : "hca");
   }
   return variables;
 }

@@ -37,6 +37,8 @@ struct Settings {
   std::uint64_t seed = 1;
   /// Probability that the lines of a request are touched far apart, so that reads are torn more often; needs an order.
   double torn_bias = 0;
+  /// What the device says of its atomics. Nothing: what holds.
+  std::optional<fabric::model::AtomicScope> atomics{};
   /// Probabilities of loss and other faults of sent frames, with a separate seed.
   roce::FaultOptions faults{};
   /// Frames are written to this file. If another process of the program already uses it, the process's number is put
@@ -44,11 +46,12 @@ struct Settings {
   std::optional<std::filesystem::path> capture{};
 };
 
-/// The environment variables, in the order of what they set: wire, order, seed, torn bias, faults, capture. Faults are
-/// "loss=P,duplication=P,corruption=P,reordering=P,delay=P,seed=N", any of them.
-inline constexpr std::array kVariables = {"SIDELATCH_SOFTNIC_WIRE",   "SIDELATCH_SOFTNIC_ORDER",
-                                          "SIDELATCH_SOFTNIC_SEED",   "SIDELATCH_SOFTNIC_TORN_BIAS",
-                                          "SIDELATCH_SOFTNIC_FAULTS", "SIDELATCH_SOFTNIC_PCAP"};
+/// The environment variables, in the order of what they set: wire, order, seed, torn bias, faults, capture, atomics.
+/// Faults are "loss=P,duplication=P,corruption=P,reordering=P,delay=P,seed=N", any of them. Atomics are "glob" or
+/// "hca".
+inline constexpr std::array kVariables = {
+    "SIDELATCH_SOFTNIC_WIRE",   "SIDELATCH_SOFTNIC_ORDER", "SIDELATCH_SOFTNIC_SEED",   "SIDELATCH_SOFTNIC_TORN_BIAS",
+    "SIDELATCH_SOFTNIC_FAULTS", "SIDELATCH_SOFTNIC_PCAP",  "SIDELATCH_SOFTNIC_ATOMICS"};
 
 /// "shm:NAME", "folder:PATH", "link:OURS,THEIRS,ADDRESS[,ADDRESS][,mac=MAC][,mtu=BYTES]",
 /// "interface:NAME,ADDRESS[,ADDRESS][,mac=MAC]", "switch:NAME,ADDRESS[,ADDRESS][,mac=MAC]". Throws SettingsError.
@@ -62,6 +65,7 @@ struct SettingNames {
   const char* order = kVariables[1];
   const char* seed = kVariables[2];
   const char* torn_bias = kVariables[3];
+  const char* atomics = kVariables[6];
   const char* fault = "SIDELATCH_SOFTNIC_FAULTS: ";  ///< stands before the name of a fault
 };
 
@@ -69,6 +73,10 @@ struct SettingNames {
 /// Settings{}.
 [[nodiscard]] Settings settings_from(const std::function<const char*(const char*)>& variable,
                                      const SettingNames& names = {});
+/// What atomics are atomic against: `global`, also against the CPU, or `nic`, only against those of the same NIC.
+/// Without an order they are the CPU's; with an order its rules decide. The device may be set to promise less than it
+/// keeps.
+[[nodiscard]] fabric::model::AtomicScope atomics_of(const Settings& settings);
 /// Names and values of the settings that differ from Settings{}. kVariables lists all names.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> environment_of(const Settings& settings);
 

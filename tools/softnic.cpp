@@ -70,6 +70,9 @@ void add_softnic(Program& program) {
   command.option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)");
   command.option("--torn-bias", options.torn_bias,
                  "--order: chance that the lines of a request are touched far apart (default 0)");
+  command.option("--atomics", options.atomics,
+                 "what the device says of its atomics: glob, atomic for CPUs too, or hca, only among its own, as real "
+                 "NICs say (default: what holds)");
   command.option("--loss", options.loss, "chance that a frame that is sent is lost (default 0)");
   command.option("--duplication", options.duplication, "chance that it arrives twice (default 0)");
   command.option("--corruption", options.corruption, "chance that a bit of it is wrong (default 0)");

@@ -215,6 +215,9 @@ void Neighbours::take_discovery(std::span<const std::byte> frame, Frame& reply) 
     }
     const Ipv6Address to = has_address ? ip.source : kAllNodes;
     const MacAddress asker = discovery->mac.value_or(Ethernet::read(frame.data()).source);
+    if (is_group(asker)) {
+      return;
+    }
     const std::uint8_t flags = has_address ? kSolicitedFlag | kOverrideFlag : kOverrideFlag;
     reply =
         discovery_frame(has_address ? asker : mac_of_group(kAllNodes), {.source = own_.ipv6, .destination = to},

@@ -97,7 +97,7 @@ void end_objects(Context& context, ProcessNic& nic, nic::Nic& device) {
   for (const std::uint32_t key : context.windows) {
     device.destroy_window(key);
   }
-  for (const std::uint32_t key : context.regions) {
+  for (const auto& [key, region] : context.regions) {
     device.deregister_memory(key);
   }
   for (const nic::Domain domain : context.domains) {
@@ -119,7 +119,7 @@ ibv_context* open_context() {
   fill_operations(*context);
   ibv_context& common = context->context;
   common.device = &the_device();
-  // Programs duplicate the descriptor to import the device in another process; the import is refused, not this.
+  // Programs duplicate the descriptor to import the device.
   common.cmd_fd = context->counter.descriptor();
   common.async_fd = context->counter.descriptor();
   common.num_comp_vectors = 1;

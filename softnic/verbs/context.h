@@ -17,6 +17,9 @@ namespace sidelatch::softnic::verbs {
 
 /// A context of the process's NIC. Throws like acquire().
 [[nodiscard]] ibv_context* open_context();
+/// A context of the device to which this cmd_fd belongs, which it takes over. Throws VerbsError: it is none, or of
+/// another process.
+[[nodiscard]] ibv_context* import_context(int descriptor);
 /// Removes the program's remaining objects from the NIC, but keeps their memory: the program may have pointers to them.
 void close_context(Context& context);
 

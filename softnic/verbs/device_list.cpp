@@ -110,9 +110,8 @@ SIDELATCH_VERBS_EXPORT int ibv_close_device(ibv_context* context) {
   });
 }
 
-SIDELATCH_VERBS_EXPORT ibv_context* ibv_import_device(int /*descriptor*/) {
-  errno = EOPNOTSUPP;
-  return nullptr;
+SIDELATCH_VERBS_EXPORT ibv_context* ibv_import_device(int descriptor) {
+  return made([descriptor] { return import_context(descriptor); });
 }
 
 // Private to rdma-core, but exported. The length without the newline, or -1.

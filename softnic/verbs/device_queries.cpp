@@ -50,13 +50,8 @@ int at_most_int(std::uint64_t value) {
   return static_cast<int>(std::min<std::uint64_t>(value, std::numeric_limits<int>::max()));
 }
 
-// Without an order atomics are the CPU's; with an order the rules decide.
-ibv_atomic_cap atomics_of(const Settings& settings) {
-  if (!settings.order) {
-    return IBV_ATOMIC_GLOB;
-  }
-  return fabric::model::rules_of(*settings.order).atomic_scope == fabric::model::AtomicScope::global ? IBV_ATOMIC_GLOB
-                                                                                                     : IBV_ATOMIC_HCA;
+ibv_atomic_cap atomic_cap_of(const Settings& settings) {
+  return atomics_of(settings) == fabric::model::AtomicScope::global ? IBV_ATOMIC_GLOB : IBV_ATOMIC_HCA;
 }
 
 ibv_device_attr device_attributes(const ProcessNic& nic) {
@@ -81,7 +76,7 @@ ibv_device_attr device_attributes(const ProcessNic& nic) {
   attributes.max_qp_rd_atom = limits.max_dest_rd_atomic;
   attributes.max_qp_init_rd_atom = limits.max_rd_atomic;
   attributes.max_res_rd_atom = at_most_int(std::uint64_t{limits.max_dest_rd_atomic} * limits.most_queue_pairs);
-  attributes.atomic_cap = atomics_of(nic.settings());
+  attributes.atomic_cap = atomic_cap_of(nic.settings());
   attributes.max_mcast_grp = attributes.max_mcast_qp_attach = attributes.max_total_mcast_qp_attach = kNoLimit;
   attributes.max_ah = kNoLimit;
   attributes.max_srq = at_most_int(limits.most_shared_receive_queues);

@@ -26,13 +26,6 @@ int errno_for(nic::NicError::Kind kind) {
   return EINVAL;
 }
 
-int explained(int error, const std::exception& reason) {
-  if (std::getenv("SIDELATCH_SOFTNIC_EXPLAIN") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
-    complain(fmt::format("errno {}: {}", error, reason.what()));
-  }
-  return error;
-}
-
 }  // namespace
 
 void refuse(int error, const std::string& what) { throw VerbsError(error, what); }
@@ -53,17 +46,27 @@ void complain(const std::string& sentence) noexcept {
   }
 }
 
+int explained(int error, std::string_view why) noexcept {
+  if (std::getenv("SIDELATCH_SOFTNIC_EXPLAIN") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    try {
+      complain(fmt::format("errno {}: {}", error, why));
+    } catch (...) {  // not even memory for this
+    }
+  }
+  return error;
+}
+
 int error_of_exception() noexcept {
   try {
     throw;
   } catch (const nic::NicError& error) {
-    return explained(errno_for(error.kind()), error);
+    return explained(errno_for(error.kind()), error.what());
   } catch (const QuietError& error) {
     return error.error();
   } catch (const VerbsError& error) {
-    return explained(error.error(), error);
+    return explained(error.error(), error.what());
   } catch (const cm::IdError& error) {
-    return explained(error.error(), error);
+    return explained(error.error(), error.what());
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   } catch (const std::exception& error) {

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace sidelatch::softnic::verbs {
 
@@ -43,6 +44,8 @@ class QuietError {
 [[noreturn]] void refuse(int error, const std::string& what);
 /// Prints "sidelatch softnic: SENTENCE" to stderr; not twice in a row.
 void complain(const std::string& sentence) noexcept;
+/// Prints the sentence if refusals are to be explained; returns `error`.
+int explained(int error, std::string_view why) noexcept;
 /// The errno of the exception that is being handled.
 [[nodiscard]] int error_of_exception() noexcept;
 

@@ -114,7 +114,7 @@ ibv_mr* register_memory(ibv_pd* domain, const Wanted& wanted) noexcept {
     Context& context = of(*domain->context);
     region->lkey = region->rkey = region->handle = context.nic->call([&](nic::Nic& nic) {
       const std::uint32_t key = nic.register_memory(region->region);
-      context.regions.insert(key);
+      context.regions.emplace(key, region.get());
       return key;
     });
     return region.release();
@@ -219,8 +219,10 @@ SIDELATCH_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* region, int flags, ibv_pd* domai
     }
     MemoryRegion& ours = of(*region);
     const nic::Region wanted = changed(ours, {flags, domain, address, length, access});
-    of(*region->context).nic->call([&](nic::Nic& nic) { nic.change_memory(region->lkey, wanted); });
-    ours.region = wanted;
+    of(*region->context).nic->call([&](nic::Nic& nic) {
+      nic.change_memory(region->lkey, wanted);
+      ours.region = wanted;
+    });
     region->addr = wanted.data;
     region->length = wanted.length;
     if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {

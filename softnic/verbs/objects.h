@@ -12,6 +12,7 @@
 #include "event_counter.h"
 #include "process_nic.h"
 
+#include "common/file_descriptor.h"
 #include "softnic/nic/nic.h"
 
 #include <infiniband/verbs.h>
@@ -22,17 +23,21 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 namespace sidelatch::softnic::verbs {
 
+struct MemoryRegion;
+
 struct Context : verbs_context {
   std::shared_ptr<ProcessNic> nic;
-  EventCounter counter;  ///< of `events`
+  EventCounter counter;     ///< of `events`
+  FileDescriptor imported;  ///< by which the device was imported
   // Under the lock.
   std::deque<ibv_async_event> events;
-  std::unordered_set<std::uint32_t> regions;  ///< keys
+  std::unordered_map<std::uint32_t, const MemoryRegion*> regions;  ///< by their keys
   std::unordered_set<nic::Domain> domains;
   std::unordered_set<std::uint32_t> windows;  ///< keys that they had at first
 };

@@ -14,17 +14,18 @@ namespace {
 int post_one(QueuePair& pair, const ibv_send_wr& request) {
   const auto kind = kind_of(request.opcode);
   if (!kind) {
-    return EOPNOTSUPP;
+    refuse(EOPNOTSUPP, fmt::format("there is no opcode {}", static_cast<int>(request.opcode)));
   }
   const nic::QueuePairOptions& options = pair.pair->options();
   if (request.num_sge < 0 ||
       static_cast<std::uint32_t>(request.num_sge) > std::min<std::size_t>(options.most_send_sges, kMostSges)) {
-    return EINVAL;
+    refuse(EINVAL, fmt::format("num_sge is {}: this queue pair was made for up to {} (max_send_sge)", request.num_sge,
+                               options.most_send_sges));
   }
   nic::SendRequest converted = request_of(request, *kind);
   if (*kind == nic::WorkKind::bind_window) {
     if (request.bind_mw.mw == nullptr || request.bind_mw.mw->type != IBV_MW_TYPE_2) {
-      return EINVAL;
+      refuse(EINVAL, "IBV_WR_BIND_MW needs a memory window of type 2");
     }
     converted.binding = binding_of(*request.bind_mw.mw, request.bind_mw.rkey, request.bind_mw.bind_info);
   }
@@ -32,7 +33,7 @@ int post_one(QueuePair& pair, const ibv_send_wr& request) {
   converted.sges = convert_sges(request.sg_list, request.num_sge, room);
   if (options.type == nic::QueuePairType::ud) {
     if (request.wr.ud.ah == nullptr) {
-      return EINVAL;
+      refuse(EINVAL, "a datagram needs an address handle");
     }
     converted.to = of(*request.wr.ud.ah).to;
     converted.remote_qp = request.wr.ud.remote_qpn;
@@ -41,7 +42,7 @@ int post_one(QueuePair& pair, const ibv_send_wr& request) {
   if (options.type == nic::QueuePairType::xrc_initiator) {
     converted.remote_srq = request.qp_type.xrc.remote_srqn & roce::Psn::kMask;
   }
-  return errno_of(pair.pair->post_send(converted));
+  return answer_of(pair.pair->post_send(converted));
 }
 
 }  // namespace

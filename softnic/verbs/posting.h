@@ -5,8 +5,10 @@
 #pragma once
 
 #include "convert.h"
+#include "guard.h"
 #include "process_nic.h"
 
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -48,15 +50,20 @@ int post_all(ProcessNic& nic, Request* request, Request** refused, PostOne post)
   return error;
 }
 
+/// The errno of what became of a request; a refusal is explained.
+[[nodiscard]] inline int answer_of(nic::Post post) noexcept {
+  return post == nic::Post::done ? 0 : explained(errno_of(post), nic::text(post));
+}
+
 /// Posts one receive request; returns an errno.
 template <class PostOne>
 int post_receive(const ibv_recv_wr& request, std::uint32_t most_sges, PostOne post) {
   if (request.num_sge < 0 ||
       static_cast<std::uint32_t>(request.num_sge) > std::min<std::size_t>(most_sges, kMostSges)) {
-    return EINVAL;
+    refuse(EINVAL, fmt::format("num_sge is {}: this queue was made for up to {}", request.num_sge, most_sges));
   }
   SgeRoom room;
-  return errno_of(
+  return answer_of(
       post(nic::ReceiveRequest{.id = request.wr_id, .sges = convert_sges(request.sg_list, request.num_sge, room)}));
 }
 

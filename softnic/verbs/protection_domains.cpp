@@ -11,11 +11,6 @@ namespace sidelatch::softnic::verbs {
 
 namespace {
 
-std::uint32_t next_handle() {
-  static std::atomic<std::uint32_t> handle = 0;
-  return ++handle;
-}
-
 void require_unused(const std::atomic<std::uint32_t>& users) {
   if (users.load() != 0) {
     refuse(EBUSY, "the domain is still in use");
@@ -77,13 +72,13 @@ SIDELATCH_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
     Context& ours = of(*context);
     auto domain = std::make_unique<ProtectionDomain>();
     domain->context = context;
-    domain->handle = next_handle();
     domain->nic = ours.nic.get();
     domain->domain = ours.nic->call([&](nic::Nic& nic) {
       const nic::Domain made = nic.make_domain();
       ours.domains.insert(made);
       return made;
     });
+    domain->handle = domain->domain;
     return domain.release();
   });
 }

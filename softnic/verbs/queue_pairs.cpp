@@ -61,6 +61,14 @@ std::uint64_t operations_of(nic::QueuePairType type) {
 
 nic::CompletionQueue* queue_of(ibv_cq* queue) { return queue == nullptr ? nullptr : of(*queue).queue; }
 
+// More than was asked for, as drivers grant: some programs inline a few bytes without having asked. Linux's soft-RoCE
+// grants the room of the request's parts, too.
+std::uint32_t inline_of(const ibv_qp_cap& wanted) {
+  constexpr std::uint32_t kMostUnasked = 64;
+  const std::uint64_t parts = std::uint64_t{wanted.max_send_sge} * sizeof(ibv_sge);
+  return std::max(wanted.max_inline_data, static_cast<std::uint32_t>(std::min<std::uint64_t>(parts, kMostUnasked)));
+}
+
 nic::QueuePairOptions options_of(const ProtectionDomain& domain, const ibv_qp_init_attr& attributes) {
   const nic::QueuePairType type = type_of(attributes.qp_type);
   const ibv_qp_cap& wanted = attributes.cap;
@@ -79,7 +87,7 @@ nic::QueuePairOptions options_of(const ProtectionDomain& domain, const ibv_qp_in
           .receive_depth = has_own ? wanted.max_recv_wr : 0,
           .most_send_sges = wanted.max_send_sge,
           .most_receive_sges = has_own ? wanted.max_recv_sge : 0,
-          .most_inline = wanted.max_inline_data,
+          .most_inline = inline_of(wanted),
           .signal_all = attributes.sq_sig_all != 0};
 }
 

@@ -229,12 +229,12 @@ nic::SendRequest finished(const WorkBuilder& builder, const Draft& draft, nic::S
 // Call it with the lock. Inlined data needs one place in the list of parts, which every queue pair has.
 int post_drafts(nic::QueuePair& pair, const WorkBuilder& builder) {
   if (builder.drafts.size() > pair.send_room()) {
-    return ENOMEM;
+    return answer_of(nic::Post::full);
   }
   for (const Draft& draft : builder.drafts) {
     nic::Sge inlined;
     // Everything has been checked except the state and inlined READs, which the first request reveals as well as any.
-    if (const int error = errno_of(pair.post_send(finished(builder, draft, inlined))); error != 0) {
+    if (const int error = answer_of(pair.post_send(finished(builder, draft, inlined))); error != 0) {
       return error;
     }
   }

@@ -1,6 +1,5 @@
-// Features that this NIC does not support: flows, work queues, counters, device memory, rate limits, imported objects.
-// Each returns what its manual page gives for "not supported": EOPNOTSUPP, or NULL with that errno. docs/softnic.md has
-// the list.
+// Features that this NIC does not support: flows, work queues, counters, device memory, rate limits. Each returns what
+// its manual page gives for "not supported": EOPNOTSUPP, or NULL with that errno. docs/softnic.md has the list.
 #include "context.h"
 #include "export.h"
 
@@ -58,16 +57,6 @@ void fill_unsupported(Context& context) noexcept {
 
 }  // namespace sidelatch::softnic::verbs
 
-SIDELATCH_VERBS_EXPORT ibv_pd* ibv_import_pd(ibv_context* /*context*/, std::uint32_t /*handle*/) {
-  errno = EOPNOTSUPP;
-  return nullptr;
-}
-SIDELATCH_VERBS_EXPORT void ibv_unimport_pd(ibv_pd* /*domain*/) {}
-SIDELATCH_VERBS_EXPORT ibv_mr* ibv_import_mr(ibv_pd* /*domain*/, std::uint32_t /*handle*/) {
-  errno = EOPNOTSUPP;
-  return nullptr;
-}
-SIDELATCH_VERBS_EXPORT void ibv_unimport_mr(ibv_mr* /*region*/) {}
 SIDELATCH_VERBS_EXPORT ibv_dm* ibv_import_dm(ibv_context* /*context*/, std::uint32_t /*handle*/) {
   errno = EOPNOTSUPP;
   return nullptr;

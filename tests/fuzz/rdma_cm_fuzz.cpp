@@ -98,7 +98,8 @@ struct Program {
   Station station;
   RdmaIds ids;
   std::array<ChannelNumber, 2> channels;
-  std::map<IdNumber, ChannelNumber> made;  // not destroyed yet
+  std::map<IdNumber, ChannelNumber> made;    // not destroyed yet
+  std::map<IdNumber, IdNumber> memberships;  // of groups, with their owners
 };
 
 class Scene {
@@ -158,7 +159,11 @@ class Scene {
 
   void call(Program& program) {
     RdmaIds& ids = program.ids;
-    const std::uint8_t what = input_.below(20);
+    const std::uint8_t what = input_.below(22);
+    if (what >= 20) {
+      group(program, what == 20);
+      return;
+    }
     if (what >= 13) {
       wire(what);
       return;
@@ -205,6 +210,7 @@ class Scene {
       case 9:
         static_cast<void>(ids.destroy(channel, id, now_));
         program.made.erase(id);
+        std::erase_if(program.memberships, [id](const auto& one) { return one.second == id; });
         break;
       case 10: {
         const ChannelNumber to = program.channels.at(input_.below(2));
@@ -220,6 +226,27 @@ class Scene {
       default:
         static_cast<void>(ids.pair_attributes(channel, id));
     }
+  }
+
+  void group(Program& program, bool joins) {
+    if (joins) {
+      const IdNumber id = some_id(program);
+      const std::uint8_t kind = input_.below(3);
+      const Gid group = kind == 0 ? roce::gid_of({239, 1, 2, 3}) : kind == 1 ? Gid{0xff, 0x12, 1} : kGids[1];
+      const ChannelNumber channel = channel_of(program, id);
+      program.memberships.emplace(program.ids.join_group(channel, id, 3, {.ip = group, .port = 0}), id);
+      return;
+    }
+    const std::uint8_t chosen = input_.take();
+    if (program.memberships.empty() || chosen == 0xff) {
+      static_cast<void>(program.ids.leave_group(program.channels[0], chosen));
+      return;
+    }
+    const auto membership =
+        std::next(program.memberships.begin(), static_cast<std::ptrdiff_t>(chosen % program.memberships.size()));
+    require_cm(program.ids.leave_group(channel_of(program, membership->second), membership->first) <= 1,
+               "one event is taken of a membership");
+    program.memberships.erase(membership);
   }
 
   // What the wire, time and a stranger do.
@@ -299,6 +326,13 @@ class Scene {
   }
 
   void count(Program& program, ChannelNumber channel, const IdEvent& event) {
+    if (event.kind == IdEventKind::group_joined) {
+      ++reached_.joined;
+      require_cm(program.made.contains(event.owner) && program.made[event.owner] == channel,
+                 "a group is joined by one that exists, on its channel");
+      require_cm(program.memberships.contains(event.id), "a membership that was left is not reported");
+      return;
+    }
     if (event.kind == IdEventKind::connect_request) {
       ++reached_.requests;
       require_cm(program.made.contains(event.owner), "a request is for one that listens");

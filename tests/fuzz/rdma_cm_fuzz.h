@@ -12,6 +12,7 @@ struct CmReached {
   std::uint64_t requests = 0;
   std::uint64_t established = 0;
   std::uint64_t ended = 0;
+  std::uint64_t joined = 0;  ///< groups
 };
 
 CmReached check_connections(std::span<const std::byte> bytes);

@@ -19,10 +19,12 @@ TEST(FuzzRdmaCm, TheCorpusConnectsAndDisconnects) {
     all.requests += reached.requests;
     all.established += reached.established;
     all.ended += reached.ended;
+    all.joined += reached.joined;
   }
   EXPECT_GE(all.requests, 2U);
   EXPECT_GE(all.established, 1U);
   EXPECT_GE(all.ended, 1U);
+  EXPECT_EQ(all.joined, 2U);
 }
 
 TEST(FuzzRdmaCm, MutationsOfTheCorpusHoldToo) {
@@ -31,6 +33,7 @@ TEST(FuzzRdmaCm, MutationsOfTheCorpusHoldToo) {
   ASSERT_FALSE(corpus.empty());
   std::mt19937_64 random(7'471);
   std::uint64_t established = 0;
+  std::uint64_t joined = 0;
   for (int run = 0; run < kRuns; ++run) {
     CmInput input = corpus[random() % corpus.size()];
     for (std::uint64_t left = 1 + random() % 4; left > 0; --left) {
@@ -52,10 +55,13 @@ TEST(FuzzRdmaCm, MutationsOfTheCorpusHoldToo) {
         }
       }
     }
-    established += check_connections(input).established;
+    const CmReached reached = check_connections(input);
+    established += reached.established;
+    joined += reached.joined;
   }
   // Both whole and broken connections are among them.
   EXPECT_GT(established, static_cast<std::uint64_t>(kRuns) / 100);
+  EXPECT_GT(joined, static_cast<std::uint64_t>(kRuns) / 100);
 }
 
 }  // namespace

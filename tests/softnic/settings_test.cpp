@@ -58,6 +58,7 @@ TEST(Settings, TravelThroughTheEnvironment) {
   settings.torn_bias = 0.125;
   settings.faults = {.seed = 3, .loss = 0.02, .duplication = 0.01, .corruption = 0.5, .reordering = 1, .delay = 0.25};
   settings.capture = "/tmp/x.pcap";
+  settings.atomics = fabric::model::AtomicScope::nic;
   const auto environment = environment_of(settings);
   const Settings read = settings_of(Variables(environment.begin(), environment.end()));
   const auto& link = std::get<roce::LinkWireOptions>(read.wire);
@@ -76,6 +77,7 @@ TEST(Settings, TravelThroughTheEnvironment) {
   EXPECT_EQ(read.faults.reordering, settings.faults.reordering);
   EXPECT_EQ(read.faults.delay, settings.faults.delay);
   EXPECT_EQ(read.capture, settings.capture);
+  EXPECT_EQ(read.atomics, settings.atomics);
 }
 
 TEST(Settings, EachWireHasItsText) {
@@ -115,6 +117,19 @@ TEST(Settings, WhatMeansNothingIsNamed) {
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_FAULTS", "loss=2"}}), AllOf(HasSubstr("loss"), HasSubstr("2")));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_FAULTS", "gremlins=1"}}), HasSubstr("gremlins"));
   EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_FAULTS", "loss"}}), HasSubstr("loss"));
+}
+
+// A device may promise less than it keeps, and not more.
+TEST(Settings, AtomicsArePromisedOnlyWhereTheyHold) {
+  using fabric::model::AtomicScope;
+  const auto scope = [](const Variables& variables) { return atomics_of(settings_of(variables)); };
+  EXPECT_EQ(scope({}), AtomicScope::global);
+  EXPECT_EQ(scope({{"SIDELATCH_SOFTNIC_ATOMICS", "glob"}}), AtomicScope::global);
+  EXPECT_EQ(scope({{"SIDELATCH_SOFTNIC_ATOMICS", "hca"}}), AtomicScope::nic);
+  EXPECT_EQ(scope({{"SIDELATCH_SOFTNIC_ORDER", "spec"}}), AtomicScope::nic);
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_ORDER", "spec"}, {"SIDELATCH_SOFTNIC_ATOMICS", "glob"}}),
+              AllOf(HasSubstr("SIDELATCH_SOFTNIC_ATOMICS glob"), HasSubstr("spec")));
+  EXPECT_THAT(refusal_of({{"SIDELATCH_SOFTNIC_ATOMICS", "none"}}), AllOf(HasSubstr("none"), HasSubstr("hca")));
 }
 
 TEST(Settings, ASecondProcessCapturesToAFileOfItsOwn) {

@@ -262,6 +262,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(std::pair{"softnic run --order foo -- true", "--order foo: "},
                       std::pair{"softnic run --torn-bias 2 --order relaxed -- true", "--torn-bias is \"2\""},
                       std::pair{"softnic run --torn-bias 0.5 -- true", "--torn-bias needs --order"},
+                      std::pair{"softnic run --atomics all -- true", "--atomics is \"all\""},
+                      std::pair{"softnic run --atomics glob --order spec -- true", "--atomics glob: with --order spec"},
                       std::pair{"softnic run --loss nan -- true", "--loss is \"nan\""},
                       std::pair{"softnic run --delay -1 -- true", "--delay is \"-1\""},
                       std::pair{"softnic run --seed 99999999999999999999 -- true", "--seed: 99999999999999999999"},

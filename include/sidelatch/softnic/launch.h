@@ -43,7 +43,10 @@ struct LaunchOptions {
   std::string order{};
   std::uint64_t seed = 1;  ///< of the order
   double torn_bias = 0;    ///< with an order: probability that the lines of a request are touched far apart
-  double loss = 0;         ///< probabilities of faults to a sent frame: this and those below
+  /// What the device says that its atomics are: "glob", atomic for CPUs too (IBV_ATOMIC_GLOB), or "hca", only among
+  /// those of the same NIC (IBV_ATOMIC_HCA, as real NICs say). Empty: what holds.
+  std::string atomics{};
+  double loss = 0;  ///< probabilities of faults to a sent frame: this and those below
   double duplication = 0;
   double corruption = 0;
   double reordering = 0;

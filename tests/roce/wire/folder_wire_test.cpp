@@ -8,6 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -146,15 +149,52 @@ TEST(FolderWire, WaitEndsWithAnInterrupt) {
   wire.wait(std::chrono::nanoseconds(-1));
 }
 
+std::string why_not(const std::filesystem::path& path) {
+  try {
+    static_cast<void>(join_folder_wire({path}));
+  } catch (const WireError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// Whoever else may write to it could take a station's place.
+TEST(FolderWire, RefusesAFolderThatOthersMayUse) {
+  namespace files = std::filesystem;
+  const Folder folder;
+  files::create_directory(folder.path);
+  for (const files::perms others :
+       {files::perms::group_read, files::perms::group_write, files::perms::others_exec, files::perms::others_write}) {
+    files::permissions(folder.path, files::perms::owner_all | others);
+    EXPECT_THAT(why_not(folder.path), ::testing::HasSubstr("belongs to one user"));
+  }
+  EXPECT_TRUE(files::is_empty(folder.path));  // nothing was made in it
+  files::permissions(folder.path, files::perms::owner_all);
+  EXPECT_EQ(why_not(folder.path), "");
+}
+
+TEST(FolderWire, RefusesSomeoneElsesFolder) {
+  const Folder folder;
+  std::filesystem::create_directory(folder.path);
+  std::filesystem::permissions(folder.path, std::filesystem::perms::owner_all);
+  // Only root can give a folder away; to all others root's folders are someone else's.
+  constexpr uid_t kNobody = 65'534;
+  const bool is_given = ::chown(folder.path.c_str(), kNobody, static_cast<gid_t>(-1)) == 0;
+  EXPECT_THAT(why_not(is_given ? folder.path : "/"), ::testing::HasSubstr("belongs to one user"));
+}
+
+// A file of someone else behind a link would be locked, and made if it is not there.
+TEST(FolderWire, FollowsNoLinkToALockFile) {
+  const Folder folder;
+  const Folder elsewhere;
+  std::filesystem::create_directory(folder.path);
+  std::filesystem::permissions(folder.path, std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink(elsewhere.path, folder.path / "lock");
+  EXPECT_THAT(why_not(folder.path), ::testing::HasSubstr("lock"));
+  EXPECT_FALSE(std::filesystem::exists(elsewhere.path));
+}
+
 TEST(FolderWire, NamesTheFolderThatCannotBeUsed) {
-  const auto why_not = [](const std::filesystem::path& path) -> std::string {
-    try {
-      static_cast<void>(join_folder_wire({path}));
-    } catch (const WireError& error) {
-      return error.what();
-    }
-    return {};
-  };
   EXPECT_THAT(why_not("/no/such/folder"), ::testing::HasSubstr("/no/such/folder"));
   const Folder folder;
   EXPECT_THAT(why_not(folder.path.string() + std::string(100, 'x')), ::testing::HasSubstr("shorter"));

@@ -133,6 +133,29 @@ INSTANTIATE_TEST_SUITE_P(Middleware, Ucx,
                                            UcxCase{"ud_v", "tag_lat"}, UcxCase{"ud_v", "tag_bw"},
                                            UcxCase{"ud_v", "ucp_put_lat"}, UcxCase{"ud_v", "ucp_add"}));
 
+// Below UCX's protocols: one transport, named. It has atomics only on a device that says IBV_ATOMIC_HCA.
+class Uct : public Ucx {
+ protected:
+  Pair measure_transport(const std::string& name, const std::string& test) {
+    const std::string command = fmt::format("ucx_perftest -p {{}} -d sidelatch0:1 -x {} -t {} -n 300", name, test);
+    return connect(command, command + " 127.0.0.1");
+  }
+};
+
+TEST_F(Uct, MeasuresTransports) {
+  site_.set("SIDELATCH_SOFTNIC_ATOMICS=hca");
+  for (const char* const test : {"am_lat", "put_bw", "fadd", "cswap"}) {
+    const Pair pair = measure_transport("rc_verbs", test);
+    expect_success(pair);
+    EXPECT_THAT(pair.client.text, ContainsRegex("Final: +300 ")) << test;
+  }
+  expect_success(measure_transport("ud_verbs", "am_bw"));
+}
+
+TEST_F(Uct, HasNoAtomicsIfTheDeviceSaysGlob) {
+  EXPECT_THAT(measure_transport("rc_verbs", "fadd").client.text, HasSubstr("does not support required 64-bit atomic"));
+}
+
 TEST_F(Ucx, MeasuresUnderAnOrderAndWithLoss) {
   site_.set("SIDELATCH_SOFTNIC_ORDER=relaxed");
   site_.set("SIDELATCH_SOFTNIC_FAULTS=loss=0.01");
@@ -154,10 +177,11 @@ class OpenMpi : public Middleware {
   // Four ranks that exchange by UCX, and by nothing else.
   void exchange(const std::string& transport, int turns) {
     site_.set(fmt::format("UCX_TLS={},self", transport));
-    const Outcome outcome =
-        run(fmt::format("mpirun --oversubscribe -np 4 --mca pml ucx --mca osc ucx "
-                        "--mca btl ^openib,vader,tcp /usr/bin/python3 {} {}",
-                        in_source_tree("tests/softnic/verbs/mpi_exchange.py"), turns));
+    exchange_by("--mca pml ucx --mca osc ucx --mca btl ^openib,vader,tcp", turns);
+  }
+  void exchange_by(const std::string& components, int turns) {
+    const Outcome outcome = run(fmt::format("mpirun --oversubscribe -np 4 {} /usr/bin/python3 {} {}", components,
+                                            in_source_tree("tests/softnic/verbs/mpi_exchange.py"), turns));
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("ranks: 4 wrong: 0\n"));
   }
@@ -165,6 +189,12 @@ class OpenMpi : public Middleware {
 
 TEST_F(OpenMpi, ExchangesOverConnections) { exchange("rc_v", 10); }
 TEST_F(OpenMpi, ExchangesOverDatagrams) { exchange("ud_v", 10); }
+// By connections of librdmacm. One-sided operations are messages then, and need a program with one thread.
+TEST_F(OpenMpi, ExchangesOverLibfabric) {
+  site_.set("MPI4PY_RC_THREADS=0");
+  site_.set("FI_PROVIDER=verbs;ofi_rxm");
+  exchange_by("--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include verbs;ofi_rxm --mca osc pt2pt", 3);
+}
 TEST_F(OpenMpi, ExchangesUnderAnOrderAndWithLoss) {
   site_.set("SIDELATCH_SOFTNIC_ORDER=relaxed");
   site_.set("SIDELATCH_SOFTNIC_FAULTS=loss=0.01");

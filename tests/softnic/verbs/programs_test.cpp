@@ -58,6 +58,11 @@ TEST_F(Programs, AnOrderChangesWhatAtomicsAreAtomicAgainst) {
   EXPECT_THAT(site_.run({"ibv_devinfo", "-v"}).text, HasSubstr("ATOMIC_HCA"));
 }
 
+TEST_F(Programs, ADeviceMayPromiseLessOfItsAtomics) {
+  site_.set("SIDELATCH_SOFTNIC_ATOMICS=hca");
+  EXPECT_THAT(site_.run({"ibv_devinfo", "-v"}).text, HasSubstr("ATOMIC_HCA"));
+}
+
 TEST_F(Programs, AWrongSettingIsOneSentenceAndNoDevice) {
   site_.set("SIDELATCH_SOFTNIC_SEED=one");
   const Outcome outcome = site_.run({"ibv_devinfo"});
@@ -215,8 +220,11 @@ INSTANTIATE_TEST_SUITE_P(
         // Unreliable connections: few enough bytes for the wire, which drops what it has no room for.
         Perftest{"ib_write_bw -c UC -n 500 -s 4096", 4096, 500}, Perftest{"ib_write_lat -c UC -n 300", 2, 300},
         Perftest{"ib_send_bw -c UC -n 300 -s 512", 512, 300}, Perftest{"ib_send_lat -c UC -n 300", 2, 300},
-        Perftest{"ib_write_bw -c XRC -n 300", 65536, 300}, Perftest{"ib_read_bw -c XRC -n 300", 65536, 300},
-        Perftest{"ib_send_bw -c XRC -n 300", 65536, 300}, Perftest{"ib_atomic_bw -c XRC -n 500", 8, 500}));
+        // On-demand memory; a group of one receiver.
+        Perftest{"ib_read_bw --odp -n 200 -s 4096", 4096, 200},
+        Perftest{"ib_send_bw -g -c UD -x 0 -n 200 -s 512", 512, 200}, Perftest{"ib_write_bw -c XRC -n 300", 65536, 300},
+        Perftest{"ib_read_bw -c XRC -n 300", 65536, 300}, Perftest{"ib_send_bw -c XRC -n 300", 65536, 300},
+        Perftest{"ib_atomic_bw -c XRC -n 500", 8, 500}));
 
 class AllSizes : public Programs, public ::testing::WithParamInterface<const char*> {};
 
@@ -234,6 +242,29 @@ TEST_P(AllSizes, FromTwoBytesToEightMebibytes) {
 INSTANTIATE_TEST_SUITE_P(Programs, AllSizes,
                          ::testing::Values("ib_read_bw", "ib_write_bw", "ib_send_bw", "ib_read_lat", "ib_write_lat",
                                            "ib_send_lat"));
+
+// ---- Explanations.
+
+class WrongPrograms : public Programs {
+ protected:
+  Outcome run_wrong_program() {
+    return site_.run({"/usr/bin/python3", in_source_tree("tests/softnic/verbs/explain.py")});
+  }
+};
+
+TEST_F(WrongPrograms, AreTold) {
+  site_.set("SIDELATCH_SOFTNIC_EXPLAIN=1");
+  const Outcome outcome = run_wrong_program();
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  for (const char* const sentence :
+       {"the queue pair's state does not allow it", "more inline bytes than the queue pair was made for",
+        "enters ERROR: the request with wr_id 0x0 failed: remote access error; rkey 0xbad",
+        "enters ERROR: a request of the other side is refused: its key", "overruns: it has room for 1 completions"}) {
+    EXPECT_THAT(outcome.text, HasSubstr(sentence));
+  }
+}
+
+TEST_F(WrongPrograms, AreToldNothingUnlessTheyAsk) { EXPECT_EQ(run_wrong_program().text, "all ignored\n"); }
 
 // ---- pyverbs.
 

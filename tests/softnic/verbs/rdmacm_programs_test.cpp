@@ -165,6 +165,13 @@ TEST_F(RdmacmPrograms, EndPointsAreConnectedSynchronously) {
   EXPECT_THAT(pair.client.text, HasSubstr("rdma_client: end 0"));
 }
 
+// It sends inline data without having asked for room for that, as drivers grant it.
+TEST_F(RdmacmPrograms, EndPointsInlineWithoutHavingAsked) {
+  const Pair pair = run("rdma_xserver -p {}", "rdma_xclient -s 127.0.0.1 -p {}");
+  expect_ok(pair);
+  EXPECT_THAT(pair.client.text, HasSubstr("rdma_xclient: end 0"));
+}
+
 TEST_F(RdmacmPrograms, CmtimeConnectsAHundredTimes) {
   const Pair pair = run("cmtime -p {} -c 100", "cmtime -s 127.0.0.1 -p {} -c 100", true);
   EXPECT_EQ(pair.client.status, 0) << pair.client.text;

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -216,7 +217,7 @@ TEST_F(VerbsCalls, AChainIsPostedUpToTheRequestThatIsRefused) {
   ibv_qp* const b = make_pair();
   connect(*a, *b);
   ibv_sge part = sge(0);
-  ibv_sge too_long = sge(0, 3);  // 24 bytes inline, of 16
+  ibv_sge too_long = sge(0, 5);  // 40 bytes inline, of 32
   ibv_send_wr third = request(IBV_WR_RDMA_WRITE, part);
   ibv_send_wr second = request(IBV_WR_RDMA_WRITE, too_long);
   second.send_flags |= IBV_SEND_INLINE;
@@ -229,6 +230,24 @@ TEST_F(VerbsCalls, AChainIsPostedUpToTheRequestThatIsRefused) {
   EXPECT_EQ(wait().wr_id, 42U);
   ibv_wc none{};
   EXPECT_EQ(ibv_poll_cq(queue, 1, &none), 0);
+}
+
+// Programs inline a little without having asked, because drivers grant the room of the parts.
+TEST_F(VerbsCalls, PartsGiveRoomForInlineData) {
+  struct Case {
+    std::uint32_t parts;
+    std::uint32_t wanted;
+    std::uint32_t granted;
+  };
+  for (const auto& [parts, wanted, granted] : {Case{1, 0, 16}, Case{2, 16, 32}, Case{8, 0, 64}, Case{1, 200, 200}}) {
+    ibv_qp_init_attr attributes = small();
+    attributes.cap.max_send_sge = parts;
+    attributes.cap.max_inline_data = wanted;
+    ibv_qp* const pair = verbs.create_qp(domain, &attributes);
+    ASSERT_THAT(pair, NotNull());
+    pairs.push_back(pair);
+    EXPECT_EQ(attributes.cap.max_inline_data, granted);
+  }
 }
 
 TEST_F(VerbsCalls, AFullQueueIsOutOfMemory) {
@@ -853,7 +872,12 @@ TEST_F(VerbsCalls, WhatIsNotThereSaysSo) {
   }
   expect_unsupported(ibv_alloc_null_mr(domain));
   expect_unsupported(verbs.reg_dmabuf_mr(domain, 0, 4096, 0, 0, kRights));
-  expect_unsupported(verbs.import_device(0));
+  // A descriptor of this kind that is no context's might be one of another process.
+  const FileDescriptor strange(::eventfd(0, EFD_CLOEXEC));
+  expect_unsupported(verbs.import_device(strange.number()));
+  errno = 0;
+  EXPECT_THAT(verbs.import_device(0), IsNull());
+  EXPECT_EQ(errno, EINVAL);
   ibv_alloc_dm_attr memory{};
   expect_unsupported(ibv_alloc_dm(context, &memory));
   ibv_counters_init_attr counters{};
