@@ -63,11 +63,13 @@ class ControlledFlows {
     const std::uint64_t begun = world_.now();
     world_.run_until(begun + kSettleNs);
     std::vector<std::uint64_t> before;
+    before.reserve(all_.size());
     for (const auto& sink : all_) {
       before.push_back(sink->popped);
     }
     world_.run_until(begun + length);
     std::vector<double> rates;
+    rates.reserve(all_.size());
     for (std::size_t i = 0; i < all_.size(); ++i) {
       rates.push_back(static_cast<double>((all_[i]->popped - before[i]) * all_[i]->ring.shape().item_bytes) /
                       static_cast<double>(length - kSettleNs));

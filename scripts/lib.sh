@@ -21,7 +21,7 @@ packages() {
         echo g++ cmake ninja-build ccache pkg-config libibverbs-dev librdmacm-dev libnuma-dev libtbb-dev libfmt-dev \
           libcli11-dev libisal-dev nlohmann-json3-dev libtomlplusplus-dev
         ;;
-      test) echo libgtest-dev libgmock-dev libbenchmark-dev valgrind tshark python3-scapy \
+      test) echo libgtest-dev libgmock-dev libbenchmark-dev make valgrind tshark python3-scapy \
         ibverbs-utils rdmacm-utils perftest qperf python3-pyverbs \
         ucx-utils libfabric-bin fio openmpi-bin python3-mpi4py ;;
       vm)

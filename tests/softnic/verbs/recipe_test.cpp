@@ -44,6 +44,10 @@ class Recipe : public ::testing::Test {
     if (const std::string reason = why_not(); !reason.empty()) {
       GTEST_SKIP() << reason;
     }
+    if (!is_installed("mpirun") || !is_installed("make") ||
+        site_.run({"/usr/bin/python3", "-c", "import mpi4py.MPI"}).status != 0) {
+      GTEST_SKIP() << "make, openmpi-bin or python3-mpi4py is not installed: run scripts/install-deps test";
+    }
     // A project whose suite exchanges data over the device, compares it, and says so.
     std::ofstream(project_.path() / "Makefile")
         << "check:\n"
