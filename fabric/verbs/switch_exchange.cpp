@@ -215,7 +215,7 @@ class SwitchExchange::Server {
     greeted_ -= greeted ? 1U : 0U;
   }
 
-  bool greet(Listener& client, SwitchService& service) {
+  bool greet(Listener& client, SwitchService& service) const {
     const std::optional<exchange::Message> first = client.receive(Clock::now() + kHelloWithin);
     if (!first) {
       return false;

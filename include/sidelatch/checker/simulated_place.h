@@ -30,6 +30,8 @@ namespace sidelatch::checker {
 class SimulatedPlace final : public SwitchPlace {
  public:
   SimulatedPlace(fabric::sim::Simulation& world, fabric::Node& storage, const SchemeEntry& entry);
+  SimulatedPlace(const SimulatedPlace&) = delete;
+  SimulatedPlace& operator=(const SimulatedPlace&) = delete;
   ~SimulatedPlace() override;
 
   /// `objects` lie in `memory`, which nobody has used. Throws std::invalid_argument if the switch has no room for them.
