@@ -7,6 +7,7 @@
 #include <sidelatch/checker/exclusion.h>
 #include <sidelatch/checker/order.h>
 #include <sidelatch/checker/parallel.h>
+#include <sidelatch/checker/remote_place.h>
 #include <sidelatch/checker/schemes.h>
 #include <sidelatch/checker/unlatch.h>
 #include <sidelatch/checker/visibility.h>
@@ -79,6 +80,8 @@ class Limit {
 // One writer, one reader, one memory node; the lock table needs four clients.
 struct Cluster {
   Node* storage = nullptr;
+  SwitchPlace* place = nullptr;
+  std::uint64_t longest_tuple = 0;  // of the place: bytes
   std::array<Node*, 4> clients{};
 };
 
@@ -110,6 +113,13 @@ struct VerbsCluster : Cluster {
       remote =
           std::make_unique<verbs::RemoteNode>(fabric, options.server, verbs::RemoteOptions{.token = options.token});
     }
+    if (options.at_switch) {
+      place = &at_switch.emplace(*remote);
+      longest_tuple = 4096;
+      for (const Device& one : devices()) {
+        longest_tuple = one.name == fabric.device_name() && one.mtu > 0 ? one.mtu : longest_tuple;
+      }
+    }
     storage = remote != nullptr ? static_cast<Node*>(remote.get()) : &fabric.add_node("storage");
     for (Node*& client : clients) {
       client = &fabric.add_node("client");
@@ -117,12 +127,20 @@ struct VerbsCluster : Cluster {
   }
   verbs::VerbsFabric fabric;
   std::unique_ptr<verbs::RemoteNode> remote;
+  std::optional<RemotePlace> at_switch;
 };
+
+constexpr std::string_view kAtSwitch = "optimistic/switch";
+// Parts with more than one request in flight, which that switch does not take, and proofs, which know no switch.
+constexpr std::array<std::string_view, 2> kPartsAtSwitch = {"torn-reads", "schemes"};
 
 // Schemes whose reads are judged by their values, on a ring with one writer. Latches need several clients, and schemes
 // that are only for the explorer must not run on a NIC.
-std::vector<const SchemeEntry*> schemes_on_the_ring() {
+std::vector<const SchemeEntry*> schemes_on_the_ring(const CheckOptions& options) {
   std::vector<const SchemeEntry*> chosen;
+  if (options.at_switch) {
+    return {select_scheme(kAtSwitch).entry};
+  }
   for (const SchemeEntry& entry : schemes()) {
     const bool reads_are_judged = entry.promise != Promise::exclusion && entry.kind != Kind::model_only;
     if (reads_are_judged && entry.name != kBookend) {
@@ -163,6 +181,9 @@ void CheckOptions::validate() const {
   }
   if (fabric == "sim" && !(device.empty() && server.empty())) {
     throw std::invalid_argument("--fabric sim: --device and --connect are for verbs; leave them out, or --fabric");
+  }
+  if (at_switch && server.empty()) {
+    throw std::invalid_argument("--at-switch: give --connect, the address of `sidelatch switch --latches`");
   }
   for (const std::string& part : parts) {
     if (std::ranges::find(kParts, part) == kParts.end()) {
@@ -253,7 +274,7 @@ class Work {
       add_torn_reads();
     }
     if (wanted("schemes")) {
-      for (const SchemeEntry* scheme : schemes_on_the_ring()) {
+      for (const SchemeEntry* scheme : schemes_on_the_ring(options)) {
         add_on_the_ring(scheme);
       }
     }
@@ -285,7 +306,8 @@ class Work {
   ~Work() = default;
 
   [[nodiscard]] bool wanted(std::string_view part) const {
-    return std::ranges::find(options_->parts, part) != options_->parts.end();
+    const bool possible = !options_->at_switch || std::ranges::find(kPartsAtSwitch, part) != kPartsAtSwitch.end();
+    return possible && std::ranges::find(options_->parts, part) != options_->parts.end();
   }
   [[nodiscard]] std::size_t jobs() const { return jobs_.size(); }
   [[nodiscard]] std::size_t weight(std::size_t job) const { return jobs_[job].weight; }
@@ -356,6 +378,18 @@ class Work {
     return {.block_bytes = size, .reads = options_->reads, .patience = pace.patience, .keep_going = pace.keep_going};
   }
 
+  [[nodiscard]] RingOptions ring_at_switch(const Cluster& on, const Pace& pace, std::uint64_t size) const {
+    if (size > on.longest_tuple) {
+      throw verbs::DeviceError(
+          fmt::format("a tuple is one packet: at most {} bytes with this path MTU", on.longest_tuple));
+    }
+    constexpr std::uint64_t kSlots = 4096;  // the switch has versions for so many, often enough
+    RingOptions options = ring(pace, size);
+    options.ring_bytes = kSlots * size;
+    options.place = on.place;
+    return options;
+  }
+
   void add_torn_reads() {
     for (const std::uint64_t size : options_->sizes) {
       add_job(fmt::format("torn-read, {} B", size),
@@ -369,7 +403,8 @@ class Work {
     for (const std::uint64_t size : options_->sizes) {
       add_job(fmt::format("{}, {} B", scheme->name, size),
               [this, scheme, size, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
-                seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name), ring(pace, size));
+                seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name),
+                                    options_->at_switch ? ring_at_switch(on, pace, size) : ring(pace, size));
               });
     }
   }

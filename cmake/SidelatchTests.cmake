@@ -1,7 +1,8 @@
 # tests/FOLDER/**/*.cpp            -> test_FOLDER,          label FOLDER
 # tests/FOLDER/**/*_threaded_*.cpp -> test_FOLDER_threaded, labels FOLDER and threaded
 # tests/vm/**/*.cpp                -> test_vm, run as the one test `vm` in a guest with an RDMA device, label vm;
-#                                     but tests/vm/softnic/peer/*.cpp -> roce_peer, which it and the test `vm.link` run
+#                                     but tests/vm/softnic/peer/*.cpp -> roce_peer, which it and the test `vm.link` run,
+#                                     and tests/vm/switch/latch_peer.cpp -> latch_peer
 # examples/NAME.cpp                -> NAME, run as the test example.NAME, label example; on the software NIC if it is of
 #                                     fabric/verbs. One that includes softnic/launch.h starts the software NIC itself
 #
@@ -96,12 +97,15 @@ endforeach()
 file(GLOB_RECURSE vm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/vm/*.cpp")
 # tests/vm/softnic starts it with the software NIC and without, so it has nothing but libibverbs.
 file(GLOB peer_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/vm/softnic/peer/*.cpp")
-list(REMOVE_ITEM vm_sources ${peer_sources})
+list(REMOVE_ITEM vm_sources ${peer_sources} "${PROJECT_SOURCE_DIR}/tests/vm/switch/latch_peer.cpp")
 add_executable(roce_peer ${peer_sources})
 target_link_libraries(roce_peer PRIVATE sidelatch_flags PkgConfig::libibverbs fmt::fmt)
 set_target_properties(roce_peer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+add_executable(latch_peer "${PROJECT_SOURCE_DIR}/tests/vm/switch/latch_peer.cpp")
+target_link_libraries(latch_peer PRIVATE sidelatch_flags sidelatch_static fmt::fmt)
+set_target_properties(latch_peer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 sidelatch_make_test_program(test_vm ${vm_sources})
-add_dependencies(test_vm roce_peer sidelatch_verbs)
+add_dependencies(test_vm roce_peer latch_peer sidelatch_verbs)
 add_test(NAME vm COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/run" "${PROJECT_BINARY_DIR}")
 set_tests_properties(vm PROPERTIES LABELS vm TIMEOUT 1620 SKIP_RETURN_CODE 77 RUN_SERIAL ON)
 add_test(NAME vm.link COMMAND "${PROJECT_SOURCE_DIR}/tests/vm/link" "${PROJECT_BINARY_DIR}")
@@ -153,7 +157,7 @@ endforeach()
 # tests/tools runs the program itself, and its units of flows preload the library.
 foreach(target test_tools test_tools_threaded)
     if(TARGET ${target} AND TARGET sidelatch)
-        add_dependencies(${target} sidelatch sidelatch_verbs)
+        add_dependencies(${target} sidelatch sidelatch_verbs latch_peer)
     endif()
 endforeach()
 

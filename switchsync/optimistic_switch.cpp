@@ -80,9 +80,8 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
   if (tuples.address % kWordBytes != 0) {
     throw std::invalid_argument(fmt::format("address {:#x}: a version is a word of 8 bytes, aligned", tuples.address));
   }
-  if (tuples.count == 0 || tuples.count > versions_->size() - tuples_) {
-    throw std::invalid_argument(fmt::format("count {}: the switch has versions for {} more tuples of {}", tuples.count,
-                                            versions_->size() - tuples_, versions_->size()));
+  if (tuples.count == 0) {
+    throw std::invalid_argument("count 0: there is no tuple");
   }
   if (tuples.count > (~std::uint64_t{0} - tuples.address) / tuples.slot_bytes) {
     throw std::invalid_argument(fmt::format("count {}: slots of {} bytes from {:#x} on would go beyond 2^64",
@@ -97,21 +96,75 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
           tuples.address, tuples.count, tuples.slot_bytes, other.address, other.rkey));
     }
   }
-  const auto first = static_cast<std::uint32_t>(tuples_);
-  regions_->add({{.value = p4::address_number(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
-                {tuples.address, p4::U128{tuples.count} * tuples.slot_bytes, tuples.tuple_bytes,
-                 static_cast<unsigned>(std::countr_zero(tuples.slot_bytes)), first});
-  tuples_ += tuples.count;
-  if (std::ranges::none_of(rows_, [&](const Row& row) { return row.tuples.memory_node == tuples.memory_node; })) {
-    memory_nodes_->add({{.value = p4::address_number(tuples.memory_node)}}, "NoAction");
+  const std::uint32_t first = room_for(tuples.count);
+  for (std::uint64_t i = 0; i < tuples.count; ++i) {
+    versions_->write(first + i, 0);
+    holders_->write(first + i, 0);
   }
-  rows_.push_back({tuples, first, tuples.is_new});
+  const p4::EntryHandle entry =
+      regions_->add({{.value = p4::address_number(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
+                    {tuples.address, p4::U128{tuples.count} * tuples.slot_bytes, tuples.tuple_bytes,
+                     static_cast<unsigned>(std::countr_zero(tuples.slot_bytes)), first});
+  // It may have had tuples before.
+  const p4::U128 node = p4::address_number(tuples.memory_node);
+  if (memory_nodes_->find(&node) == nullptr) {
+    memory_nodes_->add({{.value = node}}, "NoAction");
+  }
+  rows_.insert(std::ranges::upper_bound(rows_, first, {}, &Row::first), {tuples, first, entry, tuples.is_new});
   return first;
+}
+
+// There is no connection, whose registers could mean the tuples of before.
+std::uint32_t OptimisticSwitch::room_for(std::uint64_t count) const {
+  std::uint64_t free = 0;
+  std::uint64_t largest = 0;
+  for (const Row& row : rows_) {
+    if (row.first - free >= count) {
+      return static_cast<std::uint32_t>(free);
+    }
+    largest = std::max(largest, row.first - free);
+    free = row.first + row.tuples.count;
+  }
+  if (versions_->size() - free < count) {
+    throw std::invalid_argument(fmt::format("count {}: the switch has versions for {} more tuples of {}", count,
+                                            std::max(largest, versions_->size() - free), versions_->size()));
+  }
+  return static_cast<std::uint32_t>(free);
+}
+
+void OptimisticSwitch::remove_tuples(std::uint32_t first) {
+  const auto row = std::ranges::find(rows_, first, &Row::first);
+  if (row == rows_.end()) {
+    throw std::invalid_argument(fmt::format("remove_tuples: add_tuples() has not returned {}", first));
+  }
+  regions_->remove(row->entry);
+  for (std::uint64_t i = 0; i < row->tuples.count; ++i) {
+    holders_->write(first + i, 0);
+  }
+  rows_.erase(row);
+}
+
+bool OptimisticSwitch::has_tuple(std::uint32_t tuple) const {
+  return std::ranges::any_of(
+      rows_, [&](const Row& row) { return tuple >= row.first && tuple - row.first < row.tuples.count; });
 }
 
 void OptimisticSwitch::add_direct(const Ipv4Address& memory_node, std::uint32_t queue_pair) {
   check_24_bits("queue_pair", queue_pair);
   connections_->add({{.value = p4::address_number(memory_node)}, {.value = queue_pair}}, "direct");
+}
+
+void OptimisticSwitch::release_tuple(std::uint32_t tuple, bool is_written, Released& released) {
+  const bool must_write = (static_cast<std::uint32_t>(holders_->read(tuple)) & kMustWrite) != 0;
+  // An epoch begins in the tuple itself, so that recovery finds it.
+  const bool begins_epoch = (version(tuple) + 1) % kEpoch == 0;
+  holders_->write(tuple, 0);
+  if (is_written || must_write || begins_epoch) {
+    released.in_doubt.push_back(tuple);
+  } else {
+    released.tuples.push_back(tuple);
+    versions_->write(tuple, version(tuple) + 1);
+  }
 }
 
 OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection& connection) {
@@ -181,19 +234,11 @@ Released OptimisticSwitch::release(ConnectionId connection) {
   const auto wanted = static_cast<std::uint32_t>(wanted_->read(index));
   const bool is_writing = (latest & kWaiting) != 0 && (latest & kKind) == kWrite;
   Released released;
-  for (std::uint32_t tuple = 0; tuple < tuples_; ++tuple) {
-    if (holder(tuple) != connection) {
-      continue;
-    }
-    const bool must_write = (static_cast<std::uint32_t>(holders_->read(tuple)) & kMustWrite) != 0;
-    // An epoch begins in the tuple itself, so that recovery finds it.
-    const bool begins_epoch = (version(tuple) + 1) % kEpoch == 0;
-    holders_->write(tuple, 0);
-    if ((is_writing && tuple == wanted) || must_write || begins_epoch) {
-      released.in_doubt.push_back(tuple);
-    } else {
-      released.tuples.push_back(tuple);
-      versions_->write(tuple, version(tuple) + 1);
+  for (const Row& row : rows_) {
+    for (std::uint32_t tuple = row.first; tuple < row.first + row.tuples.count; ++tuple) {
+      if (holder(tuple) == connection) {
+        release_tuple(tuple, is_writing && tuple == wanted, released);
+      }
     }
   }
   connections_->remove(slot_of_it.to_memory);
@@ -206,7 +251,7 @@ void OptimisticSwitch::give_latch(std::uint32_t tuple, ConnectionId to) {
   if (slot(to, "give_latch").use != Use::connected) {
     throw std::invalid_argument(fmt::format("give_latch: connection {:#x} is fenced", to));
   }
-  if (tuple >= tuples_ || version(tuple) % 2 == 0 || holder(tuple)) {
+  if (!has_tuple(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
     throw std::logic_error(fmt::format("give_latch: tuple {} is not in doubt", tuple));
   }
   holders_->write(tuple, (index_of(to) + 1) | kMustWrite);

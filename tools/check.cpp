@@ -173,6 +173,10 @@ void add_check(Program& program) {
       .option("--connect", arguments->options.server,
               "HOST[:PORT] of `sidelatch check --server`: the memory is there (default: on this machine)")
       .excludes(server);
+  command.flag(
+      "--at-switch", arguments->options.at_switch,
+      "--connect is the exchange of `sidelatch switch --latches` with switch_optimistic.p4: torn reads through "
+      "it, and optimistic/switch");
   command.option("--token", arguments->options.token, "--server, --connect: a word that both must give");
   command.option("--profile", arguments->options.profile,
                  "simulator: NIC profile, a name or a TOML file (default connectx5)");

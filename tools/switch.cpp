@@ -1,6 +1,7 @@
 #include "commands.h"
 #include "options.h"
 #include "p4_source.h"
+#include "switch_latches.h"
 #include "switch_report.h"
 
 #include <sidelatch/p4/control.h>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -29,6 +31,7 @@ struct Arguments : P4Source {
   std::string control;
   std::string pcap;
   p4::WiredSwitchOptions options;
+  LatchArguments latches;
   bool no_icrc = false;
   bool json = false;
 };
@@ -87,18 +90,28 @@ class Session {
     if (control_) {
       p4::apply(*control_, device_->device());
     }
+    if (!arguments.latches.listen.empty()) {
+      latches_ = std::make_unique<LatchService>(arguments.latches, *device_);
+    }
   }
 
   int run() {
     const Signals signals(*device_);
     fmt::print(stderr, "sidelatch: the switch is up; Ctrl-C ends it{}\n",
                arguments_.control.empty() ? "" : ", SIGHUP reads the control file again");
+    if (latches_ != nullptr) {
+      fmt::print(stderr, "sidelatch: clients set up latches at {}\n", latches_->address());
+    }
     const bool terminal = on_terminal(STDERR_FILENO);
     std::size_t lines = 0;
     constexpr auto kEvery = std::chrono::seconds(1);
     constexpr auto kLong = std::chrono::hours(24);
     for (bool more = true; more && ended_by.load() == 0;) {
       more = device_->serve(terminal ? std::chrono::nanoseconds(kEvery) : std::chrono::nanoseconds(kLong));
+      if (latches_ != nullptr) {
+        latches_->work();
+        tell_problem();
+      }
       if (reread.exchange(false)) {
         read_again();
         lines = 0;
@@ -132,6 +145,13 @@ class Session {
     }
   }
 
+  void tell_problem() {
+    if (std::string problem = latches_->problem(); problem != problem_) {
+      fmt::print(stderr, "sidelatch: {}\n", problem);
+      problem_ = std::move(problem);
+    }
+  }
+
   [[nodiscard]] SwitchReport report() const {
     return report_of(*device_, info_, control_ ? control_->counters : std::vector<std::size_t>{});
   }
@@ -141,6 +161,8 @@ class Session {
   std::vector<std::uint16_t> ports_;
   std::optional<p4::Control> control_;
   std::unique_ptr<p4::WiredSwitch> device_;
+  std::unique_ptr<LatchService> latches_;
+  std::string problem_;  // that was told last
 };
 
 int run(const Arguments& arguments) {
@@ -162,8 +184,10 @@ void add_switch(Program& program) {
   p4::WiredSwitchOptions& options = arguments->options;
   add_p4_source(command, *arguments);
   command.option("--port", arguments->ports, p4::kPortForms).required().one_at_a_time();
-  command.option("--control", arguments->control,
-                 "the control file, JSON: tables, registers, counters, multicast groups, clones; read again on SIGHUP");
+  const Option control = command.option(
+      "--control", arguments->control,
+      "the control file, JSON: tables, registers, counters, multicast groups, clones; read again on SIGHUP");
+  add_latch_options(command, arguments->latches, control);
   command.option("--pcap", arguments->pcap, "capture every packet as it arrives and as it leaves, for tshark");
   command.option("--queue-bytes", options.queue_bytes,
                  "bytes that may wait for a port before packets are dropped; 0: any number (default 4194304)");

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sidelatch/checker/schemes.h>
-#include <sidelatch/checker/simulated_place.h>
+#include <sidelatch/checker/switch_place.h>
 #include <sidelatch/fabric/node.h>
 
 #include <algorithm>
@@ -77,12 +77,12 @@ inline void require_chances(std::uint64_t chances) {
 }
 
 /// Lets the switch that a scheme needs know the objects, before a client connects.
-inline void serve_at(SimulatedPlace* place, const fabric::MemoryRegion& memory, const sync::ObjectArray& objects) {
+inline void serve_at(SwitchPlace* place, const fabric::MemoryRegion& memory, const sync::ObjectArray& objects) {
   if (place != nullptr) {
     place->serve(memory.remote(), objects);
   }
 }
-[[nodiscard]] inline sync::SessionOptions complete(SimulatedPlace* place, fabric::Node& client,
+[[nodiscard]] inline sync::SessionOptions complete(SwitchPlace* place, fabric::Node& client,
                                                    const sync::SessionOptions& options) {
   return place == nullptr ? options : place->options(client, options);
 }

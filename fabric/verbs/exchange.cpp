@@ -157,6 +157,7 @@ void visit(T& welcome, V&& v) {
   v(welcome.regions);
   v(welcome.manager);
   v(welcome.no_manager);
+  v(welcome.gid);
 }
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Connect>
@@ -235,6 +236,29 @@ template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Found>
 void visit(T& found, V&& v) {
   v(found.span);
+}
+template <class T, class V>
+  requires(std::same_as<std::remove_const_t<T>, Place> || std::same_as<std::remove_const_t<T>, Placed> ||
+           std::same_as<std::remove_const_t<T>, VersionsKept>)
+void visit(T& /*message*/, V&& /*v*/) {}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, KeepVersions>
+void visit(T& tuples, V&& v) {
+  v(tuples.span);
+  v(tuples.count);
+  v(tuples.tuple_bytes);
+  v(tuples.slot_bytes);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Inherit>
+void visit(T& inherit, V&& v) {
+  v(inherit.connection);
+  v(inherit.span);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Inherited>
+void visit(T& inherited, V&& v) {
+  v(inherited.done);
 }
 
 template <std::size_t Type = 0>

@@ -21,7 +21,7 @@
 
 namespace sidelatch::fabric::verbs::exchange {
 
-inline constexpr std::uint16_t kVersion = 3;
+inline constexpr std::uint16_t kVersion = 4;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kLongest = std::size_t{64} * 1024;  ///< bytes of a payload
 
@@ -50,6 +50,7 @@ struct Welcome {
   std::vector<SharedRegion> regions;
   ManagerAddress manager;
   std::string no_manager;  ///< why there is no connection manager
+  ibv_gid gid{};           ///< of the server's port
 };
 /// Client: its end of connection `connection`, for the first time or again. `owner`: the owner of latches taken through
 /// it, or 0.
@@ -127,8 +128,30 @@ struct Refused {
   std::uint8_t code = 0;  ///< 0: any other reason
 };
 
+/// Client: everything that the server's NIC has acknowledged is to be placed. Placed follows when it is.
+struct Place {};
+struct Placed {};
+/// Client, to the exchange of a switch that keeps versions: memory from `span` on is a row of tuples from now on.
+struct KeepVersions {
+  RemoteSpan span;
+  std::uint64_t count = 0;
+  std::uint64_t tuple_bytes = 0;
+  std::uint64_t slot_bytes = 0;
+};
+struct VersionsKept {};
+/// Client, to the exchange of a switch that keeps versions: connection `connection` is to have the latch of the tuple
+/// at `span`, if the tuple is in doubt.
+struct Inherit {
+  std::uint32_t connection = 0;
+  RemoteSpan span;
+};
+struct Inherited {
+  std::uint8_t done = 0;  ///< 0: the tuple is not in doubt
+};
+
 using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate,
-                             Allocated, Release, Released, Publish, Published, Find, Found, Announce, Ticket>;
+                             Allocated, Release, Released, Publish, Published, Find, Found, Announce, Ticket, Place,
+                             Placed, KeepVersions, VersionsKept, Inherit, Inherited>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// Removes and returns the message at the beginning of `bytes`; nothing if it is not complete yet.

@@ -2,11 +2,10 @@
 
 #include "connection_manager.h"
 #include "node.h"
+#include "own_read.h"
 #include "socket.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -42,15 +41,6 @@ constexpr auto kPause = std::chrono::milliseconds(100);
 // Answers are short: a client with this many unsent bytes does not read.
 constexpr std::size_t kMostUnread = 1 << 20;
 
-// Takes the same time for every wrong token.
-bool same_token(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned>(a[i] != (i < b.size() ? b[i] : '\0'));
-  }
-  return difference == 0;
-}
-
 bool is_name(std::string_view name) { return !name.empty() && name.size() <= 255; }
 
 // A ticket cannot be guessed: a client that presents it got it over TCP.
@@ -69,7 +59,8 @@ std::uint64_t new_ticket() {
 // One thread serves all clients. A client that sends nonsense, too much, or nothing is closed; the others continue.
 class MemoryServer::Loop {
  public:
-  Loop(VerbsNode& node, const ServerOptions& options) : node_(&node), options_(options) {
+  Loop(VerbsNode& node, const ServerOptions& options)
+      : node_(&node), options_(options), own_read_(node.port(), node.domain()) {
     if (options.most_clients == 0 || options.most_connections == 0) {
       throw std::invalid_argument("most_clients and most_connections must be 1 at least");
     }
@@ -111,6 +102,7 @@ class MemoryServer::Loop {
       throw std::logic_error("start: the server has started already");
     }
     welcome_.node = node_->name();
+    welcome_.gid = node_->port().gid();
     const Port& port = node_->port();
     std::optional<NumberList> cpus = port.options().pin_thread ? near_cpus(port.device_name()) : std::nullopt;
     thread_ = std::thread([this, cpus = std::move(cpus)] {
@@ -232,18 +224,7 @@ class MemoryServer::Loop {
         }
         return;
       }
-      const int yes = 1;
-      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-      // A machine that is gone sends nothing, so probe it.
-      const int idle_s = 5;
-      ::setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
-      const int probes = 3;
-      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-      // Applies also while an answer is on its way to the client.
-      const unsigned unanswered_ms = 20'000;
-      ::setsockopt(socket.number(), IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
+      watch_over(socket);
       Client& client = clients_.emplace_back();
       client.socket = std::move(socket);
       if (failed_) {
@@ -359,8 +340,22 @@ class MemoryServer::Loop {
       reply(client, this->publish(client, *publish));
     } else if (const auto* const find = std::get_if<exchange::Find>(&message)) {
       reply(client, exchange::Found{find_region(find->name).value_or(RemoteSpan{})});
+    } else if (std::holds_alternative<exchange::Place>(message)) {
+      reply(client, place());
+    } else if (std::holds_alternative<exchange::KeepVersions>(message) ||
+               std::holds_alternative<exchange::Inherit>(message)) {
+      reply(client, exchange::Refused{"it is no switch: connect to the exchange of `sidelatch switch --latches`"});
     } else {
       refuse(client, "a message that only servers send");
+    }
+  }
+
+  exchange::Message place() {
+    try {
+      own_read_.run();
+      return exchange::Placed{};
+    } catch (const DeviceError& error) {
+      return exchange::Refused{error.what()};
     }
   }
 
@@ -555,6 +550,7 @@ class MemoryServer::Loop {
 
   VerbsNode* node_;
   ServerOptions options_;
+  OwnRead own_read_;
   HostAndPort at_;
   FileDescriptor listening_;
   FileDescriptor wake_;

@@ -86,13 +86,15 @@ std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> VerbsNode::con
   return {std::move(here), std::move(there)};
 }
 
-void revoke_connection(const Node& node, QueuePair& queue_pair) {
+Peer& peer_of(const Node& node, QueuePair& queue_pair, const char* what) {
   auto* const of_verbs = dynamic_cast<VerbsQueuePair*>(&queue_pair);
   if (of_verbs == nullptr || !of_verbs->peer().belongs_to(node)) {
-    throw std::invalid_argument("revoke: the queue pair is not connected to node " + node.name());
+    throw std::invalid_argument(fmt::format("{}: the queue pair is not connected to node {}", what, node.name()));
   }
-  of_verbs->peer().revoke();
+  return of_verbs->peer();
 }
+
+void revoke_connection(const Node& node, QueuePair& queue_pair) { peer_of(node, queue_pair, "revoke").revoke(); }
 
 void VerbsNode::revoke(QueuePair& queue_pair) { revoke_connection(*this, queue_pair); }
 

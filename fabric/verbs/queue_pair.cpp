@@ -14,6 +14,7 @@
 #include <cstring>
 #include <new>
 #include <random>
+#include <stdexcept>
 #include <utility>
 
 namespace sidelatch::fabric::verbs {
@@ -67,6 +68,10 @@ constexpr unsigned flag_if(bool wanted, ibv_send_flags flag) { return wanted ? s
 std::uint32_t random_packet_number() {
   static thread_local std::mt19937 random{std::random_device{}()};
   return static_cast<std::uint32_t>(random()) & 0xff'ffff;
+}
+
+bool Peer::inherit(const RemoteSpan& /*tuple*/) {
+  throw std::logic_error("inherit: the queue pair is not connected through the exchange of a switch");
 }
 
 std::uint32_t Peer::connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {

@@ -44,6 +44,8 @@ class Peer {
   virtual Address accept(const Address& initiator) = 0;
   /// Ends the connection at the other end for good: its requests take no further steps when this returns.
   virtual void revoke() = 0;
+  /// Asks the switch between for the latch of a tuple in doubt. This implementation throws std::logic_error.
+  [[nodiscard]] virtual bool inherit(const RemoteSpan& tuple);
   [[nodiscard]] virtual bool belongs_to(const Node& node) const noexcept = 0;
 };
 

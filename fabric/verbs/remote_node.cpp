@@ -158,6 +158,11 @@ class RemotePeer final : public Peer {
   void revoke() override {
     explained([&] { static_cast<void>(parts_->template ask<exchange::Revoked>(exchange::Disconnect{number_, 1})); });
   }
+  [[nodiscard]] bool inherit(const RemoteSpan& tuple) override {
+    return explained([&] {
+      return parts_->template ask<exchange::Inherited>(exchange::Inherit{number_, tuple}).done != 0;
+    });
+  }
   [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
 
  private:
@@ -243,6 +248,16 @@ void RemoteNode::publish(std::string_view name, const MemoryRegion& region) {
         fmt::format("publish: '{}' is to name a region that is not one of {}'s", name, parts_->server.to_string()));
   }
   static_cast<void>(parts_->ask<exchange::Published>(exchange::Publish{registration->nic_lkey, std::string(name)}));
+}
+
+void RemoteNode::keep_versions(const RemoteSpan& memory, std::uint64_t count, std::uint64_t tuple_bytes,
+                               std::uint64_t slot_bytes) {
+  static_cast<void>(
+      parts_->ask<exchange::VersionsKept>(exchange::KeepVersions{memory, count, tuple_bytes, slot_bytes}));
+}
+
+bool RemoteNode::inherit(QueuePair& queue_pair, const RemoteSpan& tuple) {
+  return peer_of(*this, queue_pair, "inherit").inherit(tuple);
 }
 
 std::unique_ptr<QueuePair> RemoteNode::connect(Node& /*target*/, const QueuePairOptions& /*options*/) {

@@ -134,6 +134,29 @@ sockaddr_storage bound_to(const FileDescriptor& socket) {
   return bound;
 }
 
+void watch_over(const FileDescriptor& socket) noexcept {
+  const int yes = 1;
+  ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  // A machine that is gone sends nothing, so probe it.
+  const int idle_s = 5;
+  ::setsockopt(socket.number(), SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
+  const int probes = 3;
+  ::setsockopt(socket.number(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  // Applies also while an answer is on its way to the client.
+  const unsigned unanswered_ms = 20'000;
+  ::setsockopt(socket.number(), IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
+}
+
+bool same_token(const std::string& a, const std::string& b) noexcept {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned>(a[i] != (i < b.size() ? b[i] : '\0'));
+  }
+  return difference == 0;
+}
+
 Conversation::Conversation(const HostAndPort& to, std::chrono::milliseconds limit)
     : peer_(to.to_string()), limit_(limit) {
   const AddressList list = resolve(to, false);

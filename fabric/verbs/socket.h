@@ -54,6 +54,12 @@ struct HostAndPort {
 /// The address that a socket is bound to. Throws SocketError.
 [[nodiscard]] sockaddr_storage bound_to(const FileDescriptor& socket);
 
+/// For the socket of a server's client: messages leave at once, and a machine that is gone is noticed.
+void watch_over(const FileDescriptor& socket) noexcept;
+
+/// Takes the same time for every wrong token.
+[[nodiscard]] bool same_token(const std::string& a, const std::string& b) noexcept;
+
 /// The client's side: asks and waits for the answer. An error ends the conversation, because a late answer would be
 /// taken for the answer to the next question. Later questions fail at once, with ConversationEnded.
 class Conversation {

@@ -43,7 +43,10 @@ struct CheckOptions {
       "auto";  ///< auto (verbs where there is an active device, else sim), sim, softnic (if it is preloaded) or verbs
   std::string device = {};  ///< for verbs: as `sidelatch devices` lists it; empty: the first with an active port
   std::string server = {};  ///< for verbs: HOST[:PORT] of a memory server; empty: this machine has the memory too
-  std::string token = {};   ///< the server's token
+  /// `server` is the exchange of a switch that keeps versions (`sidelatch switch --latches`): bare READs and WRITEs,
+  /// and the scheme whose versions are there.
+  bool at_switch = false;
+  std::string token = {};                                           ///< the server's token
   std::string profile = "connectx5";                                ///< for sim: a name or the path of a TOML file
   std::vector<std::string> parts = {kParts.begin(), kParts.end()};  ///< of kParts
   bool relaxed_ordering = false;                                    ///< memory is registered for it

@@ -16,7 +16,7 @@
 
 namespace sidelatch::checker {
 
-class SimulatedPlace;
+class SwitchPlace;
 
 struct ExclusionOptions {
   std::uint64_t object_bytes = 256;  ///< maximum size of the record; 64 to 1 MiB
@@ -27,7 +27,7 @@ struct ExclusionOptions {
   /// Called from time to time; false ends the probe with the results so far.
   std::function<bool()> keep_going = [] { return true; };
   /// As RingOptions::place.
-  SimulatedPlace* place = nullptr;
+  SwitchPlace* place = nullptr;
 
   /// Throws std::invalid_argument naming the value and the allowed range.
   void validate() const;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <sidelatch/checker/schemes.h>
+#include <sidelatch/checker/switch_place.h>
 #include <sidelatch/fabric/sim/simulation.h>
 #include <sidelatch/sync/layout.h>
 #include <sidelatch/sync/session.h>
@@ -26,17 +27,17 @@ class WordsAtSwitch;
 
 namespace sidelatch::checker {
 
-class SimulatedPlace {
+class SimulatedPlace final : public SwitchPlace {
  public:
   SimulatedPlace(fabric::sim::Simulation& world, fabric::Node& storage, const SchemeEntry& entry);
-  ~SimulatedPlace();
   SimulatedPlace(const SimulatedPlace&) = delete;
   SimulatedPlace& operator=(const SimulatedPlace&) = delete;
+  ~SimulatedPlace() override;
 
   /// `objects` lie in `memory`, which nobody has used. Throws std::invalid_argument if the switch has no room for them.
-  void serve(const fabric::RemoteSpan& memory, const sync::ObjectArray& objects);
+  void serve(const fabric::RemoteSpan& memory, const sync::ObjectArray& objects) override;
   /// What a session of that client needs in addition.
-  [[nodiscard]] sync::SessionOptions options(fabric::Node& client, sync::SessionOptions options);
+  [[nodiscard]] sync::SessionOptions options(fabric::Node& client, sync::SessionOptions options) override;
   /// Whether nobody holds object `i` of the array, as the switch knows. Throws std::logic_error if it keeps no latches.
   [[nodiscard]] bool is_free(std::uint64_t i) const;
 

@@ -23,7 +23,7 @@
 
 namespace sidelatch::checker {
 
-class SimulatedPlace;
+class SwitchPlace;
 
 struct RingOptions {
   std::uint64_t block_bytes = 512;        ///< a multiple of 8, 64 to 1 MiB
@@ -34,8 +34,8 @@ struct RingOptions {
   fabric::Duration patience = std::chrono::milliseconds(10);
   /// Called from time to time; false ends the probe with the results so far.
   std::function<bool()> keep_going = [] { return true; };
-  /// For schemes that need a switch (sync::LatchPlace): of the simulation and the storage node; it serves nothing yet.
-  SimulatedPlace* place = nullptr;
+  /// For schemes that need a switch (sync::LatchPlace): of the storage node; it serves nothing yet.
+  SwitchPlace* place = nullptr;
 
   /// Throws std::invalid_argument naming the value and the allowed range.
   void validate() const;

@@ -96,6 +96,10 @@ class OptimisticSwitch {
   /// Returns the number of the first tuple; the others follow. Throws std::invalid_argument that names the field and
   /// its value, std::logic_error while there are connections, and p4::ControlError if the switch has no room.
   std::uint32_t add_tuples(const SwitchTuples& tuples);
+  /// For memory that has ended at the memory node, and nobody can reach it any more: its tuples are forgotten, whoever
+  /// holds them. The memory node stays closed to unknown queue pairs. Throws std::invalid_argument if add_tuples() has
+  /// not returned `first`.
+  void remove_tuples(std::uint32_t first);
   /// Packets of this queue pair of the memory node pass as they are: for recover(), and for nobody else.
   void add_direct(const Ipv4Address& memory_node, std::uint32_t queue_pair);
   /// Call it before the client sends. Throws std::invalid_argument, std::logic_error if tuples are neither new nor
@@ -126,6 +130,7 @@ class OptimisticSwitch {
   struct Row {
     SwitchTuples tuples{};
     std::uint32_t first = 0;
+    p4::EntryHandle entry = 0;
     bool is_ready = false;
   };
   enum class Use : std::uint8_t { free, connected, fenced };
@@ -135,6 +140,9 @@ class OptimisticSwitch {
     p4::EntryHandle to_memory = 0;
     p4::EntryHandle to_client = 0;
   };
+  [[nodiscard]] std::uint32_t room_for(std::uint64_t count) const;
+  [[nodiscard]] bool has_tuple(std::uint32_t tuple) const;
+  void release_tuple(std::uint32_t tuple, bool is_written, Released& released);
   [[nodiscard]] Slot& slot(ConnectionId connection, const char* what);
   [[nodiscard]] static std::uint32_t index_of(ConnectionId connection) {
     return static_cast<std::uint32_t>(connection & 0xffff'ffff);
@@ -150,9 +158,8 @@ class OptimisticSwitch {
   p4::RegisterState* wanted_;
   p4::RegisterState* seen_;
   p4::TableState* memory_nodes_;
-  std::vector<Row> rows_;
+  std::vector<Row> rows_;  // by `first`
   std::vector<Slot> slots_;
-  std::uint64_t tuples_ = 0;
 };
 
 /// Versions of the epoch after the latest one in `headers`, the first words of tuples. Throws std::overflow_error after

@@ -51,7 +51,8 @@ std::vector<Message> one_of_each() {
           Welcome{"storage",
                   {{"table", {{0x7f0000001000}, 1 << 20, {0x1234}}, Access::remote_all}},
                   {an_address().gid, 0x8642},
-                  "none"},
+                  "none",
+                  an_address().gid},
           Connect{7, 3, an_address()},
           Accepted{7, an_address()},
           Disconnect{7, 1},
@@ -67,7 +68,13 @@ std::vector<Message> one_of_each() {
           Find{"board"},
           Found{{{0x7f0000001000}, 4096, {0x1234}}},
           Announce{8, 4},
-          Ticket{8, 0x0123'4567'89ab'cdef}};
+          Ticket{8, 0x0123'4567'89ab'cdef},
+          Place{},
+          Placed{},
+          KeepVersions{{{0x7f0000001000}, 1 << 20, {0x1234}}, 1000, 200, 256},
+          VersionsKept{},
+          Inherit{7, {{0x7f0000001000}, 8, {0x1234}}},
+          Inherited{1}};
 }
 
 TEST(Wire, FieldsComeOutAsTheyWentIn) {
@@ -83,6 +90,7 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(std::to_integer<int>(std::byte{welcome.manager.ip.raw[15]}), 215);
   EXPECT_EQ(welcome.manager.port, 0x8642U);
   EXPECT_EQ(welcome.no_manager, "none");
+  EXPECT_EQ(std::to_integer<int>(std::byte{welcome.gid.raw[15]}), 215);
   const auto connect = decoded<Connect>(encode(one_of_each()[2]));
   EXPECT_EQ(connect.connection, 7U);
   EXPECT_EQ(connect.owner, 3U);
@@ -115,11 +123,21 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(publish.name, "board");
   EXPECT_EQ(decoded<Find>(encode(Find{"board"})).name, "board");
   EXPECT_EQ(decoded<Found>(encode(Found{{{0x7f0000001000}, 4096, {0x1234}}})).span.length, 4096U);
+  const auto tuples =
+      decoded<KeepVersions>(encode(KeepVersions{{{0x7f0000001000}, 1 << 20, {0x1234}}, 1000, 200, 256}));
+  EXPECT_EQ(tuples.span.rkey.value, 0x1234U);
+  EXPECT_EQ(tuples.count, 1000U);
+  EXPECT_EQ(tuples.tuple_bytes, 200U);
+  EXPECT_EQ(tuples.slot_bytes, 256U);
+  const auto inherit = decoded<Inherit>(encode(Inherit{7, {{0x7f0000001000}, 8, {0x1234}}}));
+  EXPECT_EQ(inherit.connection, 7U);
+  EXPECT_EQ(inherit.span.address.value, 0x7f0000001000U);
+  EXPECT_EQ(decoded<Inherited>(encode(Inherited{1})).done, 1U);
 }
 
 // Same bytes as in the header's comment, from which another implementation can be written.
 TEST(Wire, BytesAreAsDocumented) {
-  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 3, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
+  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 4, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
   const std::vector<std::byte> bytes = encode(Revoke{0x1234});
   ASSERT_EQ(bytes.size(), expected.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -158,7 +176,7 @@ TEST(Wire, WhatIsNoMessageIsNamed) {
     return bytes;
   };
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(4, 4)), HasSubstr("version 4"));
+  EXPECT_THAT(error_of(changed(4, 5)), HasSubstr("version 5"));
   EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
   EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more

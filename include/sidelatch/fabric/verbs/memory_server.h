@@ -123,6 +123,18 @@ class RemoteNode final : public Node {
   /// std::runtime_error if the name is already in use: exactly one of several clients that publish a name succeeds.
   void publish(std::string_view name, const MemoryRegion& region);
 
+  // ---- If `address` is the exchange of a switch (switch_exchange.h).
+
+  /// The switch is to keep the versions of `count` tuples of `tuple_bytes`, each at the beginning of a slot of
+  /// `slot_bytes`, from the beginning of `memory` on. It is of this node's allocate(), and nobody has used it. Once for
+  /// all clients. Throws std::runtime_error with the reason if the switch refuses.
+  void keep_versions(const RemoteSpan& memory, std::uint64_t count, std::uint64_t tuple_bytes,
+                     std::uint64_t slot_bytes);
+  /// A client has ended while its WRITE of this tuple was on its way: the tuple may be torn, and stays latched.
+  /// `queue_pair` gets the latch; it must READ and WRITE the tuple. False: the tuple is not in doubt. Throws
+  /// std::logic_error if `queue_pair` does not pass the switch, and FabricError.
+  [[nodiscard]] bool inherit(QueuePair& queue_pair, const RemoteSpan& tuple);
+
   /// Always throws std::logic_error: the memory is elsewhere.
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;
   /// Ends `queue_pair`, which this process connected to this node, for good. Throws FabricError if the server does not

@@ -1,0 +1,259 @@
+#include <sidelatch/fabric/verbs/switch_exchange.h>
+
+#include "switch_service.h"
+
+#include "common/file_descriptor.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Clients must send Hello at once.
+constexpr auto kHelloWithin = std::chrono::seconds(10);
+// If no descriptors are left, no client can be accepted, and the listening socket stays readable.
+constexpr int kPauseMs = 100;
+
+// The server's side of a conversation, for a thread that does nothing else.
+class Listener {
+ public:
+  explicit Listener(int socket) : socket_(socket) {}
+
+  /// Nothing: the client has gone, or has sent nothing before the deadline. Throws exchange::ExchangeError.
+  [[nodiscard]] std::optional<exchange::Message> receive(std::optional<Clock::time_point> deadline) {
+    for (;;) {
+      std::span<const std::byte> bytes = received_;
+      if (std::optional<exchange::Message> message = exchange::decode(bytes)) {
+        received_.erase(received_.begin(), received_.end() - static_cast<std::ptrdiff_t>(bytes.size()));
+        return message;
+      }
+      if (deadline) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+        pollfd one{socket_, POLLIN, 0};
+        if (left <= 0 || ::poll(&one, 1, static_cast<int>(left)) == 0) {
+          return std::nullopt;
+        }
+      }
+      std::array<std::byte, 4096> more{};
+      const ssize_t count = ::recv(socket_, more.data(), more.size(), 0);
+      if (count > 0) {
+        received_.insert(received_.end(), more.begin(), more.begin() + count);
+      } else if (count == 0 || errno != EINTR) {
+        return std::nullopt;
+      }
+    }
+  }
+
+  /// False: the client takes nothing.
+  bool send(const exchange::Message& message) const {
+    const std::vector<std::byte> bytes = exchange::encode(message);
+    for (std::size_t at = 0; at < bytes.size();) {
+      const ssize_t sent = ::send(socket_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+      if (sent > 0) {
+        at += static_cast<std::size_t>(sent);
+      } else if (errno != EINTR) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  int socket_;
+  std::vector<std::byte> received_;
+};
+
+}  // namespace
+
+class SwitchExchange::Server {
+ public:
+  Server(SwitchControl& control, const SwitchExchangeOptions& options) : options_(options), shared_(control) {
+    if (options.most_clients == 0) {
+      throw std::invalid_argument("most_clients must be 1 at least");
+    }
+    if (!options.memory.empty()) {
+      static_cast<void>(HostAndPort::parse(options.memory, 1));
+    }
+    at_ = HostAndPort::parse(options.address, kDefaultSwitchPort);
+    if (options.any_port) {
+      at_.port = 0;
+    }
+    listening_ = listen_on(at_);
+    wake_ = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!wake_.valid()) {
+      throw SocketError(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+    }
+    thread_ = std::thread([this] { accept_clients(); });
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server() {
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(wake_.number(), &one, sizeof one));
+    thread_.join();
+    for (Client& client : clients_) {
+      ::shutdown(client.socket.number(), SHUT_RDWR);
+    }
+    for (Client& client : clients_) {
+      client.thread.join();
+    }
+  }
+
+  [[nodiscard]] const HostAndPort& at() const noexcept { return at_; }
+  [[nodiscard]] std::uint32_t clients() const noexcept { return greeted_; }
+  [[nodiscard]] std::string problem() { return shared_.problem(); }
+
+ private:
+  struct Client {
+    FileDescriptor socket;
+    std::thread thread;
+    std::atomic<bool> done{false};
+  };
+
+  void accept_clients() {
+    int pause_ms = -1;
+    for (;;) {
+      std::array<pollfd, 2> watched{
+          {{wake_.number(), POLLIN, 0}, {pause_ms < 0 ? listening_.number() : -1, POLLIN, 0}}};
+      static_cast<void>(::poll(watched.data(), watched.size(), pause_ms));
+      pause_ms = -1;
+      if (watched[0].revents != 0) {
+        return;
+      }
+      reap();
+      if (watched[1].revents == 0) {
+        continue;
+      }
+      FileDescriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!socket.valid()) {
+        pause_ms = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ? kPauseMs : -1;
+        continue;
+      }
+      begin(std::move(socket));
+    }
+  }
+
+  void begin(FileDescriptor socket) {
+    watch_over(socket);
+    const timeval patience{.tv_sec = 10, .tv_usec = 0};  // for a client that reads nothing
+    ::setsockopt(socket.number(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    Client& client = clients_.emplace_back();
+    client.socket = std::move(socket);
+    if (clients_.size() > options_.most_clients) {
+      static_cast<void>(
+          Listener(client.socket.number())
+              .send(exchange::Refused{fmt::format("it has {} clients already (SwitchExchangeOptions::most_clients)",
+                                                  clients_.size() - 1)}));
+      clients_.pop_back();
+      return;
+    }
+    try {
+      client.thread = std::thread([this, &client] {
+        serve(client.socket.number());
+        ::shutdown(client.socket.number(), SHUT_RDWR);
+        client.done = true;
+      });
+    } catch (const std::exception& error) {
+      clients_.pop_back();
+      shared_.report(fmt::format("no thread for a client: {}", error.what()));
+    }
+  }
+
+  // Of the accepting thread.
+  void reap() {
+    clients_.remove_if([](Client& client) {
+      if (client.done) {
+        client.thread.join();
+        return true;
+      }
+      return false;
+    });
+  }
+
+  void serve(int socket) {
+    const std::unique_ptr<SwitchService> service =
+        options_.memory.empty() ? make_word_service(shared_, options_) : make_tuple_service(shared_, options_);
+    Listener client(socket);
+    bool greeted = false;
+    try {
+      greeted = greet(client, *service);
+      if (greeted) {
+        ++greeted_;
+        talk(client, *service);
+      }
+    } catch (const std::exception& error) {
+      static_cast<void>(client.send(exchange::Refused{error.what()}));
+    }
+    try {
+      service->end();
+    } catch (const std::exception& error) {
+      shared_.report(fmt::format(
+          "a client has ended, and the memory server does not confirm the end of its queue pairs: {}. Its connections "
+          "stay fenced, and its latches held: restart the memory node and this switch",
+          error.what()));
+    }
+    greeted_ -= greeted ? 1U : 0U;
+  }
+
+  bool greet(Listener& client, SwitchService& service) const {
+    const std::optional<exchange::Message> first = client.receive(Clock::now() + kHelloWithin);
+    if (!first) {
+      return false;
+    }
+    const auto* const hello = std::get_if<exchange::Hello>(&*first);
+    if (hello == nullptr || !same_token(options_.token, hello->token)) {
+      static_cast<void>(client.send(exchange::Refused{hello == nullptr ? "the first message must be a hello"
+                                                                       : "the token is not the switch's (--token)"}));
+      return false;
+    }
+    return client.send(service.welcome());
+  }
+
+  static void talk(Listener& client, SwitchService& service) {
+    while (const std::optional<exchange::Message> message = client.receive(std::nullopt)) {
+      const std::optional<exchange::Message> answer = service.answer(*message);
+      if (answer && !client.send(*answer)) {
+        return;
+      }
+    }
+  }
+
+  SwitchExchangeOptions options_;
+  SharedSwitch shared_;
+  HostAndPort at_;
+  FileDescriptor listening_;
+  FileDescriptor wake_;
+  std::list<Client> clients_;  // of the accepting thread, until it has ended
+  std::atomic<std::uint32_t> greeted_{0};
+  std::thread thread_;
+};
+
+SwitchExchange::SwitchExchange(SwitchControl& control, const SwitchExchangeOptions& options)
+    : server_(std::make_unique<Server>(control, options)) {}
+SwitchExchange::~SwitchExchange() = default;
+
+std::string SwitchExchange::address() const { return server_->at().to_string(); }
+std::uint32_t SwitchExchange::clients() const noexcept { return server_->clients(); }
+std::string SwitchExchange::problem() const { return server_->problem(); }
+
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,414 @@
+#include "switch_service.h"
+
+#include <sidelatch/fabric/verbs/memory_server.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+
+namespace {
+
+constexpr auto kAnswerLimit = std::chrono::seconds(10);
+
+std::array<std::uint8_t, 4> ipv4_of(const ibv_gid& gid, const char* whose) {
+  if (!is_mapped_ipv4(gid)) {
+    throw std::invalid_argument(fmt::format(
+        "{} has no IPv4 address, and the switch looks into IPv4 packets only: choose such a GID (DeviceOptions)",
+        whose));
+  }
+  std::array<std::uint8_t, 4> ip{};
+  std::memcpy(ip.data(), gid.raw + 12, ip.size());
+  return ip;
+}
+
+ibv_gid gid_of(const std::array<std::uint8_t, 4>& ip) {
+  ibv_gid gid{};
+  gid.raw[10] = gid.raw[11] = 0xff;
+  std::memcpy(gid.raw + 12, ip.data(), ip.size());
+  return gid;
+}
+
+// Of an ibv_mtu, 1 to 5.
+std::uint32_t mtu_bytes(std::uint8_t mtu) {
+  if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096) {
+    throw std::invalid_argument(fmt::format("{} is no path MTU: 1 (256 bytes) to 5 (4096 bytes)", mtu));
+  }
+  return 128U << mtu;
+}
+
+void require_24_bits(const Address& address) {
+  if (address.queue_pair > 0xff'ffff || address.packet_number > 0xff'ffff) {
+    throw std::invalid_argument(fmt::format("queue pair {:#x} or packet number {:#x} has more than 24 bits",
+                                            address.queue_pair, address.packet_number));
+  }
+}
+
+bool is_within(const RemoteSpan& part, const RemoteSpan& all) {
+  return part.rkey == all.rkey && part.address.value >= all.address.value && part.length <= all.length &&
+         part.address.value - all.address.value <= all.length - part.length;
+}
+
+bool is_same(const SwitchedTuples& a, const SwitchedTuples& b) {
+  return a.memory_node == b.memory_node && a.memory.rkey == b.memory.rkey &&
+         a.memory.address.value == b.memory.address.value && a.count == b.count && a.tuple_bytes == b.tuple_bytes &&
+         a.slot_bytes == b.slot_bytes;
+}
+
+// What a client asks goes on to the memory server; the switch learns what concerns it.
+class TupleService final : public SwitchService {
+ public:
+  TupleService(SharedSwitch& shared, const SwitchExchangeOptions& options) : shared_(&shared), options_(&options) {}
+
+  exchange::Welcome welcome() override {
+    server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), kAnswerLimit);
+    auto welcome = ask<exchange::Welcome>(exchange::Hello{options_->token});
+    welcome.manager = {};
+    welcome.no_manager = "connections through a switch are made by the exchange, which the switch can follow";
+    memory_node_ = welcome.gid;
+    return welcome;
+  }
+
+  std::optional<exchange::Message> answer(const exchange::Message& message) override {
+    try {
+      return answer_or_throw(message);
+    } catch (const SocketError&) {
+      throw;
+    } catch (const std::exception& error) {
+      return exchange::Refused{error.what()};
+    }
+  }
+
+  void end() override {
+    if (!server_) {
+      return;
+    }
+    std::vector<SwitchControl::ConnectionId> fenced;
+    std::vector<std::uint32_t> numbers;
+    for (const auto& [number, connection] : connections_) {
+      if (connection) {
+        fence(*connection);
+      }
+      numbers.push_back(number);
+    }
+    if (!numbers.empty()) {
+      static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
+    }
+    for (const std::uint32_t number : numbers) {
+      end_connection(number);
+    }
+    for (const auto& [number, span] : regions_) {
+      static_cast<void>(ask<exchange::Released>(exchange::Release{number}));
+      shared_->forget(span);
+    }
+    connections_.clear();
+    regions_.clear();
+  }
+
+ private:
+  template <class Answer>
+  Answer ask(const exchange::Message& question) {
+    exchange::Message answer = server_->ask(question);
+    if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
+      throw Refusal(fmt::format("the memory server refuses: {}", refused->why), refused->code);
+    }
+    if (auto* const wanted = std::get_if<Answer>(&answer)) {
+      return std::move(*wanted);
+    }
+    throw SocketError("the memory server answers something else than was asked");
+  }
+
+  void fence(SwitchControl::ConnectionId connection) {
+    shared_->with([&](SwitchControl& control) { control.fence(connection); });
+  }
+  void release(SwitchControl::ConnectionId connection) {
+    shared_->with([&](SwitchControl& control) { control.release(connection); });
+  }
+
+  // The server's record stays, so that it refuses the connection from then on.
+  void end_connection(std::uint32_t number) {
+    const auto found = connections_.find(number);
+    static_cast<void>(ask<exchange::Revoked>(exchange::Disconnect{number, 1}));
+    if (found != connections_.end() && found->second) {
+      release(*std::exchange(found->second, std::nullopt));
+    }
+  }
+  // Fences first, and waits until all that was acknowledged is placed.
+  void revoke(std::uint32_t number) {
+    const auto found = connections_.find(number);
+    if (found != connections_.end() && found->second) {
+      fence(*found->second);
+      static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
+    }
+    end_connection(number);
+  }
+
+  std::optional<exchange::Message> answer_or_throw(const exchange::Message& message) {
+    if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
+      return this->connect(*connect);
+    }
+    if (std::holds_alternative<exchange::Announce>(message)) {
+      return exchange::Refused{"connections through a switch are made by the exchange (ConnectionOptions::through)"};
+    }
+    if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
+      revoke(disconnect->connection);
+      if (disconnect->confirm != 0) {
+        return exchange::Revoked{};
+      }
+      connections_.erase(disconnect->connection);
+      server_->tell(*disconnect);
+      return std::nullopt;
+    }
+    if (std::holds_alternative<exchange::Allocate>(message)) {
+      exchange::Message answer = server_->ask(message);
+      if (const auto* const allocated = std::get_if<exchange::Allocated>(&answer)) {
+        regions_[allocated->region] = allocated->span;
+      }
+      return answer;
+    }
+    if (const auto* const released = std::get_if<exchange::Release>(&message)) {
+      exchange::Message answer = server_->ask(message);
+      if (const auto found = regions_.find(released->region); found != regions_.end()) {
+        shared_->forget(found->second);
+        regions_.erase(found);
+      }
+      return answer;
+    }
+    if (const auto* const tuples = std::get_if<exchange::KeepVersions>(&message)) {
+      return keep(*tuples);
+    }
+    if (const auto* const inherit = std::get_if<exchange::Inherit>(&message)) {
+      return this->inherit(*inherit);
+    }
+    if (std::holds_alternative<exchange::Revoke>(message) || std::holds_alternative<exchange::Publish>(message) ||
+        std::holds_alternative<exchange::Find>(message) || std::holds_alternative<exchange::Place>(message)) {
+      return server_->ask(message);
+    }
+    throw std::invalid_argument("a message that only servers send, or a second hello");
+  }
+
+  exchange::Message connect(const exchange::Connect& wanted) {
+    SwitchedEnds ends{.client = ipv4_of(wanted.address.gid, "the client"),
+                      .client_queue_pair = wanted.address.queue_pair,
+                      .client_psn = wanted.address.packet_number};
+    require_24_bits(wanted.address);
+    static_cast<void>(mtu_bytes(wanted.address.mtu));
+    auto& record = connections_[wanted.connection];
+    if (record) {
+      fence(*record);
+      static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
+    }
+    exchange::Message answer = server_->ask(wanted);
+    auto* const accepted = std::get_if<exchange::Accepted>(&answer);
+    if (accepted == nullptr) {
+      if (record) {
+        end_connection(wanted.connection);  // the server may have kept the old queue pair
+      }
+      return answer;
+    }
+    if (record) {
+      release(*std::exchange(record, std::nullopt));  // the server's queue pair has begun anew
+    }
+    try {
+      ends.memory_node = ipv4_of(accepted->address.gid, "the memory node");
+      ends.memory_queue_pair = accepted->address.queue_pair;
+      ends.path_mtu = mtu_bytes(std::min(wanted.address.mtu, accepted->address.mtu));
+      record = shared_->with([&](SwitchControl& control) { return control.connect(ends); });
+    } catch (const std::exception&) {
+      revoke(wanted.connection);
+      connections_.erase(wanted.connection);
+      server_->tell(exchange::Disconnect{wanted.connection, 0});
+      throw;
+    }
+    accepted->address.responder = std::min<std::uint8_t>(accepted->address.responder, 1);  // one in flight
+    return answer;
+  }
+
+  exchange::Message keep(const exchange::KeepVersions& wanted) {
+    const SwitchedTuples tuples{.memory_node = ipv4_of(memory_node_, "the memory node"),
+                                .memory = wanted.span,
+                                .count = wanted.count,
+                                .tuple_bytes = wanted.tuple_bytes,
+                                .slot_bytes = wanted.slot_bytes};
+    if (std::ranges::none_of(regions_, [&](const auto& one) { return is_within(wanted.span, one.second); })) {
+      throw std::invalid_argument(
+          fmt::format("{} bytes at {:#x} are not of this client's allocate(): the switch cannot know that nobody has "
+                      "written there, and what versions it has",
+                      wanted.span.length, wanted.span.address.value));
+    }
+    if (wanted.slot_bytes == 0 || wanted.count > wanted.span.length / wanted.slot_bytes) {
+      throw std::invalid_argument(fmt::format("{} slots of {} bytes do not fit {} bytes of memory", wanted.count,
+                                              wanted.slot_bytes, wanted.span.length));
+    }
+    shared_->keep(tuples);
+    return exchange::VersionsKept{};
+  }
+
+  exchange::Message inherit(const exchange::Inherit& wanted) {
+    const auto found = connections_.find(wanted.connection);
+    if (found == connections_.end() || !found->second) {
+      throw std::invalid_argument(fmt::format("there is no connection {}", wanted.connection));
+    }
+    const std::uint32_t tuple = shared_->tuple_at(wanted.span);
+    const bool done = shared_->with([&](SwitchControl& control) { return control.inherit(*found->second, tuple); });
+    return exchange::Inherited{static_cast<std::uint8_t>(done ? 1 : 0)};
+  }
+
+  SharedSwitch* shared_;
+  const SwitchExchangeOptions* options_;
+  std::optional<Conversation> server_;
+  ibv_gid memory_node_{};
+  std::map<std::uint32_t, std::optional<SwitchControl::ConnectionId>> connections_;  // empty: revoked
+  std::map<std::uint32_t, RemoteSpan> regions_;
+};
+
+// The switch itself is the other end.
+class WordService final : public SwitchService {
+ public:
+  WordService(SharedSwitch& shared, const SwitchExchangeOptions& options) : shared_(&shared), options_(&options) {}
+
+  exchange::Welcome welcome() override {
+    return {.node = "switch",
+            .regions = {{"words", options_->words, Access::remote_all}},
+            .manager = {},
+            .no_manager = "a switch has none",
+            .gid = gid_of(options_->ip)};
+  }
+
+  std::optional<exchange::Message> answer(const exchange::Message& message) override {
+    try {
+      if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
+        return this->connect(*connect);
+      }
+      if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
+        disconnect_at_switch(disconnect->connection);
+        if (disconnect->confirm == 0) {
+          return std::nullopt;
+        }
+        revoked_.insert(disconnect->connection);
+        return exchange::Revoked{};
+      }
+      if (const auto* const find = std::get_if<exchange::Find>(&message)) {
+        return exchange::Found{find->name == "words" ? options_->words : RemoteSpan{}};
+      }
+      return exchange::Refused{"a switch has words, and no memory, owners or versions: ask the memory server"};
+    } catch (const std::exception& error) {
+      return exchange::Refused{error.what()};
+    }
+  }
+
+  void end() override {
+    while (!connections_.empty()) {
+      disconnect_at_switch(connections_.begin()->first);
+    }
+  }
+
+ private:
+  exchange::Message connect(const exchange::Connect& wanted) {
+    if (revoked_.contains(wanted.connection)) {
+      return exchange::Refused{"the connection was revoked: make a new one"};
+    }
+    require_24_bits(wanted.address);
+    disconnect_at_switch(wanted.connection);  // of before
+    const std::uint32_t queue_pair = shared_->next_queue_pair();
+    const SwitchedEnds ends{.client = ipv4_of(wanted.address.gid, "the client"),
+                            .client_queue_pair = wanted.address.queue_pair,
+                            .client_psn = wanted.address.packet_number,
+                            .memory_node = options_->ip,
+                            .memory_queue_pair = queue_pair,
+                            .path_mtu = mtu_bytes(wanted.address.mtu)};
+    connections_[wanted.connection] = shared_->with([&](SwitchControl& control) { return control.connect(ends); });
+    constexpr std::uint8_t kInFlight = 16;  // of p4/switch_atomics.p4
+    return exchange::Accepted{wanted.connection, Address{.gid = gid_of(options_->ip),
+                                                         .queue_pair = queue_pair,
+                                                         .packet_number = 0,
+                                                         .lid = 0,
+                                                         .mtu = wanted.address.mtu,
+                                                         .responder = kInFlight}};
+  }
+
+  void disconnect_at_switch(std::uint32_t number) {
+    if (const auto found = connections_.find(number); found != connections_.end()) {
+      shared_->with([&](SwitchControl& control) { control.release(found->second); });
+      connections_.erase(found);
+    }
+  }
+
+  SharedSwitch* shared_;
+  const SwitchExchangeOptions* options_;
+  std::map<std::uint32_t, SwitchControl::ConnectionId> connections_;
+  std::set<std::uint32_t> revoked_;
+};
+
+}  // namespace
+
+void SharedSwitch::keep(const SwitchedTuples& tuples) {
+  const std::scoped_lock lock(mutex_);
+  for (const Row& row : rows_) {
+    if (is_same(row.tuples, tuples)) {
+      return;
+    }
+  }
+  rows_.push_back({tuples, control_->add_tuples(tuples)});
+}
+
+void SharedSwitch::forget(const RemoteSpan& memory) noexcept {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(rows_, [&](const Row& row) {
+    if (!is_within(row.tuples.memory, memory)) {
+      return false;
+    }
+    try {
+      control_->remove_tuples(row.first);
+    } catch (const std::exception& error) {
+      report(error.what());
+    }
+    return true;
+  });
+}
+
+std::uint32_t SharedSwitch::tuple_at(const RemoteSpan& at) {
+  const std::scoped_lock lock(mutex_);
+  for (const Row& row : rows_) {
+    const std::uint64_t offset = at.address.value - row.tuples.memory.address.value;
+    if (row.tuples.memory.rkey == at.rkey && at.address.value >= row.tuples.memory.address.value &&
+        offset % row.tuples.slot_bytes == 0 && offset / row.tuples.slot_bytes < row.tuples.count) {
+      return row.first + static_cast<std::uint32_t>(offset / row.tuples.slot_bytes);
+    }
+  }
+  throw std::invalid_argument(fmt::format("no tuple begins at {:#x}", at.address.value));
+}
+
+std::uint32_t SharedSwitch::next_queue_pair() {
+  const std::scoped_lock lock(mutex_);
+  constexpr std::uint32_t kLast = 0xff'fffe;
+  queue_pair_ = queue_pair_ == kLast ? 0x100 : queue_pair_ + 1;
+  return queue_pair_;
+}
+
+void SharedSwitch::report(std::string problem) {
+  const std::scoped_lock lock(reporting_);
+  problem_ = std::move(problem);
+}
+
+std::string SharedSwitch::problem() {
+  const std::scoped_lock lock(reporting_);
+  return problem_;
+}
+
+std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, const SwitchExchangeOptions& options) {
+  return std::make_unique<TupleService>(shared, options);
+}
+
+std::unique_ptr<SwitchService> make_word_service(SharedSwitch& shared, const SwitchExchangeOptions& options) {
+  return std::make_unique<WordService>(shared, options);
+}
+
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,77 @@
+// What a SwitchExchange does for one client, a message at a time.
+#pragma once
+
+#include "exchange.h"
+#include "socket.h"
+
+#include <sidelatch/fabric/verbs/switch_exchange.h>
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace sidelatch::fabric::verbs {
+
+/// The switch and the rows of tuples that it keeps, for the threads of all clients.
+class SharedSwitch {
+ public:
+  explicit SharedSwitch(SwitchControl& control) : control_(&control) {}
+
+  /// Calls `use(control)`; one at a time.
+  template <class Use>
+  auto with(Use use) {
+    const std::scoped_lock lock(mutex_);
+    return use(*control_);
+  }
+  /// Once for the same row, whoever asks. Throws what the switch throws, and std::invalid_argument.
+  void keep(const SwitchedTuples& tuples);
+  /// The memory of these rows has ended.
+  void forget(const RemoteSpan& memory) noexcept;
+  /// The number of the tuple that begins at `at`. Throws std::invalid_argument if there is none.
+  [[nodiscard]] std::uint32_t tuple_at(const RemoteSpan& at);
+  /// For words: a queue pair's number that no other connection has had.
+  [[nodiscard]] std::uint32_t next_queue_pair();
+
+  /// These two wait for no call of the switch, whose thread asks.
+  void report(std::string problem);
+  [[nodiscard]] std::string problem();
+
+ private:
+  struct Row {
+    SwitchedTuples tuples{};
+    std::uint32_t first = 0;
+  };
+  SwitchControl* control_;
+  std::mutex mutex_;
+  std::list<Row> rows_;
+  std::uint32_t queue_pair_ = 0xff;
+  std::mutex reporting_;
+  std::string problem_;
+};
+
+class SwitchService {
+ public:
+  SwitchService() = default;
+  SwitchService(const SwitchService&) = delete;
+  SwitchService& operator=(const SwitchService&) = delete;
+  virtual ~SwitchService() = default;
+  /// The client has said hello; its token is right. Throws SocketError.
+  [[nodiscard]] virtual exchange::Welcome welcome() = 0;
+  /// The answer; nothing for a message that has none. Throws SocketError: the client's conversation ends.
+  [[nodiscard]] virtual std::optional<exchange::Message> answer(const exchange::Message& message) = 0;
+  /// The client has gone. Throws SocketError if what it had cannot be ended.
+  virtual void end() = 0;
+};
+
+/// For a switch before the memory node whose server is at options.memory.
+[[nodiscard]] std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared,
+                                                                const SwitchExchangeOptions& options);
+/// For a switch that hosts words.
+[[nodiscard]] std::unique_ptr<SwitchService> make_word_service(SharedSwitch& shared,
+                                                               const SwitchExchangeOptions& options);
+
+}  // namespace sidelatch::fabric::verbs

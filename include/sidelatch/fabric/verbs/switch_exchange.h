@@ -1,0 +1,112 @@
+// SwitchExchange: how clients in other processes set up connections to or through a switch that takes part in RDMA.
+//
+//   SwitchExchange exchange(control, {.address = "10.0.0.9:18516", .memory = "10.0.0.1:18515"});
+//   ...                                            // clients come and go while the switch serves
+//
+// It speaks the protocol of MemoryServer, so a client uses RemoteNode with this address and needs to know nothing else.
+// There are two kinds:
+//
+// - With `memory`, the address of a MemoryServer, the switch is before that memory node. Whatever a client asks goes on
+//   to the server; the switch learns each connection before the client can send, and tuples by
+//   RemoteNode::keep_versions(). Connections are made by the exchange, never by the connection manager.
+// - Without, the switch itself hosts `words`, and is the other end of connections.
+//
+// A client that ends, or dies, or whose machine is gone: its connections are fenced at the switch, what the memory
+// node's NIC has acknowledged is placed, the memory node ends the queue pairs, and the switch releases what they held.
+// In this order; switchsync/optimistic_switch.h says why. Other clients go on meanwhile. If the memory server does not
+// confirm the end, the connections stay fenced and their latches held: problem() tells.
+//
+// If this object ends, so do all connections through it, at the memory node.
+//
+// Thread-safety: each client is served by a thread of its own; they call `control` one at a time. The functions may be
+// called from any thread.
+#pragma once
+
+#include <sidelatch/fabric/types.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace sidelatch::fabric::verbs {
+
+inline constexpr std::uint16_t kDefaultSwitchPort = 18516;
+
+/// The two ends of a reliable connection, as packets name them.
+struct SwitchedEnds {
+  std::array<std::uint8_t, 4> client{};
+  std::uint32_t client_queue_pair = 0;
+  std::uint32_t client_psn = 0;               ///< the first one that the client sends
+  std::array<std::uint8_t, 4> memory_node{};  ///< for words: the switch
+  std::uint32_t memory_queue_pair = 0;
+  std::uint32_t path_mtu = 0;  ///< bytes
+};
+
+/// A row of tuples as a client describes it. Nobody has used its memory.
+struct SwitchedTuples {
+  std::array<std::uint8_t, 4> memory_node{};
+  RemoteSpan memory{};
+  std::uint64_t count = 0;
+  std::uint64_t tuple_bytes = 0;
+  std::uint64_t slot_bytes = 0;
+};
+
+/// The switch. An exception of these functions refuses what a client asks, with the exception's text. For words only
+/// connect() and release() are used.
+class SwitchControl {
+ public:
+  using ConnectionId = std::uint64_t;
+
+  SwitchControl() = default;
+  SwitchControl(const SwitchControl&) = delete;
+  SwitchControl& operator=(const SwitchControl&) = delete;
+  virtual ~SwitchControl() = default;
+
+  virtual ConnectionId connect(const SwitchedEnds& ends) = 0;
+  /// Nothing of the connection passes any more.
+  virtual void fence(ConnectionId connection) = 0;
+  /// Its queue pair at the other end has ended.
+  virtual void release(ConnectionId connection) = 0;
+  /// Returns the number of the first tuple; the others follow.
+  virtual std::uint32_t add_tuples(const SwitchedTuples& tuples) = 0;
+  /// The memory has ended at the memory node.
+  virtual void remove_tuples(std::uint32_t first) = 0;
+  /// The connection gets the latch of the tuple, if it is in doubt; false: it is not.
+  virtual bool inherit(ConnectionId to, std::uint32_t tuple) = 0;
+};
+
+struct SwitchExchangeOptions {
+  std::string address = "127.0.0.1:18516";  ///< HOST[:PORT] to listen on
+  bool any_port = false;                    ///< use a free port; SwitchExchange::address() tells which
+  std::string token = {};                   ///< that clients must present, and that is presented to the memory server
+  std::uint32_t most_clients = 1024;
+  /// HOST[:PORT] of the memory server; empty: the switch hosts words.
+  std::string memory = {};
+  std::array<std::uint8_t, 4> ip{};  ///< of the switch, for words
+  RemoteSpan words{};                ///< what clients find as region "words"
+};
+
+class SwitchExchange {
+ public:
+  /// `control` outlives this object. Throws std::invalid_argument for a wrong option, and std::runtime_error if the
+  /// address cannot be used. The memory server may start later.
+  SwitchExchange(SwitchControl& control, const SwitchExchangeOptions& options);
+  SwitchExchange(const SwitchExchange&) = delete;
+  SwitchExchange& operator=(const SwitchExchange&) = delete;
+  /// Ends all clients, as if they had died.
+  ~SwitchExchange();
+
+  /// HOST:PORT, with the actual port.
+  [[nodiscard]] std::string address() const;
+  /// The number of clients connected now.
+  [[nodiscard]] std::uint32_t clients() const noexcept;
+  /// The latest failure to end a client; empty if there was none.
+  [[nodiscard]] std::string problem() const;
+
+ private:
+  class Server;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace sidelatch::fabric::verbs

@@ -1,0 +1,262 @@
+// SwitchExchange between a client and a memory server, both played here: in which order a connection begins and ends,
+// and what is refused.
+#include "fabric/verbs/exchange.h"
+#include "fabric/verbs/socket.h"
+
+#include <sidelatch/fabric/verbs/switch_exchange.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sidelatch::fabric::verbs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What happened, in order.
+class Log {
+ public:
+  void add(const std::string& what) {
+    const std::scoped_lock lock(mutex_);
+    all_.push_back(what);
+    added_.notify_all();
+  }
+  std::vector<std::string> first(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    added_.wait(lock, [&] { return all_.size() >= count; });
+    return all_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::vector<std::string> all_;
+};
+
+Address address_of(std::uint8_t last, std::uint32_t queue_pair) {
+  Address address;
+  address.gid.raw[10] = address.gid.raw[11] = 0xff;
+  address.gid.raw[12] = 10;
+  address.gid.raw[15] = last;
+  address.queue_pair = queue_pair;
+  address.packet_number = 5;
+  address.mtu = 3;
+  address.responder = 16;
+  return address;
+}
+
+class LoggedSwitch final : public SwitchControl {
+ public:
+  explicit LoggedSwitch(Log& log) : log_(&log) {}
+  ConnectionId connect(const SwitchedEnds& ends) override {
+    if (ends.client_queue_pair == 666) {
+      throw std::invalid_argument("the switch has no room");
+    }
+    log_->add("switch: connect " + std::to_string(ends.client_queue_pair) + " to " +
+              std::to_string(ends.memory_queue_pair) + ", MTU " + std::to_string(ends.path_mtu));
+    return ends.client_queue_pair;
+  }
+  void fence(ConnectionId connection) override { log_->add("switch: fence " + std::to_string(connection)); }
+  void release(ConnectionId connection) override { log_->add("switch: release " + std::to_string(connection)); }
+  std::uint32_t add_tuples(const SwitchedTuples& tuples) override {
+    log_->add("switch: tuples " + std::to_string(tuples.count));
+    return 0;
+  }
+  void remove_tuples(std::uint32_t first) override { log_->add("switch: no tuples " + std::to_string(first)); }
+  bool inherit(ConnectionId /*to*/, std::uint32_t tuple) override { return tuple == 1; }
+
+ private:
+  Log* log_;
+};
+
+// Answers as a memory server does, for one client after the other.
+class PlayedServer {
+ public:
+  explicit PlayedServer(Log& log) : log_(&log), listening_(listen_on(at_)), thread_([this] { run(); }) {}
+  PlayedServer(const PlayedServer&) = delete;
+  PlayedServer& operator=(const PlayedServer&) = delete;
+  ~PlayedServer() {
+    ::shutdown(listening_.number(), SHUT_RDWR);
+    thread_.join();
+  }
+  [[nodiscard]] std::string address() const { return at_.to_string(); }
+
+ private:
+  void run() {
+    for (;;) {
+      pollfd one{listening_.number(), POLLIN, 0};
+      ::poll(&one, 1, -1);
+      const FileDescriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!socket.valid()) {
+        return;
+      }
+      serve(socket.number());
+    }
+  }
+  void serve(int socket) {
+    std::vector<std::byte> received;
+    std::array<std::byte, 4096> more{};
+    for (;;) {
+      std::span<const std::byte> bytes = received;
+      if (const auto message = exchange::decode(bytes)) {
+        received.erase(received.begin(), received.end() - static_cast<std::ptrdiff_t>(bytes.size()));
+        if (const auto answer = answer_to(*message)) {
+          const auto out = exchange::encode(*answer);
+          ASSERT_EQ(::send(socket, out.data(), out.size(), MSG_NOSIGNAL), static_cast<ssize_t>(out.size()));
+        }
+        continue;
+      }
+      const ssize_t count = ::recv(socket, more.data(), more.size(), 0);
+      if (count <= 0) {
+        return;
+      }
+      received.insert(received.end(), more.begin(), more.begin() + count);
+    }
+  }
+  std::optional<exchange::Message> answer_to(const exchange::Message& message) {
+    if (std::holds_alternative<exchange::Hello>(message)) {
+      exchange::Welcome welcome;
+      welcome.node = "storage";
+      welcome.gid = address_of(1, 0).gid;
+      return welcome;
+    }
+    if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
+      log_->add("server: connect");
+      return exchange::Accepted{connect->connection, address_of(1, 77)};
+    }
+    if (std::holds_alternative<exchange::Place>(message)) {
+      log_->add("server: place");
+      return exchange::Placed{};
+    }
+    if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
+      log_->add(disconnect->confirm != 0 ? "server: end" : "server: forget");
+      return disconnect->confirm != 0 ? std::optional<exchange::Message>(exchange::Revoked{}) : std::nullopt;
+    }
+    if (const auto* const allocate = std::get_if<exchange::Allocate>(&message)) {
+      return exchange::Allocated{allocate->region, {{0x1000}, allocate->bytes, {9}}};
+    }
+    if (const auto* const release = std::get_if<exchange::Release>(&message)) {
+      log_->add("server: release memory");
+      return exchange::Released{release->region};
+    }
+    return exchange::Refused{"not played"};
+  }
+
+  Log* log_;
+  HostAndPort at_{"127.0.0.1", 0};
+  FileDescriptor listening_;
+  std::thread thread_;
+};
+
+class SwitchExchangeThreads : public ::testing::Test {
+ protected:
+  void greet(Conversation& client) {
+    const auto welcome = client.ask(exchange::Hello{"secret"});
+    ASSERT_TRUE(std::holds_alternative<exchange::Welcome>(welcome));
+    EXPECT_EQ(std::get<exchange::Welcome>(welcome).manager.port, 0);
+  }
+  [[nodiscard]] HostAndPort at() const { return HostAndPort::parse(exchange_.address(), 0); }
+  static std::string refusal(Conversation& client, const exchange::Message& question) {
+    const auto answer = client.ask(question);
+    const auto* const refused = std::get_if<exchange::Refused>(&answer);
+    return refused == nullptr ? "taken" : refused->why;
+  }
+
+  Log log_;
+  PlayedServer server_{log_};
+  LoggedSwitch switch_{log_};
+  SwitchExchange exchange_{switch_, {.any_port = true, .token = "secret", .memory = server_.address()}};
+};
+
+constexpr std::chrono::milliseconds kPatience{20'000};
+
+TEST_F(SwitchExchangeThreads, AClientThatDiesIsFencedPlacedEndedAndReleasedInThisOrder) {
+  {
+    Conversation client(at(), kPatience);
+    greet(client);
+    const auto answer = client.ask(exchange::Connect{1, 0, address_of(2, 17)});
+    ASSERT_TRUE(std::holds_alternative<exchange::Accepted>(answer));
+    EXPECT_EQ(std::get<exchange::Accepted>(answer).address.responder, 1);  // one request in flight
+    static_cast<void>(client.ask(exchange::Allocate{3, 4096, Access::remote_all}));
+    EXPECT_EQ(refusal(client, exchange::KeepVersions{{{0x1000}, 4096, {9}}, 16, 200, 256}), "taken");
+    EXPECT_EQ(refusal(client, exchange::KeepVersions{{{0x1000}, 4096, {9}}, 16, 200, 256}), "taken");  // once
+  }
+  EXPECT_THAT(log_.first(9), ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "switch: tuples 16",
+                                         "switch: fence 17", "server: place", "server: end", "switch: release 17",
+                                         "server: release memory", "switch: no tuples 0"));
+}
+
+TEST_F(SwitchExchangeThreads, AConnectionThatComesAgainReplacesTheOldOne) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  static_cast<void>(client.ask(exchange::Connect{1, 0, address_of(2, 17)}));
+  static_cast<void>(client.ask(exchange::Connect{1, 0, address_of(2, 18)}));
+  EXPECT_THAT(log_.first(7),
+              ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "switch: fence 17", "server: place",
+                          "server: connect", "switch: release 17", "switch: connect 18 to 77, MTU 1024"));
+}
+
+TEST_F(SwitchExchangeThreads, WhatTheSwitchRefusesEndsAtTheServer) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::Connect{1, 0, address_of(2, 666)}), "the switch has no room");
+  EXPECT_THAT(log_.first(3), ElementsAre("server: connect", "server: end", "server: forget"));
+}
+
+TEST_F(SwitchExchangeThreads, WhatMeansNothingIsRefusedAndOthersGoOn) {
+  Conversation stranger(at(), kPatience);
+  EXPECT_THAT(refusal(stranger, exchange::Hello{"guess"}), HasSubstr("token"));
+  Conversation early(at(), kPatience);
+  EXPECT_THAT(refusal(early, exchange::Connect{1, 0, address_of(2, 17)}), HasSubstr("must be a hello"));
+
+  Conversation client(at(), kPatience);
+  greet(client);
+  Address ipv6 = address_of(2, 17);
+  ipv6.gid.raw[0] = 0x20;
+  EXPECT_THAT(refusal(client, exchange::Connect{1, 0, ipv6}), HasSubstr("IPv4"));
+  Address no_mtu = address_of(2, 17);
+  no_mtu.mtu = 0;
+  EXPECT_THAT(refusal(client, exchange::Connect{1, 0, no_mtu}), HasSubstr("path MTU"));
+  EXPECT_THAT(refusal(client, exchange::Connect{1, 0, address_of(2, 0x1'000'000)}), HasSubstr("24 bits"));
+  EXPECT_THAT(refusal(client, exchange::KeepVersions{{{0x1000}, 4096, {9}}, 16, 200, 256}), HasSubstr("allocate()"));
+  EXPECT_THAT(refusal(client, exchange::Inherit{5, {{0x1000}, 8, {9}}}), HasSubstr("there is no connection 5"));
+  EXPECT_THAT(refusal(client, exchange::Announce{1, 0}), HasSubstr("made by the exchange"));
+  EXPECT_THAT(refusal(client, exchange::Hello{"secret"}), HasSubstr("second hello"));
+  static_cast<void>(client.ask(exchange::Allocate{3, 4096, Access::remote_all}));
+  EXPECT_THAT(refusal(client, exchange::KeepVersions{{{0x1000}, 4096, {9}}, 17, 200, 256}), HasSubstr("do not fit"));
+  EXPECT_THAT(refusal(client, exchange::KeepVersions{{{0x1000}, 4096, {9}}, 1, 200, 0}), HasSubstr("do not fit"));
+  EXPECT_EQ(refusal(client, exchange::Connect{1, 0, address_of(2, 17)}), "taken");
+}
+
+TEST_F(SwitchExchangeThreads, ATupleInDoubtIsInheritedByItsAddress) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  static_cast<void>(client.ask(exchange::Allocate{3, 4096, Access::remote_all}));
+  static_cast<void>(client.ask(exchange::KeepVersions{{{0x1000}, 4096, {9}}, 16, 200, 256}));
+  static_cast<void>(client.ask(exchange::Connect{1, 0, address_of(2, 17)}));
+  const auto inherited = [&](std::uint64_t address) {
+    return std::get<exchange::Inherited>(client.ask(exchange::Inherit{1, {{address}, 8, {9}}})).done != 0;
+  };
+  EXPECT_TRUE(inherited(0x1100));
+  EXPECT_FALSE(inherited(0x1200));
+  EXPECT_THAT(refusal(client, exchange::Inherit{1, {{0x1108}, 8, {9}}}), HasSubstr("no tuple begins at 0x1108"));
+  EXPECT_THAT(refusal(client, exchange::Inherit{1, {{0x2000}, 8, {9}}}), HasSubstr("no tuple begins at 0x2000"));
+}
+
+}  // namespace
+}  // namespace sidelatch::fabric::verbs

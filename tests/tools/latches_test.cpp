@@ -1,0 +1,262 @@
+// Latches at `sidelatch switch` as their users have them: memory node, switch and clients are processes of their own,
+// on software NICs, and the switch loses, repeats and reorders packets. tests/vm/switch/latch_peer.cpp is the client;
+// it checks what it reads.
+#include "common/sanitizers.h"
+#include "tests/paths.h"
+#include "tests/tools/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sidelatch::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kTuples = "p4/switch_optimistic.p4";
+constexpr const char* kWords = "p4/switch_atomics.p4";
+
+class LatchesAtASwitch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (SIDELATCH_IS_SANITIZED) {
+      GTEST_SKIP() << "no sanitizer can be preloaded with the software NIC";
+    }
+  }
+
+  // Port 1: the memory node. Ports 2 to 4: clients.
+  void start(const char* program, std::vector<std::string> more = {}) {
+    const bool has_tuples = program == std::string(kTuples);
+    std::vector<std::string> command{program_path(), "switch",    in_source_tree(program),
+                                     "--json",       "--latches", "127.0.0.1:" + at_switch_};
+    const std::vector<std::string> kind = has_tuples ? std::vector<std::string>{"--memory", "127.0.0.1:" + at_memory_}
+                                                     : std::vector<std::string>{"--words", "10.0.0.9"};
+    command.insert(command.end(), kind.begin(), kind.end());
+    for (int port = 1; port <= 4; ++port) {
+      command.insert(command.end(), {"--port", std::to_string(port) + "=shm:" + cable(port), "--station",
+                                     std::to_string(port) + "=10.0.0." + std::to_string(port)});
+    }
+    command.insert(command.end(), more.begin(), more.end());
+    switch_ = std::make_unique<Process>(command);
+    switch_->await("clients set up latches at");
+    memory_ = std::make_unique<Process>(
+        std::vector<std::string>{program_path(), "check", "--fabric", "softnic", "--wire", wire(1), "--order",
+                                 "observed", "--torn-bias", "0.3", "--server", "127.0.0.1:" + at_memory_});
+    memory_->await("lends");
+  }
+
+  [[nodiscard]] std::unique_ptr<Process> peer(int port, const std::vector<std::string>& arguments) const {
+    std::vector<std::string> command{program_path(), "softnic", "run", "--wire", wire(port), "--", latch_peer()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return std::make_unique<Process>(command);
+  }
+  static void expect_done(Process& process, const std::string& text) {
+    EXPECT_EQ(process.wait(), 0) << process.text();
+    EXPECT_THAT(process.text(), HasSubstr(text));
+  }
+  // Ends the switch, and returns what it says.
+  nlohmann::json stop() {
+    switch_->signal(SIGTERM);
+    EXPECT_EQ(switch_->wait(), 0) << switch_->text();
+    const std::string text = switch_->text();
+    return nlohmann::json::parse(text.substr(text.find('{')));
+  }
+  static void expect_faults(const nlohmann::json& statistics) {
+    for (const char* fault : {"lost", "duplicated", "reordered"}) {
+      std::uint64_t all = 0;
+      for (const auto& port : statistics["ports"]) {
+        all += port["injected"][fault].get<std::uint64_t>();
+      }
+      EXPECT_GT(all, 0U) << fault;
+    }
+  }
+
+  [[nodiscard]] std::string tuples() const { return "tuples,127.0.0.1:" + at_switch_; }
+  [[nodiscard]] std::string words() const { return "words,127.0.0.1:" + at_switch_ + ",127.0.0.1:" + at_memory_; }
+  [[nodiscard]] std::string at_switch() const { return "127.0.0.1:" + at_switch_; }
+  [[nodiscard]] std::string at_memory() const { return "127.0.0.1:" + at_memory_; }
+  [[nodiscard]] std::string cable(int port) const { return name_ + std::to_string(port); }
+  [[nodiscard]] std::string wire(int port) const { return "switch:" + cable(port) + ",10.0.0." + std::to_string(port); }
+  [[nodiscard]] Process& memory() { return *memory_; }
+
+ private:
+  std::string name_ = "test-latches-" + std::to_string(::getpid()) + "-";
+  std::string at_switch_ = free_port();
+  std::string at_memory_ = free_port();
+  std::unique_ptr<Process> switch_;
+  std::unique_ptr<Process> memory_;
+};
+
+const std::vector<std::string> kFaults{"--loss", "0.01", "--duplication", "0.02", "--reordering", "0.02"};
+
+TEST_F(LatchesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses) {
+  start(kTuples, kFaults);
+  const auto owner = peer(2, {"make", tuples(), "5"});
+  owner->await("ready");
+  const auto first = peer(3, {"count", tuples(), "60", "1"});
+  const auto second = peer(4, {"count", tuples(), "60", "2"});
+  expect_done(*first, "done 60 updates");
+  const auto third = peer(3, {"count", tuples(), "30", "3"});  // comes when another has gone
+  expect_done(*second, "done 60 updates");
+  expect_done(*third, "done 30 updates");
+  owner->write_line("now");
+  expect_done(*owner, "sum 150");
+  expect_faults(stop());
+}
+
+TEST_F(LatchesAtASwitch, ADeadClientsLatchIsReleased) {
+  start(kTuples);
+  const auto owner = peer(2, {"make", tuples(), "1"});
+  owner->await("ready");
+  const auto holder = peer(3, {"hold", tuples()});
+  holder->await("holding");
+  const auto waits = peer(4, {"count", tuples(), "10", "1"});
+  holder->signal(SIGKILL);
+  expect_done(*waits, "done 10 updates");
+  owner->write_line("now");
+  expect_done(*owner, "sum 10");
+}
+
+TEST_F(LatchesAtASwitch, WordsAreChangedOnceWhateverTheSwitchLoses) {
+  start(kWords, kFaults);
+  const auto first = peer(2, {"add", at_switch(), "50", "0"});
+  const auto second = peer(3, {"add", at_switch(), "50", "1"});
+  expect_done(*first, "done 50 FETCH-ADDs");
+  expect_done(*second, "done 50 FETCH-ADDs");
+  expect_done(*peer(4, {"added", at_switch()}), "sum 100");
+  expect_faults(stop());
+}
+
+TEST_F(LatchesAtASwitch, WordsLatchObjectsOfTheMemoryNode) {
+  start(kWords, kFaults);
+  const auto owner = peer(2, {"make", words(), "3"});
+  owner->await("ready");
+  const auto first = peer(3, {"count", words(), "30", "1"});
+  const auto second = peer(4, {"count", words(), "30", "2"});
+  expect_done(*first, "done 30 updates");
+  expect_done(*second, "done 30 updates");
+  owner->write_line("now");
+  expect_done(*owner, "sum 60");
+  expect_faults(stop());
+}
+
+// Bare READs through the same switch are the control: they must tear.
+TEST_F(LatchesAtASwitch, ReadsTearAndThoseOfTheSchemeDoNot) {
+  start(kTuples);
+  Process check({program_path(), "check", "--fabric", "softnic", "--wire", wire(2), "--connect", at_switch(),
+                 "--at-switch", "--sizes", "1024", "--reads", "1000", "--seconds", "50", "--json"});
+  EXPECT_EQ(check.wait(), 0) << check.text();
+  const auto json = nlohmann::json::parse(check.text());
+  ASSERT_EQ(json["probes"][0]["name"], "torn-read");
+  EXPECT_GT(json["probes"][0]["detected"].get<int>() + json["probes"][0]["undetected"].get<int>(), 0) << json;
+  bool found = false;
+  for (const auto& scheme : json["schemes"]) {
+    if (scheme["scheme"] == "optimistic/switch") {
+      found = true;
+      EXPECT_EQ(scheme["sizes"][0]["torn"], 0) << scheme;
+      EXPECT_FALSE(scheme["sizes"][0]["stuck"]) << scheme;
+      EXPECT_GT(scheme["sizes"][0]["accepted"], 0) << scheme;
+      EXPECT_GT(scheme["sizes"][0]["rejected"], 0) << scheme;
+    }
+  }
+  EXPECT_TRUE(found) << json;
+}
+
+// The blocks of docs/switch.md, "In five minutes", with ports and wires of this test.
+std::vector<std::string> recipe(const std::vector<std::pair<std::string, std::string>>& replaced) {
+  std::ifstream file(in_source_tree("docs/switch.md"));
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::size_t at = text.find("## In five minutes");
+  const std::size_t end = text.find("\n## ", at + 1);
+  std::vector<std::string> blocks;
+  const std::string begin = "```sh\n";
+  for (at = text.find(begin, at); at < end; at = text.find(begin, at)) {
+    at += begin.size();
+    std::string block = text.substr(at, text.find("```", at) - at);
+    for (const auto& [from, to] : replaced) {
+      for (std::size_t i = block.find(from); i != std::string::npos; i = block.find(from, i + to.size())) {
+        block.replace(i, from.size(), to);
+      }
+    }
+    blocks.push_back("cd '" + in_source_tree("") + "' && exec " + block);
+  }
+  return blocks;
+}
+
+TEST_F(LatchesAtASwitch, TheRecipeWorks) {
+  const auto blocks = recipe({{"build/release/sidelatch", program_path()},
+                              {"127.0.0.1:18515", at_memory()},
+                              {"127.0.0.1:18516", at_switch()},
+                              {"sw1", cable(1)},
+                              {"sw2", cable(2)}});
+  ASSERT_EQ(blocks.size(), 3U);
+  const auto shell = [](const std::string& block) {
+    return std::make_unique<Process>(std::vector<std::string>{"/bin/sh", "-c", block});
+  };
+  const auto device = shell(blocks[0]);
+  device->await("clients set up latches at");
+  const auto memory = shell(blocks[1]);
+  memory->await("lends");
+  const auto client = shell(blocks[2]);
+  EXPECT_EQ(client->wait(), 0) << client->text();
+  EXPECT_THAT(client->text(), HasSubstr("optimistic/switch"));
+}
+
+TEST_F(LatchesAtASwitch, WhatTheSwitchDoesNotTakeIsRefusedWithASentence) {
+  start(kTuples);
+  const auto no_tuples = peer(2, {"make", "tuples," + at_memory(), "1"});
+  EXPECT_EQ(no_tuples->wait(), 2);
+  EXPECT_THAT(no_tuples->text(), HasSubstr("it is no switch"));
+  const auto no_words = peer(2, {"added", at_switch()});
+  EXPECT_EQ(no_words->wait(), 2);
+  EXPECT_THAT(no_words->text(), HasSubstr("shares no region 'words'"));
+  const auto too_many = peer(2, {"make", tuples(), "300000"});
+  EXPECT_EQ(too_many->wait(), 2);
+  EXPECT_THAT(too_many->text(), HasSubstr("the switch has versions for 262144 more tuples"));
+  const auto objects = peer(2, {"make", tuples(), "1"});
+  objects->await("ready");
+  const auto holder = peer(3, {"hold", tuples()});
+  holder->await("holding");
+  const auto late = peer(4, {"make", tuples(), "1"});
+  EXPECT_EQ(late->wait(), 2);
+  EXPECT_THAT(late->text(), HasSubstr("the switch has connections already"));
+}
+
+TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
+  struct Wrong {
+    std::vector<std::string> arguments;
+    const char* says;
+  };
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {{kTuples, "--latches"}, "--latches: give --memory"},
+           {{kTuples, "--latches", "--memory", "127.0.0.1:1", "--words", "10.0.0.9"}, "--latches: give --memory"},
+           {{kTuples, "--memory", "127.0.0.1:1"}, "--latches"},
+           {{kWords, "--latches", "--memory", "127.0.0.1:1"}, "--memory: the program is not the one for it"},
+           {{kTuples, "--latches", "--words", "10.0.0.9"}, "--words: the program is not the one for it"},
+           {{kWords, "--latches", "--words", "10.0.0"}, "--words 10.0.0: it is an IPv4 address"},
+           {{kWords, "--latches", "--words", "10.0.0.9", "--station", "2=10.0.0.1"}, "the switch has no port 2"},
+           {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=zebra"}, "--station 1=zebra: it is PORT=IP"},
+           {{kWords, "--latches", "host:0", "--words", "10.0.0.9"}, "'host:0' is no address"},
+           {{kTuples, "--latches", "--memory", "a:b:c"}, "'a:b:c' is no address"}}) {
+    std::vector<std::string> command{program_path(), "switch", "--port", "1=shm:" + cable(1)};
+    for (const std::string& argument : wrong.arguments) {
+      command.push_back(argument.starts_with("p4/") ? in_source_tree(argument) : argument);
+    }
+    Process process(command);
+    EXPECT_EQ(process.wait(), 2) << wrong.says;
+    EXPECT_THAT(process.text(), HasSubstr(wrong.says));
+  }
+}
+
+}  // namespace
+}  // namespace sidelatch::tools

@@ -1,0 +1,342 @@
+#include "switch_latches.h"
+
+#include <sidelatch/switchsync/optimistic_switch.h>
+#include <sidelatch/switchsync/word_switch.h>
+
+#include <fmt/format.h>
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace sidelatch::tools {
+
+using fabric::verbs::SwitchedEnds;
+using fabric::verbs::SwitchedTuples;
+
+namespace {
+
+constexpr std::uint32_t kWordsKey = 0x5eed;
+constexpr std::uint64_t kWordsAt = 0x1000'0000;
+constexpr std::uint64_t kWordBytes = 8;
+
+std::optional<std::array<std::uint8_t, 4>> parse_ipv4(const std::string& text) {
+  std::array<std::uint8_t, 4> ip{};
+  return ::inet_pton(AF_INET, text.c_str(), ip.data()) == 1 ? std::optional(ip) : std::nullopt;
+}
+
+// As software NICs choose theirs.
+std::array<std::uint8_t, 6> mac_of(const std::array<std::uint8_t, 4>& ip) {
+  return {0x02, 0x53, ip[0], ip[1], ip[2], ip[3]};
+}
+
+std::optional<std::array<std::uint8_t, 6>> parse_mac(const std::string& text) {
+  std::array<std::uint8_t, 6> mac{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t i = 0; i < mac.size(); ++i) {
+    const auto [next, error] = std::from_chars(at, end, mac[i], 16);
+    const bool is_last = i + 1 == mac.size();
+    if (error != std::errc{} || next == at || next - at > 2 || (is_last ? next != end : next == end || *next != ':')) {
+      return std::nullopt;
+    }
+    at = next + 1;
+  }
+  return mac;
+}
+
+struct Station {
+  std::array<std::uint8_t, 6> mac{};
+  std::uint16_t port = 0;
+};
+
+// "2=10.0.0.7", a software NIC, or "2=02:00:00:00:00:01".
+Station parse_station(const std::string& text, const p4::WiredSwitch& device) {
+  const std::size_t equals = text.find('=');
+  Station station;
+  const char* const end = text.data() + std::min(equals, text.size());
+  const auto [next, error] = std::from_chars(text.data(), end, station.port);
+  const std::string address = equals == std::string::npos ? "" : text.substr(equals + 1);
+  std::optional<std::array<std::uint8_t, 6>> mac = parse_mac(address);
+  if (const auto ip = parse_ipv4(address)) {
+    mac = mac_of(*ip);
+  }
+  if (error != std::errc{} || next != end || !mac) {
+    throw std::invalid_argument(fmt::format(
+        "--station {}: it is PORT=IP of a software NIC, or PORT=MAC, as in 2=10.0.0.7 or 2=02:53:0a:00:00:07", text));
+  }
+  station.mac = *mac;
+  if (std::ranges::find(device.ports(), station.port, &p4::PortOptions::number) == device.ports().end()) {
+    throw std::invalid_argument(fmt::format("--station {}: the switch has no port {}", text, station.port));
+  }
+  return station;
+}
+
+}  // namespace
+
+// Calls of the clients' threads, carried out by the switch's thread, which owns the state. When that has ended, the
+// caller's thread does it.
+class LatchService::Plane : public fabric::verbs::SwitchControl {
+ public:
+  explicit Plane(p4::WiredSwitch& device) : device_(&device) {}
+
+  virtual void add_station(const Station& station) = 0;
+
+  void work() {
+    const std::scoped_lock lock(mutex_);
+    for (const std::function<void()>& job : jobs_) {
+      job();
+    }
+    jobs_.clear();
+    done_.notify_all();
+  }
+  void end() {
+    const std::scoped_lock lock(mutex_);
+    for (const std::function<void()>& job : jobs_) {
+      job();
+    }
+    jobs_.clear();
+    has_ended_ = true;
+    done_.notify_all();
+  }
+
+ protected:
+  template <class Job>
+  auto in_thread(Job job) {
+    using Result = decltype(job());
+    std::optional<std::conditional_t<std::is_void_v<Result>, bool, Result>> result;
+    std::exception_ptr error;
+    const auto run = [&] {
+      try {
+        if constexpr (std::is_void_v<Result>) {
+          job();
+          result = true;
+        } else {
+          result = job();
+        }
+      } catch (...) {
+        error = std::current_exception();
+        result.emplace();
+      }
+    };
+    std::unique_lock lock(mutex_);
+    if (has_ended_) {
+      run();
+    } else {
+      jobs_.emplace_back(run);
+      device_->interrupt();
+      done_.wait(lock, [&] { return result.has_value(); });
+    }
+    if (error != nullptr) {
+      std::rethrow_exception(error);
+    }
+    if constexpr (!std::is_void_v<Result>) {
+      return *std::move(result);
+    }
+  }
+
+ private:
+  p4::WiredSwitch* device_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  std::deque<std::function<void()>> jobs_;
+  bool has_ended_ = false;
+};
+
+class LatchService::Tuples final : public Plane {
+ public:
+  explicit Tuples(p4::WiredSwitch& device) : Plane(device), control_(device.device().state()) {}
+
+  void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
+
+  ConnectionId connect(const SwitchedEnds& ends) override {
+    return in_thread([&] {
+      for (const auto& [first, bytes] : tuple_bytes_) {
+        if (ends.path_mtu < bytes) {
+          throw std::invalid_argument(
+              fmt::format("a path MTU of {} bytes, and tuples of {}: the switch judges a READ by its one packet; use a "
+                          "larger MTU, or shorter tuples",
+                          ends.path_mtu, bytes));
+        }
+      }
+      return control_.connect({.client = ends.client,
+                               .client_queue_pair = ends.client_queue_pair,
+                               .client_psn = ends.client_psn,
+                               .memory_node = ends.memory_node,
+                               .memory_queue_pair = ends.memory_queue_pair,
+                               .path_mtu = ends.path_mtu});
+    });
+  }
+  void fence(ConnectionId connection) override {
+    in_thread([&] { control_.fence(connection); });
+  }
+  void release(ConnectionId connection) override {
+    in_thread([&] {
+      const switchsync::Released released = control_.release(connection);
+      if (!released.in_doubt.empty()) {
+        fmt::print(stderr, "sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
+                   fmt::join(released.in_doubt, ", "));
+      }
+    });
+  }
+  std::uint32_t add_tuples(const SwitchedTuples& tuples) override {
+    return in_thread([&] {
+      const std::uint32_t first = control_.add_tuples({.memory_node = tuples.memory_node,
+                                                       .rkey = tuples.memory.rkey.value,
+                                                       .address = tuples.memory.address.value,
+                                                       .count = tuples.count,
+                                                       .tuple_bytes = tuples.tuple_bytes,
+                                                       .slot_bytes = tuples.slot_bytes,
+                                                       .path_mtu = 4096,  // connect() knows that of the connection
+                                                       .is_new = true});
+      tuple_bytes_[first] = tuples.tuple_bytes;
+      return first;
+    });
+  }
+  void remove_tuples(std::uint32_t first) override {
+    in_thread([&] {
+      control_.remove_tuples(first);
+      tuple_bytes_.erase(first);
+    });
+  }
+  bool inherit(ConnectionId to, std::uint32_t tuple) override {
+    return in_thread([&] {
+      if (control_.version(tuple) % 2 == 0 || control_.holder(tuple)) {
+        return false;
+      }
+      control_.give_latch(tuple, to);
+      return true;
+    });
+  }
+
+ private:
+  switchsync::OptimisticSwitch control_;
+  std::map<std::uint32_t, std::uint64_t> tuple_bytes_;  // bytes of a tuple, by the first one
+};
+
+class LatchService::Words final : public Plane {
+ public:
+  Words(p4::WiredSwitch& device, const std::array<std::uint8_t, 4>& ip)
+      : Plane(device), control_(device.device().state()), count_(device.device().state().reg("Serve.words").size()) {
+    control_.serve(ip, mac_of(ip));
+    control_.add_words({.rkey = kWordsKey, .address = kWordsAt, .first = 0, .count = count_});
+  }
+
+  [[nodiscard]] fabric::RemoteSpan words() const { return {{kWordsAt}, count_ * kWordBytes, {kWordsKey}}; }
+  void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
+
+  ConnectionId connect(const SwitchedEnds& ends) override {
+    return in_thread([&] {
+      return ConnectionId{control_.connect({.ip = ends.memory_node,
+                                            .queue_pair = ends.memory_queue_pair,
+                                            .client = ends.client,
+                                            .client_queue_pair = ends.client_queue_pair,
+                                            .client_psn = ends.client_psn})};
+    });
+  }
+  void fence(ConnectionId /*connection*/) override {}
+  void release(ConnectionId connection) override {
+    in_thread([&] { control_.disconnect(static_cast<switchsync::WordSwitch::ConnectionId>(connection)); });
+  }
+  std::uint32_t add_tuples(const SwitchedTuples& /*tuples*/) override { throw std::logic_error("no tuples here"); }
+  void remove_tuples(std::uint32_t /*first*/) override {}
+  bool inherit(ConnectionId /*to*/, std::uint32_t /*tuple*/) override { return false; }
+
+ private:
+  switchsync::WordSwitch control_;
+  std::uint64_t count_;
+};
+
+void add_latch_options(Command command, LatchArguments& arguments, Option control) {
+  Option latches = command
+                       .option_calling(
+                           "--latches", [&arguments](const std::string& address) { arguments.listen = address; },
+                           "HOST[:PORT] (default 127.0.0.1:18516) where clients set up latches at this "
+                           "switch: --connect there; with --memory or --words")
+                       .optional_value("127.0.0.1", "[HOST[:PORT]]")
+                       .excludes(control);
+  command
+      .option("--memory", arguments.memory,
+              "p4/switch_optimistic.p4: HOST[:PORT] of `check --server`, whose memory node is behind this switch")
+      .needs(latches);
+  command
+      .option("--words", arguments.words,
+              "p4/switch_atomics.p4: an unused IPv4 address for the switch itself, which has the words")
+      .needs(latches);
+  command.option("--token", arguments.token, "--latches: a word that clients must give, and the memory server wants")
+      .needs(latches);
+  command
+      .option("--station", arguments.stations,
+              "--latches: what is at a port: PORT=IP of a software NIC, or PORT=MAC (repeat it)")
+      .one_at_a_time()
+      .needs(latches);
+}
+
+LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& device) {
+  if (arguments.memory.empty() == arguments.words.empty()) {
+    throw std::invalid_argument(
+        "--latches: give --memory with p4/switch_optimistic.p4, or --words with "
+        "p4/switch_atomics.p4");
+  }
+  fabric::verbs::SwitchExchangeOptions options{
+      .address = arguments.listen, .token = arguments.token, .memory = arguments.memory};
+  const char* const needed = arguments.words.empty() ? "--memory" : "--words";
+  try {
+    if (arguments.words.empty()) {
+      plane_ = std::make_unique<Tuples>(device);
+    } else {
+      const auto ip = parse_ipv4(arguments.words);
+      if (!ip) {
+        throw std::invalid_argument(fmt::format("--words {}: it is an IPv4 address, as in 10.0.0.9", arguments.words));
+      }
+      auto words = std::make_unique<Words>(device, *ip);
+      options.ip = *ip;
+      options.words = words->words();
+      plane_ = std::move(words);
+    }
+  } catch (const p4::ControlError& error) {
+    throw std::invalid_argument(fmt::format("{}: the program is not the one for it: {}", needed, error.what()));
+  }
+  // Hosts find each other by ARP, whose questions go to all.
+  constexpr std::uint16_t kAll = 1;
+  constexpr std::uint64_t kBroadcast = 0xffff'ffff'ffff;
+  std::vector<p4::MulticastMember> all;
+  for (const p4::PortOptions& port : device.ports()) {
+    all.push_back({.port = port.number});
+  }
+  device.device().set_multicast_group(kAll, std::move(all));
+  device.device().state().table("Serve.stations").add({{.value = kBroadcast}}, "flood", {kAll});
+  for (const std::string& station : arguments.stations) {
+    try {
+      plane_->add_station(parse_station(station, device));
+    } catch (const p4::ControlError& error) {
+      throw std::invalid_argument(fmt::format("--station {}: {}", station, error.what()));
+    }
+  }
+  exchange_ = std::make_unique<fabric::verbs::SwitchExchange>(*plane_, options);
+}
+
+LatchService::~LatchService() {
+  if (plane_ != nullptr) {
+    plane_->end();
+  }
+}
+
+void LatchService::work() { plane_->work(); }
+std::string LatchService::address() const { return exchange_->address(); }
+std::string LatchService::problem() const { return exchange_->problem(); }
+
+}  // namespace sidelatch::tools
