@@ -64,7 +64,7 @@ void BufferRing::append_to(std::vector<std::span<const std::byte>>& out) const {
   out.push_back(std::as_bytes(std::span(free_)));
   out.push_back(std::as_bytes(std::span(&first_free_, 1)));
   for (std::uint32_t i = 0; i < count_ - held_; ++i) {
-    out.push_back(memory_.bytes().subspan(free_[(first_free_ + i) % count_] * stride_, bytes_));
+    out.emplace_back(memory_.bytes().subspan(free_[(first_free_ + i) % count_] * stride_, bytes_));
   }
 }
 

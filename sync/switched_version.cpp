@@ -51,8 +51,8 @@ Task<ObjectBuffer> buffer_for(Session& session, Object object) {
 }  // namespace
 
 const Scheme& SwitchedVersion::for_single_records() const noexcept {
-  static const ExclusiveLatch latch(LatchLevel::basic);  // one request at a time
-  return latch;
+  static const ExclusiveLatch kLatch(LatchLevel::basic);  // one request at a time
+  return kLatch;
 }
 
 Task<ExclusiveGuard> SwitchedVersion::do_latch(Session& session, Object object, std::source_location place,

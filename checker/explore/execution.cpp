@@ -199,6 +199,7 @@ void Execution::begin() {
         "time it is called");
   }
   std::vector<std::size_t> tasks;
+  tasks.reserve(actors_.size());
   for (const Actor& actor : actors_) {
     tasks.push_back(actor.tasks.size());
   }
@@ -517,9 +518,9 @@ void Execution::on_spares(const Reactor::Spares& spares) {
 void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress address, std::span<std::byte> bytes,
                           bool for_others) {
   const Zone::Use own(nullptr);
-  actors_[of].regions.push_back(bytes);
+  actors_[of].regions.emplace_back(bytes);
   if (for_others) {
-    actors_[of].shared.push_back(bytes);
+    actors_[of].shared.emplace_back(bytes);
     if (!building_) {
       refuse_crash_with_shared_memory(actors_[of]);
     }

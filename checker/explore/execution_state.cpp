@@ -98,6 +98,7 @@ struct Execution::StateWriter {
     if (named_word != word) {
       return named_word;
     }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a word of a frame that may be a pointer
     const auto* const byte = reinterpret_cast<const std::byte*>(word);
     if (execution->arena_.holds(byte)) {
       return named(Sort::registered, execution->arena_.range(byte, 0, false).begin);
@@ -239,8 +240,8 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
     if (snapshot.live) {
       out.push_back(std::uint64_t{snapshot.qp} << 32 |
                     (snapshot.index - std::min(known_[snapshot.qp], snapshot.index)));
-      for (std::size_t line = 0; line < snapshot.fetched.size(); ++line) {
-        out.push_back(snapshot.fetched[line] ? 1 : 0);
+      for (const bool is_fetched : snapshot.fetched) {
+        out.push_back(is_fetched ? 1 : 0);
       }
       writer.bytes(snapshot.bytes, false);
     }

@@ -40,6 +40,10 @@ class StepOrder final : public Order {
 constexpr std::uint32_t kMostFirstSteps = 64;
 // Not states alone are bounded: the paths to them may be long.
 constexpr std::uint64_t kMostEventsPerState = 400;
+// Why this search cannot decide a program.
+struct Unable {
+  const char* why;
+};
 constexpr const char* kReadsAccesses = "its judges ask for accesses to memory";
 
 }  // namespace
@@ -186,7 +190,7 @@ void StateSearch::finish(Hand& hand, Next& next, std::uint64_t& events) {
     const StepOrder order;
     execution.judge(order);
     if (order.was_asked()) {
-      throw kReadsAccesses;
+      throw Unable{kReadsAccesses};
     }
   }
   if (execution.failure() != nullptr) {
@@ -294,8 +298,8 @@ StatesResult StateSearch::search() {
               unable = own.execution.no_states();
             }
           }
-        } catch (const char* why) {
-          unable = why;
+        } catch (const Unable& error) {
+          unable = error.why;
         }
       };
       const std::size_t slots = std::min<std::size_t>(threads_, (count + 7) / 8);

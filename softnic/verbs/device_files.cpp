@@ -36,10 +36,10 @@ DeviceFile node(unsigned major_number, unsigned minor_number) {
 }
 
 // Eight groups of four digits, or four for a GUID.
-template <std::size_t kBytes>
-std::string in_groups(const std::array<std::uint8_t, kBytes>& bytes) {
+template <std::size_t Bytes>
+std::string in_groups(const std::array<std::uint8_t, Bytes>& bytes) {
   std::string text;
-  for (std::size_t i = 0; i < kBytes; i += 2) {
+  for (std::size_t i = 0; i < Bytes; i += 2) {
     text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", bytes[i], bytes[i + 1]);
   }
   return text;

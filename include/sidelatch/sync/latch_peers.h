@@ -46,6 +46,7 @@ class LatchPeers {
   LatchPeers(fabric::Node& node, std::uint16_t number, std::uint32_t places = 16);
   LatchPeers(const LatchPeers&) = delete;
   LatchPeers& operator=(const LatchPeers&) = delete;
+  ~LatchPeers() = default;
 
   [[nodiscard]] fabric::Node& node() const noexcept { return *node_; }
   [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
