@@ -47,6 +47,7 @@ FlowSwitch::FlowId FlowSwitch::take_over(const Flow& flow, const std::vector<Rin
 void FlowSwitch::resume(Running& running, const std::vector<RingState>& producers,
                         const std::vector<RingState>& consumers, bool is_broken) {
   std::vector<std::uint32_t> taken;
+  taken.reserve(producers.size());
   for (const RingState& state : producers) {
     taken.push_back(state.tail & kCount);
   }
