@@ -18,7 +18,7 @@ using fabric::model::Rules;
 std::uint64_t most_executions() { return kSanitized ? (takes_long() ? 3000 : 1500) : (takes_long() ? 20'000 : 3000); }
 
 // A few hundred programs in CI; thousands with SIDELATCH_LONG=1.
-std::uint64_t seeds() { return kSanitized ? (takes_long() ? 300 : 30) : (takes_long() ? 20'000 : 300); }
+std::uint64_t seeds() { return kSanitized ? (takes_long() ? 300 : 30) : (takes_long() ? 20'000 : 150); }
 
 std::string difference(const std::set<State>& plain, const std::set<State>& reduced) {
   std::string text;

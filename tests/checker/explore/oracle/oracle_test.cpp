@@ -20,7 +20,7 @@ namespace {
 using fabric::model::Preset;
 
 // 10 000 programs for each preset with SIDELATCH_LONG=1. SIDELATCH_ORACLE_FIRST: the seed to begin with.
-std::uint64_t programs() { return kSanitized ? (takes_long() ? 500 : 15) : (takes_long() ? 10'000 : 120); }
+std::uint64_t programs() { return kSanitized ? (takes_long() ? 500 : 15) : (takes_long() ? 10'000 : 70); }
 
 Limits limits() { return takes_long() ? Limits{60'000, 4'000} : Limits{8'000, 600}; }
 
