@@ -1,10 +1,12 @@
 // p4/switch_atomics.p4 packet by packet: what it answers, byte for byte, and what it does not answer. The expected
 // packets are written down by InfiniBand's specification (volume 1, chapter 9), not by the project's codec.
+#include "changed_program.h"
 #include "raw_frames.h"
 
 #include "tests/paths.h"
 
 #include <sidelatch/p4/compile.h>
+#include <sidelatch/p4/control.h>
 #include <sidelatch/p4/switch.h>
 #include <sidelatch/switchsync/word_switch.h>
 
@@ -59,6 +61,12 @@ class AtomicsPackets : public testing::TestWithParam<Form> {
     control_->serve({10, 0, 0, 254}, {2, 0, 0, 0, 0, 0xfe});
     control_->add_words({.rkey = kKey, .address = kAddress, .first = 0, .count = kWords});
     connect(kClientPair, kSwitchPair, first_psn);
+  }
+  // By p4/switch_atomics.json.
+  void begin_by_file() {
+    device_.emplace(GetParam().make(), p4::SwitchOptions{.ports = 3, .icrc = true});
+    const std::string name = "switch_atomics.json";
+    p4::apply(p4::read_control(source_of(name), name, device_->program().info(), {1, 2}), *device_);
   }
   void connect(std::uint32_t client_pair, std::uint32_t switch_pair, std::uint32_t first_psn) {
     control_->connect({.ip = {10, 0, 0, 254},
@@ -147,6 +155,13 @@ TEST_P(AtomicsPackets, AnswersAreThoseOfANic) {
   EXPECT_EQ(send(write(10, 4, 0x0102030405060708)), ack(10, 4));
   EXPECT_EQ(send(read(11, 4)), response(11, 5, 0x0102030405060708));
   EXPECT_EQ(word(3), 5U);
+}
+
+TEST_P(AtomicsPackets, TheControlFileIsAnEndPoint) {
+  begin_by_file();
+  EXPECT_EQ(send(add(7, 511, 3)), atomic_ack(7, 1, 0));
+  EXPECT_EQ(send(read(8, 511)), response(8, 2, 3));
+  EXPECT_EQ(send(read(9, 512)), nak(raw::kNakAccess, 9, 2));
 }
 
 // What an answer has of its request, and what it has not.
