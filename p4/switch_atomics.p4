@@ -13,7 +13,8 @@
 // Where InfiniBand leaves a choice (IBTA volume 1, 9.7): a repeated READ reads again; a repeated atomic whose result is
 // no longer kept is dropped; after a NAK other than that for a PSN the queue pair takes nothing more. A payload that the
 // parser does not know (SEND, a WRITE of another length) is dropped without a NAK: the switch could not give such an
-// answer a right ICRC. The client's retries end with an error then.
+// answer a right ICRC. The client's retries end with an error then. A packet is dropped, too, if its lengths are not those of
+// its opcode, or if it is of another partition than the default one.
 //
 // The 64-bit CAS does not fit a Tofino's stateful ALU. switch_latches.p4 is this program with LATCHES_OF_32_BITS: CAS and
 // READ of words whose upper half is 0, and NAKs for all else.
@@ -202,7 +203,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         h.udp.checksum = 0;
         h.bth.opcode = opcode;
         h.bth.solicited = 0;
-        h.bth.pad = 0;
+        h.bth.reserved8a = 0;
         h.bth.queue_pair = peer_pair;
         h.bth.ack_request = 0;
         h.bth.psn = psn;
@@ -231,11 +232,13 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             drop();
             exit;
         }
-        if (h.arp.isValid() && h.arp.operation == 1 && own_arp_addresses.apply().hit) {
+        bool is_arp_request = h.arp.isValid() && h.arp.hardware_type == 1 && h.arp.protocol_type == TYPE_IPV4
+            && h.arp.hardware_bytes == 6 && h.arp.protocol_bytes == 4 && h.arp.operation == 1;
+        if (is_arp_request && own_arp_addresses.apply().hit) {
             answer_arp();
             exit;
         }
-        if (!h.ipv4.isValid() || !own_addresses.apply().hit) {
+        if (!h.ipv4.isValid() || !own_addresses.apply().hit || h.ethernet.destination != own_mac) {
             stations.apply();
             exit;
         }
@@ -243,7 +246,16 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         bool is_read = h.reth.isValid() && h.bth.opcode == RC_READ_REQUEST;
         bool is_write = h.reth.isValid() && h.bth.opcode == RC_WRITE_ONLY;
         bool has_known_payload = is_atomic || is_read || is_write && (h.word.isValid() || h.reth.bytes == 0);
-        if (!has_known_payload || !queue_pairs.apply().hit || h.ipv4.source != peer_ip) {
+        // IPv4's 20 bytes, UDP's 8, BTH's 12, RETH's 16 or an atomic's 28, the ICRC's 4.
+        bit<16> bytes = 60;
+        if (is_atomic) {
+            bytes = 72;
+        } else if (h.word.isValid()) {
+            bytes = 68;
+        }
+        bool is_whole = h.ipv4.total_bytes == bytes && h.udp.bytes == bytes - 20 && h.bth.pad == 0;
+        if (!has_known_payload || !is_whole || h.bth.version != 0 || h.bth.pkey[14:0] != DEFAULT_PARTITION
+            || !queue_pairs.apply().hit || h.ipv4.source != peer_ip) {
             drop();
             exit;
         }

@@ -244,7 +244,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         h.udp.checksum = 0;
         h.bth.opcode = opcode;
         h.bth.solicited = 0;
-        h.bth.pad = 0;
+        h.bth.reserved8a = 0;
         h.bth.queue_pair = client_pair;
         h.bth.ack_request = 0;
         h.bth.psn = psn;
@@ -282,7 +282,10 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         }
         bit<32> latest;
         state.read(latest, connection);
-        if (is_fenced || h.ipv4.source != peer_ip || latest & BROKEN != 0) {
+        // IPv4's 20 bytes are no part of UDP's length.
+        bool is_sound = h.bth.version == 0 && h.bth.pkey[14:0] == DEFAULT_PARTITION
+            && h.ipv4.total_bytes == h.udp.bytes + 20;
+        if (is_fenced || h.ipv4.source != peer_ip || latest & BROKEN != 0 || !is_sound) {
             drop();
             exit;
         }
@@ -366,8 +369,10 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             drop();  // as if it were lost, until the latest one is answered
             exit;
         }
-        if (!is_atomic && !is_read && !is_write) {
-            drop();  // SEND, a WRITE of several packets
+        // IPv4's 20 bytes, UDP's 8, BTH's 12, RETH's 16 or an atomic's 28, the ICRC's 4.
+        bool is_bare = h.bth.pad == 0 && (is_atomic && h.ipv4.total_bytes == 72 || is_read && h.ipv4.total_bytes == 60);
+        if (!is_bare && !is_write) {
+            drop();  // SEND, a WRITE of several packets, bytes where none belong
             exit;
         }
 
@@ -390,33 +395,44 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             || address < region_address && region_address - address >= bytes;
         bool is_at_word = is_slot && is_inside && bytes == 8 && !is_write;
         bool is_tuple = is_slot && is_inside && bytes == tuple_bytes && !is_atomic;
-        bit<32> kind = latest & KIND;
+        bool has_payload_of_tuple = h.bth.pad == 0 && (bit<64>)h.ipv4.total_bytes == 60 + bytes;
         bit<8> fault = ACK;
-        bit<32> read_before = number;
-        if (is_new) {
-            kind = OTHER_DATA;
-            if (is_write) {
-                kind = OTHER;
-            }
-            if (is_read && bytes > (bit<64>)mtu) {
+        bit<32> asks = OTHER_DATA;
+        if (is_write) {
+            asks = OTHER;
+        }
+        if (is_read && bytes > (bit<64>)mtu) {
+            fault = NAK_INVALID_REQUEST;
+        }
+        if (has_tuples && bytes != 0 && !is_beside) {
+            if (is_at_word && h.bth.opcode != RC_FETCH_ADD) {
+                asks = ANSWERED;
+            } else if (is_tuple && is_read) {
+                asks = READ;
+            } else if (is_tuple && has_payload_of_tuple) {
+                asks = WRITE;
+            } else if (is_write) {
+                asks = REFUSED;
+            } else {
                 fault = NAK_INVALID_REQUEST;
             }
-            if (has_tuples && bytes != 0 && !is_beside) {
-                if (is_at_word && h.bth.opcode != RC_FETCH_ADD) {
-                    kind = ANSWERED;
-                } else if (is_tuple && is_read) {
-                    kind = READ;
-                } else if (is_tuple) {
-                    kind = WRITE;
-                } else if (is_write) {
-                    kind = REFUSED;
-                } else {
-                    fault = NAK_INVALID_REQUEST;
-                }
-            }
-            number = first_tuple + (bit<32>)slot;
-            if (number >= TUPLES && kind != OTHER && kind != OTHER_DATA && fault == ACK) {
-                fault = NAK_REMOTE_ACCESS;
+        }
+        bit<32> asked_for = first_tuple + (bit<32>)slot;
+        if (asked_for >= TUPLES && asks != OTHER && asks != OTHER_DATA && fault == ACK) {
+            fault = NAK_REMOTE_ACCESS;
+        }
+        bit<32> kind = latest & KIND;
+        bit<32> read_before = number;
+        if (is_new) {
+            kind = asks;
+            number = asked_for;
+        } else {
+            // A NIC repeats what it has sent. What only has the PSN would pass unlatched, or unjudged.
+            bool is_same = asks == kind || kind == REFUSED && asks == WRITE;
+            bool is_elsewhere = (kind == READ || kind == WRITE) && asked_for != number;
+            if (fault != ACK || !is_same || is_elsewhere) {
+                drop();
+                exit;
             }
         }
 

@@ -23,7 +23,7 @@ packages() {
         ;;
       test) echo libgtest-dev libgmock-dev libbenchmark-dev make valgrind tshark python3-scapy \
         ibverbs-utils rdmacm-utils perftest qperf python3-pyverbs \
-        ucx-utils libfabric-bin fio openmpi-bin python3-mpi4py ;;
+        ucx-utils libfabric-bin fio openmpi-bin python3-mpi4py dapl2-utils ;;
       vm)
         echo qemu-system-x86 kmod cpio xz-utils python3 iproute2 ibverbs-providers ibverbs-utils perftest \
           python3-pyverbs

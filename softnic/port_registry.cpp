@@ -3,7 +3,6 @@
 #include "roce/wire/file_lock.h"
 #include "roce/wire/station_addresses.h"
 #include "roce/wire/wire.h"
-#include "softnic/cm/rdma_ids.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -176,13 +175,17 @@ bool PortRegistry::conflicts(const Entry& a, const Entry& b) noexcept {
   if (a.address == b.address) {
     return true;
   }
+  const auto is_ipv4 = [](const Entry& entry) { return cm::SocketAddress{.ip = entry.address}.is_ipv4(); };
+  if (a.only_family != 0 && b.only_family != 0 && is_ipv4(a) != is_ipv4(b)) {
+    return false;
+  }
   const auto is_any = [](const Entry& entry) { return cm::SocketAddress{.ip = entry.address}.is_any(); };
   const bool are_of_one_station = a.place == b.place;
   return (is_any(a) && (are_of_one_station || b.is_at_wire == 0)) ||
          (is_any(b) && (are_of_one_station || a.is_at_wire == 0));
 }
 
-std::uint16_t PortRegistry::take(cm::PortSpace space, const cm::SocketAddress& address, bool may_be_shared,
+std::uint16_t PortRegistry::take(cm::PortSpace space, const cm::SocketAddress& address, cm::PortSharing sharing,
                                  std::uint64_t owner) {
   const Lock lock(file_.number(), path_);
   std::vector<Entry> entries = read();
@@ -193,8 +196,9 @@ std::uint16_t PortRegistry::take(cm::PortSpace space, const cm::SocketAddress& a
                .place = place_,
                .space = space,
                .port = address.port,
-               .may_be_shared = static_cast<std::uint8_t>(may_be_shared),
-               .is_at_wire = static_cast<std::uint8_t>(std::ranges::find(gids_, address.ip) != gids_.end())};
+               .may_be_shared = static_cast<std::uint8_t>(sharing.reuses_address),
+               .is_at_wire = static_cast<std::uint8_t>(std::ranges::find(gids_, address.ip) != gids_.end()),
+               .only_family = static_cast<std::uint8_t>(address.is_ipv4() || sharing.only_family)};
   const auto is_free = [&] {
     return std::ranges::none_of(entries, [&](const Entry& entry) {
       return conflicts(wanted, entry) && (wanted.may_be_shared == 0 || entry.may_be_shared == 0);
@@ -270,7 +274,7 @@ std::optional<PortRegistry::Entry> PortRegistry::find(cm::PortSpace space, const
   for (const Entry& entry : entries) {
     const cm::SocketAddress at{.ip = entry.address};
     const bool is_exact = entry.address == address.ip;
-    const bool is_wildcard = at.is_any() && (at.is_ipv4() == address.is_ipv4() || !at.is_ipv4());
+    const bool is_wildcard = at.is_any() && (at.is_ipv4() == address.is_ipv4() || entry.only_family == 0);
     if (entry.space != space || entry.port != address.port || entry.is_at_wire != 0 || (!is_exact && !is_wildcard)) {
       continue;
     }

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "softnic/cm/ip_addressing.h"
+#include "softnic/cm/rdma_ids.h"
 #include "softnic/settings.h"
 
 #include "common/file_descriptor.h"
@@ -38,7 +39,7 @@ class PortRegistry {
   ~PortRegistry();
 
   /// See cm::Surroundings. An owner has one port at most.
-  [[nodiscard]] std::uint16_t take(cm::PortSpace space, const cm::SocketAddress& address, bool may_be_shared,
+  [[nodiscard]] std::uint16_t take(cm::PortSpace space, const cm::SocketAddress& address, cm::PortSharing sharing,
                                    std::uint64_t owner);
   void open(std::uint64_t owner);
   void give(std::uint64_t owner) noexcept;
@@ -64,7 +65,7 @@ class PortRegistry {
     std::uint8_t is_open = 0;
     std::uint8_t may_be_shared = 0;
     std::uint8_t is_at_wire = 0;  // the address is one of the station's own
-    std::uint8_t unused = 0;
+    std::uint8_t only_family = 0;
   };
   class Lock;
 

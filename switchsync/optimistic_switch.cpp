@@ -307,13 +307,11 @@ std::uint64_t next_epoch(std::span<const std::uint64_t> headers) {
   return (latest + 1) << 32;
 }
 
-fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, fabric::QueuePair& direct,
-                           fabric::RemoteSpan memory, fabric::LocalSpan buffer) {
-  const SwitchTuples tuples = control.tuples(first);
-  if (control.has_connections()) {
-    throw std::logic_error(
-        "recover: the switch has connections already; end them at the memory node, fence and release");
-  }
+namespace {
+
+// How many of the tuples' first words are read or written at once.
+std::uint64_t words_at_once(const SwitchTuples& tuples, const fabric::QueuePair& direct,
+                            const fabric::RemoteSpan& memory, const fabric::LocalSpan& buffer) {
   if (memory.length < tuples.count * tuples.slot_bytes) {
     throw std::invalid_argument(
         fmt::format("recover: {} bytes of memory for {} slots of {}", memory.length, tuples.count, tuples.slot_bytes));
@@ -323,21 +321,45 @@ fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, fabri
   if (at_once == 0) {
     throw std::invalid_argument(fmt::format("recover: a buffer of {} bytes; it needs 8", buffer.length));
   }
+  return at_once;
+}
+
+}  // namespace
+
+fabric::Task<std::vector<std::uint64_t>> read_versions(const OptimisticSwitch& control, std::uint32_t first,
+                                                       fabric::QueuePair& direct, fabric::RemoteSpan memory,
+                                                       fabric::LocalSpan buffer) {
+  const SwitchTuples tuples = control.tuples(first);
+  const std::uint64_t at_once = words_at_once(tuples, direct, memory, buffer);
   std::vector<std::uint64_t> headers(tuples.count);
   std::vector<fabric::WorkRequest> chain;
-  const auto word = [&](std::uint64_t i) { return buffer.subspan(i * kWordBytes, kWordBytes); };
-  const auto header = [&](std::uint64_t i) { return memory.subspan(i * tuples.slot_bytes, kWordBytes); };
   for (std::uint64_t begin = 0; begin < tuples.count; begin += at_once) {
     const std::uint64_t n = std::min(at_once, tuples.count - begin);
     chain.clear();
     for (std::uint64_t i = 0; i < n; ++i) {
-      chain.push_back(fabric::read(word(i), header(begin + i)));
+      chain.push_back(fabric::read(buffer.subspan(i * kWordBytes, kWordBytes),
+                                   memory.subspan((begin + i) * tuples.slot_bytes, kWordBytes)));
     }
     co_await direct.submit(chain);
     std::memcpy(headers.data() + begin, buffer.data, n * kWordBytes);
   }
+  co_return headers;
+}
+
+fabric::Task<void> recover(OptimisticSwitch& control, std::uint32_t first, fabric::QueuePair& direct,
+                           fabric::RemoteSpan memory, fabric::LocalSpan buffer) {
+  const SwitchTuples tuples = control.tuples(first);
+  if (control.has_connections()) {
+    throw std::logic_error(
+        "recover: the switch has connections already; end them at the memory node, fence and release");
+  }
+  const std::uint64_t at_once = words_at_once(tuples, direct, memory, buffer);
   // In the tuples first: if this ends halfway, the next attempt finds the new epoch and takes a later one.
+  const std::vector<std::uint64_t> headers = co_await read_versions(control, first, direct, memory, buffer);
   const std::uint64_t version = next_epoch(headers);
+  const auto word = [&](std::uint64_t i) { return buffer.subspan(i * kWordBytes, kWordBytes); };
+  const auto header = [&](std::uint64_t i) { return memory.subspan(i * tuples.slot_bytes, kWordBytes); };
+  std::vector<fabric::WorkRequest> chain;
   for (std::uint64_t begin = 0; begin < tuples.count; begin += at_once) {
     const std::uint64_t n = std::min(at_once, tuples.count - begin);
     chain.clear();

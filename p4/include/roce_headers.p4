@@ -21,6 +21,8 @@ const bit<8> NAK_PSN = 0x60;
 const bit<8> NAK_INVALID_REQUEST = 0x61;
 const bit<8> NAK_REMOTE_ACCESS = 0x62;
 
+const bit<15> DEFAULT_PARTITION = 0x7fff;  // of a full member or of a limited one
+
 const bit<8> FIRST_NOT_RC = 0x20;
 const bit<8> CNP = 0x81;
 

@@ -57,6 +57,17 @@ std::optional<Layout> layout_of(std::span<const std::byte> bytes, std::size_t fr
   return layout;
 }
 
+// Whether this is a whole UDP datagram of IPv4 for RoCEv2, whatever its lengths say.
+bool is_to_roce_port(std::span<const std::byte> frame) {
+  constexpr std::size_t kFragment = kEthernetBytes + 6;
+  constexpr unsigned kFragmentBits = 0x3fff;  // "more follow", and where it belongs
+  return frame.size() >= kEthernetBytes + roce::Ipv4::kBytes + roce::Udp::kBytes &&
+         roce::load16(frame.data() + 12) == kIpv4Type && std::to_integer<unsigned>(frame[kEthernetBytes]) == 0x45 &&
+         std::to_integer<unsigned>(frame[kEthernetBytes + 9]) == kUdp &&
+         (roce::load16(frame.data() + kFragment) & kFragmentBits) == 0 &&
+         roce::load16(frame.data() + kEthernetBytes + roce::Ipv4::kBytes + 2) == kRocePort;
+}
+
 // The CRC's state after the bytes from the IP header to `bytes`' end.
 std::uint32_t state_after(const Layout& layout, std::span<const std::byte> bytes) {
   const auto headers = bytes.subspan(kEthernetBytes, layout.bth_end - kEthernetBytes);
@@ -93,7 +104,7 @@ void mark_congestion(std::span<std::byte> frame) noexcept {
 bool has_wrong_icrc(std::span<const std::byte> frame) noexcept {
   const std::optional<Layout> layout = layout_of(frame, frame.size());
   if (!layout) {
-    return false;
+    return is_to_roce_port(frame);
   }
   const std::uint32_t state = state_after(*layout, frame.first(layout->end - roce::kIcrcBytes));
   return roce::crc32_finish(state) != roce::load_icrc(frame.data() + layout->end - roce::kIcrcBytes);

@@ -10,7 +10,7 @@ namespace sidelatch::p4 {
 /// Marks an IPv4 or IPv6 packet as Congestion Experienced (RFC 3168) if its transport can be; mends IPv4's checksum.
 void mark_congestion(std::span<std::byte> frame) noexcept;
 
-/// Whether this is a RoCEv2 packet whose ICRC does not fit.
+/// Whether this is a RoCEv2 packet whose ICRC does not fit, or which is too short for one, or for the lengths it gives.
 [[nodiscard]] bool has_wrong_icrc(std::span<const std::byte> frame) noexcept;
 
 /// Gives a RoCEv2 packet the ICRC that fits; leaves others as they are.

@@ -183,7 +183,8 @@ void RdmaIds::bind(Id& id, const SocketAddress& address) {
     throw IdError(EADDRNOTAVAIL, "the address is neither this machine's nor this station's on the wire");
   }
   SocketAddress taken = address;
-  taken.port = surroundings_.take_port(id.space, address, id.reuses_address, id.number);
+  taken.port = surroundings_.take_port(id.space, address,
+                                       {.reuses_address = id.reuses_address, .only_family = id.only_family}, id.number);
   id.has_port = true;
   id.source = taken;
   id.state = IdState::bound;

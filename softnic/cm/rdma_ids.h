@@ -43,6 +43,12 @@ class IdError : public std::runtime_error {
   int error_;
 };
 
+/// With whom an identifier shares its port: RDMA_OPTION_ID_REUSEADDR and RDMA_OPTION_ID_AFONLY of rdma_set_option(3).
+struct PortSharing {
+  bool reuses_address = false;  ///< with others that say so too
+  bool only_family = false;     ///< with others of the other family that say so too; IPv4 always does
+};
+
 /// What identifiers need from the machine and the wire.
 class Surroundings {
  public:
@@ -61,7 +67,7 @@ class Surroundings {
   [[nodiscard]] virtual std::optional<std::uint64_t> occupant(const Gid& /*gid*/) { return std::nullopt; }
   /// Takes a port; port 0 chooses one. Returns the port. Throws IdError (EADDRINUSE). `owner` is any number of the
   /// caller's, by which the port is given back.
-  [[nodiscard]] virtual std::uint16_t take_port(PortSpace space, const SocketAddress& address, bool may_be_shared,
+  [[nodiscard]] virtual std::uint16_t take_port(PortSpace space, const SocketAddress& address, PortSharing sharing,
                                                 std::uint64_t owner) = 0;
   /// Others may connect to the port now. Throws IdError (EADDRINUSE).
   virtual void open_port(std::uint64_t owner) = 0;

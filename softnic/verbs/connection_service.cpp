@@ -429,9 +429,9 @@ std::optional<std::uint64_t> ConnectionService::occupant(const roce::Gid& gid) {
   }
 }
 
-std::uint16_t ConnectionService::take_port(cm::PortSpace space, const cm::SocketAddress& address, bool may_be_shared,
-                                           std::uint64_t owner) {
-  return ports_.take(space, address, may_be_shared, owner);
+std::uint16_t ConnectionService::take_port(cm::PortSpace space, const cm::SocketAddress& address,
+                                           cm::PortSharing sharing, std::uint64_t owner) {
+  return ports_.take(space, address, sharing, owner);
 }
 void ConnectionService::open_port(std::uint64_t owner) { ports_.open(owner); }
 void ConnectionService::give_port(std::uint64_t owner) noexcept { ports_.give(owner); }

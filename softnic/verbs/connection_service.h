@@ -68,7 +68,7 @@ class ConnectionService final : public cm::Surroundings {
   [[nodiscard]] bool is_of_machine(const cm::SocketAddress& address) const override;
   [[nodiscard]] bool reaches(const roce::Gid& gid) override;
   [[nodiscard]] std::optional<std::uint64_t> occupant(const roce::Gid& gid) override;
-  [[nodiscard]] std::uint16_t take_port(cm::PortSpace space, const cm::SocketAddress& address, bool may_be_shared,
+  [[nodiscard]] std::uint16_t take_port(cm::PortSpace space, const cm::SocketAddress& address, cm::PortSharing sharing,
                                         std::uint64_t owner) override;
   void open_port(std::uint64_t owner) override;
   void give_port(std::uint64_t owner) noexcept override;

@@ -66,7 +66,7 @@ class Station final : public Surroundings {
   [[nodiscard]] const std::vector<Gid>& gids() const override { return gids_; }
   [[nodiscard]] bool is_of_machine(const SocketAddress& address) const override { return address.is_loopback(); }
   [[nodiscard]] bool reaches(const Gid& gid) override { return gid == kGids[0] || gid == kGids[1]; }
-  [[nodiscard]] std::uint16_t take_port(PortSpace space, const SocketAddress& address, bool /*may_be_shared*/,
+  [[nodiscard]] std::uint16_t take_port(PortSpace space, const SocketAddress& address, PortSharing /*sharing*/,
                                         std::uint64_t owner) override {
     const std::uint16_t port = address.port != 0 ? address.port : next_free_++;
     if (!ports_.try_emplace({space, port}, gids_[0], owner).second) {

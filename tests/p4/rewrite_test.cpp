@@ -340,9 +340,27 @@ TEST(Rewrite, PacketsThatAreNotRoceAreLeftAlone) {
                            left->begin() + static_cast<std::ptrdiff_t>(udp) + 2));
   }
   const Frame whole = rdma_write(false, 0);
-  for (std::size_t bytes = 0; bytes < 58; ++bytes) {  // shorter than any RoCEv2 packet
+  for (std::size_t bytes = 0; bytes < 42; ++bytes) {  // it could be anything
     EXPECT_FALSE(has_wrong_icrc(std::span(whole).first(bytes))) << bytes;
   }
+}
+
+// What says that it is shorter than RoCEv2's headers, or longer than its frame, has no ICRC that could be right.
+TEST(Rewrite, ADatagramToRocesPortWithoutRoomForAnIcrcIsWrong) {
+  const Frame whole = rdma_write(false, 0);
+  for (std::size_t bytes = 42; bytes < whole.size(); ++bytes) {
+    EXPECT_TRUE(has_wrong_icrc(std::span(whole).first(bytes))) << bytes;
+  }
+  for (std::size_t length = 0; length < 0x200; ++length) {
+    Frame lying = whole;
+    lying[16] = static_cast<std::byte>(length >> 8);
+    lying[17] = static_cast<std::byte>(length);
+    EXPECT_EQ(has_wrong_icrc(lying), length != whole.size() - 14) << length;
+  }
+  Frame fragment = whole;
+  fragment[20] = std::byte{0x20};  // more of them follow
+  fragment[16] = std::byte{0x01};
+  EXPECT_FALSE(has_wrong_icrc(fragment));
 }
 
 // RFC 3168: of a transport that is capable, 01 and 10, a congested queue makes 11; 00 stays.

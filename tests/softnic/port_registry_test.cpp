@@ -26,10 +26,10 @@ class Ports : public ::testing::Test {
   PortRegistry first{wire, {kFirst}};
   PortRegistry second{wire, {kSecond}};
 
-  static bool is_in_use(PortRegistry& ports, const cm::SocketAddress& address, bool shared = false,
+  static bool is_in_use(PortRegistry& ports, const cm::SocketAddress& address, cm::PortSharing sharing = {},
                         std::uint64_t owner = 99) {
     try {
-      static_cast<void>(ports.take(cm::kTcp, address, shared, owner));
+      static_cast<void>(ports.take(cm::kTcp, address, sharing, owner));
       return false;
     } catch (const cm::IdError& error) {
       EXPECT_EQ(error.error(), EADDRINUSE);
@@ -39,26 +39,44 @@ class Ports : public ::testing::Test {
 };
 
 TEST_F(Ports, APortHasOneOwner) {
-  EXPECT_EQ(first.take(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}, false, 1), 7000);
+  EXPECT_EQ(first.take(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}, {}, 1), 7000);
   EXPECT_TRUE(is_in_use(second, {.ip = kLoopbackIp, .port = 7000}));
   EXPECT_TRUE(is_in_use(second, {.ip = kAnyIp, .port = 7000}));
   EXPECT_TRUE(is_in_use(first, {.ip = kAnyIp, .port = 7000}));
-  EXPECT_EQ(second.take(cm::kUdp, {.ip = kAnyIp, .port = 7000}, false, 2), 7000) << "another port space";
-  EXPECT_EQ(second.take(cm::kTcp, {.ip = roce::gid_of({127, 0, 0, 2}), .port = 7000}, false, 3), 7000);
+  EXPECT_EQ(second.take(cm::kUdp, {.ip = kAnyIp, .port = 7000}, {}, 2), 7000) << "another port space";
+  EXPECT_EQ(second.take(cm::kTcp, {.ip = roce::gid_of({127, 0, 0, 2}), .port = 7000}, {}, 3), 7000);
   first.give(1);
   EXPECT_FALSE(is_in_use(second, {.ip = kLoopbackIp, .port = 7000}));
 }
 
 TEST_F(Ports, AnAddressOfAStationIsItsOwn) {
-  EXPECT_FALSE(is_in_use(first, {.ip = kFirst, .port = 7000}, false, 1));
-  EXPECT_FALSE(is_in_use(second, {.ip = kAnyIp, .port = 7000}, false, 2));
-  EXPECT_TRUE(is_in_use(first, {.ip = kFirst, .port = 7000}, false, 3));
+  EXPECT_FALSE(is_in_use(first, {.ip = kFirst, .port = 7000}, {}, 1));
+  EXPECT_FALSE(is_in_use(second, {.ip = kAnyIp, .port = 7000}, {}, 2));
+  EXPECT_TRUE(is_in_use(first, {.ip = kFirst, .port = 7000}, {}, 3));
   EXPECT_EQ(second.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}), kSecond);
 }
 
+// rdma_set_option(3): an identifier of IPv6 with RDMA_OPTION_ID_AFONLY leaves IPv4 to others. Servers that listen at
+// the wildcards of both families do so.
+TEST_F(Ports, FamiliesAreApartWhereBothAreAlone) {
+  const cm::SocketAddress any4{.ip = kAnyIp, .port = 7000};
+  const cm::SocketAddress any6{.port = 7000};
+  EXPECT_FALSE(is_in_use(first, any4, {}, 1));
+  EXPECT_TRUE(is_in_use(first, any6, {}, 2)) << "it would take connections of IPv4, too";
+  EXPECT_FALSE(is_in_use(second, any6, {.only_family = true}, 3));
+  EXPECT_TRUE(is_in_use(first, any6, {.only_family = true}, 4));
+  EXPECT_EQ(first.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}), kFirst);
+  first.give(1);
+  EXPECT_FALSE(second.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 7000}));
+  roce::Gid loopback6{};
+  loopback6.back() = 1;
+  EXPECT_EQ(first.station_at(cm::kTcp, {.ip = loopback6, .port = 7000}), kSecond);
+  EXPECT_FALSE(is_in_use(first, any4, {}, 5));
+}
+
 TEST_F(Ports, FreePortsDiffer) {
-  const std::uint16_t one = first.take(cm::kTcp, {.ip = kAnyIp}, false, 1);
-  const std::uint16_t other = second.take(cm::kTcp, {.ip = kAnyIp}, false, 1);
+  const std::uint16_t one = first.take(cm::kTcp, {.ip = kAnyIp}, {}, 1);
+  const std::uint16_t other = second.take(cm::kTcp, {.ip = kAnyIp}, {}, 1);
   EXPECT_NE(one, other);
   EXPECT_GE(std::min(one, other), 32768);
 }
@@ -66,8 +84,8 @@ TEST_F(Ports, FreePortsDiffer) {
 TEST_F(Ports, TheStationThatListensIsFound) {
   const cm::SocketAddress at{.ip = kLoopbackIp, .port = 7000};
   EXPECT_FALSE(first.station_at(cm::kTcp, at));
-  static_cast<void>(first.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, true, 1));
-  static_cast<void>(second.take(cm::kTcp, at, true, 1));
+  static_cast<void>(first.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, {.reuses_address = true}, 1));
+  static_cast<void>(second.take(cm::kTcp, at, {.reuses_address = true}, 1));
   EXPECT_EQ(first.station_at(cm::kTcp, at), kSecond) << "the exact address goes first";
   EXPECT_FALSE(first.is_open(cm::kTcp, at));
   first.open(1);
@@ -78,7 +96,7 @@ TEST_F(Ports, TheStationThatListensIsFound) {
   roce::Gid loopback6{};
   loopback6.back() = 1;
   EXPECT_FALSE(first.station_at(cm::kTcp, {.ip = loopback6, .port = 7000}));
-  static_cast<void>(second.take(cm::kTcp, {.port = 7001}, false, 2));
+  static_cast<void>(second.take(cm::kTcp, {.port = 7001}, {}, 2));
   EXPECT_EQ(first.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 7001}), kSecond);
   EXPECT_EQ(first.station_at(cm::kTcp, {.ip = loopback6, .port = 7001}), kSecond);
 }
@@ -89,7 +107,7 @@ TEST_F(Ports, ThePortsOfAKilledProcessAreFree) {
     first.abandon();
     second.abandon();
     PortRegistry third(wire, {roce::gid_of({10, 0, 0, 3})});
-    static_cast<void>(third.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, false, 1));
+    static_cast<void>(third.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, {}, 1));
     third.open(1);
     ::raise(SIGKILL);
   }
@@ -122,8 +140,8 @@ TEST(PortRegistry, AHostOnItsOwnHasItsOwnPorts) {
   const WireSettings wire = roce::PacketWireOptions{.interface = "eth0"};
   PortRegistry one(wire, {kFirst});
   PortRegistry other(wire, {kSecond});
-  EXPECT_EQ(one.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, false, 1), 7000);
-  EXPECT_EQ(other.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, false, 1), 7000);
+  EXPECT_EQ(one.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, {}, 1), 7000);
+  EXPECT_EQ(other.take(cm::kTcp, {.ip = kAnyIp, .port = 7000}, {}, 1), 7000);
   EXPECT_FALSE(other.station_at(cm::kTcp, {.ip = kLoopbackIp, .port = 1}));
 }
 

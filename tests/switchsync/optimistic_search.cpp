@@ -1,5 +1,7 @@
 #include "optimistic_search.h"
+#include "optimistic_search_clients.h"
 #include "optimistic_search_frames.h"
+#include "optimistic_search_restart.h"
 #include "optimistic_search_world.h"
 
 #include <sidelatch/p4/switch.h>
@@ -74,11 +76,7 @@ class Search {
                              .memory_queue_pair = memory_pair(i)});
   }
 
-  void fail(const std::string& what) {
-    if (result_.violation.empty()) {
-      result_.violation = what;
-    }
-  }
+  void fail(const std::string& what) { record(result_, what); }
 
   void visit(const World& world) {
     if (!result_.violation.empty() || !result_.is_complete || !seen_.insert(hash_of(world)).second) {
@@ -88,7 +86,8 @@ class Search {
       result_.is_complete = false;
       return;
     }
-    const bool is_settled = world.death == Death::none || world.death == Death::released;
+    const bool is_settled = (world.death == Death::none || world.death == Death::released) &&
+                            (world.restart == Restart::none || world.restart == Restart::recovered);
     if (is_settled && std::ranges::all_of(world.clients, &ClientState::is_done)) {
       ++result_.ends;
       check_end(world);
@@ -99,6 +98,7 @@ class Search {
       step_memory(world, i);
     }
     step_death(world);
+    step_restart(world);
   }
 
   // `what` makes the step's name, for a trace.
@@ -117,37 +117,10 @@ class Search {
 
   // ---- Clients.
 
-  static Frame read_tuple() { return {.opcode = Opcode::read_request, .is_tuple = true}; }
-  static Frame swap(std::uint64_t from, std::uint64_t to) {
-    return {.opcode = Opcode::compare_swap, .word = from, .swap = to};
-  }
-  static Frame write_tuple(std::uint8_t content) {
-    return {.opcode = Opcode::write_only, .lines = {content, content}, .is_tuple = true};
-  }
-
-  void post(World& world, std::size_t i, Frame request) {
-    ClientState& client = world.clients[i];
-    request.psn = client.psn;
-    client.request = request;
-    client.is_waiting = true;
-    client.retries = 0;
-    if (request.opcode == Opcode::read_request) {
-      client.oldest = world.newest;
-    }
-    world.links[i][client_to_switch].push_back(request);
-  }
-  // The version that an update gives has this content from now on.
-  void note_content(World& world, std::uint64_t version, std::uint8_t content) {
-    std::uint8_t& noted = world.contents.at(version / 2);
-    if (noted != kNoContent && noted != content) {
-      fail(fmt::format("version {} comes twice", version));
-    }
-    noted = content;
-  }
-
   void step_client(const World& world, std::size_t i) {
     const ClientState& client = world.clients[i];
-    if (client.is_done) {
+    const bool is_served = world.restart == Restart::none || world.restart == Restart::recovered;
+    if (client.is_done || !is_served || (world.first != 0 && world.first != i + 1)) {
       return;
     }
     if (options_->clients[i] == Script::heir && !client.is_waiting) {
@@ -156,14 +129,14 @@ class Search {
       if (world.death == Death::released || is_needless) {
         then(
             world, [&] { return fmt::format("client {} looks after what the dead one has left", i); },
-            [&](World& next) { post_next(next, i); });
+            [&](World& next) { clients_.post_next(next, i); });
       }
       return;
     }
     if (!client.is_waiting) {  // later requests are posted as soon as the earlier one is answered
       then(
           world, [&] { return fmt::format("client {} posts its first request", i); },
-          [&](World& next) { post_next(next, i); });
+          [&](World& next) { clients_.post_next(next, i); });
       return;
     }
     const bool is_quiet = std::ranges::all_of(world.links[i], [](const auto& link) { return link.empty(); }) &&
@@ -180,149 +153,6 @@ class Search {
             }
             next.links[i][client_to_switch].push_back(waiting.request);
           });
-    }
-  }
-
-  void post_next(World& world, std::size_t i) {
-    ClientState& client = world.clients[i];
-    const std::uint8_t own = static_cast<std::uint8_t>(i + 1);
-    switch (options_->clients[i]) {
-      case Script::reader:
-        post(world, i, read_tuple());
-        break;
-      case Script::heir:
-        if (!world.is_in_doubt) {
-          client.is_done = true;
-        } else if (client.step == 0) {
-          post(world, i, read_tuple());
-        } else {
-          note_content(world, client.version + 1, own);
-          post(world, i, write_tuple(own));
-        }
-        break;
-      case Script::verifier:
-        post(world, i, client.step == 0 ? read_tuple() : Frame{.opcode = Opcode::read_request});
-        break;
-      case Script::writer:
-        if (client.step == 0) {
-          post(world, i, swap(0, 1));
-        } else if (client.step == 1) {
-          post(world, i, read_tuple());
-        } else {
-          note_content(world, 2, own);
-          post(world, i, write_tuple(own));
-        }
-        break;
-      case Script::blind:
-        if (client.step == 0) {
-          post(world, i, {.opcode = Opcode::read_request});
-        } else if (client.step == 1) {
-          post(world, i, swap(client.version, client.version + 1));
-        } else {
-          note_content(world, client.version + 2, own);
-          post(world, i, write_tuple(own));
-        }
-        break;
-      case Script::twice: {
-        const std::uint64_t base = client.step / 3 * 2U;
-        const auto content = static_cast<std::uint8_t>(own + client.step / 3);
-        if (client.step % 3 == 0) {
-          post(world, i, swap(base, base + 1));
-        } else if (client.step % 3 == 1) {
-          post(world, i, read_tuple());
-        } else {
-          note_content(world, base + 2, content);
-          post(world, i, write_tuple(content));
-        }
-        break;
-      }
-      case Script::updater:
-        if (client.step == 0) {
-          post(world, i, read_tuple());
-        } else if (client.step == 1) {
-          post(world, i, swap(client.version, client.version + 1));
-        } else {
-          note_content(world, client.version + 2, static_cast<std::uint8_t>(client.content + 1));
-          post(world, i, write_tuple(static_cast<std::uint8_t>(client.content + 1)));
-        }
-        break;
-      case Script::aborter:
-        if (client.step == 0) {
-          post(world, i, swap(0, 1));
-        } else {
-          note_content(world, 2, world.contents[0]);
-          post(world, i, swap(1, 2));
-        }
-        break;
-    }
-  }
-
-  // An answer reaches its client.
-  void answered(World& world, std::size_t i, const Frame& answer) {
-    ClientState& client = world.clients[i];
-    if (!client.is_waiting || answer.psn != client.request.psn) {
-      return;
-    }
-    if (answer.is_nak) {
-      fail(fmt::format("client {} gets a NAK", i));
-      return;
-    }
-    const Opcode asked = client.request.opcode;
-    const Opcode expected = asked == Opcode::read_request   ? Opcode::read_response_only
-                            : asked == Opcode::compare_swap ? Opcode::atomic_acknowledge
-                                                            : Opcode::acknowledge;
-    if (answer.opcode != expected || answer.is_tuple != (client.request.is_tuple && asked == Opcode::read_request)) {
-      return;
-    }
-    client.is_waiting = false;
-    client.psn = (client.psn + 1) & 0xffffff;
-    ++client.step;
-    if (asked == Opcode::compare_swap) {
-      const bool is_unlatch = client.request.word % 2 == 1;
-      if (is_unlatch && answer.word != client.request.word) {
-        fail(fmt::format("client {} has lost its latch: the version is {}", i, answer.word));
-      }
-      if (is_unlatch) {
-        world.newest = std::max(world.newest, client.request.swap);
-      }
-      client.is_done = is_unlatch || answer.word != client.request.word;
-    } else if (asked == Opcode::write_only) {
-      ++world.updates;
-      // A holder that has read under its latch has read the odd version.
-      world.newest = std::max(world.newest, client.version / 2 * 2 + 2);
-      client.is_done = options_->clients[i] != Script::twice || client.step == 6;
-    } else if (!client.request.is_tuple) {
-      client.version = answer.word;
-      client.is_done = options_->clients[i] != Script::blind || answer.word % 2 == 1;
-      if (answer.word % 2 == 0 && (answer.word < client.oldest || world.contents.at(answer.word / 2) == kNoContent)) {
-        fail(fmt::format("client {} is told version {}, which is not the tuple's", i, answer.word));
-      }
-    } else {
-      const bool is_good = answer.word % 2 == 0;
-      client.version = answer.word;
-      client.content = answer.lines[0];
-      const bool is_heir = options_->clients[i] == Script::heir;
-      const bool is_holder = options_->clients[i] == Script::writer || options_->clients[i] == Script::twice || is_heir;
-      const std::uint8_t latched = world.contents.at(answer.word / 2 % world.contents.size());
-      if (is_holder && (answer.word % 2 == 0 || answer.word != client.step / 3 * 2U + 1 ||
-                        (!is_heir && answer.lines != std::array<std::uint8_t, 2>{latched, latched}))) {
-        fail(fmt::format("client {} reads version {} under its latch", i, answer.word));
-      }
-      client.is_done = options_->clients[i] == Script::reader || (!is_good && !is_holder);
-      if (is_good && (answer.lines[0] != answer.lines[1] || answer.word / 2 >= world.contents.size() ||
-                      world.contents[answer.word / 2] != answer.lines[0])) {
-        fail(fmt::format("client {} takes lines {} and {} for version {}", i, answer.lines[0], answer.lines[1],
-                         answer.word));
-      }
-      if (is_good) {
-        world.seen_versions = static_cast<std::uint8_t>(world.seen_versions | 1U << (answer.word / 2 % 8));
-      }
-      if (is_good && answer.word < client.oldest) {
-        fail(fmt::format("client {} reads version {} after {} was done", i, answer.word, client.oldest));
-      }
-    }
-    if (!client.is_done) {
-      post_next(world, i);
     }
   }
 
@@ -346,7 +176,7 @@ class Search {
     if (counts && (world.lines[0] != world.updates || world.lines[1] != world.updates)) {
       fail(fmt::format("{} updates, and the tuple counts {}", world.updates, world.lines[0]));
     }
-    if (world.lines[0] != world.contents.at(world.version / 2) || world.lines[1] != world.lines[0]) {
+    if (world.lines[0] != world.contents.at(index_of(world.version)) || world.lines[1] != world.lines[0]) {
       fail(fmt::format("version {} is at the end, and its content is another one", world.version));
     }
   }
@@ -398,19 +228,21 @@ class Search {
         through_switch(world, i, hop == client_to_switch, frame);
         break;
       case switch_to_memory:
-        if (!is_dead(i) || world.death < Death::ended) {
+        if (!is_dead(i) || world.death < Death::ended) {  // a restart empties the links as it ends all queue pairs
           reach_memory(world, i, frame);
         }
         break;
       case switch_to_client:
-        answered(world, i, frame);
+        clients_.answered(world, i, frame);
         break;
     }
   }
 
   // The program itself decides.
   void through_switch(World& world, std::size_t i, bool is_request, const Frame& frame) {
-    if (is_dead(i) && world.death >= Death::fenced) {
+    const bool is_stopped =
+        options_->fences_switch && world.restart != Restart::none && world.restart != Restart::recovered;
+    if ((is_dead(i) && world.death >= Death::fenced) || is_stopped) {
       return;
     }
     load(world);
@@ -474,7 +306,7 @@ class Search {
         becomes(options_->reads_before_end ? Death::reading : Death::has_read, "a READ of the control plane arrives");
         break;
       case Death::reading:
-        if (is_placed(world)) {
+        if (may_own_read_end(world)) {
           becomes(Death::has_read, "it has read");
         }
         break;
@@ -494,31 +326,12 @@ class Search {
       world.clients[dead].is_done = true;
       world.clients[dead].is_waiting = false;
     } else if (world.death == Death::reading) {
-      for (std::size_t i = 0; i < world.pairs.size(); ++i) {
-        const bool waits = std::ranges::any_of(world.pairs[i].jobs, [](const Job& job) {
-          return job.request.opcode == Opcode::write_only && job.has_answered;
-        });
-        world.read_waits_for = static_cast<std::uint8_t>(world.read_waits_for | (waits ? 1U << i : 0U));
-      }
+      begin_own_read(world);
     } else if (world.death == Death::ended && options_->ends_queue_pair) {
       world.pairs[dead].jobs.clear();  // what is not placed is lost (rule 10)
     } else if (world.death == Death::released) {
       release(world, dead);
     }
-  }
-
-  // Whether the control plane's READ may be answered (rule 2).
-  static bool is_placed(const World& world) {
-    for (std::size_t i = 0; i < world.pairs.size(); ++i) {
-      const bool waits =
-          (world.read_waits_for >> i & 1U) != 0 && std::ranges::any_of(world.pairs[i].jobs, [](const Job& job) {
-            return job.request.opcode == Opcode::write_only && job.has_answered;
-          });
-      if (waits) {
-        return false;
-      }
-    }
-    return true;
   }
 
   // The control plane itself.
@@ -537,13 +350,56 @@ class Search {
     if (world.is_in_doubt || !released.tuples.empty()) {
       // The version that the dead client's WRITE would have given, if it had come to the switch.
       const std::uint64_t next = before + 1;
-      if ((world.seen_versions >> (next / 2) & 1U) != 0) {
+      if ((unsigned{world.seen_versions} >> index_of(next) & 1U) != 0) {
         fail(fmt::format("version {} comes twice: it was read before the dead client was released", next));
       }
-      world.contents.at(next / 2) = world.is_in_doubt ? kNoContent : world.contents.at(before / 2);
+      world.contents.at(index_of(next)) = world.is_in_doubt ? kNoContent : world.contents.at(index_of(before));
     }
     // The device's tables and the control plane serve the next execution; this one does not look at them any more.
     ids_[dead] = connect(dead);
+  }
+
+  // ---- A switch that restarts.
+
+  void step_restart(const World& world) {
+    const auto becomes = [&](const char* what, const auto& change) {
+      then(
+          world, [&] { return std::string(what); }, change);
+    };
+    if (!options_->restarts) {
+      return;
+    }
+    switch (world.restart) {
+      case Restart::none:
+        becomes("the switch restarts", [&](World& next) { stop(next, options_->fences_switch); });
+        break;
+      case Restart::stopped:
+        becomes("a READ of the control plane arrives", [&](World& next) {
+          next.restart = options_->reads_before_end ? Restart::reading : Restart::has_read;
+          if (options_->reads_before_end) {
+            begin_own_read(next);
+          }
+        });
+        break;
+      case Restart::reading:
+        if (may_own_read_end(world)) {
+          becomes("it has read", [](World& next) { next.restart = Restart::has_read; });
+        }
+        break;
+      case Restart::has_read:
+        becomes("the memory node ends all queue pairs", [&](World& next) { end_all(next, options_->ends_queue_pair); });
+        break;
+      case Restart::ended:
+        becomes("the version is read back, and clients connect again", [&](World& next) {
+          const std::string error = begin_again(next, *options_);
+          if (!error.empty()) {
+            fail(error);
+          }
+        });
+        break;
+      case Restart::recovered:
+        break;
+    }
   }
 
   // ---- The memory node.
@@ -586,6 +442,7 @@ class Search {
   std::array<std::byte, 512> buffer_{};
   std::unordered_set<StateHash, StateHash::Of> seen_;
   SearchResult result_;
+  ClientScripts clients_{*options_, result_};
 };
 
 }  // namespace

@@ -15,8 +15,9 @@
 // Checked: an even word of a READ is a version whose content is what was read, in both lines, and is no older than what
 // was done before the READ began; no version has two contents; each update is there at the end, and no latch is left;
 // no client gives up. One client may die, at any time; then the control plane fences it, has a READ of its own
-// answered, has the memory node end the queue pair, which loses what is not placed (rule 10), and releases it. States
-// that were seen before are not searched again.
+// answered, has the memory node end the queue pair, which loses what is not placed (rule 10), and releases it. Or the
+// switch may restart, at any time, once, which does the same to all connections; the version is read back, and the
+// clients begin again with new connections. States that were seen before are not searched again.
 #pragma once
 
 #include <sidelatch/p4/program.h>
@@ -36,6 +37,7 @@ enum class Script : std::uint8_t {
   aborter,   ///< latch version 0; unlatch with a new version, without a WRITE
   blind,     ///< READ the word, and latch that version; WRITE without a READ of the tuple
   verifier,  ///< READ the tuple, then its word
+  intruder,  ///< WRITE, without a latch; for programs that let it pass
   heir,      ///< if a tuple of the client that dies is in doubt: gets its latch, READ, WRITE
 };
 
@@ -48,6 +50,11 @@ struct SearchOptions {
   int dies = -1;                 ///< this client may die at any time; the control plane then ends it
   bool reads_before_end = true;  ///< as the control plane must; without it, what was acknowledged may be lost
   bool ends_queue_pair = true;   ///< as it must; without it, a late WRITE may fall into the next one
+  bool restarts = false;         ///< the switch loses everything, at any time; nobody may die then
+  bool fences_switch = true;     ///< the old switch passes nothing any more before the control plane reads
+  bool begins_epoch = true;      ///< recover() gives versions that nobody has seen
+  bool writes_again = true;      ///< what was in flight is written again, before anybody uses the tuple
+  bool looks_at_header = true;   ///< but if the tuple has a later version, it has happened
   std::uint64_t most_states = 20'000'000;
 };
 

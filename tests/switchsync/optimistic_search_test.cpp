@@ -96,6 +96,81 @@ TEST_P(SwitchOptimisticDeath, LeavesWhatIsWholeOrInDoubt) {
 INSTANTIATE_TEST_SUITE_P(Scripts, SwitchOptimisticDeath, testing::ValuesIn(kDeaths),
                          [](const auto& one) { return std::string(one.param.name); });
 
+// The switch loses everything, at any time, once; or another one takes its place.
+const std::vector<Case> kRestarts = {
+    {"AReadBesideAWrite", {Script::reader, Script::writer}},
+    {"TwoWrites", {Script::writer, Script::writer}},
+    {"TwoUpdates", {Script::updater, Script::updater}},
+    {"AReadBesideAnUnlatchWithoutAWrite", {Script::reader, Script::aborter}},
+    {"AVerifiedReadBesideAWrite", {Script::verifier, Script::writer}},
+};
+
+class SwitchOptimisticRestart : public testing::TestWithParam<Case> {};
+
+SearchOptions with_a_restart(const std::vector<Script>& clients) {
+  return {.clients = clients, .losses = 0, .repeats = 0, .overtakings = 0, .early_timers = 0, .restarts = true};
+}
+
+TEST_P(SwitchOptimisticRestart, LosesNothingAndTearsNothing) {
+  SearchOptions options = with_a_restart(GetParam().clients);
+  expect_none(options);
+#if !SIDELATCH_IS_SANITIZED
+  options.losses = 1;
+  expect_none(options);
+  options.losses = 0;
+  options.repeats = 1;
+  expect_none(options);
+#endif
+  if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    options.losses = 1;
+    options.overtakings = 1;
+    options.most_states = 200'000'000;
+    expect_none(options);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scripts, SwitchOptimisticRestart, testing::ValuesIn(kRestarts),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+void expect_caught(const SearchOptions& options) {
+  const SearchResult result = search(p4::programs::switch_optimistic(), options);
+  EXPECT_NE(result.violation, "") << result.states << " states";
+  std::printf("%s\n", trace_of(result).c_str());
+}
+
+// Recovery without one of its steps.
+const std::vector<Script> kUpdates{Script::updater, Script::updater};
+TEST(SwitchOptimisticRestartSpecimen, AnOldSwitchThatGoesOnAcknowledgesWhatIsLost) {
+  SearchOptions options = with_a_restart(kUpdates);
+  options.fences_switch = false;
+  expect_caught(options);
+}
+TEST(SwitchOptimisticRestartSpecimen, AnEndWithoutAReadLosesWhatWasAcknowledged) {
+  SearchOptions options = with_a_restart(kUpdates);
+  options.reads_before_end = false;
+  expect_caught(options);
+}
+TEST(SwitchOptimisticRestartSpecimen, AQueuePairThatLivesOnWritesIntoTheNextEpoch) {
+  SearchOptions options = with_a_restart(kUpdates);
+  options.ends_queue_pair = false;
+  expect_caught(options);
+}
+TEST(SwitchOptimisticRestartSpecimen, VersionsOfTheOldEpochComeTwice) {
+  SearchOptions options = with_a_restart({Script::reader, Script::aborter});
+  options.begins_epoch = false;
+  expect_caught(options);
+}
+TEST(SwitchOptimisticRestartSpecimen, AWriteThatWasInFlightAndIsNotRepeatedLeavesATornTuple) {
+  SearchOptions options = with_a_restart(kUpdates);
+  options.writes_again = false;
+  expect_caught(options);
+}
+TEST(SwitchOptimisticRestartSpecimen, AWriteThatIsRepeatedOverALaterOneLosesThat) {
+  SearchOptions options = with_a_restart(kUpdates);
+  options.looks_at_header = false;
+  expect_caught(options);
+}
+
 // The control plane without one of its steps.
 TEST(SwitchOptimisticDeathSpecimen, AnEndWithoutAReadLosesWhatWasAcknowledged) {
   const SearchResult result = search(p4::programs::switch_optimistic(), {.clients = {Script::writer, Script::reader},
@@ -150,6 +225,19 @@ TEST(SwitchOptimisticSpecimen, ASecondAcknowledgementThatUnlatchesIsCaught) {
 TEST(SwitchOptimisticSpecimen, ARepeatedLatchThatIsExecutedAgainIsCaught) {
   expect_caught("                kept.read(old, connection);", "",
                 {.clients = {Script::writer, Script::aborter}, .repeats = 0, .overtakings = 0, .early_timers = 0});
+}
+// As published: equal versions make a READ good. An odd one is latched all the time.
+TEST(SwitchOptimisticSpecimen, AnEqualVersionThatIsOddIsCaught) {
+  expect_caught(
+      "if (version == before && (version[0:0] == 0 || is_own)) {\n                    verdict = version;",
+      "if (version == before) {\n                    verdict = version & ~64w1;",
+      {.clients = {Script::reader, Script::writer}, .losses = 0, .repeats = 0, .overtakings = 0, .early_timers = 0});
+}
+// As published: a WRITE to a tuple's address is its holder's.
+TEST(SwitchOptimisticSpecimen, AWriteByWhoHoldsNoLatchIsCaught) {
+  expect_caught(
+      "if (is_new && kind == WRITE && (!is_mine || holder & HAS_READ == 0)) {", "if (false) {",
+      {.clients = {Script::reader, Script::intruder}, .losses = 0, .repeats = 0, .overtakings = 0, .early_timers = 0});
 }
 // The first WRITE may be placed after the second one, which did not wait for it.
 TEST(SwitchOptimisticSpecimen, AWriteWithoutAReadIsCaught) {

@@ -47,7 +47,8 @@ struct ClientState {
   std::uint32_t psn = kFirstPsn;
   std::uint64_t version = 0;
   std::uint8_t content = 0;
-  std::uint64_t oldest = 0;  // version that a READ must have at least
+  std::uint64_t oldest = 0;                // version that a READ must have at least
+  std::uint8_t writes_again = kNoContent;  // after a restart
   Frame request{};
 };
 
@@ -71,6 +72,8 @@ struct MemoryPair {
 // How far the end of a client is that dies.
 enum class Death : std::uint8_t { none, dead, fenced, reading, has_read, ended, released };
 
+enum class Restart : std::uint8_t { none, stopped, reading, has_read, ended, recovered };
+
 struct World {
   std::vector<ClientState> clients{};
   std::vector<std::array<std::vector<Frame>, 4>> links{};
@@ -81,7 +84,7 @@ struct World {
   std::vector<std::array<std::uint64_t, 5>> connections{};
   std::uint64_t version = 0;
   std::uint64_t holder = 0;
-  // What versions hold, by version / 2.
+  // What versions hold, by index_of().
   std::array<std::uint8_t, 8> contents{0,          kNoContent, kNoContent, kNoContent,
                                        kNoContent, kNoContent, kNoContent, kNoContent};
   std::uint64_t newest = 0;  // version of the latest update that its client knows to be done
@@ -91,9 +94,17 @@ struct World {
   std::uint8_t overtakings = 0;
   Death death = Death::none;
   std::uint8_t read_waits_for = 0;  // connections whose WRITEs the control plane's READ waits for, as bits
-  std::uint8_t seen_versions = 0;   // that a READ was told to be good, by version / 2, as bits
+  std::uint8_t seen_versions = 0;   // that a READ was told to be good, by index_of(), as bits
   bool is_in_doubt = false;
+  Restart restart = Restart::none;
+  std::uint64_t base = 0;  // the first version of this epoch
+  std::uint8_t first = 0;  // client + 1 that must write again before others go on
 };
+
+// The first four versions of the first two epochs.
+inline std::size_t index_of(std::uint64_t version) {
+  return static_cast<std::size_t>((version >> 32) * 4 + (version & 0xffff'ffff) / 2);
+}
 
 struct StateHash {
   std::uint64_t a = 0;
@@ -150,6 +161,7 @@ inline StateHash hash_of(const World& world) {
     bytes.add(client.version);
     bytes.add(client.content);
     bytes.add(client.oldest);
+    bytes.add(client.writes_again);
     bytes.add(client.request);
   }
   for (const auto& hops : world.links) {
@@ -191,6 +203,9 @@ inline StateHash hash_of(const World& world) {
   bytes.add(world.read_waits_for);
   bytes.add(world.seen_versions);
   bytes.add(world.is_in_doubt);
+  bytes.add(world.restart);
+  bytes.add(world.base);
+  bytes.add(world.first);
   return bytes.hash();
 }
 

@@ -144,6 +144,12 @@ TEST(OptimisticSwitch, RecoveryReadsTheVersionsBackAndBeginsAnEpoch) {
   EXPECT_THROW((void)bench.control.connect(Bench::pair(1)), std::logic_error);
   const auto direct = client.connect(storage);
   const fabric::MemoryRegion buffer = client.allocate(100, fabric::Access::local_write);  // less than all headers
+  const std::vector<std::uint64_t> found =
+      fabric.reactor().run(read_versions(bench.control, first, *direct, memory.remote(), buffer.local()));
+  ASSERT_EQ(found.size(), tuples.count);
+  for (std::uint64_t t = 0; t < tuples.count; ++t) {
+    EXPECT_EQ(found[t], t == 63 ? (std::uint64_t{2} << 32) + 6 : 2 * t);
+  }
   fabric.reactor().run(recover(bench.control, first, *direct, memory.remote(), buffer.local()));
   for (std::uint32_t t = 0; t < tuples.count; ++t) {
     std::uint64_t version = 0;

@@ -33,7 +33,10 @@ using testing::ElementsAre;
 
 using ProgramPtr = std::shared_ptr<const p4::Program>;
 
-ProgramPtr interpreted() { return p4::compile_file(in_source_tree("p4/switch_optimistic.p4")); }
+ProgramPtr interpreted() {
+  static const auto kProgram = p4::compile_file(in_source_tree("p4/switch_optimistic.p4"));
+  return kProgram;
+}
 
 ProgramPtr with(const std::string& right, const std::string& wrong) {
   return changed_program("switch_optimistic.p4", right, wrong);
@@ -610,6 +613,88 @@ TEST(BrokenSwitchOptimistic, ARestartThatForgetsTheVersionsIsCaught) {
   bool is_caught = false;
   for (std::uint64_t seed = 1; seed <= 20 && !is_caught; ++seed) {
     const Tally tally = run_with_a_restart(interpreted(), {.clients = 3, .seed = seed}, false);
+    is_caught = tally.is_stuck || tally.wrong != 0;
+  }
+  EXPECT_TRUE(is_caught);
+}
+
+// A second switch takes over at a random moment, while the memory node has WRITEs that are acknowledged and not placed.
+// Of the clients whose WRITE of a tuple has no answer, the one with the latest version writes it again, unless the
+// tuple has a later one. `again`: how often.
+Tally run_with_a_second_switch(const ProgramPtr& program, const TuplesOptions& options, bool drains, int& again) {
+  Scene scene(program, options, options.clients);
+  TuplesNetwork& network = scene.network;
+  std::mt19937_64 random(options.seed);
+  for (std::uint64_t answers = 20 + random() % 60; answers != 0 && scene.goes_on(); --answers) {
+    scene.run_until_an_answer();
+  }
+  network.fail_over(drains);
+  for (Updater& updater : scene.updaters) {
+    updater.take_answers();
+  }
+  const std::vector<std::uint64_t> headers = network.recover_versions();
+  std::vector<QueuePair*> pairs;
+  for (const Updater& updater : scene.updaters) {
+    pairs.push_back(&network.connect(updater.number(), scene.link));
+  }
+  for (std::uint32_t t = 0; t < options.tuples; ++t) {
+    std::uint64_t writers = 0;
+    const Updater* latest = nullptr;
+    for (const Updater& updater : scene.updaters) {
+      if (updater.writes() == t) {
+        ++writers;
+        const bool is_later = latest == nullptr || updater.version() > latest->version();
+        latest = updater.version() + 2 >= headers[t] && is_later ? &updater : latest;
+      }
+    }
+    if (latest != nullptr) {
+      ++again;
+      TupleClient client{&network, latest->number(), pairs.at(latest->number())};
+      const std::uint64_t version = network.version(t);
+      client.read(t);
+      EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+      client.swap(t, version, version + 1);
+      EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+      client.write(t, scene.contents[t][latest->version() + 2]);
+      EXPECT_THAT(client.outcomes(), ElementsAre(kSuccess));
+    }
+    network.run();
+    const std::uint64_t at = std::uint64_t{t} * TuplesNetwork::kSlotBytes;
+    const std::uint64_t content = network.memory_node().word(at + 8);
+    bool is_right = content >= scene.counts[t] && content <= scene.counts[t] + writers;
+    for (std::uint64_t word = 8; word < options.tuple_bytes; word += 8) {
+      is_right = is_right && network.memory_node().word(at + word) == content;
+    }
+    scene.tally.wrong += is_right ? 0U : 1U;
+    scene.contents[t][network.version(t)] = content;
+    scene.counts[t] = content;
+  }
+  for (Updater& updater : scene.updaters) {
+    updater.go_on_with(*pairs.at(updater.number()));
+  }
+  while (scene.goes_on()) {
+    scene.run_until_an_answer();
+  }
+  return scene.finish();
+}
+
+TEST_P(SwitchOptimistic, ASecondSwitchTakesOver) {
+  int again = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Tally tally = run_with_a_second_switch(
+        GetParam().make(), {.clients = 3, .faults = kBadNetwork, .seed = seed, .defers = true}, true, again);
+    EXPECT_FALSE(tally.is_stuck) << "seed " << seed;
+    EXPECT_EQ(tally.wrong, 0U) << "seed " << seed;
+  }
+  EXPECT_GT(again, 0);
+}
+
+TEST(BrokenSwitchOptimistic, ASecondSwitchThatDoesNotWaitForWhatIsAcknowledgedIsCaught) {
+  bool is_caught = false;
+  int again = 0;
+  for (std::uint64_t seed = 1; seed <= 60 && !is_caught; ++seed) {
+    const Tally tally =
+        run_with_a_second_switch(interpreted(), {.clients = 3, .seed = seed, .defers = true}, false, again);
     is_caught = tally.is_stuck || tally.wrong != 0;
   }
   EXPECT_TRUE(is_caught);

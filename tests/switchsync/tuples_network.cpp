@@ -71,17 +71,47 @@ void TuplesNetwork::end(std::size_t i) {
   }
 }
 
-void TuplesNetwork::restart(bool reads_back) {
+void TuplesNetwork::end_all() {
   for (std::size_t i = 0; i < options_.clients; ++i) {
     kill(i);
     end(i);
     ends_.at(i).id.reset();
   }
+}
+
+void TuplesNetwork::restart(bool reads_back) {
+  end_all();
   device().state() = p4::State(device().state().info());
   set_up(!reads_back);
-  if (!reads_back) {
+  if (reads_back) {
+    recover_versions();
+  }
+}
+
+void TuplesNetwork::fail_over(bool drains) {
+  replace_switch();
+  set_up(false);
+  if (!drains) {
     return;
   }
+  const Connection own = softnic::nic::connect(memory_node(), memory_node());
+  for (const QueuePair* const pair : {&own.a, &own.b}) {
+    control_->add_direct(address_of_host(options_.clients), pair->number());
+  }
+  constexpr std::size_t kElsewhere = 65536;
+  const Sge into = memory_node().sge(kElsewhere, 8);
+  const SendRequest read{.kind = WorkKind::read,
+                         .signaled = true,
+                         .sges = {&into, 1},
+                         .remote_address = memory_node().address(kElsewhere + 64),
+                         .rkey = memory_node().key};
+  EXPECT_EQ(own.a.post_send(read), Post::done);
+  run([&] { return memory_node().sends.size() != 0; });
+  EXPECT_THAT(memory_node().sent(), testing::SizeIs(1));
+}
+
+std::vector<std::uint64_t> TuplesNetwork::recover_versions() {
+  end_all();
   std::vector<std::uint64_t> headers;
   for (std::uint64_t t = 0; t < options_.tuples; ++t) {
     headers.push_back(memory_node().word(t * kSlotBytes));
@@ -91,6 +121,7 @@ void TuplesNetwork::restart(bool reads_back) {
     memory_node().word(t * kSlotBytes) = version;
   }
   control_->install_version(0, version);
+  return headers;
 }
 
 std::uint64_t TupleClient::post(SendRequest request, std::uint64_t tuple, std::size_t local, std::uint64_t bytes,

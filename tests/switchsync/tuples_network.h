@@ -41,6 +41,11 @@ class TuplesNetwork : public SwitchedNics {
   void end(std::size_t i);
   /// The switch forgets everything. All connections end, the versions are read back from the tuples, or are not.
   void restart(bool reads_back);
+  /// A second switch takes the place of this one, and passes nothing of the clients. When this returns, the memory node
+  /// has READ of itself, if it `drains`.
+  void fail_over(bool drains = true);
+  /// Then: all queue pairs end. Versions are read back; returns what the tuples had.
+  std::vector<std::uint64_t> recover_versions();
   [[nodiscard]] OptimisticSwitch& control() { return *control_; }
   [[nodiscard]] std::uint64_t version(std::uint32_t tuple) { return control_->version(tuple); }
   [[nodiscard]] std::optional<OptimisticSwitch::ConnectionId> holder(std::uint32_t tuple) {
@@ -55,6 +60,7 @@ class TuplesNetwork : public SwitchedNics {
     std::optional<OptimisticSwitch::ConnectionId> id{};
   };
   void set_up(bool is_new);
+  void end_all();
   TuplesOptions options_;
   std::vector<Ends> ends_;  // by client
   std::optional<OptimisticSwitch> control_;

@@ -21,11 +21,14 @@
 //   ... a READ as above, not through the switch (a queue pair of the memory node with itself will do)
 //   ... the memory node ends all queue pairs that had gone through the old switch
 //   add_station(), add_tuples(), add_direct() again
+//   found = co_await read_versions(control, first, direct, memory, buffer);
 //   co_await recover(control, first, direct, memory, buffer);                // before any connect()
 //
 // Who held a latch is lost, too. A tuple whose WRITE was on its way, and not acknowledged, may be torn, if the memory
-// node's NIC tears what it places when its queue pair ends; the client that wrote it, if it lives, must write it again.
-// Clients that may die at the same time need a checksum in the tuple.
+// node's NIC tears what it places when its queue pair ends. So it is written again, whole, before anybody else uses it:
+// of the clients whose WRITE of it has no answer, by the one that latched the latest version v, if v + 2 is not below
+// what read_versions() found. All other such WRITEs have happened: a later holder has read the tuple. Clients that may
+// die at the same time need a checksum in the tuple.
 //
 // All tuples of a memory node's region are to be known to the switch, and all their clients: other keys to the same
 // memory go past the latches.
@@ -165,6 +168,14 @@ class OptimisticSwitch {
 /// Versions of the epoch after the latest one in `headers`, the first words of tuples. Throws std::overflow_error after
 /// 2^32 epochs.
 [[nodiscard]] std::uint64_t next_epoch(std::span<const std::uint64_t> headers);
+
+/// The versions that the tuples of add_tuples(), which returned `first`, have in memory, for clients whose WRITE has no
+/// answer. Call it before recover(), which changes them, and keep them until recover() has succeeded. Arguments and
+/// errors: as of recover().
+[[nodiscard]] fabric::Task<std::vector<std::uint64_t>> read_versions(const OptimisticSwitch& control,
+                                                                     std::uint32_t first, fabric::QueuePair& direct,
+                                                                     fabric::RemoteSpan memory,
+                                                                     fabric::LocalSpan buffer);
 
 /// Reads the versions back from the tuples of add_tuples(), which returned `first`, gives all of them versions of a new
 /// epoch, in the tuples first and then at the switch. `direct`: a queue pair to the memory node that is no connection

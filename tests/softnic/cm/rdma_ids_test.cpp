@@ -38,7 +38,7 @@ class StationOfMachine : public Surroundings {
   [[nodiscard]] const std::vector<Gid>& gids() const override { return gids_; }
   [[nodiscard]] bool is_of_machine(const SocketAddress& address) const override { return address.is_loopback(); }
   [[nodiscard]] bool reaches(const Gid& gid) override { return machine_.reachable.contains(gid); }
-  [[nodiscard]] std::uint16_t take_port(PortSpace space, const SocketAddress& address, bool /*may_be_shared*/,
+  [[nodiscard]] std::uint16_t take_port(PortSpace space, const SocketAddress& address, PortSharing /*sharing*/,
                                         std::uint64_t owner) override {
     SocketAddress taken = address;
     taken.port = address.port == 0 ? next_free_++ : address.port;

@@ -1,12 +1,14 @@
-// UCX, Open MPI, libfabric and fio, unmodified from Debian, on the software NIC: they find the device by its files, and
-// their counts and values are right.
+// UCX, Open MPI, libfabric, fio, QEMU and DAPL, unmodified from Debian, on the software NIC: they find the device by
+// its files, and their counts and values are right.
 #include "programs.h"
 #include "tests/paths.h"
+#include "tests/softnic/temporary_folder.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -265,6 +267,56 @@ TEST_F(Fio, SendsAllBlocks) {
       "--verb=send");
   expect_success(pair);
   EXPECT_THAT(pair.client.text, HasSubstr("issued rwts: total=0,64,0,0"));
+}
+
+// ---- QEMU.
+
+class Qemu : public Middleware {
+ protected:
+  void SetUp() override {
+    Middleware::SetUp();
+    if (!IsSkipped() && !has("qemu-system-x86_64")) {
+      GTEST_SKIP() << "qemu-system-x86 is not installed: run scripts/install-deps vm";
+    }
+  }
+  void migrate(const std::string& options) {
+    const Outcome outcome = run(fmt::format(
+        "/usr/bin/python3 {} {}{}", in_source_tree("tests/softnic/verbs/migrate_machine.py"), free_port(), options));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("migrated, bytes that differ: 0\n"));
+  }
+};
+
+TEST_F(Qemu, MigratesAMachine) { migrate(""); }
+TEST_F(Qemu, MigratesAMachineUnderAnOrderAndWithLoss) {
+  site_.set("SIDELATCH_SOFTNIC_ORDER=relaxed");
+  site_.set("SIDELATCH_SOFTNIC_FAULTS=loss=0.01");
+  migrate(" pin");
+}
+
+// ---- DAPL.
+
+// Both write, read and send, and compare. The server tells its address at a TCP port that is fixed in the program, so
+// there is one test only.
+TEST_F(Middleware, DaplWritesReadsAndSends) {
+  if (!has("dtest")) {
+    GTEST_SKIP() << "dapl2-utils is not installed: run scripts/install-deps test";
+  }
+  constexpr std::uint16_t kFixedPort = 15828;
+  const TemporaryFolder folder;
+  const auto providers = folder.path() / "dat.conf";
+  std::ofstream(providers) << "cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"127.0.0.1 0\" \"\"\n"
+                           << "scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 \"sidelatch0 1\" \"\"\n";
+  site_.set("DAT_OVERRIDE=" + providers.string());
+  for (const char* const provider : {"cma", "scm"}) {
+    const std::string command = fmt::format("dtest -P {} -b 4096", provider);
+    const Pair pair = site_.run_connected(split(command), split(command + " -h 127.0.0.1"), kFixedPort);
+    expect_success(pair);
+    EXPECT_THAT(pair.client.text, AllOf(HasSubstr("RDMA write buffer contains: server RDMA write data"),
+                                        HasSubstr("RDMA read buffer contains: server RDMA read data"),
+                                        HasSubstr("DAPL Test Complete. PASSED")));
+    EXPECT_THAT(pair.server.text, HasSubstr("DAPL Test Complete. PASSED"));
+  }
 }
 
 }  // namespace

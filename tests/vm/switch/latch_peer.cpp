@@ -1,13 +1,16 @@
 // latch_peer: a client of latches or words at a switch, as a process of its own on any RDMA device. A counter in each
 // of some objects: all its words have the counter's value.
 //
-//   latch_peer make PLACE OBJECTS        makes the objects, says "ready", waits for a line on its standard input, adds
-//   up
-//                                        all counters and says "sum N"
-//   latch_peer count PLACE UPDATES SEED  adds 1 so often, to any of them; reads others meanwhile, and checks what it
-//   reads latch_peer hold PLACE                latches the first object, says "holding", and waits for ever latch_peer
-//   add SWITCH ADDS CLIENT    FETCH-ADDs to a word that all share; CAS, READ and WRITE of one of its own latch_peer
-//   added SWITCH              says "sum N", the word that all share
+//   latch_peer make PLACE OBJECTS        makes the objects, says "ready", waits for a line on its standard input,
+//                                        adds up all counters and says "sum N"
+//   latch_peer count PLACE UPDATES SEED  adds 1 so often, to any of them; reads others meanwhile, and checks them
+//   latch_peer both PLACE PLACE UPDATES SEED    adds 1 so often, to an object of each place, with both latched
+//   latch_peer hold PLACE                latches the first object, says "holding", and waits for ever
+//   latch_peer write PLACE               as hold; after a line on its standard input it says "writing", and WRITEs
+//   latch_peer repair PLACE              waits until the first object is unlatched, and says "released"; or gets its
+//                                        latch, as it is in doubt, makes its counter 1000 and says "repaired"
+//   latch_peer add SWITCH ADDS CLIENT    FETCH-ADDs to a word that all share; CAS, READ and WRITE of one of its own
+//   latch_peer added SWITCH              says "sum N", the word that all share
 //
 // The device is the first active one, or $LATCH_PEER_DEVICE.
 // PLACE: tuples,SWITCH (p4/switch_optimistic.p4) or words,SWITCH,MEMORY_SERVER (p4/switch_atomics.p4).
@@ -81,7 +84,7 @@ void set_counter(std::span<std::byte> payload, std::uint64_t value) {
 // The memory node and the switch, as PLACE says.
 class Place {
  public:
-  Place(verbs::VerbsFabric& fabric, const std::string& text) : client_(&fabric.add_node("client")) {
+  Place(verbs::VerbsFabric& fabric, const std::string& text) : client_(&fabric.add_node("client of " + text)) {
     const std::vector<std::string> parts = parts_of(text);
     if (parts.size() == 2 && parts[0] == "tuples") {
       storage_ = std::make_unique<verbs::RemoteNode>(fabric, parts[1]);
@@ -126,6 +129,11 @@ class Place {
     session_ = std::make_unique<Session>(*to_memory_, buffer_bytes(shape()), options);
   }
   [[nodiscard]] Session& session() { return *session_; }
+  [[nodiscard]] QueuePair& to_memory() { return *to_memory_; }
+  // The first object, as it lies in memory.
+  [[nodiscard]] RemoteSpan first() { return storage_->region("objects").subspan(0, shape().bytes); }
+  [[nodiscard]] bool inherit_first() { return storage_->inherit(*to_memory_, first()); }
+  [[nodiscard]] MemoryRegion buffer() { return client_->allocate(shape().bytes, Access::local_write); }
   [[nodiscard]] const ObjectArray& objects() const { return *objects_; }
 
  private:
@@ -186,6 +194,53 @@ Task<void> hold(Place& place) {
   for (;;) {
     ::pause();
   }
+}
+
+Task<void> write_slowly(Place& place) {
+  ExclusiveGuard guard = co_await place.scheme().latch(place.session(), place.objects().at(0));
+  say("holding");
+  std::string line;
+  std::getline(std::cin, line);
+  set_counter(guard.payload(), counter_in(guard.payload()) + 1);
+  say("writing");
+  co_await guard.commit();
+  say("written");
+}
+
+Task<void> repair(Place& place) {
+  const MemoryRegion buffer = place.buffer();
+  const RemoteSpan object = place.first();
+  for (;;) {
+    if (place.inherit_first()) {
+      break;
+    }
+    co_await place.to_memory().read(buffer.local().subspan(0, sizeof(std::uint64_t)), object.subspan(0, 8));
+    std::uint64_t version = 0;
+    std::memcpy(&version, buffer.local().data, sizeof version);
+    if (version % 2 == 0) {
+      say("released");
+      co_return;
+    }
+  }
+  co_await place.to_memory().read(buffer.local(), object);
+  set_counter(std::span(buffer.local().data, object.length).subspan(sizeof(std::uint64_t)), 1000);
+  co_await place.to_memory().write(buffer.local(), object);
+  say("repaired");
+}
+
+Task<void> count_both(Place& one, Place& other, std::uint64_t updates, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (std::uint64_t n = 0; n < updates; ++n) {
+    ExclusiveGuard first =
+        co_await one.scheme().latch(one.session(), one.objects().at(random() % one.objects().size()));
+    ExclusiveGuard second =
+        co_await other.scheme().latch(other.session(), other.objects().at(random() % other.objects().size()));
+    set_counter(first.payload(), counter_in(first.payload()) + 1);
+    set_counter(second.payload(), counter_in(second.payload()) + 1);
+    co_await first.commit();
+    co_await second.commit();
+  }
+  say(fmt::format("done {} updates of both", updates));
 }
 
 Task<void> use_words(QueuePair& qp, RemoteSpan words, LocalSpan buffer, std::uint64_t adds, std::uint64_t client) {
@@ -250,6 +305,13 @@ void run(const std::vector<std::string>& arguments) {
     return;
   }
   Place place(fabric, arguments.at(1));
+  if (command == "both") {
+    Place other(fabric, arguments.at(2));
+    place.connect();
+    other.connect();
+    fabric.reactor().run(count_both(place, other, std::stoull(arguments.at(3)), std::stoull(arguments.at(4))));
+    return;
+  }
   if (command == "make") {
     place.make(std::stoull(arguments.at(2)));
     say("ready");
@@ -264,8 +326,14 @@ void run(const std::vector<std::string>& arguments) {
   } else if (command == "hold") {
     place.connect();
     fabric.reactor().run(hold(place));
+  } else if (command == "write") {
+    place.connect();
+    fabric.reactor().run(write_slowly(place));
+  } else if (command == "repair") {
+    place.connect();
+    fabric.reactor().run(repair(place));
   } else {
-    throw std::invalid_argument(fmt::format("{}: make, count, hold, add or added", command));
+    throw std::invalid_argument(fmt::format("{}: make, count, both, hold, write, repair, add or added", command));
   }
 }
 
