@@ -417,6 +417,36 @@ INSTANTIATE_TEST_SUITE_P(Forms, AtomicsPackets,
                                          Form{"compiled", &p4::programs::switch_atomics}),
                          [](const auto& form) { return std::string(form.param.name); });
 
+// p4/switch_latches.p4: CAS and READ of 32 bits, which clients see as 64.
+class LatchesPackets : public AtomicsPackets {};
+
+std::shared_ptr<const p4::Program> latches() { return p4::compile_file(in_source_tree("p4/switch_latches.p4")); }
+
+TEST_P(LatchesPackets, SwapAndReadAndNothingElse) {
+  begin(0xffffff);
+  EXPECT_EQ(send(swap(0xffffff, 2, 0, 0xfedcba98)), atomic_ack(0xffffff, 1, 0));
+  EXPECT_EQ(send(swap(0xffffff, 2, 0, 0xfedcba98)), atomic_ack(0xffffff, 1, 0));
+  EXPECT_EQ(send(swap(0, 2, 0, 7)), atomic_ack(0, 2, 0xfedcba98));
+  EXPECT_EQ(send(read(1, 2)), response(1, 3, 0xfedcba98));
+  EXPECT_EQ(send(swap(2, 2, 0xfedcba98, 0)), atomic_ack(2, 4, 0xfedcba98));
+  EXPECT_EQ(send(swap(0, 2, 0, 7)), atomic_ack(0, 4, 0xfedcba98));  // repeated
+  EXPECT_EQ(send(swap(2, 2, 0xfedcba98, 0)), atomic_ack(2, 4, 0xfedcba98));
+  EXPECT_EQ(word(2), 0U);
+  EXPECT_EQ(send(request(raw::kWriteOnly, 3, raw::reth(1, 2, 0))), ack(3, 5));
+  EXPECT_EQ(send(swap(5, 2, 0, 1)), nak(raw::kNakSequence, 4, 5));
+  constexpr std::uint64_t kWide = std::uint64_t{1} << 32;
+  for (const RawFrame& refused :
+       {add(9, 0, 1), write(9, 0, 1), swap(9, 0, kWide, 1), swap(9, 0, 0, kWide), swap(9, 0, kWide, kWide)}) {
+    begin(9);
+    EXPECT_EQ(send(refused), nak(raw::kNakInvalid, 9, 0));
+    EXPECT_EQ(word(0), 0U);
+    EXPECT_THAT(send(swap(9, 0, 0, 1)), IsEmpty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, LatchesPackets, testing::Values(Form{"interpreted", &latches}),
+                         [](const auto& form) { return std::string(form.param.name); });
+
 }  // namespace atomics_packets
 }  // namespace
 }  // namespace sidelatch::switchsync

@@ -36,8 +36,15 @@ class LatchesAtASwitch : public ::testing::Test {
     }
   }
 
+  void start(const char* program, const std::vector<std::string>& more = {}) {
+    start_switch(program, more);
+    memory_ = std::make_unique<Process>(
+        std::vector<std::string>{program_path(), "check", "--fabric", "softnic", "--wire", wire(1), "--order",
+                                 "observed", "--torn-bias", "0.3", "--server", "127.0.0.1:" + at_memory_});
+    memory_->await("lends");
+  }
   // Port 1: the memory node. Ports 2 to 4: clients.
-  void start(const char* program, std::vector<std::string> more = {}) {
+  void start_switch(const char* program, const std::vector<std::string>& more = {}) {
     const bool has_tuples = program == std::string(kTuples);
     std::vector<std::string> command{program_path(), "switch",    in_source_tree(program),
                                      "--json",       "--latches", "127.0.0.1:" + at_switch_};
@@ -51,10 +58,6 @@ class LatchesAtASwitch : public ::testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     switch_ = std::make_unique<Process>(command);
     switch_->await("clients set up latches at");
-    memory_ = std::make_unique<Process>(
-        std::vector<std::string>{program_path(), "check", "--fabric", "softnic", "--wire", wire(1), "--order",
-                                 "observed", "--torn-bias", "0.3", "--server", "127.0.0.1:" + at_memory_});
-    memory_->await("lends");
   }
 
   [[nodiscard]] std::unique_ptr<Process> peer(int port, const std::vector<std::string>& arguments) const {
@@ -65,6 +68,10 @@ class LatchesAtASwitch : public ::testing::Test {
   static void expect_done(Process& process, const std::string& text) {
     EXPECT_EQ(process.wait(), 0) << process.text();
     EXPECT_THAT(process.text(), HasSubstr(text));
+  }
+  void kill_switch() {
+    switch_->signal(SIGKILL);
+    EXPECT_EQ(switch_->wait(), -1);
   }
   // Ends the switch, and returns what it says.
   nlohmann::json stop() {
@@ -219,6 +226,26 @@ TEST_F(LatchesAtASwitch, TuplesAreDividedOverTheSwitchesOfTwoRacks) {
     const std::string text = rack.device->text();
     expect_faults(nlohmann::json::parse(text.substr(text.find('{'))));
   }
+}
+
+// The memory node ends what went through the first switch, which its clients are told. The second one begins with new
+// memory.
+TEST_F(LatchesAtASwitch, ASecondSwitchTakesThePlaceOfAKilledOne) {
+  start(kTuples, kFaults);
+  const auto owner = peer(2, {"make", tuples(), "2"});
+  owner->await("ready");
+  const auto holder = peer(3, {"hold", tuples()});
+  holder->await("holding");
+  kill_switch();
+  owner->write_line("now");
+  EXPECT_EQ(owner->wait(), 2);
+  EXPECT_THAT(owner->text(), HasSubstr(at_switch()));
+  start_switch(kTuples, kFaults);
+  const auto next = peer(2, {"make", tuples(), "2"});
+  next->await("ready");
+  expect_done(*peer(4, {"count", tuples(), "20", "1"}), "done 20 updates");
+  next->write_line("now");
+  expect_done(*next, "sum 20");
 }
 
 TEST_F(LatchesAtASwitch, WordsAreChangedOnceWhateverTheSwitchLoses) {
