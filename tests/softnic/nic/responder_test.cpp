@@ -2,9 +2,12 @@
 #include "tests/softnic/nic/fake_peer.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace sidelatch::softnic::nic {
 namespace {
@@ -163,6 +166,25 @@ TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
   EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
   // What follows is expected behind all of it.
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 3, kTarget, bytes(4, 1)))).aeth.msn, 2U);
+}
+
+// A READ that is asked for again has perhaps been answered already. Its region may be of memory that the program has
+// unmapped since, and will deregister soon: UCX does so.
+TEST_F(ResponderTest, ARepeatedReadOfMemoryThatIsNoLongerMappedIsAnswered) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const memory = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memset(memory, 1, page);
+  Packet read = peer_.read(kFirst, kTarget, 300);
+  read.reth.virtual_address = reinterpret_cast<std::uintptr_t>(memory);
+  read.reth.r_key = host_.nic.register_memory(
+      {static_cast<std::byte*>(memory), page, read.reth.virtual_address, host_.domain, Rights::all});
+  ASSERT_EQ(peer_.tell(read).size(), 2U);
+  ASSERT_EQ(::munmap(memory, page), 0);
+  const auto heard = peer_.tell(read);
+  ASSERT_EQ(heard.size(), 2U);
+  EXPECT_EQ(heard[1].packet.bth.psn, kFirst + 1);
+  EXPECT_EQ(peer_.pair.state(), QueuePairState::rts);
 }
 
 TEST_F(ResponderTest, AnswersLeaveInTheOrderOfTheRequests) {
