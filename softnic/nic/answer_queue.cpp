@@ -1,6 +1,5 @@
 #include "answer_queue.h"
 
-#include "mapped_memory.h"
 #include "queue_pair.h"
 
 #include <algorithm>
@@ -18,13 +17,6 @@ std::uint32_t part_length(const Answer& answer, std::uint32_t packet, PathMtu mt
 }
 
 }  // namespace
-
-// Whether it answers a request that was answered before, for memory that is no longer mapped. Its partner may have had
-// all it wanted from the first answer. A NIC would go on to read the pages that it has pinned; here they are zeros.
-// UCX unmaps memory first and ends its registration later.
-bool AnswerQueue::is_late(const Answer& answer, const std::byte* from, std::size_t bytes) noexcept {
-  return answer.is_repeated && !is_mapped(from, bytes);
-}
 
 void AnswerQueue::start(std::uint32_t most_unanswered) {
   // An acknowledgement before each, one after all of them, and a NAK; twice.
@@ -82,13 +74,8 @@ bool AnswerQueue::begin_sample(const Answer& answer, Sample& sample) {
   if (from == nullptr) {
     return false;
   }
-  if (is_late(answer, from, bytes)) {
-    std::fill_n(sample.bytes.begin(), bytes, std::byte{0});
-    sample.finish();
-    return true;
-  }
-  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key}, from,
-                             std::span(sample.bytes).first(bytes), sample);
+  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key, answer.is_repeated},
+                             from, std::span(sample.bytes).first(bytes), sample);
   return true;
 }
 
@@ -153,13 +140,9 @@ bool AnswerQueue::sample_now(std::span<std::byte> into) {
   if (from == nullptr) {
     return false;
   }
-  if (is_late(answer, from, into.size())) {
-    std::ranges::fill(into, std::byte{0});
-    return true;
-  }
   Operation operation;
-  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key}, from, into,
-                             operation);
+  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key, answer.is_repeated},
+                             from, into, operation);
   return true;
 }
 

@@ -93,7 +93,6 @@ class AnswerQueue {
   [[nodiscard]] bool sample_now(std::span<std::byte> into);
   [[nodiscard]] bool take_sampled(std::span<std::byte> into);
   [[nodiscard]] bool begin_sample(const Answer& answer, Sample& sample);
-  [[nodiscard]] static bool is_late(const Answer& answer, const std::byte* from, std::size_t bytes) noexcept;
 
   QueuePairCore& core_;
   std::vector<Answer> answers_;

@@ -1,5 +1,6 @@
 #include "deferred_access.h"
 
+#include "mapped_memory.h"
 #include "shared_bytes.h"
 
 #include <sidelatch/fabric/model/effects.h>
@@ -257,7 +258,9 @@ void DeferredAccess::touch(const Job& job, std::uint64_t piece) const {
   const auto address = job.source.kind == fabric::model::Kind::send ? 0 : reinterpret_cast<std::uintptr_t>(job.memory);
   const fabric::model::Piece part = fabric::model::piece_at(address, job.length, options_.rules.atom, piece);
   if (job.into != nullptr) {
-    load_shared({job.into + part.offset, part.length}, job.memory + part.offset);
+    const std::span into(job.into + part.offset, part.length);
+    job.source.is_repeated ? load_if_mapped(into, job.memory + part.offset)
+                           : load_shared(into, job.memory + part.offset);
     report(DeferredStep::Kind::sample, job, job.memory + part.offset, part.length);
   } else {
     store_shared(job.memory + part.offset, std::span(job.bytes).subspan(part.offset, part.length));

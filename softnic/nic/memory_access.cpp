@@ -1,5 +1,6 @@
 #include "memory_access.h"
 
+#include "mapped_memory.h"
 #include "shared_bytes.h"
 
 namespace sidelatch::softnic::nic {
@@ -18,9 +19,9 @@ void ImmediateAccess::place(const AccessSource& /*source*/, std::byte* to, std::
   store_shared(to, bytes);
 }
 
-void ImmediateAccess::sample(const AccessSource& /*source*/, const std::byte* from, std::span<std::byte> into,
+void ImmediateAccess::sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
                              Operation& operation) {
-  load_shared(into, from);
+  source.is_repeated ? load_if_mapped(into, from) : load_shared(into, from);
   operation.finish();
 }
 

@@ -33,6 +33,9 @@ struct AccessSource {
   std::uint64_t message = 0;     ///< counts the queue pair's requests; packets of one request have the same number
   fabric::model::Kind kind = fabric::model::Kind::write;
   std::uint32_t key = 0;  ///< of the region
+  /// A READ that is perhaps answered already. A program that has its bytes may unmap the memory before it deregisters
+  /// it, as UCX does. A NIC would go on to read the pages that it has pinned; here they are zeros.
+  bool is_repeated = false;
 };
 
 /// The effect of an atomic on its word.
