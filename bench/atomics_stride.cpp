@@ -68,6 +68,8 @@ ExperimentResult atomics_stride(const ExperimentOptions& options) {
   }
   result.series.push_back(from_paper("256 B", "Mops/s", {{128, 40, {}}}));
   result.series.push_back(from_paper("512 B", "Mops/s", {{64, 20, {}}}));
+  result.series.push_back(from_paper("4096 B", "Mops/s", {{128, 2.32, {}}}));
+  result.series.push_back(from_paper("4096 B + 8", "Mops/s", {{128, 51.2, {}}}));
   result.targets.push_back(number_target("N4", 40, mops.at(1, 128), "Mops/s"));
   result.targets.push_back(number_target("N5", 20, mops.at(2, 64), "Mops/s"));
   result.targets.push_back(

@@ -19,6 +19,8 @@ using namespace sync;
 
 ExperimentResult latch_scaling(const ExperimentOptions& options) {
   static constexpr std::array<std::uint32_t, 3> kWorkers = {8, 32, 128};
+  // With the most workers the levels differ by the conflicts of latches alone, of which there are few.
+  static constexpr fabric::Duration kLonger = fabric::from_ns(10'000'000);
   struct Line {
     std::string name;
     std::function<std::unique_ptr<Scheme>()> make;
@@ -31,7 +33,11 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
   std::vector<SchemeLoad> loads;
   for (const Line& line : lines) {
     for (const std::uint32_t workers : kWorkers) {
-      loads.push_back({.make = line.make, .tuple_bytes = kLatchedTuple, .workers = workers, .updates = true});
+      SchemeLoad load{.make = line.make, .tuple_bytes = kLatchedTuple, .workers = workers, .updates = true};
+      if (workers == kWorkers.back()) {
+        load.measured = kLonger;
+      }
+      loads.push_back(std::move(load));
     }
   }
   const std::size_t in_figure = loads.size();
@@ -71,10 +77,13 @@ ExperimentResult latch_scaling(const ExperimentOptions& options) {
   result.targets.push_back(
       shape_target("N10.equal", few > 0.9 && few < 1.1 && some > 0.9 && some < 1.1,
                    fmt::format("async over unsynchronised: {:.2f} with 8 workers, {:.2f} with 32", few, some)));
-  result.targets.push_back(
-      shape_target("N10.counterproductive", mops.at(kAsync, 128) < mops.at(kCombined, 128),
-                   fmt::format("with 128 workers: {:.2f} Mops/s combined, {:.2f} async, {:.2f} unsynchronised",
-                               mops.at(kCombined, 128), mops.at(kAsync, 128), mops.at(kNothing, 128))));
+  // Two rates count as ordered if their intervals do not overlap.
+  const checker::Estimate& combined = seen[(kCombined + 1) * kWorkers.size() - 1].mops;
+  const checker::Estimate& async = seen[(kAsync + 1) * kWorkers.size() - 1].mops;
+  result.targets.push_back(shape_target(
+      "N10.counterproductive", async.mean + async.half_width < combined.mean - combined.half_width,
+      fmt::format("with 128 workers: {:.3f} +- {:.3f} Mops/s combined, {:.3f} +- {:.3f} async, {:.2f} unsynchronised",
+                  combined.mean, combined.half_width, async.mean, async.half_width, mops.at(kNothing, 128))));
   // "Near-linear" means: at least 90 % of four times the rate, at every level.
   double scaling = 4;
   for (std::size_t l = 0; l <= kAsync; ++l) {

@@ -243,9 +243,12 @@ void World::load(Request& request) {
   request.old_value = model::load_word(word);
   const model::AtomicEffect effect = model::apply_atomic(request.wr, request.old_value);
   if (effect.stores && effect.value != request.old_value) {
-    NicTimes& times = request.target->times;
-    request.target->nic.slot_free[(request.wr.remote.value >> times.slot_shift) & times.slot_mask] +=
-        times.slot_changed;
+    const NicTimes& times = request.target->times;
+    Nic& nic = request.target->nic;
+    nic.slot_free[(request.wr.remote.value >> times.slot_shift) & times.slot_mask] += times.slot_changed;
+    if (!nic.unit_free.empty()) {
+      nic.unit_free[request.unit] += times.slot_changed;
+    }
   }
   if (request.last > request.first) {
     observe_step(SimStep::Kind::load, request);

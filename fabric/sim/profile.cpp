@@ -79,6 +79,8 @@ const std::array kFields = {
           [](Profile& p) -> double& { return p.lock_table.recovery_ns; }},
     Field{{"lock_table.changed_ns", "ns", 0, kLongNs, "how much longer, if the atomic has changed its word"},
           [](Profile& p) -> double& { return p.lock_table.changed_ns; }},
+    Field{{"lock_table.units", "atomics", 0, 4096, "that the NIC executes at a time, on different slots; 0: no limit"},
+          [](Profile& p) -> std::uint64_t& { return p.lock_table.units; }},
     Field{{"pcie.gbps", "Gbit/s", 0.001, 10000, "payload rate of the slot"},
           [](Profile& p) -> double& { return p.pcie.gbps; }},
     Field{{"pcie.read_ns", "ns", 0, kLongNs, "latency of a DMA read"},

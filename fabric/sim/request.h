@@ -59,6 +59,7 @@ struct alignas(32) Request {
   Time first{};            ///< of the first place or sample, if nothing is late
   Time last{};             ///< of the last place or sample
   Time gap{};              ///< between neighbouring pieces
+  std::size_t unit = 0;    ///< that executes it, if it is an atomic and units are limited
   std::uint64_t stall_at = 0;
   Time stall{};
   std::vector<Step> steps;  ///< in order of time, once another request meets it

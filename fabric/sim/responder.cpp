@@ -43,6 +43,20 @@ Time exponential(double uniform, double mean_ns) {
 
 double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
+// Of the units that are free when an atomic has got its slot, the one that was busy last, so that an atomic that waits
+// long for its slot keeps none from the others. If none is free by then, the first that will be.
+std::size_t unit_for(const Nic& nic, Time begins) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < nic.unit_free.size(); ++i) {
+    const Time here = nic.unit_free[i];
+    const Time there = nic.unit_free[best];
+    if (there > begins ? here < there : here <= begins && here > there) {
+      best = i;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 bool World::refuse(Request& request) {
@@ -201,12 +215,19 @@ void World::plan_read(Request& request, Time served) {
 void World::plan_atomic(Request& request, Time served) {
   SimNode& target = *request.target;
   Time& slot = target.nic.slot_free[(request.wr.remote.value >> target.times.slot_shift) & target.times.slot_mask];
-  const Time begins = not_before(request, std::max(served, slot));
+  Time begins = not_before(request, std::max(served, slot));
+  if (!target.nic.unit_free.empty()) {
+    request.unit = unit_for(target.nic, begins);
+    begins = std::max(begins, target.nic.unit_free[request.unit]);
+  }
   request.first = begins + target.times.slot_load;
   const Time stored = begins + target.times.slot_service;
   request.last = options.rules.atomic_scope == model::AtomicScope::global ? request.first : stored;
   // If the word changes, load() adds to this. Who has been given a turn by then keeps it, who comes later waits longer.
   slot = stored + kAfter + target.times.slot_recovery;  // rule 8: the next atomic's load comes after this one's store
+  if (!target.nic.unit_free.empty()) {
+    target.nic.unit_free[request.unit] = slot;
+  }
   schedule(request.first, request, Action::load);
 }
 

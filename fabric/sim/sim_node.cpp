@@ -40,6 +40,7 @@ SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile
       times(node_profile),
       next_address_((std::uint64_t{index} + 1) << 40) {
   nic.slot_free.resize(profile.lock_table.slots());
+  nic.unit_free.resize(profile.lock_table.units);
   nic.cached_queue_pairs.resize(profile.qp_cache.requester_entries);
   nic.free_cache_slots.resize(profile.qp_cache.requester_entries);
   std::iota(nic.free_cache_slots.begin(), nic.free_cache_slots.end(), std::size_t{0});

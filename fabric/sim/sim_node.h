@@ -39,6 +39,7 @@ struct Nic {
   /// Rule 2: the last place of all WRITEs whose completion has been given.
   Time completed_writes_placed{};
   std::vector<Time> slot_free;
+  std::vector<Time> unit_free;  ///< of those that execute atomics; empty: there is no limit
   std::vector<SimQueuePair*> cached_queue_pairs;
   std::vector<std::size_t> free_cache_slots;
 };

@@ -2,8 +2,8 @@
 // the numbers.
 
 import { element, section } from './dom.js';
-import { interval, unknown } from './numbers.js';
-import { axisOf, panels, panelsOf } from './panels.js';
+import { interval, quantity, unknown } from './numbers.js';
+import { axisOf, panels, panelsOf, shareOfPaper } from './panels.js';
 import { table } from './table.js';
 import { targetTable } from './targets.js';
 
@@ -34,6 +34,12 @@ function numbers(chart, axis, experiment) {
     (left, right) => left - right,
   );
   const at = (line, x) => line.points.find((point) => point.x === x);
+  const shown = (line, x) => {
+    const point = at(line, x);
+    if (!point) return '';
+    const share = shareOfPaper(chart, line, x);
+    return interval(point.y, point.half_width) + (share === null ? '' : ` (here ${quantity(share)} of it)`);
+  };
   const intervals = chart.lines.some((line) => line.points.some((point) => point.half_width !== null));
   return table({
     caption:
@@ -50,7 +56,7 @@ function numbers(chart, axis, experiment) {
       ...chart.lines.map((line) => ({
         heading: line.label,
         numeric: true,
-        cell: (x) => (at(line, x) ? interval(at(line, x).y, at(line, x).half_width) : ''),
+        cell: (x) => shown(line, x),
         sort: (x) => at(line, x)?.y,
       })),
     ],

@@ -61,8 +61,25 @@ function powersOfTwo({ values, text }, room) {
   return ticks.filter((_, index) => index % every === 0);
 }
 
-const title = (axis, line, unit) => (point) =>
-  `${line.label}\n${axis.label} ${axis.text(point.x)}: ${interval(point.y, point.half_width)} ${unit}`;
+const paper = 'paper: ';
+
+/**
+ * How much of a point of the paper's was measured here: the line "paper: X" has the paper's points of the line "X" of
+ * its chart. Null if the line is not the paper's, or nothing was measured at that x.
+ */
+export function shareOfPaper({ lines }, { label, points }, x) {
+  if (!label.startsWith(paper)) return null;
+  const here = lines.find((line) => line.label === label.slice(paper.length))?.points.find((point) => point.x === x);
+  const there = points.find((point) => point.x === x);
+  return here && there && known(here) && known(there) && there.y !== 0 ? here.y / there.y : null;
+}
+
+const title = (axis, chart, line) => (point) => {
+  const share = shareOfPaper(chart, line, point.x);
+  const value = `${interval(point.y, point.half_width)} ${chart.unit}`;
+  const measured = share === null ? '' : `\nhere: ${quantity(share)} of it`;
+  return `${line.label}\n${axis.label} ${axis.text(point.x)}: ${value}${measured}`;
+};
 
 function valueScale({ lines, unit }) {
   const points = lines.flatMap((line) => line.points.filter(known));
@@ -110,7 +127,7 @@ function drawLines(chart, axis) {
       points: symbols(own.filter(known), place, line.look, {
         className: 'points',
         tip: true,
-        title: title(axis, line, chart.unit),
+        title: title(axis, chart, line),
       }),
     };
   });
@@ -161,7 +178,7 @@ function drawBars(chart, axis) {
         fill: color,
         className: 'bars',
         tip: true,
-        title: title(axis, line, chart.unit),
+        title: title(axis, chart, line),
       }),
       intervals(own, place, 'currentColor'),
       // Below its bar, so that colour is not the only distinction between bars.

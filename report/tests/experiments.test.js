@@ -404,6 +404,29 @@ test('the numbers are folded, one table for each panel, with their intervals', a
   await plain.done();
 });
 
+test("the paper's points have their ratio to what was measured", async () => {
+  const experiment = atomicsStride();
+  const points = [
+    { x: 64, y: 20, half_width: null }, // 19.19 here
+    { x: 100, y: 20, half_width: null }, // nothing here
+  ];
+  experiment.series.push({ panel: '', name: 'paper: 512 B', unit: 'Mops/s', points });
+  experiment.series.push({ panel: '', name: 'paper: all', unit: 'Mops/s', points: points.slice(0, 1) }); // no such line
+  const page = await show(experiment);
+  const rows = await page
+    .locator('details.numbers tr')
+    .evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent).slice(-2)));
+  assert.deepEqual(rows[0], ['paper: 512 B', 'paper: all']);
+  assert.deepEqual(
+    rows.slice(1).filter((cells) => cells.join('') !== ''),
+    [
+      ['20 (here 0.96 of it)', '20'],
+      ['20', ''],
+    ],
+  );
+  await page.done();
+});
+
 test('a value that is not known leaves a gap in its line, and is said to be unknown', async () => {
   const experiment = atomicsStride();
   experiment.series[4].points[3].y = null;

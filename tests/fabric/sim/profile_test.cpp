@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <sstream>
 #include <string>
 
 namespace sidelatch::fabric::sim {
@@ -34,7 +37,7 @@ TEST(Profile, ReadsEveryKeyItLists) {
     }
     const bool whole = key.path == "link.mtu" || key.path == "link.header_bytes" ||
                        key.path == "qp_cache.requester_entries" || key.path == "cpu.cores" ||
-                       key.path.ends_with("_bits") || key.path.ends_with("_bytes");
+                       key.path == "lock_table.units" || key.path.ends_with("_bits") || key.path.ends_with("_bytes");
     if (whole) {
       value = key.path == "link.mtu" ? "1024" : key.path == "lock_table.address_bits" ? "10" : "16";
     }
@@ -103,6 +106,40 @@ TEST(Profile, AFileThatCannotBeReadIsNamed) {
 TEST(Profile, EveryEmbeddedProfileIsValidAndCarriesItsName) {
   for (const std::string& name : profile_names()) {
     EXPECT_EQ(load_profile(name).name, name);
+  }
+}
+
+// The value of each key, by its path.
+std::map<std::string, std::string> values_of(const std::string& profile) {
+  std::map<std::string, std::string> values;
+  std::istringstream text(to_toml(load_profile(profile)));
+  std::string table;
+  for (std::string line; std::getline(text, line);) {
+    const std::size_t equals = line.find(" = ");
+    if (line.starts_with('[')) {
+      table = line.substr(1, line.find(']') - 1);
+    } else if (equals != std::string::npos && !table.empty()) {
+      values[table + '.' + line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return values;
+}
+
+// The rows of the other NICs are to follow from the ConnectX-5's values. So a profile may change only what a public
+// source says of its NIC, or what the experiment itself is about; docs/simulator.md says which.
+TEST(Profile, OtherNicsDifferFromTheConnectX5OnlyWhereASourceSaysSo) {
+  const std::map<std::string, std::set<std::string>> allowed = {
+      {"connectx7", {"link.gbps", "link.header_bytes", "nic.packet_ns", "pcie.gbps"}},
+      {"bluefield2",
+       {"link.header_bytes", "nic.chain_ns", "nic.respond_write_ns", "nic.respond_read_ns",
+        "qp_cache.requester_entries", "pcie.gbps", "cpu.rpc_ns", "cpu.cores"}},
+      {"tofino_testbed", {"link.propagation_ns", "link.header_bytes", "qp_cache.requester_entries"}}};
+  const std::map<std::string, std::string> first = values_of("connectx5");
+  ASSERT_EQ(first.size(), profile_keys().size());
+  for (const auto& [profile, keys] : allowed) {
+    for (const auto& [key, value] : values_of(profile)) {
+      EXPECT_EQ(value != first.at(key), keys.contains(key)) << profile << ", " << key << " = " << value;
+    }
   }
 }
 

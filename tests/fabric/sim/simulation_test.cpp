@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 namespace sidelatch::fabric::sim {
@@ -230,6 +231,49 @@ TEST(Simulation, AnAtomicThatChangesItsWordKeepsItsSlotForLonger) {
   EXPECT_NEAR(time_of([](RemoteSpan word) { return compare_swap(word, 1, 2); }), 100 * 100, 20);  // fails
   EXPECT_NEAR(time_of([](RemoteSpan word) { return fetch_add(word, 0); }), 100 * 100, 20);
   EXPECT_NEAR(time_of([](RemoteSpan word) { return fetch_add(word, 1); }), 100 * 400, 620);
+}
+
+// When all of `queue_pairs` have done 40 CAS of 100 ns, each on the word that `offset` gives.
+double time_of_atomics(std::uint64_t units, std::uint32_t queue_pairs, const std::function<int(std::uint32_t)>& offset,
+                       double changed_ns = 0) {
+  Profile p = quiet_profile();
+  p.lock_table = {.load_ns = 50, .service_ns = 100, .changed_ns = changed_ns, .units = units};
+  Pair pair(p);
+  std::vector<std::unique_ptr<QueuePair>> all;
+  for (std::uint32_t i = 0; i < queue_pairs; ++i) {
+    all.push_back(pair.client.connect(pair.storage));
+    const RemoteSpan word = pair.table.remote(static_cast<std::uint64_t>(offset(i)), 8);
+    const WorkRequest request = changed_ns > 0 ? fetch_add(word, 1) : compare_swap(word, 0, 0);
+    pair.world.reactor().spawn(repeat(*all.back(), request, 40));
+  }
+  pair.world.reactor().run();
+  return to_ns(pair.world.reactor().now());
+}
+
+TEST(Simulation, TheNicExecutesAsManyAtomicsAtATimeAsItHasUnits) {
+  const auto apart = [](std::uint32_t i) { return static_cast<int>(8 * i); };
+  EXPECT_NEAR(time_of_atomics(0, 12, apart), 40 * 100, 20);
+  EXPECT_NEAR(time_of_atomics(12, 12, apart), 40 * 100, 20);
+  EXPECT_NEAR(time_of_atomics(4, 12, apart), 12 * 40 * 100 / 4, 120);
+  EXPECT_NEAR(time_of_atomics(1, 12, apart), 12 * 40 * 100, 120);
+  // One that changes its word keeps its unit for longer, as it does its slot.
+  EXPECT_NEAR(time_of_atomics(4, 12, apart, /*changed_ns=*/300), 12 * 40 * 400 / 4, 1300);
+}
+
+TEST(Simulation, AtomicsThatWaitForOneSlotOccupyOneUnit) {
+  // Eleven want one word, and a twelfth another: with two units it is not kept waiting.
+  Profile p = quiet_profile();
+  p.lock_table = {.load_ns = 50, .service_ns = 100, .units = 2};
+  Pair pair(p);
+  std::vector<std::unique_ptr<QueuePair>> all;
+  for (int i = 0; i < 11; ++i) {
+    all.push_back(pair.client.connect(pair.storage));
+    pair.world.reactor().spawn(repeat(*all.back(), compare_swap(pair.table.remote(0, 8), 0, 0), 40));
+  }
+  const Time alone = pair.duration_of(repeat(*pair.qp, compare_swap(pair.table.remote(8, 8), 0, 0), 40));
+  EXPECT_NEAR(to_ns(alone), 40 * 100, 120);
+  pair.world.reactor().run();
+  EXPECT_NEAR(to_ns(pair.world.reactor().now()), 11 * 40 * 100, 120);
 }
 
 Task<void> overwrite(QueuePair& qp, MemoryRegion& buffer, RemoteSpan block, int times) {

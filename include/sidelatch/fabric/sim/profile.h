@@ -68,6 +68,7 @@ struct Profile {
     double service_ns = 400;  ///< from getting the slot until the new value has been stored
     double recovery_ns = 0;   ///< how long the slot stays taken after that
     double changed_ns = 0;    ///< how much longer, if the atomic has changed its word
+    std::uint64_t units = 0;  ///< slots that are taken at a time at most: the others wait; 0: all
 
     [[nodiscard]] std::uint64_t slots() const { return (std::uint64_t{1} << address_bits) / slot_bytes; }
     [[nodiscard]] std::uint64_t slot_of(std::uint64_t address) const { return (address / slot_bytes) % slots(); }
