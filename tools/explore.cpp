@@ -4,6 +4,7 @@
 #include "common/json_reason.h"
 
 #include <sidelatch/explore/scheme_check.h>
+#include <sidelatch/explore/trace_file.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -35,6 +37,7 @@ struct Arguments {
   std::string mode = "exhaustive";
   std::string trace_file;
   std::string replay_file;
+  std::string svg_file;
   double budget = 0;
   explore::CellOptions cell;
   bool without_revocation = false;
@@ -184,8 +187,24 @@ void require_whole_numbers(const nlohmann::ordered_json& json, const std::string
   }
 }
 
+// The picture of a violation; without one nothing is written.
+void draw(const Arguments& arguments, const explore::Verdict& verdict, const std::string& title) {
+  if (arguments.svg_file.empty()) {
+    return;
+  }
+  if (verdict.violation) {
+    write_file(arguments.svg_file, explore::to_svg(*verdict.violation, title));
+  } else {
+    fmt::print(stderr, "sidelatch: nothing is broken, so {} was not written\n", arguments.svg_file);
+  }
+}
+
 int replay(const Arguments& arguments) {
   const std::string text = read_file(arguments.replay_file);
+  if (!arguments.svg_file.empty()) {
+    require_writable(arguments.svg_file);
+  }
+  std::string title;
   explore::Verdict verdict;
   std::string was;  // the violation that the trace shows
   try {
@@ -197,6 +216,7 @@ int replay(const Arguments& arguments) {
     options.writing_retries = json.at("retries").get<std::uint32_t>();
     options.rules = rules_of(fabric::model::parse_preset(json.at("model").get<std::string>()));
     set_parameters(options.rules, json.at("parameters").get<std::vector<std::string>>());
+    title = fmt::format("{} under {}", json.at("scheme").get<std::string>(), json.at("model").get<std::string>());
     verdict = explore::replay_cell(json.at("scheme").get<std::string>(), explore::workload_of(json.at("workload")),
                                    options, json.at("choices").get<std::vector<std::string>>());
   } catch (const nlohmann::json::exception& error) {
@@ -212,6 +232,8 @@ int replay(const Arguments& arguments) {
     fmt::print("{}", verdict.violation ? explore::to_text(verdict)
                                        : fmt::format("gone: these choices no longer end in {}\n", was));
   }
+  std::fflush(stdout);
+  draw(arguments, verdict, title);
   // A violation is one that nothing expects, and without one the trace does not show what it says.
   return kNotAsExpected;
 }
@@ -230,13 +252,14 @@ int explore_command(Arguments arguments) {
     return replay(arguments);
   }
   std::vector<Cell> cells = cells_of(arguments);
-  if (!arguments.trace_file.empty() && cells.size() != 1) {
-    throw std::invalid_argument(
-        fmt::format("--trace {}: a trace is of one scheme under one model, and {} cells were asked for",
-                    arguments.trace_file, cells.size()));
-  }
-  if (!arguments.trace_file.empty()) {
-    require_writable(arguments.trace_file);
+  for (const auto& [option, file] : {std::pair{"--trace", &arguments.trace_file}, {"--svg", &arguments.svg_file}}) {
+    if (!file->empty() && cells.size() != 1) {
+      throw std::invalid_argument(fmt::format(
+          "{} {}: a trace is of one scheme under one model, and {} cells were asked for", option, *file, cells.size()));
+    }
+    if (!file->empty()) {
+      require_writable(*file);
+    }
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   bool as_expected = true;
@@ -275,6 +298,10 @@ int explore_command(Arguments arguments) {
   } else if (!arguments.trace_file.empty()) {
     write_file(arguments.trace_file, trace_json(cells.front(), arguments).dump(2) + "\n");
   }
+  if (cells.size() == 1) {
+    draw(arguments, cells.front().result.verdict,
+         fmt::format("{} under {}", cells.front().scheme, fabric::model::name(cells.front().model)));
+  }
   if (interrupted()) {
     return kInterrupted;
   }
@@ -302,6 +329,7 @@ void add_explore(Program& program) {
   command.option("--seed", arguments->cell.options.seed, "of random and pct (default 1)");
   command.option("--threads", arguments->cell.options.threads, "default: all cores");
   command.option("--trace", arguments->trace_file, "file for the violation's trace");
+  command.option("--svg", arguments->svg_file, "file for a picture of the violation's trace");
   command.option("--replay", arguments->replay_file, "run the trace in this file again, and nothing else");
   command.flag("--allow-bounded", arguments->allow_bounded, "exit with 0 although a budget ran out");
   command.flag("--json", arguments->json, "print one JSON value instead of the table");

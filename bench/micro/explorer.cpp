@@ -20,6 +20,7 @@ explore::Program two_writers(std::uint32_t updates, std::uint32_t lines) {
 
 explore::Options on_one_core(explore::Mode mode) {
   explore::Options options;
+  options.walks = 0;
   options.rules = fabric::model::rules_of(fabric::model::Preset::observed);
   options.threads = 1;
   options.mode = mode;

@@ -20,6 +20,9 @@ namespace {
 constexpr std::uint64_t kExecutionsOfATask = 2000;
 constexpr std::size_t kTasksOfARound = 16;
 constexpr std::uint64_t kRandomExecutions = 10'000;
+constexpr std::uint64_t kFewestWalks = 100;
+constexpr std::uint64_t kEventsBeforeStates = 10'000'000;
+constexpr std::size_t kLongestWalk = 400;
 
 class Coordinator {
  public:
@@ -42,6 +45,10 @@ class Coordinator {
   Verdict run() {
     if (options_->mode == Mode::states) {
       run_states(*options_);
+      if (unable_ != nullptr) {
+        return {};
+      }
+      look_again();
       return finish();
     }
     if (options_->mode == Mode::random || options_->mode == Mode::pct) {
@@ -49,21 +56,26 @@ class Coordinator {
     } else {
       run_all();
     }
-    if (must_look_at_counters()) {
+    if (must_look_at_counters() || must_order_clients()) {
       return {};
     }
     const bool loops_alone =
         !found_ && verdict_.outcome == Outcome::safe && cut_ != 0 && first_cut_ && first_cut_->other.empty();
     const bool is_open = loops_alone || (too_long_ && !found_);
-    if (options_->mode == Mode::exhaustive && is_open && options_->states_for_loops != 0) {
-      Options options = *options_;
-      options.max_states = options.states_for_loops;
-      run_states(options);
+    if (options_->mode == Mode::exhaustive && is_open && options_->states_for_loops != 0 && !tried_states_) {
+      run_states_for_loops();
     }
+    look_again();
     return finish();
   }
   /// Whether the program has read counters that were left out of the comparison. The verdict says nothing then.
   [[nodiscard]] bool must_look_at_counters() const noexcept { return reads_counters_ && !options_->look_at_counters; }
+  /// Why this program has no states that Mode::states could compare, or null. The verdict says nothing then.
+  [[nodiscard]] const char* unable() const noexcept { return options_->mode == Mode::states ? unable_ : nullptr; }
+  /// Whether clients share objects, so that the orders of their steps that were left out may matter.
+  [[nodiscard]] bool must_order_clients() const noexcept {
+    return shares_objects_ && !options_->order_clients && !found_ && !stop_ && options_->mode == Mode::exhaustive;
+  }
 
  private:
   Worker& worker(std::size_t slot) {
@@ -112,7 +124,7 @@ class Coordinator {
       for (TaskResult& result : results) {
         merge(result);
       }
-      if (must_look_at_counters()) {
+      if (must_look_at_counters() || must_order_clients()) {
         return;
       }
       if (stop_) {
@@ -122,8 +134,27 @@ class Coordinator {
       if (too_long_ && !found_) {
         return;
       }
+      if (must_try_states()) {
+        run_states_for_loops();
+        if (found_ || is_decided_) {
+          return;
+        }
+      }
       tasks = next_tasks();
     }
+  }
+
+  // Executions may be few and long, or many because of loops; the states of the same program may be few.
+  bool must_try_states() {
+    const bool now = !tried_states_ && !found_ && verdict_.events > kEventsBeforeStates &&
+                     options_->mode == Mode::exhaustive && options_->states_for_loops != 0;
+    tried_states_ = tried_states_ || now;
+    return now;
+  }
+  void run_states_for_loops() {
+    Options options = *options_;
+    options.max_states = options.states_for_loops;
+    run_states(options);
   }
 
   void merge(TaskResult& result) {
@@ -152,6 +183,7 @@ class Coordinator {
     judged_ += result.judged;
     cut_ += result.cut;
     reads_counters_ = reads_counters_ || result.reads_counters;
+    shares_objects_ = shares_objects_ || result.shares_objects;
     if (!first_cut_) {
       first_cut_ = result.first_cut;
     }
@@ -226,6 +258,40 @@ class Coordinator {
     }
   }
 
+  // Both searches rest on promises that they cannot see through: that clients share no object, and keep nothing outside
+  // of what is compared. Here nothing is left out, and no order stands for another: a promise that is not kept may
+  // show.
+  void look_again() {
+    const bool is_exhaustive = options_->mode == Mode::exhaustive || options_->mode == Mode::states;
+    const bool is_open = verdict_.outcome == Outcome::safe || verdict_.only_loops_bounded;
+    if (!is_exhaustive || found_ || !is_open || options_->walks == 0 || stop_) {
+      return;
+    }
+    Options options = *options_;
+    options.mode = Mode::states;
+    auto walker = std::make_unique<Worker>(*program_, options, stop_, deadline_);
+    static_cast<void>(walker->walk(0, 1));
+    if (walker->may_crash()) {
+      return;  // a lease ends only where clients are parked
+    }
+    const std::uint64_t most =
+        std::min(options_->walks, std::max<std::uint64_t>(kFewestWalks, verdict_.executions + verdict_.states));
+    for (std::uint64_t i = 0; i < most && !(deadline_ && std::chrono::steady_clock::now() > *deadline_); ++i) {
+      TaskResult result = walker->walk(i * 0x9e37'79b9'7f4a'7c15 + 1, kLongestWalk);
+      verdict_.events += result.events;
+      if (!result.found) {
+        continue;
+      }
+      const TaskResult again = walker->run_along(result.found->choices, result.found->failure.at_end);
+      if (!again.found || again.found->failure.what != result.found->failure.what) {
+        throw std::logic_error(kDiffers);
+      }
+      if (!found_ || result.found->events < found_->events) {
+        found_ = std::move(result.found);
+      }
+    }
+  }
+
   // Decides what the other search leaves open because of loops.
   void run_states(const Options& options) {
     StateSearch search(*program_, options, threads_, deadline_);
@@ -237,14 +303,13 @@ class Coordinator {
       return;
     }
     const bool alone = options.mode == Mode::states;
-    if (result.unable != nullptr) {
-      if (alone) {
-        bound(fmt::format("that {}, so that it has no states to compare,", result.unable));
-      }
+    unable_ = result.unable;
+    if (unable_ != nullptr) {
       return;
     }
     if (result.bound.empty()) {
       cut_ = 0;
+      is_decided_ = true;
       judged_ = result.judged;
       verdict_.outcome = Outcome::safe;
       verdict_.bound.clear();
@@ -295,6 +360,10 @@ class Coordinator {
   std::optional<Cut> first_cut_;
   std::optional<std::string> too_long_;
   bool reads_counters_ = false;
+  bool shares_objects_ = false;
+  const char* unable_ = nullptr;
+  bool tried_states_ = false;
+  bool is_decided_ = false;  // by states, while executions were left
 };
 
 // Along `actions`, of which those from `repeats_from` on lead back to the state before them, or no longer do.
@@ -389,13 +458,24 @@ std::string_view name(Outcome outcome) {
 
 Verdict check(const Program& program, const Options& options) {
   Options now = options;
+  std::string note;
   for (;;) {
     Coordinator coordinator(program, now);
     Verdict verdict = coordinator.run();
-    if (!coordinator.must_look_at_counters()) {
+    const bool counters = coordinator.must_look_at_counters();
+    const bool order = coordinator.must_order_clients();
+    if (coordinator.unable() != nullptr) {
+      note = fmt::format("its executions were searched, since its states cannot be compared: {}", coordinator.unable());
+      now.mode = Mode::exhaustive;
+      now.states_for_loops = 0;
+      continue;
+    }
+    if (!counters && !order) {
+      verdict.note = note;
       return verdict;
     }
-    now.look_at_counters = true;
+    now.look_at_counters = now.look_at_counters || counters;
+    now.order_clients = now.order_clients || order;
   }
 }
 

@@ -191,6 +191,10 @@ void Execution::begin() {
     program_(*this);
   }
   building_ = false;
+  if (start_ != nullptr) {
+    append_start(*start_);
+  }
+  find_shared_objects();
   zone_.fix_live_blocks();
   world_zone_.fix_live_blocks();
   if (parts_known_ && next_part_ != parts_.size()) {
@@ -217,6 +221,80 @@ void Execution::begin() {
     // Each task starts as a step of its own: a task that waits for another must be able to begin after it.
     for (std::size_t i = 0; i < actor.tasks.size(); ++i) {
       suspend_next(actor, Step::What::start);
+    }
+  }
+}
+
+void Execution::require_same_builds() {
+  // Once for objects that the program makes only the first time. Then a program that counts differs nearly each time;
+  // bytes that nobody has set may differ once.
+  constexpr int kBuilds = 8;
+  begin();
+  std::vector<std::uint64_t> last;
+  std::uint64_t last_memory = 0;
+  std::vector<std::string> last_names;
+  int changes = 0;
+  for (int i = 0; i < kBuilds; ++i) {
+    std::vector<std::uint64_t> now;
+    start_ = &now;
+    try {
+      begin();
+    } catch (...) {
+      start_ = nullptr;
+      throw;
+    }
+    start_ = nullptr;
+    std::vector<std::string> names;
+    for (const Actor& actor : actors_) {
+      names.push_back(actor.name);
+    }
+    const std::uint64_t memory = arena_.hash();
+    if (i != 0 && (memory != last_memory || names != last_names)) {
+      throw std::logic_error(fmt::format(
+          "the program {} than before: it must do the same each time it is called",
+          names != last_names ? "gave its nodes other names" : "put something else into its registered memory"));
+    }
+    changes += i != 0 && now != last ? 1 : 0;
+    last = std::move(now);
+    last_memory = memory;
+    last_names = std::move(names);
+  }
+  if (changes + 1 >= kBuilds - 1) {
+    throw std::logic_error(
+        "the program made other objects, or gave its tasks other arguments, than before: it must do the same each time "
+        "it is called (no clock, no chance, no variable that outlives it)");
+  }
+}
+
+// A program may make objects at other places the first time, so its first builds are looked at.
+void Execution::find_shared_objects() {
+  constexpr std::uint32_t kLookedAt = 4;
+  constexpr std::uint64_t kMostBytes = 4096;
+  if (shares_objects_ || judges_by_order_ || ++builds_ > kLookedAt) {
+    return;
+  }
+  shared_objects_.clear();
+  std::vector<std::uint16_t> reached_by(zone_.block_count(), Event::kNone);
+  std::vector<bool> is_shared(zone_.block_count());
+  for (std::uint16_t of = 0; of < actor_count(); ++of) {
+    roots_.clear();
+    for (const Task<void>& task : actors_[of].tasks) {
+      const void* frame = nullptr;
+      std::memcpy(&frame, &task, sizeof frame);
+      roots_.push_back(frame);
+    }
+    zone_.reachable(roots_, blocks_);
+    for (const std::span<const std::byte> block : blocks_) {
+      const std::uint32_t number = zone_.view_at(reinterpret_cast<std::uintptr_t>(block.data())).number;
+      is_shared[number] = is_shared[number] || (reached_by[number] != Event::kNone && reached_by[number] != of);
+      reached_by[number] = of;
+    }
+  }
+  for (std::uint32_t i = 0; i < zone_.block_count(); ++i) {
+    const Zone::View view = zone_.view(i);
+    if (is_shared[i] && view.bytes <= kMostBytes) {
+      shared_objects_.push_back(
+          {view.offset, view.bytes, std::vector<std::uint16_t>((view.bytes + 7) / 8, Event::kNone)});
     }
   }
 }
@@ -282,6 +360,7 @@ Node& Execution::add_node(std::string_view name, unsigned nics) {
   const Zone::Use use(&world_zone_);
   nodes_.back() =
       std::make_unique<ModelNode>(*this, std::string(name), actor, model::NodeId{id}, model::NicId{first_nic}, nics);
+  static_cast<void>(nodes_.back()->cpu());  // now, so that it is at the same place each time
   return *nodes_.back();
 }
 
@@ -383,6 +462,7 @@ void Execution::fail(Kind kind, std::string what) {
 
 // An attempt in which a task asks for moments cannot be left out: they would be others.
 Moment Execution::moment() const {
+  judges_by_order_ = true;
   no_states_ = "it asks for moments";
   if (running_ != Event::kNone) {
     ++actors_[running_].looks;
@@ -391,6 +471,7 @@ Moment Execution::moment() const {
 }
 
 Moment Execution::last_post() const {
+  judges_by_order_ = true;
   no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;
@@ -400,6 +481,7 @@ Moment Execution::last_post() const {
 }
 
 Moment Execution::last_retry() const {
+  judges_by_order_ = true;
   no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;

@@ -18,6 +18,7 @@
 #include <sidelatch/fabric/cpu.h>
 #include <sidelatch/fabric/model/machine.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -108,6 +109,10 @@ class Execution final : public World {
   /// Tasks run in stack frames below this address of the calling thread.
   void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
   void compare_tallies() noexcept { compares_tallies_ = true; }
+  /// Whether two clients have changed the same object of the process, in any execution, and nothing says who judges it
+  /// (World::moment, World::order_matters). Then order_clients() is needed: their steps matter in every order.
+  [[nodiscard]] bool shares_objects() const noexcept { return shares_objects_ && !judges_by_order_; }
+  void order_clients() noexcept { orders_clients_ = true; }
   /// For a search through states: no attempt of a loop is left out. A client that tries again waits for a step of its
   /// own. Call it before begin().
   void go_by_states() noexcept { by_states_ = true; }
@@ -115,6 +120,8 @@ class Execution final : public World {
   [[nodiscard]] const char* no_states() const noexcept { return no_states_; }
   /// Appends the state in a form that is the same wherever it is reached from.
   void append_state(std::vector<std::uint64_t>& out);
+  /// What the program's objects and frames are before its first step, and of which kind: no two builds differ in it.
+  void append_start(std::vector<std::uint64_t>& out);
   /// Whether `action`, which is enabled, is independent of all that others may ever do before it, and of all that its
   /// own client may do: it may come first.
   [[nodiscard]] bool may_come_first(const Action& action) const;
@@ -134,12 +141,20 @@ class Execution final : public World {
   [[nodiscard]] std::uint32_t lasting_name(const Action& action) const;
   /// Names of atomics that only wait for others on their word (rule 8).
   void append_waiting_atomics(std::vector<std::uint32_t>& out) const;
+  /// Whether a client may crash.
+  [[nodiscard]] bool may_crash() const noexcept {
+    return std::ranges::any_of(actors_, [](const Actor& actor) { return actor.can_crash; });
+  }
   /// Whether the program has ever read a tally.
   [[nodiscard]] bool reads_counters() const noexcept { return tally_read_; }
 
   /// Ends the last execution and starts the next. Throws exceptions of the program, and std::logic_error if it does not
   /// do the same as before.
   void begin();
+  /// Builds the program some times more, and throws std::logic_error if it is another one each time.
+  void require_same_builds();
+  /// Of all registered memory.
+  [[nodiscard]] std::uint64_t memory_hash() const noexcept { return arena_.hash(); }
   /// The actions possible now, in an order that does not depend on how this state was reached.
   void enabled(std::vector<Action>& out);
   [[nodiscard]] bool is_enabled(const Action& action);
@@ -212,7 +227,10 @@ class Execution final : public World {
   void at_end(std::function<void(const Order&)> judge) override;
   [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
   [[nodiscard]] bool judges_in_order() const override { return by_states_; }
-  void order_matters() override { event_->judged = true; }
+  void order_matters() override {
+    event_->judged = true;
+    judges_by_order_ = true;
+  }
   void observe(Observer observer) override;
 
  protected:
@@ -378,6 +396,9 @@ class Execution final : public World {
   void note_shared_memory(Actor& actor);
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void look_for_changed_buffers(std::uint16_t actor);
+  void find_shared_objects();
+  void watch_shared_objects();
+  void note_shared_objects(std::uint16_t actor);
   void crash_now(std::uint16_t actor);
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
@@ -456,6 +477,7 @@ class Execution final : public World {
   std::vector<const void*> roots_;
   const void* stack_top_ = nullptr;
   bool building_ = false;
+  std::vector<std::uint64_t>* start_ = nullptr;  // where begin() writes what the program made
   bool trusts_ = true;
   bool is_cut_ = false;
   std::optional<Cut> first_cut_;
@@ -467,6 +489,18 @@ class Execution final : public World {
   std::vector<Mapped> mapped_in_tasks_;
   std::coroutine_handle<> started_;
   std::vector<std::byte> shared_before_;
+  // Blocks of the program's heap that several clients can reach, as places in the zone, and who has changed each word.
+  struct SharedObject {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    std::vector<std::uint16_t> writers{};  // by word; Event::kNone: nobody
+  };
+  std::vector<SharedObject> shared_objects_;
+  std::uint32_t builds_ = 0;
+  std::vector<std::byte> objects_before_;
+  bool shares_objects_ = false;
+  mutable bool judges_by_order_ = false;
+  bool orders_clients_ = false;
   std::vector<std::size_t> tasks_of_actors_;
   std::vector<Part> parts_;
   std::size_t next_part_ = 0;

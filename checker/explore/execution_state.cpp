@@ -72,6 +72,13 @@ struct Execution::StateWriter {
     if (of.world_zone_.holds(word)) {
       const Zone::View view = of.world_zone_.view_at(word);
       if (view.number == Zone::kNone || !view.fixed) {
+        // A queue pair that a task has made is known by its number.
+        for (std::uint16_t qp = 0; qp < of.queue_pair_count() && view.number != Zone::kNone; ++qp) {
+          const auto* const known = reinterpret_cast<const std::byte*>(of.queue_pairs_[qp].queue_pair);
+          if (known == of.world_zone_.base() + view.offset) {
+            return named(Sort::other, std::uint64_t{qp + 1U} << 24 | (word - reinterpret_cast<std::uintptr_t>(known)));
+          }
+        }
         return named(Sort::other, 0);
       }
       return named(Sort::world, word - reinterpret_cast<std::uintptr_t>(of.world_zone_.base()));
@@ -152,6 +159,29 @@ struct Execution::StateWriter {
 std::uint64_t Execution::completed_of(std::uint16_t qp) const {
   const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
   return known == nullptr ? 0 : known->completed_so_far() & 0xffff'ffff;
+}
+
+void Execution::append_start(std::vector<std::uint64_t>& out) {
+  left_out_.clear();
+  ordinals_.assign(zone_.block_count(), 0);
+  world_marks_.assign(world_zone_.block_count(), 0);
+  const std::uintptr_t low = lowest_of_this_stack();
+  StateWriter writer{this, &out, low, low == 0 ? 0 : reinterpret_cast<std::uintptr_t>(stack_top_)};
+  const auto follow = [&](const void* object) {
+    out.push_back(writer.plain(reinterpret_cast<std::uintptr_t>(object)));
+    writer.queued();
+  };
+  for (const Actor& actor : actors_) {
+    for (const Task<void>& task : actor.tasks) {
+      const void* frame = nullptr;
+      static_assert(sizeof task == sizeof frame);
+      std::memcpy(&frame, &task, sizeof frame);
+      follow(frame);
+    }
+  }
+  for (const Kept& kept : kept_) {
+    follow(kept.object);
+  }
 }
 
 void Execution::append_state(std::vector<std::uint64_t>& out) {

@@ -102,7 +102,7 @@ class ModelNode final : public fabric::Node {
   }
   void return_memory(std::byte* /*memory*/, std::uint64_t /*bytes*/) noexcept override {}
   [[nodiscard]] std::unique_ptr<fabric::Cpu> make_cpu() override {
-    const Zone::Use own(nullptr);
+    const Zone::Use own(&execution_->world_zone_);
     return std::make_unique<ModelCpu>(*execution_, *this, actor_);
   }
   void place_region(Registration& registration) override;

@@ -15,6 +15,10 @@ using fabric::model::StepKind;
 
 namespace {
 
+constexpr std::uint64_t kLeavesRunAgain = 8;
+constexpr std::uint64_t kRunAgain = 64;
+constexpr std::uint64_t kEventsOfATask = 500'000;
+
 void set_bit(Before& set, Moment bit) { set[bit / 64] |= std::uint64_t{1} << (bit % 64); }
 
 void include(Before& set, const Before& other) {
@@ -57,6 +61,9 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
   }
   if (options.mode == Mode::states) {
     execution_.go_by_states();
+  }
+  if (options.order_clients) {
+    execution_.order_clients();
   }
 }
 
@@ -111,11 +118,27 @@ void Worker::replay_to(std::size_t depth) {
   execution_.begin();
   for (std::size_t i = 0; i < depth; ++i) {
     if (!execution_.repeats(event(i))) {
-      throw std::logic_error(fmt::format(
-          "the program did something else after {} steps than before, in the same order of events: it must depend on "
-          "nothing but its world (no clock, no chance, no variable that outlives it)",
-          i));
+      throw std::logic_error(kDiffers);
     }
+  }
+}
+
+bool Worker::runs_leaf_again() const { return leaves_ < kLeavesRunAgain || leaves_ % kRunAgain == 0; }
+
+void Worker::note_leaf() {
+  if (runs_leaf_again()) {
+    leaf_memory_ = execution_.memory_hash();
+    leaf_failed_ = execution_.failure() != nullptr;
+  }
+}
+
+// The whole of an execution, and what became of it, must be the same again.
+void Worker::run_leaf_again() {
+  const std::uint64_t memory = leaf_memory_;
+  const bool had_failed = leaf_failed_;
+  replay_to(depth_);
+  if (execution_.memory_hash() != memory || (execution_.failure() != nullptr) != had_failed) {
+    throw std::logic_error(kDiffers);
   }
 }
 
@@ -287,6 +310,7 @@ void Worker::extend(TaskResult& result) {
     }
     if (depth_ >= options_->max_events) {
       result.too_long = execution_.unended();
+      note_leaf();
       ++result.executions;
       return;
     }
@@ -297,6 +321,7 @@ void Worker::extend(TaskResult& result) {
     if (chosen == enabled_.end()) {
       --depth_;
       ++result.redundant;
+      note_leaf();
       return;
     }
     make_happen(depth_ - 1, *chosen);
@@ -305,8 +330,10 @@ void Worker::extend(TaskResult& result) {
 
 void Worker::end_execution(TaskResult& result) {
   ++result.executions;
+  note_leaf();
   end_judged(result);
   result.reads_counters = execution_.reads_counters();
+  result.shares_objects = execution_.shares_objects();
   if (execution_.is_cut()) {
     ++result.cut;
     result.first_cut = execution_.first_cut();
@@ -442,6 +469,7 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
     }
     node.todo.clear();
   } else {
+    execution_.require_same_builds();
     execution_.begin();
     extend(result);
     replay_to(depth_);  // checks that the program does the same again
@@ -452,11 +480,15 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   for (;;) {
     extend(result);
     result.events += depth_;
+    if (runs_leaf_again()) {
+      run_leaf_again();
+    }
+    ++leaves_;
     if (result.too_long) {
       break;
     }
     result.stopped = should_stop();
-    if (result.stopped || result.executions + result.redundant >= most_executions) {
+    if (result.stopped || result.executions + result.redundant >= most_executions || result.events >= kEventsOfATask) {
       freeze(result);
       break;
     }
@@ -552,6 +584,55 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
   } else {
     end_execution(result);
   }
+  result.events += depth_;
+  return result;
+}
+
+TaskResult Worker::walk(std::uint64_t seed, std::size_t most_events) {
+  execution_.runs_below(__builtin_frame_address(0));
+  TaskResult result;
+  leaves_ = kLeavesRunAgain + 1;  // what it finds is run again by the caller
+  load({});
+  execution_.begin();
+  std::mt19937_64 random(seed);
+  constexpr std::size_t kSteady = 24;  // events between changes of pace
+  std::vector<std::uint64_t> pace;
+  const auto pace_of = [&](const Action& action) -> std::uint64_t& {
+    const bool of_client = action.sort != Action::Sort::machine || action.kind == StepKind::drain;
+    const std::size_t group =
+        2U * (of_client ? action.owner : execution_.initiator(action.owner)) + (of_client ? 1U : 0U);
+    while (pace.size() <= group) {
+      pace.push_back(std::uint64_t{1} << (random() % 4 * 3));
+    }
+    return pace[group];
+  };
+  while (execution_.failure() == nullptr) {
+    execution_.enabled(enabled_);
+    if (enabled_.empty()) {
+      break;
+    }
+    if (depth_ >= most_events) {
+      result.events += depth_;
+      return result;
+    }
+    if (depth_ % kSteady == kSteady - 1 || depth_ > most_events / 2) {
+      pace.clear();
+    }
+    std::uint64_t all = 0;
+    for (const Action& action : enabled_) {
+      all += pace_of(action);
+    }
+    std::uint64_t chosen = random() % all;
+    std::size_t at = 0;
+    for (; chosen >= pace_of(enabled_[at]); ++at) {
+      chosen -= pace_of(enabled_[at]);
+    }
+    const Action action = enabled_[at];
+    push(action);
+    make_happen(depth_ - 1, action);
+    nodes_[depth_ - 1]->todo.clear();
+  }
+  end_execution(result);
   result.events += depth_;
   return result;
 }

@@ -56,6 +56,11 @@ struct Addition {
   std::vector<Action> initials;
 };
 
+/// Why a program is refused.
+inline constexpr const char* kDiffers =
+    "the program did something else than before, in the same order of events: it must depend on nothing but its world "
+    "(no clock, no chance, no variable that outlives it)";
+
 struct Found {
   Failure failure;
   std::vector<Action> choices;
@@ -73,6 +78,7 @@ struct TaskResult {
   bool stopped = false;   // not because of the number of executions
   std::uint64_t cut = 0;  // executions in which a loop was given up
   bool reads_counters = false;
+  bool shares_objects = false;
   std::optional<std::string> too_long;  // an execution has more events than are allowed: who had not ended in it
   std::optional<Cut> first_cut;
   std::optional<Found> found;
@@ -112,9 +118,13 @@ class Worker {
   [[nodiscard]] TaskResult run(const SearchTask& task, std::uint64_t most_executions);
   /// One random execution. PCT changes priorities within its first `usual_length` events.
   [[nodiscard]] TaskResult run_random(std::uint64_t seed, std::size_t usual_length);
+  /// One random execution that ends within `most_events`, or is given up. Each actor has a pace of its own, which
+  /// changes now and then, so that one may try often while another does one step.
+  [[nodiscard]] TaskResult walk(std::uint64_t seed, std::size_t most_events);
   /// One execution along `choices`, then with default choices if `to_the_end`.
   [[nodiscard]] TaskResult run_along(const std::vector<Action>& choices, bool to_the_end);
   [[nodiscard]] bool reads_counters() const noexcept { return execution_.reads_counters(); }
+  [[nodiscard]] bool may_crash() const noexcept { return execution_.may_crash(); }
   /// Rows of the last execution.
   [[nodiscard]] const std::vector<const Before*>& rows() const noexcept { return rows_; }
   [[nodiscard]] const Event& event(std::size_t depth) const { return *events_[depth]; }
@@ -134,6 +144,9 @@ class Worker {
   void record(TaskResult& result, const Failure& failure, const std::vector<Action>& tail);
   bool next_choice();
   void replay_to(std::size_t depth);
+  [[nodiscard]] bool runs_leaf_again() const;
+  void note_leaf();
+  void run_leaf_again();
   void freeze(TaskResult& result);
   [[nodiscard]] bool should_stop();
   [[nodiscard]] bool reduces() const { return reduce_; }
@@ -143,6 +156,9 @@ class Worker {
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   bool reduce_;
   std::uint32_t looks_ = 0;
+  std::uint64_t leaves_ = 0;       // ends of executions so far
+  std::uint64_t leaf_memory_ = 0;  // of the last one
+  bool leaf_failed_ = false;
   std::shared_ptr<FrozenNode> first_owner_;  // owner of the choices at depth base_, if another task began there
   Dependence dependence_;
   Execution execution_;

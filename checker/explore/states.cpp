@@ -47,11 +47,9 @@ struct Unable {
   const char* why;
 };
 constexpr const char* kReadsAccesses = "its judges ask for accesses to memory";
-// One state of so many is reached twice, to see whether it is the same.
+// The first states, and one of so many, are reached twice, to see whether they are the same.
+constexpr std::uint32_t kFirstReachedTwice = 64;
 constexpr std::uint32_t kReachTwice = 64;
-constexpr const char* kDiffers =
-    "the program did something else than before, in the same order of events: it must depend on nothing but its world "
-    "(no clock, no chance, no variable that outlives it)";
 
 }  // namespace
 
@@ -105,6 +103,9 @@ StateSearch::Hand::Hand(const Program& program, const Options& options)
   if (options.look_at_counters) {
     execution.compare_tallies();
   }
+  if (options.order_clients) {
+    execution.order_clients();
+  }
 }
 
 StateSearch::StateSearch(const Program& program, const Options& options, unsigned threads,
@@ -137,18 +138,22 @@ StatesResult StateSearch::run() {
     bool clock = false;
     bool tallies = false;
     bool revokes = false;
+    bool shares = false;
     for (const auto& hand : hands_) {
       clock = clock || (hand != nullptr && hand->execution.reads_clock());
       tallies = tallies || (hand != nullptr && hand->execution.reads_counters());
+      shares = shares || (hand != nullptr && hand->execution.shares_objects());
       revokes = revokes || (hand != nullptr && hand->execution.revokes() && !has(Mutation::revocations_come_last));
     }
-    const bool is_exact = (!clock || compares_clock_) && (!tallies || options_.look_at_counters);
+    const bool is_exact = (!clock || compares_clock_) && (!tallies || options_.look_at_counters) &&
+                          (!shares || options_.order_clients || result.found);
     if (is_exact && (!revokes || orders_revocations_ || result.found)) {
       return result;
     }
     compares_clock_ = compares_clock_ || clock;
     orders_revocations_ = orders_revocations_ || revokes;
     options_.look_at_counters = options_.look_at_counters || tallies;
+    options_.order_clients = options_.order_clients || shares;
     hands_.clear();
     hands_.resize(threads_);
   }
@@ -224,12 +229,13 @@ void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
     result.events += hand.path.size();
   };
   go_there();
-  if (state % kReachTwice == 0) {
+  if (state < kFirstReachedTwice || state % kReachTwice == 0) {
     std::vector<Action> once;
     execution.enabled(once);
+    const std::uint64_t memory = execution.memory_hash();
     go_there();
     execution.enabled(hand.enabled);
-    if (hand.enabled != once) {
+    if (hand.enabled != once || execution.memory_hash() != memory) {
       throw std::logic_error(kDiffers);
     }
   }
@@ -285,6 +291,7 @@ StatesResult StateSearch::search() {
   {
     Hand& first = hand(0);
     first.execution.runs_below(stack_top);
+    first.execution.require_same_builds();
     first.execution.begin();
     Next start;
     finish(first, start, result.events);

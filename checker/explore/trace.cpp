@@ -1,12 +1,13 @@
 #include "trace.h"
 
+#include "timeline.h"
+
 #include <sidelatch/fabric/model/effects.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <stdexcept>
 
 namespace sidelatch::explore {
@@ -197,11 +198,20 @@ Violation make_violation(const Program& program, const Options& the_options, con
   options.mode = found.by_states ? Mode::states : Mode::exhaustive;
   std::atomic<bool> stop{false};
   Worker worker(program, options, stop, std::nullopt);
-  static_cast<void>(worker.run_along(found.choices, false));
-  std::vector<Action> order = found.choices;
   const bool is_endless = found.repeats_from < found.choices.size();
-  if (worker.depth() == found.choices.size() && found.tail.empty() && !is_endless) {
+  const bool is_whole = found.tail.empty() && !is_endless;
+  const TaskResult again = worker.run_along(found.choices, is_whole && found.failure.at_end);
+  if (is_whole && (!again.found || again.found->failure.what != found.failure.what)) {
+    throw std::logic_error(kDiffers);
+  }
+  std::vector<Action> order = found.choices;
+  if (worker.depth() == found.choices.size() && is_whole) {
     order = calm_order(worker, needed_events(worker, found.failure));
+    // What clients share outside of the fabric may have kept the steps in their order.
+    const TaskResult calm = worker.run_along(order, found.failure.at_end);
+    if (!calm.found || calm.found->failure.what != found.failure.what) {
+      order = found.choices;
+    }
   }
   Violation violation;
   violation.kind = found.failure.kind;
@@ -256,58 +266,24 @@ std::string cut(std::string text) {
 }  // namespace
 
 std::string to_text(const Violation& violation) {
-  std::vector<std::string> columns;  // first actors, then memory words
-  const auto column = [&](const std::string& title) {
-    const auto found = std::ranges::find(columns, title);
-    if (found != columns.end()) {
-      return static_cast<std::size_t>(found - columns.begin());
-    }
-    columns.push_back(title);
-    return columns.size() - 1;
-  };
-  for (const TraceStep& step : violation.trace) {
-    if (!step.actor.starts_with("NIC of ")) {
-      static_cast<void>(column(step.actor));
-    }
-  }
-  for (const TraceStep& step : violation.trace) {
-    static_cast<void>(column(step.actor));
-  }
-  std::map<std::string, std::string> lines;
-  const auto line_of = [](const std::string& address) {
-    const std::uint64_t value = std::stoull(address, nullptr, 16);
-    return fmt::format("line {:#x}", value / 64 * 64);
-  };
-  for (const TraceStep& step : violation.trace) {
-    if (!step.target.empty()) {
-      lines.emplace(line_of(step.target), "");
-    }
-  }
-  for (const auto& [title, nothing] : lines) {
-    static_cast<void>(column(title));
-  }
+  const Timeline timeline = timeline_of(violation);
   struct Row {
     std::vector<std::string> cells;
     std::string remark;
   };
   std::vector<Row> rows;
-  std::vector<std::size_t> width(columns.size());
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    width[i] = columns[i].size();
+  std::vector<std::size_t> width;
+  std::vector<std::string> columns;
+  for (const Timeline::Column& column : timeline.columns) {
+    columns.push_back(column.title);
+    width.push_back(column.title.size());
   }
-  for (const TraceStep& step : violation.trace) {
+  for (const Timeline::Row& step : timeline.rows) {
     Row row;
     row.cells.resize(columns.size());
-    std::string text = step.action;
-    if (!step.wr.empty()) {
-      text += " " + step.wr;
-    }
-    if (!step.value.empty() && step.target.empty()) {
-      text += ": " + step.value;
-    }
-    row.cells[column(step.actor)] = cut(text);
-    if (!step.target.empty()) {
-      row.cells[column(line_of(step.target))] = cut(step.value);
+    row.cells[step.actor] = cut(step.text);
+    if (step.line != 0) {
+      row.cells[step.line] = cut(step.words);
     }
     row.remark = !step.rule.empty() ? step.rule : step.note;
     for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -333,7 +309,9 @@ std::string to_text(const Violation& violation) {
   return text;
 }
 
-std::string to_text(const Verdict& verdict) {
+namespace {
+
+std::string text_of_outcome(const Verdict& verdict) {
   switch (verdict.outcome) {
     case Outcome::safe:
       return verdict.states == 0 ? fmt::format("safe: all {} executions\n", verdict.executions)
@@ -346,6 +324,13 @@ std::string to_text(const Verdict& verdict) {
                          to_text(*verdict.violation));
   }
   return "";
+}
+
+}  // namespace
+
+std::string to_text(const Verdict& verdict) {
+  return verdict.note.empty() ? text_of_outcome(verdict)
+                              : fmt::format("{}note: {}\n", text_of_outcome(verdict), verdict.note);
 }
 
 }  // namespace sidelatch::explore

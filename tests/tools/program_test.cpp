@@ -315,6 +315,10 @@ INSTANTIATE_TEST_SUITE_P(Explore, WrongInput,
                                            std::pair{"explore --without-revocation", "--without-revocation"},
                                            std::pair{"explore --scheme broken/naive --trace t.json", "--trace t.json"},
                                            std::pair{"explore --trace t.json", "--trace t.json"},
+                                           std::pair{"explore --svg t.svg", "--svg t.svg"},
+                                           std::pair{"explore --scheme broken/naive --model observed --svg "
+                                                     "/proc/none/t.svg",
+                                                     "/proc/none/t.svg"},
                                            std::pair{"explore --replay /no/such/file", "/no/such/file"},
                                            std::pair{"explore --replay /tmp", "/tmp"},
                                            std::pair{"explore --scheme broken/naive --model observed --trace "
@@ -493,6 +497,24 @@ TEST(Explore, ATraceReplaysToTheSameViolation) {
   EXPECT_EQ(replayed["trace"].size(), violation["trace"].size());
   EXPECT_THAT(run("explore --replay " + path).out, HasSubstr("broken: torn-read"));
   std::filesystem::remove(path);
+}
+
+TEST(Explore, ATraceHasAPicture) {
+  const std::string picture = scratch("trace.svg");
+  const std::string path = scratch("drawn.json");
+  EXPECT_EQ(run("explore --scheme broken/naive --model observed --svg " + picture + " --trace " + path).status, 0);
+  const std::string svg = slurp(picture);
+  EXPECT_THAT(svg, ::testing::AllOf(::testing::StartsWith("<svg "), HasSubstr("broken/naive under observed"),
+                                    HasSubstr("torn-read"), ::testing::EndsWith("</svg>\n")));
+  std::filesystem::remove(picture);
+  EXPECT_EQ(run("explore --replay " + path + " --svg " + picture).status, 1);
+  EXPECT_EQ(slurp(picture), svg);
+  std::filesystem::remove(picture);
+  std::filesystem::remove(path);
+  const Outcome safe = run("explore --scheme optimistic/two-read --model strict --svg " + picture);
+  EXPECT_EQ(safe.status, 0);
+  EXPECT_THAT(safe.err, HasSubstr("was not written"));
+  std::filesystem::remove(picture);
 }
 
 TEST(Explore, ATraceKeepsItsParameters) {

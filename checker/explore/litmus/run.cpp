@@ -288,6 +288,7 @@ std::vector<LitmusResult> run_litmus(std::string_view text, std::string_view fil
   std::vector<LitmusResult> results;
   for (const model::Preset preset : models) {
     Options explored = options;
+    explored.walks = 0;  // its threads share nothing
     explored.rules = rules_of(preset);
     test.apply_params(explored.rules);
     explored.look_for_shorter =

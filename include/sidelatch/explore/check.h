@@ -26,7 +26,9 @@ namespace sidelatch::explore {
 
 enum class Mode : std::uint8_t {
   exhaustive,
-  states,  ///< every state once, so that loops need no bound; see docs/explorer.md
+  /// Every state once, so that loops need no bound; a program without states that can be compared is searched by its
+  /// executions, and the verdict has a note. See docs/explorer.md
+  states,
   plain,   ///< every order of events, without reduction: for testing the reduction
   random,  ///< random choices
   pct,     ///< random priorities with a few changes (Burckhardt et al., ASPLOS 2010)
@@ -48,9 +50,16 @@ struct Options {
   /// Compares the library's counters, too, where a client tries again: then no attempt of a loop that counts leaves no
   /// trace. check() and replay() begin again with it when the program reads such a counter.
   bool look_at_counters = false;
+  /// Runs the steps of clients in every order, whatever they touch in the fabric. check() and replay() begin again with
+  /// it when clients have changed the same object of the process, and nothing says who judges it.
+  bool order_clients = false;
   std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
   /// `exhaustive`: where nothing but loops is left open, a search through so many states may decide it. 0: none.
   std::uint64_t states_for_loops = 30'000;
+  /// `exhaustive`, `states`: where nothing was found, at most so many executions by chance follow (at least 100, and as
+  /// many as the search had). Nothing is left out in them, and no order stands for another. So they may show what the
+  /// searches cannot see: clients that share objects, or keep something where nobody looks. 0: none.
+  std::uint64_t walks = 1000;
   std::chrono::duration<double> budget{0};  ///< 0: no limit
   unsigned threads = 0;                     ///< 0: all cores. The verdict does not depend on it
   /// After a violation, this many more executions look for one with a shorter trace.
@@ -94,6 +103,7 @@ struct Verdict {
   std::uint64_t states = 0;      ///< states that were visited, if there was a search through states
   double seconds = 0;
   std::string bound;  ///< which bound was met, if `outcome` is bounded
+  std::string note;   ///< if not what was asked for was done: what else, and why
   /// If `outcome` is bounded: whether nothing but the number of attempts of retry loops was bounded.
   bool only_loops_bounded = false;
   std::optional<Violation> violation;

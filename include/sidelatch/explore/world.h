@@ -13,16 +13,15 @@
 //   explore::Verdict verdict = explore::check(count_twice, {});
 //
 // The explorer calls the program again for each execution, so a program must do the same each time: no clocks, no
-// random numbers without a fixed seed, nothing kept between two calls. Memory that NICs touch comes from allocate().
-// Clients communicate only through the fabric. State that they share in this process must not change what they do. A
-// check of that state during the run sees only one of many equivalent orders: two clients that never meet in the fabric
-// run one after the other, even if they do not exclude each other. Record moment() at the beginning and end of what you
-// check, and compare with Order::before in at_end(). A queue pair is used by its own client's tasks, and lives until
-// its requests are done.
+// random numbers without a fixed seed, nothing kept between two calls; one that differs is refused. Memory that NICs
+// touch comes from allocate(). Clients communicate only through the fabric. Objects that several clients change (a
+// history, a counter of those inside) make the explorer run the clients' steps in every order, which takes long.
+// Cheaper: record moment() at the beginning and end of what you check, and compare with Order::before in at_end(); then
+// such objects are the program's own business. A queue pair is used by its own client's tasks, and lives until its
+// requests are done. docs/explorer.md, "What a program promises", says what is checked.
 //
 // Time does not pass, except for a task that sleeps: now() is the sum of what the calling client has slept. Retry loops
-// must announce themselves (with sync::Attempts, or Reactor::begin_retries and retry). A loop that does not is cut off
-// as one that never ends.
+// should announce themselves (with sync::Attempts, or Reactor::begin_retries and retry). One that does not costs time.
 //
 // Thread-safety: a world belongs to one thread; the explorer makes one for each of its threads.
 #pragma once

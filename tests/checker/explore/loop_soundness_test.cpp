@@ -130,6 +130,7 @@ ReachedByLoops reach(const std::vector<LoopOps>& clients, Preset preset, bool wr
     });
   };
   Options options{.rules = rules_of(preset), .mode = mode, .max_executions = 4000, .writing_retries = kAttempts};
+  options.walks = 0;  // they would reach states that the search has not
   options.threads = 1;
   reached.verdict = check(program, options);
   return reached;

@@ -250,19 +250,38 @@ TEST(States, ShowWhatIsWrongWithBrokenSchemes) {
   }
 }
 
-// ---- What it refuses.
+// ---- What has no states to compare.
 
 TEST(States, AreNotThereForProgramsThatAskForMoments) {
+  for (const std::uint64_t most : {std::uint64_t{2}, std::uint64_t{1}}) {
+    const Program program = [most](World& world) {
+      auto& store = world.make<Store>(world);
+      auto& client = world.make<Client>(world, store, "client");
+      world.spawn(*client.node, [](Client* one, Store* of) -> Task<void> {
+        co_await one->qp->fetch_add(of->word(0), one->world->moment() == 0 ? 1U : 2U);
+        co_await one->qp->fetch_add(of->word(0), 1);
+      }(&client, &store));
+      world.at_end([&world, &store, most](const Order&) { world.require(store.value(0) <= most, "too much"); });
+    };
+    const Verdict verdict = check(program, by_states());
+    EXPECT_EQ(verdict.outcome, most == 2 ? Outcome::safe : Outcome::broken) << to_text(verdict);
+    EXPECT_THAT(to_text(verdict), HasSubstr("note: its executions were searched"));
+    EXPECT_THAT(verdict.note, HasSubstr("asks for moments"));
+    EXPECT_THAT(check(program, under(Preset::observed)).note, ::testing::IsEmpty());
+  }
+}
+
+TEST(States, AreNotThereWhereAClientMayCrash) {
   const Program program = [](World& world) {
     auto& store = world.make<Store>(world);
     auto& client = world.make<Client>(world, store, "client");
-    world.spawn(*client.node, [](Client* one, Store* of) -> Task<void> {
-      co_await one->qp->fetch_add(of->word(0), one->world->moment() == 0 ? 1 : 2);
-    }(&client, &store));
+    world.may_crash(*client.node);
+    world.spawn(*client.node, add_one(&client, &store));
+    world.at_end([&world, &store](const Order&) { world.require(store.value(0) == 1, "it has crashed before"); });
   };
   const Verdict verdict = check(program, by_states());
-  EXPECT_EQ(verdict.outcome, Outcome::bounded);
-  EXPECT_THAT(verdict.bound, HasSubstr("asks for moments"));
+  EXPECT_EQ(verdict.outcome, Outcome::broken) << to_text(verdict);
+  EXPECT_THAT(verdict.note, HasSubstr("a client may crash"));
 }
 
 }  // namespace

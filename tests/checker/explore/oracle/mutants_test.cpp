@@ -154,6 +154,7 @@ TEST(MutantsByHand, AreCaught) {
     Options options;
     options.rules = rules_of(Preset::strict);
     options.threads = 1;
+    options.walks = 0;  // the search itself must find it
     EXPECT_NE(check(one.program, options).outcome, Outcome::safe) << static_cast<int>(one.mutation);
     const Planted planted(one.mutation);
     EXPECT_EQ(check(one.program, options).outcome, Outcome::safe) << static_cast<int>(one.mutation);
