@@ -41,7 +41,8 @@ std::vector<std::size_t> FlowSwitch::replaceable_producers(const Running& runnin
     const std::size_t step = running.flow.kind == FlowKind::shuffle ? rings : 1;
     for (std::size_t p = first; p < running.producers.size(); p += step) {
       const Member& member = running.producers[p];
-      if (member.is_there && get("gone", member.number) == kProducerEnded && get("locks", member.number) == 0) {
+      if (member.is_there && get("gone", member.number) == kProducerEnded &&
+          (get("locks", member.number) & kHolder) == 0) {
         result.push_back(p);
         break;
       }
@@ -132,7 +133,7 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
                          (get("marks", thread.number) & kEnding) != 0;
     return std::ranges::find(thread.producers, producer) != thread.producers.end() && !is_over;
   });
-  if (!has_reader || get("locks", member.number) != 0) {
+  if (!has_reader || (get("locks", member.number) & kHolder) != 0) {
     throw std::invalid_argument(fmt::format(
         "rejoin_producer: producer {}'s consumers are dead, or have been told the end: start another flow", producer));
   }

@@ -21,6 +21,7 @@ constexpr std::uint32_t kDrain = 12;
 constexpr std::uint32_t kLost = 1;    // of `marks`
 constexpr std::uint32_t kEnding = 2;  // of `marks`
 constexpr std::uint32_t kProducerEnded = 1;
+constexpr std::uint32_t kHolder = 0xffff;  // of `locks`
 constexpr std::uint32_t kProducerLost = 2;
 constexpr std::array kThreadRegisters{"phases",  "retries", "sent",  "positions", "misses",        "ends",
                                       "heads",   "tails",   "items", "packets",   "starts",        "passed",

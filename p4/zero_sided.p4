@@ -58,6 +58,7 @@ const bit<32> RESUBMITTED = 6;
 
 const bit<32> THREADS = 2048;
 const bit<32> PRODUCERS = 2048;
+const bit<32> WOKEN = 0x8000;  // the thread that asks was told that the lock is free: others wait for it no more
 const bit<32> FLOWS = 2048;
 
 // Of a counter of a ring.
@@ -195,7 +196,7 @@ struct metadata_t {
     @field_list(1)
     bit<48> time;  // a packet that comes back has no time stamp of its own
     @field_list(1)
-    bit<1> rings;   // 1: a bell that goes from thread to thread, until one has time
+    bit<2> rings;   // 1: a bell that goes from thread to thread, until one has time; 2: a tick
     @field_list(1)
     bit<16> first;  // of these threads
     @field_list(2)
@@ -323,7 +324,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<24>>(PRODUCERS) producer_psns; // as consumer_psns
     register<bit<32>>(PRODUCERS) known;         // head, as last read
     register<bit<32>>(PRODUCERS) taken;         // tail: items that have been delivered
-    register<bit<16>>(PRODUCERS) locks;         // thread + 1
+    register<bit<32>>(PRODUCERS) locks;         // thread + 1; in the upper half, who asks for it, and WOKEN
     register<bit<8>>(PRODUCERS) gone;
     register<bit<8>>(PRODUCERS) owed;          // 1: its tail was not written, because the consumer died
     // By flow.
@@ -554,7 +555,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool is_back = standard.instance_type == RESUBMITTED;
         bool is_control = is_back && m.rings == 0;
         bool is_bell = is_back && m.rings == 1;
-        bool is_tick = !is_back && standard.ingress_port == GENERATOR;
+        bool is_tick = !is_back && standard.ingress_port == GENERATOR || is_back && m.rings == 2;
         if (is_back) {
             thread = m.thread;
         } else if (is_tick) {
@@ -584,9 +585,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 m.first = thread;
                 is_of_producer = false;
             } else if (is_of_producer) {
-                bit<16> locker_read;
+                bit<32> locker_read;
                 locks.read(locker_read, producer);
-                bit<32> locker = (bit<32>)locker_read;
+                bit<32> locker = locker_read & 0xffff;
                 if (locker == 0) {
                     drop();  // nobody waits for it
                     exit;
@@ -676,9 +677,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         known.read(p_head, producer);
         bit<32> p_tail;
         taken.read(p_tail, producer);
-        bit<16> lock_read;
+        bit<32> lock_read;
         locks.read(lock_read, producer);
-        bit<32> lock = (bit<32>)lock_read;
+        bit<32> lock = lock_read & 0xffff;
+        bit<32> asks = lock_read >> 16;  // thread + 1, WOKEN
         bit<8> out_of_use_read;
         gone.read(out_of_use_read, producer);
         bit<32> out_of_use = (bit<32>)out_of_use_read;
@@ -716,6 +718,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool rings_further = false; // the bell goes to the next thread
         bool has_left = false;      // the consumer, as it was told to
         bool shrinks_batch = false;
+        bool gives = false;         // what it could lock, to a thread that has asked for it
 
         if (is_bell) {
             if (phase == IDLE && pace == 0 && now >= began) {
@@ -805,8 +808,16 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     missed = missed + 1;
                     moves_on = true;
                     goes_round = true;
+                    // Of those who ask, the next one after the holder gets it.
+                    if (missed >= producers_of_thread
+                        && (asks == 0 || (t + 1 - lock) & 0xffff < (asks - lock) & 0xffff)) {
+                        asks = t + 1;
+                    }
+                } else if (asks != 0 && asks & WOKEN == 0 && asks != t + 1) {
+                    gives = true;
                 } else {
                     lock = t + 1;
+                    asks = 0;
                     phase = HEAD;
                     tried = 0;
                     requests = true;
@@ -877,6 +888,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     }
                     phase = SEEK;
                     if (batch != 0) {
+                        gives = true;
                         bit<48> paused = now + ((now - began) << (bit<8>)(slowness >> 2));
                         began = paused - (now - began);
                         if (pace != 0 || began > now) {
@@ -918,6 +930,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                         if (!plans) {
                             if (lock == t + 1) {
                                 lock = 0;
+                                gives = true;
                             }
                             phase = IDLE;
                             if (mark & RUNG != 0) {
@@ -1117,6 +1130,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
 
+        gives = gives && lock == 0 && asks != 0 && asks & WOKEN == 0 && asks != t + 1 && !requests && !producer_fails && !consumer_fails;
+
         // A consumer that was given up may live: its unread items must not be overwritten.
         m.left_out = given_up;
         if (forwards) {
@@ -1213,9 +1228,17 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             } else {
                 request(RC_WRITE_ONLY, c_psn[23:0] + start[23:0], c_items_address, c_key, 0, 40);
             }
-        } else if (goes_round || rings_further) {
+        } else if (goes_round || rings_further || gives) {
             m.thread = thread;
             m.rings = 0;
+            if (gives) {
+                m.thread = (bit<16>)(asks - 1);
+                m.rings = 2;
+                asks = asks | WOKEN;
+                if (phase == SEEK) {
+                    phase = IDLE;
+                }
+            }
             if (rings_further) {
                 m.thread = next_thread;
                 m.rings = 1;
@@ -1251,7 +1274,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         producer_psns.write(producer, (bit<24>)p_psn);
         known.write(producer, p_head);
         taken.write(producer, p_tail);
-        locks.write(producer, (bit<16>)lock);
+        locks.write(producer, asks << 16 | lock);
         gone.write(producer, (bit<8>)out_of_use);
         owed.write(producer, (bit<8>)owes);
     }

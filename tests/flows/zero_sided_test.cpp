@@ -341,6 +341,36 @@ TEST(ZeroSided, ProducersOfOneConsumerGetEqualShares) {
   }
 }
 
+// Who has emptied a producer's ring gives it to a consumer that waits, and does not take it again at once.
+TEST(ZeroSided, ConsumersOfFewProducersGetSharesToo) {
+  for (const auto& [producers, consumers] : {std::pair{1U, 2U}, {1U, 3U}, {2U, 3U}}) {
+    for (const bool rings : {false, true}) {
+      FlowNetwork network(zero_sided_program(), {.producers = producers,
+                                                 .consumers = consumers,
+                                                 .kind = FlowKind::balance,
+                                                 .rings = rings,
+                                                 .poll_interval = std::chrono::microseconds(rings ? 300 : 5)});
+      std::vector<std::uint32_t> to(consumers);
+      std::uint32_t all = 0;
+      network.run([&] {
+        for (std::size_t i = 0; i < producers; ++i) {
+          while (network.push(i)) {
+          }
+        }
+        for (std::size_t i = 0; i < consumers; ++i) {
+          while (network.pop(i)) {
+            ++to[i];
+            ++all;
+          }
+        }
+        return all >= 1200;
+      });
+      EXPECT_GE(*std::ranges::min_element(to), 1200 / consumers / 2)
+          << producers << " to " << consumers << (rings ? ", with bells: " : ": ") << ::testing::PrintToString(to);
+    }
+  }
+}
+
 TEST(ZeroSided, LoadIsBalancedAndNothingIsLostOrRepeated) {
   for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
     expect_all({.producers = 3,
