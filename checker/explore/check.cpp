@@ -23,6 +23,7 @@ constexpr std::uint64_t kRandomExecutions = 10'000;
 constexpr std::uint64_t kFewestWalks = 100;
 constexpr std::uint64_t kEventsBeforeStates = 10'000'000;
 constexpr std::size_t kLongestWalk = 400;
+constexpr std::uint64_t kMostWalkedEvents = 20'000;  // of all walks: those of loops that never end are long
 
 class Coordinator {
  public:
@@ -276,9 +277,12 @@ class Coordinator {
     }
     const std::uint64_t most =
         std::min(options_->walks, std::max<std::uint64_t>(kFewestWalks, verdict_.executions + verdict_.states));
-    for (std::uint64_t i = 0; i < most && !(deadline_ && std::chrono::steady_clock::now() > *deadline_); ++i) {
+    std::uint64_t walked = 0;
+    for (std::uint64_t i = 0;
+         i < most && walked < kMostWalkedEvents && !(deadline_ && std::chrono::steady_clock::now() > *deadline_); ++i) {
       TaskResult result = walker->walk(i * 0x9e37'79b9'7f4a'7c15 + 1, kLongestWalk);
       verdict_.events += result.events;
+      walked += result.events;
       if (!result.found) {
         continue;
       }
