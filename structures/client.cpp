@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
 
 namespace sidelatch::structures {
@@ -24,11 +23,6 @@ std::string_view name(Outcome outcome) {
       return "timed out";
   }
   return "";
-}
-
-std::uint64_t next_structure_number() noexcept {
-  static std::atomic<std::uint64_t> number{0};
-  return ++number;
 }
 
 Statistics& Statistics::operator+=(const Statistics& other) {

@@ -5,6 +5,7 @@
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/fabric/model/effects.h>
 #include <sidelatch/fabric/model/pieces.h>
+#include <sidelatch/fabric/object_number.h>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -188,6 +189,7 @@ void Execution::begin() {
   building_ = true;
   {
     const Zone::Use use(&zone_);
+    const fabric::CountAnew numbers;
     program_(*this);
   }
   building_ = false;

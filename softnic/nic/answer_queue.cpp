@@ -62,6 +62,32 @@ void AnswerQueue::add(const Answer& answer) {
   }
 }
 
+bool AnswerQueue::will_answer(Psn from, std::uint32_t packets) {
+  const auto until = [](Psn first, Psn next) { return (next.value() - first.value()) & Psn::kMask; };
+  for (std::size_t i = 0; i < size_; ++i) {
+    Answer& answer = at(i);
+    const std::uint32_t skipped = until(answer.psn, from);
+    if (answer.kind != Answer::Kind::read || skipped >= answer.packets || answer.packets - skipped != packets) {
+      continue;
+    }
+    if (answer.sent <= skipped) {
+      return true;
+    }
+    if (!core_.device.memory.is_immediate()) {
+      return false;
+    }
+    const std::uint32_t bytes = skipped * static_cast<std::uint32_t>(bytes_of(core_.attributes.path_mtu));
+    answer.psn = from;
+    answer.address += bytes;
+    answer.length -= bytes;
+    answer.packets = packets;
+    answer.sent = 0;
+    answer.has_gone_back = true;
+    return true;
+  }
+  return false;
+}
+
 bool AnswerQueue::begin_sample(const Answer& answer, Sample& sample) {
   const std::uint64_t offset = std::uint64_t{answer.sampled} * bytes_of(core_.attributes.path_mtu);
   const std::uint32_t bytes = part_length(answer, answer.sampled, core_.attributes.path_mtu);
@@ -141,8 +167,9 @@ bool AnswerQueue::sample_now(std::span<std::byte> into) {
     return false;
   }
   Operation operation;
-  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key, answer.is_repeated},
-                             from, into, operation);
+  const bool is_repeated = answer.is_repeated || answer.has_gone_back;
+  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key, is_repeated}, from,
+                             into, operation);
   return true;
 }
 

@@ -35,6 +35,7 @@ struct Answer {
   Psn psn{};              ///< of the first packet
   std::uint32_t msn = 0;  ///< 24 bits
   bool is_repeated = false;
+  bool has_gone_back = false;  ///< READ: a part of it is sent again
   Syndrome syndrome{};         ///< acknowledge
   std::uint64_t resource = 0;  ///< atomic: its number
   // READ: the part that is still to be sent.
@@ -74,6 +75,11 @@ class AnswerQueue {
   void add_nak(Psn psn, std::uint32_t msn, Syndrome syndrome);
   /// Adds a READ or atomic; begins the samples of a READ.
   void add(const Answer& answer);
+
+  /// A READ is asked for again, from this packet on, and its answer is still being sent. If all that is asked for is
+  /// still to come, nothing changes; else the answer goes back, if its bytes need not be sampled ahead. False: another
+  /// answer is needed.
+  [[nodiscard]] bool will_answer(Psn from, std::uint32_t packets);
 
   /// The first answer if it can be sent now; nullptr otherwise.
   [[nodiscard]] Answer* ready(const Resource* atomic_of_first);

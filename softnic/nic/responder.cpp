@@ -222,6 +222,9 @@ void Responder::answer_again(const Resource& resource, std::uint64_t number, con
       reth.dma_length != resource.length - offset) {
     return;
   }
+  if (answers_.will_answer(packet.bth.psn, resource.packets - skipped)) {
+    return;
+  }
   answers_.add({.kind = Answer::Kind::read,
                 .psn = packet.bth.psn,
                 .msn = msn_,

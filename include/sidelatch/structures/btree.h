@@ -37,6 +37,7 @@
 // Thread-safety: no state besides the worker; one tree serves any number of workers, each on its reactor's thread.
 #pragma once
 
+#include <sidelatch/fabric/object_number.h>
 #include <sidelatch/structures/client.h>
 #include <sidelatch/structures/node_ref.h>
 #include <sidelatch/structures/pool.h>
@@ -218,7 +219,7 @@ class BTree {
   std::vector<Pool> pools_;
   std::vector<fabric::RemoteSpan> heads_;  // of the memory at each memory node
   std::vector<Superblock> superblocks_;
-  std::uint64_t number_ = next_structure_number();
+  std::uint64_t number_ = fabric::next_object_number();
 };
 
 /// One worker of a tree: its connections to the memory nodes, its cache, and spare nodes for splits.

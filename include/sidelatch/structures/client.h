@@ -38,9 +38,6 @@ enum class Outcome : std::uint8_t {
 /// "done", "absent", ...
 [[nodiscard]] std::string_view name(Outcome outcome);
 
-/// A number that no other structure of this process has.
-[[nodiscard]] std::uint64_t next_structure_number() noexcept;
-
 /// The structure's memory holds bytes that no operation could have written, or another structure.
 class StructureError : public std::runtime_error {
  public:

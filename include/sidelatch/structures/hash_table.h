@@ -30,6 +30,7 @@
 // Thread-safety: no state; one table serves any number of tasks. The scheme must outlive it.
 #pragma once
 
+#include <sidelatch/fabric/object_number.h>
 #include <sidelatch/structures/client.h>
 #include <sidelatch/structures/pool.h>
 #include <sidelatch/structures/superblock.h>
@@ -206,7 +207,7 @@ class HashTable {
   std::uint64_t buffer_bytes_ = 0;
   std::vector<fabric::RemoteSpan> heads_;  // of the memory at each memory node
   std::vector<Superblock> superblocks_;
-  std::uint64_t number_ = next_structure_number();
+  std::uint64_t number_ = fabric::next_object_number();
 };
 
 }  // namespace sidelatch::structures

@@ -168,6 +168,48 @@ TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 3, kTarget, bytes(4, 1)))).aeth.msn, 2U);
 }
 
+// Nobody needs twice what is still to come: a long answer would hold up all that follow it.
+TEST_F(ResponderTest, AReadThatIsAskedForAgainWhileItIsAnsweredIsAnsweredOnce) {
+  const auto hear_again = [&](std::size_t sent, std::uint32_t from) {
+    SCOPED_TRACE(::testing::Message() << sent << " sent, asked for again from " << from);
+    Host host{1};
+    FakePeer peer{host, {.mtu = PathMtu::b256, .dest_rd_atomic = 2}};
+    host.fill(kTarget, 700, 1);
+    const auto give = [&](const Packet& packet) {
+      std::vector<std::byte> frame(encoded_bytes(packet));
+      ASSERT_EQ(std::get<std::size_t>(build(packet, frame)), frame.size());
+      host.nic.on_frame(frame, 1000);
+    };
+    give(peer.read(kFirst, kTarget, 700));
+    std::vector<std::byte> frame(kFrameRoom);
+    for (std::size_t i = 0; i < sent; ++i) {
+      EXPECT_NE(host.nic.pull_frame(frame, 1000), 0U);
+    }
+    give(peer.read(kFirst + from, kTarget + from * 256, 700 - from * 256));
+    give(peer.write(kFirst + 3, kTarget + 0x2000, bytes(4, 1)));
+    auto heard = peer.listen();
+    EXPECT_FALSE(heard.empty());
+    EXPECT_EQ(heard.back().packet.bth.opcode, Opcode::acknowledge);
+    heard.pop_back();
+    for (const Heard& one : heard) {
+      const std::size_t at = (one.packet.bth.psn.value() - kFirst.value()) * 256;
+      EXPECT_TRUE(std::ranges::equal(one.packet.payload, host.bytes(kTarget + at, one.packet.payload.size())));
+      EXPECT_EQ(one.packet.payload.size(), std::min<std::size_t>(256, 700 - at));
+    }
+    return heard;
+  };
+  EXPECT_EQ(hear_again(0, 0).size(), 3U);
+  EXPECT_EQ(hear_again(0, 1).size(), 3U);
+  EXPECT_EQ(hear_again(1, 1).size(), 2U);
+  EXPECT_EQ(hear_again(1, 2).size(), 2U);
+  EXPECT_EQ(hear_again(1, 0).size(), 3U);
+  const auto heard = hear_again(2, 1);
+  ASSERT_EQ(heard.size(), 2U);
+  EXPECT_EQ(heard[0].packet.bth.opcode, Opcode::read_response_first);
+  EXPECT_EQ(heard[0].packet.bth.psn, kFirst + 1);
+  EXPECT_EQ(heard[1].packet.bth.opcode, Opcode::read_response_last);
+}
+
 // A READ that is asked for again has perhaps been answered already. Its region may be of memory that the program has
 // unmapped since, and will deregister soon: UCX does so.
 TEST_F(ResponderTest, ARepeatedReadOfMemoryThatIsNoLongerMappedIsAnswered) {

@@ -182,8 +182,14 @@ class OpenMpi : public Middleware {
     exchange_by("--mca pml ucx --mca osc ucx --mca btl ^openib,vader,tcp", turns);
   }
   void exchange_by(const std::string& components, int turns) {
-    const Outcome outcome = run(fmt::format("mpirun --oversubscribe -np 4 {} /usr/bin/python3 {} {}", components,
-                                            in_source_tree("tests/softnic/verbs/mpi_exchange.py"), turns));
+    const std::string command = fmt::format("mpirun --oversubscribe -np 4 {} /usr/bin/python3 {} {}", components,
+                                            in_source_tree("tests/softnic/verbs/mpi_exchange.py"), turns);
+    Outcome outcome = run(command);
+    // Lost datagrams bring out assertions of UCX's own about connections over UD, which it sets up the others by
+    // (openucx/ucx#11107, #8743, #6040; the first two were mended in 1.20). Such a run says nothing about the NIC.
+    for (int i = 0; i < 4 && outcome.text.find("ud_ep.c:") != std::string::npos; ++i) {
+      outcome = run(command);
+    }
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("ranks: 4 wrong: 0\n"));
   }
