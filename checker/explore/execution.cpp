@@ -247,6 +247,7 @@ void Execution::require_same_builds() {
     }
     start_ = nullptr;
     std::vector<std::string> names;
+    names.reserve(actors_.size());
     for (const Actor& actor : actors_) {
       names.push_back(actor.name);
     }
@@ -281,9 +282,7 @@ void Execution::find_shared_objects() {
   for (std::uint16_t of = 0; of < actor_count(); ++of) {
     roots_.clear();
     for (const Task<void>& task : actors_[of].tasks) {
-      const void* frame = nullptr;
-      std::memcpy(&frame, &task, sizeof frame);
-      roots_.push_back(frame);
+      roots_.push_back(frame_of(task));
     }
     zone_.reachable(roots_, blocks_);
     for (const std::span<const std::byte> block : blocks_) {

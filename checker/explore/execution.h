@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -94,6 +95,14 @@ class Arena {
   };
   std::vector<Taken> taken_;
 };
+
+/// A task is its frame's address.
+[[nodiscard]] inline const void* frame_of(const fabric::Task<void>& task) noexcept {
+  const void* frame = nullptr;
+  static_assert(sizeof task == sizeof frame);
+  std::memcpy(&frame, static_cast<const void*>(&task), sizeof frame);
+  return frame;
+}
 
 class Execution final : public World {
  public:

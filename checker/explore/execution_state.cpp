@@ -173,10 +173,7 @@ void Execution::append_start(std::vector<std::uint64_t>& out) {
   };
   for (const Actor& actor : actors_) {
     for (const Task<void>& task : actor.tasks) {
-      const void* frame = nullptr;
-      static_assert(sizeof task == sizeof frame);
-      std::memcpy(&frame, &task, sizeof frame);
-      follow(frame);
+      follow(frame_of(task));
     }
   }
   for (const Kept& kept : kept_) {

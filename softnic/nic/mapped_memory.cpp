@@ -36,6 +36,7 @@ void load_if_mapped(std::span<std::byte> into, const std::byte* from) noexcept {
   // From word to word, so that the kernel copies whole words. They are in the same pages.
   const std::size_t bytes = (before + into.size() + kWord - 1) / kWord * kWord;
   const iovec local{words.data(), bytes};
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): it is only read
   const iovec remote{const_cast<std::byte*>(from) - before, bytes};
   if (bytes <= words.size() &&
       ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes)) {
