@@ -331,7 +331,7 @@ class FlowRun {
       is_anything_left = is_anything_left || (row->is_producer && row->items.load() < task.items);
     }
     const std::uint64_t all = (task.producers - task.joining_producers) * task.items;
-    return pushed >= all * (steps_ - changes_.size()) / (2 * steps_) || !is_anything_left;
+    return pushed * 2 * steps_ >= all * (steps_ - changes_.size()) || !is_anything_left;
   }
 
   bool make(FlowChange change) {
