@@ -15,6 +15,8 @@
 // done the thread is IDLE. A packet generator, at a port that leads nowhere, wakes it; and if an answer does not come, the
 // generator's packet becomes the same request, with the same PSN.
 //
+// A thread that finds all of its producers locked asks for the last one. Who gives that one back wakes it, and waits.
+//
 // The packets of a batch have PSNs in a row on both sides, so a packet's place follows from its PSN, in whatever order
 // packets come. The data goes as WRITE Only, each packet with its address: no message at the consumer is ever half done.
 // When the consumer says which packet it lacks, the READ is repeated from there on, not from the beginning.
@@ -58,8 +60,9 @@ const bit<32> RESUBMITTED = 6;
 
 const bit<32> THREADS = 2048;
 const bit<32> PRODUCERS = 2048;
-const bit<32> WOKEN = 0x8000;  // the thread that asks was told that the lock is free: others wait for it no more
 const bit<32> FLOWS = 2048;
+
+const bit<32> WOKEN = 0x8000;  // the thread that asks was told that the lock is free: others wait for it no more
 
 // Of a counter of a ring.
 const bit<32> ENDED = 0x80000000;
@@ -1130,7 +1133,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         }
 
-        gives = gives && lock == 0 && asks != 0 && asks & WOKEN == 0 && asks != t + 1 && !requests && !producer_fails && !consumer_fails;
+        gives = gives && lock == 0 && asks != 0 && asks & WOKEN == 0 && asks != t + 1 && !requests
+                && !producer_fails && !consumer_fails;
 
         // A consumer that was given up may live: its unread items must not be overwritten.
         m.left_out = given_up;

@@ -163,7 +163,7 @@ void Execution::end_execution() noexcept {
   world_zone_.reset();
 }
 
-void Execution::begin() {
+void Execution::begin(std::vector<std::uint64_t>* start) {
   end_execution();
   machine_.reset();
   {
@@ -193,8 +193,8 @@ void Execution::begin() {
     program_(*this);
   }
   building_ = false;
-  if (start_ != nullptr) {
-    append_start(*start_);
+  if (start != nullptr) {
+    append_start(*start);
   }
   find_shared_objects();
   zone_.fix_live_blocks();
@@ -238,14 +238,7 @@ void Execution::require_same_builds() {
   int changes = 0;
   for (int i = 0; i < kBuilds; ++i) {
     std::vector<std::uint64_t> now;
-    start_ = &now;
-    try {
-      begin();
-    } catch (...) {
-      start_ = nullptr;
-      throw;
-    }
-    start_ = nullptr;
+    begin(&now);
     std::vector<std::string> names;
     names.reserve(actors_.size());
     for (const Actor& actor : actors_) {

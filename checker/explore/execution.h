@@ -129,8 +129,6 @@ class Execution final : public World {
   [[nodiscard]] const char* no_states() const noexcept { return no_states_; }
   /// Appends the state in a form that is the same wherever it is reached from.
   void append_state(std::vector<std::uint64_t>& out);
-  /// What the program's objects and frames are before its first step, and of which kind: no two builds differ in it.
-  void append_start(std::vector<std::uint64_t>& out);
   /// Whether `action`, which is enabled, is independent of all that others may ever do before it, and of all that its
   /// own client may do: it may come first.
   [[nodiscard]] bool may_come_first(const Action& action) const;
@@ -158,8 +156,8 @@ class Execution final : public World {
   [[nodiscard]] bool reads_counters() const noexcept { return tally_read_; }
 
   /// Ends the last execution and starts the next. Throws exceptions of the program, and std::logic_error if it does not
-  /// do the same as before.
-  void begin();
+  /// do the same as before. `start` gets what the program has made: no two builds differ in it.
+  void begin(std::vector<std::uint64_t>* start = nullptr);
   /// Builds the program some times more, and throws std::logic_error if it is another one each time.
   void require_same_builds();
   /// Of all registered memory.
@@ -405,6 +403,7 @@ class Execution final : public World {
   void note_shared_memory(Actor& actor);
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void look_for_changed_buffers(std::uint16_t actor);
+  void append_start(std::vector<std::uint64_t>& out);
   void find_shared_objects();
   void watch_shared_objects();
   void note_shared_objects(std::uint16_t actor);
@@ -486,7 +485,6 @@ class Execution final : public World {
   std::vector<const void*> roots_;
   const void* stack_top_ = nullptr;
   bool building_ = false;
-  std::vector<std::uint64_t>* start_ = nullptr;  // where begin() writes what the program made
   bool trusts_ = true;
   bool is_cut_ = false;
   std::optional<Cut> first_cut_;

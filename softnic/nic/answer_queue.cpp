@@ -62,7 +62,7 @@ void AnswerQueue::add(const Answer& answer) {
   }
 }
 
-bool AnswerQueue::will_answer(Psn from, std::uint32_t packets) {
+bool AnswerQueue::resume_from(Psn from, std::uint32_t packets) {
   const auto until = [](Psn first, Psn next) { return (next.value() - first.value()) & Psn::kMask; };
   for (std::size_t i = 0; i < size_; ++i) {
     Answer& answer = at(i);

@@ -76,10 +76,10 @@ class AnswerQueue {
   /// Adds a READ or atomic; begins the samples of a READ.
   void add(const Answer& answer);
 
-  /// A READ is asked for again, from this packet on, and its answer is still being sent. If all that is asked for is
-  /// still to come, nothing changes; else the answer goes back, if its bytes need not be sampled ahead. False: another
-  /// answer is needed.
-  [[nodiscard]] bool will_answer(Psn from, std::uint32_t packets);
+  /// A READ is asked for again, from this packet on. If its answer is still being sent, it goes back to that packet,
+  /// unless the packet is still to come. False: another answer is needed, because none is being sent, or its bytes are
+  /// sampled ahead.
+  [[nodiscard]] bool resume_from(Psn from, std::uint32_t packets);
 
   /// The first answer if it can be sent now; nullptr otherwise.
   [[nodiscard]] Answer* ready(const Resource* atomic_of_first);

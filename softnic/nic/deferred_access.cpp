@@ -1,6 +1,5 @@
 #include "deferred_access.h"
 
-#include "mapped_memory.h"
 #include "shared_bytes.h"
 
 #include <sidelatch/fabric/model/effects.h>
@@ -259,7 +258,7 @@ void DeferredAccess::touch(const Job& job, std::uint64_t piece) const {
   const fabric::model::Piece part = fabric::model::piece_at(address, job.length, options_.rules.atom, piece);
   if (job.into != nullptr) {
     const std::span into(job.into + part.offset, part.length);
-    job.source.is_repeated ? load_if_mapped(into, job.memory + part.offset)
+    job.source.is_repeated ? load_shared_if_mapped(into, job.memory + part.offset)
                            : load_shared(into, job.memory + part.offset);
     report(DeferredStep::Kind::sample, job, job.memory + part.offset, part.length);
   } else {

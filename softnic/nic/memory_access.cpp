@@ -1,6 +1,5 @@
 #include "memory_access.h"
 
-#include "mapped_memory.h"
 #include "shared_bytes.h"
 
 namespace sidelatch::softnic::nic {
@@ -21,7 +20,7 @@ void ImmediateAccess::place(const AccessSource& /*source*/, std::byte* to, std::
 
 void ImmediateAccess::sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
                              Operation& operation) {
-  source.is_repeated ? load_if_mapped(into, from) : load_shared(into, from);
+  source.is_repeated ? load_shared_if_mapped(into, from) : load_shared(into, from);
   operation.finish();
 }
 

@@ -222,7 +222,7 @@ void Responder::answer_again(const Resource& resource, std::uint64_t number, con
       reth.dma_length != resource.length - offset) {
     return;
   }
-  if (answers_.will_answer(packet.bth.psn, resource.packets - skipped)) {
+  if (answers_.resume_from(packet.bth.psn, resource.packets - skipped)) {
     return;
   }
   answers_.add({.kind = Answer::Kind::read,

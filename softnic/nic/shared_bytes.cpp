@@ -2,8 +2,13 @@
 
 #include "common/sanitizers.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 
 namespace sidelatch::softnic::nic {
@@ -151,6 +156,24 @@ void load_shared(std::span<std::byte> into, const std::byte* from) noexcept {
       [&](std::size_t at) { load_lane(target + at, shared + at); });
   for_each_half(shared, tail, into.size(), use_half, use_byte);
   fence(std::memory_order_acquire);
+}
+
+void load_shared_if_mapped(std::span<std::byte> into, const std::byte* from) noexcept {
+  constexpr std::size_t kMostBytes = 4096;
+  alignas(64) std::array<std::byte, kMostBytes + 2 * sizeof(Word)> words;  // NOLINT: filled by the kernel
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(from) % sizeof(Word);
+  // From word to word, so that the kernel copies whole words. They are in the same pages.
+  const std::size_t bytes = (before + into.size() + sizeof(Word) - 1) / sizeof(Word) * sizeof(Word);
+  const iovec local{words.data(), bytes};
+  const iovec remote{mutable_bytes(from) - before, bytes};
+  const ssize_t copied = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
+  if (copied == static_cast<ssize_t>(bytes)) {
+    std::memcpy(into.data(), words.data() + before, into.size());
+  } else if (copied >= 0 || errno == EFAULT) {
+    std::ranges::fill(into, std::byte{0});
+  } else {
+    load_shared(into, from);
+  }
 }
 
 std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std::uint64_t swap) noexcept {

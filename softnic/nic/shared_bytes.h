@@ -19,6 +19,10 @@ namespace sidelatch::softnic::nic {
 void store_shared(std::byte* shared, std::span<const std::byte> from) noexcept;
 /// Loads `into.size()` bytes from `shared`.
 void load_shared(std::span<std::byte> into, const std::byte* shared) noexcept;
+/// The same for at most a packet's payload, of memory that may be unmapped, also by another thread meanwhile: then it
+/// loads zeros. Slower: a system call. Where the system forbids that call (a container's filter), the memory must be
+/// mapped.
+void load_shared_if_mapped(std::span<std::byte> into, const std::byte* shared) noexcept;
 
 /// Atomics on the aligned word at `shared`, in the host's byte order; they return the old value.
 [[nodiscard]] std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std::uint64_t swap) noexcept;

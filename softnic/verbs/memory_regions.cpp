@@ -8,8 +8,6 @@
 #include "convert.h"
 #include "export.h"
 
-#include "softnic/nic/mapped_memory.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 // Macros that choose between the functions below.
 #undef ibv_reg_mr
@@ -30,6 +29,12 @@
 namespace sidelatch::softnic::verbs {
 
 namespace {
+
+bool is_mapped(void* from, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((bytes + page - 1) / page);
+  return ::mincore(from, bytes, pages.data()) == 0;
+}
 
 struct Pages {
   void* from = nullptr;
@@ -60,7 +65,7 @@ void require_memory(void* address, std::size_t length, bool is_written) {
   // EINVAL: the memory may be read-only, or it is a device's memory, whose pages cannot be requested, or the kernel is
   // older.
   const bool may_be_fine = errno == EINVAL && (!is_written || !request(pages, false));
-  if (!may_be_fine || !nic::is_mapped(pages.from, pages.bytes)) {
+  if (!may_be_fine || !is_mapped(pages.from, pages.bytes)) {
     refuse(EFAULT, "the range is not mapped, or not writable");
   }
 }
