@@ -99,7 +99,8 @@ bool Execution::is_undisturbed(std::uint16_t of) const {
       return false;  // CPU threads of its node reach its buffers
     }
   }
-  return true;
+  // Messages come into its receive buffers.
+  return std::ranges::none_of(queue_pairs_, [&](const QueuePairPart& part) { return part.target == of; });
 }
 
 void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_frame, ClientState& state) {

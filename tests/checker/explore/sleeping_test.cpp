@@ -9,6 +9,8 @@
 
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <utility>
 
 namespace sidelatch::explore {
 namespace {
@@ -21,6 +23,7 @@ Options searching_alone(Mode mode, Preset preset) {
   Options options = under(preset);
   options.mode = mode;
   options.walks = 0;
+  options.max_events = 300;  // an execution that waits in a loop is cut early, and states decide
   return options;
 }
 
@@ -121,6 +124,47 @@ TEST(Sleeping, AReadArrivesMeanwhile) {
   expect_broken(reader(read_sleep_look));
   expect_broken(reader(read_look_three_times));
   expect_safe(reader(read_sleep_until_it_is_there));
+}
+
+// ---- A message.
+
+struct Pair {
+  explicit Pair(World& the_world)
+      : world(&the_world),
+        receiver(&the_world.add_node("receiver")),
+        sender(&the_world.add_node("sender")),
+        inbox(receiver->allocate(64, fabric::Access::local_write)),
+        letter(sender->allocate(64, fabric::Access::local_write)),
+        ends(receiver->connect_pair(*sender)) {}
+  World* world;
+  fabric::Node* receiver;
+  fabric::Node* sender;
+  fabric::MemoryRegion inbox;
+  fabric::MemoryRegion letter;
+  std::pair<std::unique_ptr<fabric::QueuePair>, std::unique_ptr<fabric::QueuePair>> ends;
+};
+
+Task<void> look_for_a_message(Pair* pair) {
+  static_cast<void>(pair->ends.first->post_receive(pair->inbox.local(0, 64)));
+  const std::uint64_t before = word_in(pair->inbox.bytes());
+  co_await pair->receiver->reactor().sleep(from_ns(100));
+  pair->world->require(word_in(pair->inbox.bytes()) == before, "it came while the task slept");
+  static_cast<void>(co_await pair->ends.first->receive());
+}
+Task<void> send_one(Pair* pair) {
+  pair->letter.bytes()[0] = std::byte{1};
+  co_await pair->ends.second->submit(fabric::send(pair->letter.local(0, 8)));
+}
+
+TEST(Sleeping, AMessageArrivesMeanwhile) {
+  for (const Preset preset : kPresets) {
+    const Program program = [](World& world) {
+      auto& pair = world.make<Pair>(world);
+      world.spawn(*pair.receiver, look_for_a_message(&pair));
+      world.spawn(*pair.sender, send_one(&pair));
+    };
+    EXPECT_TRUE(is_broken(program, searching_alone(Mode::exhaustive, preset), Kind::assertion)) << name(preset);
+  }
 }
 
 // ---- Objects of the process.
