@@ -343,7 +343,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Specimen{"TasksInOrder", tasks_in_order, Outcome::broken, Mutation::siblings_come_first},
         Specimen{"TaskWaitsForTask", task_waits_for_task, Outcome::safe, Mutation::every_cycle_is_fair},
-        Specimen{"TaskWaitsForRequest", task_waits_for_request, Outcome::safe, Mutation::none},
+        Specimen{"TaskWaitsForRequest", task_waits_for_request, Outcome::safe, Mutation::siblings_come_first},
         Specimen{"RevokedLate", revoked_between_placement_and_completion, Outcome::broken,
                  Mutation::revocations_come_last},
         Specimen{"RevokedEarly", revoked_between_execution_and_delivery, Outcome::broken,
