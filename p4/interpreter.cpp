@@ -20,12 +20,14 @@ using ir::Do;
 
 // A parser that goes round without reading anything ends here.
 constexpr unsigned kMostTransitions = 65'536;
+// A packet whose loops go round more often in one stage is dropped.
+constexpr unsigned kMostIterations = 1'000'000;
 constexpr std::size_t kMostHashedBytes = 4096;
 
 // The numbers of core.p4's errors, which come first.
 enum CoreError : std::uint8_t { no_error, too_short, no_match, out_of_bounds, header_too_short, timeout, bad_argument };
 
-enum class Flow : std::uint8_t { on, back, leave, reject };
+enum class Flow : std::uint8_t { on, back, leave, reject, stop, again };
 
 std::uint64_t next_random(std::uint64_t& state) {  // splitmix64
   std::uint64_t z = state += 0x9e3779b97f4a7c15;
@@ -113,6 +115,12 @@ class Machine {
         return Flow::on;
       case Do::branch:
         return block(eval(s.expr) != 0 ? s.yes : s.no);
+      case Do::loop:
+        return loop(s);
+      case Do::stop:
+        return Flow::stop;
+      case Do::again:
+        return Flow::again;
       case Do::call:
         return call(s.which, s.yes);
       case Do::apply:
@@ -232,6 +240,24 @@ class Machine {
     }
   }
 
+  Flow loop(const ir::Statement& s) {
+    while (true) {
+      if (++iterations_ > kMostIterations) {
+        packet_.assertion_failed = true;
+        return Flow::leave;
+      }
+      for (const ir::Block* part : {&s.yes, &s.no}) {
+        const Flow flow = block(*part);
+        if (flow == Flow::stop) {
+          return Flow::on;
+        }
+        if (flow != Flow::on && flow != Flow::again) {
+          return flow;
+        }
+      }
+    }
+  }
+
   static std::uint64_t index(U128 value) {
     return value > ~std::uint64_t{0} ? ~std::uint64_t{0} : static_cast<std::uint64_t>(value);
   }
@@ -327,6 +353,8 @@ class Machine {
         return (value & set.b) == set.a;
       case ir::Set::Kind::range:
         return !is_less(value, set.a, set.width, set.is_signed) && !is_less(set.b, value, set.width, set.is_signed);
+      case ir::Set::Kind::none:
+        return false;
     }
     return false;
   }
@@ -435,6 +463,7 @@ class Machine {
   PacketContext& packet_;
   std::size_t cursor_ = 0;  // bits
   unsigned transitions_ = 0;
+  unsigned iterations_ = 0;
   U128 error_ = 0;
   bool checksum_error_ = false;
   std::span<std::byte> out_;

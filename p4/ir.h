@@ -82,6 +82,9 @@ enum class Do : std::uint8_t {
   zero,              // `count` slots from `to` on; which 1: a variable without a value
   copy,              // `count` slots from `from` to `to`
   branch,            // expr ? yes : no
+  loop,              // `yes`, then `no`, again and again; kMostIterations at most
+  stop,              // ends the loop
+  again,             // goes to the loop's `no`
   call,              // routine `which`; then `yes`, also if the routine has executed exit
   apply,             // table `which`
   give_back,         // return
@@ -150,7 +153,7 @@ struct StackType {
 };
 
 struct Set {
-  enum class Kind : std::uint8_t { any, mask, range } kind = Kind::any;
+  enum class Kind : std::uint8_t { any, mask, range, none } kind = Kind::any;
   U128 a = 0;  ///< value, or lowest
   U128 b = 0;  ///< mask, or highest
   bool is_signed = false;

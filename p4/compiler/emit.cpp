@@ -294,6 +294,15 @@ class Emitter {
         }
         line("}");
         break;
+      case Do::loop:
+        loop(s);
+        break;
+      case Do::stop:
+        line("break;");
+        break;
+      case Do::again:
+        line(fmt::format("goto again{};", loop_));
+        break;
       case Do::call:
         call('r', s.which, s.yes);
         break;
@@ -342,6 +351,18 @@ class Emitter {
         emit_extern(s);
         break;
     }
+  }
+
+  void loop(const ir::Statement& s) {
+    const int outer = std::exchange(loop_, loops_++);
+    line("for (;;) {");
+    line("if (++e.iterations > kMostIterations) { e.packet.assertion_failed = true; return leave; }");
+    line("{");
+    block(s.yes);
+    line(fmt::format("}}\nagain{}:;", loop_));
+    block(s.no);
+    line("}");
+    loop_ = outer;
   }
 
   void emit_extern(const ir::Statement& s) {
@@ -618,6 +639,9 @@ class Emitter {
 
   [[nodiscard]] std::string contains(const ir::Set& set, const std::string& key) const {
     const bool is_wide = set.width > 64;
+    if (set.kind == ir::Set::Kind::none) {
+      return "false";
+    }
     if (set.kind == ir::Set::Kind::mask) {
       return set.b == ones(set.width)
                  ? fmt::format("{} == {}", key, literal(set.a, is_wide))
@@ -780,6 +804,8 @@ class Emitter {
   std::string function_;
   std::vector<SlotAt> slots_;
   int sizes_[4] = {1, 1, 1, 1};
+  int loops_ = 0;
+  int loop_ = 0;  // the innermost one
   std::string out_;
 };
 

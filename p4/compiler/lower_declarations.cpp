@@ -83,7 +83,16 @@ void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
     }
     const ast::Declaration* other = known->second.declaration;
     if (declaration.kind == DeclarationKind::function && other != nullptr && other->kind == DeclarationKind::function) {
-      unsupported(declaration.at, "two functions with the name '" + declaration.name + "'");
+      std::vector<const ast::Declaration*>& all = overloads_[other];
+      const auto same = [&](const ast::Declaration* one) {
+        return one->parameters.size() == declaration.parameters.size();
+      };
+      if (same(other) || std::any_of(all.begin(), all.end(), same)) {
+        unsupported(declaration.at, fmt::format("two functions with the name '{}' and {} parameters", declaration.name,
+                                                declaration.parameters.size()));
+      }
+      all.push_back(&declaration);
+      return;
     }
     fail(declaration.at, "'" + declaration.name + "' is declared twice");
   }
@@ -283,6 +292,35 @@ Type* Lowering::declare_structure(const ast::Declaration& declaration) {
   return type;
 }
 
+// One type for each list of arguments.
+const Type* Lowering::generic_structure(const ast::Declaration& declaration, const ast::Type& use) {
+  if (use.arguments.size() != declaration.type_parameters.size()) {
+    fail(use.at, fmt::format("'{}' has {} type parameters", use.name, declaration.type_parameters.size()));
+  }
+  std::vector<const Type*> arguments;
+  std::string name;
+  for (const ast::TypePtr& argument : use.arguments) {
+    arguments.push_back(resolve(*argument));
+    name += (name.empty() ? "" : ", ") + text(arguments.back());
+  }
+  const std::pair key{&declaration, arguments};
+  if (const auto known = structures_.find(key); known != structures_.end()) {
+    return known->second;
+  }
+  in_scope(global_, [&] {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      Symbol symbol;
+      symbol.kind = Symbol::Kind::type;
+      symbol.type = arguments[i];
+      scope_->names[declaration.type_parameters[i]] = symbol;
+    }
+    Type* made = declare_structure(declaration);
+    made->name = fmt::format("{}<{}>", declaration.name, name);
+    structures_[key] = made;
+  });
+  return structures_.at(key);
+}
+
 const Type* Lowering::resolve(const ast::Type& type) {
   switch (type.kind) {
     case ast::TypeKind::bits:
@@ -360,7 +398,7 @@ const Type* Lowering::resolve(const ast::Type& type) {
   }
   if (declaration.kind == DeclarationKind::structure || declaration.kind == DeclarationKind::header ||
       declaration.kind == DeclarationKind::header_union) {
-    unsupported(type.at, "a generic structure");
+    return generic_structure(declaration, type);
   }
   Type* made = types_.make(Type::Kind::object, declaration.name);
   made->declaration = &declaration;
@@ -534,6 +572,13 @@ void Lowering::declare_locals(const ast::Declaration& declaration, const std::st
         break;
       case DeclarationKind::instance:
         symbol.object = instantiate(*local, prefix);
+        define(*local, symbol);
+        break;
+      case DeclarationKind::value_set:
+        static_cast<void>(resolve(*local->type));
+        static_cast<void>(constant_number(*local->arguments[0]));
+        warnings_.push_back({local->at, "the control plane cannot fill '" + local->name + "': it is always empty"});
+        symbol.object = new_object(Object::Kind::value_set, local.get());
         define(*local, symbol);
         break;
       case DeclarationKind::action:

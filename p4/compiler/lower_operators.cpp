@@ -338,6 +338,7 @@ Value Lowering::list(const ast::Expr& expr, const Type* expected) {
   Value value;
   value.kind = Value::Kind::list;
   value.names = expr.names;
+  value.has_rest = expr.text == "...";
   std::vector<const ast::Expr*> exprs;
   std::vector<const Type*> types;
   for (std::size_t i = 0; i < expr.operands.size(); ++i) {

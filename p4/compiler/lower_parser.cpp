@@ -94,11 +94,12 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
     made.next = number(one.next, one.at);
     const bool any =
         one.keys.size() == 1 && (one.keys[0]->kind == ExprKind::any || one.keys[0]->kind == ExprKind::fallback);
-    if (!any && one.keys.size() != types.size()) {
+    const bool is_empty = one.keys.size() == 1 && is_value_set(*one.keys[0]);  // a set of all keys together
+    if (!any && !is_empty && one.keys.size() != types.size()) {
       fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), types.size()));
     }
     for (std::size_t i = 0; i < types.size(); ++i) {
-      made.sets.push_back(any ? ir::Set{} : set(*one.keys[i], types[i]));
+      made.sets.push_back(any ? ir::Set{} : set(*one.keys[is_empty ? 0 : i], types[i]));
     }
     out.cases.push_back(std::move(made));
   }
@@ -202,7 +203,9 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   // The whole structure as one number, then its parts.
   unsigned bits = 0;
   for (const FieldType& field : type->fields) {
-    if (!field.type->is_bits()) {
+    const bool has_bits = field.type->is_bits() || field.type == types_.boolean ||
+                          (field.type->kind == Type::Kind::enumeration && field.type->element != nullptr);
+    if (!has_bits) {
       unsupported(expr.at, "lookahead of " + text(type));
     }
     bits += field.type->width;
