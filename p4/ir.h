@@ -92,7 +92,7 @@ enum class Do : std::uint8_t {
   reject,            // parser: with error expr
   run_parser,        // parser `which`; then `yes`, also if it has rejected the packet
   set_validity,      // header at `to`, of type `which`, to `count`; valid headers begin with zeros
-  extract,           // header at `to`, of type `which`
+  extract,           // header at `to`, of type `which`; expr: bits of its varbit
   lookahead,         // `count` bits to `to`
   lookahead_header,  // header at `to`, of type `which`, without moving on
   advance,           // expr bits
@@ -126,6 +126,8 @@ struct Statement {
   /// Of each of the data in `exprs`: -1, or whether its header is valid; if not, it adds no bits. As the reference
   /// switch does; the language leaves it open.
   std::vector<int> valid;
+  /// Of each of the data: -1, or the number of bits that count, which are the lowest ones. Empty: all count everywhere.
+  std::vector<int> sizes;
   Block yes;
   Block no;
 };
@@ -138,13 +140,16 @@ struct Routine {
 struct HeaderField {
   int slot;  ///< from the header's first slot on
   unsigned width;
+  int before = -1;  ///< of a part of the header's varbit: the bits before it
 };
 
 struct HeaderType {
   std::string name;
   std::vector<HeaderField> fields;
-  unsigned bytes = 0;
+  unsigned bytes = 0;  ///< without the varbit
   int slots = 0;
+  int used = -1;           ///< the slot of the bits in use of its varbit; -1: it has none
+  unsigned most_used = 0;  ///< the most that there may be
 };
 
 struct StackType {

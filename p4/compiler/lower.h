@@ -123,6 +123,7 @@ class Lowering {
   void declare_type(const ast::Declaration& declaration);
   void declare_constant(const ast::Declaration& declaration);
   Type* declare_structure(const ast::Declaration& declaration);
+  const Type* varbit(const ast::Type& type);
   const Type* generic_structure(const ast::Declaration& declaration, const ast::Type& use);
   void declare_enumeration(const ast::Declaration& declaration);
   void enumeration_members(const ast::Declaration& declaration, Type& made);
@@ -258,10 +259,12 @@ class Lowering {
   struct Flat {
     std::vector<int> exprs;
     std::vector<int> valid;
+    std::vector<int> sizes;
     unsigned bits = 0;
     std::vector<std::pair<ir::Place, int>> headers;  // whose validity is loaded already
   };
   void flatten(const Value& value, Flat& flat, Location at);
+  void flatten_varbit(const Value& value, Flat& flat);
   void flatten_place(const Value& value, Flat& flat, Location at);
   int validity(const Value& value, Flat& flat);
   int field_list(const ast::Expr& expr);

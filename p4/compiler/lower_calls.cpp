@@ -199,7 +199,7 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
     }
     unsigned bits = 0;
     const std::function<void(const Type*)> sum = [&](const Type* inner) {
-      if (inner->is_scalar()) {
+      if (inner->is_scalar() || (inner->kind == Type::Kind::varbit && method.starts_with("max"))) {
         bits += inner->width;
       }
       for (const FieldType& field : inner->fields) {

@@ -33,6 +33,7 @@ bool always_returns(const ast::Statement& statement) {
 }
 
 constexpr int kLargestStack = 4096;
+constexpr unsigned kLargestVarbit = 16'384;
 constexpr std::size_t kMostInstances = 20'000;
 constexpr std::size_t kMostRegisterBytes = std::size_t{1} << 30;
 
@@ -175,11 +176,6 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   switch (declaration.kind) {
     case DeclarationKind::alias:
     case DeclarationKind::new_type:
-      if (declaration.type->kind == ast::TypeKind::varbit) {  // refused where it is used
-        symbol.kind = Symbol::Kind::declaration;
-        symbol.declaration = &declaration;
-        break;
-      }
       symbol.type = resolve(*declaration.type);
       break;
     case DeclarationKind::enumeration:
@@ -278,8 +274,9 @@ Type* Lowering::declare_structure(const ast::Declaration& declaration) {
       }
     }
     const bool fits = kind == Type::Kind::header_union ? of->kind == Type::Kind::header
-                      : kind == Type::Kind::header     ? of->is_scalar() || of->kind == Type::Kind::structure
-                                                       : of->is_data();
+                      : kind == Type::Kind::header
+                          ? of->is_scalar() || of->kind == Type::Kind::varbit || of->kind == Type::Kind::structure
+                          : of->is_data();
     if (!fits) {
       fail(field.at, "this cannot have a field of type " + text(of));
     }
@@ -321,6 +318,17 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
   return structures_.at(key);
 }
 
+const Type* Lowering::varbit(const ast::Type& type) {
+  if (type.width == nullptr) {
+    fail(type.at, "varbit needs its largest width: varbit<N>");
+  }
+  const Number width = constant_number(*type.width);
+  if (width.negative || width.magnitude == 0 || width.magnitude > kLargestVarbit) {
+    unsupported(type.at, fmt::format("a varbit of {} bits; from 1 to {}", text(width), kLargestVarbit));
+  }
+  return types_.varbit(static_cast<unsigned>(width.magnitude));
+}
+
 const Type* Lowering::resolve(const ast::Type& type) {
   switch (type.kind) {
     case ast::TypeKind::bits:
@@ -339,7 +347,7 @@ const Type* Lowering::resolve(const ast::Type& type) {
       return types_.bits(static_cast<unsigned>(width.magnitude), is_signed);
     }
     case ast::TypeKind::varbit:
-      unsupported(type.at, "varbit");
+      return varbit(type);
     case ast::TypeKind::boolean:
       return types_.boolean;
     case ast::TypeKind::error:
@@ -393,9 +401,6 @@ const Type* Lowering::resolve(const ast::Type& type) {
     return symbol->type;
   }
   const ast::Declaration& declaration = *symbol->declaration;
-  if (declaration.kind == DeclarationKind::alias || declaration.kind == DeclarationKind::new_type) {
-    unsupported(type.at, "varbit");
-  }
   if (declaration.kind == DeclarationKind::structure || declaration.kind == DeclarationKind::header ||
       declaration.kind == DeclarationKind::header_union) {
     return generic_structure(declaration, type);

@@ -130,11 +130,8 @@ Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& metho
 }
 
 void Lowering::extract(const ast::Expr& expr) {
-  if (expr.operands.size() == 3) {
-    unsupported(expr.at, "extract of a header with a varbit");
-  }
-  if (expr.operands.size() != 2) {
-    fail(expr.at, "extract needs a header");
+  if (expr.operands.size() != 2 && expr.operands.size() != 3) {
+    fail(expr.at, "extract needs a header, and the bits of its varbit if it has one");
   }
   Value target;
   if (expr.operands[1]->kind == ExprKind::any) {
@@ -149,9 +146,20 @@ void Lowering::extract(const ast::Expr& expr) {
     fail(expr.operands[1]->at, "extract needs a header, not " + text(target.type));
   }
   const int type = header_type(target.type, expr.operands[1]->at);
+  const bool has_varbit = out_.headers[static_cast<std::size_t>(type)].used >= 0;
+  if (has_varbit != (expr.operands.size() == 3)) {
+    fail(expr.at, has_varbit ? text(target.type) + " has a varbit: extract(HEADER, BITS)"
+                             : text(target.type) + " has no varbit, whose bits could be given");
+  }
+  int bits = -1;
+  if (has_varbit) {
+    const Type* number = types_.bits(32, false);
+    bits = scalar(coerce(eval(*expr.operands[2], number), number, expr.operands[2]->at), expr.operands[2]->at);
+  }
   ir::Statement& made = add(ir::Do::extract, expr.at);
   made.to = target.place;
   made.which = type;
+  made.expr = bits;
   if (target.is_next) {
     const int next = node(ir::Op::add, 32, load(target.stack, 32), constant(1, 32));
     ir::Statement& step = add(ir::Do::assign, expr.at);
@@ -178,6 +186,9 @@ Value Lowering::lookahead(const ast::Expr& expr) {
     const Value seen = new_place(type);
     Value place = new_place(type);
     const int which = header_type(type, expr.at);
+    if (out_.headers[static_cast<std::size_t>(which)].used >= 0) {
+      fail(expr.at, "lookahead of a header with a varbit");
+    }
     ir::Statement& made = add(ir::Do::lookahead_header, expr.at);
     made.to = seen.place;
     made.which = which;
