@@ -454,6 +454,13 @@ void Lowering::table_properties(const ast::Table& source, Object& object, ir::Ta
     if (name == kLargestWins || name == kDelta) {
       continue;  // own_priorities() has read them
     }
+    if (name == "support_timeout") {  // nobody is told of entries that are not used
+      const Value given = eval(*value);
+      if (given.type != types_.boolean || !is_constant(given)) {
+        fail(at, "support_timeout is true or false");
+      }
+      continue;
+    }
     if (name != "counters" && name != "meters") {
       unsupported(at, "the table property '" + name + "'");
     }

@@ -176,6 +176,9 @@ INSTANTIATE_TEST_SUITE_P(
          {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } entries = { priority = 3 : 1 : "
                     "NoAction(); priority = 3 : 1 : NoAction(); } }"},
          "another entry has the same key and priority"},
+        {"SupportTimeout",
+         {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } support_timeout = 3; }"},
+         "support_timeout is true or false"},
         {"PriorityDeltaOfZero",
          {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } priority_delta = 0; entries = { 1 : "
                     "NoAction(); } }"},

@@ -1,5 +1,5 @@
 // Generic structures and functions, functions with one name, `...` in lists, slices by their width, a value_set,
-// and a structure that the parser looks ahead at.
+// a structure that the parser looks ahead at, and one within the headers.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -14,9 +14,13 @@ header other_t {
     bit<8> x;
 }
 
+struct others_t {
+    other_t other;
+}
+
 struct headers_t {
     test_t test;
-    other_t other;
+    others_t others;
 }
 
 enum bit<8> number_t { six = 6, nine = 9 }
@@ -128,6 +132,8 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else if (h.test.number == 8) {
             r[4 +: 8] = h.test.a[0 +: 4] ++ h.test.b[4 +: 4];
             r[15:12] = (4w5 ++ h.test.a)[8 +: 4];
+        } else if (h.test.number == 10) {
+            h.others.other = { h.test.b };
         } else if (m.peek.number == number_t.nine) {
             r = (bit<16>)m.peek.half << (m.peek.odd ? 8w8 : 4);
         }

@@ -74,6 +74,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         actions = { step; NoAction; }
         const default_action = NoAction();
         priority_delta = 100;
+        support_timeout = true;
         const entries = {
             0x21 : step(1);
             0x20 &&& 0xf0 : step(2);
