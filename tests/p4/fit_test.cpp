@@ -47,7 +47,7 @@ TEST(Fit, ACompareAndSwapOf32BitsFitsInOneStage) {
 
 TEST(Fit, ALoopDoesNot) {
   EXPECT_THAT(fit_of(kRegister, "for (bit<32> i = 0; i < 2; i = i + 1) {\nh.x.a = i;\n}").findings,
-              ElementsAre(HasSubstr("t.p4:10:1: a loop; a packet goes through the stages once")));
+              ElementsAre(HasSubstr("t.p4:12:1: a loop; a packet goes through the stages once")));
 }
 
 TEST(Fit, ACompareAndSwapOf64BitsHasTooManyOperands) {
