@@ -40,6 +40,7 @@ struct EndObject {
 template <class Object>
 using Owned = std::unique_ptr<Object, EndObject<Object>>;
 
+/// All fields of its C struct are 0.
 template <class Object>
 [[nodiscard]] Owned<Object> make_object(ProtectionDomain* parent) {
   // IBV_ALLOCATOR_USE_DEFAULT, which is an old-style cast. NOLINTNEXTLINE(performance-no-int-to-ptr)
@@ -49,13 +50,13 @@ template <class Object>
     place = parent->alloc(parent, parent->user, sizeof(Object), alignof(Object), kObjectMemory);
   }
   if (place == heap) {
-    return Owned<Object>(new Object);
+    return Owned<Object>(new Object());
   }
   if (place == nullptr) {
     throw std::bad_alloc();
   }
   try {
-    Owned<Object> made(new (place) Object);
+    Owned<Object> made(new (place) Object());
     made->placed_by = parent;
     ++parent->users;
     return made;

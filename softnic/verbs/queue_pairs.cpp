@@ -151,6 +151,8 @@ QueuePair* make_target(ibv_context& context, ibv_qp_init_attr_ex& attributes) {
   QueuePair* const pair = make(*domain.nic, context, options, nullptr);
   pair->qp_base.qp_context = attributes.qp_context;
   pair->qp_base.qp_type = IBV_QPT_XRC_RECV;
+  // The target does without; librdmacm reads there what it has given.
+  pair->qp_base.pd = (attributes.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attributes.pd : nullptr;
   attributes.cap = capabilities_of(options);
   return pair;
 }
