@@ -363,8 +363,7 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
   p4::State& state = device_->state();
   p4::RegisterState& all_heads = state.reg("Move.heads");
   return [least, most, item_ns, thread, &phases = state.reg("Move.phases"), &heads = all_heads, interval = least,
-          last = least, owed_ns = 0.0, polls = std::uint32_t{0}, moves = running.moves, seen = *running.moves,
-          shares = running.flow.kind == FlowKind::balance,
+          last = least, owed_ns = 0.0, polls = std::uint32_t{0},
           before = static_cast<std::uint32_t>(all_heads.read(thread))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     if (phase == kDone || phase == kDead) {
@@ -373,9 +372,7 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     const auto head = static_cast<std::uint32_t>(heads.read(thread));
     const std::uint32_t moved = (head - before) & kCount;
     before = head;
-    *moves += moved != 0 ? 1U : 0U;
-    // While others of a balanced flow move items, it waits for a producer that one of them has locked.
-    if (moved != 0 || (shares && *moves != std::exchange(seen, *moves))) {
+    if (moved != 0) {
       polls = 0;
       interval = least;
     } else if (polls < kPollsBeforeIdle) {

@@ -20,12 +20,14 @@ using ir::Do;
 
 // A parser that goes round without reading anything ends here.
 constexpr unsigned kMostTransitions = 65'536;
+// A packet whose loops go round more often in one stage is dropped.
+constexpr unsigned kMostIterations = 1'000'000;
 constexpr std::size_t kMostHashedBytes = 4096;
 
 // The numbers of core.p4's errors, which come first.
 enum CoreError : std::uint8_t { no_error, too_short, no_match, out_of_bounds, header_too_short, timeout, bad_argument };
 
-enum class Flow : std::uint8_t { on, back, leave, reject };
+enum class Flow : std::uint8_t { on, back, leave, reject, stop, again };
 
 std::uint64_t next_random(std::uint64_t& state) {  // splitmix64
   std::uint64_t z = state += 0x9e3779b97f4a7c15;
@@ -113,6 +115,12 @@ class Machine {
         return Flow::on;
       case Do::branch:
         return block(eval(s.expr) != 0 ? s.yes : s.no);
+      case Do::loop:
+        return loop(s);
+      case Do::stop:
+        return Flow::stop;
+      case Do::again:
+        return Flow::again;
       case Do::call:
         return call(s.which, s.yes);
       case Do::apply:
@@ -232,6 +240,24 @@ class Machine {
     }
   }
 
+  Flow loop(const ir::Statement& s) {
+    while (true) {
+      if (++iterations_ > kMostIterations) {
+        packet_.assertion_failed = true;
+        return Flow::leave;
+      }
+      for (const ir::Block* part : {&s.yes, &s.no}) {
+        const Flow flow = block(*part);
+        if (flow == Flow::stop) {
+          return Flow::on;
+        }
+        if (flow != Flow::on && flow != Flow::again) {
+          return flow;
+        }
+      }
+    }
+  }
+
   static std::uint64_t index(U128 value) {
     return value > ~std::uint64_t{0} ? ~std::uint64_t{0} : static_cast<std::uint64_t>(value);
   }
@@ -327,6 +353,8 @@ class Machine {
         return (value & set.b) == set.a;
       case ir::Set::Kind::range:
         return !is_less(value, set.a, set.width, set.is_signed) && !is_less(set.b, value, set.width, set.is_signed);
+      case ir::Set::Kind::none:
+        return false;
     }
     return false;
   }
@@ -335,16 +363,31 @@ class Machine {
     if ((header[0] != 0) == valid) {
       return;
     }
-    packet_.length = valid ? packet_.length + type.bytes : packet_.length - type.bytes;
+    const std::uint32_t bytes = type.bytes + (valid ? 0 : static_cast<std::uint32_t>(used(header, type) / 8));
+    packet_.length = valid ? packet_.length + bytes : packet_.length - bytes;
     if (valid) {
       std::fill_n(header, type.slots, U128{0});
     }
     header[0] = static_cast<unsigned>(valid);
   }
 
+  // Bits of its varbit.
+  static std::uint64_t used(const U128* header, const ir::HeaderType& type) {
+    return type.used >= 0 ? static_cast<std::uint64_t>(header[type.used]) : 0;
+  }
+  static unsigned width(const ir::HeaderField& field, std::uint64_t used) {
+    return field.before < 0 ? field.width : bits_in_part(used, static_cast<std::uint64_t>(field.before), field.width);
+  }
+
   Flow extract(const ir::Statement& s, bool moves) {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
-    if (cursor_ + std::size_t{8} * type.bytes > 8 * packet_.packet.size()) {
+    const std::uint64_t varies = s.expr >= 0 ? static_cast<std::uint64_t>(eval(s.expr)) : 0;
+    if (varies % 8 != 0 || varies > type.most_used) {
+      error_ = varies % 8 != 0 ? bad_argument : header_too_short;
+      return Flow::reject;
+    }
+    const std::size_t bits = std::size_t{8} * type.bytes + varies;
+    if (cursor_ + bits > 8 * packet_.packet.size()) {
       error_ = too_short;
       return Flow::reject;
     }
@@ -352,11 +395,15 @@ class Machine {
       std::size_t bit = cursor_;
       header[0] = 1;
       for (const ir::HeaderField& field : type.fields) {
-        header[field.slot] = read_bits(packet_.packet, bit, field.width);
-        bit += field.width;
+        const unsigned wide = width(field, varies);
+        header[field.slot] = read_bits(packet_.packet, bit, wide);
+        bit += wide;
+      }
+      if (type.used >= 0) {
+        header[type.used] = varies;
       }
     }
-    cursor_ += moves ? std::size_t{8} * type.bytes : 0;
+    cursor_ += moves ? bits : 0;
     return Flow::on;
   }
 
@@ -377,15 +424,17 @@ class Machine {
     if (header == nullptr || header[0] == 0) {
       return;
     }
-    if (written_ + type.bytes > out_.size()) {
+    const std::uint64_t varies = used(header, type);
+    if (written_ + type.bytes + varies / 8 > out_.size()) {
       throw std::length_error("the headers of a packet do not fit");
     }
     std::size_t bit = 8 * written_;
     for (const ir::HeaderField& field : type.fields) {
-      write_bits(out_, bit, field.width, header[field.slot]);
-      bit += field.width;
+      const unsigned wide = width(field, varies);
+      write_bits(out_, bit, wide, header[field.slot]);
+      bit += wide;
     }
-    written_ += type.bytes;
+    written_ += type.bytes + varies / 8;
   }
 
   // The elements move by `by`; those that come in are invalid.
@@ -413,9 +462,11 @@ class Machine {
       if (const int valid = s.valid[i - first]; valid >= 0 && eval(valid) == 0) {
         continue;
       }
-      const unsigned width = program_.exprs[static_cast<std::size_t>(s.exprs[i])].width;
-      write_bits(hashed_, bits, width, eval(s.exprs[i]));
-      bits += width;
+      const int size = s.sizes.empty() ? -1 : s.sizes[i - first];
+      const unsigned wide =
+          size >= 0 ? static_cast<unsigned>(eval(size)) : program_.exprs[static_cast<std::size_t>(s.exprs[i])].width;
+      write_bits(hashed_, bits, wide, eval(s.exprs[i]));
+      bits += wide;
     }
     if (bits % 8 != 0) {
       write_bits(hashed_, bits, static_cast<unsigned>(8 - bits % 8), 0);
@@ -435,6 +486,7 @@ class Machine {
   PacketContext& packet_;
   std::size_t cursor_ = 0;  // bits
   unsigned transitions_ = 0;
+  unsigned iterations_ = 0;
   U128 error_ = 0;
   bool checksum_error_ = false;
   std::span<std::byte> out_;

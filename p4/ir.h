@@ -82,6 +82,9 @@ enum class Do : std::uint8_t {
   zero,              // `count` slots from `to` on; which 1: a variable without a value
   copy,              // `count` slots from `from` to `to`
   branch,            // expr ? yes : no
+  loop,              // `yes`, then `no`, again and again; kMostIterations at most
+  stop,              // ends the loop
+  again,             // goes to the loop's `no`
   call,              // routine `which`; then `yes`, also if the routine has executed exit
   apply,             // table `which`
   give_back,         // return
@@ -89,7 +92,7 @@ enum class Do : std::uint8_t {
   reject,            // parser: with error expr
   run_parser,        // parser `which`; then `yes`, also if it has rejected the packet
   set_validity,      // header at `to`, of type `which`, to `count`; valid headers begin with zeros
-  extract,           // header at `to`, of type `which`
+  extract,           // header at `to`, of type `which`; expr: bits of its varbit
   lookahead,         // `count` bits to `to`
   lookahead_header,  // header at `to`, of type `which`, without moving on
   advance,           // expr bits
@@ -123,6 +126,8 @@ struct Statement {
   /// Of each of the data in `exprs`: -1, or whether its header is valid; if not, it adds no bits. As the reference
   /// switch does; the language leaves it open.
   std::vector<int> valid;
+  /// Of each of the data: -1, or the number of bits that count, which are the lowest ones. Empty: all count everywhere.
+  std::vector<int> sizes;
   Block yes;
   Block no;
 };
@@ -135,13 +140,16 @@ struct Routine {
 struct HeaderField {
   int slot;  ///< from the header's first slot on
   unsigned width;
+  int before = -1;  ///< of a part of the header's varbit: the bits before it
 };
 
 struct HeaderType {
   std::string name;
   std::vector<HeaderField> fields;
-  unsigned bytes = 0;
+  unsigned bytes = 0;  ///< without the varbit
   int slots = 0;
+  int used = -1;           ///< the slot of the bits in use of its varbit; -1: it has none
+  unsigned most_used = 0;  ///< the most that there may be
 };
 
 struct StackType {
@@ -150,7 +158,7 @@ struct StackType {
 };
 
 struct Set {
-  enum class Kind : std::uint8_t { any, mask, range } kind = Kind::any;
+  enum class Kind : std::uint8_t { any, mask, range, none } kind = Kind::any;
   U128 a = 0;  ///< value, or lowest
   U128 b = 0;  ///< mask, or highest
   bool is_signed = false;

@@ -52,14 +52,14 @@ enum class ExprKind : std::uint8_t {
   name,
   member,  // operands[0].text
   index,
-  slice,  // operands[0][operands[1]:operands[2]]
+  slice,  // operands[0][operands[1]:operands[2]], or text "+": [LOW +: WIDTH]
   unary,
   binary,  // text: the operator
   conditional,
   cast,
-  call,  // operands[0](the others), named by names
-  list,
-  fields,    // {names[i] = operands[i]}
+  call,      // operands[0](the others), named by names
+  list,      // text "...": what is left out has its default value
+  fields,    // {names[i] = operands[i]}; text as of a list
   type,      // the name of a type before a '.'
   any,       // _
   fallback,  // default
@@ -98,7 +98,20 @@ struct Parameter {
   ExprPtr otherwise;
 };
 
-enum class StatementKind : std::uint8_t { block, assign, call, conditional, choose, give_back, leave, empty, declare };
+enum class StatementKind : std::uint8_t {
+  block,
+  assign,
+  call,
+  conditional,
+  choose,
+  loop,   // for (first; left; steps) body[0], or for (declaration in right) body[0]
+  stop,   // break
+  again,  // continue
+  give_back,
+  leave,
+  empty,
+  declare,
+};
 
 struct SwitchCase {
   Location at;
@@ -116,6 +129,8 @@ struct Statement {
   std::string text;  // of an assignment with an operator: the operator
   std::vector<SwitchCase> cases;
   DeclarationPtr declaration;
+  std::vector<StatementPtr> first;  // of a loop
+  std::vector<StatementPtr> steps;
 };
 
 enum class DeclarationKind : std::uint8_t {
@@ -136,6 +151,7 @@ enum class DeclarationKind : std::uint8_t {
   control,
   parser,
   instance,
+  value_set,  // of `type`; arguments[0]: its size
   package,
 };
 

@@ -294,6 +294,15 @@ class Emitter {
         }
         line("}");
         break;
+      case Do::loop:
+        loop(s);
+        break;
+      case Do::stop:
+        line("break;");
+        break;
+      case Do::again:
+        line(fmt::format("goto again{};", loop_));
+        break;
       case Do::call:
         call('r', s.which, s.yes);
         break;
@@ -342,6 +351,18 @@ class Emitter {
         emit_extern(s);
         break;
     }
+  }
+
+  void loop(const ir::Statement& s) {
+    const int outer = std::exchange(loop_, loops_++);
+    line("for (;;) {");
+    line("if (++e.iterations > kMostIterations) { e.packet.assertion_failed = true; return leave; }");
+    line("{");
+    block(s.yes);
+    line(fmt::format("}}\nagain{}:;", loop_));
+    block(s.no);
+    line("}");
+    loop_ = outer;
   }
 
   void emit_extern(const ir::Statement& s) {
@@ -413,6 +434,12 @@ class Emitter {
         all_valid += fmt::format("{}{} != 0", all_valid.empty() ? "" : " && ", value(valid));
       }
     }
+    if (std::any_of(s.sizes.begin(), s.sizes.end(), [](int size) { return size >= 0; })) {
+      line("std::size_t bytes = 0;\n{\nstd::size_t bits = 0;");
+      append(s, first);
+      line("}");
+      return;
+    }
     unsigned most = 0;
     bool has_parts = false;
     for (std::size_t i = first; i < s.exprs.size(); ++i) {
@@ -437,14 +464,22 @@ class Emitter {
     line(fmt::format("bytes = {};", (bits + 7) / 8));
     if (!all_valid.empty()) {
       line("} else {\nstd::size_t bits = 0;");
-      for (std::size_t i = first; i < s.exprs.size(); ++i) {
-        const int valid = s.valid[i - first];
-        const std::string add = fmt::format("append(e, bits, {}, {});", expr(s.exprs[i]).width, value(s.exprs[i]));
-        line(valid < 0 ? add : fmt::format("if ({} != 0) {{ {} }}", value(valid), add));
-      }
-      line("bytes = fill_byte(e, bits);");
+      append(s, first);
     }
     line("}");
+  }
+
+  // One after the other, at `bits`; sets `bytes`.
+  void append(const ir::Statement& s, std::size_t first) {
+    for (std::size_t i = first; i < s.exprs.size(); ++i) {
+      const int valid = s.valid[i - first];
+      const int size = s.sizes.empty() ? -1 : s.sizes[i - first];
+      const std::string width =
+          size < 0 ? fmt::format("{}", expr(s.exprs[i]).width) : fmt::format("unsigned({})", value(size));
+      const std::string add = fmt::format("append(e, bits, {}, {});", width, value(s.exprs[i]));
+      line(valid < 0 ? add : fmt::format("if ({} != 0) {{ {} }}", value(valid), add));
+    }
+    line("bytes = fill_byte(e, bits);");
   }
 
   // Fields [first, last) that fill whole bytes together, and one word: they are read and written at once.
@@ -495,15 +530,47 @@ class Emitter {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
     const std::string guard = s.to.index < 0 ? "" : in_range(s.to) + " && ";
     line(fmt::format("if ({}{} {} 0) {{", guard, at(s.to), s.count != 0 ? "==" : "!="));
-    line(fmt::format("e.packet.length {}= {};", s.count != 0 ? "+" : "-", type.bytes));
+    const std::string varies =
+        type.used >= 0 && s.count == 0 ? fmt::format(" + {} / 8", at(moved(s.to, type.used))) : "";
+    line(fmt::format("e.packet.length {}= {}{};", s.count != 0 ? "+" : "-", type.bytes, varies));
     if (s.count != 0) {
       zero(s.to, type.slots);
     }
     line(fmt::format("{} = {}; }}", at(s.to), s.count));
   }
 
+  // `each`: of a field and its width.
+  template <class Each>
+  void varying_fields(const ir::HeaderType& type, Each each) {
+    for (const ir::HeaderField& field : type.fields) {
+      line(field.before < 0
+               ? fmt::format("{{ const unsigned width = {};", field.width)
+               : fmt::format("{{ const unsigned width = bits_in_part(varies, {}, {});", field.before, field.width));
+      each(field);
+      line("bit += width; }");
+    }
+  }
+
+  void extract_varying(const ir::Statement& s, const ir::HeaderType& type) {
+    line(fmt::format("{{ const std::uint64_t varies = {};", value(s.expr)));
+    line("if (varies % 8 != 0) { e.error = bad_argument; return reject; }");
+    line(fmt::format("if (varies > {}) {{ e.error = header_too_short; return reject; }}", type.most_used));
+    line(fmt::format("const std::size_t bytes = {} + varies / 8;", type.bytes));
+    line("if (e.cursor + bytes > e.packet.packet.size()) { e.error = too_short; return reject; }");
+    line(s.to.index < 0 ? "{" : fmt::format("if ({}) {{", in_range(s.to)));
+    line(fmt::format("{} = 1;\n{} = varies;\nstd::size_t bit = 8 * e.cursor;", at(s.to), at(moved(s.to, type.used))));
+    varying_fields(type, [&](const ir::HeaderField& field) {
+      line(fmt::format("{} = read_bits(e.packet.packet, bit, width);", at(moved(s.to, field.slot))));
+    });
+    line("}\ne.cursor += bytes; }");
+  }
+
   void extract(const ir::Statement& s) {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
+    if (type.used >= 0) {
+      extract_varying(s, type);
+      return;
+    }
     line(fmt::format("if (e.cursor + {} > e.packet.packet.size()) {{ e.error = too_short; return reject; }}",
                      type.bytes));
     line(fmt::format("{{ const std::byte* from = e.packet.packet.data() + e.cursor;"));
@@ -537,6 +604,18 @@ class Emitter {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
     const std::string guard = s.to.index < 0 ? "" : in_range(s.to) + " && ";
     line(fmt::format("if ({}{} != 0) {{", guard, at(s.to)));
+    if (type.used >= 0) {
+      line(fmt::format("const std::uint64_t varies = {};", at(moved(s.to, type.used))));
+      line(fmt::format("const std::size_t bytes = {} + varies / 8;", type.bytes));
+      line(
+          "if (e.written + bytes > e.out.size()) { throw std::length_error(\"the headers of a packet do not fit\"); }");
+      line("std::size_t bit = 8 * e.written;");
+      varying_fields(type, [&](const ir::HeaderField& field) {
+        line(fmt::format("write_bits(e.out, bit, width, {});", at(moved(s.to, field.slot))));
+      });
+      line("e.written += bytes; }");
+      return;
+    }
     line(fmt::format(
         "if (e.written + {} > e.out.size()) {{ throw std::length_error(\"the headers of a packet do not fit\"); }}",
         type.bytes));
@@ -618,6 +697,9 @@ class Emitter {
 
   [[nodiscard]] std::string contains(const ir::Set& set, const std::string& key) const {
     const bool is_wide = set.width > 64;
+    if (set.kind == ir::Set::Kind::none) {
+      return "false";
+    }
     if (set.kind == ir::Set::Kind::mask) {
       return set.b == ones(set.width)
                  ? fmt::format("{} == {}", key, literal(set.a, is_wide))
@@ -780,6 +862,8 @@ class Emitter {
   std::string function_;
   std::vector<SlotAt> slots_;
   int sizes_[4] = {1, 1, 1, 1};
+  int loops_ = 0;
+  int loop_ = 0;  // the innermost one
   std::string out_;
 };
 

@@ -265,6 +265,11 @@ class Fitter {
       case Do::branch:
         branch(s);
         break;
+      case Do::loop:
+        finding(s.at, "a loop; a packet goes through the stages once");
+        walk(s.yes);
+        walk(s.no);
+        break;
       case Do::call:
         walk(program_.routines[static_cast<std::size_t>(s.which)].body);
         walk(s.yes);

@@ -57,6 +57,7 @@ struct Value {
   ir::Place union_place;
   std::vector<Value> items;
   std::vector<std::string> names;
+  bool has_rest = false;  // of a list: {a, ...}
   Object* object = nullptr;
   std::string text;
 };
@@ -74,6 +75,7 @@ struct Object {
     action,
     function,
     extern_functions,
+    value_set,
   };
   Kind kind = Kind::function;
   const ast::Declaration* declaration = nullptr;
@@ -121,6 +123,8 @@ class Lowering {
   void declare_type(const ast::Declaration& declaration);
   void declare_constant(const ast::Declaration& declaration);
   Type* declare_structure(const ast::Declaration& declaration);
+  const Type* varbit(const ast::Type& type);
+  const Type* generic_structure(const ast::Declaration& declaration, const ast::Type& use);
   void declare_enumeration(const ast::Declaration& declaration);
   void enumeration_members(const ast::Declaration& declaration, Type& made);
   void define(const ast::Declaration& declaration, Symbol symbol);
@@ -160,7 +164,10 @@ class Lowering {
   void table_properties(const ast::Table& source, Object& object, ir::Table& table);
   std::size_t action_call(const ast::Expr& call, const Object& object, const TableInfo& info,
                           std::vector<U128>& arguments);
+  static const ast::Expr* property_of(const ast::Table& source, std::string_view name);
+  std::vector<int> own_priorities(const ast::Table& source);
   int entry_priority(const ast::TableEntry& entry, std::size_t position);
+  [[nodiscard]] bool is_value_set(const ast::Expr& expr) const;
   ir::Set set(const ast::Expr& expr, const Type* type);
 
   // lower_parser.cpp
@@ -180,6 +187,9 @@ class Lowering {
   void assign(const ast::Statement& statement);
   void conditional(const ast::Statement& statement);
   void choose(const ast::Statement& statement);
+  void loop(const ast::Statement& statement);       // lower_loops.cpp
+  void loop_over(const ast::Statement& statement);  // lower_loops.cpp
+  void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
   void run_cases(const std::vector<int>& conditions, const std::vector<const ast::Statement*>& bodies,
                  const ast::Statement* fallback, Location at);
@@ -210,6 +220,7 @@ class Lowering {
   Value lazy(const ast::Expr& expr);
   Value mux(const ast::Expr& expr, const Type* expected);
   Value cast(const Value& value, const Type* type, Location at);
+  Value default_of(const Type* type, Location at);
   Value coerce(const Value& value, const Type* type, Location at);
   Value list(const ast::Expr& expr, const Type* expected);
   int equal(const Value& left, const Value& right, Location at);
@@ -229,6 +240,8 @@ class Lowering {
   Value call(const ast::Expr& expr, const Type* expected);
   Value call_method(const ast::Expr& expr, const Type* expected);
   Value data_method(const Value& base, const ast::Expr& expr);
+  const ast::Declaration& overload(const ast::Declaration& first, const ast::Expr& expr);
+  std::vector<const Type*> inferred(const ast::Declaration& generic, const ast::Expr& expr, const Type* expected);
   Value call_object(Object& object, const ast::Expr& expr, Location at);
   Value call_action(Object& action, const ast::Expr& expr);
   std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, const std::vector<ast::Parameter>& parameters);
@@ -246,10 +259,12 @@ class Lowering {
   struct Flat {
     std::vector<int> exprs;
     std::vector<int> valid;
+    std::vector<int> sizes;
     unsigned bits = 0;
     std::vector<std::pair<ir::Place, int>> headers;  // whose validity is loaded already
   };
   void flatten(const Value& value, Flat& flat, Location at);
+  void flatten_varbit(const Value& value, Flat& flat);
   void flatten_place(const Value& value, Flat& flat, Location at);
   int validity(const Value& value, Flat& flat);
   int field_list(const ast::Expr& expr);
@@ -314,6 +329,8 @@ class Lowering {
   enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser, unknown };
   Stage stage_ = Stage::none;
   std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, Object*> functions_;
+  std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, const Type*> structures_;  // generic ones
+  std::map<const ast::Declaration*, std::vector<const ast::Declaration*>> overloads_;  // by the first function
   std::map<const Type*, int> header_types_;
   std::map<const Type*, int> stack_types_;
   std::map<std::string, bool> match_kinds_;

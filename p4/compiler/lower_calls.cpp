@@ -44,16 +44,96 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
         }
         fail(callee.at, "this cannot be called");
       }
+      const ast::Declaration& chosen = overload(*object.declaration, expr);
       std::vector<const Type*> types;
       types.reserve(expr.type_arguments.size());
       for (const ast::TypePtr& type : expr.type_arguments) {
         types.push_back(resolve(*type));
       }
-      return call_object(*function(*object.declaration, types), expr, expr.at);
+      if (types.empty() && !chosen.type_parameters.empty()) {
+        types = inferred(chosen, expr, expected);
+      }
+      return call_object(*function(chosen, types), expr, expr.at);
     }
     default:
       fail(callee.at, "this cannot be called; do you mean .apply()?");
   }
+}
+
+// Of the functions with this name the one whose parameters fit the number of arguments, or their names.
+const ast::Declaration& Lowering::overload(const ast::Declaration& first, const ast::Expr& expr) {
+  const auto found = overloads_.find(&first);
+  if (found == overloads_.end()) {
+    return first;
+  }
+  std::vector<const ast::Declaration*> all{&first};
+  all.insert(all.end(), found->second.begin(), found->second.end());
+  std::vector<const ast::Declaration*> fitting;
+  for (const ast::Declaration* one : all) {
+    const std::vector<ast::Parameter>& parameters = one->parameters;
+    const std::size_t given = expr.operands.size() - 1;
+    bool fits = given <= parameters.size();
+    for (const std::string& name : expr.names) {
+      fits = fits && std::any_of(parameters.begin(), parameters.end(),
+                                 [&](const ast::Parameter& parameter) { return parameter.name == name; });
+    }
+    for (std::size_t i = 0; i < parameters.size() && fits; ++i) {
+      const bool is_given =
+          expr.names.empty() ? i < given
+                             : std::find(expr.names.begin(), expr.names.end(), parameters[i].name) != expr.names.end();
+      fits = is_given || parameters[i].otherwise != nullptr;
+    }
+    if (fits) {
+      fitting.push_back(one);
+    }
+  }
+  if (fitting.size() != 1) {
+    fail(expr.at, fmt::format("{} of the functions with the name '{}' take{} these arguments",
+                              fitting.empty() ? "none" : "several", first.name, fitting.empty() ? "s" : ""));
+  }
+  return *fitting[0];
+}
+
+// What the arguments, or else what is expected of the call, say about the type parameters.
+std::vector<const Type*> Lowering::inferred(const ast::Declaration& generic, const ast::Expr& expr,
+                                            const Type* expected) {
+  std::vector<const Type*> types(generic.type_parameters.size());
+  const std::function<void(const ast::Type&, const Type*)> match = [&](const ast::Type& written, const Type* given) {
+    if (given == nullptr || given == types_.any_integer) {
+      return;
+    }
+    if (written.kind == ast::TypeKind::stack && given->kind == Type::Kind::stack) {
+      match(*written.arguments[0], given->element);
+    } else if (written.kind == ast::TypeKind::tuple && given->kind == Type::Kind::tuple &&
+               written.arguments.size() == given->fields.size()) {
+      for (std::size_t i = 0; i < given->fields.size(); ++i) {
+        match(*written.arguments[i], given->fields[i].type);
+      }
+    } else if (written.kind == ast::TypeKind::name && written.arguments.empty()) {
+      const auto found = std::find(generic.type_parameters.begin(), generic.type_parameters.end(), written.name);
+      if (found != generic.type_parameters.end()) {
+        const Type*& type = types[static_cast<std::size_t>(found - generic.type_parameters.begin())];
+        type = type == nullptr ? given : type;
+      }
+    }
+  };
+  // For their types alone: what they do comes with the call.
+  static_cast<void>(collect([&] {
+    const std::vector<const ast::Expr*> arguments = arguments_of(expr, generic.parameters);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i]->kind != ExprKind::any) {
+        match(*generic.parameters[i].type, eval(*arguments[i]).type);
+      }
+    }
+  }));
+  match(*generic.type, expected);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == nullptr) {
+      fail(expr.at, fmt::format("the arguments do not say what the type {} is; write {}<...>(...)",
+                                generic.type_parameters[i], generic.name));
+    }
+  }
+  return types;
 }
 
 Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
@@ -119,7 +199,7 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
     }
     unsigned bits = 0;
     const std::function<void(const Type*)> sum = [&](const Type* inner) {
-      if (inner->is_scalar()) {
+      if (inner->is_scalar() || (inner->kind == Type::Kind::varbit && method.starts_with("max"))) {
         bits += inner->width;
       }
       for (const FieldType& field : inner->fields) {

@@ -7,6 +7,33 @@
 
 namespace sidelatch::p4 {
 
+// What `...` stands for: 0, false, the first member, a header that is not valid.
+Value Lowering::default_of(const Type* type, Location at) {
+  if (type->is_scalar()) {
+    return scalar_value(constant(0, type->width), type);
+  }
+  Value made;
+  made.type = type;
+  switch (type->kind) {
+    case Type::Kind::header:
+    case Type::Kind::header_union:
+      made.kind = Value::Kind::invalid;
+      return made;
+    case Type::Kind::stack:
+      made.kind = Value::Kind::list;
+      return made;
+    case Type::Kind::structure:
+    case Type::Kind::tuple:
+      made.kind = Value::Kind::list;
+      for (const FieldType& field : type->fields) {
+        made.items.push_back(default_of(field.type, at));
+      }
+      return made;
+    default:
+      fail(at, "there is no default value of type " + text(type));
+  }
+}
+
 // What P4 converts by itself: numbers to a width, serializable enumerations to their bits, lists to structures.
 Value Lowering::coerce(const Value& value, const Type* type, Location at) {
   if (type == nullptr || type->kind == Type::Kind::variable) {
@@ -36,6 +63,9 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     made.type = type;
     return made;
   }
+  if (value.kind == Value::Kind::list && value.has_rest && value.items.empty()) {
+    return default_of(type, at);
+  }
   if (value.kind == Value::Kind::list && value.type == nullptr) {
     Value made;
     made.kind = Value::Kind::list;
@@ -47,22 +77,29 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
       for (const Value& item : value.items) {
         made.items.push_back(coerce(item, type->element, at));
       }
-      return made;
+      return made;  // elements without a value are not valid
     }
     if (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple) {
       fail(at, "a list cannot become a value of type " + text(type));
     }
-    if (value.items.size() != type->fields.size()) {
+    if (value.has_rest ? value.items.size() > type->fields.size() : value.items.size() != type->fields.size()) {
       fail(at, fmt::format("{} values for the {} fields of {}", value.items.size(), type->fields.size(), text(type)));
     }
     for (std::size_t i = 0; i < type->fields.size(); ++i) {
       std::size_t which = i;
       if (!value.names.empty()) {
         const auto found = std::find(value.names.begin(), value.names.end(), type->fields[i].name);
+        if (found == value.names.end() && value.has_rest) {
+          made.items.push_back(default_of(type->fields[i].type, at));
+          continue;
+        }
         if (found == value.names.end()) {
           fail(at, "the field '" + type->fields[i].name + "' has no value");
         }
         which = static_cast<std::size_t>(found - value.names.begin());
+      } else if (i >= value.items.size()) {
+        made.items.push_back(default_of(type->fields[i].type, at));
+        continue;
       }
       made.items.push_back(coerce(value.items[which], type->fields[i].type, at));
     }

@@ -33,6 +33,7 @@ bool always_returns(const ast::Statement& statement) {
 }
 
 constexpr int kLargestStack = 4096;
+constexpr unsigned kLargestVarbit = 16'384;
 constexpr std::size_t kMostInstances = 20'000;
 constexpr std::size_t kMostRegisterBytes = std::size_t{1} << 30;
 
@@ -83,7 +84,16 @@ void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
     }
     const ast::Declaration* other = known->second.declaration;
     if (declaration.kind == DeclarationKind::function && other != nullptr && other->kind == DeclarationKind::function) {
-      unsupported(declaration.at, "two functions with the name '" + declaration.name + "'");
+      std::vector<const ast::Declaration*>& all = overloads_[other];
+      const auto same = [&](const ast::Declaration* one) {
+        return one->parameters.size() == declaration.parameters.size();
+      };
+      if (same(other) || std::any_of(all.begin(), all.end(), same)) {
+        unsupported(declaration.at, fmt::format("two functions with the name '{}' and {} parameters", declaration.name,
+                                                declaration.parameters.size()));
+      }
+      all.push_back(&declaration);
+      return;
     }
     fail(declaration.at, "'" + declaration.name + "' is declared twice");
   }
@@ -166,11 +176,6 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   switch (declaration.kind) {
     case DeclarationKind::alias:
     case DeclarationKind::new_type:
-      if (declaration.type->kind == ast::TypeKind::varbit) {  // refused where it is used
-        symbol.kind = Symbol::Kind::declaration;
-        symbol.declaration = &declaration;
-        break;
-      }
       symbol.type = resolve(*declaration.type);
       break;
     case DeclarationKind::enumeration:
@@ -269,8 +274,9 @@ Type* Lowering::declare_structure(const ast::Declaration& declaration) {
       }
     }
     const bool fits = kind == Type::Kind::header_union ? of->kind == Type::Kind::header
-                      : kind == Type::Kind::header     ? of->is_scalar() || of->kind == Type::Kind::structure
-                                                       : of->is_data();
+                      : kind == Type::Kind::header
+                          ? of->is_scalar() || of->kind == Type::Kind::varbit || of->kind == Type::Kind::structure
+                          : of->is_data();
     if (!fits) {
       fail(field.at, "this cannot have a field of type " + text(of));
     }
@@ -281,6 +287,46 @@ Type* Lowering::declare_structure(const ast::Declaration& declaration) {
     type->slots += of->slots;
   }
   return type;
+}
+
+// One type for each list of arguments.
+const Type* Lowering::generic_structure(const ast::Declaration& declaration, const ast::Type& use) {
+  if (use.arguments.size() != declaration.type_parameters.size()) {
+    fail(use.at, fmt::format("'{}' has {} type parameters", use.name, declaration.type_parameters.size()));
+  }
+  std::vector<const Type*> arguments;
+  std::string name;
+  for (const ast::TypePtr& argument : use.arguments) {
+    arguments.push_back(resolve(*argument));
+    name += (name.empty() ? "" : ", ") + text(arguments.back());
+  }
+  const std::pair key{&declaration, arguments};
+  if (const auto known = structures_.find(key); known != structures_.end()) {
+    return known->second;
+  }
+  in_scope(global_, [&] {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      Symbol symbol;
+      symbol.kind = Symbol::Kind::type;
+      symbol.type = arguments[i];
+      scope_->names[declaration.type_parameters[i]] = symbol;
+    }
+    Type* made = declare_structure(declaration);
+    made->name = fmt::format("{}<{}>", declaration.name, name);
+    structures_[key] = made;
+  });
+  return structures_.at(key);
+}
+
+const Type* Lowering::varbit(const ast::Type& type) {
+  if (type.width == nullptr) {
+    fail(type.at, "varbit needs its largest width: varbit<N>");
+  }
+  const Number width = constant_number(*type.width);
+  if (width.negative || width.magnitude == 0 || width.magnitude > kLargestVarbit) {
+    unsupported(type.at, fmt::format("a varbit of {} bits; from 1 to {}", text(width), kLargestVarbit));
+  }
+  return types_.varbit(static_cast<unsigned>(width.magnitude));
 }
 
 const Type* Lowering::resolve(const ast::Type& type) {
@@ -301,7 +347,7 @@ const Type* Lowering::resolve(const ast::Type& type) {
       return types_.bits(static_cast<unsigned>(width.magnitude), is_signed);
     }
     case ast::TypeKind::varbit:
-      unsupported(type.at, "varbit");
+      return varbit(type);
     case ast::TypeKind::boolean:
       return types_.boolean;
     case ast::TypeKind::error:
@@ -355,12 +401,9 @@ const Type* Lowering::resolve(const ast::Type& type) {
     return symbol->type;
   }
   const ast::Declaration& declaration = *symbol->declaration;
-  if (declaration.kind == DeclarationKind::alias || declaration.kind == DeclarationKind::new_type) {
-    unsupported(type.at, "varbit");
-  }
   if (declaration.kind == DeclarationKind::structure || declaration.kind == DeclarationKind::header ||
       declaration.kind == DeclarationKind::header_union) {
-    unsupported(type.at, "a generic structure");
+    return generic_structure(declaration, type);
   }
   Type* made = types_.make(Type::Kind::object, declaration.name);
   made->declaration = &declaration;
@@ -534,6 +577,13 @@ void Lowering::declare_locals(const ast::Declaration& declaration, const std::st
         break;
       case DeclarationKind::instance:
         symbol.object = instantiate(*local, prefix);
+        define(*local, symbol);
+        break;
+      case DeclarationKind::value_set:
+        static_cast<void>(resolve(*local->type));
+        static_cast<void>(constant_number(*local->arguments[0]));
+        warnings_.push_back({local->at, "the control plane cannot fill '" + local->name + "': it is always empty"});
+        symbol.object = new_object(Object::Kind::value_set, local.get());
         define(*local, symbol);
         break;
       case DeclarationKind::action:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace sidelatch::p4 {
 
@@ -293,8 +294,15 @@ Value Lowering::index(const ast::Expr& expr) {
 
 Value Lowering::slice(const ast::Expr& expr) {
   Value base = eval(*expr.operands[0]);
-  const Number high = constant_number(*expr.operands[1]);
-  const Number low = constant_number(*expr.operands[2]);
+  Number high = constant_number(*expr.operands[1]);
+  Number low = constant_number(*expr.operands[2]);
+  if (expr.text == "+") {  // [LOW +: WIDTH]
+    const Number width = std::exchange(low, high);
+    if (width.negative || width.magnitude == 0) {
+      fail(expr.at, fmt::format("[{} +: {}] has no bits", text(low), text(width)));
+    }
+    high = combine("+", low, combine("-", width, Number::of(1), expr.at), expr.at);
+  }
   if (base.type != nullptr && base.type->kind == Type::Kind::enumeration && base.type->element != nullptr) {
     base = cast(base, base.type->element, expr.at);
   }

@@ -53,18 +53,37 @@ void Lowering::flatten_place(const Value& value, Flat& flat, Location at) {
   }
 }
 
+// Each part with the number of its bits that are in use.
+void Lowering::flatten_varbit(const Value& value, Flat& flat) {
+  const int used = load(value.place, 32);
+  const auto number = [this](unsigned n) { return constant(n, 32); };
+  for (int part = 1; part < value.type->slots; ++part) {
+    const unsigned width = part_width(value.type, part);
+    const unsigned before = static_cast<unsigned>(part - 1) * kWidest;
+    const int more = node(ir::Op::subtract_saturating, 32, used, number(before));
+    const int is_full = node(ir::Op::less_equal, 1, number(width), more, -1, false, 32);
+    flat.exprs.push_back(load(moved(value.place, part), width));
+    flat.valid.push_back(validity(value, flat));
+    flat.sizes.push_back(node(ir::Op::conditional, 32, is_full, number(width), more));
+    flat.bits += width;
+  }
+}
+
 // Appends the scalars of a value, in order.
 void Lowering::flatten(const Value& value, Flat& flat, Location at) {
   if (value.kind == Value::Kind::list) {
     for (const Value& item : value.items) {
       flatten(item, flat, at);
     }
+  } else if (value.kind == Value::Kind::place && value.type->kind == Type::Kind::varbit) {
+    flatten_varbit(value, flat);
   } else if (value.kind == Value::Kind::place && !value.type->is_scalar()) {
     flatten_place(value, flat, at);
   } else {
     const int made = scalar(value, at);
     flat.exprs.push_back(made);
     flat.valid.push_back(validity(value, flat));
+    flat.sizes.push_back(-1);
     flat.bits += width_of(made);
   }
   if (flat.bits > kMostHashedBits) {
@@ -108,6 +127,7 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
   made.which = which;
   made.exprs = std::move(flat.exprs);
   made.valid = std::move(flat.valid);
+  made.sizes = std::move(flat.sizes);
   store(target, result, at);
 }
 
@@ -146,6 +166,7 @@ void Lowering::checksum(const std::string& name, const std::vector<const ast::Ex
   made.count = static_cast<int>(payload);
   made.exprs = std::move(flat.exprs);
   made.valid = std::move(flat.valid);
+  made.sizes = std::move(flat.sizes);
   if (!verifies) {
     store(target, result, at);
   }

@@ -76,6 +76,12 @@ int Lowering::new_slots(const Type* type) {
     case Type::Kind::enumeration:
       out_.slot_widths.push_back(type->width);
       break;
+    case Type::Kind::varbit:
+      out_.slot_widths.push_back(32);
+      for (int part = 1; part < type->slots; ++part) {
+        out_.slot_widths.push_back(part_width(type, part));
+      }
+      break;
     case Type::Kind::header:
       out_.slot_widths.push_back(1);
       [[fallthrough]];
@@ -146,6 +152,17 @@ int Lowering::header_type(const Type* type, Location at) {
       }
       made.fields.push_back({slot, inner->width});
       bits += inner->width;
+      return;
+    }
+    if (inner->kind == Type::Kind::varbit) {
+      if (made.used >= 0) {
+        fail(at, "a header has one varbit at most");
+      }
+      made.used = slot;
+      made.most_used = inner->width;
+      for (int part = 1; part < inner->slots; ++part) {
+        made.fields.push_back({slot + part, part_width(inner, part), (part - 1) * static_cast<int>(kWidest)});
+      }
       return;
     }
     for (std::size_t i = 0; i < inner->fields.size(); ++i) {

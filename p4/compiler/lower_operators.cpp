@@ -232,6 +232,13 @@ int Lowering::equal(const Value& left, const Value& right, Location at) {
     y.place = moved(b.place, offset);
     same = conjunction(same, equal(x, y, at));
   };
+  if (type->kind == Type::Kind::varbit) {  // what is not in use is 0
+    for (int i = 0; i < type->slots; ++i) {
+      const unsigned width = i == 0 ? 32 : part_width(type, i);
+      same = conjunction(same, node(ir::Op::equal, 1, load(moved(a.place, i), width), load(moved(b.place, i), width)));
+    }
+    return same;
+  }
   if (type->kind == Type::Kind::stack) {
     for (int i = 0; i < type->count; ++i) {
       part(type->element, 1 + i * type->element->slots);
@@ -338,6 +345,7 @@ Value Lowering::list(const ast::Expr& expr, const Type* expected) {
   Value value;
   value.kind = Value::Kind::list;
   value.names = expr.names;
+  value.has_rest = expr.text == "...";
   std::vector<const ast::Expr*> exprs;
   std::vector<const Type*> types;
   for (std::size_t i = 0; i < expr.operands.size(); ++i) {

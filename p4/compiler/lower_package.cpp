@@ -120,12 +120,17 @@ void Lowering::package() {
   if (headers.type->kind != Type::Kind::structure || !meta.type->is_data()) {
     fail(parser.at, "the headers and the metadata of v1model are structures");
   }
-  for (const FieldType& field : headers.type->fields) {
-    const Type* of = field.type->kind == Type::Kind::stack ? field.type->element : field.type;
-    if (of->kind != Type::Kind::header && of->kind != Type::Kind::header_union) {
-      unsupported(field.at, "a field of the headers that is no header, header union or stack");
+  const std::function<void(const Type*)> check_headers = [&](const Type* structure) {
+    for (const FieldType& field : structure->fields) {
+      const Type* of = field.type->kind == Type::Kind::stack ? field.type->element : field.type;
+      if (of->kind == Type::Kind::structure) {
+        check_headers(of);
+      } else if (of->kind != Type::Kind::header && of->kind != Type::Kind::header_union) {
+        unsupported(field.at, "a field of the headers that is no header, header union, stack or structure of these");
+      }
     }
-  }
+  };
+  check_headers(headers.type);
   if (standard.type->name != "standard_metadata_t") {
     fail(parser.parameters[3].at, "expected standard_metadata_t");
   }

@@ -94,11 +94,12 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
     made.next = number(one.next, one.at);
     const bool any =
         one.keys.size() == 1 && (one.keys[0]->kind == ExprKind::any || one.keys[0]->kind == ExprKind::fallback);
-    if (!any && one.keys.size() != types.size()) {
+    const bool is_empty = one.keys.size() == 1 && is_value_set(*one.keys[0]);  // a set of all keys together
+    if (!any && !is_empty && one.keys.size() != types.size()) {
       fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), types.size()));
     }
     for (std::size_t i = 0; i < types.size(); ++i) {
-      made.sets.push_back(any ? ir::Set{} : set(*one.keys[i], types[i]));
+      made.sets.push_back(any ? ir::Set{} : set(*one.keys[is_empty ? 0 : i], types[i]));
     }
     out.cases.push_back(std::move(made));
   }
@@ -129,11 +130,8 @@ Value Lowering::packet_in_method(const ast::Expr& expr, const std::string& metho
 }
 
 void Lowering::extract(const ast::Expr& expr) {
-  if (expr.operands.size() == 3) {
-    unsupported(expr.at, "extract of a header with a varbit");
-  }
-  if (expr.operands.size() != 2) {
-    fail(expr.at, "extract needs a header");
+  if (expr.operands.size() != 2 && expr.operands.size() != 3) {
+    fail(expr.at, "extract needs a header, and the bits of its varbit if it has one");
   }
   Value target;
   if (expr.operands[1]->kind == ExprKind::any) {
@@ -148,9 +146,20 @@ void Lowering::extract(const ast::Expr& expr) {
     fail(expr.operands[1]->at, "extract needs a header, not " + text(target.type));
   }
   const int type = header_type(target.type, expr.operands[1]->at);
+  const bool has_varbit = out_.headers[static_cast<std::size_t>(type)].used >= 0;
+  if (has_varbit != (expr.operands.size() == 3)) {
+    fail(expr.at, has_varbit ? text(target.type) + " has a varbit: extract(HEADER, BITS)"
+                             : text(target.type) + " has no varbit, whose bits could be given");
+  }
+  int bits = -1;
+  if (has_varbit) {
+    const Type* number = types_.bits(32, false);
+    bits = scalar(coerce(eval(*expr.operands[2], number), number, expr.operands[2]->at), expr.operands[2]->at);
+  }
   ir::Statement& made = add(ir::Do::extract, expr.at);
   made.to = target.place;
   made.which = type;
+  made.expr = bits;
   if (target.is_next) {
     const int next = node(ir::Op::add, 32, load(target.stack, 32), constant(1, 32));
     ir::Statement& step = add(ir::Do::assign, expr.at);
@@ -177,6 +186,9 @@ Value Lowering::lookahead(const ast::Expr& expr) {
     const Value seen = new_place(type);
     Value place = new_place(type);
     const int which = header_type(type, expr.at);
+    if (out_.headers[static_cast<std::size_t>(which)].used >= 0) {
+      fail(expr.at, "lookahead of a header with a varbit");
+    }
     ir::Statement& made = add(ir::Do::lookahead_header, expr.at);
     made.to = seen.place;
     made.which = which;
@@ -202,7 +214,9 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   // The whole structure as one number, then its parts.
   unsigned bits = 0;
   for (const FieldType& field : type->fields) {
-    if (!field.type->is_bits()) {
+    const bool has_bits = field.type->is_bits() || field.type == types_.boolean ||
+                          (field.type->kind == Type::Kind::enumeration && field.type->element != nullptr);
+    if (!has_bits) {
       unsupported(expr.at, "lookahead of " + text(type));
     }
     bits += field.type->width;

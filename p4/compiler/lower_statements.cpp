@@ -34,6 +34,15 @@ void Lowering::statement(const ast::Statement& statement) {
     case StatementKind::choose:
       choose(statement);
       break;
+    case StatementKind::loop:
+      loop(statement);
+      break;
+    case StatementKind::stop:
+      add(ir::Do::stop, statement.at);
+      break;
+    case StatementKind::again:
+      add(ir::Do::again, statement.at);
+      break;
     case StatementKind::give_back:
       give_back(statement);
       break;

@@ -18,6 +18,8 @@ constexpr std::size_t kMostKeys = 64;
 // Entry::priority says why.
 constexpr int kHighestPriority = 10'000;
 constexpr unsigned kLowestPriority = 1'000'000'000;
+constexpr std::string_view kLargestWins = "largest_priority_wins";
+constexpr std::string_view kDelta = "priority_delta";
 
 bool has_annotation(const ast::Annotations& annotations, std::string_view name) {
   return std::any_of(annotations.begin(), annotations.end(), [&](const auto& one) { return one.name == name; });
@@ -30,10 +32,19 @@ bool is_prefix(U128 mask, unsigned width) {
 
 }  // namespace
 
+bool Lowering::is_value_set(const ast::Expr& expr) const {
+  const Symbol* symbol = expr.kind == ExprKind::name ? find(expr.text, expr.global) : nullptr;
+  return symbol != nullptr && symbol->kind == Symbol::Kind::object && symbol->object->kind == Object::Kind::value_set;
+}
+
 ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
   ir::Set made;
   made.width = type->width;
   made.is_signed = type->is_signed;
+  if (is_value_set(expr)) {
+    made.kind = ir::Set::Kind::none;
+    return made;
+  }
   const Type* plain = type->kind == Type::Kind::enumeration && type->element != nullptr ? type->element : type;
   const auto value = [&](const ast::Expr& part) {
     Value evaluated = eval(part, type);
@@ -239,7 +250,8 @@ void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table
   }
 }
 
-// 1 is the highest, as the reference compiler counts: @priority(N), or the place among the entries.
+// 1 is the highest, as the reference compiler counts: @priority(N), or the place among the entries. With `priority =`
+// or a property that says how priorities are counted, those are the table's: see own_priorities().
 int Lowering::entry_priority(const ast::TableEntry& entry, std::size_t position) {
   for (const ast::Annotation& one : entry.annotations) {
     if (one.name == "priority") {
@@ -291,12 +303,65 @@ std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, c
   return which;
 }
 
+const ast::Expr* Lowering::property_of(const ast::Table& source, std::string_view name) {
+  const auto found = std::find_if(source.properties.begin(), source.properties.end(),
+                                  [&](const auto& property) { return property.first == name; });
+  return found != source.properties.end() ? found->second.get() : nullptr;
+}
+
+// The priorities of a table that gives some with `priority =`, by the rules of the language: an entry without one has
+// that of the entry before, less priority_delta, or more if not the largest one wins. None: it gives none.
+std::vector<int> Lowering::own_priorities(const ast::Table& source) {
+  const ast::Expr* largest = property_of(source, kLargestWins);
+  const ast::Expr* step = property_of(source, kDelta);
+  const bool has_any = std::any_of(source.entries.begin(), source.entries.end(),
+                                   [](const ast::TableEntry& entry) { return entry.priority != nullptr; });
+  bool largest_wins = true;
+  if (largest != nullptr) {
+    const Value value = eval(*largest);
+    if (value.type != types_.boolean || !is_constant(value)) {
+      fail(largest->at, "largest_priority_wins is true or false");
+    }
+    largest_wins = constant_value(value.expr) != 0;
+  }
+  const auto number = [this](const ast::Expr& expr, const char* what) {
+    const Number given = constant_number(expr);
+    if (given.negative || given.magnitude > kLowestPriority) {
+      fail(expr.at, fmt::format("{} is from 0 to {}", what, kLowestPriority));
+    }
+    return static_cast<std::int64_t>(given.magnitude);
+  };
+  const std::int64_t delta = step != nullptr ? number(*step, "priority_delta") : 1;
+  if (delta == 0) {
+    fail(step->at, "priority_delta is at least 1");
+  }
+  if (!has_any && largest == nullptr && step == nullptr) {
+    return {};
+  }
+  std::vector<int> made;
+  std::int64_t next = largest_wins ? (static_cast<std::int64_t>(source.entries.size()) - 1) * delta + 1 : 1;
+  for (const ast::TableEntry& entry : source.entries) {
+    next = entry.priority != nullptr ? number(*entry.priority, "a priority") : next;
+    if (next < 0 || next > kLowestPriority) {
+      fail(entry.at, fmt::format("this entry would have the priority {}; it is from 0 to {}", next, kLowestPriority));
+    }
+    if (std::any_of(entry.annotations.begin(), entry.annotations.end(),
+                    [](const ast::Annotation& one) { return one.name == "priority"; })) {
+      fail(entry.at, "'priority =' and @priority in one table");
+    }
+    made.push_back(static_cast<int>(largest_wins ? next : kHighestPriority - next));
+    next += largest_wins ? -delta : delta;
+  }
+  return made;
+}
+
 void Lowering::table_entries(const ast::Table& source, const Object& object, TableInfo& info,
                              const std::vector<const Type*>& types) {
+  const std::vector<int> priorities = own_priorities(source);
+  const bool ordered = std::any_of(info.keys.begin(), info.keys.end(), [](const KeyInfo& key) {
+    return key.kind != MatchKind::exact && key.kind != MatchKind::lpm;
+  });
   for (const ast::TableEntry& entry : source.entries) {
-    if (entry.priority != nullptr) {
-      unsupported(entry.at, "'priority =' of an entry; write @priority(N) after it");
-    }
     const bool all_any =
         entry.keys.size() == 1 && (entry.keys[0]->kind == ExprKind::any || entry.keys[0]->kind == ExprKind::fallback);
     std::vector<const ast::Expr*> keys;
@@ -348,18 +413,15 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
     if (info.actions[made.action].only_default) {
       fail(entry.action->at, "this action is for the default only");
     }
-    made.priority = kHighestPriority - entry_priority(entry, info.entries.size() + 1);
-    const bool ordered = std::any_of(info.keys.begin(), info.keys.end(), [](const KeyInfo& key) {
-      return key.kind != MatchKind::exact && key.kind != MatchKind::lpm;
-    });
-    if (!ordered) {
-      const auto same = [&](const Entry& other) {
-        return std::equal(other.keys.begin(), other.keys.end(), made.keys.begin(),
-                          [](const Match& a, const Match& b) { return a.value == b.value && a.mask == b.mask; });
-      };
-      if (std::any_of(info.entries.begin(), info.entries.end(), same)) {
-        fail(entry.at, "another entry has the same key");
-      }
+    made.priority = priorities.empty() ? kHighestPriority - entry_priority(entry, info.entries.size() + 1)
+                                       : priorities[info.entries.size()];
+    const auto same = [&](const Entry& other) {
+      return (!ordered || other.priority == made.priority) &&
+             std::equal(other.keys.begin(), other.keys.end(), made.keys.begin(),
+                        [](const Match& a, const Match& b) { return a.value == b.value && a.mask == b.mask; });
+    };
+    if (std::any_of(info.entries.begin(), info.entries.end(), same)) {
+      fail(entry.at, ordered ? "another entry has the same key and priority" : "another entry has the same key");
     }
     info.entries.push_back(std::move(made));
   }
@@ -389,6 +451,16 @@ void Lowering::table_properties(const ast::Table& source, Object& object, ir::Ta
   for (std::size_t i = 0; i < source.properties.size(); ++i) {
     const auto& [name, value] = source.properties[i];
     const Location at = source.property_places[i];
+    if (name == kLargestWins || name == kDelta) {
+      continue;  // own_priorities() has read them
+    }
+    if (name == "support_timeout") {  // nobody is told of entries that are not used
+      const Value given = eval(*value);
+      if (given.type != types_.boolean || !is_constant(given)) {
+        fail(at, "support_timeout is true or false");
+      }
+      continue;
+    }
     if (name != "counters" && name != "meters") {
       unsupported(at, "the table property '" + name + "'");
     }

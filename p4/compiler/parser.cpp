@@ -397,14 +397,31 @@ class DeclarationParser : public ExpressionParser {
       if (peek().is_name("state") && peek(1).kind == TokenKind::name && peek(2).is("{")) {
         made->states.push_back(state());
         made->states.back().annotations = std::move(notes);
-      } else if (peek().is_name("value_set")) {
-        unsupported(peek().at, "value_set");
+      } else if (peek().is_name("value_set") && peek(1).is("<")) {
+        made->locals.push_back(value_set());
+        made->locals.back()->annotations = std::move(notes);
       } else {
         seek(start);
         made->locals.push_back(local(false));
       }
     }
     expect("}");
+    return made;
+  }
+
+  DeclarationPtr value_set() {
+    next();
+    expect("<");
+    const TypePtr of = type();
+    expect(">");
+    expect("(");
+    const ExprPtr size = expression();
+    expect(")");
+    auto made = make(DeclarationKind::value_set, expect_name("the name of a value_set"));
+    made->type = of;
+    made->arguments = {size};
+    declare_value(made->name);
+    expect(";");
     return made;
   }
 

@@ -162,7 +162,8 @@ class Printer {
       case ExprKind::index:
         return fmt::format("{}[{}]", operand(part(0), kTightest), text(part(1)));
       case ExprKind::slice:
-        return fmt::format("{}[{}:{}]", operand(part(0), kTightest), text(part(1)), text(part(2)));
+        return fmt::format("{}[{}{}{}]", operand(part(0), kTightest), text(part(1)),
+                           expr.text.empty() ? ":" : " +: ", text(part(2)));
       case ExprKind::unary:
         return expr.text + operand(part(0), kTightest);
       case ExprKind::binary: {
@@ -181,13 +182,13 @@ class Printer {
         return operand(part(0), kTightest) + types + arguments(expr);
       }
       case ExprKind::list:
-        return "{ " + joined(expr.operands, [](const ExprPtr& one) { return text(*one); }) + " }";
+        return "{ " + joined(expr.operands, [](const ExprPtr& one) { return text(*one); }) + rest(expr) + " }";
       case ExprKind::fields: {
         std::string made;
         for (std::size_t i = 0; i < expr.operands.size(); ++i) {
           made += fmt::format("{}{} = {}", made.empty() ? "" : ", ", expr.names[i], text(part(i)));
         }
-        return "{ " + made + " }";
+        return "{ " + made + rest(expr) + " }";
       }
       case ExprKind::type:
         return text(*expr.type);
@@ -204,6 +205,8 @@ class Printer {
     }
     return {};
   }
+
+  static std::string rest(const Expr& list) { return list.text.empty() ? "" : list.operands.empty() ? "..." : ", ..."; }
 
   static std::string text(const Annotations& list) {
     std::string made;
@@ -300,6 +303,9 @@ class Printer {
         line(fmt::format("{}{}({}) {};", notes, text(*one.type), given, one.name));
         return;
       }
+      case DeclarationKind::value_set:
+        line(fmt::format("{}value_set<{}>({}) {};", notes, text(*one.type), text(*one.arguments[0]), one.name));
+        return;
       case DeclarationKind::package:
         line(notes + "package " + one.name + type_parameters(one) + text(one.parameters) + ";");
         return;
@@ -456,6 +462,30 @@ class Printer {
     close();
   }
 
+  // An assignment, a call or a variable, without what ends it.
+  static std::string text(const Statement& one) {
+    switch (one.kind) {
+      case StatementKind::assign:
+        return fmt::format("{} {}= {}", text(*one.left), one.text, text(*one.right));
+      case StatementKind::declare:
+        return fmt::format("{}{} {}{}", text(one.declaration->annotations), text(*one.declaration->type),
+                           one.declaration->name,
+                           one.declaration->value == nullptr ? "" : " = " + text(*one.declaration->value));
+      default:
+        return text(*one.left);
+    }
+  }
+
+  void loop(const Statement& one) {
+    const auto list = [](const std::vector<StatementPtr>& parts) {
+      return joined(parts, [](const StatementPtr& part) { return text(*part); });
+    };
+    branch(one.right != nullptr
+               ? fmt::format("for ({} {} in {})", text(*one.declaration->type), one.declaration->name, text(*one.right))
+               : fmt::format("for ({}; {}; {})", list(one.first), text(*one.left), list(one.steps)),
+           *one.body[0]);
+  }
+
   void print(const Statement& one) {
     switch (one.kind) {
       case StatementKind::block:
@@ -467,10 +497,17 @@ class Printer {
         close();
         return;
       case StatementKind::assign:
-        line(fmt::format("{} {}= {};", text(*one.left), one.text, text(*one.right)));
-        return;
       case StatementKind::call:
-        line(text(*one.left) + ";");
+        line(text(one) + ";");
+        return;
+      case StatementKind::loop:
+        loop(one);
+        return;
+      case StatementKind::stop:
+        line("break;");
+        return;
+      case StatementKind::again:
+        line("continue;");
         return;
       case StatementKind::conditional:
         branch("if (" + text(*one.left) + ")", *one.body[0]);

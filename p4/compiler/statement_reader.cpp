@@ -49,11 +49,19 @@ StatementPtr ExpressionParser::statement() {
   if (first.is_name("switch")) {
     return switch_statement();
   }
-  if (first.is_name("for")) {
-    unsupported(first.at, "for");
+  if (first.is_name("for") && peek(1).is("(")) {
+    StatementPtr made_loop = loop();
+    made_loop->annotations = std::move(made->annotations);
+    return made_loop;
   }
-  if (first.is_name("break") || first.is_name("continue")) {
-    unsupported(first.at, first.text);
+  if ((first.is_name("break") || first.is_name("continue")) && peek(1).is(";")) {
+    if (loops_ == 0) {
+      fail(first.at, first.text + " is for loops");
+    }
+    made->kind = first.is_name("break") ? StatementKind::stop : StatementKind::again;
+    next();
+    next();
+    return made;
   }
   if (first.is_name("exit") && peek(1).is(";")) {
     next();
@@ -79,33 +87,109 @@ StatementPtr ExpressionParser::statement() {
     }
     return made;
   }
+  assignment_or_call(*made);
+  expect(";");
+  return made;
+}
+
+void ExpressionParser::assignment_or_call(Statement& made) {
   // A target may not be read as a comparison, so no more than a postfix expression.
-  made->left = postfix(primary());
-  if (made->left->kind == ExprKind::call && peek().is(";")) {
-    next();
-    made->kind = StatementKind::call;
-    return made;
+  made.left = postfix(primary());
+  if (made.left->kind == ExprKind::call && (peek().is(";") || peek().is(",") || peek().is(")"))) {
+    made.kind = StatementKind::call;
+    return;
   }
   static constexpr std::array<std::string_view, 11> kOperators{
       "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "|+|=", "|-|=", "<<="};
-  made->kind = StatementKind::assign;
-  made->at = peek().at;
+  made.kind = StatementKind::assign;
+  made.at = peek().at;
   for (const std::string_view op : kOperators) {
     if (take(op)) {
-      made->text = op.substr(0, op.size() - 1);
+      made.text = op.substr(0, op.size() - 1);
     }
   }
-  if (made->text.empty()) {
+  if (made.text.empty()) {
     if (peek().is(">") && peek(1).is(">=")) {
       next();
       next();
-      made->text = ">>";
+      made.text = ">>";
     } else {
       expect("=");
     }
   }
-  made->right = expression();
-  expect(";");
+  made.right = expression();
+}
+
+DeclarationPtr ExpressionParser::variable_without_semicolon() {
+  auto made = std::make_shared<Declaration>();
+  made->kind = DeclarationKind::variable;
+  made->type = type();
+  const Token name = expect_name("the name of a variable");
+  made->name = name.text;
+  made->at = name.at;
+  if (take("=")) {
+    made->value = expression();
+  }
+  declare_value(made->name);
+  return made;
+}
+
+// What the head of a loop has: a variable, an assignment or a call.
+StatementPtr ExpressionParser::without_semicolon() {
+  auto made = std::make_shared<Statement>();
+  made->annotations = annotations();
+  made->at = peek().at;
+  if (declaration_ahead()) {
+    made->kind = StatementKind::declare;
+    made->declaration = variable_without_semicolon();
+    made->declaration->annotations = made->annotations;
+  } else {
+    assignment_or_call(*made);
+  }
+  return made;
+}
+
+StatementPtr ExpressionParser::loop() {
+  auto made = std::make_shared<Statement>();
+  made->kind = StatementKind::loop;
+  made->at = next().at;
+  const NameScope inner(*this);
+  expect("(");
+  if (!peek().is(";")) {
+    do {
+      made->first.push_back(without_semicolon());
+    } while (take(","));
+  }
+  if (peek().is_name("in") && made->first.size() == 1 && made->first[0]->kind == StatementKind::declare &&
+      made->first[0]->declaration->value == nullptr) {
+    made->declaration = made->first[0]->declaration;
+    made->first.clear();
+    next();
+    made->right = expression();
+    if (peek().is("..")) {
+      auto range = std::make_shared<Expr>();
+      range->kind = ExprKind::range;
+      range->at = next().at;
+      range->operands = {std::move(made->right), expression()};
+      made->right = std::move(range);
+    }
+  } else {
+    expect(";");
+    made->left = expression();
+    expect(";");
+    if (!peek().is(")")) {
+      do {
+        made->steps.push_back(without_semicolon());
+        if (made->steps.back()->kind == StatementKind::declare) {
+          fail(made->steps.back()->at, "a variable is declared where the loop begins");
+        }
+      } while (take(","));
+    }
+  }
+  expect(")");
+  ++loops_;
+  made->body.push_back(statement());
+  --loops_;
   return made;
 }
 

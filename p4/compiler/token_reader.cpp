@@ -278,8 +278,8 @@ ExprPtr ExpressionParser::binary(int level) {
     if (found <= level) {
       return left;
     }
-    if (symbol == "+" && peek(1).is(":")) {
-      unsupported(peek().at, "a slice [LOW +: WIDTH]");
+    if (symbol == "+" && peek(1).is(":") && peek(1).adjacent) {
+      return left;  // a slice [LOW +: WIDTH]
     }
     if (++length > kDeepest) {  // each operator puts what is left of it one level deeper
       unsupported(peek().at, "nesting this deep");
@@ -349,8 +349,11 @@ ExprPtr ExpressionParser::braces() {
     made->kind = ExprKind::fields;
   }
   while (!take("}")) {
-    if (peek().is("...")) {
-      unsupported(peek().at, "'...' in a list");
+    if (take("...")) {  // what is left out has the default value of its type
+      made->text = "...";
+      take(",");
+      expect("}");
+      break;
     }
     if (named) {
       made->names.push_back(expect_name("the name of a field").text);
@@ -393,7 +396,9 @@ ExprPtr ExpressionParser::primary() {
     return made;
   }
   if (token.is("...")) {
-    unsupported(token.at, "'...' as a value");
+    auto made = make(ExprKind::list, next().at);
+    made->text = "...";
+    return made;
   }
   if (token.is_name("true") || token.is_name("false")) {
     auto made = make(ExprKind::boolean, token.at);
@@ -497,6 +502,12 @@ ExprPtr ExpressionParser::postfix(ExprPtr base) {
       auto made = make(ExprKind::index, at);
       if (take(":")) {
         made->kind = ExprKind::slice;
+        made->operands = {std::move(base), std::move(first), expression()};
+      } else if (peek().is("+") && peek(1).is(":")) {
+        next();
+        next();
+        made->kind = ExprKind::slice;
+        made->text = "+";
         made->operands = {std::move(base), std::move(first), expression()};
       } else {
         made->operands = {std::move(base), std::move(first)};

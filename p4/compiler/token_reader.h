@@ -86,6 +86,10 @@ class ExpressionParser {
   bool type_arguments_of_call(std::vector<TypePtr>& arguments);
   [[nodiscard]] std::string_view binary_operator() const;
   StatementPtr switch_statement();
+  StatementPtr loop();
+  StatementPtr without_semicolon();
+  DeclarationPtr variable_without_semicolon();
+  void assignment_or_call(Statement& made);
   TypePtr type_without_stack();
   [[nodiscard]] bool is_type_name(const Token& token) const;
   [[nodiscard]] bool is_declared_type(const std::string& name) const;
@@ -94,6 +98,7 @@ class ExpressionParser {
   std::vector<Token> tokens_;
   std::size_t position_ = 0;
   unsigned depth_ = 0;
+  unsigned loops_ = 0;                                              // around the statement
   std::vector<std::map<std::string, bool, std::less<>>> names_{1};  // per scope: whether it is a type
 };
 

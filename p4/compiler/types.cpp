@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace sidelatch::p4 {
 
 // Plain enumerations and errors are as wide as this. (The reference switch does the same.)
@@ -44,6 +46,21 @@ const Type* Types::bits(unsigned width, bool is_signed) {
   return known;
 }
 
+const Type* Types::varbit(unsigned width) {
+  const Type*& known = varbits_[width];
+  if (known == nullptr) {
+    Type* type = make(Type::Kind::varbit, {});
+    type->width = width;
+    type->slots = 1 + static_cast<int>((width + kWidest - 1) / kWidest);
+    known = type;
+  }
+  return known;
+}
+
+unsigned part_width(const Type* varbit, int part) {
+  return std::min(kWidest, varbit->width - static_cast<unsigned>(part - 1) * kWidest);
+}
+
 const Type* Types::tuple(const std::vector<const Type*>& elements) {
   const Type*& known = tuples_[elements];
   if (known == nullptr) {
@@ -76,6 +93,8 @@ std::string text(const Type* type) {
   switch (type->kind) {
     case Type::Kind::bits:
       return fmt::format("{}<{}>", type->is_signed ? "int" : "bit", type->width);
+    case Type::Kind::varbit:
+      return fmt::format("varbit<{}>", type->width);
     case Type::Kind::stack:
       return fmt::format("{}[{}]", text(type->element), type->count);
     case Type::Kind::tuple: {

@@ -38,6 +38,7 @@ struct Type {
     header_union,
     stack,
     tuple,
+    varbit,    // one slot for its bits in use, and some for these: each has kWidest bits, the last one fewer
     object,    // extern object, parser, control, package
     variable,  // a type parameter
   };
@@ -65,7 +66,7 @@ struct Type {
   }
   /// Kept in slots.
   [[nodiscard]] bool is_data() const {
-    return is_scalar() || has_fields() || kind == Kind::stack || kind == Kind::tuple;
+    return is_scalar() || has_fields() || kind == Kind::stack || kind == Kind::tuple || kind == Kind::varbit;
   }
 };
 
@@ -74,6 +75,7 @@ class Types {
  public:
   Types();
   const Type* bits(unsigned width, bool is_signed);
+  const Type* varbit(unsigned width);
   const Type* tuple(const std::vector<const Type*>& elements);
   const Type* stack(const Type* element, int count);
   Type* make(Type::Kind kind, std::string name);
@@ -87,12 +89,16 @@ class Types {
  private:
   std::deque<Type> owned_;
   std::map<std::pair<unsigned, bool>, const Type*> bits_;
+  std::map<unsigned, const Type*> varbits_;
   std::map<std::vector<const Type*>, const Type*> tuples_;
   std::map<std::pair<const Type*, int>, const Type*> stacks_;
 };
 
 /// As a program would write it.
 [[nodiscard]] std::string text(const Type* type);
+
+/// How many bits the part of a varbit has in its slot `part`, from 1 on, if all are in use.
+[[nodiscard]] unsigned part_width(const Type* varbit, int part);
 
 /// The first slot of field number `field`, from that of its structure on.
 [[nodiscard]] int field_offset(const Type* type, std::size_t field);

@@ -122,6 +122,17 @@ class Search {
         at = joined(at, no);
         return;
       }
+      case Do::loop:
+        loop(s, at);
+        return;
+      case Do::stop:
+        stopped_ = joined(stopped_, at);
+        at = std::nullopt;
+        return;
+      case Do::again:
+        again_ = joined(again_, at);
+        at = std::nullopt;
+        return;
       case Do::call:
         call(s.which, at);
         if (at) {
@@ -159,6 +170,20 @@ class Search {
       default:
         return;
     }
+  }
+
+  // What the first time round assigns, the second one does: more change nothing.
+  void loop(const ir::Statement& s, Unassigned& at) {
+    const Unassigned outer_stopped = std::exchange(stopped_, std::nullopt);
+    const Unassigned outer_again = std::exchange(again_, std::nullopt);
+    for (int round = 0; round < 2; ++round) {
+      block(s.yes, at);
+      at = joined(at, again_);
+      block(s.no, at);
+    }
+    at = stopped_;
+    stopped_ = outer_stopped;
+    again_ = outer_again;
   }
 
   // A structure of which nothing was assigned is one whose copy is not assigned either; the copy is what is read.
@@ -205,6 +230,8 @@ class Search {
   const std::function<void(const ir::Origin&, const std::string&)>& report_;
   std::set<int> reported_;
   Unassigned returned_;
+  Unassigned stopped_;  // of the innermost loop
+  Unassigned again_;
   unsigned statements_ = 0;
 };
 

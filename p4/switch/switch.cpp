@@ -448,6 +448,10 @@ void Switch::egress(Packet* packet) {
     drop(packet, Drop::too_long);
     return;
   }
+  if (context.assertion_failed) {
+    drop(packet, Drop::assertion);
+    return;
+  }
   const std::size_t payload = packet->bytes.size() - context.parsed_bytes;
   if (header_bytes + payload > options_.packet_bytes) {
     drop(packet, Drop::too_long);

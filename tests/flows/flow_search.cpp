@@ -27,6 +27,7 @@ constexpr SwitchAddress kSwitch{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}};
 constexpr std::uint32_t kMask = 0xffffff;
 constexpr std::size_t kHeadAndJournal = 12;
 // As in the program.
+constexpr std::uint16_t kGeneratorPort = 510;
 constexpr std::uint64_t kIdlePhase = 1;
 constexpr std::uint64_t kDonePhase = 2;
 constexpr std::uint64_t kDeadPhase = 3;
@@ -36,29 +37,44 @@ class FlowSearch {
   FlowSearch(const std::shared_ptr<const p4::Program>& program, const FlowSearchOptions& options)
       : options_(&options),
         shape_{.slots = options.slots, .item_bytes = options.packets * kPacketBytes},
-        units_(options.has_second ? std::vector{producer, consumer, second} : std::vector{producer, consumer}),
+        producers_(options.producers == 2 ? std::vector{producer, other} : std::vector{producer}),
+        consumers_(options.consumers == 2 ? std::vector{consumer, second} : std::vector{consumer}),
+        threads_(options.kind == FlowKind::balance ? options.consumers : 1),
         device_(program, {.ports = kMostUnits, .icrc = true}),
         control_(device_, kSwitch) {
-    Flow flow{.kind = options.has_second ? FlowKind::replicate : FlowKind::shuffle,
+    if (options.items > kMostItems || (options.producers == 2 && options.kind == FlowKind::replicate) ||
+        (options.consumers == 2 && options.kind == FlowKind::shuffle)) {
+      throw std::invalid_argument("not in this search");
+    }
+    units_ = producers_;
+    units_.insert(units_.end(), consumers_.begin(), consumers_.end());
+    Flow flow{.kind = options.kind,
               .path_mtu = kPacketBytes,
               .batch_bytes = std::uint64_t{options.slots} * shape_.stride(),
               .time_out = std::chrono::microseconds(0),
               .most_retries = counts_retries() ? 1U : 0U};
     ends_of_switch_ = control_.new_ends(kMostUnits);
-    flow.producers.push_back(ring_of(producer));
-    for (std::size_t i = 1; i < units_.size(); ++i) {
-      flow.consumers.push_back(ring_of(units_[i]));
+    for (const Unit unit : producers_) {
+      flow.producers.push_back(ring_of(unit));
+    }
+    for (const Unit unit : consumers_) {
+      flow.consumers.push_back(ring_of(unit));
     }
     static_cast<void>(control_.start(flow));
-    device_.state().reg("Move.paces").write(0, options.is_paced ? 1 : 0);
-    for (const char* const name : kThreadRegisters) {
-      registers_.emplace_back(&device_.state().reg(std::string("Move.") + name), 0);
+    for (std::uint32_t i = 0; i < kMostThreads; ++i) {
+      device_.remove_generator(i);  // tick() does it
+      device_.state().reg("Move.paces").write(i, options.is_paced ? 1 : 0);
+      for (const char* const name : kThreadRegisters) {
+        registers_.emplace_back(&device_.state().reg(std::string("Move.") + name), i);
+      }
     }
-    for (const char* const name : kProducerRegisters) {
-      registers_.emplace_back(&device_.state().reg(std::string("Move.") + name), 0);
+    for (std::uint32_t i = 0; i < kMostProducers; ++i) {
+      for (const char* const name : kProducerRegisters) {
+        registers_.emplace_back(&device_.state().reg(std::string("Move.") + name), i);
+      }
     }
     registers_.emplace_back(&device_.state().reg("Move.living"), 0);
-    registers_.emplace_back(&device_.state().reg("Move.reached"), 1);  // of a second consumer
+    registers_.emplace_back(&device_.state().reg("Move.reached"), 1);
   }
 
   FlowSearchResult run() {
@@ -92,12 +108,27 @@ class FlowSearch {
     return options_->producer_dies || options_->consumer_dies || options_->is_impatient;
   }
 
+  static bool is_producer(Unit unit) { return unit == producer || unit == other; }
+  // Of a producer, or of a consumer: its place among them.
+  static std::size_t number_of(Unit unit) { return unit == producer || unit == consumer ? 0 : 1; }
+  [[nodiscard]] std::size_t thread_of(Unit consumer_unit) const {
+    return options_->kind == FlowKind::balance ? number_of(consumer_unit) : 0;
+  }
+  [[nodiscard]] bool is_balanced() const { return options_->kind == FlowKind::balance; }
+  [[nodiscard]] bool is_replicated() const { return options_->kind == FlowKind::replicate; }
+  [[nodiscard]] std::uint32_t all_items() const { return options_->producers * options_->items; }
+
   // Dead, or given up by the switch.
-  static bool is_out(const World& world, Unit unit) {
+  [[nodiscard]] bool is_out(const World& world, Unit unit) const {
     constexpr std::uint64_t kProducerLost = 2;
-    const bool is_given_up = unit == producer ? world.registers[place_of("gone")] == kProducerLost
-                                              : (world.registers[place_of("lost")] & (unit == consumer ? 1U : 2U)) != 0;
-    return is_given_up || world.nics[unit].is_dead;
+    if (world.nics[unit].is_dead) {
+      return true;
+    }
+    if (is_producer(unit)) {
+      return world.registers[place_of_producer("gone", number_of(unit))] == kProducerLost;
+    }
+    const std::uint64_t lost = world.registers[place_of("lost", thread_of(unit))];
+    return (lost & (is_replicated() && unit == second ? 2U : 1U)) != 0;
   }
 
   [[nodiscard]] FlowRing ring_of(Unit unit) const {
@@ -143,16 +174,19 @@ class FlowSearch {
     }
     const std::uint32_t outer = std::exchange(present_, number);
     const std::uint64_t before = steps_;
-    step_producer(world);
     for (const Unit unit : units_) {
-      if (unit != producer) {
+      if (is_producer(unit)) {
+        step_producer(world, unit);
+      } else {
         step_consumer(world, unit);
       }
       step_nic(world, unit);
       step_link(world, unit, world.to_unit[unit], true);
       step_link(world, unit, world.from_unit[unit], false);
     }
-    step_timer(world);
+    for (std::size_t thread = 0; thread < threads_; ++thread) {
+      step_timer(world, thread);
+    }
     if (steps_ == before) {
       ++result_.ends;
       ends_.push_back(number);
@@ -218,30 +252,35 @@ class FlowSearch {
 
   // ---- Units.
 
-  void step_producer(const World& world) {
-    const Memory& memory = world.memories[producer];
+  void step_producer(const World& world, Unit unit) {
+    const std::size_t number = number_of(unit);
+    const Memory& memory = world.memories[unit];
     const std::uint32_t head = memory.head & kCount;
+    const std::uint8_t written = world.written.at(number);
     if ((memory.tail & kBroken) != 0) {
       return;
     }
-    if (world.written > head) {
+    if (written > head) {
       then(
-          world, [] { return "the producer moves its head"; }, [](World& next) { ++next.memories[producer].head; });
-    } else if (world.written < options_->items && head - (memory.tail & kCount) < options_->slots) {
+          world, [&] { return fmt::format("the {} moves its head", kUnits[unit]); },
+          [&](World& next) { ++next.memories[unit].head; });
+    } else if (written < options_->items && head - (memory.tail & kCount) < options_->slots) {
       then(
-          world, [&] { return fmt::format("the producer writes item {}", world.written); },
+          world, [&] { return fmt::format("the {} writes item {}", kUnits[unit], written); },
           [&](World& next) {
             for (std::uint32_t i = 0; i < options_->packets; ++i) {
-              next.memories[producer].packets.at(next.written % options_->slots * options_->packets + i) = next.written;
+              next.memories[unit].packets.at(written % options_->slots * options_->packets + i) =
+                  item_of(number, written);
             }
-            ++next.written;
+            ++next.written.at(number);
+            next.memories[unit].head += options_->is_coarse ? 1U : 0U;
           });
-    } else if (world.written == options_->items && !world.has_ended) {
+    } else if (written == options_->items && !world.has_ended.at(number)) {
       then(
-          world, [] { return "the producer ends"; },
-          [](World& next) {
-            next.has_ended = true;
-            next.memories[producer].head |= kEnded;
+          world, [&] { return fmt::format("the {} ends", kUnits[unit]); },
+          [&](World& next) {
+            next.has_ended.at(number) = true;
+            next.memories[unit].head |= kEnded;
           });
     }
   }
@@ -250,31 +289,50 @@ class FlowSearch {
     const Memory& memory = world.memories[unit];
     if (world.is_reading[unit]) {
       then(
-          world, [&] { return fmt::format("the {} gives the slot of item {} back", kUnits[unit], world.popped[unit]); },
-          [&](World& next) {
-            check_item(next, unit);  // has it changed meanwhile?
-            next.is_reading[unit] = false;
-            ++next.popped[unit];
-            ++next.memories[unit].tail;
-          });
+          world,
+          [&] { return fmt::format("the {} gives the slot of its item {} back", kUnits[unit], world.popped[unit]); },
+          [&](World& next) { give_back(next, unit); });
     } else if (((memory.head - memory.tail) & kCount) != 0) {
       then(
-          world, [&] { return fmt::format("the {} reads item {}", kUnits[unit], world.popped[unit]); },
+          world, [&] { return fmt::format("the {} reads its item {}", kUnits[unit], world.popped[unit]); },
           [&](World& next) {
-            check_item(next, unit);
+            static_cast<void>(checked_item(next, unit));
             next.is_reading[unit] = true;
+            if (options_->is_coarse) {
+              give_back(next, unit);
+            }
           });
     }
   }
 
-  void check_item(const World& world, Unit unit) {
-    const std::uint8_t wanted = world.popped[unit];
-    for (std::uint32_t i = 0; i < options_->packets; ++i) {
-      const std::uint8_t found = world.memories[unit].packets.at(wanted % options_->slots * options_->packets + i);
-      if (found != wanted || wanted >= options_->items) {
-        fail(fmt::format("the {} has {} as item {}", kUnits[unit], found, wanted));
-      }
+  void give_back(World& world, Unit unit) {
+    const std::uint8_t item = checked_item(world, unit);  // has it changed meanwhile?
+    const std::size_t from = item / kMostItems % kMostProducers;
+    world.is_reading[unit] = false;
+    world.next[unit].at(from) = static_cast<std::uint8_t>(item % kMostItems + 1);
+    world.all_popped = static_cast<std::uint16_t>(world.all_popped | 1U << item % (2 * kMostItems));
+    ++world.popped[unit];
+    ++world.memories[unit].tail;
+  }
+
+  // What the consumer finds: an item that it may get now, and whole.
+  std::uint8_t checked_item(const World& world, Unit unit) {
+    const std::size_t at = world.popped[unit] % options_->slots * options_->packets;
+    const std::uint8_t found = world.memories[unit].packets.at(at);
+    const std::size_t from = found / kMostItems;
+    const std::uint8_t number = found % kMostItems;
+    bool is_right = from < options_->producers && number < options_->items;
+    if (is_right) {
+      const std::uint8_t least = world.next[unit].at(from);
+      is_right = is_balanced() ? number >= least && (world.all_popped & 1U << found) == 0 : number == least;
     }
+    for (std::uint32_t i = 1; i < options_->packets; ++i) {
+      is_right = is_right && world.memories[unit].packets.at(at + i) == found;
+    }
+    if (!is_right) {
+      fail(fmt::format("the {} has {} as its item {}", kUnits[unit], found, world.popped[unit]));
+    }
+    return found;
   }
 
   // When one consumer sees an item, the NIC of the other one has acknowledged it: it is in memory, or will be.
@@ -294,42 +352,95 @@ class FlowSearch {
   }
 
   void check_end(const World& world) {
-    const Memory& source = world.memories[producer];
-    const bool is_producer_out = is_out(world, producer);
-    bool are_all_out = true;
-    for (std::size_t i = 1; i < units_.size(); ++i) {
-      const Unit unit = units_[i];
-      const Memory& target = world.memories[unit];
+    for (std::size_t thread = 0; thread < threads_; ++thread) {
+      const std::uint64_t phase = world.registers[place_of("phases", thread)];
+      if (phase != kDonePhase && phase != kDeadPhase) {
+        fail(fmt::format("thread {} has come to a halt in phase {}", thread, phase));
+      }
+    }
+    is_balanced() ? check_shares(world) : check_copies(world);
+    const bool are_all_out = std::ranges::all_of(consumers_, [&](Unit unit) { return is_out(world, unit); });
+    for (const Unit unit : producers_) {
+      const std::uint32_t tail = world.memories[unit].tail;
+      const std::uint64_t gone = world.registers[place_of_producer("gone", number_of(unit))];
+      if (is_out(world, unit) || (options_->is_impatient && gone != 0)) {
+        continue;  // of the second the last word may be lost
+      }
+      if (!are_all_out && tail != (options_->items | kEnded)) {
+        fail(fmt::format("nothing is left to do, and the tail of the {} is {:#x}", kUnits[unit], tail));
+      } else if ((tail & (kBroken | kEnded)) == 0) {
+        fail(fmt::format("the consumers are lost, and the tail of the {} is {:#x}", kUnits[unit], tail));
+      }
+    }
+  }
+
+  // Whether producers may have been lost before all their items were delivered. One that has been told that all were
+  // may leave.
+  [[nodiscard]] bool is_any_lost(const World& world) const {
+    return std::ranges::any_of(producers_, [&](Unit unit) {
+      return is_out(world, unit) && world.memories[unit].tail != (options_->items | kEnded);
+    });
+  }
+
+  // Each consumer gets all items.
+  void check_copies(const World& world) {
+    for (const Unit unit : consumers_) {
+      const std::uint32_t head = world.memories[unit].head;
       if (is_out(world, unit)) {
         continue;
       }
-      are_all_out = false;
       // Given up at the last: it has everything but the end, and the switch cannot know whether it has that.
-      if (options_->is_impatient && world.popped[unit] == options_->items && target.head == options_->items) {
+      if (options_->is_impatient && world.popped[unit] == all_items() && head == all_items()) {
         continue;
       }
-      const bool has_all = world.popped[unit] == options_->items && target.head == (options_->items | kEnded);
-      // A producer that has been told that all was delivered may leave.
-      const bool may_leave = source.tail == (options_->items | kEnded);
-      if ((!is_producer_out || may_leave) && !has_all) {
+      const bool has_all = world.popped[unit] == all_items() && head == (all_items() | kEnded);
+      if (!is_any_lost(world) && !has_all) {
         fail(fmt::format("nothing is left to do, and the {} has {} items; its head is {:#x}", kUnits[unit],
-                         world.popped[unit], target.head));
-      } else if ((target.head & kEnded) == 0 || (!has_all && (target.head & kBroken) == 0)) {
-        fail(fmt::format("the producer is lost, and the head of the {} is {:#x}", kUnits[unit], target.head));
+                         world.popped[unit], head));
+      } else if ((head & kEnded) == 0 || (!has_all && (head & kBroken) == 0)) {
+        fail(fmt::format("the producer is lost, and the head of the {} is {:#x}", kUnits[unit], head));
       }
     }
-    const std::uint64_t phase = world.registers[place_of("phases")];
-    if (phase != kDonePhase && phase != kDeadPhase) {
-      fail(fmt::format("the flow has come to a halt in phase {}", phase));
+  }
+
+  // Each item is popped by one of the consumers, but for what a producer or a consumer that died took with it.
+  void check_shares(const World& world) {
+    unsigned gone = world.all_popped;
+    bool are_all_out = true;
+    for (const Unit unit : consumers_) {
+      const std::uint32_t head = world.memories[unit].head;
+      if (is_out(world, unit)) {
+        gone |= world.accepted[unit];
+        continue;
+      }
+      are_all_out = false;
+      if ((head & kCount) != world.popped[unit] || (head & kEnded) == 0) {
+        fail(fmt::format("nothing is left to do, and the {} has {} items; its head is {:#x}", kUnits[unit],
+                         world.popped[unit], head));
+      }
+      if ((head & kBroken) != 0 && !is_any_lost(world)) {
+        fail(fmt::format("no producer is lost, and the head of the {} is {:#x}", kUnits[unit], head));
+      }
     }
-    const bool has_no_end = options_->is_impatient && world.registers[place_of("gone")] != 0;
-    if (has_no_end) {
-      return;  // as above
-    }
-    if (!is_producer_out && !are_all_out && source.tail != (options_->items | kEnded)) {
-      fail(fmt::format("nothing is left to do, and the producer's tail is {:#x}", source.tail));
-    } else if (!is_producer_out && (source.tail & (kBroken | kEnded)) == 0) {
-      fail(fmt::format("the consumer is lost, and the producer's tail is {:#x}", source.tail));
+    for (const Unit unit : producers_) {
+      const std::size_t number = number_of(unit);
+      bool are_all_gone = true;
+      for (std::uint8_t item = 0; item < options_->items; ++item) {
+        are_all_gone = are_all_gone && (gone & 1U << item_of(number, item)) != 0;
+      }
+      if (are_all_gone || are_all_out) {
+        continue;
+      }
+      if (!is_out(world, unit)) {
+        fail(fmt::format("nothing is left to do, and an item of the {} is lost: popped are {:#x}", kUnits[unit],
+                         world.all_popped));
+      }
+      for (const Unit one : consumers_) {
+        if (!is_out(world, one) && (world.memories[one].head & kBroken) == 0) {
+          fail(fmt::format("the {} is lost, and the head of the {} is {:#x}", kUnits[unit], kUnits[one],
+                           world.memories[one].head));
+        }
+      }
     }
   }
 
@@ -376,36 +487,63 @@ class FlowSearch {
     }
   }
 
-  void step_timer(const World& world) {
-    const std::uint64_t phase = world.registers[place_of("phases")];
+  static bool is_quiet(const World& world, Unit unit) {
+    return world.to_unit[unit].empty() && world.from_unit[unit].empty() && world.nics[unit].jobs.empty();
+  }
+
+  // Whether an answer to what the thread has asked for may still come.
+  [[nodiscard]] bool is_quiet(const World& world, std::size_t thread) const {
+    return std::ranges::all_of(units_, [&](Unit unit) {
+      const bool is_its_own =
+          is_producer(unit)
+              ? (world.registers[place_of_producer("locks", number_of(unit))] & 0xffff) == thread + 1 || !is_balanced()
+              : thread_of(unit) == thread;
+      return !is_its_own || is_quiet(world, unit);
+    });
+  }
+
+  // Whether an idle thread would find something to do. Else it would ask for heads and tails for ever.
+  [[nodiscard]] bool has_work(const World& world, std::size_t thread) const {
+    const bool has_room = std::ranges::all_of(consumers_, [&](Unit unit) {
+      const Memory& memory = world.memories[unit];
+      return thread_of(unit) != thread || world.nics[unit].is_dead ||
+             ((memory.head - memory.tail) & kCount) < options_->slots;
+    });
+    bool are_all_gone = true;
+    bool has_found = false;
+    for (const Unit unit : producers_) {
+      const std::size_t number = number_of(unit);
+      if (world.registers[place_of_producer("gone", number)] != 0) {
+        continue;
+      }
+      are_all_gone = false;
+      const std::uint64_t lock = world.registers[place_of_producer("locks", number)] & 0xffff;
+      const Memory& source = world.memories[unit];
+      const bool has_items = ((source.head - source.tail) & kCount) != 0 || (source.head & kEnded) != 0;
+      has_found =
+          has_found || ((lock == 0 || lock == thread + 1) && ((has_items && has_room) || world.nics[unit].is_dead));
+    }
+    return has_found || are_all_gone;
+  }
+
+  void step_timer(const World& world, std::size_t thread) {
+    const std::uint64_t phase = world.registers[place_of("phases", thread)];
     if (phase == kDonePhase || phase == kDeadPhase) {
       return;
     }
-    const bool is_quiet = std::ranges::all_of(units_, [&](Unit unit) {
-      return world.to_unit[unit].empty() && world.from_unit[unit].empty() && world.nics[unit].jobs.empty();
-    });
-    const Memory& source = world.memories[producer];
-    const bool has_items = ((source.head - source.tail) & kCount) != 0 || (source.head & kEnded) != 0;
-    const bool has_room = std::ranges::all_of(units_, [&](Unit unit) {
-      const Memory& memory = world.memories[unit];
-      return unit == producer || world.nics[unit].is_dead || ((memory.head - memory.tail) & kCount) < options_->slots;
-    });
-    bool is_due = is_quiet;
-    bool is_poll = false;
-    if (phase == kIdlePhase) {
-      is_due = (has_items && has_room) || world.nics[producer].is_dead;
-      is_poll = !is_due && world.idle_polls != 0;
-    }
-    const bool is_early = !is_due && phase != kIdlePhase && world.early_timers != 0;
+    const bool is_idle = phase == kIdlePhase;
+    const bool is_due = is_idle ? has_work(world, thread) : is_quiet(world, thread);
+    const bool is_poll = is_idle && !is_due && world.idle_polls != 0;
+    const bool is_early = !is_idle && !is_due && world.early_timers != 0;
     if (!is_due && !is_poll && !is_early) {
       return;
     }
     then(
-        world, [&] { return fmt::format("the timer fires{}", is_early ? " early" : ""); },
+        world, [&] { return fmt::format("the timer of thread {} fires{}", thread, is_early ? " early" : ""); },
         [&](World& next) {
           next.early_timers = static_cast<std::uint8_t>(next.early_timers - (is_early ? 1 : 0));
           next.idle_polls = static_cast<std::uint8_t>(next.idle_polls - (is_poll ? 1 : 0));
-          through_switch(next, producer, {});
+          tick(next, thread);
         });
   }
 
@@ -415,24 +553,45 @@ class FlowSearch {
     }
   }
   void save(World& world) {
-    if (!counts_retries()) {
-      device_.state().reg("Move.retries").write(0, 0);
-      device_.state().reg("Move.silences").write(0, 0);
+    for (std::uint32_t thread = 0; thread < kMostThreads && !counts_retries(); ++thread) {
+      device_.state().reg("Move.retries").write(thread, 0);
+      device_.state().reg("Move.silences").write(thread, 0);
     }
     for (std::size_t i = 0; i < registers_.size(); ++i) {
       world.registers.at(i) = static_cast<std::uint64_t>(registers_[i].first->read(registers_[i].second));
     }
   }
 
-  // No frame: the packet generator's. The program itself decides. How often a request was repeated counts only if that
-  // is limited: else it would make each state another one.
+  // How often a request was repeated counts only if that is limited: else it would make each state another one.
   void through_switch(World& world, Unit from, std::span<const std::byte> frame) {
     load(world);
-    if (frame.empty()) {
-      device_.set_time(*device_.next_generated());
-    } else {
-      device_.receive(from, frame);
+    device_.receive(from, frame);
+    pass(world);
+  }
+
+  // A packet of the generator, for this thread. The program itself decides.
+  void tick(World& world, std::size_t thread) {
+    load(world);
+    roce::Packet packet;
+    packet.ethernet = {.destination = kSwitch.mac, .source = kSwitch.mac};
+    roce::Ipv4 ip;
+    ip.source = kSwitch.ip;
+    ip.destination = kSwitch.ip;
+    packet.ip = ip;
+    packet.bth.opcode = Opcode::read_request;
+    packet.bth.destination_qp = static_cast<std::uint32_t>(thread);
+    const auto built = roce::build(packet, buffer_);
+    if (std::holds_alternative<roce::Refusal>(built)) {
+      throw std::logic_error("a tick that cannot be built");
     }
+    const std::span bytes(buffer_.data(), std::get<std::size_t>(built));
+    device_.set_generator(0, {.port = kGeneratorPort, .interval = 1, .packet = {bytes.begin(), bytes.end()}});
+    device_.set_time(*device_.next_generated());
+    device_.remove_generator(0);
+    pass(world);
+  }
+
+  void pass(World& world) {
     if (!device_.run(1000)) {
       fail("a packet goes round in the switch for ever");
     }
@@ -515,11 +674,17 @@ class FlowSearch {
       nic.has_sent_nak = false;
       nic.jobs.push_back({.request = frame});
       nic.acknowledged = is_write ? frame.psn : nic.acknowledged;
+      if (options_->consumer_dies && is_write && frame.bytes > kHeadAndJournal) {
+        world.accepted[unit] = static_cast<std::uint16_t>(world.accepted[unit] | 1U << frame.item % (2 * kMostItems));
+      }
     } else if (!is_write) {
       nic.jobs.push_back({.request = frame});
     }
     if (is_write && (frame.asks || ahead != 0)) {
       answers.push_back({.opcode = Opcode::acknowledge, .psn = nic.acknowledged});
+    }
+    while (options_->is_coarse && !nic.jobs.empty()) {
+      nic.jobs.front().request.opcode == Opcode::write_only ? place(world, unit) : sample(world, unit);
     }
   }
 
@@ -560,7 +725,7 @@ class FlowSearch {
     }
     if (request.offset == RingShape::head_offset()) {
       memory.head = request.value;
-      if (options_->has_second) {
+      if (is_replicated()) {
         check_all_have(world);
       }
     } else if (request.offset == RingShape::tail_offset()) {
@@ -599,7 +764,10 @@ class FlowSearch {
 
   const FlowSearchOptions* options_;
   RingShape shape_;
-  std::vector<Unit> units_;
+  std::vector<Unit> producers_;
+  std::vector<Unit> consumers_;
+  std::vector<Unit> units_{};  // both
+  std::size_t threads_;
   p4::Switch device_;
   FlowSwitch control_;
   std::vector<SwitchEnd> ends_of_switch_;

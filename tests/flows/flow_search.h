@@ -11,13 +11,15 @@
 // overtake so many frames. The switch's timer fires when nothing is on its way, and so many times too early; it wakes
 // an idle flow when there is something to do, and so many times for nothing.
 //
-// Checked: the consumer pops the items in their order, each once; none changes while it is read; it sees the end after
-// the last one, and the producer that all was delivered; of two consumers none sees an item that the other one lacks;
-// from every state the flow can come to its end. If a unit dies or is given up, the other one gets what was delivered,
-// and then an error; what is in the ring of a unit that was given up and lives stays there. States that were seen
-// before are not searched again.
+// Checked: each consumer pops a producer's items in their order, each item is popped once; none changes while it is
+// read; who pops sees the end after the last one, and the producer that all was delivered; of two consumers of a
+// replicated flow none sees an item that the other one lacks; from every state the flow can come to its end. If a unit
+// dies or is given up, the others get what was delivered, and then an error, or, from several producers or to several
+// consumers that share, all that is left; what is in the ring of a unit that was given up and lives stays there. States
+// that were seen before are not searched again.
 #pragma once
 
+#include <sidelatch/flows/flow_switch.h>
 #include <sidelatch/p4/program.h>
 
 #include <cstdint>
@@ -28,19 +30,24 @@
 namespace sidelatch::flows {
 
 struct FlowSearchOptions {
-  std::uint8_t items = 3;
-  std::uint32_t packets = 1;  ///< of an item, 1 or 2
-  std::uint32_t slots = 2;    ///< of each ring, 1 or 2
+  FlowKind kind = FlowKind::shuffle;
+  std::uint32_t producers = 1;  ///< 1 or 2; to one consumer each of a shuffle
+  std::uint32_t consumers = 1;  ///< 1, or 2 that get the same (replicate, one producer) or share (balance)
+  std::uint8_t items = 3;       ///< of each producer
+  std::uint32_t packets = 1;    ///< of an item, 1 or 2
+  std::uint32_t slots = 2;      ///< of each ring, 1 or 2
   std::uint8_t losses = 0;
   std::uint8_t repeats = 0;
   std::uint8_t overtakings = 0;
   std::uint8_t early_timers = 0;
   std::uint8_t idle_polls = 0;
-  bool has_second = false;     ///< the flow is replicated to two consumers; it is the first one that may die
-  bool producer_dies = false;  ///< its NIC stops, at any time
+  bool producer_dies = false;  ///< the first one: its NIC stops, at any time
   bool consumer_dies = false;
   bool is_paced = false;      ///< a batch for each tick of the timer, as with a limited rate
   bool is_impatient = false;  ///< a unit is given up after one repeated request, and lives
+  /// A unit writes an item and moves its head in one step, or reads one and gives its slot back; NICs touch memory at
+  /// once. For the flows whose states are too many otherwise.
+  bool is_coarse = false;
   std::uint64_t most_states = 20'000'000;
 };
 

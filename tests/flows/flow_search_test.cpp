@@ -1,4 +1,4 @@
-// p4/zero_sided.p4 in every execution of a 1:1 flow with two slots, and specimens of it that must be caught.
+// p4/zero_sided.p4 in every execution of flows with two slots, and specimens of it that must be caught.
 #include "flow_search.h"
 
 #include "tests/sampled.h"
@@ -37,6 +37,12 @@ void expect_none(const FlowSearchOptions& options) {
   EXPECT_GT(result.ends, 0U);
 }
 
+FlowSearchOptions replicated(FlowSearchOptions options) {
+  options.kind = FlowKind::replicate;
+  options.consumers = 2;
+  return options;
+}
+
 TEST(ZeroSidedSearch, AGoodNetwork) { expect_none({.idle_polls = 1}); }
 TEST(ZeroSidedSearch, ALostFrame) { expect_none({.losses = 1}); }
 TEST(ZeroSidedSearch, ARepeatedFrame) { expect_none({.items = 2, .repeats = 1}); }
@@ -47,25 +53,44 @@ TEST(ZeroSidedSearch, ADeadConsumer) { expect_none({.items = 2, .consumer_dies =
 // Failed when the unit was given up that was silent last, and not the one that had been silent so often.
 TEST(ZeroSidedSearch, ADeadProducerAndALostFrame) { expect_none({.items = 2, .losses = 1, .producer_dies = true}); }
 TEST(ZeroSidedSearch, ADeadConsumerAndALostFrame) { expect_none({.items = 2, .losses = 1, .consumer_dies = true}); }
-TEST(ZeroSidedSearch, ReplicationToTwo) { expect_none({.items = 2, .has_second = true}); }
-TEST(ZeroSidedSearch, ReplicationAndALostFrame) { expect_none({.items = 1, .losses = 1, .has_second = true}); }
-TEST(ZeroSidedSearch, ReplicationAndARepeatedFrame) { expect_none({.items = 1, .repeats = 1, .has_second = true}); }
-TEST(ZeroSidedSearch, ReplicationAndAnOvertakingFrame) {
-  expect_none({.items = 1, .overtakings = 1, .has_second = true});
-}
-TEST(ZeroSidedSearch, ReplicationAndADeadConsumer) {
-  expect_none({.items = 1, .has_second = true, .consumer_dies = true});
-}
-TEST(ZeroSidedSearch, ReplicationAndADeadProducer) {
-  expect_none({.items = 1, .has_second = true, .producer_dies = true});
-}
+TEST(ZeroSidedSearch, ReplicationToTwo) { expect_none(replicated({.items = 2})); }
+TEST(ZeroSidedSearch, ReplicationAndALostFrame) { expect_none(replicated({.items = 1, .losses = 1})); }
+TEST(ZeroSidedSearch, ReplicationAndARepeatedFrame) { expect_none(replicated({.items = 1, .repeats = 1})); }
+TEST(ZeroSidedSearch, ReplicationAndAnOvertakingFrame) { expect_none(replicated({.items = 1, .overtakings = 1})); }
+TEST(ZeroSidedSearch, ReplicationAndADeadConsumer) { expect_none(replicated({.items = 1, .consumer_dies = true})); }
+TEST(ZeroSidedSearch, ReplicationAndADeadProducer) { expect_none(replicated({.items = 1, .producer_dies = true})); }
 TEST(ZeroSidedSearch, AUnitThatLivesAndIsGivenUp) {
   expect_none({.items = 1, .early_timers = 2, .is_impatient = true});
 }
 TEST(ZeroSidedSearch, ReplicationAndAConsumerThatLivesAndIsGivenUp) {
-  expect_none({.items = 1, .losses = 2, .has_second = true, .is_impatient = true});
+  expect_none(replicated({.items = 1, .losses = 2, .is_impatient = true}));
 }
 TEST(ZeroSidedSearch, ALimitedRate) { expect_none({.items = 2, .losses = 1, .is_paced = true}); }
+// Two threads, which share the producers.
+FlowSearchOptions balanced(std::uint32_t producers, FlowSearchOptions options) {
+  options.kind = FlowKind::balance;
+  options.producers = producers;
+  options.consumers = 2;
+  return options;
+}
+TEST(ZeroSidedSearch, BalanceOfOneProducer) { expect_none(balanced(1, {.items = 2, .idle_polls = 1})); }
+TEST(ZeroSidedSearch, BalanceOfTwoProducers) { expect_none(balanced(2, {.items = 1, .is_coarse = true})); }
+TEST(ZeroSidedSearch, BalanceAndALostFrame) {
+  expect_none(balanced(1, {.items = 2, .losses = 1, .idle_polls = 1, .is_coarse = true}));
+}
+TEST(ZeroSidedSearch, BalanceAndARepeatedFrame) {
+  expect_none(balanced(1, {.items = 2, .repeats = 1, .idle_polls = 1, .is_coarse = true}));
+}
+TEST(ZeroSidedSearch, BalanceAndAnOvertakingFrame) {
+  expect_none(balanced(1, {.items = 2, .overtakings = 1, .idle_polls = 1, .is_coarse = true}));
+}
+TEST(ZeroSidedSearch, BalanceAndADeadConsumer) {
+  expect_none(balanced(1, {.items = 2, .losses = 1, .idle_polls = 1, .consumer_dies = true, .is_coarse = true}));
+}
+TEST(ZeroSidedSearch, BalanceAndADeadProducer) {
+  expect_none(balanced(1, {.items = 2, .losses = 1, .idle_polls = 1, .producer_dies = true, .is_coarse = true}));
+}
+TEST(ZeroSidedSearch, TwoProducersToOne) { expect_none({.producers = 2, .items = 2, .is_coarse = true}); }
 TEST(ZeroSidedSearch, TwoThings) {
   if (!takes_long()) {
     GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";
@@ -79,13 +104,26 @@ TEST(ZeroSidedSearch, TwoThings) {
   expect_none({.losses = 1, .early_timers = 1});
   expect_none({.overtakings = 1, .early_timers = 1});
   expect_none({.items = 2, .packets = 2, .losses = 1, .overtakings = 1});
-  expect_none({.items = 2, .losses = 1, .has_second = true});
-  expect_none({.items = 2, .overtakings = 1, .has_second = true});
-  expect_none({.items = 2, .early_timers = 1, .has_second = true});
-  expect_none({.items = 1, .losses = 1, .has_second = true, .consumer_dies = true});
+  expect_none(replicated({.items = 2, .losses = 1}));
+  expect_none(replicated({.items = 2, .overtakings = 1}));
+  expect_none(replicated({.items = 2, .early_timers = 1}));
+  expect_none(replicated({.items = 1, .losses = 1, .consumer_dies = true}));
   expect_none({.items = 2, .early_timers = 2, .is_impatient = true});
-  expect_none({.items = 2, .losses = 2, .has_second = true, .is_impatient = true});
-  expect_none({.items = 2, .slots = 1, .losses = 2, .has_second = true, .is_impatient = true});
+  expect_none(replicated({.items = 2, .losses = 2, .is_impatient = true}));
+  expect_none(replicated({.items = 2, .slots = 1, .losses = 2, .is_impatient = true}));
+}
+TEST(ZeroSidedSearch, BalanceOfTwoProducersAndOneThing) {
+  if (!takes_long()) {
+    GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";
+  }
+  expect_none(balanced(2, {.items = 1, .idle_polls = 2, .is_coarse = true}));
+  expect_none(balanced(2, {.items = 1, .packets = 2, .losses = 1, .is_coarse = true}));
+  expect_none(balanced(2, {.items = 1, .packets = 2, .repeats = 1, .is_coarse = true}));
+  expect_none(balanced(2, {.items = 1, .packets = 2, .overtakings = 1, .is_coarse = true}));
+  expect_none(balanced(2, {.items = 1, .packets = 2, .early_timers = 1, .is_coarse = true}));
+  expect_none(balanced(2, {.items = 1, .packets = 2, .producer_dies = true, .is_coarse = true}));
+  expect_none(balanced(2, {.items = 1, .packets = 2, .consumer_dies = true, .is_coarse = true}));
+  expect_none(balanced(2, {.items = 2, .slots = 1, .is_coarse = true}));
 }
 
 void expect_caught(const std::string& right, const std::string& wrong, const FlowSearchOptions& options) {
@@ -127,14 +165,13 @@ TEST(ZeroSidedSpecimen, ABatchThatGoesAroundTheEndIsCaught) {
 }
 TEST(ZeroSidedSpecimen, AHeadThatMovesWhenOneConsumerHasTheDataIsCaught) {
   expect_caught("if (answered | given_up == all_bits) {\n                            c_psn = ",
-                "if (true) {\n                            c_psn = ", {.items = 1, .losses = 1, .has_second = true});
+                "if (true) {\n                            c_psn = ", replicated({.items = 1, .losses = 1}));
 }
 TEST(ZeroSidedSpecimen, CopiesForAConsumerThatWasGivenUpAreCaught) {
   if (!takes_long()) {
     GTEST_SKIP() << "ten seconds; SIDELATCH_LONG=1 runs it, and flow_cuts_test.cpp does the same without a search";
   }
-  expect_caught("m.left_out = given_up;", "",
-                {.items = 2, .slots = 1, .losses = 2, .has_second = true, .is_impatient = true});
+  expect_caught("m.left_out = given_up;", "", replicated({.items = 2, .slots = 1, .losses = 2, .is_impatient = true}));
 }
 TEST(ZeroSidedSpecimen, NoTimeOutIsCaught) {
   expect_caught("phase > SEEK && now - sent_at >= time_out", "false", {.items = 1, .losses = 1});
@@ -144,6 +181,18 @@ TEST(ZeroSidedSpecimen, APsnThatIsNotFilledAfterADeathIsCaught) {
 }
 TEST(ZeroSidedSpecimen, ADeathThatIsKeptSecretIsCaught) {
   expect_caught("head = head | BROKEN;", "head = head | 0;", {.items = 2, .producer_dies = true});
+}
+TEST(ZeroSidedSpecimen, AProducerThatTwoThreadsTakeIsCaught) {
+  expect_caught("} else if (lock != 0 && lock != t + 1) {", "} else if (false) {",
+                balanced(1, {.items = 1, .idle_polls = 1, .is_coarse = true}));
+}
+TEST(ZeroSidedSpecimen, WhatADeadConsumerMayHaveAndAnotherOneGetsIsCaught) {
+  expect_caught("p_tail = (p_tail + batch) & COUNT;  // its head may have moved: they are its items", "",
+                balanced(1, {.items = 1, .losses = 1, .consumer_dies = true, .is_coarse = true}));
+}
+TEST(ZeroSidedSpecimen, ALockThatADeadConsumerKeepsIsCaught) {
+  expect_caught("if (drained && lock == t + 1) {", "if (false) {",
+                balanced(1, {.items = 1, .consumer_dies = true, .is_coarse = true}));
 }
 
 }  // namespace flow_searches

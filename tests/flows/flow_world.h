@@ -23,29 +23,44 @@ constexpr std::array kThreadRegisters{"phases",        "retries", "positions", "
                                       "starts",        "passed",  "marks",     "answers", "lost",
                                       "fullest",       "reached", "silences",  "shrinks", "slownesses"};
 constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
-constexpr std::size_t kRegisters = kThreadRegisters.size() + kProducerRegisters.size() + 2;
+constexpr std::size_t kMostThreads = 2;
+constexpr std::size_t kMostProducers = 2;
+constexpr std::size_t kLiving = kMostThreads * kThreadRegisters.size() + kMostProducers * kProducerRegisters.size();
+constexpr std::size_t kReached = kLiving + 1;  // of a second consumer of the first thread
+constexpr std::size_t kRegisters = kReached + 1;
 
-/// The place of a register of a thread, or of a producer.
-constexpr std::size_t place_of(std::string_view name) {
-  std::size_t place = 0;
+/// The place of a register of a thread.
+constexpr std::size_t place_of(std::string_view name, std::size_t thread) {
+  std::size_t place = thread * kThreadRegisters.size();
   for (const std::string_view one : kThreadRegisters) {
     if (one == name) {
-      return place;
+      break;
     }
     ++place;
   }
+  return place;
+}
+/// The same of a producer, by its number.
+constexpr std::size_t place_of_producer(std::string_view name, std::size_t number) {
+  std::size_t place = kMostThreads * kThreadRegisters.size() + number * kProducerRegisters.size();
   for (const std::string_view one : kProducerRegisters) {
     if (one == name) {
-      return place;
+      break;
     }
     ++place;
   }
   return place;
 }
 
-enum Unit : std::uint8_t { producer, consumer, second };
-constexpr std::size_t kMostUnits = 3;
-constexpr std::array<const char*, kMostUnits> kUnits{"producer", "consumer", "second consumer"};
+enum Unit : std::uint8_t { producer, consumer, second, other };
+constexpr std::size_t kMostUnits = 4;
+constexpr std::array<const char*, kMostUnits> kUnits{"producer", "consumer", "second consumer", "other producer"};
+
+/// An item is a byte: its producer's number, and its own number there.
+constexpr std::uint8_t kMostItems = 8;  // of a producer
+constexpr std::uint8_t item_of(std::size_t number, std::uint8_t item) {
+  return static_cast<std::uint8_t>(number * kMostItems + item);
+}
 
 struct Frame {
   Opcode opcode{};
@@ -83,10 +98,15 @@ struct World {
   std::array<std::vector<Frame>, kMostUnits> to_unit{};
   std::array<std::vector<Frame>, kMostUnits> from_unit{};
   std::array<std::uint64_t, kRegisters> registers{};
-  std::uint8_t written = 0;  // items, by the producer
-  std::array<std::uint8_t, kMostUnits> popped{};
+  std::array<std::uint8_t, kMostProducers> written{};  // items
+  std::array<bool, kMostProducers> has_ended{};        // the producer has said so
+  std::array<std::uint8_t, kMostUnits> popped{};       // items
   std::array<bool, kMostUnits> is_reading{};
-  bool has_ended = false;  // the producer has said so
+  // Of a consumer and a producer: the least number that its next item may have.
+  std::array<std::array<std::uint8_t, kMostProducers>, kMostUnits> next{};
+  // A bit for each item. Who has acknowledged it, and which are popped by anybody.
+  std::array<std::uint16_t, kMostUnits> accepted{};
+  std::uint16_t all_popped = 0;
   std::uint8_t losses = 0;
   std::uint8_t repeats = 0;
   std::uint8_t overtakings = 0;
@@ -117,9 +137,10 @@ struct Hash {
 
 inline Hash hash_of(const World& world) {
   Hash hash;
-  for (const Unit unit : {producer, consumer, second}) {
+  for (const Unit unit : {producer, consumer, second, other}) {
     const Nic& nic = world.nics[unit];
-    hash.add(world.popped[unit] | (world.is_reading[unit] ? 0x100U : 0U));
+    hash.add(world.popped[unit] | (world.is_reading[unit] ? 0x100U : 0U) | std::uint64_t{world.next[unit][0]} << 16 |
+             std::uint64_t{world.next[unit][1]} << 24 | std::uint64_t{world.accepted[unit]} << 32);
     hash.add(nic.expected | std::uint64_t{nic.acknowledged} << 24 | (nic.has_sent_nak ? 1ULL << 50 : 0) |
              (nic.is_dead ? 1ULL << 51 : 0));
     hash.add(nic.jobs.size());
@@ -142,9 +163,12 @@ inline Hash hash_of(const World& world) {
   for (const std::uint64_t one : world.registers) {
     hash.add(one);
   }
-  hash.add(world.written | (world.has_ended ? 1ULL << 17 : 0) | std::uint64_t{world.losses} << 24 |
-           std::uint64_t{world.repeats} << 32 | std::uint64_t{world.overtakings} << 40 |
-           std::uint64_t{world.early_timers} << 48 | std::uint64_t{world.idle_polls} << 56);
+  hash.add(world.losses | std::uint64_t{world.repeats} << 8 | std::uint64_t{world.overtakings} << 16 |
+           std::uint64_t{world.early_timers} << 24 | std::uint64_t{world.idle_polls} << 32 |
+           std::uint64_t{world.all_popped} << 40);
+  for (std::size_t i = 0; i < kMostProducers; ++i) {
+    hash.add(world.written[i] | (world.has_ended[i] ? 0x100U : 0U));
+  }
   return hash;
 }
 

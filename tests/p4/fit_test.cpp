@@ -45,6 +45,11 @@ TEST(Fit, ACompareAndSwapOf32BitsFitsInOneStage) {
   EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  1: register I.r, 1024 x 32 bits"));
 }
 
+TEST(Fit, ALoopDoesNot) {
+  EXPECT_THAT(fit_of(kRegister, "for (bit<32> i = 0; i < 2; i = i + 1) {\nh.x.a = i;\n}").findings,
+              ElementsAre(HasSubstr("t.p4:12:1: a loop; a packet goes through the stages once")));
+}
+
 TEST(Fit, ACompareAndSwapOf64BitsHasTooManyOperands) {
   const FitReport report =
       fit_of(kRegister, "bit<64> old;\nl.read(old, 1);\nif (old == h.x.l) {\nl.write(1, h.x.m);\n}");

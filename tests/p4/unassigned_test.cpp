@@ -49,6 +49,20 @@ TEST(Unassigned, IsSaidWithItsPlace) {
               ElementsAre(HasSubstr("'v'")));
 }
 
+TEST(Unassigned, LoopsMayNotBeginOrEndWithAValue) {
+  EXPECT_THAT(warnings_of("bit<8> v; for (bit<8> i = 0; i < v; i += 1) { }"), ElementsAre(HasSubstr("'v'")));
+  EXPECT_THAT(warnings_of("bit<8> v; for (bit<8> i = 0; i < 3; i += 1) { h.x.a = v; }"), ElementsAre(HasSubstr("'v'")));
+  EXPECT_THAT(warnings_of("bit<8> v; for (bit<8> i = 0; i < 3; i += 1) { v = 1; exit; } h.x.a = v;"),
+              ElementsAre(HasSubstr("'v'")));
+  EXPECT_THAT(warnings_of("bit<8> v; for (bit<8> i = 0; i < 3; i += 1) { v = 1; } h.x.a = v;"), IsEmpty());
+  EXPECT_THAT(warnings_of("bit<8> v; for (bit<8> i = 0; true; i += 1) { if (i == 2) { break; } v = 1; } h.x.a = v;"),
+              IsEmpty());
+  EXPECT_THAT(
+      warnings_of("bit<8> v; for (bit<8> i = 0; i < h.x.b; i += 1) { if (i == 2) { v = 1; continue; } } h.x.a = "
+                  "v;"),
+      IsEmpty());
+}
+
 TEST(Unassigned, NothingIsSaidOfWhatMayHaveAValue) {
   EXPECT_THAT(warnings_of("bit<8> v; v = 1; h.x.a = v;"), IsEmpty());
   EXPECT_THAT(warnings_of("bit<8> v; if (h.x.a == 1) { v = 1; } h.x.b = v;"), IsEmpty());

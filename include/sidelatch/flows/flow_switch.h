@@ -207,7 +207,6 @@ class FlowSwitch {
     std::uint32_t most_items = 0;  // of a batch
     std::uint32_t stride = 0;      // of items
     std::uint64_t bytes_per_second = 0;
-    std::shared_ptr<std::uint64_t> moves = std::make_shared<std::uint64_t>();  // how often its timers saw items move
     std::vector<std::pair<p4::TableState*, p4::EntryHandle>> entries{};
   };
   void add_own(const char* table, p4::U128 key, const char* action, p4::U128 argument);

@@ -27,11 +27,15 @@ enum Flow : int { on = 0, leave = 1, reject = 2 };
 /// A parser that goes round without reading anything ends after as many transitions.
 inline constexpr unsigned kMostTransitions = 65'536;
 
+/// A packet whose loops go round more often in one stage is dropped.
+inline constexpr unsigned kMostIterations = 1'000'000;
+
 struct Env {
   State& state;
   PacketContext& packet;
   std::size_t cursor = 0;  ///< bytes
   unsigned transitions = 0;
+  unsigned iterations = 0;
   std::uint64_t error = 0;
   bool checksum_error = false;
   std::span<std::byte> out{};

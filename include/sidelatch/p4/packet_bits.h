@@ -37,4 +37,10 @@ inline void write_bits(std::span<std::byte> bytes, std::size_t at, unsigned widt
   }
 }
 
+/// Of `used` bits those that are in the part that begins at bit `before` and has room for `width`.
+[[nodiscard]] constexpr unsigned bits_in_part(std::uint64_t used, std::uint64_t before, unsigned width) noexcept {
+  const std::uint64_t more = used > before ? used - before : 0;
+  return more < width ? static_cast<unsigned>(more) : width;
+}
+
 }  // namespace sidelatch::p4

@@ -42,7 +42,7 @@ enum class Drop : std::uint8_t {
   no_clone_session,  ///< the clone's session is not set up
   queue_full,        ///< the queue of its port has no room
   too_long,          ///< longer than a packet may be, on arrival or after the deparser
-  assertion,         ///< assert() or assume() did not hold
+  assertion,         ///< assert() or assume() did not hold, or a loop went round too often
   bad_icrc,          ///< RoCEv2, and its invariant CRC is wrong on arrival
   bad_priority,      ///< the priority is not 0; as in the reference switch by default, a port has one queue
 };

@@ -1,0 +1,78 @@
+// Loops.
+#include "lower.h"
+
+#include <utility>
+
+namespace sidelatch::p4 {
+
+using ast::ExprKind;
+
+void Lowering::loop(const ast::Statement& statement) {
+  if (where_ == Where::parser) {
+    unsupported(statement.at, "for in a parser");
+  }
+  in_scope(scope_, [&] {
+    if (statement.right != nullptr) {
+      loop_over(statement);
+      return;
+    }
+    for (const ast::StatementPtr& one : statement.first) {
+      this->statement(*one);
+    }
+    ir::Block body = collect([&] {
+      stop_unless(boolean(*statement.left), statement.left->at);
+      in_scope(scope_, [&] { this->statement(*statement.body[0]); });
+    });
+    ir::Block steps = collect([&] {
+      for (const ast::StatementPtr& one : statement.steps) {
+        this->statement(*one);
+      }
+    });
+    ir::Statement& made = add(ir::Do::loop, statement.at);
+    made.yes = std::move(body);
+    made.no = std::move(steps);
+  });
+}
+
+void Lowering::stop_unless(int condition, Location at) {
+  ir::Statement& branch = add(ir::Do::branch, at);
+  branch.expr = condition;
+  branch.no = collect([&] { add(ir::Do::stop, at); });
+}
+
+// for (TYPE NAME in LOW .. HIGH). The last value may be the type's largest, so the number is compared before it moves
+// on.
+void Lowering::loop_over(const ast::Statement& statement) {
+  const ast::Declaration& declaration = *statement.declaration;
+  const Type* type = resolve(*declaration.type);
+  const ast::Expr& range = *statement.right;
+  if (range.kind != ExprKind::range) {
+    unsupported(range.at, "for over anything but a range LOW .. HIGH");
+  }
+  if (!type->is_bits()) {
+    unsupported(declaration.at, "a range of type " + text(type));
+  }
+  const std::vector<Value> ends = eval_all({range.operands[0].get(), range.operands[1].get()}, {type, type});
+  const int high = keep(coerce(ends[1], type, range.operands[1]->at), range.at).expr;
+  const Value current = new_place(type);
+  store_scalar(current, scalar(coerce(ends[0], type, range.operands[0]->at), range.at), range.at);
+  Symbol symbol;
+  symbol.value = new_place(type);
+  define(declaration, symbol);
+  ir::Block body = collect([&] {
+    stop_unless(node(ir::Op::less_equal, 1, load(current.place, type->width), high, -1, type->is_signed, type->width),
+                range.at);
+    store_scalar(symbol.value, load(current.place, type->width), range.at);
+    in_scope(scope_, [&] { this->statement(*statement.body[0]); });
+  });
+  ir::Block steps = collect([&] {
+    const int now = load(current.place, type->width);
+    stop_unless(logical_not(node(ir::Op::equal, 1, now, high)), range.at);
+    store_scalar(current, node(ir::Op::add, type->width, now, constant(1, type->width), -1, type->is_signed), range.at);
+  });
+  ir::Statement& made = add(ir::Do::loop, statement.at);
+  made.yes = std::move(body);
+  made.no = std::move(steps);
+}
+
+}  // namespace sidelatch::p4

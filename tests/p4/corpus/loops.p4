@@ -1,0 +1,153 @@
+// Loops: what ends them, what each round sees, and what they may be in.
+#include <core.p4>
+#include <v1model.p4>
+
+header test_t {
+    bit<8> number;
+    bit<8> input;
+    bit<16> result;
+}
+
+struct headers_t {
+    test_t test;
+}
+
+struct metadata_t {}
+
+parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(h.test);
+        transition accept;
+    }
+}
+
+control Verify(inout headers_t h, inout metadata_t m) {
+    apply {}
+}
+
+bool below(inout bit<16> calls, in bit<8> a, in bit<8> b) {
+    calls = calls + 1;
+    return a < b;
+}
+
+bit<16> first_multiple(in bit<16> of, in bit<16> from) {
+    for (bit<16> i = from; i < 1000; i += 1) {
+        if (i % of == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    bit<16> r = 0;
+
+    action sum() {
+        for (bit<8> i = 1; i <= h.test.input; i = i + 1) {
+            r = r + (bit<16>)i;
+        }
+    }
+    action nested() {
+        for (bit<8> i = 0; i < h.test.input; i = i + 1) {
+            for (bit<8> j = 0; true; j = j + 1) {
+                if (j == i) {
+                    break;
+                }
+                r = r + 1;
+            }
+        }
+    }
+    action odd_ones() {
+        for (bit<8> i = 0; i < h.test.input; i = i + 1) {
+            if (i[0:0] == 0) {
+                continue;
+            }
+            r = r + 1;
+        }
+    }
+    action leaves(inout bit<16> x) {
+        for (bit<8> i = 0; i < 10; i = i + 1) {
+            x = x + 1;
+            if (i == h.test.input) {
+                exit;
+            }
+        }
+    }
+    table tests {
+        key = { h.test.number : exact; }
+        actions = { sum; nested; odd_ones; leaves(h.test.result); NoAction; }
+        const entries = {
+            1 : sum();
+            2 : nested();
+            3 : odd_ones();
+            4 : leaves();
+        }
+        default_action = NoAction();
+    }
+
+    apply {
+        standard.egress_spec = 1;
+        tests.apply();
+        if (h.test.number == 5) {
+            // The condition is computed anew each time, with what it does besides.
+            bit<8> i = 0;
+            for (; below(r, i, h.test.input); ) {
+                i = i + 1;
+            }
+        } else if (h.test.number == 6) {
+            r = first_multiple(7, (bit<16>)h.test.input);
+        } else if (h.test.number == 7) {
+            for (bit<8> i in h.test.input .. 255) {
+                bit<16> fresh = 0;
+                fresh = fresh + 1;
+                r = r + fresh;
+                i = 0;  // of this round only
+            }
+        } else if (h.test.number == 8) {
+            for (int<8> i in -2 .. (int<8>)h.test.input) {
+                if (i < 0) {
+                    continue;
+                }
+                r = r + 0x100;
+            }
+        } else if (h.test.number == 9) {
+            for (bit<8> i = 0; i != h.test.input; i = i + 2) {
+                r = r + 1;
+            }
+        } else if (h.test.number == 10) {
+            for (bit<8> i = 0, bit<8> j = 8; i < j; i += 1, j -= 1) {
+                switch (i) {
+                    2: { continue; }
+                    3: { break; }
+                    default: { r = r + 1; }
+                }
+                r = r + 0x10;
+            }
+        }
+        h.test.result = r;
+    }
+}
+
+control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    apply {}
+}
+
+control Compute(inout headers_t h, inout metadata_t m) {
+    apply {
+        if (h.test.number == 11) {
+            for (bit<8> i in 1 .. 3) {
+                h.test.result = h.test.result + 1;
+            }
+        }
+    }
+}
+
+control Deparse(packet_out packet, in headers_t h) {
+    apply {
+        for (bit<8> i in 0 .. h.test.number / 12) {
+            packet.emit(h.test);
+        }
+    }
+}
+
+V1Switch(Parse(), Verify(), Serve(), Finish(), Compute(), Deparse()) main;
