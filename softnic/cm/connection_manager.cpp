@@ -155,34 +155,38 @@ ConnectionId ConnectionManager::connect(const Offer& offer, Time now) {
   connection->state = State::request_sent;
   connection->service_id = offer.service_id;
   connection->queue_pair = offer.terms.queue_pair;
+  connection->is_extended = offer.terms.is_extended;
   Agreement& ours = connection->agreement;
   ours.path_mtu = offer.path_mtu;
   ours.ack_timeout = offer.ack_timeout;
   ours.traffic_class = offer.traffic_class;
   ours.retry_count = offer.terms.retry_count;
   send_and_repeat(*connection,
-                  {connection->transaction, RequestMessage{.local_id = connection->id,
-                                                           .service_id = offer.service_id,
-                                                           .ca_guid = ca_guid_,
-                                                           .queue_pair = offer.terms.queue_pair,
-                                                           .responder_resources = offer.terms.responder_resources,
-                                                           .initiator_depth = offer.terms.initiator_depth,
-                                                           .remote_response_timeout = kResponseTimeout,
-                                                           .flow_control = offer.terms.flow_control,
-                                                           .starting_psn = ours.receive_psn,
-                                                           .local_response_timeout = kResponseTimeout,
-                                                           .retry_count = offer.terms.retry_count,
-                                                           .p_key = kDefaultPartition,
-                                                           .path_mtu = offer.path_mtu,
-                                                           .rnr_retry_count = offer.terms.rnr_retry_count,
-                                                           .most_cm_retries = kMostRetries,
-                                                           .shared_receives = offer.terms.shared_receives,
-                                                           .local_gid = offer.route.local,
-                                                           .remote_gid = offer.route.remote,
-                                                           .traffic_class = offer.traffic_class,
-                                                           .hop_limit = kHopLimit,
-                                                           .local_ack_timeout = offer.ack_timeout,
-                                                           .private_data = private_data}},
+                  {connection->transaction,
+                   RequestMessage{.local_id = connection->id,
+                                  .service_id = offer.service_id,
+                                  .ca_guid = ca_guid_,
+                                  .queue_pair = offer.terms.queue_pair,
+                                  .responder_resources = offer.terms.responder_resources,
+                                  .initiator_depth = offer.terms.initiator_depth,
+                                  .remote_response_timeout = kResponseTimeout,
+                                  .transport = offer.terms.is_extended ? kExtendedTransport : kReliableConnection,
+                                  .flow_control = offer.terms.flow_control,
+                                  .starting_psn = ours.receive_psn,
+                                  .local_response_timeout = kResponseTimeout,
+                                  .retry_count = offer.terms.retry_count,
+                                  .p_key = kDefaultPartition,
+                                  .path_mtu = offer.path_mtu,
+                                  .rnr_retry_count = offer.terms.rnr_retry_count,
+                                  .most_cm_retries = kMostRetries,
+                                  .shared_receives = offer.terms.shared_receives,
+                                  .extended_transport = static_cast<std::uint8_t>(offer.terms.is_extended ? kXrc : 0),
+                                  .local_gid = offer.route.local,
+                                  .remote_gid = offer.route.remote,
+                                  .traffic_class = offer.traffic_class,
+                                  .hop_limit = kHopLimit,
+                                  .local_ack_timeout = offer.ack_timeout,
+                                  .private_data = private_data}},
                   now);
   return connection->id;
 }
@@ -215,19 +219,21 @@ bool ConnectionManager::accept(ConnectionId id, const Terms& terms, std::span<co
   Agreement& ours = connection->agreement;
   ours.responder_resources = terms.responder_resources;
   ours.initiator_depth = terms.initiator_depth;
-  send_and_repeat(*connection,
-                  {connection->transaction, ReplyMessage{.local_id = id,
-                                                         .remote_id = connection->remote_id,
-                                                         .queue_pair = terms.queue_pair,
-                                                         .starting_psn = ours.receive_psn,
-                                                         .responder_resources = terms.responder_resources,
-                                                         .initiator_depth = terms.initiator_depth,
-                                                         .flow_control = terms.flow_control,
-                                                         .rnr_retry_count = terms.rnr_retry_count,
-                                                         .shared_receives = terms.shared_receives,
-                                                         .ca_guid = ca_guid_,
-                                                         .private_data = field}},
-                  now);
+  send_and_repeat(
+      *connection,
+      {connection->transaction, ReplyMessage{.local_id = id,
+                                             .remote_id = connection->remote_id,
+                                             .queue_pair = connection->is_extended ? 0 : terms.queue_pair,
+                                             .extended_context = connection->is_extended ? terms.queue_pair : 0,
+                                             .starting_psn = ours.receive_psn,
+                                             .responder_resources = terms.responder_resources,
+                                             .initiator_depth = terms.initiator_depth,
+                                             .flow_control = terms.flow_control,
+                                             .rnr_retry_count = terms.rnr_retry_count,
+                                             .shared_receives = terms.shared_receives || connection->is_extended,
+                                             .ca_guid = ca_guid_,
+                                             .private_data = field}},
+      now);
   return true;
 }
 

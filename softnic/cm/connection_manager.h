@@ -22,7 +22,8 @@
 // If the process at the other end is gone, and whoever makes the manager can tell (ConnectionManagerOptions::occupant),
 // its connections end as if the kernel of that process had closed them. The manager asks every 200 ms.
 //
-// Datagrams (UD) have no connection: ask() and answer() exchange the number and Q_Key of a queue pair.
+// XRC connections are set up in the same way. Datagrams (UD) have no connection: ask() and answer() exchange the number
+// and Q_Key of a queue pair.
 //
 // Guarantees: any bytes may be given to on_mad(). A connection reports at most one of rejected, unreachable and
 // disconnected. After release() it reports nothing. At most kMostConnections exist at a time.
@@ -71,6 +72,7 @@ struct Terms {
   std::uint8_t retry_count = 0;  ///< the active side's; for both
   std::uint8_t rnr_retry_count = 0;
   bool shared_receives = false;
+  bool is_extended = false;  ///< XRC: the active side's end is an initiator, the passive side's a target (A14)
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 
@@ -225,6 +227,7 @@ class ConnectionManager {
     bool is_held = false;
     bool has_rejected = false;  // `last` is the rejection
     bool has_receipt = false;   // the other side has got our request, and takes its time
+    bool is_extended = false;
     ConnectionId id = 0;
     std::uint32_t remote_id = 0;  // 0: not known yet
     Route route{};

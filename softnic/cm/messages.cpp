@@ -92,6 +92,7 @@ std::uint16_t write(Writer out, const RequestMessage& m) {
   out.put_bits(50, m.rnr_retry_count, 3, 0);
   out.put_bits(51, m.most_cm_retries, 4, 4);
   out.put_bits(51, m.shared_receives ? 1 : 0, 1, 3);
+  out.put_bits(51, m.extended_transport, 3, 0);
   constexpr std::uint16_t kPermissiveLid = 0xffff;  // A17.4.2: RoCE has no LIDs
   out.put16(52, kPermissiveLid);
   out.put16(54, kPermissiveLid);
@@ -123,6 +124,7 @@ Message read_request(std::uint64_t transaction, Reader in) {
   m.rnr_retry_count = in.get_bits(50, 3, 0);
   m.most_cm_retries = in.get_bits(51, 4, 4);
   m.shared_receives = in.get_bits(51, 1, 3) != 0;
+  m.extended_transport = in.get_bits(51, 3, 0);
   in.get(56, m.local_gid);
   in.get(72, m.remote_gid);
   m.traffic_class = in.get8(92);
@@ -174,6 +176,7 @@ std::uint16_t write(Writer out, const ReplyMessage& m) {
   out.put32(0, m.local_id);
   out.put32(4, m.remote_id);
   out.put24(12, m.queue_pair);
+  out.put24(16, m.extended_context);
   out.put24(20, m.starting_psn);
   out.put8(24, m.responder_resources);
   out.put8(25, m.initiator_depth);
@@ -190,6 +193,7 @@ Message read_reply(std::uint64_t transaction, Reader in) {
   m.local_id = in.get32(0);
   m.remote_id = in.get32(4);
   m.queue_pair = in.get24(12);
+  m.extended_context = in.get24(16);
   m.starting_psn = in.get24(20);
   m.responder_resources = in.get8(24);
   m.initiator_depth = in.get8(25);

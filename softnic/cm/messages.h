@@ -52,6 +52,11 @@ inline constexpr std::uint16_t kInvalidTransport = 9;
 inline constexpr std::uint16_t kStaleConnection = 10;
 inline constexpr std::uint16_t kConsumerReject = 28;
 
+/// RequestMessage::transport and extended_transport (12.6.5).
+inline constexpr std::uint8_t kReliableConnection = 0;
+inline constexpr std::uint8_t kExtendedTransport = 3;
+inline constexpr std::uint8_t kXrc = 1;
+
 /// The status of a SIDR_REP (12.11.2).
 enum class DatagramStatus : std::uint8_t { valid = 0, unsupported_service = 1, rejected = 2, no_queue_pair = 3 };
 
@@ -64,7 +69,7 @@ struct RequestMessage {
   std::uint8_t responder_resources = 0;      ///< READs and atomics that the sender serves at a time
   std::uint8_t initiator_depth = 0;          ///< READs and atomics that the sender may have in flight
   std::uint8_t remote_response_timeout = 0;  ///< 5 bits: 4.096 us times 2 to that power
-  std::uint8_t transport = 0;                ///< 2 bits: 0 is reliable connection
+  std::uint8_t transport = 0;                ///< 2 bits: 0 is reliable connection, 3 says `extended_transport`
   bool flow_control = false;
   std::uint32_t starting_psn = 0;           ///< 24 bits: of the receiver's first packet
   std::uint8_t local_response_timeout = 0;  ///< 5 bits
@@ -74,6 +79,7 @@ struct RequestMessage {
   std::uint8_t rnr_retry_count = 0;  ///< 3 bits
   std::uint8_t most_cm_retries = 0;  ///< 4 bits
   bool shared_receives = false;
+  std::uint8_t extended_transport = 0;  ///< 3 bits: 1 is XRC
   Gid local_gid{};
   Gid remote_gid{};
   std::uint8_t traffic_class = 0;
@@ -108,6 +114,7 @@ struct ReplyMessage {
   std::uint32_t local_id = 0;
   std::uint32_t remote_id = 0;
   std::uint32_t queue_pair = 0;
+  std::uint32_t extended_context = 0;  ///< XRC: the target's queue pair, where RD had an end-to-end context
   std::uint32_t starting_psn = 0;
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;

@@ -7,8 +7,6 @@ namespace sidelatch::softnic::cm {
 
 namespace {
 
-constexpr std::uint8_t kReliableConnection = 0;  // RequestMessage::transport
-
 template <class Field>
 std::vector<std::byte> bytes_of(const Field& field) {
   return {field.begin(), field.end()};
@@ -83,7 +81,8 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
     refuse(kConsumerReject);
     return;
   }
-  if (message.transport != kReliableConnection) {
+  const bool is_extended = message.transport == kExtendedTransport && message.extended_transport == kXrc;
+  if (message.transport != kReliableConnection && !is_extended) {
     refuse(kInvalidTransport);
     return;
   }
@@ -95,6 +94,7 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   }
   connection->state = State::request_received;
   connection->service_id = message.service_id;
+  connection->is_extended = is_extended;
   know(*connection, message.local_id);
   Agreement& ours = connection->agreement;
   know_queue_pair(*connection, message.queue_pair);
@@ -114,7 +114,8 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
                                  .flow_control = message.flow_control,
                                  .retry_count = message.retry_count,
                                  .rnr_retry_count = message.rnr_retry_count,
-                                 .shared_receives = message.shared_receives},
+                                 .shared_receives = message.shared_receives,
+                                 .is_extended = is_extended},
                        .private_data = bytes_of(message.private_data)});
 }
 
@@ -158,19 +159,21 @@ void ConnectionManager::on(const Route& route, std::uint64_t transaction, const 
   know(*connection, message.local_id);
   set_deadline(*connection, Time::max());
   Agreement& ours = connection->agreement;
-  know_queue_pair(*connection, message.queue_pair);
+  const std::uint32_t its_pair = connection->is_extended ? message.extended_context : message.queue_pair;
+  know_queue_pair(*connection, its_pair);
   ours.send_psn = message.starting_psn;
   ours.rnr_retry_count = message.rnr_retry_count;
   ours.responder_resources = message.initiator_depth;
   ours.initiator_depth = message.responder_resources;
   report(*connection, {.kind = Event::Kind::connection_reply,
-                       .terms = {.queue_pair = message.queue_pair,
+                       .terms = {.queue_pair = its_pair,
                                  .responder_resources = message.initiator_depth,
                                  .initiator_depth = message.responder_resources,
                                  .flow_control = message.flow_control,
                                  .retry_count = ours.retry_count,
                                  .rnr_retry_count = message.rnr_retry_count,
-                                 .shared_receives = message.shared_receives},
+                                 .shared_receives = message.shared_receives,
+                                 .is_extended = connection->is_extended},
                        .private_data = bytes_of(message.private_data)});
 }
 

@@ -33,7 +33,7 @@ std::vector<std::byte> with_addresses(const RdmaIds::Id& id, std::span<const std
 
 void RdmaIds::connect(ChannelNumber channel, IdNumber id, const ConnectionParameters& parameters, Time now) {
   Id& its = find(channel, id);
-  if (its.state != State::route_resolved) {
+  if (its.state != State::route_resolved || its.service == Service::xrc_target) {
     refuse_state();
   }
   require_room(
@@ -55,9 +55,11 @@ void RdmaIds::start(Id& id, const ConnectionParameters& parameters, Time now) {
   if (id.service == Service::datagram) {
     id.connection = manager_.ask({.route = id.route, .service_id = service_id, .private_data = bytes}, now);
   } else {
+    Terms terms = parameters.terms;
+    terms.is_extended = id.service == Service::xrc_initiator;
     id.connection = manager_.connect({.route = id.route,
                                       .service_id = service_id,
-                                      .terms = parameters.terms,
+                                      .terms = terms,
                                       .path_mtu = options_.path_mtu,
                                       .ack_timeout = id.ack_timeout,
                                       .traffic_class = id.traffic_class,
@@ -99,8 +101,12 @@ void RdmaIds::accept(ChannelNumber channel, IdNumber id, std::uint64_t uid,
   }
   its.uid = uid;
   its.is_request = false;
+  const std::size_t most = its.service == Service::datagram ? kDatagramReplyPrivateBytes : kReplyPrivateBytes;
+  if (parameters->private_data.size() > most) {
+    reject(channel, id, 0, {}, now);  // the other side does not wait for another attempt, as with the kernel
+  }
+  require_room(parameters->private_data.size(), most);
   if (its.service == Service::datagram) {
-    require_room(parameters->private_data.size(), kDatagramReplyPrivateBytes);
     its.q_key = parameters->q_key != 0 ? parameters->q_key : kDefaultQKey;
     if (!manager_.answer(
             its.connection,
@@ -110,7 +116,6 @@ void RdmaIds::accept(ChannelNumber channel, IdNumber id, std::uint64_t uid,
     }
     return;
   }
-  require_room(parameters->private_data.size(), kReplyPrivateBytes);
   if (!manager_.accept(its.connection, parameters->terms, parameters->private_data, now)) {
     refuse_state();
   }
@@ -137,7 +142,7 @@ void RdmaIds::disconnect(ChannelNumber channel, IdNumber id, Time now) {
   if (its.connection == 0) {
     refuse_state();
   }
-  if (its.service == Service::reliable_connection) {
+  if (its.service != Service::datagram) {
     static_cast<void>(manager_.disconnect(its.connection, now));  // what is not connected stays so
   }
 }
@@ -145,7 +150,7 @@ void RdmaIds::disconnect(ChannelNumber channel, IdNumber id, Time now) {
 PairAttributes RdmaIds::pair_attributes(ChannelNumber channel, IdNumber id) const {
   const Id& its = query(channel, id);
   PairAttributes attributes{.q_key = its.q_key};
-  if (its.service == Service::reliable_connection && its.connection != 0) {
+  if (its.service != Service::datagram && its.connection != 0) {
     attributes.has_connection = true;
     attributes.agreement = manager_.agreement(its.connection);
     attributes.serves_reads = attributes.agreement.responder_resources != 0 || its.responder_resources != 0;
@@ -258,9 +263,11 @@ void RdmaIds::refuse(const Event& event, Time now) {
 RdmaIds::Id* RdmaIds::listener_for(const Event& event) {
   const std::optional<AddressHeader> addresses =
       is_of_ip(event.service_id) ? decode_addresses(event.private_data, event.service_id) : std::nullopt;
-  const bool is_datagram = event.kind == Event::Kind::datagram_request;
+  const Service wanted = event.kind == Event::Kind::datagram_request ? Service::datagram
+                         : event.terms.is_extended                   ? Service::xrc_target
+                                                                     : Service::reliable_connection;
   Id* const listener = addresses ? listener_for(port_space_of(event.service_id), addresses->destination) : nullptr;
-  return listener != nullptr && (listener->service == Service::datagram) == is_datagram ? listener : nullptr;
+  return listener != nullptr && listener->service == wanted ? listener : nullptr;
 }
 
 void RdmaIds::handle_request(const Event& event, Time now) {
@@ -275,7 +282,7 @@ void RdmaIds::handle_request(const Event& event, Time now) {
 }
 
 void RdmaIds::welcome(const Event& event, Id& listener, Time now) {
-  if (listener.backlog == 0) {
+  if (listener.backlog == 0 || !has_room()) {
     // The request comes again. The kernel does the same with connections, but refuses datagrams with status 2.
     if (event.kind == Event::Kind::datagram_request) {
       manager_.release(event.id, now);

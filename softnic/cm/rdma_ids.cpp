@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace sidelatch::softnic::cm {
 
@@ -102,9 +103,21 @@ const RdmaIds::Id& RdmaIds::query(ChannelNumber channel, IdNumber id) const {
   return const_cast<RdmaIds*>(this)->find(channel, id);  // NOLINT: the lookup changes nothing
 }
 
+// A number comes back only after all others.
+IdNumber RdmaIds::free_number() {
+  if (!has_room()) {
+    throw IdError(ENOMEM, "librdmacm knows 65535 identifiers at most");
+  }
+  while (ids_.contains(next_id_) || memberships_.contains(next_id_)) {
+    next_id_ = next_id_ % kMostIds + 1;
+  }
+  return std::exchange(next_id_, next_id_ % kMostIds + 1);
+}
+
 RdmaIds::Id& RdmaIds::make(ChannelNumber channel, PortSpace space, Service service) {
-  Id& made = ids_[next_id_];
-  made.number = next_id_++;
+  const IdNumber number = free_number();
+  Id& made = ids_[number];
+  made.number = number;
   made.channel = channel;
   made.space = space;
   made.service = service;
@@ -271,7 +284,7 @@ IdNumber RdmaIds::join_group(ChannelNumber channel, IdNumber id, std::uint64_t u
   if (!its.has_device || !own) {
     throw IdError(own ? EINVAL : ENETUNREACH, "the identifier has no device, or the device no address of this kind");
   }
-  const IdNumber number = next_id_++;
+  const IdNumber number = free_number();
   memberships_[number] = {.owner = id};
   channels_.at(channel).push_back({.kind = IdEventKind::group_joined,
                                    .id = number,
@@ -312,7 +325,7 @@ void RdmaIds::set_only_family(ChannelNumber channel, IdNumber id, bool value) { 
 void RdmaIds::set_ack_timeout(ChannelNumber channel, IdNumber id, std::uint8_t value) {
   constexpr std::uint8_t kMost = 31;
   Id& its = find(channel, id);
-  if (its.service != Service::reliable_connection || value > kMost) {
+  if (its.service == Service::datagram || value > kMost) {
     throw IdError(EINVAL, "an ACK timeout is 0 to 31, of a reliable connection");
   }
   its.ack_timeout = value;

@@ -79,7 +79,8 @@ class Surroundings {
 using IdNumber = std::uint32_t;
 using ChannelNumber = std::uint32_t;
 
-enum class Service : std::uint8_t { reliable_connection, datagram };
+/// An XRC connection leads from an initiator, which connects, to a target, which listens.
+enum class Service : std::uint8_t { reliable_connection, datagram, xrc_initiator, xrc_target };
 
 /// What rdma_connect(3) and rdma_accept(3) say.
 struct ConnectionParameters {
@@ -130,6 +131,7 @@ class RdmaIds {
  public:
   static constexpr std::uint32_t kDefaultQKey = 0x0123'4567;  // RDMA_UDP_QKEY
   static constexpr std::uint32_t kMostBacklog = 1024;
+  static constexpr std::uint32_t kMostIds = 65'535;  // librdmacm's table; memberships are numbered together with them
   static constexpr std::chrono::milliseconds kGrace{250};
   static constexpr std::size_t kMostPrivateBytes = kRequestPrivateBytes - kAddressHeaderBytes;  // of rdma_connect()
 
@@ -233,6 +235,8 @@ class RdmaIds {
   };
 
   [[nodiscard]] Id& find(ChannelNumber channel, IdNumber id);
+  [[nodiscard]] bool has_room() const noexcept { return ids_.size() + memberships_.size() < kMostIds; }
+  [[nodiscard]] IdNumber free_number();
   Id& make(ChannelNumber channel, PortSpace space, Service service);
   void bind(Id& id, const SocketAddress& address);
   void end(Id& id, Time now);

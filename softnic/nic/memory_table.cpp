@@ -1,10 +1,12 @@
 #include "memory_table.h"
 
 #include "nic_error.h"
+#include "roce/packet.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -28,6 +30,11 @@ constexpr bool writes(Rights needed) {
   return allows(needed, Rights::local_write) || allows(needed, Rights::remote_write) ||
          allows(needed, Rights::remote_atomic);
 }
+
+// What null regions read and write.
+constexpr std::size_t kNullBytes = bytes_of(PathMtu::b4096);
+alignas(8) std::array<std::byte, kNullBytes> zeros{};
+alignas(8) std::array<std::byte, kNullBytes> lost{};
 
 constexpr bool wraps(std::uint64_t address, std::uint64_t length) {
   return length - 1 > std::numeric_limits<std::uint64_t>::max() - address;
@@ -66,6 +73,9 @@ void MemoryTable::remove_domain(Domain domain) {
 void MemoryTable::check(const Region& region) const {
   if (!has_domain(region.domain)) {
     refuse(fmt::format("there is no protection domain {}", region.domain));
+  }
+  if (region.is_null) {
+    return;
   }
   if (region.data == nullptr || region.length == 0 || wraps(region.address, region.length) ||
       wraps(reinterpret_cast<std::uintptr_t>(region.data), region.length)) {
@@ -117,8 +127,8 @@ std::uint32_t MemoryTable::add(const Region& region) {
 }
 
 void MemoryTable::change(std::uint32_t key, const Region& region) {
-  if (slot_of(key) == nullptr || is_window(key)) {
-    refuse(fmt::format("there is no memory region of the key {:#x}", key));
+  if (slot_of(key) == nullptr || is_window(key) || slot_of(key)->region.is_null) {
+    refuse(fmt::format("there is no memory region of the key {:#x}, or it is a null one", key));
   }
   require_no_windows(slot_of(key)->windows, key);
   check(region);
@@ -259,6 +269,9 @@ std::byte* MemoryTable::access(std::uint32_t key, Domain domain, std::uint64_t a
     return nullptr;
   }
   const Region& region = slot->region;
+  if (region.is_null) {
+    return queue_pair != nullptr ? nullptr : writes(needed) ? lost.data() : zeros.data();
+  }
   const std::uint64_t offset = address - region.address;
   // An address below the region wraps to an offset that is too large.
   if (address < region.address || offset > region.length || length > region.length - offset) {

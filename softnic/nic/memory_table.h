@@ -38,6 +38,8 @@ struct Region {
   /// On-demand memory: asked at each use whether the bytes are there, and may be written; it fetches them if they can
   /// be.
   bool (*is_there)(std::byte* data, std::uint64_t length, bool writes) = nullptr;
+  /// No memory, of all addresses: what is read are zeros, and what is written is lost.
+  bool is_null = false;
 };
 
 enum class WindowType : std::uint8_t { one = 1, two = 2 };
@@ -55,7 +57,7 @@ class MemoryTable {
   /// remote_atomic without local_write (10.6); full.
   [[nodiscard]] std::uint32_t add(const Region& region);
   /// Replaces the region of this key, and keeps the key. Throws NicError like add() and then changes nothing; invalid
-  /// if the key names no region.
+  /// if the key names no region, or a null one.
   void change(std::uint32_t key, const Region& region);
   /// Throws NicError if the key names no region.
   void remove(std::uint32_t key);
@@ -80,7 +82,7 @@ class MemoryTable {
   [[nodiscard]] const Region* find(std::uint32_t key) const noexcept;
 
   /// `length` bytes from `address` for the NIC's own requests; nullptr if the key, the domain, the range or the rights
-  /// do not allow it.
+  /// do not allow it. Of a null region there are bytes for one packet only.
   [[nodiscard]] std::byte* local(std::uint32_t lkey, Domain domain, std::uint64_t address, std::uint64_t length,
                                  Rights needed) const noexcept {
     return access(lkey, domain, address, length, needed, nullptr);

@@ -129,6 +129,8 @@ class Nic {
   void attach(QueuePair& queue_pair, const Gid& group);
   /// Invalid if the queue pair is not in the group.
   void detach(QueuePair& queue_pair, const Gid& group);
+  /// Whether the queue pair is in a group.
+  [[nodiscard]] bool is_attached(const QueuePair& queue_pair) const noexcept;
   /// Nullptr if there is no such queue pair.
   [[nodiscard]] QueuePair* find_queue_pair(std::uint32_t number) const noexcept;
 

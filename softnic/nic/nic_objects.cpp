@@ -252,6 +252,11 @@ void Nic::detach(QueuePair& queue_pair, const Gid& group) {
   }
 }
 
+bool Nic::is_attached(const QueuePair& queue_pair) const noexcept {
+  return std::ranges::any_of(
+      groups_, [&](const auto& group) { return std::ranges::find(group.second, &queue_pair) != group.second.end(); });
+}
+
 void Nic::destroy(QueuePair& queue_pair) {
   const QueuePairOptions options = queue_pair.options();
   const std::uint32_t number = queue_pair.number();

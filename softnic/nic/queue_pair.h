@@ -42,6 +42,10 @@ class QueuePair {
   void modify(const QueuePairAttributes& values, Attributes given);
   /// The attributes; `receive_psn` and `send_psn` as they are now. `current_state` is the state.
   [[nodiscard]] QueuePairAttributes query() const;
+  /// SQD: whether requests that have begun are not complete yet.
+  [[nodiscard]] bool is_draining() noexcept {
+    return state() == QueuePairState::sqd && is_connected() && !requester_.is_drained();
+  }
 
   /// Work requests are copied. In ERROR, and in SQE for sends, they are flushed at once.
   [[nodiscard]] Post post_send(const SendRequest& request);

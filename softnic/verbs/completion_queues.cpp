@@ -5,6 +5,7 @@
 #include "context.h"
 #include "convert.h"
 #include "export.h"
+#include "placement.h"
 
 #include <fmt/format.h>
 
@@ -58,11 +59,11 @@ void forget_notifications(CompletionQueue& queue) {
 }  // namespace
 
 CompletionQueue* make_completion_queue(Context& context, std::uint32_t depth, void* user, ibv_comp_channel* channel,
-                                       std::uint32_t vector) {
+                                       std::uint32_t vector, ProtectionDomain* parent) {
   if (vector >= static_cast<std::uint32_t>(context.context.num_comp_vectors)) {
     refuse(EINVAL, fmt::format("comp_vector is {}: there is one, 0", vector));
   }
-  auto queue = std::make_unique<CompletionQueue>();
+  Owned<CompletionQueue> queue = make_object<CompletionQueue>(parent);
   queue->context = &context.context;
   queue->channel = channel;
   queue->cq_context = user;
@@ -102,7 +103,7 @@ SIDELATCH_VERBS_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int depth, vo
       refuse(EINVAL, "a completion queue needs room for one completion at least");
     }
     return as_cq(*make_completion_queue(of(*context), static_cast<std::uint32_t>(depth), user, channel,
-                                        static_cast<std::uint32_t>(vector)));
+                                        static_cast<std::uint32_t>(vector), nullptr));
   });
 }
 
@@ -136,7 +137,7 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* queue) {
     wait_for_acknowledgements(ours, ours.async_events_completed, reported);
     end_acknowledgements(ours);
     add_user(ours.channel, -1);
-    delete &ours;
+    end_object(ours);
     return 0;
   });
 }

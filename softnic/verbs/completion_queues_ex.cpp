@@ -86,6 +86,10 @@ void require_supported(const ibv_cq_init_attr_ex& attributes) {
   if ((attributes.comp_mask & ~kMasks) != 0 || (has_flags && (attributes.flags & ~kFlags) != 0)) {
     refuse(EOPNOTSUPP, "of completion queues' flags there are those for a single thread and for ignored overruns");
   }
+  if ((attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
+      (attributes.parent_domain == nullptr || of(*attributes.parent_domain).original == nullptr)) {
+    refuse(EINVAL, "parent_domain is not a parent domain");
+  }
   if ((attributes.wc_flags & ~kFields) != 0) {
     refuse(EOPNOTSUPP, "completions have the fields of IBV_WC_STANDARD_FLAGS, and timestamps");
   }
@@ -96,8 +100,10 @@ void require_supported(const ibv_cq_init_attr_ex& attributes) {
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   return made([&]() -> ibv_cq_ex* {
     require_supported(*attributes);
+    ProtectionDomain* const parent =
+        (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 ? &of(*attributes->parent_domain) : nullptr;
     CompletionQueue* const queue = make_completion_queue(of(*context), attributes->cqe, attributes->cq_context,
-                                                         attributes->channel, attributes->comp_vector);
+                                                         attributes->channel, attributes->comp_vector, parent);
     queue->is_single_threaded = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
                                 (attributes->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
     fill_readers(*queue);

@@ -10,6 +10,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +25,7 @@ namespace sidelatch::softnic::verbs {
 namespace {
 
 std::atomic<ConnectionService*> the_service = nullptr;
+std::atomic<pid_t> its_process = 0;
 
 // Never destroyed: other threads may call while the process exits.
 std::mutex& making() {
@@ -86,12 +88,15 @@ bool is_of_an_interface(const roce::Gid& ip) {
 
 ConnectionService* ConnectionService::if_made() noexcept { return the_service.load(); }
 
+bool ConnectionService::is_borrowed() noexcept { return if_made() != nullptr && its_process.load() != ::getpid(); }
+
 ConnectionService& ConnectionService::of_process() {
   // Before our lock: at fork() the locks are taken in the opposite order of their registration.
   std::shared_ptr<ProcessNic> nic = acquire();
   watch_process();
   const std::scoped_lock lock(making());
   if (if_made() == nullptr) {
+    its_process = ::getpid();
     the_service = new ConnectionService(std::move(nic));  // stays
   } else {
     release(nic);

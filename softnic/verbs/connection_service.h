@@ -38,6 +38,8 @@ class ConnectionService final : public cm::Surroundings {
   [[nodiscard]] static ConnectionService& of_process();
   /// Nullptr if it was not made.
   [[nodiscard]] static ConnectionService* if_made() noexcept;
+  /// Whether the calling process is a child by vfork(): it shares the memory, but its descriptors are copies.
+  [[nodiscard]] static bool is_borrowed() noexcept;
 
   explicit ConnectionService(std::shared_ptr<ProcessNic> nic);
   ConnectionService(const ConnectionService&) = delete;

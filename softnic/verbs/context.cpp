@@ -44,6 +44,7 @@ void fill_operations(Context& context) noexcept {
   context.open_xrcd = open_xrcd;
   context.close_xrcd = close_xrcd;
   context.advise_mr = advise_mr;
+  context.alloc_null_mr = alloc_null_mr;
   ibv_context_ops& operations = context.context.ops;
   operations.poll_cq = poll_cq;
   operations.req_notify_cq = req_notify_cq;

@@ -51,12 +51,15 @@ int bind_mw(ibv_qp* pair, ibv_mw* window, ibv_mw_bind* binding);
 int dealloc_mw(ibv_mw* window);
 
 // memory_regions.cpp
+ibv_mr* alloc_null_mr(ibv_pd* domain);
 int advise_mr(ibv_pd* domain, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* parts, std::uint32_t count);
 
 // completion_queues.cpp
-/// Makes a completion queue with room for `depth`. Throws NicError and VerbsError.
+/// Makes a completion queue with room for `depth`, in the memory of `parent` if that has some of its own. Throws
+/// NicError and VerbsError.
 [[nodiscard]] CompletionQueue* make_completion_queue(Context& context, std::uint32_t depth, void* user,
-                                                     ibv_comp_channel* channel, std::uint32_t vector);
+                                                     ibv_comp_channel* channel, std::uint32_t vector,
+                                                     ProtectionDomain* parent);
 int poll_cq(ibv_cq* queue, int most, ibv_wc* completions);
 int req_notify_cq(ibv_cq* queue, int solicited_only);
 

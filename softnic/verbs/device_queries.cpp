@@ -36,6 +36,7 @@ constexpr std::uint8_t k10Gbps = 4;
 constexpr std::uint8_t kAckDelay = 15;  // 134 ms, as in Linux's soft-RoCE
 // Programs take 0 for an error. A locally administered OUI belongs to nobody; the MACs use it too.
 constexpr std::uint32_t kNobodysVendor = 0x02'53'4c;
+constexpr std::uint32_t kPart = 1;
 // private header of rdma-core, ibv_gid_type_sysfs
 constexpr int kSysfsRoceV2 = 1;
 
@@ -60,8 +61,9 @@ ibv_device_attr device_attributes(const ProcessNic& nic) {
   fmt::format_to_n(attributes.fw_ver, sizeof attributes.fw_ver - 1, "sidelatch-{}", kVersion);
   attributes.node_guid = attributes.sys_image_guid = guid_of(limits.mac);
   attributes.max_mr_size = ~std::uint64_t{0};
-  attributes.page_size_cap = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  attributes.page_size_cap = ~(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) - 1);  // a bit for each size
   attributes.vendor_id = kNobodysVendor;
+  attributes.vendor_part_id = kPart;
   attributes.max_qp = at_most_int(limits.most_queue_pairs);
   attributes.max_qp_wr = at_most_int(limits.most_work_requests);
   attributes.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |

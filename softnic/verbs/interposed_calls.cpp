@@ -89,6 +89,9 @@ ssize_t write_to_channel(int descriptor, const void* bytes, std::size_t count) {
 }
 
 void close_channel(int descriptor) noexcept {
+  if (ConnectionService::is_borrowed()) {
+    return;  // the channel stays the parent's
+  }
   const WithoutCancellation none;
   try {
     if (ConnectionService* const service = ConnectionService::if_made()) {

@@ -1,4 +1,4 @@
-// Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3).
+// Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3), ibv_alloc_null_mr(3).
 //
 // The NIC touches the program's memory in place. Registration requests the pages, as a kernel does that pins them, so a
 // wrong range is refused at once (EFAULT) and causes no fault inside the NIC later. For on-demand memory the pages are
@@ -103,21 +103,26 @@ nic::Region region_of(const ProtectionDomain& domain, const Wanted& wanted) {
           .is_there = nullptr};
 }
 
+MemoryRegion* make_region(ibv_pd& domain, const nic::Region& description) {
+  auto region = std::make_unique<MemoryRegion>();
+  region->context = domain.context;
+  region->pd = &domain;
+  region->region = description;
+  Context& context = of(*domain.context);
+  region->lkey = region->rkey = region->handle = context.nic->call([&](nic::Nic& nic) {
+    const std::uint32_t key = nic.register_memory(region->region);
+    context.regions.emplace(key, region.get());
+    return key;
+  });
+  return region.release();
+}
+
 ibv_mr* register_memory(ibv_pd* domain, const Wanted& wanted) noexcept {
   return made([&]() -> ibv_mr* {
-    auto region = std::make_unique<MemoryRegion>();
-    region->context = domain->context;
-    region->pd = domain;
-    region->region = region_of(of(*domain), wanted);
+    MemoryRegion* const region = make_region(*domain, region_of(of(*domain), wanted));
     region->addr = wanted.address;
     region->length = wanted.length;
-    Context& context = of(*domain->context);
-    region->lkey = region->rkey = region->handle = context.nic->call([&](nic::Nic& nic) {
-      const std::uint32_t key = nic.register_memory(region->region);
-      context.regions.emplace(key, region.get());
-      return key;
-    });
-    return region.release();
+    return region;
   });
 }
 
@@ -154,6 +159,18 @@ nic::Region changed(const MemoryRegion& region, const Change& change) {
 }
 
 }  // namespace
+
+// Only the lkey means anything (ibv_alloc_null_mr(3)).
+ibv_mr* alloc_null_mr(ibv_pd* domain) {
+  return made([&]() -> ibv_mr* {
+    MemoryRegion* const region =
+        make_region(*domain, {.domain = of(*domain).domain, .rights = nic::Rights::local_write, .is_null = true});
+    region->addr = nullptr;
+    region->length = ~std::size_t{0};
+    region->rkey = 0;
+    return region;
+  });
+}
 
 int advise_mr(ibv_pd* domain, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* parts, std::uint32_t count) {
   return error_of([&] {

@@ -52,8 +52,13 @@ struct ProtectionDomain : ibv_pd {
   /// The domain for which this parent domain stands.
   ProtectionDomain* original = nullptr;
   ThreadDomain* thread_domain = nullptr;
-  /// The number of address handles and parent domains; the NIC knows the other users of a domain.
+  /// The number of address handles, parent domains and objects in memory of its own; the NIC knows the other users of a
+  /// domain.
   std::atomic<std::uint32_t> users = 0;
+  /// A parent domain's own allocator, or nullptr (placement.h).
+  decltype(ibv_parent_domain_init_attr::alloc) alloc = nullptr;
+  decltype(ibv_parent_domain_init_attr::free) free = nullptr;
+  void* user = nullptr;
 };
 
 struct MemoryRegion : ibv_mr {
@@ -82,6 +87,7 @@ struct CompletionChannel : ibv_comp_channel {
 struct CompletionQueue : ibv_cq_ex {
   ProcessNic* nic = nullptr;
   nic::CompletionQueue* queue = nullptr;
+  ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
   // Events delivered; under the lock.
   std::uint32_t notified = 0;
   std::uint32_t reported = 0;
@@ -95,6 +101,7 @@ struct CompletionQueue : ibv_cq_ex {
 struct SharedReceiveQueue : ibv_srq {
   ProcessNic* nic = nullptr;
   nic::ReceiveQueue* queue = nullptr;
+  ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
   bool is_xrc = false;
   std::uint32_t reported = 0;  ///< under the lock
 };
@@ -116,6 +123,7 @@ struct WorkBuilder {
 struct QueuePair : ibv_qp_ex {
   ProcessNic* nic = nullptr;
   nic::QueuePair* pair = nullptr;
+  ProtectionDomain* placed_by = nullptr;  ///< whose memory it is in (placement.h)
   /// XRC targets: one for each ibv_qp of the same queue pair; the last one ends it.
   std::shared_ptr<int> handles = std::make_shared<int>(0);
   bool has_builder = false;    ///< made with send_ops_flags

@@ -1,9 +1,12 @@
 // Protection domains, thread domains and parent domains: ibv_alloc_pd(3), ibv_alloc_td(3), ibv_alloc_parent_domain(3).
 //
 // A thread domain promises that only one thread at a time uses its objects. The NIC has one lock anyway, so a thread
-// domain gains nothing and costs nothing. A parent domain is another name for its protection domain.
+// domain gains nothing and costs nothing. A parent domain is another name for its protection domain. Its own allocator
+// is asked for the memory of queue pairs, of shared receive queues, and of extended completion queues that name it.
 #include "context.h"
 #include "export.h"
+
+#include <fmt/format.h>
 
 #include <memory>
 
@@ -40,11 +43,16 @@ int dealloc_td(ibv_td* domain) {
 
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes) {
   return made([&]() -> ibv_pd* {
-    if ((attributes->comp_mask & ~unsigned{IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT}) != 0) {
-      refuse(EOPNOTSUPP, "a parent domain's own allocators would never be asked here");
+    constexpr unsigned kMasks = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+    if ((attributes->comp_mask & ~kMasks) != 0) {
+      refuse(EOPNOTSUPP, fmt::format("ibv_parent_domain_init_attr: comp_mask {:#x}", attributes->comp_mask));
     }
     if (attributes->pd == nullptr) {
       refuse(EINVAL, "a parent domain needs a protection domain");
+    }
+    const bool has_allocator = (attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
+    if (has_allocator && (attributes->alloc == nullptr || attributes->free == nullptr)) {
+      refuse(EINVAL, "the allocators of a parent domain are two: alloc and free");
     }
     ProtectionDomain& original = of(*attributes->pd);
     auto domain = std::make_unique<ProtectionDomain>();
@@ -53,6 +61,13 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     domain->nic = original.nic;
     domain->domain = original.domain;
     domain->original = &original;
+    if (has_allocator) {
+      domain->alloc = attributes->alloc;
+      domain->free = attributes->free;
+    }
+    if ((attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) {
+      domain->user = attributes->pd_context;
+    }
     ++original.users;
     if (attributes->td != nullptr) {
       domain->thread_domain = &of(*attributes->td);

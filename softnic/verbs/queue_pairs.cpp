@@ -6,6 +6,7 @@
 #include "context.h"
 #include "convert.h"
 #include "export.h"
+#include "placement.h"
 
 #include <fmt/format.h>
 
@@ -77,6 +78,9 @@ nic::QueuePairOptions options_of(const ProtectionDomain& domain, const ibv_qp_in
   if (attributes.srq != nullptr && of(*attributes.srq).is_xrc) {
     refuse(EINVAL, "a shared receive queue for XRC is named by each request, not by a queue pair");
   }
+  if (attributes.srq != nullptr && type == nic::QueuePairType::uc) {
+    refuse(EINVAL, "a shared receive queue serves queue pairs of types RC and UD");
+  }
   const bool has_own = receives && attributes.srq == nullptr;
   return {.type = type,
           .domain = domain.domain,
@@ -99,8 +103,8 @@ ibv_qp_cap capabilities_of(const nic::QueuePairOptions& options) {
           .max_inline_data = options.most_inline};
 }
 
-QueuePair* make(ProcessNic& nic, ibv_context& context, const nic::QueuePairOptions& options) {
-  auto pair = std::make_unique<QueuePair>();
+QueuePair* make(ProcessNic& nic, ibv_context& context, const nic::QueuePairOptions& options, ProtectionDomain* parent) {
+  Owned<QueuePair> pair = make_object<QueuePair>(parent);
   pair->nic = &nic;
   pair->pair = nic.call([&](nic::Nic& device) {
     nic::QueuePair& made = device.make_queue_pair(options);
@@ -121,7 +125,7 @@ QueuePair* make(ibv_pd& domain, ibv_qp_init_attr& attributes) {
   }
   ProtectionDomain& its = of(domain);
   const nic::QueuePairOptions options = options_of(its, attributes);
-  QueuePair* const pair = make(*its.nic, *domain.context, options);
+  QueuePair* const pair = make(*its.nic, *domain.context, options, &its);
   ibv_qp& common = pair->qp_base;
   common.qp_context = attributes.qp_context;
   common.pd = &domain;
@@ -144,9 +148,11 @@ QueuePair* make_target(ibv_context& context, ibv_qp_init_attr_ex& attributes) {
                                       .most_send_sges = 0,
                                       .most_receive_sges = 0,
                                       .xrc_domain = domain.domain};
-  QueuePair* const pair = make(*domain.nic, context, options);
+  QueuePair* const pair = make(*domain.nic, context, options, nullptr);
   pair->qp_base.qp_context = attributes.qp_context;
   pair->qp_base.qp_type = IBV_QPT_XRC_RECV;
+  // The target does without; librdmacm reads there what it has given.
+  pair->qp_base.pd = (attributes.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attributes.pd : nullptr;
   attributes.cap = capabilities_of(options);
   return pair;
 }
@@ -275,7 +281,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
       refuse(EINVAL, "only an XRC target can be opened, by its number and XRC domain");
     }
     const XrcDomain& domain = of(*attributes->xrcd);
-    auto pair = std::make_unique<QueuePair>();
+    Owned<QueuePair> pair = make_object<QueuePair>(nullptr);
     pair->nic = domain.nic;
     ibv_qp& common = pair->qp_base;
     common.context = context;
@@ -331,7 +337,12 @@ SIDELATCH_VERBS_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, i
                                         ibv_qp_init_attr* created) {
   return error_of([&] {
     QueuePair& ours = of(*pair);
-    *attributes = queried(ours.nic->call([&](nic::Nic&) { return ours.pair->query(); }));
+    bool is_draining = false;
+    *attributes = queried(ours.nic->call([&](nic::Nic&) {
+      is_draining = ours.pair->is_draining();
+      return ours.pair->query();
+    }));
+    attributes->sq_draining = is_draining ? 1 : 0;
     attributes->cap = capabilities_of(ours.pair->options());
     pair->state = attributes->qp_state;
     if (created != nullptr) {
@@ -352,6 +363,9 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
     QueuePair& ours = of(*pair);
     ours.nic->settle();  // a datagram that was posted before leaves
     const std::uint32_t reported = ours.nic->call([&](nic::Nic& nic) {
+      if (nic.is_attached(*ours.pair)) {
+        refuse(EBUSY, "the queue pair is attached to a multicast group: detach it first");
+      }
       if (ours.handles.use_count() == 1) {
         nic.destroy(*ours.pair);
       }
@@ -364,7 +378,7 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
     });
     wait_for_acknowledgements(*pair, pair->events_completed, reported);
     end_acknowledgements(*pair);
-    delete &ours;
+    end_object(ours);
     return 0;
   });
 }

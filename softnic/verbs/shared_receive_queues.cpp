@@ -3,6 +3,7 @@
 // Basic ones, and those for XRC, which have a completion queue of their own; tag matching is refused.
 #include "context.h"
 #include "export.h"
+#include "placement.h"
 #include "posting.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ namespace {
 SharedReceiveQueue* make(ibv_pd& domain, void* user, ibv_srq_attr& attributes,
                          const ibv_srq_init_attr_ex* xrc = nullptr) {
   ProtectionDomain& its = of(domain);
-  auto queue = std::make_unique<SharedReceiveQueue>();
+  Owned<SharedReceiveQueue> queue = make_object<SharedReceiveQueue>(&its);
   queue->context = domain.context;
   queue->srq_context = user;
   queue->pd = &domain;
@@ -89,6 +90,9 @@ SIDELATCH_VERBS_EXPORT ibv_srq* ibv_create_srq(ibv_pd* domain, ibv_srq_init_attr
 SIDELATCH_VERBS_EXPORT int ibv_modify_srq(ibv_srq* queue, ibv_srq_attr* attributes, int mask) {
   return error_of([&] {
     SharedReceiveQueue& ours = of(*queue);
+    if ((mask & ~int{IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT}) != 0) {
+      refuse(EINVAL, fmt::format("srq_attr_mask {:#x}: there are no such attributes", static_cast<unsigned>(mask)));
+    }
     ours.nic->call([&](nic::Nic& nic) {
       const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
       const std::uint32_t depth = resizes ? attributes->max_wr : ours.queue->depth();
@@ -130,7 +134,7 @@ SIDELATCH_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* queue) {
     });
     wait_for_acknowledgements(ours, ours.events_completed, reported);
     end_acknowledgements(ours);
-    delete &ours;
+    end_object(ours);
     return 0;
   });
 }

@@ -60,8 +60,6 @@ struct Command {
 // ---- Identifiers.
 
 cm::Service service_of(std::uint16_t space, std::uint8_t type) {
-  constexpr std::uint8_t kReliable = IBV_QPT_RC;
-  constexpr std::uint8_t kDatagram = IBV_QPT_UD;
   switch (space) {
     case cm::kTcp:
       return cm::Service::reliable_connection;
@@ -69,14 +67,23 @@ cm::Service service_of(std::uint16_t space, std::uint8_t type) {
     case cm::kIpoib:
       return cm::Service::datagram;
     case cm::kInfiniband:
-      if (type == kReliable || type == kDatagram) {
-        return type == kReliable ? cm::Service::reliable_connection : cm::Service::datagram;
+      switch (type) {
+        case IBV_QPT_RC:
+          return cm::Service::reliable_connection;
+        case IBV_QPT_UD:
+          return cm::Service::datagram;
+        case IBV_QPT_XRC_SEND:
+          return cm::Service::xrc_initiator;
+        case IBV_QPT_XRC_RECV:
+          return cm::Service::xrc_target;
+        default:
+          break;
       }
       break;
     default:
       break;
   }
-  refuse(EINVAL, fmt::format("port space {:#x} with queue pairs of type {}: there are RC and UD", space, type));
+  refuse(EINVAL, fmt::format("port space {:#x} with queue pairs of type {}: there are RC, UD and XRC", space, type));
 }
 
 void create_id(const Command& command) {
@@ -203,6 +210,10 @@ void accept(const Command& command) {
 
 void reject(const Command& command) {
   const auto given = command.as<rdma_ucm_reject>();
+  constexpr std::uint8_t kVendorOption = 35;  // rdma_reject_ece(3)
+  if (given.reason != 0 && given.reason != cm::kConsumerReject && given.reason != kVendorOption) {
+    refuse(EINVAL, fmt::format("a program does not reject for the reason {}", given.reason));
+  }
   const std::span<const std::byte> data = std::as_bytes(std::span(given.private_data)).first(given.private_data_len);
   command.call([&](cm::RdmaIds& ids, cm::Time now) { ids.reject(command.channel, given.id, given.reason, data, now); });
 }

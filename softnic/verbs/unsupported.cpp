@@ -28,7 +28,6 @@ void set(Result (*&operation)(Arguments...)) noexcept {
 }  // namespace
 
 void fill_unsupported(Context& context) noexcept {
-  set(context.alloc_null_mr);
   set(context.read_counters);
   set(context.attach_counters_point_flow);
   set(context.create_counters);

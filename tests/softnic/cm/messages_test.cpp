@@ -29,6 +29,7 @@ TEST(CmMessages, ARequestLiesWhereTheTableHasIt) {
                          .rnr_retry_count = 6,
                          .most_cm_retries = 15,
                          .shared_receives = true,
+                         .extended_transport = 5,
                          .traffic_class = 0x41,
                          .hop_limit = 0x42,
                          .local_ack_timeout = 18};
@@ -56,7 +57,7 @@ TEST(CmMessages, ARequestLiesWhereTheTableHasIt) {
   EXPECT_EQ(at(mad, 24 + 44), 0x31U);
   EXPECT_EQ(at(mad, 24 + 47), 19U << 3U | 7U);
   EXPECT_EQ(at(mad, 24 + 50), 5U << 4U | 6U);
-  EXPECT_EQ(at(mad, 24 + 51), 15U << 4U | 8U);
+  EXPECT_EQ(at(mad, 24 + 51), 15U << 4U | 8U | 5U);
   EXPECT_EQ(at(mad, 24 + 56), 0x51U);
   EXPECT_EQ(at(mad, 24 + 87), 0x52U);
   EXPECT_EQ(at(mad, 24 + 92), 0x41U);
@@ -70,6 +71,7 @@ TEST(CmMessages, AReplyLiesWhereTheTableHasIt) {
   ReplyMessage reply{.local_id = 0x01020304,
                      .remote_id = 0x05060708,
                      .queue_pair = 0x212223,
+                     .extended_context = 0x414243,
                      .starting_psn = 0x313233,
                      .responder_resources = 0x24,
                      .initiator_depth = 0x25,
@@ -82,6 +84,7 @@ TEST(CmMessages, AReplyLiesWhereTheTableHasIt) {
   EXPECT_EQ(at(mad, 17), 0x13U);
   EXPECT_EQ(at(mad, 24 + 7), 0x08U);
   EXPECT_EQ(at(mad, 24 + 12), 0x21U);
+  EXPECT_EQ(at(mad, 24 + 16), 0x41U);
   EXPECT_EQ(at(mad, 24 + 20), 0x31U);
   EXPECT_EQ(at(mad, 24 + 24), 0x24U);
   EXPECT_EQ(at(mad, 24 + 25), 0x25U);

@@ -339,6 +339,39 @@ TEST(RdmaIds, ThePortSpaceOfInfinibandConnectsByIp) {
   }
 }
 
+TEST(RdmaIds, AnXrcInitiatorConnectsToATargetOnly) {
+  for (const bool listens_for_xrc : {true, false}) {
+    World world;
+    const IdNumber listener = world.server.ids.create(
+        world.server.channel, 0, kInfiniband, listens_for_xrc ? Service::xrc_target : Service::reliable_connection);
+    world.server.ids.bind(world.server.channel, listener, kLoopback);
+    world.server.ids.listen(world.server.channel, listener, 0);
+    const IdNumber id = world.client.ids.create(world.client.channel, 0, kInfiniband, Service::xrc_initiator);
+    world.client.ids.resolve_address(world.client.channel, id, std::nullopt, kLoopback, 2s, world.now);
+    world.client.ids.resolve_route(world.client.channel, id);
+    EXPECT_EQ(World::next(world.client)->kind, IdEventKind::address_resolved);
+    EXPECT_EQ(World::next(world.client)->kind, IdEventKind::route_resolved);
+    world.connect(id);
+    if (!listens_for_xrc) {
+      world.run(2s);
+      EXPECT_EQ(World::next(world.client)->kind, IdEventKind::rejected);
+      continue;
+    }
+    const auto request = World::next(world.server);
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->kind, IdEventKind::connect_request);
+    world.accept(request->id);
+    const auto response = World::next(world.client);
+    ASSERT_TRUE(response);
+    EXPECT_EQ(response->kind, IdEventKind::connect_response);
+    EXPECT_EQ(response->terms.queue_pair, 0x22U) << "the target's, from the place of the context";
+    EXPECT_EQ(world.client.ids.pair_attributes(world.client.channel, id).agreement.remote_qp, 0x22U);
+    world.client.ids.accept(world.client.channel, id, 0, std::nullopt, world.now);
+    world.run();
+    EXPECT_EQ(World::next(world.server)->kind, IdEventKind::established);
+  }
+}
+
 // rping -c -a 0.0.0.0
 TEST(RdmaIds, AWildcardAsDestinationIsTheLoopbackAddress) {
   World world;
@@ -443,6 +476,45 @@ TEST(RdmaIds, WhatTheStateDoesNotAllowIsRefused) {
             EINVAL);
   world.connect(resolved, std::vector<std::byte>(RdmaIds::kMostPrivateBytes));
   EXPECT_EQ(World::next(world.server)->kind, IdEventKind::connect_request);
+}
+
+TEST(RdmaIds, AnAcceptThatFailsRejects) {
+  World world;
+  for (const PortSpace space : {kTcp, kUdp}) {
+    world.listen(kAny, 0, space);
+    world.connect(world.resolve(kLoopback, space));
+    const auto request = World::next(world.server);
+    ASSERT_TRUE(request);
+    const std::size_t most = space == kUdp ? kDatagramReplyPrivateBytes : kReplyPrivateBytes;
+    EXPECT_EQ(error_of([&] {
+                world.server.ids.accept(world.server.channel, request->id, 1,
+                                        ConnectionParameters{.private_data = std::vector<std::byte>(most + 1)},
+                                        world.now);
+              }),
+              EINVAL);
+    world.run();
+    const auto told = World::next(world.client);
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->kind, space == kUdp ? IdEventKind::unreachable : IdEventKind::rejected);
+  }
+}
+
+// librdmacm's table has 65 536 places.
+TEST(RdmaIds, NumbersComeBackBeforeLibrdmacmRunsOutOfThem) {
+  World world;
+  Process& client = world.client;
+  const IdNumber first = client.make(1);
+  const IdNumber kept = client.make(2);
+  client.ids.destroy(client.channel, first, {});
+  std::set<IdNumber> used{kept};
+  for (std::size_t i = 1; i < RdmaIds::kMostIds; ++i) {
+    const IdNumber id = client.make(3);
+    ASSERT_TRUE(used.insert(id).second) << id;
+    ASSERT_LE(id, RdmaIds::kMostIds);
+  }
+  EXPECT_EQ(error_of([&] { static_cast<void>(client.make(4)); }), ENOMEM);
+  client.ids.destroy(client.channel, kept, {});
+  EXPECT_EQ(client.make(5), kept);
 }
 
 TEST(RdmaIds, ARequestWithoutAddressesIsRefused) {

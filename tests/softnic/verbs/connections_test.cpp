@@ -115,6 +115,35 @@ TEST_P(Connections, DisconnectingFromWhoWasKilledEnds) {
   EXPECT_FALSE(succeeds(client));
 }
 
+// As libraries do that start other programs. Its memory is the parent's, its descriptors are copies.
+TEST_P(Connections, AChildByVforkMayCloseItsDescriptors) {
+  const Mark listens;
+  const pid_t server = start([&] {
+    const CmChannel channel;
+    channel.listen_at(port_);
+    listens.set();
+    channel.serve();
+    channel.expect(cm::IdEventKind::disconnected);
+    return true;
+  });
+  const pid_t client = start([&] {
+    const CmChannel channel;
+    listens.wait();
+    const std::uint32_t id = channel.connect(port_);
+    const Verbs& verbs = Verbs::load();
+    const pid_t child = ::vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork): it is what is tested
+    if (child == 0) {
+      verbs.close(channel.descriptor());  // NOLINT(clang-analyzer-unix.Vfork)
+      ::_exit(0);
+    }
+    const bool is_asked = succeeds(child) && channel.disconnect(id) == 0;
+    channel.expect(cm::IdEventKind::disconnected);
+    return is_asked;
+  });
+  EXPECT_TRUE(succeeds(client));
+  EXPECT_TRUE(succeeds(server));
+}
+
 // The destructor of a global object, say.
 const CmChannel* the_channel = nullptr;
 std::uint32_t the_connection = 0;

@@ -180,7 +180,7 @@ bool Site::listens_over_rdma(std::uint16_t port) const {
   PortRegistry ports(roce::SharedMemoryWireOptions{.name = name_}, {roce::gid_of(roce::Ipv4Address{})});
   for (const roce::Gid& ip :
        {roce::gid_of(roce::Ipv4Address{127, 0, 0, 1}), roce::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}) {
-    for (const cm::PortSpace space : {cm::kTcp, cm::kUdp}) {
+    for (const cm::PortSpace space : {cm::kTcp, cm::kUdp, cm::kInfiniband}) {
       if (ports.is_open(space, {.ip = ip, .port = port})) {
         return true;
       }

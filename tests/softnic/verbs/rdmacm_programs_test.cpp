@@ -172,6 +172,13 @@ TEST_F(RdmacmPrograms, EndPointsInlineWithoutHavingAsked) {
   EXPECT_THAT(pair.client.text, HasSubstr("rdma_xclient: end 0"));
 }
 
+TEST_F(RdmacmPrograms, EndPointsAreXrc) {
+  const Pair pair = run("rdma_xserver -c x -p {}", "rdma_xclient -c x -s 127.0.0.1 -p {}");
+  expect_ok(pair);
+  EXPECT_THAT(pair.client.text, HasSubstr("rdma_xclient: end 0"));
+  EXPECT_THAT(pair.server.text, HasSubstr("rdma_xserver: end 0"));
+}
+
 TEST_F(RdmacmPrograms, CmtimeConnectsAHundredTimes) {
   const Pair pair = run("cmtime -p {} -c 100", "cmtime -s 127.0.0.1 -p {} -c 100", true);
   EXPECT_EQ(pair.client.status, 0) << pair.client.text;

@@ -69,6 +69,7 @@ Verbs load_library() {
           .create_ah = find("ibv_create_ah"),
           .destroy_ah = find("ibv_destroy_ah"),
           .attach_mcast = find("ibv_attach_mcast"),
+          .detach_mcast = find("ibv_detach_mcast"),
           .get_async_event = find("ibv_get_async_event"),
           .ack_async_event = find("ibv_ack_async_event"),
           .open = find("open"),

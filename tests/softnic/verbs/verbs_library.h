@@ -51,6 +51,7 @@ struct Verbs {
   decltype(&::ibv_create_ah) create_ah;
   decltype(&::ibv_destroy_ah) destroy_ah;
   decltype(&::ibv_attach_mcast) attach_mcast;
+  decltype(&::ibv_detach_mcast) detach_mcast;
   decltype(&::ibv_get_async_event) get_async_event;
   decltype(&::ibv_ack_async_event) ack_async_event;
   // Of librdmacm's event channels.

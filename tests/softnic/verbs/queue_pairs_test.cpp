@@ -1,0 +1,112 @@
+// Queue pairs of libsidelatch-verbs: what their manual pages say beyond states and posting.
+#include "verbs_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+
+namespace sidelatch::softnic {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::IsNull;
+using ::testing::NotNull;
+
+// ibv_create_qp(3): "ibv_destroy_qp() fails if the QP is attached to a multicast group."
+TEST_F(VerbsCalls, AQueuePairInAGroupIsInUse) {
+  ibv_qp* const pair = make_pair_for_datagrams();
+  ibv_gid group{};
+  group.raw[0] = 0xff;
+  group.raw[15] = 7;
+  ASSERT_EQ(verbs.attach_mcast(pair, &group, 0), 0);
+  EXPECT_EQ(verbs.destroy_qp(pair), EBUSY);
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr created{};
+  ASSERT_EQ(verbs.query_qp(pair, &attributes, IBV_QP_STATE, &created), 0) << "it is unchanged";
+  EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
+  ASSERT_EQ(verbs.detach_mcast(pair, &group, 0), 0);
+  EXPECT_EQ(verbs.destroy_qp(pair), 0);
+  pairs.clear();
+}
+
+// ibv_create_qp(3): it fails for a type "other than IBV_QPT_RC or IBV_QPT_UD associated with an SRQ".
+TEST_F(VerbsCalls, ASharedReceiveQueueServesReliableConnectionsAndDatagrams) {
+  ibv_srq_init_attr attributes{};
+  attributes.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const shared = verbs.create_srq(domain, &attributes);
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UD}) {
+    ibv_qp_init_attr wanted = small(type);
+    wanted.srq = shared;
+    EXPECT_THAT(make_pair(wanted), NotNull());
+  }
+  ibv_qp_init_attr wanted = small(IBV_QPT_UC);
+  wanted.srq = shared;
+  errno = 0;
+  EXPECT_THAT(make_pair(wanted), IsNull());
+  EXPECT_EQ(errno, EINVAL);
+  for (ibv_qp* const pair : pairs) {
+    EXPECT_EQ(verbs.destroy_qp(pair), 0);
+  }
+  pairs.clear();
+  EXPECT_EQ(verbs.destroy_srq(shared), 0);
+}
+
+TEST_F(VerbsCalls, AQueryTellsWhetherTheSendQueueIsDraining) {
+  ibv_qp* const a = make_pair();
+  ibv_qp* const b = make_pair();
+  const ibv_ah_attr address = own_address();
+  ASSERT_EQ(to_init(*a) | to_init(*b), 0);
+  ASSERT_EQ(to_rtr(*a, b->qp_num, address) | to_rtr(*b, a->qp_num, address), 0);
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.timeout = 14;
+  attributes.retry_cnt = 7;
+  attributes.rnr_retry = 7;  // for ever
+  attributes.max_rd_atomic = 1;
+  ASSERT_EQ(verbs.modify_qp(a, &attributes,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                IBV_QP_MAX_QP_RD_ATOMIC),
+            0);
+  ibv_sge part = sge(0);
+  ASSERT_EQ(post(*a, request(IBV_WR_SEND, part)), 0);  // there is no receive request
+  const auto is_draining = [&] {
+    ibv_qp_init_attr created{};
+    EXPECT_EQ(verbs.query_qp(a, &attributes, IBV_QP_STATE, &created), 0);
+    return attributes.sq_draining != 0;
+  };
+  const auto bring_to = [&](ibv_qp_state state) {
+    attributes.qp_state = state;
+    ASSERT_EQ(verbs.modify_qp(a, &attributes, IBV_QP_STATE), 0);
+  };
+  // Until the request has begun there is nothing to drain.
+  const auto limit = std::chrono::steady_clock::now() + 30s;
+  for (bring_to(IBV_QPS_SQD); !is_draining() && std::chrono::steady_clock::now() < limit; bring_to(IBV_QPS_SQD)) {
+    bring_to(IBV_QPS_RTS);
+    EXPECT_FALSE(is_draining());
+    ibv_wc completion{};
+    ASSERT_EQ(ibv_poll_cq(queue, 1, &completion), 0);
+  }
+  EXPECT_TRUE(is_draining());
+  ASSERT_EQ(post_receive(*b, 32), 0);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait().status, IBV_WC_SUCCESS);
+  EXPECT_FALSE(is_draining());
+}
+
+TEST_F(VerbsCalls, AnUnknownAttributeOfASharedReceiveQueueIsRefused) {
+  ibv_srq_init_attr attributes{};
+  attributes.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const shared = verbs.create_srq(domain, &attributes);
+  ibv_srq_attr changed{.max_wr = 8, .max_sge = 1, .srq_limit = 2};
+  EXPECT_EQ(verbs.modify_srq(shared, &changed, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT | 4), EINVAL);
+  ibv_srq_attr now{};
+  ASSERT_EQ(verbs.query_srq(shared, &now), 0);
+  EXPECT_EQ(now.max_wr, 4U);
+  EXPECT_EQ(now.srq_limit, 0U);
+  EXPECT_EQ(verbs.destroy_srq(shared), 0);
+}
+
+}  // namespace
+}  // namespace sidelatch::softnic
