@@ -62,12 +62,12 @@ function(sidelatch_add_test_program target labels)
 endfunction()
 
 # Seconds for one test: far above what any needs, so that only a hang is cut off.
-set(SIDELATCH_TEST_TIMEOUT "" CACHE STRING "Seconds for one test; empty for 120, or 600 under a sanitizer")
+set(SIDELATCH_TEST_TIMEOUT "" CACHE STRING "Seconds for one test; empty for 300, or 900 under a sanitizer")
 if(NOT SIDELATCH_TEST_TIMEOUT)
     if(SIDELATCH_SANITIZE)
-        set(SIDELATCH_TEST_TIMEOUT 600)
+        set(SIDELATCH_TEST_TIMEOUT 900)
     else()
-        set(SIDELATCH_TEST_TIMEOUT 120)
+        set(SIDELATCH_TEST_TIMEOUT 300)
     endif()
 endif()
 
