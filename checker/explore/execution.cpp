@@ -25,6 +25,10 @@ namespace {
 
 // A client step with more calls into the fabric than this, and no wait between them, will never wait.
 constexpr std::uint32_t kMostCallsInAStep = 100'000;
+// A client that sleeps more often in one step may wait for what another client does to an object of the process.
+constexpr std::uint32_t kMostSleepsInAStep = 100;
+// The number of a wait that has ended already.
+constexpr std::uint64_t kNeverWaits = ~std::uint64_t{0};
 
 bool writes(const WorkRequest& request) { return is_write(request.opcode) || is_send(request.opcode); }
 
@@ -185,6 +189,7 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   progress_.clear();
   failure_.reset();
   is_cut_ = false;
+  refused_.clear();
   tasks_running_ = retries_ = 0;
   building_ = true;
   {
@@ -265,7 +270,7 @@ void Execution::require_same_builds() {
 // A program may make objects at other places the first time, so its first builds are looked at.
 void Execution::find_shared_objects() {
   constexpr std::uint32_t kLookedAt = 4;
-  constexpr std::uint64_t kMostBytes = 4096;
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
   if (shares_objects_ || judges_by_order_ || ++builds_ > kLookedAt) {
     return;
   }
@@ -290,6 +295,17 @@ void Execution::find_shared_objects() {
       shared_objects_.push_back(
           {view.offset, view.bytes, std::vector<std::uint16_t>((view.bytes + 7) / 8, Event::kNone)});
     }
+  }
+}
+
+// A task cannot be told that its program is refused: it might catch that.
+void Execution::refuse_in_tasks(std::string_view what) {
+  if (!building_) {
+    refused_ = fmt::format(
+        "a task {}, which is not explored: let the program that World is given to make its nodes, CPU threads, queue "
+        "pairs and tasks",
+        what);
+    throw std::logic_error(refused_);
   }
 }
 
@@ -326,6 +342,7 @@ std::uint16_t Execution::actor_of(const Node& node) const {
 
 Node& Execution::add_node(std::string_view name, unsigned nics) {
   const Zone::Use own(nullptr);
+  refuse_in_tasks("added a node");
   if (nics == 0 || nics > 64) {
     throw std::invalid_argument(fmt::format("node {} with {} NICs: it must have 1 to 64", name, nics));
   }
@@ -374,6 +391,7 @@ std::pair<std::unique_ptr<QueuePair>, std::unique_ptr<QueuePair>> Execution::con
 std::unique_ptr<ModelQueuePair> Execution::make_queue_pair(Node& from, Node& to, unsigned nic,
                                                            const QueuePairOptions& options) {
   const Zone::Use own(nullptr);
+  refuse_in_tasks("connected a queue pair");
   const std::uint16_t initiator = actor_of(from);
   const std::uint16_t target = actor_of(to);
   ModelNode& target_node = *nodes_[target];
@@ -400,6 +418,7 @@ std::unique_ptr<ModelQueuePair> Execution::make_queue_pair(Node& from, Node& to,
 
 Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   const Zone::Use own(nullptr);
+  refuse_in_tasks("added a CPU thread");
   const std::uint16_t of = actor_of(node);
   const std::uint16_t thread =
       part({Part::Sort::cpu, of, 0, 0, 0}, [&] { return machine_.add_thread(nodes_[of]->id()).value; });
@@ -420,6 +439,7 @@ Cpu& Execution::add_cpu(Node& node, std::string_view name) {
 
 void Execution::spawn(Node& client, Task<void> task) {
   const Zone::Use own(nullptr);
+  refuse_in_tasks("spawned another one by World::spawn (Reactor::spawn does it)");
   Actor& actor = actors_[actor_of(client)];
   actor.tasks.push_back(std::move(task));
   ++actor.tasks_left;
@@ -427,6 +447,7 @@ void Execution::spawn(Node& client, Task<void> task) {
 
 void Execution::spawn(Cpu& cpu, Task<void> task) {
   const Zone::Use own(nullptr);
+  refuse_in_tasks("spawned another one by World::spawn (Reactor::spawn does it)");
   const auto found = std::ranges::find(cpus_, &cpu, &std::unique_ptr<ModelCpu>::get);
   if (found == cpus_.end()) {
     throw std::invalid_argument(
@@ -565,18 +586,31 @@ Time Execution::now() const {
   return running_ == Event::kNone ? Time{} : actors_[running_].clock;
 }
 
-void Execution::on_sleep(Duration duration, Waiter& waiter) {
+// A client sleeps in no time, unless what it can look at may change meanwhile: then others may come before it goes on.
+std::uint64_t Execution::on_sleep(Duration duration, Waiter& waiter) {
   const Zone::Use own(nullptr);
   if (running_ != Event::kNone) {
     actors_[running_].clock += duration;
+    const bool waits_for_another = !shared_objects_.empty() && calls_in_step_ > kMostSleepsInAStep;
+    if (waits_for_another || !is_undisturbed(running_)) {
+      return go_on_later(Step::What::yield, waiter);
+    }
   }
   if (++calls_in_step_ > kMostCallsInAStep) {
     fail(Kind::livelock,
          "a task slept again and again and waited for nothing else: a loop that waits for others must "
          "say so (Reactor::begin_retries, retry)");
-    return;  // it is not resumed
+    return kNeverWaits;  // it is not resumed
   }
   reactor_->ready(waiter);
+  return kNeverWaits;
+}
+
+// The running client goes on in a step of its own. Returns what on_retry_cancelled() takes.
+std::uint64_t Execution::go_on_later(Step::What what, Waiter& waiter) {
+  suspend_next(actors_[running_], what).waiter = &waiter;
+  event_->suspensions.push_back({running_, actors_[running_].suspended.back().number});
+  return reinterpret_cast<std::uintptr_t>(&waiter);
 }
 
 // What a task has stored to its own memory after its last post before a crash would stay, which need not be so.
@@ -854,6 +888,7 @@ std::string Execution::describe_step(const Action& action) const {
       return access.what() == Cpu::What::store  ? fmt::format("stores {} to {:#x}", access.value(), address)
              : access.what() == Cpu::What::load ? fmt::format("loads {:#x}", address)
              : looks_in_vain(actor, access)     ? fmt::format("waits for {:#x}", address)
+             : access.limit()                   ? fmt::format("waits for {:#x} no longer", address)
                                                 : fmt::format("sees {:#x}", address);
     }
     case Step::What::local_store:

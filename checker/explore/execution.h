@@ -257,7 +257,7 @@ class Execution final : public World {
     std::uint16_t qp = 0;  // completion
     std::uint64_t sequence = 0;
     fabric::Cpu::Access* access = nullptr;
-    fabric::Waiter* waiter = nullptr;  // retry
+    fabric::Waiter* waiter = nullptr;  // retry, or a sleep
     std::uint32_t slot = 0;            // no other one that waits has it
   };
   // The end of an attempt that failed.
@@ -265,6 +265,7 @@ class Execution final : public World {
     ClientState state;
     std::uint64_t changes = 0;  // of the client, until then
     std::uint64_t looks = 0;    // of the client at moments
+    fabric::Time clock{};       // of the client, but in the tail, where time only passes to let it try again
     std::uint64_t memory = 0;   // hash of all registered memory, in the tail
     bool in_tail = false;
     bool quiet = false;  // nothing of the client was under way
@@ -371,6 +372,7 @@ class Execution final : public World {
   [[nodiscard]] std::uint64_t completed_of(std::uint16_t qp) const;
   struct StateWriter;
   Suspended& suspend_next(Actor& actor, Step::What what);
+  void refuse_in_tasks(std::string_view what);
   [[nodiscard]] std::uint16_t part(Part wanted, const std::function<std::uint16_t()>& make);
   [[nodiscard]] std::uint16_t actor_of(const fabric::Node& node) const;
   // The frames around a program's task are no part of it: they are linked to those of other tasks. So they are made
@@ -402,6 +404,7 @@ class Execution final : public World {
   void watch_shared_memory(const Actor& actor);
   void note_shared_memory(Actor& actor);
   void renew_snapshots(const std::byte* data, std::uint64_t length);
+  void renew_snapshots_after(const fabric::model::Step& step);
   void look_for_changed_buffers(std::uint16_t actor);
   void append_start(std::vector<std::uint64_t>& out);
   void find_shared_objects();
@@ -427,6 +430,7 @@ class Execution final : public World {
   [[nodiscard]] fabric::Reactor::LoopId on_begin_loop(const std::source_location& place, bool forgets);
   void enter_tail() noexcept;
   [[nodiscard]] bool is_quiet(std::uint16_t of) const;
+  [[nodiscard]] bool is_undisturbed(std::uint16_t of) const;
   void look_at(std::uint16_t of, const fabric::Waiter& waiter, bool leaves_out_frame, ClientState& state);
   [[nodiscard]] bool repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const;
   void cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end);
@@ -449,7 +453,9 @@ class Execution final : public World {
   /// Returns the number of the wait.
   std::uint64_t on_retry(fabric::Reactor::LoopId loop, fabric::Duration duration, fabric::Waiter& waiter);
   void on_retry_cancelled(std::uint64_t number) noexcept;
-  void on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
+  /// The same.
+  std::uint64_t on_sleep(fabric::Duration duration, fabric::Waiter& waiter);
+  std::uint64_t go_on_later(Step::What what, fabric::Waiter& waiter);
   [[nodiscard]] fabric::Time now() const;
 
   Program program_;
@@ -485,6 +491,7 @@ class Execution final : public World {
   std::vector<const void*> roots_;
   const void* stack_top_ = nullptr;
   bool building_ = false;
+  std::string refused_;  // why a task's program is refused
   bool trusts_ = true;
   bool is_cut_ = false;
   std::optional<Cut> first_cut_;

@@ -24,6 +24,8 @@ constexpr std::uint32_t kMostSilentAttempts = 8;
 // Attempts of a client that runs alone at the end.
 constexpr std::uint32_t kMostAttemptsAlone = 64;
 constexpr std::uint32_t kMostTailRounds = 64;
+// Ends of attempts that are kept for comparison. A loop that begins again and again has many.
+constexpr std::size_t kMostEnds = 64;
 
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -87,6 +89,20 @@ bool Execution::is_quiet(std::uint16_t of) const {
   return true;
 }
 
+// Nothing that the client can look at changes before it posts something.
+bool Execution::is_undisturbed(std::uint16_t of) const {
+  if (orders_clients_ || !is_quiet(of) || !shared_with(actors_[of]).empty()) {
+    return false;
+  }
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    if (i != of && actors_[i].node == actors_[of].node) {
+      return false;  // CPU threads of its node reach its buffers
+    }
+  }
+  // Messages come into its receive buffers.
+  return std::ranges::none_of(queue_pairs_, [&](const QueuePairPart& part) { return part.target == of; });
+}
+
 void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_frame, ClientState& state) {
   const Actor& actor = actors_[of];
   state.clear();
@@ -133,9 +149,8 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
     }
   }
   state.add_number(actor.tag);
-  if (!in_tail_) {  // where time only passes to let the client try again
+  if (!in_tail_) {
     state.add_number(actor.leases_used);
-    state.add_number(has(Mutation::clock_left_out) ? 0 : static_cast<std::uint64_t>(actor.clock.count()));
   }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
     if (queue_pairs_[qp].actor == of) {
@@ -154,7 +169,7 @@ bool Execution::repeats_an_attempt(const Actor& actor, const Loop& loop, const A
            const bool unseen = in_tail_ ? earlier.in_tail && earlier.memory == end.memory
                                         : (earlier.changes == actor.changes || has(Mutation::changes_do_not_count)) &&
                                               earlier.looks == actor.looks;
-           return earlier.quiet && unseen && earlier.state == end.state;
+           return earlier.quiet && unseen && earlier.clock == end.clock && earlier.state == end.state;
          });
 }
 
@@ -204,6 +219,7 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   end.changes = actor.changes;
   end.looks = actor.looks;
   end.in_tail = in_tail_;
+  end.clock = in_tail_ || has(Mutation::clock_left_out) ? Time{} : actor.clock;
   end.memory = in_tail_ ? arena_.hash() : 0;
   if (loop.retries_to_head != 0) {
     if (--loop.retries_to_head == 0) {
@@ -226,7 +242,10 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   if (!repeated && !again) {
     cut(of, loop, end);
   }
-  const bool alike = wrote && loop.failed > 1 && loop.seen == loop.seen_before;
+  // A client that counts its attempts, or keeps something else of them, may not fail like this for ever.
+  const bool knows_the_same = !loop.ends.empty() && loop.ends.back().state == end.state &&
+                              (!clock_read_ || loop.ends.back().clock == end.clock);
+  const bool alike = wrote && loop.failed > 1 && loop.seen == loop.seen_before && knows_the_same;
   loop.repeats = alike ? std::optional<Loop::Repetition>({loop.began, moment_}) : std::nullopt;
   loop.seen_before = loop.seen;
   loop.began = moment_;
@@ -237,7 +256,13 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
     loop.ends.clear();  // none of them can be repeated any more
   }
   const std::uint64_t state = end.state.hash();
+  if (loop.ends.size() == kMostEnds) {
+    loop.ends.erase(loop.ends.begin());
+  }
   loop.ends.push_back(std::move(end));
+  if (again && !is_undisturbed(of)) {
+    return go_on_later(Step::What::retry, waiter);
+  }
   if (again) {
     reactor_->ready(waiter);
     return ++retries_;

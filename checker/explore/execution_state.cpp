@@ -318,9 +318,7 @@ std::uint64_t Execution::on_retry_by_states(Actor& actor, Loop& loop, Waiter& wa
     look_at(running_, waiter, false, end.state);
     loop.changes_at_head = actor.changes;
   }
-  suspend_next(actor, Step::What::retry).waiter = &waiter;
-  event_->suspensions.push_back({running_, actor.suspended.back().number});
-  return reinterpret_cast<std::uintptr_t>(&waiter);
+  return go_on_later(Step::What::retry, waiter);
 }
 
 // ---- Steps that may come first.

@@ -57,8 +57,9 @@ RemoteAddress Execution::address_of(const Actor& actor, const LocalSpan& word) c
 // A wait for a word is a load that is always possible. If its condition does not hold, it has happened in vain, and the
 // client's task goes no further in this execution: nothing has changed, so the execution in which it looks later stands
 // for this one. The load races with each change of the word, so that one is explored, too.
+// A wait with a limit may end at any time: it is a load.
 bool Execution::looks_in_vain(const Actor& actor, const Cpu::Access& access) const {
-  return access.what() == Cpu::What::wait &&
+  return access.what() == Cpu::What::wait && !access.limit() &&
          !access.until().holds(machine_.cpu_load({actor.machine_thread}, address_of(actor, access.word())));
 }
 
@@ -209,6 +210,9 @@ void Execution::happen(const Action& action, bool described) {
   }
   posts_left_.reset();
   ++moment_;
+  if (!refused_.empty()) {
+    throw std::logic_error(refused_);
+  }
 }
 
 // Records the bytes and the request of a step that is about to happen.
@@ -270,6 +274,7 @@ void Execution::after_step(const model::Step& step) {
     case StepKind::load_store:
     case StepKind::execute:
       count_change(step);
+      renew_snapshots_after(step);
       if (requests_[step.owner][step.index].progress != actors_[queue_pairs_[step.owner].actor].progress) {
         progress_.push_back(moment_);
       }
@@ -559,9 +564,10 @@ void Execution::apply_client(const Action& action) {
       note_shared_memory(actors_[action.owner]);
       break;
     case Step::What::yield:
-      break;
     case Step::What::retry:
-      reactor_->ready(*suspended.waiter);
+      if (suspended.waiter != nullptr) {
+        reactor_->ready(*suspended.waiter);
+      }
       break;
     case Step::What::access:
       acted_in_step_ = true;
@@ -617,6 +623,9 @@ void Execution::apply_access(std::uint16_t of, Cpu::Access& access) {
     return;
   }
   access.give(machine_.cpu_load(thread, address));
+  if (access.limit() && !access.until().holds(access.value())) {
+    actor.clock += *access.limit();
+  }
   for (Loop& loop : actor.loops) {
     loop.seen += mix(access.value(), 3);
   }
@@ -648,6 +657,17 @@ void Execution::apply_lease(const Action& action) {
     reactor_->ready(*parked.waiter);
   }
   run_ready(action.owner);
+}
+
+// What a request of another client, or of the client's own, puts into a buffer in flight is no race of the client's
+// CPU.
+void Execution::renew_snapshots_after(const model::Step& step) {
+  if (snapshots_live_ != 0) {
+    const model::Footprint print = machine_.footprint(step);
+    if (print.target.writes) {
+      renew_snapshots(print.target.data, print.target.length);
+    }
+  }
 }
 
 // Updates snapshots of bytes that changed legitimately, not by a race.

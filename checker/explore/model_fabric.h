@@ -26,8 +26,7 @@ class ModelReactor final : public fabric::Reactor {
   // Only the explorer drives this reactor.
   bool advance(std::optional<fabric::Time> /*limit*/) override { return false; }
   std::uint64_t start_timer(fabric::Duration duration, fabric::Waiter& waiter) override {
-    execution_->on_sleep(duration, waiter);
-    return ~std::uint64_t{0};  // it never waits
+    return execution_->on_sleep(duration, waiter);
   }
   void cancel_timer(std::uint64_t timer) noexcept override { execution_->on_retry_cancelled(timer); }
   [[nodiscard]] LoopId begin_loop(const std::source_location& place, bool forgets) override {

@@ -145,6 +145,8 @@ StatesResult StateSearch::run() {
       shares = shares || (hand != nullptr && hand->execution.shares_objects());
       revokes = revokes || (hand != nullptr && hand->execution.revokes() && !has(Mutation::revocations_come_last));
     }
+    // A client that repeats steps which touch nothing waits for an object of the process, which another changes.
+    shares = shares || is_local_;
     const bool is_exact = (!clock || compares_clock_) && (!tallies || options_.look_at_counters) &&
                           (!shares || options_.order_clients || result.found);
     if (is_exact && (!revokes || orders_revocations_ || result.found)) {
@@ -286,6 +288,7 @@ StatesResult StateSearch::search() {
   edges_begin_.assign(1, 0);
   cut_.reset();
   leads_back_ = true;
+  is_local_ = false;
   StatesResult result;
   const void* const stack_top = __builtin_frame_address(0);
   {
@@ -424,6 +427,13 @@ std::optional<Found> StateSearch::endless() {
   edges_begin_.resize(nodes_.size() + 1, edges_.size());
   const std::optional<Endless> endless = find_endless(edges_begin_, edges_, leaving_);
   if (!endless || has(Mutation::nobody_is_stuck)) {
+    return std::nullopt;
+  }
+  const auto went_first = [&](std::uint32_t state) { return leaving_[state] == Leaving::first; };
+  // These faults show by such a cycle.
+  const bool is_planted = has(Mutation::siblings_come_first) || has(Mutation::looks_come_first);
+  if (!options_.order_clients && !is_planted && std::ranges::all_of(endless->cycle, went_first)) {
+    is_local_ = true;
     return std::nullopt;
   }
   Failure failure;

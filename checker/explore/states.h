@@ -148,6 +148,7 @@ class StateSearch {
   std::vector<Leaving> leaving_;
   std::optional<Cut> cut_;
   bool leads_back_ = true;  // a cycle that was found, when its steps were taken again
+  bool is_local_ = false;   // a cycle of steps that went first: nobody else took one
 };
 
 }  // namespace sidelatch::explore

@@ -26,7 +26,7 @@
 // wait() is a load that comes when its condition holds. It does not spin: in the simulator it is woken by the change of
 // the word, on a NIC the reactor looks at the word each time it polls, and other tasks go on. It ends with an error if
 // the device is lost, and with FabricError{Status::stuck} in worlds that know that nothing else can happen. wait_for()
-// also ends when its time is over (in the explorer, where no time passes, that does not happen).
+// also ends when its time is over (in the explorer, that may be so at any moment).
 //
 // Errors: std::invalid_argument for a word that is not 8 bytes, aligned to 8; FabricError{Status::local_protection} for
 // one outside of the live regions of the node. A region in which a task waits is in use: deregister() throws

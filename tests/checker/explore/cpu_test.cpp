@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 
 namespace sidelatch::explore {
@@ -123,6 +124,32 @@ TEST(ModelCpu, AWaitForWhatNeverComesIsADeadlock) {
     world.spawn(*store.node, wait_once(&store.node->cpu(), &store, &seen));
   };
   EXPECT_TRUE(is_broken(program, under(Preset::observed), Kind::deadlock));
+}
+
+// Time does not pass, but a limit may be over at any moment.
+Task<void> wait_with_limit(Cpu* cpu, Store* store, bool gives_up) {
+  const std::optional<std::uint64_t> seen =
+      co_await cpu->wait_for(store->own(0), WordCondition::is_not(0), fabric::from_ns(100));
+  store->world->require(seen.has_value() == gives_up, gives_up ? "it gave up" : "it saw the word");
+}
+
+TEST(ModelCpu, AWaitWithALimitEndsInBothWays) {
+  for (const bool gives_up : {false, true}) {
+    const Program program = [gives_up](World& world) {
+      auto& store = world.make<Store>(world);
+      auto& client = world.make<Client>(world, store, "client");
+      world.spawn(*store.node, wait_with_limit(&store.node->cpu(), &store, gives_up));
+      world.spawn(*client.node, add_one(&client, &store));
+    };
+    for (const Preset preset : kPresets) {
+      EXPECT_TRUE(is_broken(program, under(preset), Kind::assertion)) << name(preset);
+    }
+  }
+  const Program nobody_comes = [](World& world) {
+    auto& store = world.make<Store>(world);
+    world.spawn(*store.node, wait_with_limit(&store.node->cpu(), &store, false));
+  };
+  EXPECT_TRUE(is_safe(nobody_comes, under(Preset::observed)));
 }
 
 // ---- The order of placements decides what is there behind a wait.

@@ -383,6 +383,18 @@ Task<void> send_on_what_was_read(Client* client, Store* store) {
   co_await client->qp->drain();
 }
 
+// Another client changes a buffer in flight, which its owner does not touch: old or new bytes are sent.
+Task<void> send_on_the_mailbox(fabric::MemoryRegion* mailbox, Client* client, Store* store, fabric::QueuePair* second) {
+  co_await client->qp->enqueue(fabric::write(mailbox->local(0, 8), store->word(0)));
+  co_await second->read(client->word(1), store->word(1));
+  co_await second->read(client->word(1), store->word(1));
+  co_await client->qp->drain();
+}
+Task<void> put_into(fabric::MemoryRegion* mailbox, Client* client, fabric::QueuePair* to_mailbox) {
+  client->set(0, 7);
+  co_await to_mailbox->write(client->word(0), mailbox->remote(0, 8));
+}
+
 void first_value(World& world, Store& store) { world.require(store.value(0) == 1, "another value was sent"); }
 
 TEST(Buffers, ChangedAfterThePostOfAWriteRace) {
@@ -404,6 +416,29 @@ TEST(Buffers, ChangedBeforeItIsKnownToBeSentRace) {
   for (const Preset preset : kPresets) {
     EXPECT_TRUE(is_broken(program, under(preset), Kind::buffer_race)) << name(preset);
     EXPECT_TRUE(is_safe(clients({send_on_what_was_read}), under(preset))) << name(preset);
+  }
+}
+
+TEST(Buffers, ThatAnotherClientWritesToAreNoRace) {
+  for (const Preset preset : kPresets) {
+    for (const std::uint64_t sent : {0U, 7U, 1U}) {
+      const Program program = [sent](World& world) {
+        auto& store = world.make<Store>(world);
+        auto& owner = world.make<Client>(world, store, "owner");
+        auto& writer = world.make<Client>(world, store, "writer");
+        auto& mailbox = world.make<fabric::MemoryRegion>(owner.node->allocate(64, fabric::Access::remote_all));
+        auto& second = world.make<std::unique_ptr<fabric::QueuePair>>(owner.node->connect(*store.node));
+        auto& to_mailbox = world.make<std::unique_ptr<fabric::QueuePair>>(writer.node->connect(*owner.node));
+        world.spawn(*owner.node, send_on_the_mailbox(&mailbox, &owner, &store, second.get()));
+        world.spawn(*writer.node, put_into(&mailbox, &writer, to_mailbox.get()));
+        world.at_end([&world, &store, sent](const Order&) { world.require(store.value(0) != sent, "it was sent"); });
+      };
+      if (sent == 1) {
+        EXPECT_TRUE(is_safe(program, under(preset))) << name(preset);
+      } else {
+        EXPECT_TRUE(is_broken(program, under(preset), Kind::assertion)) << name(preset) << sent;
+      }
+    }
   }
 }
 

@@ -127,6 +127,39 @@ TEST(Livelock, OfCpuThreadsIsSeenToo) {
 
 TEST(Livelock, IsToldFromADeadlock) { EXPECT_TRUE(is_broken(two_flags(false), {}, Kind::livelock)); }
 
+// The same clients, which give up after some attempts.
+Task<void> enter_or_give_up(QueuePair* qp, LocalSpan buffer, MemoryRegion* flags, std::uint32_t own, int attempts) {
+  const auto loop = qp->reactor().begin_retries();
+  for (int i = 0; i < attempts; ++i) {
+    co_await qp->fetch_add(flags->remote(own * 64, 8), 1);
+    co_await qp->read(buffer, flags->remote((1 - own) * 64, 8));
+    co_await qp->fetch_add(flags->remote(own * 64, 8), ~std::uint64_t{0});
+    if (*buffer.data == std::byte{0}) {
+      break;
+    }
+    co_await qp->reactor().retry(loop, Duration::zero());
+  }
+}
+
+TEST(Livelock, IsNotSeenWhereBothGiveUp) {
+  for (const int attempts : {2, 3, 5}) {
+    const Program program = [attempts](World& world) {
+      Node& memory = world.add_node("memory");
+      auto& flags = world.make<MemoryRegion>(memory.allocate(128, Access::remote_all));
+      for (std::uint32_t i = 0; i < 2; ++i) {
+        Node& node = world.add_node(fmt::format("client {}", i));
+        auto& qp = world.make<std::unique_ptr<QueuePair>>(node.connect(memory));
+        auto& buffer = world.make<MemoryRegion>(node.allocate(64, Access::local_write));
+        world.spawn(node, enter_or_give_up(qp.get(), buffer.local(0, 8), &flags, i, attempts));
+      }
+    };
+    EXPECT_TRUE(is_safe(program, {})) << attempts;
+    Options by_executions;
+    by_executions.states_for_loops = 0;
+    EXPECT_TRUE(is_safe_within_retries(program, by_executions)) << attempts;
+  }
+}
+
 TEST(Livelock, IsNotSeenWhereOneOfThemGetsOn) { EXPECT_TRUE(is_safe_within_retries(two_flags(true), {})); }
 
 }  // namespace

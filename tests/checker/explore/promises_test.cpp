@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -185,6 +186,74 @@ TEST(Promises, ASharedCounterIsFoundWithoutChance) {
     options.walks = 0;
     EXPECT_TRUE(is_broken(latches(1), options, Kind::assertion));
     EXPECT_TRUE(is_safe(latches(0), options));
+  }
+}
+
+// The same for an object of any size.
+struct LongHistory {
+  std::uint64_t count = 0;
+  std::array<int, 4096> numbers{};
+};
+
+Task<void> add_and_note_at_length(Client* client, Store* store, LongHistory* history, int number) {
+  co_await client->qp->fetch_add(store->word(static_cast<std::uint64_t>(number)), 1);
+  history->numbers.at(history->count++) = number;
+}
+
+TEST(Promises, ALongHistoryIsFoundWithoutChance) {
+  for (const int last : {1, 2}) {
+    const Program program = [last](World& world) {
+      const TwoOfThem two(world);
+      auto& history = world.make<LongHistory>();
+      world.spawn(*two.first.node, add_and_note_at_length(&two.first, &two.store, &history, 1));
+      world.spawn(*two.second.node, add_and_note_at_length(&two.second, &two.store, &history, 2));
+      world.at_end(
+          [&world, &history, last](const Order&) { world.require(history.numbers[1] == last, "another one"); });
+    };
+    for (const Mode mode : kSearches) {
+      Options options = searching(mode, Preset::observed);
+      options.walks = 0;
+      EXPECT_TRUE(is_broken(program, options, Kind::assertion)) << last;
+    }
+  }
+}
+
+// ---- Programs that make parts of the world while they run.
+
+Task<void> connect_and_add(Client* client, Store* store) {
+  try {
+    const std::unique_ptr<fabric::QueuePair> other = client->node->connect(*store->node);
+    co_await other->fetch_add(store->word(0), 1);
+  } catch (const std::exception&) {
+    client->set(0, 1);  // it does not see why
+  }
+}
+Task<void> spawn_another(Client* client, Store* store) {
+  client->world->spawn(*client->node, add_one(client, store));
+  co_return;
+}
+Task<void> make_a_node(Client* client, Store* /*store*/) {
+  static_cast<void>(client->world->add_node("late"));
+  co_return;
+}
+
+TEST(Promises, PartsOfTheWorldThatATaskMakesAreRefused) {
+  for (const auto& [task, why] :
+       {std::pair{&connect_and_add, "connected a queue pair"}, std::pair{&spawn_another, "Reactor::spawn"},
+        std::pair{&make_a_node, "added a node"}}) {
+    for (const Mode mode : kSearches) {
+      try {
+        const Verdict verdict = check(
+            [&task = task](World& world) {
+              const TwoOfThem two(world);
+              world.spawn(*two.first.node, task(&two.first, &two.store));
+            },
+            searching(mode, Preset::observed));
+        ADD_FAILURE() << to_text(verdict);
+      } catch (const std::logic_error& error) {
+        EXPECT_THAT(error.what(), HasSubstr(why));
+      }
+    }
   }
 }
 

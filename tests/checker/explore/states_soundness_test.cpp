@@ -302,23 +302,6 @@ void waits_for_long(World& world) {
   world.spawn(*pair.second.node, give_up_in_time(&pair.second, &pair.store));
 }
 
-// What a task has made while it ran has a name of its own.
-Task<void> choose_a_queue_pair(Client* client, Store* store) {
-  const std::unique_ptr<fabric::QueuePair> first = client->node->connect(*store->node);
-  const std::unique_ptr<fabric::QueuePair> second = client->node->connect(*store->node);
-  co_await client->qp->read(client->word(0), store->word(0));
-  const fabric::QueuePair* const chosen = client->value(0) == 0 ? first.get() : second.get();
-  client->set(0, 0);
-  co_await client->world->yield(*client->node);
-  client->world->require(chosen == first.get(), "it chose the second");
-}
-
-void queue_pairs_of_a_task(World& world) {
-  const TwoClients pair(world);
-  world.spawn(*pair.first.node, add_one(&pair.first, &pair.store));
-  world.spawn(*pair.second.node, choose_a_queue_pair(&pair.second, &pair.store));
-}
-
 struct Specimen {
   const char* name;
   Program program;
@@ -359,7 +342,6 @@ INSTANTIATE_TEST_SUITE_P(
     Each, StatesSoundness,
     ::testing::Values(
         Specimen{"TasksInOrder", tasks_in_order, Outcome::broken, Mutation::siblings_come_first},
-        Specimen{"QueuePairsOfATask", queue_pairs_of_a_task, Outcome::broken, Mutation::none},
         Specimen{"TaskWaitsForTask", task_waits_for_task, Outcome::safe, Mutation::every_cycle_is_fair},
         Specimen{"TaskWaitsForRequest", task_waits_for_request, Outcome::safe, Mutation::siblings_come_first},
         Specimen{"RevokedLate", revoked_between_placement_and_completion, Outcome::broken,
