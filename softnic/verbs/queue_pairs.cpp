@@ -333,8 +333,7 @@ SIDELATCH_VERBS_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, 
   });
 }
 
-SIDELATCH_VERBS_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int /*mask*/,
-                                        ibv_qp_init_attr* created) {
+SIDELATCH_VERBS_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* created) {
   return error_of([&] {
     QueuePair& ours = of(*pair);
     bool is_draining = false;
@@ -344,7 +343,10 @@ SIDELATCH_VERBS_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, i
     }));
     attributes->sq_draining = is_draining ? 1 : 0;
     attributes->cap = capabilities_of(ours.pair->options());
-    pair->state = attributes->qp_state;
+    // As libibverbs does: UCX looks at the queue pair's state, and at others' attributes after a failure.
+    if ((mask & IBV_QP_STATE) != 0) {
+      pair->state = attributes->qp_state;
+    }
     if (created != nullptr) {
       *created = {.qp_context = pair->qp_context,
                   .send_cq = pair->send_cq,

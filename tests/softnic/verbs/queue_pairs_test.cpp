@@ -95,6 +95,26 @@ TEST_F(VerbsCalls, AQueryTellsWhetherTheSendQueueIsDraining) {
   EXPECT_FALSE(is_draining());
 }
 
+// As in libibverbs. UCX insists on ibv_qp::state being RTS after it has queried the address of a failed queue pair.
+TEST_F(VerbsCalls, OnlyAQueryOfTheStateIsKept) {
+  ibv_qp* const a = make_pair();
+  ibv_qp* const b = make_pair();
+  connect(*a, *b);
+  ibv_sge part = sge(0);
+  ibv_send_wr forbidden = request(IBV_WR_RDMA_WRITE, part);
+  forbidden.wr.rdma.rkey += 1;
+  ASSERT_EQ(post(*a, forbidden), 0);
+  EXPECT_EQ(wait().status, IBV_WC_REM_ACCESS_ERR);
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr created{};
+  ASSERT_EQ(verbs.query_qp(a, &attributes, IBV_QP_AV | IBV_QP_DEST_QPN, &created), 0);
+  EXPECT_EQ(attributes.dest_qp_num, b->qp_num);
+  EXPECT_EQ(a->state, IBV_QPS_RTS);
+  ASSERT_EQ(verbs.query_qp(a, &attributes, IBV_QP_STATE, &created), 0);
+  EXPECT_EQ(attributes.qp_state, IBV_QPS_ERR);
+  EXPECT_EQ(a->state, IBV_QPS_ERR);
+}
+
 TEST_F(VerbsCalls, AnUnknownAttributeOfASharedReceiveQueueIsRefused) {
   ibv_srq_init_attr attributes{};
   attributes.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
