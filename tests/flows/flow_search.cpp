@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -242,9 +243,9 @@ class FlowSearch {
       return;
     }
     ++steps_;
-    World next = world;
-    change(next);
-    visit(next, present_);
+    const auto next = std::make_unique<World>(world);  // there are thousands of these calls in each other
+    change(*next);
+    visit(*next, present_);
     if (!result_.violation.empty()) {
       result_.trace.push_back(what());
     }
