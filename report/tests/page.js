@@ -24,9 +24,13 @@ export function filled(documents, template = readFileSync(join(folder, 'page.htm
   return parts.join(hole.replace('[]', () => json));
 }
 
+// Milliseconds for a step of the browser, on a machine where others work, too.
+const kPatience = 300_000;
+
 /** Debian's Chromium, or the program named by CHROMIUM. Root cannot use its sandbox. */
 export const launch = () =>
   chromium.launch({
+    timeout: kPatience,
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: process.getuid() === 0 ? ['--no-sandbox'] : [],
   });
@@ -37,6 +41,7 @@ export async function open(browser, html, options = {}) {
   const file = join(scratch, 'page.html');
   writeFileSync(file, html);
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, offline: true, ...options });
+  context.setDefaultTimeout(kPatience);
   const page = await context.newPage();
   page.faults = [];
   await page.route('**/*', (route) => {
