@@ -1,5 +1,6 @@
 #include "p4/interpreter.h"
 
+#include <sidelatch/p4/compiled.h>
 #include <sidelatch/p4/hashing.h>
 #include <sidelatch/p4/packet_bits.h>
 #include "p4/evaluate.h"
@@ -18,14 +19,11 @@ namespace {
 
 using ir::Do;
 
-// A parser that goes round without reading anything ends here.
-constexpr unsigned kMostTransitions = 65'536;
-// A packet whose loops go round more often in one stage is dropped.
-constexpr unsigned kMostIterations = 1'000'000;
-constexpr std::size_t kMostHashedBytes = 4096;
+using compiled::kMostIterations;
+using compiled::kMostTransitions;
+using enum compiled::CoreError;
 
-// The numbers of core.p4's errors, which come first.
-enum CoreError : std::uint8_t { no_error, too_short, no_match, out_of_bounds, header_too_short, timeout, bad_argument };
+constexpr std::size_t kMostHashedBytes = 4096;
 
 enum class Flow : std::uint8_t { on, back, leave, reject, stop, again };
 

@@ -573,19 +573,8 @@ class FlowSearch {
   // A packet of the generator, for this thread. The program itself decides.
   void tick(World& world, std::size_t thread) {
     load(world);
-    roce::Packet packet;
-    packet.ethernet = {.destination = kSwitch.mac, .source = kSwitch.mac};
-    roce::Ipv4 ip;
-    ip.source = kSwitch.ip;
-    ip.destination = kSwitch.ip;
-    packet.ip = ip;
-    packet.bth.opcode = Opcode::read_request;
-    packet.bth.destination_qp = static_cast<std::uint32_t>(thread);
-    const auto built = roce::build(packet, buffer_);
-    if (std::holds_alternative<roce::Refusal>(built)) {
-      throw std::logic_error("a tick that cannot be built");
-    }
-    const std::span bytes(buffer_.data(), std::get<std::size_t>(built));
+    const std::span<const std::byte> bytes =
+        built(packet_to_switch(kSwitch.mac, kSwitch.ip, Opcode::read_request, static_cast<std::uint32_t>(thread)));
     device_.set_generator(0, {.port = kGeneratorPort, .interval = 1, .packet = {bytes.begin(), bytes.end()}});
     device_.set_time(*device_.next_generated());
     device_.remove_generator(0);
@@ -608,16 +597,31 @@ class FlowSearch {
                        frame.bytes, frame.value, frame.item);
   }
 
+  static roce::Packet packet_to_switch(const MacAddress& mac, const Ipv4Address& ip, Opcode opcode,
+                                       std::uint32_t queue_pair) {
+    roce::Packet packet;
+    packet.ethernet = {.destination = kSwitch.mac, .source = mac};
+    roce::Ipv4 addresses;
+    addresses.source = ip;
+    addresses.destination = kSwitch.ip;
+    packet.ip = addresses;
+    packet.bth.opcode = opcode;
+    packet.bth.destination_qp = queue_pair;
+    return packet;
+  }
+
+  // Until the next one is.
+  std::span<const std::byte> built(const roce::Packet& packet) {
+    const auto made = roce::build(packet, buffer_);
+    if (std::holds_alternative<roce::Refusal>(made)) {
+      throw std::logic_error("a frame that cannot be built");
+    }
+    return {buffer_.data(), std::get<std::size_t>(made)};
+  }
+
   std::span<const std::byte> encode(Unit unit, const Frame& frame) {
     const FlowRing ring = ring_of(unit);
-    roce::Packet packet;
-    packet.ethernet = {.destination = kSwitch.mac, .source = ring.mac};
-    roce::Ipv4 ip;
-    ip.source = ring.ip;
-    ip.destination = kSwitch.ip;
-    packet.ip = ip;
-    packet.bth.opcode = frame.opcode;
-    packet.bth.destination_qp = ring.end.queue_pair;
+    roce::Packet packet = packet_to_switch(ring.mac, ring.ip, frame.opcode, ring.end.queue_pair);
     packet.bth.psn = roce::Psn(frame.psn);
     packet.aeth.syndrome =
         frame.is_nak ? roce::Syndrome::nak(roce::NakCode::psn_sequence_error) : roce::Syndrome::ack();
@@ -628,11 +632,7 @@ class FlowSearch {
       payload.fill(static_cast<std::byte>(frame.item));
     }
     packet.payload = std::span(payload).first(frame.bytes);
-    const auto built = roce::build(packet, buffer_);
-    if (std::holds_alternative<roce::Refusal>(built)) {
-      throw std::logic_error("a frame that cannot be built");
-    }
-    return {buffer_.data(), std::get<std::size_t>(built)};
+    return built(packet);
   }
 
   static Frame decode(std::span<const std::byte> bytes) {

@@ -31,6 +31,17 @@ class Connections : public ::testing::TestWithParam<const char*> {
     ::setenv("SIDELATCH_SOFTNIC_WIRE", before_.c_str(), 1);
     std::filesystem::remove_all(folder_);
   }
+  // A process that takes one connection, and waits for its end.
+  [[nodiscard]] pid_t serve_one(const Mark& listens) const {
+    return start([&] {
+      const CmChannel channel;
+      channel.listen_at(port_);
+      listens.set();
+      channel.serve();
+      channel.expect(cm::IdEventKind::disconnected);
+      return true;
+    });
+  }
   const std::uint16_t port_ = free_port();
 
  private:
@@ -118,14 +129,7 @@ TEST_P(Connections, DisconnectingFromWhoWasKilledEnds) {
 // As libraries do that start other programs. Its memory is the parent's, its descriptors are copies.
 TEST_P(Connections, AChildByVforkMayCloseItsDescriptors) {
   const Mark listens;
-  const pid_t server = start([&] {
-    const CmChannel channel;
-    channel.listen_at(port_);
-    listens.set();
-    channel.serve();
-    channel.expect(cm::IdEventKind::disconnected);
-    return true;
-  });
+  const pid_t server = serve_one(listens);
   const pid_t client = start([&] {
     const CmChannel channel;
     listens.wait();
@@ -150,14 +154,7 @@ std::uint32_t the_connection = 0;
 
 TEST_P(Connections, ADestructorMayDisconnectAndWait) {
   const Mark listens;
-  const pid_t server = start([&] {
-    const CmChannel channel;
-    channel.listen_at(port_);
-    listens.set();
-    channel.serve();
-    channel.expect(cm::IdEventKind::disconnected);
-    return true;
-  });
+  const pid_t server = serve_one(listens);
   const pid_t client = start([&] {
     std::atexit([] {
       static_cast<void>(the_channel->disconnect(the_connection));
