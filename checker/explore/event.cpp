@@ -220,8 +220,9 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
   }
   const bool race = (first.judged && second.judged) ||
                     (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
-                    second.global || conflict(first, second) || share_an_object(first, second) || of_one_client(first, second) || binds(first, second) ||
-                    binds(second, first) || changes_source(first, second) || changes_source(second, first) ||
+                    second.global || conflict(first, second) || share_an_object(first, second) ||
+                    of_one_client(first, second) || binds(first, second) || binds(second, first) ||
+                    changes_source(first, second) || changes_source(second, first) ||
                     completion_matters(first, second) || completion_matters(second, first) ||
                     looks_early(first, second) || looks_early(second, first);
   return race ? Relation::race : Relation::independent;

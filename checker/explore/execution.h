@@ -549,12 +549,14 @@ class Execution final : public World {
   struct SharedObject {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t reached_by = 0;   // actors, one bit each
-    std::uint64_t changed_by = 0;   // in any execution
-    std::uint32_t taken_as = 0;     // its number among the blocks of the program
-    std::span<std::byte> pages{};   // its own, if it is known to change; then looks at it are seen
+    std::uint64_t reached_by = 0;  // actors, one bit each
+    std::uint64_t changed_by = 0;  // in any execution
+    std::uint32_t taken_as = 0;    // its number among the blocks of the program
+    std::span<std::byte> pages{};  // its own, if it is known to change; then looks at it are seen
   };
-  static std::uint64_t bit_of(std::size_t number) noexcept { return std::uint64_t{1} << std::min<std::size_t>(number, 62); }
+  static std::uint64_t bit_of(std::size_t number) noexcept {
+    return std::uint64_t{1} << std::min<std::size_t>(number, 62);
+  }
   static constexpr std::uint64_t kMade = std::uint64_t{1} << 63;  // all that tasks have made and linked to such objects
   std::vector<SharedObject> shared_objects_;
   std::uint32_t builds_ = 0;
@@ -566,7 +568,7 @@ class Execution final : public World {
   std::vector<std::byte> objects_before_;
   std::vector<Changing> changing_;  // in any execution
   bool sets_apart_ = false;         // since the last build there are more of them
-  Guard guard_;  // ranges: objects by number, then regions
+  Guard guard_;                     // ranges: objects by number, then regions
   bool posted_in_step_ = false;
   std::uint64_t touched_ = 0;  // objects, before a post of the step
   std::optional<std::string> blind_spot_;

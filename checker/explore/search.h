@@ -81,7 +81,7 @@ struct TaskResult {
   bool reads_counters = false;
   bool shares_objects = false;
   std::optional<std::string> blind_spot;  // Execution::blind_spot()
-  std::optional<std::string> too_long;  // an execution has more events than are allowed: who had not ended in it
+  std::optional<std::string> too_long;    // an execution has more events than are allowed: who had not ended in it
   std::optional<Cut> first_cut;
   std::optional<Found> found;
   std::vector<Addition> additions;

@@ -78,10 +78,10 @@ enum class Leaving : std::uint8_t {
 
 struct StatesResult {
   std::optional<Found> found;
-  std::string bound;             ///< empty: every state was visited
-  bool only_loops = false;       ///< only the number of attempts of loops was bounded
+  std::string bound;                      ///< empty: every state was visited
+  bool only_loops = false;                ///< only the number of attempts of loops was bounded
   std::optional<std::string> blind_spot;  ///< Execution::blind_spot()
-  const char* unable = nullptr;  ///< why the program has no states to compare; nothing else is set then
+  const char* unable = nullptr;           ///< why the program has no states to compare; nothing else is set then
   std::uint64_t states = 0;
   std::uint64_t edges = 0;
   std::uint64_t judged = 0;

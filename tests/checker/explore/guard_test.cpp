@@ -17,8 +17,8 @@ constexpr std::size_t kPage = 4096;
 class Pages {
  public:
   explicit Pages(std::size_t count)
-      : bytes_(static_cast<std::byte*>(::mmap(nullptr, count * kPage, PROT_READ | PROT_WRITE,
-                                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
+      : bytes_(static_cast<std::byte*>(
+                   ::mmap(nullptr, count * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
                count * kPage) {}
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
@@ -81,9 +81,7 @@ TEST(Guard, APauseDoesNotCount) {
   EXPECT_FALSE(guard.open(0));
   EXPECT_TRUE(guard.open(1));
   guard.close(0, pages.page(0));
-  {
-    const Guard::Pause pause(guard);
-  }
+  { const Guard::Pause pause(guard); }
   EXPECT_EQ(word_of(pages.page(0)), 1);
   EXPECT_TRUE(guard.open(0));
 }
