@@ -14,7 +14,7 @@
 
 namespace sidelatch::switchsync::packets {
 
-constexpr std::uint64_t kMustWrite = 0x8000'0000;  // of the program's register `holders`
+inline constexpr std::uint64_t kMustWrite = 0x8000'0000;  // of the program's register `holders`
 
 // The old switch passes nothing any more.
 inline void stop(World& world, bool fences) {
