@@ -15,13 +15,13 @@ namespace sidelatch::switchsync::packets {
 
 using roce::Opcode;
 
-constexpr std::uint32_t kTupleBytes = 128;
-constexpr std::uint64_t kAddress = 0x10000;
-constexpr std::uint32_t kKey = 77;
-constexpr roce::Ipv4Address kMemoryIp{10, 0, 0, 100};
-constexpr std::uint32_t kFirstPsn = 0xffffff;  // its next one is 0
-constexpr std::uint8_t kMostRetries = 7;
-constexpr std::uint8_t kNoContent = 0xff;
+inline constexpr std::uint32_t kTupleBytes = 128;
+inline constexpr std::uint64_t kAddress = 0x10000;
+inline constexpr std::uint32_t kKey = 77;
+inline constexpr roce::Ipv4Address kMemoryIp{10, 0, 0, 100};
+inline constexpr std::uint32_t kFirstPsn = 0xffffff;  // its next one is 0
+inline constexpr std::uint8_t kMostRetries = 7;
+inline constexpr std::uint8_t kNoContent = 0xff;
 
 // What a frame says.
 struct Frame {
@@ -35,8 +35,8 @@ struct Frame {
 };
 
 enum Hop : std::uint8_t { client_to_switch, switch_to_memory, memory_to_switch, switch_to_client };
-constexpr std::array<const char*, 4> kHops{"client to switch", "switch to memory", "memory to switch",
-                                           "switch to client"};
+inline constexpr std::array<const char*, 4> kHops{"client to switch", "switch to memory", "memory to switch",
+                                                  "switch to client"};
 
 struct ClientState {
   std::uint8_t step = 0;
