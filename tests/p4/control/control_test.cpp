@@ -139,10 +139,10 @@ TEST(Control, EntriesOfEachKindMatchWhatTheySay) {
 TEST(Control, AValueSetIsFilledAsATable) {
   const auto of = compile(kWithASet, "test.p4");
   Switch device(of, {.ports = 4});
-  EXPECT_TRUE(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).empty());
+  EXPECT_EQ(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 0);
   apply(read(*of, R"({"tables": {"Parse.known": {"entries": [{"keys": {"key": 7}, "action": "NoAction"}]}}})"), device);
-  EXPECT_EQ(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).size(), 1U);
-  EXPECT_TRUE(send(device, {8, 0, 0, 0, 0, 0, 0, 0}).empty());
+  EXPECT_EQ(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 1);
+  EXPECT_EQ(send(device, {8, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 0);
 }
 
 TEST(Control, GroupsReachTheirPortsAndEndWithTheFile) {
