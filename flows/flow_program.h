@@ -10,31 +10,31 @@
 
 namespace sidelatch::flows::program {
 
-constexpr std::uint16_t kGeneratorPort = 510;
-constexpr std::uint32_t kIdle = 1;
-constexpr std::uint32_t kDone = 2;
-constexpr std::uint32_t kDead = 3;
-constexpr std::uint32_t kFree = 6;
-constexpr std::uint32_t kTell = 7;
-constexpr std::uint32_t kPush = 10;
-constexpr std::uint32_t kDrain = 12;
-constexpr std::uint32_t kLost = 1;    // of `marks`
-constexpr std::uint32_t kEnding = 2;  // of `marks`
-constexpr std::uint32_t kProducerEnded = 1;
-constexpr std::uint32_t kHolder = 0xffff;  // of `locks`
-constexpr std::uint32_t kProducerLost = 2;
-constexpr std::array kThreadRegisters{"phases",  "retries", "sent",  "positions", "misses",        "ends",
-                                      "heads",   "tails",   "items", "packets",   "starts",        "passed",
-                                      "marks",   "answers", "lost",  "fullest",   "consumer_psns", "silences",
-                                      "shrinks", "paces",   "begun", "slownesses"};
-constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
+inline constexpr std::uint16_t kGeneratorPort = 510;
+inline constexpr std::uint32_t kIdle = 1;
+inline constexpr std::uint32_t kDone = 2;
+inline constexpr std::uint32_t kDead = 3;
+inline constexpr std::uint32_t kFree = 6;
+inline constexpr std::uint32_t kTell = 7;
+inline constexpr std::uint32_t kPush = 10;
+inline constexpr std::uint32_t kDrain = 12;
+inline constexpr std::uint32_t kLost = 1;    // of `marks`
+inline constexpr std::uint32_t kEnding = 2;  // of `marks`
+inline constexpr std::uint32_t kProducerEnded = 1;
+inline constexpr std::uint32_t kHolder = 0xffff;  // of `locks`
+inline constexpr std::uint32_t kProducerLost = 2;
+inline constexpr std::array kThreadRegisters{"phases",  "retries", "sent",  "positions", "misses",        "ends",
+                                             "heads",   "tails",   "items", "packets",   "starts",        "passed",
+                                             "marks",   "answers", "lost",  "fullest",   "consumer_psns", "silences",
+                                             "shrinks", "paces",   "begun", "slownesses"};
+inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
 
-constexpr std::uint32_t kFirstEnd = 16;
+inline constexpr std::uint32_t kFirstEnd = 16;
 // Arguments of is_thread that change while a flow runs.
-constexpr std::size_t kThreadProducers = 3;
-constexpr std::size_t kThreadIsOpen = 13;
-constexpr std::size_t kThreadLeaves = 14;
-constexpr std::size_t kThreadNext = 15;
+inline constexpr std::size_t kThreadProducers = 3;
+inline constexpr std::size_t kThreadIsOpen = 13;
+inline constexpr std::size_t kThreadLeaves = 14;
+inline constexpr std::size_t kThreadNext = 15;
 
 /// The first free one, which is not free any more. Throws p4::ControlError that names `what`.
 [[nodiscard]] std::uint32_t take_free(std::vector<bool>& used, const char* what);

@@ -82,7 +82,6 @@ bool AnswerQueue::resume_from(Psn from, std::uint32_t packets) {
     answer.length -= bytes;
     answer.packets = packets;
     answer.sent = 0;
-    answer.has_gone_back = true;
     return true;
   }
   return false;
@@ -100,8 +99,8 @@ bool AnswerQueue::begin_sample(const Answer& answer, Sample& sample) {
   if (from == nullptr) {
     return false;
   }
-  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key, answer.is_repeated},
-                             from, std::span(sample.bytes).first(bytes), sample);
+  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key}, from,
+                             std::span(sample.bytes).first(bytes), sample);
   return true;
 }
 
@@ -118,8 +117,7 @@ void AnswerQueue::sample_ahead() {
       Sample& sample = core_.device.take_sample();
       samples_.push_back(&sample);
       if (!begin_sample(answer, sample)) {
-        sample.failed = true;
-        sample.finish();
+        sample.fail(nullptr);
       }
     }
   }
@@ -138,7 +136,7 @@ Answer* AnswerQueue::ready(const Resource* atomic_of_first) {
       }
       if (!is_placing_) {
         is_placing_ = true;
-        placed_.done.store(false, std::memory_order_relaxed);
+        placed_.begin();
         core_.device.memory.receive({core_.number, answer.message, fabric::model::Kind::write, 0}, placed_);
         core_.device.wait_for_memory(core_.owner);
       }
@@ -167,17 +165,28 @@ bool AnswerQueue::sample_now(std::span<std::byte> into) {
     return false;
   }
   Operation operation;
-  const bool is_repeated = answer.is_repeated || answer.has_gone_back;
-  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key, is_repeated}, from,
-                             into, operation);
-  return true;
+  core_.device.memory.sample({core_.number, answer.message, fabric::model::Kind::read, answer.key}, from, into,
+                             operation);
+  return !operation.failed || is_needless(operation, into);
+}
+
+// A READ that is asked for again has perhaps been answered already, and a program that has its bytes may unmap the
+// memory before it deregisters it, as UCX does. A NIC would go on to read the pages that it has pinned; here they are
+// zeros.
+bool AnswerQueue::is_needless(const Operation& operation, std::span<std::byte> into) {
+  if (operation.gone != nullptr && at(0).is_repeated) {
+    std::ranges::fill(into, std::byte{0});
+    return true;
+  }
+  core_.gone = operation.gone;
+  return false;
 }
 
 bool AnswerQueue::take_sampled(std::span<std::byte> into) {
   Sample& sample = *samples_.front();
   samples_.pop_front();
-  const bool is_there = !sample.failed;
-  if (is_there) {
+  const bool is_there = !sample.failed || is_needless(sample, into);
+  if (!sample.failed) {
     std::copy_n(sample.bytes.begin(), into.size(), into.begin());
   }
   core_.device.give_back(sample);

@@ -35,7 +35,6 @@ struct Answer {
   Psn psn{};              ///< of the first packet
   std::uint32_t msn = 0;  ///< 24 bits
   bool is_repeated = false;
-  bool has_gone_back = false;  ///< READ: a part of it is sent again
   Syndrome syndrome{};         ///< acknowledge
   std::uint64_t resource = 0;  ///< atomic: its number
   // READ: the part that is still to be sent.
@@ -84,7 +83,8 @@ class AnswerQueue {
   /// The first answer if it can be sent now; nullptr otherwise.
   [[nodiscard]] Answer* ready(const Resource* atomic_of_first);
   [[nodiscard]] const Answer* first() const noexcept { return size_ == 0 ? nullptr : &at(0); }
-  /// Copies the bytes of the next packet of the first READ to `into`. False if its region has ended.
+  /// Copies the bytes of the next packet of the first READ to `into`. False if its region has ended, or a page of it is
+  /// gone.
   [[nodiscard]] bool take_sample(std::span<std::byte> into);
   /// Removes the first answer, which has been sent completely.
   void pop();
@@ -98,6 +98,7 @@ class AnswerQueue {
   void sample_ahead();
   [[nodiscard]] bool sample_now(std::span<std::byte> into);
   [[nodiscard]] bool take_sampled(std::span<std::byte> into);
+  [[nodiscard]] bool is_needless(const Operation& operation, std::span<std::byte> into);
   [[nodiscard]] bool begin_sample(const Answer& answer, Sample& sample);
 
   QueuePairCore& core_;

@@ -96,7 +96,8 @@ std::size_t Datagrams::produce(std::span<std::byte> out) {
                  .source_qp = core_.number};
   packet.immediate = {.data = request.immediate};
   const std::span<std::byte> payload = out.subspan(payload_offset(packet), entry.length);
-  if (!core_.sends.gather(number, 0, payload, core_.device.table, core_.options.domain, core_.device.memory)) {
+  if (!core_.sends.gather(number, 0, payload, core_.device.table, core_.options.domain, core_.device.memory,
+                          core_.gone)) {
     fail_send(CompletionStatus::local_protection);
     return 0;
   }

@@ -131,15 +131,16 @@ void DeferredAccess::plan_pieces(Job& job, Stream& stream) {
   }
 }
 
-void DeferredAccess::place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) {
+const std::byte* DeferredAccess::place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) {
   if (bytes.empty()) {
-    return;  // touches nothing and holds nothing back
+    return nullptr;  // touches nothing and holds nothing back
   }
   Job& job = new_job(source, nullptr);
   job.memory = to;
   job.length = bytes.size();
   job.bytes.assign(bytes.begin(), bytes.end());
   plan_pieces(job, stream_of(source));
+  return nullptr;
 }
 
 void DeferredAccess::sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
@@ -203,8 +204,7 @@ void DeferredAccess::end_region(std::uint32_t key) {
     if (job->is_live && !job->is_dropped && job->source.key == key) {
       job->is_dropped = true;
       if (job->operation != nullptr) {
-        job->operation->failed = true;
-        job->operation->finish();
+        job->operation->fail(nullptr);
       }
     }
   }
@@ -223,23 +223,25 @@ bool DeferredAccess::advance(Time now) {
   return has_finished_;
 }
 
+std::optional<GonePlace> DeferredAccess::next_gone_place() {
+  if (gone_places_.empty()) {
+    return std::nullopt;
+  }
+  const GonePlace first = gone_places_.front();
+  gone_places_.pop_front();
+  return first;
+}
+
 void DeferredAccess::take_step(const Entry& entry) {
   Job& job = *entry.job;
-  if (!job.is_dropped) {
-    switch (entry.step) {
-      case Step::touch:
-        touch(job, entry.piece);
-        break;
-      case Step::load:
-        load_shared(std::as_writable_bytes(std::span(&job.loaded, 1)), job.memory);
-        report(DeferredStep::Kind::load, job, job.memory, job.length);
-        break;
-      case Step::store:
-        store(job);
-        break;
-      case Step::finish:
-        report(DeferredStep::Kind::receive, job, nullptr, 0);
-        break;
+  const std::byte* const gone = job.is_dropped ? nullptr : carry_out(job, entry);
+  if (gone != nullptr) {
+    job.is_dropped = true;
+    if (job.operation != nullptr) {
+      job.operation->fail(gone);
+      has_finished_ = true;
+    } else {
+      gone_places_.push_back({job.source, gone});
     }
   }
   if (--job.steps_left != 0) {
@@ -253,42 +255,65 @@ void DeferredAccess::take_step(const Entry& entry) {
   free_jobs_.push_back(&job);
 }
 
-void DeferredAccess::touch(const Job& job, std::uint64_t piece) const {
-  const auto address = job.source.kind == fabric::model::Kind::send ? 0 : reinterpret_cast<std::uintptr_t>(job.memory);
-  const fabric::model::Piece part = fabric::model::piece_at(address, job.length, options_.rules.atom, piece);
-  if (job.into != nullptr) {
-    const std::span into(job.into + part.offset, part.length);
-    job.source.is_repeated ? load_shared_if_mapped(into, job.memory + part.offset)
-                           : load_shared(into, job.memory + part.offset);
-    report(DeferredStep::Kind::sample, job, job.memory + part.offset, part.length);
-  } else {
-    store_shared(job.memory + part.offset, std::span(job.bytes).subspan(part.offset, part.length));
-    report(DeferredStep::Kind::place, job, job.memory + part.offset, part.length);
+const std::byte* DeferredAccess::carry_out(Job& job, const Entry& entry) {
+  const std::byte* gone = nullptr;
+  switch (entry.step) {
+    case Step::touch:
+      return touch(job, entry.piece);
+    case Step::load:
+      gone = load_shared(std::as_writable_bytes(std::span(&job.loaded, 1)), job.memory);
+      if (gone == nullptr) {
+        report(DeferredStep::Kind::load, job, job.memory, job.length);
+      }
+      return gone;
+    case Step::store:
+      return store(job);
+    case Step::finish:
+      report(DeferredStep::Kind::receive, job, nullptr, 0);
+      break;
   }
+  return gone;
 }
 
-void DeferredAccess::store(const Job& job) const {
+const std::byte* DeferredAccess::touch(const Job& job, std::uint64_t piece) const {
+  const auto address = job.source.kind == fabric::model::Kind::send ? 0 : reinterpret_cast<std::uintptr_t>(job.memory);
+  const fabric::model::Piece part = fabric::model::piece_at(address, job.length, options_.rules.atom, piece);
+  std::byte* const memory = job.memory + part.offset;
+  const bool is_read = job.into != nullptr;
+  const std::byte* const gone = is_read ? load_shared({job.into + part.offset, part.length}, memory)
+                                        : store_shared(memory, std::span(job.bytes).subspan(part.offset, part.length));
+  if (gone == nullptr) {
+    report(is_read ? DeferredStep::Kind::sample : DeferredStep::Kind::place, job, memory, part.length);
+  }
+  return gone;
+}
+
+const std::byte* DeferredAccess::store(const Job& job) const {
   if (options_.rules.atomic_scope == fabric::model::AtomicScope::global) {
-    job.operation->original = apply_shared(job.memory, job.step);
+    const std::optional<std::uint64_t> old = apply_shared(job.memory, job.step);
+    if (!old) {
+      return job.memory;
+    }
+    job.operation->original = *old;
     report(DeferredStep::Kind::load_store, job, job.memory, job.length);
-    return;
+    return nullptr;
   }
-  if (job.step.is_swap) {
-    store_shared(job.memory, std::as_bytes(std::span(&job.step.swap_or_add, 1)));
-    report(DeferredStep::Kind::store, job, job.memory, job.length);
-    job.operation->original = job.loaded;
-    return;
+  fabric::model::AtomicEffect effect{.old = job.loaded, .stores = true, .value = job.step.swap_or_add};
+  if (!job.step.is_swap) {
+    fabric::WorkRequest request;
+    request.opcode = job.step.is_compare_swap ? fabric::Opcode::compare_swap : fabric::Opcode::fetch_add;
+    request.compare = job.step.compare;
+    request.swap_or_add = job.step.swap_or_add;
+    effect = fabric::model::apply_atomic(request, job.loaded);
   }
-  fabric::WorkRequest request;
-  request.opcode = job.step.is_compare_swap ? fabric::Opcode::compare_swap : fabric::Opcode::fetch_add;
-  request.compare = job.step.compare;
-  request.swap_or_add = job.step.swap_or_add;
-  const fabric::model::AtomicEffect effect = fabric::model::apply_atomic(request, job.loaded);
   if (effect.stores) {
-    store_shared(job.memory, std::as_bytes(std::span(&effect.value, 1)));
+    if (const std::byte* const gone = store_shared(job.memory, std::as_bytes(std::span(&effect.value, 1)))) {
+      return gone;
+    }
     report(DeferredStep::Kind::store, job, job.memory, job.length);
   }
   job.operation->original = effect.old;
+  return nullptr;
 }
 
 void DeferredAccess::report(DeferredStep::Kind kind, const Job& job, const std::byte* memory,

@@ -27,7 +27,9 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <random>
 #include <unordered_map>
 #include <vector>
@@ -70,7 +72,8 @@ class DeferredAccess final : public MemoryAccess {
 
   [[nodiscard]] bool is_immediate() const noexcept override { return false; }
   [[nodiscard]] bool acknowledges_placed() const noexcept override { return options_.rules.one_step_requests; }
-  void place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) override;
+  [[nodiscard]] const std::byte* place(const AccessSource& source, std::byte* to,
+                                       std::span<const std::byte> bytes) override;
   void sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
               Operation& operation) override;
   void atomic(const AccessSource& source, std::byte* word, const AtomicStep& step, Operation& operation) override;
@@ -80,6 +83,7 @@ class DeferredAccess final : public MemoryAccess {
   void end_region(std::uint32_t key) override;
   bool advance(Time now) override;
   [[nodiscard]] Time next_deadline() const noexcept override { return agenda_.empty() ? kNever : agenda_.front().at; }
+  [[nodiscard]] std::optional<GonePlace> next_gone_place() override;
 
  private:
   enum class Step : std::uint8_t { touch, load, store, finish };
@@ -135,8 +139,10 @@ class DeferredAccess final : public MemoryAccess {
   [[nodiscard]] Time draw(Time below) { return below == 0 ? 0 : random_() % below; }
   [[nodiscard]] std::uint64_t pieces_of(const Job& job) const;
   void take_step(const Entry& entry);
-  void touch(const Job& job, std::uint64_t piece) const;
-  void store(const Job& job) const;
+  // Return nullptr, or the address whose page is gone.
+  [[nodiscard]] const std::byte* carry_out(Job& job, const Entry& entry);
+  [[nodiscard]] const std::byte* touch(const Job& job, std::uint64_t piece) const;
+  [[nodiscard]] const std::byte* store(const Job& job) const;
   void report(DeferredStep::Kind kind, const Job& job, const std::byte* memory, std::size_t length) const;
 
   DeferredOptions options_;
@@ -148,6 +154,7 @@ class DeferredAccess final : public MemoryAccess {
   std::vector<Entry> agenda_;  // a heap, the earliest first
   std::vector<Time> slots_;    // when the atomics' slots are free
   std::uint64_t order_ = 0;
+  std::deque<GonePlace> gone_places_;
   Time acknowledged_ = 0;  // all placements of acknowledged WRITEs have happened by then
   Time now_ = 0;
   bool has_finished_ = false;

@@ -2,6 +2,8 @@
 
 #include "queue_pair.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -70,6 +72,14 @@ void Device::forget(QueuePair& queue_pair) noexcept {
   queue_pair.is_awake = false;
 }
 
+std::string Device::describe_gone(const std::byte* gone) const {
+  constexpr std::uintptr_t kPageBytes = 4096;
+  return fmt::format(
+      "the page at {:#x} of the region with the key {:#x} may not be touched any more: deregister memory before you "
+      "unmap it, protect it or truncate its file",
+      reinterpret_cast<std::uintptr_t>(gone) / kPageBytes * kPageBytes, table.key_of(gone));
+}
+
 Sample& Device::take_sample() {
   if (free_samples_.empty()) {
     samples_.push_back(std::make_unique<Sample>());
@@ -77,8 +87,7 @@ Sample& Device::take_sample() {
   }
   Sample& sample = *free_samples_.back();
   free_samples_.pop_back();
-  sample.done.store(false, std::memory_order_relaxed);
-  sample.failed = false;
+  sample.begin();
   return sample;
 }
 

@@ -12,6 +12,7 @@
 #include "work.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -95,6 +96,8 @@ class Device {
   void wait_for_memory(QueuePair& queue_pair);
   /// Polls all waiting queue pairs; those that still wait stay.
   void poll_waiting();
+  /// "the page at 0x... of the region with the key 0x... is gone ...", of this address.
+  [[nodiscard]] std::string describe_gone(const std::byte* gone) const;
   /// Forgets a queue pair that ends.
   void forget(QueuePair& queue_pair) noexcept;
 

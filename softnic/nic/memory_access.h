@@ -11,6 +11,10 @@
 // operations. Requests of one queue pair arrive in posting order. The initiator does its own waiting (rule 6, a fence;
 // rule 1), which needs nothing here.
 //
+// The program may have unmapped memory too early (gone_pages.h). An access at once then returns the address that cannot
+// be touched, or its operation has it. One that is carried out later fails its operation, or next_gone_place() tells of
+// it. Other parts of the packet may have been touched.
+//
 // A call returns without waiting. advance() sets `now`; it is called before any other call of that time.
 //
 // Thread-safety: the calls come from the NIC's thread. Operation::done may be set by another thread.
@@ -23,6 +27,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sidelatch::softnic::nic {
@@ -33,9 +38,12 @@ struct AccessSource {
   std::uint64_t message = 0;     ///< counts the queue pair's requests; packets of one request have the same number
   fabric::model::Kind kind = fabric::model::Kind::write;
   std::uint32_t key = 0;  ///< of the region
-  /// A READ that is perhaps answered already. A program that has its bytes may unmap the memory before it deregisters
-  /// it, as UCX does. A NIC would go on to read the pages that it has pinned; here they are zeros.
-  bool is_repeated = false;
+};
+
+/// A packet that could not be placed later, because a page is gone.
+struct GonePlace {
+  AccessSource source;
+  const std::byte* gone = nullptr;
 };
 
 /// The effect of an atomic on its word.
@@ -46,17 +54,29 @@ struct AtomicStep {
   bool is_swap = false;  ///< ATOMIC WRITE: stores `swap_or_add`
 };
 
-/// Applies it to memory that the CPU's threads use too; returns the old value.
-[[nodiscard]] std::uint64_t apply_shared(std::byte* word, const AtomicStep& step) noexcept;
+/// Applies it to memory that the CPU's threads use too; returns the old value, or nothing if the page is gone.
+[[nodiscard]] std::optional<std::uint64_t> apply_shared(std::byte* word, const AtomicStep& step) noexcept;
 
 /// An operation that the responder waits for. It must not move until it is done or its queue pair has ended.
 struct Operation {
-  std::atomic<bool> done = false;  ///< set last, with release
-  bool failed = false;             ///< its region ended first; nothing was delivered
-  std::uint64_t original = 0;      ///< the old value of an atomic's word
+  std::atomic<bool> done = false;   ///< set last, with release
+  bool failed = false;              ///< its region ended first, or a page is gone; nothing was delivered
+  const std::byte* gone = nullptr;  ///< if a page is gone
+  std::uint64_t original = 0;       ///< the old value of an atomic's word
 
+  void begin() noexcept {
+    done.store(false, std::memory_order_relaxed);
+    failed = false;
+    gone = nullptr;
+  }
   [[nodiscard]] bool is_done() const noexcept { return done.load(std::memory_order_acquire); }
   void finish() noexcept { done.store(true, std::memory_order_release); }
+  /// `where`: the address whose page is gone; nullptr: the region has ended.
+  void fail(const std::byte* where) noexcept {
+    failed = true;
+    gone = where;
+    finish();
+  }
 };
 
 class MemoryAccess {
@@ -71,8 +91,9 @@ class MemoryAccess {
   /// Whether a WRITE or SEND is acknowledged only when it is placed (preset strict), not when it has arrived (rule 2).
   [[nodiscard]] virtual bool acknowledges_placed() const noexcept { return false; }
 
-  /// `bytes` are valid only during the call.
-  virtual void place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) = 0;
+  /// `bytes` are valid only during the call. Nullptr, or the address whose page is gone.
+  [[nodiscard]] virtual const std::byte* place(const AccessSource& source, std::byte* to,
+                                               std::span<const std::byte> bytes) = 0;
   /// `into` must stay valid until the operation is done.
   virtual void sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
                       Operation& operation) = 0;
@@ -84,9 +105,10 @@ class MemoryAccess {
   /// atomics of any queue pair that arrive later see it (rule 2).
   virtual void acknowledged(std::uint32_t queue_pair) = 0;
 
-  /// Reads buffers of the NIC's own requests, and writes their answers there. Always done at once.
-  virtual void fetch(std::span<std::byte> into, const std::byte* from);
-  virtual void deliver(std::byte* to, std::span<const std::byte> bytes);
+  /// Reads buffers of the NIC's own requests, and writes their answers there. Always done at once. Nullptr, or the
+  /// address whose page is gone.
+  [[nodiscard]] virtual const std::byte* fetch(std::span<std::byte> into, const std::byte* from);
+  [[nodiscard]] virtual const std::byte* deliver(std::byte* to, std::span<const std::byte> bytes);
 
   /// Ends all accesses of the queue pair; its operations are forgotten and may be destroyed (rule 10).
   virtual void end_queue_pair(std::uint32_t queue_pair) = 0;
@@ -97,6 +119,8 @@ class MemoryAccess {
   virtual bool advance(Time now) = 0;
   /// When advance() must be called next.
   [[nodiscard]] virtual Time next_deadline() const noexcept = 0;
+  /// Takes out the oldest packet that advance() could not place.
+  [[nodiscard]] virtual std::optional<GonePlace> next_gone_place() { return std::nullopt; }
 };
 
 /// Does everything at once, in the calling thread. Lines ascend, words of 8 bytes are whole, and atomics are atomic for
@@ -104,7 +128,8 @@ class MemoryAccess {
 class ImmediateAccess final : public MemoryAccess {
  public:
   [[nodiscard]] bool is_immediate() const noexcept override { return true; }
-  void place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) override;
+  [[nodiscard]] const std::byte* place(const AccessSource& source, std::byte* to,
+                                       std::span<const std::byte> bytes) override;
   void sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
               Operation& operation) override;
   void atomic(const AccessSource& source, std::byte* word, const AtomicStep& step, Operation& operation) override;

@@ -258,6 +258,17 @@ const Region* MemoryTable::find(std::uint32_t key) const noexcept {
   return slot == nullptr ? nullptr : &slot->region;
 }
 
+std::uint32_t MemoryTable::key_of(const std::byte* place) const noexcept {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Region& region = slots_[i].region;
+    const auto offset = reinterpret_cast<std::uintptr_t>(place) - reinterpret_cast<std::uintptr_t>(region.data);
+    if (slots_[i].is_used && !slots_[i].window && !region.is_null && offset < region.length) {
+      return static_cast<std::uint32_t>(i + 1) << kGenerationBits | slots_[i].generation;
+    }
+  }
+  return 0;
+}
+
 std::byte* MemoryTable::access(std::uint32_t key, Domain domain, std::uint64_t address, std::uint64_t length,
                                Rights needed, const std::uint32_t* queue_pair) const noexcept {
   const Slot* const slot = slot_of(key);

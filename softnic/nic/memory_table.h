@@ -81,6 +81,9 @@ class MemoryTable {
   /// Nullptr if the key names no region. Valid until the next change of the table.
   [[nodiscard]] const Region* find(std::uint32_t key) const noexcept;
 
+  /// The key of a region with this byte of the program's memory; 0 if there is none. Looks at all regions.
+  [[nodiscard]] std::uint32_t key_of(const std::byte* place) const noexcept;
+
   /// `length` bytes from `address` for the NIC's own requests; nullptr if the key, the domain, the range or the rights
   /// do not allow it. Of a null region there are bytes for one packet only.
   [[nodiscard]] std::byte* local(std::uint32_t lkey, Domain domain, std::uint64_t address, std::uint64_t length,

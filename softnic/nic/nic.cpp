@@ -15,7 +15,14 @@ constexpr int kMostLooped = 256;
 
 void Nic::set_time(Time now) {
   // Memory accesses due before `now` come first.
-  if (device_.memory.advance(std::max(now_, now))) {
+  const bool has_finished = device_.memory.advance(std::max(now_, now));
+  while (const std::optional<GonePlace> place = device_.memory.next_gone_place()) {
+    if (QueuePair* const pair = find_queue_pair(place->source.queue_pair)) {
+      pair->fail_place(*place);
+      timers_.set(*pair, pair->next_deadline());
+    }
+  }
+  if (has_finished) {
     device_.poll_waiting();
   }
   now_ = std::max(now_, now);

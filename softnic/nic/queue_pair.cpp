@@ -141,6 +141,7 @@ void QueuePair::enter(QueuePairState from, QueuePairState to) {
 
 void QueuePair::reset() {
   core_.attributes = QueuePairAttributes{};
+  core_.gone = nullptr;
   core_.sends.clear();
   core_.own_receives.clear();
   requester_.reset();
@@ -269,6 +270,11 @@ void QueuePair::poll() {
   if (responder_.is_ready()) {
     core_.device.wake(*this);
   }
+  settle();
+}
+
+void QueuePair::fail_place(const GonePlace& place) {
+  responder_.fail_place(place);
   settle();
 }
 

@@ -64,6 +64,8 @@ class QueuePair {
   void advance(Time now);
   /// Continues requests that waited for memory.
   void poll();
+  /// A page is gone, so that a packet could not be placed.
+  void fail_place(const GonePlace& place);
   [[nodiscard]] bool needs_memory() const noexcept { return responder_.has_answers() || core_.has_pending_receives(); }
   /// XRC: this shared receive queue ends.
   void forget(const ReceiveQueue& queue) { responder_.forget(queue); }

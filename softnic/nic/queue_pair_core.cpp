@@ -70,7 +70,8 @@ void QueuePairCore::add(CompletionQueue& queue, const Completion& completion, bo
 }
 
 void QueuePairCore::note(std::string_view what, const std::string& why) {
-  device.explanations.push_back(fmt::format("queue pair {:#x} {}: {}", number, what, why));
+  const std::string page = gone == nullptr ? std::string() : "; " + device.describe_gone(gone);
+  device.explanations.push_back(fmt::format("queue pair {:#x} {}: {}{}", number, what, why, page));
 }
 
 void QueuePairCore::complete_send(const SendEntry& entry, CompletionStatus status) {
@@ -119,10 +120,11 @@ bool QueuePairCore::place_received(const ReceiveBuffer& buffer, std::uint64_t of
   const std::byte* next = bytes.data();
   return is_allowed && for_each_part(buffer.parts(), offset, bytes.size(),
                                      [&](const Sge& sge, std::uint64_t from, std::uint64_t length) {
-                                       device.memory.place({number, message, fabric::model::Kind::send, sge.lkey},
-                                                           find(sge, from, length), {next, length});
+                                       gone =
+                                           device.memory.place({number, message, fabric::model::Kind::send, sge.lkey},
+                                                               find(sge, from, length), {next, length});
                                        next += length;
-                                       return true;
+                                       return gone == nullptr;
                                      });
 }
 
@@ -133,6 +135,7 @@ void QueuePairCore::complete_receive(const Completion& completion, bool is_solic
   }
   PendingReceive& pending = pending_.emplace_back();
   pending.inbox = inbox;
+  pending.message = message;
   pending.completion = completion;
   pending.is_solicited = is_solicited;
   device.memory.receive({number, message, fabric::model::Kind::send, 0}, pending.placed);
@@ -144,6 +147,17 @@ void QueuePairCore::complete_receive(const Completion& completion, bool is_solic
 
 void QueuePairCore::fail_receive(std::uint64_t id, CompletionStatus status) {
   add(*inbox.completions, {.id = id, .status = status, .kind = CompletionKind::receive, .queue_pair = number}, false);
+}
+
+bool QueuePairCore::fail_pending_receive(std::uint64_t message, CompletionStatus status) {
+  bool is_found = false;
+  for (PendingReceive& pending : pending_) {
+    if (pending.message >= message && pending.completion.status == CompletionStatus::success) {
+      is_found = is_found || pending.message == message;
+      pending.completion.status = pending.message == message ? status : CompletionStatus::flushed;
+    }
+  }
+  return is_found;
 }
 
 void QueuePairCore::poll_receives() {

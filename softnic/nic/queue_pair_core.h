@@ -55,8 +55,9 @@ class QueuePairCore {
   Path path;  ///< RC, from RTR on
   SendQueue sends;
   ReceiveQueue own_receives;
-  ReceiveQueue& receives;  ///< the own or the shared queue
-  Inbox inbox;             ///< of the message that is being received
+  ReceiveQueue& receives;           ///< the own or the shared queue
+  Inbox inbox;                      ///< of the message that is being received
+  const std::byte* gone = nullptr;  ///< a page that its requests needed and that is gone, for explain()
 
   [[nodiscard]] QueuePairState state() const noexcept { return attributes.state; }
   /// Whether incoming packets are handled.
@@ -92,13 +93,16 @@ class QueuePairCore {
   /// XRC: sets the inbox to that of this shared receive queue; false if there is none in the domain.
   [[nodiscard]] bool find_inbox(std::uint32_t srq);
   /// Places bytes at `offset` of a receive buffer, whose length has been checked. Returns false and places nothing if
-  /// the buffer may not be written.
+  /// the buffer may not be written; false also if a page of it is gone.
   [[nodiscard]] bool place_received(const ReceiveBuffer& buffer, std::uint64_t offset, std::span<const std::byte> bytes,
                                     std::uint64_t message);
   /// Reports a received message after earlier ones, once everything placed before is in memory.
   void complete_receive(const Completion& completion, bool is_solicited, std::uint64_t message);
   /// Reports a receive request that failed or was flushed.
   void fail_receive(std::uint64_t id, CompletionStatus status);
+  /// The bytes of this message could not be placed, after it has come: it is reported with `status`, and later messages
+  /// as flushed. False if it does not wait to be reported.
+  [[nodiscard]] bool fail_pending_receive(std::uint64_t message, CompletionStatus status);
   /// Reports the messages that can be reported now.
   void poll_receives();
   [[nodiscard]] bool has_pending_receives() const noexcept { return !pending_.empty(); }
@@ -117,6 +121,7 @@ class QueuePairCore {
 
   struct PendingReceive {
     Inbox inbox;  // without a completion queue: it has ended
+    std::uint64_t message = 0;
     Completion completion;
     bool is_solicited = false;
     Operation placed;

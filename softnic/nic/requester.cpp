@@ -174,8 +174,9 @@ std::size_t Requester::build_request(SendEntry& entry, std::span<std::byte> out)
     const auto length =
         static_cast<std::size_t>(std::min<std::uint64_t>(bytes_of(core_.attributes.path_mtu), entry.length - offset));
     const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
-    if (!core_.sends.gather(cursor_, offset, payload, core_.device.table, core_.options.domain, core_.device.memory)) {
-      // The region has ended since the request began.
+    if (!core_.sends.gather(cursor_, offset, payload, core_.device.table, core_.options.domain, core_.device.memory,
+                            core_.gone)) {
+      // The region has ended since the request began, or a page of it is gone.
       entry.failure = CompletionStatus::local_protection;
       fail_current();
       return 0;

@@ -208,7 +208,7 @@ void Requester::on_read_response(const Packet& packet, Time now) {
     return;
   }
   if (!core_.sends.scatter(number, offset, packet.payload, core_.device.table, core_.options.domain,
-                           core_.device.memory)) {
+                           core_.device.memory, core_.gone)) {
     complete_first(CompletionStatus::local_protection);
     return;
   }
@@ -233,8 +233,8 @@ void Requester::on_atomic_acknowledge(const Packet& packet, Time now) {
   // Converts the value to a word of this machine.
   std::array<std::byte, sizeof(std::uint64_t)> word{};
   std::memcpy(word.data(), &packet.atomic_ack.original, word.size());
-  if (!core_.sends.scatter(core_.sends.first(), 0, word, core_.device.table, core_.options.domain,
-                           core_.device.memory)) {
+  if (!core_.sends.scatter(core_.sends.first(), 0, word, core_.device.table, core_.options.domain, core_.device.memory,
+                           core_.gone)) {
     complete_first(CompletionStatus::local_protection);
     return;
   }

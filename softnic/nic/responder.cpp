@@ -161,6 +161,9 @@ void Responder::fail(const Fault& fault, Psn psn) {
     ++core_.device.counters.dropped;
     ++expected_;
     message_ = Message::none;
+    if (fault.receive != CompletionStatus::local_protection) {
+      core_.gone = nullptr;  // nobody hears of it
+    }
     if (fault.receive == CompletionStatus::local_protection && has_buffer_) {
       has_buffer_ = false;
       core_.fail_receive(buffer_.id, fault.receive);
@@ -184,6 +187,31 @@ void Responder::fail(const Fault& fault, Psn psn) {
   }
   message_ = Message::none;
   core_.enter_error([&] { return explained(fault); });
+}
+
+// The refusal has the number of the next request, as if this one had been answered.
+void Responder::fail_place(const GonePlace& place) {
+  if (!core_.receives_packets()) {
+    return;
+  }
+  const bool is_send = place.source.kind == fabric::model::Kind::send;
+  const Fault fault = is_send
+                          ? Fault{Syndrome::nak(NakCode::remote_operational_error), CompletionStatus::local_protection}
+                          : Fault{Syndrome::nak(NakCode::remote_access_error), CompletionStatus::local_access};
+  const bool was_received = core_.fail_pending_receive(place.source.message, fault.receive);
+  core_.gone = place.gone;
+  if (is_reliable(core_.options.type)) {
+    fail(was_received ? Fault{fault.nak, CompletionStatus::flushed} : fault, expected_);
+  } else if (is_send || was_received) {
+    if (has_buffer_ && !was_received) {
+      has_buffer_ = false;
+      core_.fail_receive(buffer_.id, fault.receive);
+    }
+    core_.enter_error([&] { return explained(fault); });
+  } else {
+    ++core_.device.counters.dropped;
+    core_.gone = nullptr;
+  }
 }
 
 void Responder::on_repeated(const Packet& packet, RequestShape shape) {
@@ -268,6 +296,7 @@ std::size_t Responder::produce(std::span<std::byte> out) {
       continue;
     } else if (resource->operation.failed) {
       const Psn psn = answer->psn;
+      core_.gone = resource->operation.gone;
       answers_.drop_all();
       fail({Syndrome::nak(NakCode::remote_access_error), CompletionStatus::flushed}, psn);
       continue;
@@ -293,7 +322,8 @@ std::size_t Responder::produce_read(Answer& answer, Packet& packet, std::span<st
   const std::size_t length = std::min(mtu, answer.length - answer.sent * mtu);
   const std::span<std::byte> payload = out.subspan(payload_offset(packet), length);
   if (!answers_.take_sample(payload)) {
-    // The region has ended since the request was checked: this packet and all later ones are not answered.
+    // The region has ended since the request was checked, or a page of it is gone: this packet and all later ones are
+    // not answered.
     const Psn psn = packet.bth.psn;
     answers_.drop_all();
     fail({Syndrome::nak(NakCode::remote_access_error), CompletionStatus::flushed}, psn);

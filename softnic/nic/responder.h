@@ -42,6 +42,8 @@ class Responder {
   void resize();
 
   void on_request(const Packet& packet, Time now);
+  /// A page is gone, so that a packet which was taken could not be placed. The other side may have its acknowledgement.
+  void fail_place(const GonePlace& place);
   /// Writes the next packet of an answer to `out`; 0 if there is none to send now.
   [[nodiscard]] std::size_t produce(std::span<std::byte> out);
   /// Whether an answer waits for memory, or to be sent.

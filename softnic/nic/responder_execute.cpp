@@ -90,7 +90,11 @@ Responder::Checked Responder::take_write(const Packet& packet, RequestShape shap
       return Fault{kAccess, CompletionStatus::local_access};
     }
     messages_ += shape.starts ? 1U : 0U;
-    core_.device.memory.place({core_.number, messages_, fabric::model::Kind::write, reth.r_key}, to, packet.payload);
+    core_.gone = core_.device.memory.place({core_.number, messages_, fabric::model::Kind::write, reth.r_key}, to,
+                                           packet.payload);
+    if (core_.gone != nullptr) {
+      return Fault{kAccess, CompletionStatus::local_access};
+    }
   }
   write_ = reth;
   received_ = now;
@@ -130,8 +134,7 @@ Resource& Responder::new_resource(const Packet& packet, std::uint32_t packets) {
   ++resource_end_;
   resource.first = packet.bth.psn;
   resource.packets = packets;
-  resource.operation.done.store(false, std::memory_order_relaxed);
-  resource.operation.failed = false;
+  resource.operation.begin();
   expected_ = expected_ + packets;
   msn_ = (msn_ + 1) & Psn::kMask;
   ++messages_;

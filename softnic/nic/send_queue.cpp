@@ -73,7 +73,7 @@ bool SendQueue::may_touch(std::uint64_t number, const MemoryTable& table, Domain
 }
 
 bool SendQueue::gather(std::uint64_t number, std::uint64_t offset, std::span<std::byte> into, const MemoryTable& table,
-                       Domain domain, MemoryAccess& memory) noexcept {
+                       Domain domain, MemoryAccess& memory, const std::byte*& gone) noexcept {
   if (at(number).request.inlined) {
     std::ranges::copy(inline_of(number).subspan(offset, into.size()), into.begin());
     return true;
@@ -85,14 +85,18 @@ bool SendQueue::gather(std::uint64_t number, std::uint64_t offset, std::span<std
         if (data == nullptr) {
           return false;
         }
-        memory.fetch({to, bytes}, data);
+        if (const std::byte* const missing = memory.fetch({to, bytes}, data)) {
+          gone = missing;
+          return false;
+        }
         to += bytes;
         return true;
       });
 }
 
 bool SendQueue::scatter(std::uint64_t number, std::uint64_t offset, std::span<const std::byte> bytes,
-                        const MemoryTable& table, Domain domain, MemoryAccess& memory) noexcept {
+                        const MemoryTable& table, Domain domain, MemoryAccess& memory,
+                        const std::byte*& gone) noexcept {
   const std::span<const Sge> sges = at(number).request.sges;
   const auto find = [&](const Sge& sge, std::uint64_t from, std::uint64_t length) {
     return table.local(sge.lkey, domain, sge.address + from, length, Rights::local_write);
@@ -103,7 +107,10 @@ bool SendQueue::scatter(std::uint64_t number, std::uint64_t offset, std::span<co
   const std::byte* next = bytes.data();
   return is_allowed &&
          for_each_part(sges, offset, bytes.size(), [&](const Sge& sge, std::uint64_t from, std::uint64_t length) {
-           memory.deliver(find(sge, from, length), {next, length});
+           if (const std::byte* const missing = memory.deliver(find(sge, from, length), {next, length})) {
+             gone = missing;
+             return false;
+           }
            next += length;
            return true;
          });

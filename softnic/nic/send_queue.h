@@ -51,13 +51,16 @@ class SendQueue {
 
   /// Whether all parts of the local buffer have these rights.
   [[nodiscard]] bool may_touch(std::uint64_t number, const MemoryTable& table, Domain domain, Rights needed) noexcept;
-  /// Copies bytes [offset, offset + into.size()) of the local buffer. False if the buffer may no longer be read.
+  /// Copies bytes [offset, offset + into.size()) of the local buffer. False if the buffer may no longer be read, or a
+  /// page of it is gone, whose address is then in `gone`.
   [[nodiscard]] bool gather(std::uint64_t number, std::uint64_t offset, std::span<std::byte> into,
-                            const MemoryTable& table, Domain domain, MemoryAccess& memory) noexcept;
+                            const MemoryTable& table, Domain domain, MemoryAccess& memory,
+                            const std::byte*& gone) noexcept;
   /// Copies `bytes` to the local buffer at `offset`. Returns false and writes nothing if the buffer may no longer be
-  /// written.
+  /// written; false also if a page of it is gone, whose address is then in `gone`.
   [[nodiscard]] bool scatter(std::uint64_t number, std::uint64_t offset, std::span<const std::byte> bytes,
-                             const MemoryTable& table, Domain domain, MemoryAccess& memory) noexcept;
+                             const MemoryTable& table, Domain domain, MemoryAccess& memory,
+                             const std::byte*& gone) noexcept;
 
  private:
   [[nodiscard]] std::span<std::byte> inline_of(std::uint64_t number) noexcept;

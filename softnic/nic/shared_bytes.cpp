@@ -1,14 +1,11 @@
 #include "shared_bytes.h"
 
+#include "gone_pages.h"
+
 #include "common/sanitizers.h"
 
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 
 namespace sidelatch::softnic::nic {
@@ -72,7 +69,6 @@ constexpr bool kHasLanes = false;
 void store_lane(std::byte* /*shared*/, const std::byte* /*from*/) {}
 void load_lane(std::byte* /*into*/, const std::byte* /*shared*/) {}
 #endif
-#undef SIDELATCH_IS_SANITIZED
 
 // Less than a word: halves of words are whole, too, as with a NIC; other bytes go one by one.
 using Half = std::uint32_t;
@@ -120,12 +116,7 @@ void fence([[maybe_unused]] std::memory_order order) noexcept {
 #endif
 }
 
-}  // namespace
-
-// A unit that polls acquires a counter and then reads what earlier packets brought. So each packet releases the earlier
-// ones, and what a packet reads was written before what later ones read. On x86 these fences are for the compiler only.
-void store_shared(std::byte* shared, std::span<const std::byte> from) noexcept {
-  fence(std::memory_order_release);
+void copy_in(std::byte* shared, std::span<const std::byte> from) noexcept {
   const std::byte* const source = from.data();
   const std::size_t head = std::min(to_next_word(shared), from.size());
   const auto use_byte = [&](std::size_t at) { byte_at(shared + at).store(source[at], std::memory_order_relaxed); };
@@ -141,8 +132,7 @@ void store_shared(std::byte* shared, std::span<const std::byte> from) noexcept {
   for_each_half(shared, tail, from.size(), use_half, use_byte);
 }
 
-void load_shared(std::span<std::byte> into, const std::byte* from) noexcept {
-  std::byte* const shared = mutable_bytes(from);
+void copy_out(std::span<std::byte> into, std::byte* shared) noexcept {
   std::byte* const target = into.data();
   const std::size_t head = std::min(to_next_word(shared), into.size());
   const auto use_byte = [&](std::size_t at) { target[at] = byte_at(shared + at).load(std::memory_order_relaxed); };
@@ -155,39 +145,47 @@ void load_shared(std::span<std::byte> into, const std::byte* from) noexcept {
       shared, head, into.size(), [&](std::size_t at) { load_word(target + at, shared + at); },
       [&](std::size_t at) { load_lane(target + at, shared + at); });
   for_each_half(shared, tail, into.size(), use_half, use_byte);
+}
+
+// The old value that `use` returns; nothing if the word's page is gone.
+template <class Use>
+std::optional<Word> old_value(std::byte* word, const Use& use) noexcept {
+  Word old = 0;
+  const bool is_there = touch_pages({word, sizeof(Word)}, [&] { old = use(word_at(word)); }) == nullptr;
+  return is_there ? std::optional(old) : std::nullopt;
+}
+
+}  // namespace
+
+// A unit that polls acquires a counter and then reads what earlier packets brought. So each packet releases the earlier
+// ones, and what a packet reads was written before what later ones read. On x86 these fences are for the compiler only.
+const std::byte* store_shared(std::byte* shared, std::span<const std::byte> from) noexcept {
+  fence(std::memory_order_release);
+  return touch_pages({shared, from.size()}, [&] { copy_in(shared, from); });
+}
+
+const std::byte* load_shared(std::span<std::byte> into, const std::byte* shared) noexcept {
+  const std::byte* const gone = touch_pages({shared, into.size()}, [&] { copy_out(into, mutable_bytes(shared)); });
   fence(std::memory_order_acquire);
+  return gone;
 }
 
-void load_shared_if_mapped(std::span<std::byte> into, const std::byte* from) noexcept {
-  constexpr std::size_t kMostBytes = 4096;
-  alignas(64) std::array<std::byte, kMostBytes + 2 * sizeof(Word)> words;  // NOLINT: filled by the kernel
-  const std::size_t before = reinterpret_cast<std::uintptr_t>(from) % sizeof(Word);
-  // From word to word, so that the kernel copies whole words. They are in the same pages.
-  const std::size_t bytes = (before + into.size() + sizeof(Word) - 1) / sizeof(Word) * sizeof(Word);
-  const iovec local{words.data(), bytes};
-  const iovec remote{mutable_bytes(from) - before, bytes};
-  const ssize_t copied = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
-  if (copied == static_cast<ssize_t>(bytes)) {
-    std::memcpy(into.data(), words.data() + before, into.size());
-  } else if (copied >= 0 || errno == EFAULT) {
-    std::ranges::fill(into, std::byte{0});
-  } else {
-    load_shared(into, from);
-  }
+std::optional<std::uint64_t> compare_swap_shared(std::byte* shared, std::uint64_t compare,
+                                                 std::uint64_t swap) noexcept {
+  return old_value(shared, [&](std::atomic_ref<Word> word) {
+    // On failure the old value is loaded into `old`; on success it equals `compare`.
+    Word old = compare;
+    word.compare_exchange_strong(old, swap);
+    return old;
+  });
 }
 
-std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std::uint64_t swap) noexcept {
-  // On failure the old value is loaded into `compare`; on success it equals `compare`.
-  word_at(shared).compare_exchange_strong(compare, swap);
-  return compare;
+std::optional<std::uint64_t> exchange_shared(std::byte* shared, std::uint64_t value) noexcept {
+  return old_value(shared, [&](std::atomic_ref<Word> word) { return word.exchange(value); });
 }
 
-std::uint64_t exchange_shared(std::byte* shared, std::uint64_t value) noexcept {
-  return word_at(shared).exchange(value);
-}
-
-std::uint64_t fetch_add_shared(std::byte* shared, std::uint64_t addend) noexcept {
-  return word_at(shared).fetch_add(addend);
+std::optional<std::uint64_t> fetch_add_shared(std::byte* shared, std::uint64_t addend) noexcept {
+  return old_value(shared, [&](std::atomic_ref<Word> word) { return word.fetch_add(addend); });
 }
 
 }  // namespace sidelatch::softnic::nic

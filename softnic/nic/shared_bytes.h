@@ -6,27 +6,29 @@
 // stored sees what earlier calls of that thread have stored; a later call loads no older values than an earlier one.
 // Within one call nothing else is ordered.
 //
+// Memory whose pages are gone (gone_pages.h) ends a call early: it has then touched any part of the rest, and says
+// where it could not go on.
+//
 // Thread-safety: any number of these functions may run at the same time, beside other atomic accesses.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace sidelatch::softnic::nic {
 
-/// Stores `from` at `shared`.
-void store_shared(std::byte* shared, std::span<const std::byte> from) noexcept;
-/// Loads `into.size()` bytes from `shared`.
-void load_shared(std::span<std::byte> into, const std::byte* shared) noexcept;
-/// The same for at most a packet's payload, of memory that may be unmapped, also by another thread meanwhile: then it
-/// loads zeros. Slower: a system call. Where the system forbids that call (a container's filter), the memory must be
-/// mapped.
-void load_shared_if_mapped(std::span<std::byte> into, const std::byte* shared) noexcept;
+/// Stores `from` at `shared`. Nullptr, or the address whose page is gone.
+[[nodiscard]] const std::byte* store_shared(std::byte* shared, std::span<const std::byte> from) noexcept;
+/// Loads `into.size()` bytes from `shared`. Nullptr, or the address whose page is gone.
+[[nodiscard]] const std::byte* load_shared(std::span<std::byte> into, const std::byte* shared) noexcept;
 
-/// Atomics on the aligned word at `shared`, in the host's byte order; they return the old value.
-[[nodiscard]] std::uint64_t compare_swap_shared(std::byte* shared, std::uint64_t compare, std::uint64_t swap) noexcept;
-[[nodiscard]] std::uint64_t exchange_shared(std::byte* shared, std::uint64_t value) noexcept;
-[[nodiscard]] std::uint64_t fetch_add_shared(std::byte* shared, std::uint64_t addend) noexcept;
+/// Atomics on the aligned word at `shared`, in the host's byte order; they return the old value. Nothing: its page is
+/// gone.
+[[nodiscard]] std::optional<std::uint64_t> compare_swap_shared(std::byte* shared, std::uint64_t compare,
+                                                               std::uint64_t swap) noexcept;
+[[nodiscard]] std::optional<std::uint64_t> exchange_shared(std::byte* shared, std::uint64_t value) noexcept;
+[[nodiscard]] std::optional<std::uint64_t> fetch_add_shared(std::byte* shared, std::uint64_t addend) noexcept;
 
 }  // namespace sidelatch::softnic::nic

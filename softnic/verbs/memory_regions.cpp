@@ -8,6 +8,8 @@
 #include "convert.h"
 #include "export.h"
 
+#include "softnic/nic/gone_pages.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -104,6 +106,7 @@ nic::Region region_of(const ProtectionDomain& domain, const Wanted& wanted) {
 }
 
 MemoryRegion* make_region(ibv_pd& domain, const nic::Region& description) {
+  nic::bear_gone_pages();  // the program may have installed a handler of its own since
   auto region = std::make_unique<MemoryRegion>();
   region->context = domain.context;
   region->pd = &domain;

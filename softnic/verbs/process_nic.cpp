@@ -2,6 +2,8 @@
 
 #include "objects.h"
 
+#include "softnic/nic/gone_pages.h"
+
 #include <fmt/format.h>
 
 #include <pthread.h>
@@ -111,6 +113,7 @@ ibv_event_type type_of(nic::Event::Kind kind) {
 }  // namespace
 
 ProcessNic::ProcessNic(const Settings& settings) : adapter_(settings) {
+  nic::bear_gone_pages();
   adapter_.listen([this](nic::Nic& nic) { hear(nic); });
   if (variable("SIDELATCH_SOFTNIC_EXPLAIN") != nullptr) {
     adapter_.call([](nic::Nic& nic) { nic.explain(true); });

@@ -8,6 +8,8 @@
 #include "export.h"
 #include "placement.h"
 
+#include "softnic/nic/gone_pages.h"
+
 #include <fmt/format.h>
 
 #include <memory>
@@ -318,6 +320,7 @@ SIDELATCH_VERBS_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* pair) { return of(*pai
 
 SIDELATCH_VERBS_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
   return error_of([&] {
+    nic::bear_gone_pages();  // the program may have installed a handler of its own since
     QueuePair& ours = of(*pair);
     const nic::Attributes given = given_by(mask);
     const nic::QueuePairAttributes values = values_of(*ours.nic, *attributes, given);

@@ -13,21 +13,22 @@ namespace sidelatch::flows::searched_flow {
 
 using roce::Opcode;
 
-constexpr std::uint32_t kMostSlots = 2;
-constexpr std::uint32_t kMostPackets = 2;      // of an item
-constexpr std::uint32_t kFirstPsn = 0xfffffe;  // wraps around soon
-constexpr std::uint8_t kNothing = 0xff;        // in a slot
+inline constexpr std::uint32_t kMostSlots = 2;
+inline constexpr std::uint32_t kMostPackets = 2;      // of an item
+inline constexpr std::uint32_t kFirstPsn = 0xfffffe;  // wraps around soon
+inline constexpr std::uint8_t kNothing = 0xff;        // in a slot
 // Of the program; hash_of() and a search know each by its place here.
-constexpr std::array kThreadRegisters{"phases",        "retries", "positions", "misses",  "ends",
-                                      "consumer_psns", "heads",   "tails",     "items",   "packets",
-                                      "starts",        "passed",  "marks",     "answers", "lost",
-                                      "fullest",       "reached", "silences",  "shrinks", "slownesses"};
-constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
-constexpr std::size_t kMostThreads = 2;
-constexpr std::size_t kMostProducers = 2;
-constexpr std::size_t kLiving = kMostThreads * kThreadRegisters.size() + kMostProducers * kProducerRegisters.size();
-constexpr std::size_t kReached = kLiving + 1;  // of a second consumer of the first thread
-constexpr std::size_t kRegisters = kReached + 1;
+inline constexpr std::array kThreadRegisters{"phases",        "retries", "positions", "misses",  "ends",
+                                             "consumer_psns", "heads",   "tails",     "items",   "packets",
+                                             "starts",        "passed",  "marks",     "answers", "lost",
+                                             "fullest",       "reached", "silences",  "shrinks", "slownesses"};
+inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
+inline constexpr std::size_t kMostThreads = 2;
+inline constexpr std::size_t kMostProducers = 2;
+inline constexpr std::size_t kLiving =
+    kMostThreads * kThreadRegisters.size() + kMostProducers * kProducerRegisters.size();
+inline constexpr std::size_t kReached = kLiving + 1;  // of a second consumer of the first thread
+inline constexpr std::size_t kRegisters = kReached + 1;
 
 /// The place of a register of a thread.
 constexpr std::size_t place_of(std::string_view name, std::size_t thread) {
@@ -53,11 +54,12 @@ constexpr std::size_t place_of_producer(std::string_view name, std::size_t numbe
 }
 
 enum Unit : std::uint8_t { producer, consumer, second, other };
-constexpr std::size_t kMostUnits = 4;
-constexpr std::array<const char*, kMostUnits> kUnits{"producer", "consumer", "second consumer", "other producer"};
+inline constexpr std::size_t kMostUnits = 4;
+inline constexpr std::array<const char*, kMostUnits> kUnits{"producer", "consumer", "second consumer",
+                                                            "other producer"};
 
 /// An item is a byte: its producer's number, and its own number there.
-constexpr std::uint8_t kMostItems = 8;  // of a producer
+inline constexpr std::uint8_t kMostItems = 8;  // of a producer
 constexpr std::uint8_t item_of(std::size_t number, std::uint8_t item) {
   return static_cast<std::uint8_t>(number * kMostItems + item);
 }

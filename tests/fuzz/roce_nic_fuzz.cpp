@@ -131,7 +131,8 @@ class CheckedAccess final : public MemoryAccess {
 
   [[nodiscard]] bool is_immediate() const noexcept override { return real_->is_immediate(); }
   [[nodiscard]] bool acknowledges_placed() const noexcept override { return real_->acknowledges_placed(); }
-  void place(const AccessSource& source, std::byte* to, std::span<const std::byte> bytes) override {
+  [[nodiscard]] const std::byte* place(const AccessSource& source, std::byte* to,
+                                       std::span<const std::byte> bytes) override {
     ++ledger_.attack.placed;
     if (source.kind == fabric::model::Kind::write) {
       ledger_.require(ledger_.may_touch(to, bytes.size(), Rights::remote_write), "a WRITE without the right to it");
@@ -142,7 +143,7 @@ class CheckedAccess final : public MemoryAccess {
     if (ledger_.mistake == NicMistake::writes_outside) {
       ledger_.memory[0] = std::byte{0};
     }
-    real_->place(source, to, bytes);
+    return real_->place(source, to, bytes);
   }
   void sample(const AccessSource& source, const std::byte* from, std::span<std::byte> into,
               Operation& operation) override {
@@ -159,15 +160,15 @@ class CheckedAccess final : public MemoryAccess {
   }
   void receive(const AccessSource& source, Operation& operation) override { real_->receive(source, operation); }
   void acknowledged(std::uint32_t queue_pair) override { real_->acknowledged(queue_pair); }
-  void fetch(std::span<std::byte> into, const std::byte* from) override {
+  [[nodiscard]] const std::byte* fetch(std::span<std::byte> into, const std::byte* from) override {
     ledger_.require(ledger_.is_posted(from, into.size(), false), "a fetch from no request's buffer");
-    real_->fetch(into, from);
+    return real_->fetch(into, from);
   }
-  void deliver(std::byte* to, std::span<const std::byte> bytes) override {
+  [[nodiscard]] const std::byte* deliver(std::byte* to, std::span<const std::byte> bytes) override {
     ++ledger_.attack.delivered;
     ledger_.require(ledger_.is_posted(to, bytes.size(), false), "a delivery to no request's buffer");
     ledger_.require(ledger_.may_touch(to, bytes.size(), Rights::local_write), "a delivery without the right to it");
-    real_->deliver(to, bytes);
+    return real_->deliver(to, bytes);
   }
   void end_queue_pair(std::uint32_t queue_pair) override { real_->end_queue_pair(queue_pair); }
   void end_region(std::uint32_t key) override {

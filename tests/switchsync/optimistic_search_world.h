@@ -15,13 +15,13 @@ namespace sidelatch::switchsync::packets {
 
 using roce::Opcode;
 
-constexpr std::uint32_t kTupleBytes = 128;
-constexpr std::uint64_t kAddress = 0x10000;
-constexpr std::uint32_t kKey = 77;
-constexpr roce::Ipv4Address kMemoryIp{10, 0, 0, 100};
-constexpr std::uint32_t kFirstPsn = 0xffffff;  // its next one is 0
-constexpr std::uint8_t kMostRetries = 7;
-constexpr std::uint8_t kNoContent = 0xff;
+inline constexpr std::uint32_t kTupleBytes = 128;
+inline constexpr std::uint64_t kAddress = 0x10000;
+inline constexpr std::uint32_t kKey = 77;
+inline constexpr roce::Ipv4Address kMemoryIp{10, 0, 0, 100};
+inline constexpr std::uint32_t kFirstPsn = 0xffffff;  // its next one is 0
+inline constexpr std::uint8_t kMostRetries = 7;
+inline constexpr std::uint8_t kNoContent = 0xff;
 
 // What a frame says.
 struct Frame {
@@ -35,8 +35,8 @@ struct Frame {
 };
 
 enum Hop : std::uint8_t { client_to_switch, switch_to_memory, memory_to_switch, switch_to_client };
-constexpr std::array<const char*, 4> kHops{"client to switch", "switch to memory", "memory to switch",
-                                           "switch to client"};
+inline constexpr std::array<const char*, 4> kHops{"client to switch", "switch to memory", "memory to switch",
+                                                  "switch to client"};
 
 struct ClientState {
   std::uint8_t step = 0;
@@ -99,11 +99,19 @@ struct World {
   Restart restart = Restart::none;
   std::uint64_t base = 0;  // the first version of this epoch
   std::uint8_t first = 0;  // client + 1 that must write again before others go on
+  // A dead client's WRITE may be half placed, and nobody will make it again: a checksum in the tuple would tell.
+  bool may_be_torn = false;
 };
 
 // The first four versions of the first two epochs.
 inline std::size_t index_of(std::uint64_t version) {
   return static_cast<std::size_t>((version >> 32) * 4 + (version & 0xffff'ffff) / 2);
+}
+
+// Whoever reads this version must have a checksum.
+inline bool is_unknown(const World& world, std::uint64_t version) {
+  return world.may_be_torn && index_of(version) < world.contents.size() &&
+         world.contents[index_of(version)] == kNoContent;
 }
 
 struct StateHash {
@@ -206,6 +214,7 @@ inline StateHash hash_of(const World& world) {
   bytes.add(world.restart);
   bytes.add(world.base);
   bytes.add(world.first);
+  bytes.add(world.may_be_torn);
   return bytes.hash();
 }
 

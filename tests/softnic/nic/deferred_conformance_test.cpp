@@ -241,7 +241,7 @@ class RandomProgram {
       access.sample(source, flight.target + from, std::span(flight.local).subspan(from, bytes),
                     flight.operations.emplace_back());
     } else {
-      access.place(source, flight.target + from, std::span(flight.local).subspan(from, bytes));
+      static_cast<void>(access.place(source, flight.target + from, std::span(flight.local).subspan(from, bytes)));
     }
     if (flight.is_here() && request.opcode == fabric::Opcode::send) {
       access.receive(source, received_.emplace_back());
@@ -514,7 +514,7 @@ Order order_drawn(const fabric::model::Rules& rules, std::vector<Small> program,
       access.sample(source, target, std::span(buffers.emplace_back()).first(small.lines * fabric::kLineBytes),
                     operations.emplace_back());
     } else {
-      access.place(source, target, std::span(g_payload).first(small.lines * fabric::kLineBytes));
+      static_cast<void>(access.place(source, target, std::span(g_payload).first(small.lines * fabric::kLineBytes)));
     }
   }
   while (access.next_deadline() != kNever) {

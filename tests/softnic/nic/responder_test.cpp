@@ -1,4 +1,5 @@
 // A responder's answers to hand-made packets: order, repetition, gaps, errors.
+#include "softnic/nic/gone_pages.h"
 #include "tests/softnic/nic/fake_peer.h"
 
 #include <gtest/gtest.h>
@@ -213,6 +214,7 @@ TEST_F(ResponderTest, AReadThatIsAskedForAgainWhileItIsAnsweredIsAnsweredOnce) {
 // A READ that is asked for again has perhaps been answered already. Its region may be of memory that the program has
 // unmapped since, and will deregister soon: UCX does so.
 TEST_F(ResponderTest, ARepeatedReadOfMemoryThatIsNoLongerMappedIsAnswered) {
+  bear_gone_pages();
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const memory = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);

@@ -25,13 +25,13 @@ TEST(SharedBytesThreaded, AlignedWordsAreWhole) {
     std::array<std::byte, kVersionBytes> version{};
     for (unsigned round = 1; !stops.load(std::memory_order_relaxed); ++round) {
       version.fill(static_cast<std::byte>(round));
-      store_shared(shared, version);
+      static_cast<void>(store_shared(shared, version));
     }
   });
   std::size_t broken = 0;
   for (int round = 0; round < kRounds; ++round) {
     std::array<std::byte, kVersionBytes> read{};
-    load_shared(read, shared);
+    static_cast<void>(load_shared(read, shared));
     for (std::size_t at = 0; at < kVersionBytes; at += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
       std::memcpy(&word, read.data() + at, sizeof word);
@@ -53,13 +53,13 @@ TEST(SharedBytesThreaded, AlignedHalfWordsAreWhole) {
       for (std::uint32_t round = 1; !stops.load(std::memory_order_relaxed); ++round) {
         std::array<std::byte, 4> version{};
         version.fill(static_cast<std::byte>(round));
-        store_shared(shared, version);
+        static_cast<void>(store_shared(shared, version));
       }
     });
     std::size_t broken = 0;
     for (int round = 0; round < 10 * kRounds; ++round) {
       std::array<std::byte, 4> read{};
-      load_shared(read, shared);
+      static_cast<void>(load_shared(read, shared));
       std::uint32_t value = 0;
       std::memcpy(&value, read.data(), sizeof value);
       broken += value % 0x0101'0101 != 0 ? 1U : 0U;

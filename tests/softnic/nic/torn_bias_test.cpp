@@ -56,7 +56,7 @@ std::map<std::uint32_t, std::array<Time, kPieces>> schedule(Preset preset, std::
   Timetable timetable(object.data());
   access.observe(&timetable);
   for (std::uint32_t queue_pair = 0; queue_pair < 20; ++queue_pair) {
-    access.place({queue_pair, 1, fabric::model::Kind::write, 1}, object.data(), object);
+    static_cast<void>(access.place({queue_pair, 1, fabric::model::Kind::write, 1}, object.data(), object));
   }
   run(access, timetable);
   return timetable.times;
@@ -100,7 +100,7 @@ TEST(TornBias, AscendingPlacementStaysAscending) {
       DeferredAccess access(with_bias(preset, seed, 1));
       Timetable timetable(object.data());
       access.observe(&timetable);
-      access.place({1, 1, fabric::model::Kind::write, 1}, object.data(), object);
+      static_cast<void>(access.place({1, 1, fabric::model::Kind::write, 1}, object.data(), object));
       run(access, timetable);
       ASSERT_EQ(timetable.order.size(), kPieces);
       descents += timetable.order.front() == kPieces - 1 ? 1U : 0U;
@@ -124,7 +124,7 @@ std::size_t torn_reads(Preset preset, double bias) {
     Operation read;
     DeferredAccess access(with_bias(preset, seed, bias));
     Timetable timetable(object.data());
-    access.place({1, 1, fabric::model::Kind::write, 1}, object.data(), ones);
+    static_cast<void>(access.place({1, 1, fabric::model::Kind::write, 1}, object.data(), ones));
     access.advance(random() % kMuchLater);
     access.sample({2, 1, fabric::model::Kind::read, 1}, object.data(), into, read);
     run(access, timetable);
