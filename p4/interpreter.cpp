@@ -351,8 +351,6 @@ class Machine {
         return (value & set.b) == set.a;
       case ir::Set::Kind::range:
         return !is_less(value, set.a, set.width, set.is_signed) && !is_less(set.b, value, set.width, set.is_signed);
-      case ir::Set::Kind::none:
-        return false;
     }
     return false;
   }

@@ -158,7 +158,7 @@ struct StackType {
 };
 
 struct Set {
-  enum class Kind : std::uint8_t { any, mask, range, none } kind = Kind::any;
+  enum class Kind : std::uint8_t { any, mask, range } kind = Kind::any;
   U128 a = 0;  ///< value, or lowest
   U128 b = 0;  ///< mask, or highest
   bool is_signed = false;

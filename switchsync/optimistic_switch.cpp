@@ -281,7 +281,17 @@ const SwitchTuples& OptimisticSwitch::tuples(std::uint32_t first) const {
   return row->tuples;
 }
 
-void OptimisticSwitch::install_version(std::uint32_t first, std::uint64_t version) {
+void OptimisticSwitch::install_version(std::uint32_t first, std::uint64_t version) { install(first, version, false); }
+void OptimisticSwitch::install_latched(std::uint32_t first, std::uint64_t version) { install(first, version, true); }
+
+void OptimisticSwitch::unlatch(std::uint32_t tuple) {
+  if (!has_tuple(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
+    throw std::logic_error(fmt::format("unlatch: tuple {} is not in doubt", tuple));
+  }
+  versions_->write(tuple, version(tuple) - 1);
+}
+
+void OptimisticSwitch::install(std::uint32_t first, std::uint64_t version, bool is_latched) {
   const std::uint64_t count = tuples(first).count;
   if (has_connections()) {
     throw std::logic_error("install_version: the switch has connections already, whose clients may have seen versions");
@@ -290,7 +300,7 @@ void OptimisticSwitch::install_version(std::uint32_t first, std::uint64_t versio
     throw std::invalid_argument(fmt::format("install_version: {} is odd, which means latched", version));
   }
   for (std::uint64_t i = 0; i < count; ++i) {
-    versions_->write(first + i, version);
+    versions_->write(first + i, version + (is_latched ? 1 : 0));
     holders_->write(first + i, 0);
   }
   std::ranges::find(rows_, first, &Row::first)->is_ready = true;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -139,6 +140,10 @@ int run(const Arguments& arguments) {
     return run_flow_unit(arguments.unit);
   }
   const FlowTask task = task_of(arguments);
+  // As Ctrl-C: what came until then was judged, and is said.
+  struct sigaction interrupt {};
+  ::sigaction(SIGINT, nullptr, &interrupt);
+  ::sigaction(SIGTERM, &interrupt, nullptr);
   const FlowReport report = run_flow(task, arguments.how);
   fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
   if (!report.violations.empty()) {

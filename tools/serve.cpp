@@ -7,12 +7,38 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace sidelatch::tools {
+
+namespace {
+
+constexpr std::uint64_t kMostMib = std::uint64_t{1} << 20;
+
+// "objects=64".
+std::pair<std::string, std::uint64_t> parse_share(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  std::uint64_t mib = 0;
+  const char* const end = text.data() + text.size();
+  const char* const begin = equals == std::string::npos ? end : text.data() + equals + 1;
+  const auto [next, error] = std::from_chars(begin, end, mib);
+  if (error != std::errc{} || next != end || equals == 0 || mib == 0 || mib > kMostMib) {
+    throw std::invalid_argument(
+        fmt::format("--share {}: it is NAME=MIB, as in objects=64; 1 to {} MiB", text, kMostMib));
+  }
+  return {text.substr(0, equals), mib};
+}
+
+}  // namespace
 
 Option add_serve_options(Command command, ServeArguments& arguments) {
   Option server =
@@ -26,6 +52,12 @@ Option add_serve_options(Command command, ServeArguments& arguments) {
               "HOST[:PORT] to listen on (default 127.0.0.1:18515): lend this machine's memory to --connect clients")
           .optional_value("loopback", "[HOST[:PORT]]");
   command.option("--lend", arguments.lend_mib, "--server: MiB of memory to lend (default 1024)").needs(server);
+  command
+      .option("--share", arguments.shares,
+              "--server: NAME=MIB of memory that all clients find by that name, and that outlives them and any switch "
+              "(repeat it)")
+      .one_at_a_time()
+      .needs(server);
   command.flag("--once", arguments.once, "--server: end when the clients that came have gone").needs(server);
   return server;
 }
@@ -44,6 +76,16 @@ int serve(const ServeArguments& arguments, const fabric::verbs::DeviceOptions& d
     options.address = arguments.address;
   }
   verbs::MemoryServer server(storage, options);
+  std::vector<MemoryRegion> shared;
+  for (const std::string& share : arguments.shares) {
+    const auto [name, mib] = parse_share(share);
+    shared.push_back(storage.allocate(mib * kMib, Access::remote_all));
+    try {
+      server.share(name, shared.back());
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(fmt::format("--share {}: {}", share, error.what()));
+    }
+  }
   server.start();
   if (json) {
     const nlohmann::ordered_json value = {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace sidelatch::tools {
 
@@ -15,7 +16,8 @@ struct ServeArguments {
   bool wanted = false;
   std::string address;  ///< empty: loopback
   std::uint64_t lend_mib = 1024;
-  bool once = false;  ///< end when all clients that connected have left
+  std::vector<std::string> shares;  ///< NAME=MIB: memory of the server's own
+  bool once = false;                ///< end when all clients that connected have left
 };
 
 /// --server and what belongs to it alone.

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -18,6 +20,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -193,18 +196,19 @@ class LatchService::Tuples final : public Plane {
     });
   }
   std::uint32_t add_tuples(const SwitchedTuples& tuples) override {
+    return in_thread([&] { return add(tuples, true); });
+  }
+  fabric::verbs::RecoveredTuples recover_tuples(const SwitchedTuples& tuples,
+                                                std::span<const std::uint64_t> words) override {
     return in_thread([&] {
-      const std::uint32_t first = control_.add_tuples({.memory_node = tuples.memory_node,
-                                                       .rkey = tuples.memory.rkey.value,
-                                                       .address = tuples.memory.address.value,
-                                                       .count = tuples.count,
-                                                       .tuple_bytes = tuples.tuple_bytes,
-                                                       .slot_bytes = tuples.slot_bytes,
-                                                       .path_mtu = 4096,  // connect() knows that of the connection
-                                                       .is_new = true});
-      tuple_bytes_[first] = tuples.tuple_bytes;
-      return first;
+      const std::uint64_t version = switchsync::next_epoch(words);
+      const std::uint32_t first = add(tuples, false);
+      control_.install_latched(first, version);
+      return fabric::verbs::RecoveredTuples{.first = first, .version = version};
     });
+  }
+  void unlatch(std::uint32_t tuple) override {
+    in_thread([&] { control_.unlatch(tuple); });
   }
   void remove_tuples(std::uint32_t first) override {
     in_thread([&] {
@@ -223,6 +227,19 @@ class LatchService::Tuples final : public Plane {
   }
 
  private:
+  std::uint32_t add(const SwitchedTuples& tuples, bool is_new) {
+    const std::uint32_t first = control_.add_tuples({.memory_node = tuples.memory_node,
+                                                     .rkey = tuples.memory.rkey.value,
+                                                     .address = tuples.memory.address.value,
+                                                     .count = tuples.count,
+                                                     .tuple_bytes = tuples.tuple_bytes,
+                                                     .slot_bytes = tuples.slot_bytes,
+                                                     .path_mtu = 4096,  // connect() knows that of the connection
+                                                     .is_new = is_new});
+    tuple_bytes_[first] = tuples.tuple_bytes;
+    return first;
+  }
+
   switchsync::OptimisticSwitch control_;
   std::map<std::uint32_t, std::uint64_t> tuple_bytes_;  // bytes of a tuple, by the first one
 };
@@ -276,6 +293,11 @@ void add_latch_options(Command command, LatchArguments& arguments, Option contro
       .option("--words", arguments.words,
               "p4/switch_atomics.p4: an unused IPv4 address for the switch itself, which has the words")
       .needs(latches);
+  command
+      .option("--grace", arguments.grace_seconds,
+              "--latches: seconds that clients which another switch has cut off are waited for, while tuples that "
+              "were recovered stay latched (default 10)")
+      .needs(latches);
   command.option("--token", arguments.token, "--latches: a word that clients must give, and the memory server wants")
       .needs(latches);
   command
@@ -286,13 +308,21 @@ void add_latch_options(Command command, LatchArguments& arguments, Option contro
 }
 
 LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& device) {
+  constexpr double kMostSeconds = 86'400;
+  if (!(arguments.grace_seconds >= 0 && arguments.grace_seconds <= kMostSeconds)) {
+    throw std::invalid_argument(
+        fmt::format("--grace {}: it must be 0 to {} seconds", arguments.grace_seconds, kMostSeconds));
+  }
   if (arguments.memory.empty() == arguments.words.empty()) {
     throw std::invalid_argument(
         "--latches: give --memory with p4/switch_optimistic.p4, or --words with "
         "p4/switch_atomics.p4");
   }
   fabric::verbs::SwitchExchangeOptions options{
-      .address = arguments.listen, .token = arguments.token, .memory = arguments.memory};
+      .address = arguments.listen,
+      .token = arguments.token,
+      .memory = arguments.memory,
+      .grace = std::chrono::milliseconds(std::llround(arguments.grace_seconds * 1000))};
   const char* const needed = arguments.words.empty() ? "--memory" : "--words";
   try {
     if (arguments.words.empty()) {

@@ -18,6 +18,7 @@ struct LatchArguments {
   std::string memory;
   std::string words;  ///< the switch's IPv4 address
   std::string token;
+  double grace_seconds = 10;  ///< for clients that another switch has cut off
   std::vector<std::string> stations;
 };
 

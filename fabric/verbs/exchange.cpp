@@ -48,7 +48,7 @@ class Writer {
   void operator()(const std::vector<T>& all) {
     (*this)(static_cast<std::uint16_t>(std::min<std::size_t>(all.size(), 0xffff)));
     for (const T& one : all) {
-      visit(one, *this);
+      (*this)(one);
     }
   }
   template <class T>
@@ -94,7 +94,7 @@ class Reader {
     std::uint16_t count = 0;
     (*this)(count);
     for (std::uint16_t i = 0; i < count; ++i) {
-      visit(all.emplace_back(), *this);
+      (*this)(all.emplace_back());
     }
   }
   template <class T>
@@ -143,6 +143,7 @@ template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Hello>
 void visit(T& hello, V&& v) {
   v(hello.token);
+  v(hello.switch_id);
 }
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, ManagerAddress>
@@ -239,7 +240,8 @@ void visit(T& found, V&& v) {
 }
 template <class T, class V>
   requires(std::same_as<std::remove_const_t<T>, Place> || std::same_as<std::remove_const_t<T>, Placed> ||
-           std::same_as<std::remove_const_t<T>, VersionsKept>)
+           std::same_as<std::remove_const_t<T>, VersionsKept> || std::same_as<std::remove_const_t<T>, TakeOver> ||
+           std::same_as<std::remove_const_t<T>, Leave> || std::same_as<std::remove_const_t<T>, Noted>)
 void visit(T& /*message*/, V&& /*v*/) {}
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, KeepVersions>
@@ -259,6 +261,45 @@ template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Inherited>
 void visit(T& inherited, V&& v) {
   v(inherited.done);
+}
+
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, TakenOver>
+void visit(T& taken, V&& v) {
+  v(taken.owners);
+  v(taken.others);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Settle>
+void visit(T& settle, V&& v) {
+  v(settle.owner);
+}
+template <class T, class V>
+  requires(std::same_as<std::remove_const_t<T>, ReadWords> || std::same_as<std::remove_const_t<T>, WriteWords>)
+void visit(T& words, V&& v) {
+  v(words.span);
+  v(words.stride);
+  v(words.count);
+  if constexpr (requires { words.value; }) {
+    v(words.value);
+  }
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Words>
+void visit(T& words, V&& v) {
+  v(words.words);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Resume>
+void visit(T& resume, V&& v) {
+  v(resume.connection);
+  v(resume.span);
+  v(resume.version);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Resumed>
+void visit(T& resumed, V&& v) {
+  v(resumed.resumption);
 }
 
 template <std::size_t Type = 0>

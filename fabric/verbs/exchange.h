@@ -21,7 +21,7 @@
 
 namespace sidelatch::fabric::verbs::exchange {
 
-inline constexpr std::uint16_t kVersion = 4;
+inline constexpr std::uint16_t kVersion = 5;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kLongest = std::size_t{64} * 1024;  ///< bytes of a payload
 
@@ -30,9 +30,10 @@ class ExchangeError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The first message of a client.
+/// The first message of a client. `switch_id`: of the switch that asks for a client of its own; 0: it is no switch.
 struct Hello {
   std::string token;
+  std::uint64_t switch_id = 0;
 };
 struct SharedRegion {
   std::string name;
@@ -148,10 +149,56 @@ struct Inherit {
 struct Inherited {
   std::uint8_t done = 0;  ///< 0: the tuple is not in doubt
 };
+// ---- A switch that takes the place of another one: recovery.h.
+
+/// Switch: all connections through other switches end, and these switches are refused from then on. TakenOver follows
+/// when what was acknowledged is placed, and their queue pairs have ended.
+struct TakeOver {};
+/// Server: whose connections ended with a switch, this time or before, and are not settled yet.
+struct TakenOver {
+  std::vector<std::uint16_t> owners;
+  std::uint8_t others = 0;  ///< connections without an owner
+};
+/// Switch: it ends. The connections of this conversation are to be settled.
+struct Leave {};
+/// Client, and the switch to its server: `owner` has no WRITE in doubt any more; 0: nobody is waited for. Noted
+/// follows.
+struct Settle {
+  std::uint16_t owner = 0;
+};
+struct Noted {};
+/// Switch: the first words of `count` slots of `stride` bytes from `span` on, at most kMostWords. Words follows.
+struct ReadWords {
+  RemoteSpan span;
+  std::uint64_t stride = 0;
+  std::uint64_t count = 0;
+};
+struct Words {
+  std::vector<std::uint64_t> words;
+};
+inline constexpr std::uint64_t kMostWords = 4096;
+/// Switch: all of them become `value`. Noted follows when they are.
+struct WriteWords {
+  RemoteSpan span;
+  std::uint64_t stride = 0;
+  std::uint64_t count = 0;
+  std::uint64_t value = 0;
+};
+/// Client: its WRITE that would have given the tuple at `span` version `version` has no answer, as a switch has ended.
+/// Connection `connection` is to have the latch, if it must be written again.
+struct Resume {
+  std::uint32_t connection = 0;
+  RemoteSpan span;
+  std::uint64_t version = 0;
+};
+struct Resumed {
+  std::uint8_t resumption = 0;  ///< a Resumption
+};
 
 using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate,
                              Allocated, Release, Released, Publish, Published, Find, Found, Announce, Ticket, Place,
-                             Placed, KeepVersions, VersionsKept, Inherit, Inherited>;
+                             Placed, KeepVersions, VersionsKept, Inherit, Inherited, TakeOver, TakenOver, Leave, Settle,
+                             Noted, ReadWords, Words, WriteWords, Resume, Resumed>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// Removes and returns the message at the beginning of `bytes`; nothing if it is not complete yet.

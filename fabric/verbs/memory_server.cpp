@@ -3,7 +3,9 @@
 #include "connection_manager.h"
 #include "node.h"
 #include "own_read.h"
+#include "own_words.h"
 #include "socket.h"
+#include "switch_clients.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -146,6 +148,7 @@ class MemoryServer::Loop {
     std::vector<std::byte> to_send;
     std::map<std::uint32_t, Connection> connections;
     std::map<std::uint32_t, LentRegion> lent;
+    std::uint64_t switch_id = 0;  // that asks for a client of its own; 0: it is no switch
   };
 
   void run() {
@@ -177,7 +180,7 @@ class MemoryServer::Loop {
           ++client;
         } else {
           greeted_ -= client->greeted ? 1U : 0U;
-          connections_ -= client->connections.size();
+          cut_off(*client);
           for (const auto& [number, region] : client->lent) {
             lent_bytes_ -= region.taken;
           }
@@ -309,6 +312,11 @@ class MemoryServer::Loop {
         refuse(client, fmt::format("it has {} clients already (ServerOptions::most_clients)", options_.most_clients));
         return;
       }
+      if (!switches_.greet(hello->switch_id)) {
+        refuse(client, "another switch has taken the place of this one");
+        return;
+      }
+      client.switch_id = hello->switch_id;
       client.greeted = true;
       ++greeted_;
       ++greeted_so_far_;
@@ -345,9 +353,80 @@ class MemoryServer::Loop {
     } else if (std::holds_alternative<exchange::KeepVersions>(message) ||
                std::holds_alternative<exchange::Inherit>(message)) {
       reply(client, exchange::Refused{"it is no switch: connect to the exchange of `sidelatch switch --latches`"});
+    } else if (std::holds_alternative<exchange::Resume>(message)) {
+      reply(client, exchange::Refused{"it is no switch: connect to the exchange of `sidelatch switch --latches`"});
+    } else if (std::holds_alternative<exchange::Leave>(message)) {
+      for (const auto& [number, connection] : client.connections) {
+        note_cut_off(client, connection);
+      }
+    } else if (std::optional<exchange::Message> answered = answer_switch(client, message)) {
+      reply(client, *answered);
     } else {
       refuse(client, "a message that only servers send");
     }
+  }
+
+  // What only switches ask. Nothing: it is something else.
+  std::optional<exchange::Message> answer_switch(Client& client, const exchange::Message& message) {
+    try {
+      if (std::holds_alternative<exchange::TakeOver>(message)) {
+        require_switch(client);
+        return take_over(client);
+      }
+      if (const auto* const settle = std::get_if<exchange::Settle>(&message)) {
+        require_switch(client);
+        switches_.settle(settle->owner);
+        return exchange::Noted{};
+      }
+      if (const auto* const read = std::get_if<exchange::ReadWords>(&message)) {
+        require_switch(client);
+        return exchange::Words{read_own_words(welcome_.regions, *read)};
+      }
+      if (const auto* const write = std::get_if<exchange::WriteWords>(&message)) {
+        require_switch(client);
+        write_own_words(welcome_.regions, *write);
+        return exchange::Noted{};
+      }
+    } catch (const std::exception& error) {
+      return exchange::Refused{error.what()};
+    }
+    return std::nullopt;
+  }
+  static void require_switch(const Client& client) {
+    if (client.switch_id == 0) {
+      throw std::invalid_argument("only a switch asks this");
+    }
+  }
+
+  void note_cut_off(const Client& client, const Connection& connection) {
+    if (client.switch_id != 0 && !connection.end->revoked()) {
+      switches_.cut_off(connection.owner);
+    }
+  }
+  // Ends the client's connections. Clients behind a switch may live on: what was acknowledged to them must be placed
+  // before, as a revocation loses it (memory model, rule 10).
+  void cut_off(Client& client) {
+    bool is_switched = false;
+    for (const auto& [number, connection] : client.connections) {
+      note_cut_off(client, connection);
+      is_switched = is_switched || (client.switch_id != 0 && !connection.end->revoked());
+    }
+    if (is_switched && !failed_) {
+      static_cast<void>(place());
+    }
+    connections_ -= client.connections.size();
+    client.connections.clear();
+  }
+  exchange::Message take_over(const Client& by) {
+    for (Client& client : clients_) {
+      if (client.switch_id != 0 && client.switch_id != by.switch_id) {
+        cut_off(client);
+        client.to_send.clear();
+        refuse(client, "another switch has taken the place of this one");
+      }
+    }
+    switches_.take_over(by.switch_id);
+    return switches_.unsettled();
   }
 
   exchange::Message place() {
@@ -551,6 +630,7 @@ class MemoryServer::Loop {
   VerbsNode* node_;
   ServerOptions options_;
   OwnRead own_read_;
+  SwitchClients switches_;
   HostAndPort at_;
   FileDescriptor listening_;
   FileDescriptor wake_;

@@ -74,6 +74,10 @@ bool Peer::inherit(const RemoteSpan& /*tuple*/) {
   throw std::logic_error("inherit: the queue pair is not connected through the exchange of a switch");
 }
 
+std::uint8_t Peer::resume(const RemoteSpan& /*tuple*/, std::uint64_t /*version*/) {
+  throw std::logic_error("resume: the queue pair is not connected through the exchange of a switch");
+}
+
 std::uint32_t Peer::connect(const Port& port, ibv_qp& queue_pair, std::uint32_t outstanding) {
   const Address own = port.address_of(queue_pair, random_packet_number());
   const Address other = accept(own);

@@ -46,6 +46,8 @@ class Peer {
   virtual void revoke() = 0;
   /// Asks the switch between for the latch of a tuple in doubt. This implementation throws std::logic_error.
   [[nodiscard]] virtual bool inherit(const RemoteSpan& tuple);
+  /// Asks it what has become of a WRITE. This implementation throws std::logic_error.
+  [[nodiscard]] virtual std::uint8_t resume(const RemoteSpan& tuple, std::uint64_t version);
   [[nodiscard]] virtual bool belongs_to(const Node& node) const noexcept = 0;
 };
 

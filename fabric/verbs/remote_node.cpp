@@ -163,6 +163,11 @@ class RemotePeer final : public Peer {
       return parts_->template ask<exchange::Inherited>(exchange::Inherit{number_, tuple}).done != 0;
     });
   }
+  [[nodiscard]] std::uint8_t resume(const RemoteSpan& tuple, std::uint64_t version) override {
+    return explained([&] {
+      return parts_->template ask<exchange::Resumed>(exchange::Resume{number_, tuple, version}).resumption;
+    });
+  }
   [[nodiscard]] bool belongs_to(const Node& node) const noexcept override { return &node == parts_->node; }
 
  private:
@@ -259,6 +264,16 @@ void RemoteNode::keep_versions(const RemoteSpan& memory, std::uint64_t count, st
 bool RemoteNode::inherit(QueuePair& queue_pair, const RemoteSpan& tuple) {
   return peer_of(*this, queue_pair, "inherit").inherit(tuple);
 }
+
+Resumption RemoteNode::resume(QueuePair& queue_pair, const RemoteSpan& tuple, std::uint64_t version) {
+  const std::uint8_t resumption = peer_of(*this, queue_pair, "resume").resume(tuple, version);
+  if (resumption > static_cast<std::uint8_t>(Resumption::lost)) {
+    throw SocketError(fmt::format("{} answers something else than was asked", parts_->server.to_string()));
+  }
+  return static_cast<Resumption>(resumption);
+}
+
+void RemoteNode::settled() { static_cast<void>(parts_->ask<exchange::Noted>(exchange::Settle{parts_->options.owner})); }
 
 std::unique_ptr<QueuePair> RemoteNode::connect(Node& /*target*/, const QueuePairOptions& /*options*/) {
   throw std::logic_error(fmt::format(

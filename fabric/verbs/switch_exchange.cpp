@@ -1,5 +1,6 @@
 #include <sidelatch/fabric/verbs/switch_exchange.h>
 
+#include "switch_recovery.h"
 #include "switch_service.h"
 
 #include "common/file_descriptor.h"
@@ -7,13 +8,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -85,9 +89,27 @@ class Listener {
 
 }  // namespace
 
+namespace {
+
+// Of a switch's process; a restarted one is another switch.
+std::uint64_t new_switch_id() {
+  std::uint64_t id = 0;
+  while (id == 0) {
+    if (::getrandom(&id, sizeof id, 0) != sizeof id) {
+      throw std::runtime_error(fmt::format("the system gives no random numbers: {}", std::strerror(errno)));
+    }
+  }
+  return id;
+}
+
+}  // namespace
+
 class SwitchExchange::Server {
  public:
   Server(SwitchControl& control, const SwitchExchangeOptions& options) : options_(options), shared_(control) {
+    if (options.grace < std::chrono::milliseconds(0)) {
+      throw std::invalid_argument(fmt::format("grace is {} ms: it must not be negative", options.grace.count()));
+    }
     if (options.most_clients == 0) {
       throw std::invalid_argument("most_clients must be 1 at least");
     }
@@ -111,6 +133,7 @@ class SwitchExchange::Server {
     const std::uint64_t one = 1;
     static_cast<void>(::write(wake_.number(), &one, sizeof one));
     thread_.join();
+    is_leaving_ = true;
     for (Client& client : clients_) {
       ::shutdown(client.socket.number(), SHUT_RDWR);
     }
@@ -135,11 +158,12 @@ class SwitchExchange::Server {
     for (;;) {
       std::array<pollfd, 2> watched{
           {{wake_.number(), POLLIN, 0}, {pause_ms < 0 ? listening_.number() : -1, POLLIN, 0}}};
-      static_cast<void>(::poll(watched.data(), watched.size(), pause_ms));
+      static_cast<void>(::poll(watched.data(), watched.size(), pause_ms < 0 ? recovery_wait_ms() : pause_ms));
       pause_ms = -1;
       if (watched[0].revents != 0) {
         return;
       }
+      recovery_.look();
       reap();
       if (watched[1].revents == 0) {
         continue;
@@ -151,6 +175,18 @@ class SwitchExchange::Server {
       }
       begin(std::move(socket));
     }
+  }
+
+  // A recovery may begin, or end, while this waits.
+  [[nodiscard]] int recovery_wait_ms() {
+    if (options_.memory.empty()) {
+      return -1;
+    }
+    constexpr std::int64_t kLookEveryMs = 200;
+    const auto due = recovery_.due();
+    const std::int64_t left =
+        due ? std::chrono::ceil<std::chrono::milliseconds>(*due - Clock::now()).count() : kLookEveryMs;
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLookEveryMs));
   }
 
   void begin(FileDescriptor socket) {
@@ -191,8 +227,9 @@ class SwitchExchange::Server {
   }
 
   void serve(int socket) {
-    const std::unique_ptr<SwitchService> service =
-        options_.memory.empty() ? make_word_service(shared_, options_) : make_tuple_service(shared_, options_);
+    const std::unique_ptr<SwitchService> service = options_.memory.empty()
+                                                       ? make_word_service(shared_, options_)
+                                                       : make_tuple_service(shared_, recovery_, options_, switch_id_);
     Listener client(socket);
     bool greeted = false;
     try {
@@ -205,6 +242,9 @@ class SwitchExchange::Server {
       static_cast<void>(client.send(exchange::Refused{error.what()}));
     }
     try {
+      if (is_leaving_) {
+        service->leave();
+      }
       service->end();
     } catch (const std::exception& error) {
       shared_.report(fmt::format(
@@ -240,11 +280,14 @@ class SwitchExchange::Server {
 
   SwitchExchangeOptions options_;
   SharedSwitch shared_;
+  std::uint64_t switch_id_ = new_switch_id();
+  SwitchRecovery recovery_{shared_, options_, switch_id_};
   HostAndPort at_;
   FileDescriptor listening_;
   FileDescriptor wake_;
   std::list<Client> clients_;  // of the accepting thread, until it has ended
   std::atomic<std::uint32_t> greeted_{0};
+  std::atomic<bool> is_leaving_{false};
   std::thread thread_;
 };
 

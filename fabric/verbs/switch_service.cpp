@@ -1,5 +1,7 @@
 #include "switch_service.h"
 
+#include "switch_recovery.h"
+
 #include <sidelatch/fabric/verbs/memory_server.h>
 
 #include <fmt/format.h>
@@ -56,23 +58,20 @@ bool is_within(const RemoteSpan& part, const RemoteSpan& all) {
          part.address.value - all.address.value <= all.length - part.length;
 }
 
-bool is_same(const SwitchedTuples& a, const SwitchedTuples& b) {
-  return a.memory_node == b.memory_node && a.memory.rkey == b.memory.rkey &&
-         a.memory.address.value == b.memory.address.value && a.count == b.count && a.tuple_bytes == b.tuple_bytes &&
-         a.slot_bytes == b.slot_bytes;
-}
-
 // What a client asks goes on to the memory server; the switch learns what concerns it.
 class TupleService final : public SwitchService {
  public:
-  TupleService(SharedSwitch& shared, const SwitchExchangeOptions& options) : shared_(&shared), options_(&options) {}
+  TupleService(SharedSwitch& shared, SwitchRecovery& recovery, const SwitchExchangeOptions& options,
+               std::uint64_t switch_id)
+      : shared_(&shared), recovery_(&recovery), options_(&options), switch_id_(switch_id) {}
 
   exchange::Welcome welcome() override {
     server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), kAnswerLimit);
-    auto welcome = ask<exchange::Welcome>(exchange::Hello{options_->token});
+    auto welcome = ask<exchange::Welcome>(exchange::Hello{options_->token, switch_id_});
     welcome.manager = {};
     welcome.no_manager = "connections through a switch are made by the exchange, which the switch can follow";
     memory_node_ = welcome.gid;
+    shared_regions_ = welcome.regions;
     return welcome;
   }
 
@@ -110,6 +109,12 @@ class TupleService final : public SwitchService {
     }
     connections_.clear();
     regions_.clear();
+  }
+
+  void leave() override {
+    if (server_) {
+      server_->tell(exchange::Leave{});
+    }
   }
 
  private:
@@ -187,6 +192,19 @@ class TupleService final : public SwitchService {
     if (const auto* const inherit = std::get_if<exchange::Inherit>(&message)) {
       return this->inherit(*inherit);
     }
+    if (const auto* const resume = std::get_if<exchange::Resume>(&message)) {
+      const auto connection = connection_of(resume->connection);
+      // An update makes an even version out of the one that was latched.
+      const Resumption resumption = recovery_->resume(connection, resume->span, resume->version / 2 * 2 + 2);
+      return exchange::Resumed{static_cast<std::uint8_t>(resumption)};
+    }
+    if (const auto* const settle = std::get_if<exchange::Settle>(&message)) {
+      if (settle->owner == 0) {
+        throw std::invalid_argument("settled() needs RemoteOptions::owner, the same as before the switch ended");
+      }
+      recovery_->settle(settle->owner);
+      return exchange::Noted{};
+    }
     if (std::holds_alternative<exchange::Revoke>(message) || std::holds_alternative<exchange::Publish>(message) ||
         std::holds_alternative<exchange::Find>(message) || std::holds_alternative<exchange::Place>(message)) {
       return server_->ask(message);
@@ -237,33 +255,48 @@ class TupleService final : public SwitchService {
                                 .count = wanted.count,
                                 .tuple_bytes = wanted.tuple_bytes,
                                 .slot_bytes = wanted.slot_bytes};
-    if (std::ranges::none_of(regions_, [&](const auto& one) { return is_within(wanted.span, one.second); })) {
+    const bool outlives_switch = std::ranges::any_of(
+        shared_regions_, [&](const exchange::SharedRegion& one) { return is_within(wanted.span, one.span); });
+    if (!outlives_switch &&
+        std::ranges::none_of(regions_, [&](const auto& one) { return is_within(wanted.span, one.second); })) {
       throw std::invalid_argument(
-          fmt::format("{} bytes at {:#x} are not of this client's allocate(): the switch cannot know that nobody has "
-                      "written there, and what versions it has",
+          fmt::format("{} bytes at {:#x} are not of this client's allocate(), and not shared by the server: the switch "
+                      "cannot know that nobody has written there, and what versions it has",
                       wanted.span.length, wanted.span.address.value));
     }
     if (wanted.slot_bytes == 0 || wanted.count > wanted.span.length / wanted.slot_bytes) {
       throw std::invalid_argument(fmt::format("{} slots of {} bytes do not fit {} bytes of memory", wanted.count,
                                               wanted.slot_bytes, wanted.span.length));
     }
-    shared_->keep(tuples);
+    if (outlives_switch) {
+      recovery_->keep(tuples);
+    } else {
+      shared_->keep(tuples);
+    }
     return exchange::VersionsKept{};
   }
 
   exchange::Message inherit(const exchange::Inherit& wanted) {
-    const auto found = connections_.find(wanted.connection);
-    if (found == connections_.end() || !found->second) {
-      throw std::invalid_argument(fmt::format("there is no connection {}", wanted.connection));
-    }
+    const auto connection = connection_of(wanted.connection);
     const std::uint32_t tuple = shared_->tuple_at(wanted.span);
-    const bool done = shared_->with([&](SwitchControl& control) { return control.inherit(*found->second, tuple); });
+    const bool done = !recovery_->waits(wanted.span) &&
+                      shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); });
     return exchange::Inherited{static_cast<std::uint8_t>(done ? 1 : 0)};
+  }
+  [[nodiscard]] SwitchControl::ConnectionId connection_of(std::uint32_t number) const {
+    const auto found = connections_.find(number);
+    if (found == connections_.end() || !found->second) {
+      throw std::invalid_argument(fmt::format("there is no connection {}", number));
+    }
+    return *found->second;
   }
 
   SharedSwitch* shared_;
+  SwitchRecovery* recovery_;
   const SwitchExchangeOptions* options_;
+  std::uint64_t switch_id_;
   std::optional<Conversation> server_;
+  std::vector<exchange::SharedRegion> shared_regions_;
   ibv_gid memory_node_{};
   std::map<std::uint32_t, std::optional<SwitchControl::ConnectionId>> connections_;  // empty: revoked
   std::map<std::uint32_t, RemoteSpan> regions_;
@@ -349,10 +382,29 @@ class WordService final : public SwitchService {
 
 }  // namespace
 
+bool is_same_row(const SwitchedTuples& a, const SwitchedTuples& b) {
+  return a.memory_node == b.memory_node && a.memory.rkey == b.memory.rkey &&
+         a.memory.address.value == b.memory.address.value && a.count == b.count && a.tuple_bytes == b.tuple_bytes &&
+         a.slot_bytes == b.slot_bytes;
+}
+
+RecoveredTuples SwitchControl::recover_tuples(const SwitchedTuples& /*tuples*/,
+                                              std::span<const std::uint64_t> /*words*/) {
+  throw std::logic_error("this switch cannot recover tuples");
+}
+void SwitchControl::unlatch(std::uint32_t /*tuple*/) {}
+
+RecoveredTuples SharedSwitch::recover(const SwitchedTuples& tuples, std::span<const std::uint64_t> words) {
+  const std::scoped_lock lock(mutex_);
+  const RecoveredTuples recovered = control_->recover_tuples(tuples, words);
+  rows_.push_back({tuples, recovered.first});
+  return recovered;
+}
+
 void SharedSwitch::keep(const SwitchedTuples& tuples) {
   const std::scoped_lock lock(mutex_);
   for (const Row& row : rows_) {
-    if (is_same(row.tuples, tuples)) {
+    if (is_same_row(row.tuples, tuples)) {
       return;
     }
   }
@@ -403,8 +455,9 @@ std::string SharedSwitch::problem() {
   return problem_;
 }
 
-std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, const SwitchExchangeOptions& options) {
-  return std::make_unique<TupleService>(shared, options);
+std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery,
+                                                  const SwitchExchangeOptions& options, std::uint64_t switch_id) {
+  return std::make_unique<TupleService>(shared, recovery, options, switch_id);
 }
 
 std::unique_ptr<SwitchService> make_word_service(SharedSwitch& shared, const SwitchExchangeOptions& options) {

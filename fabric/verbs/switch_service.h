@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace sidelatch::fabric::verbs {
@@ -29,6 +30,8 @@ class SharedSwitch {
   }
   /// Once for the same row, whoever asks. Throws what the switch throws, and std::invalid_argument.
   void keep(const SwitchedTuples& tuples);
+  /// The same for memory that was used before, with these first words. The caller knows whether it asks again.
+  [[nodiscard]] RecoveredTuples recover(const SwitchedTuples& tuples, std::span<const std::uint64_t> words);
   /// The memory of these rows has ended.
   void forget(const RemoteSpan& memory) noexcept;
   /// The number of the tuple that begins at `at`. Throws std::invalid_argument if there is none.
@@ -53,6 +56,10 @@ class SharedSwitch {
   std::string problem_;
 };
 
+class SwitchRecovery;
+
+[[nodiscard]] bool is_same_row(const SwitchedTuples& a, const SwitchedTuples& b);
+
 class SwitchService {
  public:
   SwitchService() = default;
@@ -65,11 +72,15 @@ class SwitchService {
   [[nodiscard]] virtual std::optional<exchange::Message> answer(const exchange::Message& message) = 0;
   /// The client has gone. Throws SocketError if what it had cannot be ended.
   virtual void end() = 0;
+  /// The switch is about to end(), and not the client.
+  virtual void leave() {}
 };
 
 /// For a switch before the memory node whose server is at options.memory.
-[[nodiscard]] std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared,
-                                                                const SwitchExchangeOptions& options);
+/// `switch_id`: of this switch.
+[[nodiscard]] std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery,
+                                                                const SwitchExchangeOptions& options,
+                                                                std::uint64_t switch_id);
 /// For a switch that hosts words.
 [[nodiscard]] std::unique_ptr<SwitchService> make_word_service(SharedSwitch& shared,
                                                                const SwitchExchangeOptions& options);

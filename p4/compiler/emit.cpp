@@ -697,9 +697,6 @@ class Emitter {
 
   [[nodiscard]] std::string contains(const ir::Set& set, const std::string& key) const {
     const bool is_wide = set.width > 64;
-    if (set.kind == ir::Set::Kind::none) {
-      return "false";
-    }
     if (set.kind == ir::Set::Kind::mask) {
       return set.b == ones(set.width)
                  ? fmt::format("{} == {}", key, literal(set.a, is_wide))

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -167,12 +168,16 @@ class Lowering {
   static const ast::Expr* property_of(const ast::Table& source, std::string_view name);
   std::vector<int> own_priorities(const ast::Table& source);
   int entry_priority(const ast::TableEntry& entry, std::size_t position);
+  Object* value_set(const ast::Declaration& declaration, const std::string& prefix);
   [[nodiscard]] bool is_value_set(const ast::Expr& expr) const;
+  [[nodiscard]] const Object* value_set_of(const ast::Expr& expr) const;
   ir::Set set(const ast::Expr& expr, const Type* type);
 
   // lower_parser.cpp
   Object* parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                           const std::vector<Value>* places);
+  int look_up(const Object& value_set, std::span<const Value> keys, Location at);
+  void select_cases(const ast::State& state, std::span<const Value> keys, ir::ParserState& out);
   void parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers);
   Value packet_in_method(const ast::Expr& call, const std::string& method, const Type* expected);
   Value packet_out_method(const ast::Expr& call, const std::string& method);

@@ -496,7 +496,7 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     object->index = static_cast<int>(out_.info.counters.size());
     out_.info.counters.push_back(
         {object->name, static_cast<CounterKind>(constant_value(given.expr)), direct ? 0 : size(), -1});
-  } else if (kind != "meter" && kind != "direct_meter") {
+  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile") {
     unsupported(instance.at, "the extern " + kind);
   }
   return object;
@@ -580,10 +580,7 @@ void Lowering::declare_locals(const ast::Declaration& declaration, const std::st
         define(*local, symbol);
         break;
       case DeclarationKind::value_set:
-        static_cast<void>(resolve(*local->type));
-        static_cast<void>(constant_number(*local->arguments[0]));
-        warnings_.push_back({local->at, "the control plane cannot fill '" + local->name + "': it is always empty"});
-        symbol.object = new_object(Object::Kind::value_set, local.get());
+        symbol.object = value_set(*local, prefix);
         define(*local, symbol);
         break;
       case DeclarationKind::action:

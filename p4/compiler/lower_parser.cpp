@@ -64,7 +64,6 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
     return found->second;
   };
   out.name = state.name;
-  std::vector<const Type*> types;
   out.body = collect([&] {
     in_scope(scope_, [&] {
       for (const ast::StatementPtr& one : state.body) {
@@ -80,28 +79,72 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
         if (values[i].type == nullptr || !values[i].type->is_scalar()) {
           unsupported(exprs[i]->at, "select of a value of type " + text(values[i].type));
         }
-        types.push_back(values[i].type);
         out.keys.push_back(scalar(values[i], exprs[i]->at));
       }
+      select_cases(state, values, out);
     });
   });
   if (state.select.empty()) {
     out.next = state.next.empty() ? ir::kReject : number(state.next, state.next_at);
     return;
   }
+  for (std::size_t i = 0; i < state.cases.size(); ++i) {
+    out.cases[i].next = number(state.cases[i].next, state.cases[i].at);
+  }
+}
+
+// Whether the value_set has these keys: an expression that the select can look at.
+int Lowering::look_up(const Object& value_set, std::span<const Value> keys, Location at) {
+  if (keys.size() != value_set.parameters.size()) {
+    fail(at, fmt::format("'{}' has {} values for {} keys", value_set.declaration->name, value_set.parameters.size(),
+                         keys.size()));
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].type != value_set.parameters[i].type) {
+      fail(at, fmt::format("'{}' has values of type {}, and the key is of type {}", value_set.declaration->name,
+                           text(value_set.parameters[i].type), text(keys[i].type)));
+    }
+    store(value_set.parameters[i], keys[i], at);
+  }
+  add(ir::Do::apply, at).which = value_set.index;
+  ir::Place hit;
+  hit.slot = out_.tables[static_cast<std::size_t>(value_set.index)].hit_slot;
+  // The next look-up of the same select changes that.
+  const Value kept = new_place(types_.boolean);
+  store(kept, scalar_value(load(hit, 1), types_.boolean), at);
+  return scalar(kept, at);
+}
+
+// Each value_set of a case is one key more, and the other cases take any value of it.
+void Lowering::select_cases(const ast::State& state, std::span<const Value> keys, ir::ParserState& out) {
   for (const ast::SelectCase& one : state.cases) {
-    ir::SelectCase made;
-    made.next = number(one.next, one.at);
+    ir::SelectCase& made = out.cases.emplace_back();
     const bool any =
         one.keys.size() == 1 && (one.keys[0]->kind == ExprKind::any || one.keys[0]->kind == ExprKind::fallback);
-    const bool is_empty = one.keys.size() == 1 && is_value_set(*one.keys[0]);  // a set of all keys together
-    if (!any && !is_empty && one.keys.size() != types.size()) {
-      fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), types.size()));
+    const bool is_whole = one.keys.size() == 1 && is_value_set(*one.keys[0]);  // a set of all keys together
+    if (!any && !is_whole && one.keys.size() != keys.size()) {
+      fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), keys.size()));
     }
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      made.sets.push_back(any ? ir::Set{} : set(*one.keys[is_empty ? 0 : i], types[i]));
+    std::vector<int> wanted;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const Object* const members = any || is_whole ? nullptr : value_set_of(*one.keys[i]);
+      if (members != nullptr) {
+        wanted.push_back(look_up(*members, keys.subspan(i, 1), one.at));
+      }
+      made.sets.push_back(any || is_whole || members != nullptr ? ir::Set{} : set(*one.keys[i], keys[i].type));
     }
-    out.cases.push_back(std::move(made));
+    if (is_whole) {
+      wanted.push_back(look_up(*value_set_of(*one.keys[0]), keys, one.at));
+    }
+    for (const int hit : wanted) {
+      const std::size_t place = out.keys.size();
+      out.keys.push_back(hit);
+      made.sets.resize(place);
+      made.sets.push_back({.kind = ir::Set::Kind::mask, .a = 1, .b = 1, .width = 1});
+    }
+  }
+  for (ir::SelectCase& one : out.cases) {
+    one.sets.resize(out.keys.size());
   }
 }
 

@@ -37,14 +37,52 @@ bool Lowering::is_value_set(const ast::Expr& expr) const {
   return symbol != nullptr && symbol->kind == Symbol::Kind::object && symbol->object->kind == Object::Kind::value_set;
 }
 
+// A table that the parser applies: its keys are slots, which each use fills.
+Object* Lowering::value_set(const ast::Declaration& declaration, const std::string& prefix) {
+  Object* object = new_object(Object::Kind::value_set, &declaration);
+  ir::Table made;
+  TableInfo info;
+  info.name = control_name(declaration, prefix);
+  object->name = info.name;
+  made.hit_slot = new_slots(types_.boolean);
+  made.action_slot = new_slots(types_.bits(32, false));
+  const Type* type = resolve(*declaration.type);
+  const auto add_key = [&](const Type* part, const std::string& key) {
+    if (!part->is_scalar() || part->is_signed) {
+      unsupported(declaration.at, "a value_set of " + text(type));
+    }
+    object->parameters.push_back(new_place(part));
+    made.keys.push_back(scalar(object->parameters.back(), declaration.at));
+    info.keys.push_back({key, MatchKind::ternary, part->width});
+  };
+  if (type->kind == Type::Kind::structure || type->kind == Type::Kind::tuple) {
+    for (std::size_t i = 0; i < type->fields.size(); ++i) {
+      add_key(type->fields[i].type, type->kind == Type::Kind::tuple ? fmt::format("key{}", i) : type->fields[i].name);
+    }
+  } else {
+    add_key(type, "key");
+  }
+  const Number size = constant_number(*declaration.arguments[0]);
+  if (size.negative || size.magnitude > kLowestPriority) {
+    fail(declaration.at, "the size of a value_set is a number of members");
+  }
+  info.size = static_cast<std::size_t>(size.magnitude);
+  made.actions.emplace_back();
+  info.actions.push_back({"NoAction", {}, false, false});
+  object->index = static_cast<int>(out_.tables.size());
+  out_.tables.push_back(std::move(made));
+  out_.info.tables.push_back(std::move(info));
+  return object;
+}
+
+const Object* Lowering::value_set_of(const ast::Expr& expr) const {
+  return is_value_set(expr) ? find(expr.text, expr.global)->object : nullptr;
+}
+
 ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
   ir::Set made;
   made.width = type->width;
   made.is_signed = type->is_signed;
-  if (is_value_set(expr)) {
-    made.kind = ir::Set::Kind::none;
-    return made;
-  }
   const Type* plain = type->kind == Type::Kind::enumeration && type->element != nullptr ? type->element : type;
   const auto value = [&](const ast::Expr& part) {
     Value evaluated = eval(part, type);
@@ -461,16 +499,22 @@ void Lowering::table_properties(const ast::Table& source, Object& object, ir::Ta
       }
       continue;
     }
-    if (name != "counters" && name != "meters") {
+    // The members of an action_profile are the entries' own actions.
+    if (name != "counters" && name != "meters" && name != "implementation") {
       unsupported(at, "the table property '" + name + "'");
     }
-    const std::string expected = name == "counters" ? "direct_counter" : "direct_meter";
+    const std::string expected = name == "counters" ? "direct_counter"
+                                 : name == "meters" ? "direct_meter"
+                                                    : "action_profile";
+    if (name == "implementation" && value->kind == ExprKind::call && value->operands[0]->text == "action_selector") {
+      unsupported(at, "the extern action_selector");
+    }
     const bool is_made_here = value->kind == ExprKind::call && value->operands[0]->kind == ExprKind::name &&
                               value->operands[0]->text == expected;
     const Value given = is_made_here ? direct_extern(object, *value) : eval(*value);
     if (given.kind != Value::Kind::object || given.object->kind != Object::Kind::extern_instance ||
         given.object->type->name != expected) {
-      fail(at, fmt::format("{} needs a {}", name, expected));
+      fail(at, fmt::format("{} needs {} {}", name, name == "implementation" ? "an" : "a", expected));
     }
     if (name == "counters") {
       if (given.object->uses++ > 0) {

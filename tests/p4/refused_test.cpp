@@ -162,8 +162,15 @@ INSTANTIATE_TEST_SUITE_P(
          "there is no match kind 'nearly'"},
         {"Implementation",
          {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } implementation = 3; }"},
-         "unsupported: the table property 'implementation'"},
-        {"ActionProfile", {.locals = "action_profile(4) p;"}, "unsupported: the extern action_profile"},
+         "implementation needs an action_profile"},
+        {"ActionSelector",
+         {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } "
+                    "implementation = action_selector(HashAlgorithm.crc16, 4, 4); }"},
+         "unsupported: the extern action_selector"},
+        {"ValueSetOfAnotherType",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { value_set<bit<16>>(4) v; "
+                 "state start { transition select(m.m) { v: accept; } } }"},
+         "'v' has values of type bit<16>, and the key is of type bit<8>"},
         {"EntryPriorityBelowZero",
          {.locals = "table t { key = { h.x.a : ternary; } actions = { NoAction; } priority_delta = 2; entries = { "
                     "priority = 1 : 1 : NoAction(); 2 : NoAction(); } }"},

@@ -176,6 +176,9 @@ class Search {
     if (counts && (world.lines[0] != world.updates || world.lines[1] != world.updates)) {
       fail(fmt::format("{} updates, and the tuple counts {}", world.updates, world.lines[0]));
     }
+    if (is_unknown(world, world.version)) {
+      return;
+    }
     if (world.lines[0] != world.contents.at(index_of(world.version)) || world.lines[1] != world.lines[0]) {
       fail(fmt::format("version {} is at the end, and its content is another one", world.version));
     }
@@ -293,12 +296,17 @@ class Search {
             enter(next, dead);
           });
     };
+    if (world.death == Death::none) {
+      if (!world.clients[dead].is_done) {
+        becomes(Death::dead, "the client dies");
+      }
+      return;
+    }
+    if (world.restart != Restart::none && world.restart != Restart::recovered) {
+      return;  // the control plane that would go on has ended
+    }
     switch (world.death) {
       case Death::none:
-        if (!world.clients[dead].is_done) {
-          becomes(Death::dead, "the client dies");
-        }
-        break;
       case Death::dead:
         becomes(Death::fenced, "fence()");
         break;
@@ -323,6 +331,8 @@ class Search {
 
   void enter(World& world, std::size_t dead) {
     if (world.death == Death::dead) {
+      world.may_be_torn = world.clients[dead].is_waiting && world.clients[dead].request.opcode == Opcode::write_only;
+      world.first = world.first == dead + 1 ? std::uint8_t{0} : world.first;
       world.clients[dead].is_done = true;
       world.clients[dead].is_waiting = false;
     } else if (world.death == Death::reading) {
@@ -341,6 +351,7 @@ class Search {
     control_.fence(ids_[dead]);
     const Released released = control_.release(ids_[dead]);
     world.is_in_doubt = !released.in_doubt.empty();
+    world.may_be_torn = world.may_be_torn && world.is_in_doubt;
     for (std::size_t i = 0; i < options_->clients.size(); ++i) {
       if (world.is_in_doubt && options_->clients[i] == Script::heir) {
         control_.give_latch(0, ids_[i]);
@@ -387,7 +398,7 @@ class Search {
         }
         break;
       case Restart::has_read:
-        becomes("the memory node ends all queue pairs", [&](World& next) { end_all(next, options_->ends_queue_pair); });
+        becomes("the memory node ends all queue pairs", [&](World& next) { end_all(next, *options_); });
         break;
       case Restart::ended:
         becomes("the version is read back, and clients connect again", [&](World& next) {

@@ -17,7 +17,9 @@
 // no client gives up. One client may die, at any time; then the control plane fences it, has a READ of its own
 // answered, has the memory node end the queue pair, which loses what is not placed (rule 10), and releases it. Or the
 // switch may restart, at any time, once, which does the same to all connections; the version is read back, and the
-// clients begin again with new connections. States that were seen before are not searched again.
+// clients begin again with new connections. Or both, in any order and at once: if a client dies in the middle of a
+// WRITE and the switch restarts, the tuple may be torn, and a reader must have a checksum: the search then expects
+// nothing of its content until somebody writes it. States that were seen before are not searched again.
 #pragma once
 
 #include <sidelatch/p4/program.h>
@@ -50,11 +52,13 @@ struct SearchOptions {
   int dies = -1;                 ///< this client may die at any time; the control plane then ends it
   bool reads_before_end = true;  ///< as the control plane must; without it, what was acknowledged may be lost
   bool ends_queue_pair = true;   ///< as it must; without it, a late WRITE may fall into the next one
-  bool restarts = false;         ///< the switch loses everything, at any time; nobody may die then
+  bool restarts = false;         ///< the switch loses everything, at any time
+  bool ends_dead = true;         ///< a restart also ends the queue pair of a client that has died before
   bool fences_switch = true;     ///< the old switch passes nothing any more before the control plane reads
   bool begins_epoch = true;      ///< recover() gives versions that nobody has seen
   bool writes_again = true;      ///< what was in flight is written again, before anybody uses the tuple
-  bool looks_at_header = true;   ///< but if the tuple has a later version, it has happened
+  bool latches_again = true;  ///< and it is latched until then, whoever dies; without it, its writer latches it itself
+  bool looks_at_header = true;  ///< but if the tuple has a later version, it has happened
   std::uint64_t most_states = 20'000'000;
 };
 

@@ -14,6 +14,8 @@
 
 namespace sidelatch::switchsync::packets {
 
+inline constexpr std::uint64_t kMustWrite = 0x8000'0000;  // of the program's register `holders`
+
 // The old switch passes nothing any more.
 inline void stop(World& world, bool fences) {
   world.restart = Restart::stopped;
@@ -28,6 +30,7 @@ inline void stop(World& world, bool fences) {
 
 // The READs of the control plane and of others wait for these (memory model, rule 2).
 inline void begin_own_read(World& world) {
+  world.read_waits_for = 0;
   for (std::size_t i = 0; i < world.pairs.size(); ++i) {
     const bool waits = std::ranges::any_of(world.pairs[i].jobs, [](const Job& job) {
       return job.request.opcode == Opcode::write_only && job.has_answered;
@@ -50,13 +53,14 @@ inline bool may_own_read_end(const World& world) {
 }
 
 // The memory node ends all queue pairs. What is not placed is lost (rule 10).
-inline void end_all(World& world, bool ends_queue_pairs) {
+inline void end_all(World& world, const SearchOptions& options) {
   world.restart = Restart::ended;
   for (std::size_t i = 0; i < world.pairs.size(); ++i) {
     for (auto& link : world.links[i]) {
       link.clear();
     }
-    if (ends_queue_pairs) {
+    const bool is_spared = !options.ends_dead && world.death != Death::none && options.dies == static_cast<int>(i);
+    if (options.ends_queue_pair && !is_spared) {
       world.pairs[i].jobs.clear();
     }
     world.pairs[i].psn = kFirstPsn;
@@ -88,7 +92,7 @@ inline const char* begin_again(World& world, const SearchOptions& options) {
   world.restart = Restart::recovered;
   const int again = options.writes_again ? must_write_again(world, options.looks_at_header) : -1;
   const bool is_torn = world.lines[0] != world.lines[1];
-  if (is_torn && again < 0) {
+  if (is_torn && again < 0 && !world.may_be_torn) {
     return "the tuple is torn after a restart, and nobody writes it again";
   }
   const std::array<std::uint64_t, 1> headers{world.word};
@@ -98,6 +102,9 @@ inline const char* begin_again(World& world, const SearchOptions& options) {
   world.holder = 0;
   world.newest = options.begins_epoch ? world.base : world.newest;
   world.contents.at(index_of(world.base)) = is_torn ? kNoContent : world.lines[0];
+  // The new switch knows nothing of a client that has died before, and of tuples in doubt.
+  world.death = world.death == Death::none ? Death::none : Death::released;
+  world.is_in_doubt = false;
   for (auto& registers : world.connections) {
     registers = {kFirstPsn, 0, ~std::uint64_t{0}, 0, 0};
   }
@@ -114,7 +121,10 @@ inline const char* begin_again(World& world, const SearchOptions& options) {
     if (writes && static_cast<int>(i) == again) {
       client.writes_again = client.request.lines[0];
       world.first = static_cast<std::uint8_t>(i + 1);
-      client.step = 0;
+      // install_latched(), give_latch()
+      client.step = options.latches_again ? 1 : 0;
+      world.version += options.latches_again ? 1 : 0;
+      world.holder = options.latches_again ? (i + 1) | kMustWrite : 0;
     } else if (writes) {
       world.updates = static_cast<std::uint8_t>(world.updates + (is_updater ? 1 : 0));
       client.is_done = true;

@@ -3,6 +3,7 @@
 #include "changed_program.h"
 
 #include "common/sanitizers.h"
+#include "tests/sampled.h"
 
 #include <p4/switch_optimistic.h>
 
@@ -168,6 +169,66 @@ TEST(SwitchOptimisticRestartSpecimen, AWriteThatWasInFlightAndIsNotRepeatedLeave
 TEST(SwitchOptimisticRestartSpecimen, AWriteThatIsRepeatedOverALaterOneLosesThat) {
   SearchOptions options = with_a_restart(kUpdates);
   options.looks_at_header = false;
+  expect_caught(options);
+}
+
+// One client may die, and the switch may restart: in any order, and while the other is not over.
+const std::vector<Case> kRestartsWithDeaths = {
+    {"AWriterBesideARead", {Script::writer, Script::reader}},
+    {"AWriterBesideAWriter", {Script::writer, Script::writer}},
+    {"AnUpdaterBesideAnUpdater", {Script::updater, Script::updater}},
+    {"AnAborterBesideARead", {Script::aborter, Script::reader}},
+    {"AWriterBesideAVerifiedRead", {Script::writer, Script::verifier}},
+    {"AWriterAndItsHeir", {Script::writer, Script::heir}},
+};
+
+class SwitchOptimisticRestartAndDeath : public testing::TestWithParam<Case> {};
+
+SearchOptions with_both(const std::vector<Script>& clients) {
+  SearchOptions options = with_a_restart(clients);
+  options.dies = 0;
+  return options;
+}
+
+TEST_P(SwitchOptimisticRestartAndDeath, LoseNothingThatWasAcknowledged) {
+  const std::vector<Script>& clients = GetParam().clients;
+  if (is_sampled() && (clients[1] == Script::updater || clients[1] == Script::verifier)) {
+    GTEST_SKIP() << kLeftOut;
+  }
+  SearchOptions options = with_both(clients);
+  expect_none(options);
+  if (std::getenv("SIDELATCH_LONG") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    options.most_states = 200'000'000;
+    options.repeats = 1;
+    expect_none(options);
+    options.losses = 1;
+    expect_none(options);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scripts, SwitchOptimisticRestartAndDeath, testing::ValuesIn(kRestartsWithDeaths),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+// The new switch is told of nobody who had died before.
+TEST(SwitchOptimisticRestartAndDeathSpecimen, AQueuePairOfADeadClientThatLivesOnTearsTheNextEpoch) {
+  SearchOptions options = with_both({Script::writer, Script::reader});
+  options.ends_dead = false;
+  expect_caught(options);
+}
+TEST(SwitchOptimisticRestartAndDeathSpecimen, AnEndWithoutAReadLosesWhatWasAcknowledgedToALivingClient) {
+  SearchOptions options = with_both({Script::writer, Script::updater});
+  options.reads_before_end = false;
+  expect_caught(options);
+}
+// Who is to make its WRITE again dies before that.
+TEST(SwitchOptimisticRestartAndDeathSpecimen, AWriteThatIsMadeAgainUnderAnOrdinaryLatchLeavesATornTuple) {
+  SearchOptions options = with_both({Script::writer, Script::reader});
+  options.latches_again = false;
+  expect_caught(options);
+}
+TEST(SwitchOptimisticRestartAndDeathSpecimen, VersionsOfTheOldEpochComeTwice) {
+  SearchOptions options = with_both({Script::aborter, Script::reader});
+  options.begins_epoch = false;
   expect_caught(options);
 }
 

@@ -3,17 +3,25 @@
 #include "common/sanitizers.h"
 #include "tests/paths.h"
 #include "tests/sampled.h"
+#include "tests/tools/process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <sched.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace sidelatch::tools {
 namespace {
@@ -50,6 +58,27 @@ class FlowProgram : public ::testing::TestWithParam<const char*> {
     }
   }
 };
+
+// A flow that would take hours, ended in its middle: its capture shows that packets move.
+TEST_P(FlowProgram, SaysWhatCameWhenItIsEndedBySigterm) {
+  ::setenv("SIDELATCH_SOFTNIC_LIBRARY", std::string(verbs_library_path()).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  std::string name = GetParam();
+  std::replace(name.begin(), name.end(), ':', '-');
+  const std::string capture = ::testing::TempDir() + "flow-sigterm-" + name + "-" + std::to_string(::getpid());
+  Process process({program_path(), "flow", GetParam(), "--items", "1000000000", "--item-bytes", "8", "--slots", "2",
+                   "--pcap", capture, "--json"});
+  constexpr std::uintmax_t kSomePackets = 100'000;
+  std::error_code none;
+  while (!std::filesystem::exists(capture, none) || std::filesystem::file_size(capture, none) < kSomePackets) {
+    ::sched_yield();
+  }
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 130) << process.text();
+  const auto json = nlohmann::json::parse(process.text());
+  EXPECT_FALSE(json["ended"].get<bool>());
+  EXPECT_TRUE(json["violations"].empty());
+  std::filesystem::remove(capture, none);
+}
 
 TEST_P(FlowProgram, BringsEachItemOnceWhateverTheNetworkDoes) {
   const std::string items = takes_long() ? "2000000" : "40000";

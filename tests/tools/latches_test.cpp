@@ -36,11 +36,13 @@ class LatchesAtASwitch : public ::testing::Test {
     }
   }
 
-  void start(const char* program, const std::vector<std::string>& more = {}) {
+  void start(const char* program, const std::vector<std::string>& more = {},
+             const std::vector<std::string>& more_of_memory = {}) {
     start_switch(program, more);
-    memory_ = std::make_unique<Process>(
-        std::vector<std::string>{program_path(), "check", "--fabric", "softnic", "--wire", wire(1), "--order",
-                                 "observed", "--torn-bias", "0.3", "--server", "127.0.0.1:" + at_memory_});
+    std::vector<std::string> command{program_path(), "check",    "--fabric",    "softnic", "--wire",   wire(1),
+                                     "--order",      "observed", "--torn-bias", "0.3",     "--server", at_memory()};
+    command.insert(command.end(), more_of_memory.begin(), more_of_memory.end());
+    memory_ = std::make_unique<Process>(command);
     memory_->await("lends");
   }
   // Port 1: the memory node. Ports 2 to 4: clients.
@@ -91,6 +93,8 @@ class LatchesAtASwitch : public ::testing::Test {
   }
 
   [[nodiscard]] std::string tuples() const { return "tuples,127.0.0.1:" + at_switch_; }
+  // In memory of the server itself.
+  [[nodiscard]] std::string kept(int objects) const { return "kept," + at_switch() + "," + std::to_string(objects); }
   [[nodiscard]] std::string words() const { return "words,127.0.0.1:" + at_switch_ + ",127.0.0.1:" + at_memory_; }
   [[nodiscard]] std::string at_switch() const { return "127.0.0.1:" + at_switch_; }
   [[nodiscard]] std::string at_memory() const { return "127.0.0.1:" + at_memory_; }
@@ -226,6 +230,61 @@ TEST_F(LatchesAtASwitch, TuplesAreDividedOverTheSwitchesOfTwoRacks) {
     const std::string text = rack.device->text();
     expect_faults(nlohmann::json::parse(text.substr(text.find('{'))));
   }
+}
+
+const std::vector<std::string> kShared{"--share", "objects=1"};
+
+// Clients are in the middle of their updates. Those whose answer was lost with the switch happen once, too.
+TEST_F(LatchesAtASwitch, AKilledSwitchRecoversTheTuplesOfAServerThatLivesOn) {
+  start(kTuples, kFaults, kShared);
+  const auto first = peer(2, {"endure", kept(3), "120", "1", "11"});
+  const auto second = peer(3, {"endure", kept(3), "120", "2", "12"});
+  for (const char* const so_far : {"at 20\n", "at 60\n", "at 100\n"}) {
+    first->await(so_far);
+    kill_switch();
+    start_switch(kTuples, kFaults);
+  }
+  expect_done(*first, "done 120 updates");
+  expect_done(*second, "done 120 updates");
+  expect_done(*peer(4, {"sum", kept(3)}), "sum 240");
+  expect_faults(stop());
+}
+
+// As the same, but the switch says that it ends.
+TEST_F(LatchesAtASwitch, ASwitchThatIsEndedLeavesNoUpdateHalfDone) {
+  start(kTuples, {}, kShared);
+  const auto first = peer(2, {"endure", kept(1), "100", "1", "11"});
+  const auto second = peer(3, {"endure", kept(1), "100", "2", "12"});
+  first->await("at 40\n");
+  static_cast<void>(stop());
+  start_switch(kTuples);
+  expect_done(*first, "done 100 updates");
+  expect_done(*second, "done 100 updates");
+  expect_done(*peer(4, {"sum", kept(1)}), "sum 200");
+}
+
+// The other client goes on when the grace is over. What the dead one had in flight has happened, or has not.
+TEST_F(LatchesAtASwitch, AClientThatDiesWithItsSwitchIsNotWaitedForLongerThanTheGrace) {
+  start(kTuples, {}, kShared);
+  const auto dies = peer(2, {"endure", kept(3), "1000000", "1", "11"});
+  const auto lives = peer(3, {"endure", kept(3), "100", "2", "12"});
+  lives->await("at 40\n");
+  dies->await("at 40\n");
+  kill_switch();
+  dies->signal(SIGKILL);
+  EXPECT_EQ(dies->wait(), -1);
+  start_switch(kTuples, {"--grace", "0.5"});
+  expect_done(*lives, "done 100 updates");
+}
+
+TEST_F(LatchesAtASwitch, MemoryThatTheServerDoesNotShareIsNotRecovered) {
+  start(kTuples, {}, kShared);
+  const auto early = peer(2, {"sum", "kept," + at_memory() + ",3"});
+  EXPECT_EQ(early->wait(), 2);
+  EXPECT_THAT(early->text(), HasSubstr("it is no switch"));
+  const auto too_many = peer(2, {"sum", kept(1'000'000)});
+  EXPECT_EQ(too_many->wait(), 2);
+  expect_done(*peer(2, {"sum", kept(3)}), "sum 0");
 }
 
 // The memory node ends what went through the first switch, which its clients are told. The second one begins with new
@@ -367,6 +426,8 @@ TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
            {{kWords, "--latches", "--words", "10.0.0"}, "--words 10.0.0: it is an IPv4 address"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "2=10.0.0.1"}, "the switch has no port 2"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=zebra"}, "--station 1=zebra: it is PORT=IP"},
+           {{kTuples, "--latches", "--memory", "127.0.0.1:1", "--grace", "-1"}, "--grace -1"},
+           {{kTuples, "--latches", "--memory", "127.0.0.1:1", "--grace", "nan"}, "--grace nan"},
            {{kWords, "--latches", "host:0", "--words", "10.0.0.9"}, "'host:0' is no address"},
            {{kTuples, "--latches", "--memory", "a:b:c"}, "'a:b:c' is no address"}}) {
     std::vector<std::string> command{program_path(), "switch", "--port", "1=shm:" + cable(1)};

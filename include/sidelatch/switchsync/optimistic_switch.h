@@ -27,8 +27,9 @@
 // Who held a latch is lost, too. A tuple whose WRITE was on its way, and not acknowledged, may be torn, if the memory
 // node's NIC tears what it places when its queue pair ends. So it is written again, whole, before anybody else uses it:
 // of the clients whose WRITE of it has no answer, by the one that latched the latest version v, if v + 2 is not below
-// what read_versions() found. All other such WRITEs have happened: a later holder has read the tuple. Clients that may
-// die at the same time need a checksum in the tuple.
+// what read_versions() found. All other such WRITEs have happened: a later holder has read the tuple. That client may
+// die before: install_latched() in the place of recover(), and give_latch(), keep the tuple from others. Clients that
+// may die at the same time as the switch need a checksum in the tuple.
 //
 // All tuples of a memory node's region are to be known to the switch, and all their clients: other keys to the same
 // memory go past the latches.
@@ -128,6 +129,12 @@ class OptimisticSwitch {
   /// For recover(): gives all these tuples this version, which is even. Throws std::logic_error while there is a
   /// connection, and std::invalid_argument for an odd version or no such tuples.
   void install_version(std::uint32_t first, std::uint64_t version);
+  /// The same, but all of them are latched, and in doubt, until give_latch() or unlatch(): while clients whose WRITE
+  /// has no answer are waited for.
+  void install_latched(std::uint32_t first, std::uint64_t version);
+  /// A tuple in doubt gets the version of before its latch. Only for install_latched(), and if memory has that version:
+  /// nobody has written the tuple since. Throws std::logic_error if it is not in doubt.
+  void unlatch(std::uint32_t tuple);
 
  private:
   struct Row {
@@ -143,6 +150,7 @@ class OptimisticSwitch {
     p4::EntryHandle to_memory = 0;
     p4::EntryHandle to_client = 0;
   };
+  void install(std::uint32_t first, std::uint64_t version, bool is_latched);
   [[nodiscard]] std::uint32_t room_for(std::uint64_t count) const;
   [[nodiscard]] bool has_tuple(std::uint32_t tuple) const;
   void release_tuple(std::uint32_t tuple, bool is_written, Released& released);

@@ -47,7 +47,7 @@ std::string error_of(std::span<const std::byte> bytes) {
 }
 
 std::vector<Message> one_of_each() {
-  return {Hello{"secret"},
+  return {Hello{"secret", 0x0123'4567'89ab'cdef},
           Welcome{"storage",
                   {{"table", {{0x7f0000001000}, 1 << 20, {0x1234}}, Access::remote_all}},
                   {an_address().gid, 0x8642},
@@ -74,11 +74,38 @@ std::vector<Message> one_of_each() {
           KeepVersions{{{0x7f0000001000}, 1 << 20, {0x1234}}, 1000, 200, 256},
           VersionsKept{},
           Inherit{7, {{0x7f0000001000}, 8, {0x1234}}},
-          Inherited{1}};
+          Inherited{1},
+          TakeOver{},
+          TakenOver{{3, 500}, 1},
+          Leave{},
+          Settle{500},
+          Noted{},
+          ReadWords{{{0x7f0000001000}, 1 << 20, {0x1234}}, 256, 1000},
+          Words{{1, std::uint64_t{7} << 32}},
+          WriteWords{{{0x7f0000001000}, 1 << 20, {0x1234}}, 256, 1000, std::uint64_t{7} << 32},
+          Resume{7, {{0x7f0000001000}, 8, {0x1234}}, 12},
+          Resumed{2}};
 }
 
 TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(decoded<Hello>(encode(Hello{"secret"})).token, "secret");
+  EXPECT_EQ(decoded<Hello>(encode(Hello{"secret", 12})).switch_id, 12U);
+  const auto taken = decoded<TakenOver>(encode(TakenOver{{3, 500}, 1}));
+  EXPECT_EQ(taken.owners, (std::vector<std::uint16_t>{3, 500}));
+  EXPECT_EQ(taken.others, 1U);
+  EXPECT_EQ(decoded<Settle>(encode(Settle{500})).owner, 500U);
+  const auto to_read = decoded<ReadWords>(encode(ReadWords{{{0x1000}, 4096, {5}}, 256, 16}));
+  EXPECT_EQ(to_read.span.address.value, 0x1000U);
+  EXPECT_EQ(to_read.stride, 256U);
+  EXPECT_EQ(to_read.count, 16U);
+  EXPECT_EQ(decoded<Words>(encode(Words{{1, 2}})).words, (std::vector<std::uint64_t>{1, 2}));
+  const auto to_write = decoded<WriteWords>(encode(WriteWords{{{0x1000}, 4096, {5}}, 256, 16, 9}));
+  EXPECT_EQ(to_write.count, 16U);
+  EXPECT_EQ(to_write.value, 9U);
+  const auto resume = decoded<Resume>(encode(Resume{7, {{0x1000}, 8, {5}}, 12}));
+  EXPECT_EQ(resume.connection, 7U);
+  EXPECT_EQ(resume.version, 12U);
+  EXPECT_EQ(decoded<Resumed>(encode(Resumed{2})).resumption, 2U);
   const auto welcome = decoded<Welcome>(encode(one_of_each()[1]));
   EXPECT_EQ(welcome.node, "storage");
   ASSERT_EQ(welcome.regions.size(), 1U);
@@ -137,7 +164,7 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
 
 // Same bytes as in the header's comment, from which another implementation can be written.
 TEST(Wire, BytesAreAsDocumented) {
-  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 4, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
+  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 5, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
   const std::vector<std::byte> bytes = encode(Revoke{0x1234});
   ASSERT_EQ(bytes.size(), expected.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -176,7 +203,7 @@ TEST(Wire, WhatIsNoMessageIsNamed) {
     return bytes;
   };
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(4, 5)), HasSubstr("version 5"));
+  EXPECT_THAT(error_of(changed(4, 6)), HasSubstr("version 6"));
   EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
   EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more

@@ -3,6 +3,7 @@
 #include "fabric/verbs/exchange.h"
 #include "fabric/verbs/socket.h"
 
+#include <sidelatch/fabric/verbs/memory_server.h>
 #include <sidelatch/fabric/verbs/switch_exchange.h>
 
 #include <gmock/gmock.h>
@@ -14,12 +15,14 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -77,8 +80,22 @@ class LoggedSwitch final : public SwitchControl {
     log_->add("switch: tuples " + std::to_string(tuples.count));
     return 0;
   }
+  RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::span<const std::uint64_t> words) override {
+    std::string all;
+    for (const std::uint64_t word : words) {
+      all += " " + std::to_string(word);
+    }
+    log_->add("switch: recovers " + std::to_string(tuples.count) + ":" + all);
+    return {.first = 100, .version = 1000};
+  }
+  void unlatch(std::uint32_t tuple) override { log_->add("switch: unlatch " + std::to_string(tuple)); }
   void remove_tuples(std::uint32_t first) override { log_->add("switch: no tuples " + std::to_string(first)); }
-  bool inherit(ConnectionId /*to*/, std::uint32_t tuple) override { return tuple == 1; }
+  bool inherit(ConnectionId /*to*/, std::uint32_t tuple) override {
+    if (tuple >= 100) {
+      log_->add("switch: latch of " + std::to_string(tuple));
+    }
+    return tuple == 1 || tuple >= 100;
+  }
 
  private:
   Log* log_;
@@ -93,6 +110,9 @@ class PlayedServer {
   ~PlayedServer() {
     ::shutdown(listening_.number(), SHUT_RDWR);
     thread_.join();
+    for (std::thread& client : clients_) {
+      client.join();
+    }
   }
   [[nodiscard]] std::string address() const { return at_.to_string(); }
 
@@ -101,11 +121,11 @@ class PlayedServer {
     for (;;) {
       pollfd one{listening_.number(), POLLIN, 0};
       ::poll(&one, 1, -1);
-      const FileDescriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+      FileDescriptor socket(::accept4(listening_.number(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!socket.valid()) {
         return;
       }
-      serve(socket.number());
+      clients_.emplace_back([this, socket = std::move(socket)] { serve(socket.number()); });
     }
   }
   void serve(int socket) {
@@ -133,6 +153,7 @@ class PlayedServer {
       exchange::Welcome welcome;
       welcome.node = "storage";
       welcome.gid = address_of(1, 0).gid;
+      welcome.regions = {{"objects", {{0x8000}, 4096, {11}}, Access::remote_all}};
       return welcome;
     }
     if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
@@ -154,12 +175,35 @@ class PlayedServer {
       log_->add("server: release memory");
       return exchange::Released{release->region};
     }
+    if (std::holds_alternative<exchange::TakeOver>(message)) {
+      log_->add("server: take over");
+      return exchange::TakenOver{{7, 8}, 0};
+    }
+    if (const auto* const read = std::get_if<exchange::ReadWords>(&message)) {
+      log_->add("server: words");
+      exchange::Words words;
+      for (std::uint64_t i = 0; i < read->count; ++i) {
+        words.words.push_back(i == 1 ? 6 : 4);
+      }
+      return words;
+    }
+    if (const auto* const write = std::get_if<exchange::WriteWords>(&message)) {
+      log_->add("server: " + std::to_string(write->count) + " words from " +
+                std::to_string((write->span.address.value - 0x8000) / write->stride) + " on are " +
+                std::to_string(write->value));
+      return exchange::Noted{};
+    }
+    if (const auto* const settle = std::get_if<exchange::Settle>(&message)) {
+      log_->add("server: settled " + std::to_string(settle->owner));
+      return exchange::Noted{};
+    }
     return exchange::Refused{"not played"};
   }
 
   Log* log_;
   HostAndPort at_{"127.0.0.1", 0};
   FileDescriptor listening_;
+  std::list<std::thread> clients_;  // of `thread_`, until it has ended
   std::thread thread_;
 };
 
@@ -184,6 +228,68 @@ class SwitchExchangeThreads : public ::testing::Test {
 };
 
 constexpr std::chrono::milliseconds kPatience{20'000};
+
+constexpr RemoteSpan kShared{{0x8000}, 1024, {11}};
+constexpr RemoteSpan tuple_of(std::uint64_t i) { return {{0x8000 + i * 256}, 256, {11}}; }
+
+int resumed(Conversation& client, std::uint64_t tuple, std::uint64_t version) {
+  const auto answer = client.ask(exchange::Resume{1, tuple_of(tuple), version});
+  const auto* const resumed = std::get_if<exchange::Resumed>(&answer);
+  return resumed == nullptr ? -1 : resumed->resumption;
+}
+constexpr int kGranted = static_cast<int>(Resumption::granted);
+constexpr int kHappened = static_cast<int>(Resumption::happened);
+constexpr int kLost = static_cast<int>(Resumption::lost);
+
+// In memory the tuples have versions 4, 6, 4 and 4. Owners 7 and 8 were cut off.
+TEST_F(SwitchExchangeThreads, TuplesOfSharedMemoryWaitForWhoWasCutOffAndTheirWritesAreMadeAgain) {
+  Conversation first(at(), kPatience);
+  Conversation second(at(), kPatience);
+  greet(first);
+  greet(second);
+  const exchange::KeepVersions tuples{kShared, 4, 200, 256};
+  EXPECT_EQ(refusal(first, tuples), "taken");
+  EXPECT_EQ(refusal(second, tuples), "taken");  // once
+  static_cast<void>(first.ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  static_cast<void>(second.ask(exchange::Connect{1, 8, address_of(3, 18)}));
+
+  EXPECT_EQ(resumed(first, 0, 4), kGranted);   // would have made 6 of 4, which is not there
+  EXPECT_EQ(resumed(first, 1, 5), kGranted);   // made 6 of 4: may be torn
+  EXPECT_EQ(resumed(first, 2, 2), kGranted);   // made 4 of 2: may be torn
+  EXPECT_EQ(resumed(first, 2, 0), kHappened);  // would have made 2, and there is a later one
+  EXPECT_EQ(resumed(second, 1, 2), kHappened);
+  EXPECT_EQ(resumed(second, 0, 6), kLost);  // an earlier one was made again
+  EXPECT_THAT(refusal(second, exchange::Resume{1, {{0x9000}, 8, {11}}, 4}), HasSubstr("has not recovered"));
+  EXPECT_THAT(refusal(second, exchange::Resume{9, tuple_of(0), 4}), HasSubstr("there is no connection 9"));
+  // Nobody inherits what may be made again.
+  EXPECT_EQ(std::get<exchange::Inherited>(second.ask(exchange::Inherit{1, tuple_of(3)})).done, 0);
+
+  EXPECT_EQ(refusal(first, exchange::Settle{7}), "taken");
+  EXPECT_THAT(log_.first(11),
+              ElementsAre("server: take over", "server: words", "switch: recovers 4: 4 6 4 4", "server: connect",
+                          "switch: connect 17 to 77, MTU 1024", "server: connect", "switch: connect 18 to 77, MTU 1024",
+                          "switch: latch of 100", "switch: latch of 101", "switch: latch of 102", "server: settled 7"));
+  EXPECT_THAT(refusal(second, exchange::Settle{0}), HasSubstr("RemoteOptions::owner"));
+  EXPECT_EQ(refusal(second, exchange::Settle{8}), "taken");
+  const auto all = log_.first(14);
+  EXPECT_THAT(std::vector(all.begin() + 11, all.end()),
+              ElementsAre("server: settled 8", "server: 1 words from 3 on are 1000", "switch: unlatch 103"));
+  EXPECT_EQ(resumed(second, 3, 4), kLost);  // others may have used it since
+}
+
+TEST(SwitchExchangeGraceThreads, WhenTheGraceIsOverNobodyIsWaitedFor) {
+  Log log;
+  const PlayedServer server(log);
+  LoggedSwitch device(log);
+  const SwitchExchange exchange(device,
+                                {.any_port = true, .memory = server.address(), .grace = std::chrono::milliseconds(1)});
+  Conversation client(HostAndPort::parse(exchange.address(), 0), kPatience);
+  static_cast<void>(client.ask(exchange::Hello{}));
+  static_cast<void>(client.ask(exchange::KeepVersions{kShared, 2, 200, 256}));
+  EXPECT_THAT(log.first(7),
+              ElementsAre("server: take over", "server: words", "switch: recovers 2: 4 6", "server: settled 0",
+                          "server: 2 words from 0 on are 1000", "switch: unlatch 100", "switch: unlatch 101"));
+}
 
 TEST_F(SwitchExchangeThreads, AClientThatDiesIsFencedPlacedEndedAndReleasedInThisOrder) {
   {

@@ -55,6 +55,27 @@ control Deparse(packet_out p, in headers_t h) { apply { p.emit(h.h); } }
 V1Switch(Parse(), Verify(), In(), Out(), Compute(), Deparse()) main;
 )";
 
+// The control file fills a value_set as a table.
+constexpr const char* kWithASet = R"(
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; }
+struct headers_t { h_t h; }
+struct metadata_t {}
+parser Parse(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+  value_set<bit<8>>(4) known;
+  state start { p.extract(h.h); transition select(h.h.a) { known: accept; } }
+}
+control Verify(inout headers_t h, inout metadata_t m) { apply {} }
+control In(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+  apply { if (s.parser_error == error.NoError && h.h.isValid()) { s.egress_spec = 1; } }
+}
+control Out(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply {} }
+control Compute(inout headers_t h, inout metadata_t m) { apply {} }
+control Deparse(packet_out p, in headers_t h) { apply { p.emit(h.h); } }
+V1Switch(Parse(), Verify(), In(), Out(), Compute(), Deparse()) main;
+)";
+
 std::shared_ptr<const Program> program() { return compile(kProgram, "test.p4"); }
 
 Control read(const Program& program, const std::string& text) {
@@ -113,6 +134,15 @@ TEST(Control, EntriesOfEachKindMatchWhatTheySay) {
   EXPECT_EQ(send(device, {0x7f, 10, 1, 2, 9, 0, 7, 0}).at(0).bytes[7], 8U);
   EXPECT_EQ(send(device, {0x8f, 10, 1, 2, 9, 0, 8, 0}).at(0).bytes[7], 2U);
   EXPECT_EQ(send(device, {0, 11, 0, 0, 0, 0, 0, 0}).at(0).bytes[0], 77U);  // the register
+}
+
+TEST(Control, AValueSetIsFilledAsATable) {
+  const auto of = compile(kWithASet, "test.p4");
+  Switch device(of, {.ports = 4});
+  EXPECT_EQ(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 0);
+  apply(read(*of, R"({"tables": {"Parse.known": {"entries": [{"keys": {"key": 7}, "action": "NoAction"}]}}})"), device);
+  EXPECT_EQ(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 1);
+  EXPECT_EQ(send(device, {8, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 0);
 }
 
 TEST(Control, GroupsReachTheirPortsAndEndWithTheFile) {

@@ -9,11 +9,16 @@
 //   latch_peer write PLACE               as hold; after a line on its standard input it says "writing", and WRITEs
 //   latch_peer repair PLACE              waits until the first object is unlatched, and says "released"; or gets its
 //                                        latch, as it is in doubt, makes its counter 1000 and says "repaired"
+//   latch_peer endure PLACE UPDATES SEED OWNER  as count, but when a switch ends it goes on with the next one: what
+//   became
+//                                        of its last WRITE it asks there. Says "at N" now and then
+//   latch_peer sum PLACE                 adds up all counters and says "sum N"
 //   latch_peer add SWITCH ADDS CLIENT    FETCH-ADDs to a word that all share; CAS, READ and WRITE of one of its own
 //   latch_peer added SWITCH              says "sum N", the word that all share
 //
 // The device is the first active one, or $LATCH_PEER_DEVICE.
-// PLACE: tuples,SWITCH (p4/switch_optimistic.p4) or words,SWITCH,MEMORY_SERVER (p4/switch_atomics.p4).
+// PLACE: tuples,SWITCH (p4/switch_optimistic.p4) or words,SWITCH,MEMORY_SERVER (p4/switch_atomics.p4); or
+// kept,SWITCH,OBJECTS: that many objects in the region "objects" that the memory server shares.
 // Exit status 1: a value is wrong; what it should be is said on standard error. 2: it cannot work, and why.
 #include <sidelatch/fabric/verbs/memory_server.h>
 #include <sidelatch/sync/switch_latch.h>
@@ -23,15 +28,19 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace sidelatch::fabric;
@@ -84,8 +93,15 @@ void set_counter(std::span<std::byte> payload, std::uint64_t value) {
 // The memory node and the switch, as PLACE says.
 class Place {
  public:
-  Place(verbs::VerbsFabric& fabric, const std::string& text) : client_(&fabric.add_node("client of " + text)) {
+  Place(verbs::VerbsFabric& fabric, const std::string& text, std::uint16_t owner = 0)
+      : client_(&fabric.add_node("client of " + text)) {
     const std::vector<std::string> parts = parts_of(text);
+    if (parts.size() == 3 && parts[0] == "kept") {
+      storage_ = std::make_unique<verbs::RemoteNode>(fabric, parts[1], verbs::RemoteOptions{.owner = owner});
+      scheme_ = std::make_unique<SwitchedVersion>();
+      kept_ = std::stoull(parts[2]);
+      return;
+    }
     if (parts.size() == 2 && parts[0] == "tuples") {
       storage_ = std::make_unique<verbs::RemoteNode>(fabric, parts[1]);
       scheme_ = std::make_unique<SwitchedVersion>();
@@ -111,7 +127,12 @@ class Place {
   }
 
   void connect() {
-    const RemoteSpan memory = storage_->region("objects");
+    RemoteSpan memory = storage_->region("objects");
+    if (kept_ != 0) {
+      const Layout layout(shape(), LayoutKind::slotted, kept_);
+      memory = memory.subspan(0, layout.total_bytes());
+      storage_->keep_versions(memory, kept_, layout.shape().bytes, layout.stride());
+    }
     const std::uint64_t stride = Layout(shape(), LayoutKind::slotted, 1).stride();
     objects_ = std::make_unique<ObjectArray>(Layout(shape(), LayoutKind::slotted, memory.length / stride), memory);
     SessionOptions options;
@@ -132,6 +153,7 @@ class Place {
   [[nodiscard]] QueuePair& to_memory() { return *to_memory_; }
   // The first object, as it lies in memory.
   [[nodiscard]] RemoteSpan first() { return storage_->region("objects").subspan(0, shape().bytes); }
+  [[nodiscard]] verbs::RemoteNode& storage() { return *storage_; }
   [[nodiscard]] bool inherit_first() { return storage_->inherit(*to_memory_, first()); }
   [[nodiscard]] MemoryRegion buffer() { return client_->allocate(shape().bytes, Access::local_write); }
   [[nodiscard]] const ObjectArray& objects() const { return *objects_; }
@@ -142,6 +164,7 @@ class Place {
   std::unique_ptr<verbs::RemoteNode> storage_;
   std::unique_ptr<Scheme> scheme_;
   MemoryRegion made_;
+  std::uint64_t kept_ = 0;
   std::unique_ptr<ObjectArray> objects_;
   std::unique_ptr<QueuePair> to_switch_;
   std::unique_ptr<QueuePair> to_memory_;
@@ -186,6 +209,93 @@ Task<void> count(Place& place, std::uint64_t updates, std::uint64_t seed) {
     least[other] = seen;
   }
   say(fmt::format("done {} updates, {} reads, {} of them verified", updates, updates, verified));
+}
+
+// A WRITE whose answer has not come.
+struct InDoubt {
+  std::uint64_t object = 0;
+  std::uint64_t version = 0;
+  std::uint64_t counter = 0;
+};
+
+struct Endurance {
+  std::mt19937_64 random;
+  std::uint64_t left = 0;
+  std::uint64_t done = 0;
+  std::vector<std::uint64_t> least{};
+  std::optional<InDoubt> in_doubt{};
+};
+
+// True: the WRITE has happened, or is made now.
+Task<bool> resume(Place& place, const InDoubt& write) {
+  const RemoteSpan object = place.objects().at(write.object).record();
+  const verbs::Resumption resumption = place.storage().resume(place.to_memory(), object, write.version);
+  constexpr std::array<const char*, 3> kNames{"is made again", "has happened", "is lost"};
+  say(fmt::format("a WRITE in doubt {}", kNames.at(static_cast<std::size_t>(resumption))));
+  if (resumption == verbs::Resumption::granted) {
+    const MemoryRegion buffer = place.buffer();
+    co_await place.to_memory().read(buffer.local(), object);
+    set_counter(std::span(buffer.local().data, object.length).subspan(sizeof(std::uint64_t)), write.counter);
+    co_await place.to_memory().write(buffer.local(), object);
+  }
+  co_return resumption != verbs::Resumption::lost;
+}
+
+Task<void> endure_with(Place& place, Endurance& work) {
+  constexpr std::uint64_t kSayEvery = 20;
+  if (work.in_doubt) {
+    const bool happened = co_await resume(place, *work.in_doubt);
+    work.done += happened ? 1 : 0;
+    work.left -= happened ? 1 : 0;
+    work.in_doubt.reset();
+  }
+  place.storage().settled();
+  std::vector<std::byte> payload(kPayload);
+  while (work.left > 0) {
+    const std::uint64_t i = work.random() % place.objects().size();
+    ExclusiveGuard guard = co_await place.scheme().latch(place.session(), place.objects().at(i));
+    const std::uint64_t value = counter_in(guard.payload());
+    if (value < work.least[i]) {
+      throw WrongValue(fmt::format("object {}: {} under the latch, after {}", i, value, work.least[i]));
+    }
+    set_counter(guard.payload(), value + 1);
+    work.in_doubt = InDoubt{.object = i, .version = guard.version(), .counter = value + 1};
+    co_await guard.commit();
+    work.in_doubt.reset();
+    work.least[i] = value + 1;
+    --work.left;
+    if (++work.done % kSayEvery == 0) {
+      say(fmt::format("at {}", work.done));
+    }
+    const std::uint64_t other = work.random() % place.objects().size();
+    const ReadResult read = co_await place.scheme().read(place.session(), place.objects().at(other), payload);
+    const std::uint64_t seen = counter_in(payload);
+    if (!read.accepted || seen < work.least[other]) {
+      throw WrongValue(fmt::format("object {}: {} was read after {}", other, seen, work.least[other]));
+    }
+    work.least[other] = seen;
+  }
+}
+
+void endure(const std::vector<std::string>& arguments, verbs::VerbsFabric& fabric) {
+  Endurance work{.random = std::mt19937_64(std::stoull(arguments.at(3))), .left = std::stoull(arguments.at(2))};
+  const auto owner = static_cast<std::uint16_t>(std::stoul(arguments.at(4)));
+  work.least.resize(std::stoull(parts_of(arguments.at(1)).at(2)));
+  while (work.left > 0) {
+    try {
+      Place place(fabric, arguments.at(1), owner);
+      place.connect();
+      fabric.reactor().run(endure_with(place, work));
+    } catch (const WrongValue&) {
+      throw;
+    } catch (const std::exception& error) {
+      // FabricError, or no switch is there yet.
+      std::cerr << "latch_peer: " << error.what() << std::endl;
+      constexpr auto kBeforeNext = std::chrono::milliseconds(50);
+      std::this_thread::sleep_for(kBeforeNext);
+    }
+  }
+  say(fmt::format("done {} updates", work.done));
 }
 
 Task<void> hold(Place& place) {
@@ -304,7 +414,17 @@ void run(const std::vector<std::string>& arguments) {
     }
     return;
   }
+  if (command == "endure") {
+    endure(arguments, fabric);
+    return;
+  }
   Place place(fabric, arguments.at(1));
+  if (command == "sum") {
+    place.connect();
+    const std::uint64_t sum = fabric.reactor().run(sum_of(place));
+    say(fmt::format("sum {}", sum));
+    return;
+  }
   if (command == "both") {
     Place other(fabric, arguments.at(2));
     place.connect();
@@ -333,7 +453,8 @@ void run(const std::vector<std::string>& arguments) {
     place.connect();
     fabric.reactor().run(repair(place));
   } else {
-    throw std::invalid_argument(fmt::format("{}: make, count, both, hold, write, repair, add or added", command));
+    throw std::invalid_argument(
+        fmt::format("{}: make, count, both, endure, sum, hold, write, repair, add or added", command));
   }
 }
 

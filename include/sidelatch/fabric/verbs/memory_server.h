@@ -90,6 +90,13 @@ class MemoryServer {
   std::unique_ptr<Loop> loop_;
 };
 
+/// What has become of a WRITE that a switch's end left without an answer.
+enum class Resumption : std::uint8_t {
+  granted,   ///< it must be made again: the queue pair has the latch
+  happened,  ///< it has happened
+  lost,      ///< it has not, and others have used the tuple since
+};
+
 struct RemoteOptions {
   std::string token = {};
   /// The owner of latches taken through this node's RDMA connections; see SessionOptions::owner.
@@ -126,14 +133,22 @@ class RemoteNode final : public Node {
   // ---- If `address` is the exchange of a switch (switch_exchange.h).
 
   /// The switch is to keep the versions of `count` tuples of `tuple_bytes`, each at the beginning of a slot of
-  /// `slot_bytes`, from the beginning of `memory` on. It is of this node's allocate(), and nobody has used it. Once for
-  /// all clients. Throws std::runtime_error with the reason if the switch refuses.
+  /// `slot_bytes`, from the beginning of `memory` on. It is of this node's allocate(), and nobody has used it; or a
+  /// region that the server shares, whose versions the switch reads back. Once for all clients. Throws
+  /// std::runtime_error with the reason if the switch refuses.
   void keep_versions(const RemoteSpan& memory, std::uint64_t count, std::uint64_t tuple_bytes,
                      std::uint64_t slot_bytes);
   /// A client has ended while its WRITE of this tuple was on its way: the tuple may be torn, and stays latched.
   /// `queue_pair` gets the latch; it must READ and WRITE the tuple. False: the tuple is not in doubt. Throws
   /// std::logic_error if `queue_pair` does not pass the switch, and FabricError.
   [[nodiscard]] bool inherit(QueuePair& queue_pair, const RemoteSpan& tuple);
+
+  /// The switch has ended or restarted, and this client's WRITE of the tuple has no answer. `version`: of the tuple
+  /// when it was latched, GuardBase::version(). If granted, `queue_pair` has the latch; it must READ and WRITE the
+  /// tuple, which may be torn. Throws as inherit(), and std::runtime_error if the switch has not recovered the tuple.
+  [[nodiscard]] Resumption resume(QueuePair& queue_pair, const RemoteSpan& tuple, std::uint64_t version);
+  /// After the last resume(): others need not wait for RemoteOptions::owner any more.
+  void settled();
 
   /// Always throws std::logic_error: the memory is elsewhere.
   [[nodiscard]] std::unique_ptr<QueuePair> connect(Node& target, const QueuePairOptions& options) override;

@@ -18,6 +18,10 @@
 //
 // If this object ends, so do all connections through it, at the memory node.
 //
+// Memory that the server itself shares outlives the switch. For tuples there a new switch reads the versions back
+// (fabric/verbs/switch_recovery.h): clients that were cut off come back, resume() their WRITEs, and are settled();
+// until all are, or the grace is over, every tuple is latched.
+//
 // Thread-safety: each client is served by a thread of its own; they call `control` one at a time. The functions may be
 // called from any thread.
 #pragma once
@@ -25,8 +29,10 @@
 #include <sidelatch/fabric/types.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace sidelatch::fabric::verbs {
@@ -52,6 +58,12 @@ struct SwitchedTuples {
   std::uint64_t slot_bytes = 0;
 };
 
+/// Tuples whose memory was used before.
+struct RecoveredTuples {
+  std::uint32_t first = 0;
+  std::uint64_t version = 0;  ///< of all of them; the first one of an epoch that nobody has seen
+};
+
 /// The switch. An exception of these functions refuses what a client asks, with the exception's text. For words only
 /// connect() and release() are used.
 class SwitchControl {
@@ -70,6 +82,11 @@ class SwitchControl {
   virtual void release(ConnectionId connection) = 0;
   /// Returns the number of the first tuple; the others follow.
   virtual std::uint32_t add_tuples(const SwitchedTuples& tuples) = 0;
+  /// The same for memory that was used before, with these first words. All tuples are latched, and nobody holds them,
+  /// until inherit() or unlatch(). This implementation throws std::logic_error.
+  virtual RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::span<const std::uint64_t> words);
+  /// A tuple of recover_tuples() that nobody has inherited gets its version.
+  virtual void unlatch(std::uint32_t tuple);
   /// The memory has ended at the memory node.
   virtual void remove_tuples(std::uint32_t first) = 0;
   /// The connection gets the latch of the tuple, if it is in doubt; false: it is not.
@@ -85,6 +102,8 @@ struct SwitchExchangeOptions {
   std::string memory = {};
   std::array<std::uint8_t, 4> ip{};  ///< of the switch, for words
   RemoteSpan words{};                ///< what clients find as region "words"
+  /// How long clients that another switch has cut off are waited for, before others may use the tuples.
+  std::chrono::milliseconds grace{10'000};
 };
 
 class SwitchExchange {

@@ -1,0 +1,188 @@
+#include "switch_recovery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace sidelatch::fabric::verbs {
+
+namespace {
+
+constexpr auto kServerLimit = std::chrono::seconds(10);
+constexpr auto kTryAgain = std::chrono::milliseconds(500);
+
+}  // namespace
+
+// A conversation that has ended, with a server that was away, begins anew.
+template <class Answer>
+Answer SwitchRecovery::ask(const exchange::Message& question) {
+  if (!server_) {
+    server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), kServerLimit);
+    try {
+      static_cast<void>(ask<exchange::Welcome>(exchange::Hello{options_->token, switch_id_}));
+    } catch (...) {
+      server_.reset();
+      throw;
+    }
+  }
+  try {
+    exchange::Message answer = server_->ask(question);
+    if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
+      throw Refusal(fmt::format("the memory server refuses: {}", refused->why), refused->code);
+    }
+    if (auto* const wanted = std::get_if<Answer>(&answer)) {
+      return std::move(*wanted);
+    }
+    throw SocketError("the memory server answers something else than was asked");
+  } catch (const Refusal&) {
+    throw;
+  } catch (const SocketError&) {
+    server_.reset();
+    throw;
+  }
+}
+
+std::vector<std::uint64_t> SwitchRecovery::read_words(const SwitchedTuples& tuples) {
+  std::vector<std::uint64_t> all;
+  all.reserve(tuples.count);
+  while (all.size() < tuples.count) {
+    const std::uint64_t count = std::min(exchange::kMostWords, tuples.count - all.size());
+    const auto part = ask<exchange::Words>(exchange::ReadWords{
+        tuples.memory.subspan(all.size() * tuples.slot_bytes, count * tuples.slot_bytes), tuples.slot_bytes, count});
+    if (part.words.size() != count) {
+      throw SocketError("the memory server answers with another number of words");
+    }
+    all.insert(all.end(), part.words.begin(), part.words.end());
+  }
+  return all;
+}
+
+void SwitchRecovery::keep(const SwitchedTuples& tuples) {
+  const std::scoped_lock lock(mutex_);
+  if (std::ranges::any_of(rows_, [&](const Row& row) { return is_same_row(row.tuples, tuples); })) {
+    return;
+  }
+  const auto cut_off = ask<exchange::TakenOver>(exchange::TakeOver{});
+  std::vector<std::uint64_t> found = read_words(tuples);
+  const RecoveredTuples recovered = shared_->recover(tuples, found);
+  rows_.push_back(
+      {.tuples = tuples, .first = recovered.first, .version = recovered.version, .found = std::move(found)});
+  owners_.insert(cut_off.owners.begin(), cut_off.owners.end());
+  has_others_ = has_others_ || cut_off.others != 0;
+  if (is_awaited()) {
+    due_ = std::max(due_.value_or(Clock::time_point{}), Clock::now() + options_->grace);
+  } else {
+    open_all();
+  }
+}
+
+SwitchRecovery::Row* SwitchRecovery::row_of(const RemoteSpan& at) {
+  for (Row& row : rows_) {
+    const std::uint64_t offset = at.address.value - row.tuples.memory.address.value;
+    if (row.tuples.memory.rkey == at.rkey && at.address.value >= row.tuples.memory.address.value &&
+        offset / row.tuples.slot_bytes < row.tuples.count) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+bool SwitchRecovery::waits(const RemoteSpan& at) {
+  const std::scoped_lock lock(mutex_);
+  const Row* const row = row_of(at);
+  return row != nullptr && !row->is_open;
+}
+
+Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const RemoteSpan& at, std::uint64_t version) {
+  const std::scoped_lock lock(mutex_);
+  Row* const row = row_of(at);
+  if (row == nullptr) {
+    throw std::invalid_argument(fmt::format(
+        "this switch has not recovered a tuple at {:#x}: keep_versions() of the server's region comes first",
+        at.address.value));
+  }
+  const std::uint64_t place = (at.address.value - row->tuples.memory.address.value) / row->tuples.slot_bytes;
+  const auto granted = row->granted.find(place);
+  // A later holder has read the tuple, with this WRITE in it.
+  if (version < row->found[place] || (granted != row->granted.end() && granted->second > version)) {
+    return Resumption::happened;
+  }
+  if (row->is_open || (granted != row->granted.end() && granted->second < version)) {
+    return version == row->found[place] ? Resumption::happened : Resumption::lost;
+  }
+  // Its client may have been cut off once more, and ask again.
+  const std::uint32_t tuple = row->first + static_cast<std::uint32_t>(place);
+  if (!shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); })) {
+    return Resumption::happened;
+  }
+  row->granted[place] = version;
+  return Resumption::granted;
+}
+
+void SwitchRecovery::settle(std::uint16_t owner) {
+  const std::scoped_lock lock(mutex_);
+  static_cast<void>(ask<exchange::Noted>(exchange::Settle{owner}));
+  owners_.erase(owner);
+  if (!is_awaited()) {
+    open_all();
+  }
+}
+
+std::optional<SwitchRecovery::Clock::time_point> SwitchRecovery::due() {
+  const std::scoped_lock lock(mutex_);
+  return due_;
+}
+
+void SwitchRecovery::look() noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (!due_ || Clock::now() < *due_) {
+    return;
+  }
+  try {
+    static_cast<void>(ask<exchange::Noted>(exchange::Settle{0}));
+    owners_.clear();
+    has_others_ = false;
+    open_all();
+  } catch (const std::exception& error) {
+    shared_->report(fmt::format("tuples stay latched after a recovery: {}", error.what()));
+    due_ = Clock::now() + kTryAgain;
+  }
+}
+
+void SwitchRecovery::open_all() {
+  due_ = Clock::now();  // if it fails, look() tries again
+  for (Row& row : rows_) {
+    if (!row.is_open) {
+      open(row);
+    }
+  }
+  due_.reset();
+}
+
+// What was granted is its holder's, or in doubt. The rest nobody can hold, as long as it waits.
+void SwitchRecovery::open(Row& row) {
+  const SwitchedTuples& tuples = row.tuples;
+  for (std::uint64_t begin = 0; begin < tuples.count;) {
+    const auto next = row.granted.lower_bound(begin);
+    const std::uint64_t end = next == row.granted.end() ? tuples.count : next->first;
+    if (end > begin) {
+      const std::uint64_t count = end - begin;
+      static_cast<void>(ask<exchange::Noted>(
+          exchange::WriteWords{tuples.memory.subspan(begin * tuples.slot_bytes, count * tuples.slot_bytes),
+                               tuples.slot_bytes, count, row.version}));
+    }
+    begin = end + 1;
+  }
+  shared_->with([&](SwitchControl& control) {
+    for (std::uint64_t i = 0; i < tuples.count; ++i) {
+      if (!row.granted.contains(i)) {
+        control.unlatch(row.first + static_cast<std::uint32_t>(i));
+      }
+    }
+  });
+  row.is_open = true;
+}
+
+}  // namespace sidelatch::fabric::verbs
