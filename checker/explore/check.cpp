@@ -57,7 +57,7 @@ class Coordinator {
     } else {
       run_all();
     }
-    if (must_look_at_counters() || must_order_clients()) {
+    if (must_look_at_counters() || must_order_objects()) {
       return {};
     }
     const bool loops_alone =
@@ -74,8 +74,9 @@ class Coordinator {
   /// Why this program has no states that Mode::states could compare, or null. The verdict says nothing then.
   [[nodiscard]] const char* unable() const noexcept { return options_->mode == Mode::states ? unable_ : nullptr; }
   /// Whether clients share objects, so that the orders of their steps that were left out may matter.
-  [[nodiscard]] bool must_order_clients() const noexcept {
-    return shares_objects_ && !options_->order_clients && !found_ && !stop_ && options_->mode == Mode::exhaustive;
+  [[nodiscard]] bool must_order_objects() const noexcept {
+    return shares_objects_ && !options_->order_objects && !options_->order_clients && !found_ && !stop_ &&
+           options_->mode == Mode::exhaustive;
   }
 
  private:
@@ -125,7 +126,7 @@ class Coordinator {
       for (TaskResult& result : results) {
         merge(result);
       }
-      if (must_look_at_counters() || must_order_clients()) {
+      if (must_look_at_counters() || must_order_objects()) {
         return;
       }
       if (stop_) {
@@ -185,6 +186,9 @@ class Coordinator {
     cut_ += result.cut;
     reads_counters_ = reads_counters_ || result.reads_counters;
     shares_objects_ = shares_objects_ || result.shares_objects;
+    if (!blind_spot_) {
+      blind_spot_ = result.blind_spot;
+    }
     if (!first_cut_) {
       first_cut_ = result.first_cut;
     }
@@ -300,6 +304,9 @@ class Coordinator {
   void run_states(const Options& options) {
     StateSearch search(*program_, options, threads_, deadline_);
     StatesResult result = search.run();
+    if (!blind_spot_) {
+      blind_spot_ = result.blind_spot;
+    }
     verdict_.states = result.states;
     verdict_.events += result.events;
     if (result.found) {
@@ -333,6 +340,10 @@ class Coordinator {
   }
 
   Verdict finish() {
+    if (!found_ && blind_spot_ && (verdict_.outcome == Outcome::safe || verdict_.only_loops_bounded)) {
+      bound(std::move(*blind_spot_));
+      verdict_.only_loops_bounded = false;
+    }
     if (!found_ && verdict_.outcome == Outcome::safe && cut_ != 0) {
       bound(to_string(*first_cut_));
       verdict_.only_loops_bounded = first_cut_->other.empty();
@@ -365,6 +376,7 @@ class Coordinator {
   std::optional<std::string> too_long_;
   bool reads_counters_ = false;
   bool shares_objects_ = false;
+  std::optional<std::string> blind_spot_;
   const char* unable_ = nullptr;
   bool tried_states_ = false;
   bool is_decided_ = false;  // by states, while executions were left
@@ -409,28 +421,36 @@ Verdict replay_cycle(const Program& program, const Options& options, const std::
   return verdict;
 }
 
-// One execution along `actions`; `must_look_at_counters` is set if it has to be run again.
+// One execution along `actions`; `more` is set to the options with which it has to be run again, if so.
 Verdict replay_once(const Program& program, const Options& options, const std::vector<Action>& actions,
-                    bool& must_look_at_counters) {
+                    std::optional<Options>& more) {
   std::atomic<bool> stop{false};
   Worker worker(program, options, stop, std::nullopt);
   TaskResult result;
+  const auto must_run_again = [&](bool fits) {
+    Options next = options;
+    next.look_at_counters = next.look_at_counters || worker.reads_counters();
+    next.order_objects = next.order_objects || !fits;  // its choices may be those of such a search
+    more.reset();
+    if (next.look_at_counters != options.look_at_counters || next.order_objects != options.order_objects) {
+      more = next;
+    }
+    return more.has_value();
+  };
   try {
     result = worker.run_along(actions, true);
   } catch (const std::invalid_argument&) {
-    must_look_at_counters = worker.reads_counters() && !options.look_at_counters;
-    if (must_look_at_counters) {
+    if (must_run_again(false)) {
       return {};
     }
     throw;
   }
-  must_look_at_counters = worker.reads_counters() && !options.look_at_counters;
   Verdict verdict;
   verdict.outcome = result.found ? Outcome::broken : Outcome::bounded;
   verdict.bound = result.found ? "" : "one execution";
   verdict.executions = 1;
   verdict.events = result.events;
-  if (result.found && !must_look_at_counters) {
+  if (!must_run_again(result.found.has_value()) && result.found) {
     verdict.violation = make_violation(program, options, *result.found);
   }
   return verdict;
@@ -467,7 +487,7 @@ Verdict check(const Program& program, const Options& options) {
     Coordinator coordinator(program, now);
     Verdict verdict = coordinator.run();
     const bool counters = coordinator.must_look_at_counters();
-    const bool order = coordinator.must_order_clients();
+    const bool order = coordinator.must_order_objects();
     if (coordinator.unable() != nullptr) {
       note = fmt::format("its executions were searched, since its states cannot be compared: {}", coordinator.unable());
       now.mode = Mode::exhaustive;
@@ -479,7 +499,7 @@ Verdict check(const Program& program, const Options& options) {
       return verdict;
     }
     now.look_at_counters = now.look_at_counters || counters;
-    now.order_clients = now.order_clients || order;
+    now.order_objects = now.order_objects || order;
   }
 }
 
@@ -503,13 +523,14 @@ Verdict replay(const Program& program, const Options& options, const std::vector
   if (cycle) {
     return replay_cycle(program, now, actions, cycle->first, cycle->second);
   }
-  bool again = false;
-  Verdict verdict = replay_once(program, now, actions, again);
-  if (again) {
-    now.look_at_counters = true;
-    verdict = replay_once(program, now, actions, again);
+  for (;;) {
+    std::optional<Options> more;
+    Verdict verdict = replay_once(program, now, actions, more);
+    if (!more) {
+      return verdict;
+    }
+    now = *more;
   }
-  return verdict;
 }
 
 }  // namespace sidelatch::explore

@@ -89,6 +89,12 @@ bool conflict(const Event& a, const Event& b) {
          b.own.conflicts(a.target) || b.own.conflicts(a.local);
 }
 
+// One of two clients changes an object of the process that the other one looks at, or changes, too.
+bool share_an_object(const Event& a, const Event& b) {
+  return !has(Mutation::objects_are_no_race) &&
+         ((a.altered & (b.altered | b.looked_at)) != 0 || (b.altered & a.looked_at) != 0);
+}
+
 // A client that runs may look at its buffers before the bytes of a READ or an atomic's old value are there, or after.
 bool looks_early(const Event& delivering, const Event& running) {
   if (!running.ran || !is_request_step(delivering)) {
@@ -214,8 +220,9 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
   }
   const bool race = (first.judged && second.judged) ||
                     (first.allocates_at != Event::kNone && first.allocates_at == second.allocates_at) || first.global ||
-                    second.global || conflict(first, second) || of_one_client(first, second) || binds(first, second) ||
-                    binds(second, first) || changes_source(first, second) || changes_source(second, first) ||
+                    second.global || conflict(first, second) || share_an_object(first, second) ||
+                    of_one_client(first, second) || binds(first, second) || binds(second, first) ||
+                    changes_source(first, second) || changes_source(second, first) ||
                     completion_matters(first, second) || completion_matters(second, first) ||
                     looks_early(first, second) || looks_early(second, first);
   return race ? Relation::race : Relation::independent;

@@ -93,8 +93,14 @@ Arena::Arena() {
 
 Arena::~Arena() { ::munmap(base_, kBytes); }
 
+std::span<std::byte> Arena::pages_of(std::span<const std::byte> bytes) const noexcept {
+  const auto begin = static_cast<std::uint64_t>(bytes.data() - base_);
+  const std::uint64_t first = begin / kPage * kPage;
+  const std::uint64_t end = (begin + bytes.size() + kPage - 1) / kPage * kPage;
+  return {base_ + first, std::min(end, kBytes) - first};
+}
+
 std::byte* Arena::take(std::uint64_t bytes) {
-  constexpr std::uint64_t kPage = 4096;
   if (bytes > kBytes - used_) {
     throw std::length_error(
         fmt::format("the program registers more than {} MiB of memory in one execution; {} bytes "
@@ -136,6 +142,7 @@ Execution::Execution(Program program, const model::Rules& rules, std::uint32_t w
 Execution::~Execution() { end_execution(); }
 
 void Execution::end_execution() noexcept {
+  guard_.open();
   if (reactor_ == nullptr) {
     return;
   }
@@ -192,6 +199,7 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   refused_.clear();
   tasks_running_ = retries_ = 0;
   building_ = true;
+  set_objects_apart();
   {
     const Zone::Use use(&zone_);
     const fabric::CountAnew numbers;
@@ -264,37 +272,6 @@ void Execution::require_same_builds() {
     throw std::logic_error(
         "the program made other objects, or gave its tasks other arguments, than before: it must do the same each time "
         "it is called (no clock, no chance, no variable that outlives it)");
-  }
-}
-
-// A program may make objects at other places the first time, so its first builds are looked at.
-void Execution::find_shared_objects() {
-  constexpr std::uint32_t kLookedAt = 4;
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
-  if (shares_objects_ || judges_by_order_ || ++builds_ > kLookedAt) {
-    return;
-  }
-  shared_objects_.clear();
-  std::vector<std::uint16_t> reached_by(zone_.block_count(), Event::kNone);
-  std::vector<bool> is_shared(zone_.block_count());
-  for (std::uint16_t of = 0; of < actor_count(); ++of) {
-    roots_.clear();
-    for (const Task<void>& task : actors_[of].tasks) {
-      roots_.push_back(frame_of(task));
-    }
-    zone_.reachable(roots_, blocks_);
-    for (const std::span<const std::byte> block : blocks_) {
-      const std::uint32_t number = zone_.view_at(reinterpret_cast<std::uintptr_t>(block.data())).number;
-      is_shared[number] = is_shared[number] || (reached_by[number] != Event::kNone && reached_by[number] != of);
-      reached_by[number] = of;
-    }
-  }
-  for (std::uint32_t i = 0; i < zone_.block_count(); ++i) {
-    const Zone::View view = zone_.view(i);
-    if (is_shared[i] && view.bytes <= kMostBytes) {
-      shared_objects_.push_back(
-          {view.offset, view.bytes, std::vector<std::uint16_t>((view.bytes + 7) / 8, Event::kNone)});
-    }
   }
 }
 
@@ -690,6 +667,7 @@ void Execution::check_remote(const ModelQueuePair& queue_pair, const WorkRequest
 
 void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedRequest> chain, std::uint64_t first) {
   const Zone::Use own(nullptr);
+  const WatchAfterPost after(*this);
   const std::uint16_t qp = queue_pair.id().value;
   const std::uint16_t of = queue_pairs_[qp].actor;
   Actor& actor = actors_[of];

@@ -13,6 +13,7 @@
 
 #include "client_state.h"
 #include "event.h"
+#include "guard.h"
 #include "zone.h"
 
 #include <sidelatch/fabric/cpu.h>
@@ -74,6 +75,8 @@ class Arena {
     const auto begin = static_cast<std::uintptr_t>(data - base_);
     return {begin, data == nullptr ? begin : begin + length, writes};
   }
+  /// The pages that hold bytes that were taken.
+  [[nodiscard]] std::span<std::byte> pages_of(std::span<const std::byte> bytes) const noexcept;
   [[nodiscard]] bool holds(const std::byte* byte) const noexcept { return byte >= base_ && byte < base_ + kBytes; }
   /// Calls `take(offset, bytes)` for all that was taken.
   template <class Take>
@@ -87,6 +90,7 @@ class Arena {
 
  private:
   static constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
+  static constexpr std::uint64_t kPage = 4096;
   std::byte* base_;
   std::uint64_t used_ = 0;
   struct Taken {
@@ -118,10 +122,21 @@ class Execution final : public World {
   /// Tasks run in stack frames below this address of the calling thread.
   void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
   void compare_tallies() noexcept { compares_tallies_ = true; }
-  /// Whether two clients have changed the same object of the process, in any execution, and nothing says who judges it
-  /// (World::moment, World::order_matters). Then order_clients() is needed: their steps matter in every order.
+  /// Whether a client has changed an object of the process that another one can reach, in any execution, and nothing
+  /// says who judges it (World::moment, World::order_matters). Then order_objects() is needed.
   [[nodiscard]] bool shares_objects() const noexcept { return shares_objects_ && !judges_by_order_; }
+  /// Steps of clients that change such an object, or look at it, are dependent.
+  struct Changing {
+    std::uint32_t taken_as = 0;    ///< the object's number among the blocks of the program
+    std::uint64_t changed_by = 0;  ///< actors, one bit each
+  };
+  /// `known`: those of changing_objects(), of executions of the same program.
+  void order_objects(const std::vector<Changing>& known);
+  [[nodiscard]] const std::vector<Changing>& changing_objects() const noexcept { return changing_; }
+  /// All steps of clients are.
   void order_clients() noexcept { orders_clients_ = true; }
+  /// A step that was taken, in any execution, although what it did cannot be explored as it happens; or null.
+  [[nodiscard]] const std::string* blind_spot() const noexcept { return blind_spot_ ? &*blind_spot_ : nullptr; }
   /// For a search through states: no attempt of a loop is left out. A client that tries again waits for a step of its
   /// own. Call it before begin().
   void go_by_states() noexcept { by_states_ = true; }
@@ -408,8 +423,35 @@ class Execution final : public World {
   void look_for_changed_buffers(std::uint16_t actor);
   void append_start(std::vector<std::uint64_t>& out);
   void find_shared_objects();
-  void watch_shared_objects();
+  void find_made_objects();
+  void add_changing(const Changing& object);
+  [[nodiscard]] bool reaches_shared_objects(std::uint16_t of) const noexcept {
+    return std::ranges::any_of(shared_objects_,
+                               [&](const SharedObject& object) { return (object.reached_by & bit_of(of)) != 0; });
+  }
+  void set_objects_apart();
+  void watch_shared_objects(std::uint16_t actor);
   void note_shared_objects(std::uint16_t actor);
+  [[nodiscard]] bool watches_objects() const noexcept {
+    return !judges_by_order_ && !orders_clients_ && (!shares_objects_ || orders_objects_);
+  }
+  void watch_after_post();
+  void note_after_post(std::uint16_t of, std::string_view what);
+  // A post. What the client looks at behind it, in the same step, may change between the two.
+  class WatchAfterPost {
+   public:
+    explicit WatchAfterPost(Execution& execution) : execution_(&execution), pause_(std::in_place, execution.guard_) {}
+    WatchAfterPost(const WatchAfterPost&) = delete;
+    WatchAfterPost& operator=(const WatchAfterPost&) = delete;
+    ~WatchAfterPost() {
+      pause_.reset();
+      execution_->watch_after_post();
+    }
+
+   private:
+    Execution* execution_;
+    std::optional<Guard::Pause> pause_;
+  };
   void crash_now(std::uint16_t actor);
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
@@ -503,15 +545,34 @@ class Execution final : public World {
   std::vector<Mapped> mapped_in_tasks_;
   std::coroutine_handle<> started_;
   std::vector<std::byte> shared_before_;
-  // Blocks of the program's heap that several clients can reach, as places in the zone, and who has changed each word.
+  // A block of the program's heap that several clients can reach when the program begins, as a place in the zone.
   struct SharedObject {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    std::vector<std::uint16_t> writers{};  // by word; Event::kNone: nobody
+    std::uint64_t reached_by = 0;  // actors, one bit each
+    std::uint64_t changed_by = 0;  // in any execution
+    std::uint32_t taken_as = 0;    // its number among the blocks of the program
+    std::span<std::byte> pages{};  // its own, if it is known to change; then looks at it are seen
   };
+  static std::uint64_t bit_of(std::size_t number) noexcept {
+    return std::uint64_t{1} << std::min<std::size_t>(number, 62);
+  }
+  static constexpr std::uint64_t kMade = std::uint64_t{1} << 63;  // all that tasks have made and linked to such objects
   std::vector<SharedObject> shared_objects_;
   std::uint32_t builds_ = 0;
+  struct Made {
+    const std::byte* begin;
+    std::uint64_t bytes;
+  };
+  std::vector<Made> made_;
   std::vector<std::byte> objects_before_;
+  std::vector<Changing> changing_;  // in any execution
+  bool sets_apart_ = false;         // since the last build there are more of them
+  Guard guard_;                     // ranges: objects by number, then regions
+  bool posted_in_step_ = false;
+  std::uint64_t touched_ = 0;  // objects, before a post of the step
+  std::optional<std::string> blind_spot_;
+  bool orders_objects_ = false;
   bool shares_objects_ = false;
   mutable bool judges_by_order_ = false;
   bool orders_clients_ = false;

@@ -91,7 +91,8 @@ bool Execution::is_quiet(std::uint16_t of) const {
 
 // Nothing that the client can look at changes before it posts something.
 bool Execution::is_undisturbed(std::uint16_t of) const {
-  if (orders_clients_ || !is_quiet(of) || !shared_with(actors_[of]).empty()) {
+  if (orders_clients_ || !is_quiet(of) || !shared_with(actors_[of]).empty() ||
+      (orders_objects_ && reaches_shared_objects(of))) {
     return false;
   }
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
@@ -206,6 +207,7 @@ void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
 
 std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/, Waiter& waiter) {
   const Zone::Use own(nullptr);
+  const Guard::Pause looks(guard_);
   const std::uint16_t of = running_;
   Actor& actor = actors_[of];
   actor.last_retry = moment_;

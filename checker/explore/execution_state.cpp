@@ -39,6 +39,9 @@ constexpr std::uint64_t named(Sort sort, std::uint64_t number) {
 
 constexpr std::uint32_t kMostAttempts = 32;
 
+// A smaller word is no address and no number of a request.
+constexpr std::uint64_t kFewest = 0x1'0000;
+
 }  // namespace
 
 struct Execution::StateWriter {
@@ -87,7 +90,7 @@ struct Execution::StateWriter {
   }
 
   std::uint64_t plain(std::uint64_t word) {
-    if (word < 0x1'0000) {
+    if (word < kFewest) {
       return word;
     }
     if ((word & 0xffff'0000'0000'0000) == kRequestNumbers) {
@@ -115,8 +118,30 @@ struct Execution::StateWriter {
     return in_self < sizeof(Execution) ? named(Sort::self, in_self) : word;
   }
 
+  // The same where nothing is left out. Most states are nothing else, and most words are plain.
+  void whole(std::span<const std::byte> bytes, bool has_pointers) {
+    const std::size_t begin = out->size();
+    out->resize(begin + (bytes.size() + 7) / 8);
+    if (!bytes.empty()) {
+      std::memcpy(out->data() + begin, bytes.data(), bytes.size());
+    }
+    for (std::size_t i = begin; has_pointers && i < out->size(); ++i) {
+      std::uint64_t& word = (*out)[i];
+      if (word >= kFewest) {
+        word = plain(word);
+      }
+    }
+  }
+
   // Words of memory, without the bytes that are left out.
   void bytes(std::span<const std::byte> bytes, bool has_pointers) {
+    const bool any = std::ranges::any_of(execution->left_out_, [&](const std::span<const std::byte> span) {
+      return span.data() < bytes.data() + bytes.size() && bytes.data() < span.data() + span.size();
+    });
+    if (!any) {
+      whole(bytes, has_pointers);
+      return;
+    }
     const std::byte* skipped_end = nullptr;
     const auto is_left_out = [&](const std::byte* at) {
       if (at < skipped_end) {
@@ -130,12 +155,9 @@ struct Execution::StateWriter {
       }
       return false;
     };
-    const bool any = std::ranges::any_of(execution->left_out_, [&](const std::span<const std::byte> span) {
-      return span.data() < bytes.data() + bytes.size() && bytes.data() < span.data() + span.size();
-    });
     for (std::size_t at = 0; at < bytes.size(); at += 8) {
       std::uint64_t word = 0;
-      if (!any || !is_left_out(bytes.data() + at)) {
+      if (!is_left_out(bytes.data() + at)) {
         std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
       }
       out->push_back(has_pointers ? plain(word) : word);

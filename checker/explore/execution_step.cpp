@@ -168,6 +168,7 @@ void Execution::happen(const Action& action, bool described) {
   event_->client = Event::kNone;
   event_->may_crash = event_->ran = event_->judged = event_->global = false;
   event_->own = {};
+  event_->altered = event_->looked_at = 0;
   event_->allocates_at = Event::kNone;
   event_->sender = Event::kNone;
   event_->posts.clear();
@@ -423,52 +424,13 @@ void Execution::set_may_crash(std::uint16_t of) {
 
 void Execution::resume_ready(std::uint16_t of) {
   watch_shared_memory(actors_[of]);
-  watch_shared_objects();
+  watch_shared_objects(of);
   {
     const Zone::Use use(&zone_);
     reactor_->resume_ready();
   }
   note_shared_objects(of);
   note_shared_memory(actors_[of]);
-}
-
-// Clients that change one object of the process are seen by who looks at it, whatever they do in the fabric: who comes
-// first matters to a counter, a history, or the last one's number.
-void Execution::watch_shared_objects() {
-  if (orders_clients_ || shares_objects_ || judges_by_order_) {
-    return;
-  }
-  objects_before_.clear();
-  for (const SharedObject& object : shared_objects_) {
-    const std::byte* const begin = zone_.base() + object.offset;
-    objects_before_.insert(objects_before_.end(), begin, begin + object.bytes);
-  }
-}
-
-void Execution::note_shared_objects(std::uint16_t of) {
-  if (orders_clients_) {
-    event_->judged = true;
-    return;
-  }
-  if (shares_objects_ || judges_by_order_) {
-    return;
-  }
-  std::size_t at = 0;
-  for (SharedObject& object : shared_objects_) {
-    const std::byte* const now = zone_.base() + object.offset;
-    const std::byte* const before = objects_before_.data() + at;
-    at += object.bytes;
-    if (std::memcmp(now, before, object.bytes) == 0) {
-      continue;
-    }
-    for (std::size_t word = 0; word < object.writers.size(); ++word) {
-      if (std::memcmp(now + word * 8, before + word * 8, std::min<std::size_t>(8, object.bytes - word * 8)) != 0) {
-        std::uint16_t& writer = object.writers[word];
-        shares_objects_ = shares_objects_ || (writer != Event::kNone && writer != of);
-        writer = of;
-      }
-    }
-  }
 }
 
 // A task may look at its own node's memory by pointers, at any of it, and nothing shows that. So each of its steps
@@ -555,7 +517,7 @@ void Execution::apply_client(const Action& action) {
         reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
       }
       watch_shared_memory(actor);
-      watch_shared_objects();
+      watch_shared_objects(action.owner);
       {
         const Zone::Use use(&zone_);
         started_.resume();

@@ -19,6 +19,8 @@ enum class Mutation : std::uint8_t {
   // The reduction.
   sleepers_stay_asleep,
   memory_is_no_race,
+  objects_are_no_race,           ///< of the process
+  looks_after_posts_are_unseen,  ///< in the same step
   rule_2_is_no_race,
   locks_are_not_reversed,
   revocations_are_reduced,

@@ -62,6 +62,9 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
   if (options.mode == Mode::states) {
     execution_.go_by_states();
   }
+  if (options.order_objects) {
+    execution_.order_objects({});
+  }
   if (options.order_clients) {
     execution_.order_clients();
   }
@@ -334,6 +337,9 @@ void Worker::end_execution(TaskResult& result) {
   end_judged(result);
   result.reads_counters = execution_.reads_counters();
   result.shares_objects = execution_.shares_objects();
+  if (execution_.blind_spot() != nullptr) {
+    result.blind_spot = *execution_.blind_spot();
+  }
   if (execution_.is_cut()) {
     ++result.cut;
     result.first_cut = execution_.first_cut();
@@ -397,6 +403,7 @@ void Worker::record(TaskResult& result, const Failure& failure, const std::vecto
   found.events = count;
   found.tail = tail;
   found.by_states = options_->mode == Mode::states;
+  found.orders_objects = options_->order_objects;
   for (std::size_t i = 0; i < depth_; ++i) {
     found.choices.push_back(event(i).action);
   }

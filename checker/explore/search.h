@@ -66,6 +66,7 @@ struct Found {
   std::vector<Action> choices;
   std::vector<Action> tail;
   std::size_t events = 0;                      // number of events that it depends on
+  bool orders_objects = false;                 // Options::order_objects was set
   bool by_states = false;                      // its choices are those of a search through states
   std::size_t repeats_from = ~std::size_t{0};  // from this choice on they repeat for ever
 };
@@ -79,7 +80,8 @@ struct TaskResult {
   std::uint64_t cut = 0;  // executions in which a loop was given up
   bool reads_counters = false;
   bool shares_objects = false;
-  std::optional<std::string> too_long;  // an execution has more events than are allowed: who had not ended in it
+  std::optional<std::string> blind_spot;  // Execution::blind_spot()
+  std::optional<std::string> too_long;    // an execution has more events than are allowed: who had not ended in it
   std::optional<Cut> first_cut;
   std::optional<Found> found;
   std::vector<Addition> additions;
@@ -124,6 +126,7 @@ class Worker {
   /// One execution along `choices`, then with default choices if `to_the_end`.
   [[nodiscard]] TaskResult run_along(const std::vector<Action>& choices, bool to_the_end);
   [[nodiscard]] bool reads_counters() const noexcept { return execution_.reads_counters(); }
+  [[nodiscard]] bool shares_objects() const noexcept { return execution_.shares_objects(); }
   [[nodiscard]] bool may_crash() const noexcept { return execution_.may_crash(); }
   /// Rows of the last execution.
   [[nodiscard]] const std::vector<const Before*>& rows() const noexcept { return rows_; }

@@ -53,11 +53,31 @@ constexpr std::uint32_t kReachTwice = 64;
 
 }  // namespace
 
+// Four chains, which a processor follows at once: each takes every fourth word, and the last step takes them together.
 StateHash hash_of(const std::vector<std::uint64_t>& words) noexcept {
-  StateHash hash{0x9e37'79b9'7f4a'7c15 ^ words.size(), 0xc2b2'ae3d'27d4'eb4f};
-  for (const std::uint64_t word : words) {
+  constexpr std::size_t kChains = 4;
+  const auto add = [](StateHash& hash, std::uint64_t word) {
     hash.first = folded(hash.first ^ word, 0xa076'1d64'78bd'642f) + word;
     hash.second = folded(hash.second ^ std::rotl(word, 32), 0xe703'7ed1'a0b4'28db) + (word ^ 0x8ebc'6af0'9c88'c6e3);
+  };
+  std::array<StateHash, kChains> chains;
+  for (std::size_t i = 0; i < kChains; ++i) {
+    chains.at(i) = {0x9e37'79b9'7f4a'7c15 * (i + 1), 0xc2b2'ae3d'27d4'eb4f * (i + 1)};
+  }
+  std::size_t at = 0;
+  for (; at + kChains <= words.size(); at += kChains) {
+    add(chains[0], words[at]);
+    add(chains[1], words[at + 1]);
+    add(chains[2], words[at + 2]);
+    add(chains[3], words[at + 3]);
+  }
+  StateHash hash{0x9e37'79b9'7f4a'7c15 ^ words.size(), 0xc2b2'ae3d'27d4'eb4f};
+  for (; at < words.size(); ++at) {
+    add(hash, words[at]);
+  }
+  for (const StateHash& chain : chains) {
+    add(hash, chain.first);
+    add(hash, chain.second);
   }
   return hash;
 }
@@ -123,6 +143,9 @@ StateSearch::Hand& StateSearch::hand(std::size_t slot) {
     if (orders_revocations_) {
       hands_[slot]->execution.order_revocations();
     }
+    if (options_.order_objects) {
+      hands_[slot]->execution.order_objects(changing_);
+    }
   }
   return *hands_[slot];
 }
@@ -139,7 +162,14 @@ StatesResult StateSearch::run() {
     bool tallies = false;
     bool revokes = false;
     bool shares = false;
+    bool knows_more = false;  // objects that change
     for (const auto& hand : hands_) {
+      if (hand != nullptr) {
+        knows_more = add_changing(hand->execution.changing_objects()) || knows_more;
+        if (hand->execution.blind_spot() != nullptr && !result.blind_spot) {
+          result.blind_spot = *hand->execution.blind_spot();
+        }
+      }
       clock = clock || (hand != nullptr && hand->execution.reads_clock());
       tallies = tallies || (hand != nullptr && hand->execution.reads_counters());
       shares = shares || (hand != nullptr && hand->execution.shares_objects());
@@ -147,18 +177,34 @@ StatesResult StateSearch::run() {
     }
     // A client that repeats steps which touch nothing waits for an object of the process, which another changes.
     shares = shares || is_local_;
+    const bool knows_objects = (options_.order_objects && !knows_more) || options_.order_clients;
     const bool is_exact = (!clock || compares_clock_) && (!tallies || options_.look_at_counters) &&
-                          (!shares || options_.order_clients || result.found);
+                          (!shares || knows_objects || result.found);
     if (is_exact && (!revokes || orders_revocations_ || result.found)) {
       return result;
     }
     compares_clock_ = compares_clock_ || clock;
     orders_revocations_ = orders_revocations_ || revokes;
     options_.look_at_counters = options_.look_at_counters || tallies;
-    options_.order_clients = options_.order_clients || shares;
+    options_.order_objects = options_.order_objects || shares;
     hands_.clear();
     hands_.resize(threads_);
   }
+}
+
+bool StateSearch::add_changing(const std::vector<Execution::Changing>& more) {
+  bool is_new = false;
+  for (const Execution::Changing& object : more) {
+    const auto known = std::ranges::find(changing_, object.taken_as, &Execution::Changing::taken_as);
+    if (known == changing_.end()) {
+      changing_.push_back(object);
+      is_new = true;
+    } else {
+      is_new = is_new || (object.changed_by & ~known->changed_by) != 0;
+      known->changed_by |= object.changed_by;
+    }
+  }
+  return is_new;
 }
 
 void StateSearch::path_to(std::uint32_t state, std::vector<Action>& path) const {
@@ -273,6 +319,7 @@ Found StateSearch::found_at(std::uint32_t state, const std::vector<Action>& more
   Found found;
   found.failure = failure;
   found.by_states = true;
+  found.orders_objects = options_.order_objects;
   path_to(state, found.choices);
   found.choices.insert(found.choices.end(), more.begin(), more.end());
   found.events = found.choices.size();
@@ -417,7 +464,7 @@ StatesResult StateSearch::search() {
   }
   if (!result.found && result.bound.empty() && cut_ && !has(Mutation::cuts_are_not_told)) {
     result.bound = to_string(*cut_);
-    result.only_loops = true;
+    result.only_loops = cut_->other.empty();
   }
   return result;
 }
@@ -430,9 +477,7 @@ std::optional<Found> StateSearch::endless() {
     return std::nullopt;
   }
   const auto went_first = [&](std::uint32_t state) { return leaving_[state] == Leaving::first; };
-  // These faults show by such a cycle.
-  const bool is_planted = has(Mutation::siblings_come_first) || has(Mutation::looks_come_first);
-  if (!options_.order_clients && !is_planted && std::ranges::all_of(endless->cycle, went_first)) {
+  if (!options_.order_objects && !options_.order_clients && std::ranges::all_of(endless->cycle, went_first)) {
     is_local_ = true;
     return std::nullopt;
   }

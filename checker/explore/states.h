@@ -78,9 +78,10 @@ enum class Leaving : std::uint8_t {
 
 struct StatesResult {
   std::optional<Found> found;
-  std::string bound;             ///< empty: every state was visited
-  bool only_loops = false;       ///< only the number of attempts of loops was bounded
-  const char* unable = nullptr;  ///< why the program has no states to compare; nothing else is set then
+  std::string bound;                      ///< empty: every state was visited
+  bool only_loops = false;                ///< only the number of attempts of loops was bounded
+  std::optional<std::string> blind_spot;  ///< Execution::blind_spot()
+  const char* unable = nullptr;           ///< why the program has no states to compare; nothing else is set then
   std::uint64_t states = 0;
   std::uint64_t edges = 0;
   std::uint64_t judged = 0;
@@ -132,6 +133,7 @@ class StateSearch {
   static void go_first(Hand& hand, std::vector<Action>& actions, std::vector<std::uint32_t>& names);
   [[nodiscard]] std::optional<Found> endless();
   [[nodiscard]] bool late() const;
+  bool add_changing(const std::vector<Execution::Changing>& more);  // whether any of it was not known
 
   const Program* program_;
   Options options_;
@@ -139,6 +141,7 @@ class StateSearch {
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   bool compares_clock_ = false;
   bool orders_revocations_ = false;
+  std::vector<Execution::Changing> changing_;  // objects of the process that are known to change
   std::vector<std::unique_ptr<Hand>> hands_;
   StateTable table_;
   std::vector<Node> nodes_;

@@ -196,6 +196,7 @@ class Describer {
 Violation make_violation(const Program& program, const Options& the_options, const Found& found) {
   Options options = the_options;
   options.mode = found.by_states ? Mode::states : Mode::exhaustive;
+  options.order_objects = options.order_objects || found.orders_objects;
   std::atomic<bool> stop{false};
   Worker worker(program, options, stop, std::nullopt);
   const bool is_endless = found.repeats_from < found.choices.size();
@@ -208,8 +209,14 @@ Violation make_violation(const Program& program, const Options& the_options, con
   if (worker.depth() == found.choices.size() && is_whole) {
     order = calm_order(worker, needed_events(worker, found.failure));
     // What clients share outside of the fabric may have kept the steps in their order.
-    const TaskResult calm = worker.run_along(order, found.failure.at_end);
-    if (!calm.found || calm.found->failure.what != found.failure.what) {
+    bool is_same = false;
+    try {
+      const TaskResult calm = worker.run_along(order, found.failure.at_end);
+      is_same = calm.found && calm.found->failure.what == found.failure.what;
+    } catch (const std::invalid_argument&) {
+      is_same = false;  // a client went another way, and a step is not possible
+    }
+    if (!is_same) {
       order = found.choices;
     }
   }
@@ -222,6 +229,12 @@ Violation make_violation(const Program& program, const Options& the_options, con
   }
   if (options.look_at_counters) {
     execution.compare_tallies();
+  }
+  if (options.order_objects) {
+    execution.order_objects({});
+  }
+  if (options.order_clients) {
+    execution.order_clients();
   }
   if (found.by_states) {
     execution.go_by_states();

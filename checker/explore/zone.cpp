@@ -146,6 +146,7 @@ Zone::~Zone() {
 }
 
 void Zone::reset() noexcept {
+  taken_ = 0;
   if (live_ != 0) {
     return;  // what is left keeps its place; the next blocks come after it, or reuse what is free
   }
@@ -162,8 +163,11 @@ void* Zone::take(std::size_t bytes, std::size_t alignment) {
   const Pause pause;
   const std::size_t size = std::max<std::size_t>(round_up(bytes, kGrain), kGrain);
   const bool has_class = size <= kLargestClass && alignment <= kGrain;
+  const bool apart = std::ranges::find(apart_, ++taken_) != apart_.end();
   std::uint32_t index = kNone;
-  if (has_class) {
+  if (apart) {
+    alignment = std::max(alignment, kPage);
+  } else if (has_class) {
     index = free_[size / kGrain];
     if (index != kNone) {
       free_[size / kGrain] = blocks_[index].next_free;
@@ -184,13 +188,14 @@ void* Zone::take(std::size_t bytes, std::size_t alignment) {
       throw std::length_error(fmt::format(
           "a program that is explored may use {} MiB of heap; {} bytes more were asked for", kZoneBytes >> 20, bytes));
     }
-    used_ = offset + size;
+    used_ = apart ? round_up(offset + size, kPage) : offset + size;
     index = static_cast<std::uint32_t>(blocks_.size());
-    blocks_.push_back({offset, size, false, false, 0, kNone});
+    blocks_.push_back({offset, size, false, false, 0, kNone, 0, apart});
     ::new (base_ + offset - sizeof(Header)) Header{index, 0, 0};
   }
   blocks_[index].live = true;
   blocks_[index].fixed = false;
+  blocks_[index].taken_as = taken_;
   ++blocks_[index].life;
   ++live_;
   return base_ + blocks_[index].offset;
@@ -325,6 +330,18 @@ std::span<const std::byte> Zone::block_at(const void* address) const noexcept {
 std::uint32_t Zone::life_at(const void* address) const noexcept {
   const std::uint32_t index = index_at(address);
   return index == kNone ? 0 : blocks_[index].life;
+}
+
+std::uint32_t Zone::taken_as(const void* address) const noexcept {
+  const std::uint32_t index = index_at(address);
+  return index == kNone ? 0 : blocks_[index].taken_as;
+}
+
+std::span<std::byte> Zone::own_pages(const void* address) noexcept {
+  const std::uint32_t index = index_at(address);
+  return index == kNone || !blocks_[index].apart
+             ? std::span<std::byte>{}
+             : std::span<std::byte>{base_ + blocks_[index].offset, round_up(blocks_[index].bytes, kPage)};
 }
 
 void Zone::reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const {

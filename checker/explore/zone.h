@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::explore {
@@ -83,6 +84,15 @@ class Zone {
   [[nodiscard]] std::uint32_t block_count() const noexcept { return static_cast<std::uint32_t>(blocks_.size()); }
   [[nodiscard]] const std::byte* base() const noexcept { return base_; }
 
+  // For Guard, which needs pages.
+
+  /// From the next reset() on, the `n`th block that is taken has pages of its own, for each `n` in `numbers` (from 1).
+  void set_apart(std::vector<std::uint32_t> numbers) { apart_ = std::move(numbers); }
+  /// The number of the block's taking since reset(); 0 if the address is in no live block.
+  [[nodiscard]] std::uint32_t taken_as(const void* address) const noexcept;
+  /// The pages of the block that holds the address, if it has pages of its own; else an empty span.
+  [[nodiscard]] std::span<std::byte> own_pages(const void* address) noexcept;
+
   // For operator new and operator delete.
   [[nodiscard]] void* take(std::size_t bytes, std::size_t alignment);
   /// False if the address is in no zone.
@@ -102,9 +112,12 @@ class Zone {
     bool fixed = false;
     std::uint32_t life = 0;
     std::uint32_t next_free = kNone;
+    std::uint32_t taken_as = 0;
+    bool apart = false;
   };
   static constexpr std::size_t kGrain = 16;
   static constexpr std::size_t kLargestClass = 4096;
+  static constexpr std::size_t kPage = 4096;
 
   void free_block(void* block) noexcept;
   [[nodiscard]] std::uint32_t index_at(const void* address) const noexcept;
@@ -115,6 +128,8 @@ class Zone {
   std::vector<Block> blocks_;  // by offset
   std::array<std::uint32_t, kLargestClass / kGrain + 1> free_{};
   std::vector<std::uint32_t> free_large_;
+  std::vector<std::uint32_t> apart_;
+  std::uint32_t taken_ = 0;
   mutable std::vector<std::uint32_t> marks_;
   mutable std::uint32_t mark_ = 0;
 };

@@ -50,8 +50,11 @@ struct Options {
   /// Compares the library's counters, too, where a client tries again: then no attempt of a loop that counts leaves no
   /// trace. check() and replay() begin again with it when the program reads such a counter.
   bool look_at_counters = false;
-  /// Runs the steps of clients in every order, whatever they touch in the fabric. check() and replay() begin again with
-  /// it when clients have changed the same object of the process, and nothing says who judges it.
+  /// Takes two steps of clients for dependent if one changes an object of the process that the other may look at.
+  /// check() and replay() begin again with it when a client has changed an object that another one can reach, and
+  /// nothing says who judges it.
+  bool order_objects = false;
+  /// Runs all steps of clients in every order, whatever they touch.
   bool order_clients = false;
   std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
   /// `exhaustive`: where nothing but loops is left open, a search through so many states may decide it. 0: none.

@@ -14,8 +14,8 @@
 //
 // The explorer calls the program again for each execution, so a program must do the same each time: no clocks, no
 // random numbers without a fixed seed, nothing kept between two calls; one that differs is refused. Memory that NICs
-// touch comes from allocate(). Clients communicate only through the fabric. Objects that several clients change (a
-// history, a counter of those inside) make the explorer run the clients' steps in every order, which takes long.
+// touch comes from allocate(). Clients communicate only through the fabric. Objects that several clients can reach and
+// one changes (a history, a counter of those inside) make the steps that touch them dependent, which takes longer.
 // Cheaper: record moment() at the beginning and end of what you check, and compare with Order::before in at_end(); then
 // such objects are the program's own business. A queue pair is used by its own client's tasks, and lives until its
 // requests are done. docs/explorer.md, "What a program promises", says what is checked.

@@ -31,7 +31,6 @@ struct ClientParts {
   MemoryRegion buffers;  // a stretch of lines for each op
   RemoteSpan memory;
   Registers* registers = nullptr;
-  std::size_t first_register = 0;
 };
 
 std::uint64_t load_local(const LocalSpan& from, std::uint64_t offset) {
@@ -48,7 +47,7 @@ Task<void> run_client(ClientParts* parts, std::vector<Op> ops) {
     LocalSpan from;
   };
   std::vector<Pending> pending;
-  std::size_t reg = parts->first_register;
+  std::size_t reg = 0;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Op op = ops[i];
     const std::uint64_t bytes = (op.lines - 1) * 64 + 8;
@@ -106,7 +105,8 @@ Task<void> run_client(ClientParts* parts, std::vector<Op> ops) {
   }
 }
 
-Task<void> run_cpu(Cpu* cpu, LocalSpan memory, Registers* registers, std::size_t reg, std::vector<Op> ops) {
+Task<void> run_cpu(Cpu* cpu, LocalSpan memory, Registers* registers, std::vector<Op> ops) {
+  std::size_t reg = 0;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Op op = ops[i];
     const LocalSpan word = memory.subspan(op.line * 64UL, 8);
@@ -134,13 +134,14 @@ std::size_t registers_of(const Thread& thread) {
 void build(const SmallProgram& program, Shared& shared, World& world) {
   Node& storage = world.add_node("memory", program.nics);
   auto& memory = world.make<MemoryRegion>(storage.allocate(program.lines * 64UL, Access::remote_all));
-  auto& registers = world.make<Registers>();
+  auto& all_registers = world.make<std::vector<const Registers*>>();
   for (const Thread& thread : program.threads) {
-    const std::size_t first = registers.values.size();
-    registers.values.resize(first + registers_of(thread), kUnset);
+    auto& registers = world.make<Registers>();  // an object that threads share would order their steps
+    registers.values.resize(registers_of(thread), kUnset);
+    all_registers.push_back(&registers);
     if (thread.is_cpu) {
       Cpu& cpu = world.add_cpu(storage, "cpu");
-      world.spawn(cpu, run_cpu(&cpu, memory.local(), &registers, first, thread.ops));
+      world.spawn(cpu, run_cpu(&cpu, memory.local(), &registers, thread.ops));
       continue;
     }
     auto& parts = world.make<ClientParts>();
@@ -153,14 +154,16 @@ void build(const SmallProgram& program, Shared& shared, World& world) {
     parts.buffers = parts.node->allocate(256 * (thread.ops.size() + 1), Access::local_write);
     parts.memory = memory.remote();
     parts.registers = &registers;
-    parts.first_register = first;
     if (thread.may_crash) {
       world.may_crash(*parts.node);
     }
     world.spawn(*parts.node, run_client(&parts, thread.ops));
   }
-  world.at_end([&program, &shared, &memory, &registers](const Order& /*order*/) {
-    State state = registers.values;
+  world.at_end([&program, &shared, &memory, &all_registers](const Order& /*order*/) {
+    State state;
+    for (const Registers* const registers : all_registers) {
+      state.insert(state.end(), registers->values.begin(), registers->values.end());
+    }
     for (std::uint32_t line = 0; line < program.lines; ++line) {
       std::uint64_t word = 0;
       std::memcpy(&word, memory.bytes().data() + line * 64UL, sizeof word);

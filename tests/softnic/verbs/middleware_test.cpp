@@ -133,7 +133,10 @@ INSTANTIATE_TEST_SUITE_P(Middleware, Ucx,
                                            UcxCase{"rc_v", "ucp_put_lat"}, UcxCase{"rc_v", "ucp_get"},
                                            UcxCase{"rc_v", "ucp_add"}, UcxCase{"rc_v", "ucp_cswap"},
                                            UcxCase{"ud_v", "tag_lat"}, UcxCase{"ud_v", "tag_bw"},
-                                           UcxCase{"ud_v", "ucp_put_lat"}, UcxCase{"ud_v", "ucp_add"}));
+                                           UcxCase{"rc_v", "ucp_fadd"}, UcxCase{"rc_v", "ucp_swap"},
+                                           UcxCase{"rc_v", "ucp_am_lat"}, UcxCase{"rc_v", "stream_bw"},
+                                           UcxCase{"ud_v", "ucp_put_lat"}, UcxCase{"ud_v", "ucp_get"},
+                                           UcxCase{"ud_v", "ucp_add"}, UcxCase{"ud_v", "ucp_cswap"}));
 
 // Below UCX's protocols: one transport, named. It has atomics only on a device that says IBV_ATOMIC_HCA.
 class Uct : public Ucx {
@@ -146,12 +149,16 @@ class Uct : public Ucx {
 
 TEST_F(Uct, MeasuresTransports) {
   site_.set("SIDELATCH_SOFTNIC_ATOMICS=hca");
-  for (const char* const test : {"am_lat", "put_bw", "fadd", "cswap"}) {
+  for (const char* const test : {"am_lat", "put_bw", "put_lat", "get -D zcopy -s 4096", "fadd", "cswap"}) {
     const Pair pair = measure_transport("rc_verbs", test);
     expect_success(pair);
     EXPECT_THAT(pair.client.text, ContainsRegex("Final: +300 ")) << test;
   }
-  expect_success(measure_transport("ud_verbs", "am_bw"));
+  for (const char* const test : {"am_bw", "am_lat"}) {
+    const Pair pair = measure_transport("ud_verbs", test);
+    expect_success(pair);
+    EXPECT_THAT(pair.client.text, ContainsRegex("Final: +300 ")) << test;
+  }
 }
 
 TEST_F(Uct, HasNoAtomicsIfTheDeviceSaysGlob) {
@@ -302,18 +309,57 @@ TEST_F(Qemu, MigratesAMachineUnderAnOrderAndWithLoss) {
 
 // ---- DAPL.
 
+class Dapl : public Middleware {
+ protected:
+  void SetUp() override {
+    Middleware::SetUp();
+    if (!IsSkipped() && !has("dtest")) {
+      GTEST_SKIP() << "dapl2-utils is not installed: run scripts/install-deps test";
+    }
+    const auto providers = folder_.path() / "dat.conf";
+    std::ofstream(providers) << "cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"127.0.0.1 0\" \"\"\n"
+                             << "scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 \"sidelatch0 1\" \"\"\n";
+    site_.set("DAT_OVERRIDE=" + providers.string());
+  }
+  // A server and a client of provider `cma`. The server listens at a port that is fixed in the program, on a wire of
+  // its own.
+  Pair run_pair(std::uint16_t port, const std::string& program, const std::string& client, bool ends_server = false) {
+    return site_.run_connected(split(program), split(client), port, ends_server);
+  }
+  static constexpr std::uint16_t kPort = 45248;
+  TemporaryFolder folder_;
+};
+
+TEST_F(Dapl, SharedReceiveQueues) {
+  const Pair pair = run_pair(kPort, "dtestsrq -P cma", "dtestsrq -P cma -h 127.0.0.1");
+  expect_success(pair);
+  EXPECT_THAT(pair.client.text, HasSubstr("DAPL RC SRQ Test Complete."));
+}
+
+TEST_F(Dapl, ManyConnections) {
+  const Pair pair = run_pair(kPort, "dtestcm -P cma -c 20 -b 10", "dtestcm -P cma -c 20 -b 10 -h 127.0.0.1");
+  expect_success(pair);
+  EXPECT_THAT(pair.client.text, HasSubstr("ALL 20 CONNECTED on Client!"));
+}
+
+// Two threads with two end points each send, write and read in both directions.
+TEST_F(Dapl, DapltestMovesWhatItSays) {
+  constexpr std::uint16_t kDapltestPort = 62000;
+  const Pair pair =
+      run_pair(kDapltestPort, "dapltest -T S -D cma",
+               "dapltest -T T -D cma -s 127.0.0.1 -t 2 -w 2 -i 20 client SR 256 server RW 4096 server SR 256 client RR "
+               "4096 client SR 256 server SR 256",
+               true);
+  EXPECT_EQ(pair.client.status, 0) << pair.client.text;
+  // 2 threads, 2 end points, 20 turns: 80 times 4096 bytes.
+  EXPECT_THAT(pair.client.text, AllOf(HasSubstr("2 threads, 2 EPs"), ContainsRegex("Total RDMA Read +: +0.32 MB"),
+                                      ContainsRegex("Total RDMA Write +: +0.32 MB")));
+}
+
 // Both write, read and send, and compare. The server tells its address at a TCP port that is fixed in the program, so
 // there is one test only.
-TEST_F(Middleware, DaplWritesReadsAndSends) {
-  if (!has("dtest")) {
-    GTEST_SKIP() << "dapl2-utils is not installed: run scripts/install-deps test";
-  }
+TEST_F(Dapl, WritesReadsSendsAndIsAtomic) {
   constexpr std::uint16_t kFixedPort = 15828;
-  const TemporaryFolder folder;
-  const auto providers = folder.path() / "dat.conf";
-  std::ofstream(providers) << "cma u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 \"127.0.0.1 0\" \"\"\n"
-                           << "scm u2.0 nonthreadsafe default libdaploscm.so.2 dapl.2.0 \"sidelatch0 1\" \"\"\n";
-  site_.set("DAT_OVERRIDE=" + providers.string());
   for (const char* const provider : {"cma", "scm"}) {
     const std::string command = fmt::format("dtest -P {} -b 4096", provider);
     const Pair pair = site_.run_connected(split(command), split(command + " -h 127.0.0.1"), kFixedPort);
@@ -322,6 +368,12 @@ TEST_F(Middleware, DaplWritesReadsAndSends) {
                                         HasSubstr("RDMA read buffer contains: server RDMA read data"),
                                         HasSubstr("DAPL Test Complete. PASSED")));
     EXPECT_THAT(pair.server.text, HasSubstr("DAPL Test Complete. PASSED"));
+  }
+  // The extensions, with the same TCP port.
+  const Pair pair = site_.run_connected(split("dtestx -P cma"), split("dtestx -P cma -h 127.0.0.1"), kFixedPort);
+  expect_success(pair);
+  for (const char* const test : {"RDMA_WRITE_WITH_IMMEDIATE_DATA", "CMP_SWAP", "FETCH_ADD"}) {
+    EXPECT_THAT(pair.client.text, HasSubstr(fmt::format("{} test - PASSED", test)));
   }
 }
 

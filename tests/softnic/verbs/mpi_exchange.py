@@ -1,12 +1,14 @@
 """mpi_exchange.py TURNS   A program for Open MPI's tests: alltoallv and allreduce of values that each rank can compute,
-and fetch-and-adds on a word of rank 0. Prints how many results were wrong; the exit status is 1 if any was."""
+and one-sided operations on words of rank 0: fetch-and-adds, counting by compare-and-swap, put and get. Prints how many
+results were wrong; the exit status is 1 if any was."""
 
 import array
 import sys
 
 from mpi4py import MPI
 
-ADDS = 50
+ADDS = 25
+SWAPS = 5
 comm = MPI.COMM_WORLD
 rank, size = comm.Get_rank(), comm.Get_size()
 
@@ -31,8 +33,8 @@ for turn in range(int(sys.argv[1])):
     wrong += sum(a != b for a, b in zip(into, right))
     wrong += comm.allreduce(rank + turn) != size * (size - 1) // 2 + size * turn
 
-word = array.array("q", [0])
-window = MPI.Win.Create(word if rank == 0 else None, 8, comm=comm)
+words = array.array("q", [0] * (2 + size))
+window = MPI.Win.Create(words if rank == 0 else None, 8, comm=comm)
 one, before = array.array("q", [1]), array.array("q", [0])
 seen = []
 window.Lock_all()
@@ -40,7 +42,24 @@ for _ in range(ADDS):
     window.Fetch_and_op([one, MPI.INT64_T], [before, MPI.INT64_T], 0, 0, MPI.SUM)
     window.Flush(0)
     seen.append(before[0])
+for _ in range(SWAPS):
+    expected = array.array("q", [0])
+    while True:
+        wanted = array.array("q", [expected[0] + 1])
+        window.Compare_and_swap([wanted, MPI.INT64_T], [expected, MPI.INT64_T], [before, MPI.INT64_T], 0, 1)
+        window.Flush(0)
+        if before[0] == expected[0]:
+            break
+        expected[0] = before[0]
+own = array.array("q", [value(rank, 0, 0, 0)])
+window.Put([own, MPI.INT64_T], 0, 2 + rank)
+window.Flush(0)
+comm.Barrier()
+all_words = array.array("q", [0] * len(words))
+window.Get([all_words, MPI.INT64_T], 0, 0)
+window.Flush(0)
 window.Unlock_all()
+wrong += list(all_words) != [ADDS * size, SWAPS * size] + [value(r, 0, 0, 0) for r in range(size)]
 of_all = comm.gather(seen)
 if rank == 0:
     wrong += sorted(x for part in of_all for x in part) != list(range(ADDS * size))

@@ -206,6 +206,11 @@ INSTANTIATE_TEST_SUITE_P(
         Perftest{"ib_atomic_bw -A FETCH_AND_ADD -n 2000", 8, 2000},
         Perftest{"ib_atomic_lat -A CMP_AND_SWAP -n 500", 8, 500},
         Perftest{"ib_atomic_lat -A FETCH_AND_ADD -n 500", 8, 500},
+        // Several requests at once; the older of the two calls that post.
+        Perftest{"ib_write_bw -l 8 -n 800 -s 256", 256, 800},
+        Perftest{"ib_send_bw --recv_post_list 4 -n 400 -s 256", 256, 400},
+        Perftest{"ib_read_bw --use_old_post_send -n 300 -s 4096", 4096, 300},
+        Perftest{"ib_write_lat --use_old_post_send -n 300", 2, 300},
         // With several queue pairs the iterations are the sum of all.
         Perftest{"ib_read_bw -q 4 -n 200 -s 4096", 4096, 800}, Perftest{"ib_write_bw -q 8 -n 200 -s 4096", 4096, 1600},
         Perftest{"ib_send_bw -q 4 -n 200 -s 4096", 4096, 800}, Perftest{"ib_atomic_bw -q 4 -n 500", 8, 2000},

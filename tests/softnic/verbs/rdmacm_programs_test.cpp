@@ -291,6 +291,8 @@ TEST_P(ManagedPerftests, DoesAllIterations) {
 INSTANTIATE_TEST_SUITE_P(RdmacmPrograms, ManagedPerftests,
                          ::testing::Values(ManagedTest{"ib_write_bw -n 300", 65536, 300},
                                            ManagedTest{"ib_read_bw -q 4 -n 100 -s 4096", 4096, 400},
+                                           ManagedTest{"ib_send_bw -e -n 300 -s 4096", 4096, 300},
+                                           ManagedTest{"ib_write_lat -n 300", 2, 300},
                                            ManagedTest{"ib_read_lat -n 300", 2, 300},
                                            ManagedTest{"ib_send_lat -n 300", 2, 300},
                                            ManagedTest{"ib_send_lat -c UD -n 300 -s 1024", 1024, 300},
@@ -306,7 +308,9 @@ TEST_P(Qperf, MeasuresWithoutAnError) {
   EXPECT_THAT(pair.client.text, Not(HasSubstr("failed")));
 }
 
-INSTANTIATE_TEST_SUITE_P(RdmacmPrograms, Qperf, ::testing::Values("rc_bw", "rc_lat", "ver_rc_compare_swap"));
+INSTANTIATE_TEST_SUITE_P(RdmacmPrograms, Qperf,
+                         ::testing::Values("rc_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_write_lat",
+                                           "ver_rc_compare_swap", "ver_rc_fetch_add"));
 
 }  // namespace
 }  // namespace sidelatch::softnic

@@ -75,7 +75,6 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"StatesWithoutMemory", Mutation::states_without_memory, Preset::strict, 6, Mode::states},
         Mutant{"StatesWithoutRequests", Mutation::states_without_requests, Preset::observed, 16, Mode::states},
         Mutant{"StatesWithoutNextSteps", Mutation::states_without_next_steps, Preset::strict, 13, Mode::states},
-        Mutant{"LooksComeFirst", Mutation::looks_come_first, Preset::strict, 41, Mode::states},
         Mutant{"CompletionsComeFirst", Mutation::completions_come_first, Preset::observed, 2, Mode::states},
         Mutant{"EveryCycleIsFair", Mutation::every_cycle_is_fair, Preset::strict, 2, Mode::states},
         Mutant{"NobodyIsStuckInStates", Mutation::nobody_is_stuck, Preset::strict, 12, Mode::states}),

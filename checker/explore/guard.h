@@ -1,0 +1,61 @@
+// Guard: whether a thread touches certain pages, told by page protection.
+//
+//   guard.close(0, pages);             // whole pages of which the explorer has the only use
+//   task.resume();                     // its first access of them opens them
+//   if (guard.open(0)) ...             // it has touched them
+//
+// A closed range has no access at all. The first access raises SIGSEGV; the handler notes it, opens the range and lets
+// the access go on. Other faults go to the handler that was there before. A system call that is given a closed range
+// fails with EFAULT, so a guard is closed for a program's own code only.
+//
+// Thread-safety: a guard belongs to one thread at a time, the one that closes and opens it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sidelatch::explore {
+
+class Guard {
+ public:
+  Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  ~Guard();
+
+  /// Closes `pages` as range `number`, and forgets that it was touched. Where that fails, it counts as touched.
+  void close(std::size_t number, std::span<std::byte> pages) noexcept;
+  /// Opens range `number`; whether it was touched while it was closed.
+  bool open(std::size_t number) noexcept;
+  /// Opens all.
+  void open() noexcept;
+
+  /// While it lives, the ranges that are closed are open, and accesses of them do not count.
+  class Pause {
+   public:
+    explicit Pause(Guard& guard) noexcept;
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    ~Pause();
+
+   private:
+    Guard* guard_;
+  };
+
+  /// For the handler of SIGSEGV: whether the access is one of a closed range, which is open now.
+  static bool let_in(const void* address) noexcept;
+
+ private:
+  struct Range {
+    std::span<std::byte> pages{};
+    bool closed = false;
+    bool touched = false;
+    bool paused = false;
+  };
+  std::vector<Range> ranges_;
+  std::size_t closed_ = 0;
+};
+
+}  // namespace sidelatch::explore
