@@ -83,6 +83,7 @@ void Execution::set_objects_apart() {
   sets_apart_ = false;
   builds_ = 0;
   std::vector<std::uint32_t> numbers;
+  numbers.reserve(changing_.size());
   for (const Changing& object : changing_) {
     numbers.push_back(object.taken_as);
   }

@@ -412,6 +412,18 @@ TEST_F(LatchesAtASwitch, WhatTheSwitchDoesNotTakeIsRefusedWithASentence) {
   EXPECT_THAT(late->text(), HasSubstr("the switch has connections already"));
 }
 
+TEST_F(LatchesAtASwitch, WhatCannotBeSharedIsRefusedWithASentence) {
+  for (const char* const wrong : {"zebra", "=5", "x=", "x=0", "x=99999999", "x=-1"}) {
+    Process process({program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share", wrong});
+    EXPECT_EQ(process.wait(), 2) << wrong;
+    EXPECT_THAT(process.text(), HasSubstr("it is NAME=MIB, as in objects=64")) << wrong;
+  }
+  Process twice(
+      {program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share", "a=1", "--share", "a=1"});
+  EXPECT_EQ(twice.wait(), 2);
+  EXPECT_THAT(twice.text(), HasSubstr("--share a=1"));
+}
+
 TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
   struct Wrong {
     std::vector<std::string> arguments;
