@@ -25,6 +25,7 @@ HONEST = re.compile(
             "QP type 8 is not supported",  # raw packets
             "Create Raw Packet QP",
             "no huge pages",
+            "Huge pages of size .* not supported",  # of this machine
             "All gid indices populated",
             "dmabuf",
             "Extended CQ is not supported",  # of tag matching
