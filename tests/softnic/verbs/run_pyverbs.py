@@ -29,7 +29,7 @@ HONEST = re.compile(
             "All gid indices populated",
             "dmabuf",
             "Extended CQ is not supported",  # of tag matching
-            "Must be run by root on Ethernet",  # said to every other user, before the device is asked
+            "(Must be run|must be done) by root on Ethernet",  # said to every other user, before the device is asked
         ]
     )
 )
