@@ -149,7 +149,7 @@ struct Inherit {
 struct Inherited {
   std::uint8_t done = 0;  ///< 0: the tuple is not in doubt
 };
-// ---- A switch that takes the place of another one: recovery.h.
+// ---- A switch that takes the place of another one: switch_recovery.h.
 
 /// Switch: all connections through other switches end, and these switches are refused from then on. TakenOver follows
 /// when what was acknowledged is placed, and their queue pairs have ended.

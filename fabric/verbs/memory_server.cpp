@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,17 +43,6 @@ constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostUnread = 1 << 20;
 
 bool is_name(std::string_view name) { return !name.empty() && name.size() <= 255; }
-
-// A ticket cannot be guessed: a client that presents it got it over TCP.
-std::uint64_t new_ticket() {
-  std::uint64_t ticket = 0;
-  while (ticket == 0) {
-    if (::getrandom(&ticket, sizeof ticket, 0) != sizeof ticket) {
-      throw std::runtime_error(fmt::format("the system gives no random numbers: {}", std::strerror(errno)));
-    }
-  }
-  return ticket;
-}
 
 }  // namespace
 
@@ -351,9 +339,8 @@ class MemoryServer::Loop {
     } else if (std::holds_alternative<exchange::Place>(message)) {
       reply(client, place());
     } else if (std::holds_alternative<exchange::KeepVersions>(message) ||
-               std::holds_alternative<exchange::Inherit>(message)) {
-      reply(client, exchange::Refused{"it is no switch: connect to the exchange of `sidelatch switch --latches`"});
-    } else if (std::holds_alternative<exchange::Resume>(message)) {
+               std::holds_alternative<exchange::Inherit>(message) ||
+               std::holds_alternative<exchange::Resume>(message)) {
       reply(client, exchange::Refused{"it is no switch: connect to the exchange of `sidelatch switch --latches`"});
     } else if (std::holds_alternative<exchange::Leave>(message)) {
       for (const auto& [number, connection] : client.connections) {
@@ -518,7 +505,7 @@ class MemoryServer::Loop {
     return with_connection(client, announce.connection, announce.owner,
                            [&](Connection& connection) -> exchange::Message {
                              manager_->forget(connection.end->queue_pair());
-                             connection.ticket = new_ticket();
+                             connection.ticket = secret_number();  // who presents it got it over TCP
                              return exchange::Ticket{announce.connection, connection.ticket};
                            });
   }

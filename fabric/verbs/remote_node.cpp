@@ -67,14 +67,7 @@ struct RemoteNode::Parts {
   // The same, within an errand.
   template <class Answer>
   Answer ask_now(const exchange::Message& question) {
-    exchange::Message answer = conversation.ask(question);
-    if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
-      throw Refusal(fmt::format("{} refuses: {}", server.to_string(), refused->why), refused->code);
-    }
-    if (auto* const wanted = std::get_if<Answer>(&answer)) {
-      return std::move(*wanted);
-    }
-    throw SocketError(fmt::format("{} answers something else than was asked", server.to_string()));
+    return conversation.ask_for<Answer>(question, server.to_string());
   }
 
   // While the errands wait for the connection manager, too, they can be interrupted.

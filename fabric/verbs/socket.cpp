@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -155,6 +156,16 @@ bool same_token(const std::string& a, const std::string& b) noexcept {
     difference |= static_cast<unsigned>(a[i] != (i < b.size() ? b[i] : '\0'));
   }
   return difference == 0;
+}
+
+std::uint64_t secret_number() {
+  std::uint64_t number = 0;
+  while (number == 0) {
+    if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+      throw std::runtime_error(fmt::format("the system gives no random numbers: {}", std::strerror(errno)));
+    }
+  }
+  return number;
 }
 
 Conversation::Conversation(const HostAndPort& to, std::chrono::milliseconds limit)

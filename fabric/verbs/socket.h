@@ -5,6 +5,7 @@
 
 #include "common/file_descriptor.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -13,6 +14,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -60,6 +63,9 @@ void watch_over(const FileDescriptor& socket) noexcept;
 /// Takes the same time for every wrong token.
 [[nodiscard]] bool same_token(const std::string& a, const std::string& b) noexcept;
 
+/// A number that cannot be guessed, and not 0. Throws std::runtime_error if the system gives none.
+[[nodiscard]] std::uint64_t secret_number();
+
 /// The client's side: asks and waits for the answer. An error ends the conversation, because a late answer would be
 /// taken for the answer to the next question. Later questions fail at once, with ConversationEnded.
 class Conversation {
@@ -68,6 +74,19 @@ class Conversation {
   Conversation(const HostAndPort& to, std::chrono::milliseconds limit);
   /// Throws SocketError if the other side is gone, silent for longer than the limit, or does not speak the protocol.
   [[nodiscard]] exchange::Message ask(const exchange::Message& question);
+  /// The same, for the type of answer that belongs to the question. Throws Refusal, and SocketError for another answer;
+  /// both say that `peer` gave it, and the conversation continues.
+  template <class Answer>
+  [[nodiscard]] Answer ask_for(const exchange::Message& question, std::string_view peer) {
+    exchange::Message answer = ask(question);
+    if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
+      throw Refusal(fmt::format("{} refuses: {}", peer, refused->why), refused->code);
+    }
+    if (auto* const wanted = std::get_if<Answer>(&answer)) {
+      return std::move(*wanted);
+    }
+    throw SocketError(fmt::format("{} answers something else than was asked", peer));
+  }
   /// Sends a message that has no answer.
   void tell(const exchange::Message& message);
   /// Ends the conversation for a thread that waits in ask() or tell(). Any thread may call this.

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -86,21 +85,6 @@ class Listener {
   int socket_;
   std::vector<std::byte> received_;
 };
-
-}  // namespace
-
-namespace {
-
-// Of a switch's process; a restarted one is another switch.
-std::uint64_t new_switch_id() {
-  std::uint64_t id = 0;
-  while (id == 0) {
-    if (::getrandom(&id, sizeof id, 0) != sizeof id) {
-      throw std::runtime_error(fmt::format("the system gives no random numbers: {}", std::strerror(errno)));
-    }
-  }
-  return id;
-}
 
 }  // namespace
 
@@ -280,7 +264,7 @@ class SwitchExchange::Server {
 
   SwitchExchangeOptions options_;
   SharedSwitch shared_;
-  std::uint64_t switch_id_ = new_switch_id();
+  std::uint64_t switch_id_ = secret_number();  // of this process; a restarted one is another switch
   SwitchRecovery recovery_{shared_, options_, switch_id_};
   HostAndPort at_;
   FileDescriptor listening_;

@@ -28,14 +28,7 @@ Answer SwitchRecovery::ask(const exchange::Message& question) {
     }
   }
   try {
-    exchange::Message answer = server_->ask(question);
-    if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
-      throw Refusal(fmt::format("the memory server refuses: {}", refused->why), refused->code);
-    }
-    if (auto* const wanted = std::get_if<Answer>(&answer)) {
-      return std::move(*wanted);
-    }
-    throw SocketError("the memory server answers something else than was asked");
+    return server_->ask_for<Answer>(question, "the memory server");
   } catch (const Refusal&) {
     throw;
   } catch (const SocketError&) {

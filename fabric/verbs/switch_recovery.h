@@ -2,8 +2,7 @@
 // versions back before it serves them.
 //
 //   keep()      all connections of before end at the memory node; the tuples' words are read; the switch gets versions
-//   of
-//               an epoch that nobody has seen, all latched
+//               of an epoch that nobody has seen, all latched
 //   resume()    a client that was cut off asks for each of its WRITEs that has no answer. The latest of a tuple is made
 //               again: the memory node may have torn it when it ended the queue pair (memory model, rule 10)
 //   settle()    when all that were cut off have, or the grace is over, the other tuples get their versions, in memory

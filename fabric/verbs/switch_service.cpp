@@ -120,14 +120,7 @@ class TupleService final : public SwitchService {
  private:
   template <class Answer>
   Answer ask(const exchange::Message& question) {
-    exchange::Message answer = server_->ask(question);
-    if (const auto* const refused = std::get_if<exchange::Refused>(&answer)) {
-      throw Refusal(fmt::format("the memory server refuses: {}", refused->why), refused->code);
-    }
-    if (auto* const wanted = std::get_if<Answer>(&answer)) {
-      return std::move(*wanted);
-    }
-    throw SocketError("the memory server answers something else than was asked");
+    return server_->ask_for<Answer>(question, "the memory server");
   }
 
   void fence(SwitchControl::ConnectionId connection) {

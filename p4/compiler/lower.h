@@ -155,6 +155,10 @@ class Lowering {
 
   // lower_table.cpp
   Object* table(const ast::Declaration& declaration, const std::string& prefix);
+  /// What a table and a value_set begin and end with.
+  Object* begin_table(Object::Kind kind, const ast::Declaration& declaration, const std::string& prefix,
+                      ir::Table& made, TableInfo& info);
+  void add_table(Object& object, ir::Table made, TableInfo info);
   void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types);
   std::optional<ir::Place> header_of_key(const ast::Expr& expr, const Value& value);
   void table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,

@@ -37,15 +37,30 @@ bool Lowering::is_value_set(const ast::Expr& expr) const {
   return symbol != nullptr && symbol->kind == Symbol::Kind::object && symbol->object->kind == Object::Kind::value_set;
 }
 
-// A table that the parser applies: its keys are slots, which each use fills.
-Object* Lowering::value_set(const ast::Declaration& declaration, const std::string& prefix) {
-  Object* object = new_object(Object::Kind::value_set, &declaration);
-  ir::Table made;
-  TableInfo info;
+Object* Lowering::begin_table(Object::Kind kind, const ast::Declaration& declaration, const std::string& prefix,
+                              ir::Table& made, TableInfo& info) {
+  Object* object = new_object(kind, &declaration);
   info.name = control_name(declaration, prefix);
   object->name = info.name;
   made.hit_slot = new_slots(types_.boolean);
   made.action_slot = new_slots(types_.bits(32, false));
+  return object;
+}
+
+void Lowering::add_table(Object& object, ir::Table made, TableInfo info) {
+  object.index = static_cast<int>(out_.tables.size());
+  if (made.direct_counter >= 0) {
+    out_.info.counters[static_cast<std::size_t>(made.direct_counter)].table = object.index;
+  }
+  out_.tables.push_back(std::move(made));
+  out_.info.tables.push_back(std::move(info));
+}
+
+// A table that the parser applies: its keys are slots, which each use fills.
+Object* Lowering::value_set(const ast::Declaration& declaration, const std::string& prefix) {
+  ir::Table made;
+  TableInfo info;
+  Object* object = begin_table(Object::Kind::value_set, declaration, prefix, made, info);
   const Type* type = resolve(*declaration.type);
   const auto add_key = [&](const Type* part, const std::string& key) {
     if (!part->is_scalar() || part->is_signed) {
@@ -69,9 +84,7 @@ Object* Lowering::value_set(const ast::Declaration& declaration, const std::stri
   info.size = static_cast<std::size_t>(size.magnitude);
   made.actions.emplace_back();
   info.actions.push_back({"NoAction", {}, false, false});
-  object->index = static_cast<int>(out_.tables.size());
-  out_.tables.push_back(std::move(made));
-  out_.info.tables.push_back(std::move(info));
+  add_table(*object, std::move(made), std::move(info));
   return object;
 }
 
@@ -120,13 +133,9 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
   if (!source.has_actions) {
     fail(declaration.at, "the table '" + declaration.name + "' has no 'actions'");
   }
-  Object* object = new_object(Object::Kind::table, &declaration);
   ir::Table made;
   TableInfo info;
-  info.name = control_name(declaration, prefix);
-  object->name = info.name;
-  made.hit_slot = new_slots(types_.boolean);
-  made.action_slot = new_slots(types_.bits(32, false));
+  Object* object = begin_table(Object::Kind::table, declaration, prefix, made, info);
   std::vector<const Type*> types;
   table_keys(source, made, info, types);
   table_actions(source, *object, made, info, prefix);
@@ -136,12 +145,7 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
     info.size = static_cast<std::size_t>(constant_number(*source.size).magnitude);
   }
   table_properties(source, *object, made);
-  object->index = static_cast<int>(out_.tables.size());
-  if (made.direct_counter >= 0) {
-    out_.info.counters[static_cast<std::size_t>(made.direct_counter)].table = object->index;
-  }
-  out_.tables.push_back(std::move(made));
-  out_.info.tables.push_back(std::move(info));
+  add_table(*object, std::move(made), std::move(info));
   return object;
 }
 
