@@ -174,6 +174,9 @@ bool QueuePair::post(std::span<const WorkRequest> chain) {
     return false;
   }
   check_and_post(chain, false);
+  if (reactor_->explores()) [[unlikely]] {
+    static_cast<void>(reactor_->part_behind_post(nullptr));
+  }
   return true;
 }
 
@@ -398,15 +401,16 @@ void QueuePair::wait_until_completed(ChainAwaiter& awaiter) {
   return true;
 }
 
-// Returns true if the awaiter has to wait for a completion of the posted chain.
+// Returns true if the awaiter has to wait: for a completion of the posted chain, or because the world says so.
 bool QueuePair::post_for(ChainAwaiter& awaiter) {
   const bool wait = awaiter.until_ == ChainAwaiter::Until::completed;
   check_and_post(awaiter.chain_, wait);
   awaiter.last_ = posted_;
   if (wait) {
     wait_until_completed(awaiter);
+    return true;
   }
-  return wait;
+  return reactor_->explores() && reactor_->part_behind_post(&awaiter);
 }
 
 // Joins the line of queue pairs that need completion entries, if the send queue has room for the next post: a nudge, or

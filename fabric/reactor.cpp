@@ -55,13 +55,16 @@ void Reactor::destroy_spawned() noexcept {
   abandons_tasks_ = false;
 }
 
-void Reactor::spawn(Task<void> task) { start_root(this, std::move(task)); }
+void Reactor::spawn(Task<void> task) {
+  start_root(this, std::move(task));
+  if (explores_) {
+    static_cast<void>(part_behind_post(nullptr));  // the caller goes on behind what the task has posted
+  }
+}
 
 void Reactor::resume_ready() {
   while (!ready_.empty()) {
-    Waiter& waiter = ready_.front();
-    waiter.unlink();
-    waiter.handle.resume();
+    take_ready().handle.resume();
   }
 }
 

@@ -27,8 +27,8 @@ constexpr std::uint64_t kMostWalkedEvents = 20'000;  // of all walks: those of l
 
 class Coordinator {
  public:
-  Coordinator(const Program& program, const Options& options)
-      : program_(&program), options_(&options), began_(std::chrono::steady_clock::now()) {
+  Coordinator(const Program& program, const Options& options, ObjectsSeen& objects)
+      : program_(&program), options_(&options), objects_(&objects), began_(std::chrono::steady_clock::now()) {
     fabric::model::validate(options.rules);
     if (options.max_events == 0) {
       throw std::invalid_argument("max_events is 0: an execution must have at least 1 event");
@@ -40,7 +40,7 @@ class Coordinator {
     }
     workers_.resize(threads_);
     // The first worker finds faults of the program itself.
-    workers_.front() = std::make_unique<Worker>(program, options, stop_, deadline_);
+    workers_.front() = std::make_unique<Worker>(program, options, stop_, deadline_, objects.changing());
   }
 
   Verdict run() {
@@ -50,14 +50,14 @@ class Coordinator {
         return {};
       }
       look_again();
-      return finish();
+      return must_begin_again() ? Verdict{} : finish();
     }
     if (options_->mode == Mode::random || options_->mode == Mode::pct) {
       run_random();
     } else {
       run_all();
     }
-    if (must_look_at_counters() || must_order_objects()) {
+    if (must_begin_again()) {
       return {};
     }
     const bool loops_alone =
@@ -67,7 +67,10 @@ class Coordinator {
       run_states_for_loops();
     }
     look_again();
-    return finish();
+    return must_begin_again() ? Verdict{} : finish();
+  }
+  [[nodiscard]] bool must_begin_again() const {
+    return must_look_at_counters() || must_order_objects() || must_know_objects() || must_part_posts();
   }
   /// Whether the program has read counters that were left out of the comparison. The verdict says nothing then.
   [[nodiscard]] bool must_look_at_counters() const noexcept { return reads_counters_ && !options_->look_at_counters; }
@@ -75,14 +78,30 @@ class Coordinator {
   [[nodiscard]] const char* unable() const noexcept { return options_->mode == Mode::states ? unable_ : nullptr; }
   /// Whether clients share objects, so that the orders of their steps that were left out may matter.
   [[nodiscard]] bool must_order_objects() const noexcept {
-    return shares_objects_ && !options_->order_objects && !options_->order_clients && !found_ && !stop_ &&
+    return shares_objects_ && !options_->order_objects && !found_ && !stop_ &&
            options_->mode == Mode::exhaustive;
+  }
+  /// Whether objects have to be watched from the beginning, since it matters who looks at them.
+  [[nodiscard]] bool must_know_objects() const {
+    return knows_more_ && options_->order_objects && objects_->blind_spot() != nullptr && !found_ && !stop_ &&
+           is_exhaustive();
+  }
+  /// Whether a client looks behind a post at what others may change.
+  [[nodiscard]] bool must_part_posts() const {
+    return !options_->part_posts && !found_ && !stop_ && is_exhaustive() && has_blind_spot();
   }
 
  private:
+  [[nodiscard]] bool is_exhaustive() const {
+    return options_->mode != Mode::random && options_->mode != Mode::pct;
+  }
+  [[nodiscard]] bool has_blind_spot() const {
+    return blind_spot_ || (!must_order_objects() && objects_->blind_spot() != nullptr);
+  }
+
   Worker& worker(std::size_t slot) {
     if (workers_[slot] == nullptr) {
-      workers_[slot] = std::make_unique<Worker>(*program_, *options_, stop_, deadline_);
+      workers_[slot] = std::make_unique<Worker>(*program_, *options_, stop_, deadline_, objects_->changing());
     }
     return *workers_[slot];
   }
@@ -126,7 +145,7 @@ class Coordinator {
       for (TaskResult& result : results) {
         merge(result);
       }
-      if (must_look_at_counters() || must_order_objects()) {
+      if (must_begin_again()) {
         return;
       }
       if (stop_) {
@@ -186,9 +205,7 @@ class Coordinator {
     cut_ += result.cut;
     reads_counters_ = reads_counters_ || result.reads_counters;
     shares_objects_ = shares_objects_ || result.shares_objects;
-    if (!blind_spot_) {
-      blind_spot_ = result.blind_spot;
-    }
+    note_objects(result);
     if (!first_cut_) {
       first_cut_ = result.first_cut;
     }
@@ -204,6 +221,14 @@ class Coordinator {
     if (result.found && (!found_ || result.found->events < found_->events)) {
       found_ = std::move(result.found);
     }
+  }
+
+  void note_objects(const TaskResult& result) {
+    if (!blind_spot_) {
+      blind_spot_ = result.blind_spot;
+    }
+    knows_more_ = objects_->add(result.changing) || knows_more_;
+    objects_->add(result.looks_behind);
   }
 
   void list(const std::shared_ptr<FrozenNode>& node) {
@@ -274,7 +299,9 @@ class Coordinator {
     }
     Options options = *options_;
     options.mode = Mode::states;
-    auto walker = std::make_unique<Worker>(*program_, options, stop_, deadline_);
+    options.order_objects = options.order_objects || states_ordered_objects_;
+    options.part_posts = options.part_posts || states_parted_posts_;
+    auto walker = std::make_unique<Worker>(*program_, options, stop_, deadline_, objects_->changing());
     static_cast<void>(walker->walk(0, 1));
     if (walker->may_crash()) {
       return;  // a lease ends only where clients are parked
@@ -287,6 +314,7 @@ class Coordinator {
       TaskResult result = walker->walk(i * 0x9e37'79b9'7f4a'7c15 + 1, kLongestWalk);
       verdict_.events += result.events;
       walked += result.events;
+      note_objects(result);
       if (!result.found) {
         continue;
       }
@@ -302,11 +330,13 @@ class Coordinator {
 
   // Decides what the other search leaves open because of loops.
   void run_states(const Options& options) {
-    StateSearch search(*program_, options, threads_, deadline_);
+    StateSearch search(*program_, options, threads_, deadline_, objects_->changing());
     StatesResult result = search.run();
     if (!blind_spot_) {
       blind_spot_ = result.blind_spot;
     }
+    states_ordered_objects_ = result.orders_objects;
+    states_parted_posts_ = result.parts_posts;
     verdict_.states = result.states;
     verdict_.events += result.events;
     if (result.found) {
@@ -340,8 +370,8 @@ class Coordinator {
   }
 
   Verdict finish() {
-    if (!found_ && blind_spot_ && (verdict_.outcome == Outcome::safe || verdict_.only_loops_bounded)) {
-      bound(std::move(*blind_spot_));
+    if (!found_ && has_blind_spot() && (verdict_.outcome == Outcome::safe || verdict_.only_loops_bounded)) {
+      bound(blind_spot_ ? *blind_spot_ : *objects_->blind_spot());
       verdict_.only_loops_bounded = false;
     }
     if (!found_ && verdict_.outcome == Outcome::safe && cut_ != 0) {
@@ -361,6 +391,7 @@ class Coordinator {
 
   const Program* program_;
   const Options* options_;
+  ObjectsSeen* objects_;
   std::chrono::steady_clock::time_point began_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   unsigned threads_ = 1;
@@ -378,6 +409,9 @@ class Coordinator {
   bool shares_objects_ = false;
   std::optional<std::string> blind_spot_;
   const char* unable_ = nullptr;
+  bool states_ordered_objects_ = false;
+  bool states_parted_posts_ = false;
+  bool knows_more_ = false;  // objects that change
   bool tried_states_ = false;
   bool is_decided_ = false;  // by states, while executions were left
 };
@@ -387,6 +421,9 @@ Verdict replay_cycle(const Program& program, const Options& options, const std::
                      std::size_t repeats_from, Kind kind) {
   Execution execution(program, options.rules, options.writing_retries);
   execution.go_by_states();
+  if (options.part_posts) {
+    execution.part_posts();
+  }
   execution.runs_below(__builtin_frame_address(0));
   execution.begin();
   std::vector<std::uint64_t> before;
@@ -483,23 +520,30 @@ std::string_view name(Outcome outcome) {
 Verdict check(const Program& program, const Options& options) {
   Options now = options;
   std::string note;
+  std::vector<Execution::Changing> changing;
   for (;;) {
-    Coordinator coordinator(program, now);
+    ObjectsSeen objects;
+    objects.add(changing);
+    Coordinator coordinator(program, now, objects);
     Verdict verdict = coordinator.run();
     const bool counters = coordinator.must_look_at_counters();
     const bool order = coordinator.must_order_objects();
+    const bool know = coordinator.must_know_objects();
+    const bool part = coordinator.must_part_posts() && !know;
     if (coordinator.unable() != nullptr) {
       note = fmt::format("its executions were searched, since its states cannot be compared: {}", coordinator.unable());
       now.mode = Mode::exhaustive;
       now.states_for_loops = 0;
       continue;
     }
-    if (!counters && !order) {
+    if (!counters && !order && !know && !part) {
       verdict.note = note;
       return verdict;
     }
     now.look_at_counters = now.look_at_counters || counters;
     now.order_objects = now.order_objects || order;
+    now.part_posts = now.part_posts || part;
+    changing = objects.changing();
   }
 }
 
@@ -514,8 +558,12 @@ Verdict replay(const Program& program, const Options& options, const std::vector
       cycle = {actions.size(), *kind};
       continue;
     }
-    if (&choice == &choices.front() && choice == kByStates) {
+    if (actions.empty() && choice == kByStates) {
       now.mode = Mode::states;
+      continue;
+    }
+    if (actions.empty() && choice == kPartsPosts) {
+      now.part_posts = true;
       continue;
     }
     actions.push_back(parse_action(choice));

@@ -152,6 +152,7 @@ void Execution::end_execution() noexcept {
     actor.tasks.clear();
   }
   judges_.clear();
+  of_judges_.clear();
   while (!kept_.empty()) {
     kept_.back().destroy(kept_.back().object);
     kept_.pop_back();
@@ -454,7 +455,6 @@ void Execution::fail(Kind kind, std::string what) {
 
 // An attempt in which a task asks for moments cannot be left out: they would be others.
 Moment Execution::moment() const {
-  judges_by_order_ = true;
   no_states_ = "it asks for moments";
   if (running_ != Event::kNone) {
     ++actors_[running_].looks;
@@ -463,7 +463,6 @@ Moment Execution::moment() const {
 }
 
 Moment Execution::last_post() const {
-  judges_by_order_ = true;
   no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;
@@ -473,7 +472,6 @@ Moment Execution::last_post() const {
 }
 
 Moment Execution::last_retry() const {
-  judges_by_order_ = true;
   no_states_ = "it asks for moments";
   if (running_ == Event::kNone) {
     return 0;
@@ -485,6 +483,15 @@ Moment Execution::last_retry() const {
 void Execution::at_end(std::function<void(const Order&)> judge) {
   const Zone::Use own(nullptr);
   judges_.push_back(std::move(judge));
+}
+
+void Execution::judges_with(const void* object) {
+  const Zone::Use own(nullptr);
+  if (!building_ || zone_.block_at(object).empty()) {
+    throw std::invalid_argument(
+        "judges_with: it takes an object of World::make, while the program is built, before its tasks run");
+  }
+  of_judges_.push_back(object);
 }
 
 void Execution::keep(Kept kept) {
@@ -666,6 +673,7 @@ void Execution::check_remote(const ModelQueuePair& queue_pair, const WorkRequest
 }
 
 void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedRequest> chain, std::uint64_t first) {
+  look_at_inlined(chain);
   const Zone::Use own(nullptr);
   const WatchAfterPost after(*this);
   const std::uint16_t qp = queue_pair.id().value;
@@ -776,6 +784,7 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
   }
   ++actors_[of].changes;
   event_->receives.push_back({qp, queue_pairs_[qp].receives++});
+  queue_pairs_[qp].receive_buffers.emplace_back(into.bytes());
 }
 
 // Whether the step has done nothing so far that depends on what others do.

@@ -122,21 +122,32 @@ class Execution final : public World {
   /// Tasks run in stack frames below this address of the calling thread.
   void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
   void compare_tallies() noexcept { compares_tallies_ = true; }
-  /// Whether a client has changed an object of the process that another one can reach, in any execution, and nothing
-  /// says who judges it (World::moment, World::order_matters). Then order_objects() is needed.
-  [[nodiscard]] bool shares_objects() const noexcept { return shares_objects_ && !judges_by_order_; }
+  /// Whether a client has changed an object of the process that another one can reach, in any execution, and that is not
+  /// for judges alone (World::judges_with). Then order_objects() is needed.
+  [[nodiscard]] bool shares_objects() const noexcept { return shares_objects_; }
   /// Steps of clients that change such an object, or look at it, are dependent.
   struct Changing {
-    std::uint32_t taken_as = 0;    ///< the object's number among the blocks of the program
+    std::uint32_t taken_as = 0;    ///< the object's number among the blocks of the program; kMadeInTasks: see there
     std::uint64_t changed_by = 0;  ///< actors, one bit each
+  };
+  static constexpr std::uint32_t kMadeInTasks = 0;  ///< all that tasks have made and linked to such objects
+  /// A client looks at an object behind a post, in the same step, or may do so.
+  struct LookBehind {
+    std::uint32_t taken_as = 0;
+    std::uint64_t by = 0;  ///< actors, one bit each
+    std::string what;
   };
   /// `known`: those of changing_objects(), of executions of the same program.
   void order_objects(const std::vector<Changing>& known);
   [[nodiscard]] const std::vector<Changing>& changing_objects() const noexcept { return changing_; }
-  /// All steps of clients are.
-  void order_clients() noexcept { orders_clients_ = true; }
   /// A step that was taken, in any execution, although what it did cannot be explored as it happens; or null.
   [[nodiscard]] const std::string* blind_spot() const noexcept { return blind_spot_ ? &*blind_spot_ : nullptr; }
+  /// The same, of objects: it is one if another client has changed the object, in any execution of any thread.
+  [[nodiscard]] const std::vector<LookBehind>& looks_behind() const noexcept { return looks_behind_; }
+  /// What a client does behind a post is a step of its own, where it can be.
+  void part_posts() noexcept { parts_posts_ = true; }
+  /// Looks at buffers behind posts are seen also where no awaiter of the library comes between. This takes longer.
+  void look_closely(bool closely) noexcept { looks_closely_ = closely; }
   /// For a search through states: no attempt of a loop is left out. A client that tries again waits for a step of its
   /// own. Call it before begin().
   void go_by_states() noexcept { by_states_ = true; }
@@ -249,10 +260,8 @@ class Execution final : public World {
   void at_end(std::function<void(const Order&)> judge) override;
   [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
   [[nodiscard]] bool judges_in_order() const override { return by_states_; }
-  void order_matters() override {
-    event_->judged = true;
-    judges_by_order_ = true;
-  }
+  void order_matters() override { event_->judged = true; }
+  void judges_with(const void* object) override;
   void observe(Observer observer) override;
 
  protected:
@@ -274,6 +283,7 @@ class Execution final : public World {
     fabric::Cpu::Access* access = nullptr;
     fabric::Waiter* waiter = nullptr;  // retry, or a sleep
     std::uint32_t slot = 0;            // no other one that waits has it
+    bool is_parted = false;            // it waits behind a post, and may be destroyed there
   };
   // The end of an attempt that failed.
   struct AttemptEnd {
@@ -344,6 +354,8 @@ class Execution final : public World {
     unsigned nic_at_node = 0;
     std::uint32_t sends = 0;     // posted so far
     std::uint32_t receives = 0;  // buffers for them
+    std::vector<std::span<const std::byte>> receive_buffers{};
+    std::size_t received = 0;  // of these, how many hold messages that their owner knows of
   };
   struct RequestInfo {
     std::uint64_t tag = 0;
@@ -433,10 +445,18 @@ class Execution final : public World {
   void watch_shared_objects(std::uint16_t actor);
   void note_shared_objects(std::uint16_t actor);
   [[nodiscard]] bool watches_objects() const noexcept {
-    return !judges_by_order_ && !orders_clients_ && (!shares_objects_ || orders_objects_);
+    return !shares_objects_ || orders_objects_;
   }
+  [[nodiscard]] bool part_behind_post(fabric::Waiter* waiter);
+  [[nodiscard]] bool still_waits(std::uint16_t of, const Suspended& suspended) const;
   void watch_after_post();
+  void watch_buffers(std::uint16_t of);
+  void note_buffers(std::uint16_t of);
+  [[nodiscard]] std::span<const std::byte> filled_part_of(std::uint16_t of, std::span<const std::byte> region) const;
   void note_after_post(std::uint16_t of, std::string_view what);
+  [[nodiscard]] std::string look_behind(std::uint16_t of, std::string_view what) const;
+  void note_object_after_post(std::uint16_t of, std::uint32_t taken_as);
+  static void look_at_inlined(std::span<const fabric::CheckedRequest> chain);
   // A post. What the client looks at behind it, in the same step, may change between the two.
   class WatchAfterPost {
    public:
@@ -552,6 +572,7 @@ class Execution final : public World {
     std::uint64_t reached_by = 0;  // actors, one bit each
     std::uint64_t changed_by = 0;  // in any execution
     std::uint32_t taken_as = 0;    // its number among the blocks of the program
+    std::uint64_t looked_behind = 0;  // actors that may have looked at it behind a post, one bit each
     std::span<std::byte> pages{};  // its own, if it is known to change; then looks at it are seen
   };
   static std::uint64_t bit_of(std::size_t number) noexcept {
@@ -570,12 +591,16 @@ class Execution final : public World {
   bool sets_apart_ = false;         // since the last build there are more of them
   Guard guard_;                     // ranges: objects by number, then regions
   bool posted_in_step_ = false;
+  bool goes_on_behind_ = false;    // the client's code runs on behind a post of this step
+  bool watches_buffers_ = false;   // some are closed
+  bool looks_closely_ = false;
+  bool parts_posts_ = false;
   std::uint64_t touched_ = 0;  // objects, before a post of the step
   std::optional<std::string> blind_spot_;
+  std::vector<LookBehind> looks_behind_;
   bool orders_objects_ = false;
   bool shares_objects_ = false;
-  mutable bool judges_by_order_ = false;
-  bool orders_clients_ = false;
+  std::vector<const void*> of_judges_;  // objects that only judges look at
   std::vector<std::size_t> tasks_of_actors_;
   std::vector<Part> parts_;
   std::size_t next_part_ = 0;

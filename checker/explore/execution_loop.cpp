@@ -91,7 +91,7 @@ bool Execution::is_quiet(std::uint16_t of) const {
 
 // Nothing that the client can look at changes before it posts something.
 bool Execution::is_undisturbed(std::uint16_t of) const {
-  if (orders_clients_ || !is_quiet(of) || !shared_with(actors_[of]).empty() ||
+  if (!is_quiet(of) || !shared_with(actors_[of]).empty() ||
       (orders_objects_ && reaches_shared_objects(of))) {
     return false;
   }

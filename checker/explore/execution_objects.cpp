@@ -6,6 +6,7 @@
 // other changes or looks at. Looks are seen by page protection (Guard): an object that is known to change gets pages of
 // its own in the next build. Until then each step of a client counts as a look at all objects that the client reaches.
 #include "execution.h"
+#include "model_fabric.h"
 #include "mutation.h"
 
 #include <fmt/format.h>
@@ -20,6 +21,10 @@ using namespace fabric;
 namespace {
 
 constexpr std::size_t kMostGuarded = 62;  // of the guard's ranges; regions come behind
+
+// Regions that others reach, and a client's other ones.
+std::size_t number_of_shared(std::size_t region) { return kMostGuarded + 2 * region; }
+std::size_t number_of_own(std::size_t region) { return kMostGuarded + 2 * region + 1; }
 
 }  // namespace
 
@@ -37,7 +42,7 @@ void Execution::find_shared_objects() {
     for (const Task<void>& task : actors_[of].tasks) {
       roots_.push_back(frame_of(task));
     }
-    zone_.reachable(roots_, blocks_);
+    zone_.reachable(roots_, blocks_, of_judges_);
     for (const std::span<const std::byte> block : blocks_) {
       reached_by[zone_.view_at(reinterpret_cast<std::uintptr_t>(block.data())).number] |= bit_of(of);
     }
@@ -48,7 +53,7 @@ void Execution::find_shared_objects() {
       continue;
     }
     const std::byte* const begin = zone_.base() + view.offset;
-    SharedObject object{view.offset, view.bytes, reached_by[i], 0, zone_.taken_as(begin), {}};
+    SharedObject object{view.offset, view.bytes, reached_by[i], 0, zone_.taken_as(begin), 0, {}};
     const auto known = std::ranges::find(changing_, object.taken_as, &Changing::taken_as);
     if (known != changing_.end()) {
       object.changed_by = known->changed_by;
@@ -63,7 +68,7 @@ void Execution::add_changing(const Changing& object) {
   const auto known = std::ranges::find(changing_, object.taken_as, &Changing::taken_as);
   if (known == changing_.end()) {
     changing_.push_back(object);
-    sets_apart_ = orders_objects_ && !by_states_;
+    sets_apart_ = sets_apart_ || (orders_objects_ && !by_states_ && object.taken_as != kMadeInTasks);
   } else {
     known->changed_by |= object.changed_by;
   }
@@ -96,7 +101,7 @@ void Execution::find_made_objects() {
   for (const SharedObject& object : shared_objects_) {
     roots_.push_back(zone_.base() + object.offset);
   }
-  zone_.reachable(roots_, blocks_);
+  zone_.reachable(roots_, blocks_, of_judges_);
   made_.clear();
   for (const std::span<const std::byte> block : blocks_) {
     const auto offset = static_cast<std::uint64_t>(block.data() - zone_.base());
@@ -107,7 +112,8 @@ void Execution::find_made_objects() {
 }
 
 void Execution::watch_shared_objects(std::uint16_t of) {
-  posted_in_step_ = false;
+  posted_in_step_ = !event_->posts.empty();  // a chain that waited for room
+  goes_on_behind_ = false;
   touched_ = 0;
   if (!watches_objects()) {
     return;
@@ -130,17 +136,23 @@ void Execution::watch_shared_objects(std::uint16_t of) {
 void Execution::note_shared_objects(std::uint16_t of) {
   const std::vector<std::span<const std::byte>>& regions = shared_with(actors_[of]);
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (guard_.open(kMostGuarded + i)) {
+    if (guard_.open(number_of_shared(i))) {
       note_after_post(of, "at memory that others reach");
     }
   }
+  note_buffers(of);
   const auto was_touched = [&](std::size_t i) {
-    if (shared_objects_[i].pages.empty()) {
+    SharedObject& object = shared_objects_[i];
+    if (object.pages.empty()) {
+      if (goes_on_behind_ && (object.reached_by & bit_of(of) & ~object.looked_behind) != 0) {
+        object.looked_behind |= bit_of(of);
+        note_object_after_post(of, object.taken_as);
+      }
       return true;  // perhaps
     }
     const bool touched = guard_.open(i);
-    if (touched && posted_in_step_ && (shared_objects_[i].changed_by & ~bit_of(of)) != 0) {
-      note_after_post(of, "at an object that another client changes");
+    if (touched && posted_in_step_) {
+      note_object_after_post(of, object.taken_as);
     }
     return touched || (touched_ & bit_of(i)) != 0;
   };
@@ -153,7 +165,9 @@ void Execution::note_shared_objects(std::uint16_t of) {
       looked_at |= touched ? bit_of(i) : 0;
     }
   }
-  event_->judged = event_->judged || orders_clients_;
+  if (goes_on_behind_ && reaches_any) {
+    note_object_after_post(of, kMadeInTasks);
+  }
   if (!watches_objects()) {
     return;
   }
@@ -175,6 +189,7 @@ void Execution::note_shared_objects(std::uint16_t of) {
     if (std::memcmp(made.begin, before, made.bytes) != 0) {
       altered |= kMade;
       shares_objects_ = true;
+      add_changing({kMadeInTasks, bit_of(of)});
     }
     before += made.bytes;
   }
@@ -199,10 +214,13 @@ void Execution::watch_after_post() {
   const std::uint16_t of = running_;
   const std::vector<std::span<const std::byte>>& regions = shared_with(actors_[of]);
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (guard_.open(kMostGuarded + i)) {
+    if (guard_.open(number_of_shared(i))) {
       note_after_post(of, "at memory that others reach");
     }
-    guard_.close(kMostGuarded + i, arena_.pages_of(regions[i]));
+    guard_.close(number_of_shared(i), arena_.pages_of(regions[i]));
+  }
+  if (looks_closely_) {
+    watch_buffers(of);
   }
   for (std::size_t i = 0; i < shared_objects_.size() && watches_objects(); ++i) {
     const SharedObject& object = shared_objects_[i];
@@ -211,8 +229,8 @@ void Execution::watch_after_post() {
     }
     if (guard_.open(i)) {
       touched_ |= bit_of(i);
-      if (posted_in_step_ && (object.changed_by & ~bit_of(of)) != 0) {
-        note_after_post(of, "at an object that another client changes");
+      if (posted_in_step_) {
+        note_object_after_post(of, object.taken_as);
       }
     }
     guard_.close(i, object.pages);
@@ -220,12 +238,135 @@ void Execution::watch_after_post() {
   posted_in_step_ = true;
 }
 
+// A task goes on behind a post of the same step: behind one for whose end it does not wait, behind a task that it has
+// spawned, or because another task of its client has posted before it. What others do between the two is explored if it
+// goes on in a step of its own. This takes longer, so first the explorer sees whether it looks at anything that others
+// may have changed.
+bool Execution::part_behind_post(Waiter* waiter) {
+  if (running_ == Event::kNone || runs_the_dead() || (event_->posts.empty() && event_->receives.empty())) {
+    return false;
+  }
+  if (parts_posts_ && waiter != nullptr) {
+    const Zone::Use own(nullptr);
+    reactor_->parted(running_).push_back(*waiter);
+    static_cast<void>(go_on_later(Step::What::yield, *waiter));
+    actors_[running_].suspended.back().is_parted = true;
+    return true;
+  }
+  goes_on_behind_ = true;
+  watch_buffers(running_);
+  return false;
+}
+
+bool Execution::still_waits(std::uint16_t of, const Suspended& suspended) const {
+  if (!suspended.is_parted) {
+    return true;
+  }
+  const WaitList& parted = reactor_->parted(of);
+  const Waiter* waiter = parted.empty() ? nullptr : &parted.front();
+  while (waiter != nullptr && waiter != suspended.waiter) {
+    waiter = parted.after(*waiter);
+  }
+  return waiter != nullptr;
+}
+
+// From the first to the last byte of the region that requests in flight, or messages, may fill.
+std::span<const std::byte> Execution::filled_part_of(std::uint16_t of, std::span<const std::byte> region) const {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    if (bytes.data() < region.data() || bytes.data() >= region.data() + region.size() || bytes.empty()) {
+      return;
+    }
+    begin = begin == nullptr ? bytes.data() : std::min(begin, bytes.data());
+    end = std::max(end, bytes.data() + bytes.size());
+  };
+  for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
+    const QueuePairPart& part = queue_pairs_[qp];
+    if (part.target == of) {
+      for (std::size_t i = part.received; i < part.receive_buffers.size(); ++i) {
+        add(part.receive_buffers[i]);
+      }
+    }
+    if (part.actor != of) {
+      continue;
+    }
+    const std::uint32_t posted = machine_.posted({qp});
+    for (auto i = static_cast<std::uint32_t>(completed_of(qp)); i < posted; ++i) {
+      const WorkRequest& request = machine_.request({{qp}, i});
+      if (request.opcode == Opcode::read || is_atomic(request.opcode)) {
+        add(request.local.bytes());
+      }
+    }
+  }
+  return begin == nullptr ? std::span<const std::byte>{} : std::span(begin, end);
+}
+
+void Execution::watch_buffers(std::uint16_t of) {
+  const std::vector<std::span<const std::byte>>& regions = regions_of(actors_[of]);
+  const std::vector<std::span<const std::byte>>& shared = shared_with(actors_[of]);
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (guard_.open(number_of_own(i))) {
+      note_after_post(of, "at a buffer that a request fills");
+    }
+    const bool is_shared = std::ranges::find(shared, regions[i].data(), &std::span<const std::byte>::data) !=
+                           shared.end();  // it is closed as a whole
+    const std::span<const std::byte> filled = is_shared ? std::span<const std::byte>{} : filled_part_of(of, regions[i]);
+    if (!filled.empty()) {
+      guard_.close(number_of_own(i), arena_.pages_of(filled));
+      watches_buffers_ = true;
+    }
+  }
+}
+
+void Execution::note_buffers(std::uint16_t of) {
+  if (!watches_buffers_) {
+    return;
+  }
+  watches_buffers_ = false;
+  for (std::size_t i = 0; i < regions_of(actors_[of]).size(); ++i) {
+    if (guard_.open(number_of_own(i))) {
+      note_after_post(of, "at a buffer that a request fills");
+    }
+  }
+}
+
+// An inlined payload is read at the post: a look of the client, also where nothing of the world is watched.
+void Execution::look_at_inlined(std::span<const CheckedRequest> chain) {
+  constexpr std::uint64_t kPage = 4096;
+  for (const CheckedRequest& checked : chain) {
+    if (!checked.posted->inlined || checked.length == 0) {
+      continue;
+    }
+    for (std::uint32_t i = 0; i < checked.length; i += kPage) {
+      static_cast<void>(*static_cast<const volatile std::byte*>(checked.data + i));
+    }
+    static_cast<void>(*static_cast<const volatile std::byte*>(checked.data + checked.length - 1));
+  }
+}
+
+void Execution::note_object_after_post(std::uint16_t of, std::uint32_t taken_as) {
+  if (has(Mutation::looks_after_posts_are_unseen)) {
+    return;
+  }
+  const auto known = std::ranges::find(looks_behind_, taken_as, &LookBehind::taken_as);
+  if (known != looks_behind_.end()) {
+    known->by |= bit_of(of);
+    return;
+  }
+  looks_behind_.push_back({taken_as, bit_of(of), look_behind(of, "at an object that another client changes")});
+}
+
+std::string Execution::look_behind(std::uint16_t of, std::string_view what) const {
+  return fmt::format(
+      "{}, which looks {} behind a post, with no wait between them (let World::yield come between, or use the node's "
+      "Cpu),",
+      actors_[of].name, what);
+}
+
 void Execution::note_after_post(std::uint16_t of, std::string_view what) {
   if (!blind_spot_ && !has(Mutation::looks_after_posts_are_unseen)) {
-    blind_spot_ = fmt::format(
-        "{}, which looks {} behind a post, with no wait between them (let World::yield come between, or use the "
-        "node's Cpu),",
-        actors_[of].name, what);
+    blind_spot_ = look_behind(of, what);
   }
 }
 

@@ -384,6 +384,7 @@ void Execution::show_message(const model::Step& step) {
     const Zone::Use own(nullptr);
     static_cast<void>(receiver->receives()->take_buffer());
     receiver->receives()->fill(arrival);
+    ++queue_pairs_[step.owner].received;
   }
   run_ready(of);
 }
@@ -527,7 +528,7 @@ void Execution::apply_client(const Action& action) {
       break;
     case Step::What::yield:
     case Step::What::retry:
-      if (suspended.waiter != nullptr) {
+      if (suspended.waiter != nullptr && still_waits(action.owner, suspended)) {
         reactor_->ready(*suspended.waiter);
       }
       break;

@@ -8,6 +8,10 @@
 #include <sidelatch/fabric/queue_pair.h>
 #include <sidelatch/fabric/reactor.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
 namespace sidelatch::explore {
 
 /// Tasks continue when the explorer says so; sleeping takes no step.
@@ -20,9 +24,22 @@ class ModelReactor final : public fabric::Reactor {
 
   [[nodiscard]] fabric::Time now() const override { return execution_->now(); }
   using Reactor::has_ready;
-  using Reactor::resume_ready;
+  /// Those behind a post may have to wait for a step of their own.
+  void resume_ready() {
+    while (has_ready()) {
+      fabric::Waiter& next = take_ready();
+      if (!execution_->part_behind_post(&next)) {
+        next.handle.resume();
+      }
+    }
+  }
+  /// Tasks of an actor that wait behind a post. They may be destroyed there.
+  [[nodiscard]] fabric::WaitList& parted(std::size_t actor) noexcept {
+    return parted_.at(std::min(actor, parted_.size() - 1));
+  }
 
  protected:
+  bool part_behind_post(fabric::Waiter* waiter) override { return execution_->part_behind_post(waiter); }
   // Only the explorer drives this reactor.
   bool advance(std::optional<fabric::Time> /*limit*/) override { return false; }
   std::uint64_t start_timer(fabric::Duration duration, fabric::Waiter& waiter) override {
@@ -42,6 +59,7 @@ class ModelReactor final : public fabric::Reactor {
 
  private:
   Execution* execution_;
+  std::array<fabric::WaitList, 64> parted_;
 };
 
 /// A CPU thread: that of a node's tasks, or one of its own.

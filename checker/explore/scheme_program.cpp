@@ -480,6 +480,7 @@ void build(const std::shared_ptr<Setting>& setting, World& world) {
     monitor =
         &world.make<SchemeMonitor>(world, setting->promise, workload.writers + workload.readers, place.memory.remote(),
                                    place.memory.remote().address + place.layout.latch(0), kFirstTagOfReads);
+    world.judges_with(monitor);
   }
   run.monitor = monitor;
   QueuePair* first = nullptr;

@@ -45,8 +45,49 @@ bool FrozenNode::knows(const Action& action) const {
   return node.knows(action) || std::ranges::find(started, action) != started.end();
 }
 
+// ---- Objects.
+
+bool ObjectsSeen::add(const std::vector<Execution::Changing>& changing) {
+  bool is_new = false;
+  for (const Execution::Changing& object : changing) {
+    const auto known = std::ranges::find(changing_, object.taken_as, &Execution::Changing::taken_as);
+    if (known == changing_.end()) {
+      changing_.push_back(object);
+      is_new = is_new || object.taken_as != Execution::kMadeInTasks;
+    } else {
+      known->changed_by |= object.changed_by;
+    }
+  }
+  return is_new;
+}
+
+void ObjectsSeen::add(const std::vector<Execution::LookBehind>& looks) {
+  for (const Execution::LookBehind& look : looks) {
+    const auto known = std::ranges::find(looks_, look.taken_as, &Execution::LookBehind::taken_as);
+    if (known == looks_.end()) {
+      looks_.push_back(look);
+    } else {
+      known->by |= look.by;
+    }
+  }
+}
+
+const std::string* ObjectsSeen::blind_spot() const {
+  for (const Execution::LookBehind& look : looks_) {
+    const auto object = std::ranges::find(changing_, look.taken_as, &Execution::Changing::taken_as);
+    // Two actors: one that looks and another one that changes it.
+    const bool by_others = object != changing_.end() && object->changed_by != 0 &&
+                           (std::popcount(look.by | object->changed_by) > 1);
+    if (by_others) {
+      return &look.what;
+    }
+  }
+  return nullptr;
+}
+
 Worker::Worker(const Program& program, const Options& options, std::atomic<bool>& stop,
-               std::optional<std::chrono::steady_clock::time_point> deadline)
+               std::optional<std::chrono::steady_clock::time_point> deadline,
+               const std::vector<Execution::Changing>& changing)
     : options_(&options),
       stop_(&stop),
       deadline_(deadline),
@@ -63,10 +104,10 @@ Worker::Worker(const Program& program, const Options& options, std::atomic<bool>
     execution_.go_by_states();
   }
   if (options.order_objects) {
-    execution_.order_objects({});
+    execution_.order_objects(changing);
   }
-  if (options.order_clients) {
-    execution_.order_clients();
+  if (options.part_posts) {
+    execution_.part_posts();
   }
 }
 
@@ -139,7 +180,9 @@ void Worker::note_leaf() {
 void Worker::run_leaf_again() {
   const std::uint64_t memory = leaf_memory_;
   const bool had_failed = leaf_failed_;
+  execution_.look_closely(true);
   replay_to(depth_);
+  execution_.look_closely(false);
   if (execution_.memory_hash() != memory || (execution_.failure() != nullptr) != had_failed) {
     throw std::logic_error(kDiffers);
   }
@@ -337,13 +380,18 @@ void Worker::end_execution(TaskResult& result) {
   end_judged(result);
   result.reads_counters = execution_.reads_counters();
   result.shares_objects = execution_.shares_objects();
-  if (execution_.blind_spot() != nullptr) {
-    result.blind_spot = *execution_.blind_spot();
-  }
   if (execution_.is_cut()) {
     ++result.cut;
     result.first_cut = execution_.first_cut();
   }
+}
+
+void Worker::tell_what_was_seen(TaskResult& result) const {
+  if (execution_.blind_spot() != nullptr) {
+    result.blind_spot = *execution_.blind_spot();
+  }
+  result.changing = execution_.changing_objects();
+  result.looks_behind = execution_.looks_behind();
 }
 
 void Worker::end_judged(TaskResult& result) {
@@ -404,6 +452,7 @@ void Worker::record(TaskResult& result, const Failure& failure, const std::vecto
   found.tail = tail;
   found.by_states = options_->mode == Mode::states;
   found.orders_objects = options_->order_objects;
+  found.parts_posts = options_->part_posts;
   for (std::size_t i = 0; i < depth_; ++i) {
     found.choices.push_back(event(i).action);
   }
@@ -505,6 +554,7 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
   }
   result.additions = std::move(additions_);
   additions_.clear();
+  tell_what_was_seen(result);
   return result;
 }
 
@@ -597,6 +647,7 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
 
 TaskResult Worker::walk(std::uint64_t seed, std::size_t most_events) {
   execution_.runs_below(__builtin_frame_address(0));
+  execution_.look_closely(true);
   TaskResult result;
   leaves_ = kLeavesRunAgain + 1;  // what it finds is run again by the caller
   load({});
@@ -620,6 +671,7 @@ TaskResult Worker::walk(std::uint64_t seed, std::size_t most_events) {
     }
     if (depth_ >= most_events) {
       result.events += depth_;
+      tell_what_was_seen(result);
       return result;
     }
     if (depth_ % kSteady == kSteady - 1 || depth_ > most_events / 2) {
@@ -641,6 +693,7 @@ TaskResult Worker::walk(std::uint64_t seed, std::size_t most_events) {
   }
   end_execution(result);
   result.events += depth_;
+  tell_what_was_seen(result);
   return result;
 }
 

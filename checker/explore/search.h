@@ -67,6 +67,7 @@ struct Found {
   std::vector<Action> tail;
   std::size_t events = 0;                      // number of events that it depends on
   bool orders_objects = false;                 // Options::order_objects was set
+  bool parts_posts = false;                    // Options::part_posts was set
   bool by_states = false;                      // its choices are those of a search through states
   std::size_t repeats_from = ~std::size_t{0};  // from this choice on they repeat for ever
 };
@@ -81,11 +82,29 @@ struct TaskResult {
   bool reads_counters = false;
   bool shares_objects = false;
   std::optional<std::string> blind_spot;  // Execution::blind_spot()
+  std::vector<Execution::Changing> changing;
+  std::vector<Execution::LookBehind> looks_behind;
   std::optional<std::string> too_long;    // an execution has more events than are allowed: who had not ended in it
   std::optional<Cut> first_cut;
   std::optional<Found> found;
   std::vector<Addition> additions;
   std::vector<std::shared_ptr<FrozenNode>> left;  // the nodes of the stack, top first
+};
+
+/// What all executions of a search show of objects of the process.
+class ObjectsSeen {
+ public:
+  /// Whether any of it was not known to change.
+  bool add(const std::vector<Execution::Changing>& changing);
+  void add(const std::vector<Execution::LookBehind>& looks);
+  [[nodiscard]] const std::vector<Execution::Changing>& changing() const noexcept { return changing_; }
+  void forget_looks() { looks_.clear(); }
+  /// A client looks behind a post at what another one changes; or null.
+  [[nodiscard]] const std::string* blind_spot() const;
+
+ private:
+  std::vector<Execution::Changing> changing_;
+  std::vector<Execution::LookBehind> looks_;
 };
 
 /// The order of the execution whose nodes are given.
@@ -114,8 +133,10 @@ class PathOrder final : public Order {
 class Worker {
  public:
   /// `stop`: set from outside to end the search; the worker sets it too when `deadline` has passed.
+  /// `changing`: objects that are known to change.
   Worker(const Program& program, const Options& options, std::atomic<bool>& stop,
-         std::optional<std::chrono::steady_clock::time_point> deadline);
+         std::optional<std::chrono::steady_clock::time_point> deadline,
+         const std::vector<Execution::Changing>& changing = {});
 
   [[nodiscard]] TaskResult run(const SearchTask& task, std::uint64_t most_executions);
   /// One random execution. PCT changes priorities within its first `usual_length` events.
@@ -143,6 +164,7 @@ class Worker {
   void add_choice(std::size_t depth, const std::vector<Action>& initials);
   void extend(TaskResult& result);
   void end_execution(TaskResult& result);
+  void tell_what_was_seen(TaskResult& result) const;
   void end_judged(TaskResult& result);
   void record(TaskResult& result, const Failure& failure, const std::vector<Action>& tail);
   bool next_choice();

@@ -123,14 +123,19 @@ StateSearch::Hand::Hand(const Program& program, const Options& options)
   if (options.look_at_counters) {
     execution.compare_tallies();
   }
-  if (options.order_clients) {
-    execution.order_clients();
+  if (options.part_posts) {
+    execution.part_posts();
   }
 }
 
 StateSearch::StateSearch(const Program& program, const Options& options, unsigned threads,
-                         std::optional<std::chrono::steady_clock::time_point> deadline)
-    : program_(&program), options_(options), threads_(std::max(1U, threads)), deadline_(deadline) {
+                         std::optional<std::chrono::steady_clock::time_point> deadline,
+                         const std::vector<Execution::Changing>& changing)
+    : program_(&program),
+      options_(options),
+      threads_(std::max(1U, threads)),
+      deadline_(deadline) {
+  static_cast<void>(objects_.add(changing));
   hands_.resize(threads_);
 }
 
@@ -144,7 +149,7 @@ StateSearch::Hand& StateSearch::hand(std::size_t slot) {
       hands_[slot]->execution.order_revocations();
     }
     if (options_.order_objects) {
-      hands_[slot]->execution.order_objects(changing_);
+      hands_[slot]->execution.order_objects(objects_.changing());
     }
   }
   return *hands_[slot];
@@ -165,7 +170,8 @@ StatesResult StateSearch::run() {
     bool knows_more = false;  // objects that change
     for (const auto& hand : hands_) {
       if (hand != nullptr) {
-        knows_more = add_changing(hand->execution.changing_objects()) || knows_more;
+        knows_more = objects_.add(hand->execution.changing_objects()) || knows_more;
+        objects_.add(hand->execution.looks_behind());
         if (hand->execution.blind_spot() != nullptr && !result.blind_spot) {
           result.blind_spot = *hand->execution.blind_spot();
         }
@@ -177,12 +183,20 @@ StatesResult StateSearch::run() {
     }
     // A client that repeats steps which touch nothing waits for an object of the process, which another changes.
     shares = shares || is_local_;
-    const bool knows_objects = (options_.order_objects && !knows_more) || options_.order_clients;
+    const bool knows_objects = options_.order_objects && !knows_more;
     const bool is_exact = (!clock || compares_clock_) && (!tallies || options_.look_at_counters) &&
                           (!shares || knows_objects || result.found);
-    if (is_exact && (!revokes || orders_revocations_ || result.found)) {
+    if (!result.blind_spot && objects_.blind_spot() != nullptr) {
+      result.blind_spot = *objects_.blind_spot();
+    }
+    const bool is_blind = result.blind_spot && !options_.part_posts;
+    if (is_exact && (!revokes || orders_revocations_ || result.found) && (!is_blind || result.found)) {
+      result.orders_objects = options_.order_objects;
+      result.parts_posts = options_.part_posts;
       return result;
     }
+    objects_.forget_looks();  // objects that are known to change now are watched from the beginning
+    options_.part_posts = options_.part_posts || (is_blind && is_exact);
     compares_clock_ = compares_clock_ || clock;
     orders_revocations_ = orders_revocations_ || revokes;
     options_.look_at_counters = options_.look_at_counters || tallies;
@@ -190,21 +204,6 @@ StatesResult StateSearch::run() {
     hands_.clear();
     hands_.resize(threads_);
   }
-}
-
-bool StateSearch::add_changing(const std::vector<Execution::Changing>& more) {
-  bool is_new = false;
-  for (const Execution::Changing& object : more) {
-    const auto known = std::ranges::find(changing_, object.taken_as, &Execution::Changing::taken_as);
-    if (known == changing_.end()) {
-      changing_.push_back(object);
-      is_new = true;
-    } else {
-      is_new = is_new || (object.changed_by & ~known->changed_by) != 0;
-      known->changed_by |= object.changed_by;
-    }
-  }
-  return is_new;
 }
 
 void StateSearch::path_to(std::uint32_t state, std::vector<Action>& path) const {
@@ -320,6 +319,7 @@ Found StateSearch::found_at(std::uint32_t state, const std::vector<Action>& more
   found.failure = failure;
   found.by_states = true;
   found.orders_objects = options_.order_objects;
+  found.parts_posts = options_.part_posts;
   path_to(state, found.choices);
   found.choices.insert(found.choices.end(), more.begin(), more.end());
   found.events = found.choices.size();
@@ -477,7 +477,7 @@ std::optional<Found> StateSearch::endless() {
     return std::nullopt;
   }
   const auto went_first = [&](std::uint32_t state) { return leaving_[state] == Leaving::first; };
-  if (!options_.order_objects && !options_.order_clients && std::ranges::all_of(endless->cycle, went_first)) {
+  if (!options_.order_objects && std::ranges::all_of(endless->cycle, went_first)) {
     is_local_ = true;
     return std::nullopt;
   }

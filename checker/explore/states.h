@@ -81,6 +81,8 @@ struct StatesResult {
   std::string bound;                      ///< empty: every state was visited
   bool only_loops = false;                ///< only the number of attempts of loops was bounded
   std::optional<std::string> blind_spot;  ///< Execution::blind_spot()
+  bool orders_objects = false;            ///< Options::order_objects became necessary
+  bool parts_posts = false;               ///< Options::part_posts
   const char* unable = nullptr;           ///< why the program has no states to compare; nothing else is set then
   std::uint64_t states = 0;
   std::uint64_t edges = 0;
@@ -91,7 +93,8 @@ struct StatesResult {
 class StateSearch {
  public:
   StateSearch(const Program& program, const Options& options, unsigned threads,
-              std::optional<std::chrono::steady_clock::time_point> deadline);
+              std::optional<std::chrono::steady_clock::time_point> deadline,
+              const std::vector<Execution::Changing>& changing);
   [[nodiscard]] StatesResult run();
 
  private:
@@ -133,7 +136,6 @@ class StateSearch {
   static void go_first(Hand& hand, std::vector<Action>& actions, std::vector<std::uint32_t>& names);
   [[nodiscard]] std::optional<Found> endless();
   [[nodiscard]] bool late() const;
-  bool add_changing(const std::vector<Execution::Changing>& more);  // whether any of it was not known
 
   const Program* program_;
   Options options_;
@@ -141,7 +143,7 @@ class StateSearch {
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   bool compares_clock_ = false;
   bool orders_revocations_ = false;
-  std::vector<Execution::Changing> changing_;  // objects of the process that are known to change
+  ObjectsSeen objects_;
   std::vector<std::unique_ptr<Hand>> hands_;
   StateTable table_;
   std::vector<Node> nodes_;

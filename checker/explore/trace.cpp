@@ -197,6 +197,7 @@ Violation make_violation(const Program& program, const Options& the_options, con
   Options options = the_options;
   options.mode = found.by_states ? Mode::states : Mode::exhaustive;
   options.order_objects = options.order_objects || found.orders_objects;
+  options.part_posts = options.part_posts || found.parts_posts;
   std::atomic<bool> stop{false};
   Worker worker(program, options, stop, std::nullopt);
   const bool is_endless = found.repeats_from < found.choices.size();
@@ -233,8 +234,9 @@ Violation make_violation(const Program& program, const Options& the_options, con
   if (options.order_objects) {
     execution.order_objects({});
   }
-  if (options.order_clients) {
-    execution.order_clients();
+  if (options.part_posts) {
+    execution.part_posts();
+    violation.choices.emplace_back(kPartsPosts);
   }
   if (found.by_states) {
     execution.go_by_states();

@@ -9,6 +9,8 @@ namespace sidelatch::explore {
 
 /// The first of the choices of an execution that a search through states has found.
 inline constexpr std::string_view kByStates = "states";
+/// The same with Options::part_posts.
+inline constexpr std::string_view kPartsPosts = "parts";
 
 /// Removes events that the violation does not depend on, reorders the rest so that actors change seldom, and runs it
 /// again to describe each step.

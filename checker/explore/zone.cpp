@@ -344,10 +344,17 @@ std::span<std::byte> Zone::own_pages(const void* address) noexcept {
              : std::span<std::byte>{base_ + blocks_[index].offset, round_up(blocks_[index].bytes, kPage)};
 }
 
-void Zone::reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const {
+void Zone::reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out,
+                     std::span<const void* const> not_through) const {
   out.clear();
   marks_.resize(blocks_.size(), 0);
   ++mark_;
+  for (const void* const address : not_through) {
+    const std::uint32_t index = index_at(address);
+    if (index != kNone) {
+      marks_[index] = mark_;
+    }
+  }
   const auto add = [&](const void* address) {
     const std::uint32_t index = index_at(address);
     if (index != kNone && marks_[index] != mark_) {

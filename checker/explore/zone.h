@@ -61,7 +61,9 @@ class Zone {
   [[nodiscard]] std::uint32_t life_at(const void* address) const noexcept;
   /// Replaces `out` by the live blocks that can be reached from those that hold `roots`: a word that is the address of
   /// a byte of a block is taken for a pointer to it. In an order that depends on their contents alone.
-  void reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out) const;
+  /// Not the blocks that hold `not_through`, and what they alone lead to.
+  void reachable(std::span<const void* const> roots, std::vector<std::span<const std::byte>>& out,
+                 std::span<const void* const> not_through = {}) const;
 
   // For the canonical form of a program's state (execution_state.cpp).
 

@@ -51,11 +51,12 @@ struct Options {
   /// trace. check() and replay() begin again with it when the program reads such a counter.
   bool look_at_counters = false;
   /// Takes two steps of clients for dependent if one changes an object of the process that the other may look at.
-  /// check() and replay() begin again with it when a client has changed an object that another one can reach, and
-  /// nothing says who judges it.
+  /// check() and replay() begin again with it when a client has changed an object that another one can reach, other than
+  /// World::judges_with.
   bool order_objects = false;
-  /// Runs all steps of clients in every order, whatever they touch.
-  bool order_clients = false;
+  /// What a client does behind a post, with no wait between them, is a step of its own, so that others may come
+  /// between. check() and replay() begin again with it when a client has looked there at what others may change.
+  bool part_posts = false;
   std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
   /// `exhaustive`: where nothing but loops is left open, a search through so many states may decide it. 0: none.
   std::uint64_t states_for_loops = 30'000;

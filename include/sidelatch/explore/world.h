@@ -16,8 +16,8 @@
 // random numbers without a fixed seed, nothing kept between two calls; one that differs is refused. Memory that NICs
 // touch comes from allocate(). Clients communicate only through the fabric. Objects that several clients can reach and
 // one changes (a history, a counter of those inside) make the steps that touch them dependent, which takes longer.
-// Cheaper: record moment() at the beginning and end of what you check, and compare with Order::before in at_end(); then
-// such objects are the program's own business. A queue pair is used by its own client's tasks, and lives until its
+// Cheaper: each client records moment() at the beginning and end of what you check, in an object of its own, and at_end()
+// compares with Order::before. A queue pair is used by its own client's tasks, and lives until its
 // requests are done. docs/explorer.md, "What a program promises", says what is checked.
 //
 // Time does not pass, except for a task that sleeps: now() is the sum of what the calling client has slept. Retry loops
@@ -139,6 +139,10 @@ class World : public fabric::Fabric {
   [[nodiscard]] virtual bool judges_in_order() const = 0;
   /// A judge can see when this step of the running client happens.
   virtual void order_matters() = 0;
+  /// An object of make() in which judges keep what they have seen. Clients write to it in steps that call
+  /// order_matters(), and nothing that they do depends on what is in it. This is believed: else it is an object that
+  /// clients share.
+  virtual void judges_with(const void* object) = 0;
   /// What an observer of a search through states is told. Requests carry the tag of their client; see World::tag.
   struct Observer {
     std::function<void(const Order::Access&)> changed;  ///< a line of a WRITE was placed, an atomic stored

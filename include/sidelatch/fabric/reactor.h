@@ -186,6 +186,9 @@ class Reactor {
   virtual void leave_out(const Spares& /*spares*/) {}
   virtual void leave_out_no_more(const Spares& /*spares*/) noexcept {}
   virtual void note_tally() const {}
+  /// A task goes on behind a post, with no wait between them. `waiter` is its awaiter, or null where it cannot wait.
+  /// Returns true if it waits all the same; then the world makes it ready.
+  virtual bool part_behind_post(Waiter* /*waiter*/) { return false; }
   [[nodiscard]] virtual std::uint64_t start_retry(LoopId /*loop*/, Duration duration, Waiter& waiter) {
     return start_timer(duration, waiter);
   }
@@ -194,6 +197,12 @@ class Reactor {
   /// Resumes tasks until none is ready.
   void resume_ready();
   [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty(); }
+  /// The first one of those that are ready, which is ready no more. Requires has_ready().
+  [[nodiscard]] Waiter& take_ready() noexcept {
+    Waiter& first = ready_.front();
+    first.unlink();
+    return first;
+  }
 
  private:
   friend class DirectCpu;

@@ -307,16 +307,167 @@ Program question_and_answer(Between between) {
   };
 }
 
-TEST(LooksBehindAPost, AreNotCalledSafe) {
+TEST(LooksBehindAPost, AreDecided) {
   for (const Mode mode : kEitherSearch) {
-    const Verdict verdict = check(question_and_answer(Between::nothing), searching(mode));
-    EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
-    EXPECT_THAT(to_text(verdict), HasSubstr("owner, which looks at memory that others reach behind a post"));
-    EXPECT_FALSE(verdict.only_loops_bounded);
+    EXPECT_TRUE(is_broken(question_and_answer(Between::nothing), searching(mode), Kind::assertion));
     EXPECT_TRUE(is_broken(question_and_answer(Between::yield), searching(mode), Kind::assertion));
     EXPECT_TRUE(is_safe(question_and_answer(Between::look_before), searching(mode)));
     const PlantedFault planted(Mutation::looks_after_posts_are_unseen);
     EXPECT_EQ(check(question_and_answer(Between::nothing), searching(mode)).outcome, Outcome::safe);
+  }
+}
+
+TEST(LooksBehindAPost, AreFoundAgain) {
+  for (const Mode mode : kEitherSearch) {
+    const Verdict verdict = check(question_and_answer(Between::nothing), searching(mode));
+    ASSERT_TRUE(verdict.violation);
+    const Verdict again = replay(question_and_answer(Between::nothing), searching(mode), verdict.violation->choices);
+    ASSERT_TRUE(again.violation);
+    EXPECT_EQ(again.violation->what, verdict.violation->what);
+  }
+}
+
+// QueuePair::post() has no awaiter: nothing can come between.
+Task<void> post_at_once_and_look(Owner* owner, Store* store) {
+  const fabric::WorkRequest question = fabric::fetch_add(store->word(0), 1);
+  owner->world->require(owner->qp->post(std::span(&question, 1)), "there is no room");
+  owner->world->require(owner->value() == 0, "there is an answer");
+  co_await owner->qp->drain();
+}
+
+void question_posted_at_once(World& world) {
+  auto& store = world.make<Store>(world);
+  auto& owner = world.make<Owner>(world, store);
+  auto& client = world.make<Client>(world, store, "client");
+  auto& to_owner = world.make<std::unique_ptr<fabric::QueuePair>>(client.node->connect(*owner.node));
+  world.spawn(*owner.node, post_at_once_and_look(&owner, &store));
+  world.spawn(*client.node, answer(&client, &store, &owner, to_owner.get()));
+}
+
+TEST(LooksBehindAPost, ThatCannotWaitAreNotCalledSafe) {
+  for (const Mode mode : kEitherSearch) {
+    const Verdict verdict = check(question_posted_at_once, searching(mode));
+    EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+    EXPECT_THAT(to_text(verdict), HasSubstr("owner, which looks at memory that others reach behind a post"));
+    EXPECT_FALSE(verdict.only_loops_bounded);
+  }
+}
+
+// ---- At a buffer of its own, which a request fills.
+
+enum class Filling : std::uint8_t { of_this_step, of_an_earlier_step, inlined, by_a_sibling, of_a_spawned_task };
+
+Task<void> read_and_wait(Client* client, Store* store) { co_await client->qp->read(client->word(0), store->word(0)); }
+
+Task<void> read_and_look(Client* client, Store* store, Filling filling) {
+  if (filling == Filling::of_a_spawned_task) {
+    client->qp->reactor().spawn(read_and_wait(client, store));
+  } else {
+    co_await client->qp->enqueue(fabric::read(client->word(0), store->word(0)));
+  }
+  if (filling == Filling::of_an_earlier_step) {
+    co_await client->world->yield(*client->node);
+    client->world->require(client->value(0) == 0 || client->value(0) == 1, "another value");
+    co_await client->qp->enqueue(fabric::fetch_add(store->word(1), 1));  // whoever sees it changes word 2
+  }
+  if (filling == Filling::inlined) {
+    co_await client->qp->enqueue(fabric::write(client->word(0), store->word(2)).with_inline());
+  } else {
+    client->world->require(client->value(0) == 0, "the bytes are there");
+  }
+  co_await client->qp->drain();
+}
+
+Task<void> set_word(Client* client, Store* store) {
+  client->set(0, 1);
+  co_await client->qp->write(client->word(0), store->word(0));
+}
+
+// Once the first client's request is there.
+Task<void> set_word_when_asked(Client* client, Store* store) {
+  co_await client->qp->read(client->word(1), store->word(1));
+  if (client->value(1) == 1) {
+    co_await set_word(client, store);
+  }
+}
+
+template <Filling filling>
+void filled_buffer(World& world) {
+  const Partners pair(world);
+  world.spawn(*pair.first.node, read_and_look(&pair.first, &pair.store, filling));
+  world.spawn(*pair.second.node, filling == Filling::of_an_earlier_step ? set_word_when_asked(&pair.second, &pair.store)
+                                                                        : set_word(&pair.second, &pair.store));
+  if (filling == Filling::inlined) {
+    world.at_end([&world, store = &pair.store](const Order&) {
+      world.require(store->value(2) == 0, "the bytes were there when the WRITE was posted");
+    });
+  }
+}
+
+// Two tasks of the first client that one completion wakes: one posts a READ, the other looks.
+Task<void> post_when_told(Client* client, Store* store, std::uint64_t number) {
+  co_await client->qp->reach(number);
+  co_await client->qp->read(client->word(0), store->word(0));
+}
+
+Task<void> look_when_told(Client* client, std::uint64_t number) {
+  co_await client->qp->reach(number);
+  client->world->require(client->value(0) == 0, "the bytes are there");
+}
+
+Task<void> tell_two(Client* client, Store* store) {
+  co_await client->qp->enqueue(fabric::fetch_add(store->word(1), 1));
+  const std::uint64_t number = client->qp->posted_so_far();
+  client->qp->reactor().spawn(post_when_told(client, store, number));
+  client->qp->reactor().spawn(look_when_told(client, number));
+  co_await client->qp->reach(number);
+}
+
+template <>
+void filled_buffer<Filling::by_a_sibling>(World& world) {
+  const Partners pair(world);
+  world.spawn(*pair.first.node, tell_two(&pair.first, &pair.store));
+  world.spawn(*pair.second.node, set_word(&pair.second, &pair.store));
+}
+
+TEST(LooksBehindAPost, AtAFilledBufferAreDecided) {
+  for (const Mode mode : kEitherSearch) {
+    EXPECT_TRUE(is_broken(filled_buffer<Filling::of_this_step>, searching(mode), Kind::assertion));
+    EXPECT_TRUE(is_broken(filled_buffer<Filling::of_an_earlier_step>, searching(mode), Kind::assertion));
+    EXPECT_TRUE(is_broken(filled_buffer<Filling::inlined>, searching(mode), Kind::assertion));
+    EXPECT_TRUE(is_broken(filled_buffer<Filling::by_a_sibling>, searching(mode), Kind::assertion));
+    const PlantedFault planted(Mutation::looks_after_posts_are_unseen);
+    EXPECT_EQ(check(filled_buffer<Filling::of_this_step>, searching(mode)).outcome, Outcome::safe);
+    EXPECT_EQ(check(filled_buffer<Filling::inlined>, searching(mode)).outcome, Outcome::safe);
+  }
+}
+
+// What a task has spawned cannot wait for it.
+TEST(LooksBehindAPost, OfASpawnedTaskAreNotCalledSafe) {
+  for (const Mode mode : kEitherSearch) {
+    const Verdict verdict = check(filled_buffer<Filling::of_a_spawned_task>, searching(mode));
+    EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+    EXPECT_THAT(to_text(verdict), HasSubstr("first, which looks at a buffer that a request fills behind a post"));
+  }
+}
+
+// Bytes that no request fills are nobody else's business, and others that lie beside them neither.
+Task<void> read_and_write_beside(Client* client, Store* store) {
+  co_await client->qp->enqueue(fabric::read(client->word(0), store->word(0)));
+  client->set(1, 7);
+  co_await client->qp->write(client->word(1), store->word(1));
+}
+
+void beside_a_filled_buffer(World& world) {
+  const Partners pair(world);
+  world.spawn(*pair.first.node, read_and_write_beside(&pair.first, &pair.store));
+  world.spawn(*pair.second.node, set_word(&pair.second, &pair.store));
+  world.at_end([&world, store = &pair.store](const Order&) { world.require(store->value(1) == 7, "it is lost"); });
+}
+
+TEST(LooksBehindAPost, BesideAFilledBufferAreSafe) {
+  for (const Mode mode : kEitherSearch) {
+    EXPECT_TRUE(is_safe(beside_a_filled_buffer, searching(mode)));
   }
 }
 
@@ -349,14 +500,106 @@ Program question_and_answer_in_an_object(Between between) {
   };
 }
 
-TEST(LooksBehindAPost, AtObjectsOfTheProcessAreNotCalledSafe) {
+TEST(LooksBehindAPost, AtObjectsOfTheProcessAreDecided) {
   for (const Mode mode : kEitherSearch) {
-    const Verdict verdict = check(question_and_answer_in_an_object(Between::nothing), searching(mode));
-    EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
-    EXPECT_THAT(to_text(verdict), HasSubstr("first, which looks at an object that another client changes behind"));
+    EXPECT_TRUE(is_broken(question_and_answer_in_an_object(Between::nothing), searching(mode), Kind::assertion));
     EXPECT_TRUE(is_broken(question_and_answer_in_an_object(Between::yield), searching(mode), Kind::assertion));
     EXPECT_TRUE(is_safe(question_and_answer_in_an_object(Between::look_before), searching(mode)));
   }
+}
+
+// The same with an object that a task has made and linked to a shared one.
+struct Link {
+  std::unique_ptr<int> answer;
+};
+
+Task<void> answer_in_a_made_object(Client* client, Store* store, Link* link) {
+  co_await client->qp->read(client->word(0), store->word(0));
+  if (link->answer != nullptr) {
+    *link->answer = static_cast<int>(client->value(0));
+  }
+}
+
+Task<void> make_and_post_and_look(Client* client, Store* store, Link* link) {
+  link->answer = std::make_unique<int>(0);
+  const int* const answer = link->answer.get();
+  co_await client->world->yield(*client->node);
+  co_await client->qp->enqueue(fabric::fetch_add(store->word(0), 1));
+  client->world->require(*answer == 0, "there is an answer");
+  co_await client->qp->drain();
+}
+
+void answer_in_what_a_task_made(World& world) {
+  const Partners pair(world);
+  auto& link = world.make<Link>();
+  world.spawn(*pair.first.node, make_and_post_and_look(&pair.first, &pair.store, &link));
+  world.spawn(*pair.second.node, answer_in_a_made_object(&pair.second, &pair.store, &link));
+}
+
+TEST(LooksBehindAPost, AtWhatTasksHaveMadeAreDecided) {
+  for (const Mode mode : kEitherSearch) {
+    EXPECT_TRUE(is_broken(answer_in_what_a_task_made, searching(mode), Kind::assertion));
+    const PlantedFault planted(Mutation::looks_after_posts_are_unseen);
+    EXPECT_EQ(check(answer_in_what_a_task_made, searching(mode)).outcome, Outcome::safe);
+  }
+}
+
+// ---- Programs that judge by the order of events share objects, too.
+
+Task<void> set_the_flag_and_ask(Client* client, Store* store, Shared* shared) {
+  static_cast<void>(client->world->moment());
+  co_await set_the_flag(client, store, shared);
+}
+
+void flag_beside_moments(World& world) {
+  const Partners pair(world);
+  auto& shared = world.make<Shared>();
+  world.spawn(*pair.first.node, set_the_flag_and_ask(&pair.first, &pair.store, &shared));
+  world.spawn(*pair.second.node, look_at_the_flag(&pair.second, &pair.store, &shared, 1));
+}
+
+Task<void> set_the_flag_and_say_so(Client* client, Store* store, Shared* shared) {
+  client->world->order_matters();
+  co_await set_the_flag(client, store, shared);
+}
+
+void flag_beside_judged_steps(World& world) {
+  const Partners pair(world);
+  auto& shared = world.make<Shared>();
+  world.spawn(*pair.first.node, set_the_flag_and_say_so(&pair.first, &pair.store, &shared));
+  world.spawn(*pair.second.node, look_at_the_flag(&pair.second, &pair.store, &shared, 1));
+}
+
+TEST(SharedObjectsOfJudgedPrograms, AreDecided) {
+  for (const Mode mode : kEitherSearch) {
+    EXPECT_TRUE(is_broken(flag_beside_moments, searching(mode), Kind::assertion));
+    EXPECT_TRUE(is_broken(flag_beside_judged_steps, searching(mode), Kind::assertion));
+  }
+}
+
+// What is said of one object holds for no other one.
+void flag_beside_a_judges_object(World& world) {
+  const Partners pair(world);
+  auto& shared = world.make<Shared>();
+  auto& of_judges = world.make<Shared>();
+  world.judges_with(&of_judges);
+  world.spawn(*pair.first.node, set_the_flag_and_say_so(&pair.first, &pair.store, &shared));
+  world.spawn(*pair.second.node, look_at_the_flag(&pair.second, &pair.store, &shared, 1));
+}
+
+TEST(SharedObjectsOfJudgedPrograms, AreBelievedOneByOne) {
+  for (const Mode mode : kEitherSearch) {
+    EXPECT_TRUE(is_broken(flag_beside_a_judges_object, searching(mode), Kind::assertion));
+  }
+  EXPECT_THAT(message_of([] {
+                static_cast<void>(check(
+                    [](World& world) {
+                      int outside = 0;
+                      world.judges_with(&outside);
+                    },
+                    searching(Mode::exhaustive)));
+              }),
+              HasSubstr("judges_with"));
 }
 
 }  // namespace
