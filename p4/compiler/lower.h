@@ -84,7 +84,7 @@ struct Object {
   const Type* type = nullptr;                      // of an extern instance
   std::string name;                                // of the control plane
   Location at;
-  int index = -1;                 // register, counter, table, routine, parser
+  int index = -1;                 // register, counter, table, routine, parser; of an action_selector the algorithm
   std::vector<Value> parameters;  // where they are, by position
   std::vector<const Type*> parameter_types;
   Value result;
@@ -159,7 +159,12 @@ class Lowering {
   Object* begin_table(Object::Kind kind, const ast::Declaration& declaration, const std::string& prefix,
                       ir::Table& made, TableInfo& info);
   void add_table(Object& object, ir::Table made, TableInfo info);
-  void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types);
+  void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types,
+                  const Object* selector);
+  const Object* implementation(const ast::Table& source, const Object& object);
+  void selector_hash(const Object& selector, const std::vector<Value>& keys, ir::Table& table);
+  Object* property_object(const Object& table, std::string_view property, const ast::Expr& value,
+                          const std::vector<std::string_view>& kinds);
   std::optional<ir::Place> header_of_key(const ast::Expr& expr, const Value& value);
   void table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,
                      const std::string& prefix);

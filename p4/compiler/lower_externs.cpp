@@ -359,8 +359,8 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
       static_cast<void>(index_of(*arguments[0]));
     }
     const Value target = place_of(*arguments[result]);
-    if (!target.type->is_bits()) {
-      fail(arguments[result]->at, "a colour is a bit<N>");
+    if (!target.type->is_bits() && (target.type->kind != Type::Kind::enumeration || target.type->element == nullptr)) {
+      fail(arguments[result]->at, "a colour is a bit<N>, or an enum of it");
     }
     store_scalar(target, constant(0, target.type->width), expr.at);  // green
     return {};

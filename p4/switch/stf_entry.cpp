@@ -421,9 +421,19 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
   if (needs_priority && !priority) {
     throw ControlError("an entry of a table with ternary, range or optional keys needs a priority");
   }
-  const auto [action, arguments_text] = call(action_text);
-  entry.action = action_number(info, action);
-  entry.arguments = arguments(info.actions[entry.action], arguments_text);
+  std::vector<ActionCall> calls;
+  std::istringstream parts(action_text);
+  for (std::string part; std::getline(parts, part, '|');) {
+    const auto [action, arguments_text] = call(part);
+    const std::size_t number = action_number(info, action);
+    calls.push_back({number, arguments(info.actions[number], arguments_text)});
+  }
+  if (calls.size() == 1) {
+    entry.action = calls.front().action;
+    entry.arguments = std::move(calls.front().arguments);
+  } else {
+    entry.group = std::move(calls);
+  }
   entry.priority = priority.value_or(0);
   return {which, std::move(entry)};
 }
