@@ -186,7 +186,8 @@ class Lowering {
   Object* parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                           const std::vector<Value>* places);
   int look_up(const Object& value_set, std::span<const Value> keys, Location at);
-  void select_cases(const ast::State& state, std::span<const Value> keys, ir::ParserState& out);
+  void select_cases(const ast::State& state, std::span<const Value> keys, std::span<const std::size_t> sizes,
+                    ir::ParserState& out);
   void parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers);
   Value packet_in_method(const ast::Expr& call, const std::string& method, const Type* expected);
   Value packet_out_method(const ast::Expr& call, const std::string& method);
@@ -226,6 +227,7 @@ class Lowering {
   Value stack_member(const Value& base, const ast::Expr& expr);
   Value index(const ast::Expr& expr);
   Value slice(const ast::Expr& expr);
+  Value bits_of(const Value& value, Location at);
   Value unary(const ast::Expr& expr, const Type* expected);
   Value binary(const ast::Expr& expr, const Type* expected);
   Value arithmetic(const ast::Expr& expr, Value left, Value right);
@@ -268,6 +270,7 @@ class Lowering {
   Value extern_method(const Object& object, const std::string& method, const ast::Expr& call);
   void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
   void hash(const std::vector<const ast::Expr*>& arguments, Location at);
+  Value checksum16(const ast::Expr& argument);
   int algorithm(const ast::Expr& expr);
   // Scalars one after the other, and of each -1 or whether the header that it is a field of is valid.
   struct Flat {

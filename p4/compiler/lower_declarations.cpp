@@ -501,7 +501,7 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
       static_cast<void>(constant_number(argument(number)));
     }
-  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile") {
+  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile" && kind != "Checksum16") {
     unsupported(instance.at, "the extern " + kind);
   }
   return object;

@@ -8,8 +8,15 @@
 
 namespace sidelatch::p4 {
 
+// The bits of a serializable enumeration; any other value as it is.
+Value Lowering::bits_of(const Value& value, Location at) {
+  const bool has_bits =
+      value.type != nullptr && value.type->kind == Type::Kind::enumeration && value.type->element != nullptr;
+  return has_bits ? cast(value, value.type->element, at) : value;
+}
+
 Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
-  const Value operand = eval(*expr.operands[0], expected);
+  const Value operand = bits_of(eval(*expr.operands[0], expected), expr.at);
   if (expr.text == "!") {
     if (operand.type != types_.boolean) {
       fail(expr.at, "'!' needs a bool, not " + text(operand.type));
@@ -74,9 +81,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
   const std::string& op = expr.text;
   if (op == "++") {
     for (Value* side : {&left, &right}) {
-      if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
-        *side = cast(*side, side->type->element, expr.at);
-      }
+      *side = bits_of(*side, expr.at);
       if (side->kind == Value::Kind::string) {
         unsupported(expr.at, "concatenation of strings");
       }
@@ -92,6 +97,8 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
         node(ir::Op::concatenate, width, scalar(left, expr.at), scalar(right, expr.at), -1, false, right.type->width);
     return scalar_value(made, types_.bits(width, left.type->is_signed));
   }
+  left = bits_of(left, expr.at);
+  right = bits_of(right, expr.at);
   unify(left, right, expr.at);
   const bool is_basic = op == "+" || op == "-" || op == "*" || op == "/" || op == "%";
   if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
@@ -128,9 +135,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
 
 Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
   for (Value* side : {&left, &right}) {
-    if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
-      *side = cast(*side, side->type->element, expr.at);
-    }
+    *side = bits_of(*side, expr.at);
   }
   if (left.kind == Value::Kind::integer) {
     if (!is_constant(right)) {
@@ -175,6 +180,8 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
     const int same = equal(left, right, expr.at);
     return scalar_value(op == "==" ? same : logical_not(same), types_.boolean);
   }
+  left = bits_of(left, expr.at);
+  right = bits_of(right, expr.at);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "'" + op + "' cannot compare " + text(left.type) + " and " + text(right.type));
   }

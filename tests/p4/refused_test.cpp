@@ -250,7 +250,10 @@ INSTANTIATE_TEST_SUITE_P(
          "unsupported: an @optional parameter without its argument"},
         {"OldResubmit", {.body = "resubmit({ m });"}, "unsupported: 'resubmit'"},
         {"OldClone", {.body = "clone3(CloneType.I2E, 1, { m });"}, "unsupported: 'clone3'"},
-        {"Checksum16", {.locals = "Checksum16() c;"}, "unsupported: the extern Checksum16"},
+        {"ListInSelectOfAnotherLength",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { state start { transition select(m.m, {m.m, m.m}) { "
+                 "(1, {2, 3, 4}): accept; } } }"},
+         "3 sets for 2 keys"},
         {"AdvanceBits", {.state = "b.advance(3);"}, "unsupported: advance by a number of bits"},
         {"PacketLength", {.state = "m.m = (bit<8>)b.length()[7:0];"}, "unsupported: packet_in.length"},
         {"HeaderOfBits",
