@@ -55,7 +55,8 @@ void Lowering::lower_waiting(Object& control, const ast::Expr& expr) {
     control.externs = std::move(externs);
     lower_control(control, control.arguments, nullptr);
   } else if (control.externs != externs) {
-    unsupported(expr.at, "an instance of a control that is applied with several " + control.externs[0]->type->name + "s");
+    unsupported(expr.at,
+                "an instance of a control that is applied with several " + control.externs[0]->type->name + "s");
   }
 }
 
