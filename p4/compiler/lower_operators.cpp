@@ -100,9 +100,9 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
   left = bits_of(left, expr.at);
   right = bits_of(right, expr.at);
   unify(left, right, expr.at);
-  const bool is_basic = op == "+" || op == "-" || op == "*" || op == "/" || op == "%";
+  const bool saturates = op == "|+|" || op == "|-|";
   if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
-    if (!is_basic) {
+    if (saturates) {
       fail(expr.at, "'" + op + "' needs a value of known width");
     }
     return integer_value(combine(op, left.number, right.number, expr.at));
