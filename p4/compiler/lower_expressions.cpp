@@ -285,9 +285,6 @@ Value Lowering::index(const ast::Expr& expr) {
   if (base.place.index >= 0) {
     unsupported(expr.at, "a stack within a stack");
   }
-  if (base.type->element->kind == Type::Kind::header_union) {
-    unsupported(expr.at, "a stack of header unions with an index that is not constant");
-  }
   value.place = {base.place.slot + 1, keep(at, expr.at).expr, base.type->element->slots, base.type->count};
   return value;
 }
