@@ -132,7 +132,8 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   if (value.kind == Value::Kind::list || value.kind == Value::Kind::invalid || from == type || from == nullptr) {
     return coerce(value, type, at);
   }
-  if (from->kind == Type::Kind::enumeration && from->element != nullptr && type->is_bits()) {
+  if (from->kind == Type::Kind::enumeration && from->element != nullptr &&
+      (type->is_bits() || (type->kind == Type::Kind::enumeration && type->element != nullptr))) {
     return cast(scalar_value(scalar(value, at), from->element), type, at);
   }
   if (type->kind == Type::Kind::enumeration && type->element != nullptr && from->is_bits() &&

@@ -120,7 +120,7 @@ Value Lowering::name(const ast::Expr& expr) {
     case Symbol::Kind::declaration:
       value.kind = Value::Kind::object;
       if (symbol->declaration->kind == ast::DeclarationKind::action) {
-        Object*& known = functions_[{symbol->declaration, {}}];
+        Object*& known = functions_[{symbol->declaration, {}, {}}];
         if (known == nullptr) {
           Scope* outer = std::exchange(scope_, global_);
           known = action(*symbol->declaration, "");

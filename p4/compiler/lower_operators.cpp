@@ -93,9 +93,14 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
     return scalar_value(made, types_.bits(width, left.type->is_signed));
   }
   unify(left, right, expr.at);
-  const bool is_basic = op == "+" || op == "-" || op == "*" || op == "/" || op == "%";
+  for (Value* side : {&left, &right}) {  // two members of one serializable enumeration are added as numbers
+    if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
+      *side = cast(*side, side->type->element, expr.at);
+    }
+  }
+  const bool saturates = op == "|+|" || op == "|-|";
   if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
-    if (!is_basic) {
+    if (saturates) {
       fail(expr.at, "'" + op + "' needs a value of known width");
     }
     return integer_value(combine(op, left.number, right.number, expr.at));
