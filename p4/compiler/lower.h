@@ -139,6 +139,9 @@ class Lowering {
   Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
   Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                            const std::vector<Value>* places);
+  Value wide_value(const Number& number, const Type* type, Location at);
+  static void no_wide(const Value& value, const ast::Expr& expr);
+  Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
   void lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
   std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);

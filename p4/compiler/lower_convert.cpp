@@ -46,6 +46,9 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     if (type == types_.any_integer) {
       return value;
     }
+    if (type->is_wide) {
+      return wide_value(value.number, type, at);
+    }
     if (!type->is_bits()) {
       fail(at, "a number cannot become a value of type " + text(type));
     }
@@ -79,7 +82,8 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
       }
       return made;  // elements without a value are not valid
     }
-    if (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple) {
+    if (type->is_wide ||
+        (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple)) {
       fail(at, "a list cannot become a value of type " + text(type));
     }
     if (value.has_rest ? value.items.size() > type->fields.size() : value.items.size() != type->fields.size()) {

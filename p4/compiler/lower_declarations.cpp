@@ -341,8 +341,12 @@ const Type* Lowering::resolve(const ast::Type& type) {
       if (width.negative || width.magnitude == 0) {
         width.negative ? fail(type.at, "a width cannot be negative") : unsupported(type.at, "a width of 0");
       }
+      const unsigned widest = is_signed ? kWidest : kLargestVarbit;
+      if (width.magnitude > widest) {
+        unsupported(type.at, fmt::format("a width of {} bits; at most {}", text(width), widest));
+      }
       if (width.magnitude > kWidest) {
-        unsupported(type.at, fmt::format("a width of {} bits; at most {}", text(width), kWidest));
+        return types_.wide(static_cast<unsigned>(width.magnitude));
       }
       return types_.bits(static_cast<unsigned>(width.magnitude), is_signed);
     }

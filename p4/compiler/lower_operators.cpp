@@ -29,6 +29,7 @@ Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
     }
     return expr.text == "-" ? integer_value(negate(operand.number)) : operand;
   }
+  no_wide(operand, expr);
   if (operand.type == nullptr || !operand.type->is_bits()) {
     fail(expr.at, "'" + expr.text + "' needs a bit<N> or int<N>, not " + text(operand.type));
   }
@@ -85,6 +86,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
       if (side->kind == Value::Kind::string) {
         unsupported(expr.at, "concatenation of strings");
       }
+      no_wide(*side, expr);
       if (side->type == nullptr || !side->type->is_bits()) {
         fail(expr.at, "'++' needs values of known width, not " + text(side->type));
       }
@@ -107,6 +109,8 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
     }
     return integer_value(combine(op, left.number, right.number, expr.at));
   }
+  no_wide(left, expr);
+  no_wide(right, expr);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "'" + op + "' cannot join " + text(left.type) + " and " + text(right.type));
   }
@@ -134,6 +138,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
 }
 
 Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
+  no_wide(left, expr);
   for (Value* side : {&left, &right}) {
     *side = bits_of(*side, expr.at);
   }
@@ -180,6 +185,8 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
     const int same = equal(left, right, expr.at);
     return scalar_value(op == "==" ? same : logical_not(same), types_.boolean);
   }
+  no_wide(left, expr);
+  no_wide(right, expr);
   left = bits_of(left, expr.at);
   right = bits_of(right, expr.at);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {

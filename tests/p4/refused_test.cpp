@@ -53,8 +53,8 @@ TEST(Refused, TheProgramWithoutAnythingIsAccepted) { EXPECT_EQ(error_of(program(
 TEST(Refused, AnErrorNamesItsPlaceAndShowsIt) {
   EXPECT_EQ(error_of(program({.body = "  h.x.a = h.x.nothing;"})),
             "t.p4:13:15: error: x_t has no field 'nothing'\n  h.x.a = h.x.nothing;\n              ^");
-  EXPECT_EQ(error_of(program({.body = "\tbit<129> v;"})),
-            "t.p4:13:2: error: unsupported: a width of 129 bits; at most 128\n\tbit<129> v;\n\t^");
+  EXPECT_EQ(error_of(program({.body = "\tint<129> v;"})),
+            "t.p4:13:2: error: unsupported: a width of 129 bits; at most 128\n\tint<129> v;\n\t^");
 }
 
 TEST(Refused, AnErrorInAMacroIsWhereItIsUsed) {
@@ -100,7 +100,28 @@ INSTANTIATE_TEST_SUITE_P(
         {"VarbitAsKey",
          {.locals = "varbit<8> v; table t { key = { v : exact; } actions = { NoAction; } }", .body = "t.apply();"},
          "a key is a scalar, not varbit<8>"},
-        {"TooWide", {.body = "bit<129> x;"}, "unsupported: a width of 129 bits"},
+        {"TooWide", {.body = "bit<16385> x;"}, "unsupported: a width of 16385 bits; at most 16384"},
+        {"SumTooWide", {.body = "bit<129> x = 0; x = x + 1;"}, "unsupported: '+' of a value of more than 128 bits"},
+        {"ShiftTooWide", {.body = "bit<129> x = 0; x = x << 1;"}, "unsupported: '<<' of a value of more than 128 bits"},
+        {"LessTooWide", {.body = "bit<129> x = 0; if (x < 1) {}"}, "unsupported: '<' of a value of more than 128 bits"},
+        {"NotTooWide", {.body = "bit<129> x = 0; x = ~x;"}, "unsupported: '~' of a value of more than 128 bits"},
+        {"WideConcatenation",
+         {.body = "bit<129> x = 0; h.x.a = (x ++ 1w0)[7:0];"},
+         "unsupported: '++' of a value of more than 128 bits"},
+        {"WideList", {.body = "bit<129> x = { 1, 2 };"}, "a list cannot become a value of type bit<129>"},
+        {"WideCast", {.body = "bit<129> x = (bit<129>)h.x.a;"}, "there is no cast from bit<8> to bit<129>"},
+        {"WideSlice",
+         {.body = "bit<300> x = 0; h.x.a = (bit<8>)x[298:1];"},
+         "unsupported: a slice of 298 bits; at most 128"},
+        {"WideSliceOfTwo", {.body = "bit<300> x = 0; x[130:120] = 1;"}, "this cannot be assigned"},
+        {"WideRegister", {.locals = "register<bit<129>>(1) r;"}, "unsupported: a register of bit<129>"},
+        {"WideKey",
+         {.locals = "bit<129> v; table t { key = { v : exact; } actions = { NoAction; } }", .body = "t.apply();"},
+         "a key is a scalar, not bit<129>"},
+        {"WideFromTheControlPlane",
+         {.locals = "action f(bit<129> x) {} table t { key = { h.x.a : exact; } actions = { f; } }",
+          .body = "t.apply();"},
+         "unsupported"},
         {"ConcatenationTooWide",
          {.body = "bit<128> x = 0; h.x.a = (x ++ x)[7:0];"},
          "unsupported: a value of 256 bits"},
