@@ -207,7 +207,7 @@ class Lowering {
   void assign(const ast::Statement& statement);
   void conditional(const ast::Statement& statement);
   void choose(const ast::Statement& statement);
-  void loop(const ast::Statement& statement);       // lower_loops.cpp
+  void loop(const ast::Statement& statement);  // lower_loops.cpp
   void loop_over(const ast::Statement& statement);
   void loop_over_stack(const ast::Statement& statement, const Type* type);  // lower_loops.cpp
   void stop_unless(int condition, Location at);
