@@ -213,8 +213,9 @@ class Lowering {
   void assign(const ast::Statement& statement);
   void conditional(const ast::Statement& statement);
   void choose(const ast::Statement& statement);
-  void loop(const ast::Statement& statement);       // lower_loops.cpp
-  void loop_over(const ast::Statement& statement);  // lower_loops.cpp
+  void loop(const ast::Statement& statement);  // lower_loops.cpp
+  void loop_over(const ast::Statement& statement);
+  void loop_over_stack(const ast::Statement& statement, const Type* type);  // lower_loops.cpp
   void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
   void run_cases(const std::vector<int>& conditions, const std::vector<const ast::Statement*>& bodies,
