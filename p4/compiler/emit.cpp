@@ -95,8 +95,9 @@ class Emitter {
           "-Wparentheses", "-Wtype-limits", "-Wtautological-compare", "-Wunused-but-set-variable"}) {
       line(fmt::format("#pragma GCC diagnostic ignored \"{}\"", warning));
     }
-    line("namespace sidelatch::p4::programs {\nstd::shared_ptr<const Program> " + function_ + "();");
-    line("namespace {\nnamespace " + function_ + "_program {\nusing namespace compiled;");
+    line("namespace sidelatch::p4::programs {\nstd::shared_ptr<const Program> " + function_ + "();\n}");
+    // Not in `programs`, where a program called `count` would hide what is called so in `compiled`.
+    line("namespace sidelatch::p4::compiled {\nnamespace {\nnamespace " + function_ + "_program {");
     line("struct Frame {");
     line(fmt::format("U128 w[{}];\nstd::uint64_t k[{}];\nU128 x[{}];\nstd::uint64_t t[{}];\n}};", sizes_[1], sizes_[0],
                      sizes_[3], sizes_[2]));
@@ -849,9 +850,11 @@ class Emitter {
         fmt::format("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet); e.out = out; r{}(f, e); r{}(f, "
                     "e); return e.written; }}",
                     program_.compute, program_.deparser));
-    line("};\n}  // namespace " + function_ + "_program\n}  // namespace");
-    line(fmt::format("std::shared_ptr<const Program> {0}() {{ return std::make_shared<{0}_program::Compiled>(); }}",
-                     function_));
+    line("};\n}  // namespace " + function_ + "_program\n}  // namespace\n}  // namespace sidelatch::p4::compiled");
+    line("namespace sidelatch::p4::programs {");
+    line(fmt::format(
+        "std::shared_ptr<const Program> {0}() {{ return std::make_shared<compiled::{0}_program::Compiled>(); }}",
+        function_));
     line("}  // namespace sidelatch::p4::programs");
   }
 

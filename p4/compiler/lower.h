@@ -92,6 +92,9 @@ struct Object {
   std::vector<Object*> actions;  // of a table
   std::vector<std::string> action_names;
   int uses = 0;
+  bool waits = false;            // a control whose externs come with its apply(), which then lowers it
+  std::vector<Value> arguments;  // of its constructor, until then
+  std::vector<Object*> externs;  // of a control or a function: what its parameters of extern types stand for
 };
 
 struct Symbol {
@@ -136,12 +139,20 @@ class Lowering {
   Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
   Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                            const std::vector<Value>* places);
+  Value wide_value(const Number& number, const Type* type, Location at);
+  static void no_wide(const Value& value, const ast::Expr& expr);
+  Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
+  void lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places);
+  [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
+  std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
+  void lower_waiting(Object& control, const ast::Expr& expr);
   void bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at);
   void bind_parameters(Object& object, const std::vector<ast::Parameter>& parameters, const std::vector<Value>* places);
   void declare_locals(const ast::Declaration& declaration, const std::string& prefix);
   void local_variable(const ast::Declaration& declaration);
   Object* action(const ast::Declaration& declaration, const std::string& prefix);
-  Object* function(const ast::Declaration& declaration, const std::vector<const Type*>& types);
+  Object* function(const ast::Declaration& declaration, const std::vector<const Type*>& types,
+                   const std::vector<Object*>& externs = {});
   void package();
   void standard_metadata(const Value& place);
   [[nodiscard]] static std::string control_name(const ast::Declaration& declaration, const std::string& prefix);
@@ -196,8 +207,9 @@ class Lowering {
   void assign(const ast::Statement& statement);
   void conditional(const ast::Statement& statement);
   void choose(const ast::Statement& statement);
-  void loop(const ast::Statement& statement);       // lower_loops.cpp
-  void loop_over(const ast::Statement& statement);  // lower_loops.cpp
+  void loop(const ast::Statement& statement);  // lower_loops.cpp
+  void loop_over(const ast::Statement& statement);
+  void loop_over_stack(const ast::Statement& statement, const Type* type);  // lower_loops.cpp
   void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
   void run_cases(const std::vector<int>& conditions, const std::vector<const ast::Statement*>& bodies,
@@ -337,7 +349,7 @@ class Lowering {
   // unknown: of what nothing uses.
   enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser, unknown };
   Stage stage_ = Stage::none;
-  std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, Object*> functions_;
+  std::map<std::tuple<const ast::Declaration*, std::vector<const Type*>, std::vector<Object*>>, Object*> functions_;
   std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, const Type*> structures_;  // generic ones
   std::map<const ast::Declaration*, std::vector<const ast::Declaration*>> overloads_;  // by the first function
   std::map<const Type*, int> header_types_;

@@ -22,6 +22,7 @@ Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
     }
     return expr.text == "-" ? integer_value(negate(operand.number)) : operand;
   }
+  no_wide(operand, expr);
   if (operand.type == nullptr || !operand.type->is_bits()) {
     fail(expr.at, "'" + expr.text + "' needs a bit<N> or int<N>, not " + text(operand.type));
   }
@@ -80,6 +81,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
       if (side->kind == Value::Kind::string) {
         unsupported(expr.at, "concatenation of strings");
       }
+      no_wide(*side, expr);
       if (side->type == nullptr || !side->type->is_bits()) {
         fail(expr.at, "'++' needs values of known width, not " + text(side->type));
       }
@@ -93,13 +95,20 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
     return scalar_value(made, types_.bits(width, left.type->is_signed));
   }
   unify(left, right, expr.at);
-  const bool is_basic = op == "+" || op == "-" || op == "*" || op == "/" || op == "%";
+  for (Value* side : {&left, &right}) {  // two members of one serializable enumeration are added as numbers
+    if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
+      *side = cast(*side, side->type->element, expr.at);
+    }
+  }
+  const bool saturates = op == "|+|" || op == "|-|";
   if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
-    if (!is_basic) {
+    if (saturates) {
       fail(expr.at, "'" + op + "' needs a value of known width");
     }
     return integer_value(combine(op, left.number, right.number, expr.at));
   }
+  no_wide(left, expr);
+  no_wide(right, expr);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "'" + op + "' cannot join " + text(left.type) + " and " + text(right.type));
   }
@@ -127,6 +136,7 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
 }
 
 Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
+  no_wide(left, expr);
   for (Value* side : {&left, &right}) {
     if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
       *side = cast(*side, side->type->element, expr.at);
@@ -175,6 +185,8 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
     const int same = equal(left, right, expr.at);
     return scalar_value(op == "==" ? same : logical_not(same), types_.boolean);
   }
+  no_wide(left, expr);
+  no_wide(right, expr);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "'" + op + "' cannot compare " + text(left.type) + " and " + text(right.type));
   }

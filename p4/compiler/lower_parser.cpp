@@ -84,12 +84,16 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
       select_cases(state, values, out);
     });
   });
-  if (state.select.empty()) {
+  if (state.select.empty() && state.cases.empty()) {
     out.next = state.next.empty() ? ir::kReject : number(state.next, state.next_at);
     return;
   }
   for (std::size_t i = 0; i < state.cases.size(); ++i) {
     out.cases[i].next = number(state.cases[i].next, state.cases[i].at);
+  }
+  if (state.select.empty()) {  // select() { default: NEXT; }
+    out.next = out.cases[0].next;
+    out.cases.clear();
   }
 }
 

@@ -413,7 +413,7 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
     }
     if (all_any) {
       keys.assign(types.size(), entry.keys[0].get());
-    } else if (keys.size() == 1 && types.size() > 1 && entry.keys[0]->kind == ExprKind::list) {
+    } else if (keys.size() == 1 && entry.keys[0]->kind == ExprKind::list) {
       keys.clear();
       for (const ast::ExprPtr& key : entry.keys[0]->operands) {
         keys.push_back(key.get());
