@@ -84,7 +84,7 @@ struct Object {
   const Type* type = nullptr;                      // of an extern instance
   std::string name;                                // of the control plane
   Location at;
-  int index = -1;                 // register, counter, table, routine, parser
+  int index = -1;                 // register, counter, table, routine, parser; of an action_selector the algorithm
   std::vector<Value> parameters;  // where they are, by position
   std::vector<const Type*> parameter_types;
   Value result;
@@ -170,7 +170,12 @@ class Lowering {
   Object* begin_table(Object::Kind kind, const ast::Declaration& declaration, const std::string& prefix,
                       ir::Table& made, TableInfo& info);
   void add_table(Object& object, ir::Table made, TableInfo info);
-  void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types);
+  void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types,
+                  const Object* selector);
+  const Object* implementation(const ast::Table& source, const Object& object);
+  void selector_hash(const Object& selector, const std::vector<Value>& keys, ir::Table& table);
+  Object* property_object(const Object& table, std::string_view property, const ast::Expr& value,
+                          const std::vector<std::string_view>& kinds);
   std::optional<ir::Place> header_of_key(const ast::Expr& expr, const Value& value);
   void table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,
                      const std::string& prefix);
@@ -192,7 +197,8 @@ class Lowering {
   Object* parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                           const std::vector<Value>* places);
   int look_up(const Object& value_set, std::span<const Value> keys, Location at);
-  void select_cases(const ast::State& state, std::span<const Value> keys, ir::ParserState& out);
+  void select_cases(const ast::State& state, std::span<const Value> keys, std::span<const std::size_t> sizes,
+                    ir::ParserState& out);
   void parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers);
   Value packet_in_method(const ast::Expr& call, const std::string& method, const Type* expected);
   Value packet_out_method(const ast::Expr& call, const std::string& method);
@@ -233,6 +239,7 @@ class Lowering {
   Value stack_member(const Value& base, const ast::Expr& expr);
   Value index(const ast::Expr& expr);
   Value slice(const ast::Expr& expr);
+  Value bits_of(const Value& value, Location at);
   Value unary(const ast::Expr& expr, const Type* expected);
   Value binary(const ast::Expr& expr, const Type* expected);
   Value arithmetic(const ast::Expr& expr, Value left, Value right);
@@ -275,6 +282,7 @@ class Lowering {
   Value extern_method(const Object& object, const std::string& method, const ast::Expr& call);
   void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
   void hash(const std::vector<const ast::Expr*>& arguments, Location at);
+  Value checksum16(const ast::Expr& argument);
   int algorithm(const ast::Expr& expr);
   // Scalars one after the other, and of each -1 or whether the header that it is a field of is valid.
   struct Flat {

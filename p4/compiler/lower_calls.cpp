@@ -139,6 +139,13 @@ std::vector<const Type*> Lowering::inferred(const ast::Declaration& generic, con
 Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
   const ast::Expr& callee = *expr.operands[0];
   Value base = eval(*callee.operands[0]);
+  const bool is_written = base.kind == Value::Kind::list || base.kind == Value::Kind::invalid;
+  if (is_written && base.type != nullptr && base.type->kind == Type::Kind::header) {  // ((HEADER){...}).isValid()
+    const Value place = new_place(base.type);
+    initialise(place, base, callee.at);
+    base = place;
+    base.writable = false;
+  }
   if (base.kind == Value::Kind::place) {
     return data_method(base, expr);
   }

@@ -500,7 +500,12 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     object->index = static_cast<int>(out_.info.counters.size());
     out_.info.counters.push_back(
         {object->name, static_cast<CounterKind>(constant_value(given.expr)), direct ? 0 : size(), -1});
-  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile") {
+  } else if (kind == "action_selector") {
+    object->index = algorithm(argument(0));
+    for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
+      static_cast<void>(constant_number(argument(number)));
+    }
+  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile" && kind != "Checksum16") {
     unsupported(instance.at, "the extern " + kind);
   }
   return object;

@@ -299,6 +299,10 @@ ExprPtr ExpressionParser::binary(int level) {
     made->text = symbol;
     const Deeper deeper(*this);
     ExprPtr right = binary(found);
+    if (symbol == "++" && left->kind == ExprKind::string && right->kind == ExprKind::string) {
+      left->text += right->text;  // also where no value is computed, as in @name
+      continue;
+    }
     made->operands = {std::move(left), std::move(right)};
     left = std::move(made);
   }

@@ -180,17 +180,21 @@ INSTANTIATE_TEST_SUITE_P(
          "unsupported: two lpm keys"},
         {"Selector",
          {.locals = "table t { key = { h.x.a : selector; } actions = { NoAction; } }"},
-         "unsupported: the match kind selector"},
+         "a key of kind selector needs 'implementation = action_selector(...)'"},
         {"UnknownMatchKind",
          {.locals = "table t { key = { h.x.a : nearly; } actions = { NoAction; } }"},
          "there is no match kind 'nearly'"},
         {"Implementation",
          {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } implementation = 3; }"},
-         "implementation needs an action_profile"},
+         "implementation needs action_profile or action_selector"},
         {"ActionSelector",
          {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } "
                     "implementation = action_selector(HashAlgorithm.crc16, 4, 4); }"},
-         "unsupported: the extern action_selector"},
+         "a table with an action_selector needs a key of kind selector"},
+        {"ActionSelectorOfAnotherAlgorithm",
+         {.locals = "table t { key = { h.x.a : selector; } actions = { NoAction; } "
+                    "implementation = action_selector(HashAlgorithm.random, 4, 4); }"},
+         "unsupported: HashAlgorithm.random"},
         {"ValueSetOfAnotherType",
          {.top = "parser Q(packet_in b, out H h, inout M m) { value_set<bit<16>>(4) v; "
                  "state start { transition select(m.m) { v: accept; } } }"},
@@ -296,7 +300,10 @@ INSTANTIATE_TEST_SUITE_P(
         {"SaturationWithoutWidth", {.body = "h.x.a = 1 |+| 2;"}, "'|+|' needs a value of known width"},
         {"OldResubmit", {.body = "resubmit({ m });"}, "unsupported: 'resubmit'"},
         {"OldClone", {.body = "clone3(CloneType.I2E, 1, { m });"}, "unsupported: 'clone3'"},
-        {"Checksum16", {.locals = "Checksum16() c;"}, "unsupported: the extern Checksum16"},
+        {"ListInSelectOfAnotherLength",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { state start { transition select(m.m, {m.m, m.m}) { "
+                 "(1, {2, 3, 4}): accept; } } }"},
+         "3 sets for 2 keys"},
         {"AdvanceBits", {.state = "b.advance(3);"}, "unsupported: advance by a number of bits"},
         {"PacketLength", {.state = "m.m = (bit<8>)b.length()[7:0];"}, "unsupported: packet_in.length"},
         {"HeaderOfBits",
@@ -414,6 +421,18 @@ TEST(Refused, DeepNestingEndsWithAnErrorAndNotWithTheStack) {
     sum += " + 1";
   }
   EXPECT_THAT(error_of(program({.body = "h.x.a = " + sum + ";"})), HasSubstr("unsupported: nesting this deep"));
+}
+
+// As the reference compiler does: architectures may have properties of their own.
+TEST(Refused, APropertyThatV1modelDoesNotHaveIsIgnoredWithAWarning) {
+  std::vector<std::string> warnings;
+  CompileOptions options;
+  options.warnings = &warnings;
+  static_cast<void>(
+      compile(program({.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } colour = 1; }",
+                       .body = "t.apply();"}),
+              "t.p4", options));
+  EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr("warning: the table property 'colour' is not known")));
 }
 
 }  // namespace

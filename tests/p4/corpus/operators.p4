@@ -5,6 +5,8 @@ struct H { op_t o; }
 struct M {}
 enum bit<8> Low { one = 1, two = 2, five = 5 }
 enum bit<8> High { ten = 10, eleven = 11 }
+enum bit<8> kind { LOW = 3, HIGH = 0xf0, SAME = LOW }
+enum bit<4> half { ONE = 1, FOUR = 4 }
 parser Parse(packet_in b, out H h, inout M m, STANDARD) {
   state start { b.extract(h.o); transition accept; }
 }
@@ -45,6 +47,13 @@ control In(inout H h, inout M m, STANDARD) {
       0x1c: { if ((-6 | 3) == -5 && (-6 ^ -1) == 5) { h.o.r = 1; } }
       0x1d: { Low l = (Low)High.eleven; h.o.r = l; }
       0x1e: { h.o.r = Low.five + Low.two; if ((Low)(Low.one + Low.one) == Low.two) { h.o.r = h.o.r + h.o.a; } }
+      0x29: { h.o.r = kind.LOW + kind.HIGH; }
+      0x2a: { h.o.r = half.ONE ++ half.FOUR; }
+      0x2b: { h.o.r = (kind)h.o.a & kind.HIGH; }
+      0x2c: { h.o.r = ~(kind)h.o.a; }
+      0x2d: { if ((kind)h.o.a < (kind)h.o.b) { h.o.r = 1; } }
+      0x2e: { h.o.r = (kind)h.o.a |-| (kind)h.o.b; }
+      0x2f: { if (kind.SAME == kind.LOW && kind.LOW != kind.HIGH) { h.o.r = (bit<8>)(half.ONE + half.FOUR); } }
       default: { h.o.r = 0xee; }
     }
     standard.egress_spec = standard.ingress_port;
