@@ -81,7 +81,7 @@ Object* Lowering::value_set(const ast::Declaration& declaration, const std::stri
     }
     for (std::size_t i = 0; i < part->fields.size(); ++i) {
       const std::string own = part->kind == Type::Kind::tuple ? fmt::format("key{}", i) : part->fields[i].name;
-      add(part->fields[i].type, name.empty() ? own : name + "." + own);
+      add(part->fields[i].type, name.empty() ? own : fmt::format("{}.{}", name, own));
     }
   };
   add(type, "");
