@@ -3,6 +3,8 @@
 # tests/vm/**/*.cpp                -> test_vm, run as the one test `vm` in a guest with an RDMA device, label vm;
 #                                     but tests/vm/softnic/peer/*.cpp -> roce_peer, which it and the test `vm.link` run,
 #                                     and tests/vm/switch/latch_peer.cpp -> latch_peer
+# tests/fuzz/NAME_fuzz.cpp         -> fuzz_NAME, with libFuzzer (clang with AddressSanitizer only), run as the test
+#                                     fuzzer.NAME on its corpus and some mutations, label fuzz. scripts/fuzz runs it for long
 # examples/NAME.cpp                -> NAME, run as the test example.NAME, label example; on the software NIC if it is of
 #                                     fabric/verbs. One that includes softnic/launch.h starts the software NIC itself
 #
@@ -116,6 +118,25 @@ endif()
 
 # What an operation over verbs costs is counted with the provider that tests/fabric has instead of libibverbs.
 target_sources(test_cost PRIVATE "${PROJECT_SOURCE_DIR}/tests/fabric/verbs/stub_provider.cpp")
+
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND SIDELATCH_SANITIZE MATCHES "address")
+    add_custom_target(fuzzers)
+    file(GLOB fuzzers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp")
+    foreach(source IN LISTS fuzzers)
+        get_filename_component(target "${source}" NAME_WE)
+        string(REGEX REPLACE "_fuzz$" "" name "${target}")
+        add_executable(fuzz_${name} "${source}")
+        target_compile_definitions(fuzz_${name} PRIVATE SIDELATCH_LIBFUZZER)
+        target_link_libraries(fuzz_${name} PRIVATE sidelatch_flags sidelatch_static ${SIDELATCH_DEPENDENCIES})
+        target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+        set_target_properties(fuzz_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+        add_dependencies(fuzzers fuzz_${name})
+        add_test(NAME fuzzer.${name} COMMAND "${PROJECT_SOURCE_DIR}/tests/fuzz/run" "$<TARGET_FILE:fuzz_${name}>" ${name}
+                                             -runs=2000
+        )
+        set_tests_properties(fuzzer.${name} PROPERTIES LABELS fuzz TIMEOUT ${SIDELATCH_TEST_TIMEOUT})
+    endforeach()
+endif()
 
 if(SIDELATCH_CHECK_HEADERS)
     # CMake makes the target it depends on when it generates, and keeps it out of "all".

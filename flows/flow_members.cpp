@@ -150,6 +150,9 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
   set("producer_psns", member.number, ring.end.psn);
   set("owed", member.number, 1);  // its tail may not have been written
   set("gone", member.number, 0);
+  for (const char* const name : {"waits", "asked", "pendings"}) {
+    set(name, member.number, 0);
+  }
   install_ring(running, producer, ring, device_->state());
   // Who finds another one that is lost remembers it again.
   for (const Thread& thread : running.threads) {

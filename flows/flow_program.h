@@ -23,11 +23,13 @@ inline constexpr std::uint32_t kEnding = 2;  // of `marks`
 inline constexpr std::uint32_t kProducerEnded = 1;
 inline constexpr std::uint32_t kHolder = 0xffff;  // of `locks`
 inline constexpr std::uint32_t kProducerLost = 2;
-inline constexpr std::array kThreadRegisters{"phases",  "retries", "sent",  "positions", "misses",        "ends",
-                                             "heads",   "tails",   "items", "packets",   "starts",        "passed",
-                                             "marks",   "answers", "lost",  "fullest",   "consumer_psns", "silences",
-                                             "shrinks", "paces",   "begun", "slownesses"};
-inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks", "gone", "owed"};
+inline constexpr std::uint32_t kTailWritten = 0x4000'0000;  // of `pendings`
+inline constexpr std::array kThreadRegisters{
+    "phases",        "retries",  "sent",    "positions", "misses", "ends",       "heads", "tails",
+    "items",         "packets",  "starts",  "passed",    "marks",  "answers",    "lost",  "fullest",
+    "consumer_psns", "silences", "shrinks", "paces",     "begun",  "slownesses", "owing", "owing_names"};
+inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks",   "gone",
+                                               "owed",          "waits", "asked", "pendings"};
 
 inline constexpr std::uint32_t kFirstEnd = 16;
 // Arguments of is_thread that change while a flow runs.

@@ -3,8 +3,8 @@
 // With each head the switch has written whose items the last ones are, and that producer's tail with them. So nothing
 // is delivered twice: where the first switch stopped between a consumer's head and the producer's tail, the tail
 // follows from there. Each thread has one batch at a time, and a producer is read by one thread at a time, so only the
-// tail of a consumer's latest batch may be missing. If a flow is replicated all consumers had the data before the first
-// head was written; those who lack the head get it.
+// tail of a consumer's latest batch may be missing, and that of one producer that was silent then. If a flow is
+// replicated all consumers had the data before the first head was written; those who lack the head get it.
 #include "flows/flow_program.h"
 
 #include <fmt/format.h>
@@ -52,14 +52,15 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
     taken.push_back(state.tail & kCount);
   }
   // A balanced flow's producer may be the latest one of several consumers; of one alone its tail may be missing.
-  for (const RingState& state : consumers) {
-    const std::size_t p = state.last_producer - 1;
-    if (state.last_producer != 0 && p < producers.size()) {
-      const std::uint32_t more = beyond(state.last_tail, taken[p]);
-      if (more <= beyond(producers[p].head, taken[p])) {
-        taken[p] = state.last_tail;
-      }
+  const auto note = [&](std::uint32_t name, std::uint32_t tail) {
+    const std::size_t p = std::size_t{name} - 1;
+    if (name != 0 && p < producers.size() && beyond(tail, taken[p]) <= beyond(producers[p].head, taken[p])) {
+      taken[p] = tail;
     }
+  };
+  for (const RingState& state : consumers) {
+    note(state.last_producer, state.last_tail);
+    note(state.silent_producer, state.silent_tail);
   }
   bool is_one_lost = is_broken;
   for (std::size_t p = 0; p < producers.size(); ++p) {
@@ -73,17 +74,18 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
     }
   }
   const std::size_t copies = running.flow.kind == FlowKind::replicate ? consumers.size() : 1;
+  std::vector<std::size_t> latest(running.threads.size());  // of the thread's consumers
   for (std::size_t i = 0; i < running.threads.size(); ++i) {
     const std::uint16_t thread = running.threads[i].number;
     std::uint32_t head = consumers[i].head & kCount;
     std::uint32_t marks = is_one_lost ? kLost : 0;
-    std::size_t latest = i * copies;
+    latest[i] = i * copies;
     bool has_ended = false;
     for (std::size_t c = i * copies; c < (i + 1) * copies; ++c) {
       const std::uint32_t slots = running.flow.consumers[c].shape.slots;
       if (beyond(consumers[c].head, head) <= slots) {
         head = consumers[c].head & kCount;
-        latest = c;
+        latest[i] = c;
       }
       has_ended = has_ended || (consumers[c].head & kEnded) != 0;
       marks |= (consumers[c].head & kBroken) != 0 ? kLost : 0;
@@ -107,7 +109,7 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
       // written over what is known of it.
       const std::vector<std::size_t>& members = running.threads[i].producers;
       const auto is_there = [&](std::size_t p) { return get("gone", running.producers[p].number) == 0; };
-      const RingState& last = consumers[latest];
+      const RingState& last = consumers[latest[i]];
       auto there = std::ranges::find(members, std::size_t{last.last_producer} - 1);
       const bool owes_tail = there != members.end() && is_there(*there) && taken[*there] == last.last_tail &&
                              taken[*there] != (producers[*there].tail & kCount);
@@ -119,6 +121,23 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
         set("locks", running.producers[*there].number, thread + 1U);
         set("phases", thread, have_all_the_same ? kFree : kPush);
       }
+    }
+  }
+  // And the tail of one that had been silent: it is put aside, as it was.
+  for (std::size_t i = 0; i < running.threads.size(); ++i) {
+    const RingState& last = consumers[latest[i]];
+    const std::size_t p = std::size_t{last.silent_producer} - 1;
+    const std::vector<std::size_t>& members = running.threads[i].producers;
+    if (std::ranges::find(members, p) == members.end() || taken[p] != last.silent_tail ||
+        taken[p] == (producers[p].tail & kCount)) {
+      continue;
+    }
+    const std::uint32_t number = running.producers[p].number;
+    if (get("gone", number) == 0 && get("locks", number) == 0) {  // else its tail is written now
+      set("waits", number, 1);
+      set("pendings", number, kTailWritten);
+      set("owing", running.threads[i].number, number + 1);
+      set("owing_names", running.threads[i].number, last.silent_producer);
     }
   }
 }

@@ -102,10 +102,13 @@ void Ring::store(std::uint64_t offset, std::uint32_t value) const noexcept {
 
 RingState Ring::state() const noexcept {
   RingState state{.head = load(RingShape::head_offset()), .tail = load(RingShape::tail_offset())};
-  std::memcpy(&state.last_producer, memory_ + kJournalOffset, sizeof state.last_producer);
-  std::memcpy(&state.last_tail, memory_ + kJournalOffset + sizeof state.last_producer, sizeof state.last_tail);
-  state.last_producer = __builtin_bswap32(state.last_producer);  // as the switch has it
-  state.last_tail = __builtin_bswap32(state.last_tail);
+  const std::byte* at = memory_ + kJournalOffset;
+  for (std::uint32_t* const word :
+       {&state.last_producer, &state.last_tail, &state.silent_producer, &state.silent_tail}) {
+    std::memcpy(word, at, sizeof *word);
+    *word = __builtin_bswap32(*word);  // as the switch has it
+    at += sizeof *word;
+  }
   return state;
 }
 

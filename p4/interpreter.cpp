@@ -289,8 +289,15 @@ class Machine {
     TableState& entries = state_.tables[which];
     TableState::Row* row = entries.find(keys.data());
     slots_[table.hit_slot] = row != nullptr ? 1 : 0;
-    const std::size_t chosen = row != nullptr ? row->action : entries.default_action();
-    const std::vector<U128>& arguments = row != nullptr ? row->arguments : entries.default_arguments();
+    const ActionCall* member = row != nullptr && !row->group.empty()
+                                   ? &row->chosen(static_cast<std::uint64_t>(slots_[table.selector_slot]))
+                                   : nullptr;
+    const std::size_t chosen = member != nullptr ? member->action
+                               : row != nullptr  ? row->action
+                                                 : entries.default_action();
+    const std::vector<U128>& arguments = member != nullptr ? member->arguments
+                                         : row != nullptr  ? row->arguments
+                                                           : entries.default_arguments();
     slots_[table.action_slot] = chosen;
     if (row != nullptr && table.direct_counter >= 0) {
       ++row->count.packets;

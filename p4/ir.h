@@ -201,6 +201,7 @@ struct Table {
   int hit_slot = 0;
   int action_slot = 0;  ///< which of `actions` ran
   int direct_counter = -1;
+  int selector_slot = -1;  ///< the hash of the selector's keys, which `before` computes
 };
 
 struct FieldListEntry {

@@ -24,6 +24,12 @@
 // A thread may have several consumers: then each gets all items, in one order. They have the same PSNs. What goes to them
 // is copied, and the thread goes on when all have answered: no head moves before all have the data.
 //
+// A thread that has several producers does not wait for one that is silent: it is put aside. What it was asked for is
+// repeated, with the same PSN, when the thread comes by and the time is out; the thread goes on with others meanwhile.
+// An answer only says that it lives, and that the next PSN is due; then it is asked for its head again. If it was its
+// tail that it did not acknowledge, the thread remembers that beside the journal. Of a balanced flow a thread whose
+// consumer does not acknowledge data gives the producer back, and fills the PSNs.
+//
 // A unit that can send may ring: an empty SEND or WRITE wakes a thread that is IDLE. A consumer's NIC may tell of
 // congestion (CNP): then batches shrink, and pauses follow them. The control plane may add producers to a flow that is
 // open, and consumers to one that balances, and may let a consumer leave.
@@ -98,6 +104,12 @@ const bit<32> SLOWEST = 28;
 
 // A request is repeated after its time-out, and then after longer times, up to 2^3 time-outs.
 const bit<32> LONGEST_WAIT = 3;
+
+// An element of `pendings`: what a producer that is put aside has been asked for. 0: its head; else a number of items,
+// or one of these.
+const bit<32> TAIL_WRITTEN = 0x40000000;
+const bit<32> END_WRITTEN = 0x80000000;  // its tail with the mark ENDED
+const bit<32> MOST_WAITS = 0x10000;      // that count
 
 // An element of `gone`.
 const bit<32> PRODUCER_ENDED = 1;
@@ -174,11 +186,13 @@ header counter_t {
     bit<32> value;
 }
 
-// Behind a consumer's head: whose items the last ones are, and that producer's tail with them. A switch that takes over
-// reads it.
+// Behind a consumer's head: whose items the last ones are, and that producer's tail with them; and the same of an
+// earlier one that has not acknowledged its tail. A switch that takes over reads it.
 header journal_t {
     bit<32> producer;  // its name
     bit<32> tail;
+    bit<32> silent;    // a name; 0: none
+    bit<32> silent_tail;
 }
 
 struct headers_t {
@@ -320,6 +334,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(THREADS) lost;          // consumers that were given up
     register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
     register<bit<8>>(THREADS) slownesses;    // because of congestion
+    register<bit<16>>(THREADS) owing;         // producer + 1, put aside before it acknowledged its tail
+    register<bit<32>>(THREADS) owing_names;   // its name
     register<bit<48>>(THREADS) begun;         // when the batch began; afterwards when the next one may begin
     // By consumer.
     register<bit<24>>(THREADS) reached;       // the PSN up to which it has acknowledged
@@ -330,6 +346,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<32>>(PRODUCERS) locks;         // thread + 1; in the upper half, who asks for it, and WOKEN
     register<bit<8>>(PRODUCERS) gone;
     register<bit<8>>(PRODUCERS) owed;          // 1: its tail was not written, because the consumer died
+    register<bit<24>>(PRODUCERS) waits;        // how often it was asked in vain; from 1 on it is put aside
+    register<bit<32>>(PRODUCERS) asked;        // then: when, the lower bits
+    register<bit<32>>(PRODUCERS) pendings;     // then: for what
     // By flow.
     register<bit<16>>(FLOWS) living;            // threads that have not been given up
 
@@ -591,11 +610,16 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 bit<32> locker_read;
                 locks.read(locker_read, producer);
                 bit<32> locker = locker_read & 0xffff;
-                if (locker == 0) {
+                bit<24> waits_first;
+                waits.read(waits_first, producer);
+                if (locker == 0 && waits_first == 0) {
                     drop();  // nobody waits for it
                     exit;
                 }
-                thread = (bit<16>)(locker - 1);
+                thread = m.first;
+                if (locker != 0) {
+                    thread = (bit<16>)(locker - 1);
+                }
             }
         }
         bit<32> t = (bit<32>)thread;
@@ -672,6 +696,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bit<48> began;
         begun.read(began, t);
         most_items = most_items >> (bit<8>)shrink;
+        bit<48> first_time_out = time_out;
         time_out = time_out << (bit<8>)smaller(tried + silent, LONGEST_WAIT);
         bit<24> p_psn_read;
         producer_psns.read(p_psn_read, producer);
@@ -690,6 +715,28 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bit<8> owes_read;
         owed.read(owes_read, producer);
         bit<32> owes = (bit<32>)owes_read;
+        bit<24> waits_read;
+        waits.read(waits_read, producer);
+        bit<32> waited = (bit<32>)waits_read;
+        bit<32> asked_at;
+        asked.read(asked_at, producer);
+        bit<32> pending;
+        pendings.read(pending, producer);
+        bit<32> pending_packets = (pending * stride + (32w1 << mtu_shift) - 1) >> mtu_shift;
+        bool is_pending_tail = pending & (TAIL_WRITTEN | END_WRITTEN) != 0;
+        bit<16> owing_read;
+        owing.read(owing_read, t);
+        bit<32> owing_one = (bit<32>)owing_read;
+        bit<32> owing_name;
+        owing_names.read(owing_name, t);
+        bool is_owing = false;
+        bit<32> owing_tail = 0;
+        if (owing_one != 0) {
+            bit<32> owing_pending;
+            pendings.read(owing_pending, owing_one - 1);
+            taken.read(owing_tail, owing_one - 1);
+            is_owing = owing_pending & (TAIL_WRITTEN | END_WRITTEN) != 0;
+        }
 
         // Packets of the batch that this consumer has.
         bit<32> have = (bit<32>)(reached_psn[23:0] - c_psn[23:0]);
@@ -722,6 +769,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool has_left = false;      // the consumer, as it was told to
         bool shrinks_batch = false;
         bool gives = false;         // what it could lock, to a thread that has asked for it
+        bool puts_aside = false;    // the producer, which is silent
+        bool asks_again = false;    // one that is put aside
+        bool lets_go = false;       // of the producer: the consumer is silent
 
         if (is_bell) {
             if (phase == IDLE && pace == 0 && now >= began) {
@@ -747,13 +797,18 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 goes_round = true;
             } else if (phase == DRAIN && now - sent_at >= time_out) {
                 drained = true;
-            } else if (phase > SEEK && now - sent_at >= time_out) {
+            } else if (phase > SEEK && now - sent_at >= time_out && !is_back) {
                 if (phase == TAIL && lock == t + 1) {
                     lock = 0;  // other consumers need not wait for this one
                 }
                 // In DATA it is the producer that is silent, unless data came and was not acknowledged.
                 bool is_unheard = phase == DATA && mark & CAME != 0;
-                if (phase == DATA) {
+                // The tail of one alone can be remembered.
+                puts_aside = producers_of_thread > 1
+                             && (phase == HEAD || phase == DATA && !is_unheard && tried != 0
+                                 || phase == FREE && (!is_owing || batch == 0 && owes == 0));
+                lets_go = is_unheard && silent != 0 && next_thread != thread && upto > have;
+                if (phase == DATA && !puts_aside && !lets_go) {
                     shrinks_batch = true;
                     start = 0;  // with several consumers nobody knows what all have
                     if (copies == 0) {
@@ -768,7 +823,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 if (is_unheard) {
                     before = silent;
                 }
-                if (most_retries == 0 || before < most_retries) {
+                if (puts_aside || lets_go) {
+                    goes_round = true;
+                } else if (most_retries == 0 || before < most_retries) {
                     goes_round = true;
                     tried = tried + 1;
                     if (is_unheard) {
@@ -807,6 +864,18 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     ended = ended + 1;
                     moves_on = true;
                     goes_round = true;
+                } else if (waited != 0) {
+                    missed = missed + 1;
+                    moves_on = true;
+                    if ((bit<48>)(now[31:0] - asked_at) < first_time_out << (bit<8>)smaller(waited - 1, LONGEST_WAIT)) {
+                        goes_round = true;
+                    } else if (most_retries != 0 && waited > most_retries) {
+                        producer_fails = true;
+                    } else {
+                        asks_again = true;
+                        waited = smaller(waited + 1, MOST_WAITS);
+                        asked_at = now[31:0];
+                    }
                 } else if (lock != 0 && lock != t + 1) {
                     missed = missed + 1;
                     moves_on = true;
@@ -840,7 +909,49 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 requests = true;
             }
         } else if (is_of_producer) {
-            if (phase == HEAD && is_counter && from_p == 0) {
+            if (waited != 0) {
+                bool has_answered = false;
+                bool is_item = is_data && pending != 0;
+                bool is_its_refusal = is_refusal && from_p == 0;
+                if (is_pending_tail) {
+                    has_answered = is_ack && from_p == 0;
+                } else if (pending == 0) {
+                    has_answered = is_counter && from_p == 0;
+                } else if ((bit<32>)from_p < pending_packets) {
+                    is_its_refusal = is_refusal;
+                    if (is_data) {
+                        // It is not asked for anything else before it has said all: perhaps it answers one READ at a time.
+                        waited = 1;
+                        asked_at = now[31:0];
+                        has_answered = (bit<32>)from_p == pending_packets - 1;
+                    }
+                }
+                if (has_answered) {
+                    p_psn = (bit<32>)(p_psn[23:0] + from_p + 1);
+                    if (is_pending_tail) {
+                        owes = 0;
+                    }
+                    if (pending & END_WRITTEN != 0) {
+                        out_of_use = PRODUCER_ENDED;
+                    }
+                } else if (is_its_refusal) {
+                    out_of_use = PRODUCER_LOST;
+                }
+                if (has_answered || is_its_refusal) {
+                    waited = 0;
+                    pending = 0;
+                    // A packet of items is too long to be turned into a request: then the generator's goes on.
+                    if (phase == TELL) {
+                        tried = 0;
+                        goes_round = lock == t + 1 && !is_item;
+                    } else if (phase == IDLE && pace == 0 && now >= began && !is_item) {
+                        phase = SEEK;
+                        missed = 0;
+                        ended = 0;
+                        goes_round = true;
+                    }
+                }
+            } else if (phase == HEAD && is_counter && from_p == 0) {
                 p_psn = (bit<32>)(p_psn[23:0] + 1);
                 tried = 0;
                 bit<32> head = turned(h.counter.value, p_little);
@@ -984,8 +1095,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     }
                 }
             } else if (phase == FILL && is_ack && (bit<32>)from_c >= start && (bit<32>)from_c < batch_packets) {
+                if (answered & consumer_bit == 0) {
+                    tried = 0;  // not by the answers to a repeated request, which another one leaves unanswered
+                }
                 answered = answered | consumer_bit;
-                tried = 0;
                 if (answered | given_up == all_bits) {
                     answered = 0;
                     start = start + 1;
@@ -1042,8 +1155,67 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             goes_round = true;
         }
 
+        if (lets_go) {
+            // Nobody has seen these items: others may have them. The NIC has answered the READ, so its PSNs are used.
+            p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
+            lock = 0;
+            moves_on = true;
+            batch_packets = upto;
+            start = have;
+            answered = 0;
+            phase = FILL;
+            batch = 0;
+            tried = silent;
+        }
+        if (puts_aside) {
+            waited = 1;
+            asked_at = sent_at[31:0];
+            pending = 0;
+            missed = missed + 1;
+            if (phase != HEAD) {
+                missed = 0;
+                ended = 0;
+            }
+            if (phase == FREE) {
+                if (batch != 0 || owes != 0) {
+                    owing_one = producer + 1;
+                    owing_name = p_name;
+                }
+                pending = TAIL_WRITTEN;
+                if (batch == 0 && p_head & ENDED != 0) {
+                    pending = END_WRITTEN;
+                }
+                p_tail = (p_tail + batch) & COUNT;
+            }
+            if (copies != 0) {
+                have = 0;
+            }
+            if (phase == DATA && upto == 0) {
+                pending = batch;
+                phase = SEEK;
+            } else if (phase == DATA) {
+                p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);  // it has begun to answer: it knows the READ
+                if (upto > have) {
+                    batch_packets = upto;
+                    start = have;
+                    answered = 0;
+                    phase = FILL;
+                } else {
+                    c_psn = (bit<32>)(c_psn[23:0] + have[23:0]);
+                    phase = SEEK;
+                }
+            } else {
+                phase = SEEK;
+            }
+            lock = 0;
+            moves_on = true;
+            batch = 0;
+            tried = 0;
+        }
         if (producer_fails) {
             out_of_use = PRODUCER_LOST;
+            waited = 0;
+            pending = 0;
             if (phase == FREE) {
                 p_tail = (p_tail + batch) & COUNT;
             }
@@ -1182,8 +1354,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             h.reth.address = c_items_address + (bit<64>)(c_head & (c_slots - 1)) * (bit<64>)stride + (bit<64>)at;
             h.reth.key = c_key;
             h.reth.bytes = bytes;
-        } else if (requests) {
-            sent_at = now;
+        } else if (requests || asks_again) {
+            if (requests) {
+                sent_at = now;
+            }
             from_switch();
             h.counter.setInvalid();
             if (phase <= DATA) {
@@ -1191,7 +1365,20 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             } else {
                 to_consumer();
             }
-            if (phase == HEAD) {
+            if (asks_again || phase == TELL && waited != 0) {
+                // The same request again.
+                if (is_pending_tail) {
+                    h.counter.setValid();
+                    h.counter.value = turned(p_tail | pending & ENDED, p_little);
+                    request(RC_WRITE_ONLY, p_psn[23:0], p_tail_address, p_key, 4, 44);
+                } else if (pending == 0) {
+                    request(RC_READ_REQUEST, p_psn[23:0], p_head_address, p_key, 4, 40);
+                } else {
+                    request(RC_READ_REQUEST, p_psn[23:0],
+                            p_items_address + (bit<64>)(p_tail & (p_slots - 1)) * (bit<64>)stride, p_key,
+                            pending * stride, 40);
+                }
+            } else if (phase == HEAD) {
                 request(RC_READ_REQUEST, p_psn[23:0], p_head_address, p_key, 4, 40);
             } else if (phase == FREE || phase == TELL) {
                 bit<32> tail = (p_tail + batch) & COUNT;
@@ -1228,7 +1415,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 h.journal.setValid();
                 h.journal.producer = p_name;
                 h.journal.tail = (p_tail + batch) & COUNT;
-                request(RC_WRITE_ONLY, c_psn[23:0], c_head_address, c_key, 12, 52);
+                h.journal.silent = 0;
+                h.journal.silent_tail = 0;
+                if (is_owing) {
+                    h.journal.silent = owing_name;
+                    h.journal.silent_tail = owing_tail;
+                }
+                request(RC_WRITE_ONLY, c_psn[23:0], c_head_address, c_key, 20, 60);
             } else {
                 request(RC_WRITE_ONLY, c_psn[23:0] + start[23:0], c_items_address, c_key, 0, 40);
             }
@@ -1274,6 +1467,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         marks.write(t, (bit<8>)mark);
         shrinks.write(t, (bit<8>)shrink);
         slownesses.write(t, (bit<8>)slowness);
+        owing.write(t, (bit<16>)owing_one);
+        owing_names.write(t, owing_name);
         begun.write(t, began);
         producer_psns.write(producer, (bit<24>)p_psn);
         known.write(producer, p_head);
@@ -1281,6 +1476,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         locks.write(producer, asks << 16 | lock);
         gone.write(producer, (bit<8>)out_of_use);
         owed.write(producer, (bit<8>)owes);
+        waits.write(producer, (bit<24>)waited);
+        asked.write(producer, asked_at);
+        pendings.write(producer, pending);
     }
 }
 

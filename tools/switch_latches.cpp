@@ -195,6 +195,16 @@ class LatchService::Tuples final : public Plane {
       }
     });
   }
+  void check_tuples(const SwitchedTuples& tuples) override {
+    in_thread([&] {
+      const std::uint32_t first = add(tuples, false);
+      control_.remove_tuples(first);
+      tuple_bytes_.erase(first);
+    });
+  }
+  std::uint64_t version(std::uint32_t tuple) override {
+    return in_thread([&] { return control_.version(tuple); });
+  }
   std::uint32_t add_tuples(const SwitchedTuples& tuples) override {
     return in_thread([&] { return add(tuples, true); });
   }

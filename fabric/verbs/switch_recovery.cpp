@@ -57,6 +57,8 @@ void SwitchRecovery::keep(const SwitchedTuples& tuples) {
   if (std::ranges::any_of(rows_, [&](const Row& row) { return is_same_row(row.tuples, tuples); })) {
     return;
   }
+  // Before other switches end.
+  shared_->with([&](SwitchControl& control) { control.check_tuples(tuples); });
   const auto cut_off = ask<exchange::TakenOver>(exchange::TakeOver{});
   std::vector<std::uint64_t> found = read_words(tuples);
   const RecoveredTuples recovered = shared_->recover(tuples, found);
@@ -75,7 +77,7 @@ SwitchRecovery::Row* SwitchRecovery::row_of(const RemoteSpan& at) {
   for (Row& row : rows_) {
     const std::uint64_t offset = at.address.value - row.tuples.memory.address.value;
     if (row.tuples.memory.rkey == at.rkey && at.address.value >= row.tuples.memory.address.value &&
-        offset / row.tuples.slot_bytes < row.tuples.count) {
+        offset % row.tuples.slot_bytes == 0 && offset / row.tuples.slot_bytes < row.tuples.count) {
       return &row;
     }
   }
@@ -99,18 +101,27 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
   const std::uint64_t place = (at.address.value - row->tuples.memory.address.value) / row->tuples.slot_bytes;
   const auto granted = row->granted.find(place);
   // A later holder has read the tuple, with this WRITE in it.
-  if (version < row->found[place] || (granted != row->granted.end() && granted->second > version)) {
+  if (version < row->found[place] || (granted != row->granted.end() && granted->second.version > version)) {
     return Resumption::happened;
   }
-  if (row->is_open || (granted != row->granted.end() && granted->second < version)) {
+  if (row->is_open || (granted != row->granted.end() && granted->second.version < version)) {
     return version == row->found[place] ? Resumption::happened : Resumption::lost;
   }
-  // Its client may have been cut off once more, and ask again.
   const std::uint32_t tuple = row->first + static_cast<std::uint32_t>(place);
-  if (!shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); })) {
+  // Its client may have been cut off once more, and ask again: after the WRITE that was granted, or before it.
+  if (granted != row->granted.end() &&
+      shared_->with([&](SwitchControl& control) { return control.version(tuple); }) != row->version + 1) {
     return Resumption::happened;
   }
-  row->granted[place] = version;
+  if (!shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); })) {
+    if (granted == row->granted.end() || granted->second.to != connection) {
+      throw std::runtime_error(fmt::format(
+          "the connection that was given the latch of the tuple at {:#x} has not ended yet, nor written it: ask again",
+          at.address.value));
+    }
+    return Resumption::granted;
+  }
+  row->granted[place] = {.version = version, .to = connection};
   return Resumption::granted;
 }
 

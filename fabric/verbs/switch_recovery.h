@@ -53,12 +53,16 @@ class SwitchRecovery {
   void look() noexcept;
 
  private:
+  struct Grant {
+    std::uint64_t version = 0;  // of before
+    SwitchControl::ConnectionId to = 0;
+  };
   struct Row {
     SwitchedTuples tuples{};
     std::uint32_t first = 0;
-    std::uint64_t version = 0;                         // of this epoch
-    std::vector<std::uint64_t> found{};                // versions in memory
-    std::map<std::uint64_t, std::uint64_t> granted{};  // by the tuple's place in the row: the version of before
+    std::uint64_t version = 0;                 // of this epoch
+    std::vector<std::uint64_t> found{};        // versions in memory
+    std::map<std::uint64_t, Grant> granted{};  // by the tuple's place in the row
     bool is_open = false;
   };
   template <class Answer>

@@ -78,6 +78,8 @@ class TupleService final : public SwitchService {
   std::optional<exchange::Message> answer(const exchange::Message& message) override {
     try {
       return answer_or_throw(message);
+    } catch (const Refusal& refusal) {
+      return exchange::Refused{refusal.what(), refusal.code()};
     } catch (const SocketError&) {
       throw;
     } catch (const std::exception& error) {
@@ -187,6 +189,9 @@ class TupleService final : public SwitchService {
     }
     if (const auto* const resume = std::get_if<exchange::Resume>(&message)) {
       const auto connection = connection_of(resume->connection);
+      if (resume->version > ~std::uint64_t{0} - 3) {
+        throw std::invalid_argument(fmt::format("{} is no version of a tuple", resume->version));
+      }
       // An update makes an even version out of the one that was latched.
       const Resumption resumption = recovery_->resume(connection, resume->span, resume->version / 2 * 2 + 2);
       return exchange::Resumed{static_cast<std::uint8_t>(resumption)};
@@ -386,6 +391,10 @@ RecoveredTuples SwitchControl::recover_tuples(const SwitchedTuples& /*tuples*/,
   throw std::logic_error("this switch cannot recover tuples");
 }
 void SwitchControl::unlatch(std::uint32_t /*tuple*/) {}
+void SwitchControl::check_tuples(const SwitchedTuples& /*tuples*/) {}
+std::uint64_t SwitchControl::version(std::uint32_t /*tuple*/) {
+  throw std::logic_error("this switch cannot recover tuples");
+}
 
 RecoveredTuples SharedSwitch::recover(const SwitchedTuples& tuples, std::span<const std::uint64_t> words) {
   const std::scoped_lock lock(mutex_);

@@ -95,8 +95,9 @@ class Emitter {
           "-Wparentheses", "-Wtype-limits", "-Wtautological-compare", "-Wunused-but-set-variable"}) {
       line(fmt::format("#pragma GCC diagnostic ignored \"{}\"", warning));
     }
-    line("namespace sidelatch::p4::programs {\nstd::shared_ptr<const Program> " + function_ + "();");
-    line("namespace {\nnamespace " + function_ + "_program {\nusing namespace compiled;");
+    line("namespace sidelatch::p4::programs {\nstd::shared_ptr<const Program> " + function_ + "();\n}");
+    // Not in `programs`, where a program called `count` would hide what is called so in `compiled`.
+    line("namespace sidelatch::p4::compiled {\nnamespace {\nnamespace " + function_ + "_program {");
     line("struct Frame {");
     line(fmt::format("U128 w[{}];\nstd::uint64_t k[{}];\nU128 x[{}];\nstd::uint64_t t[{}];\n}};", sizes_[1], sizes_[0],
                      sizes_[3], sizes_[2]));
@@ -666,10 +667,17 @@ class Emitter {
     }
     line(fmt::format("const U128 keys[] = {{{}}};", keys.empty() ? "0" : keys));
     line(fmt::format("TableState& table = e.state.tables[{}];\nTableState::Row* row = table.find(keys);", which));
-    line("const std::uint32_t action = row != nullptr ? row->action : table.default_action();");
+    const bool selects = table.selector_slot >= 0;
+    line(fmt::format("{}std::uint32_t action = row != nullptr ? row->action : table.default_action();",
+                     selects ? "" : "const "));
     line(
         "[[maybe_unused]] const U128* arguments = row != nullptr ? row->arguments.data() : "
         "table.default_arguments().data();");
+    if (selects) {
+      line(fmt::format("if (row != nullptr && !row->group.empty()) {{ const ActionCall& member = row->chosen({});",
+                       slot(table.selector_slot)));
+      line("action = std::uint32_t(member.action); arguments = member.arguments.data(); }");
+    }
     line(fmt::format("{} = row != nullptr;\n{} = action;", slot(table.hit_slot), slot(table.action_slot)));
     if (table.direct_counter >= 0) {
       line("if (row != nullptr) { ++row->count.packets; row->count.bytes += e.packet.packet.size(); }");
@@ -770,14 +778,14 @@ class Emitter {
           keys += fmt::format("{}{{{}, {}}}", keys.empty() ? "" : ", ", literal(match.value, true),
                               literal(match.mask, true));
         }
-        line(fmt::format("t.entries.push_back({{{{{}}}, {}, {}, {}}});", keys, entry.action, arguments(entry.arguments),
-                         entry.priority));
+        line(fmt::format("t.entries.push_back({{{{{}}}, {}, {}, {}, {{}}}});", keys, entry.action,
+                         arguments(entry.arguments), entry.priority));
       }
       line(
           fmt::format("t.default_action = {}; t.default_arguments = {}; t.constant_entries = {}; t.constant_default = "
-                      "{}; t.size = {};",
+                      "{}; t.size = {}; t.has_selector = {};",
                       table.default_action, arguments(table.default_arguments), table.constant_entries,
-                      table.constant_default, table.size));
+                      table.constant_default, table.size, table.has_selector));
       line("info.tables.push_back(std::move(t)); }");
     }
     for (const RegisterInfo& one : info.registers) {
@@ -849,9 +857,11 @@ class Emitter {
         fmt::format("Frame& f = *reinterpret_cast<Frame*>(frame); Env e(state, packet); e.out = out; r{}(f, e); r{}(f, "
                     "e); return e.written; }}",
                     program_.compute, program_.deparser));
-    line("};\n}  // namespace " + function_ + "_program\n}  // namespace");
-    line(fmt::format("std::shared_ptr<const Program> {0}() {{ return std::make_shared<{0}_program::Compiled>(); }}",
-                     function_));
+    line("};\n}  // namespace " + function_ + "_program\n}  // namespace\n}  // namespace sidelatch::p4::compiled");
+    line("namespace sidelatch::p4::programs {");
+    line(fmt::format(
+        "std::shared_ptr<const Program> {0}() {{ return std::make_shared<compiled::{0}_program::Compiled>(); }}",
+        function_));
     line("}  // namespace sidelatch::p4::programs");
   }
 

@@ -133,11 +133,20 @@ class Lexer {
     }
   }
 
+  // Whether the string that begins here is an argument that ends: the texts of annotations may have several lines. In
+  // other places a line without its second '"' is a mistake, or not meant for the compiler (in #if 0).
+  [[nodiscard]] bool may_have_lines() const {
+    const std::size_t before = text_.substr(0, position_).find_last_not_of(" \t\r\n");
+    return before != std::string_view::npos && text_[before] == '(' &&
+           text_.find('"', position_ + 1) != std::string_view::npos;
+  }
+
   void take_string(Token& token) {
     token.kind = TokenKind::string;
+    const bool has_lines = may_have_lines();
     step();
     while (peek() != '"') {
-      if (position_ >= text_.size() || peek() == '\n') {
+      if (position_ >= text_.size() || (peek() == '\n' && !has_lines)) {
         token.kind = TokenKind::wrong;
         token.text = '"' + token.text;
         return;

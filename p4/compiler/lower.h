@@ -84,7 +84,7 @@ struct Object {
   const Type* type = nullptr;                      // of an extern instance
   std::string name;                                // of the control plane
   Location at;
-  int index = -1;                 // register, counter, table, routine, parser
+  int index = -1;                 // register, counter, table, routine, parser; of an action_selector the algorithm
   std::vector<Value> parameters;  // where they are, by position
   std::vector<const Type*> parameter_types;
   Value result;
@@ -92,6 +92,9 @@ struct Object {
   std::vector<Object*> actions;  // of a table
   std::vector<std::string> action_names;
   int uses = 0;
+  bool waits = false;            // a control whose externs come with its apply(), which then lowers it
+  std::vector<Value> arguments;  // of its constructor, until then
+  std::vector<Object*> externs;  // of a control or a function: what its parameters of extern types stand for
 };
 
 struct Symbol {
@@ -136,12 +139,20 @@ class Lowering {
   Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
   Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                            const std::vector<Value>* places);
+  Value wide_value(const Number& number, const Type* type, Location at);
+  static void no_wide(const Value& value, const ast::Expr& expr);
+  Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
+  void lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places);
+  [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
+  std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
+  void lower_waiting(Object& control, const ast::Expr& expr);
   void bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at);
   void bind_parameters(Object& object, const std::vector<ast::Parameter>& parameters, const std::vector<Value>* places);
   void declare_locals(const ast::Declaration& declaration, const std::string& prefix);
   void local_variable(const ast::Declaration& declaration);
   Object* action(const ast::Declaration& declaration, const std::string& prefix);
-  Object* function(const ast::Declaration& declaration, const std::vector<const Type*>& types);
+  Object* function(const ast::Declaration& declaration, const std::vector<const Type*>& types,
+                   const std::vector<Object*>& externs = {});
   void package();
   void standard_metadata(const Value& place);
   [[nodiscard]] static std::string control_name(const ast::Declaration& declaration, const std::string& prefix);
@@ -159,7 +170,12 @@ class Lowering {
   Object* begin_table(Object::Kind kind, const ast::Declaration& declaration, const std::string& prefix,
                       ir::Table& made, TableInfo& info);
   void add_table(Object& object, ir::Table made, TableInfo info);
-  void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types);
+  void table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types,
+                  const Object* selector);
+  const Object* implementation(const ast::Table& source, const Object& object);
+  void selector_hash(const Object& selector, const std::vector<Value>& keys, ir::Table& table);
+  Object* property_object(const Object& table, std::string_view property, const ast::Expr& value,
+                          const std::vector<std::string_view>& kinds);
   std::optional<ir::Place> header_of_key(const ast::Expr& expr, const Value& value);
   void table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,
                      const std::string& prefix);
@@ -181,7 +197,8 @@ class Lowering {
   Object* parser_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
                           const std::vector<Value>* places);
   int look_up(const Object& value_set, std::span<const Value> keys, Location at);
-  void select_cases(const ast::State& state, std::span<const Value> keys, ir::ParserState& out);
+  void select_cases(const ast::State& state, std::span<const Value> keys, std::span<const std::size_t> sizes,
+                    ir::ParserState& out);
   void parser_state(const ast::State& state, ir::ParserState& out, const std::map<std::string, int>& numbers);
   Value packet_in_method(const ast::Expr& call, const std::string& method, const Type* expected);
   Value packet_out_method(const ast::Expr& call, const std::string& method);
@@ -196,8 +213,9 @@ class Lowering {
   void assign(const ast::Statement& statement);
   void conditional(const ast::Statement& statement);
   void choose(const ast::Statement& statement);
-  void loop(const ast::Statement& statement);       // lower_loops.cpp
-  void loop_over(const ast::Statement& statement);  // lower_loops.cpp
+  void loop(const ast::Statement& statement);  // lower_loops.cpp
+  void loop_over(const ast::Statement& statement);
+  void loop_over_stack(const ast::Statement& statement, const Type* type);  // lower_loops.cpp
   void stop_unless(int condition, Location at);
   void choose_action(const ast::Statement& statement, const ast::Expr& table_call);
   void run_cases(const std::vector<int>& conditions, const std::vector<const ast::Statement*>& bodies,
@@ -221,6 +239,7 @@ class Lowering {
   Value stack_member(const Value& base, const ast::Expr& expr);
   Value index(const ast::Expr& expr);
   Value slice(const ast::Expr& expr);
+  Value bits_of(const Value& value, Location at);
   Value unary(const ast::Expr& expr, const Type* expected);
   Value binary(const ast::Expr& expr, const Type* expected);
   Value arithmetic(const ast::Expr& expr, Value left, Value right);
@@ -263,6 +282,7 @@ class Lowering {
   Value extern_method(const Object& object, const std::string& method, const ast::Expr& call);
   void checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at);
   void hash(const std::vector<const ast::Expr*>& arguments, Location at);
+  Value checksum16(const ast::Expr& argument);
   int algorithm(const ast::Expr& expr);
   // Scalars one after the other, and of each -1 or whether the header that it is a field of is valid.
   struct Flat {
@@ -337,7 +357,7 @@ class Lowering {
   // unknown: of what nothing uses.
   enum class Stage : std::uint8_t { none, parser, verify, ingress, egress, compute, deparser, unknown };
   Stage stage_ = Stage::none;
-  std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, Object*> functions_;
+  std::map<std::tuple<const ast::Declaration*, std::vector<const Type*>, std::vector<Object*>>, Object*> functions_;
   std::map<std::pair<const ast::Declaration*, std::vector<const Type*>>, const Type*> structures_;  // generic ones
   std::map<const ast::Declaration*, std::vector<const ast::Declaration*>> overloads_;  // by the first function
   std::map<const Type*, int> header_types_;

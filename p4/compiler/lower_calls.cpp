@@ -53,7 +53,7 @@ Value Lowering::call(const ast::Expr& expr, const Type* expected) {
       if (types.empty() && !chosen.type_parameters.empty()) {
         types = inferred(chosen, expr, expected);
       }
-      return call_object(*function(chosen, types), expr, expr.at);
+      return call_object(*function(chosen, types, externs_of(chosen, expr)), expr, expr.at);
     }
     default:
       fail(callee.at, "this cannot be called; do you mean .apply()?");
@@ -139,6 +139,13 @@ std::vector<const Type*> Lowering::inferred(const ast::Declaration& generic, con
 Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
   const ast::Expr& callee = *expr.operands[0];
   Value base = eval(*callee.operands[0]);
+  const bool is_written = base.kind == Value::Kind::list || base.kind == Value::Kind::invalid;
+  if (is_written && base.type != nullptr && base.type->kind == Type::Kind::header) {  // ((HEADER){...}).isValid()
+    const Value place = new_place(base.type);
+    initialise(place, base, callee.at);
+    base = place;
+    base.writable = false;
+  }
   if (base.kind == Value::Kind::place) {
     return data_method(base, expr);
   }
@@ -182,6 +189,9 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
       if ((object->kind == Object::Kind::parser) != (where_ == Where::parser) ||
           (object->kind == Object::Kind::control && where_ != Where::control)) {
         fail(callee.at, "a parser is applied in parsers, a control in the apply block of controls");
+      }
+      if (object->waits) {
+        lower_waiting(*object, expr);
       }
       return call_object(*object, expr, expr.at);
     default:

@@ -46,6 +46,9 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     if (type == types_.any_integer) {
       return value;
     }
+    if (type->is_wide) {
+      return wide_value(value.number, type, at);
+    }
     if (!type->is_bits()) {
       fail(at, "a number cannot become a value of type " + text(type));
     }
@@ -79,7 +82,8 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
       }
       return made;  // elements without a value are not valid
     }
-    if (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple) {
+    if (type->is_wide ||
+        (type->kind != Type::Kind::structure && type->kind != Type::Kind::header && type->kind != Type::Kind::tuple)) {
       fail(at, "a list cannot become a value of type " + text(type));
     }
     if (value.has_rest ? value.items.size() > type->fields.size() : value.items.size() != type->fields.size()) {
@@ -132,7 +136,8 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   if (value.kind == Value::Kind::list || value.kind == Value::Kind::invalid || from == type || from == nullptr) {
     return coerce(value, type, at);
   }
-  if (from->kind == Type::Kind::enumeration && from->element != nullptr && type->is_bits()) {
+  if (from->kind == Type::Kind::enumeration && from->element != nullptr &&
+      (type->is_bits() || (type->kind == Type::Kind::enumeration && type->element != nullptr))) {
     return cast(scalar_value(scalar(value, at), from->element), type, at);
   }
   if (type->kind == Type::Kind::enumeration && type->element != nullptr && from->is_bits() &&

@@ -341,8 +341,12 @@ const Type* Lowering::resolve(const ast::Type& type) {
       if (width.negative || width.magnitude == 0) {
         width.negative ? fail(type.at, "a width cannot be negative") : unsupported(type.at, "a width of 0");
       }
+      const unsigned widest = is_signed ? kWidest : kLargestVarbit;
+      if (width.magnitude > widest) {
+        unsupported(type.at, fmt::format("a width of {} bits; at most {}", text(width), widest));
+      }
       if (width.magnitude > kWidest) {
-        unsupported(type.at, fmt::format("a width of {} bits; at most {}", text(width), kWidest));
+        return types_.wide(static_cast<unsigned>(width.magnitude));
       }
       return types_.bits(static_cast<unsigned>(width.magnitude), is_signed);
     }
@@ -496,7 +500,12 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     object->index = static_cast<int>(out_.info.counters.size());
     out_.info.counters.push_back(
         {object->name, static_cast<CounterKind>(constant_value(given.expr)), direct ? 0 : size(), -1});
-  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile") {
+  } else if (kind == "action_selector") {
+    object->index = algorithm(argument(0));
+    for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
+      static_cast<void>(constant_number(argument(number)));
+    }
+  } else if (kind != "meter" && kind != "direct_meter" && kind != "action_profile" && kind != "Checksum16") {
     unsupported(instance.at, "the extern " + kind);
   }
   return object;
@@ -531,11 +540,15 @@ void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>
     fail(object.declaration->at, fmt::format("'{}' has {} parameters; v1model needs {}", object.declaration->name,
                                              parameters.size(), places->size()));
   }
+  std::size_t next_extern = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ast::Parameter& parameter = parameters[i];
     const Type* type = resolve(*parameter.type);
     Value value;
-    if (type->kind == Type::Kind::object) {
+    if (type->kind == Type::Kind::object && next_extern < object.externs.size()) {
+      value.kind = Value::Kind::object;
+      value.object = object.externs[next_extern++];
+    } else if (type->kind == Type::Kind::object) {
       if (type->name != "packet_in" && type->name != "packet_out") {
         unsupported(parameter.at, "a parameter of type " + text(type));
       }
@@ -612,23 +625,34 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
   if (declaration.body == nullptr) {
     fail(declaration.at, "this control has no body");
   }
+  Object* object = new_object(Object::Kind::control, &declaration);
+  object->name = std::move(name);
+  object->waits = places == nullptr && takes_externs(declaration);
+  if (object->waits) {
+    object->arguments = arguments;
+  } else {
+    lower_control(*object, arguments, places);
+  }
+  return object;
+}
+
+void Lowering::lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places) {
+  const ast::Declaration& declaration = *object.declaration;
   if (!active_.insert(&declaration).second) {
     fail(declaration.at, "a control cannot contain itself");
   }
   lowered_.insert(&declaration);
   count_instance(declaration.at);
-  Object* object = new_object(Object::Kind::control, &declaration);
-  object->name = name;
   ir::Routine made;
-  made.name = name;
+  made.name = object.name;
   const Where outer_where = std::exchange(where_, Where::control);
-  const std::string outer_prefix = std::exchange(prefix_, name);
+  const std::string outer_prefix = std::exchange(prefix_, object.name);
   in_scope(global_, [&] {
     bind_constructor(declaration, arguments, declaration.at);
-    bind_parameters(*object, declaration.parameters, places);
+    bind_parameters(object, declaration.parameters, places);
     in_scope(scope_, [&] {
       made.body = collect([&] {
-        declare_locals(declaration, name);
+        declare_locals(declaration, object.name);
         statement(*declaration.body);
       });
     });
@@ -636,9 +660,8 @@ Object* Lowering::control_instance(const ast::Declaration& declaration, const st
   where_ = outer_where;
   prefix_ = outer_prefix;
   active_.erase(&declaration);
-  object->index = static_cast<int>(out_.routines.size());
+  object.index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));
-  return object;
 }
 
 Object* Lowering::action(const ast::Declaration& declaration, const std::string& prefix) {
@@ -665,7 +688,8 @@ Object* Lowering::action(const ast::Declaration& declaration, const std::string&
   return object;
 }
 
-Object* Lowering::function(const ast::Declaration& declaration, const std::vector<const Type*>& types) {
+Object* Lowering::function(const ast::Declaration& declaration, const std::vector<const Type*>& types,
+                           const std::vector<Object*>& externs) {
   if (types.size() != declaration.type_parameters.size()) {
     if (types.empty()) {
       unsupported(declaration.at, "a call of a generic function without its type arguments");
@@ -673,7 +697,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
     fail(declaration.at,
          fmt::format("'{}' has {} type parameters", declaration.name, declaration.type_parameters.size()));
   }
-  Object*& known = functions_[{&declaration, types}];
+  Object*& known = functions_[{&declaration, types, externs}];
   if (known != nullptr) {
     return known;
   }
@@ -683,6 +707,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
   lowered_.insert(&declaration);
   Object* object = new_object(Object::Kind::function, &declaration);
   object->name = declaration.name;
+  object->externs = externs;
   ir::Routine made;
   made.name = declaration.name;
   const Where outer_where = std::exchange(where_, Where::function);
@@ -716,7 +741,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
   active_.erase(&declaration);
   object->index = static_cast<int>(out_.routines.size());
   out_.routines.push_back(std::move(made));
-  functions_[{&declaration, types}] = object;
+  functions_[{&declaration, types, externs}] = object;
   return object;
 }
 

@@ -120,7 +120,7 @@ Value Lowering::name(const ast::Expr& expr) {
     case Symbol::Kind::declaration:
       value.kind = Value::Kind::object;
       if (symbol->declaration->kind == ast::DeclarationKind::action) {
-        Object*& known = functions_[{symbol->declaration, {}}];
+        Object*& known = functions_[{symbol->declaration, {}, {}}];
         if (known == nullptr) {
           Scope* outer = std::exchange(scope_, global_);
           known = action(*symbol->declaration, "");
@@ -285,9 +285,6 @@ Value Lowering::index(const ast::Expr& expr) {
   if (base.place.index >= 0) {
     unsupported(expr.at, "a stack within a stack");
   }
-  if (base.type->element->kind == Type::Kind::header_union) {
-    unsupported(expr.at, "a stack of header unions with an index that is not constant");
-  }
   value.place = {base.place.slot + 1, keep(at, expr.at).expr, base.type->element->slots, base.type->count};
   return value;
 }
@@ -307,7 +304,8 @@ Value Lowering::slice(const ast::Expr& expr) {
     base = cast(base, base.type->element, expr.at);
   }
   const bool is_number = base.kind == Value::Kind::integer;
-  if (!is_number && (base.type == nullptr || !base.type->is_bits())) {
+  const bool is_wide = base.kind == Value::Kind::place && base.type->is_wide;
+  if (!is_number && !is_wide && (base.type == nullptr || !base.type->is_bits())) {
     fail(expr.at, "a slice is of a bit<N> or int<N>, not of " + text(base.type));
   }
   if (high.negative || low.negative || less(high, low) || high.magnitude >= (is_number ? kWidest : base.type->width)) {
@@ -315,6 +313,9 @@ Value Lowering::slice(const ast::Expr& expr) {
   }
   const auto from = static_cast<unsigned>(low.magnitude);
   const auto width = static_cast<unsigned>(high.magnitude) - from + 1;
+  if (is_wide) {
+    return wide_slice(base, from, width, expr.at);
+  }
   const Type* type = types_.bits(width, false);
   if (is_number) {
     return scalar_value(constant(base.number.bits(kWidest) >> from, width), type);

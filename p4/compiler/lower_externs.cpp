@@ -131,6 +131,26 @@ void Lowering::hash(const std::vector<const ast::Expr*>& arguments, Location at)
   store(target, result, at);
 }
 
+// Checksum16.get(), which v1model keeps for old programs: the sum as a value.
+Value Lowering::checksum16(const ast::Expr& argument) {
+  const Type* type = types_.bits(16, false);
+  const Value data = eval(argument);
+  Flat flat;
+  flat.exprs = {constant(0, 16), constant(U128{1} << 16, 32)};  // base and size of the range
+  flatten(data, flat, argument.at);
+  const Value result = new_place(type);
+  ir::Statement& made = add(ir::Do::hash, argument.at);
+  made.to = result.place;
+  made.count = 16;
+  made.which = csum16;
+  made.exprs = std::move(flat.exprs);
+  made.valid = std::move(flat.valid);
+  made.sizes = std::move(flat.sizes);
+  Value value = result;
+  value.writable = false;
+  return value;
+}
+
 void Lowering::checksum(const std::string& name, const std::vector<const ast::Expr*>& arguments, Location at) {
   const bool verifies = name.starts_with("verify");
   const bool payload = name.ends_with("with_payload");
@@ -359,11 +379,14 @@ Value Lowering::extern_method(const Object& object, const std::string& method, c
       static_cast<void>(index_of(*arguments[0]));
     }
     const Value target = place_of(*arguments[result]);
-    if (!target.type->is_bits()) {
-      fail(arguments[result]->at, "a colour is a bit<N>");
+    if (!target.type->is_bits() && (target.type->kind != Type::Kind::enumeration || target.type->element == nullptr)) {
+      fail(arguments[result]->at, "a colour is a bit<N>, or an enum of it");
     }
     store_scalar(target, constant(0, target.type->width), expr.at);  // green
     return {};
+  }
+  if (kind == "Checksum16") {
+    return checksum16(*arguments[0]);
   }
   unsupported(expr.at, kind + "." + method);
 }

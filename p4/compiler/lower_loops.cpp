@@ -47,7 +47,8 @@ void Lowering::loop_over(const ast::Statement& statement) {
   const Type* type = resolve(*declaration.type);
   const ast::Expr& range = *statement.right;
   if (range.kind != ExprKind::range) {
-    unsupported(range.at, "for over anything but a range LOW .. HIGH");
+    loop_over_stack(statement, type);
+    return;
   }
   if (!type->is_bits()) {
     unsupported(declaration.at, "a range of type " + text(type));
@@ -70,6 +71,40 @@ void Lowering::loop_over(const ast::Statement& statement) {
     stop_unless(logical_not(node(ir::Op::equal, 1, now, high)), range.at);
     store_scalar(current, node(ir::Op::add, type->width, now, constant(1, type->width), -1, type->is_signed), range.at);
   });
+  ir::Statement& made = add(ir::Do::loop, statement.at);
+  made.yes = std::move(body);
+  made.no = std::move(steps);
+}
+
+// for (TYPE NAME in STACK). NAME is a copy of the element as it is when its round begins.
+void Lowering::loop_over_stack(const ast::Statement& statement, const Type* type) {
+  const ast::Expr& expr = *statement.right;
+  const Value stack = eval(expr);
+  if (stack.kind != Value::Kind::place || stack.type->kind != Type::Kind::stack) {
+    unsupported(expr.at, "for over anything but a range LOW .. HIGH or a stack");
+  }
+  if (type != stack.type->element) {
+    fail(statement.declaration->at, "the elements have the type " + text(stack.type->element) + ", not " + text(type));
+  }
+  const Type* counted = types_.bits(32, false);
+  const Value current = new_place(counted);
+  store_scalar(current, constant(0, 32), expr.at);
+  Symbol symbol;
+  symbol.value = new_place(type);
+  define(*statement.declaration, symbol);
+  ir::Block body = collect([&] {
+    const int now = load(current.place, 32);
+    const int count = constant(static_cast<unsigned>(stack.type->count), 32);
+    stop_unless(node(ir::Op::less, 1, now, count, -1, false, 32), expr.at);
+    Value element;
+    element.kind = Value::Kind::place;
+    element.type = type;
+    element.place = {stack.place.slot + 1, now, type->slots, stack.type->count};
+    store(symbol.value, element, expr.at);
+    in_scope(scope_, [&] { this->statement(*statement.body[0]); });
+  });
+  ir::Block steps =
+      collect([&] { store_scalar(current, node(ir::Op::add, 32, load(current.place, 32), constant(1, 32)), expr.at); });
   ir::Statement& made = add(ir::Do::loop, statement.at);
   made.yes = std::move(body);
   made.no = std::move(steps);

@@ -8,8 +8,15 @@
 
 namespace sidelatch::p4 {
 
+// The bits of a serializable enumeration; any other value as it is.
+Value Lowering::bits_of(const Value& value, Location at) {
+  const bool has_bits =
+      value.type != nullptr && value.type->kind == Type::Kind::enumeration && value.type->element != nullptr;
+  return has_bits ? cast(value, value.type->element, at) : value;
+}
+
 Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
-  const Value operand = eval(*expr.operands[0], expected);
+  const Value operand = bits_of(eval(*expr.operands[0], expected), expr.at);
   if (expr.text == "!") {
     if (operand.type != types_.boolean) {
       fail(expr.at, "'!' needs a bool, not " + text(operand.type));
@@ -22,6 +29,7 @@ Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
     }
     return expr.text == "-" ? integer_value(negate(operand.number)) : operand;
   }
+  no_wide(operand, expr);
   if (operand.type == nullptr || !operand.type->is_bits()) {
     fail(expr.at, "'" + expr.text + "' needs a bit<N> or int<N>, not " + text(operand.type));
   }
@@ -74,12 +82,11 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
   const std::string& op = expr.text;
   if (op == "++") {
     for (Value* side : {&left, &right}) {
-      if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
-        *side = cast(*side, side->type->element, expr.at);
-      }
+      *side = bits_of(*side, expr.at);
       if (side->kind == Value::Kind::string) {
         unsupported(expr.at, "concatenation of strings");
       }
+      no_wide(*side, expr);
       if (side->type == nullptr || !side->type->is_bits()) {
         fail(expr.at, "'++' needs values of known width, not " + text(side->type));
       }
@@ -92,14 +99,18 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
         node(ir::Op::concatenate, width, scalar(left, expr.at), scalar(right, expr.at), -1, false, right.type->width);
     return scalar_value(made, types_.bits(width, left.type->is_signed));
   }
+  left = bits_of(left, expr.at);
+  right = bits_of(right, expr.at);
   unify(left, right, expr.at);
-  const bool is_basic = op == "+" || op == "-" || op == "*" || op == "/" || op == "%";
+  const bool saturates = op == "|+|" || op == "|-|";
   if (left.kind == Value::Kind::integer && right.kind == Value::Kind::integer) {
-    if (!is_basic) {
+    if (saturates) {
       fail(expr.at, "'" + op + "' needs a value of known width");
     }
     return integer_value(combine(op, left.number, right.number, expr.at));
   }
+  no_wide(left, expr);
+  no_wide(right, expr);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "'" + op + "' cannot join " + text(left.type) + " and " + text(right.type));
   }
@@ -127,10 +138,9 @@ Value Lowering::arithmetic(const ast::Expr& expr, Value left, Value right) {
 }
 
 Value Lowering::shift(const ast::Expr& expr, Value left, Value right) {
+  no_wide(left, expr);
   for (Value* side : {&left, &right}) {
-    if (side->type != nullptr && side->type->kind == Type::Kind::enumeration && side->type->element != nullptr) {
-      *side = cast(*side, side->type->element, expr.at);
-    }
+    *side = bits_of(*side, expr.at);
   }
   if (left.kind == Value::Kind::integer) {
     if (!is_constant(right)) {
@@ -175,6 +185,10 @@ Value Lowering::compare(const ast::Expr& expr, Value left, Value right) {
     const int same = equal(left, right, expr.at);
     return scalar_value(op == "==" ? same : logical_not(same), types_.boolean);
   }
+  no_wide(left, expr);
+  no_wide(right, expr);
+  left = bits_of(left, expr.at);
+  right = bits_of(right, expr.at);
   if (left.type != right.type || left.type == nullptr || !left.type->is_bits()) {
     fail(expr.at, "'" + op + "' cannot compare " + text(left.type) + " and " + text(right.type));
   }

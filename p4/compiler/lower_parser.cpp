@@ -75,21 +75,33 @@ void Lowering::parser_state(const ast::State& state, ir::ParserState& out, const
         exprs.push_back(key.get());
       }
       const std::vector<Value> values = eval_all(exprs, {});
+      std::vector<Value> keys;
+      std::vector<std::size_t> sizes;  // of each expression: how many keys it is
       for (std::size_t i = 0; i < values.size(); ++i) {
-        if (values[i].type == nullptr || !values[i].type->is_scalar()) {
-          unsupported(exprs[i]->at, "select of a value of type " + text(values[i].type));
+        const bool is_list = values[i].kind == Value::Kind::list && values[i].type == nullptr;
+        const std::vector<Value> parts = is_list ? values[i].items : std::vector<Value>{values[i]};
+        for (const Value& part : parts) {
+          if (part.type == nullptr || !part.type->is_scalar()) {
+            unsupported(exprs[i]->at, "select of a value of type " + text(part.type));
+          }
+          out.keys.push_back(scalar(part, exprs[i]->at));
+          keys.push_back(part);
         }
-        out.keys.push_back(scalar(values[i], exprs[i]->at));
+        sizes.push_back(parts.size());
       }
-      select_cases(state, values, out);
+      select_cases(state, keys, sizes, out);
     });
   });
-  if (state.select.empty()) {
+  if (state.select.empty() && state.cases.empty()) {
     out.next = state.next.empty() ? ir::kReject : number(state.next, state.next_at);
     return;
   }
   for (std::size_t i = 0; i < state.cases.size(); ++i) {
     out.cases[i].next = number(state.cases[i].next, state.cases[i].at);
+  }
+  if (state.select.empty()) {  // select() { default: NEXT; }
+    out.next = out.cases[0].next;
+    out.cases.clear();
   }
 }
 
@@ -115,23 +127,50 @@ int Lowering::look_up(const Object& value_set, std::span<const Value> keys, Loca
   return scalar(kept, at);
 }
 
+namespace {
+
+bool takes_any(const ast::Expr& set) { return set.kind == ExprKind::any || set.kind == ExprKind::fallback; }
+
+// The sets of a case, one for each key; `sizes`: how many keys each expression of the select is.
+std::vector<const ast::Expr*> sets_of(const ast::SelectCase& one, std::span<const std::size_t> sizes) {
+  std::vector<const ast::Expr*> sets;
+  for (std::size_t i = 0; i < one.keys.size(); ++i) {
+    const ast::Expr& set = *one.keys[i];
+    const std::size_t size = i < sizes.size() ? sizes[i] : 1;
+    if (set.kind == ExprKind::list && i < sizes.size()) {
+      if (set.operands.size() != size) {
+        fail(set.at, fmt::format("{} sets for {} keys", set.operands.size(), size));
+      }
+      for (const ast::ExprPtr& part : set.operands) {
+        sets.push_back(part.get());
+      }
+    } else {
+      sets.insert(sets.end(), takes_any(set) ? size : 1, &set);
+    }
+  }
+  return sets;
+}
+
+}  // namespace
+
 // Each value_set of a case is one key more, and the other cases take any value of it.
-void Lowering::select_cases(const ast::State& state, std::span<const Value> keys, ir::ParserState& out) {
+void Lowering::select_cases(const ast::State& state, std::span<const Value> keys, std::span<const std::size_t> sizes,
+                            ir::ParserState& out) {
   for (const ast::SelectCase& one : state.cases) {
     ir::SelectCase& made = out.cases.emplace_back();
-    const bool any =
-        one.keys.size() == 1 && (one.keys[0]->kind == ExprKind::any || one.keys[0]->kind == ExprKind::fallback);
+    const bool any = one.keys.size() == 1 && takes_any(*one.keys[0]);
     const bool is_whole = one.keys.size() == 1 && is_value_set(*one.keys[0]);  // a set of all keys together
-    if (!any && !is_whole && one.keys.size() != keys.size()) {
-      fail(one.at, fmt::format("{} sets for {} keys", one.keys.size(), keys.size()));
+    const std::vector<const ast::Expr*> sets = sets_of(one, sizes);
+    if (!any && !is_whole && sets.size() != keys.size()) {
+      fail(one.at, fmt::format("{} sets for {} keys", sets.size(), keys.size()));
     }
     std::vector<int> wanted;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      const Object* const members = any || is_whole ? nullptr : value_set_of(*one.keys[i]);
+      const Object* const members = any || is_whole ? nullptr : value_set_of(*sets[i]);
       if (members != nullptr) {
         wanted.push_back(look_up(*members, keys.subspan(i, 1), one.at));
       }
-      made.sets.push_back(any || is_whole || members != nullptr ? ir::Set{} : set(*one.keys[i], keys[i].type));
+      made.sets.push_back(any || is_whole || members != nullptr ? ir::Set{} : set(*sets[i], keys[i].type));
     }
     if (is_whole) {
       wanted.push_back(look_up(*value_set_of(*one.keys[0]), keys, one.at));

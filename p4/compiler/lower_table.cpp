@@ -2,9 +2,11 @@
 #include "parser.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <optional>
 
 namespace sidelatch::p4 {
@@ -20,6 +22,7 @@ constexpr int kHighestPriority = 10'000;
 constexpr unsigned kLowestPriority = 1'000'000'000;
 constexpr std::string_view kLargestWins = "largest_priority_wins";
 constexpr std::string_view kDelta = "priority_delta";
+constexpr std::string_view kImplementation = "implementation";
 
 bool has_annotation(const ast::Annotations& annotations, std::string_view name) {
   return std::any_of(annotations.begin(), annotations.end(), [&](const auto& one) { return one.name == name; });
@@ -70,13 +73,18 @@ Object* Lowering::value_set(const ast::Declaration& declaration, const std::stri
     made.keys.push_back(scalar(object->parameters.back(), declaration.at));
     info.keys.push_back({key, MatchKind::ternary, part->width});
   };
-  if (type->kind == Type::Kind::structure || type->kind == Type::Kind::tuple) {
-    for (std::size_t i = 0; i < type->fields.size(); ++i) {
-      add_key(type->fields[i].type, type->kind == Type::Kind::tuple ? fmt::format("key{}", i) : type->fields[i].name);
+  // A structure in a structure is the keys that it has: INNER.FIELD.
+  const std::function<void(const Type*, const std::string&)> add = [&](const Type* part, const std::string& name) {
+    if (part->kind != Type::Kind::structure && part->kind != Type::Kind::tuple) {
+      add_key(part, name.empty() ? "key" : name);
+      return;
     }
-  } else {
-    add_key(type, "key");
-  }
+    for (std::size_t i = 0; i < part->fields.size(); ++i) {
+      const std::string own = part->kind == Type::Kind::tuple ? fmt::format("key{}", i) : part->fields[i].name;
+      add(part->fields[i].type, name.empty() ? own : fmt::format("{}.{}", name, own));
+    }
+  };
+  add(type, "");
   const Number size = constant_number(*declaration.arguments[0]);
   if (size.negative || size.magnitude > kLowestPriority) {
     fail(declaration.at, "the size of a value_set is a number of members");
@@ -137,7 +145,10 @@ Object* Lowering::table(const ast::Declaration& declaration, const std::string& 
   TableInfo info;
   Object* object = begin_table(Object::Kind::table, declaration, prefix, made, info);
   std::vector<const Type*> types;
-  table_keys(source, made, info, types);
+  const Object* members = implementation(source, *object);
+  const bool selects = members != nullptr && members->type->name == "action_selector";
+  info.has_selector = selects;
+  table_keys(source, made, info, types, selects ? members : nullptr);
   table_actions(source, *object, made, info, prefix);
   info.constant_entries = source.constant_entries;
   table_entries(source, *object, info, types);
@@ -168,8 +179,8 @@ std::optional<ir::Place> Lowering::header_of_key(const ast::Expr& expr, const Va
   return found;
 }
 
-void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo& info,
-                          std::vector<const Type*>& types) {
+void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo& info, std::vector<const Type*>& types,
+                          const Object* selector) {
   int prefixes = 0;
   if (source.keys.size() > kMostKeys) {
     unsupported(source.keys[kMostKeys].at, fmt::format("a table with more than {} keys", kMostKeys));
@@ -181,9 +192,17 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
       exprs.push_back(key.value.get());
     }
     const std::vector<Value> values = eval_all(exprs, {});
+    std::vector<Value> selecting;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const ast::KeyElement& key = source.keys[i];
       const Value& value = values[i];
+      if (key.kind == "selector") {
+        if (selector == nullptr) {
+          fail(key.at, "a key of kind selector needs 'implementation = action_selector(...)'");
+        }
+        selecting.push_back(value);
+        continue;
+      }
       if (value.type == nullptr || !value.type->is_scalar()) {
         fail(key.at, "a key is a scalar, not " + text(value.type));
       }
@@ -220,7 +239,33 @@ void Lowering::table_keys(const ast::Table& source, ir::Table& table, TableInfo&
       table.keys.push_back(read);
       info.keys.push_back(std::move(one));
     }
+    if (selector != nullptr) {
+      selector_hash(*selector, selecting, table);
+    }
   });
+}
+
+// Hashes the keys that select. They say nothing about which entry matches. As in the reference switch, the number of an
+// action in its group is the hash modulo the size of the group, however wide the selector's output is.
+void Lowering::selector_hash(const Object& selector, const std::vector<Value>& keys, ir::Table& table) {
+  constexpr unsigned kHashBits = 64;
+  const Location at = selector.declaration->at;
+  if (keys.empty()) {
+    fail(at, "a table with an action_selector needs a key of kind selector");
+  }
+  Flat flat;
+  flat.exprs = {constant(0, kHashBits), constant(U128{1} << kHashBits, kWidest)};
+  for (const Value& key : keys) {
+    flatten(key, flat, at);
+  }
+  table.selector_slot = new_slots(types_.bits(kHashBits, false));
+  ir::Statement& made = add(ir::Do::hash, at);
+  made.to.slot = table.selector_slot;
+  made.count = kHashBits;
+  made.which = selector.index;
+  made.exprs = std::move(flat.exprs);
+  made.valid = std::move(flat.valid);
+  made.sizes = std::move(flat.sizes);
 }
 
 void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table& table, TableInfo& info,
@@ -413,7 +458,7 @@ void Lowering::table_entries(const ast::Table& source, const Object& object, Tab
     }
     if (all_any) {
       keys.assign(types.size(), entry.keys[0].get());
-    } else if (keys.size() == 1 && types.size() > 1 && entry.keys[0]->kind == ExprKind::list) {
+    } else if (keys.size() == 1 && entry.keys[0]->kind == ExprKind::list) {
       keys.clear();
       for (const ast::ExprPtr& key : entry.keys[0]->operands) {
         keys.push_back(key.get());
@@ -489,12 +534,33 @@ Value Lowering::direct_extern(const Object& table, const ast::Expr& constructor)
   return value;
 }
 
+// The instance that a property names or makes, of one of these externs.
+Object* Lowering::property_object(const Object& table, std::string_view property, const ast::Expr& value,
+                                  const std::vector<std::string_view>& kinds) {
+  const auto is_one = [&](std::string_view name) { return std::find(kinds.begin(), kinds.end(), name) != kinds.end(); };
+  const bool is_made_here =
+      value.kind == ExprKind::call && value.operands[0]->kind == ExprKind::name && is_one(value.operands[0]->text);
+  const Value given = is_made_here ? direct_extern(table, value) : eval(value);
+  if (given.kind != Value::Kind::object || given.object->kind != Object::Kind::extern_instance ||
+      !is_one(given.object->type->name)) {
+    fail(value.at, fmt::format("{} needs {}", property, fmt::join(kinds, " or ")));
+  }
+  return given.object;
+}
+
+// The members of an action_profile are the entries' own actions. Those of a selector are too, or they form groups.
+const Object* Lowering::implementation(const ast::Table& source, const Object& object) {
+  const ast::Expr* value = property_of(source, kImplementation);
+  return value != nullptr ? property_object(object, kImplementation, *value, {"action_profile", "action_selector"})
+                          : nullptr;
+}
+
 void Lowering::table_properties(const ast::Table& source, Object& object, ir::Table& table) {
   for (std::size_t i = 0; i < source.properties.size(); ++i) {
     const auto& [name, value] = source.properties[i];
     const Location at = source.property_places[i];
-    if (name == kLargestWins || name == kDelta) {
-      continue;  // own_priorities() has read them
+    if (name == kLargestWins || name == kDelta || name == kImplementation) {
+      continue;  // own_priorities() and implementation() have read them
     }
     if (name == "support_timeout") {  // nobody is told of entries that are not used
       const Value given = eval(*value);
@@ -503,28 +569,17 @@ void Lowering::table_properties(const ast::Table& source, Object& object, ir::Ta
       }
       continue;
     }
-    // The members of an action_profile are the entries' own actions.
-    if (name != "counters" && name != "meters" && name != "implementation") {
-      unsupported(at, "the table property '" + name + "'");
+    if (name != "counters" && name != "meters") {
+      warnings_.push_back({at, "the table property '" + name + "' is not known, and is ignored"});
+      continue;
     }
-    const std::string expected = name == "counters" ? "direct_counter"
-                                 : name == "meters" ? "direct_meter"
-                                                    : "action_profile";
-    if (name == "implementation" && value->kind == ExprKind::call && value->operands[0]->text == "action_selector") {
-      unsupported(at, "the extern action_selector");
-    }
-    const bool is_made_here = value->kind == ExprKind::call && value->operands[0]->kind == ExprKind::name &&
-                              value->operands[0]->text == expected;
-    const Value given = is_made_here ? direct_extern(object, *value) : eval(*value);
-    if (given.kind != Value::Kind::object || given.object->kind != Object::Kind::extern_instance ||
-        given.object->type->name != expected) {
-      fail(at, fmt::format("{} needs {} {}", name, name == "implementation" ? "an" : "a", expected));
-    }
+    const std::string_view expected = name == "counters" ? "direct_counter" : "direct_meter";
+    Object* given = property_object(object, name, *value, {expected});
     if (name == "counters") {
-      if (given.object->uses++ > 0) {
+      if (given->uses++ > 0) {
         fail(at, "a direct_counter belongs to one table");
       }
-      table.direct_counter = given.object->index;
+      table.direct_counter = given->index;
     }
   }
 }

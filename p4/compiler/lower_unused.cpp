@@ -26,7 +26,8 @@ void Lowering::check_unused(const ast::Declaration& declaration) {
     return;
   }
   // Without arguments there is nothing to check these with.
-  if (!declaration.type_parameters.empty() || !declaration.constructor_parameters.empty()) {
+  if (!declaration.type_parameters.empty() || !declaration.constructor_parameters.empty() ||
+      ((is_control || is_function) && takes_externs(declaration))) {
     return;
   }
   ir::Block nothing;

@@ -45,6 +45,19 @@ Number shift_right(const Number& a, const Number& b) {
   return make(a.negative, quotient + static_cast<unsigned>(a.negative && rest));
 }
 
+// The language leaves these out for numbers of unknown width, but the reference compiler has them.
+Number combine_bits(char op, const Number& a, const Number& b, Location at) {
+  const auto fits = [](const Number& number) { return number.fits(kWidest, true); };
+  const bool is_signed = a.negative || b.negative;
+  if (is_signed && !(fits(a) && fits(b))) {
+    too_large(at);
+  }
+  const U128 left = a.bits(kWidest);
+  const U128 right = b.bits(kWidest);
+  const U128 made = op == '&' ? left & right : op == '|' ? left | right : left ^ right;
+  return is_signed ? Number::of_signed(made, kWidest) : make(false, made);
+}
+
 }  // namespace
 
 Number Number::of_signed(U128 bits, unsigned width) {
@@ -91,6 +104,9 @@ Number combine(std::string_view op, const Number& a, const Number& b, Location a
       fail(at, "'" + std::string(op) + "' is not defined for negative numbers");
     }
     return make(false, op == "/" ? a.magnitude / b.magnitude : a.magnitude % b.magnitude);
+  }
+  if (op == "&" || op == "|" || op == "^") {
+    return combine_bits(op[0], a, b, at);
   }
   if (b.negative) {
     fail(at, "a shift by a negative number");

@@ -454,10 +454,12 @@ class DeclarationParser : public ExpressionParser {
   void select(State& made) {
     next();
     expect("(");
-    do {
-      made.select.push_back(expression());
-    } while (take(","));
-    expect(")");
+    if (!take(")")) {
+      do {
+        made.select.push_back(expression());
+      } while (take(","));
+      expect(")");
+    }
     expect("{");
     while (!take("}")) {
       SelectCase one;
@@ -467,6 +469,9 @@ class DeclarationParser : public ExpressionParser {
       one.next = expect_name("the name of a state").text;
       expect(";");
       made.cases.push_back(std::move(one));
+    }
+    if (made.select.empty() && made.cases.empty()) {
+      fail(made.next_at, "a select of nothing needs a default");
     }
     take(";");
   }

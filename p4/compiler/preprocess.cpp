@@ -451,9 +451,6 @@ class Preprocessor {
       const auto found = token.kind == TokenKind::name ? macros_.find(token.text) : macros_.end();
       if (found == macros_.end() || hidden.contains(token.text) ||
           (found->second.has_parameters && !(i + 1 < end && tokens[i + 1].is("(")))) {
-        if (token.kind == TokenKind::wrong) {
-          fail(token.at, wrong_token(token));
-        }
         out.push_back(token);
         if (at) {
           out.back().at = *at;

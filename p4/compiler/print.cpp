@@ -370,7 +370,7 @@ class Printer {
     for (const StatementPtr& one : state.body) {
       print(*one);
     }
-    if (!state.select.empty()) {
+    if (!state.cases.empty()) {
       open("transition select(" + joined(state.select, [](const ExprPtr& one) { return text(*one); }) + ")");
       for (const SelectCase& one : state.cases) {
         line(sets(one.keys) + ": " + one.next + ";");

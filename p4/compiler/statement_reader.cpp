@@ -10,6 +10,7 @@ namespace sidelatch::p4::ast {
 StatementPtr ExpressionParser::block() {
   auto made = std::make_shared<Statement>();
   made->kind = StatementKind::block;
+  static_cast<void>(annotations());
   made->at = peek().at;
   const NameScope inner(*this);
   expect("{");

@@ -1,5 +1,7 @@
 #include "token_reader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -51,7 +53,25 @@ ExpressionParser::ExpressionParser(std::vector<Token> tokens) : tokens_(std::mov
 }
 
 const Token& ExpressionParser::peek(std::size_t ahead) const {
-  return position_ + ahead < tokens_.size() ? tokens_[position_ + ahead] : tokens_.back();
+  const Token& token = position_ + ahead < tokens_.size() ? tokens_[position_ + ahead] : tokens_.back();
+  if (token.kind == TokenKind::wrong && !takes_any_) {
+    fail(token.at, wrong_token(token));
+  }
+  return token;
+}
+
+// Any tokens, in balanced brackets, up to the one that closes the first.
+void ExpressionParser::skip_brackets(std::string_view opens, std::string_view closes, const Annotation& note) {
+  takes_any_ = true;
+  int depth = 0;
+  do {
+    depth += peek().is(opens) ? 1 : peek().is(closes) ? -1 : 0;
+    if (peek().kind == TokenKind::end) {
+      fail(note.at, fmt::format("'{}' is missing after this annotation", closes));
+    }
+    next();
+  } while (depth > 0);
+  takes_any_ = false;
 }
 
 const Token& ExpressionParser::next() {
@@ -130,32 +150,20 @@ Annotations ExpressionParser::annotations() {
     note.name = name.text;
     note.at = name.at;
     if (note.name == "pragma") {  // @pragma NAME and any tokens, up to the end of the line
+      takes_any_ = true;
       while (peek().kind != TokenKind::end && !peek().starts_line) {
         next();
       }
+      takes_any_ = false;
     } else if (peek().is("(")) {
       if (note.name == "name" || note.name == "field_list" || note.name == "priority") {
         std::vector<std::string> names;
         argument_list(note.arguments, names);
-      } else {  // any tokens, in balanced parentheses
-        int depth = 0;
-        do {
-          depth += peek().is("(") ? 1 : peek().is(")") ? -1 : 0;
-          if (peek().kind == TokenKind::end) {
-            fail(note.at, "')' is missing after this annotation");
-          }
-          next();
-        } while (depth > 0);
+      } else {
+        skip_brackets("(", ")", note);
       }
     } else if (peek().is("[")) {
-      int depth = 0;
-      do {
-        depth += peek().is("[") ? 1 : peek().is("]") ? -1 : 0;
-        if (peek().kind == TokenKind::end) {
-          fail(note.at, "']' is missing after this annotation");
-        }
-        next();
-      } while (depth > 0);
+      skip_brackets("[", "]", note);
     }
     list.push_back(std::move(note));
   }
@@ -291,6 +299,10 @@ ExprPtr ExpressionParser::binary(int level) {
     made->text = symbol;
     const Deeper deeper(*this);
     ExprPtr right = binary(found);
+    if (symbol == "++" && left->kind == ExprKind::string && right->kind == ExprKind::string) {
+      left->text += right->text;  // also where no value is computed, as in @name
+      continue;
+    }
     made->operands = {std::move(left), std::move(right)};
     left = std::move(made);
   }

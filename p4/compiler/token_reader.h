@@ -81,6 +81,7 @@ class ExpressionParser {
   ExprPtr primary();
   ExprPtr postfix(ExprPtr base);
   ExprPtr braces();
+  void skip_brackets(std::string_view opens, std::string_view closes, const Annotation& note);
   [[nodiscard]] bool cast_ahead();
   [[nodiscard]] bool declaration_ahead();
   bool type_arguments_of_call(std::vector<TypePtr>& arguments);
@@ -97,6 +98,7 @@ class ExpressionParser {
 
   std::vector<Token> tokens_;
   std::size_t position_ = 0;
+  bool takes_any_ = false;  // within an annotation, where characters that P4 has not are none of its business
   unsigned depth_ = 0;
   unsigned loops_ = 0;                                              // around the statement
   std::vector<std::map<std::string, bool, std::less<>>> names_{1};  // per scope: whether it is a type

@@ -46,6 +46,21 @@ const Type* Types::bits(unsigned width, bool is_signed) {
   return known;
 }
 
+const Type* Types::wide(unsigned width) {
+  const Type*& known = wide_[width];
+  if (known == nullptr) {
+    Type* type = make(Type::Kind::structure, fmt::format("bit<{}>", width));
+    type->width = width;
+    type->is_wide = true;
+    for (unsigned left = width; left > 0; left = (left - 1) / kWidest * kWidest) {
+      type->fields.push_back({{}, bits((left - 1) % kWidest + 1, false), {}, nullptr});
+      ++type->slots;
+    }
+    known = type;
+  }
+  return known;
+}
+
 const Type* Types::varbit(unsigned width) {
   const Type*& known = varbits_[width];
   if (known == nullptr) {

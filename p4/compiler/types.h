@@ -55,6 +55,7 @@ struct Type {
   const ast::Declaration* declaration = nullptr;
   std::vector<const Type*> arguments;  // of an extern object
   int slots = 0;
+  bool is_wide = false;  // a structure that stands for a bit<N> of more than kWidest bits: its parts, the highest first
 
   [[nodiscard]] bool is_bits() const { return kind == Kind::bits; }
   /// One slot.
@@ -75,6 +76,7 @@ class Types {
  public:
   Types();
   const Type* bits(unsigned width, bool is_signed);
+  const Type* wide(unsigned width);
   const Type* varbit(unsigned width);
   const Type* tuple(const std::vector<const Type*>& elements);
   const Type* stack(const Type* element, int count);
@@ -90,6 +92,7 @@ class Types {
   std::deque<Type> owned_;
   std::map<std::pair<unsigned, bool>, const Type*> bits_;
   std::map<unsigned, const Type*> varbits_;
+  std::map<unsigned, const Type*> wide_;
   std::map<std::vector<const Type*>, const Type*> tuples_;
   std::map<std::pair<const Type*, int>, const Type*> stacks_;
 };

@@ -182,12 +182,7 @@ class ControlReader {
     return result;
   }
 
-  struct Call {
-    std::size_t action = 0;
-    std::vector<U128> arguments;
-  };
-
-  [[nodiscard]] Call call_in(const TableInfo& table, const Json& value, const std::string& at) const {
+  [[nodiscard]] ActionCall call_in(const TableInfo& table, const Json& value, const std::string& at) const {
     if (!value.contains("action") || !value["action"].is_string()) {
       std::vector<std::string_view> names;
       names.reserve(table.actions.size());
@@ -196,15 +191,34 @@ class ControlReader {
       }
       fail(at, fmt::format("it needs an \"action\", one of {}", fmt::join(names, ", ")));
     }
-    Call call{.action = find(table.actions, value["action"].get<std::string>(), "action of table " + table.name,
-                             at + "/action"),
-              .arguments = {}};
+    ActionCall call{.action = find(table.actions, value["action"].get<std::string>(), "action of table " + table.name,
+                                   at + "/action"),
+                    .arguments = {}};
     const ActionInfo& action = table.actions[call.action];
     const Json arguments = value.contains("arguments") ? value["arguments"] : Json::array();
     for (const auto& [one, place] : ordered(arguments, action.parameters, at + "/arguments", "arguments")) {
       call.arguments.push_back(value_in(one, place));
     }
     return call;
+  }
+
+  [[nodiscard]] std::vector<ActionCall> group_in(const TableInfo& table, const Json& value,
+                                                 const std::string& at) const {
+    const std::string place = at + "/group";
+    const Json& group = value["group"];
+    if (value.contains("action") || value.contains("arguments")) {
+      fail(at, R"(it has a "group", so its actions are there)");
+    }
+    if (!group.is_array() || group.empty()) {
+      fail(place, R"(this must be an array of {"action": ..., "arguments": ...})");
+    }
+    std::vector<ActionCall> calls;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const std::string member = fmt::format("{}/{}", place, i);
+      known(group[i], member, {"action", "arguments"});
+      calls.push_back(call_in(table, group[i], member));
+    }
+    return calls;
   }
 
   void table(const std::string& name, const Json& value, const std::string& at) {
@@ -217,7 +231,7 @@ class ControlReader {
     TableState& state = control_.tables[number];
     if (value.contains("default")) {
       known(value["default"], at + "/default", {"action", "arguments"});
-      const Call call = call_in(table, value["default"], at + "/default");
+      const ActionCall call = call_in(table, value["default"], at + "/default");
       placed(at + "/default", [&] { state.set_default(table.actions[call.action].name, call.arguments); });
     }
     if (!value.contains("entries")) {
@@ -232,7 +246,7 @@ class ControlReader {
   }
 
   void entry(const TableInfo& table, TableState& state, const Json& value, const std::string& at) const {
-    known(value, at, {"keys", "action", "arguments", "priority"});
+    known(value, at, {"keys", "action", "arguments", "group", "priority"});
     if (!value.contains("keys")) {
       fail(at, "it needs \"keys\"");
     }
@@ -242,9 +256,13 @@ class ControlReader {
       const std::string text = text_in(keys[i].first, keys[i].second);
       made.keys.push_back(placed(keys[i].second, [&] { return control_match(table.keys[i], text); }));
     }
-    Call call = call_in(table, value, at);
-    made.action = call.action;
-    made.arguments = std::move(call.arguments);
+    if (value.contains("group")) {
+      made.group = group_in(table, value, at);
+    } else {
+      ActionCall call = call_in(table, value, at);
+      made.action = call.action;
+      made.arguments = std::move(call.arguments);
+    }
     if (value.contains("priority")) {
       made.priority = static_cast<int>(small<std::uint16_t>(value["priority"], at + "/priority"));
     }

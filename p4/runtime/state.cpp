@@ -104,10 +104,21 @@ void TableState::check(const Entry& entry) const {
       throw ControlError(fmt::format("table {}: the mask of the lpm key {} is no prefix", info_->name, key.name));
     }
   }
-  if (entry.action >= info_->actions.size() || info_->actions[entry.action].only_default) {
-    throw ControlError(fmt::format("table {}: an entry cannot have this action", info_->name));
+  if (!entry.group.empty() && !info_->has_selector) {
+    throw ControlError(fmt::format("table {}: it has no action_selector, so an entry has one action", info_->name));
   }
-  check_arguments(entry.action, entry.arguments);
+  const auto check_call = [&](std::size_t action, const std::vector<U128>& arguments) {
+    if (action >= info_->actions.size() || info_->actions[action].only_default) {
+      throw ControlError(fmt::format("table {}: an entry cannot have this action", info_->name));
+    }
+    check_arguments(action, arguments);
+  };
+  if (entry.group.empty()) {
+    check_call(entry.action, entry.arguments);
+  }
+  for (const ActionCall& member : entry.group) {
+    check_call(member.action, member.arguments);
+  }
 }
 
 EntryHandle TableState::add(const Entry& entry) {
@@ -117,7 +128,7 @@ EntryHandle TableState::add(const Entry& entry) {
 
 EntryHandle TableState::add(const std::vector<Match>& keys, std::string_view action, const std::vector<U128>& arguments,
                             int priority) {
-  return add({keys, action_number(action), arguments, priority});
+  return add(Entry{keys, action_number(action), arguments, priority, {}});
 }
 
 EntryHandle TableState::insert(const Entry& entry) {
@@ -125,6 +136,7 @@ EntryHandle TableState::insert(const Entry& entry) {
   row.keys = entry.keys;
   row.action = static_cast<std::uint32_t>(entry.action);
   row.arguments = entry.arguments;
+  row.group = entry.group;
   row.priority = search_ == Search::priority ? entry.priority : 0;
   for (std::size_t i = 0; i < row.keys.size(); ++i) {
     const KeyInfo& key = info_->keys[i];
@@ -177,6 +189,7 @@ void TableState::modify(EntryHandle handle, std::string_view action, const std::
   check_arguments(number, arguments);
   row.action = static_cast<std::uint32_t>(number);
   row.arguments = arguments;
+  row.group.clear();
 }
 
 void TableState::remove(EntryHandle handle) {
@@ -296,6 +309,12 @@ void TableState::hash(std::uint64_t& into) const {
     for (const U128 argument : row.arguments) {
       mix_wide(one, argument);
     }
+    for (const ActionCall& member : row.group) {
+      mix(one, member.action);
+      for (const U128 argument : member.arguments) {
+        mix_wide(one, argument);
+      }
+    }
     sum += one;
   }
   mix(into, sum);
@@ -303,7 +322,7 @@ void TableState::hash(std::uint64_t& into) const {
 
 bool TableState::operator==(const TableState& other) const {
   const auto same = [](const Row& a, const Row& b) {
-    return a.action == b.action && a.arguments == b.arguments && a.priority == b.priority &&
+    return a.action == b.action && a.arguments == b.arguments && a.priority == b.priority && a.group == b.group &&
            std::equal(a.keys.begin(), a.keys.end(), b.keys.begin(), b.keys.end(), same_match);
   };
   if (default_action_ != other.default_action_ || default_arguments_ != other.default_arguments_ ||

@@ -46,19 +46,16 @@ class Runner {
     std::string line;
     while (std::getline(lines, line)) {
       ++line_;
-      if (const std::size_t comment = line.find('#'); comment != std::string::npos) {
-        line.resize(comment);
-      }
-      std::istringstream words(line);
-      std::string command;
-      if (words >> command) {
-        std::string rest;
-        std::getline(words, rest);
-        try {
+      try {
+        std::istringstream words(stf::without_quotes(line));  // and without the comment
+        std::string command;
+        if (words >> command) {
+          std::string rest;
+          std::getline(words, rest);
           execute(stf::lowered(command), rest);
-        } catch (const ControlError& error) {
-          bad(error.what());
         }
+      } catch (const ControlError& error) {
+        bad(error.what());
       }
     }
     finish();

@@ -27,12 +27,48 @@ int hex_digit(char c) {
                                 : -1;
 }
 
+namespace {
+
+// What has a meaning in a line. Between quotes the character number N of these is the byte N + 1.
+constexpr std::string_view kSpecial = " :(),/|&";
+constexpr char kHash = 0x0e;  // '#'; the bytes from 9 to 13 are spaces
+
+}  // namespace
+
+std::string without_quotes(const std::string& line) {
+  std::string made;
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') {
+      quoted = !quoted;
+      continue;
+    }
+    if (c == '#' && !quoted) {  // a comment, which may have one quote
+      break;
+    }
+    const std::size_t special = quoted ? kSpecial.find(c) : std::string_view::npos;
+    made += special != std::string_view::npos ? static_cast<char>(special + 1) : quoted && c == '#' ? kHash : c;
+  }
+  if (quoted) {
+    throw ControlError("'\"' is missing");
+  }
+  return made;
+}
+
+std::string restored(std::string name) {
+  for (char& c : name) {
+    const auto code = static_cast<unsigned char>(c);
+    c = code >= 1 && code <= kSpecial.size() ? kSpecial[code - 1U] : c == kHash ? '#' : c;
+  }
+  return name;
+}
+
 std::vector<std::string> split(const std::string& text) {
   std::istringstream words(text);
   std::vector<std::string> list;
   std::string word;
   while (words >> word) {
-    list.push_back(word);
+    list.push_back(restored(word));
   }
   return list;
 }
@@ -77,6 +113,7 @@ std::pair<std::string, std::string> call(const std::string& text) {
   std::string name = text.substr(0, open);
   name.erase(std::remove_if(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
              name.end());
+  name = restored(name);
   if (open == std::string::npos) {
     return {name, ""};
   }
@@ -103,7 +140,7 @@ std::vector<U128> arguments(const ActionInfo& action, const std::string& text) {
     std::size_t which = position++;
     if (colon != std::string::npos) {
       which = 0;
-      while (which < given.size() && action.parameters[which].name != part.substr(0, colon)) {
+      while (which < given.size() && action.parameters[which].name != restored(part.substr(0, colon))) {
         ++which;
       }
     }
@@ -421,9 +458,19 @@ std::pair<std::size_t, Entry> entry_of(const ProgramInfo& program, const std::st
   if (needs_priority && !priority) {
     throw ControlError("an entry of a table with ternary, range or optional keys needs a priority");
   }
-  const auto [action, arguments_text] = call(action_text);
-  entry.action = action_number(info, action);
-  entry.arguments = arguments(info.actions[entry.action], arguments_text);
+  std::vector<ActionCall> calls;
+  std::istringstream parts(action_text);
+  for (std::string part; std::getline(parts, part, '|');) {
+    const auto [action, arguments_text] = call(part);
+    const std::size_t number = action_number(info, action);
+    calls.push_back({number, arguments(info.actions[number], arguments_text)});
+  }
+  if (calls.size() == 1) {
+    entry.action = calls.front().action;
+    entry.arguments = std::move(calls.front().arguments);
+  } else {
+    entry.group = std::move(calls);
+  }
   entry.priority = priority.value_or(0);
   return {which, std::move(entry)};
 }
@@ -432,7 +479,7 @@ DefaultAction default_of(const ProgramInfo& program, const std::string& rest) {
   std::istringstream words(rest);
   std::string name;
   words >> name;
-  const std::size_t which = table_number(program, name);
+  const std::size_t which = table_number(program, restored(name));
   std::string action;
   std::getline(words, action);
   const auto [action_name, text] = call(action);

@@ -16,6 +16,11 @@ namespace sidelatch::p4::stf {
 [[nodiscard]] std::string lowered(std::string text);
 /// -1 for what is none.
 [[nodiscard]] int hex_digit(char c);
+/// The line without its quotes; what has a meaning in a line and is between them is written in a way that has none.
+[[nodiscard]] std::string without_quotes(const std::string& line);
+/// A name as it was between its quotes.
+[[nodiscard]] std::string restored(std::string name);
+/// Words, restored.
 [[nodiscard]] std::vector<std::string> split(const std::string& text);
 /// 18, 0x12, 0b10010, 0o22.
 [[nodiscard]] U128 value(const std::string& text);

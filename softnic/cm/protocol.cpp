@@ -342,7 +342,8 @@ void ConnectionManager::on_deadline(Connection& connection, Time now) {
     case State::reply_sent:
     case State::disconnect_sent:
     case State::datagram_asked:
-      if (connection.retries == (connection.is_released && !is_leaving_ ? kMostRetriesOfReleased : kMostRetries)) {
+      // More than the limit, if the owner has released a connection that was repeated often already.
+      if (connection.retries >= (connection.is_released && !is_leaving_ ? kMostRetriesOfReleased : kMostRetries)) {
         give_up(connection, now);
         break;
       }

@@ -244,13 +244,16 @@ void Responder::answer_again(const Resource& resource, std::uint64_t number, con
     return;
   }
   const std::uint32_t skipped = (packet.bth.psn.value() - resource.first.value()) & Psn::kMask;
-  const std::uint64_t offset = std::uint64_t{skipped} * bytes_of(core_.attributes.path_mtu);
+  const std::uint64_t mtu = bytes_of(core_.attributes.path_mtu);
+  const std::uint64_t rest = resource.length - skipped * mtu;
   const Reth& reth = packet.reth;
-  if (reth.r_key != resource.key || reth.virtual_address != resource.address + offset ||
-      reth.dma_length != resource.length - offset) {
+  if (reth.r_key != resource.key || reth.virtual_address != resource.address + skipped * mtu ||
+      reth.dma_length > rest || (reth.dma_length == 0 && rest != 0)) {
     return;
   }
-  if (answers_.resume_from(packet.bth.psn, resource.packets - skipped)) {
+  // It may end before the earlier one did, as for Linux's rxe.
+  const auto packets = static_cast<std::uint32_t>(std::max<std::uint64_t>((reth.dma_length + mtu - 1) / mtu, 1));
+  if (reth.dma_length == rest && answers_.resume_from(packet.bth.psn, packets)) {
     return;
   }
   answers_.add({.kind = Answer::Kind::read,
@@ -261,7 +264,7 @@ void Responder::answer_again(const Resource& resource, std::uint64_t number, con
                 .key = reth.r_key,
                 .domain = resource.domain,
                 .length = reth.dma_length,
-                .packets = resource.packets - skipped,
+                .packets = packets,
                 .message = ++messages_});
 }
 

@@ -26,7 +26,7 @@ constexpr std::uint64_t kAddress = 0x10000;
 constexpr std::uint32_t kKey = 77;
 constexpr SwitchAddress kSwitch{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 0, 1, 0}};
 constexpr std::uint32_t kMask = 0xffffff;
-constexpr std::size_t kHeadAndJournal = 12;
+constexpr std::size_t kHeadAndJournal = 20;
 // As in the program.
 constexpr std::uint16_t kGeneratorPort = 510;
 constexpr std::uint64_t kIdlePhase = 1;
@@ -496,9 +496,9 @@ class FlowSearch {
   [[nodiscard]] bool is_quiet(const World& world, std::size_t thread) const {
     return std::ranges::all_of(units_, [&](Unit unit) {
       const bool is_its_own =
-          is_producer(unit)
-              ? (world.registers[place_of_producer("locks", number_of(unit))] & 0xffff) == thread + 1 || !is_balanced()
-              : thread_of(unit) == thread;
+          is_producer(unit) ? (world.registers[place_of_producer("locks", number_of(unit))] & 0xffff) == thread + 1 ||
+                                  world.registers[place_of_producer("waits", number_of(unit))] != 0 || !is_balanced()
+                            : thread_of(unit) == thread;
       return !is_its_own || is_quiet(world, unit);
     });
   }
@@ -554,16 +554,24 @@ class FlowSearch {
     }
   }
   void save(World& world) {
+    const auto at_most_one = [&](const char* name, std::uint64_t index) {
+      p4::RegisterState& counts = device_.state().reg(name);
+      counts.write(index, std::min<p4::U128>(counts.read(index), 1));
+    };
     for (std::uint32_t thread = 0; thread < kMostThreads && !counts_retries(); ++thread) {
-      device_.state().reg("Move.retries").write(thread, 0);
-      device_.state().reg("Move.silences").write(thread, 0);
+      at_most_one("Move.retries", thread);
+      at_most_one("Move.silences", thread);
+    }
+    for (std::uint32_t one = 0; one < kMostProducers && !counts_retries(); ++one) {
+      at_most_one("Move.waits", one);
     }
     for (std::size_t i = 0; i < registers_.size(); ++i) {
       world.registers.at(i) = static_cast<std::uint64_t>(registers_[i].first->read(registers_[i].second));
     }
   }
 
-  // How often a request was repeated counts only if that is limited: else it would make each state another one.
+  // Whether a request was repeated counts; how often only if that is limited: else it would make each state another
+  // one.
   void through_switch(World& world, Unit from, std::span<const std::byte> frame) {
     load(world);
     device_.receive(from, frame);

@@ -78,6 +78,9 @@ TEST(ZeroSidedSearch, BalanceOfTwoProducers) { expect_none(balanced(2, {.items =
 TEST(ZeroSidedSearch, BalanceAndALostFrame) {
   expect_none(balanced(1, {.items = 2, .losses = 1, .idle_polls = 1, .is_coarse = true}));
 }
+TEST(ZeroSidedSearch, BalanceAndTwoLostFrames) {  // its thread lets go of the producer
+  expect_none(balanced(1, {.items = 1, .losses = 2, .idle_polls = 1, .is_coarse = true}));
+}
 TEST(ZeroSidedSearch, BalanceAndARepeatedFrame) {
   expect_none(balanced(1, {.items = 2, .repeats = 1, .idle_polls = 1, .is_coarse = true}));
 }
@@ -91,6 +94,25 @@ TEST(ZeroSidedSearch, BalanceAndADeadProducer) {
   expect_none(balanced(1, {.items = 2, .losses = 1, .idle_polls = 1, .producer_dies = true, .is_coarse = true}));
 }
 TEST(ZeroSidedSearch, TwoProducersToOne) { expect_none({.producers = 2, .items = 2, .is_coarse = true}); }
+// One that is silent is put aside.
+TEST(ZeroSidedSearch, TwoProducersToOneAndALostFrame) {
+  expect_none({.producers = 2, .items = 1, .losses = 1, .is_coarse = true});
+}
+TEST(ZeroSidedSearch, TwoProducersToOneAndARepeatedFrame) {
+  expect_none({.producers = 2, .items = 1, .losses = 1, .repeats = 1, .is_coarse = true});
+}
+TEST(ZeroSidedSearch, TwoProducersToOneInPacketsAndTwoLostFrames) {
+  expect_none({.producers = 2, .items = 1, .packets = 2, .losses = 2, .is_coarse = true});
+}
+TEST(ZeroSidedSearch, TwoProducersToOneAndOneOfThemDies) {
+  expect_none({.producers = 2, .items = 1, .losses = 1, .producer_dies = true, .is_coarse = true});
+}
+TEST(ZeroSidedSearch, TwoProducersToOneThatDies) {
+  expect_none({.producers = 2, .items = 1, .losses = 1, .consumer_dies = true, .is_coarse = true});
+}
+TEST(ZeroSidedSearch, TwoProducersToOneAndAnEarlyTimer) {
+  expect_none({.producers = 2, .items = 1, .early_timers = 1, .is_coarse = true});
+}
 TEST(ZeroSidedSearch, TwoThings) {
   if (!takes_long()) {
     GTEST_SKIP() << "SIDELATCH_LONG=1 runs it";
@@ -181,6 +203,30 @@ TEST(ZeroSidedSpecimen, APsnThatIsNotFilledAfterADeathIsCaught) {
 }
 TEST(ZeroSidedSpecimen, ADeathThatIsKeptSecretIsCaught) {
   expect_caught("head = head | BROKEN;", "head = head | 0;", {.items = 2, .producer_dies = true});
+}
+// Of producers that are put aside.
+const FlowSearchOptions kTwoProducersAndALoss{.producers = 2, .items = 1, .losses = 1, .is_coarse = true};
+const FlowSearchOptions kTwoProducersAndTwoLosses{
+    .producers = 2, .items = 1, .packets = 2, .losses = 2, .is_coarse = true};
+TEST(ZeroSidedSpecimen, ATailThatIsForgottenWhenItsProducerIsSilentIsCaught) {
+  expect_caught("p_tail = (p_tail + batch) & COUNT;\n            }\n            if (copies != 0) {",
+                "}\n            if (copies != 0) {", kTwoProducersAndALoss);
+}
+TEST(ZeroSidedSpecimen, ASilentProducerThatIsAskedForLessIsCaught) {
+  expect_caught("} else if (pending == 0) {\n                    request(",
+                "} else if (true) {\n                    request(", kTwoProducersAndTwoLosses);
+}
+TEST(ZeroSidedSpecimen, APsnThatIsSkippedAfterASilenceIsCaught) {
+  expect_caught("p_psn = (bit<32>)(p_psn[23:0] + from_p + 1);", "p_psn = (bit<32>)(p_psn[23:0] + from_p + 2);",
+                kTwoProducersAndTwoLosses);
+}
+TEST(ZeroSidedSpecimen, APsnThatIsNotFilledWhenAConsumerIsSilentIsCaught) {
+  expect_caught("phase = FILL;\n            batch = 0;\n            tried = silent;",
+                "phase = SEEK;\n            batch = 0;\n            tried = silent;",
+                balanced(1, {.items = 1, .losses = 2, .idle_polls = 1, .is_coarse = true}));
+}
+TEST(ZeroSidedSpecimen, ASilentProducerThatIsNeverAskedAgainIsCaught) {
+  expect_caught("asks_again = true;", "goes_round = true;", kTwoProducersAndALoss);
 }
 TEST(ZeroSidedSpecimen, AProducerThatTwoThreadsTakeIsCaught) {
   expect_caught("} else if (lock != 0 && lock != t + 1) {", "} else if (false) {",

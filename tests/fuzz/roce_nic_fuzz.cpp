@@ -693,7 +693,7 @@ NicAttack attack_nic(std::span<const std::byte> input, NicMistake mistake) {
 
 #ifdef SIDELATCH_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto attack = sidelatch::roce::attack_nic(std::as_bytes(std::span(data, size)));
+  const auto attack = sidelatch::softnic::nic::attack_nic(std::as_bytes(std::span(data, size)));
   if (!attack.harm.empty()) {
     std::fprintf(stderr, "roce_nic_fuzz: %s\n", attack.harm.c_str());
     std::abort();

@@ -53,8 +53,8 @@ TEST(Refused, TheProgramWithoutAnythingIsAccepted) { EXPECT_EQ(error_of(program(
 TEST(Refused, AnErrorNamesItsPlaceAndShowsIt) {
   EXPECT_EQ(error_of(program({.body = "  h.x.a = h.x.nothing;"})),
             "t.p4:13:15: error: x_t has no field 'nothing'\n  h.x.a = h.x.nothing;\n              ^");
-  EXPECT_EQ(error_of(program({.body = "\tbit<129> v;"})),
-            "t.p4:13:2: error: unsupported: a width of 129 bits; at most 128\n\tbit<129> v;\n\t^");
+  EXPECT_EQ(error_of(program({.body = "\tint<129> v;"})),
+            "t.p4:13:2: error: unsupported: a width of 129 bits; at most 128\n\tint<129> v;\n\t^");
 }
 
 TEST(Refused, AnErrorInAMacroIsWhereItIsUsed) {
@@ -100,14 +100,38 @@ INSTANTIATE_TEST_SUITE_P(
         {"VarbitAsKey",
          {.locals = "varbit<8> v; table t { key = { v : exact; } actions = { NoAction; } }", .body = "t.apply();"},
          "a key is a scalar, not varbit<8>"},
-        {"TooWide", {.body = "bit<129> x;"}, "unsupported: a width of 129 bits"},
+        {"TooWide", {.body = "bit<16385> x;"}, "unsupported: a width of 16385 bits; at most 16384"},
+        {"SumTooWide", {.body = "bit<129> x = 0; x = x + 1;"}, "unsupported: '+' of a value of more than 128 bits"},
+        {"ShiftTooWide", {.body = "bit<129> x = 0; x = x << 1;"}, "unsupported: '<<' of a value of more than 128 bits"},
+        {"LessTooWide", {.body = "bit<129> x = 0; if (x < 1) {}"}, "unsupported: '<' of a value of more than 128 bits"},
+        {"NotTooWide", {.body = "bit<129> x = 0; x = ~x;"}, "unsupported: '~' of a value of more than 128 bits"},
+        {"WideConcatenation",
+         {.body = "bit<129> x = 0; h.x.a = (x ++ 1w0)[7:0];"},
+         "unsupported: '++' of a value of more than 128 bits"},
+        {"WideList", {.body = "bit<129> x = { 1, 2 };"}, "a list cannot become a value of type bit<129>"},
+        {"WideCast", {.body = "bit<129> x = (bit<129>)h.x.a;"}, "there is no cast from bit<8> to bit<129>"},
+        {"WideSlice",
+         {.body = "bit<300> x = 0; h.x.a = (bit<8>)x[298:1];"},
+         "unsupported: a slice of 298 bits; at most 128"},
+        {"WideSliceOfTwo", {.body = "bit<300> x = 0; x[130:120] = 1;"}, "this cannot be assigned"},
+        {"WideRegister", {.locals = "register<bit<129>>(1) r;"}, "unsupported: a register of bit<129>"},
+        {"WideKey",
+         {.locals = "bit<129> v; table t { key = { v : exact; } actions = { NoAction; } }", .body = "t.apply();"},
+         "a key is a scalar, not bit<129>"},
+        {"WideFromTheControlPlane",
+         {.locals = "action f(bit<129> x) {} table t { key = { h.x.a : exact; } actions = { f; } }",
+          .body = "t.apply();"},
+         "unsupported"},
         {"ConcatenationTooWide",
          {.body = "bit<128> x = 0; h.x.a = (x ++ x)[7:0];"},
          "unsupported: a value of 256 bits"},
         {"ForInParser", {.state = "for (bit<8> i = 0; i < 4; i = i + 1) { m.m = i; }"}, "unsupported: for in a parser"},
-        {"ForOverStack",
-         {.body = "for (x_t y in h.xs) { h.x.a = y.a; }"},
+        {"ForOverTuple",
+         {.body = "tuple<bit<8>, bit<8>> t = { 1, 2 }; for (bit<8> y in t) { h.x.a = y; }"},
          "unsupported: for over anything but a range"},
+        {"ForOverOtherElements",
+         {.body = "for (bit<8> y in h.xs) { h.x.a = y; }"},
+         "the elements have the type x_t, not bit<8>"},
         {"ForWithoutCondition", {.body = "for (;;) { h.x.a = 1; }"}, "expected an expression, found ';'"},
         {"ForVariableLater",
          {.body = "for (; true; bit<8> i = 0) { }"},
@@ -156,17 +180,21 @@ INSTANTIATE_TEST_SUITE_P(
          "unsupported: two lpm keys"},
         {"Selector",
          {.locals = "table t { key = { h.x.a : selector; } actions = { NoAction; } }"},
-         "unsupported: the match kind selector"},
+         "a key of kind selector needs 'implementation = action_selector(...)'"},
         {"UnknownMatchKind",
          {.locals = "table t { key = { h.x.a : nearly; } actions = { NoAction; } }"},
          "there is no match kind 'nearly'"},
         {"Implementation",
          {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } implementation = 3; }"},
-         "implementation needs an action_profile"},
+         "implementation needs action_profile or action_selector"},
         {"ActionSelector",
          {.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } "
                     "implementation = action_selector(HashAlgorithm.crc16, 4, 4); }"},
-         "unsupported: the extern action_selector"},
+         "a table with an action_selector needs a key of kind selector"},
+        {"ActionSelectorOfAnotherAlgorithm",
+         {.locals = "table t { key = { h.x.a : selector; } actions = { NoAction; } "
+                    "implementation = action_selector(HashAlgorithm.random, 4, 4); }"},
+         "unsupported: HashAlgorithm.random"},
         {"ValueSetOfAnotherType",
          {.top = "parser Q(packet_in b, out H h, inout M m) { value_set<bit<16>>(4) v; "
                  "state start { transition select(m.m) { v: accept; } } }"},
@@ -244,9 +272,38 @@ INSTANTIATE_TEST_SUITE_P(
           .locals = "Q() q;",
           .body = "q.apply(h.x.a);"},
          "unsupported: an @optional parameter without its argument"},
+        {"SeveralExterns",
+         {.top = "control Q(register<bit<8>> r) { apply { r.write(0, 1); } }",
+          .locals = "register<bit<8>>(1) a; register<bit<8>>(1) b; Q() q;",
+          .body = "q.apply(a); q.apply(b);"},
+         "unsupported: an instance of a control that is applied with several registers"},
+        {"ExternOfAnotherType",
+         {.top = "control Q(register<bit<8>> r) { apply { r.write(0, 1); } }",
+          .locals = "register<bit<16>>(1) a; Q() q;",
+          .body = "q.apply(a);"},
+         "this is not what the parameter 'r' needs"},
+        {"ExternForFunction",
+         {.top = "void f(counter c) { c.count(0); }", .body = "f(h.x.a);"},
+         "this is not what the parameter 'c' needs"},
+        {"ExternsAndItself",
+         {.top = "control Q(register<bit<8>> r) { Q() q; apply { q.apply(r); } }",
+          .locals = "register<bit<8>>(1) a; Q() q;",
+          .body = "q.apply(a);"},
+         "a control cannot contain itself"},
+        {"SelectWithoutCases",
+         {.top = "parser Q(packet_in b) { state start { transition select() { } } }", .state = "Q.apply(b);"},
+         "a select of nothing needs a default"},
+        {"SelectOfNothing",
+         {.top = "parser Q(packet_in b) { state start { transition select() { 1: accept; } } }",
+          .state = "Q.apply(b);"},
+         "1 sets for 0 keys"},
+        {"SaturationWithoutWidth", {.body = "h.x.a = 1 |+| 2;"}, "'|+|' needs a value of known width"},
         {"OldResubmit", {.body = "resubmit({ m });"}, "unsupported: 'resubmit'"},
         {"OldClone", {.body = "clone3(CloneType.I2E, 1, { m });"}, "unsupported: 'clone3'"},
-        {"Checksum16", {.locals = "Checksum16() c;"}, "unsupported: the extern Checksum16"},
+        {"ListInSelectOfAnotherLength",
+         {.top = "parser Q(packet_in b, out H h, inout M m) { state start { transition select(m.m, {m.m, m.m}) { "
+                 "(1, {2, 3, 4}): accept; } } }"},
+         "3 sets for 2 keys"},
         {"AdvanceBits", {.state = "b.advance(3);"}, "unsupported: advance by a number of bits"},
         {"PacketLength", {.state = "m.m = (bit<8>)b.length()[7:0];"}, "unsupported: packet_in.length"},
         {"HeaderOfBits",
@@ -364,6 +421,18 @@ TEST(Refused, DeepNestingEndsWithAnErrorAndNotWithTheStack) {
     sum += " + 1";
   }
   EXPECT_THAT(error_of(program({.body = "h.x.a = " + sum + ";"})), HasSubstr("unsupported: nesting this deep"));
+}
+
+// As the reference compiler does: architectures may have properties of their own.
+TEST(Refused, APropertyThatV1modelDoesNotHaveIsIgnoredWithAWarning) {
+  std::vector<std::string> warnings;
+  CompileOptions options;
+  options.warnings = &warnings;
+  static_cast<void>(
+      compile(program({.locals = "table t { key = { h.x.a : exact; } actions = { NoAction; } colour = 1; }",
+                       .body = "t.apply();"}),
+              "t.p4", options));
+  EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr("warning: the table property 'colour' is not known")));
 }
 
 }  // namespace

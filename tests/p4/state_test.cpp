@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <memory>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace sidelatch::p4 {
 namespace {
@@ -32,12 +34,18 @@ control I(inout H h, inout M m, inout standard_metadata_t s) {
   table exact_table { key = { h.h.a : exact; h.h.b : exact; } actions = { set; NoAction; } }
   table lpm_table { key = { h.h.b : lpm; } actions = { set; NoAction; } }
   table ternary_table { key = { h.h.b : ternary; } actions = { set; NoAction; } }
+  table grouped {
+    key = { h.h.a : exact; h.h.b : selector; }
+    actions = { set; NoAction; }
+    implementation = action_selector(HashAlgorithm.crc16, 4, 4);
+  }
   apply {
     s.egress_spec = 1;
     counted.count(0);
     exact_table.apply();
     lpm_table.apply();
     ternary_table.apply();
+    grouped.apply();
     narrow.write(0, (bit<12>)h.h.a);
   }
 }
@@ -162,6 +170,31 @@ TEST_F(StateValue, ArgumentsActionsAndDefaultsCount) {
   expect_same(one, other);
   other.table("exact_table").remove(handle);
   expect_different(one, other);
+}
+
+TEST_F(StateValue, TheActionsOfAGroupCountAndTheirOrder) {
+  const auto with = [&](std::vector<ActionCall> group) {
+    State made = fresh();
+    Entry entry;
+    entry.keys = {{.value = 1}};
+    entry.group = std::move(group);
+    made.table("grouped").add(entry);
+    return made;
+  };
+  const std::size_t set = fresh().table("grouped").action_number("set");
+  const std::size_t nothing = fresh().table("grouped").action_number("NoAction");
+  const State one = with({{set, {3}}, {nothing, {}}});
+  expect_same(one, with({{set, {3}}, {nothing, {}}}));
+  expect_different(one, with({{nothing, {}}, {set, {3}}}));
+  expect_different(one, with({{set, {4}}, {nothing, {}}}));
+  expect_different(one, with({{set, {3}}}));
+  // One action instead of the group.
+  State other = one;
+  const EntryHandle handle = other.table("grouped").rows().at(0).handle;
+  other.table("grouped").modify(handle, "set", {3});
+  State plain = fresh();
+  plain.table("grouped").add({{.value = 1}}, "set", {3});
+  expect_same(other, plain);
 }
 
 // A packet sees no counter, so two runs that differ in nothing else are the same state to an explorer.

@@ -38,6 +38,8 @@ control I(inout H h, inout M m, inout standard_metadata_t s) {
   table my_ternary { key = { h.h.b : ternary; } actions = { my_set; } }
   table my_optional { key = { h.h.b : optional; } actions = { my_set; } }
   table my_validity { key = { h.h.isValid() : exact; } actions = { my_set; } }
+  @name("x()#") action odd(@name("y, z") bit<8> x) { h.h.a = x; }
+  @name("<>/(a, b)|#:1") table odd_names { key = { h.h.a : exact @name("a | b & c:d"); } actions = { odd; NoAction; } }
   table with_counter { key = { h.h.a : exact; } actions = { my_set; NoAction; } counters = direct; }
   apply {
     s.egress_spec = 2;
@@ -51,6 +53,7 @@ control I(inout H h, inout M m, inout standard_metadata_t s) {
       6: { clone(CloneType.I2E, 5); }
       7: { s.mcast_grp = 1; }
       8: { r.read(h.h.a, 0); if (h.h.a == 0xff) { h.h.a = 1; } }
+      10: { odd_names.apply(); }
       9: {
         bit<48> then; last.read(then, 0); last.write(0, s.ingress_global_timestamp);
         h.h.c = (bit<32>)(s.ingress_global_timestamp - then);
@@ -194,6 +197,28 @@ TEST_F(Stf, TimePasses) {
   EXPECT_THAT(failures("packet 0 09 00 0000 00000000\nexpect 2 09 00 0000 000f4240 $\n"
                        "packet 0 09 00 0000 00000000\nexpect 2 09 00 0000 000003e8 $\n"),
               IsEmpty());
+}
+
+// The reference's generator of tests writes all names so.
+TEST_F(Stf, NamesInQuotes) {
+  EXPECT_THAT(failures("add \"I.my_exact\" \"h.h.a\":0x05 \"I.my_set\"(\"x\":0x07)\n"
+                       "packet 0 00 05 0000 00000000\nexpect 2 00 07 0000 00000000$\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("add \"I.my_validity\" \"h.h.isValid()\":1 \"my_set\"(\"x\":7)  # \"\n"
+                       "packet 0 04 05 0000 00000000\nexpect 2 04 07 0000 00000000$\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("setdefault \"my_lpm\" \"my_set\"(\"x\":9)\n"
+                       "packet 0 01 05 0000 00000000\nexpect 2 01 09 0000 00000000$\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("add \"I.my_exact h.h.a:5 my_set(7)\n"), ElementsAre(HasSubstr("'\"' is missing")));
+}
+
+// What has a meaning in a line has none in a name between quotes.
+TEST_F(Stf, NamesInQuotesMayHaveAnyCharacters) {
+  EXPECT_THAT(failures("add \"I.<>/(a, b)|#:1\" \"a | b & c:d\":0x05 \"x()#\"(\"y, z\":0x07)\n"
+                       "packet 0 0a 05 0000 00000000\nexpect 2 0a 07 0000 00000000$\n"),
+              IsEmpty());
+  EXPECT_THAT(failures("add \"I.no#ne\" k:1 f()\n"), ElementsAre(HasSubstr("there is no table 'I.no#ne'")));
 }
 
 TEST_F(Stf, WhatIsNotMetAndWhatIsUnknown) {

@@ -95,8 +95,8 @@ struct Flow {
   /// comes it begins anew. The second repetition comes after twice this time, the third after four times, all others
   /// after eight times.
   std::chrono::microseconds time_out = std::chrono::milliseconds(5);
-  /// How often a request is repeated before the unit is given up, at most 65 535 times: by default for five seconds. So
-  /// long the others of its flow may wait for a silent unit. 0: for ever.
+  /// How often a request is repeated before the unit is given up, at most 65 535 times: by default for five seconds. 0:
+  /// for ever. docs/flows.md says when others wait for a silent unit so long.
   std::uint32_t most_retries = 125;
   std::uint32_t first_count = 0;  ///< heads and tails when the flow starts, 0 to 2^30 - 1
   bool is_open = false;           ///< units may join it, and it does not end before close()

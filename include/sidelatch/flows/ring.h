@@ -10,9 +10,9 @@
 //   Consumer consumer(region.bytes(), shape);
 //   while (consumer.pop(item)) { use(item); }          // false: the flow has ended, and all has been popped
 //
-// In memory: `head`, 4 bytes: items pushed so far; behind it at a consumer 8 bytes of the switch (RingState); `tail`, 4
-// bytes, in another cache line: items popped so far; then the slots. Counters run freely modulo 2^30, and the number of
-// slots is a power of two. Bit 31 of a counter means that the flow has ended here, bit 30 that it is broken.
+// In memory: `head`, 4 bytes: items pushed so far; behind it at a consumer 16 bytes of the switch (RingState); `tail`,
+// 4 bytes, in another cache line: items popped so far; then the slots. Counters run freely modulo 2^30, and the number
+// of slots is a power of two. Bit 31 of a counter means that the flow has ended here, bit 30 that it is broken.
 //
 // At a producer the unit writes `head` and the switch `tail`; at a consumer it is the other way round. So a Producer
 // and a Consumer on the same memory are a queue between two threads.
@@ -84,6 +84,9 @@ struct RingState {
   /// producer's ring with them. 0: none have come.
   std::uint32_t last_producer = 0;
   std::uint32_t last_tail = 0;
+  /// The same of an earlier producer, which had not acknowledged its tail by then. 0: there was none.
+  std::uint32_t silent_producer = 0;
+  std::uint32_t silent_tail = 0;
   friend bool operator==(const RingState&, const RingState&) = default;
 };
 

@@ -48,6 +48,12 @@ struct Match {
   U128 mask = 0;
 };
 
+struct ActionCall {
+  std::size_t action = 0;  ///< in TableInfo::actions
+  std::vector<U128> arguments;
+  [[nodiscard]] bool operator==(const ActionCall&) const = default;
+};
+
 struct Entry {
   std::vector<Match> keys;
   std::size_t action = 0;  ///< in TableInfo::actions
@@ -56,6 +62,9 @@ struct Entry {
   /// Entries that the program gives have 9999, 9998, ... in their order, or 10000 - N by @priority(N): the reference
   /// switch counts from 1 downwards in importance, and its packet tests turn a priority P into 10000 - P.
   int priority = 0;
+  /// Of a table with an action_selector: the group, of which the hash chooses one for each packet. If it is empty, the
+  /// action above is all that there is; else `action` and `arguments` are not used.
+  std::vector<ActionCall> group;
 };
 
 struct TableInfo {
@@ -68,6 +77,7 @@ struct TableInfo {
   bool constant_entries = false;
   bool constant_default = false;
   std::size_t size = 1024;
+  bool has_selector = false;  ///< entries may have a group of actions
 };
 
 struct RegisterInfo {

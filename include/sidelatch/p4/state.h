@@ -44,6 +44,10 @@ class TableState {
     int priority = 0;
     unsigned prefix = 0;  ///< of the lpm key
     Count count;          ///< of a direct counter
+    std::vector<ActionCall> group;
+
+    /// What a packet with this hash of the selector's keys gets, if there is a group.
+    [[nodiscard]] const ActionCall& chosen(std::uint64_t hash) const { return group[hash % group.size()]; }
   };
 
   explicit TableState(const TableInfo& info);

@@ -16,8 +16,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -75,7 +77,18 @@ class LoggedSwitch final : public SwitchControl {
     return ends.client_queue_pair;
   }
   void fence(ConnectionId connection) override { log_->add("switch: fence " + std::to_string(connection)); }
-  void release(ConnectionId connection) override { log_->add("switch: release " + std::to_string(connection)); }
+  void release(ConnectionId connection) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      std::erase_if(holders_, [&](const auto& one) { return one.second == connection; });
+    }
+    log_->add("switch: release " + std::to_string(connection));
+  }
+  void check_tuples(const SwitchedTuples& tuples) override {
+    if (tuples.tuple_bytes == 666) {
+      throw std::invalid_argument("tuple_bytes 666: the switch does not like it");
+    }
+  }
   std::uint32_t add_tuples(const SwitchedTuples& tuples) override {
     log_->add("switch: tuples " + std::to_string(tuples.count));
     return 0;
@@ -90,14 +103,32 @@ class LoggedSwitch final : public SwitchControl {
   }
   void unlatch(std::uint32_t tuple) override { log_->add("switch: unlatch " + std::to_string(tuple)); }
   void remove_tuples(std::uint32_t first) override { log_->add("switch: no tuples " + std::to_string(first)); }
-  bool inherit(ConnectionId /*to*/, std::uint32_t tuple) override {
-    if (tuple >= 100) {
-      log_->add("switch: latch of " + std::to_string(tuple));
+  bool inherit(ConnectionId to, std::uint32_t tuple) override {
+    if (tuple < 100) {
+      return tuple == 1;
     }
-    return tuple == 1 || tuple >= 100;
+    const std::scoped_lock lock(mutex_);
+    if (written_.contains(tuple) || !holders_.emplace(tuple, to).second) {
+      return false;
+    }
+    log_->add("switch: latch of " + std::to_string(tuple));
+    return true;
+  }
+  std::uint64_t version(std::uint32_t tuple) override {
+    const std::scoped_lock lock(mutex_);
+    return written_.contains(tuple) ? 1002 : 1001;
+  }
+  // Who has its latch has written the tuple.
+  void write(std::uint32_t tuple) {
+    const std::scoped_lock lock(mutex_);
+    holders_.erase(tuple);
+    written_.insert(tuple);
   }
 
  private:
+  std::mutex mutex_;
+  std::map<std::uint32_t, ConnectionId> holders_;  // of recovered tuples
+  std::set<std::uint32_t> written_;
   Log* log_;
 };
 
@@ -180,6 +211,9 @@ class PlayedServer {
       return exchange::TakenOver{{7, 8}, 0};
     }
     if (const auto* const read = std::get_if<exchange::ReadWords>(&message)) {
+      if (read->stride % 8 != 0) {
+        return exchange::Refused{"they are not words"};
+      }
       log_->add("server: words");
       exchange::Words words;
       for (std::uint64_t i = 0; i < read->count; ++i) {
@@ -275,6 +309,51 @@ TEST_F(SwitchExchangeThreads, TuplesOfSharedMemoryWaitForWhoWasCutOffAndTheirWri
   EXPECT_THAT(std::vector(all.begin() + 11, all.end()),
               ElementsAre("server: settled 8", "server: 1 words from 3 on are 1000", "switch: unlatch 103"));
   EXPECT_EQ(resumed(second, 3, 4), kLost);  // others may have used it since
+}
+
+// A client that is cut off from the switch that has just given it the latch comes back, and asks again. Its old
+// connection may not have ended yet.
+TEST_F(SwitchExchangeThreads, AWriteThatIsToBeMadeAgainHasNotHappenedBeforeItIsMade) {
+  std::optional<Conversation> first(std::in_place, at(), kPatience);
+  Conversation again(at(), kPatience);
+  greet(*first);
+  greet(again);
+  EXPECT_EQ(refusal(*first, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  static_cast<void>(first->ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  static_cast<void>(again.ask(exchange::Connect{1, 7, address_of(2, 18)}));
+  EXPECT_EQ(resumed(*first, 0, 4), kGranted);
+  EXPECT_EQ(resumed(*first, 0, 4), kGranted);  // it has not been written since
+  EXPECT_THAT(refusal(again, exchange::Resume{1, tuple_of(0), 4}), HasSubstr("has not ended yet"));
+  first.reset();
+  EXPECT_EQ(log_.first(12).back(), "switch: release 17");
+  EXPECT_EQ(resumed(again, 0, 4), kGranted);
+  switch_.write(100);
+  EXPECT_EQ(resumed(again, 0, 4), kHappened);
+}
+
+TEST_F(SwitchExchangeThreads, NoSwitchIsReplacedForTuplesThatThisOneCannotKeep) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_THAT(refusal(client, exchange::KeepVersions{kShared, 4, 666, 256}), HasSubstr("tuple_bytes 666"));
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  EXPECT_THAT(log_.first(3), ElementsAre("server: take over", "server: words", "switch: recovers 4: 4 6 4 4"));
+}
+
+TEST_F(SwitchExchangeThreads, WhatTheServerRefusesIsRefusedAndTheClientGoesOn) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_THAT(refusal(client, exchange::KeepVersions{kShared, 4, 200, 252}), HasSubstr("are not words"));
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+}
+
+TEST_F(SwitchExchangeThreads, AWriteIsResumedByItsTuplesBeginAndAVersionThatCanBe) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  static_cast<void>(client.ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  EXPECT_THAT(refusal(client, exchange::Resume{1, {{0x8008}, 8, {11}}, 4}), HasSubstr("a tuple at 0x8008"));
+  EXPECT_THAT(refusal(client, exchange::Resume{1, tuple_of(0), ~std::uint64_t{0}}), HasSubstr("no version"));
+  EXPECT_EQ(resumed(client, 0, 4), kGranted);
 }
 
 TEST(SwitchExchangeGraceThreads, WhenTheGraceIsOverNobodyIsWaitedFor) {

@@ -76,14 +76,42 @@ control Deparse(packet_out p, in headers_t h) { apply { p.emit(h.h); } }
 V1Switch(Parse(), Verify(), In(), Out(), Compute(), Deparse()) main;
 )";
 
+// The lowest bits of the second byte choose.
+constexpr const char* kWithASelector = R"(
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; bit<8> b; }
+struct headers_t { h_t h; }
+struct metadata_t {}
+parser Parse(packet_in p, out headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+  state start { p.extract(h.h); transition accept; }
+}
+control Verify(inout headers_t h, inout metadata_t m) { apply {} }
+control In(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) {
+  action to(bit<9> port) { s.egress_spec = port; }
+  action drop() { mark_to_drop(s); }
+  table paths {
+    key = { h.h.a : exact; h.h.b : selector; }
+    actions = { to; drop; @defaultonly NoAction; }
+    implementation = action_selector(HashAlgorithm.identity, 8, 8);
+    default_action = NoAction();
+  }
+  table single { key = { h.h.a : exact; } actions = { to; } }
+  apply { paths.apply(); }
+}
+control Out(inout headers_t h, inout metadata_t m, inout standard_metadata_t s) { apply {} }
+control Compute(inout headers_t h, inout metadata_t m) { apply {} }
+control Deparse(packet_out p, in headers_t h) { apply { p.emit(h.h); } }
+V1Switch(Parse(), Verify(), In(), Out(), Compute(), Deparse()) main;
+)";
+
 std::shared_ptr<const Program> program() { return compile(kProgram, "test.p4"); }
 
 Control read(const Program& program, const std::string& text) {
   return read_control(text, "file.json", program.info(), {1, 2, 3});
 }
 
-std::string refusal_of(const std::string& text) {
-  const auto of = program();
+std::string refusal_of(const std::string& text, const std::shared_ptr<const Program>& of = program()) {
   try {
     static_cast<void>(read(*of, text));
   } catch (const std::invalid_argument& error) {
@@ -143,6 +171,39 @@ TEST(Control, AValueSetIsFilledAsATable) {
   apply(read(*of, R"({"tables": {"Parse.known": {"entries": [{"keys": {"key": 7}, "action": "NoAction"}]}}})"), device);
   EXPECT_EQ(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 1);
   EXPECT_EQ(send(device, {8, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 0);
+}
+
+TEST(Control, OfAGroupTheHashChoosesOneAction) {
+  const auto of = compile(kWithASelector, "test.p4");
+  Switch device(of, {.ports = 4});
+  apply(read(*of, R"({"tables": {"paths": {"entries": [
+          {"keys": [7], "group": [{"action": "to", "arguments": [1]}, {"action": "to", "arguments": {"port": 2}},
+                                  {"action": "drop"}]},
+          {"keys": {"a": 8}, "action": "to", "arguments": [3]}]}}})"),
+        device);
+  EXPECT_EQ(send(device, {7, 0, 0, 0, 0, 0, 0, 0}).at(0).port, 1);
+  EXPECT_EQ(send(device, {7, 4, 0, 0, 0, 0, 0, 0}).at(0).port, 2);
+  EXPECT_TRUE(send(device, {7, 5, 0, 0, 0, 0, 0, 0}).empty());
+  EXPECT_EQ(send(device, {8, 5, 0, 0, 0, 0, 0, 0}).at(0).port, 3);
+  EXPECT_EQ(send(device, {9, 5, 0, 0, 0, 0, 0, 0}).at(0).port, 0);
+}
+
+TEST(Control, AMistakeInAGroupIsNamedWithItsPlace) {
+  const auto of = compile(kWithASelector, "test.p4");
+  const auto refused = [&](const std::string& table, const std::string& rest) {
+    return refusal_of(R"({"tables": {")" + table + R"(": {"entries": [{"keys": [7], )" + rest + "}]}}}", of);
+  };
+  EXPECT_EQ(refused("paths", R"("group": [{"action": "to", "arguments": [1]}])"), "accepted");
+  EXPECT_THAT(refused("paths", R"("group": [])"), HasSubstr("/entries/0/group: this must be an array"));
+  EXPECT_THAT(refused("paths", R"("group": [{"action": "drop"}], "action": "drop")"),
+              HasSubstr(R"(it has a "group", so its actions are there)"));
+  EXPECT_THAT(refused("paths", R"("group": [{"action": "drop"}, {"action": "to"}])"),
+              AllOf(HasSubstr("/entries/0/group/1/arguments"), HasSubstr("1 arguments: port")));
+  EXPECT_THAT(refused("paths", R"("group": [{"action": "to", "arguments": [512]}])"),
+              HasSubstr("9 bits; the value does not fit"));
+  EXPECT_THAT(refused("paths", R"("group": [{"action": "NoAction"}])"), HasSubstr("an entry cannot have this action"));
+  EXPECT_THAT(refused("single", R"("group": [{"action": "to", "arguments": [1]}])"),
+              HasSubstr("it has no action_selector, so an entry has one action"));
 }
 
 TEST(Control, GroupsReachTheirPortsAndEndWithTheFile) {

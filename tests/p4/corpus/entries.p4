@@ -32,6 +32,8 @@ control In(inout H h, inout M m, STANDARD) {
     }
   }
   table chosen { key = { h.k.a : exact; } actions = { set; also; NoAction; } const entries = { 1 : set(1); 2 : also(2); } }
+  // A list may be one set, too.
+  table listed { key = { h.k.a : exact; } actions = { set; } const entries = { {4w2 ++ 4w1} : set(0x81); { 3 } : set(0x82); } }
   apply {
     standard.egress_spec = 2;
     switch (h.k.op) {
@@ -42,6 +44,7 @@ control In(inout H h, inout M m, STANDARD) {
       4: { switch (chosen.apply().action_run) { set: { h.k.a = 0x61; } also: default: { h.k.a = 0x62; } } }
       5: { switch (h.k.a) { 1: { h.k.a = 0x71; } 2: 3: default: { h.k.a = 0x72; } } }
       6: { h.s[h.k.i].x = 9; }
+      7: { listed.apply(); }
     }
   }
 }

@@ -45,6 +45,7 @@ control In(inout H h, inout M m, STANDARD) {
       18: { if (local.isValid()) { h.c.r = 1; } local.setValid(); if (local.isValid()) { h.c.r = h.c.r + 2; } }
       19: { h.x = {#}; }
       23: { h.u.x.setValid(); h.u.x.v = 1; h.u.y.setValid(); h.u.y.v = 0x0203; }
+      25: { if (((x_t){ 1, 2 }).isValid()) { h.c.r = 1; } if (((x_t){#}).isValid()) { h.c.r = h.c.r + 2; } }
       24: { h.u.y.setValid(); h.u.x = h.x; }
     }
     if (h.u.isValid()) { h.c.r = 0x99; }

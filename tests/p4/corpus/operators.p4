@@ -3,6 +3,10 @@
 header op_t { bit<8> op; bit<8> a; bit<8> b; bit<8> r; }
 struct H { op_t o; }
 struct M {}
+enum bit<8> Low { one = 1, two = 2, five = 5 }
+enum bit<8> High { ten = 10, eleven = 11 }
+enum bit<8> kind { LOW = 3, HIGH = 0xf0, SAME = LOW }
+enum bit<4> half { ONE = 1, FOUR = 4 }
 parser Parse(packet_in b, out H h, inout M m, STANDARD) {
   state start { b.extract(h.o); transition accept; }
 }
@@ -36,6 +40,20 @@ control In(inout H h, inout M m, STANDARD) {
       0x16: { h.o.r = (bit<8>)(bit<4>)(h.o.a / 16) | (bit<8>)(h.o.b % 16) << 4; }
       0x17: { h.o.r = 8w255 + 1 + h.o.a; }
       0x18: { h.o.r = (bit<8>)(4s7 + 1 == -8 ? 1w1 : 1w0) + (bit<8>)(bit<1>)(5 - 7 * 2 == -9); }
+      // Numbers of unknown width have bits, too: -6 ends with ...11111010.
+      0x19: { h.o.r = (0x0c | 0x21) + h.o.a; }
+      0x1a: { h.o.r = (0x3c & 0x0f) + (0x3c ^ 0x0f) + h.o.a; }
+      0x1b: { h.o.r = (-6 & 0x1f) + h.o.a; }
+      0x1c: { if ((-6 | 3) == -5 && (-6 ^ -1) == 5) { h.o.r = 1; } }
+      0x1d: { Low l = (Low)High.eleven; h.o.r = l; }
+      0x1e: { h.o.r = Low.five + Low.two; if ((Low)(Low.one + Low.one) == Low.two) { h.o.r = h.o.r + h.o.a; } }
+      0x29: { h.o.r = kind.LOW + kind.HIGH; }
+      0x2a: { h.o.r = half.ONE ++ half.FOUR; }
+      0x2b: { h.o.r = (kind)h.o.a & kind.HIGH; }
+      0x2c: { h.o.r = ~(kind)h.o.a; }
+      0x2d: { if ((kind)h.o.a < (kind)h.o.b) { h.o.r = 1; } }
+      0x2e: { h.o.r = (kind)h.o.a |-| (kind)h.o.b; }
+      0x2f: { if (kind.SAME == kind.LOW && kind.LOW != kind.HIGH) { h.o.r = (bit<8>)(half.ONE + half.FOUR); } }
       default: { h.o.r = 0xee; }
     }
     standard.egress_spec = standard.ingress_port;

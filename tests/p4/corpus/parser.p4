@@ -18,6 +18,8 @@ parser Parse(packet_in b, out H h, inout M m, STANDARD) {
       (0x40, default): check;
       (0x50, _): far;
       (0x60, _): reject;
+      (0x70, _): nothing;
+      (0x80, _): lists;
     }
   }
   state a { m.path = 1; transition accept; }
@@ -27,6 +29,15 @@ parser Parse(packet_in b, out H h, inout M m, STANDARD) {
   state skip { m.path = 4; b.advance(8); b.extract(h.t); transition accept; }
   state check { m.path = 5; verify(h.f.more == 7, error.Mine); m.path = 6; transition accept; }
   state far { m.path = 7; b.extract(h.t); transition accept; }
+  state nothing { m.path = 8; transition select() { default: tail; } }
+  state lists {
+    transition select(h.f.more, {h.f.kind, h.f.more}) {
+      (1, {0x80, 1}): a;
+      (2, default): masked;
+      (3, {0x81, _}): never;
+      (3, {0x80, _}): far;
+    }
+  }
   state tail { b.extract(h.t); transition accept; }
 }
 control In(inout H h, inout M m, STANDARD) {

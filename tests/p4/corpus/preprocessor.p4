@@ -28,7 +28,9 @@ It isn't P4: $ ` "and this does not end
 const bool checked = static_assert(V1MODEL_VERSION >= 20160101, "an older v1model");
 const bool also_checked = static_assert(SHIFTS == 1);
 header h_t { bit<8> a; bit<8> b; }
-@pragma some_tool 1 "two" three
+@pragma some_tool 1 "two" three, that's all
+// Any tokens, in balanced brackets
+@note(It's free: (is it?) $5 \ 6 `x` [) @also[That's (] @length((bit<8>)1)
 struct H { h_t h; }
 struct M { PortId_t port; }
 parser Parse(packet_in b, out H h, inout M m, STANDARD) {
@@ -36,7 +38,7 @@ parser Parse(packet_in b, out H h, inout M m, STANDARD) {
 }
 control In(inout H h, inout M m, STANDARD) {
   register<bit<8>, PortId_t>(16) by_port;
-  apply {
+  apply @noted("before a block") {
     m.port = standard.ingress_port;
     standard.egress_spec = 2;
     h.h.a = SHIFTS + TARGET + CORE + MODEL;

@@ -44,6 +44,7 @@ control In(inout H h, inout M m, STANDARD) {
   table constant_exact { key = { h.k.a : exact; } actions = { set; also; NoAction; } const entries = { 5 : set(5); 6 : also(6); } }
   table bound { key = { h.k.a : exact; } actions = { add_to(h.k.t, h.k.a); NoAction; } default_action = NoAction(); }
   table valid { key = { h.k.isValid() : exact; } actions = { set; } }
+  @name("else" ++ "_" ++ "where") table renamed { key = { h.k.a : exact @name("a" ++ "1"); } actions = { set; NoAction; } }
   table none { actions = { set; } default_action = set(0x42); }
   apply {
     standard.egress_spec = 2;
@@ -66,6 +67,7 @@ control In(inout H h, inout M m, STANDARD) {
     else if (n == 9) { bound.apply(); }
     else if (n == 10) { valid.apply(); }
     else if (n == 11) { none.apply(); }
+    else if (n == 14) { renamed.apply(); }
     else if (n == 12) { add_to(h.k.r, 3, 4); }
     else if (n == 13) { switch (constant_exact.apply().action_run) { set: also: { h.k.t = 7; } } }
   }

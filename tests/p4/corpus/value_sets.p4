@@ -19,6 +19,15 @@ struct pair_t {
     bit<16> wide;
 }
 
+struct wide_t {
+    bit<16> wide;
+}
+
+struct nested_t {
+    bit<8> kind;
+    wide_t inner;
+}
+
 struct metadata_t {}
 
 parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
@@ -26,6 +35,7 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
     value_set<bit<16>>(4) wides;
     @name("pairs") value_set<pair_t>(4) both;
     value_set<tuple<bit<8>, bit<16>>>(4) tuples;
+    value_set<nested_t>(4) nested;
     state start {
         packet.extract(h.test);
         h.test.took = 0;
@@ -62,6 +72,7 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
             tuples: six;
             (_, wides): seven;
             (0xf0 &&& 0xf0, _): eight;
+            nested: ten;
         }
     }
     state five {
@@ -78,6 +89,10 @@ parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standa
     }
     state eight {
         h.test.took = 8;
+        transition accept;
+    }
+    state ten {
+        h.test.took = 10;
         transition accept;
     }
 }

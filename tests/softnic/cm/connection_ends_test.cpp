@@ -76,6 +76,21 @@ TEST(ConnectionEnds, WhoDisconnectsFromADeadSideIsTold) {
   EXPECT_EQ(world.count(0, Kind::disconnected), 1U);
 }
 
+// Repetitions of a released connection are fewer than those of an owned one, so it may have had more than that already.
+TEST(ConnectionEnds, AnOwnerThatEndsLateDoesNotDisconnectForEver) {
+  Connected connected;
+  Managers& world = connected.world;
+  world.lose = [](const InFlight&) { return true; };
+  ASSERT_TRUE(world[0].disconnect(connected.client, world.now()));
+  world.run_until(world.now() + 30s);
+  const std::size_t sent = world.sent;
+  ASSERT_GT(sent, std::size_t{ConnectionManager::kMostRetriesOfReleased} + 1);
+  world[0].release(connected.client, world.now());
+  world.run_until(world.now() + 10s);
+  EXPECT_EQ(world.sent, sent);
+  EXPECT_EQ(world[0].size(), 0U);
+}
+
 TEST(ConnectionEnds, AnOwnerThatEndsTellsTheOtherSideInEveryState) {
   // What the first side has done when its owner ends, and what the second is told.
   {

@@ -165,6 +165,12 @@ TEST_F(ResponderTest, ARepeatedReadIsReadAgainFromWhereItIsAskedFor) {
   EXPECT_TRUE(std::ranges::equal(heard[0].packet.payload, host_.bytes(kTarget + 256, 256)));
   heard = peer_.tell(peer_.read(kFirst + 2, kTarget + 512, 188));
   EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
+  // A part that ends earlier.
+  heard = peer_.tell(peer_.read(kFirst, kTarget, 256));
+  EXPECT_EQ(only(heard).bth.opcode, Opcode::read_response_only);
+  EXPECT_EQ(only(heard).bth.psn, kFirst);
+  EXPECT_EQ(only(peer_.tell(peer_.read(kFirst + 1, kTarget + 256, 100))).payload.size(), 100U);
+  EXPECT_TRUE(peer_.tell(peer_.read(kFirst + 1, kTarget + 256, 0)).empty());
   // What follows is expected behind all of it.
   EXPECT_EQ(only(peer_.tell(peer_.write(kFirst + 3, kTarget, bytes(4, 1)))).aeth.msn, 2U);
 }

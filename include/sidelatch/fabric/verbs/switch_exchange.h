@@ -82,6 +82,8 @@ class SwitchControl {
   virtual void release(ConnectionId connection) = 0;
   /// Returns the number of the first tuple; the others follow.
   virtual std::uint32_t add_tuples(const SwitchedTuples& tuples) = 0;
+  /// Throws what add_tuples() would throw, and changes nothing.
+  virtual void check_tuples(const SwitchedTuples& tuples);
   /// The same for memory that was used before, with these first words. All tuples are latched, and nobody holds them,
   /// until inherit() or unlatch(). This implementation throws std::logic_error.
   virtual RecoveredTuples recover_tuples(const SwitchedTuples& tuples, std::span<const std::uint64_t> words);
@@ -91,6 +93,8 @@ class SwitchControl {
   virtual void remove_tuples(std::uint32_t first) = 0;
   /// The connection gets the latch of the tuple, if it is in doubt; false: it is not.
   virtual bool inherit(ConnectionId to, std::uint32_t tuple) = 0;
+  /// Of a tuple of recover_tuples(), at the switch; odd if it is latched. This implementation throws std::logic_error.
+  virtual std::uint64_t version(std::uint32_t tuple);
 };
 
 struct SwitchExchangeOptions {

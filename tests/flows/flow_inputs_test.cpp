@@ -1,0 +1,115 @@
+// What a user may ask for and is seldom tried: nothing to move, rings of one slot, rings of unequal size, items of odd
+// sizes, a consumer that never pops, rates that change while items move.
+#include "flow_network.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+namespace sidelatch::flows {
+namespace {
+namespace inputs {
+
+constexpr softnic::nic::Time kLongest = 500'000'000;  // virtual
+constexpr std::uint32_t kItems = 20;
+constexpr std::uint32_t kMany = 600;
+constexpr std::uint64_t kRounds = 40;  // with each rate
+
+void expect_all(FlowNetwork& network, std::uint32_t items) {
+  const auto arrived = network.move(items);
+  if (network.options().kind != FlowKind::replicate) {
+    EXPECT_EQ(judge(arrived, network.rings(), items), "");
+    return;
+  }
+  for (const auto& one : arrived) {
+    EXPECT_EQ(judge({one}, network.rings(), items), "");
+  }
+}
+
+class FlowInputs : public testing::TestWithParam<FlowKind> {};
+
+TEST_P(FlowInputs, NothingIsMovedAndTheEndComes) {
+  FlowNetwork network(zero_sided_program(), {.producers = 2, .consumers = 2, .kind = GetParam()});
+  expect_all(network, 0);
+}
+
+TEST_P(FlowInputs, RingsOfUnequalSizeAndItemsOfOddSizes) {
+  for (const auto& [from, to] : {std::tuple{1U, 1U}, std::tuple{1U, 8U}, std::tuple{8U, 1U}, std::tuple{2U, 16U}}) {
+    for (const std::uint32_t bytes : {7U, 255U, 257U, 1023U}) {
+      FlowNetwork network(zero_sided_program(), {.producers = 2,
+                                                 .consumers = 2,
+                                                 .kind = GetParam(),
+                                                 .producer_shape = {.slots = from, .item_bytes = bytes},
+                                                 .consumer_shape = {.slots = to, .item_bytes = bytes}});
+      expect_all(network, kItems);
+    }
+  }
+}
+
+TEST_P(FlowInputs, RatesThatChangeWhileItemsMove) {
+  FlowNetwork network(zero_sided_program(), {.producers = 2, .consumers = 2, .kind = GetParam()});
+  const std::vector<std::uint64_t> rates{10'000'000, 0, 1'000'000, 1'000'000'000'000, 50'000'000, 0};
+  std::vector<std::uint32_t> pushed(network.rings());
+  std::vector<std::vector<ItemName>> arrived(network.consumers());
+  std::uint64_t rounds = 0;
+  network.run([&] {
+    if (rounds % kRounds == 0 && rounds / kRounds < rates.size()) {
+      network.control().limit_rate(network.flow(), rates[rounds / kRounds]);
+    }
+    ++rounds;
+    for (std::size_t i = 0; i < network.rings(); ++i) {
+      while (pushed[i] < kMany && network.push(i)) {
+        ++pushed[i];
+      }
+      if (pushed[i] == kMany) {
+        network.producer(i).end();
+      }
+    }
+    bool is_over = true;
+    for (std::size_t c = 0; c < network.consumers(); ++c) {
+      while (const auto name = network.pop(c)) {
+        arrived[c].push_back(*name);
+      }
+      is_over = is_over && network.consumer(c).has_ended();
+    }
+    return is_over || network.now() > kLongest;
+  });
+  EXPECT_LT(network.now(), kLongest);
+  EXPECT_GT(rounds, kRounds * (rates.size() - 1));  // all were set while items moved
+  if (GetParam() == FlowKind::replicate) {
+    EXPECT_EQ(judge({arrived[0]}, network.rings(), kMany), "");
+    EXPECT_EQ(arrived[0], arrived[1]);
+  } else {
+    EXPECT_EQ(judge(arrived, network.rings(), kMany), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, FlowInputs, testing::Values(FlowKind::shuffle, FlowKind::balance, FlowKind::replicate));
+
+// Its ring fills up; of a balanced flow the others get what comes, and of a shuffle what is theirs.
+TEST(FlowInput, AConsumerThatNeverPopsHoldsNobodyElse) {
+  for (const FlowKind kind : {FlowKind::shuffle, FlowKind::balance}) {
+    FlowNetwork network(zero_sided_program(), {.consumers = 2, .kind = kind});
+    std::uint32_t popped = 0;
+    network.run([&] {
+      for (std::size_t i = 0; i < network.rings(); ++i) {
+        while (network.push(i)) {
+        }
+      }
+      while (network.pop(1)) {
+        ++popped;
+      }
+      return popped >= 100 || network.now() > kLongest;
+    });
+    EXPECT_GE(popped, 100U);
+    EXPECT_LE(network.head_of(0), network.options().consumer_shape.slots);
+    EXPECT_FALSE(network.state().is_broken);
+  }
+}
+
+}  // namespace inputs
+}  // namespace
+}  // namespace sidelatch::flows

@@ -1,0 +1,245 @@
+// A unit that is silent for a while, or for ever, does not hold the others of its flow.
+#include "flow_network.h"
+
+#include "tests/switchsync/changed_program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sidelatch::flows {
+namespace {
+namespace silences {
+
+constexpr softnic::nic::Time kLongest = 100'000'000;  // virtual
+constexpr std::uint32_t kEach = 30;                   // items of each ring: some rings full
+constexpr std::uint32_t kMostFrames = 12;             // of the silent host: several batches
+
+// Of the frames of a silent host: those from it, or also those to it.
+enum class Lost : std::uint8_t { answers, everything };
+
+struct Silence {
+  std::size_t host = 0;
+  Lost what = Lost::answers;
+  std::uint32_t after = 0;       // so many frames from it, or, if everything is lost, to it
+  std::uint32_t next_after = 0;  // the next host, too, after so many more frames from that one; 0: not
+  /// Not silent for ever: another switch takes over when so many frames of others have come since.
+  std::uint64_t takes_over_after = 0;
+};
+
+struct Moved {
+  std::vector<std::vector<ItemName>> arrived{};
+  std::uint32_t frames = 0;  // of that host
+  bool has_moved_meanwhile = false;
+  std::string wrong{};
+};
+
+// All items of all rings but the silent host's must come while it is silent; then it is heard again, and its own come.
+Moved move(const FlowNetworkOptions& options, const Silence& silence,
+           const std::shared_ptr<const p4::Program>& program = zero_sided_program()) {
+  FlowNetwork network(program, options);
+  Moved moved;
+  bool is_silent = false;
+  bool is_next_silent = false;
+  std::uint64_t others = 0;  // frames, since then
+  std::uint32_t of_next = 0;
+  network.on_send = [&](std::size_t from, std::size_t to, std::span<const std::byte>) {
+    const std::size_t next = silence.host + 1;
+    others += is_silent && from != silence.host ? 1U : 0U;
+    const std::size_t counted = silence.what == Lost::everything ? to : from;
+    if (counted == silence.host && ++moved.frames == silence.after) {
+      is_silent = true;
+    } else if (is_silent && counted == next && ++of_next == silence.next_after) {
+      is_next_silent = true;
+    }
+    const auto is_lost = [&](std::size_t host) {
+      return from == host || (silence.what == Lost::everything && to == host);
+    };
+    return (is_silent && is_lost(silence.host)) || (is_next_silent && is_lost(next)) ? 0 : -1;
+  };
+  moved.arrived.resize(network.consumers());
+  std::vector<std::uint32_t> pushed(network.rings());
+  std::vector<bool> at_end(network.consumers());
+  std::vector<std::uint32_t> came(network.rings());
+  const auto step = [&] {
+    for (std::size_t i = 0; i < network.rings(); ++i) {
+      while (pushed[i] < kEach && network.push(i)) {
+        ++pushed[i];
+      }
+      if (pushed[i] == kEach) {
+        network.producer(i).end();
+      }
+    }
+    for (std::size_t c = 0; c < network.consumers(); ++c) {
+      while (const auto name = network.pop(c)) {
+        moved.arrived[c].push_back(*name);
+        ++came.at(name->producer);
+      }
+      at_end[c] = at_end[c] || network.consumer(c).has_ended();
+    }
+  };
+  const std::size_t copies = options.kind == FlowKind::replicate ? network.consumers() : 1;
+  network.run([&] {
+    step();
+    if (silence.takes_over_after != 0 && others >= silence.takes_over_after) {
+      is_silent = false;
+      is_next_silent = false;
+      network.fail_over();
+      return true;
+    }
+    moved.has_moved_meanwhile = true;
+    for (std::size_t i = 0; i < network.rings(); ++i) {
+      const bool is_its_own = network.host_of_ring(i) == silence.host;
+      moved.has_moved_meanwhile = moved.has_moved_meanwhile && (is_its_own || came[i] == kEach * copies);
+    }
+    return moved.has_moved_meanwhile || network.now() > kLongest;
+  });
+  is_silent = false;
+  moved.frames = std::max(moved.frames, silence.after);
+  network.run([&] {
+    step();
+    return std::ranges::all_of(at_end, [](bool end) { return end; }) || network.now() > 2 * kLongest;
+  });
+  if (network.now() > 2 * kLongest) {
+    moved.wrong = "the flow has come to a halt";
+  } else if (copies == 1) {
+    moved.wrong = judge(moved.arrived, network.rings(), kEach);
+  } else {
+    for (const auto& items : moved.arrived) {
+      moved.wrong = moved.wrong.empty() ? judge({items}, network.rings(), kEach) : moved.wrong;
+    }
+  }
+  return moved;
+}
+
+// The host is silent after each of its frames in turn.
+void expect_others_to_go_on(const FlowNetworkOptions& options, std::size_t host) {
+  for (const Lost what : {Lost::answers, Lost::everything}) {
+    const std::uint32_t frames = move(options, {.host = host, .what = what}).frames;
+    ASSERT_GT(frames, 20U);
+    for (std::uint32_t after = 1; after <= frames; ++after) {
+      const Moved moved = move(options, {.host = host, .what = what, .after = after});
+      ASSERT_TRUE(moved.has_moved_meanwhile) << "silent after " << after << " frames";
+      ASSERT_EQ(moved.wrong, "") << "silent after " << after << " frames";
+    }
+  }
+}
+
+FlowNetworkOptions options_of(FlowKind kind, std::size_t producers, std::size_t consumers) {
+  return {.producers = producers,
+          .consumers = consumers,
+          .kind = kind,
+          .producer_shape = {.slots = 4, .item_bytes = 600},
+          .consumer_shape = {.slots = 4, .item_bytes = 600},
+          .time_out = std::chrono::microseconds(20),
+          .most_retries = 0};  // it is waited for for ever
+}
+
+// Failed: the thread waited for the producer that did not answer.
+TEST(FlowSilence, AProducerOfAShuffleDoesNotHoldTheOthers) {
+  expect_others_to_go_on(options_of(FlowKind::shuffle, 3, 1), 0);
+}
+TEST(FlowSilence, AProducerOfABalancedFlowDoesNotHoldTheOthers) {
+  expect_others_to_go_on(options_of(FlowKind::balance, 3, 2), 0);
+}
+TEST(FlowSilence, AProducerOfAReplicatedFlowDoesNotHoldTheOthers) {
+  expect_others_to_go_on(options_of(FlowKind::replicate, 2, 2), 0);
+}
+
+// Data that it has not acknowledged goes to others. Failed: its thread kept the producer until it was given up.
+// While the head of its last items is not acknowledged nobody knows whose they are, so there the producer waits: with a
+// second one the others go on.
+TEST(FlowSilence, AConsumerOfABalancedFlowDoesNotHoldAProducerWhoseDataItDoesNotAcknowledge) {
+  constexpr std::uint32_t kWanted = 60;
+  for (std::uint32_t after = 1; after <= 40; ++after) {
+    FlowNetwork network(zero_sided_program(), options_of(FlowKind::balance, 1, 2));
+    std::uint32_t acknowledgements = 0;
+    bool is_silent = false;
+    network.on_send = [&](std::size_t from, std::size_t to, std::span<const std::byte> frame) {
+      // Silent as soon as data has come to it: 14 bytes of Ethernet, 20 of IPv4, 8 of UDP, then BTH's opcode.
+      constexpr std::size_t kOpcode = 42;
+      constexpr auto kWriteOnly = std::byte{0x0a};
+      const bool is_data = to == 1 && frame.size() > 200 && frame[kOpcode] == kWriteOnly;
+      is_silent = is_silent || (is_data && ++acknowledgements == after);
+      return is_silent && from == 1 ? 0 : -1;
+    };
+    std::vector<std::vector<ItemName>> arrived(2);
+    std::uint32_t pushed = 0;
+    const auto step = [&] {
+      while (pushed < 2 * kWanted && network.push(0)) {
+        ++pushed;
+      }
+      if (pushed == 2 * kWanted) {
+        network.producer(0).end();
+      }
+      for (std::size_t c = 0; c < 2; ++c) {
+        while (const auto name = network.pop(c)) {
+          arrived[c].push_back(*name);
+        }
+      }
+    };
+    std::size_t before = 0;
+    network.run([&] {
+      step();
+      before = is_silent ? before : arrived[1].size();
+      return (is_silent && arrived[1].size() >= before + kWanted / 2) || network.now() > kLongest;
+    });
+    ASSERT_LE(network.now(), kLongest) << "silent after " << after << " packets of data";
+    is_silent = false;
+    acknowledgements = after;
+    network.run([&] {
+      step();
+      return (network.consumer(0).has_ended() && network.consumer(1).has_ended()) || network.now() > 2 * kLongest;
+    });
+    ASSERT_EQ(judge(arrived, 1, 2 * kWanted), "") << "silent after " << after << " packets of data";
+  }
+}
+
+// ---- Another switch takes over while one is silent, which is heard again then.
+
+std::string with_a_second_switch(const std::shared_ptr<const p4::Program>& program, const FlowNetworkOptions& options,
+                                 std::uint32_t next_after) {
+  for (std::uint32_t after = 1; after <= kMostFrames; ++after) {
+    for (const std::uint64_t later : {20U, 40U, 150U}) {
+      const Silence silence{
+          .host = 0, .what = Lost::everything, .after = after, .next_after = next_after, .takes_over_after = later};
+      const Moved moved = move(options, silence, program);
+      if (!moved.wrong.empty()) {
+        return std::to_string(after) + ", " + std::to_string(later) + ": " + moved.wrong;
+      }
+    }
+  }
+  return {};
+}
+
+TEST(FlowSilence, ASecondSwitchKnowsWhatASilentProducerHasNotAcknowledged) {
+  for (const FlowNetworkOptions& options : {options_of(FlowKind::shuffle, 3, 1), options_of(FlowKind::balance, 3, 2),
+                                            options_of(FlowKind::replicate, 3, 2)}) {
+    for (std::uint32_t next_after = 0; next_after <= 8; ++next_after) {
+      EXPECT_EQ(with_a_second_switch(zero_sided_program(), options, next_after), "") << next_after;
+    }
+  }
+}
+TEST(FlowSilenceSpecimen, AJournalOfTheLastProducerAloneIsCaught) {
+  const auto program = switchsync::changed_program("zero_sided.p4", "h.journal.silent = owing_name;", "");
+  EXPECT_NE(with_a_second_switch(program, options_of(FlowKind::shuffle, 3, 1), 0), "");
+}
+TEST(FlowSilenceSpecimen, AThreadThatForgetsOneWhenAnotherIsSilentIsCaught) {
+  // Two are silent, one after the other, before they have acknowledged their tails.
+  const auto program = switchsync::changed_program("zero_sided.p4", "(!is_owing || batch == 0 && owes == 0)", "true");
+  std::string wrong;
+  for (std::uint32_t next_after = 1; next_after <= 8 && wrong.empty(); ++next_after) {
+    wrong = with_a_second_switch(program, options_of(FlowKind::shuffle, 3, 1), next_after);
+  }
+  EXPECT_NE(wrong, "");
+}
+
+}  // namespace silences
+}  // namespace
+}  // namespace sidelatch::flows
