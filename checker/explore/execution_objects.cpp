@@ -246,8 +246,9 @@ bool Execution::part_behind_post(Waiter* waiter) {
   if (running_ == Event::kNone || runs_the_dead() || (event_->posts.empty() && event_->receives.empty())) {
     return false;
   }
+  // What the explorer notes lasts longer than the program's heap: a block of it that stays would move all later ones.
+  const Zone::Use own(nullptr);
   if (parts_posts_ && waiter != nullptr) {
-    const Zone::Use own(nullptr);
     reactor_->parted(running_).push_back(*waiter);
     static_cast<void>(go_on_later(Step::What::yield, *waiter));
     actors_[running_].suspended.back().is_parted = true;
