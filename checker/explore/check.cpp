@@ -78,8 +78,7 @@ class Coordinator {
   [[nodiscard]] const char* unable() const noexcept { return options_->mode == Mode::states ? unable_ : nullptr; }
   /// Whether clients share objects, so that the orders of their steps that were left out may matter.
   [[nodiscard]] bool must_order_objects() const noexcept {
-    return shares_objects_ && !options_->order_objects && !found_ && !stop_ &&
-           options_->mode == Mode::exhaustive;
+    return shares_objects_ && !options_->order_objects && !found_ && !stop_ && options_->mode == Mode::exhaustive;
   }
   /// Whether objects have to be watched from the beginning, since it matters who looks at them.
   [[nodiscard]] bool must_know_objects() const {
@@ -92,9 +91,7 @@ class Coordinator {
   }
 
  private:
-  [[nodiscard]] bool is_exhaustive() const {
-    return options_->mode != Mode::random && options_->mode != Mode::pct;
-  }
+  [[nodiscard]] bool is_exhaustive() const { return options_->mode != Mode::random && options_->mode != Mode::pct; }
   [[nodiscard]] bool has_blind_spot() const {
     return blind_spot_ || (!must_order_objects() && objects_->blind_spot() != nullptr);
   }

@@ -122,8 +122,8 @@ class Execution final : public World {
   /// Tasks run in stack frames below this address of the calling thread.
   void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
   void compare_tallies() noexcept { compares_tallies_ = true; }
-  /// Whether a client has changed an object of the process that another one can reach, in any execution, and that is not
-  /// for judges alone (World::judges_with). Then order_objects() is needed.
+  /// Whether a client has changed an object of the process that another one can reach, in any execution, and that is
+  /// not for judges alone (World::judges_with). Then order_objects() is needed.
   [[nodiscard]] bool shares_objects() const noexcept { return shares_objects_; }
   /// Steps of clients that change such an object, or look at it, are dependent.
   struct Changing {
@@ -444,9 +444,7 @@ class Execution final : public World {
   void set_objects_apart();
   void watch_shared_objects(std::uint16_t actor);
   void note_shared_objects(std::uint16_t actor);
-  [[nodiscard]] bool watches_objects() const noexcept {
-    return !shares_objects_ || orders_objects_;
-  }
+  [[nodiscard]] bool watches_objects() const noexcept { return !shares_objects_ || orders_objects_; }
   [[nodiscard]] bool part_behind_post(fabric::Waiter* waiter);
   [[nodiscard]] bool still_waits(std::uint16_t of, const Suspended& suspended) const;
   void watch_after_post();
@@ -569,11 +567,11 @@ class Execution final : public World {
   struct SharedObject {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t reached_by = 0;  // actors, one bit each
-    std::uint64_t changed_by = 0;  // in any execution
-    std::uint32_t taken_as = 0;    // its number among the blocks of the program
+    std::uint64_t reached_by = 0;     // actors, one bit each
+    std::uint64_t changed_by = 0;     // in any execution
+    std::uint32_t taken_as = 0;       // its number among the blocks of the program
     std::uint64_t looked_behind = 0;  // actors that may have looked at it behind a post, one bit each
-    std::span<std::byte> pages{};  // its own, if it is known to change; then looks at it are seen
+    std::span<std::byte> pages{};     // its own, if it is known to change; then looks at it are seen
   };
   static std::uint64_t bit_of(std::size_t number) noexcept {
     return std::uint64_t{1} << std::min<std::size_t>(number, 62);
@@ -591,8 +589,8 @@ class Execution final : public World {
   bool sets_apart_ = false;         // since the last build there are more of them
   Guard guard_;                     // ranges: objects by number, then regions
   bool posted_in_step_ = false;
-  bool goes_on_behind_ = false;    // the client's code runs on behind a post of this step
-  bool watches_buffers_ = false;   // some are closed
+  bool goes_on_behind_ = false;   // the client's code runs on behind a post of this step
+  bool watches_buffers_ = false;  // some are closed
   bool looks_closely_ = false;
   bool parts_posts_ = false;
   std::uint64_t touched_ = 0;  // objects, before a post of the step

@@ -91,8 +91,7 @@ bool Execution::is_quiet(std::uint16_t of) const {
 
 // Nothing that the client can look at changes before it posts something.
 bool Execution::is_undisturbed(std::uint16_t of) const {
-  if (!is_quiet(of) || !shared_with(actors_[of]).empty() ||
-      (orders_objects_ && reaches_shared_objects(of))) {
+  if (!is_quiet(of) || !shared_with(actors_[of]).empty() || (orders_objects_ && reaches_shared_objects(of))) {
     return false;
   }
   for (std::uint16_t i = 0; i < actor_count(); ++i) {

@@ -76,8 +76,8 @@ const std::string* ObjectsSeen::blind_spot() const {
   for (const Execution::LookBehind& look : looks_) {
     const auto object = std::ranges::find(changing_, look.taken_as, &Execution::Changing::taken_as);
     // Two actors: one that looks and another one that changes it.
-    const bool by_others = object != changing_.end() && object->changed_by != 0 &&
-                           (std::popcount(look.by | object->changed_by) > 1);
+    const bool by_others =
+        object != changing_.end() && object->changed_by != 0 && (std::popcount(look.by | object->changed_by) > 1);
     if (by_others) {
       return &look.what;
     }

@@ -84,7 +84,7 @@ struct TaskResult {
   std::optional<std::string> blind_spot;  // Execution::blind_spot()
   std::vector<Execution::Changing> changing;
   std::vector<Execution::LookBehind> looks_behind;
-  std::optional<std::string> too_long;    // an execution has more events than are allowed: who had not ended in it
+  std::optional<std::string> too_long;  // an execution has more events than are allowed: who had not ended in it
   std::optional<Cut> first_cut;
   std::optional<Found> found;
   std::vector<Addition> additions;

@@ -131,10 +131,7 @@ StateSearch::Hand::Hand(const Program& program, const Options& options)
 StateSearch::StateSearch(const Program& program, const Options& options, unsigned threads,
                          std::optional<std::chrono::steady_clock::time_point> deadline,
                          const std::vector<Execution::Changing>& changing)
-    : program_(&program),
-      options_(options),
-      threads_(std::max(1U, threads)),
-      deadline_(deadline) {
+    : program_(&program), options_(options), threads_(std::max(1U, threads)), deadline_(deadline) {
   static_cast<void>(objects_.add(changing));
   hands_.resize(threads_);
 }

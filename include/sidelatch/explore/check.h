@@ -51,8 +51,8 @@ struct Options {
   /// trace. check() and replay() begin again with it when the program reads such a counter.
   bool look_at_counters = false;
   /// Takes two steps of clients for dependent if one changes an object of the process that the other may look at.
-  /// check() and replay() begin again with it when a client has changed an object that another one can reach, other than
-  /// World::judges_with.
+  /// check() and replay() begin again with it when a client has changed an object that another one can reach, other
+  /// than World::judges_with.
   bool order_objects = false;
   /// What a client does behind a post, with no wait between them, is a step of its own, so that others may come
   /// between. check() and replay() begin again with it when a client has looked there at what others may change.

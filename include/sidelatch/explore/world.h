@@ -16,9 +16,9 @@
 // random numbers without a fixed seed, nothing kept between two calls; one that differs is refused. Memory that NICs
 // touch comes from allocate(). Clients communicate only through the fabric. Objects that several clients can reach and
 // one changes (a history, a counter of those inside) make the steps that touch them dependent, which takes longer.
-// Cheaper: each client records moment() at the beginning and end of what you check, in an object of its own, and at_end()
-// compares with Order::before. A queue pair is used by its own client's tasks, and lives until its
-// requests are done. docs/explorer.md, "What a program promises", says what is checked.
+// Cheaper: each client records moment() at the beginning and end of what you check, in an object of its own, and
+// at_end() compares with Order::before. A queue pair is used by its own client's tasks, and lives until its requests
+// are done. docs/explorer.md, "What a program promises", says what is checked.
 //
 // Time does not pass, except for a task that sleeps: now() is the sum of what the calling client has slept. Retry loops
 // should announce themselves (with sync::Attempts, or Reactor::begin_retries and retry). One that does not costs time.

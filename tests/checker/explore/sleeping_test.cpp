@@ -23,7 +23,7 @@ Options searching_alone(Mode mode, Preset preset) {
   Options options = under(preset);
   options.mode = mode;
   options.walks = 0;
-  options.max_events = 300;  // an execution that waits in a loop is cut early, and states decide
+  options.max_events = 300;     // an execution that waits in a loop is cut early, and states decide
   options.max_states = 10'000;  // a search that meets no state again ends as bounded
   return options;
 }
