@@ -551,29 +551,23 @@ Task<void> set_the_flag_and_ask(Client* client, Store* store, Shared* shared) {
   co_await set_the_flag(client, store, shared);
 }
 
-void flag_beside_moments(World& world) {
-  const Partners pair(world);
-  auto& shared = world.make<Shared>();
-  world.spawn(*pair.first.node, set_the_flag_and_ask(&pair.first, &pair.store, &shared));
-  world.spawn(*pair.second.node, look_at_the_flag(&pair.second, &pair.store, &shared, 1));
-}
-
 Task<void> set_the_flag_and_say_so(Client* client, Store* store, Shared* shared) {
   client->world->order_matters();
   co_await set_the_flag(client, store, shared);
 }
 
-void flag_beside_judged_steps(World& world) {
+template <auto Setter>
+void flag_is_looked_at_beside(World& world) {
   const Partners pair(world);
   auto& shared = world.make<Shared>();
-  world.spawn(*pair.first.node, set_the_flag_and_say_so(&pair.first, &pair.store, &shared));
+  world.spawn(*pair.first.node, Setter(&pair.first, &pair.store, &shared));
   world.spawn(*pair.second.node, look_at_the_flag(&pair.second, &pair.store, &shared, 1));
 }
 
 TEST(SharedObjectsOfJudgedPrograms, AreDecided) {
   for (const Mode mode : kEitherSearch) {
-    EXPECT_TRUE(is_broken(flag_beside_moments, searching(mode), Kind::assertion));
-    EXPECT_TRUE(is_broken(flag_beside_judged_steps, searching(mode), Kind::assertion));
+    EXPECT_TRUE(is_broken(flag_is_looked_at_beside<set_the_flag_and_ask>, searching(mode), Kind::assertion));
+    EXPECT_TRUE(is_broken(flag_is_looked_at_beside<set_the_flag_and_say_so>, searching(mode), Kind::assertion));
   }
 }
 
