@@ -15,7 +15,7 @@ using namespace program;
 
 namespace {
 
-constexpr double kMostCreditNs = 1e6;     // of a limited rate
+constexpr double kMostCreditNs = 1e6;  // of a limited rate
 constexpr double kLeastPauseNs = 1e3;
 constexpr double kLongestPauseNs = 1e12;  // a quarter of an hour
 constexpr std::uint32_t kMostEnds = 1U << 24;
@@ -356,8 +356,8 @@ void FlowSwitch::limit_rate(FlowId flow, std::uint64_t bytes_per_second) {
 }
 
 // No timer for a thread that is done. For an idle one a slow timer. For one whose rate is limited, a timer that fires
-// when its batch is paid for, from the batch's beginning on. If the batch is done by then, the timer begins the next one;
-// if not, that one begins when the batch is done.
+// when its batch is paid for, from the batch's beginning on. If the batch is done by then, the timer begins the next
+// one; if not, that one begins when the batch is done.
 std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::uint16_t thread,
                                                    std::uint64_t bytes_per_second) const {
   const auto least = static_cast<std::uint64_t>(running.flow.poll_interval.count());
