@@ -171,8 +171,23 @@ void Execution::end_execution() noexcept {
   mapped_in_tasks_.clear();
   tallies_.clear();
   spares_.clear();
+  note_leak();
   zone_.reset();
   world_zone_.reset();
+}
+
+// A static object may keep a few blocks, and then all is at its place again. If more and more stay, nothing is.
+void Execution::note_leak() noexcept {
+  constexpr unsigned kMostGrowths = 3;
+  const Zone::Use own(nullptr);
+  if (zone_.live_blocks() <= left_blocks_) {
+    return;
+  }
+  left_blocks_ = zone_.live_blocks();
+  if (++growths_ > kMostGrowths && !blind_spot_) {
+    blind_spot_ =
+        "a task that leaves an object on the heap, which moves what clients share (let a smart pointer own it),";
+  }
 }
 
 void Execution::begin(std::vector<std::uint64_t>* start) {
@@ -191,7 +206,7 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   snapshots_used_ = snapshots_live_ = 0;
   moment_ = 0;
   next_part_ = 0;
-  running_ = crashed_ = Event::kNone;
+  running_ = crashed_ = watched_ = Event::kNone;
   posts_left_.reset();
   in_tail_ = liveness_after_crash_ = false;
   progress_.clear();
@@ -394,6 +409,10 @@ std::unique_ptr<ModelQueuePair> Execution::make_queue_pair(Node& from, Node& to,
   return queue_pair;
 }
 
+bool Execution::has_cpu(std::uint16_t of) const {
+  return std::ranges::any_of(actors_, [of](const Actor& actor) { return actor.is_cpu && actor.node == of; });
+}
+
 Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   const Zone::Use own(nullptr);
   refuse_in_tasks("added a CPU thread");
@@ -405,6 +424,7 @@ Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   actor.is_cpu = true;
   actor.machine_thread = thread;
   actor.node = of;
+  actors_[of].shared = actors_[of].regions;
   nodes_.emplace_back();
   cpus_.emplace_back();
   {
@@ -443,6 +463,15 @@ void Execution::spawn(Cpu& cpu, Task<void> task) {
 void Execution::may_crash(Node& client) {
   actors_[actor_of(client)].can_crash = true;
   no_states_ = "a client may crash";
+}
+
+bool Execution::crashed() const {
+  const bool may_crash = std::ranges::any_of(actors_, &Actor::can_crash);
+  if (running_ != Event::kNone && may_crash && !blind_spot_) {
+    const Zone::Use own(nullptr);
+    blind_spot_ = fmt::format("{}, which asks World::crashed() (a judge may, when all has ended),", actors_[running_].name);
+  }
+  return crashed_ != Event::kNone;
 }
 
 void Execution::fail(Kind kind, std::string what) {
@@ -530,6 +559,17 @@ void Execution::task_ended(std::uint16_t actor) {
 
 void Execution::task_failed(std::uint16_t actor, std::string what) {
   fail(Kind::exception, fmt::format("{}: {}", actors_[actor].name, what));
+}
+
+void Execution::spawned_task_failed(const std::exception_ptr& failure) {
+  const Zone::Use own(nullptr);
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    task_failed(running_, error.what());
+  } catch (...) {
+    task_failed(running_, "a task has thrown something that is no std::exception");
+  }
 }
 
 Execution::Suspended& Execution::suspend_next(Actor& actor, Step::What what) {
@@ -622,7 +662,8 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
                           bool for_others) {
   const Zone::Use own(nullptr);
   actors_[of].regions.emplace_back(bytes);
-  if (for_others) {
+  // The threads of a node reach all its memory.
+  if (for_others || has_cpu(of)) {
     actors_[of].shared.emplace_back(bytes);
     if (!building_) {
       refuse_crash_with_shared_memory(actors_[of]);
@@ -781,6 +822,12 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
   } catch (const std::invalid_argument& error) {
     fail(Kind::exception, fmt::format("{}: {}", actors_[of].name, error.what()));
     return;
+  }
+  if (actors_[of].can_crash && !event_->posts.empty() && !blind_spot_) {
+    blind_spot_ = fmt::format(
+        "{}, which posts a receive buffer behind a request, may crash between the two, and has no wait there (let "
+        "World::yield come between),",
+        actors_[of].name);
   }
   ++actors_[of].changes;
   event_->receives.push_back({qp, queue_pairs_[qp].receives++});

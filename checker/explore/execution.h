@@ -258,7 +258,7 @@ class Execution final : public World {
   [[nodiscard]] Moment last_retry() const override;
   void tag(std::uint64_t number) override;
   void at_end(std::function<void(const Order&)> judge) override;
-  [[nodiscard]] bool crashed() const override { return crashed_ != Event::kNone; }
+  [[nodiscard]] bool crashed() const override;
   [[nodiscard]] bool judges_in_order() const override { return by_states_; }
   void order_matters() override { event_->judged = true; }
   void judges_with(const void* object) override;
@@ -413,6 +413,7 @@ class Execution final : public World {
   static fabric::Task<void> run_task(Execution* execution, std::uint16_t actor, fabric::Task<void> task);
   void task_ended(std::uint16_t actor);
   void task_failed(std::uint16_t actor, std::string what);
+  [[nodiscard]] bool has_cpu(std::uint16_t of) const;
 
   void happen(const Action& action, bool described);
   void describe(const fabric::model::Step& step);
@@ -428,12 +429,15 @@ class Execution final : public World {
   void set_may_crash(std::uint16_t actor);
   void run_ready(std::uint16_t actor);
   void resume_ready(std::uint16_t actor);
+  void watch(std::uint16_t actor);
+  void note(std::uint16_t actor);
   void watch_shared_memory(const Actor& actor);
   void note_shared_memory(Actor& actor);
   void renew_snapshots(const std::byte* data, std::uint64_t length);
   void renew_snapshots_after(const fabric::model::Step& step);
   void look_for_changed_buffers(std::uint16_t actor);
   void append_start(std::vector<std::uint64_t>& out);
+  void note_leak() noexcept;
   void find_shared_objects();
   void find_made_objects();
   void add_changing(const Changing& object);
@@ -500,6 +504,7 @@ class Execution final : public World {
   void on_spares(const fabric::Reactor::Spares& spares);
   void on_spares_end(const fabric::Reactor::Spares& spares) noexcept { std::erase(spares_, &spares); }
   void on_tally_read() const noexcept { tally_read_ = true; }
+  void spawned_task_failed(const std::exception_ptr& failure);
   /// What belongs to the actor's node, whose memory its CPU threads see, too.
   [[nodiscard]] const std::vector<std::span<const std::byte>>& regions_of(const Actor& actor) const {
     return actors_[actor.node].regions;
@@ -594,7 +599,9 @@ class Execution final : public World {
   bool looks_closely_ = false;
   bool parts_posts_ = false;
   std::uint64_t touched_ = 0;  // objects, before a post of the step
-  std::optional<std::string> blind_spot_;
+  mutable std::optional<std::string> blind_spot_;
+  std::uint64_t left_blocks_ = 0;  // by the executions before
+  unsigned growths_ = 0;
   std::vector<LookBehind> looks_behind_;
   bool orders_objects_ = false;
   bool shares_objects_ = false;
@@ -622,6 +629,7 @@ class Execution final : public World {
   Event* event_ = &scratch_;  // the event being described
   Event scratch_;
   std::uint16_t running_ = Event::kNone;
+  std::uint16_t watched_ = Event::kNone;
   std::uint16_t crashed_ = Event::kNone;
   std::optional<std::uint32_t> posts_left_;  // until the running client crashes
   bool liveness_after_crash_ = false;

@@ -102,11 +102,16 @@ void Execution::find_made_objects() {
     roots_.push_back(zone_.base() + object.offset);
   }
   zone_.reachable(roots_, blocks_, of_judges_);
-  made_.clear();
   for (const std::span<const std::byte> block : blocks_) {
     const auto offset = static_cast<std::uint64_t>(block.data() - zone_.base());
     if (!std::ranges::binary_search(shared_objects_, offset, {}, &SharedObject::offset)) {
-      made_.push_back({block.data(), block.size()});
+      // Who has seen it may reach it still when it is linked no more, so none is forgotten.
+      const auto known = std::ranges::find(made_, block.data(), &Made::begin);
+      if (known == made_.end()) {
+        made_.push_back({block.data(), block.size()});
+      } else {
+        known->bytes = std::max(known->bytes, block.size());
+      }
     }
   }
 }
@@ -194,6 +199,7 @@ void Execution::note_shared_objects(std::uint16_t of) {
     before += made.bytes;
   }
   if (altered != 0) {
+    ++actors_[of].changes;  // others have seen it, also if it is undone later
     find_made_objects();
   }
   if (!orders_objects_) {

@@ -406,6 +406,7 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
     return;
   }
   ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
+  watch(queue_pairs_[qp].actor);  // the old values of a chain may go where others look
   sequence += first_request_number(qp);
   if (failed) {
     if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed_so_far()) {
@@ -424,12 +425,25 @@ void Execution::set_may_crash(std::uint16_t of) {
 }
 
 void Execution::resume_ready(std::uint16_t of) {
-  watch_shared_memory(actors_[of]);
-  watch_shared_objects(of);
+  if (watched_ != of) {
+    watch(of);
+  }
   {
     const Zone::Use use(&zone_);
     reactor_->resume_ready();
   }
+  note(of);
+}
+
+// From here to note() what the client changes and looks at is seen.
+void Execution::watch(std::uint16_t of) {
+  watched_ = of;
+  watch_shared_memory(actors_[of]);
+  watch_shared_objects(of);
+}
+
+void Execution::note(std::uint16_t of) {
+  watched_ = Event::kNone;
   note_shared_objects(of);
   note_shared_memory(actors_[of]);
 }
@@ -472,6 +486,8 @@ void Execution::run_ready(std::uint16_t of) {
     if (actors_[of].tasks.size() > 1) {
       resume_parked_siblings(of);
     }
+  } else if (watched_ == of) {
+    note(of);
   }
   running_ = Event::kNone;
 }
@@ -517,14 +533,13 @@ void Execution::apply_client(const Action& action) {
         const Zone::Use use(&world_zone_);
         reactor_->spawn(run_task(this, action.owner, std::move(actor.tasks[action.index])));
       }
-      watch_shared_memory(actor);
-      watch_shared_objects(action.owner);
+      watch(action.owner);
       {
         const Zone::Use use(&zone_);
         started_.resume();
       }
-      note_shared_objects(action.owner);
-      note_shared_memory(actors_[action.owner]);
+      reactor_->tell_failure();
+      note(action.owner);
       break;
     case Step::What::yield:
     case Step::What::retry:

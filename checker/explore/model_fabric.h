@@ -32,6 +32,13 @@ class ModelReactor final : public fabric::Reactor {
         next.handle.resume();
       }
     }
+    tell_failure();
+  }
+  /// A task that a task has spawned may have thrown.
+  void tell_failure() {
+    if (const std::exception_ptr failure = take_failure()) [[unlikely]] {
+      execution_->spawned_task_failed(failure);
+    }
   }
   /// Tasks of an actor that wait behind a post. They may be destroyed there.
   [[nodiscard]] fabric::WaitList& parted(std::size_t actor) noexcept {

@@ -55,6 +55,7 @@ class Zone {
   /// All blocks are free again, except those that something else still owns.
   void reset() noexcept;
 
+  [[nodiscard]] std::uint64_t live_blocks() const noexcept { return live_; }
   /// The live block that holds the address, or an empty span.
   [[nodiscard]] std::span<const std::byte> block_at(const void* address) const noexcept;
   /// A number that changes when the block that holds the address is taken again; 0 if there is none.

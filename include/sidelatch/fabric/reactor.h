@@ -164,6 +164,8 @@ class Reactor {
   /// Whether this is a world that explores.
   [[nodiscard]] bool explores() const noexcept { return explores_; }
 
+  /// What a spawned task has thrown, once; else null. drive() throws it itself.
+  [[nodiscard]] std::exception_ptr take_failure() noexcept { return std::exchange(failure_, nullptr); }
   /// Whether spawned tasks are being destroyed before their end, so that what they hold is given up with the world.
   [[nodiscard]] bool abandons_tasks() const noexcept { return abandons_tasks_; }
 
