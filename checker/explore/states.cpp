@@ -187,7 +187,9 @@ StatesResult StateSearch::run() {
       result.blind_spot = *objects_.blind_spot();
     }
     const bool is_blind = result.blind_spot && !options_.part_posts;
-    if (is_exact && (!revokes || orders_revocations_ || result.found) && (!is_blind || result.found)) {
+    // Then the answer is that it is not decided, and a search that knows more changes nothing.
+    const bool stays_blind = result.blind_spot && options_.part_posts && options_.order_objects;
+    if ((is_exact && (!revokes || orders_revocations_ || result.found) && (!is_blind || result.found)) || stays_blind) {
       result.orders_objects = options_.order_objects;
       result.parts_posts = options_.part_posts;
       return result;

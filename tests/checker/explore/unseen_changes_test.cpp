@@ -239,5 +239,92 @@ INSTANTIATE_TEST_SUITE_P(
              std::string(std::get<1>(one.param) == Mode::states ? "States" : "");
     });
 
+// ---- What is not decided, and is not called safe.
+
+Task<void> leak(Client* client, Store* store, int* shared) {
+  const int* const left = new int(7);  // NOLINT(cppcoreguidelines-owning-memory): that is the mistake
+  for (int i = 1; i <= kTimes; ++i) {
+    *shared = i;
+    co_await step(client, store, 0);
+  }
+  client->world->require(*left == 7, "it is still there");
+}
+Task<void> watch_an_object(Client* client, Store* store, const int* shared) {
+  bool all = true;
+  for (int i = 1; i <= kTimes; ++i) {
+    co_await step(client, store, 1);
+    all = all && *shared == i;
+  }
+  client->world->require(!all, "each value was seen");
+}
+void a_task_leaves_an_object(World& world) {
+  auto& two = world.make<Two>(world);
+  auto& shared = world.make<int>(0);
+  world.spawn(*two.first.node, leak(&two.first, &two.store, &shared));
+  world.spawn(*two.second.node, watch_an_object(&two.second, &two.store, &shared));
+}
+
+Task<void> ask_for_crashes(Client* client, Store* store) {
+  co_await step(client, store, 1);
+  client->world->require(!client->world->crashed(), "each value was seen");
+}
+void a_client_asks_for_crashes(World& world) {
+  auto& two = world.make<Two>(world);
+  world.may_crash(*two.first.node);
+  world.spawn(*two.first.node, step(&two.first, &two.store, 0));
+  world.spawn(*two.second.node, ask_for_crashes(&two.second, &two.store));
+}
+
+struct Messages {
+  std::pair<std::unique_ptr<fabric::QueuePair>, std::unique_ptr<fabric::QueuePair>> ends;
+  std::unique_ptr<fabric::QueuePair> to_partner;
+  fabric::MemoryRegion flag;
+};
+
+// The partner may see the flag although there is no buffer yet, and will be none.
+Task<void> tell_and_receive(Client* client, Messages* messages) {
+  client->set(0, 1);
+  co_await messages->to_partner->enqueue(fabric::write(client->word(0), messages->flag.remote(0, 8)));
+  static_cast<void>(messages->ends.first->post_receive(client->word(1)));
+  co_await messages->to_partner->drain();
+}
+Task<void> send_if_told(Client* partner, Messages* messages) {
+  const std::uint64_t told = co_await partner->node->cpu().load(messages->flag.local(0, 8));
+  if (told == 1) {
+    co_await messages->ends.second->submit(fabric::send(partner->word(0)));
+  }
+}
+void a_client_crashes_before_it_posts_a_buffer(World& world) {
+  auto& two = world.make<Two>(world);
+  auto& messages = world.make<Messages>();
+  messages.ends = two.first.node->connect_pair(*two.second.node);
+  messages.to_partner = world.connect(*two.first.node, *two.second.node, 0, {});
+  messages.flag = two.second.node->allocate(64, fabric::Access::remote_all);
+  world.may_crash(*two.first.node);
+  world.require_liveness_after_crash();
+  world.spawn(*two.first.node, tell_and_receive(&two.first, &messages));
+  world.spawn(*two.second.node, send_if_told(&two.second, &messages));
+}
+
+TEST(UnseenLooks, AreNotCalledSafe) {
+  for (const auto& [program, reason] :
+       {std::pair{&a_task_leaves_an_object, "leaves an object on the heap"},
+        std::pair{&a_client_asks_for_crashes, "asks World::crashed()"},
+        std::pair{&a_client_crashes_before_it_posts_a_buffer, "posts a receive buffer behind a request"}}) {
+    for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+      Options options = under(Preset::observed);
+      options.mode = mode;
+      options.walks = 10;
+      options.threads = 1;
+      options.max_events = 2000;
+      const Verdict verdict = check(program, options);
+      EXPECT_NE(verdict.outcome, Outcome::safe) << reason;
+      if (verdict.outcome == Outcome::bounded) {
+        EXPECT_THAT(verdict.bound, HasSubstr(reason));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sidelatch::explore
