@@ -421,7 +421,11 @@ TEST_F(LatchesAtASwitch, WhatCannotBeSharedIsRefusedWithASentence) {
   Process twice(
       {program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share", "a=1", "--share", "a=1"});
   EXPECT_EQ(twice.wait(), 2);
-  EXPECT_THAT(twice.text(), HasSubstr("--share a=1"));
+  EXPECT_THAT(twice.text(), HasSubstr("a region is shared as 'a' already"));
+  Process longer({program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share",
+                  std::string(256, 'n') + "=1"});
+  EXPECT_EQ(longer.wait(), 2);
+  EXPECT_THAT(longer.text(), HasSubstr("has 256 bytes: a name has 1 to 255"));
 }
 
 TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
