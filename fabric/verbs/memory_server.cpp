@@ -85,7 +85,8 @@ class MemoryServer::Loop {
           fmt::format("share: the name '{}' has {} bytes: a name has 1 to {}", name, name.size(), kLongestName));
     }
     if (find_region(name)) {
-      throw std::invalid_argument(fmt::format("share: a region is shared as '{}' already: give each another name", name));
+      throw std::invalid_argument(
+          fmt::format("share: a region is shared as '{}' already: give each another name", name));
     }
     welcome_.regions.push_back({std::string(name), region.remote(), region.access()});
     static_cast<void>(exchange::encode(welcome_));  // checks that it is not too long
@@ -606,7 +607,8 @@ class MemoryServer::Loop {
                       owner),
           exchange::Refused::kUnknownOwner};
     }
-    // A switch that is not told goes on acknowledging what the end of the queue pair then loses (memory model, rule 10).
+    // A switch that is not told goes on acknowledging what the end of the queue pair then loses (memory model, rule
+    // 10).
     for (const Client& client : clients_) {
       const bool passes_another_switch = client.switch_id != 0 && client.switch_id != by.switch_id;
       if (passes_another_switch && std::ranges::any_of(client.connections, [&](const auto& one) {

@@ -30,8 +30,8 @@ class SharedSwitch {
     const std::scoped_lock lock(mutex_);
     return use(*control_);
   }
-  /// A connection whose latches are taken by `owner`; 0: by nobody in particular. Throws std::runtime_error if that owner
-  /// was revoked meanwhile, and what the switch throws.
+  /// A connection whose latches are taken by `owner`; 0: by nobody in particular. Throws std::runtime_error if that
+  /// owner was revoked meanwhile, and what the switch throws.
   [[nodiscard]] SwitchControl::ConnectionId connect(const SwitchedEnds& ends, std::uint16_t owner);
   /// These do nothing for a connection that was released, as revoke_owner() may have been first.
   void fence(SwitchControl::ConnectionId connection);

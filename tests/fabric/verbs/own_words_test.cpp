@@ -51,15 +51,20 @@ TEST_F(OwnWords, OfARegionThatOthersMayNotWriteAreNotWritten) {
 
 TEST_F(OwnWords, OfARegionThatOthersMayNotReadAreNotRead) {
   share(Access::remote_write);
-  EXPECT_THAT(error_of([&] { static_cast<void>(read_own_words(regions_, {span(0, 8), 8, 8})); }),
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(read_own_words(regions_, {span(0, 8), 8, 8}));
+              }),
               HasSubstr("may not be read"));
 }
 
 TEST_F(OwnWords, ThatAreNoneAreRefused) {
   share(Access::remote_all);
-  for (const exchange::WriteWords& wrong :
-       {exchange::WriteWords{span(0, 9), 8, 9, 90}, {span(0, 8), 8, 9, 90}, {span(0, 8), 0, 1, 90},
-        {span(0, 8), 12, 1, 90}, {{{4}, 8, {5}}, 8, 1, 90}, {{span(0, 8).address, 64, {6}}, 8, 8, 90}}) {
+  for (const exchange::WriteWords& wrong : {exchange::WriteWords{span(0, 9), 8, 9, 90},
+                                            {span(0, 8), 8, 9, 90},
+                                            {span(0, 8), 0, 1, 90},
+                                            {span(0, 8), 12, 1, 90},
+                                            {{{4}, 8, {5}}, 8, 1, 90},
+                                            {{span(0, 8).address, 64, {6}}, 8, 8, 90}}) {
     EXPECT_THAT(error_of([&] { write_own_words(regions_, wrong); }), HasSubstr("are not words of a shared region"));
   }
   EXPECT_THAT(memory_, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));

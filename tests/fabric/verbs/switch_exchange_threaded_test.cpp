@@ -411,9 +411,8 @@ TEST_F(SwitchExchangeThreads, AnOwnerThatIsRevokedIsFencedPlacedEndedAndReleased
   EXPECT_THAT(refusal(*revoked, exchange::Connect{3, 7, address_of(2, 21)}), HasSubstr("owner 7 was revoked"));
   revoked.reset();
   all = log_.first(20);
-  EXPECT_THAT(std::vector(all.begin() + 14, all.end()),
-              ElementsAre("server: connect", "server: end", "server: forget", "server: place", "server: end",
-                          "server: end"));
+  EXPECT_THAT(std::vector(all.begin() + 14, all.end()), ElementsAre("server: connect", "server: end", "server: forget",
+                                                                    "server: place", "server: end", "server: end"));
 }
 
 TEST_F(SwitchExchangeThreads, AnOwnerWhoseRevocationIsRefusedMayConnect) {

@@ -201,8 +201,9 @@ TEST_P(VerbsMemoryServer, ConnectionsThroughASwitchAreRevokedByTheSwitchOnly) {
   address.queue_pair = 0x77;
   address.mtu = 3;
   address.responder = 1;
-  const auto answer = of_switch.ask(GetParam() == Through::exchange ? exchange::Message(exchange::Connect{1, 4, address})
-                                                                    : exchange::Message(exchange::Announce{1, 4}));
+  const auto answer =
+      of_switch.ask(GetParam() == Through::exchange ? exchange::Message(exchange::Connect{1, 4, address})
+                                                    : exchange::Message(exchange::Announce{1, 4}));
   ASSERT_FALSE(std::holds_alternative<exchange::Refused>(answer));
   RemoteNode other(client_fabric, server->address(), {.owner = 2});
   EXPECT_THAT(error_of([&] { other.revoke_owner(4); }), HasSubstr("through a switch"));
