@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -78,12 +78,20 @@ std::string read_file(const std::string& path) {
   if (!file) {
     throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   }
-  std::ostringstream text;
-  text << file.rdbuf();
+  // A file without an end (/dev/zero) would fill the memory.
+  constexpr std::size_t kLargest = std::size_t{256} << 20;
+  std::string text;
+  std::array<char, std::size_t{1} << 16> part{};
+  while (file.read(part.data(), part.size()), file.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kLargest) {
+      throw std::invalid_argument(fmt::format("cannot read {}: it has more than {} bytes", path, kLargest));
+    }
+  }
   if (file.bad()) {
     throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   }
-  return text.str();
+  return text;
 }
 
 void require_writable(const std::string& path) {
