@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -430,6 +431,27 @@ std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
 // Each test has a file of its own.
 std::string scratch(const std::string& name) {
   return ::testing::TempDir() + "/sidelatch_" + std::to_string(::getpid()) + "_" + name;
+}
+
+// The disk may be full, which a limit on the size of files stands for here.
+TEST(Program, AFileThatCannotBeWrittenKeepsWhatWasInIt) {
+  const std::string folder = scratch("full");
+  ASSERT_EQ(run("check --fabric sim --sizes 64 --reads 100 --parts torn-reads --out " + folder).status, 0);
+  const std::string page = folder + "/page.html";
+  std::ofstream(page) << "the page of yesterday";
+  std::filesystem::create_symlink("page.html", folder + "/link.html");
+  const std::string report = std::string(program_path()) + " report " + folder + " -o " + folder + "/link.html";
+  const std::string limited = "trap '' XFSZ; ulimit -f 8; " + report + " 2>" + folder + "/errors";
+  const int status = std::system(limited.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_THAT(slurp(folder + "/errors"), HasSubstr("cannot write " + folder + "/link.html: File too large"));
+  EXPECT_EQ(slurp(page), "the page of yesterday");
+  EXPECT_EQ(std::system(report.c_str()), 0);
+  EXPECT_THAT(slurp(page), HasSubstr("<html"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link.html"));
+  const auto files = std::distance(std::filesystem::directory_iterator(folder), {});
+  EXPECT_EQ(files, 5);  // the datasheet twice, the page, its link, the errors: nothing is left over
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Explore, ASafeCellThatShouldBeExitsWith0) {
