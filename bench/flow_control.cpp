@@ -144,9 +144,8 @@ constexpr std::array<std::uint32_t, 5> kTupleBytes{64, 256, 1024, 4096, 16'384};
 constexpr std::uint32_t kShufflers = 4;
 constexpr std::size_t kWorkers = 4;
 constexpr std::array<std::array<double, 3>, 4> kShares{{{1, 1, 1}, {4, 1, 1}, {1, 2, 3}, {6, 3, 1}}};
-// Of all three together. A batch that is not done when the next one is due waits for the one after that, so more than
-// half of the link for all does not come out as set.
-constexpr double kShared = 0.5 * kLinkGbytesOfFlows;
+// Of all three together.
+constexpr double kShared = 0.8 * kLinkGbytesOfFlows;
 constexpr std::array<std::size_t, 7> kConsumersThere{1, 2, 3, 4, 3, 2, 1};
 constexpr double kElasticItemNs = 8192;  // of 16 KiB: 2 Gbyte/s each
 
@@ -210,7 +209,7 @@ ExperimentResult flow_control(const ExperimentOptions& given) {
   for (std::size_t i = 0; i < kShares[0].size(); ++i) {
     const flows::RingShape shape{.slots = 64, .item_bytes = 16'384};
     flows::Flow flow = flow_of(FlowKind::shuffle);
-    flow.batch_bytes = 65'536;
+    flow.batch_bytes = 262'144;
     std::size_t number = 0;
     flow.producers = {shared.add_producer(0, shape)};
     flow.consumers = {shared.add_consumer(1, shape, 0, number)};

@@ -15,12 +15,15 @@ using namespace program;
 
 namespace {
 
-constexpr double kMostCreditNs = 1e6;     // of a limited rate
+constexpr double kMostCreditNs = 1e6;  // of a limited rate
+constexpr double kLeastPauseNs = 1e3;
 constexpr double kLongestPauseNs = 1e12;  // a quarter of an hour
 constexpr std::uint32_t kMostEnds = 1U << 24;
 constexpr std::uint32_t kMostPsn = 0xff'ffff;
 constexpr std::uint16_t kFirstGroup = 0x8000;  // of multicast, by thread
 constexpr std::uint32_t kPollsBeforeIdle = 1000;
+constexpr std::uint32_t kPollsAfterABatch = 10;
+constexpr std::uint64_t kShortNs = 2000;
 constexpr std::uint64_t kFirstBatch = 64 << 10;  // bytes
 
 p4::U128 is_little(const RingShape& shape) { return shape.order == ByteOrder::little ? 1 : 0; }
@@ -61,8 +64,22 @@ std::uint32_t program::take_free(std::vector<bool>& used, const char* what) {
 
 std::shared_ptr<const p4::Program> zero_sided_program() { return p4::programs::zero_sided(); }
 
+namespace {
+
+// Another program lacks its registers; that one of them is missing would say little to who mixed the programs up.
+p4::Switch& zero_sided(p4::Switch& device) {
+  const auto& registers = device.program().info().registers;
+  if (std::ranges::none_of(registers, [](const auto& reg) { return reg.name == "Move.phases"; })) {
+    throw std::invalid_argument(
+        "the switch runs another program than p4/zero_sided.p4: make it with zero_sided_program()");
+  }
+  return device;
+}
+
+}  // namespace
+
 FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
-    : device_(&device),
+    : device_(&zero_sided(device)),
       own_(own),
       threads_(device.state().reg("Move.phases").size()),
       consumers_(device.state().reg("Move.reached").size()),
@@ -337,7 +354,7 @@ void FlowSwitch::tell(const Thread& thread) {
 }
 
 void FlowSwitch::set_timer(const Running& running, std::uint16_t thread, std::uint64_t bytes_per_second) {
-  device_->state().reg("Move.paces").write(thread, bytes_per_second == 0 ? 0 : 1);
+  device_->state().reg("Move.paces").write(thread, bytes_per_second == 0 ? 0 : kPaced);
   device_->set_generator(thread, {.port = kGeneratorPort,
                                   .interval = static_cast<std::uint64_t>(running.flow.poll_interval.count()),
                                   .packet = control_packet(thread),
@@ -353,7 +370,8 @@ void FlowSwitch::limit_rate(FlowId flow, std::uint64_t bytes_per_second) {
 }
 
 // No timer for a thread that is done. For an idle one a slow timer. For one whose rate is limited, a timer that fires
-// when what has moved is paid for: until then the thread is idle, so it has no answer to wait for.
+// when its batch is paid for, from the batch's beginning on. If the batch is done by then, the timer begins the next
+// one; if not, that one begins when the batch is done.
 std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::uint16_t thread,
                                                    std::uint64_t bytes_per_second) const {
   const auto least = static_cast<std::uint64_t>(running.flow.poll_interval.count());
@@ -361,16 +379,24 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
       static_cast<std::uint64_t>(std::max(running.flow.idle_interval, running.flow.poll_interval).count());
   const double item_ns = bytes_per_second == 0 ? 0 : running.stride * 1e9 / static_cast<double>(bytes_per_second);
   p4::State& state = device_->state();
-  p4::RegisterState& all_heads = state.reg("Move.heads");
-  return [least, most, item_ns, thread, &phases = state.reg("Move.phases"), &heads = all_heads, interval = least,
-          last = least, owed_ns = 0.0, polls = std::uint32_t{0},
-          before = static_cast<std::uint32_t>(all_heads.read(thread))]() mutable -> std::uint64_t {
+  p4::RegisterState& phases = state.reg("Move.phases");
+  p4::RegisterState& heads = state.reg("Move.heads");
+  p4::RegisterState& items = state.reg("Move.items");
+  // The head that the consumer's ring has, or will have after the batch that is on its way.
+  const auto paid_head = [thread, &phases, &heads, &items] {
+    const p4::U128 phase = phases.read(thread);
+    const bool is_on_its_way = phase == kData || phase == kPush;
+    return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? items.read(thread) : 0)) & kCount;
+  };
+  return [least, most, item_ns, thread, paid_head, &phases, &items, &paces = state.reg("Move.paces"), interval = least,
+          last = least, owed_ns = 0.0, polls = std::uint32_t{0}, before = paid_head()]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     if (phase == kDone || phase == kDead) {
       return 0;
     }
-    const auto head = static_cast<std::uint32_t>(heads.read(thread));
-    const std::uint32_t moved = (head - before) & kCount;
+    const std::uint32_t head = paid_head();
+    // Less than 0 if a batch was given up.
+    const std::int32_t moved = static_cast<std::int32_t>((head - before) << 2U) >> 2U;
     before = head;
     if (moved != 0) {
       polls = 0;
@@ -380,9 +406,19 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
     } else {
       interval = std::min(2 * interval, most);
     }
-    // The time that a batch takes pays for it, too, and so does a short time without items.
+    // A short time without items pays for later ones.
     owed_ns = std::max(owed_ns - static_cast<double>(last), -kMostCreditNs) + moved * item_ns;
-    last = std::max(interval, static_cast<std::uint64_t>(std::clamp(owed_ns, 0.0, kLongestPauseNs)));
+    if (owed_ns > 0) {
+      last = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
+      return last;
+    }
+    const bool has_batch = phase == kData || phase == kPush || (phase == kFree && items.read(thread) != 0);
+    if (item_ns != 0 && has_batch) {
+      paces.write(thread, kPaid);
+    }
+    // A batch that begins now may be done before a long interval is over.
+    const bool looks_again = item_ns != 0 && !has_batch && polls < kPollsAfterABatch;
+    last = looks_again ? std::min(interval, kShortNs) : interval;
     return last;
   };
 }

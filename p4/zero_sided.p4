@@ -102,6 +102,10 @@ const bit<32> PROBES = 64; // one packet of the batch was asked for, to see whet
 // follows. A batch with congestion adds 4, one without takes 1.
 const bit<32> SLOWEST = 28;
 
+// An element of `paces`. 0: the next batch may begin at once.
+const bit<32> PACED = 1; // it waits for a packet of the generator, which sets the rate
+const bit<32> PAID = 2;  // the control plane says that the present batch is paid for: the next one may begin after it
+
 // A request is repeated after its time-out, and then after longer times, up to 2^3 time-outs.
 const bit<32> LONGEST_WAIT = 3;
 
@@ -329,7 +333,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     register<bit<24>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
     register<bit<8>>(THREADS) marks;
     register<bit<8>>(THREADS) shrinks;       // how often the limit of a batch is halved
-    register<bit<8>>(THREADS) paces;         // 1: one batch for each packet of the generator, which sets the rate
+    register<bit<8>>(THREADS) paces;
     register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
     register<bit<32>>(THREADS) lost;          // consumers that were given up
     register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
@@ -792,6 +796,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     missed = 0;
                     ended = 0;
                     goes_round = true;
+                    pace = smaller(pace, PACED);
                 }
             } else if (phase == SEEK) {
                 goes_round = true;
@@ -1005,9 +1010,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                         gives = true;
                         bit<48> paused = now + ((now - began) << (bit<8>)(slowness >> 2));
                         began = paused - (now - began);
-                        if (pace != 0 || began > now) {
+                        if (pace == PACED || began > now) {
                             phase = IDLE;
                         }
+                        pace = smaller(pace, PACED);
                     }
                     missed = 0;
                     ended = 0;
@@ -1466,6 +1472,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         passed.write(t, (bit<24>)upto);
         marks.write(t, (bit<8>)mark);
         shrinks.write(t, (bit<8>)shrink);
+        paces.write(t, (bit<8>)pace);
         slownesses.write(t, (bit<8>)slowness);
         owing.write(t, (bit<16>)owing_one);
         owing_names.write(t, owing_name);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -31,6 +33,8 @@ struct Arguments {
   FlowTask task{.items = 100'000, .shape = {.slots = 1024, .item_bytes = 1000}};
   FlowRunOptions how;
   std::string mistake;
+  std::vector<std::string> nics;
+  std::string switch_ip;
   std::string unit;
   bool json = false;
 };
@@ -135,16 +139,53 @@ FlowTask task_of(const Arguments& arguments) {
   return task;
 }
 
+// "DEVICE=INTERFACE" of each.
+std::vector<FlowNic> nics_of(const std::vector<std::string>& given) {
+  std::vector<FlowNic> nics;
+  for (const std::string& nic : given) {
+    const std::size_t at = nic.find('=');
+    need(at != std::string::npos && at != 0 && at + 1 != nic.size() && at < FlowUnitRow{}.device.size(),
+         fmt::format("--nic {}: DEVICE=INTERFACE, as mlx5_0=eth1", nic));
+    nics.push_back({.device = nic.substr(0, at), .interface = nic.substr(at + 1)});
+    for (std::size_t i = 0; i + 1 < nics.size(); ++i) {
+      need(nics[i].device != nics.back().device && nics[i].interface != nics.back().interface,
+           fmt::format("--nic {}: the device and the interface of each are others; --nic {}={} was given, too", nic,
+                       nics[i].device, nics[i].interface));
+    }
+  }
+  return nics;
+}
+
+flows::Ipv4Address switch_ip_of(const std::string& given) {
+  flows::Ipv4Address ip{};
+  need(::inet_pton(AF_INET, given.c_str(), ip.data()) == 1,
+       fmt::format("--switch-ip {}: an IPv4 address that nothing has, of the NICs' subnet", given));
+  return ip;
+}
+
+FlowRunOptions options_of(const Arguments& arguments) {
+  FlowRunOptions options = arguments.how;
+  options.nics = nics_of(arguments.nics);
+  need(options.nics.empty() || options.order.empty(),
+       "--order: only software NICs have one to choose; leave out --nic");
+  if (!arguments.switch_ip.empty()) {
+    need(!options.nics.empty(), "--switch-ip: software NICs know it; it is for --nic");
+    options.switch_ip = switch_ip_of(arguments.switch_ip);
+  }
+  return options;
+}
+
 int run(const Arguments& arguments) {
   if (!arguments.unit.empty()) {
     return run_flow_unit(arguments.unit);
   }
   const FlowTask task = task_of(arguments);
+  const FlowRunOptions options = options_of(arguments);
   // As Ctrl-C: what came until then was judged, and is said.
   struct sigaction interrupt {};
   ::sigaction(SIGINT, nullptr, &interrupt);
   ::sigaction(SIGTERM, &interrupt, nullptr);
-  const FlowReport report = run_flow(task, arguments.how);
+  const FlowReport report = run_flow(task, options);
   fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
   if (!report.violations.empty()) {
     return kNotAsExpected;
@@ -189,6 +230,13 @@ void add_flow(Program& program) {
   command.option("--order", how.order,
                  "the NICs touch memory in any order that this preset of the memory model allows: strict, observed, "
                  "spec or relaxed (default: at once)");
+  command
+      .option("--nic", arguments->nics,
+              "DEVICE=INTERFACE: units use this RDMA device, which the switch reaches at this interface of the kernel, "
+              "in place of a software NIC; given again, they take them in turn, producers first")
+      .one_at_a_time();
+  command.option("--switch-ip", arguments->switch_ip,
+                 "--nic: the switch's IP address, one that nothing has (default 10.9.1.0)");
   command.flag("--no-system-calls", task.no_system_calls,
                "a unit that makes a system call between its first item and its last one violates the flow");
   command.option("--stall", how.stall_seconds,

@@ -67,7 +67,10 @@ struct FlowUnitRow {
   bool is_producer = false;
   std::uint32_t number = 0;
   std::array<flows::SwitchEnd, kMostFlowUnits> ends{};
+  std::array<char, 64> device{};  // as libibverbs calls it; empty: the software NIC
   // From the unit.
+  flows::MacAddress mac{};
+  flows::Ipv4Address ip{};
   std::array<std::uint32_t, kMostFlowUnits> queue_pairs{};
   std::array<std::uint64_t, kMostFlowUnits> addresses{};
   std::uint32_t rkey = 0;

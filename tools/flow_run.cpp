@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr flows::SwitchAddress kFlowSwitch{.mac = {2, 0, 0, 0, 1, 0}, .ip = {10, 9, 1, 0}};
+constexpr flows::MacAddress kSwitchMac{2, 0, 0, 0, 1, 0};
 
 // What may happen to units while the flow runs.
 enum class FlowChange : std::uint8_t { producer_joins, consumer_joins, consumer_leaves, producer_dies, consumer_dies };
@@ -49,8 +49,8 @@ std::vector<FlowChange> in_some_order(const FlowChanges& changes, std::mt19937_6
   return all;
 }
 
-FlowTask with_switch(FlowTask task) {
-  task.switch_ip = kFlowSwitch.ip;
+FlowTask with_switch(FlowTask task, const flows::Ipv4Address& ip) {
+  task.switch_ip = ip;
   return task;
 }
 
@@ -58,15 +58,19 @@ FlowTask with_switch(FlowTask task) {
 class FlowRun {
  public:
   FlowRun(const FlowTask& task, const FlowRunOptions& options)
-      : options_(options), board_(with_switch(task)), name_(fmt::format("flow-{}", ::getpid())) {
+      : options_(options), board_(with_switch(task, options.switch_ip)), name_(fmt::format("flow-{}", ::getpid())) {
     p4::WiredSwitchOptions device;
     device.faults = options.faults;
     device.capture = options.pcap;
-    for (std::uint32_t i = 0; i < task.producers + task.consumers; ++i) {
-      device.ports.push_back({.number = static_cast<std::uint16_t>(i), .wire = fmt::format("shm:{}-{}", name_, i)});
+    const std::size_t ports = options.nics.empty() ? task.producers + task.consumers : options.nics.size();
+    for (std::size_t i = 0; i < ports; ++i) {
+      device.ports.push_back({.number = static_cast<std::uint16_t>(i),
+                              .wire = options.nics.empty() ? fmt::format("shm:{}-{}", name_, i)
+                                                           : "interface:" + options.nics[i].interface});
     }
     device_ = std::make_unique<p4::WiredSwitch>(flows::zero_sided_program(), device);
-    control_ = std::make_unique<flows::FlowSwitch>(device_->device(), kFlowSwitch);
+    control_ = std::make_unique<flows::FlowSwitch>(device_->device(),
+                                                   flows::SwitchAddress{.mac = kSwitchMac, .ip = options.switch_ip});
     places_.producers.resize(task.producers, FlowPlaces::kNowhere);
     places_.consumers.resize(task.consumers, FlowPlaces::kNowhere);
     changes_ = in_some_order(options.changes, random_);
@@ -174,11 +178,16 @@ class FlowRun {
   }
 
   [[nodiscard]] std::uint32_t port_of(const FlowUnitRow& row) const {
-    return row.number + (row.is_producer ? 0 : board_.task().producers);
+    const std::uint32_t unit = row.number + (row.is_producer ? 0 : board_.task().producers);
+    return options_.nics.empty() ? unit : static_cast<std::uint32_t>(unit % options_.nics.size());
   }
 
   // This program again, as a unit whose NIC has a cable to the switch.
   void start_unit(FlowUnitRow& row) {
+    if (!options_.nics.empty()) {
+      const std::string& device = options_.nics[port_of(row)].device;
+      device.copy(row.device.data(), row.device.size() - 1);
+    }
     const std::uint32_t port = port_of(row);
     const std::string which = fmt::format("{},{}{}", board_.file(), row.is_producer ? 'p' : 'c', row.number);
     const pid_t parent = ::getpid();
@@ -192,8 +201,10 @@ class FlowRun {
         ::_exit(kNoEnvironment);
       }
       try {
-        softnic::set_environment(
-            {.wire = fmt::format("switch:{}-{},10.9.0.{}", name_, port, port + 1), .order = options_.order});
+        if (options_.nics.empty()) {
+          softnic::set_environment(
+              {.wire = fmt::format("switch:{}-{},10.9.0.{}", name_, port, port + 1), .order = options_.order});
+        }
         ::execl("/proc/self/exe", command_line().front().c_str(), "flow", "1:1", "--unit", which.c_str(), nullptr);
         row.end(FlowUnitPhase::failed, std::strerror(errno));
       } catch (const std::exception& error) {
@@ -206,11 +217,10 @@ class FlowRun {
 
   std::vector<flows::FlowRing> rings_of(const FlowUnitRow& row) const {
     const FlowTask& task = board_.task();
-    const flows::Ipv4Address ip{10, 9, 0, static_cast<std::uint8_t>(port_of(row) + 1)};
     std::vector<flows::FlowRing> rings;
     for (std::uint32_t i = 0; i < (row.is_producer ? task.rings_of_producer() : 1); ++i) {
-      rings.push_back({.mac = {0x02, 0x53, ip[0], ip[1], ip[2], ip[3]},
-                       .ip = ip,
+      rings.push_back({.mac = row.mac,
+                       .ip = row.ip,
                        .port = static_cast<std::uint16_t>(port_of(row)),
                        .queue_pair = row.queue_pairs[i],
                        .end = row.ends[i],

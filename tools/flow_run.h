@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace sidelatch::tools {
 
@@ -25,7 +26,15 @@ struct FlowChanges {
   }
 };
 
+/// An RDMA device of this machine for units to use, and the kernel's interface at which the switch reaches it.
+struct FlowNic {
+  std::string device;
+  std::string interface;
+};
+
 struct FlowRunOptions {
+  std::vector<FlowNic> nics{};  ///< the units take them in turn, producers first; none: a software NIC for each unit
+  flows::Ipv4Address switch_ip{10, 9, 1, 0};
   std::uint64_t batch_bytes = std::uint64_t{4} << 20;
   double poll_us = 10;
   std::uint32_t time_out_us = 5000;

@@ -253,7 +253,20 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"1:1 --mistake any", "--mistake any: lost, twice"},
                       Refused{"1:1 --mistake chain", "--mistake chain: only consumers of a replicated flow"},
                       Refused{"1:1 --order any", "--order any: strict, observed, spec or relaxed"},
+                      Refused{"1:1 --nic mlx5_0", "--nic mlx5_0: DEVICE=INTERFACE"},
+                      Refused{"1:1 --nic =eth1", "--nic =eth1: DEVICE=INTERFACE"},
+                      Refused{"1:1 --nic a=eth1 --nic b=eth1", "--nic b=eth1: the device and the interface of each"},
+                      Refused{"1:1 --nic a=eth1 --order spec", "--order: only software NICs"},
+                      Refused{"1:1 --switch-ip 10.0.0.9", "--switch-ip: software NICs know it"},
+                      Refused{"1:1 --nic a=eth1 --switch-ip here", "--switch-ip here: an IPv4 address"},
                       Refused{"1:1 --unit 0,p0", "--unit"}));
+
+// What it says of the device or, without the right to use the interface, of the interface.
+TEST(FlowOfNics, SaysThatThereIsNone) {
+  const Ended ended = flow("1:1 --nic nosuch0=nosuch1");
+  EXPECT_EQ(ended.status, 3) << ended.text;
+  EXPECT_THAT(ended.text, HasSubstr("nosuch"));
+}
 
 }  // namespace
 }  // namespace sidelatch::tools

@@ -412,6 +412,15 @@ TEST_F(LatchesAtASwitch, WhatTheSwitchDoesNotTakeIsRefusedWithASentence) {
   EXPECT_THAT(late->text(), HasSubstr("the switch has connections already"));
 }
 
+// Nothing would reach it, and it would take seconds to say that nobody answers.
+TEST_F(LatchesAtASwitch, AClientAtAnAddressOfNoStationIsToldSo) {
+  start(kWords);
+  Process client({program_path(), "softnic", "run", "--wire", "switch:" + cable(2) + ",10.0.0.7", "--", latch_peer(),
+                  "add", at_switch(), "1", "0"});
+  EXPECT_EQ(client.wait(), 2);
+  EXPECT_THAT(client.text(), HasSubstr("--station PORT=10.0.0.7"));
+}
+
 TEST_F(LatchesAtASwitch, WhatCannotBeSharedIsRefusedWithASentence) {
   for (const char* const wrong : {"zebra", "=5", "x=", "x=0", "x=99999999", "x=-1"}) {
     Process process({program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share", wrong});

@@ -154,9 +154,8 @@ class FlowSwitch {
                    bool is_broken = false);
   /// From now on the switch moves at most so many bytes of items a second to each consumer, on average over some
   /// batches; 0: no limit, as in the beginning. If replicated: so many of each copy. It may be called at any time, and
-  /// units notice nothing else. A batch moves at the speed of the network, so a low rate wants a low Flow::batch_bytes;
-  /// the next one begins with a tick of Flow::poll_interval, so a high rate wants a short one. Throws
-  /// std::invalid_argument if there is no such flow.
+  /// units notice nothing else. A batch moves at the speed of the network, and the next one begins when it is done and
+  /// paid for. So a low rate wants a low Flow::batch_bytes. Throws std::invalid_argument if there is no such flow.
   void limit_rate(FlowId flow, std::uint64_t bytes_per_second);
   /// Adds a producer to an open flow that runs: a ring, or in a shuffle one for each consumer, in their order. Returns
   /// the number of the first one in Flow::producers and FlowState::taken. It leaves by Producer::end(). If a consumer

@@ -100,7 +100,7 @@ TEST(FlowSimulation, TheSameCallsGiveTheSameTimes) {
 // A full flow of 1 KiB items, whose rate is measured over 8 ms.
 class LimitedFlow {
  public:
-  LimitedFlow() {
+  explicit LimitedFlow(std::chrono::nanoseconds poll_interval = std::chrono::microseconds(2)) {
     const FlowRing from = world_.add_ring(0, shape_, world_.control().new_end());
     const FlowRing to = world_.add_ring(1, shape_, world_.control().new_end());
     producer_.emplace(FlowSimulation::memory(from), shape_);
@@ -119,7 +119,7 @@ class LimitedFlow {
                                   .consumers = {to},
                                   .path_mtu = 4096,
                                   .batch_bytes = 65'536,
-                                  .poll_interval = std::chrono::microseconds(2)});
+                                  .poll_interval = poll_interval});
   }
   void limit(std::uint64_t bytes_per_second) { world_.control().limit_rate(id_, bytes_per_second); }
   double gbytes_per_second() {
@@ -152,10 +152,24 @@ TEST(LimitedRate, HoldsAndChangesWhileTheFlowRuns) {
 }
 
 TEST(LimitedRate, AboveTheNetworksChangesLittle) {
-  LimitedFlow flow;
-  const double full = flow.gbytes_per_second();
-  flow.limit(1'000'000'000'000);
-  EXPECT_GT(flow.gbytes_per_second(), 0.5 * full);
+  for (const int microseconds : {2, 10, 25}) {
+    LimitedFlow flow{std::chrono::microseconds(microseconds)};
+    const double full = flow.gbytes_per_second();
+    flow.limit(1'000'000'000'000);
+    EXPECT_GT(flow.gbytes_per_second(), 0.85 * full) << microseconds << " us";
+  }
+}
+
+// A batch takes 12 us here. One that is not done when it is paid for must not wait for a timer afterwards.
+TEST(LimitedRate, HoldsNearTheNetworks) {
+  for (const int microseconds : {2, 10, 25}) {
+    LimitedFlow flow{std::chrono::microseconds(microseconds)};
+    const double full = flow.gbytes_per_second();
+    for (const double share : {0.5, 0.7, 0.8, 0.9}) {
+      flow.limit(static_cast<std::uint64_t>(share * full * 1e9));
+      EXPECT_NEAR(flow.gbytes_per_second(), share * full, 0.05 * full) << share << ", " << microseconds << " us";
+    }
+  }
 }
 
 TEST(LimitedRate, WantsAFlow) {
