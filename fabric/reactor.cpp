@@ -56,6 +56,9 @@ void Reactor::destroy_spawned() noexcept {
 }
 
 void Reactor::spawn(Task<void> task) {
+  if (!task.valid()) {
+    throw std::invalid_argument("spawn: the task is empty: none was made, or it was moved from");
+  }
   start_root(this, std::move(task));
   if (explores_) {
     static_cast<void>(part_behind_post(nullptr));  // the caller goes on behind what the task has posted

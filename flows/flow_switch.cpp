@@ -64,8 +64,22 @@ std::uint32_t program::take_free(std::vector<bool>& used, const char* what) {
 
 std::shared_ptr<const p4::Program> zero_sided_program() { return p4::programs::zero_sided(); }
 
+namespace {
+
+// Another program lacks its registers; that one of them is missing would say little to who mixed the programs up.
+p4::Switch& zero_sided(p4::Switch& device) {
+  const auto& registers = device.program().info().registers;
+  if (std::ranges::none_of(registers, [](const auto& reg) { return reg.name == "Move.phases"; })) {
+    throw std::invalid_argument(
+        "the switch runs another program than p4/zero_sided.p4: make it with zero_sided_program()");
+  }
+  return device;
+}
+
+}  // namespace
+
 FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
-    : device_(&device),
+    : device_(&zero_sided(device)),
       own_(own),
       threads_(device.state().reg("Move.phases").size()),
       consumers_(device.state().reg("Move.reached").size()),

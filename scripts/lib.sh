@@ -1,6 +1,14 @@
 # shellcheck shell=bash
 # What the scripts share. Sourced, never run: it moves to the root of the source tree, from wherever it was called.
 set -euo pipefail
+
+# --help of any script prints the comment at its head.
+case ${1:-} in
+  -h | --help)
+    awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[-1]}"
+    exit 0
+    ;;
+esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # say TEXT: a line of the script's own, on standard error, so that a program's output stays clean.
@@ -10,6 +18,11 @@ say() { printf '%s\n' "$*" >&2; }
 die() {
   say "$(basename "$0"): $*"
   exit 3
+}
+
+# require_number NAME TEXT: ends the script with status 2 if the text is no whole number above 0.
+require_number() {
+  [[ $2 =~ ^[1-9][0-9]{0,14}$ ]] || { say "$(basename "$0"): $1 '$2': it must be a whole number above 0" && exit 2; }
 }
 
 # packages GROUP...: the Debian packages of the groups.

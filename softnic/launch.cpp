@@ -116,6 +116,12 @@ void set_environment(const LaunchOptions& options) {
   const files::path library = find_library();
   if (settings.capture) {
     std::error_code error;
+    // A device or a pipe of that name must not be removed: root could lose /dev/null.
+    if (files::exists(*settings.capture, error) && !files::is_regular_file(*settings.capture, error)) {
+      throw SettingsError(
+          fmt::format("--pcap {}: this is no ordinary file, and only such a one is replaced: give another",
+                      settings.capture->string()));
+    }
     files::remove(*settings.capture, error);
     if (error) {
       throw SettingsError(

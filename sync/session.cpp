@@ -41,8 +41,9 @@ void Retry::validate() const {
 void SessionOptions::validate() const {
   retry.validate();
   latches.validate();
-  if (buffers == 0) {
-    throw std::invalid_argument("a session of 0 buffers: it must have at least 1");
+  constexpr std::uint32_t kMostBuffers = 65536;
+  if (buffers == 0 || buffers > kMostBuffers) {
+    throw std::invalid_argument(fmt::format("a session of {} buffers: it must have 1 to {}", buffers, kMostBuffers));
   }
   if (lease.length != Duration::zero() && owner == 0) {
     throw std::invalid_argument("a lease without owner id: give the session an owner, 1 to 65535");

@@ -246,7 +246,8 @@ void add_bench(Program& program) {
   command.option("--only", arguments->only, "targets: of these experiments alone (default all)");
   command.option("--profile", arguments->options.profile,
                  "simulator: NIC profile, a name or a TOML file (default connectx5)");
-  command.option("--fabric", arguments->fabric, "auto, verbs or sim (default auto: verbs with --connect, else sim)");
+  command.option("--fabric", arguments->fabric,
+                 "auto, verbs, softnic or sim (default auto: verbs with --connect, else sim)");
   Option server = add_serve_options(command, arguments->serve);
   Option connect = command
                        .option("--connect", arguments->cluster.server,

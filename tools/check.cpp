@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -33,9 +34,9 @@ struct Arguments {
   double tolerance = 0.1;
   std::string profile_file;
   // For the software NIC. Without an order it would access memory at once, and nothing would be torn.
-  std::string wire = "shm:default";
-  std::string order = "observed";
-  double torn_bias = 0;
+  std::string wire{};   // shm:default
+  std::string order{};  // observed
+  std::optional<double> torn_bias{};
 };
 
 // An earlier datasheet, and the points in which the new one is worse.
@@ -95,10 +96,13 @@ class Comparison {
 
 int check(const Arguments& arguments) {
   if (arguments.options.fabric == "softnic") {
-    become_softnic({.wire = arguments.wire,
-                    .order = arguments.order,
+    become_softnic({.wire = arguments.wire.empty() ? "shm:default" : arguments.wire,
+                    .order = arguments.order.empty() ? "observed" : arguments.order,
                     .seed = arguments.options.seed,
-                    .torn_bias = arguments.torn_bias});
+                    .torn_bias = arguments.torn_bias.value_or(0)});
+  } else if (!arguments.wire.empty() || !arguments.order.empty() || arguments.torn_bias) {
+    throw std::invalid_argument(
+        "--wire, --order and --torn-bias are of the software NIC: give --fabric softnic, or leave them out");
   }
   if (arguments.serve.wanted) {
     return serve(arguments.serve,
@@ -194,12 +198,12 @@ void add_check(Program& program) {
   command.option("--torn-bias", arguments->torn_bias,
                  "software NIC: chance that the lines of a request are touched far apart (default 0)");
   command.option("--wire", arguments->wire, "software NIC: see `softnic run` (default shm:default)");
-  command
-      .option("--against", arguments->against,
-              "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse")
-      .excludes(server);
-  command.option("--tolerance", arguments->tolerance,
-                 "--against: the share by which a rate may be worse (default 0.1)");
+  Option against = command
+                       .option("--against", arguments->against,
+                               "an earlier datasheet: exit with 1 if a verdict has changed or a rate has become worse")
+                       .excludes(server);
+  command.option("--tolerance", arguments->tolerance, "--against: the share by which a rate may be worse (default 0.1)")
+      .needs(against);
   command.option("--emit-profile", arguments->profile_file, "write a simulator profile of this NIC to that TOML file")
       .excludes(server);
   command.flag("--json", arguments->json, "print one JSON value instead of the table");

@@ -199,7 +199,35 @@ void draw(const Arguments& arguments, const explore::Verdict& verdict, const std
   }
 }
 
+// The trace itself says what is run. An option that would change nothing must not look as if it did.
+void require_replay_alone(const Arguments& arguments) {
+  const Arguments untouched;
+  const explore::CellOptions& cell = arguments.cell;
+  const std::array<std::pair<const char*, bool>, 13> given{{
+      {"--scheme", arguments.schemes != untouched.schemes},
+      {"--model", arguments.models != untouched.models},
+      {"--param", !arguments.parameters.empty()},
+      {"--clients", cell.clients != untouched.cell.clients},
+      {"--lines", cell.lines != untouched.cell.lines},
+      {"--nics", cell.nics != untouched.cell.nics},
+      {"--crash", cell.crash},
+      {"--budget", arguments.budget != untouched.budget},
+      {"--executions", cell.options.max_executions != untouched.cell.options.max_executions},
+      {"--retries", cell.options.writing_retries != untouched.cell.options.writing_retries},
+      {"--mode", arguments.mode != untouched.mode},
+      {"--seed", cell.options.seed != untouched.cell.options.seed},
+      {"--trace", !arguments.trace_file.empty()},
+  }};
+  for (const auto& [option, is_given] : given) {
+    if (is_given) {
+      throw std::invalid_argument(
+          fmt::format("--replay runs what {} says, and nothing else: leave {} out", arguments.replay_file, option));
+    }
+  }
+}
+
 int replay(const Arguments& arguments) {
+  require_replay_alone(arguments);
   const std::string text = read_file(arguments.replay_file);
   if (!arguments.svg_file.empty()) {
     require_writable(arguments.svg_file);

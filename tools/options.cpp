@@ -5,12 +5,16 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -164,7 +168,8 @@ Command Program::command(const std::string& name, const std::string& help) {
 
 // CLI11 would only say that a subcommand is missing.
 void Program::require_known_command(int argc, char** argv) const {
-  if (argc < 2 || argv[1][0] == '-') {
+  constexpr std::array<std::string_view, 3> kOwn = {"-h", "--help", "--version"};
+  if (argc < 2 || std::ranges::find(kOwn, argv[1]) != kOwn.end()) {
     return;
   }
   std::string names;
@@ -173,6 +178,9 @@ void Program::require_known_command(int argc, char** argv) const {
       return;
     }
     names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  if (argv[1][0] == '-') {
+    throw std::invalid_argument(fmt::format("{}: options follow a command; the commands are {}", argv[1], names));
   }
   throw std::invalid_argument(fmt::format("there is no command {}: the commands are {}", argv[1], names));
 }
@@ -184,6 +192,9 @@ int Program::run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // CLI11 has a status of its own for each kind of mistake; here every mistake is 2, and --help is 0.
     const int status = app_->exit(error);
+    if (status == static_cast<int>(CLI::ExitCodes::ExtrasError) && std::string_view(argv[1]) == "softnic") {
+      fmt::print(stderr, "Put -- before a command that has options: sidelatch softnic run -- COMMAND OPTION...\n");
+    }
     return status == 0 ? kAsExpected : kBadInput;
   }
   return chosen_();

@@ -20,6 +20,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <type_traits>
@@ -63,6 +64,7 @@ std::optional<std::array<std::uint8_t, 6>> parse_mac(const std::string& text) {
 
 struct Station {
   std::array<std::uint8_t, 6> mac{};
+  std::optional<std::array<std::uint8_t, 4>> ip{};  // of a software NIC
   std::uint16_t port = 0;
 };
 
@@ -76,6 +78,7 @@ Station parse_station(const std::string& text, const p4::WiredSwitch& device) {
   std::optional<std::array<std::uint8_t, 6>> mac = parse_mac(address);
   if (const auto ip = parse_ipv4(address)) {
     mac = mac_of(*ip);
+    station.ip = ip;
   }
   if (error != std::errc{} || next != end || !mac) {
     throw std::invalid_argument(fmt::format(
@@ -96,7 +99,14 @@ class LatchService::Plane : public fabric::verbs::SwitchControl {
  public:
   explicit Plane(p4::WiredSwitch& device) : device_(&device) {}
 
-  virtual void add_station(const Station& station) = 0;
+  void add(const Station& station) {
+    add_station(station);
+    if (station.ip) {
+      station_addresses_.insert(*station.ip);
+    } else {
+      knows_all_addresses_ = false;
+    }
+  }
 
   void work() {
     const std::scoped_lock lock(mutex_);
@@ -117,6 +127,17 @@ class LatchService::Plane : public fabric::verbs::SwitchControl {
   }
 
  protected:
+  virtual void add_station(const Station& station) = 0;
+
+  // The switch would lose whatever is sent to another address, and the client would only see that nobody answers.
+  void require_station(const std::array<std::uint8_t, 4>& ip) const {
+    if (knows_all_addresses_ && !station_addresses_.empty() && !station_addresses_.contains(ip)) {
+      throw std::invalid_argument(fmt::format(
+          "the switch does not know at which port {0}.{1}.{2}.{3} is: start it with --station PORT={0}.{1}.{2}.{3}",
+          ip[0], ip[1], ip[2], ip[3]));
+    }
+  }
+
   template <class Job>
   auto in_thread(Job job) {
     using Result = decltype(job());
@@ -157,15 +178,23 @@ class LatchService::Plane : public fabric::verbs::SwitchControl {
   std::condition_variable done_;
   std::deque<std::function<void()>> jobs_;
   bool has_ended_ = false;
+  std::set<std::array<std::uint8_t, 4>> station_addresses_;
+  bool knows_all_addresses_ = true;  // none was given by its MAC alone
 };
 
 class LatchService::Tuples final : public Plane {
  public:
-  explicit Tuples(p4::WiredSwitch& device) : Plane(device), control_(device.device().state()) {}
-
-  void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
+  explicit Tuples(p4::WiredSwitch& device) : Plane(device), control_(device.device().state()) {
+    if (control_.is_cache()) {
+      throw std::invalid_argument(
+          "--memory: nothing here makes the tuples of switch_cached.p4 hot, so nobody could latch them: take "
+          "switch_optimistic.p4, or the library's TupleMoves");
+    }
+  }
 
   ConnectionId connect(const SwitchedEnds& ends) override {
+    require_station(ends.client);
+    require_station(ends.memory_node);
     return in_thread([&] {
       for (const auto& [first, bytes] : tuple_bytes_) {
         if (ends.path_mtu < bytes) {
@@ -197,7 +226,7 @@ class LatchService::Tuples final : public Plane {
   }
   void check_tuples(const SwitchedTuples& tuples) override {
     in_thread([&] {
-      const std::uint32_t first = add(tuples, false);
+      const std::uint32_t first = add_row(tuples, false);
       control_.remove_tuples(first);
       tuple_bytes_.erase(first);
     });
@@ -206,13 +235,13 @@ class LatchService::Tuples final : public Plane {
     return in_thread([&] { return control_.version(tuple); });
   }
   std::uint32_t add_tuples(const SwitchedTuples& tuples) override {
-    return in_thread([&] { return add(tuples, true); });
+    return in_thread([&] { return add_row(tuples, true); });
   }
   fabric::verbs::RecoveredTuples recover_tuples(const SwitchedTuples& tuples,
                                                 std::span<const std::uint64_t> words) override {
     return in_thread([&] {
       const std::uint64_t version = switchsync::next_epoch(words);
-      const std::uint32_t first = add(tuples, false);
+      const std::uint32_t first = add_row(tuples, false);
       control_.install_latched(first, version);
       return fabric::verbs::RecoveredTuples{.first = first, .version = version};
     });
@@ -237,7 +266,9 @@ class LatchService::Tuples final : public Plane {
   }
 
  private:
-  std::uint32_t add(const SwitchedTuples& tuples, bool is_new) {
+  void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
+
+  std::uint32_t add_row(const SwitchedTuples& tuples, bool is_new) {
     const std::uint32_t first = control_.add_tuples({.memory_node = tuples.memory_node,
                                                      .rkey = tuples.memory.rkey.value,
                                                      .address = tuples.memory.address.value,
@@ -263,9 +294,8 @@ class LatchService::Words final : public Plane {
   }
 
   [[nodiscard]] fabric::RemoteSpan words() const { return {{kWordsAt}, count_ * kWordBytes, {kWordsKey}}; }
-  void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
-
   ConnectionId connect(const SwitchedEnds& ends) override {
+    require_station(ends.client);
     return in_thread([&] {
       return ConnectionId{control_.connect({.ip = ends.memory_node,
                                             .queue_pair = ends.memory_queue_pair,
@@ -283,6 +313,8 @@ class LatchService::Words final : public Plane {
   bool inherit(ConnectionId /*to*/, std::uint32_t /*tuple*/) override { return false; }
 
  private:
+  void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
+
   switchsync::WordSwitch control_;
   std::uint64_t count_;
 };
@@ -361,7 +393,7 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
   device.device().state().table("Serve.stations").add({{.value = kBroadcast}}, "flood", {kAll});
   for (const std::string& station : arguments.stations) {
     try {
-      plane_->add_station(parse_station(station, device));
+      plane_->add(parse_station(station, device));
     } catch (const p4::ControlError& error) {
       throw std::invalid_argument(fmt::format("--station {}: {}", station, error.what()));
     }

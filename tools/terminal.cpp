@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -78,12 +78,20 @@ std::string read_file(const std::string& path) {
   if (!file) {
     throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   }
-  std::ostringstream text;
-  text << file.rdbuf();
+  // A file without an end (/dev/zero) would fill the memory.
+  constexpr std::size_t kLargest = std::size_t{256} << 20;
+  std::string text;
+  std::array<char, std::size_t{1} << 16> part{};
+  while (file.read(part.data(), part.size()), file.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kLargest) {
+      throw std::invalid_argument(fmt::format("cannot read {}: it has more than {} bytes", path, kLargest));
+    }
+  }
   if (file.bad()) {
     throw std::invalid_argument(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   }
-  return text.str();
+  return text;
 }
 
 void require_writable(const std::string& path) {
@@ -97,12 +105,42 @@ void require_writable(const std::string& path) {
   }
 }
 
-void write_file(const std::string& path, const std::string& text) {
+namespace {
+
+// The error number; 0: all is written.
+int try_write(const std::filesystem::path& path, const std::string& text) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) {
-    throw std::invalid_argument(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  return file ? 0 : errno;
+}
+
+}  // namespace
+
+// What was in the file stays until the new text is on the disk, which may be full. A device is written as it is.
+void write_file(const std::string& path, const std::string& text) {
+  std::error_code ignored;
+  int error = 0;
+  if (const auto followed = std::filesystem::canonical(path, ignored);
+      !ignored && std::filesystem::is_regular_file(followed, ignored)) {
+    const std::filesystem::path beside = followed.string() + fmt::format(".{}", ::getpid());
+    error = try_write(beside, text);
+    if (error == 0) {
+      std::filesystem::permissions(beside, std::filesystem::status(followed, ignored).permissions(), ignored);
+      std::filesystem::rename(beside, followed, ignored);
+      if (!ignored) {
+        return;
+      }
+    }
+    std::filesystem::remove(beside, ignored);
+  }
+  // Perhaps only the folder does not take a new file.
+  if (error == 0 || error == EACCES || error == EPERM || error == EROFS) {
+    error = try_write(path, text);
+  }
+  if (error != 0) {
+    throw std::invalid_argument(fmt::format("cannot write {}: {}", path, std::strerror(error)));
   }
 }
 

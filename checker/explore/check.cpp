@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 
 namespace sidelatch::explore {
@@ -514,7 +515,18 @@ std::string_view name(Outcome outcome) {
   return "unknown";
 }
 
+namespace {
+
+void require_program(const Program& program) {
+  if (!program) {
+    throw std::invalid_argument("the program is empty: there is no function to call");
+  }
+}
+
+}  // namespace
+
 Verdict check(const Program& program, const Options& options) {
+  require_program(program);
   Options now = options;
   std::string note;
   std::vector<Execution::Changing> changing;
@@ -545,6 +557,7 @@ Verdict check(const Program& program, const Options& options) {
 }
 
 Verdict replay(const Program& program, const Options& options, const std::vector<std::string>& choices) {
+  require_program(program);
   std::vector<Action> actions;
   actions.reserve(choices.size());
   Options now = options;

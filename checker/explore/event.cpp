@@ -110,6 +110,12 @@ bool looks_early(const Event& delivering, const Event& running) {
          (into_receive_buffer && delivering.node == running.client);
 }
 
+// A client that crashes is told of no completion. Before the crash it would have been.
+bool silences(const Event& crash, const Event& completing) {
+  return crash.action.crash != 0 && is_request_step(completing) && ends(completing.action.kind) &&
+         completing.initiator == crash.client;
+}
+
 [[noreturn]] void refuse(std::string_view text) {
   throw std::invalid_argument(fmt::format("'{}' names no step of an execution", text));
 }
@@ -224,7 +230,7 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
                     of_one_client(first, second) || binds(first, second) || binds(second, first) ||
                     changes_source(first, second) || changes_source(second, first) ||
                     completion_matters(first, second) || completion_matters(second, first) ||
-                    looks_early(first, second) || looks_early(second, first);
+                    looks_early(first, second) || looks_early(second, first) || silences(first, second);
   return race ? Relation::race : Relation::independent;
 }
 

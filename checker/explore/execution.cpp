@@ -435,8 +435,19 @@ Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   return *cpus_.back();
 }
 
+namespace {
+
+void require_task(const Task<void>& task) {
+  if (!task.valid()) {
+    throw std::invalid_argument("World::spawn: the task is empty: none was made, or it was moved from");
+  }
+}
+
+}  // namespace
+
 void Execution::spawn(Node& client, Task<void> task) {
   const Zone::Use own(nullptr);
+  require_task(task);
   refuse_in_tasks("spawned another one by World::spawn (Reactor::spawn does it)");
   Actor& actor = actors_[actor_of(client)];
   actor.tasks.push_back(std::move(task));
@@ -445,6 +456,7 @@ void Execution::spawn(Node& client, Task<void> task) {
 
 void Execution::spawn(Cpu& cpu, Task<void> task) {
   const Zone::Use own(nullptr);
+  require_task(task);
   refuse_in_tasks("spawned another one by World::spawn (Reactor::spawn does it)");
   const auto found = std::ranges::find(cpus_, &cpu, &std::unique_ptr<ModelCpu>::get);
   if (found == cpus_.end()) {

@@ -623,6 +623,7 @@ class Execution final : public World {
   std::vector<std::vector<RequestInfo>> requests_;
   std::vector<Snapshot> snapshots_;
   std::size_t snapshots_used_ = 0;
+  std::vector<const Snapshot*> by_request_;  // for append_state()
   std::size_t snapshots_live_ = 0;
 
   Moment moment_ = 0;

@@ -300,16 +300,22 @@ void Execution::append_state(std::vector<std::uint64_t>& out) {
       out.push_back(requests_[qp][i].tag);
     }
   }
+  // In the order of their requests: which one was posted first is no part of the state.
+  by_request_.clear();
   for (std::size_t i = 0; i < snapshots_used_ && snapshots_live_ != 0; ++i) {
-    const Snapshot& snapshot = snapshots_[i];
-    if (snapshot.live) {
-      out.push_back(std::uint64_t{snapshot.qp} << 32 |
-                    (snapshot.index - std::min(known_[snapshot.qp], snapshot.index)));
-      for (const bool is_fetched : snapshot.fetched) {
-        out.push_back(is_fetched ? 1 : 0);
-      }
-      writer.bytes(snapshot.bytes, false);
+    if (snapshots_[i].live) {
+      by_request_.push_back(&snapshots_[i]);
     }
+  }
+  std::ranges::sort(by_request_, {},
+                    [](const Snapshot* snapshot) { return std::uint64_t{snapshot->qp} << 32 | snapshot->index; });
+  for (const Snapshot* const snapshot : by_request_) {
+    out.push_back(std::uint64_t{snapshot->qp} << 32 |
+                  (snapshot->index - std::min(known_[snapshot->qp], snapshot->index)));
+    for (const bool is_fetched : snapshot->fetched) {
+      out.push_back(is_fetched ? 1 : 0);
+    }
+    writer.bytes(snapshot->bytes, false);
   }
 }
 

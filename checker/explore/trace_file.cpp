@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -74,7 +76,8 @@ void save_trace(const std::filesystem::path& file, const Violation& violation, c
 SavedTrace load_trace(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in || std::filesystem::is_directory(file)) {
-    throw std::invalid_argument(fmt::format("{}: the trace cannot be read", file.string()));
+    throw std::invalid_argument(
+        fmt::format("{}: the trace cannot be read: {}", file.string(), in ? "it is a folder" : std::strerror(errno)));
   }
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   SavedTrace trace;

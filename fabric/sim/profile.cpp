@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <sstream>
 #include <system_error>
 #include <variant>
@@ -234,7 +233,26 @@ void Profile::validate() const {
   }
 }
 
+namespace {
+
+// A table's key may have any number of dots, and the library needs stack for each of them. So no line may be so long
+// that they matter; a table of a table begins a line of its own.
+void require_short_lines(std::string_view toml, std::string_view origin) {
+  constexpr std::size_t kLongest = 4096;
+  std::size_t number = 1;
+  for (std::size_t from = 0; from < toml.size(); ++number) {
+    const std::size_t end = std::min(toml.find('\n', from), toml.size());
+    if (end - from > kLongest) {
+      throw ProfileError(fmt::format("{}:{}:1: error: this line has more than {} bytes", origin, number, kLongest));
+    }
+    from = end + 1;
+  }
+}
+
+}  // namespace
+
 Profile parse_profile(std::string_view toml, std::string_view origin) {
+  require_short_lines(toml, origin);
   Profile profile;
   try {
     const toml::table file = toml::parse(toml);
@@ -290,7 +308,14 @@ Profile load_profile(std::string_view name_or_path) {
       throw ProfileError(fmt::format("cannot read profile {}{}: give the path of a TOML file, or one of the names {}",
                                      path, is_folder ? ", which is a folder" : "", fmt::join(profile_names(), ", ")));
     }
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    // A file without an end (/dev/zero) would fill the memory.
+    constexpr std::size_t kLargest = std::size_t{1} << 20;
+    std::string text(kLargest + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kLargest) {
+      throw ProfileError(fmt::format("cannot read profile {}: it has more than {} bytes", path, kLargest));
+    }
     return parse_profile(text, path);
   }
   for (const EmbeddedProfile& profile : embedded_profiles()) {

@@ -126,7 +126,7 @@ Port::Port(const DeviceOptions& options, const ConnectionOptions& connections)
   if (list == nullptr || count == 0) {
     throw DeviceError(
         "no RDMA device: libibverbs lists none (it looks in /sys/class/infiniband and /dev/infiniband/uverbs*); load "
-        "the NIC's driver");
+        "the NIC's driver, or run the program on the software NIC: sidelatch softnic run -- PROGRAM");
   }
   std::string seen;
   for (int i = 0; i < count && context_ == nullptr; ++i) {

@@ -118,7 +118,11 @@ FileDescriptor listen_on(HostAndPort& at) {
   constexpr int kBacklog = 128;
   if (!socket.valid() || ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
       ::bind(socket.number(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(socket.number(), kBacklog) != 0) {
-    throw SocketError(fmt::format("cannot listen on {}: {}", at.to_string(), std::strerror(errno)));
+    const int error = errno;
+    const char* const advice = error == EADDRINUSE ? "; another program has this port: end it, or give another port"
+                               : error == EADDRNOTAVAIL ? "; give an address of this machine"
+                                                        : "";
+    throw SocketError(fmt::format("cannot listen on {}: {}{}", at.to_string(), std::strerror(error), advice));
   }
   const sockaddr_storage bound = bound_to(socket);
   at.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port

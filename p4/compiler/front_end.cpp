@@ -6,8 +6,12 @@
 #include "preprocess.h"
 #include "print.h"
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 namespace sidelatch::p4 {
@@ -53,10 +57,17 @@ std::string print_file(const std::filesystem::path& file, const CompileOptions& 
 }
 
 std::string read_source(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored)) {
+    throw CompileError(file.string() + ": error: cannot read the file: it is a folder or a device");
+  }
   std::ifstream in(file, std::ios::binary);
+  if (!in) {
+    throw CompileError(file.string() + ": error: cannot read the file: " + std::strerror(errno));
+  }
   std::ostringstream text;
   text << in.rdbuf();
-  if (!in || !std::filesystem::is_regular_file(file)) {
+  if (in.bad()) {
     throw CompileError(file.string() + ": error: cannot read the file");
   }
   return text.str();

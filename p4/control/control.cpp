@@ -264,6 +264,14 @@ class ControlReader {
       made.arguments = std::move(call.arguments);
     }
     if (value.contains("priority")) {
+      const auto has_priorities = [](const KeyInfo& key) {
+        return key.kind == MatchKind::ternary || key.kind == MatchKind::range || key.kind == MatchKind::optional;
+      };
+      if (std::ranges::none_of(table.keys, has_priorities)) {
+        fail(at + "/priority",
+             fmt::format("table {} has no ternary, range or optional key, so of its entries only one matches",
+                         table.name));
+      }
       made.priority = static_cast<int>(small<std::uint16_t>(value["priority"], at + "/priority"));
     }
     placed(at, [&] { state.add(made); });

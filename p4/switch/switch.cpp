@@ -81,8 +81,19 @@ class Switch::Fifo {
   std::size_t bytes_ = 0;
 };
 
+namespace {
+
+std::shared_ptr<const Program> required(std::shared_ptr<const Program> program) {
+  if (program == nullptr) {
+    throw ControlError("a switch needs a program: compile_file() makes one");
+  }
+  return program;
+}
+
+}  // namespace
+
 Switch::Switch(std::shared_ptr<const Program> program, SwitchOptions options)
-    : program_(std::move(program)),
+    : program_(required(std::move(program))),
       options_(options),
       state_(program_->info()),
       random_state_(options.seed),

@@ -2,6 +2,7 @@
 #include "two_nodes.h"
 
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric {
@@ -44,6 +45,17 @@ TEST(Reactors, SleepersWakeByTheirTimesAndInTurnWhereTheTimesAreEqual) {
   EXPECT_THAT(order, ElementsAre(1, 20, 21, 3));
   EXPECT_EQ(reactor.now(), from_ns(30));
   EXPECT_EQ(reactor.spawned(), 0U);
+}
+
+TEST(Reactors, ATaskThatWasMovedFromIsRefused) {
+  TwoNodes world;
+  std::vector<int> order;
+  Task<> task = note_after(world.reactor(), 10, 1, &order);
+  world.reactor().spawn(std::move(task));
+  EXPECT_THAT([&] { world.reactor().spawn(std::move(task)); },  // NOLINT(bugprone-use-after-move): the mistake
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the task is empty")));
+  world.reactor().run();
+  EXPECT_THAT(order, ElementsAre(1));
 }
 
 TEST(Reactors, ASleepOfZeroOrLessDoesNotWait) {

@@ -1,6 +1,9 @@
 // The control plane: what it refuses, and that flows come and go.
 #include "flow_network.h"
 
+#include "tests/paths.h"
+
+#include <sidelatch/p4/compile.h>
 #include <sidelatch/p4/wired_switch.h>
 
 #include <fmt/format.h>
@@ -83,6 +86,12 @@ TEST(FlowSwitch, WhatIsWrongIsNamed) {
 }
 
 // Failed: such a flow began, and all but the first consumer got its items in the wrong place.
+TEST(FlowSwitch, AnotherProgramIsRefused) {
+  p4::Switch device(p4::compile_file(in_source_tree("p4/l2_l3.p4")), {.ports = 2, .icrc = true});
+  EXPECT_THAT(message_of([&] { const FlowSwitch control(device, kOwn); }),
+              ::testing::HasSubstr("zero_sided_program()"));
+}
+
 TEST(FlowSwitch, RingsOfAReplicatedFlowThatDifferAreNamed) {
   p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
   FlowSwitch control(device, kOwn);

@@ -73,6 +73,8 @@ class StateValue : public testing::Test {
   std::shared_ptr<const Program> program_ = compile(kStateProgram, "state.p4");
 };
 
+TEST(ASwitch, NeedsAProgram) { EXPECT_THROW(Switch(nullptr, {.ports = 2}), ControlError); }
+
 TEST_F(StateValue, FreshStatesAreEqual) { expect_same(fresh(), fresh()); }
 
 TEST_F(StateValue, ACopySharesNothing) {

@@ -28,6 +28,8 @@ TEST(SessionOptions, BadOnesAreNamed) {
   };
   EXPECT_EQ(message([](SessionOptions&) {}), "no error");
   EXPECT_THAT(message([](SessionOptions& o) { o.buffers = 0; }), HasSubstr("session of 0 buffers"));
+  EXPECT_THAT(message([](SessionOptions& o) { o.buffers = 65537; }), HasSubstr("session of 65537 buffers"));
+  EXPECT_EQ(message([](SessionOptions& o) { o.buffers = 65536; }), "no error");
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.first = Duration(0); }), HasSubstr("backoff from 0 to"));
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.cap = from_ns(1); }), HasSubstr("backoff from 500 to 1 ns"));
   EXPECT_THAT(message([](SessionOptions& o) { o.retry.deadline = Duration(0); }), HasSubstr("deadline after 0 ns"));

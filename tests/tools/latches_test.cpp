@@ -412,6 +412,15 @@ TEST_F(LatchesAtASwitch, WhatTheSwitchDoesNotTakeIsRefusedWithASentence) {
   EXPECT_THAT(late->text(), HasSubstr("the switch has connections already"));
 }
 
+// Nothing would reach it, and it would take seconds to say that nobody answers.
+TEST_F(LatchesAtASwitch, AClientAtAnAddressOfNoStationIsToldSo) {
+  start(kWords);
+  Process client({program_path(), "softnic", "run", "--wire", "switch:" + cable(2) + ",10.0.0.7", "--", latch_peer(),
+                  "add", at_switch(), "1", "0"});
+  EXPECT_EQ(client.wait(), 2);
+  EXPECT_THAT(client.text(), HasSubstr("--station PORT=10.0.0.7"));
+}
+
 TEST_F(LatchesAtASwitch, WhatCannotBeSharedIsRefusedWithASentence) {
   for (const char* const wrong : {"zebra", "=5", "x=", "x=0", "x=99999999", "x=-1"}) {
     Process process({program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share", wrong});
@@ -421,7 +430,11 @@ TEST_F(LatchesAtASwitch, WhatCannotBeSharedIsRefusedWithASentence) {
   Process twice(
       {program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share", "a=1", "--share", "a=1"});
   EXPECT_EQ(twice.wait(), 2);
-  EXPECT_THAT(twice.text(), HasSubstr("--share a=1"));
+  EXPECT_THAT(twice.text(), HasSubstr("a region is shared as 'a' already"));
+  Process longer({program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share",
+                  std::string(256, 'n') + "=1"});
+  EXPECT_EQ(longer.wait(), 2);
+  EXPECT_THAT(longer.text(), HasSubstr("has 256 bytes: a name has 1 to 255"));
 }
 
 TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
@@ -435,6 +448,7 @@ TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
            {{kTuples, "--memory", "127.0.0.1:1"}, "--latches"},
            {{kWords, "--latches", "--memory", "127.0.0.1:1"}, "--memory: the program is not the one for it"},
            {{kTuples, "--latches", "--words", "10.0.0.9"}, "--words: the program is not the one for it"},
+           {{"p4/switch_cached.p4", "--latches", "--memory", "127.0.0.1:1"}, "--memory: nothing here makes the tuples"},
            {{kWords, "--latches", "--words", "10.0.0"}, "--words 10.0.0: it is an IPv4 address"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "2=10.0.0.1"}, "the switch has no port 2"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=zebra"}, "--station 1=zebra: it is PORT=IP"},

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -221,13 +223,21 @@ TEST_P(WrongInput, ExitsWith2AndNamesTheArgument) {
 INSTANTIATE_TEST_SUITE_P(
     Program, WrongInput,
     ::testing::Values(
-        std::pair{"", "subcommand"}, std::pair{"chekc", "chekc"}, std::pair{"check --sizes 100", "100"},
-        std::pair{"check --sizes -64", "-64"}, std::pair{"check --sizes 64,x", "x"},
-        std::pair{"check --seconds 0", "--seconds 0"}, std::pair{"check --fabric tcp", "--fabric tcp"},
-        std::pair{"check --profile nosuch", "nosuch"}, std::pair{"check --reads 0", "0 reads"},
-        std::pair{"check --profile /no/file.toml", "/no/file.toml"}, std::pair{"check --out /proc/none", "/proc/none"},
+        std::pair{"", "subcommand"}, std::pair{"--bogus check", "--bogus: options follow a command"},
+        std::pair{"check --tolerance 0.2", "--against"}, std::pair{"check --fabric sim --order relaxed", "--order"},
+        std::pair{"check --torn-bias 0.1", "--torn-bias"}, std::pair{"check --wire shm:x", "--wire"},
+        std::pair{"check --profile /dev/zero", "/dev/zero: it has more than"},
+        std::pair{"litmus /dev/zero", "/dev/zero: it has more than"}, std::pair{"p4 check /no/such.p4", "No such file"},
+        std::pair{"p4 check /tmp", "it is a folder"}, std::pair{"p4 check p4/l2_l3.p4 -I /no/folder", "-I /no/folder"},
+        std::pair{"p4 check p4/l2_l3.p4 -D =3", "-D =3"}, std::pair{"p4 check p4/l2_l3.p4 -D 1X", "-D 1X"},
+        std::pair{"chekc", "chekc"}, std::pair{"check --sizes 100", "100"}, std::pair{"check --sizes -64", "-64"},
+        std::pair{"check --sizes 64,x", "x"}, std::pair{"check --seconds 0", "--seconds 0"},
+        std::pair{"check --fabric tcp", "--fabric tcp"}, std::pair{"check --profile nosuch", "nosuch"},
+        std::pair{"check --reads 0", "0 reads"}, std::pair{"check --profile /no/file.toml", "/no/file.toml"},
+        std::pair{"check --out /proc/none", "/proc/none"},
         std::pair{"check --parts speed", "--parts speed: the parts are"},
-        std::pair{"check --against /no/such.json", "/no/such.json"}, std::pair{"check --tolerance 2", "--tolerance 2"},
+        std::pair{"check --against /no/such.json", "/no/such.json"},
+        std::pair{"check --against /no/such.json --tolerance 2", "--tolerance 2"},
         std::pair{"check --profile /tmp", "/tmp, which is a folder"}, std::pair{"check --sizes 64,,128", "64,,128"},
         std::pair{"check --sizes 64,", "--sizes"}, std::pair{"check --parts torn-reads,", "--parts"},
         std::pair{"check --seed 99999999999999999999", "--seed: 99999999999999999999"},
@@ -271,7 +281,18 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"softnic run --wire foo -- true", "\"foo\""},
                       std::pair{"softnic run --wire folder:/no/such/folder -- true", "/no/such"},
                       std::pair{"softnic run --pcap /no/such/file.pcap -- true", "--pcap /no/such/file.pcap"},
-                      std::pair{"softnic run", "command"}));
+                      std::pair{"softnic run ibv_devices -v", "Put --"}, std::pair{"softnic run", "command"}));
+
+// Whoever is root would lose a device that way, /dev/null say.
+TEST(SoftNic, ACaptureReplacesOrdinaryFilesOnly) {
+  const std::string pipe = ::testing::TempDir() + "/sidelatch_pipe_" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome outcome = run("softnic run --pcap " + pipe + " -- true");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(pipe), HasSubstr("no ordinary file")));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  std::filesystem::remove(pipe);
+}
 
 // Whatever is printed, a device that takes nothing must not look like success.
 class FullDevice : public ::testing::TestWithParam<const char*> {};
@@ -412,6 +433,27 @@ std::string scratch(const std::string& name) {
   return ::testing::TempDir() + "/sidelatch_" + std::to_string(::getpid()) + "_" + name;
 }
 
+// The disk may be full, which a limit on the size of files stands for here.
+TEST(Program, AFileThatCannotBeWrittenKeepsWhatWasInIt) {
+  const std::string folder = scratch("full");
+  ASSERT_EQ(run("check --fabric sim --sizes 64 --reads 100 --parts torn-reads --out " + folder).status, 0);
+  const std::string page = folder + "/page.html";
+  std::ofstream(page) << "the page of yesterday";
+  std::filesystem::create_symlink("page.html", folder + "/link.html");
+  const std::string report = std::string(program_path()) + " report " + folder + " -o " + folder + "/link.html";
+  const std::string limited = "trap '' XFSZ; ulimit -f 8; " + report + " 2>" + folder + "/errors";
+  const int status = std::system(limited.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_THAT(slurp(folder + "/errors"), HasSubstr("cannot write " + folder + "/link.html: File too large"));
+  EXPECT_EQ(slurp(page), "the page of yesterday");
+  EXPECT_EQ(std::system(report.c_str()), 0);
+  EXPECT_THAT(slurp(page), HasSubstr("<html"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link.html"));
+  const auto files = std::distance(std::filesystem::directory_iterator(folder), {});
+  EXPECT_EQ(files, 5);  // the datasheet twice, the page, its link, the errors: nothing is left over
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Explore, ASafeCellThatShouldBeExitsWith0) {
   const Outcome outcome = run("explore --scheme latch-exclusive/basic --model spec --json");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -515,6 +557,21 @@ TEST(Explore, ATraceHasAPicture) {
   EXPECT_EQ(safe.status, 0);
   EXPECT_THAT(safe.err, HasSubstr("was not written"));
   std::filesystem::remove(picture);
+}
+
+// What a trace says itself cannot be said otherwise.
+TEST(Explore, AReplayTakesNoOtherProgram) {
+  const std::string path = scratch("alone.json");
+  ASSERT_EQ(run("explore --scheme broken/naive --model observed --trace " + path).status, 0);
+  for (const std::string option :
+       {"--scheme optimistic/farm", "--model strict", "--param atom=8", "--clients 3", "--lines 4", "--nics 2",
+        "--crash", "--budget 3", "--executions 3", "--retries 3", "--mode pct", "--seed 3", "--trace t.json"}) {
+    const Outcome outcome = run("explore --replay " + path + " " + option);
+    EXPECT_EQ(outcome.status, 2) << option;
+    EXPECT_THAT(outcome.err, HasSubstr("leave " + option.substr(0, option.find(' ')) + " out"));
+  }
+  EXPECT_EQ(run("explore --replay " + path + " --threads 1").status, 1);
+  std::filesystem::remove(path);
 }
 
 TEST(Explore, ATraceKeepsItsParameters) {

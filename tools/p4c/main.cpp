@@ -4,7 +4,8 @@
 // programs that it has made; cmake/SidelatchP4.cmake runs it.
 #include <sidelatch/p4/emit.h>
 
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
@@ -14,12 +15,15 @@
 
 namespace {
 
+constexpr const char* kUsage =
+    "usage: sidelatch-p4c PROGRAM.p4 -o FILE.cpp [--header FILE.h] [--function NAME] [-I FOLDER]... [-D NAME=TEXT]...";
+
 void write(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();
   if (!out) {
-    throw std::runtime_error("cannot write " + path);
+    throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
   }
 }
 
@@ -35,10 +39,14 @@ int run(const std::vector<std::string>& arguments) {
     const std::string& argument = arguments[i];
     const auto value = [&]() -> const std::string& {
       if (i + 1 >= arguments.size()) {
-        throw std::runtime_error(argument + " needs a value");
+        throw std::invalid_argument(argument + " needs a value");
       }
       return arguments[++i];
     };
+    if (argument == "-h" || argument == "--help") {
+      std::cout << kUsage << '\n';
+      return 0;
+    }
     if (argument == "-o") {
       source = value();
     } else if (argument == "--header") {
@@ -52,15 +60,13 @@ int run(const std::vector<std::string>& arguments) {
       const std::size_t equals = macro.find('=');
       options.macros[macro.substr(0, equals)] = equals == std::string::npos ? "1" : macro.substr(equals + 1);
     } else if (argument.starts_with("-") || !program.empty()) {
-      throw std::runtime_error("unknown argument " + argument);
+      throw std::invalid_argument("unknown argument " + argument);
     } else {
       program = argument;
     }
   }
   if (program.empty() || source.empty()) {
-    throw std::runtime_error(
-        "usage: sidelatch-p4c PROGRAM.p4 -o FILE.cpp [--header FILE.h] [--function NAME] [-I FOLDER]... [-D "
-        "NAME=TEXT]...");
+    throw std::invalid_argument("a program and -o FILE.cpp are needed");
   }
   write(source, sidelatch::p4::emit_cpp(program, function, options));
   if (!header.empty()) {
@@ -77,6 +83,9 @@ int run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
+  } catch (const std::invalid_argument& error) {
+    std::cerr << "sidelatch-p4c: " << error.what() << '\n' << kUsage << '\n';
+    return 2;
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     return 1;

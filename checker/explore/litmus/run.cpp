@@ -355,7 +355,8 @@ nlohmann::ordered_json to_json(const LitmusResult& result) {
 std::string to_text(const LitmusResult& result) {
   std::string text = fmt::format("{} under {}: ", result.test, model::name(result.model));
   if (result.reachable) {
-    text += *result.reachable ? "reachable" : "not reachable";
+    const bool is_open = !*result.reachable && result.verdict.outcome == Outcome::bounded;
+    text += *result.reachable ? "reachable" : is_open ? "not reached so far" : "not reachable";
     if (result.expected) {
       const std::optional<bool> ok = result.ok();
       text += fmt::format(", expected {}: {}", *result.expected ? "allowed" : "forbidden",

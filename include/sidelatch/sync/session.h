@@ -47,7 +47,7 @@ using DroppedGuardHandler = void (*)(const DroppedGuard&);
 void report_dropped_guard(const DroppedGuard& dropped);
 
 struct SessionOptions {
-  std::uint32_t buffers = 8;    ///< guards and unlatches under way at once, at least 1
+  std::uint32_t buffers = 8;    ///< guards and unlatches under way at once, 1 to 65536
   Retry retry{};                ///< after meeting a latched object
   std::uint16_t owner = 0;      ///< 1 to 65535, unique among clients of the memory node; 0: no owner, no lease
   Lease lease{};                ///< needs an owner

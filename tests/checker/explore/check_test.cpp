@@ -65,6 +65,13 @@ Program counter(Increment increment, unsigned clients = 2, Finals* finals = null
   };
 }
 
+TEST(Check, WhatIsEmptyIsRefused) {
+  EXPECT_THROW(static_cast<void>(check(Program{}, {})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(replay(Program{}, {}, {})), std::invalid_argument);
+  const Program idle = [](World& world) { world.spawn(world.add_node("client"), fabric::Task<void>{}); };
+  EXPECT_THROW(static_cast<void>(check(idle, {})), std::invalid_argument);
+}
+
 TEST(Check, FetchAddsCountEveryIncrement) {
   for (const Preset preset : kPresets) {
     EXPECT_TRUE(is_safe(counter(by_fetch_add), under(preset))) << name(preset);

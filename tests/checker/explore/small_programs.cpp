@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <random>
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kUnset = 0xeeee;
 
-struct Shared {
+struct StatesSeen {
   std::mutex mutex;
   std::set<State> states;
 };
@@ -131,7 +132,7 @@ std::size_t registers_of(const Thread& thread) {
   return count;
 }
 
-void build(const SmallProgram& program, Shared& shared, World& world) {
+void build(const SmallProgram& program, StatesSeen& shared, World& world) {
   Node& storage = world.add_node("memory", program.nics);
   auto& memory = world.make<MemoryRegion>(storage.allocate(program.lines * 64UL, Access::remote_all));
   auto& all_registers = world.make<std::vector<const Registers*>>();
@@ -176,8 +177,12 @@ void build(const SmallProgram& program, Shared& shared, World& world) {
 
 }  // namespace
 
+Program program_of(const SmallProgram& program) {
+  return [program, shared = std::make_shared<StatesSeen>()](World& world) { build(program, *shared, world); };
+}
+
 Reached reach(const SmallProgram& program, const Options& options) {
-  Shared shared;
+  StatesSeen shared;
   Reached reached;
   reached.verdict = check([&](World& world) { build(program, shared, world); }, options);
   reached.states = std::move(shared.states);

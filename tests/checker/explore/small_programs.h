@@ -56,6 +56,9 @@ struct Reached {
   Verdict verdict;
 };
 
+/// The program as the explorer takes it.
+[[nodiscard]] Program program_of(const SmallProgram& program);
+
 [[nodiscard]] Reached reach(const SmallProgram& program, const Options& options);
 
 /// A random program of two or three threads.

@@ -363,152 +363,39 @@ Outcome World::outcome() const {
   return result;
 }
 
-// ---- Dependence of the actors' steps, so that sleep sets can be tested on whole programs.
-
-bool World::dependent(const Choice& actor_step, const Step& step) const {
-  const Machine& machine = p_.machine_;
-  const Actor& actor = p_.actors_[actor_step.actor];
-  if (actor_step.kind == Choice::Kind::crash) {
-    return false;  // only the actor's own steps notice
-  }
-  const std::size_t end = batch_end(actor_step);
-  for (std::size_t i = actor_step.op; i < end; ++i) {
-    const Op& op = actor.ops_[i];
-    Footprint print;
-    switch (op.kind) {
-      case OpKind::post:
-      case OpKind::post_receive:
-        if (machine.post_dependent(op.qp, op.request, step)) {
-          return true;
-        }
-        break;
-      case OpKind::local_store:
-        print.local = {op.local, 8, true};
-        break;
-      case OpKind::cpu_load:
-        print = machine.footprint(p_.node_, op.address, 8, false);
-        break;
-      case OpKind::revoke:
-        if (step.kind != StepKind::drain && step.qp() == op.qp) {
-          return true;
-        }
-        break;
-      case OpKind::cpu_store:
-      case OpKind::signal:
-        break;
-    }
-    if (print.conflicts(machine.footprint(step))) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool World::dependent_actors(const Choice& a, const Choice& b) const {
-  if (a.actor == b.actor) {
-    return true;
-  }
-  if (a.kind == Choice::Kind::crash || b.kind == Choice::Kind::crash) {
-    return false;
-  }
-  // Both are possible now, so neither waits for the other. Only a revocation against posts remains.
-  const auto revokes = [&](const Choice& c) { return p_.actors_[c.actor].ops_[c.op].kind == OpKind::revoke; };
-  return revokes(a) || revokes(b);
-}
-
-bool World::dependent(const Choice& a, const Choice& b) const {
-  const bool a_micro = a.kind == Choice::Kind::micro_step;
-  const bool b_micro = b.kind == Choice::Kind::micro_step;
-  if (a_micro && b_micro) {
-    return p_.machine_.dependent(a.step, b.step);
-  }
-  if (a_micro || b_micro) {
-    return a_micro ? dependent(b, a.step) : dependent(a, b.step);
-  }
-  return dependent_actors(a, b);
-}
-
 // ---- The search.
 
-Outcomes outcomes(Program& program, const Rules& rules, Reduction reduction, std::uint64_t* executions) {
+Outcomes outcomes(Program& program, const Rules& rules) {
   struct Node {
     std::vector<Choice> choices;
     std::size_t next = 0;
-    std::vector<Choice> sleep;
   };
   constexpr std::uint64_t kTooMany = 2'000'000;
   Outcomes found;
   std::vector<Node> stack;
   World world(program, rules);
   std::uint64_t count = 0;
-  const auto asleep = [](const Node& node) {
-    return std::find(node.sleep.begin(), node.sleep.end(), node.choices[node.next]) != node.sleep.end();
-  };
-  while (true) {
+  do {
     world.restart();
-    for (std::size_t i = 0; i + 1 < stack.size(); ++i) {
-      world.take(stack[i].choices[stack[i].next]);
-    }
-    std::vector<Choice> sleep;
-    bool pruned = false;
-    if (!stack.empty()) {
-      Node& node = stack.back();
-      for (const Choice& s : node.sleep) {
-        if (!world.dependent(s, node.choices[node.next])) {
-          sleep.push_back(s);
-        }
-      }
+    for (const Node& node : stack) {
       world.take(node.choices[node.next]);
     }
-    while (true) {
-      Node node;
+    for (Node node;; node = {}) {
       world.choices(node.choices);
       if (node.choices.empty()) {
         break;
       }
-      node.sleep = sleep;
-      while (node.next < node.choices.size() && asleep(node)) {
-        ++node.next;
-      }
-      if (node.next == node.choices.size()) {
-        pruned = true;
-        break;
-      }
-      sleep.clear();
-      for (const Choice& s : node.sleep) {
-        if (!world.dependent(s, node.choices[node.next])) {
-          sleep.push_back(s);
-        }
-      }
       world.take(node.choices[node.next]);
       stack.push_back(std::move(node));
     }
-    if (!pruned) {
-      found.insert(world.outcome());
-      if (++count > kTooMany) {
-        throw std::runtime_error("too many executions to enumerate; make the program smaller");
-      }
+    found.insert(world.outcome());
+    if (++count > kTooMany) {
+      throw std::runtime_error("too many executions to enumerate; make the program smaller");
     }
-    while (!stack.empty()) {
-      Node& node = stack.back();
-      if (reduction == Reduction::sleep_sets) {
-        node.sleep.push_back(node.choices[node.next]);
-      }
-      do {
-        ++node.next;
-      } while (node.next < node.choices.size() && asleep(node));
-      if (node.next < node.choices.size()) {
-        break;
-      }
+    while (!stack.empty() && ++stack.back().next == stack.back().choices.size()) {
       stack.pop_back();
     }
-    if (stack.empty()) {
-      break;
-    }
-  }
-  if (executions != nullptr) {
-    *executions = count;
-  }
+  } while (!stack.empty());
   return found;
 }
 

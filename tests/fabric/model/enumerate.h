@@ -163,14 +163,10 @@ class World {
   [[nodiscard]] bool possible(const Choice& choice) const;
   void take(const Choice& choice);
   [[nodiscard]] Outcome outcome() const;
-  /// Whether their order can matter, according to Machine::dependent and Machine::post_dependent.
-  [[nodiscard]] bool dependent(const Choice& a, const Choice& b) const;
   [[nodiscard]] const Machine& machine() const { return p_.machine_; }
 
  private:
   [[nodiscard]] bool passes(const Actor& actor, const Op& op) const;
-  [[nodiscard]] bool dependent(const Choice& actor_step, const Step& step) const;
-  [[nodiscard]] bool dependent_actors(const Choice& a, const Choice& b) const;
   [[nodiscard]] std::size_t batch_end(const Choice& actor_step) const;
 
   Program& p_;
@@ -180,11 +176,7 @@ class World {
   std::vector<Step> steps_;
 };
 
-/// `sleep_sets` skips executions that differ only in the order of independent steps.
-enum class Reduction : std::uint8_t { none, sleep_sets };
-
-[[nodiscard]] Outcomes outcomes(Program& program, const Rules& rules, Reduction reduction = Reduction::none,
-                                std::uint64_t* executions = nullptr);
+[[nodiscard]] Outcomes outcomes(Program& program, const Rules& rules);
 [[nodiscard]] inline Outcomes outcomes(Program& program, Preset preset) { return outcomes(program, rules_of(preset)); }
 [[nodiscard]] inline bool reachable(Program& program, const Rules& rules, const Outcome& outcome) {
   return outcomes(program, rules).contains(outcome);

@@ -66,6 +66,16 @@ TEST(Profile, AnUnknownKeyIsNamedWithItsPlaceAndTheKnownOnes) {
   EXPECT_THAT(error_of("[lnik]\ngbps = 100\n"), AllOf(StartsWith("nic.toml:1:"), HasSubstr("unknown key lnik")));
 }
 
+// The reader needs stack for each table in a table.
+TEST(Profile, ALineThatIsTooLongIsRefused) {
+  std::string tables = "[link]\ngbps = 100\n[";
+  for (int i = 0; i < 200'000; ++i) {
+    tables += "a.";
+  }
+  EXPECT_THAT(error_of(tables + "b]\n"), StartsWith("nic.toml:3:1: error: this line has more than 4096 bytes"));
+  EXPECT_THAT(error_of(tables.substr(0, 4096) + "b]\n"), HasSubstr("unknown key"));
+}
+
 TEST(Profile, AValueOfTheWrongSortIsNamed) {
   EXPECT_THAT(error_of("[link]\ngbps = \"fast\"\n"), HasSubstr("nic.toml:2:8: error: link.gbps must be a number"));
   EXPECT_THAT(error_of("[link]\nmtu = 1500.5\n"), HasSubstr("link.mtu is 1500.5: it must be a whole number"));

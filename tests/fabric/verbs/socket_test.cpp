@@ -34,6 +34,22 @@ TEST(HostAndPort, OthersAreQuoted) {
   }
 }
 
+TEST(Listening, SaysWhatToDoAboutAnAddressThatCannotBeHad) {
+  HostAndPort at{"127.0.0.1", 0};
+  const FileDescriptor listening = listen_on(at);
+  const auto message_of = [](HostAndPort where) {
+    try {
+      static_cast<void>(listen_on(where));
+    } catch (const SocketError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(message_of(at),
+              ::testing::AllOf(::testing::HasSubstr(at.to_string()), ::testing::HasSubstr("another port")));
+  EXPECT_THAT(message_of({"192.0.2.1", 0}), ::testing::HasSubstr("give an address of this machine"));
+}
+
 TEST(Conversation, WithNobodyEndsWithAnErrorThatNamesTheAddress) {
   HostAndPort at{"127.0.0.1", 0};
   {

@@ -247,6 +247,9 @@ TEST(Control, AChangeKeepsRegistersAndCountsThatItDoesNotName) {
 TEST(Control, AMistakeIsNamedWithItsPlace) {
   const std::string entry = R"({"tables": {"prefix": {"entries": [)";
   EXPECT_THAT(refusal_of("{"), HasSubstr("file.json: "));
+  EXPECT_THAT(refusal_of(R"({"tables": {"prefix": {"entries": [
+                             {"keys": ["10.1.0.0/16"], "action": "set", "arguments": [1, 2], "priority": 3}]}}})"),
+              HasSubstr("/tables/prefix/entries/0/priority: table In.prefix has no ternary"));
   EXPECT_THAT(refusal_of("[]"), HasSubstr("file.json: /: this must be an object"));
   EXPECT_THAT(refusal_of(R"({"tabels": {}})"), AllOf(HasSubstr("/tabels"), HasSubstr("tables, registers")));
   EXPECT_THAT(refusal_of(R"({"tables": {"dmac": {}}})"),

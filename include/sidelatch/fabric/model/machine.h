@@ -144,14 +144,6 @@ class Machine {
   [[nodiscard]] Footprint footprint(const Step& step) const;
   /// The footprint of a CPU thread's access to bytes of its node.
   [[nodiscard]] Footprint footprint(NodeId node, RemoteAddress address, std::uint64_t length, bool writes) const;
-  /// Whether the order of the two can matter: they touch a byte that one of them writes, or one can enable or disable
-  /// the other. If false, swapping them where they are adjacent gives the same state. The result does not change when
-  /// independent steps are swapped.
-  [[nodiscard]] bool dependent(const Step& a, const Step& b) const;
-  /// Like dependent(), for a step and a post() or post_receive() of `request` to `qp`. Rule 2 makes the completion of a
-  /// WRITE dependent with posts of READs and atomics to the same NIC. A revocation of `qp` is dependent with all its
-  /// steps.
-  [[nodiscard]] bool post_dependent(QpId qp, const WorkRequest& request, const Step& step) const;
   /// How many requests of its queue pair that were posted before `wr` have steps to come.
   [[nodiscard]] std::uint32_t unfinished_before(WrId wr) const;
   /// Whether nothing but the exclusion of atomics on one word (rule 8) forbids `step` now.
@@ -290,11 +282,6 @@ class Machine {
   // machine_state.cpp
   void append_request(const Qp& qp, const Wr& wr, const std::function<std::uint64_t(const std::byte*)>& place,
                       std::vector<std::uint64_t>& out) const;
-
-  // machine_dependence.cpp
-  [[nodiscard]] bool dependent_within(const Wr& wr, const Step& a, const Step& b) const;
-  [[nodiscard]] bool dependent_in_queue(const Wr& first, const Step& a, const Wr& second, const Step& b) const;
-  [[nodiscard]] bool dependent_across(const Wr& one, const Step& a, const Wr& other, const Step& b) const;
 
   Rules rules_;
   std::vector<Node> nodes_;

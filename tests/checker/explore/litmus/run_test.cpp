@@ -234,6 +234,7 @@ TEST(LitmusRun, WhatABudgetLeftOutIsNotForbidden) {
   EXPECT_EQ(result.verdict.outcome, Outcome::bounded);
   EXPECT_EQ(result.ok(), std::nullopt);
   EXPECT_THAT(to_text(result), HasSubstr("undecided"));
+  EXPECT_THAT(to_text(result), HasSubstr("not reached so far"));
 }
 
 TEST(LitmusRun, EachModelHasItsResultInTheOrderAsked) {

@@ -265,6 +265,10 @@ void build_list(const ProgramList& program, Found& found, World& world) {
 
 }  // namespace
 
+Program program_of(const ProgramList& program) {
+  return [program, found = std::make_shared<Found>()](World& world) { build_list(program, *found, world); };
+}
+
 Explored explore_list(const ProgramList& program, const Options& options) {
   Found found;
   Explored explored;

@@ -14,6 +14,9 @@ struct Explored {
   Verdict verdict;
 };
 
+/// The program as the explorer takes it.
+[[nodiscard]] Program program_of(const ProgramList& program);
+
 [[nodiscard]] Explored explore_list(const ProgramList& program, const Options& options);
 
 }  // namespace sidelatch::explore::oracle

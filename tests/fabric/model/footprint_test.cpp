@@ -1,7 +1,6 @@
-// Properties that an explorer relies on: independent steps commute, blocked steps are named, footprints are correct.
+// Properties that an explorer relies on: blocked steps are named, footprints are correct.
 #include "enumerate.h"
 #include "names.h"
-#include "tests/sampled.h"
 
 #include <gtest/gtest.h>
 
@@ -126,75 +125,8 @@ std::vector<Rules> all_rules() {
   return result;
 }
 
-TEST(ModelDependence, SkippingReorderingsOfIndependentStepsLosesNoOutcome) {
-  if (is_sampled()) {
-    GTEST_SKIP() << kLeftOut;
-  }
-  std::uint64_t plain_runs = 0;
-  std::uint64_t reduced_runs = 0;
-  for (const Named& named : programs()) {
-    for (const Rules& rules : all_rules()) {
-      Program p;
-      named.build(p);
-      std::uint64_t runs = 0;
-      const Outcomes plain = outcomes(p, rules, Reduction::none, &runs);
-      plain_runs += runs;
-      EXPECT_EQ(outcomes(p, rules, Reduction::sleep_sets, &runs), plain) << named.title;
-      reduced_runs += runs;
-    }
-  }
-  EXPECT_LT(reduced_runs * 10, plain_runs);  // else `dependent` says yes too often to be of use
-}
-
-TEST(ModelDependence, AdjacentIndependentStepsCanBeSwapped) {
-  std::mt19937 random(7);
-  std::size_t swapped = 0;
-  for (const Named& named : programs()) {
-    for (const Rules& rules : all_rules()) {
-      Program p;
-      named.build(p);
-      World world(p, rules);
-      for (int run = 0; run < 30; ++run) {
-        world.restart();
-        std::vector<Choice> trace;
-        std::vector<Choice> choices;
-        for (world.choices(choices); !choices.empty(); world.choices(choices)) {
-          trace.push_back(choices[random() % choices.size()]);
-          world.take(trace.back());
-        }
-        const Outcome expected = world.outcome();
-        for (std::size_t i = 0; i + 1 < trace.size(); ++i) {
-          const bool steps = trace[i].kind == Choice::Kind::micro_step && trace[i + 1].kind == Choice::Kind::micro_step;
-          world.restart();
-          for (std::size_t k = 0; k < i + 2; ++k) {
-            world.take(trace[k]);
-          }
-          if (!steps || world.dependent(trace[i], trace[i + 1])) {
-            continue;
-          }
-          std::vector<Choice> other = trace;
-          std::swap(other[i], other[i + 1]);
-          world.restart();
-          for (std::size_t k = 0; k < other.size(); ++k) {
-            ASSERT_TRUE(world.possible(other[k]))
-                << named.title << ": after swapping " << to_string(trace[i].step) << " and "
-                << to_string(trace[i + 1].step) << ", " << to_string(other[k].step) << " is not enabled";
-            world.take(other[k]);
-          }
-          world.choices(choices);
-          ASSERT_TRUE(choices.empty());
-          ASSERT_EQ(world.outcome(), expected)
-              << named.title << ": " << to_string(trace[i].step) << " and " << to_string(trace[i + 1].step);
-          ++swapped;
-        }
-      }
-    }
-  }
-  EXPECT_GT(swapped, 1000U);
-}
-
 // Every step that some program could have: exactly the unblocked ones are enabled.
-TEST(ModelDependence, TheEnabledSetIsWhatNoRuleBlocks) {
+TEST(ModelSteps, TheEnabledSetIsWhatNoRuleBlocks) {
   std::mt19937 random(11);
   for (const Named& named : programs()) {
     for (const Rules& rules : all_rules()) {
@@ -279,54 +211,6 @@ TEST_F(ModelAnswers, FootprintsNameTheBytesOfEachStep) {
   EXPECT_TRUE(machine.footprint(node, x + 72, 8, false).conflicts(place));
   EXPECT_FALSE(machine.footprint(node, x + 96, 8, false).conflicts(place));
   EXPECT_THROW(static_cast<void>(machine.footprint(step(StepKind::sample, write))), std::out_of_range);
-}
-
-TEST_F(ModelAnswers, DependenceFollowsBytesQueuesAndTheLockTable) {
-  const WrId write = machine.post(a, request(Opcode::write, x, 128).with_inline());
-  const WrId later = machine.post(a, request(Opcode::read, x + 128));
-  const WrId read = machine.post(b, request(Opcode::read, x));
-  const WrId far_read = machine.post(b, request(Opcode::read, x + 192));
-  const WrId atomic = machine.post(b, request(Opcode::fetch_add, x + 64));
-  const QpId c = machine.add_qp(machine.add_client(), nic);
-  const WrId rival = machine.post(c, request(Opcode::fetch_add, x + 64));
-  const auto dependent = [&](Step one, Step two) {
-    EXPECT_EQ(machine.dependent(one, two), machine.dependent(two, one));
-    return machine.dependent(one, two);
-  };
-  // Overlapping bytes.
-  EXPECT_TRUE(dependent(step(StepKind::place, write, 0), step(StepKind::sample, read)));
-  EXPECT_FALSE(dependent(step(StepKind::place, write, 1), step(StepKind::sample, read)));
-  EXPECT_TRUE(dependent(step(StepKind::place, write, 1), step(StepKind::load, atomic)));
-  // Queue order: WRITE before READ, though they share no byte; READ and READ unordered.
-  EXPECT_TRUE(dependent(step(StepKind::place, write, 0), step(StepKind::sample, later)));
-  EXPECT_FALSE(dependent(step(StepKind::sample, read), step(StepKind::sample, far_read)));
-  EXPECT_TRUE(dependent(step(StepKind::complete, read), step(StepKind::complete, far_read)));
-  EXPECT_FALSE(dependent(step(StepKind::complete, write), step(StepKind::complete, read)));
-  EXPECT_FALSE(dependent(step(StepKind::complete, write), step(StepKind::place, write, 1)));
-  // One atomic's load excludes the other's, though both only read.
-  EXPECT_TRUE(dependent(step(StepKind::load, atomic), step(StepKind::load, rival)));
-}
-
-TEST_F(ModelAnswers, ACompletionIsDependentWithPostsThatRuleTwoBinds) {
-  const WrId write = machine.post(a, request(Opcode::write, x).with_inline());
-  const Step complete = step(StepKind::complete, write);
-  const QpId elsewhere = machine.add_qp(machine.add_client(), machine.add_nic(node));
-  EXPECT_TRUE(machine.post_dependent(b, request(Opcode::read, x + 64), complete));
-  EXPECT_TRUE(machine.post_dependent(b, request(Opcode::fetch_add, x + 64), complete));
-  EXPECT_FALSE(machine.post_dependent(b, request(Opcode::write, x + 64), complete));
-  EXPECT_FALSE(machine.post_dependent(a, request(Opcode::read, x), complete));  // rule 5 orders them already
-  EXPECT_FALSE(machine.post_dependent(elsewhere, request(Opcode::read, x), complete));
-  EXPECT_FALSE(machine.post_dependent(b, request(Opcode::read, x), step(StepKind::place, write)));
-  machine.apply(complete);
-  const WrId read = machine.post(b, request(Opcode::read, x + 64));
-  EXPECT_TRUE(machine.dependent(step(StepKind::place, write), step(StepKind::sample, read)));
-  EXPECT_EQ(machine.blocked_by(step(StepKind::sample, read)), Rule::completed_writes_first);
-}
-
-TEST_F(ModelAnswers, AnInlinePostIsDependentWithADeliveryIntoItsPayload) {
-  const WrId read = machine.post(a, request(Opcode::read, x));
-  EXPECT_TRUE(machine.post_dependent(b, request(Opcode::write, x + 64).with_inline(), step(StepKind::deliver, read)));
-  EXPECT_FALSE(machine.post_dependent(b, request(Opcode::write, x + 64), step(StepKind::deliver, read)));
 }
 
 TEST_F(ModelAnswers, TheRuleThatPermitsAnUnusualStepIsNamed) {

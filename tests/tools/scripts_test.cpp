@@ -1,0 +1,83 @@
+// The scripts, and sidelatch-p4c, as their users meet them, as far as that needs no build.
+#include "tests/paths.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <array>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace sidelatch::tools {
+namespace {
+
+std::pair<int, std::string> shell(const std::string& what) {
+  const std::string command = "cd '" + in_source_tree("") + "' && timeout 60 " + what + " 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::string printed;
+  std::array<char, 4096> chunk{};
+  for (std::size_t n = 0; (n = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;) {
+    printed.append(chunk.data(), n);
+  }
+  const int status = ::pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, printed};
+}
+
+// libFuzzer takes "abc" for 0, and runs nothing but its corpus.
+TEST(Scripts, FuzzRefusesWhatIsNoNumber) {
+  for (const std::string option :
+       {"--runs abc", "--runs 0", "--runs -1", "--runs 1e6", "--runs 10x", "--seconds x", "--runs ''"}) {
+    const auto [status, printed] = shell("scripts/fuzz p4-compiler " + option);
+    EXPECT_NE(status, 0) << option;
+    EXPECT_THAT(printed, ::testing::HasSubstr(option.substr(0, option.find(' ')))) << option;
+  }
+}
+
+TEST(Scripts, FuzzNamesItsTargets) {
+  const auto [status, printed] = shell("scripts/fuzz nosuch --runs 3");
+  EXPECT_EQ(status, 2);
+  EXPECT_THAT(printed, ::testing::AllOf(::testing::HasSubstr("'nosuch'"), ::testing::HasSubstr("p4-compiler")));
+}
+
+TEST(Scripts, MeasurementsRefuseWhatIsNoNumber) {
+  for (const std::string wrong : {"measure-flows x", "measure-flows 0", "measure-flows 1 -8", "measure-softnic x"}) {
+    const auto [status, printed] = shell("scripts/" + wrong);
+    EXPECT_EQ(status, 2) << wrong;
+    EXPECT_THAT(printed, ::testing::HasSubstr("whole number above 0")) << wrong;
+  }
+}
+
+TEST(Scripts, HelpIsTheCommentAtTheirHeads) {
+  for (const std::string name : {"build", "check", "format", "fuzz", "install-deps", "lint", "measure-flows",
+                                 "measure-softnic", "test", "verify"}) {
+    const auto [status, printed] = shell("scripts/" + name + " --help");
+    EXPECT_EQ(status, 0) << name;
+    EXPECT_THAT(printed, ::testing::AllOf(::testing::StartsWith("scripts/" + name),
+                                          ::testing::Not(::testing::HasSubstr("source \""))))
+        << name;
+  }
+}
+
+TEST(P4Compiler, SaysWhatItWantsAndWhatIsWrong) {
+  const std::string program = std::string(program_path()) + "-p4c ";
+  const auto [helped, help] = shell(program + "--help");
+  EXPECT_EQ(helped, 0);
+  EXPECT_THAT(help, ::testing::StartsWith("usage: sidelatch-p4c"));
+  const std::array<std::pair<std::string, std::string>, 4> wrong{{{"", "-o FILE.cpp"},
+                                                                  {"p4/l2_l3.p4", "-o FILE.cpp"},
+                                                                  {"p4/l2_l3.p4 -o", "-o needs a value"},
+                                                                  {"p4/l2_l3.p4 more.p4 -o /tmp/x", "more.p4"}}};
+  for (const auto& [arguments, part] : wrong) {
+    const auto [status, printed] = shell(program + arguments);
+    EXPECT_EQ(status, 2) << arguments;
+    EXPECT_THAT(printed, ::testing::AllOf(::testing::HasSubstr(part), ::testing::HasSubstr("usage:"))) << arguments;
+  }
+  const auto [status, printed] = shell(program + "p4/l2_l3.p4 -o /no/folder/x.cpp");
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(printed, ::testing::HasSubstr("cannot write /no/folder/x.cpp: No such file"));
+}
+
+}  // namespace
+}  // namespace sidelatch::tools
