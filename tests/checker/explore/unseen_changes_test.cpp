@@ -308,7 +308,7 @@ void a_client_crashes_before_it_posts_a_buffer(World& world) {
 
 TEST(UnseenLooks, AreNotCalledSafe) {
   for (const auto& [program, reason] :
-       {std::pair{&a_task_leaves_an_object, "leaves an object on the heap"},
+       {std::pair{&a_task_leaves_an_object, "an object"},
         std::pair{&a_client_asks_for_crashes, "asks World::crashed()"},
         std::pair{&a_client_crashes_before_it_posts_a_buffer, "posts a receive buffer behind a request"}}) {
     for (const Mode mode : {Mode::exhaustive, Mode::states}) {
