@@ -46,6 +46,10 @@ const bit<32> WRITE = 0x03000000;
 const bit<32> OTHER = 0x04000000;       // a WRITE to memory that is no tuple
 const bit<32> REFUSED = 0x05000000;     // a WRITE that may not happen
 const bit<32> OTHER_DATA = 0x06000000;  // a READ or atomic there: an acknowledgement alone is no answer
+#ifdef CACHED_TUPLES
+const bit<32> COLD = 0x07000000;  // a READ of a cold tuple, or of its word
+const bit<32> GROUPS = 4096;      // of tuples, by the lowest bits of their places
+#endif
 
 const bit<64> NOT_READ = 0xffffffffffffffff;
 
@@ -154,6 +158,13 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
     // By tuple.
     register<bit<64>>(TUPLES) versions;
     register<bit<32>>(TUPLES) holders;  // connection + 1
+#ifdef CACHED_TUPLES
+    // A tuple's place is its number among all tuples; `wanted`, versions and holders are by the number that it has while
+    // it is hot.
+    register<bit<32>>(CONNECTIONS) places;  // of the latest READ or WRITE
+    register<bit<64>>(GROUPS) moves;        // how many tuples of the group have become hot
+    register<bit<32>>(CONNECTIONS) asked;   // place + 1 of the tuple that it found cold and would latch, for the control plane
+#endif
 
     bit<32> connection = 0;
     bit<24> client_pair = 0;
@@ -229,6 +240,18 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         default_action = NoAction();
         size = 64;
     }
+
+#ifdef CACHED_TUPLES
+    bit<32> place = 0;
+    bit<32> hot_number = 0;
+    action hot(bit<32> number) { hot_number = number; }
+    table hot_tuples {
+        key = { place : exact; }
+        actions = { hot; NoAction; }
+        default_action = NoAction();
+        size = 262144;
+    }
+#endif
 
     // `done`: the first PSN that is not done.
     action answer(bit<8> opcode, bit<8> syndrome, bit<24> done, bit<24> psn) {
@@ -309,6 +332,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             bool is_atomic_ack = h.bth.opcode == RC_ATOMIC_ACKNOWLEDGE;
             bool is_answer = is_ack && (kind == WRITE || kind == OTHER)
                 || is_data && (kind == READ || kind == OTHER_DATA) || is_atomic_ack && kind == OTHER_DATA;
+#ifdef CACHED_TUPLES
+            is_answer = is_answer || is_data && kind == COLD;
+#endif
             if (!is_answer && !is_nak) {
                 drop();
                 exit;
@@ -331,6 +357,22 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                     holders.write(number, holder | HAS_READ);
                 }
             }
+#ifdef CACHED_TUPLES
+            if (kind == COLD && is_data) {
+                bit<64> before;
+                seen.read(before, connection);
+                bit<32> at;
+                places.read(at, connection);
+                bit<64> moved;
+                moves.read(moved, at & (GROUPS - 1));
+                bit<64> is = turned(h.word.value);
+                if (before != (moved << 1 | 1)) {
+                    h.word.value = turned(1);
+                } else if (is_first && is[0:0] == 0) {
+                    seen.write(connection, is);  // for who latches this version; a repeated answer is not good any more
+                }
+            }
+#endif
             if (kind == WRITE && is_ack && is_first) {
                 versions.write(number, version + 1);
                 holders.write(number, 0);
@@ -396,6 +438,19 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         bool is_at_word = is_slot && is_inside && bytes == 8 && !is_write;
         bool is_tuple = is_slot && is_inside && bytes == tuple_bytes && !is_atomic;
         bool has_payload_of_tuple = h.bth.pad == 0 && (bit<64>)h.ipv4.total_bytes == 60 + bytes;
+        bit<32> asked_for = first_tuple + (bit<32>)slot;
+#ifdef CACHED_TUPLES
+        place = asked_for;
+        bit<32> place_before;
+        places.read(place_before, connection);
+        bool is_hot = false;
+        if (has_tuples && (is_at_word || is_tuple)) {
+            is_hot = hot_tuples.apply().hit;
+        }
+        if (is_repeated) {
+            is_hot = latest & KIND != COLD;  // it is what it was; the tuple may have moved
+        }
+#endif
         bit<8> fault = ACK;
         bit<32> asks = OTHER_DATA;
         if (is_write) {
@@ -407,6 +462,15 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         if (has_tuples && bytes != 0 && !is_beside) {
             if (is_at_word && h.bth.opcode != RC_FETCH_ADD) {
                 asks = ANSWERED;
+#ifdef CACHED_TUPLES
+                if (is_read && !is_hot) {
+                    asks = COLD;
+                }
+            } else if (is_tuple && is_read && !is_hot) {
+                asks = COLD;
+            } else if (is_tuple && has_payload_of_tuple && !is_hot) {
+                asks = REFUSED;
+#endif
             } else if (is_tuple && is_read) {
                 asks = READ;
             } else if (is_tuple && has_payload_of_tuple) {
@@ -417,7 +481,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 fault = NAK_INVALID_REQUEST;
             }
         }
-        bit<32> asked_for = first_tuple + (bit<32>)slot;
+#ifdef CACHED_TUPLES
+        asked_for = hot_number;
+#endif
         if (asked_for >= TUPLES && asks != OTHER && asks != OTHER_DATA && fault == ACK) {
             fault = NAK_REMOTE_ACCESS;
         }
@@ -429,7 +495,11 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else {
             // A NIC repeats what it has sent. What only has the PSN would pass unlatched, or unjudged.
             bool is_same = asks == kind || kind == REFUSED && asks == WRITE;
+#ifdef CACHED_TUPLES
+            bool is_elsewhere = (kind == READ || kind == WRITE || kind == COLD) && place != place_before;
+#else
             bool is_elsewhere = (kind == READ || kind == WRITE) && asked_for != number;
+#endif
             if (fault != ACK || !is_same || is_elsewhere) {
                 drop();
                 exit;
@@ -445,7 +515,19 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         }
         bit<64> read_version;
         seen.read(read_version, connection);
+#ifdef CACHED_TUPLES
+        // Of a READ that was cold and has no answer, `seen` is odd.
+        bool has_read = place_before == place && read_version == version;
+        if (kind == ANSWERED && !is_hot) {
+            version = NOT_READ;
+            holder = 0;
+            if (is_new && is_atomic) {
+                asked.write(connection, place + 1);
+            }
+        }
+#else
         bool has_read = read_before == number && read_version == version;
+#endif
         bool is_latched = version[0:0] == 1;
         bool is_mine = is_latched && holder & HOLDER == connection + 1;
         bit<64> old = version;
@@ -491,6 +573,16 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 wanted.write(connection, number);
                 seen.write(connection, NOT_READ);
             }
+#ifdef CACHED_TUPLES
+            if (kind == READ || kind == WRITE || kind == COLD) {
+                places.write(connection, place);
+            }
+            if (kind == COLD) {
+                bit<64> moved;
+                moves.read(moved, place & (GROUPS - 1));
+                seen.write(connection, moved << 1 | 1);
+            }
+#endif
         }
 
         if (kind == ANSWERED) {

@@ -23,6 +23,8 @@ constexpr std::uint32_t kMustWrite = 0x8000'0000;      // of `holders`
 constexpr std::uint32_t kHolder = 0xffff;
 constexpr std::uint64_t kEpoch = std::uint64_t{1} << 32;
 
+constexpr std::uint64_t kMostPlaces = std::uint64_t{1} << 31;  // of a cache
+
 constexpr std::uint64_t kWordBytes = 8;
 constexpr std::uint64_t kShortestTuple = 16;  // else a READ of the tuple could not be told from one of its word
 
@@ -52,6 +54,7 @@ OptimisticSwitch::OptimisticSwitch(p4::State& state)
         "only to the control plane that made them. Begin with the switch's state as at its start",
         connections_->size(), regions_->size()));
   }
+  begin_cache(state);
 }
 
 void OptimisticSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
@@ -97,7 +100,7 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
     }
   }
   const std::uint32_t first = room_for(tuples.count);
-  for (std::uint64_t i = 0; i < tuples.count; ++i) {
+  for (std::uint64_t i = 0; i < tuples.count && !is_cache(); ++i) {
     versions_->write(first + i, 0);
     holders_->write(first + i, 0);
   }
@@ -125,9 +128,10 @@ std::uint32_t OptimisticSwitch::room_for(std::uint64_t count) const {
     largest = std::max(largest, row.first - free);
     free = row.first + row.tuples.count;
   }
-  if (versions_->size() - free < count) {
-    throw std::invalid_argument(fmt::format("count {}: the switch has versions for {} more tuples of {}", count,
-                                            std::max(largest, versions_->size() - free), versions_->size()));
+  const std::uint64_t all = is_cache() ? kMostPlaces : versions_->size();
+  if (all - free < count) {
+    throw std::invalid_argument(fmt::format("count {}: the switch has {} for {} more tuples of {}", count,
+                                            is_cache() ? "numbers" : "versions", std::max(largest, all - free), all));
   }
   return static_cast<std::uint32_t>(free);
 }
@@ -139,7 +143,12 @@ void OptimisticSwitch::remove_tuples(std::uint32_t first) {
   }
   regions_->remove(row->entry);
   for (std::uint64_t i = 0; i < row->tuples.count; ++i) {
-    holders_->write(first + i, 0);
+    const auto tuple = static_cast<std::uint32_t>(first + i);
+    if (!is_cache()) {
+      holders_->write(tuple, 0);
+    } else if (is_hot(tuple)) {
+      forget_hot(tuple);
+    }
   }
   rows_.erase(row);
 }
@@ -155,15 +164,16 @@ void OptimisticSwitch::add_direct(const Ipv4Address& memory_node, std::uint32_t 
 }
 
 void OptimisticSwitch::release_tuple(std::uint32_t tuple, bool is_written, Released& released) {
-  const bool must_write = (static_cast<std::uint32_t>(holders_->read(tuple)) & kMustWrite) != 0;
+  const std::uint32_t number = number_of(tuple);
+  const bool must_write = (static_cast<std::uint32_t>(holders_->read(number)) & kMustWrite) != 0;
   // An epoch begins in the tuple itself, so that recovery finds it.
   const bool begins_epoch = (version(tuple) + 1) % kEpoch == 0;
-  holders_->write(tuple, 0);
+  holders_->write(number, 0);
   if (is_written || must_write || begins_epoch) {
     released.in_doubt.push_back(tuple);
   } else {
     released.tuples.push_back(tuple);
-    versions_->write(tuple, version(tuple) + 1);
+    versions_->write(number, version(tuple) + 1);
   }
 }
 
@@ -234,11 +244,17 @@ Released OptimisticSwitch::release(ConnectionId connection) {
   const auto wanted = static_cast<std::uint32_t>(wanted_->read(index));
   const bool is_writing = (latest & kWaiting) != 0 && (latest & kKind) == kWrite;
   Released released;
+  const auto look_at = [&](std::uint32_t tuple, std::uint32_t number) {
+    if (holder(tuple) == connection) {
+      release_tuple(tuple, is_writing && number == wanted, released);
+    }
+  };
+  for (const auto& [tuple, hot] : hot_) {
+    look_at(tuple, hot.number);
+  }
   for (const Row& row : rows_) {
-    for (std::uint32_t tuple = row.first; tuple < row.first + row.tuples.count; ++tuple) {
-      if (holder(tuple) == connection) {
-        release_tuple(tuple, is_writing && tuple == wanted, released);
-      }
+    for (std::uint32_t tuple = row.first; !is_cache() && tuple < row.first + row.tuples.count; ++tuple) {
+      look_at(tuple, tuple);
     }
   }
   connections_->remove(slot_of_it.to_memory);
@@ -251,18 +267,21 @@ void OptimisticSwitch::give_latch(std::uint32_t tuple, ConnectionId to) {
   if (slot(to, "give_latch").use != Use::connected) {
     throw std::invalid_argument(fmt::format("give_latch: connection {:#x} is fenced", to));
   }
-  if (!has_tuple(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
+  if (!has_tuple(tuple) || is_moving(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
     throw std::logic_error(fmt::format("give_latch: tuple {} is not in doubt", tuple));
   }
-  holders_->write(tuple, (index_of(to) + 1) | kMustWrite);
+  holders_->write(number_of(tuple), (index_of(to) + 1) | kMustWrite);
 }
 
 std::uint64_t OptimisticSwitch::version(std::uint32_t tuple) const {
-  return static_cast<std::uint64_t>(versions_->read(tuple));
+  return static_cast<std::uint64_t>(versions_->read(number_of(tuple)));
 }
 
 std::optional<OptimisticSwitch::ConnectionId> OptimisticSwitch::holder(std::uint32_t tuple) const {
-  const std::uint32_t holder = static_cast<std::uint32_t>(holders_->read(tuple)) & kHolder;
+  if (is_cache() && !is_hot(tuple)) {
+    return std::nullopt;
+  }
+  const std::uint32_t holder = static_cast<std::uint32_t>(holders_->read(number_of(tuple))) & kHolder;
   if (holder == 0) {
     return std::nullopt;
   }
@@ -285,10 +304,10 @@ void OptimisticSwitch::install_version(std::uint32_t first, std::uint64_t versio
 void OptimisticSwitch::install_latched(std::uint32_t first, std::uint64_t version) { install(first, version, true); }
 
 void OptimisticSwitch::unlatch(std::uint32_t tuple) {
-  if (!has_tuple(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
+  if (!has_tuple(tuple) || is_moving(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
     throw std::logic_error(fmt::format("unlatch: tuple {} is not in doubt", tuple));
   }
-  versions_->write(tuple, version(tuple) - 1);
+  versions_->write(number_of(tuple), version(tuple) - 1);
 }
 
 void OptimisticSwitch::install(std::uint32_t first, std::uint64_t version, bool is_latched) {
@@ -299,7 +318,10 @@ void OptimisticSwitch::install(std::uint32_t first, std::uint64_t version, bool 
   if (version % 2 != 0) {
     throw std::invalid_argument(fmt::format("install_version: {} is odd, which means latched", version));
   }
-  for (std::uint64_t i = 0; i < count; ++i) {
+  if (is_cache() && is_latched) {
+    throw std::logic_error("install_latched: a switch that caches has no room for all tuples, latched");
+  }
+  for (std::uint64_t i = 0; i < count && !is_cache(); ++i) {
     versions_->write(first + i, version + (is_latched ? 1 : 0));
     holders_->write(first + i, 0);
   }

@@ -184,7 +184,13 @@ class LatchService::Plane : public fabric::verbs::SwitchControl {
 
 class LatchService::Tuples final : public Plane {
  public:
-  explicit Tuples(p4::WiredSwitch& device) : Plane(device), control_(device.device().state()) {}
+  explicit Tuples(p4::WiredSwitch& device) : Plane(device), control_(device.device().state()) {
+    if (control_.is_cache()) {
+      throw std::invalid_argument(
+          "--memory: nothing here makes the tuples of switch_cached.p4 hot, so nobody could latch them: take "
+          "switch_optimistic.p4, or the library's TupleMoves");
+    }
+  }
 
   ConnectionId connect(const SwitchedEnds& ends) override {
     require_station(ends.client);

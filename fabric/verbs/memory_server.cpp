@@ -42,7 +42,8 @@ constexpr auto kPause = std::chrono::milliseconds(100);
 // Answers are short: a client with this many unsent bytes does not read.
 constexpr std::size_t kMostUnread = 1 << 20;
 
-bool is_name(std::string_view name) { return !name.empty() && name.size() <= 255; }
+constexpr std::size_t kLongestName = 255;
+bool is_name(std::string_view name) { return !name.empty() && name.size() <= kLongestName; }
 
 }  // namespace
 
@@ -79,9 +80,13 @@ class MemoryServer::Loop {
     if (thread_.joinable()) {
       throw std::logic_error("share: the server has started; share its regions before that");
     }
-    if (!is_name(name) || find_region(name)) {
+    if (!is_name(name)) {
       throw std::invalid_argument(
-          fmt::format("share: the name '{}' is empty, longer than 255 bytes, or used already", name));
+          fmt::format("share: the name '{}' has {} bytes: a name has 1 to {}", name, name.size(), kLongestName));
+    }
+    if (find_region(name)) {
+      throw std::invalid_argument(
+          fmt::format("share: a region is shared as '{}' already: give each another name", name));
     }
     welcome_.regions.push_back({std::string(name), region.remote(), region.access()});
     static_cast<void>(exchange::encode(welcome_));  // checks that it is not too long
@@ -322,7 +327,7 @@ class MemoryServer::Loop {
         forget_connection(client, disconnect->connection);
       }
     } else if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
-      reply(client, revoke_owner(revoke->owner));
+      reply(client, revoke_owner(client, revoke->owner));
     } else if (const auto* const wanted = std::get_if<exchange::Allocate>(&message)) {
       reply(client, lend(client, *wanted));
     } else if (const auto* const release = std::get_if<exchange::Release>(&message)) {
@@ -594,13 +599,26 @@ class MemoryServer::Loop {
   }
 
   // Also refuses unknown owners: a client that takes over a latch relies on its holder's connections being gone.
-  exchange::Message revoke_owner(std::uint16_t owner) {
+  exchange::Message revoke_owner(const Client& by, std::uint16_t owner) {
     if (!owners_.contains(owner)) {
       return exchange::Refused{
           fmt::format("owner {} has never connected here, so nothing keeps its late writes out: every client with an "
                       "owner id gives it as RemoteOptions::owner",
                       owner),
           exchange::Refused::kUnknownOwner};
+    }
+    // A switch that is not told goes on acknowledging what the end of the queue pair then loses (memory model, rule
+    // 10).
+    for (const Client& client : clients_) {
+      const bool passes_another_switch = client.switch_id != 0 && client.switch_id != by.switch_id;
+      if (passes_another_switch && std::ranges::any_of(client.connections, [&](const auto& one) {
+            return one.second.owner == owner && !one.second.end->revoked();
+          })) {
+        return exchange::Refused{
+            fmt::format("owner {} has connections through a switch, which has to fence them first: revoke it through a "
+                        "RemoteNode of that switch's exchange (--latches)",
+                        owner)};
+      }
     }
     revoked_owners_.insert(owner);
     for (Client& client : clients_) {

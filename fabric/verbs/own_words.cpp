@@ -18,16 +18,21 @@ std::atomic_ref<std::uint64_t> own_word(std::uint64_t address) {
 }
 
 void require_own_words(std::span<const exchange::SharedRegion> regions, const RemoteSpan& span, std::uint64_t stride,
-                       std::uint64_t count) {
+                       std::uint64_t count, Access right) {
   const auto holds = [&](const exchange::SharedRegion& region) {
     const RemoteSpan& all = region.span;
     return span.rkey == all.rkey && span.address.value >= all.address.value && span.length <= all.length &&
            span.address.value - all.address.value <= all.length - span.length;
   };
+  const auto region = std::ranges::find_if(regions, holds);
   if (span.address.value % kWordBytes != 0 || stride % kWordBytes != 0 || stride == 0 || count > span.length / stride ||
-      std::ranges::none_of(regions, holds)) {
+      region == regions.end()) {
     throw std::invalid_argument(fmt::format("{} words, {} bytes apart from {:#x} on, are not words of a shared region",
                                             count, stride, span.address.value));
+  }
+  if (!allows(region->access, right)) {
+    throw std::invalid_argument(fmt::format("region '{}' may not be {} by others", region->name,
+                                            right == Access::remote_write ? "written" : "read"));
   }
 }
 
@@ -35,7 +40,7 @@ void require_own_words(std::span<const exchange::SharedRegion> regions, const Re
 
 std::vector<std::uint64_t> read_own_words(std::span<const exchange::SharedRegion> regions,
                                           const exchange::ReadWords& wanted) {
-  require_own_words(regions, wanted.span, wanted.stride, wanted.count);
+  require_own_words(regions, wanted.span, wanted.stride, wanted.count, Access::remote_read);
   if (wanted.count > exchange::kMostWords) {
     throw std::invalid_argument(fmt::format("{} words at once: at most {}", wanted.count, exchange::kMostWords));
   }
@@ -48,7 +53,7 @@ std::vector<std::uint64_t> read_own_words(std::span<const exchange::SharedRegion
 }
 
 void write_own_words(std::span<const exchange::SharedRegion> regions, const exchange::WriteWords& wanted) {
-  require_own_words(regions, wanted.span, wanted.stride, wanted.count);
+  require_own_words(regions, wanted.span, wanted.stride, wanted.count, Access::remote_write);
   for (std::uint64_t i = 0; i < wanted.count; ++i) {
     own_word(wanted.span.address.value + i * wanted.stride).store(wanted.value);
   }

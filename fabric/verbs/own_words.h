@@ -13,7 +13,7 @@
 namespace sidelatch::fabric::verbs {
 
 /// The first words of `count` slots of `stride` bytes from `span` on. Throws std::invalid_argument if they are not
-/// aligned words within one of `regions`.
+/// aligned words within one of `regions`, or that region has not the remote right.
 [[nodiscard]] std::vector<std::uint64_t> read_own_words(std::span<const exchange::SharedRegion> regions,
                                                         const exchange::ReadWords& wanted);
 /// Throws as read_own_words(); then nothing is written.

@@ -95,7 +95,7 @@ class TupleService final : public SwitchService {
     std::vector<std::uint32_t> numbers;
     for (const auto& [number, connection] : connections_) {
       if (connection) {
-        fence(*connection);
+        shared_->fence(*connection);
       }
       numbers.push_back(number);
     }
@@ -125,29 +125,38 @@ class TupleService final : public SwitchService {
     return server_->ask_for<Answer>(question, "the memory server");
   }
 
-  void fence(SwitchControl::ConnectionId connection) {
-    shared_->with([&](SwitchControl& control) { control.fence(connection); });
-  }
-  void release(SwitchControl::ConnectionId connection) {
-    shared_->with([&](SwitchControl& control) { control.release(connection); });
-  }
-
   // The server's record stays, so that it refuses the connection from then on.
   void end_connection(std::uint32_t number) {
     const auto found = connections_.find(number);
     static_cast<void>(ask<exchange::Revoked>(exchange::Disconnect{number, 1}));
     if (found != connections_.end() && found->second) {
-      release(*std::exchange(found->second, std::nullopt));
+      shared_->release(*std::exchange(found->second, std::nullopt));
     }
   }
   // Fences first, and waits until all that was acknowledged is placed.
   void revoke(std::uint32_t number) {
     const auto found = connections_.find(number);
     if (found != connections_.end() && found->second) {
-      fence(*found->second);
+      shared_->fence(*found->second);
       static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
     }
     end_connection(number);
+  }
+  // The same for all connections of an owner, whichever client made them. If the server refuses, they stay fenced.
+  exchange::Message revoke_owner(std::uint16_t owner) {
+    const std::vector<SwitchControl::ConnectionId> fenced = shared_->fence_owner(owner);
+    if (!fenced.empty()) {
+      static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
+    }
+    exchange::Message answer = server_->ask(exchange::Revoke{owner});
+    if (std::holds_alternative<exchange::Revoked>(answer)) {
+      for (const SwitchControl::ConnectionId connection : fenced) {
+        shared_->release(connection);
+      }
+    } else if (fenced.empty()) {
+      shared_->admit_owner(owner);
+    }
+    return answer;
   }
 
   std::optional<exchange::Message> answer_or_throw(const exchange::Message& message) {
@@ -203,8 +212,11 @@ class TupleService final : public SwitchService {
       recovery_->settle(settle->owner);
       return exchange::Noted{};
     }
-    if (std::holds_alternative<exchange::Revoke>(message) || std::holds_alternative<exchange::Publish>(message) ||
-        std::holds_alternative<exchange::Find>(message) || std::holds_alternative<exchange::Place>(message)) {
+    if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
+      return revoke_owner(revoke->owner);
+    }
+    if (std::holds_alternative<exchange::Publish>(message) || std::holds_alternative<exchange::Find>(message) ||
+        std::holds_alternative<exchange::Place>(message)) {
       return server_->ask(message);
     }
     throw std::invalid_argument("a message that only servers send, or a second hello");
@@ -218,7 +230,7 @@ class TupleService final : public SwitchService {
     static_cast<void>(mtu_bytes(wanted.address.mtu));
     auto& record = connections_[wanted.connection];
     if (record) {
-      fence(*record);
+      shared_->fence(*record);
       static_cast<void>(ask<exchange::Placed>(exchange::Place{}));
     }
     exchange::Message answer = server_->ask(wanted);
@@ -230,13 +242,13 @@ class TupleService final : public SwitchService {
       return answer;
     }
     if (record) {
-      release(*std::exchange(record, std::nullopt));  // the server's queue pair has begun anew
+      shared_->release(*std::exchange(record, std::nullopt));  // the server's queue pair has begun anew
     }
     try {
       ends.memory_node = ipv4_of(accepted->address.gid, "the memory node");
       ends.memory_queue_pair = accepted->address.queue_pair;
       ends.path_mtu = mtu_bytes(std::min(wanted.address.mtu, accepted->address.mtu));
-      record = shared_->with([&](SwitchControl& control) { return control.connect(ends); });
+      record = shared_->connect(ends, wanted.owner);
     } catch (const std::exception&) {
       revoke(wanted.connection);
       connections_.erase(wanted.connection);
@@ -253,8 +265,14 @@ class TupleService final : public SwitchService {
                                 .count = wanted.count,
                                 .tuple_bytes = wanted.tuple_bytes,
                                 .slot_bytes = wanted.slot_bytes};
-    const bool outlives_switch = std::ranges::any_of(
+    const auto shared_region = std::ranges::find_if(
         shared_regions_, [&](const exchange::SharedRegion& one) { return is_within(wanted.span, one.span); });
+    const bool outlives_switch = shared_region != shared_regions_.end();
+    // Before other switches end for it.
+    if (outlives_switch && !allows(shared_region->access, Access::remote_read | Access::remote_write)) {
+      throw std::invalid_argument(
+          fmt::format("region '{}' may not be both read and written by clients, and tuples are", shared_region->name));
+    }
     if (!outlives_switch &&
         std::ranges::none_of(regions_, [&](const auto& one) { return is_within(wanted.span, one.second); })) {
       throw std::invalid_argument(
@@ -394,6 +412,52 @@ void SwitchControl::unlatch(std::uint32_t /*tuple*/) {}
 void SwitchControl::check_tuples(const SwitchedTuples& /*tuples*/) {}
 std::uint64_t SwitchControl::version(std::uint32_t /*tuple*/) {
   throw std::logic_error("this switch cannot recover tuples");
+}
+
+SwitchControl::ConnectionId SharedSwitch::connect(const SwitchedEnds& ends, std::uint16_t owner) {
+  const std::scoped_lock lock(mutex_);
+  if (revoked_.contains(owner)) {
+    throw std::runtime_error(fmt::format("owner {} was revoked: a client that comes back takes a new id", owner));
+  }
+  const SwitchControl::ConnectionId connection = control_->connect(ends);
+  owners_[connection] = owner;
+  return connection;
+}
+
+void SharedSwitch::fence(SwitchControl::ConnectionId connection) {
+  const std::scoped_lock lock(mutex_);
+  if (owners_.contains(connection)) {
+    control_->fence(connection);
+  }
+}
+
+void SharedSwitch::release(SwitchControl::ConnectionId connection) {
+  const std::scoped_lock lock(mutex_);
+  if (owners_.contains(connection)) {
+    control_->release(connection);
+    owners_.erase(connection);
+  }
+}
+
+std::vector<SwitchControl::ConnectionId> SharedSwitch::fence_owner(std::uint16_t owner) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<SwitchControl::ConnectionId> fenced;
+  if (owner == 0) {
+    return fenced;
+  }
+  revoked_.insert(owner);
+  for (const auto& [connection, its_owner] : owners_) {
+    if (its_owner == owner) {
+      control_->fence(connection);
+      fenced.push_back(connection);
+    }
+  }
+  return fenced;
+}
+
+void SharedSwitch::admit_owner(std::uint16_t owner) {
+  const std::scoped_lock lock(mutex_);
+  revoked_.erase(owner);
 }
 
 RecoveredTuples SharedSwitch::recover(const SwitchedTuples& tuples, std::span<const std::uint64_t> words) {

@@ -12,8 +12,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace sidelatch::fabric::verbs {
 
@@ -28,6 +30,17 @@ class SharedSwitch {
     const std::scoped_lock lock(mutex_);
     return use(*control_);
   }
+  /// A connection whose latches are taken by `owner`; 0: by nobody in particular. Throws std::runtime_error if that
+  /// owner was revoked meanwhile, and what the switch throws.
+  [[nodiscard]] SwitchControl::ConnectionId connect(const SwitchedEnds& ends, std::uint16_t owner);
+  /// These do nothing for a connection that was released, as revoke_owner() may have been first.
+  void fence(SwitchControl::ConnectionId connection);
+  void release(SwitchControl::ConnectionId connection);
+  /// Fences all connections of the owner, whichever client made them, and returns them; from now on it gets no new one.
+  [[nodiscard]] std::vector<SwitchControl::ConnectionId> fence_owner(std::uint16_t owner);
+  /// The memory server has refused: the owner is not revoked.
+  void admit_owner(std::uint16_t owner);
+
   /// Once for the same row, whoever asks. Throws what the switch throws, and std::invalid_argument.
   void keep(const SwitchedTuples& tuples);
   /// The same for memory that was used before, with these first words. The caller knows whether it asks again.
@@ -50,6 +63,8 @@ class SharedSwitch {
   };
   SwitchControl* control_;
   std::mutex mutex_;
+  std::map<SwitchControl::ConnectionId, std::uint16_t> owners_;  // of the connections at the switch
+  std::set<std::uint16_t> revoked_;
   std::list<Row> rows_;
   std::uint32_t queue_pair_ = 0xff;
   std::mutex reporting_;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <fstream>
 #include <sstream>
+#include <string>
 
 namespace sidelatch::switchsync {
 
@@ -18,14 +19,31 @@ std::string source_of(const std::string& name) {
   return text.str();
 }
 
-std::shared_ptr<const p4::Program> changed_program(const std::string& name, const std::string& right,
-                                                   const std::string& wrong) {
-  std::string text = source_of(name);
+namespace {
+
+std::shared_ptr<const p4::Program> changed(std::string text, const std::string& right, const std::string& wrong) {
   const std::size_t at = text.find(right);
   EXPECT_NE(at, std::string::npos) << right;
   p4::CompileOptions options;
   options.include_folders = {in_source_tree("p4")};
   return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4", options);
+}
+
+}  // namespace
+
+std::shared_ptr<const p4::Program> changed_program(const std::string& name, const std::string& right,
+                                                   const std::string& wrong) {
+  return changed(source_of(name), right, wrong);
+}
+
+std::shared_ptr<const p4::Program> changed_cached_program(const std::string& right, const std::string& wrong) {
+  return changed("#define CACHED_TUPLES\n" + source_of("switch_optimistic.p4"), right, wrong);
+}
+
+std::shared_ptr<const p4::Program> cached_program_for(std::size_t tuples) {
+  // One number more stands for none.
+  return changed_cached_program("const bit<32> TUPLES = 262144;",
+                                "const bit<32> TUPLES = " + std::to_string(tuples + 1) + ";");
 }
 
 }  // namespace sidelatch::switchsync

@@ -3,6 +3,7 @@
 
 #include <sidelatch/p4/program.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -13,5 +14,11 @@ namespace sidelatch::switchsync {
 /// p4/NAME with `wrong` in the place of `right`, which must be in it.
 [[nodiscard]] std::shared_ptr<const p4::Program> changed_program(const std::string& name, const std::string& right,
                                                                  const std::string& wrong);
+
+/// p4/switch_cached.p4 with `wrong` in the place of `right`, which must be in what it includes.
+[[nodiscard]] std::shared_ptr<const p4::Program> changed_cached_program(const std::string& right,
+                                                                        const std::string& wrong);
+/// p4/switch_cached.p4 with versions for so many tuples.
+[[nodiscard]] std::shared_ptr<const p4::Program> cached_program_for(std::size_t tuples);
 
 }  // namespace sidelatch::switchsync

@@ -8,6 +8,7 @@
 #include <sidelatch/switchsync/optimistic_switch.h>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -46,6 +47,10 @@ class Search {
     for (const char* const name : {"Serve.state", "wanted", "seen", "answered", "kept"}) {
       registers_.push_back(&device_.state().reg(name));
     }
+    if (control_.is_cache()) {
+      registers_.push_back(&device_.state().reg("Serve.places"));
+      moves_ = &device_.state().reg("Serve.moves");
+    }
     versions_ = &device_.state().reg("versions");
     holders_ = &device_.state().reg("holders");
   }
@@ -56,8 +61,10 @@ class Search {
       first.clients.push_back({.early_timers = static_cast<std::uint8_t>(options_->early_timers)});
       first.links.emplace_back();
       first.pairs.emplace_back();
-      first.connections.push_back({kFirstPsn, 0, ~std::uint64_t{0}, 0, 0});
+      first.connections.push_back({kFirstPsn, 0, ~std::uint64_t{0}, 0, 0, 0});
     }
+    first.place = options_->is_cold ? Place::cold : Place::hot;
+    first.moves_left = static_cast<std::uint8_t>(options_->moves);
     first.losses = static_cast<std::uint8_t>(options_->losses);
     first.repeats = static_cast<std::uint8_t>(options_->repeats);
     first.overtakings = static_cast<std::uint8_t>(options_->overtakings);
@@ -87,7 +94,8 @@ class Search {
       return;
     }
     const bool is_settled = (world.death == Death::none || world.death == Death::released) &&
-                            (world.restart == Restart::none || world.restart == Restart::recovered);
+                            (world.restart == Restart::none || world.restart == Restart::recovered) &&
+                            (world.place == Place::hot || world.place == Place::cold);
     if (is_settled && std::ranges::all_of(world.clients, &ClientState::is_done)) {
       ++result_.ends;
       check_end(world);
@@ -99,6 +107,7 @@ class Search {
     }
     step_death(world);
     step_restart(world);
+    step_move(world);
   }
 
   // `what` makes the step's name, for a trace.
@@ -168,19 +177,39 @@ class Search {
     if (world.is_in_doubt && !has_heir && world.version % 2 == 1 && world.holder == 0) {
       return;  // until give_latch()
     }
+    if (world.place == Place::cold) {
+      check_cold_end(world);
+      return;
+    }
     if (world.version % 2 != 0 || world.holder != 0) {
       fail(fmt::format("a latch is left: version {}, holder {}", world.version, world.holder));
     }
-    const bool counts =
-        options_->dies < 0 && std::ranges::all_of(options_->clients, [](Script s) { return s == Script::updater; });
-    if (counts && (world.lines[0] != world.updates || world.lines[1] != world.updates)) {
-      fail(fmt::format("{} updates, and the tuple counts {}", world.updates, world.lines[0]));
-    }
+    check_count(world);
     if (is_unknown(world, world.version)) {
       return;
     }
     if (world.lines[0] != world.contents.at(index_of(world.version)) || world.lines[1] != world.lines[0]) {
       fail(fmt::format("version {} is at the end, and its content is another one", world.version));
+    }
+  }
+
+  // The word is the version.
+  void check_cold_end(const World& world) {
+    if (world.word % 2 != 0 || world.word < world.newest) {
+      fail(fmt::format("the tuple is cold, and its word is {}, and not {} or later", world.word, world.newest));
+    }
+    check_count(world);
+    if (!is_unknown(world, world.word) &&
+        (world.lines[0] != world.contents.at(index_of(world.word)) || world.lines[1] != world.lines[0])) {
+      fail(fmt::format("the tuple is cold, and the content of version {} is another one", world.word));
+    }
+  }
+
+  void check_count(const World& world) {
+    const bool counts =
+        options_->dies < 0 && std::ranges::all_of(options_->clients, [](Script s) { return s == Script::updater; });
+    if (counts && (world.lines[0] != world.updates || world.lines[1] != world.updates)) {
+      fail(fmt::format("{} updates, and the tuple counts {}", world.updates, world.lines[0]));
     }
   }
 
@@ -261,6 +290,15 @@ class Search {
 
   // The registers, from and to a state.
   void load(const World& world) {
+    if (control_.is_cache()) {
+      be(world.place == Place::cold ? Place::cold : Place::hot);
+    }
+    load_registers(world);
+  }
+  void load_registers(const World& world) {
+    if (control_.is_cache()) {
+      moves_->write(0, world.moves);
+    }
     for (std::size_t c = 0; c < world.connections.size(); ++c) {
       for (std::size_t r = 0; r < registers_.size(); ++r) {
         registers_[r]->write(c, world.connections[c][r]);
@@ -275,8 +313,121 @@ class Search {
         world.connections[c][r] = static_cast<std::uint64_t>(registers_[r]->read(c));
       }
     }
+    if (control_.is_cache()) {
+      world.moves = static_cast<std::uint64_t>(moves_->read(0));
+    }
     world.version = static_cast<std::uint64_t>(versions_->read(0));
     world.holder = static_cast<std::uint64_t>(holders_->read(0));
+  }
+
+  // ---- A tuple that becomes hot or cold, in the steps of TupleMoves.
+
+  // The device's table and the control plane are made so; what this does to registers is written over.
+  void be(Place place) {
+    if (place == Place::hot && !control_.is_hot(0)) {
+      EXPECT_TRUE(control_.begin_to_heat(0));
+      control_.end_to_heat(0, 0);
+    } else if (place == Place::cold && control_.is_hot(0)) {
+      versions_->write(0, 0);
+      EXPECT_TRUE(control_.begin_to_cool(0));
+      control_.end_to_cool(0);
+    }
+  }
+
+  void step_move(const World& world) {
+    if (!control_.is_cache() || (world.restart != Restart::none && world.restart != Restart::recovered)) {
+      return;
+    }
+    const auto becomes = [&](const char* what, const auto& change) {
+      then(
+          world, [&] { return std::string(what); }, change);
+    };
+    switch (world.place) {
+      case Place::cold:
+        if (world.moves_left != 0) {
+          becomes("begin_to_heat()", [&](World& next) { begin_to_heat(next); });
+        }
+        break;
+      case Place::heats:
+        becomes("the control plane reads the word", [](World& next) {
+          next.place = Place::has_word;
+          next.place_word = next.word;
+        });
+        break;
+      case Place::has_word:
+        becomes("end_to_heat()", [&](World& next) { end_to_heat(next); });
+        break;
+      case Place::hot:
+        if (world.moves_left != 0 && (world.version % 2 == 0 || !options_->keeps_out)) {
+          becomes("begin_to_cool()", [&](World& next) { begin_to_cool(next); });
+        }
+        break;
+      case Place::cools:
+        becomes("the control plane's READ of the word arrives", [&](World& next) {
+          next.place = options_->drains ? Place::reading : Place::has_read;
+          begin_own_read(next);
+        });
+        break;
+      case Place::reading:
+        if (may_own_read_end(world)) {
+          becomes("it has read the word", [](World& next) { next.place = Place::has_read; });
+        }
+        break;
+      case Place::has_read:
+        becomes("it writes the word, and that is placed", [&](World& next) {
+          next.place = Place::is_written;
+          next.word = options_->writes_word ? next.place_word : next.word;
+        });
+        break;
+      case Place::is_written:
+        becomes("end_to_cool()", [&](World& next) { end_to_cool(next); });
+        break;
+    }
+  }
+
+  void begin_to_heat(World& world) {
+    --world.moves_left;
+    load(world);
+    EXPECT_TRUE(control_.begin_to_heat(0));
+    const std::uint64_t moves = world.moves;
+    store(world);
+    world.moves = options_->counts_moves ? world.moves : moves;
+    world.place = Place::heats;
+    control_.end_to_heat(0, 0);
+  }
+  void end_to_heat(World& world) {
+    be(Place::cold);
+    EXPECT_TRUE(control_.begin_to_heat(0));
+    world.place = Place::hot;
+    load_registers(world);
+    if (world.place_word % 2 != 0) {
+      fail(fmt::format("the word of a tuple that becomes hot is {}", world.place_word));
+      control_.end_to_heat(0, 0);
+      return;
+    }
+    control_.end_to_heat(0, std::exchange(world.place_word, 0));
+    store(world);
+  }
+  void begin_to_cool(World& world) {
+    --world.moves_left;
+    world.place_word = world.version;
+    world.place = Place::cools;
+    load(world);
+    if (options_->keeps_out) {
+      EXPECT_EQ(control_.begin_to_cool(0), world.place_word);
+      store(world);
+      control_.give_up_move(0);
+    }
+  }
+  void end_to_cool(World& world) {
+    be(Place::hot);
+    versions_->write(0, 0);
+    EXPECT_TRUE(control_.begin_to_cool(0));
+    load_registers(world);
+    control_.end_to_cool(0);
+    store(world);
+    world.place = Place::cold;
+    world.place_word = 0;
   }
 
   // ---- A client that dies, and what the control plane does then, in the order of optimistic_switch.h.
@@ -450,6 +601,7 @@ class Search {
   std::vector<p4::RegisterState*> registers_;
   p4::RegisterState* versions_ = nullptr;
   p4::RegisterState* holders_ = nullptr;
+  p4::RegisterState* moves_ = nullptr;
   std::array<std::byte, 512> buffer_{};
   std::unordered_set<StateHash, StateHash::Of> seen_;
   SearchResult result_;

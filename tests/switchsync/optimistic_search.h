@@ -19,7 +19,9 @@
 // switch may restart, at any time, once, which does the same to all connections; the version is read back, and the
 // clients begin again with new connections. Or both, in any order and at once: if a client dies in the middle of a
 // WRITE and the switch restarts, the tuple may be torn, and a reader must have a checksum: the search then expects
-// nothing of its content until somebody writes it. States that were seen before are not searched again.
+// nothing of its content until somebody writes it. With p4/switch_cached.p4 the control plane may make the tuple hot
+// and cold, in the steps of switchsync/tuple_moves.h, at any time; what a client READs while it is cold is checked as
+// all READs are. States that were seen before are not searched again.
 #pragma once
 
 #include <sidelatch/p4/program.h>
@@ -59,6 +61,13 @@ struct SearchOptions {
   bool writes_again = true;      ///< what was in flight is written again, before anybody uses the tuple
   bool latches_again = true;  ///< and it is latched until then, whoever dies; without it, its writer latches it itself
   bool looks_at_header = true;  ///< but if the tuple has a later version, it has happened
+  // For a program that caches.
+  bool is_cold = false;      ///< at the beginning
+  int moves = 0;             ///< how often the tuple may become hot or cold, at any time
+  bool counts_moves = true;  ///< as begin_to_heat() must
+  bool keeps_out = true;     ///< begin_to_cool() refuses a tuple that is latched, and nobody latches it then
+  bool drains = true;        ///< it becomes cold when what was acknowledged is placed
+  bool writes_word = true;   ///< and its word is its version
   std::uint64_t most_states = 20'000'000;
 };
 

@@ -4,6 +4,8 @@
 #include "optimistic_search.h"
 #include "optimistic_search_world.h"
 
+#include <sidelatch/switchsync/optimistic_switch.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -148,6 +150,10 @@ class ClientScripts {
         world.newest = std::max(world.newest, client.request.swap);
       }
       client.is_done = is_unlatch || answer.word != client.request.word;
+      if (!is_unlatch && world.place == Place::hot && world.moves == 0 && options_->moves == 0 &&
+          answer.word == kColdWord) {
+        fail(fmt::format("client {} is told that a tuple is cold that never was", i));
+      }
     } else if (asked == Opcode::write_only) {
       ++world.updates;
       // A holder that has read under its latch has read the odd version.

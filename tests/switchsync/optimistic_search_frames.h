@@ -40,7 +40,7 @@ inline std::span<const std::byte> encode(std::size_t i, std::size_t memory_stati
   payload[8] = static_cast<std::byte>(frame.lines[0]);
   payload[64] = static_cast<std::byte>(frame.lines[1]);
   if (frame.opcode == Opcode::write_only || frame.opcode == Opcode::read_response_only) {
-    packet.payload = payload;
+    packet.payload = std::span<const std::byte>(payload).first(frame.is_tuple ? kTupleBytes : 8);
   }
   const auto built = roce::build(packet, buffer);
   if (std::holds_alternative<roce::Refusal>(built)) {

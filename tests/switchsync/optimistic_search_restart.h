@@ -104,9 +104,13 @@ inline const char* begin_again(World& world, const SearchOptions& options) {
   world.contents.at(index_of(world.base)) = is_torn ? kNoContent : world.lines[0];
   // The new switch knows nothing of a client that has died before, and of tuples in doubt.
   world.death = world.death == Death::none ? Death::none : Death::released;
+  if (options.is_cold || options.moves != 0) {  // what is to be written again becomes hot, in doubt
+    world.place = again >= 0 ? Place::hot : Place::cold;
+    world.moves = 0;
+  }
   world.is_in_doubt = false;
   for (auto& registers : world.connections) {
-    registers = {kFirstPsn, 0, ~std::uint64_t{0}, 0, 0};
+    registers = {kFirstPsn, 0, ~std::uint64_t{0}, 0, 0, 0};
   }
   for (std::size_t i = 0; i < world.clients.size(); ++i) {
     ClientState& client = world.clients[i];

@@ -72,6 +72,9 @@ struct MemoryPair {
 // How far the end of a client is that dies.
 enum class Death : std::uint8_t { none, dead, fenced, reading, has_read, ended, released };
 
+// Where the tuple's version is, with a program that caches: TupleMoves.
+enum class Place : std::uint8_t { hot, cold, heats, has_word, cools, reading, has_read, is_written };
+
 enum class Restart : std::uint8_t { none, stopped, reading, has_read, ended, recovered };
 
 struct World {
@@ -81,7 +84,7 @@ struct World {
   std::uint64_t word = 0;
   std::array<std::uint8_t, 2> lines{};
   // The switch.
-  std::vector<std::array<std::uint64_t, 5>> connections{};
+  std::vector<std::array<std::uint64_t, 6>> connections{};
   std::uint64_t version = 0;
   std::uint64_t holder = 0;
   // What versions hold, by index_of().
@@ -99,6 +102,10 @@ struct World {
   Restart restart = Restart::none;
   std::uint64_t base = 0;  // the first version of this epoch
   std::uint8_t first = 0;  // client + 1 that must write again before others go on
+  Place place = Place::hot;
+  std::uint8_t moves_left = 0;
+  std::uint64_t moves = 0;       // the switch's register
+  std::uint64_t place_word = 0;  // what the move has READ, or that its tuple had
   // A dead client's WRITE may be half placed, and nobody will make it again: a checksum in the tuple would tell.
   bool may_be_torn = false;
 };
@@ -214,6 +221,10 @@ inline StateHash hash_of(const World& world) {
   bytes.add(world.restart);
   bytes.add(world.base);
   bytes.add(world.first);
+  bytes.add(world.place);
+  bytes.add(world.moves_left);
+  bytes.add(world.moves);
+  bytes.add(world.place_word);
   bytes.add(world.may_be_torn);
   return bytes.hash();
 }
@@ -293,7 +304,7 @@ inline void answer(World& world, std::size_t i, std::size_t at) {
     frame.opcode = Opcode::read_response_only;
     frame.word = job.word;
     frame.lines = job.lines;
-    frame.is_tuple = true;
+    frame.is_tuple = job.request.is_tuple;
   }
   world.links[i][memory_to_switch].push_back(frame);
   forget_finished(world, i);

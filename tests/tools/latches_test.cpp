@@ -430,7 +430,11 @@ TEST_F(LatchesAtASwitch, WhatCannotBeSharedIsRefusedWithASentence) {
   Process twice(
       {program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share", "a=1", "--share", "a=1"});
   EXPECT_EQ(twice.wait(), 2);
-  EXPECT_THAT(twice.text(), HasSubstr("--share a=1"));
+  EXPECT_THAT(twice.text(), HasSubstr("a region is shared as 'a' already"));
+  Process longer({program_path(), "check", "--fabric", "softnic", "--server", at_memory(), "--share",
+                  std::string(256, 'n') + "=1"});
+  EXPECT_EQ(longer.wait(), 2);
+  EXPECT_THAT(longer.text(), HasSubstr("has 256 bytes: a name has 1 to 255"));
 }
 
 TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
@@ -444,6 +448,7 @@ TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
            {{kTuples, "--memory", "127.0.0.1:1"}, "--latches"},
            {{kWords, "--latches", "--memory", "127.0.0.1:1"}, "--memory: the program is not the one for it"},
            {{kTuples, "--latches", "--words", "10.0.0.9"}, "--words: the program is not the one for it"},
+           {{"p4/switch_cached.p4", "--latches", "--memory", "127.0.0.1:1"}, "--memory: nothing here makes the tuples"},
            {{kWords, "--latches", "--words", "10.0.0"}, "--words 10.0.0: it is an IPv4 address"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "2=10.0.0.1"}, "the switch has no port 2"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=zebra"}, "--station 1=zebra: it is PORT=IP"},

@@ -19,7 +19,7 @@
 // After a restart of the switch, or with another switch, all versions are lost but those in the tuples. In this order:
 //   ... no packet of a client reaches the memory node any more: a new switch passes none before add_station()
 //   ... a READ as above, not through the switch (a queue pair of the memory node with itself will do)
-//   ... the memory node ends all queue pairs that had gone through the old switch
+//   ... the memory node ends all queue pairs that had gone through the old switch, and those of the old control plane
 //   add_station(), add_tuples(), add_direct() again
 //   found = co_await read_versions(control, first, direct, memory, buffer);
 //   co_await recover(control, first, direct, memory, buffer);                // before any connect()
@@ -33,6 +33,12 @@
 //
 // All tuples of a memory node's region are to be known to the switch, and all their clients: other keys to the same
 // memory go past the latches.
+//
+// With p4/switch_cached.p4 the switch has versions for some of the tuples: those that are hot. A tuple that is cold is
+// held by nobody, and its version is its word in memory. A client READs it as any other. The old value of its CAS is
+// kColdWord, which is odd, so it tries again, as with a tuple that is latched. Meanwhile the control plane makes the
+// tuple hot, and another one cold if there is no room: take_asked(), and switchsync/tuple_moves.h. All are cold at
+// first, and after recover().
 //
 // No version comes twice: recover() gives all tuples versions of a new epoch (the upper 32 bits), which it writes into
 // the tuples before it gives them to the switch.
@@ -48,6 +54,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -56,6 +63,9 @@ namespace sidelatch::switchsync {
 
 using MacAddress = std::array<std::uint8_t, 6>;
 using Ipv4Address = std::array<std::uint8_t, 4>;
+
+/// The old value of a CAS of a cold tuple's word.
+inline constexpr std::uint64_t kColdWord = ~std::uint64_t{0};
 
 /// A row of tuples in a memory node's region, each at the beginning of a slot.
 struct SwitchTuples {
@@ -119,8 +129,36 @@ class OptimisticSwitch {
   /// std::logic_error if the tuple is not in doubt, and std::invalid_argument if there is no such connection.
   void give_latch(std::uint32_t tuple, ConnectionId to);
 
+  // ---- With p4/switch_cached.p4. tuple_moves.h calls them in the right order. One move of a tuple at a time. These
+  // throw std::logic_error in another order or with another program, and std::invalid_argument if there is no such
+  // tuple.
+
+  [[nodiscard]] bool is_cache() const { return hot_tuples_ != nullptr; }
+  [[nodiscard]] bool is_hot(std::uint32_t tuple) const { return hot_.contains(tuple); }
+  [[nodiscard]] bool is_moving(std::uint32_t tuple) const { return moving_.contains(tuple); }
+  /// For so many tuples that are cold.
+  [[nodiscard]] std::size_t room() const { return free_numbers_.size(); }
+  /// The first one from `from` on that is hot and does not move.
+  [[nodiscard]] std::optional<std::uint32_t> next_hot(std::uint32_t from) const;
+  /// Tuples of CASes that were told that they are cold, since the last call; each once.
+  [[nodiscard]] std::vector<std::uint32_t> take_asked();
+  /// A cold tuple begins to become hot: READs that have passed before are not good any more, and nobody latches it yet.
+  /// False: there is no room.
+  [[nodiscard]] bool begin_to_heat(std::uint32_t tuple);
+  /// `version`: its word in memory, READ after begin_to_heat(). If it is `in_doubt`, it stays latched until
+  /// give_latch(): after a restart, for a WRITE that has no answer. Throws std::invalid_argument if the version is odd.
+  void end_to_heat(std::uint32_t tuple, std::uint64_t version, bool in_doubt = false);
+  /// A hot tuple begins to become cold: nobody can latch it. Returns its version; nothing if it is latched.
+  [[nodiscard]] std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple);
+  /// All WRITEs that were acknowledged are placed, and its word in memory is that version.
+  void end_to_cool(std::uint32_t tuple);
+  /// After begin_to_heat() or begin_to_cool(), if it cannot be ended: a tuple that was to become hot is cold again; one
+  /// that was to become cold stays hot.
+  void give_up_move(std::uint32_t tuple);
+
+  /// Throws std::logic_error if the tuple is cold.
   [[nodiscard]] std::uint64_t version(std::uint32_t tuple) const;
-  /// The connection that holds the tuple's latch.
+  /// The connection that holds the tuple's latch; nobody holds one that is cold.
   [[nodiscard]] std::optional<ConnectionId> holder(std::uint32_t tuple) const;
 
   [[nodiscard]] bool has_connections() const;
@@ -151,6 +189,11 @@ class OptimisticSwitch {
     p4::EntryHandle to_client = 0;
   };
   void install(std::uint32_t first, std::uint64_t version, bool is_latched);
+  void begin_cache(p4::State& state);
+  void require_cached(std::uint32_t tuple, bool is_moving, const char* what) const;
+  void forget_hot(std::uint32_t tuple);
+  /// Of the registers of a tuple.
+  [[nodiscard]] std::uint32_t number_of(std::uint32_t tuple) const;
   [[nodiscard]] std::uint32_t room_for(std::uint64_t count) const;
   [[nodiscard]] bool has_tuple(std::uint32_t tuple) const;
   void release_tuple(std::uint32_t tuple, bool is_written, Released& released);
@@ -170,6 +213,17 @@ class OptimisticSwitch {
   p4::RegisterState* seen_;
   p4::TableState* memory_nodes_;
   std::vector<Row> rows_;  // by `first`
+  // Of a cache.
+  struct Hot {
+    std::uint32_t number = 0;
+    p4::EntryHandle entry = 0;
+  };
+  p4::TableState* hot_tuples_ = nullptr;
+  p4::RegisterState* moves_ = nullptr;
+  p4::RegisterState* asked_ = nullptr;
+  std::map<std::uint32_t, Hot> hot_;
+  std::map<std::uint32_t, std::optional<std::uint64_t>> moving_;  // to become cold: with its version
+  std::vector<std::uint32_t> free_numbers_;
   std::vector<Slot> slots_;
 };
 

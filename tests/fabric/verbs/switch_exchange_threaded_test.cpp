@@ -184,7 +184,8 @@ class PlayedServer {
       exchange::Welcome welcome;
       welcome.node = "storage";
       welcome.gid = address_of(1, 0).gid;
-      welcome.regions = {{"objects", {{0x8000}, 4096, {11}}, Access::remote_all}};
+      welcome.regions = {{"objects", {{0x8000}, 4096, {11}}, Access::remote_all},
+                         {"archive", {{0x20000}, 4096, {12}}, Access::remote_read}};
       return welcome;
     }
     if (const auto* const connect = std::get_if<exchange::Connect>(&message)) {
@@ -198,6 +199,11 @@ class PlayedServer {
     if (const auto* const disconnect = std::get_if<exchange::Disconnect>(&message)) {
       log_->add(disconnect->confirm != 0 ? "server: end" : "server: forget");
       return disconnect->confirm != 0 ? std::optional<exchange::Message>(exchange::Revoked{}) : std::nullopt;
+    }
+    if (const auto* const revoke = std::get_if<exchange::Revoke>(&message)) {
+      log_->add("server: revoke " + std::to_string(revoke->owner));
+      return revoke->owner == 9 ? exchange::Message(exchange::Refused{"owner 9 has never connected here"})
+                                : exchange::Message(exchange::Revoked{revoke->owner});
     }
     if (const auto* const allocate = std::get_if<exchange::Allocate>(&message)) {
       return exchange::Allocated{allocate->region, {{0x1000}, allocate->bytes, {9}}};
@@ -384,6 +390,47 @@ TEST_F(SwitchExchangeThreads, AClientThatDiesIsFencedPlacedEndedAndReleasedInThi
   EXPECT_THAT(log_.first(9), ElementsAre("server: connect", "switch: connect 17 to 77, MTU 1024", "switch: tuples 16",
                                          "switch: fence 17", "server: place", "server: end", "switch: release 17",
                                          "server: release memory", "switch: no tuples 0"));
+}
+
+// All that the switch has acknowledged to the owner is placed before its queue pairs end, whoever asks.
+TEST_F(SwitchExchangeThreads, AnOwnerThatIsRevokedIsFencedPlacedEndedAndReleasedInThisOrder) {
+  std::optional<Conversation> revoked(std::in_place, at(), kPatience);
+  Conversation other(at(), kPatience);
+  greet(*revoked);
+  greet(other);
+  static_cast<void>(revoked->ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  static_cast<void>(other.ask(exchange::Connect{1, 8, address_of(3, 18)}));
+  static_cast<void>(revoked->ask(exchange::Connect{2, 7, address_of(2, 19)}));
+  static_cast<void>(other.ask(exchange::Connect{2, 0, address_of(3, 20)}));
+  EXPECT_EQ(refusal(other, exchange::Revoke{7}), "taken");
+  auto all = log_.first(14);
+  EXPECT_THAT(std::vector(all.begin() + 8, all.end()),
+              ElementsAre("switch: fence 17", "switch: fence 19", "server: place", "server: revoke 7",
+                          "switch: release 17", "switch: release 19"));
+  // It may be about to connect once more, and its client ends later.
+  EXPECT_THAT(refusal(*revoked, exchange::Connect{3, 7, address_of(2, 21)}), HasSubstr("owner 7 was revoked"));
+  revoked.reset();
+  all = log_.first(20);
+  EXPECT_THAT(std::vector(all.begin() + 14, all.end()), ElementsAre("server: connect", "server: end", "server: forget",
+                                                                    "server: place", "server: end", "server: end"));
+}
+
+TEST_F(SwitchExchangeThreads, AnOwnerWhoseRevocationIsRefusedMayConnect) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::Revoke{9}), "owner 9 has never connected here");
+  EXPECT_EQ(refusal(client, exchange::Revoke{0}), "taken");  // of the played server; nobody is fenced
+  EXPECT_EQ(refusal(client, exchange::Connect{1, 9, address_of(2, 17)}), "taken");
+  EXPECT_EQ(refusal(client, exchange::Connect{2, 0, address_of(2, 18)}), "taken");
+}
+
+TEST_F(SwitchExchangeThreads, TuplesOfMemoryThatNobodyMayWriteAreRefusedBeforeAnotherSwitchEnds) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_THAT(refusal(client, exchange::KeepVersions{{{0x20000}, 1024, {12}}, 4, 200, 256}), HasSubstr("'archive'"));
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  EXPECT_EQ(log_.first(1).front(), "server: take over");
+  EXPECT_EQ(log_.first(3).back(), "switch: recovers 4: 4 6 4 4");
 }
 
 TEST_F(SwitchExchangeThreads, AConnectionThatComesAgainReplacesTheOldOne) {

@@ -1,4 +1,6 @@
 // A memory node in another process: values, wrong guests, clients and servers that die.
+#include "fabric/verbs/exchange.h"
+#include "fabric/verbs/socket.h"
 #include "requests.h"
 
 #include <sidelatch/fabric/verbs/memory_server.h>
@@ -14,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -21,6 +24,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -182,6 +186,29 @@ TEST_P(VerbsMemoryServer, RevokesOneConnectionOrAllOfAnOwner) {
   EXPECT_THROW(static_cast<void>(client.connect(first)), FabricError);
   EXPECT_THAT(error_of([&] { second.revoke_owner(7); }), HasSubstr("owner 7 has never connected"));
   EXPECT_THROW(second.revoke(*a), std::invalid_argument);
+}
+
+// The switch must fence them first.
+TEST_P(VerbsMemoryServer, ConnectionsThroughASwitchAreRevokedByTheSwitchOnly) {
+  start();
+  Conversation of_switch(HostAndPort::parse(server->address(), 0), std::chrono::seconds(10));
+  Conversation same_switch(HostAndPort::parse(server->address(), 0), std::chrono::seconds(10));
+  const auto welcome = of_switch.ask(exchange::Hello{{}, 5});
+  ASSERT_TRUE(std::holds_alternative<exchange::Welcome>(welcome));
+  static_cast<void>(same_switch.ask(exchange::Hello{{}, 5}));
+  Address address;
+  address.gid = std::get<exchange::Welcome>(welcome).gid;
+  address.queue_pair = 0x77;
+  address.mtu = 3;
+  address.responder = 1;
+  const auto answer =
+      of_switch.ask(GetParam() == Through::exchange ? exchange::Message(exchange::Connect{1, 4, address})
+                                                    : exchange::Message(exchange::Announce{1, 4}));
+  ASSERT_FALSE(std::holds_alternative<exchange::Refused>(answer));
+  RemoteNode other(client_fabric, server->address(), {.owner = 2});
+  EXPECT_THAT(error_of([&] { other.revoke_owner(4); }), HasSubstr("through a switch"));
+  EXPECT_TRUE(std::holds_alternative<exchange::Revoked>(same_switch.ask(exchange::Revoke{4})));
+  other.revoke_owner(4);  // there is nothing left of it
 }
 
 // It counts until its queue pair is destroyed, and no longer.
