@@ -21,6 +21,7 @@ struct Parts {
   Node* storage = nullptr;
   MemoryRegion memory;
   std::vector<QueuePair*> qps;
+  std::uint64_t* object = nullptr;
 };
 
 struct Doer {
@@ -117,6 +118,12 @@ std::size_t do_locally(Doer& doer, const Instruction& at, std::size_t next, Regi
     case What::plus:
       reg += value;
       break;
+    case What::keep:
+      *doer.parts->object = value;
+      break;
+    case What::recall:
+      reg = *doer.parts->object;
+      break;
     case What::go:
       return at.to;
     case What::go_if:
@@ -137,7 +144,7 @@ std::size_t do_locally(Doer& doer, const Instruction& at, std::size_t next, Regi
 bool needs_a_step(const Doer& doer, const Instruction& at) {
   const bool of_buffers = at.what == What::look || at.what == What::put;
   return at.what == What::yield || at.what == What::poke || at.what == What::peek ||
-         (of_buffers && doer.flow->has_unwaited);
+         (of_buffers && doer.flow->has_unwaited && !doer.parts->program->looks_behind_posts);
 }
 
 Task<void> interpret(Doer* doer) {
@@ -209,6 +216,7 @@ void build_list(const ProgramList& program, Found& found, World& world) {
   auto& parts = world.make<Parts>();
   parts.program = &program;
   parts.world = &world;
+  parts.object = &world.make<std::uint64_t>();
   parts.storage = &world.add_node("memory", program.nics);
   parts.memory = parts.storage->allocate(std::uint64_t{kWords} * 64, Access::remote_all);
   std::vector<Node*> nodes;
@@ -245,6 +253,7 @@ void build_list(const ProgramList& program, Found& found, World& world) {
   world.at_end([&](const Order& /*order*/) {
     State state;
     state.crashed = world.crashed();
+    state.object = *parts.object;
     for (std::uint8_t word = 0; word < program.words; ++word) {
       state.memory.at(word) = load_from(parts.memory.bytes().data() + word * program.spacing);
     }

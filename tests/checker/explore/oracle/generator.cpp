@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -34,11 +35,19 @@ class Writer {
   Writer(Chance& chance, ProgramList& program, Flow& flow, std::vector<std::uint8_t> qps, std::uint64_t& values)
       : chance_(&chance), program_(&program), flow_(&flow), qps_(std::move(qps)), values_(&values) {}
 
+  void share_an_object(std::uint64_t seed) { objects_.emplace(seed); }
+
   // A request of any sort to a word at random. In a loop it adds what comes to nothing in the end.
   void data(bool in_loop) {
     if (flow_->sort != Flow::Sort::client) {
       local_data();
       return;
+    }
+    if (objects_ && objects_->once_in(3)) {
+      object_data();
+      if (objects_->once_in(2)) {
+        return;
+      }
     }
     const std::uint8_t kind = chance_->below(5);
     const std::uint8_t word = chance_->below(program_->words);
@@ -70,6 +79,9 @@ class Writer {
   }
 
   void raise(std::uint8_t word) {
+    if (objects_ && objects_->once_in(2)) {
+      step({.what = What::keep, .operand = number(1)});
+    }
     if (flow_->sort == Flow::Sort::cpu) {
       step({.what = What::store, .word = word, .operand = number(1)});
     } else if (flow_->sort == Flow::Sort::memory_node) {
@@ -108,6 +120,9 @@ class Writer {
     std::vector<std::uint16_t> exits;
     std::vector<std::uint16_t> failures;
     see(word);
+    if (objects_ && objects_->once_in(3)) {  // what it waits for is the object
+      step({.what = What::recall, .reg = 0});
+    }
     if (carries) {  // also if it is what it was in the last attempt, one more
       step({.what = What::go_if, .reg = 0, .operand = in_register(loop.carried)});
       exits.push_back(last());
@@ -292,6 +307,14 @@ class Writer {
     unlatch(word);
   }
 
+  void object_data() {
+    if (objects_->once_in(2)) {
+      step({.what = What::keep, .operand = number(++*values_ * 16)});
+    } else {
+      step({.what = What::recall, .reg = 3});
+    }
+  }
+
   void local_data() {
     const std::uint8_t word = chance_->below(program_->words);
     const bool cpu = flow_->sort == Flow::Sort::cpu;
@@ -371,6 +394,7 @@ class Writer {
   }
 
   Chance* chance_;
+  std::optional<Chance> objects_;
   ProgramList* program_;
   Flow* flow_;
   std::vector<std::uint8_t> qps_;
@@ -458,16 +482,16 @@ void write_client(Writer& writer, Chance& chance, const ProgramList& program, Th
   }
 }
 
-}  // namespace
-
-ProgramList random_list(std::uint64_t seed) {
+ProgramList make_list(std::uint64_t seed, bool of_lookers) {
   Chance chance(seed * 0x9e37'79b9'7f4a'7c15);
   ProgramList program;
   program.words = static_cast<std::uint8_t>(2 + chance.below(2));
   program.spacing = chance.once_in(4) ? 8 : 64;
   program.nics = chance.once_in(4) ? 2 : 1;
   program.one_place = chance.once_in(6);
-  const Theme theme = theme_of(chance.below(20));
+  program.looks_behind_posts = of_lookers;
+  // Who revokes and looks behind a post may or may not know of the failure; that is not written down here.
+  const Theme theme = theme_of(chance.below(of_lookers ? 16 : 20));
   program.clients = static_cast<std::uint8_t>(chance.once_in(4) ? 3 : 2);
   const bool small = program.clients == 3;
   program.may_crash = theme == Theme::takeover || (theme != Theme::revocation && chance.once_in(8));
@@ -490,6 +514,9 @@ ProgramList random_list(std::uint64_t seed) {
       program.qps.push_back({client, chance.below(program.nics)});
     }
     Writer writer(chance, program, flow, qps, values);
+    if (of_lookers) {
+      writer.share_an_object(seed * 64 + client);
+    }
     // A task waits for its own requests only if each waits for each.
     const bool two = !small && theme != Theme::takeover && theme != Theme::revocation && chance.once_in(8);
     const bool shared = two && chance.once_in(2);
@@ -506,6 +533,9 @@ ProgramList random_list(std::uint64_t seed) {
         program.qps.push_back({client, chance.below(program.nics)});
       }
       Writer other(chance, program, second, own, values);
+      if (of_lookers) {
+        other.share_an_object(seed * 64 + 32 + client);
+      }
       if (shared) {
         other.shares_its_queue_pair();
       }
@@ -514,6 +544,12 @@ ProgramList random_list(std::uint64_t seed) {
   }
   return program;
 }
+
+}  // namespace
+
+ProgramList random_list(std::uint64_t seed) { return make_list(seed, false); }
+
+ProgramList random_list_of_lookers(std::uint64_t seed) { return make_list(seed, true); }
 
 namespace {
 
@@ -561,6 +597,10 @@ std::string text_of(const Instruction& at) {
       return fmt::format("r{} := {}", at.reg, text_of(at.operand));
     case What::plus:
       return fmt::format("r{} += {}", at.reg, text_of(at.operand));
+    case What::keep:
+      return fmt::format("object := {}", text_of(at.operand));
+    case What::recall:
+      return fmt::format("r{} := object", at.reg);
     case What::go:
       return fmt::format("go to {}", at.to);
     case What::go_if:
@@ -583,6 +623,7 @@ std::string ProgramList::to_string() const {
   std::string text = fmt::format(
       "{} words, {} bytes apart, {} NICs{}{}{}\n", words, spacing, nics, may_crash ? ", client 0 may crash" : "",
       liveness_after_crash ? ", liveness after the crash" : "", one_place ? ", all loops at one place" : "");
+  text += looks_behind_posts ? "looks behind posts need no step\n" : "";
   for (std::size_t i = 0; i < qps.size(); ++i) {
     text += fmt::format("  qp{}: client {}, NIC {}\n", i, qps[i].client, qps[i].nic);
   }

@@ -127,6 +127,7 @@ bool has_fair_run(const Graph& graph, std::vector<std::uint32_t> nodes, std::vec
 
 End end_of(const ProgramList& program, const State& state) {
   End end(state.memory.begin(), state.memory.begin() + program.words);
+  end.push_back(state.object);
   for (std::size_t i = 0; i < state.flows.size(); ++i) {
     const Flow& flow = program.flows[i];
     if (state.crashed && flow.sort == Flow::Sort::client && flow.client == 0) {

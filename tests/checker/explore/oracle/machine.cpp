@@ -36,7 +36,7 @@ State Machine::first() const {
   state.flows.resize(program_->flows.size());
   for (std::size_t i = 0; i < state.flows.size(); ++i) {
     // Nothing that fails before the first step: no program begins with that.
-    static_cast<void>(advance(state, i));
+    static_cast<void>(advance(state, i, true));
   }
   return state;
 }
@@ -372,14 +372,22 @@ Fault Machine::put(State& state, std::size_t flow, const Instruction& at) const 
   return fault;
 }
 
-// Does what nobody sees, up to the next step.
-Fault Machine::advance(State& state, std::size_t flow) const {
+bool Machine::may_share_a_step(const Instruction& at) const {
+  const bool of_buffers = at.what == What::look || (at.what == What::put && !at.intended);
+  return program_->looks_behind_posts && (of_buffers || at.what == What::keep || at.what == What::recall);
+}
+
+// Does what nobody sees, up to the next step. If looks need no step of their own, it also does them, but not behind a
+// post.
+Fault Machine::advance(State& state, std::size_t flow, bool behind_a_post) const {
+  Fault fault = Fault::none;
   FlowState& own = state.flows[flow];
   const Code& code = program_->flows[flow].code;
   while (own.at < code.size()) {
     const Instruction& at = code[own.at];
-    if (at.is_step() && !(at.what == What::retry && !at.declared)) {
-      return Fault::none;
+    const bool shares = may_share_a_step(at);
+    if (shares ? behind_a_post : at.is_step() && !(at.what == What::retry && !at.declared)) {
+      return fault;
     }
     ++own.at;
     std::uint64_t& reg = own.registers.at(at.reg);
@@ -389,6 +397,20 @@ Fault Machine::advance(State& state, std::size_t flow) const {
         break;
       case What::plus:
         reg += value_of(own, at.operand);
+        break;
+      case What::look:
+        reg = own.slots.at(at.slot);
+        break;
+      case What::put:
+        if (put(state, flow, at) != Fault::none) {
+          fault = Fault::buffer_race;
+        }
+        break;
+      case What::keep:
+        state.object = value_of(own, at.operand);
+        break;
+      case What::recall:
+        reg = state.object;
         break;
       case What::retry:
       case What::go:
@@ -414,7 +436,7 @@ Fault Machine::advance(State& state, std::size_t flow) const {
   }
   own.status = FlowState::Status::ended;
   own.knows_failed = 0;
-  return Fault::none;
+  return fault;
 }
 
 void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& out) const {
@@ -461,7 +483,8 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
     }
   }
   const bool of_buffers = at.what == What::look || at.what == What::put;
-  if (waits || at.what == What::yield || at.what == What::retry || (of_buffers && program_->flows[flow].has_unwaited)) {
+  if (waits || at.what == What::yield || at.what == What::retry ||
+      (of_buffers && program_->flows[flow].has_unwaited && !program_->looks_behind_posts)) {
     after.knows_failed = state.failed;
   }
   after.waits = false;
@@ -496,10 +519,16 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
     case What::peek:
       reg = state.memory.at(at.word);
       break;
+    case What::keep:
+      next.state.object = value_of(own, at.operand);
+      break;
+    case What::recall:
+      reg = state.object;
+      break;
     default:
       break;
   }
-  const Fault fault = advance(next.state, flow);
+  const Fault fault = advance(next.state, flow, at.posts() && !at.waited);
   next.fault = next.fault == Fault::none ? fault : next.fault;
 }
 

@@ -56,6 +56,7 @@ struct FlowState {
 
 struct State {
   std::array<std::uint64_t, kWords> memory{};
+  std::uint64_t object = 0;  // that clients share
   std::vector<FlowState> flows;
   std::vector<Request> requests;  // by queue pair, in posting order; those that are over are gone
   std::uint32_t revoked = 0;      // queue pairs, one bit each
@@ -112,7 +113,8 @@ class Machine {
   [[nodiscard]] Request make(const State& state, std::size_t flow, const Instruction& at) const;
   void post(State& state, std::size_t flow, const Instruction& at) const;
   [[nodiscard]] Fault put(State& state, std::size_t flow, const Instruction& at) const;
-  [[nodiscard]] Fault advance(State& state, std::size_t flow) const;
+  [[nodiscard]] Fault advance(State& state, std::size_t flow, bool behind_a_post) const;
+  [[nodiscard]] bool may_share_a_step(const Instruction& at) const;
   [[nodiscard]] bool lease_may_end(const State& state, std::uint8_t client) const;
   void forget(State& state) const;
 

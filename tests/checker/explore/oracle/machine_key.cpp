@@ -22,6 +22,7 @@ std::string Machine::key(const State& state) {
   for (const std::uint64_t word : state.memory) {
     append(key, word);
   }
+  append(key, state.object);
   for (const FlowState& flow : state.flows) {
     append(key, static_cast<std::uint8_t>(static_cast<unsigned>(flow.status) * 2 + (flow.waits ? 1U : 0U)));
     append(key, flow.at);

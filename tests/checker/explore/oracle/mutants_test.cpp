@@ -12,6 +12,7 @@
 
 #include <ostream>
 #include <string>
+#include <utility>
 
 namespace sidelatch::explore::oracle {
 namespace {
@@ -79,6 +80,24 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"EveryCycleIsFair", Mutation::every_cycle_is_fair, Preset::strict, 2, Mode::states},
         Mutant{"NobodyIsStuckInStates", Mutation::nobody_is_stuck, Preset::strict, 12, Mode::states}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
+
+// What clients that look behind posts and share an object are for.
+TEST(MutantsOfLookers, AreCaught) {
+  constexpr std::uint64_t kPrograms = 20;
+  const Limits limits{2'000, 400};
+  for (const auto& [mutation, first] : {std::pair{Mutation::objects_are_no_race, std::uint64_t{80}},
+                                        std::pair{Mutation::looks_after_posts_are_unseen, std::uint64_t{175}}}) {
+    bool is_caught = false;
+    for (std::uint64_t seed = first; seed < first + kPrograms && !is_caught; ++seed) {
+      const ProgramList program = random_list_of_lookers(seed);
+      const fabric::model::Rules rules = rules_for(Preset::observed, seed);
+      const Answer answer = explore_all(program, rules, limits.states);
+      const Planted planted(mutation);
+      is_caught = !compare(program, rules, limits, answer).difference.empty();
+    }
+    EXPECT_TRUE(is_caught) << static_cast<int>(mutation);
+  }
+}
 
 // ---- Faults that need what the oracle's programs do not do, or seldom do: each has a program of its own, which is
 // broken, and which the mutant calls safe.

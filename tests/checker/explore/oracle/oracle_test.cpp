@@ -55,6 +55,30 @@ TEST(OracleOfStates, AgreesWithTheSearchThroughStates) {
   EXPECT_GT(count["somebody is stuck, say both"], 0);
 }
 
+// Clients that look at their buffers and at a shared object, also behind posts.
+TEST(OracleOfLookers, AgreesWithTheExplorer) {
+  std::map<std::string, std::uint64_t> count;
+  // With an object that clients share a step takes long.
+  const std::uint64_t each = takes_long() ? programs() / 10 : 6;
+  const Limits limit = takes_long() ? Limits{10'000, 1'000} : Limits{2'000, 100};
+  for (const Preset preset : kPresets) {
+    for (std::uint64_t seed = first_seed(); seed < first_seed() + each; ++seed) {
+      const ProgramList program = random_list_of_lookers(seed);
+      const Comparison both = compare(program, rules_for(preset, seed), limit);
+      if (!both.was_made) {
+        ++count["has too many states for the oracle"];
+        continue;
+      }
+      EXPECT_EQ(both.difference, "") << name(preset) << ", seed " << seed << "\n" << to_string(program, both);
+      ++count[std::string(name(both.explored.verdict.outcome))];
+    }
+  }
+  for (const auto& [what, number] : count) {
+    std::cout << fmt::format("{:>6} {}\n", number, what);
+  }
+  EXPECT_GT(count["safe"], 0);
+}
+
 class Oracle : public ::testing::TestWithParam<Preset> {};
 
 TEST_P(Oracle, AgreesWithTheExplorer) {

@@ -43,6 +43,8 @@ struct Instruction {
     // Nobody else sees these.
     set,         ///< reg := operand
     plus,        ///< reg := reg + operand
+    keep,        ///< object := operand
+    recall,      ///< reg := object
     go,          ///< to `to`
     go_if,       ///< if reg == operand
     go_unless,   ///< if reg != operand
@@ -95,11 +97,16 @@ struct ProgramList {
   bool may_crash = false;  ///< client 0
   bool liveness_after_crash = false;
   bool one_place = false;  ///< all loops are declared at one place of the source
+  /// Clients look at their buffers, and at one object that all share, as part of the step in which they run. What comes
+  /// behind a request that nobody waits for is another step: others may answer the request in between.
+  bool looks_behind_posts = false;
 
   [[nodiscard]] std::string to_string() const;
 };
 
 /// A random program. The same seed gives the same program.
 [[nodiscard]] ProgramList random_list(std::uint64_t seed);
+/// One whose clients look behind posts and share an object.
+[[nodiscard]] ProgramList random_list_of_lookers(std::uint64_t seed);
 
 }  // namespace sidelatch::explore::oracle
