@@ -185,6 +185,7 @@ void Execution::note_leak() noexcept {
   }
   left_blocks_ = zone_.live_blocks();
   if (++growths_ > kMostGrowths && !blind_spot_) {
+    no_states_ = "its tasks leave objects on the heap";
     blind_spot_ =
         "a task that leaves an object on the heap, which moves what clients share (let a smart pointer own it),";
   }
