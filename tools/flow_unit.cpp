@@ -2,21 +2,16 @@
 // or pops and checks them.
 #include "commands.h"
 #include "flow_board.h"
+#include "flow_nic.h"
 #include "no_system_calls.h"
-
-#include "common/file_descriptor.h"
-#include "fabric/verbs/port.h"
 
 #include <sidelatch/flows/ring.h>
 
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
 
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,57 +31,13 @@ void need(bool is_right, const char* what) {
   }
 }
 
-// Where the switch finds the NIC. Only RoCE over IPv4 leads to it.
-void tell_station(const fabric::verbs::Port& port, FlowUnitRow& row) {
-  const ibv_gid& gid = port.gid();
-  if (!port.is_ethernet() || !fabric::verbs::is_mapped_ipv4(gid)) {
-    throw std::runtime_error(
-        fmt::format("{} has no IPv4 address: give one to its network interface", port.device_name()));
-  }
-  std::memcpy(row.ip.data(), gid.raw + 12, row.ip.size());
-  if (row.device[0] == '\0') {
-    row.mac = {0x02, 0x53, row.ip[0], row.ip[1], row.ip[2], row.ip[3]};
-    return;
-  }
-  ifreq request{};
-  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  need(::if_indextoname(port.gid_interface(), request.ifr_name) != nullptr &&
-           ::ioctl(socket.number(), SIOCGIFHWADDR, &request) == 0,
-       "the search for the MAC address of the NIC's interface");
-  std::memcpy(row.mac.data(), request.ifr_hwaddr.sa_data, row.mac.size());
-}
-
-void connect(const fabric::verbs::Port& port, ibv_qp& pair, const flows::SwitchEnd& end,
-             const flows::Ipv4Address& switch_ip) {
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_INIT;
-  attributes.port_num = port.number();
-  attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  port.modify(pair, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
-  attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu = port.mtu();
-  attributes.dest_qp_num = end.queue_pair;
-  attributes.rq_psn = end.psn;
-  attributes.max_dest_rd_atomic = 1;
-  attributes.ah_attr.is_global = 1;
-  attributes.ah_attr.port_num = port.number();
-  attributes.ah_attr.grh.hop_limit = 64;
-  attributes.ah_attr.grh.sgid_index = port.gid_index();
-  attributes.ah_attr.grh.dgid.raw[10] = 0xff;
-  attributes.ah_attr.grh.dgid.raw[11] = 0xff;
-  std::memcpy(attributes.ah_attr.grh.dgid.raw + 12, switch_ip.data(), switch_ip.size());
-  port.modify(pair, attributes,
-              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                  IBV_QP_MIN_RNR_TIMER,
-              "RTR");
-}
-
 // Registers the rings and connects a queue pair for each. All of it lives as long as the process.
 std::span<std::byte> set_up(const FlowTask& task, FlowUnitRow& row, std::uint32_t rings) {
-  const auto& port = *new fabric::verbs::Port({.device = row.device.data(), .mtu = task.path_mtu}, {});
-  tell_station(port, row);
-  ibv_pd* const domain = ibv_alloc_pd(port.context());
-  ibv_cq* const completions = ibv_create_cq(port.context(), 1, nullptr, nullptr, 0);
+  const FlowUnitNic nic = open_flow_nic(row.device.data(), task.path_mtu);
+  row.mac = nic.mac;
+  row.ip = nic.ip;
+  ibv_pd* const domain = ibv_alloc_pd(nic.context);
+  ibv_cq* const completions = ibv_create_cq(nic.context, 1, nullptr, nullptr, 0);
   need(domain != nullptr && completions != nullptr, "ibv_alloc_pd or ibv_create_cq");
 
   const std::size_t from_ring_to_ring = (task.shape.bytes() + 4095) / 4096 * 4096;
@@ -103,10 +54,7 @@ std::span<std::byte> set_up(const FlowTask& task, FlowUnitRow& row, std::uint32_
     const auto ring = all.subspan(i * from_ring_to_ring, from_ring_to_ring);
     flows::clear_ring(ring, task.shape);
     row.addresses[i] = reinterpret_cast<std::uintptr_t>(ring.data());
-    std::uint32_t none = 0;
-    ibv_qp* const pair = port.make_queue_pair(domain, completions, 1, none).release();
-    row.queue_pairs[i] = pair->qp_num;
-    connect(port, *pair, row.ends[i], task.switch_ip);
+    row.queue_pairs[i] = connect_to_switch(nic, *domain, *completions, row.ends[i], task.switch_ip, task.path_mtu);
   }
   return all;
 }

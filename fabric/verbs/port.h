@@ -71,7 +71,6 @@ class Port {
   [[nodiscard]] bool is_soft_roce() const noexcept { return limits_.vendor_id == 0xff'ffff; }
   [[nodiscard]] bool is_ethernet() const noexcept { return port_.link_layer == IBV_LINK_LAYER_ETHERNET; }
   [[nodiscard]] const ibv_gid& gid() const noexcept { return gid_; }
-  [[nodiscard]] std::uint8_t gid_index() const noexcept { return gid_index_; }
   /// Index of the GID's network interface; 0: there is none.
   [[nodiscard]] std::uint32_t gid_interface() const noexcept { return gid_interface_; }
   [[nodiscard]] ibv_mtu mtu() const noexcept;
