@@ -482,7 +482,8 @@ bool Execution::crashed() const {
   const bool may_crash = std::ranges::any_of(actors_, &Actor::can_crash);
   if (running_ != Event::kNone && may_crash && !blind_spot_) {
     const Zone::Use own(nullptr);
-    blind_spot_ = fmt::format("{}, which asks World::crashed() (a judge may, when all has ended),", actors_[running_].name);
+    blind_spot_ =
+        fmt::format("{}, which asks World::crashed() (a judge may, when all has ended),", actors_[running_].name);
   }
   return crashed_ != Event::kNone;
 }
