@@ -70,8 +70,7 @@ namespace {
 p4::Switch& zero_sided(p4::Switch& device) {
   const auto& registers = device.program().info().registers;
   if (std::ranges::none_of(registers, [](const auto& reg) { return reg.name == "Move.phases"; })) {
-    throw std::invalid_argument(
-        "the switch runs another program than p4/zero_sided.p4: make it with zero_sided_program()");
+    throw p4::ControlError("the switch runs another program than p4/zero_sided.p4: make it with zero_sided_program()");
   }
   return device;
 }

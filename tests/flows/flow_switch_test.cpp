@@ -90,6 +90,7 @@ TEST(FlowSwitch, AnotherProgramIsRefused) {
   p4::Switch device(p4::compile_file(in_source_tree("p4/l2_l3.p4")), {.ports = 2, .icrc = true});
   EXPECT_THAT(message_of([&] { const FlowSwitch control(device, kOwn); }),
               ::testing::HasSubstr("zero_sided_program()"));
+  EXPECT_THROW(FlowSwitch(device, kOwn), p4::ControlError);
 }
 
 TEST(FlowSwitch, RingsOfAReplicatedFlowThatDifferAreNamed) {
