@@ -188,10 +188,10 @@ StatesResult StateSearch::run() {
       result.blind_spot = *objects_.blind_spot();
     }
     const bool is_blind = result.blind_spot && !options_.part_posts;
-    // Then the answer is that it is not decided, and a search that knows more changes nothing.
     if (knows_more && times > kMostObjects && !result.blind_spot) {
       result.blind_spot = "an object that clients share and that lies at another place each time,";
     }
+    // Then the answer is that it is not decided, and a search that knows more changes nothing.
     const bool stays_blind =
         result.blind_spot && options_.order_objects && (options_.part_posts || times > kMostObjects);
     if ((is_exact && (!revokes || orders_revocations_ || result.found) && (!is_blind || result.found)) || stays_blind) {

@@ -20,14 +20,6 @@ namespace sidelatch::switchsync {
 namespace {
 namespace cached {
 
-std::string trace_of(const SearchResult& result) {
-  std::string text = result.violation;
-  for (const std::string& step : result.trace) {
-    text += "\n  " + step;
-  }
-  return text;
-}
-
 void expect_none(const SearchOptions& options) {
   const SearchResult result = search(p4::programs::switch_cached(), options);
   std::printf("%llu states, %llu ends\n", static_cast<unsigned long long>(result.states),

@@ -611,6 +611,14 @@ class Search {
 }  // namespace
 }  // namespace packets
 
+std::string trace_of(const SearchResult& result) {
+  std::string text = result.violation;
+  for (const std::string& step : result.trace) {
+    text += "\n  " + step;
+  }
+  return text;
+}
+
 SearchResult search(const std::shared_ptr<const p4::Program>& program, const SearchOptions& options) {
   return packets::Search(program, options).run();
 }

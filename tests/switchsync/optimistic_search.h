@@ -79,6 +79,9 @@ struct SearchResult {
   bool is_complete = true;
 };
 
+/// The violation and its trace, a step on each line.
+[[nodiscard]] std::string trace_of(const SearchResult& result);
+
 [[nodiscard]] SearchResult search(const std::shared_ptr<const p4::Program>& program, const SearchOptions& options);
 
 }  // namespace sidelatch::switchsync

@@ -18,14 +18,6 @@ namespace sidelatch::switchsync {
 namespace {
 namespace searched {
 
-std::string trace_of(const SearchResult& result) {
-  std::string text = result.violation;
-  for (const std::string& step : result.trace) {
-    text += "\n  " + step;
-  }
-  return text;
-}
-
 void expect_none(const SearchOptions& options) {
   const SearchResult result = search(p4::programs::switch_optimistic(), options);
   std::printf("%llu states, %llu ends\n", static_cast<unsigned long long>(result.states),
