@@ -146,7 +146,7 @@ void QueuePair::check_chain(std::span<const WorkRequest> chain) const {
 }
 
 bool QueuePair::send_queue_has_room(std::size_t n) const noexcept {
-  return outstanding() + n <= options_.send_queue_depth;
+  return outstanding_so_far() + n <= options_.send_queue_depth;
 }
 
 // Whether a chain of `n` has to wait: there is no room, or others already wait.
@@ -578,7 +578,7 @@ void QueuePair::fail_all(const std::shared_ptr<const FabricError>& cause, std::u
   }
   nudge_wanted_ = false;
   cq_waiter_.unlink();
-  const auto freed = static_cast<std::uint32_t>(outstanding());
+  const auto freed = static_cast<std::uint32_t>(outstanding_so_far());
   completed_ = posted_;
   last_signaled_ = posted_;
   reactor_->return_completion_entries(freed);
@@ -593,7 +593,7 @@ std::uint64_t QueuePair::bytes_in_flight() const noexcept {
 }
 
 void QueuePair::disconnect() noexcept {
-  const bool idle = pending_.empty() && line_.empty() && outstanding() == 0 && receives_ == nullptr;
+  const bool idle = pending_.empty() && line_.empty() && outstanding_so_far() == 0 && receives_ == nullptr;
   if (!idle) {
     fail_all(std::make_shared<const FabricError>(Status::disconnected, "the queue pair was destroyed"),
              std::numeric_limits<std::uint64_t>::max());

@@ -118,10 +118,10 @@ bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
   try {
     const Time end = now() + limit;
     set_aside();
-    if (queue_pair.state() == QueuePair::State::ready && queue_pair.outstanding() > 0) {
+    if (queue_pair.state() == QueuePair::State::ready && queue_pair.outstanding_so_far() > 0) {
       queue_pair.request_signal();
     }
-    while (queue_pair.outstanding() > 0 && queue_pair.state() == QueuePair::State::ready && now() < end &&
+    while (queue_pair.outstanding_so_far() > 0 && queue_pair.state() == QueuePair::State::ready && now() < end &&
            advance(end)) {
       set_aside();
     }
@@ -132,7 +132,7 @@ bool Reactor::wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept {
     waiter.unlink();
     ready_.push_back(waiter);
   }
-  return queue_pair.outstanding() == 0 && queue_pair.state() == QueuePair::State::ready &&
+  return queue_pair.outstanding_so_far() == 0 && queue_pair.state() == QueuePair::State::ready &&
          queue_pair.failures() == errors;
 }
 

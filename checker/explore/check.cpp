@@ -31,6 +31,13 @@ class Coordinator {
   Coordinator(const Program& program, const Options& options, ObjectsSeen& objects)
       : program_(&program), options_(&options), objects_(&objects), began_(std::chrono::steady_clock::now()) {
     fabric::model::validate(options.rules);
+    if (options.mode > Mode::pct) {
+      throw std::invalid_argument(fmt::format("mode {} is none of explore::Mode", static_cast<unsigned>(options.mode)));
+    }
+    if (!(options.budget.count() >= 0)) {
+      throw std::invalid_argument(
+          fmt::format("budget is {} s: it must be 0 (no limit) or more", options.budget.count()));
+    }
     if (options.max_events == 0) {
       throw std::invalid_argument("max_events is 0: an execution must have at least 1 event");
     }
@@ -88,11 +95,12 @@ class Coordinator {
   }
   /// Whether a client looks behind a post at what others may change.
   [[nodiscard]] bool must_part_posts() const {
-    return !options_->part_posts && !found_ && !stop_ && is_exhaustive() && has_blind_spot();
+    return !options_->part_posts && !found_ && !stop_ && is_exhaustive() && parting_helps();
   }
 
  private:
   [[nodiscard]] bool is_exhaustive() const { return options_->mode != Mode::random && options_->mode != Mode::pct; }
+  [[nodiscard]] bool parting_helps() const { return has_blind_spot() && (!blind_spot_ || blind_spot_->parting_helps); }
   [[nodiscard]] bool has_blind_spot() const {
     return blind_spot_ || (!must_order_objects() && objects_->blind_spot() != nullptr);
   }
@@ -369,7 +377,7 @@ class Coordinator {
 
   Verdict finish() {
     if (!found_ && has_blind_spot() && (verdict_.outcome == Outcome::safe || verdict_.only_loops_bounded)) {
-      bound(blind_spot_ ? *blind_spot_ : *objects_->blind_spot());
+      bound(blind_spot_ ? blind_spot_->what : *objects_->blind_spot());
       verdict_.only_loops_bounded = false;
     }
     if (!found_ && verdict_.outcome == Outcome::safe && cut_ != 0) {
@@ -405,7 +413,7 @@ class Coordinator {
   std::optional<std::string> too_long_;
   bool reads_counters_ = false;
   bool shares_objects_ = false;
-  std::optional<std::string> blind_spot_;
+  std::optional<BlindSpot> blind_spot_;
   const char* unable_ = nullptr;
   bool states_ordered_objects_ = false;
   bool states_parted_posts_ = false;

@@ -141,11 +141,8 @@ Execution::Execution(Program program, const model::Rules& rules, std::uint32_t w
 
 Execution::~Execution() { end_execution(); }
 
-void Execution::end_execution() noexcept {
-  guard_.open();
-  if (reactor_ == nullptr) {
-    return;
-  }
+// What the program has made, in the order in which it ends.
+void Execution::destroy_program() noexcept {
   const Zone::Use use(&zone_);
   reactor_->destroy_spawned();
   for (Actor& actor : actors_) {
@@ -157,6 +154,15 @@ void Execution::end_execution() noexcept {
     kept_.back().destroy(kept_.back().object);
     kept_.pop_back();
   }
+}
+
+void Execution::end_execution() noexcept {
+  guard_.open();
+  if (reactor_ == nullptr) {
+    return;
+  }
+  destroy_program();
+  const Zone::Use use(&zone_);
   cpus_.clear();
   nodes_.clear();
   actors_.clear();
@@ -186,8 +192,8 @@ void Execution::note_leak() noexcept {
   left_blocks_ = zone_.live_blocks();
   if (++growths_ > kMostGrowths && !blind_spot_) {
     no_states_ = "its tasks leave objects on the heap";
-    blind_spot_ =
-        "a task that leaves an object on the heap, which moves what clients share (let a smart pointer own it),";
+    note_blind_spot(
+        "a task that leaves an object on the heap, which moves what clients share (let a smart pointer own it),");
   }
 }
 
@@ -482,8 +488,8 @@ bool Execution::crashed() const {
   const bool may_crash = std::ranges::any_of(actors_, &Actor::can_crash);
   if (running_ != Event::kNone && may_crash && !blind_spot_) {
     const Zone::Use own(nullptr);
-    blind_spot_ =
-        fmt::format("{}, which asks World::crashed() (a judge may, when all has ended),", actors_[running_].name);
+    note_blind_spot(
+        fmt::format("{}, which asks World::crashed() (a judge may, when all has ended),", actors_[running_].name));
   }
   return crashed_ != Event::kNone;
 }
@@ -499,10 +505,11 @@ void Execution::fail(Kind kind, std::string what) {
 // An attempt in which a task asks for moments cannot be left out: they would be others.
 Moment Execution::moment() const {
   no_states_ = "it asks for moments";
+  asks_for_moments_ = true;
   if (running_ != Event::kNone) {
     ++actors_[running_].looks;
   }
-  return moment_;
+  return shown(moment_);
 }
 
 Moment Execution::last_post() const {
@@ -510,8 +517,9 @@ Moment Execution::last_post() const {
   if (running_ == Event::kNone) {
     return 0;
   }
+  asks_for_moments_ = true;
   ++actors_[running_].looks;
-  return actors_[running_].last_post;
+  return shown(actors_[running_].last_post);
 }
 
 Moment Execution::last_retry() const {
@@ -519,8 +527,16 @@ Moment Execution::last_retry() const {
   if (running_ == Event::kNone) {
     return 0;
   }
+  asks_for_moments_ = true;
   ++actors_[running_].looks;
-  return actors_[running_].last_retry;
+  return shown(actors_[running_].last_retry);
+}
+
+// Odd numbers become even, and distances grow; 0 stays what it is.
+Moment Execution::shown(Moment moment) const {
+  constexpr Moment kStretch = 5;
+  constexpr Moment kShift = 3;
+  return stretches_moments_ && moment != 0 ? kStretch * moment + kShift : moment;
 }
 
 void Execution::at_end(std::function<void(const Order&)> judge) {
@@ -601,6 +617,13 @@ void Execution::suspend(Step& step) {
   event_->suspensions.push_back({actor_of(step.client()), actor.suspended.back().number});
 }
 
+// Its coroutine is destroyed.
+void Execution::forget(const Step& step) noexcept {
+  for (Actor& actor : actors_) {
+    std::erase_if(actor.suspended, [&](const Suspended& one) { return one.step == &step; });
+  }
+}
+
 void Execution::on_access(std::uint16_t of, Cpu::Access& access) {
   const Zone::Use own(nullptr);
   Actor& actor = actors_[of];
@@ -657,6 +680,32 @@ void Execution::refuse_crash_with_shared_memory(const Actor& actor) {
     throw std::invalid_argument(fmt::format(
         "{} may crash, and others can reach its memory, which is not explored: let that memory belong to another node",
         actor.name));
+  }
+}
+
+// How many requests of a client have completed is its NIC's doing, and nobody else's business.
+void Execution::on_progress_read(const QueuePair* queue_pair, bool changes_alone) const {
+  if (running_ == Event::kNone || runs_the_dead() || Zone::current() != &zone_) {
+    return;  // a judge at the end, or the explorer itself
+  }
+  const Zone::Use own(nullptr);
+  const auto found =
+      std::ranges::find_if(queue_pairs_, [&](const QueuePairPart& part) { return part.queue_pair == queue_pair; });
+  if (queue_pair == nullptr || found == queue_pairs_.end()) {
+    note_blind_spot(
+        fmt::format("{}, which asks how many tasks or requests all clients have together "
+                    "(Reactor::spawned(), completion_queue_free()),",
+                    actors_[running_].name));
+  } else if (found->actor != running_) {
+    note_blind_spot(
+        fmt::format("{}, which asks how far the requests of {} have got (each client has its own queue "
+                    "pairs),",
+                    actors_[running_].name, actors_[found->actor].name));
+  } else if (changes_alone) {
+    looks_at_progress_ = true;
+    if (!event_->posts.empty() || !event_->receives.empty()) {
+      note_after_post(running_, "at how many of its requests have completed");
+    }
   }
 }
 
@@ -838,10 +887,10 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
     return;
   }
   if (actors_[of].can_crash && !event_->posts.empty() && !blind_spot_) {
-    blind_spot_ = fmt::format(
+    note_blind_spot(fmt::format(
         "{}, which posts a receive buffer behind a request, may crash between the two, and has no wait there (let "
         "World::yield come between),",
-        actors_[of].name);
+        actors_[of].name));
   }
   ++actors_[of].changes;
   event_->receives.push_back({qp, queue_pairs_[qp].receives++});

@@ -59,6 +59,12 @@ struct Cut {
 };
 [[nodiscard]] std::string to_string(const Cut& cut);
 
+/// What a client has done that a search does not explore as it happens.
+struct BlindSpot {
+  std::string what;
+  bool parting_helps = false;  ///< it is explored if what follows a post is a step of its own (Options::part_posts)
+};
+
 /// Registered memory of an execution: the same addresses each time.
 class Arena {
  public:
@@ -140,14 +146,18 @@ class Execution final : public World {
   /// `known`: those of changing_objects(), of executions of the same program.
   void order_objects(const std::vector<Changing>& known);
   [[nodiscard]] const std::vector<Changing>& changing_objects() const noexcept { return changing_; }
-  /// A step that was taken, in any execution, although what it did cannot be explored as it happens; or null.
-  [[nodiscard]] const std::string* blind_spot() const noexcept { return blind_spot_ ? &*blind_spot_ : nullptr; }
+  /// A step that was taken, in any execution, although what it did cannot be explored as it happens.
+  [[nodiscard]] const std::optional<BlindSpot>& blind_spot() const noexcept { return blind_spot_; }
   /// The same, of objects: it is one if another client has changed the object, in any execution of any thread.
   [[nodiscard]] const std::vector<LookBehind>& looks_behind() const noexcept { return looks_behind_; }
   /// What a client does behind a post is a step of its own, where it can be.
   void part_posts() noexcept { parts_posts_ = true; }
-  /// Looks at buffers behind posts are seen also where no awaiter of the library comes between. This takes longer.
-  void look_closely(bool closely) noexcept { looks_closely_ = closely; }
+  /// Looks at buffers behind posts are seen also where no awaiter of the library comes between, and looks at memory of
+  /// other nodes. This takes longer.
+  void look_closely(bool closely, bool at_other_nodes = true) noexcept {
+    looks_closely_ = closely;
+    looks_at_other_nodes_ = closely && at_other_nodes;
+  }
   /// For a search through states: no attempt of a loop is left out. A client that tries again waits for a step of its
   /// own. Call it before begin().
   void go_by_states() noexcept { by_states_ = true; }
@@ -162,6 +172,12 @@ class Execution final : public World {
   [[nodiscard]] bool could_come_first() const;
   /// The clients that have not ended: "writer 0, reader 1".
   [[nodiscard]] std::string unended() const;
+  /// All tasks of the world have ended, but not all of those that they have spawned: notes that, and whose they are.
+  void note_unended_spawned();
+  /// From now on World::moment() and the like give other numbers, in the same order.
+  void stretch_moments(bool stretched) noexcept { stretches_moments_ = stretched; }
+  /// Whether the program has ever asked for a moment.
+  [[nodiscard]] bool asks_for_moments() const noexcept { return asks_for_moments_; }
   /// Whether the program has ever asked for the time. Then compare_clock() is needed: else two states may differ in
   /// their clocks alone.
   [[nodiscard]] bool reads_clock() const noexcept { return clock_read_; }
@@ -221,7 +237,8 @@ class Execution final : public World {
   void require_ended();
   /// Rule 9: after a crash, liveness is judged only if the program asks for it.
   [[nodiscard]] bool judges_liveness() const noexcept { return crashed_ == Event::kNone || liveness_after_crash_; }
-  /// Calls the program's at_end() functions.
+  /// Calls the program's at_end() functions, and then destroys its tasks and objects, which may fail, too. Nothing
+  /// can happen in this execution any more.
   void judge(const Order& order);
 
   // ---- For traces.
@@ -267,6 +284,7 @@ class Execution final : public World {
  protected:
   void keep(Kept kept) override;
   void suspend(Step& step) override;
+  void forget(const Step& step) noexcept override;
 
  private:
   friend class ModelCpu;
@@ -342,6 +360,7 @@ class Execution final : public World {
     std::vector<std::span<const std::byte>> regions;
     std::vector<std::span<const std::byte>> shared;  // of these, what others reach by requests
     std::uint64_t tag = 0;
+    std::int64_t spawned = 0;  // tasks that its tasks have spawned and that have not ended
     Moment last_post = 0;
     Moment last_retry = 0;
     fabric::Time clock{};
@@ -389,6 +408,7 @@ class Execution final : public World {
     return static_cast<std::uint16_t>(queue_pairs_.size());
   }
   void end_execution() noexcept;
+  void destroy_program() noexcept;
   [[nodiscard]] std::unique_ptr<ModelQueuePair> make_queue_pair(fabric::Node& from, fabric::Node& to, unsigned nic,
                                                                 const fabric::QueuePairOptions& options);
   [[nodiscard]] std::uint64_t on_retry_by_states(Actor& actor, Loop& loop, fabric::Waiter& waiter);
@@ -454,8 +474,13 @@ class Execution final : public World {
   void watch_after_post();
   void watch_buffers(std::uint16_t of);
   void note_buffers(std::uint16_t of);
+  void watch_other_nodes(std::uint16_t of);
+  void note_other_nodes(std::uint16_t of);
+  void look_for_addresses(const fabric::model::Step& step);
+  void look_for_addresses(std::uint16_t of, std::span<const std::byte> now, std::span<const std::byte> before);
+  void note_blind_spot(std::string what) const;
   [[nodiscard]] std::span<const std::byte> filled_part_of(std::uint16_t of, std::span<const std::byte> region) const;
-  void note_after_post(std::uint16_t of, std::string_view what);
+  void note_after_post(std::uint16_t of, std::string_view what) const;
   [[nodiscard]] std::string look_behind(std::uint16_t of, std::string_view what) const;
   void note_object_after_post(std::uint16_t of, std::uint32_t taken_as);
   static void look_at_inlined(std::span<const fabric::CheckedRequest> chain);
@@ -504,6 +529,8 @@ class Execution final : public World {
   void on_spares(const fabric::Reactor::Spares& spares);
   void on_spares_end(const fabric::Reactor::Spares& spares) noexcept { std::erase(spares_, &spares); }
   void on_tally_read() const noexcept { tally_read_ = true; }
+  void on_progress_read(const fabric::QueuePair* queue_pair, bool changes_alone) const;
+  [[nodiscard]] Moment shown(Moment moment) const;
   void spawned_task_failed(const std::exception_ptr& failure);
   /// What belongs to the actor's node, whose memory its CPU threads see, too.
   [[nodiscard]] const std::vector<std::span<const std::byte>>& regions_of(const Actor& actor) const {
@@ -597,10 +624,17 @@ class Execution final : public World {
   bool goes_on_behind_ = false;   // the client's code runs on behind a post of this step
   bool watches_buffers_ = false;  // some are closed
   bool looks_closely_ = false;
+  bool looks_at_other_nodes_ = false;  // how clients look at their memory
   bool parts_posts_ = false;
-  std::uint64_t touched_ = 0;  // objects, before a post of the step
-  mutable std::optional<std::string> blind_spot_;
-  std::uint64_t left_blocks_ = 0;  // by the executions before
+  std::uint64_t touched_ = 0;                       // objects, before a post of the step
+  std::vector<std::span<std::byte>> closed_nodes_;  // memory of other nodes
+  std::size_t closed_ranges_ = 0;                   // of the guard, of such memory
+  mutable std::optional<BlindSpot> blind_spot_;
+  bool stretches_moments_ = false;
+  mutable bool asks_for_moments_ = false;
+  mutable bool looks_at_progress_ = false;  // in this step, at how far its requests have got
+  std::int64_t spawned_before_ = 0;         // when the step began
+  std::uint64_t left_blocks_ = 0;           // by the executions before
   unsigned growths_ = 0;
   std::vector<LookBehind> looks_behind_;
   bool orders_objects_ = false;

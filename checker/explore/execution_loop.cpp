@@ -77,7 +77,7 @@ Reactor::LoopId Execution::on_begin_loop(const std::source_location& place, bool
 bool Execution::is_quiet(std::uint16_t of) const {
   const Actor& actor = actors_[of];
   // What others of its tasks wait for may come without anything that the comparison sees.
-  if (actor.tasks_left != 1 || !actor.suspended.empty() || reactor_->spawned() != tasks_running_ ||
+  if (actor.tasks_left != 1 || !actor.suspended.empty() || reactor_->spawned_so_far() != tasks_running_ ||
       !machine_.drained({actor.machine_thread})) {
     return false;
   }
@@ -156,7 +156,7 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
     if (queue_pairs_[qp].actor == of) {
       const ModelQueuePair* const known = queue_pairs_[qp].queue_pair;
       state.add_number(known == nullptr ? 0 : 1 + static_cast<std::uint64_t>(known->state()));
-      state.add_number(known == nullptr ? 0 : known->outstanding());
+      state.add_number(known == nullptr ? 0 : known->outstanding_so_far());
       state.add_number(known == nullptr ? 0 : known->unsignaled());
     }
   }
@@ -336,9 +336,13 @@ void Execution::run_tail(std::vector<Action>* record) {
     }
     std::string who;
     for (std::uint16_t i = 0; i < actor_count(); ++i) {
-      if (i != crashed_ && !actors_[i].parked.empty()) {
+      if (i != crashed_ && !actors_[i].parked.empty() && actors_[i].tasks_left != 0) {
         who += (who.empty() ? "" : ", ") + actors_[i].name;
       }
+    }
+    if (who.empty()) {  // only tasks that tasks have spawned wait
+      note_unended_spawned();
+      break;
     }
     fail(Kind::deadlock,
          fmt::format("{} wait{} for what no longer changes", who, who.find(',') == std::string::npos ? "s" : ""));

@@ -22,9 +22,10 @@ namespace {
 
 constexpr std::size_t kMostGuarded = 62;  // of the guard's ranges; regions come behind
 
-// Regions that others reach, and a client's other ones.
-std::size_t number_of_shared(std::size_t region) { return kMostGuarded + 2 * region; }
-std::size_t number_of_own(std::size_t region) { return kMostGuarded + 2 * region + 1; }
+// Regions that others reach, a client's other ones, and those of other nodes.
+std::size_t number_of_shared(std::size_t region) { return kMostGuarded + 3 * region; }
+std::size_t number_of_own(std::size_t region) { return kMostGuarded + 3 * region + 1; }
+std::size_t number_of_others(std::size_t region) { return kMostGuarded + 3 * region + 2; }
 
 }  // namespace
 
@@ -120,6 +121,7 @@ void Execution::watch_shared_objects(std::uint16_t of) {
   posted_in_step_ = !event_->posts.empty();  // a chain that waited for room
   goes_on_behind_ = false;
   touched_ = 0;
+  watch_other_nodes(of);
   if (!watches_objects()) {
     return;
   }
@@ -139,6 +141,7 @@ void Execution::watch_shared_objects(std::uint16_t of) {
 }
 
 void Execution::note_shared_objects(std::uint16_t of) {
+  note_other_nodes(of);
   const std::vector<std::span<const std::byte>>& regions = shared_with(actors_[of]);
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (guard_.open(number_of_shared(i))) {
@@ -338,6 +341,86 @@ void Execution::note_buffers(std::uint16_t of) {
   }
 }
 
+// Memory of other nodes, at which a client should look by requests only.
+void Execution::watch_other_nodes(std::uint16_t of) {
+  if (!looks_at_other_nodes_ || blind_spot_) {
+    return;
+  }
+  closed_nodes_.clear();
+  for (std::uint16_t other = 0; other < actor_count(); ++other) {
+    for (std::size_t i = 0; i < actors_[other].regions.size() && actors_[other].node != actors_[of].node; ++i) {
+      closed_nodes_.push_back(arena_.pages_of(actors_[other].regions[i]));
+    }
+  }
+  std::ranges::sort(closed_nodes_, {}, [](const std::span<std::byte> pages) { return pages.data(); });
+  // Neighbours are closed by one call.
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < closed_nodes_.size(); ++i) {
+    std::span<std::byte> pages = closed_nodes_[i];
+    while (i + 1 < closed_nodes_.size() && closed_nodes_[i + 1].data() <= pages.data() + pages.size()) {
+      const std::span<std::byte> next = closed_nodes_[++i];
+      pages = {pages.data(), std::max(pages.data() + pages.size(), next.data() + next.size())};
+    }
+    guard_.close(number_of_others(number++), pages);
+  }
+  closed_ranges_ = number;
+}
+
+void Execution::note_other_nodes(std::uint16_t of) {
+  while (closed_ranges_ != 0) {
+    if (guard_.open(number_of_others(--closed_ranges_)) && !runs_the_dead()) {
+      note_blind_spot(fmt::format("{}, which looks at memory of another node by a pointer of its own (let it READ it),",
+                                  actors_[of].name));
+    }
+  }
+}
+
+// An address of the program's heap that is told through registered memory: what lies there is common to those who know
+// it, and nobody watches it.
+void Execution::look_for_addresses(const model::Step& step) {
+  const bool writes = step.kind == StepKind::place || step.kind == StepKind::store ||
+                      step.kind == StepKind::load_store || step.kind == StepKind::execute ||
+                      step.kind == StepKind::deliver || step.kind == StepKind::drain;
+  if (!writes) {
+    return;
+  }
+  const model::Footprint print = machine_.footprint(step);
+  const std::uint16_t of = step.kind == StepKind::drain ? threads_[step.owner] : queue_pairs_[step.owner].actor;
+  for (const auto& touched : {print.target, print.local}) {
+    if (touched.writes && touched.length >= sizeof(void*) && arena_.holds(touched.data)) {
+      look_for_addresses(of, {touched.data, touched.length}, {});
+    }
+  }
+}
+
+// Words at places where a pointer can lie that are not the same as before.
+void Execution::look_for_addresses(std::uint16_t of, std::span<const std::byte> now,
+                                   std::span<const std::byte> before) {
+  const std::size_t skipped = (0 - reinterpret_cast<std::uintptr_t>(now.data())) % alignof(void*);
+  for (std::size_t at = skipped; at + sizeof(void*) <= now.size(); at += sizeof(void*)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, now.data() + at, sizeof word);
+    if (!zone_.holds(word)) [[likely]] {
+      continue;
+    }
+    const bool is_old = !before.empty() && std::memcmp(now.data() + at, before.data() + at, sizeof word) == 0;
+    if (!is_old && zone_.view_at(word).number != Zone::kNone) {
+      note_blind_spot(
+          fmt::format("{}, which moves the address of an object on the heap through registered memory (let "
+                      "clients that share an object get it when they are spawned),",
+                      actors_[of].name));
+      return;
+    }
+  }
+}
+
+void Execution::note_blind_spot(std::string what) const {
+  if (!blind_spot_) {
+    const Zone::Use own(nullptr);
+    blind_spot_ = BlindSpot{std::move(what), false};
+  }
+}
+
 // An inlined payload is read at the post: a look of the client, also where nothing of the world is watched.
 void Execution::look_at_inlined(std::span<const CheckedRequest> chain) {
   constexpr std::uint64_t kPage = 4096;
@@ -371,9 +454,9 @@ std::string Execution::look_behind(std::uint16_t of, std::string_view what) cons
       actors_[of].name, what);
 }
 
-void Execution::note_after_post(std::uint16_t of, std::string_view what) {
+void Execution::note_after_post(std::uint16_t of, std::string_view what) const {
   if (!blind_spot_ && !has(Mutation::looks_after_posts_are_unseen)) {
-    blind_spot_ = look_behind(of, what);
+    blind_spot_ = BlindSpot{look_behind(of, what), true};
   }
 }
 

@@ -448,7 +448,10 @@ bool Execution::could_come_first() const {
       !event.changed.empty() || actors_[of].is_cpu || failure_ || !machine_.drained({actors_[of].machine_thread})) {
     return false;
   }
-  const bool has_siblings = actors_[of].tasks_left + ended_in_step_ > 1 || reactor_->spawned() != tasks_running_;
+  if (looks_at_progress_ && !has(Mutation::looks_come_first)) {
+    return false;  // what is in flight may complete before
+  }
+  const bool has_siblings = actors_[of].tasks_left + ended_in_step_ > 1 || reactor_->spawned_so_far() != tasks_running_;
   if (has_siblings && !has(Mutation::siblings_come_first)) {
     return false;
   }

@@ -185,7 +185,7 @@ void Execution::happen(const Action& action, bool described) {
     event_->length = 0;
   }
   calls_in_step_ = ended_in_step_ = 0;
-  acted_in_step_ = false;
+  acted_in_step_ = looks_at_progress_ = false;
   if (action.crash != 0) {
     posts_left_ = action.crash - 1U;
   }
@@ -268,6 +268,9 @@ void Execution::describe(const model::Step& step) {
 void Execution::after_step(const model::Step& step) {
   if (!observers_.empty()) {
     tell_observers(step);
+  }
+  if (!blind_spot_ && (by_states_ || event_ != &scratch_)) {
+    look_for_addresses(step);
   }
   switch (step.kind) {
     case StepKind::place:
@@ -438,12 +441,14 @@ void Execution::resume_ready(std::uint16_t of) {
 // From here to note() what the client changes and looks at is seen.
 void Execution::watch(std::uint16_t of) {
   watched_ = of;
+  spawned_before_ = static_cast<std::int64_t>(reactor_->spawned_so_far() - tasks_running_);
   watch_shared_memory(actors_[of]);
   watch_shared_objects(of);
 }
 
 void Execution::note(std::uint16_t of) {
   watched_ = Event::kNone;
+  actors_[of].spawned += static_cast<std::int64_t>(reactor_->spawned_so_far() - tasks_running_) - spawned_before_;
   note_shared_objects(of);
   note_shared_memory(actors_[of]);
 }
@@ -466,6 +471,9 @@ void Execution::note_shared_memory(Actor& actor) {
   for (const std::span<const std::byte> region : shared_with(actor)) {
     const bool is_new = at + region.size() > shared_before_.size();
     const bool changed = is_new || std::memcmp(region.data(), shared_before_.data() + at, region.size()) != 0;
+    if (changed && !is_new && !blind_spot_) {
+      look_for_addresses(running_, region, std::span(shared_before_).subspan(at, region.size()));
+    }
     at += region.size();
     const Range range = arena_.range(region.data(), region.size(), changed);
     own = own.begin == own.end
@@ -768,6 +776,20 @@ void Execution::require_ended() {
   if (!who.empty() && !failure_) {
     fail(Kind::deadlock, fmt::format("{} has not ended, and nothing is left that could happen", who));
     failure_->at_end = true;
+  } else if (!failure_) {
+    note_unended_spawned();
+  }
+}
+
+// It may be meant to serve for ever, or wait for what should have come.
+void Execution::note_unended_spawned() {
+  for (std::uint16_t i = 0; i < actor_count() && !blind_spot_; ++i) {
+    if (i != crashed_ && actors_[i].spawned > 0) {
+      note_blind_spot(
+          fmt::format("{}, of which a task that it has spawned (Reactor::spawn) never ends although those "
+                      "of World::spawn do (let it end, or give it to World::spawn),",
+                      actors_[i].name));
+    }
   }
 }
 
@@ -779,6 +801,11 @@ void Execution::judge(const Order& order) {
         failure_->at_end = true;
       }
     }
+  }
+  const bool had_failed = failure_.has_value();
+  destroy_program();
+  if (failure_ && !had_failed) {
+    failure_->at_end = true;
   }
 }
 

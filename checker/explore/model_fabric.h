@@ -60,6 +60,9 @@ class ModelReactor final : public fabric::Reactor {
   void leave_out(const Spares& spares) override { execution_->on_spares(spares); }
   void leave_out_no_more(const Spares& spares) noexcept override { execution_->on_spares_end(spares); }
   void note_tally() const override { execution_->on_tally_read(); }
+  void note_progress(const fabric::QueuePair* of, bool changes_alone) const override {
+    execution_->on_progress_read(of, changes_alone);
+  }
   [[nodiscard]] std::uint64_t start_retry(LoopId loop, fabric::Duration duration, fabric::Waiter& waiter) override {
     return execution_->on_retry(loop, duration, waiter);
   }

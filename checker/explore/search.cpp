@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::uint64_t kLeavesRunAgain = 8;
 constexpr std::uint64_t kRunAgain = 64;
+constexpr std::uint64_t kLeavesWithNodes = 1024;
+constexpr std::uint64_t kNodesAgain = 512;
 constexpr std::uint64_t kEventsOfATask = 500'000;
 
 void set_bit(Before& set, Moment bit) { set[bit / 64] |= std::uint64_t{1} << (bit % 64); }
@@ -158,11 +160,11 @@ void Worker::load(const SearchTask& task) {
   }
 }
 
-void Worker::replay_to(std::size_t depth) {
+void Worker::replay_to(std::size_t depth, const char* refusal) {
   execution_.begin();
   for (std::size_t i = 0; i < depth; ++i) {
     if (!execution_.repeats(event(i))) {
-      throw std::logic_error(kDiffers);
+      throw std::logic_error(refusal);
     }
   }
 }
@@ -178,13 +180,21 @@ void Worker::note_leaf() {
 
 // The whole of an execution, and what became of it, must be the same again.
 void Worker::run_leaf_again() {
-  const std::uint64_t memory = leaf_memory_;
-  const bool had_failed = leaf_failed_;
-  execution_.look_closely(true);
-  replay_to(depth_);
+  // Closing memory of other nodes at each step takes long, and a program that looks there does so again and again.
+  execution_.look_closely(true, leaves_ < kLeavesWithNodes || leaves_ % kNodesAgain == 0);
+  repeat_leaf(kDiffers);
   execution_.look_closely(false);
-  if (execution_.memory_hash() != memory || (execution_.failure() != nullptr) != had_failed) {
-    throw std::logic_error(kDiffers);
+  if (execution_.asks_for_moments()) {
+    execution_.stretch_moments(true);
+    repeat_leaf(kDiffersByMoments);
+    execution_.stretch_moments(false);
+  }
+}
+
+void Worker::repeat_leaf(const char* refusal) {
+  replay_to(depth_, refusal);
+  if (execution_.memory_hash() != leaf_memory_ || (execution_.failure() != nullptr) != leaf_failed_) {
+    throw std::logic_error(refusal);
   }
 }
 
@@ -387,9 +397,7 @@ void Worker::end_execution(TaskResult& result) {
 }
 
 void Worker::tell_what_was_seen(TaskResult& result) const {
-  if (execution_.blind_spot() != nullptr) {
-    result.blind_spot = *execution_.blind_spot();
-  }
+  result.blind_spot = execution_.blind_spot();
   result.changing = execution_.changing_objects();
   result.looks_behind = execution_.looks_behind();
 }

@@ -61,6 +61,11 @@ inline constexpr const char* kDiffers =
     "the program did something else than before, in the same order of events: it must depend on nothing but its world "
     "(no clock, no chance, no variable that outlives it)";
 
+/// The same, where only the numbers of moments differ.
+inline constexpr const char* kDiffersByMoments =
+    "the program did something else when World::moment() gave other numbers in the same order: nothing but the order "
+    "of moments may count";
+
 struct Found {
   Failure failure;
   std::vector<Action> choices;
@@ -81,7 +86,7 @@ struct TaskResult {
   std::uint64_t cut = 0;  // executions in which a loop was given up
   bool reads_counters = false;
   bool shares_objects = false;
-  std::optional<std::string> blind_spot;  // Execution::blind_spot()
+  std::optional<BlindSpot> blind_spot;  // Execution::blind_spot()
   std::vector<Execution::Changing> changing;
   std::vector<Execution::LookBehind> looks_behind;
   std::optional<std::string> too_long;  // an execution has more events than are allowed: who had not ended in it
@@ -168,10 +173,11 @@ class Worker {
   void end_judged(TaskResult& result);
   void record(TaskResult& result, const Failure& failure, const std::vector<Action>& tail);
   bool next_choice();
-  void replay_to(std::size_t depth);
+  void replay_to(std::size_t depth, const char* refusal = kDiffers);
   [[nodiscard]] bool runs_leaf_again() const;
   void note_leaf();
   void run_leaf_again();
+  void repeat_leaf(const char* refusal);
   void freeze(TaskResult& result);
   [[nodiscard]] bool should_stop();
   [[nodiscard]] bool reduces() const { return reduce_; }

@@ -170,8 +170,8 @@ StatesResult StateSearch::run() {
       if (hand != nullptr) {
         knows_more = objects_.add(hand->execution.changing_objects()) || knows_more;
         objects_.add(hand->execution.looks_behind());
-        if (hand->execution.blind_spot() != nullptr && !result.blind_spot) {
-          result.blind_spot = *hand->execution.blind_spot();
+        if (!result.blind_spot) {
+          result.blind_spot = hand->execution.blind_spot();
         }
       }
       clock = clock || (hand != nullptr && hand->execution.reads_clock());
@@ -185,15 +185,15 @@ StatesResult StateSearch::run() {
     const bool is_exact = (!clock || compares_clock_) && (!tallies || options_.look_at_counters) &&
                           (!shares || knows_objects || result.found);
     if (!result.blind_spot && objects_.blind_spot() != nullptr) {
-      result.blind_spot = *objects_.blind_spot();
+      result.blind_spot = BlindSpot{*objects_.blind_spot(), true};
     }
-    const bool is_blind = result.blind_spot && !options_.part_posts;
+    const bool is_blind = result.blind_spot && result.blind_spot->parting_helps && !options_.part_posts;
     if (knows_more && times > kMostObjects && !result.blind_spot) {
-      result.blind_spot = "an object that clients share and that lies at another place each time,";
+      result.blind_spot = BlindSpot{"an object that clients share and that lies at another place each time,"};
     }
     // Then the answer is that it is not decided, and a search that knows more changes nothing.
-    const bool stays_blind =
-        result.blind_spot && options_.order_objects && (options_.part_posts || times > kMostObjects);
+    const bool stays_blind = result.blind_spot && options_.order_objects &&
+                             (!result.blind_spot->parting_helps || options_.part_posts || times > kMostObjects);
     if ((is_exact && (!revokes || orders_revocations_ || result.found) && (!is_blind || result.found)) || stays_blind) {
       result.orders_objects = options_.order_objects;
       result.parts_posts = options_.part_posts;
@@ -284,7 +284,9 @@ void StateSearch::expand(Hand& hand, std::uint32_t state, Expansion& result) {
     std::vector<Action> once;
     execution.enabled(once);
     const std::uint64_t memory = execution.memory_hash();
+    execution.look_closely(true);
     go_there();
+    execution.look_closely(false);
     execution.enabled(hand.enabled);
     if (hand.enabled != once || execution.memory_hash() != memory) {
       throw std::logic_error(kDiffers);
@@ -499,6 +501,10 @@ std::optional<Found> StateSearch::endless() {
   std::vector<std::uint64_t> before;
   first.execution.append_state(before);
   const std::string who = first.execution.unended();
+  if (who.empty()) {
+    first.execution.note_unended_spawned();
+    return std::nullopt;
+  }
   const bool is_one = who.find(',') == std::string::npos;
   found.failure.what = endless->is_deadlock
                            ? fmt::format("{} wait{} for what no longer changes", who, is_one ? "s" : "")

@@ -78,12 +78,12 @@ enum class Leaving : std::uint8_t {
 
 struct StatesResult {
   std::optional<Found> found;
-  std::string bound;                      ///< empty: every state was visited
-  bool only_loops = false;                ///< only the number of attempts of loops was bounded
-  std::optional<std::string> blind_spot;  ///< Execution::blind_spot()
-  bool orders_objects = false;            ///< Options::order_objects became necessary
-  bool parts_posts = false;               ///< Options::part_posts
-  const char* unable = nullptr;           ///< why the program has no states to compare; nothing else is set then
+  std::string bound;                    ///< empty: every state was visited
+  bool only_loops = false;              ///< only the number of attempts of loops was bounded
+  std::optional<BlindSpot> blind_spot;  ///< Execution::blind_spot()
+  bool orders_objects = false;          ///< Options::order_objects became necessary
+  bool parts_posts = false;             ///< Options::part_posts
+  const char* unable = nullptr;         ///< why the program has no states to compare; nothing else is set then
   std::uint64_t states = 0;
   std::uint64_t edges = 0;
   std::uint64_t judged = 0;

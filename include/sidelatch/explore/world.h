@@ -164,12 +164,20 @@ class World : public fabric::Fabric {
     Step(World& world, fabric::Node& client, What what, const fabric::LocalSpan& local_word = {},
          std::uint64_t number = 0) noexcept
         : local(local_word), value(number), world_(&world), client_(&client), what_(what) {}
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+    /// A coroutine that waits here may be destroyed: then the client has no such step.
+    ~Step() {
+      if (handle != nullptr) {
+        world_->forget(*this);
+      }
+    }
     [[nodiscard]] bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> awaiter) {
       handle = awaiter;
       world_->suspend(*this);
     }
-    void await_resume() const noexcept {}
+    void await_resume() noexcept { handle = nullptr; }
 
     [[nodiscard]] What what() const noexcept { return what_; }
     [[nodiscard]] fabric::Node& client() const noexcept { return *client_; }
@@ -197,6 +205,7 @@ class World : public fabric::Fabric {
   };
   virtual void keep(Kept kept) = 0;
   virtual void suspend(Step& step) = 0;
+  virtual void forget(const Step& step) noexcept = 0;
 };
 
 /// Builds one execution: nodes, memory, clients. Called once per execution, from several threads at once.

@@ -145,23 +145,31 @@ class QueuePair {
   /// constant.
   [[nodiscard]] std::uint64_t posted() const {
     reactor_->tally_is_read();
+    reactor_->progress_is_read(this, false);
     return posted_;
   }
   /// The highest number such that all requests up to it have completed or been flushed.
   [[nodiscard]] std::uint64_t completed() const {
     reactor_->tally_is_read();
+    reactor_->progress_is_read(this, true);
     return completed_;
+  }
+  /// Requests that have been posted, and neither completed nor been flushed.
+  [[nodiscard]] std::uint64_t outstanding() const {
+    reactor_->progress_is_read(this, true);
+    return posted_ - completed_;
   }
   /// The same for the library, which asks only whether a request is done, and never how many there were. A world that
   /// explores compares such numbers no more once their requests are done.
   [[nodiscard]] std::uint64_t posted_so_far() const noexcept { return posted_; }
   [[nodiscard]] std::uint64_t completed_so_far() const noexcept { return completed_; }
-  [[nodiscard]] std::uint64_t outstanding() const noexcept { return posted_ - completed_; }
+  [[nodiscard]] std::uint64_t outstanding_so_far() const noexcept { return posted_ - completed_; }
 
   /// How often it has entered the error state. Unlike counters(), part of what a program may act on in every world.
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
   [[nodiscard]] const Counters& counters() const {
     reactor_->tally_is_read();
+    reactor_->progress_is_read(this, true);
     return counters_;
   }
   /// For schemes: counts an operation that had to begin again.

@@ -69,7 +69,12 @@ class Reactor {
   [[nodiscard]] bool wait_until_idle(QueuePair& queue_pair, Duration limit) noexcept;
 
   /// Spawned tasks that have not ended.
-  [[nodiscard]] std::uint64_t spawned() const noexcept { return spawned_count_; }
+  [[nodiscard]] std::uint64_t spawned() const {
+    progress_is_read(nullptr, true);
+    return spawned_count_;
+  }
+  /// The same for a world that explores.
+  [[nodiscard]] std::uint64_t spawned_so_far() const noexcept { return spawned_count_; }
   /// Destroys the spawned tasks. A derived reactor calls this first in its destructor, while the world still exists.
   void destroy_spawned() noexcept;
   /// Destroys the spawned tasks when it ends: for callers that spawn tasks that use objects of the same scope. When a
@@ -160,6 +165,13 @@ class Reactor {
       note_tally();
     }
   }
+  /// How far the requests of a queue pair have got was asked for; null: of all clients of this reactor.
+  /// `changes_alone`: it may change although nobody posts anything.
+  void progress_is_read(const QueuePair* of, bool changes_alone) const {
+    if (explores_) [[unlikely]] {
+      note_progress(of, changes_alone);
+    }
+  }
 
   /// Whether this is a world that explores.
   [[nodiscard]] bool explores() const noexcept { return explores_; }
@@ -173,7 +185,10 @@ class Reactor {
   void ready(Waiter& waiter) noexcept { ready_.push_back(waiter); }
 
   [[nodiscard]] std::uint32_t completion_queue_depth() const noexcept { return cq_depth_; }
-  [[nodiscard]] std::uint32_t completion_queue_free() const noexcept { return cq_free_; }
+  [[nodiscard]] std::uint32_t completion_queue_free() const {
+    progress_is_read(nullptr, true);
+    return cq_free_;
+  }
 
  protected:
   /// Makes the world go on until some coroutine is ready, or `limit` is reached. False: nothing more can happen.
@@ -188,6 +203,7 @@ class Reactor {
   virtual void leave_out(const Spares& /*spares*/) {}
   virtual void leave_out_no_more(const Spares& /*spares*/) noexcept {}
   virtual void note_tally() const {}
+  virtual void note_progress(const QueuePair* /*of*/, bool /*changes_alone*/) const {}
   /// A task goes on behind a post, with no wait between them. `waiter` is its awaiter, or null where it cannot wait.
   /// Returns true if it waits all the same; then the world makes it ready.
   virtual bool part_behind_post(Waiter* /*waiter*/) { return false; }

@@ -11,10 +11,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <coroutine>
 #include <cstdint>
+#include <memory>
 #include <ostream>
 #include <span>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 namespace sidelatch::explore {
 namespace {
@@ -323,6 +327,397 @@ TEST(UnseenLooks, AreNotCalledSafe) {
         EXPECT_THAT(verdict.bound, HasSubstr(reason));
       }
     }
+  }
+}
+
+// ---- What clients may learn beside requests, and what ends beside tasks. No order of requests shows it.
+
+Options searching(Mode mode) {
+  Options options = under(Preset::observed);
+  options.mode = mode;
+  options.walks = 0;
+  options.threads = 1;
+  options.max_events = 2000;
+  return options;
+}
+
+// How many requests have completed, behind a post of the same step: the first one may have completed in between.
+Task<void> ask_behind_a_post(Client* client, Store* store, bool outstanding) {
+  fabric::QueuePair& qp = *client->qp;
+  const std::uint64_t first = qp.completed();
+  fabric::WorkRequest told = fabric::write(client->word(0), store->word(0));
+  told.signaled = true;
+  co_await qp.enqueue(told);
+  co_await qp.enqueue(fabric::write(client->word(1), store->word(1)));
+  const bool seen = outstanding ? qp.outstanding() == 1 : qp.completed() == first + 1;
+  client->world->require(!seen, "one request is done");
+  co_await qp.drain();
+}
+template <bool kOutstanding>
+void a_client_asks_behind_a_post(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, ask_behind_a_post(&two.first, &two.store, kOutstanding));
+}
+// The same, behind a yield and without a post: the step goes first only if nothing that completes matters.
+Task<void> ask_behind_a_yield(Client* client, Store* store) {
+  fabric::QueuePair& qp = *client->qp;
+  const std::uint64_t first = qp.completed();
+  fabric::WorkRequest told = fabric::write(client->word(0), store->word(0));
+  told.signaled = true;
+  co_await qp.enqueue(told);
+  co_await client->world->yield(*client->node);
+  client->world->require(qp.completed() != first + 1, "one request is done");
+  co_await qp.drain();
+}
+void a_client_asks_behind_a_yield(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, ask_behind_a_yield(&two.first, &two.store));
+}
+
+class AskedProgress : public ::testing::TestWithParam<std::tuple<Named, Mode>> {};
+
+TEST_P(AskedProgress, IsThatOfEveryOrder) {
+  const auto& [named, mode] = GetParam();
+  const Verdict verdict = check(named.program, searching(mode));
+  ASSERT_EQ(verdict.outcome, Outcome::broken) << verdict.bound;
+  EXPECT_THAT(verdict.violation->what, HasSubstr("one request is done"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AskedProgress,
+                         ::testing::Combine(::testing::Values(Named{"Completed", a_client_asks_behind_a_post<false>},
+                                                              Named{"Outstanding", a_client_asks_behind_a_post<true>},
+                                                              Named{"BehindAYield", a_client_asks_behind_a_yield}),
+                                            ::testing::Values(Mode::exhaustive, Mode::states)),
+                         [](const auto& one) {
+                           return std::string(std::get<0>(one.param).name) +
+                                  std::string(std::get<1>(one.param) == Mode::states ? "States" : "");
+                         });
+
+// One posts while another counts.
+enum class Count : std::uint8_t { posted, completed, outstanding, spawned, room };
+
+std::uint64_t count_of(Client* other, Count what) {
+  fabric::QueuePair& qp = *other->qp;
+  switch (what) {
+    case Count::posted:
+      return qp.posted();
+    case Count::completed:
+      return qp.completed();
+    case Count::outstanding:
+      return qp.outstanding();
+    case Count::spawned:
+      return qp.reactor().spawned();
+    case Count::room:
+      return qp.reactor().completion_queue_free();
+  }
+  return 0;
+}
+Task<void> post_some(Client* client, Store* store) {
+  for (int i = 0; i < kTimes; ++i) {
+    co_await step(client, store, 0);
+  }
+}
+Task<void> count_others(Client* client, Store* store, Client* other, Count what) {
+  std::array<std::uint64_t, 3> counted{};
+  for (std::uint64_t& one : counted) {
+    co_await step(client, store, 1);
+    one = count_of(other, what);
+  }
+  client->world->require(counted[0] == counted[1] || counted[1] == counted[2], "three numbers were seen");
+}
+template <Count kWhat>
+void a_client_counts_for_another(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, post_some(&two.first, &two.store));
+  world.spawn(*two.second.node, count_others(&two.second, &two.store, &two.first, kWhat));
+}
+
+// A task of a task that waits for ever, in three ways.
+struct Forever {
+  static bool await_ready() noexcept { return false; }
+  static void await_suspend(std::coroutine_handle<> /*awaiter*/) noexcept {}
+  static void await_resume() noexcept {}
+};
+enum class Wait : std::uint8_t { lost, word, loop };
+
+Task<void> wait_for_ever(Client* client, fabric::LocalSpan word, Wait how) {
+  if (how == Wait::lost) {
+    co_await Forever{};
+  } else if (how == Wait::word) {
+    co_await client->node->cpu().wait(word, fabric::WordCondition::is_not(0));
+  } else {
+    fabric::Reactor& reactor = client->qp->reactor();
+    const auto loop = reactor.begin_retries();
+    for (;;) {
+      co_await reactor.retry(loop, fabric::from_ns(10));
+    }
+  }
+}
+Task<void> leave_one_waiting(Client* client, Store* store, fabric::LocalSpan word, Wait how) {
+  client->qp->reactor().spawn(wait_for_ever(client, word, how));
+  co_await step(client, store, 0);
+}
+template <Wait kHow>
+void a_spawned_task_never_ends(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, leave_one_waiting(&two.first, &two.store, two.first.word(2), kHow));
+  world.spawn(*two.second.node, step(&two.second, &two.store, 1));
+}
+
+// The address of an object is told through a word of memory.
+Task<void> tell_an_address(Client* client, Store* store) {
+  const auto own = std::make_unique<int>(0);
+  const int* const address = own.get();
+  std::memcpy(client->buffers.bytes().data(), &address, sizeof address);
+  co_await client->qp->write(client->word(0), store->word(1));
+  for (int i = 1; i <= kTimes; ++i) {
+    *own = i;
+    co_await step(client, store, 0);
+  }
+  for (int i = 0; i < kTimes; ++i) {
+    co_await step(client, store, 0);  // it lives on for a while
+  }
+}
+Task<void> follow_an_address(Client* client, Store* store) {
+  co_await client->qp->read(client->word(0), store->word(1));
+  const int* object = nullptr;
+  std::memcpy(&object, client->buffers.bytes().data(), sizeof object);
+  if (object == nullptr) {
+    co_return;
+  }
+  bool all = true;
+  for (int i = 1; i <= 2; ++i) {
+    co_await step(client, store, 1);
+    all = all && *object == i;
+  }
+  client->world->require(!all, "each value was seen");
+}
+void an_address_is_told_by_requests(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, tell_an_address(&two.first, &two.store));
+  world.spawn(*two.second.node, follow_an_address(&two.second, &two.store));
+}
+// The same through memory of the teller, which it stores to by a pointer.
+Task<void> show_an_address(Client* client, Store* store, std::byte* shown) {
+  const auto own = std::make_unique<int>(0);
+  const int* const address = own.get();
+  std::memcpy(shown, &address, sizeof address);
+  co_await step(client, store, 0);
+}
+void an_address_is_told_by_a_store(World& world) {
+  auto& two = world.make<Two>(world);
+  auto& shown = world.make<fabric::MemoryRegion>(two.first.node->allocate(64, fabric::Access::remote_all));
+  world.spawn(*two.first.node, show_an_address(&two.first, &two.store, shown.bytes().data()));
+  world.spawn(*two.second.node, step(&two.second, &two.store, 1));
+}
+
+// A client looks at the memory of another node by a pointer of its own.
+Task<void> look_by_pointer(Client* client, Store* store) {
+  bool all = true;
+  for (std::uint64_t i = 1; i <= kTimes; ++i) {
+    co_await step(client, store, 1);
+    all = all && store->value(0) == i;
+  }
+  client->world->require(!all, "each value was seen");
+}
+void a_client_looks_at_another_node(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, post_some(&two.first, &two.store));
+  world.spawn(*two.second.node, look_by_pointer(&two.second, &two.store));
+}
+
+struct Undecided {
+  const char* name;
+  void (*program)(World&);
+  const char* reason;
+};
+void PrintTo(const Undecided& one, std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
+  *out << one.name;
+}
+
+class UnseenWays : public ::testing::TestWithParam<std::tuple<Undecided, Mode>> {};
+
+// A search may find what is wrong. Else it says who took such a way.
+TEST_P(UnseenWays, AreNotCalledSafe) {
+  const auto& [one, mode] = GetParam();
+  const Verdict verdict = check(one.program, searching(mode));
+  if (verdict.outcome == Outcome::broken) {
+    EXPECT_THAT(verdict.violation->what, HasSubstr("seen"));
+    return;
+  }
+  ASSERT_EQ(verdict.outcome, Outcome::bounded);
+  EXPECT_FALSE(verdict.only_loops_bounded);
+  EXPECT_THAT(verdict.bound, HasSubstr(one.reason));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, UnseenWays,
+    ::testing::Combine(
+        ::testing::Values(
+            Undecided{"PostedOfAnother", a_client_counts_for_another<Count::posted>, "second, which asks how far"},
+            Undecided{"CompletedOfAnother", a_client_counts_for_another<Count::completed>,
+                      "second, which asks how far the requests of first"},
+            Undecided{"OutstandingOfAnother", a_client_counts_for_another<Count::outstanding>,
+                      "second, which asks how far the requests of first"},
+            Undecided{"Spawned", a_client_counts_for_another<Count::spawned>, "second, which asks how many"},
+            Undecided{"CompletionQueue", a_client_counts_for_another<Count::room>, "second, which asks how many"},
+            Undecided{"SpawnedTaskIsLost", a_spawned_task_never_ends<Wait::lost>, "first, of which a task"},
+            Undecided{"SpawnedTaskWaitsForAWord", a_spawned_task_never_ends<Wait::word>, "first, of which a task"},
+            Undecided{"SpawnedTaskTriesForEver", a_spawned_task_never_ends<Wait::loop>, "first, of which a task"},
+            Undecided{"AddressByRequests", an_address_is_told_by_requests, "which moves the address of an object"},
+            Undecided{"AddressByAStore", an_address_is_told_by_a_store, "first, which moves the address of an object"},
+            Undecided{"AnotherNode", a_client_looks_at_another_node, "second, which looks at memory of another node"}),
+        ::testing::Values(Mode::exhaustive, Mode::states)),
+    [](const auto& one) {
+      return std::string(std::get<0>(one.param).name) +
+             std::string(std::get<1>(one.param) == Mode::states ? "States" : "");
+    });
+
+// ---- A coroutine that waits in World::yield is destroyed.
+
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    static std::suspend_never initial_suspend() noexcept { return {}; }
+    static std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() {}
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+Detached yield_once(Client* client, bool* went_on) {
+  co_await client->world->yield(*client->node);
+  *went_on = true;
+}
+Task<void> destroy_what_yields(Client* client, Store* store) {
+  bool went_on = false;
+  const Detached other = yield_once(client, &went_on);
+  if (!went_on) {
+    other.handle.destroy();
+  }
+  co_await step(client, store, 0);
+  client->world->require(!went_on, "it went on");
+}
+void what_yields_is_destroyed(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, destroy_what_yields(&two.first, &two.store));
+  world.spawn(*two.second.node, step(&two.second, &two.store, 1));
+}
+
+// ---- An object of the world fails when it is destroyed.
+
+struct CountsAtItsEnd {
+  World* world;
+  Store* store;
+  CountsAtItsEnd(World& its_world, Store& its_store) : world(&its_world), store(&its_store) {}
+  CountsAtItsEnd(const CountsAtItsEnd&) = delete;
+  CountsAtItsEnd& operator=(const CountsAtItsEnd&) = delete;
+  ~CountsAtItsEnd() { world->require(store->value(0) == 2, "an update is lost"); }
+};
+Task<void> add_by_two_requests(Client* client, Store* store) {
+  co_await client->qp->read(client->word(0), store->word(0));
+  client->set(0, client->value(0) + 1);
+  co_await client->qp->write(client->word(0), store->word(0));
+}
+void a_destructor_judges(World& world) {
+  auto& two = world.make<Two>(world);
+  static_cast<void>(world.make<CountsAtItsEnd>(world, two.store));
+  world.spawn(*two.first.node, add_by_two_requests(&two.first, &two.store));
+  world.spawn(*two.second.node, add_by_two_requests(&two.second, &two.store));
+}
+void a_destructor_has_nothing_to_say(World& world) {
+  auto& two = world.make<Two>(world);
+  static_cast<void>(world.make<CountsAtItsEnd>(world, two.store));
+  world.spawn(*two.first.node, step(&two.first, &two.store, 0));
+  world.spawn(*two.second.node, step(&two.second, &two.store, 0));
+}
+
+// ---- Numbers of moments.
+
+Task<void> write_the_moment(Client* client, Store* store, bool as_payload) {
+  co_await step(client, store, 1);
+  const Moment now = client->world->moment();
+  client->set(0, as_payload ? now : 7);
+  co_await client->qp->write(client->word(0), store->word(as_payload || now % 2 == 0 ? 2 : 3));
+}
+template <bool kAsPayload>
+void a_client_acts_on_a_number(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, write_the_moment(&two.first, &two.store, kAsPayload));
+  world.spawn(*two.second.node, step(&two.second, &two.store, 0));
+}
+struct Times {
+  Moment began = 0;
+  Moment ended = 0;
+};
+Task<void> keep_moments(Client* client, Store* store, Times* times) {
+  times->began = client->world->moment();
+  co_await step(client, store, 0);
+  times->ended = client->world->moment();
+}
+void moments_are_compared(World& world) {
+  auto& two = world.make<Two>(world);
+  auto& one = world.make<Times>();
+  auto& other = world.make<Times>();
+  world.spawn(*two.first.node, keep_moments(&two.first, &two.store, &one));
+  world.spawn(*two.second.node, keep_moments(&two.second, &two.store, &other));
+  world.at_end([&](const Order& order) {
+    world.require(order.before(one.began, one.ended) && order.before(other.began, other.ended), "time runs backwards");
+  });
+}
+
+// ---- A client keeps an address of its own heap in its own buffer.
+
+Task<void> keep_an_address(Client* client, Store* store) {
+  auto own = std::make_unique<std::uint64_t>(0);
+  for (int i = 0; i < 2; ++i) {
+    const std::uint64_t* const address = own.get();
+    std::memcpy(client->buffers.bytes().data() + 512, &address, sizeof address);
+    co_await step(client, store, 0);
+    ++*own;
+  }
+  std::memset(client->buffers.bytes().data() + 512, 0, sizeof(void*));
+  client->world->require(*own == 2, "it counts");
+}
+void addresses_lie_in_a_buffer(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, keep_an_address(&two.first, &two.store));
+  world.spawn(*two.second.node, keep_an_address(&two.second, &two.store));
+}
+
+TEST(UnseenEnds, AreJudged) {
+  for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+    const Verdict wrong = check(a_destructor_judges, searching(mode));
+    ASSERT_EQ(wrong.outcome, Outcome::broken);
+    EXPECT_EQ(wrong.violation->what, "an update is lost");
+    Options again = searching(mode);
+    again.walks = 100;
+    EXPECT_EQ(replay(a_destructor_judges, again, wrong.violation->choices).outcome, Outcome::broken);
+    EXPECT_EQ(check(a_destructor_has_nothing_to_say, again).outcome, Outcome::safe);
+  }
+}
+
+TEST(UnseenEnds, ACoroutineThatYieldsMayBeDestroyed) {
+  for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+    const Verdict verdict = check(what_yields_is_destroyed, searching(mode));
+    EXPECT_EQ(verdict.outcome, Outcome::safe) << verdict.bound;
+  }
+}
+
+TEST(NumbersOfMoments, AreNothingToActOn) {
+  for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+    for (const auto& program : {a_client_acts_on_a_number<false>, a_client_acts_on_a_number<true>}) {
+      EXPECT_THAT([&] { static_cast<void>(check(program, searching(mode))); },
+                  testing::ThrowsMessage<std::logic_error>(HasSubstr("World::moment()")));
+    }
+    EXPECT_EQ(check(moments_are_compared, searching(mode)).outcome, Outcome::safe);
+  }
+}
+
+TEST(AddressesInBuffers, AreAClientsOwnBusiness) {
+  for (const Mode mode : {Mode::exhaustive, Mode::states}) {
+    const Verdict verdict = check(addresses_lie_in_a_buffer, searching(mode));
+    EXPECT_EQ(verdict.outcome, Outcome::safe) << verdict.bound;
   }
 }
 
