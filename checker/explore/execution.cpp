@@ -37,25 +37,52 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
   return hash ^ hash >> 29;
 }
 
+}  // namespace
+
+// An address of the program's heap becomes the number of its block, and its place there.
+std::uint64_t Execution::without_place(std::uint64_t word) const noexcept {
+  constexpr std::uint64_t kHeap = std::uint64_t{0x4ea9} << 48;
+  if (!zone_.holds(word)) [[likely]] {
+    return word;
+  }
+  const Zone::View view = zone_.view_at(word);
+  if (view.number == Zone::kNone) {
+    return kHeap;
+  }
+  const std::byte* const block = zone_.base() + view.offset;
+  return kHeap | std::uint64_t{zone_.taken_as(block)} << 24 | (word - reinterpret_cast<std::uintptr_t>(block));
+}
+
+std::uint64_t Execution::memory_hash() const noexcept {
+  std::uint64_t hash = 0;
+  arena_.for_each([&](std::uint64_t offset, std::span<const std::byte> bytes) {
+    hash = mixed(hash, offset);
+    for (std::uint64_t i = 0; i < bytes.size(); i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + i, std::min<std::uint64_t>(8, bytes.size() - i));
+      hash = mixed(hash, without_place(word));
+    }
+  });
+  return hash;
+}
+
 // What a request asks for, to tell a program that asks for something else each time.
-std::uint64_t digest_of(const WorkRequest& request) {
+std::uint64_t Execution::digest_of(const WorkRequest& request) const noexcept {
   std::uint64_t hash = static_cast<std::uint64_t>(request.opcode);
   for (const std::uint64_t word :
-       {request.remote.value, std::uint64_t{request.rkey.value}, request.local.length, request.compare,
-        request.swap_or_add, std::uint64_t{request.signaled}, std::uint64_t{request.fence}}) {
+       {request.remote.value, std::uint64_t{request.rkey.value}, request.local.length, without_place(request.compare),
+        without_place(request.swap_or_add), std::uint64_t{request.signaled}, std::uint64_t{request.fence}}) {
     hash = mixed(hash, word);
   }
   if (writes(request) && request.local.data != nullptr) {
     for (std::uint64_t i = 0; i < request.local.length; i += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, request.local.data + i, std::min<std::uint64_t>(8, request.local.length - i));
-      hash = mixed(hash, word);
+      hash = mixed(hash, without_place(word));
     }
   }
   return hash;
 }
-
-}  // namespace
 
 std::string_view name(Kind kind) {
   switch (kind) {

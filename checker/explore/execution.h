@@ -202,8 +202,9 @@ class Execution final : public World {
   void begin(std::vector<std::uint64_t>* start = nullptr);
   /// Builds the program some times more, and throws std::logic_error if it is another one each time.
   void require_same_builds();
-  /// Of all registered memory.
-  [[nodiscard]] std::uint64_t memory_hash() const noexcept { return arena_.hash(); }
+  /// Of all registered memory. Addresses of the program's heap count as the same wherever the heap lies: a task that is
+  /// destroyed before its end may leave blocks, and then the next execution has its own elsewhere.
+  [[nodiscard]] std::uint64_t memory_hash() const noexcept;
   /// The actions possible now, in an order that does not depend on how this state was reached.
   void enabled(std::vector<Action>& out);
   [[nodiscard]] bool is_enabled(const Action& action);
@@ -479,6 +480,8 @@ class Execution final : public World {
   void look_for_addresses(const fabric::model::Step& step);
   void look_for_addresses(std::uint16_t of, std::span<const std::byte> now, std::span<const std::byte> before);
   void note_blind_spot(std::string what) const;
+  [[nodiscard]] std::uint64_t without_place(std::uint64_t word) const noexcept;
+  [[nodiscard]] std::uint64_t digest_of(const fabric::WorkRequest& request) const noexcept;
   [[nodiscard]] std::span<const std::byte> filled_part_of(std::uint16_t of, std::span<const std::byte> region) const;
   void note_after_post(std::uint16_t of, std::string_view what) const;
   [[nodiscard]] std::string look_behind(std::uint16_t of, std::string_view what) const;

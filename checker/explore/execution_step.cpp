@@ -783,6 +783,9 @@ void Execution::require_ended() {
 
 // It may be meant to serve for ever, or wait for what should have come.
 void Execution::note_unended_spawned() {
+  if (reactor_->spawned_so_far() == tasks_running_) {
+    return;
+  }
   for (std::uint16_t i = 0; i < actor_count() && !blind_spot_; ++i) {
     if (i != crashed_ && actors_[i].spawned > 0) {
       note_blind_spot(

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -245,6 +247,12 @@ TEST(Check, OptionsOutOfRangeAreRefused) {
   Options none = under(Preset::observed);
   none.max_events = 0;
   EXPECT_THAT(message_of([&] { static_cast<void>(check(counter(by_fetch_add), none)); }), HasSubstr("max_events"));
+  const Options no_mode{.mode = static_cast<Mode>(200)};
+  EXPECT_THAT(message_of([&] { static_cast<void>(check(counter(by_fetch_add), no_mode)); }), HasSubstr("mode 200"));
+  for (const double seconds : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    const Options before{.budget = std::chrono::duration<double>(seconds)};
+    EXPECT_THAT(message_of([&] { static_cast<void>(check(counter(by_fetch_add), before)); }), HasSubstr("budget"));
+  }
   Options odd = under(Preset::observed);
   odd.rules.atom = 24;
   EXPECT_THAT(message_of([&] { static_cast<void>(check(counter(by_fetch_add), odd)); }), HasSubstr("24"));

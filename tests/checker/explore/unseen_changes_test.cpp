@@ -685,6 +685,22 @@ void addresses_lie_in_a_buffer(World& world) {
   world.spawn(*two.second.node, keep_an_address(&two.second, &two.store));
 }
 
+// The same without a smart pointer: a task that is given up before its end leaves the object where it was, and the next
+// execution has its own elsewhere.
+Task<void> keep_a_bare_address(Client* client, Store* store) {
+  auto* const own = new std::uint64_t(0);  // NOLINT(cppcoreguidelines-owning-memory): freed below
+  std::memcpy(client->buffers.bytes().data() + 512, &own, sizeof own);
+  co_await step(client, store, 0);
+  co_await step(client, store, 0);
+  client->world->require(*own == 0, "it is still there");
+  delete own;  // NOLINT(cppcoreguidelines-owning-memory)
+}
+void bare_addresses_lie_in_a_buffer(World& world) {
+  auto& two = world.make<Two>(world);
+  world.spawn(*two.first.node, keep_a_bare_address(&two.first, &two.store));
+  world.spawn(*two.second.node, keep_a_bare_address(&two.second, &two.store));
+}
+
 TEST(UnseenEnds, AreJudged) {
   for (const Mode mode : {Mode::exhaustive, Mode::states}) {
     const Verdict wrong = check(a_destructor_judges, searching(mode));
@@ -718,6 +734,11 @@ TEST(AddressesInBuffers, AreAClientsOwnBusiness) {
   for (const Mode mode : {Mode::exhaustive, Mode::states}) {
     const Verdict verdict = check(addresses_lie_in_a_buffer, searching(mode));
     EXPECT_EQ(verdict.outcome, Outcome::safe) << verdict.bound;
+    const Verdict bare = check(bare_addresses_lie_in_a_buffer, searching(mode));
+    EXPECT_NE(bare.outcome, Outcome::broken);
+    if (bare.outcome == Outcome::bounded) {
+      EXPECT_THAT(bare.bound, HasSubstr("leaves an object on the heap"));
+    }
   }
 }
 
