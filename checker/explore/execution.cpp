@@ -219,8 +219,9 @@ void Execution::note_leak() noexcept {
   left_blocks_ = zone_.live_blocks();
   if (++growths_ > kMostGrowths && !blind_spot_) {
     no_states_ = "its tasks leave objects on the heap";
-    note_blind_spot(
-        "a task that leaves an object on the heap, which moves what clients share (let a smart pointer own it),");
+    // What a static object keeps may be all there when the program is searched again.
+    blind_spot_ = BlindSpot{
+        "a task that leaves an object on the heap, which moves what clients share (let a smart pointer own it),", true};
   }
 }
 
