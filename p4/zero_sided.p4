@@ -66,7 +66,7 @@ const bit<32> RESUBMITTED = 6;
 
 const bit<32> THREADS = 2048;
 const bit<32> PRODUCERS = 2048;
-const bit<32> FLOWS = 2048;
+const bit<32> SHARED = 1024; // of threads and of producers each, those of flows that are not 1:1
 
 const bit<32> WOKEN = 0x8000;  // the thread that asks was told that the lock is free: others wait for it no more
 
@@ -97,10 +97,12 @@ const bit<32> AGAIN = 8;   // the batch was asked for more than once
 const bit<32> RUNG = 16;   // a unit has rung since the thread began to look around
 const bit<32> SLOWED = 32; // a consumer has told of congestion in this batch
 const bit<32> PROBES = 64; // one packet of the batch was asked for, to see whether a consumer lives
+const bit<32> MISSED = 128; // of a thread that is alone: `misses` is 1
 
 // An element of `slownesses`, in quarters: what moves is as fast as a link, and 2^level - 1 times as long a pause
 // follows. A batch with congestion adds 4, one without takes 1.
 const bit<32> SLOWEST = 28;
+const bit<32> LONGEST_BATCH = 0x800000;  // in microseconds, as far as pauses follow from it
 
 // An element of `paces`. 0: the next batch may begin at once.
 const bit<32> PACED = 1; // it waits for a packet of the generator, which sets the rate
@@ -215,7 +217,7 @@ struct metadata_t {
     @field_list(1)
     bit<16> thread;
     @field_list(1)
-    bit<48> time;  // a packet that comes back has no time stamp of its own
+    bit<32> time;  // a packet that comes back has no time stamp of its own
     @field_list(1)
     bit<2> rings;   // 1: a bell that goes from thread to thread, until one has time; 2: a tick
     @field_list(1)
@@ -316,49 +318,56 @@ control Verify(inout headers_t h, inout metadata_t m) {
 }
 
 control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
+    // What every flow needs: so a flow 1:1 takes 54 bytes. Times are in microseconds, and wrap around after 71 minutes.
     // By thread.
     register<bit<8>>(THREADS) phases;
     register<bit<16>>(THREADS) retries;       // of the present request
     register<bit<16>>(THREADS) silences;      // of a READ of data, although data came: the consumers'
-    register<bit<48>>(THREADS) sent;          // when it left, in microseconds
-    register<bit<16>>(THREADS) positions;     // in the thread's list of producers
-    register<bit<16>>(THREADS) misses;        // producers in a row that had nothing; in TELL those that were told
-    register<bit<16>>(THREADS) ends;          // of these, ended
+    register<bit<32>>(THREADS) sent;          // when it left
     register<bit<24>>(THREADS) consumer_psns; // the first one that is not acknowledged, of a batch the first one of it
     register<bit<32>>(THREADS) heads;         // of the consumer's ring
     register<bit<32>>(THREADS) tails;         // of the consumer's ring, as last read
-    register<bit<32>>(THREADS) items;         // of the batch
-    register<bit<24>>(THREADS) packets;       // of the batch
+    register<bit<32>>(THREADS) items;         // of the batch; of FILL its packets
     register<bit<24>>(THREADS) starts;        // the packet of the batch from which on it is asked for; of FILL, the present one
     register<bit<24>>(THREADS) passed;        // packets of the batch up to the last one that was sent to the consumer
     register<bit<8>>(THREADS) marks;
-    register<bit<8>>(THREADS) shrinks;       // how often the limit of a batch is halved
+    register<bit<8>>(THREADS) shrinks;        // how often the limit of a batch is halved
     register<bit<8>>(THREADS) paces;
-    register<bit<32>>(THREADS) answers;       // consumers that have answered the present request
-    register<bit<32>>(THREADS) lost;          // consumers that were given up
-    register<bit<32>>(THREADS) fullest;       // items in the fullest ring, of those that have answered in TAIL
-    register<bit<8>>(THREADS) slownesses;    // because of congestion
-    register<bit<16>>(THREADS) owing;         // producer + 1, put aside before it acknowledged its tail
-    register<bit<32>>(THREADS) owing_names;   // its name
-    register<bit<48>>(THREADS) begun;         // when the batch began; afterwards when the next one may begin
+    register<bit<8>>(THREADS) slownesses;     // because of congestion
+    register<bit<32>>(THREADS) begun;         // when the batch began; afterwards when the next one may begin
     // By consumer.
     register<bit<24>>(THREADS) reached;       // the PSN up to which it has acknowledged
     // By producer.
     register<bit<24>>(PRODUCERS) producer_psns; // as consumer_psns
     register<bit<32>>(PRODUCERS) known;         // head, as last read
     register<bit<32>>(PRODUCERS) taken;         // tail: items that have been delivered
-    register<bit<32>>(PRODUCERS) locks;         // thread + 1; in the upper half, who asks for it, and WOKEN
     register<bit<8>>(PRODUCERS) gone;
-    register<bit<8>>(PRODUCERS) owed;          // 1: its tail was not written, because the consumer died
-    register<bit<24>>(PRODUCERS) waits;        // how often it was asked in vain; from 1 on it is put aside
-    register<bit<32>>(PRODUCERS) asked;        // then: when, the lower bits
-    register<bit<32>>(PRODUCERS) pendings;     // then: for what
-    // By flow.
-    register<bit<16>>(FLOWS) living;            // threads that have not been given up
+    register<bit<8>>(PRODUCERS) owed;           // 1: its tail was not written, because the consumer died
+
+    // What only a thread with several producers or consumers needs, or one that shares its producers or whose flow is
+    // open. It has a number of its own for these, and so have its producers. Else the thread is alone: it holds its
+    // producer always, waits for it when it is silent, and an answer is the answer of all.
+    // By the thread's own number.
+    register<bit<16>>(SHARED) positions;      // in the thread's list of producers
+    register<bit<16>>(SHARED) misses;         // producers in a row that had nothing; in TELL those that were told
+    register<bit<16>>(SHARED) ends;           // of these, ended
+    register<bit<32>>(SHARED) answers;        // consumers that have answered the present request
+    register<bit<32>>(SHARED) lost;           // consumers that were given up
+    register<bit<32>>(SHARED) fullest;        // items in the fullest ring, of those that have answered in TAIL
+    register<bit<16>>(SHARED) owing;          // own number + 1 of a producer that was put aside before it acknowledged its tail
+    register<bit<32>>(SHARED) owing_names;    // its name
+    register<bit<32>>(SHARED) owing_tails;    // that tail
+    register<bit<16>>(SHARED) living;         // threads that have not been given up; of the flow's first thread
+    // By the producer's own number.
+    register<bit<32>>(SHARED) locks;          // thread + 1; in the upper half, who asks for it, and WOKEN
+    register<bit<24>>(SHARED) waits;          // how often it was asked in vain; from 1 on it is put aside
+    register<bit<32>>(SHARED) asked;          // then: when
+    register<bit<32>>(SHARED) pendings;       // then: for what
 
     bit<16> thread = 0;
     bit<32> producer = 0;
     bool is_of_producer = false;
+    bit<16> shared_producer = 0; // its own number + 1; 0: its thread is alone
     bit<32> peer_ip = 0;
     bit<32> consumer_number = 0;
     bit<32> consumer_bit = 0;
@@ -394,7 +403,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 
     // Answers to the switch, by the switch's address and queue pair. `ip`: of the unit.
     // `consumer`: its register; `bit_of_it`: one bit, that of the consumer among those of its thread. `pair`: the
-    // unit's. `first`: the thread for which a producer rings.
+    // unit's. `first`: the thread for which a producer rings. `own`: see shared_producer.
     action of_consumer(bit<16> index, bit<32> ip, bit<24> pair, bit<32> consumer, bit<32> bit_of_it) {
         thread = index;
         peer_ip = ip;
@@ -402,8 +411,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         consumer_number = consumer;
         consumer_bit = bit_of_it;
     }
-    action of_producer(bit<32> index, bit<32> ip, bit<24> pair, bit<16> first) {
+    action of_producer(bit<32> index, bit<32> ip, bit<24> pair, bit<16> first, bit<16> own) {
         producer = index;
+        shared_producer = own;
         is_of_producer = true;
         peer_ip = ip;
         m.ringer = pair;
@@ -418,12 +428,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
 
     bit<48> own_mac = 0;
     bit<32> own_ip = 0;
-    bit<32> flow = 0;
+    bit<16> shared_thread = 0; // its own number + 1; 0: it is alone
+    bit<16> shared_flow = 0;   // of the flow's first thread
     bit<32> producers_of_thread = 0;
     bit<32> most_items = 0;
     bit<32> stride = 0;
     bit<8> mtu_shift = 0;
-    bit<48> time_out = 0;
+    bit<32> time_out = 0;
     bit<32> most_retries = 0;
     bit<32> all_bits = 0;
     bit<32> first_consumer = 0;
@@ -432,21 +443,22 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     bit<1> leaves = 0;
     bit<16> next_thread = 0;
     // `open`: 1: it does not end when all its producers have. `leaving`: 1: its consumer gets no more. `next`: of the
-    // threads that have the same producers, in a circle.
+    // threads that have the same producers, in a circle. `own`, `flow`: see shared_thread and shared_flow.
     // `age`: the generation. `producers`: how many there are in its list. `limit`: items of a batch. `each`: bytes from an item to the next.
     // `shift`: the path MTU is 2^shift. `wait`: microseconds until a request is repeated. `often`: how often it is; 0: for
     // ever. `bits`: of all consumers; `consumer`: the register of the first one; `group`: if there are several, the
     // multicast group of them.
-    action is_thread(bit<48> mac, bit<32> ip, bit<32> number, bit<32> producers, bit<32> limit, bit<32> each,
-                     bit<8> shift, bit<48> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group,
-                     bit<32> age, bit<1> open, bit<1> leaving, bit<16> next) {
+    action is_thread(bit<48> mac, bit<32> ip, bit<16> flow, bit<32> producers, bit<32> limit, bit<32> each,
+                     bit<8> shift, bit<32> wait, bit<32> often, bit<32> bits, bit<32> consumer, bit<16> group,
+                     bit<32> age, bit<1> open, bit<1> leaving, bit<16> next, bit<16> own) {
         is_open = open;
         leaves = leaving;
         next_thread = next;
         m.generation = age;
         own_mac = mac;
         own_ip = ip;
-        flow = number;
+        shared_flow = flow;
+        shared_thread = own;
         producers_of_thread = producers;
         most_items = limit;
         stride = each;
@@ -495,7 +507,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
     }
 
     bit<32> position = 0;
-    action is_member(bit<32> index) { producer = index; }
+    action is_member(bit<32> index, bit<16> own) {
+        producer = index;
+        shared_producer = own;
+    }
     table members {
         key = { thread : exact; position : exact; }
         actions = { is_member; NoAction; }
@@ -611,26 +626,32 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 m.first = thread;
                 is_of_producer = false;
             } else if (is_of_producer) {
-                bit<32> locker_read;
-                locks.read(locker_read, producer);
-                bit<32> locker = locker_read & 0xffff;
-                bit<24> waits_first;
-                waits.read(waits_first, producer);
-                if (locker == 0 && waits_first == 0) {
-                    drop();  // nobody waits for it
-                    exit;
-                }
                 thread = m.first;
-                if (locker != 0) {
-                    thread = (bit<16>)(locker - 1);
+                if (shared_producer != 0) {
+                    bit<32> locker_read;
+                    locks.read(locker_read, (bit<32>)(shared_producer - 1));
+                    bit<32> locker = locker_read & 0xffff;
+                    bit<24> waits_first;
+                    waits.read(waits_first, (bit<32>)(shared_producer - 1));
+                    if (locker == 0 && waits_first == 0) {
+                        drop();  // nobody waits for it
+                        exit;
+                    }
+                    if (locker != 0) {
+                        thread = (bit<16>)(locker - 1);
+                    }
                 }
             }
         }
         bit<32> t = (bit<32>)thread;
-        bit<16> position_read;
-        positions.read(position_read, t);
-        position = (bit<32>)position_read;
         bool is_thread_there = threads.apply().hit;
+        bool is_shared = shared_thread != 0;
+        bit<32> own = (bit<32>)(shared_thread - 1);
+        if (is_shared) {
+            bit<16> position_read;
+            positions.read(position_read, own);
+            position = (bit<32>)position_read;
+        }
         bool is_consumer_there = consumers.apply().hit;
         bool is_member_there = is_of_producer || members.apply().hit;
         bool is_producer_there = producers.apply().hit;
@@ -647,14 +668,8 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bit<16> silent_read;
         silences.read(silent_read, t);
         bit<32> silent = (bit<32>)silent_read;
-        bit<48> sent_at;
+        bit<32> sent_at;
         sent.read(sent_at, t);
-        bit<16> missed_read;
-        misses.read(missed_read, t);
-        bit<32> missed = (bit<32>)missed_read;
-        bit<16> ended_read;
-        ends.read(ended_read, t);
-        bit<32> ended = (bit<32>)ended_read;
         bit<24> c_psn_read;
         consumer_psns.read(c_psn_read, t);
         bit<32> c_psn = (bit<32>)c_psn_read;
@@ -664,18 +679,13 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         tails.read(c_tail, t);
         bit<32> batch;
         items.read(batch, t);
-        bit<24> batch_packets_read;
-        packets.read(batch_packets_read, t);
-        bit<32> batch_packets = (bit<32>)batch_packets_read;
+        bit<32> batch_packets = (batch * stride + (32w1 << mtu_shift) - 1) >> mtu_shift;
+        if (phase == FILL) {
+            batch_packets = batch;
+        }
         bit<24> start_read;
         starts.read(start_read, t);
         bit<32> start = (bit<32>)start_read;
-        bit<32> answered;
-        answers.read(answered, t);
-        bit<32> given_up;
-        lost.read(given_up, t);
-        bit<32> most_full;
-        fullest.read(most_full, t);
         if (consumer_bit == 0) {
             consumer_number = first_consumer;
         }
@@ -697,10 +707,10 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bit<8> slowness_read;
         slownesses.read(slowness_read, t);
         bit<32> slowness = (bit<32>)slowness_read;
-        bit<48> began;
+        bit<32> began;
         begun.read(began, t);
         most_items = most_items >> (bit<8>)shrink;
-        bit<48> first_time_out = time_out;
+        bit<32> first_time_out = time_out;
         time_out = time_out << (bit<8>)smaller(tried + silent, LONGEST_WAIT);
         bit<24> p_psn_read;
         producer_psns.read(p_psn_read, producer);
@@ -709,48 +719,80 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         known.read(p_head, producer);
         bit<32> p_tail;
         taken.read(p_tail, producer);
-        bit<32> lock_read;
-        locks.read(lock_read, producer);
-        bit<32> lock = lock_read & 0xffff;
-        bit<32> asks = lock_read >> 16;  // thread + 1, WOKEN
         bit<8> out_of_use_read;
         gone.read(out_of_use_read, producer);
         bit<32> out_of_use = (bit<32>)out_of_use_read;
         bit<8> owes_read;
         owed.read(owes_read, producer);
         bit<32> owes = (bit<32>)owes_read;
-        bit<24> waits_read;
-        waits.read(waits_read, producer);
-        bit<32> waited = (bit<32>)waits_read;
-        bit<32> asked_at;
-        asked.read(asked_at, producer);
-        bit<32> pending;
-        pendings.read(pending, producer);
+        // Of a thread that is alone, as long as nothing else was read.
+        bit<32> missed = 0;
+        bit<32> ended = 0;
+        if (mark & MISSED != 0) {
+            missed = 1;
+            if (out_of_use != 0) {
+                ended = 1;
+            }
+        }
+        bit<32> answered = 0;
+        bit<32> given_up = 0;
+        if (phase == DRAIN || phase == TELL || phase == DEAD) {
+            given_up = all_bits;
+        }
+        bit<32> most_full = 0;
+        bit<32> lock = t + 1;
+        bit<32> asks = 0;  // thread + 1, WOKEN
+        bit<32> waited = 0;
+        bit<32> asked_at = 0;
+        bit<32> pending = 0;
+        bit<32> own_producer = (bit<32>)(shared_producer - 1);
+        bit<32> owing_one = 0;
+        bit<32> owing_name = 0;
+        bit<32> owing_tail = 0;
+        bool is_owing = false;
+        if (is_shared) {
+            bit<16> missed_read;
+            misses.read(missed_read, own);
+            missed = (bit<32>)missed_read;
+            bit<16> ended_read;
+            ends.read(ended_read, own);
+            ended = (bit<32>)ended_read;
+            answers.read(answered, own);
+            lost.read(given_up, own);
+            fullest.read(most_full, own);
+            bit<32> lock_read;
+            locks.read(lock_read, own_producer);
+            lock = lock_read & 0xffff;
+            asks = lock_read >> 16;
+            bit<24> waits_read;
+            waits.read(waits_read, own_producer);
+            waited = (bit<32>)waits_read;
+            asked.read(asked_at, own_producer);
+            pendings.read(pending, own_producer);
+            bit<16> owing_read;
+            owing.read(owing_read, own);
+            owing_one = (bit<32>)owing_read;
+            owing_names.read(owing_name, own);
+            owing_tails.read(owing_tail, own);
+            if (owing_one != 0) {
+                bit<32> owing_pending;
+                pendings.read(owing_pending, owing_one - 1);
+                is_owing = owing_pending & (TAIL_WRITTEN | END_WRITTEN) != 0;
+            }
+        }
         bit<32> pending_packets = (pending * stride + (32w1 << mtu_shift) - 1) >> mtu_shift;
         bool is_pending_tail = pending & (TAIL_WRITTEN | END_WRITTEN) != 0;
-        bit<16> owing_read;
-        owing.read(owing_read, t);
-        bit<32> owing_one = (bit<32>)owing_read;
-        bit<32> owing_name;
-        owing_names.read(owing_name, t);
-        bool is_owing = false;
-        bit<32> owing_tail = 0;
-        if (owing_one != 0) {
-            bit<32> owing_pending;
-            pendings.read(owing_pending, owing_one - 1);
-            taken.read(owing_tail, owing_one - 1);
-            is_owing = owing_pending & (TAIL_WRITTEN | END_WRITTEN) != 0;
-        }
 
         // Packets of the batch that this consumer has.
         bit<32> have = (bit<32>)(reached_psn[23:0] - c_psn[23:0]);
         if (have > batch_packets) {
             have = 0;  // it has not acknowledged anything of this batch
         }
-        bit<48> now = standard.ingress_global_timestamp;
+        bit<32> now = standard.ingress_global_timestamp[31:0];
         if (is_back) {
             now = m.time;
         }
+        bool is_rested = (now - began)[31:31] == 0;  // the next batch may begin
         bit<24> from_c = h.bth.psn - c_psn[23:0];
         bit<24> from_p = h.bth.psn - p_psn[23:0];
         bool is_ack = h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] == 0;
@@ -778,7 +820,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
         bool lets_go = false;       // of the producer: the consumer is silent
 
         if (is_bell) {
-            if (phase == IDLE && pace == 0 && now >= began) {
+            if (phase == IDLE && pace == 0 && is_rested) {
                 phase = SEEK;
                 missed = 0;
                 ended = 0;
@@ -791,7 +833,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
         } else if (is_tick) {
             if (phase == IDLE) {
-                if (now >= began) {
+                if (is_rested) {
                     phase = SEEK;
                     missed = 0;
                     ended = 0;
@@ -853,6 +895,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     goes_round = true;
                 } else if (leaves == 1 || missed >= producers_of_thread) {
                     phase = IDLE;
+                    began = now;  // nothing holds the next one back, however long this thread is idle
                     if (leaves == 1 || is_over) {
                         phase = PUSH;
                         mark = mark | ENDING;
@@ -872,14 +915,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 } else if (waited != 0) {
                     missed = missed + 1;
                     moves_on = true;
-                    if ((bit<48>)(now[31:0] - asked_at) < first_time_out << (bit<8>)smaller(waited - 1, LONGEST_WAIT)) {
+                    if (now - asked_at < first_time_out << (bit<8>)smaller(waited - 1, LONGEST_WAIT)) {
                         goes_round = true;
                     } else if (most_retries != 0 && waited > most_retries) {
                         producer_fails = true;
                     } else {
                         asks_again = true;
                         waited = smaller(waited + 1, MOST_WAITS);
-                        asked_at = now[31:0];
+                        asked_at = now;
                     }
                 } else if (lock != 0 && lock != t + 1) {
                     missed = missed + 1;
@@ -927,7 +970,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     if (is_data) {
                         // It is not asked for anything else before it has said all: perhaps it answers one READ at a time.
                         waited = 1;
-                        asked_at = now[31:0];
+                        asked_at = now;
                         has_answered = (bit<32>)from_p == pending_packets - 1;
                     }
                 }
@@ -949,7 +992,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     if (phase == TELL) {
                         tried = 0;
                         goes_round = lock == t + 1 && !is_item;
-                    } else if (phase == IDLE && pace == 0 && now >= began && !is_item) {
+                    } else if (phase == IDLE && pace == 0 && is_rested && !is_item) {
                         phase = SEEK;
                         missed = 0;
                         ended = 0;
@@ -1008,9 +1051,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     phase = SEEK;
                     if (batch != 0) {
                         gives = true;
-                        bit<48> paused = now + ((now - began) << (bit<8>)(slowness >> 2));
-                        began = paused - (now - began);
-                        if (pace == PACED || began > now) {
+                        bit<32> took = smaller(now - began, LONGEST_BATCH);
+                        began = now + (took << (bit<8>)(slowness >> 2)) - took;
+                        if (pace == PACED || began != now) {
                             phase = IDLE;
                         }
                         pace = smaller(pace, PACED);
@@ -1053,6 +1096,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                                 gives = true;
                             }
                             phase = IDLE;
+                            began = now;
                             if (mark & RUNG != 0) {
                                 mark = mark & ~RUNG;
                                 phase = SEEK;
@@ -1111,6 +1155,7 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     if (start == batch_packets) {
                         c_psn = (bit<32>)(c_psn[23:0] + batch_packets[23:0]);
                         phase = SEEK;
+                        batch = 0;
                     }
                     goes_round = true;
                 }
@@ -1152,7 +1197,6 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             bit<32> first_c = c_head & (c_slots - 1);
             batch = smaller(smaller(smaller((p_head - p_tail) & COUNT, most_items), room),
                             smaller(p_slots - first_p, c_slots - first_c));
-            batch_packets = (batch * stride + (32w1 << mtu_shift) - 1) >> mtu_shift;
             start = 0;
             upto = 0;
             silent = 0;
@@ -1166,16 +1210,15 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);
             lock = 0;
             moves_on = true;
-            batch_packets = upto;
             start = have;
             answered = 0;
             phase = FILL;
-            batch = 0;
+            batch = upto;  // packets
             tried = silent;
         }
         if (puts_aside) {
             waited = 1;
-            asked_at = sent_at[31:0];
+            asked_at = sent_at;
             pending = 0;
             missed = missed + 1;
             if (phase != HEAD) {
@@ -1184,8 +1227,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
             if (phase == FREE) {
                 if (batch != 0 || owes != 0) {
-                    owing_one = producer + 1;
+                    owing_one = (bit<32>)shared_producer;
                     owing_name = p_name;
+                    owing_tail = (p_tail + batch) & COUNT;
                 }
                 pending = TAIL_WRITTEN;
                 if (batch == 0 && p_head & ENDED != 0) {
@@ -1202,7 +1246,6 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             } else if (phase == DATA) {
                 p_psn = (bit<32>)(p_psn[23:0] + batch_packets[23:0]);  // it has begun to answer: it knows the READ
                 if (upto > have) {
-                    batch_packets = upto;
                     start = have;
                     answered = 0;
                     phase = FILL;
@@ -1216,6 +1259,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             lock = 0;
             moves_on = true;
             batch = 0;
+            if (phase == FILL) {
+                batch = upto;
+            }
             tried = 0;
         }
         if (producer_fails) {
@@ -1239,7 +1285,6 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                     have = 0;
                 }
                 if (phase == DATA && upto > have) {
-                    batch_packets = upto;
                     start = have;
                     answered = 0;
                     phase = FILL;
@@ -1253,6 +1298,9 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
                 ended = 0;
             }
             batch = 0;
+            if (phase == FILL) {
+                batch = upto;
+            }
             tried = 0;
             goes_round = true;
         }
@@ -1281,11 +1329,14 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             }
             drained = is_lost && phase != DATA;
             sent_at = now;
-            bit<16> alive_read;
-            living.read(alive_read, flow);
-            bit<32> alive = (bit<32>)alive_read;
+            bit<16> alive = 1;
+            if (is_shared) {
+                living.read(alive, (bit<32>)(shared_flow - 1));
+            }
             alive = alive - 1;
-            living.write(flow, (bit<16>)alive);
+            if (is_shared) {
+                living.write((bit<32>)(shared_flow - 1), alive);
+            }
             if (is_lost) {
                 phase = DRAIN;
             }
@@ -1452,40 +1503,45 @@ control Move(inout headers_t h, inout metadata_t m, inout standard_metadata_t st
             drop();
         }
 
+        mark = mark & ~MISSED;
+        if (is_shared) {
+            positions.write(own, (bit<16>)position);
+            misses.write(own, (bit<16>)missed);
+            ends.write(own, (bit<16>)ended);
+            answers.write(own, answered);
+            lost.write(own, given_up);
+            fullest.write(own, most_full);
+            owing.write(own, (bit<16>)owing_one);
+            owing_names.write(own, owing_name);
+            owing_tails.write(own, owing_tail);
+            locks.write(own_producer, asks << 16 | lock);
+            waits.write(own_producer, (bit<24>)waited);
+            asked.write(own_producer, asked_at);
+            pendings.write(own_producer, pending);
+        } else if (missed != 0) {
+            mark = mark | MISSED;
+        }
         phases.write(t, (bit<8>)phase);
         retries.write(t, (bit<16>)tried);
         silences.write(t, (bit<16>)silent);
         sent.write(t, sent_at);
-        positions.write(t, (bit<16>)position);
-        misses.write(t, (bit<16>)missed);
-        ends.write(t, (bit<16>)ended);
         consumer_psns.write(t, (bit<24>)c_psn);
         heads.write(t, c_head);
         tails.write(t, c_tail);
         items.write(t, batch);
-        packets.write(t, (bit<24>)batch_packets);
         starts.write(t, (bit<24>)start);
-        answers.write(t, answered);
-        lost.write(t, given_up);
-        fullest.write(t, most_full);
         reached.write(consumer_number, (bit<24>)reached_psn);
         passed.write(t, (bit<24>)upto);
         marks.write(t, (bit<8>)mark);
         shrinks.write(t, (bit<8>)shrink);
         paces.write(t, (bit<8>)pace);
         slownesses.write(t, (bit<8>)slowness);
-        owing.write(t, (bit<16>)owing_one);
-        owing_names.write(t, owing_name);
         begun.write(t, began);
         producer_psns.write(producer, (bit<24>)p_psn);
         known.write(producer, p_head);
         taken.write(producer, p_tail);
-        locks.write(producer, asks << 16 | lock);
         gone.write(producer, (bit<8>)out_of_use);
         owed.write(producer, (bit<8>)owes);
-        waits.write(producer, (bit<24>)waited);
-        asked.write(producer, asked_at);
-        pendings.write(producer, pending);
     }
 }
 

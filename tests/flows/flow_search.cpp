@@ -32,6 +32,7 @@ constexpr std::uint16_t kGeneratorPort = 510;
 constexpr std::uint64_t kIdlePhase = 1;
 constexpr std::uint64_t kDonePhase = 2;
 constexpr std::uint64_t kDeadPhase = 3;
+constexpr std::uint64_t kTellPhase = 7;
 
 class FlowSearch {
  public:
@@ -115,6 +116,8 @@ class FlowSearch {
   [[nodiscard]] std::size_t thread_of(Unit consumer_unit) const {
     return options_->kind == FlowKind::balance ? number_of(consumer_unit) : 0;
   }
+  // Else the thread is alone, and has no registers for several units.
+  [[nodiscard]] bool is_shared() const { return options_->kind != FlowKind::shuffle || options_->producers != 1; }
   [[nodiscard]] bool is_balanced() const { return options_->kind == FlowKind::balance; }
   [[nodiscard]] bool is_replicated() const { return options_->kind == FlowKind::replicate; }
   [[nodiscard]] std::uint32_t all_items() const { return options_->producers * options_->items; }
@@ -127,6 +130,10 @@ class FlowSearch {
     }
     if (is_producer(unit)) {
       return world.registers[place_of_producer("gone", number_of(unit))] == kProducerLost;
+    }
+    if (!is_shared()) {
+      const std::uint64_t phase = world.registers[place_of("phases", 0)];
+      return phase == kTellPhase || phase == kDeadPhase;
     }
     const std::uint64_t lost = world.registers[place_of("lost", thread_of(unit))];
     return (lost & (is_replicated() && unit == second ? 2U : 1U)) != 0;
