@@ -214,6 +214,34 @@ TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
   EXPECT_EQ(message_of([&] { control.start(plain(control)); }), "");
 }
 
+// What only flows that are not 1:1 need has fewer elements than there are rings: they are given back, too.
+TEST(FlowSwitch, FlowsThatAreNot1To1GiveTheirRegistersBack) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const auto balanced = [&](std::uint32_t producers) {
+    Flow flow = plain(control);
+    flow.kind = FlowKind::balance;
+    while (flow.producers.size() < producers) {
+      flow.producers.push_back(flow.producers.front());
+      flow.producers.back().end = control.new_end();
+      flow.producers.back().address += std::uint64_t{1000} * flow.producers.size();
+    }
+    return flow;
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(message_of([&] { control.stop(control.start(balanced(1000))); }), "");
+    EXPECT_EQ(message_of([&] { control.start(balanced(1025)); }),
+              "the switch has no room for more than 1024 producers' rings of flows that are not 1:1");
+  }
+  for (int i = 0; i < 1024; ++i) {
+    ASSERT_EQ(message_of([&] { control.start(balanced(1)); }), "");
+  }
+  EXPECT_NE(message_of([&] { control.start(balanced(1)); }), "");
+  for (int i = 0; i < 1024; ++i) {
+    ASSERT_EQ(message_of([&] { control.start(plain(control)); }), "");  // 1:1 needs none of them
+  }
+}
+
 // Otherwise its timer would keep the thread that drives the switch from ever sleeping.
 TEST(FlowSwitch, AnIdleFlowBurnsNoCore) {
   const std::string name = fmt::format("idle-flow-{}", ::getpid());
