@@ -414,18 +414,19 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
   p4::RegisterState& heads = state.reg("Move.heads");
   p4::RegisterState& items = state.reg("Move.items");
   // The head that the consumer's ring has, or will have after the batch that is on its way.
-  const auto paid_head = [thread, &phases, &heads, &items] {
-    const p4::U128 phase = phases.read(thread);
+  const auto paid_head = [thread, &heads](p4::U128 phase, p4::U128 batch) {
     const bool is_on_its_way = phase == kData || phase == kPush;
-    return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? items.read(thread) : 0)) & kCount;
+    return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? batch : 0)) & kCount;
   };
   return [least, most, item_ns, thread, paid_head, &phases, &items, &paces = state.reg("Move.paces"), interval = least,
-          last = least, owed_ns = 0.0, polls = std::uint32_t{0}, before = paid_head()]() mutable -> std::uint64_t {
+          last = least, owed_ns = 0.0, polls = std::uint32_t{0},
+          before = paid_head(phases.read(thread), items.read(thread))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     if (phase == kDone || phase == kDead) {
       return 0;
     }
-    const std::uint32_t head = paid_head();
+    const p4::U128 batch = items.read(thread);
+    const std::uint32_t head = paid_head(phase, batch);
     // Less than 0 if a batch was given up.
     const std::int32_t moved = static_cast<std::int32_t>((head - before) << 2U) >> 2U;
     before = head;
@@ -443,7 +444,7 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
       last = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
       return last;
     }
-    const bool has_batch = phase == kData || phase == kPush || (phase == kFree && items.read(thread) != 0);
+    const bool has_batch = phase == kData || phase == kPush || (phase == kFree && batch != 0);
     if (item_ns != 0 && has_batch) {
       paces.write(thread, kPaid);
     }
