@@ -133,6 +133,7 @@ class FlowSwitch {
   /// Stops all flows, and takes all that it has set out of the device.
   ~FlowSwitch();
 
+  [[nodiscard]] const SwitchAddress& address() const noexcept { return own_; }
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
   /// A queue pair number that no flow has had, for one ring, and a PSN at random: what is still on its way between
