@@ -66,6 +66,13 @@ TEST(ZeroSidedSearch, ReplicationAndAConsumerThatLivesAndIsGivenUp) {
   expect_none(replicated({.items = 1, .losses = 2, .is_impatient = true}));
 }
 TEST(ZeroSidedSearch, ALimitedRate) { expect_none({.items = 2, .losses = 1, .is_paced = true}); }
+TEST(ZeroSidedSearch, ALimitedRateWhoseBatchesArePaidForInTime) {
+  expect_none({.items = 3, .slots = 1, .is_paced = true, .payments = 2});
+  expect_none({.items = 2, .slots = 1, .losses = 1, .is_paced = true, .payments = 1});
+  expect_none({.items = 2, .slots = 1, .repeats = 1, .is_paced = true, .payments = 1});
+  expect_none({.items = 2, .slots = 1, .overtakings = 1, .is_paced = true, .payments = 1});
+  expect_none({.items = 2, .slots = 1, .early_timers = 1, .is_paced = true, .payments = 1});
+}
 // Two threads, which share the producers.
 FlowSearchOptions balanced(std::uint32_t producers, FlowSearchOptions options) {
   options.kind = FlowKind::balance;
@@ -204,6 +211,14 @@ TEST(ZeroSidedSpecimen, APsnThatIsNotFilledAfterADeathIsCaught) {
 TEST(ZeroSidedSpecimen, ADeathThatIsKeptSecretIsCaught) {
   expect_caught("head = head | BROKEN;", "head = head | 0;", {.items = 2, .producer_dies = true});
 }
+TEST(ZeroSidedSpecimen, APaymentThatCountsTwiceIsCaught) {
+  expect_caught("phase = IDLE;\n                }\n                pace = smaller(pace, PACED);",
+                "phase = IDLE;\n                }", {.items = 3, .slots = 1, .is_paced = true, .payments = 1});
+}
+TEST(ZeroSidedSpecimen, ABatchThatIsNotPaidForIsCaught) {
+  expect_caught("if (pace == PACED || began != now) {", "if (began != now) {",
+                {.items = 2, .slots = 1, .is_paced = true});
+}
 // Of producers that are put aside.
 const FlowSearchOptions kTwoProducersAndALoss{.producers = 2, .items = 1, .losses = 1, .is_coarse = true};
 const FlowSearchOptions kTwoProducersAndTwoLosses{
@@ -213,8 +228,8 @@ TEST(ZeroSidedSpecimen, ATailThatIsForgottenWhenItsProducerIsSilentIsCaught) {
                 "}\n        if (copies != 0) {", kTwoProducersAndALoss);
 }
 TEST(ZeroSidedSpecimen, ASilentProducerThatIsAskedForLessIsCaught) {
-  expect_caught("} else if (pending == 0) {\n                request(",
-                "} else if (true) {\n                request(", kTwoProducersAndTwoLosses);
+  expect_caught("} else if (pending == 0) {\n                request(", "} else if (true) {\n                request(",
+                kTwoProducersAndTwoLosses);
 }
 TEST(ZeroSidedSpecimen, APsnThatIsSkippedAfterASilenceIsCaught) {
   expect_caught("p_psn = (bit<32>)(p_psn[23:0] + from_p + 1);", "p_psn = (bit<32>)(p_psn[23:0] + from_p + 2);",
