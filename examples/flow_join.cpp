@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -87,16 +88,13 @@ void serve(const std::string& name, std::uint32_t producers, std::uint32_t consu
 }
 
 // This program again, as a unit whose NIC has a cable to the switch.
-pid_t start_unit(const std::string& name, std::uint32_t port, const std::vector<std::string>& what) {
+pid_t start_unit(const std::string& name, std::uint32_t port, std::vector<std::string> what) {
   const pid_t unit = fork();
   if (unit == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     softnic::set_environment({.wire = fmt::format("switch:{}-{},10.9.0.{}", name, port, port + 1)});
-    std::vector<char*> arguments;
-    for (const std::string& word : what) {
-      arguments.push_back(const_cast<char*>(word.c_str()));
-    }
-    arguments.push_back(nullptr);
+    std::vector<char*> arguments(what.size() + 1);
+    std::ranges::transform(what, arguments.begin(), [](std::string& word) { return word.data(); });
     execv("/proc/self/exe", arguments.data());
     _exit(1);
   }
