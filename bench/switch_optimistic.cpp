@@ -6,13 +6,19 @@
 //   read, baseline   READ head, READ tuple, READ head                  3
 //   read, switch     READ tuple with the verdict, READ word            1 + 1/2
 //   write, baseline  CAS latch, WRITE version and data, FETCH-ADD latch   3
-//   write, switch    CAS word, WRITE tuple                             1/2 + 1 in the paper
-//                    READ tuple, CAS word, WRITE tuple                 1 + 1/2 + 1 here
+//   write, switch    READ tuple, CAS word, WRITE tuple                 1 + 1/2 + 1
+//   the same as published: broken/switch_as_published.p4
+//                    CAS word, WRITE tuple                             1/2 + 1
 //
-// The READ before the WRITE is what the published protocol lacks: docs/switch.md.
+// The READ before the WRITE is what the published protocol lacks: without it tuples are corrupted (docs/switch.md, and
+// tests/switchsync/published_search_test.cpp). So it is timed for N22.write, by one client beside whom nobody writes,
+// and serves for nothing else. All else here, N23 too, runs on the program that is not broken.
 #include "switch_site.h"
 
 #include <sidelatch/sync/switched_version.h>
+
+#include <p4/switch_as_published.h>
+#include <p4/switch_optimistic.h>
 
 #include <fmt/format.h>
 
@@ -104,13 +110,28 @@ Task<void> write_at_switch(TupleWorker* worker, std::uint64_t tuple) {
       co_await worker->scheme->update(*worker->session, worker->objects->at(tuple), [](std::span<std::byte>) {}));
 }
 
+// As published, and broken: no READ. The CAS is a try-latch (p4/broken/switch_as_published.p4).
+constexpr std::uint64_t kTryLatch = ~std::uint64_t{0} - 1;
+
+Task<void> write_as_published(TupleWorker* worker, RemoteSpan tuple) {
+  QueuePair& pair = *worker->pair;
+  while (true) {
+    const std::uint64_t seen = co_await pair.compare_swap(tuple.subspan(0, kVersionBytes), kTryLatch, kTryLatch + 1);
+    if (seen % 2 == 0) {
+      break;
+    }
+  }
+  co_await pair.write(worker->buffer.local(0, tuple.length), tuple);
+}
+
 struct SwitchLoad {
   bool at_switch = false;
   std::uint32_t workers = 1;
   std::uint64_t tuple_bytes = 1024;
   std::uint64_t tuples = kPaperTuples;
   std::uint32_t client_nodes = 4;
-  double reads = 1;  // share
+  double reads = 1;           // share
+  bool as_published = false;  // writes that corrupt tuples if anybody writes beside
   Duration measured = from_ns(800'000);
 };
 
@@ -123,6 +144,8 @@ Task<void> use_tuples(std::unique_ptr<TupleWorker> worker, Reactor* reactor, con
     // Each in a statement of its own: GCC 12 destroys the temporaries of a chosen co_await twice.
     if (point->at_switch && reads) {
       co_await read_at_switch(worker.get(), tuple);
+    } else if (point->as_published) {
+      co_await write_as_published(worker.get(), worker->place_of(tuple));
     } else if (point->at_switch) {
       co_await write_at_switch(worker.get(), tuple);
     } else if (reads) {
@@ -141,7 +164,9 @@ checker::Estimate mops_at(Site& site, const SwitchLoad& point) {
   std::optional<sync::ObjectArray> objects;
   RemoteSpan memory;
   if (point.at_switch) {
-    tuples = std::make_unique<TupleSite>(site, point.tuples, point.tuple_bytes, slot_bytes);
+    tuples = std::make_unique<TupleSite>(
+        site, point.as_published ? p4::programs::switch_as_published() : p4::programs::switch_optimistic(),
+        point.tuples, point.tuple_bytes, slot_bytes);
     memory = tuples->memory();
     constexpr auto kSlots = sync::LayoutKind::slotted;
     objects.emplace(sync::Layout(scheme.shape(point.tuple_bytes - kVersionBytes, kSlots), kSlots, point.tuples),
@@ -190,17 +215,18 @@ std::vector<checker::Estimate> run_switch_loads(const ExperimentOptions& options
 ExperimentResult switch_latency(const ExperimentOptions& given) {
   const ExperimentOptions options = on_switch_testbed(given, "switch-latency");
   static constexpr std::array<std::uint64_t, 3> kSizes = {64, 256, 1024};
-  enum Line : std::uint8_t { read_switch, read_node, write_switch, write_node, lines };
-  static constexpr std::array<const char*, lines> kLines = {"read, switch", "read, baseline", "write, switch",
-                                                            "write, baseline"};
+  enum Line : std::uint8_t { read_switch, read_node, write_published, write_switch, write_node, lines };
+  static constexpr std::array<const char*, lines> kLines = {
+      "read, switch", "read, baseline", "write, broken/switch-as-published", "write, switch", "write, baseline"};
   std::vector<SwitchLoad> points;
   for (std::size_t l = 0; l < lines; ++l) {
     for (const std::uint64_t size : kSizes) {
-      points.push_back({.at_switch = l == read_switch || l == write_switch,
+      points.push_back({.at_switch = l != read_node && l != write_node,
                         .tuple_bytes = size,
                         .tuples = 1000,
                         .client_nodes = 1,
                         .reads = l == read_switch || l == read_node ? 1.0 : 0.0,
+                        .as_published = l == write_published,
                         .measured = from_ns(8'000'000)});
     }
   }
@@ -218,8 +244,17 @@ ExperimentResult switch_latency(const ExperimentOptions& given) {
   // "Roughly double the performance".
   result.targets.push_back(
       number_target("N22.read", 0.5, us.at(read_switch, 1024) / us.at(read_node, 1024), "of the baseline"));
-  result.targets.push_back(
-      number_target("N22.write", 0.5, us.at(write_switch, 1024) / us.at(write_node, 1024), "of the baseline"));
+  const double published = us.at(write_published, 1024) / us.at(write_node, 1024);
+  const double safe = us.at(write_switch, 1024) / us.at(write_node, 1024);
+  const bool as_paper = options.practice == Practice::paper;
+  result.targets.push_back(number_target(
+      "N22.write", 0.5, as_paper ? published : safe,
+      as_paper ? "of the baseline, by broken/switch-as-published, which corrupts tuples" : "of the baseline, safe"));
+  result.targets.push_back(shape_target(
+      "N22.safe", safe < 1 && published < safe,
+      fmt::format("a write that is safe takes {:.3f} of the baseline, {:.2f} of broken/switch-as-published, which "
+                  "corrupts tuples",
+                  safe, safe / published)));
   return result;
 }
 

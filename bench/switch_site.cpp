@@ -1,11 +1,11 @@
 #include "switch_site.h"
 
 #include <p4/switch_atomics.h>
-#include <p4/switch_optimistic.h>
 
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace sidelatch::bench {
 
@@ -77,10 +77,11 @@ RemoteSpan WordSite::word(std::uint32_t which) const {
   return {RemoteAddress{kWordsAddress + std::uint64_t{8} * which}, 8, RKey{kWordsKey}};
 }
 
-TupleSite::TupleSite(Site& site, std::uint64_t tuples, std::uint64_t tuple_bytes, std::uint64_t slot_bytes)
+TupleSite::TupleSite(Site& site, std::shared_ptr<const p4::Program> program, std::uint64_t tuples,
+                     std::uint64_t tuple_bytes, std::uint64_t slot_bytes)
     : site_(&site),
       memory_(site.allocate(tuples * slot_bytes).front()),
-      between_(p4::programs::switch_optimistic(), switchsync::switch_timing("tofino")),
+      between_(std::move(program), switchsync::switch_timing("tofino")),
       control_(between_.device().state()) {
   control_.add_station(SimulatedSwitch::mac_of(kTarget), kTarget);
   for (std::uint32_t i = 0; i < site.clients().size(); ++i) {

@@ -5,6 +5,7 @@
 #include "site.h"
 
 #include <sidelatch/fabric/queue_pair.h>
+#include <sidelatch/p4/program.h>
 #include <sidelatch/switchsync/optimistic_switch.h>
 #include <sidelatch/switchsync/sim/simulated_switch.h>
 #include <sidelatch/switchsync/word_switch.h>
@@ -36,7 +37,9 @@ class WordSite {
 /// Tuples of a site's memory node, whose latches and versions are at the switch before it.
 class TupleSite {
  public:
-  TupleSite(Site& site, std::uint64_t tuples, std::uint64_t tuple_bytes, std::uint64_t slot_bytes);
+  /// `program`: p4/switch_optimistic.p4, or another form of it.
+  TupleSite(Site& site, std::shared_ptr<const p4::Program> program, std::uint64_t tuples, std::uint64_t tuple_bytes,
+            std::uint64_t slot_bytes);
   [[nodiscard]] std::unique_ptr<fabric::QueuePair> connect(std::uint32_t worker);
   [[nodiscard]] const fabric::RemoteSpan& memory() const noexcept { return memory_; }
 

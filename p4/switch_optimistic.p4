@@ -52,6 +52,9 @@ const bit<32> GROUPS = 4096;      // of tuples, by the lowest bits of their plac
 #endif
 
 const bit<64> NOT_READ = 0xffffffffffffffff;
+#ifdef AS_PUBLISHED
+const bit<64> TRY_LATCH = 0xfffffffffffffffe;
+#endif
 
 // An element of `holders`: connection + 1, and
 const bit<32> MUST_WRITE = 0x80000000;  // the tuple may be torn; only a WRITE unlatches it
@@ -534,6 +537,12 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         if (is_new && kind == ANSWERED && is_atomic && fault == ACK) {
             bit<64> compare = h.atomic_eth.compare;
             bit<64> swap = h.atomic_eth.swap_or_add;
+#ifdef AS_PUBLISHED  // broken/switch_as_published.p4
+            if (compare == TRY_LATCH && swap == TRY_LATCH + 1 && !is_latched) {
+                compare = version;
+                swap = version + 1;
+            }
+#endif
             bool begins_epoch = compare[0:0] == 1 && swap == compare + 1 && swap[31:0] == 0;  // only a WRITE may
             if (!(swap == compare + 1 || compare[0:0] == 1 && swap == compare - 1) || begins_epoch) {
                 fault = NAK_INVALID_REQUEST;
@@ -550,9 +559,15 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 }
             }
         }
+#ifdef AS_PUBLISHED
+        if (is_new && kind == WRITE && !is_mine) {
+            kind = REFUSED;
+        }
+#else
         if (is_new && kind == WRITE && (!is_mine || holder & HAS_READ == 0)) {
             kind = REFUSED;
         }
+#endif
 
         if (fault != ACK) {
             state.write(connection, latest | BROKEN);

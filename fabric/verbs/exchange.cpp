@@ -275,7 +275,8 @@ void visit(T& settle, V&& v) {
   v(settle.owner);
 }
 template <class T, class V>
-  requires(std::same_as<std::remove_const_t<T>, ReadWords> || std::same_as<std::remove_const_t<T>, WriteWords>)
+  requires(std::same_as<std::remove_const_t<T>, ReadWords> || std::same_as<std::remove_const_t<T>, WriteWords> ||
+           std::same_as<std::remove_const_t<T>, NoteEpoch>)
 void visit(T& words, V&& v) {
   v(words.span);
   v(words.stride);
@@ -288,6 +289,25 @@ template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Words>
 void visit(T& words, V&& v) {
   v(words.words);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, NoteGrant>
+void visit(T& grant, V&& v) {
+  v(grant.span);
+  v(grant.epoch);
+  v(grant.version);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Recall>
+void visit(T& recall, V&& v) {
+  v(recall.span);
+  v(recall.version);
+}
+template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Recalled>
+void visit(T& recalled, V&& v) {
+  v(recalled.fate);
+  v(recalled.version);
 }
 template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Resume>

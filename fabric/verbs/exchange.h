@@ -21,7 +21,7 @@
 
 namespace sidelatch::fabric::verbs::exchange {
 
-inline constexpr std::uint16_t kVersion = 5;
+inline constexpr std::uint16_t kVersion = 6;
 inline constexpr std::size_t kHeaderBytes = 12;
 inline constexpr std::size_t kLongest = std::size_t{64} * 1024;  ///< bytes of a payload
 
@@ -184,6 +184,29 @@ struct WriteWords {
   std::uint64_t count = 0;
   std::uint64_t value = 0;
 };
+/// Switch: these words, as they are, and that they are about to become `value` or more. Noted follows.
+struct NoteEpoch {
+  RemoteSpan span;
+  std::uint64_t stride = 0;
+  std::uint64_t count = 0;
+  std::uint64_t value = 0;
+};
+/// Switch: the WRITE that would have given the tuple at `span` version `version` is about to be made again, in the
+/// epoch that begins with version `epoch`. Noted follows.
+struct NoteGrant {
+  RemoteSpan span;
+  std::uint64_t epoch = 0;
+  std::uint64_t version = 0;
+};
+/// Switch: what became of such a WRITE by the switches before? Recalled follows.
+struct Recall {
+  RemoteSpan span;
+  std::uint64_t version = 0;
+};
+struct Recalled {
+  std::uint8_t fate = 0;      ///< a Fate (epoch_notes.h)
+  std::uint64_t version = 0;  ///< that it has now, if it is undecided
+};
 /// Client: its WRITE that would have given the tuple at `span` version `version` has no answer, as a switch has ended.
 /// Connection `connection` is to have the latch, if it must be written again.
 struct Resume {
@@ -195,10 +218,11 @@ struct Resumed {
   std::uint8_t resumption = 0;  ///< a Resumption
 };
 
-using Message = std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate,
-                             Allocated, Release, Released, Publish, Published, Find, Found, Announce, Ticket, Place,
-                             Placed, KeepVersions, VersionsKept, Inherit, Inherited, TakeOver, TakenOver, Leave, Settle,
-                             Noted, ReadWords, Words, WriteWords, Resume, Resumed>;
+using Message =
+    std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate, Allocated, Release,
+                 Released, Publish, Published, Find, Found, Announce, Ticket, Place, Placed, KeepVersions, VersionsKept,
+                 Inherit, Inherited, TakeOver, TakenOver, Leave, Settle, Noted, ReadWords, Words, WriteWords, NoteEpoch,
+                 NoteGrant, Recall, Recalled, Resume, Resumed>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// Removes and returns the message at the beginning of `bytes`; nothing if it is not complete yet.

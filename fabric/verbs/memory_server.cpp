@@ -1,6 +1,7 @@
 #include <sidelatch/fabric/verbs/memory_server.h>
 
 #include "connection_manager.h"
+#include "epoch_notes.h"
 #include "node.h"
 #include "own_read.h"
 #include "own_words.h"
@@ -379,6 +380,21 @@ class MemoryServer::Loop {
         write_own_words(welcome_.regions, *write);
         return exchange::Noted{};
       }
+      if (const auto* const epoch = std::get_if<exchange::NoteEpoch>(&message)) {
+        require_switch(client);
+        notes_.begin(epoch->span, epoch->stride, epoch->value, read_all_own_words(welcome_.regions, *epoch));
+        return exchange::Noted{};
+      }
+      if (const auto* const grant = std::get_if<exchange::NoteGrant>(&message)) {
+        require_switch(client);
+        notes_.grant(grant->span, grant->epoch, grant->version);
+        return exchange::Noted{};
+      }
+      if (const auto* const asked = std::get_if<exchange::Recall>(&message)) {
+        require_switch(client);
+        const Recalled recalled = notes_.recall(asked->span, asked->version);
+        return exchange::Recalled{static_cast<std::uint8_t>(recalled.fate), recalled.version};
+      }
     } catch (const std::exception& error) {
       return exchange::Refused{error.what()};
     }
@@ -636,6 +652,7 @@ class MemoryServer::Loop {
   ServerOptions options_;
   OwnRead own_read_;
   SwitchClients switches_;
+  EpochNotes notes_;
   HostAndPort at_;
   FileDescriptor listening_;
   FileDescriptor wake_;

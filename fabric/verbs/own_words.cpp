@@ -40,10 +40,15 @@ void require_own_words(std::span<const exchange::SharedRegion> regions, const Re
 
 std::vector<std::uint64_t> read_own_words(std::span<const exchange::SharedRegion> regions,
                                           const exchange::ReadWords& wanted) {
-  require_own_words(regions, wanted.span, wanted.stride, wanted.count, Access::remote_read);
   if (wanted.count > exchange::kMostWords) {
     throw std::invalid_argument(fmt::format("{} words at once: at most {}", wanted.count, exchange::kMostWords));
   }
+  return read_all_own_words(regions, {wanted.span, wanted.stride, wanted.count, 0});
+}
+
+std::vector<std::uint64_t> read_all_own_words(std::span<const exchange::SharedRegion> regions,
+                                              const exchange::NoteEpoch& wanted) {
+  require_own_words(regions, wanted.span, wanted.stride, wanted.count, Access::remote_read);
   std::vector<std::uint64_t> words;
   words.reserve(wanted.count);
   for (std::uint64_t i = 0; i < wanted.count; ++i) {

@@ -16,6 +16,9 @@ namespace sidelatch::fabric::verbs {
 /// aligned words within one of `regions`, or that region has not the remote right.
 [[nodiscard]] std::vector<std::uint64_t> read_own_words(std::span<const exchange::SharedRegion> regions,
                                                         const exchange::ReadWords& wanted);
+/// All words of a row, however many. Throws as read_own_words().
+[[nodiscard]] std::vector<std::uint64_t> read_all_own_words(std::span<const exchange::SharedRegion> regions,
+                                                            const exchange::NoteEpoch& wanted);
 /// Throws as read_own_words(); then nothing is written.
 void write_own_words(std::span<const exchange::SharedRegion> regions, const exchange::WriteWords& wanted);
 

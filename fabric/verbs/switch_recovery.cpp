@@ -1,5 +1,7 @@
 #include "switch_recovery.h"
 
+#include "epoch_notes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,6 +64,13 @@ void SwitchRecovery::keep(const SwitchedTuples& tuples) {
   const auto cut_off = ask<exchange::TakenOver>(exchange::TakeOver{});
   std::vector<std::uint64_t> found = read_words(tuples);
   const RecoveredTuples recovered = shared_->recover(tuples, found);
+  try {
+    static_cast<void>(
+        ask<exchange::Noted>(exchange::NoteEpoch{tuples.memory, tuples.slot_bytes, tuples.count, recovered.version}));
+  } catch (const std::exception&) {
+    shared_->forget(tuples.memory);  // as if nobody had asked
+    throw;
+  }
   rows_.push_back(
       {.tuples = tuples, .first = recovered.first, .version = recovered.version, .found = std::move(found)});
   owners_.insert(cut_off.owners.begin(), cut_off.owners.end());
@@ -99,13 +108,18 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
         at.address.value));
   }
   const std::uint64_t place = (at.address.value - row->tuples.memory.address.value) / row->tuples.slot_bytes;
+  const auto answer = ask<exchange::Recalled>(exchange::Recall{at, version});
+  version = answer.version;
   const auto granted = row->granted.find(place);
-  // A later holder has read the tuple, with this WRITE in it.
-  if (version < row->found[place] || (granted != row->granted.end() && granted->second.version > version)) {
-    return Resumption::happened;
+  auto fate = static_cast<Fate>(answer.fate);
+  if (fate == Fate::undecided) {
+    fate = fate_now({.epoch = row->version,
+                     .word = row->found[place],
+                     .granted = granted == row->granted.end() ? 0 : granted->second.version},
+                    row->is_open, version);
   }
-  if (row->is_open || (granted != row->granted.end() && granted->second.version < version)) {
-    return version == row->found[place] ? Resumption::happened : Resumption::lost;
+  if (fate != Fate::undecided) {
+    return fate == Fate::happened ? Resumption::happened : Resumption::lost;
   }
   const std::uint32_t tuple = row->first + static_cast<std::uint32_t>(place);
   // Its client may have been cut off once more, and ask again: after the WRITE that was granted, or before it.
@@ -113,6 +127,8 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
       shared_->with([&](SwitchControl& control) { return control.version(tuple); }) != row->version + 1) {
     return Resumption::happened;
   }
+  // Before it can be written.
+  static_cast<void>(ask<exchange::Noted>(exchange::NoteGrant{at, row->version, version}));
   if (!shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); })) {
     if (granted == row->granted.end() || granted->second.to != connection) {
       throw std::runtime_error(fmt::format(

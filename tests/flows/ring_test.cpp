@@ -1,4 +1,6 @@
 // Rings as units use them, without a network: a Producer and a Consumer on the same memory are a queue.
+#include "tests/message_of.h"
+
 #include <sidelatch/flows/ring.h>
 
 #include <sidelatch/fabric/sim/simulation.h>
@@ -49,16 +51,6 @@ std::vector<std::byte> item_of(std::uint32_t number, std::size_t bytes) {
     item[i] = static_cast<std::byte>(number * 31 + i);
   }
   return item;
-}
-
-template <class Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return {};
 }
 
 TEST(Ring, ItemsComeOutInTheirOrder) {
@@ -163,7 +155,7 @@ TEST(Ring, TheEndComesAfterTheLastItem) {
   Consumer consumer(memory.bytes(), shape);
   producer.push(item_of(0, 8));
   producer.end();
-  EXPECT_NE(message_of([&] { producer.try_push(item_of(1, 8)); }), "");
+  EXPECT_NE(message_of([&] { producer.try_push(item_of(1, 8)); }), "no error");
   std::vector<std::byte> seen(8);
   EXPECT_FALSE(consumer.has_ended());
   EXPECT_TRUE(consumer.pop(seen));

@@ -1,5 +1,6 @@
 // The B-tree at its limits: scans, bulk loads, no room, no time, bad input, and memory that was damaged.
 #include "btree_fixture.h"
+#include "tests/message_of.h"
 
 #include <sidelatch/sync/exclusive_latch.h>
 #include <sidelatch/sync/farm_line_versions.h>
@@ -21,16 +22,6 @@ using namespace sync;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 constexpr std::uint64_t kLargestKey = std::numeric_limits<std::uint64_t>::max();
 

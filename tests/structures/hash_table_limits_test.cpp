@@ -1,4 +1,6 @@
 // Sizes, costs, deadlines, wrong input and bulk load.
+#include "tests/message_of.h"
+
 #include <sidelatch/structures/hash_table.h>
 
 #include "hash_table_rig.h"
@@ -24,16 +26,6 @@ using namespace fabric;
 using namespace sync;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-template <class Error>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no such error";
-}
 
 TEST(HashTableLimits, ALatchWithAQueueIsRefused) {
   const TicketLatch scheme;

@@ -34,15 +34,16 @@
 namespace sidelatch::switchsync {
 
 enum class Script : std::uint8_t {
-  reader,    ///< READ the tuple
-  writer,    ///< latch version 0; READ; WRITE
-  twice,     ///< the same for versions 0 and 2
-  updater,   ///< READ; latch that version; WRITE a content one higher
-  aborter,   ///< latch version 0; unlatch with a new version, without a WRITE
-  blind,     ///< READ the word, and latch that version; WRITE without a READ of the tuple
-  verifier,  ///< READ the tuple, then its word
-  intruder,  ///< WRITE, without a latch; for programs that let it pass
-  heir,      ///< if a tuple of the client that dies is in doubt: gets its latch, READ, WRITE
+  reader,     ///< READ the tuple
+  writer,     ///< latch version 0; READ; WRITE
+  twice,      ///< the same for versions 0 and 2
+  updater,    ///< READ; latch that version; WRITE a content one higher
+  aborter,    ///< latch version 0; unlatch with a new version, without a WRITE
+  blind,      ///< READ the word, and latch that version; WRITE without a READ of the tuple
+  verifier,   ///< READ the tuple, then its word
+  published,  ///< try-latch, three times at most; WRITE without a READ; for p4/broken/switch_as_published.p4
+  intruder,   ///< WRITE, without a latch; for programs that let it pass
+  heir,       ///< if a tuple of the client that dies is in doubt: gets its latch, READ, WRITE
 };
 
 struct SearchOptions {

@@ -16,6 +16,9 @@
 
 namespace sidelatch::switchsync::packets {
 
+// Of p4/broken/switch_as_published.p4.
+inline constexpr std::uint64_t kTryLatch = ~std::uint64_t{0} - 1;
+
 inline void record(SearchResult& result, const std::string& violation) {
   if (result.violation.empty()) {
     result.violation = violation;
@@ -69,6 +72,14 @@ class ClientScripts {
           post(world, i, {.opcode = Opcode::read_request});
         } else if (client.step == 1) {
           post(world, i, swap(client.version, client.version + 1));
+        } else {
+          note_content(world, client.version + 2, own);
+          post(world, i, write_tuple(own));
+        }
+        break;
+      case Script::published:
+        if (client.step == 0) {
+          post(world, i, swap(kTryLatch, kTryLatch + 1));
         } else {
           note_content(world, client.version + 2, own);
           post(world, i, write_tuple(own));
@@ -141,7 +152,13 @@ class ClientScripts {
     client.is_waiting = false;
     client.psn = (client.psn + 1) & 0xffffff;
     ++client.step;
-    if (asked == Opcode::compare_swap) {
+    if (asked == Opcode::compare_swap && options_->clients[i] == Script::published) {
+      constexpr std::uint32_t kMostTries = 3;  // each has a PSN of its own: without a bound the states have no end
+      client.version = answer.word;
+      const bool is_latched = answer.word % 2 == 0;
+      client.step = is_latched ? client.step : std::uint8_t{0};
+      client.is_done = !is_latched && ((client.psn - kFirstPsn) & 0xffffff) >= kMostTries;
+    } else if (asked == Opcode::compare_swap) {
       const bool is_unlatch = client.request.word % 2 == 1;
       if (is_unlatch && answer.word != client.request.word) {
         fail(fmt::format("client {} has lost its latch: the version is {}", i, answer.word));

@@ -1,6 +1,7 @@
 // The control plane of p4/switch_optimistic.p4: what it refuses, and how it reads versions back.
 #include <sidelatch/switchsync/optimistic_switch.h>
 
+#include "tests/message_of.h"
 #include "tests/paths.h"
 
 #include <sidelatch/fabric/error.h>
@@ -51,15 +52,6 @@ struct Bench {
   p4::Switch device;
   OptimisticSwitch control;
 };
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(OptimisticSwitch, SaysWhatIsWrongWithTuples) {
   Bench bench;

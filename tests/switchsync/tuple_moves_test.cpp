@@ -3,6 +3,7 @@
 
 #include "changed_program.h"
 
+#include "tests/message_of.h"
 #include "tests/paths.h"
 
 #include <sidelatch/fabric/error.h>
@@ -39,15 +40,6 @@ SwitchTuples some_tuples(std::uint64_t count, std::uint64_t address) {
           .tuple_bytes = 48,
           .slot_bytes = 64,
           .is_new = true};
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 class TupleMovesTest : public testing::Test {

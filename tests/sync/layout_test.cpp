@@ -1,6 +1,6 @@
 #include <sidelatch/sync/layout.h>
 
-#include "message_of.h"
+#include "tests/message_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <sidelatch/sync/mcs_latch.h>
 
-#include "message_of.h"
 #include "store.h"
+#include "tests/message_of.h"
 
 #include <sidelatch/fabric/error.h>
 

@@ -1,6 +1,6 @@
 // Latches are given back however an operation ends: by an exception, by a lost connection, by the end of its session.
-#include "message_of.h"
 #include "store.h"
+#include "tests/message_of.h"
 #include "victim.h"
 
 #include <sidelatch/checker/schemes.h>

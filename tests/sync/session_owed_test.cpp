@@ -1,6 +1,6 @@
 // What a session gives back: latches inherited from the dead, requests whose acknowledgement was lost, tasks that end.
-#include "message_of.h"
 #include "store.h"
+#include "tests/message_of.h"
 #include "victim.h"
 
 #include <sidelatch/sync/crc64.h>

@@ -1,7 +1,7 @@
 #include <sidelatch/sync/session.h>
 
-#include "message_of.h"
 #include "store.h"
+#include "tests/message_of.h"
 
 #include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/exclusive_latch.h>

@@ -1,7 +1,7 @@
 #include <sidelatch/sync/ticket_latch.h>
 
-#include "message_of.h"
 #include "store.h"
+#include "tests/message_of.h"
 
 #include <sidelatch/fabric/error.h>
 #include <sidelatch/sync/latch_word.h>

@@ -27,6 +27,7 @@ class Cluster;
 /// How the clients of an experiment with latches or optimistic schemes work.
 enum class Practice : std::uint8_t {
   /// As the papers' clients: one doorbell for each request, and a client that meets a latch tries again at once.
+  /// At the switch, the published write, which corrupts tuples (docs/figures.md).
   paper,
   /// As this library advises: one doorbell for a chain of requests, and random waits that grow (sync::Retry::backoff).
   advised

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/sanitizers.h"
+#include "tests/message_of.h"
 
 #include <sidelatch/explore/check.h>
 
@@ -21,12 +22,7 @@ inline Options under(fabric::model::Preset preset) { return {.rules = rules_of(p
 
 /// The error message for a refused argument.
 inline std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "no std::invalid_argument";
+  return sidelatch::message_of<std::invalid_argument>(call);
 }
 
 }  // namespace sidelatch::explore

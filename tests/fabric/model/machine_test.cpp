@@ -1,4 +1,6 @@
 // The Machine step by step: its enabled steps, its refusals, and its explanations.
+#include "tests/message_of.h"
+
 #include <sidelatch/fabric/model/machine.h>
 
 #include <gtest/gtest.h>
@@ -158,16 +160,6 @@ TEST_F(ModelMachine, ResetForgetsTheRunAndMayChangeTheRules) {
   EXPECT_FALSE(machine.crashed(client));
   EXPECT_EQ(machine.post(qp, request(Opcode::write, 8)), wr);
   EXPECT_EQ(enabled(), (std::vector<Step>{step(StepKind::execute, wr)}));
-}
-
-template <class Error, class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing of the expected type was thrown";
 }
 
 TEST_F(ModelMachine, ApplyingAStepThatIsNotEnabledNamesTheStepAndTheRule) {

@@ -83,6 +83,10 @@ std::vector<Message> one_of_each() {
           ReadWords{{{0x7f0000001000}, 1 << 20, {0x1234}}, 256, 1000},
           Words{{1, std::uint64_t{7} << 32}},
           WriteWords{{{0x7f0000001000}, 1 << 20, {0x1234}}, 256, 1000, std::uint64_t{7} << 32},
+          NoteEpoch{{{0x7f0000001000}, 1 << 20, {0x1234}}, 256, 1000, std::uint64_t{7} << 32},
+          NoteGrant{{{0x7f0000001000}, 8, {0x1234}}, std::uint64_t{7} << 32, 12},
+          Recall{{{0x7f0000001000}, 8, {0x1234}}, 12},
+          Recalled{2, 12},
           Resume{7, {{0x7f0000001000}, 8, {0x1234}}, 12},
           Resumed{2}};
 }
@@ -102,6 +106,17 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   const auto to_write = decoded<WriteWords>(encode(WriteWords{{{0x1000}, 4096, {5}}, 256, 16, 9}));
   EXPECT_EQ(to_write.count, 16U);
   EXPECT_EQ(to_write.value, 9U);
+  const auto epoch = decoded<NoteEpoch>(encode(NoteEpoch{{{0x1000}, 4096, {5}}, 256, 16, 9}));
+  EXPECT_EQ(epoch.stride, 256U);
+  EXPECT_EQ(epoch.count, 16U);
+  EXPECT_EQ(epoch.value, 9U);
+  const auto grant = decoded<NoteGrant>(encode(NoteGrant{{{0x1000}, 8, {5}}, 9, 12}));
+  EXPECT_EQ(grant.span.address.value, 0x1000U);
+  EXPECT_EQ(grant.epoch, 9U);
+  EXPECT_EQ(grant.version, 12U);
+  EXPECT_EQ(decoded<Recall>(encode(Recall{{{0x1000}, 8, {5}}, 12})).version, 12U);
+  EXPECT_EQ(decoded<Recalled>(encode(Recalled{2, 12})).fate, 2U);
+  EXPECT_EQ(decoded<Recalled>(encode(Recalled{2, 12})).version, 12U);
   const auto resume = decoded<Resume>(encode(Resume{7, {{0x1000}, 8, {5}}, 12}));
   EXPECT_EQ(resume.connection, 7U);
   EXPECT_EQ(resume.version, 12U);
@@ -164,7 +179,7 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
 
 // Same bytes as in the header's comment, from which another implementation can be written.
 TEST(Wire, BytesAreAsDocumented) {
-  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 5, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
+  const std::vector<std::uint8_t> expected = {'S', 'L', 'c', 'h', 6, 0, 6, 0, 2, 0, 0, 0, 0x34, 0x12};
   const std::vector<std::byte> bytes = encode(Revoke{0x1234});
   ASSERT_EQ(bytes.size(), expected.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -203,7 +218,7 @@ TEST(Wire, WhatIsNoMessageIsNamed) {
     return bytes;
   };
   EXPECT_THAT(error_of(changed(0, 'G')), HasSubstr("does not speak this protocol"));
-  EXPECT_THAT(error_of(changed(4, 6)), HasSubstr("version 6"));
+  EXPECT_THAT(error_of(changed(4, 7)), HasSubstr("version 7"));
   EXPECT_THAT(error_of(changed(6, 99)), HasSubstr("type 99"));
   EXPECT_THAT(error_of(changed(6, 0)), HasSubstr("unknown"));
   EXPECT_THAT(error_of(changed(10, 2)), HasSubstr("announced"));    // 128 KiB and more

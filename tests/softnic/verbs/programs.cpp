@@ -190,7 +190,7 @@ bool Site::listens_over_rdma(std::uint16_t port) const {
 }
 
 Pair Site::run_connected(const Command& server_command, const Command& client_command, std::uint16_t port,
-                         bool ends_server) const {
+                         const EndsServer& ends_server) const {
   const Running server = start(server_command, "server");
   const auto limit = Clock::now() + kLimit;
   while (port != 0 && !listens_over_rdma(port) && !listens(port) && !has_ended(server.process) &&
@@ -200,7 +200,7 @@ Pair Site::run_connected(const Command& server_command, const Command& client_co
   const Running client = start(client_command, "client");
   Pair pair;
   pair.client = wait(client);
-  if (ends_server) {
+  if (ends_server && ends_server(pair.client)) {
     ::kill(server.process, SIGKILL);
   }
   pair.server = wait(server);

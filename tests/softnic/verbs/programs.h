@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct Pair {
   Outcome client;
 };
 
+using EndsServer = std::function<bool(const Outcome& client)>;
+inline bool always(const Outcome& /*client*/) { return true; }
+
 class Site {
  public:
   Site();
@@ -41,9 +45,10 @@ class Site {
   /// The client is started after the server listens.
   [[nodiscard]] Pair run_pair(const Command& command) const;
   /// The same for a server that listens over librdmacm at `port`, or over TCP; the commands are run as they are. Port
-  /// 0: the client is started at once. A server that serves on is ended after the client with `ends_server`.
+  /// 0: the client is started at once. A server that serves on is ended after the client if `ends_server` says so of
+  /// how the client ended.
   [[nodiscard]] Pair run_connected(const Command& server, const Command& client, std::uint16_t port,
-                                   bool ends_server = false) const;
+                                   const EndsServer& ends_server = nullptr) const;
 
  private:
   struct Running {

@@ -36,7 +36,7 @@ class RdmacmPrograms : public ::testing::Test {
     }
   }
   // Both commands get the port; "{}" stands for it.
-  Pair run(const std::string& server, const std::string& client, bool ends_server = false) {
+  Pair run(const std::string& server, const std::string& client, const EndsServer& ends_server = nullptr) {
     const std::uint16_t port = free_port();
     return site_.run_connected(words_of(fmt::format(fmt::runtime(server), port)),
                                words_of(fmt::format(fmt::runtime(client), port)), port, ends_server);
@@ -117,7 +117,7 @@ TEST_F(RdmacmPrograms, AnAddressThatNobodyHasIsNotResolved) {
 TEST_F(RdmacmPrograms, APortIsTakenOnce) {
   const std::uint16_t port = free_port();
   const Pair pair = site_.run_connected(words_of(fmt::format("rping -s -a 0.0.0.0 -p {}", port)),
-                                        words_of(fmt::format("rping -s -a 127.0.0.1 -p {}", port)), port, true);
+                                        words_of(fmt::format("rping -s -a 127.0.0.1 -p {}", port)), port, always);
   EXPECT_NE(pair.client.status, 0);
   EXPECT_THAT(pair.client.text, HasSubstr("rdma_bind_addr: Address already in use"));
 }
@@ -180,7 +180,7 @@ TEST_F(RdmacmPrograms, EndPointsAreXrc) {
 }
 
 TEST_F(RdmacmPrograms, CmtimeConnectsAHundredTimes) {
-  const Pair pair = run("cmtime -p {} -c 100", "cmtime -s 127.0.0.1 -p {} -c 100", true);
+  const Pair pair = run("cmtime -p {} -c 100", "cmtime -s 127.0.0.1 -p {} -c 100", always);
   EXPECT_EQ(pair.client.status, 0) << pair.client.text;
   EXPECT_THAT(pair.client.text, ContainsRegex("connect +: "));
   EXPECT_THAT(pair.client.text, Not(HasSubstr("error")));
@@ -263,7 +263,7 @@ TEST_F(RdmacmPrograms, RcopyCopiesAFile) {
     content += fmt::format("{} ", i * i);
   }
   std::ofstream(folder / "from") << content;
-  const Pair pair = run("rcopy -p {}", fmt::format("rcopy {0}/from 127.0.0.1:{0}/to -p {{}}", folder.string()), true);
+  const Pair pair = run("rcopy -p {}", fmt::format("rcopy {0}/from 127.0.0.1:{0}/to -p {{}}", folder.string()), always);
   EXPECT_EQ(pair.client.status, 0) << pair.client.text;
   std::ifstream copied(folder / "to");
   EXPECT_TRUE(std::string(std::istreambuf_iterator<char>(copied), {}) == content);
@@ -302,7 +302,7 @@ class Qperf : public RdmacmPrograms, public ::testing::WithParamInterface<const 
 
 TEST_P(Qperf, MeasuresWithoutAnError) {
   const std::string test = GetParam();
-  const Pair pair = run("qperf -lp {}", "qperf 127.0.0.1 -lp {} -cm 1 -t 1 " + test, true);
+  const Pair pair = run("qperf -lp {}", "qperf 127.0.0.1 -lp {} -cm 1 -t 1 " + test, always);
   EXPECT_EQ(pair.client.status, 0) << pair.client.text;
   EXPECT_THAT(pair.client.text, ContainsRegex("(bw|latency|msg_rate) += +[1-9]"));
   EXPECT_THAT(pair.client.text, Not(HasSubstr("failed")));

@@ -145,7 +145,9 @@ class RemoteNode final : public Node {
 
   /// The switch has ended or restarted, and this client's WRITE of the tuple has no answer. `version`: of the tuple
   /// when it was latched, GuardBase::version(). If granted, `queue_pair` has the latch; it must READ and WRITE the
-  /// tuple, which may be torn. Throws as inherit(), and std::runtime_error if the switch has not recovered the tuple.
+  /// tuple, which may be torn. If that WRITE has no answer, either, ask of the same version again, and not of the one
+  /// that the tuple had then. The answer is right whatever number of switches has ended since, up to 16. Throws as
+  /// inherit(), and std::runtime_error if the switch has not recovered the tuple, or there were more.
   [[nodiscard]] Resumption resume(QueuePair& queue_pair, const RemoteSpan& tuple, std::uint64_t version);
   /// After the last resume(): others need not wait for RemoteOptions::owner any more.
   void settled();

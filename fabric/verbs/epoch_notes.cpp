@@ -1,0 +1,92 @@
+#include "epoch_notes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace sidelatch::fabric::verbs {
+
+Fate fate_now(const TupleNote& note, bool is_open, std::uint64_t version) {
+  // A later holder has read the tuple, with this WRITE in it.
+  if (version < note.word || note.granted > version) {
+    return Fate::happened;
+  }
+  const bool is_decided = is_open || note.granted != 0;
+  if (note.granted != version && is_decided) {
+    return version == note.word ? Fate::happened : Fate::lost;
+  }
+  return Fate::undecided;
+}
+
+Recalled recall(std::span<const TupleNote> notes, std::uint64_t version) {
+  for (std::size_t i = 0; i + 1 < notes.size(); ++i) {
+    const TupleNote& note = notes[i];
+    if (note.epoch <= version) {
+      continue;
+    }
+    if (version < note.word || note.granted > version) {
+      return {Fate::happened, version};
+    }
+    if (notes[i + 1].word == note.word) {
+      continue;  // this switch has ended before anybody wrote the tuple: the next one has decided
+    }
+    if (note.granted != version) {
+      return {version == note.word ? Fate::happened : Fate::lost, version};
+    }
+    version = note.epoch + 2;  // made again. The WRITE may be torn, as any other
+  }
+  return {Fate::undecided, version};
+}
+
+std::optional<std::uint64_t> EpochNotes::Epoch::place_of(const RemoteSpan& tuple) const {
+  const std::uint64_t offset = tuple.address.value - memory.address.value;
+  const bool is_here = tuple.rkey == memory.rkey && tuple.address.value >= memory.address.value &&
+                       offset % stride == 0 && offset / stride < words.size();
+  return is_here ? std::optional(offset / stride) : std::nullopt;
+}
+
+void EpochNotes::begin(const RemoteSpan& memory, std::uint64_t stride, std::uint64_t epoch,
+                       std::vector<std::uint64_t> words) {
+  const auto is_of_row = [&](const Epoch& one) {
+    return one.memory.rkey == memory.rkey && one.memory.address == memory.address && one.stride == stride &&
+           one.words.size() == words.size();
+  };
+  if (static_cast<std::size_t>(std::ranges::count_if(epochs_, is_of_row)) == kMostEpochs) {
+    const auto oldest = std::ranges::find_if(epochs_, is_of_row);
+    forgotten_ = std::max(forgotten_, oldest->first);
+    epochs_.erase(oldest);
+  }
+  epochs_.push_back({.memory = memory, .stride = stride, .first = epoch, .words = std::move(words)});
+}
+
+void EpochNotes::grant(const RemoteSpan& tuple, std::uint64_t epoch, std::uint64_t version) {
+  const auto latest =
+      std::find_if(epochs_.rbegin(), epochs_.rend(), [&](const Epoch& one) { return one.place_of(tuple).has_value(); });
+  if (latest == epochs_.rend() || latest->first != epoch) {
+    throw std::invalid_argument(
+        fmt::format("the tuple at {:#x} was not recovered to version {}", tuple.address.value, epoch));
+  }
+  latest->granted[*latest->place_of(tuple)] = version;
+}
+
+Recalled EpochNotes::recall(const RemoteSpan& tuple, std::uint64_t version) const {
+  if (version < forgotten_) {
+    throw std::out_of_range(fmt::format(
+        "what became of version {} of the tuple at {:#x} is forgotten: a switch has recovered more than {} times since",
+        version, tuple.address.value, kMostEpochs));
+  }
+  std::vector<TupleNote> notes;
+  for (const Epoch& one : epochs_) {
+    if (const auto place = one.place_of(tuple)) {
+      const auto granted = one.granted.find(*place);
+      notes.push_back({.epoch = one.first,
+                       .word = one.words[*place],
+                       .granted = granted == one.granted.end() ? 0 : granted->second});
+    }
+  }
+  return verbs::recall(notes, version);
+}
+
+}  // namespace sidelatch::fabric::verbs
