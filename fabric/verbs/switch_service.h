@@ -49,6 +49,8 @@ class SharedSwitch {
   void forget(const RemoteSpan& memory) noexcept;
   /// The number of the tuple that begins at `at`. Throws std::invalid_argument if there is none.
   [[nodiscard]] std::uint32_t tuple_at(const RemoteSpan& at);
+  /// The word of a tuple in memory; nothing if there is no such tuple any more.
+  [[nodiscard]] std::optional<RemoteSpan> word_of(std::uint32_t tuple);
   /// For words: a queue pair's number that no other connection has had.
   [[nodiscard]] std::uint32_t next_queue_pair();
 
@@ -71,6 +73,7 @@ class SharedSwitch {
   std::string problem_;
 };
 
+class SwitchMoves;
 class SwitchRecovery;
 
 [[nodiscard]] bool is_same_row(const SwitchedTuples& a, const SwitchedTuples& b);
@@ -94,6 +97,7 @@ class SwitchService {
 /// For a switch before the memory node whose server is at options.memory.
 /// `switch_id`: of this switch.
 [[nodiscard]] std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery,
+                                                                SwitchMoves& moves,
                                                                 const SwitchExchangeOptions& options,
                                                                 std::uint64_t switch_id);
 /// For a switch that hosts words.

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -298,6 +299,28 @@ void endure(const std::vector<std::string>& arguments, verbs::VerbsFabric& fabri
   say(fmt::format("done {} updates", work.done));
 }
 
+// Makes tuples hot and cold, as others use them. What is latched stays hot.
+void move_tuples(Place& place, std::uint64_t moves, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uint64_t refused = 0;
+  for (std::uint64_t n = 0; n < moves; ++n) {
+    const RemoteSpan tuple = place.objects().at(random() % place.objects().size()).record();
+    try {
+      if (random() % 2 == 0) {
+        place.storage().make_hot(tuple);
+      } else {
+        place.storage().make_cold(tuple);
+      }
+    } catch (const std::runtime_error& error) {
+      if (std::string(error.what()).find("latched or in doubt") == std::string::npos) {
+        throw;
+      }
+      ++refused;
+    }
+  }
+  say(fmt::format("done {} moves, {} refused", moves, refused));
+}
+
 Task<void> hold(Place& place) {
   const ExclusiveGuard guard = co_await place.scheme().latch(place.session(), place.objects().at(0));
   say("holding");
@@ -419,6 +442,24 @@ void run(const std::vector<std::string>& arguments) {
     return;
   }
   Place place(fabric, arguments.at(1));
+  if (command == "move") {
+    place.connect();
+    move_tuples(place, std::stoull(arguments.at(2)), std::stoull(arguments.at(3)));
+    return;
+  }
+  if (command == "hot" || command == "cold") {
+    // A number behind the last one names no tuple.
+    const RemoteSpan first = place.first();
+    const std::uint64_t at = std::stoull(arguments.at(2)) * std::bit_ceil(first.length);
+    const RemoteSpan tuple{{first.address.value + at}, first.length, first.rkey};
+    if (command == "hot") {
+      place.storage().make_hot(tuple);
+    } else {
+      place.storage().make_cold(tuple);
+    }
+    say(fmt::format("tuple {} is {}", arguments.at(2), command));
+    return;
+  }
   if (command == "sum") {
     place.connect();
     const std::uint64_t sum = fabric.reactor().run(sum_of(place));
@@ -454,7 +495,7 @@ void run(const std::vector<std::string>& arguments) {
     fabric.reactor().run(repair(place));
   } else {
     throw std::invalid_argument(
-        fmt::format("{}: make, count, both, endure, sum, hold, write, repair, add or added", command));
+        fmt::format("{}: make, count, both, endure, sum, move, hot, cold, hold, write, repair, add or added", command));
   }
 }
 

@@ -32,8 +32,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace sidelatch::fabric::verbs {
 
@@ -62,6 +64,27 @@ struct SwitchedTuples {
 struct RecoveredTuples {
   std::uint32_t first = 0;
   std::uint64_t version = 0;  ///< of all of them; the first one of an epoch that nobody has seen
+};
+
+/// What a switch has besides that keeps versions for some of the tuples only (p4/switch_cached.p4). The functions are
+/// those of switchsync::OptimisticSwitch, and so are the errors. The exchange calls them in the order of
+/// switchsync/tuple_moves.h, whenever a client has found a tuple cold that it would latch, or asks for a move.
+class SwitchCache {
+ public:
+  SwitchCache() = default;
+  SwitchCache(const SwitchCache&) = delete;
+  SwitchCache& operator=(const SwitchCache&) = delete;
+  virtual ~SwitchCache() = default;
+
+  [[nodiscard]] virtual std::vector<std::uint32_t> take_asked() = 0;
+  [[nodiscard]] virtual bool is_hot(std::uint32_t tuple) = 0;
+  [[nodiscard]] virtual bool is_moving(std::uint32_t tuple) = 0;
+  [[nodiscard]] virtual std::optional<std::uint32_t> next_hot(std::uint32_t from) = 0;
+  [[nodiscard]] virtual bool begin_to_heat(std::uint32_t tuple) = 0;
+  virtual void end_to_heat(std::uint32_t tuple, std::uint64_t version) = 0;
+  [[nodiscard]] virtual std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple) = 0;
+  virtual void end_to_cool(std::uint32_t tuple) = 0;
+  virtual void give_up_move(std::uint32_t tuple) = 0;
 };
 
 /// The switch. An exception of these functions refuses what a client asks, with the exception's text. For words only
@@ -95,6 +118,8 @@ class SwitchControl {
   virtual bool inherit(ConnectionId to, std::uint32_t tuple) = 0;
   /// Of a tuple of recover_tuples(), at the switch; odd if it is latched. This implementation throws std::logic_error.
   virtual std::uint64_t version(std::uint32_t tuple);
+  /// Null, as here: the switch keeps the versions of all tuples.
+  [[nodiscard]] virtual SwitchCache* cache() { return nullptr; }
 };
 
 struct SwitchExchangeOptions {
