@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +14,9 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -23,11 +26,13 @@
 #include <set>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 namespace sidelatch::tools {
 
+using fabric::verbs::GivenVersion;
 using fabric::verbs::SwitchedEnds;
 using fabric::verbs::SwitchedTuples;
 
@@ -221,13 +226,18 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
   void fence(ConnectionId connection) override {
     in_thread([&] { control_.fence(connection); });
   }
-  void release(ConnectionId connection) override {
-    in_thread([&] {
+  std::vector<GivenVersion> release(ConnectionId connection) override {
+    return in_thread([&] {
       const switchsync::Released released = control_.release(connection);
       if (!released.in_doubt.empty()) {
         fmt::print(stderr, "sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
                    fmt::join(released.in_doubt, ", "));
       }
+      std::vector<GivenVersion> given;
+      for (const std::uint32_t tuple : released.tuples) {
+        given.push_back({.tuple = tuple, .version = control_.version(tuple)});
+      }
+      return given;
     });
   }
   void check_tuples(const SwitchedTuples& tuples) override {
@@ -341,8 +351,9 @@ class LatchService::Words final : public Plane {
     });
   }
   void fence(ConnectionId /*connection*/) override {}
-  void release(ConnectionId connection) override {
+  std::vector<GivenVersion> release(ConnectionId connection) override {
     in_thread([&] { control_.disconnect(static_cast<switchsync::WordSwitch::ConnectionId>(connection)); });
+    return {};
   }
   std::uint32_t add_tuples(const SwitchedTuples& /*tuples*/) override { throw std::logic_error("no tuples here"); }
   void remove_tuples(std::uint32_t /*first*/) override {}
@@ -354,6 +365,24 @@ class LatchService::Words final : public Plane {
   switchsync::WordSwitch control_;
   std::uint64_t count_;
 };
+
+// For tests: SIDELATCH_SWITCH_DIES_AT=STEP kills this process at that step of a recovery, as kill -9 would.
+std::function<void(std::string_view)> death_at_step() {
+  const char* const given = std::getenv("SIDELATCH_SWITCH_DIES_AT");  // NOLINT(concurrency-mt-unsafe)
+  if (given == nullptr) {
+    return {};
+  }
+  const std::string wanted = given;
+  if (std::ranges::find(fabric::verbs::kRecoverySteps, wanted) == fabric::verbs::kRecoverySteps.end()) {
+    throw std::invalid_argument(fmt::format("SIDELATCH_SWITCH_DIES_AT={}: the steps are {}", wanted,
+                                            fmt::join(fabric::verbs::kRecoverySteps, ", ")));
+  }
+  return [wanted](std::string_view step) {
+    if (step == wanted) {
+      static_cast<void>(::kill(::getpid(), SIGKILL));
+    }
+  };
+}
 
 void add_latch_options(Command command, LatchArguments& arguments, Option control) {
   Option latches = command
@@ -409,7 +438,8 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
       .address = arguments.listen,
       .token = arguments.token,
       .memory = arguments.memory,
-      .grace = std::chrono::milliseconds(std::llround(arguments.grace_seconds * 1000))};
+      .grace = std::chrono::milliseconds(std::llround(arguments.grace_seconds * 1000)),
+      .at_recovery_step = death_at_step()};
   const char* const needed = arguments.words.empty() ? "--memory" : "--words";
   try {
     if (arguments.words.empty()) {

@@ -452,9 +452,16 @@ void SharedSwitch::fence(SwitchControl::ConnectionId connection) {
 void SharedSwitch::release(SwitchControl::ConnectionId connection) {
   const std::scoped_lock lock(mutex_);
   if (owners_.contains(connection)) {
-    control_->release(connection);
+    for (const GivenVersion& given : control_->release(connection)) {
+      given_.emplace(given.tuple, given.version);
+    }
     owners_.erase(connection);
   }
+}
+
+bool SharedSwitch::is_given(std::uint32_t tuple, std::uint64_t version) {
+  const std::scoped_lock lock(mutex_);
+  return given_.contains({tuple, version});
 }
 
 std::vector<SwitchControl::ConnectionId> SharedSwitch::fence_owner(std::uint16_t owner) {
@@ -501,6 +508,8 @@ void SharedSwitch::forget(const RemoteSpan& memory) noexcept {
     if (!is_within(row.tuples.memory, memory)) {
       return false;
     }
+    given_.erase(given_.lower_bound({row.first, 0}),
+                 given_.lower_bound({row.first + static_cast<std::uint32_t>(row.tuples.count), 0}));
     try {
       control_->remove_tuples(row.first);
     } catch (const std::exception& error) {

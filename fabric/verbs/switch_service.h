@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -38,6 +39,8 @@ class SharedSwitch {
   void release(SwitchControl::ConnectionId connection);
   /// Fences all connections of the owner, whichever client made them, and returns them; from now on it gets no new one.
   [[nodiscard]] std::vector<SwitchControl::ConnectionId> fence_owner(std::uint16_t owner);
+  /// Whether the tuple has got that version when a connection that held it was released, and not by a WRITE.
+  [[nodiscard]] bool is_given(std::uint32_t tuple, std::uint64_t version);
   /// The memory server has refused: the owner is not revoked.
   void admit_owner(std::uint16_t owner);
 
@@ -67,6 +70,7 @@ class SharedSwitch {
   std::mutex mutex_;
   std::map<SwitchControl::ConnectionId, std::uint16_t> owners_;  // of the connections at the switch
   std::set<std::uint16_t> revoked_;
+  std::set<std::pair<std::uint32_t, std::uint64_t>> given_;  // versions, as of is_given()
   std::list<Row> rows_;
   std::uint32_t queue_pair_ = 0xff;
   std::mutex reporting_;

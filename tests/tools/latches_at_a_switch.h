@@ -41,8 +41,8 @@ class LatchesAtASwitch : public ::testing::Test {
     memory_ = std::make_unique<Process>(command);
     memory_->await("lends");
   }
-  // Port 1: the memory node. Ports 2 to 4: clients.
-  void start_switch(const char* program, const std::vector<std::string>& more = {}) {
+  // Port 1: the memory node. Ports 2 to 4: clients. `step`: of a recovery, at which it is killed.
+  void start_switch(const char* program, const std::vector<std::string>& more = {}, const std::string& step = {}) {
     const bool has_tuples = program != std::string(kWords);
     std::vector<std::string> command{program_path(), "switch",    in_source_tree(program),
                                      "--json",       "--latches", "127.0.0.1:" + at_switch_};
@@ -54,6 +54,9 @@ class LatchesAtASwitch : public ::testing::Test {
                                      std::to_string(port) + "=10.0.0." + std::to_string(port)});
     }
     command.insert(command.end(), more.begin(), more.end());
+    if (!step.empty()) {
+      command.insert(command.begin(), {"/usr/bin/env", "SIDELATCH_SWITCH_DIES_AT=" + step});
+    }
     switch_ = std::make_unique<Process>(command);
     switch_->await("clients set up latches at");
   }
@@ -67,6 +70,8 @@ class LatchesAtASwitch : public ::testing::Test {
     EXPECT_EQ(process.wait(), 0) << process.text();
     EXPECT_THAT(process.text(), ::testing::HasSubstr(text));
   }
+  // It is to kill itself.
+  void await_death_of_switch() { EXPECT_EQ(switch_->wait(), -1) << switch_->text(); }
   void kill_switch() {
     switch_->signal(SIGKILL);
     EXPECT_EQ(switch_->wait(), -1);

@@ -340,6 +340,52 @@ Task<void> write_slowly(Place& place) {
   say("written");
 }
 
+// One update, whose WRITE finds no switch any more, and is made again at the next ones until it is told to have
+// happened.
+Task<InDoubt> write_in_doubt(Place& place) {
+  ExclusiveGuard guard = co_await place.scheme().latch(place.session(), place.objects().at(0));
+  const InDoubt write{.object = 0, .version = guard.version(), .counter = counter_in(guard.payload()) + 1};
+  set_counter(guard.payload(), write.counter);
+  say("holding");
+  std::string line;
+  std::getline(std::cin, line);
+  try {
+    co_await guard.commit();
+  } catch (const FabricError& error) {
+    say("in doubt");
+    co_return write;
+  }
+  throw WrongValue("the switch has ended, and a WRITE got its answer");
+}
+
+void doubt(const std::vector<std::string>& arguments, verbs::VerbsFabric& fabric) {
+  const auto owner = static_cast<std::uint16_t>(std::stoul(arguments.at(2)));
+  InDoubt write;
+  {
+    Place place(fabric, arguments.at(1), owner);
+    place.connect();
+    place.storage().settled();
+    write = fabric.reactor().run(write_in_doubt(place));
+  }
+  for (;;) {
+    try {
+      Place place(fabric, arguments.at(1), owner);
+      place.connect();
+      const bool happened = fabric.reactor().run(resume(place, write));
+      expect("the WRITE is not lost", happened ? 1 : 0, 1);
+      place.storage().settled();
+      say("written");
+      return;
+    } catch (const WrongValue&) {
+      throw;
+    } catch (const std::exception& error) {
+      std::cerr << "latch_peer: " << error.what() << std::endl;
+      constexpr auto kBeforeNext = std::chrono::milliseconds(20);
+      std::this_thread::sleep_for(kBeforeNext);
+    }
+  }
+}
+
 Task<void> repair(Place& place) {
   const MemoryRegion buffer = place.buffer();
   const RemoteSpan object = place.first();
@@ -441,6 +487,10 @@ void run(const std::vector<std::string>& arguments) {
     endure(arguments, fabric);
     return;
   }
+  if (command == "doubt") {
+    doubt(arguments, fabric);
+    return;
+  }
   Place place(fabric, arguments.at(1));
   if (command == "move") {
     place.connect();
@@ -494,8 +544,8 @@ void run(const std::vector<std::string>& arguments) {
     place.connect();
     fabric.reactor().run(repair(place));
   } else {
-    throw std::invalid_argument(
-        fmt::format("{}: make, count, both, endure, sum, move, hot, cold, hold, write, repair, add or added", command));
+    throw std::invalid_argument(fmt::format(
+        "{}: make, count, both, endure, doubt, sum, move, hot, cold, hold, write, repair, add or added", command));
   }
 }
 

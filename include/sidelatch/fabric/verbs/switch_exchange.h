@@ -31,10 +31,12 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -58,6 +60,12 @@ struct SwitchedTuples {
   std::uint64_t count = 0;
   std::uint64_t tuple_bytes = 0;
   std::uint64_t slot_bytes = 0;
+};
+
+/// A version that a tuple has without a WRITE.
+struct GivenVersion {
+  std::uint32_t tuple = 0;
+  std::uint64_t version = 0;
 };
 
 /// Tuples whose memory was used before.
@@ -101,8 +109,8 @@ class SwitchControl {
   virtual ConnectionId connect(const SwitchedEnds& ends) = 0;
   /// Nothing of the connection passes any more.
   virtual void fence(ConnectionId connection) = 0;
-  /// Its queue pair at the other end has ended.
-  virtual void release(ConnectionId connection) = 0;
+  /// Its queue pair at the other end has ended. Returns the tuples that it held and had not written.
+  virtual std::vector<GivenVersion> release(ConnectionId connection) = 0;
   /// Returns the number of the first tuple; the others follow.
   virtual std::uint32_t add_tuples(const SwitchedTuples& tuples) = 0;
   /// Throws what add_tuples() would throw, and changes nothing.
@@ -122,6 +130,14 @@ class SwitchControl {
   [[nodiscard]] virtual SwitchCache* cache() { return nullptr; }
 };
 
+/// Of a recovery, in their order; a tuple may be granted any number of times. "before": nothing is asked yet. "taken":
+/// other switches are fenced, what they acknowledged is placed, and their queue pairs have ended. "read": the versions.
+/// "latched": this switch has all tuples. "noted": the memory server has noted the versions. "grant-noted", "granted":
+/// a WRITE that is to be made again. "opening", "written", "open": the other tuples' versions are written, then they
+/// are unlatched.
+inline constexpr std::array<std::string_view, 10> kRecoverySteps{
+    "before", "taken", "read", "latched", "noted", "grant-noted", "granted", "opening", "written", "open"};
+
 struct SwitchExchangeOptions {
   std::string address = "127.0.0.1:18516";  ///< HOST[:PORT] to listen on
   bool any_port = false;                    ///< use a free port; SwitchExchange::address() tells which
@@ -133,6 +149,8 @@ struct SwitchExchangeOptions {
   RemoteSpan words{};                ///< what clients find as region "words"
   /// How long clients that another switch has cut off are waited for, before others may use the tuples.
   std::chrono::milliseconds grace{10'000};
+  /// For tests: called at each of kRecoverySteps, in the thread that takes it, and may end the process.
+  std::function<void(std::string_view)> at_recovery_step = {};
 };
 
 class SwitchExchange {
