@@ -234,6 +234,7 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
                    fmt::join(released.in_doubt, ", "));
       }
       std::vector<GivenVersion> given;
+      given.reserve(released.tuples.size());
       for (const std::uint32_t tuple : released.tuples) {
         given.push_back({.tuple = tuple, .version = control_.version(tuple)});
       }
