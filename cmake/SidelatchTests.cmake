@@ -178,7 +178,7 @@ endforeach()
 # tests/tools runs the program itself, and its units of flows preload the library.
 foreach(target test_tools test_tools_threaded)
     if(TARGET ${target} AND TARGET sidelatch)
-        add_dependencies(${target} sidelatch sidelatch_verbs latch_peer)
+        add_dependencies(${target} sidelatch sidelatch_verbs latch_peer example_flow_join)
     endif()
 endforeach()
 

@@ -21,8 +21,7 @@ constexpr std::uint32_t kMostRetries = 0xffff;  // of a register
 constexpr std::uint64_t kMostBatchBytes = std::uint64_t{1} << 30;
 // Of the data in a packet: Ethernet's 14 bytes, IPv4's 20, UDP's 8, BTH's 12, RETH's 16, the ICRC's 4.
 constexpr std::size_t kMostAround = 74;
-constexpr std::int64_t kLongestTimeOut = std::int64_t{1}
-                                         << 44;  // the program counts to 2^48, and waits eight times as long
+constexpr std::int64_t kLongestTimeOut = std::int64_t{1} << 28;  // the program counts to 2^32, and waits eight times
 
 const char* name_of(ByteOrder order) { return order == ByteOrder::little ? "little" : "big"; }
 

@@ -42,7 +42,7 @@ std::vector<std::size_t> FlowSwitch::replaceable_producers(const Running& runnin
     for (std::size_t p = first; p < running.producers.size(); p += step) {
       const Member& member = running.producers[p];
       if (member.is_there && get("gone", member.number) == kProducerEnded &&
-          (get("locks", member.number) & kHolder) == 0) {
+          (get_own("locks", member.own) & kHolder) == 0) {
         result.push_back(p);
         break;
       }
@@ -70,10 +70,13 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
   }
   check_joining(running, rings, {});
   const std::vector<std::size_t> replaced = replaceable_producers(running, rings.size());
-  const auto unused = static_cast<std::size_t>(std::ranges::count(producers_, false));
+  const auto unused = static_cast<std::size_t>(
+      std::min(std::ranges::count(producers_, false), std::ranges::count(own_producers_, false)));
   if (unused + replaced.size() < rings.size()) {
-    throw p4::ControlError(fmt::format("join_producer: the switch has room for {} producers' rings, and all are in use",
-                                       producers_.size()));
+    throw p4::ControlError(
+        fmt::format("join_producer: the switch has room for {} producers' rings of flows that are not "
+                    "1:1, and all are in use",
+                    own_producers_.size()));
   }
   for (const std::size_t producer : replaced) {
     forget_producer(running, producer);
@@ -96,7 +99,7 @@ std::size_t FlowSwitch::join_producer(FlowId flow, const std::vector<FlowRing>& 
   for (std::size_t i = 0; i < running.threads.size(); ++i) {
     Thread& thread = running.threads[i];
     const std::size_t producer = first + (running.flow.kind == FlowKind::shuffle ? i : 0);
-    add_member(thread, producer, running.producers[producer].number);
+    add_member(thread, producer, running.producers[producer]);
     thread.arguments[kThreadProducers] = thread.members.size();
   }
   link_threads(running);
@@ -112,7 +115,7 @@ void FlowSwitch::tell_joined(const Running& running, const Thread& thread) {
   if (phase != kDead && phase != kTell) {
     return;
   }
-  set("misses", thread.number, 0);  // once more around, past those that know
+  set_own("misses", thread.own, 0);  // once more around, past those that know
   if (phase == kDead) {
     set("retries", thread.number, 0);
     set("phases", thread.number, kTell);
@@ -133,7 +136,7 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
                          (get("marks", thread.number) & kEnding) != 0;
     return std::ranges::find(thread.producers, producer) != thread.producers.end() && !is_over;
   });
-  if (!has_reader || (get("locks", member.number) & kHolder) != 0) {
+  if (!has_reader || (get_own("locks", member.own) & kHolder) != 0) {
     throw std::invalid_argument(fmt::format(
         "rejoin_producer: producer {}'s consumers are dead, or have been told the end: start another flow", producer));
   }
@@ -151,7 +154,7 @@ void FlowSwitch::rejoin_producer(FlowId flow, std::size_t producer, const FlowRi
   set("owed", member.number, 1);  // its tail may not have been written
   set("gone", member.number, 0);
   for (const char* const name : {"waits", "asked", "pendings"}) {
-    set(name, member.number, 0);
+    set_own(name, member.own, 0);
   }
   install_ring(running, producer, ring, device_->state());
   // Who finds another one that is lost remembers it again.
@@ -190,13 +193,16 @@ std::size_t FlowSwitch::join_consumer(FlowId flow, const FlowRing& ring) {
         device_->state().table("Move.members").remove(member);
       }
       threads_[running.threads.back().number] = false;
+      if (running.threads.back().own != 0) {
+        own_threads_[running.threads.back().own - 1U] = false;
+      }
       running.threads.pop_back();
     }
     throw;
   }
   use_ends({ring});
-  const std::uint16_t shared = running.threads.front().number;
-  set("living", shared, get("living", shared) + 1);
+  const std::uint16_t shared = running.threads.front().own;
+  set_own("living", shared, get_own("living", shared) + 1);
   link_threads(running);
   const std::uint16_t number = running.threads.back().number;
   set("phases", number, kIdle);
@@ -215,13 +221,13 @@ void FlowSwitch::leave_consumer(FlowId flow, std::size_t consumer) {
   }
   if (running.flow.kind == FlowKind::replicate) {
     const std::uint32_t bit = std::uint32_t{1} << consumer;
-    const std::uint16_t thread = running.threads.front().number;
-    const std::uint32_t lost = get("lost", thread) | bit;
+    const std::uint16_t thread = running.threads.front().own;
+    const std::uint32_t lost = get_own("lost", thread) | bit;
     if (lost == static_cast<std::uint32_t>((std::uint64_t{1} << running.flow.consumers.size()) - 1)) {
       throw std::invalid_argument("leave_consumer: nobody else is left: stop() the flow");
     }
     running.left |= bit;
-    set("lost", thread, lost);
+    set_own("lost", thread, lost);
     return;
   }
   const bool is_last = std::ranges::none_of(running.threads, [&](const Thread& thread) {

@@ -27,12 +27,14 @@ inline constexpr std::uint32_t kProducerEnded = 1;
 inline constexpr std::uint32_t kHolder = 0xffff;  // of `locks`
 inline constexpr std::uint32_t kProducerLost = 2;
 inline constexpr std::uint32_t kTailWritten = 0x4000'0000;  // of `pendings`
-inline constexpr std::array kThreadRegisters{
-    "phases",        "retries",  "sent",    "positions", "misses", "ends",       "heads", "tails",
-    "items",         "packets",  "starts",  "passed",    "marks",  "answers",    "lost",  "fullest",
-    "consumer_psns", "silences", "shrinks", "paces",     "begun",  "slownesses", "owing", "owing_names"};
-inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks",   "gone",
-                                               "owed",          "waits", "asked", "pendings"};
+inline constexpr std::array kThreadRegisters{"phases", "retries", "sent",   "heads",         "tails",
+                                             "items",  "starts",  "passed", "consumer_psns", "silences",
+                                             "marks",  "shrinks", "paces",  "begun",         "slownesses"};
+inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "gone", "owed"};
+// By own numbers, of threads that are not alone and of their producers.
+inline constexpr std::array kSharedThreadRegisters{"positions", "misses", "ends",        "answers",     "lost",
+                                                   "fullest",   "owing",  "owing_names", "owing_tails", "living"};
+inline constexpr std::array kSharedProducerRegisters{"locks", "waits", "asked", "pendings"};
 
 inline constexpr std::uint32_t kFirstEnd = 16;
 // Arguments of is_thread that change while a flow runs.
@@ -40,6 +42,10 @@ inline constexpr std::size_t kThreadProducers = 3;
 inline constexpr std::size_t kThreadIsOpen = 13;
 inline constexpr std::size_t kThreadLeaves = 14;
 inline constexpr std::size_t kThreadNext = 15;
+
+/// Whether the threads of a flow have registers of their own for what 1:1 does not need: several producers or
+/// consumers of a thread, threads that share producers, units that join.
+[[nodiscard]] bool is_shared(const Flow& flow);
 
 /// The first free one, which is not free any more. Throws p4::ControlError that names `what`.
 [[nodiscard]] std::uint32_t take_free(std::vector<bool>& used, const char* what);

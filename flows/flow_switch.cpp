@@ -82,7 +82,9 @@ FlowSwitch::FlowSwitch(p4::Switch& device, const SwitchAddress& own)
       own_(own),
       threads_(device.state().reg("Move.phases").size()),
       consumers_(device.state().reg("Move.reached").size()),
-      producers_(device.state().reg("Move.producer_psns").size()) {
+      producers_(device.state().reg("Move.producer_psns").size()),
+      own_threads_(device.state().reg("Move.positions").size()),
+      own_producers_(device.state().reg("Move.locks").size()) {
   if (!device.options().icrc) {
     throw std::invalid_argument(
         "the switch does not mend the ICRC of what it rewrites, and units' NICs would drop it: make it with "
@@ -173,6 +175,19 @@ std::uint32_t FlowSwitch::get(const char* name, std::uint64_t index) const {
 void FlowSwitch::set(const char* name, std::uint64_t index, std::uint64_t value) const {
   reg(name).write(index, value);
 }
+// Of who has no own number the value is always 0.
+std::uint32_t FlowSwitch::get_own(const char* name, std::uint16_t own) const {
+  return own == 0 ? 0 : get(name, own - 1U);
+}
+void FlowSwitch::set_own(const char* name, std::uint16_t own, std::uint64_t value) const {
+  if (own != 0) {
+    set(name, own - 1U, value);
+  }
+}
+
+bool program::is_shared(const Flow& flow) {
+  return flow.kind != FlowKind::shuffle || flow.is_open || flow.producers.size() != flow.consumers.size();
+}
 
 void FlowSwitch::install(Running& running) {
   const Flow& flow = running.flow;
@@ -187,7 +202,7 @@ void FlowSwitch::install(Running& running) {
     install_thread(running, i, copies);
   }
   if (flow.kind == FlowKind::balance) {
-    set("living", running.threads.front().number, running.threads.size());  // they are counted together
+    set_own("living", running.threads.front().own, running.threads.size());  // they are counted together
   }
   link_threads(running);
   for (const Thread& thread : running.threads) {
@@ -199,11 +214,19 @@ void FlowSwitch::install(Running& running) {
 // Its threads must know it before they meet it.
 std::size_t FlowSwitch::install_producer(Running& running, const FlowRing& ring) {
   p4::State& state = device_->state();
-  running.producers.emplace_back();
+  // Before it is in the list: of one without a number nothing is to be given back.
+  const std::uint32_t number = take_free(producers_, "producers' rings");
+  running.producers.push_back({.number = number});
   Member& member = running.producers.back();
-  member.number = take_free(producers_, "producers' rings");
   for (const char* const name : kProducerRegisters) {
     set(name, member.number, 0);
+  }
+  if (is_shared(running.flow)) {
+    member.own =
+        static_cast<std::uint16_t>(take_free(own_producers_, "producers' rings of flows that are not 1:1") + 1);
+  }
+  for (const char* const name : kSharedProducerRegisters) {
+    set_own(name, member.own, 0);
   }
   set("producer_psns", member.number, ring.end.psn);
   set("taken", member.number, running.flow.first_count);
@@ -226,7 +249,7 @@ void FlowSwitch::install_ring(Running& running, std::size_t producer, const Flow
       running.flow.kind == FlowKind::shuffle ? producer % running.flow.consumers.size() : std::size_t{0};
   const std::uint16_t first = thread < running.threads.size() ? running.threads[thread].number : std::uint16_t{0};
   add("Move.ends_of_switch", {{.value = p4::address_number(own_.ip)}, {.value = ring.end.queue_pair}}, "of_producer",
-      {member.number, p4::address_number(ring.ip), ring.queue_pair, first});
+      {member.number, p4::address_number(ring.ip), ring.queue_pair, first, member.own});
 }
 
 // For consumers from the first one on.
@@ -236,8 +259,14 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
   const auto number = static_cast<std::uint16_t>(take_free(threads_, "consumers"));
   running.threads.push_back({.number = number});
   Thread& thread = running.threads.back();
+  if (is_shared(flow)) {
+    thread.own = static_cast<std::uint16_t>(take_free(own_threads_, "consumers of flows that are not 1:1") + 1);
+  }
   for (const char* const name : kThreadRegisters) {
     set(name, number, 0);
+  }
+  for (const char* const name : kSharedThreadRegisters) {
+    set_own(name, thread.own, 0);
   }
   // A long first batch would be lost on a network that loses packets.
   std::uint32_t shrinks = 0;
@@ -249,15 +278,16 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
   set("consumer_psns", number, flow.consumers[first].end.psn);
   set("heads", number, flow.first_count);
   set("tails", number, flow.first_count);
-  set("living", number, 1);
+  set_own("living", thread.own, 1);
   const std::size_t step = flow.kind == FlowKind::shuffle ? flow.consumers.size() : 1;
   for (std::size_t p = flow.kind == FlowKind::shuffle ? first : 0; p < running.producers.size(); p += step) {
     if (running.producers[p].is_there) {
-      add_member(thread, p, running.producers[p].number);
+      add_member(thread, p, running.producers[p]);
     }
   }
   if (!thread.members.empty()) {
-    set("positions", number, first % thread.members.size());  // else all would READ from the same producer at a time
+    set_own("positions", thread.own,
+            first % thread.members.size());  // else all would READ from the same producer at a time
   }
   const std::size_t first_number = running.consumers.size();
   std::vector<p4::MulticastMember> group;
@@ -266,7 +296,7 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
   }
   const auto group_number = static_cast<std::uint16_t>(kFirstGroup | number);
   device_->set_multicast_group(group_number, std::move(group));
-  const std::uint16_t shared = flow.kind == FlowKind::balance ? running.threads.front().number : number;
+  const std::uint16_t shared = flow.kind == FlowKind::balance ? running.threads.front().own : thread.own;
   thread.arguments = {p4::address_number(own_.mac),
                       p4::address_number(own_.ip),
                       shared,
@@ -282,7 +312,8 @@ void FlowSwitch::install_thread(Running& running, std::size_t first, std::size_t
                       static_cast<std::uint32_t>(running.id),
                       flow.is_open ? 1U : 0U,
                       0U,
-                      number};
+                      number,
+                      thread.own};
   p4::TableState& threads = state.table("Move.threads");
   thread.entry = threads.add({{.value = number}}, "is_thread", thread.arguments);
   running.entries.emplace_back(&threads, thread.entry);
@@ -313,16 +344,17 @@ p4::MulticastMember FlowSwitch::install_consumer(Running& running, std::size_t c
 }
 
 // At the place of one that has left, or behind the others.
-void FlowSwitch::add_member(Thread& thread, std::size_t producer, std::uint32_t number) {
+void FlowSwitch::add_member(Thread& thread, std::size_t producer, const Member& member) {
   p4::TableState& members = device_->state().table("Move.members");
   const auto free = std::ranges::find(thread.producers, kNobody);
   const auto place = static_cast<std::size_t>(free - thread.producers.begin());
   if (free != thread.producers.end()) {
-    members.modify(thread.members[place], "is_member", {number});
+    members.modify(thread.members[place], "is_member", {member.number, member.own});
     *free = producer;
     return;
   }
-  thread.members.push_back(members.add({{.value = thread.number}, {.value = place}}, "is_member", {number}));
+  thread.members.push_back(
+      members.add({{.value = thread.number}, {.value = place}}, "is_member", {member.number, member.own}));
   thread.producers.push_back(producer);
 }
 
@@ -343,7 +375,7 @@ void FlowSwitch::link_threads(Running& running) {
     if (member.is_there) {
       member.entries.back().first->modify(
           member.entries.back().second, "of_producer",
-          {member.number, p4::address_number(ring.ip), ring.queue_pair, running.threads[thread].number});
+          {member.number, p4::address_number(ring.ip), ring.queue_pair, running.threads[thread].number, member.own});
     }
   }
 }
@@ -382,18 +414,19 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
   p4::RegisterState& heads = state.reg("Move.heads");
   p4::RegisterState& items = state.reg("Move.items");
   // The head that the consumer's ring has, or will have after the batch that is on its way.
-  const auto paid_head = [thread, &phases, &heads, &items] {
-    const p4::U128 phase = phases.read(thread);
+  const auto paid_head = [thread, &heads](p4::U128 phase, p4::U128 batch) {
     const bool is_on_its_way = phase == kData || phase == kPush;
-    return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? items.read(thread) : 0)) & kCount;
+    return static_cast<std::uint32_t>(heads.read(thread) + (is_on_its_way ? batch : 0)) & kCount;
   };
   return [least, most, item_ns, thread, paid_head, &phases, &items, &paces = state.reg("Move.paces"), interval = least,
-          last = least, owed_ns = 0.0, polls = std::uint32_t{0}, before = paid_head()]() mutable -> std::uint64_t {
+          last = least, owed_ns = 0.0, polls = std::uint32_t{0},
+          before = paid_head(phases.read(thread), items.read(thread))]() mutable -> std::uint64_t {
     const p4::U128 phase = phases.read(thread);
     if (phase == kDone || phase == kDead) {
       return 0;
     }
-    const std::uint32_t head = paid_head();
+    const p4::U128 batch = items.read(thread);
+    const std::uint32_t head = paid_head(phase, batch);
     // Less than 0 if a batch was given up.
     const std::int32_t moved = static_cast<std::int32_t>((head - before) << 2U) >> 2U;
     before = head;
@@ -411,7 +444,7 @@ std::function<std::uint64_t()> FlowSwitch::pace_of(const Running& running, std::
       last = static_cast<std::uint64_t>(std::clamp(owed_ns, kLeastPauseNs, kLongestPauseNs));
       return last;
     }
-    const bool has_batch = phase == kData || phase == kPush || (phase == kFree && items.read(thread) != 0);
+    const bool has_batch = phase == kData || phase == kPush || (phase == kFree && batch != 0);
     if (item_ns != 0 && has_batch) {
       paces.write(thread, kPaid);
     }
@@ -428,6 +461,9 @@ void FlowSwitch::remove(Running& running) noexcept {
     device_->set_multicast_group(static_cast<std::uint16_t>(kFirstGroup | thread.number), {});
     set("phases", thread.number, 0);
     threads_[thread.number] = false;
+    if (thread.own != 0) {
+      own_threads_[thread.own - 1U] = false;
+    }
     for (const p4::EntryHandle member : thread.members) {
       device_->state().table("Move.members").remove(member);
     }
@@ -448,6 +484,9 @@ void FlowSwitch::remove(Member& member) noexcept {
     return;
   }
   producers_[member.number] = false;
+  if (member.own != 0) {
+    own_producers_[member.own - 1U] = false;
+  }
   for (const auto& [table, handle] : member.entries) {
     table->remove(handle);
   }
@@ -477,11 +516,13 @@ FlowState FlowSwitch::state(FlowId flow) const {
   const bool is_replicated = running.flow.kind == FlowKind::replicate;
   for (const Thread& thread : running.threads) {
     const std::uint32_t phase = get("phases", thread.number);
-    const std::uint32_t lost = get("lost", thread.number) & ~running.left;
+    const bool has_lost_its_consumer = phase == kDead || phase == kTell || phase == kDrain;
+    const std::uint32_t lost =
+        thread.own == 0 ? (has_lost_its_consumer ? 1U : 0U) : get_own("lost", thread.own) & ~running.left;
     are_over = are_over && (phase == kDone || phase == kDead);
     has_one_ended = has_one_ended || (phase == kDone && !thread.leaves);
-    result.is_broken = result.is_broken || phase == kDead || phase == kTell || phase == kDrain ||
-                       (get("marks", thread.number) & kLost) != 0 || lost != 0;
+    result.is_broken =
+        result.is_broken || has_lost_its_consumer || (get("marks", thread.number) & kLost) != 0 || lost != 0;
     result.delivered.push_back(get("heads", thread.number));
     result.batch_items.push_back(running.most_items >> get("shrinks", thread.number));
     result.rate_shares.push_back(std::exp2(-static_cast<double>(get("slownesses", thread.number) >> 2U)));

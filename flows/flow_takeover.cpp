@@ -117,8 +117,8 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
         there = std::ranges::find_if(members, is_there);  // any will do
       }
       if (there != members.end() && (owes_tail || !have_all_the_same)) {
-        set("positions", thread, static_cast<std::uint64_t>(there - members.begin()));
-        set("locks", running.producers[*there].number, thread + 1U);
+        set_own("positions", running.threads[i].own, static_cast<std::uint64_t>(there - members.begin()));
+        set_own("locks", running.producers[*there].own, thread + 1U);
         set("phases", thread, have_all_the_same ? kFree : kPush);
       }
     }
@@ -132,12 +132,14 @@ void FlowSwitch::resume(Running& running, const std::vector<RingState>& producer
         taken[p] == (producers[p].tail & kCount)) {
       continue;
     }
-    const std::uint32_t number = running.producers[p].number;
-    if (get("gone", number) == 0 && get("locks", number) == 0) {  // else its tail is written now
-      set("waits", number, 1);
-      set("pendings", number, kTailWritten);
-      set("owing", running.threads[i].number, number + 1);
-      set("owing_names", running.threads[i].number, last.silent_producer);
+    const FlowSwitch::Member& silent = running.producers[p];
+    // Else its tail is written now, or, by a thread that is alone, as any that is owed.
+    if (silent.own != 0 && get("gone", silent.number) == 0 && get_own("locks", silent.own) == 0) {
+      set_own("waits", silent.own, 1);
+      set_own("pendings", silent.own, kTailWritten);
+      set_own("owing", running.threads[i].own, silent.own);
+      set_own("owing_names", running.threads[i].own, last.silent_producer);
+      set_own("owing_tails", running.threads[i].own, last.silent_tail);
     }
   }
 }

@@ -73,7 +73,7 @@ struct FlowUnitRow {
   flows::Ipv4Address ip{};
   std::array<std::uint32_t, kMostFlowUnits> queue_pairs{};
   std::array<std::uint64_t, kMostFlowUnits> addresses{};
-  std::uint32_t rkey = 0;
+  std::array<std::uint32_t, kMostFlowUnits> rkeys{};
   std::atomic<FlowUnitPhase> phase{FlowUnitPhase::setting_up};
   std::array<char, 300> message{};
   std::uint64_t chain = 0;         ///< of a consumer of a replicated flow: follows from all items in their order

@@ -224,7 +224,7 @@ class FlowRun {
                        .port = static_cast<std::uint16_t>(port_of(row)),
                        .queue_pair = row.queue_pairs[i],
                        .end = row.ends[i],
-                       .rkey = row.rkey,
+                       .rkey = row.rkeys[i],
                        .address = row.addresses[i],
                        .shape = task.shape});
     }

@@ -2,19 +2,16 @@
 // or pops and checks them.
 #include "commands.h"
 #include "flow_board.h"
-#include "flow_nic.h"
 #include "no_system_calls.h"
 
+#include <sidelatch/flows/nic/flow_nic.h>
 #include <sidelatch/flows/ring.h>
 
 #include <fmt/format.h>
-#include <infiniband/verbs.h>
 
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -25,38 +22,18 @@ namespace sidelatch::tools {
 
 namespace {
 
-void need(bool is_right, const char* what) {
-  if (!is_right) {
-    throw std::runtime_error(fmt::format("{} failed: {}", what, std::strerror(errno)));
-  }
-}
-
-// Registers the rings and connects a queue pair for each. All of it lives as long as the process.
-std::span<std::byte> set_up(const FlowTask& task, FlowUnitRow& row, std::uint32_t rings) {
-  const FlowUnitNic nic = open_flow_nic(row.device.data(), task.path_mtu);
-  row.mac = nic.mac;
-  row.ip = nic.ip;
-  ibv_pd* const domain = ibv_alloc_pd(nic.context);
-  ibv_cq* const completions = ibv_create_cq(nic.context, 1, nullptr, nullptr, 0);
-  need(domain != nullptr && completions != nullptr, "ibv_alloc_pd or ibv_create_cq");
-
-  const std::size_t from_ring_to_ring = (task.shape.bytes() + 4095) / 4096 * 4096;
-  const std::size_t bytes = from_ring_to_ring * rings;
-  void* const memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  need(memory != MAP_FAILED, "allocating the rings");
-  const std::span<std::byte> all(static_cast<std::byte*>(memory), bytes);
-  const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  ibv_mr* const region = ibv_reg_mr(domain, memory, bytes, rights);
-  need(region != nullptr, "ibv_reg_mr");
-  row.rkey = region->rkey;
+// The NIC, its rings and their connections live as long as the process.
+flows::FlowNic& set_up(const FlowTask& task, FlowUnitRow& row, std::uint32_t rings) {
+  static flows::FlowNic nic(row.device.data());
+  row.mac = nic.mac();
+  row.ip = nic.ip();
   for (std::uint32_t i = 0; i < rings; ++i) {
-    const auto ring = all.subspan(i * from_ring_to_ring, from_ring_to_ring);
-    flows::clear_ring(ring, task.shape);
-    row.addresses[i] = reinterpret_cast<std::uintptr_t>(ring.data());
-    row.queue_pairs[i] = connect_to_switch(nic, *domain, *completions, row.ends[i], task.switch_ip, task.path_mtu);
+    const flows::FlowRing& ring = nic.add_ring(task.shape, row.ends[i], task.switch_ip, task.path_mtu);
+    row.addresses[i] = ring.address;
+    row.queue_pairs[i] = ring.queue_pair;
+    row.rkeys[i] = ring.rkey;
   }
-  return all;
+  return nic;
 }
 
 // Waits by looking again; yields the CPU, unless system calls are forbidden.
@@ -79,11 +56,10 @@ class FlowPatience {
 
 class ProducingUnit {
  public:
-  ProducingUnit(const FlowTask& task, FlowUnitRow& row, std::span<std::byte> memory)
+  ProducingUnit(const FlowTask& task, FlowUnitRow& row, const flows::FlowNic& nic)
       : task_(task), row_(row), patience_(!task.no_system_calls) {
-    const std::size_t bytes = memory.size() / task.rings_of_producer();
     for (std::uint32_t i = 0; i < task.rings_of_producer(); ++i) {
-      rings_.push_back(std::make_unique<flows::Producer>(memory.subspan(i * bytes, bytes), task.shape));
+      rings_.push_back(std::make_unique<flows::Producer>(nic.memory(i), task.shape));
     }
     mistake_ = row.number == 0 ? task.mistake : FlowMistake::none;
   }
@@ -307,13 +283,13 @@ class ConsumingUnit {
 
 FlowUnitPhase work(FlowBoard& board, FlowUnitRow& row) {
   const FlowTask& task = board.task();
-  const std::span<std::byte> memory = set_up(task, row, row.is_producer ? task.rings_of_producer() : 1);
+  const flows::FlowNic& nic = set_up(task, row, row.is_producer ? task.rings_of_producer() : 1);
   std::optional<ProducingUnit> producer;
   std::optional<ConsumingUnit> consumer;
   if (row.is_producer) {
-    producer.emplace(task, row, memory);
+    producer.emplace(task, row, nic);
   } else {
-    consumer.emplace(board, row, memory);
+    consumer.emplace(board, row, nic.memory(0));
   }
   if (task.no_system_calls) {
     forbid_system_calls(row.system_call);

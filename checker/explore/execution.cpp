@@ -818,6 +818,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
 // The model has a queue of buffers for each direction: that of the peer's SENDs.
 void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalSpan& into) {
   const Zone::Use own(nullptr);
+  const WatchAfterPost after(*this);  // a message may come between
   if (queue_pair.peer() == nullptr) {
     return;
   }

@@ -245,11 +245,12 @@ void Execution::watch_after_post() {
 }
 
 // A task goes on behind a post of the same step: behind one for whose end it does not wait, behind a task that it has
-// spawned, or because another task of its client has posted before it. What others do between the two is explored if it
-// goes on in a step of its own. This takes longer, so first the explorer sees whether it looks at anything that others
-// may have changed.
+// spawned, or because another task of its client has posted before it. Or it goes on behind a load or a store, which
+// had its own moment. What others do between the two is explored if it goes on in a step of its own. This takes longer,
+// so first the explorer sees whether it looks at anything that others may have changed.
 bool Execution::part_behind_post(Waiter* waiter) {
-  if (running_ == Event::kNone || runs_the_dead() || (event_->posts.empty() && event_->receives.empty())) {
+  const bool has_posted = !event_->posts.empty() || !event_->receives.empty();
+  if (running_ == Event::kNone || runs_the_dead() || (!has_posted && !acted_in_step_)) {
     return false;
   }
   // What the explorer notes lasts longer than the program's heap: a block of it that stays would move all later ones.
@@ -261,6 +262,9 @@ bool Execution::part_behind_post(Waiter* waiter) {
     return true;
   }
   goes_on_behind_ = true;
+  if (acted_in_step_) {
+    watch_after_post();
+  }
   watch_buffers(running_);
   return false;
 }
@@ -320,7 +324,7 @@ void Execution::watch_buffers(std::uint16_t of) {
                            shared.end();  // it is closed as a whole
     const std::span<const std::byte> filled = is_shared ? std::span<const std::byte>{} : filled_part_of(of, regions[i]);
     if (!filled.empty()) {
-      guard_.close(number_of_own(i), arena_.pages_of(filled));
+      guard_.close(number_of_own(i), arena_.pages_of(filled), filled);
       watches_buffers_ = true;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,49 +16,95 @@ namespace sidelatch::explore {
 namespace {
 
 constinit thread_local Guard* closed_guard = nullptr;  // of this thread; a thread has closed one at most
-struct sigaction handler_before {};
+struct sigaction fault_handler_before {};
+struct sigaction trap_handler_before {};
 
-void on_fault(int signal, siginfo_t* what, void* context) {
-  if (Guard::let_in(what->si_addr)) {
-    return;
-  }
-  if ((handler_before.sa_flags & SA_SIGINFO) != 0) {
-    handler_before.sa_sigaction(signal, what, context);
-  } else if (handler_before.sa_handler == SIG_DFL || handler_before.sa_handler == SIG_IGN) {
-    std::signal(signal, SIG_DFL);  // the access is tried again, and ends the process
+// One instruction may touch so many bytes from the address on that its fault names.
+constexpr std::size_t kMostOfAnInstruction = 64;
+constexpr std::uint32_t kMostEntries = 10'000;  // a copy may take one for each byte
+
+#if defined(__x86_64__)
+constexpr bool kHasTraps = true;
+void trap_behind_instruction(void* context, bool trap) {
+  constexpr greg_t kTrapFlag = 0x100;
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  flags = trap ? flags | kTrapFlag : flags & ~kTrapFlag;
+}
+#else
+constexpr bool kHasTraps = false;
+void trap_behind_instruction(void* /*context*/, bool /*trap*/) {}
+#endif
+
+void hand_on(const struct sigaction& before, int signal, siginfo_t* what, void* context) {
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(signal, what, context);
+  } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
+    std::signal(signal, SIG_DFL);
+    if (signal != SIGSEGV) {  // else the access is tried again, and ends the process
+      static_cast<void>(std::raise(signal));
+    }
   } else {
-    handler_before.sa_handler(signal);
+    before.sa_handler(signal);
   }
 }
 
-// Once for the process: the handler stays, and hands on what is none of its business.
-void install_handler() {
+void on_fault(int signal, siginfo_t* what, void* context) {
+  switch (Guard::let_in(what->si_addr)) {
+    case Guard::Entry::none:
+      hand_on(fault_handler_before, signal, what, context);
+      break;
+    case Guard::Entry::for_instruction:
+      trap_behind_instruction(context, true);
+      break;
+    case Guard::Entry::open:
+      break;
+  }
+}
+
+void on_trap(int signal, siginfo_t* what, void* context) {
+  if (Guard::lock_up()) {
+    trap_behind_instruction(context, false);
+  } else {
+    hand_on(trap_handler_before, signal, what, context);
+  }
+}
+
+void install(int signal, void (*handler)(int, siginfo_t*, void*), struct sigaction& before) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  if (::sigaction(signal, &action, &before) != 0) {
+    throw std::runtime_error(
+        fmt::format("the explorer cannot handle {}: {}", ::strsignal(signal), std::strerror(errno)));
+  }
+}
+
+// Once for the process: the handlers stay, and hand on what is none of their business.
+void install_handlers() {
   static std::once_flag once;
   std::call_once(once, [] {
-    struct sigaction action {};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigemptyset(&action.sa_mask);
-    if (::sigaction(SIGSEGV, &action, &handler_before) != 0) {
-      throw std::runtime_error(fmt::format("the explorer cannot handle SIGSEGV: {}", std::strerror(errno)));
+    install(SIGSEGV, on_fault, fault_handler_before);
+    if (kHasTraps) {
+      install(SIGTRAP, on_trap, trap_handler_before);
     }
   });
 }
 
 }  // namespace
 
-Guard::Guard() { install_handler(); }
+Guard::Guard() { install_handlers(); }
 
 Guard::~Guard() { open(); }
 
-void Guard::close(std::size_t number, std::span<std::byte> pages) noexcept {
+void Guard::close(std::size_t number, std::span<std::byte> pages, std::span<const std::byte> bytes) noexcept {
   static_cast<void>(open(number));
   if (ranges_.size() <= number) {
     ranges_.resize(number + 1);
   }
   Range& range = ranges_[number];
   const bool is_free = closed_guard == nullptr || closed_guard == this;
-  range = {pages, false, true, false};
+  range = {.pages = pages, .bytes = bytes, .touched = true};
   if (is_free && ::mprotect(pages.data(), pages.size(), PROT_NONE) == 0) {
     range.closed = true;
     range.touched = false;
@@ -90,24 +137,49 @@ void Guard::open() noexcept {
   }
 }
 
-bool Guard::let_in(const void* address) noexcept {
+Guard::Entry Guard::let_in(const void* address) noexcept {
   Guard* const guard = closed_guard;
   if (guard == nullptr) {
-    return false;
+    return Entry::none;
   }
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
   for (Range& range : guard->ranges_) {
-    const auto* const begin = range.pages.data();
-    if (range.closed && address >= begin && address < begin + range.pages.size()) {
-      const int error = errno;
+    const auto begin = reinterpret_cast<std::uintptr_t>(range.pages.data());
+    if (!range.closed || at < begin || at >= begin + range.pages.size()) {
+      continue;
+    }
+    const auto first = reinterpret_cast<std::uintptr_t>(range.bytes.data());
+    const bool may_be_meant = at + kMostOfAnInstruction > first && at < first + range.bytes.size();
+    const bool counts = !kHasTraps || may_be_meant || ++range.entries > kMostEntries;
+    const int error = errno;
+    if (counts) {
       range.closed = false;
       range.touched = true;
       --guard->closed_;
-      const bool opened = ::mprotect(range.pages.data(), range.pages.size(), PROT_READ | PROT_WRITE) == 0;
-      errno = error;
-      return opened;
+    } else {
+      range.lets_in = true;
+    }
+    const bool opened = ::mprotect(range.pages.data(), range.pages.size(), PROT_READ | PROT_WRITE) == 0;
+    errno = error;
+    return !opened ? Entry::none : counts ? Entry::open : Entry::for_instruction;
+  }
+  return Entry::none;
+}
+
+bool Guard::lock_up() noexcept {
+  Guard* const guard = closed_guard;
+  bool any = false;
+  const int error = errno;
+  for (std::size_t i = 0; guard != nullptr && i < guard->ranges_.size(); ++i) {
+    Range& range = guard->ranges_[i];
+    if (range.lets_in) {
+      any = true;
+      range.lets_in = false;
+      ::mprotect(range.pages.data(), range.pages.size(), PROT_NONE);
     }
   }
-  return false;
+  errno = error;
+  return any;
 }
 
 Guard::Pause::Pause(Guard& guard) noexcept : guard_(guard.closed_ == 0 ? nullptr : &guard) {

@@ -5,7 +5,9 @@
 //   if (guard.open(0)) ...             // it has touched them
 //
 // A closed range has no access at all. The first access raises SIGSEGV; the handler notes it, opens the range and lets
-// the access go on. Other faults go to the handler that was there before. A system call that is given a closed range
+// the access go on. If the access is of bytes that nobody asked about, the range is open for that one instruction only,
+// after which the processor's trap flag raises SIGTRAP (on x86-64; elsewhere each access counts). Other signals go to
+// the handler that was there before. A system call that is given a closed range
 // fails with EFAULT, so a guard is closed for a program's own code only.
 //
 // Thread-safety: a guard belongs to one thread at a time, the one that closes and opens it.
@@ -26,7 +28,9 @@ class Guard {
   ~Guard();
 
   /// Closes `pages` as range `number`, and forgets that it was touched. Where that fails, it counts as touched.
-  void close(std::size_t number, std::span<std::byte> pages) noexcept;
+  void close(std::size_t number, std::span<std::byte> pages) noexcept { close(number, pages, pages); }
+  /// The same where accesses of `bytes`, a part of the pages, count alone.
+  void close(std::size_t number, std::span<std::byte> pages, std::span<const std::byte> bytes) noexcept;
   /// Opens range `number`; whether it was touched while it was closed.
   bool open(std::size_t number) noexcept;
   /// Opens all.
@@ -44,15 +48,26 @@ class Guard {
     Guard* guard_;
   };
 
-  /// For the handler of SIGSEGV: whether the access is one of a closed range, which is open now.
-  static bool let_in(const void* address) noexcept;
+  /// What an access of a closed range needs.
+  enum class Entry : std::uint8_t {
+    none,             ///< it is of no closed range
+    open,             ///< the range is open now
+    for_instruction,  ///< the same, until lock_up()
+  };
+  /// For the handler of SIGSEGV.
+  static Entry let_in(const void* address) noexcept;
+  /// For the handler of SIGTRAP: closes what was open for one instruction. False: nothing was.
+  static bool lock_up() noexcept;
 
  private:
   struct Range {
     std::span<std::byte> pages{};
+    std::span<const std::byte> bytes{};
     bool closed = false;
     bool touched = false;
     bool paused = false;
+    bool lets_in = false;       // open for one instruction
+    std::uint32_t entries = 0;  // how often it was
   };
   std::vector<Range> ranges_;
   std::size_t closed_ = 0;

@@ -2,6 +2,8 @@
 // sizes, a consumer that never pops, rates that change while items move.
 #include "flow_network.h"
 
+#include "tests/switchsync/changed_program.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -108,6 +110,32 @@ TEST(FlowInput, AConsumerThatNeverPopsHoldsNobodyElse) {
     EXPECT_LE(network.head_of(0), network.options().consumer_shape.slots);
     EXPECT_FALSE(network.state().is_broken);
   }
+}
+
+// The switch counts microseconds in 32 bits: after 36 minutes an old time would seem to be to come.
+std::uint32_t popped_after_an_hour(const std::shared_ptr<const p4::Program>& program) {
+  constexpr std::chrono::nanoseconds kPoll = std::chrono::seconds(20);
+  constexpr softnic::nic::Time kIdle = 50ULL * 60 * 1'000'000'000;
+  FlowNetwork network(program, {.idle_interval = kPoll, .poll_interval = kPoll});
+  network.run([&] { return network.now() > kIdle; });
+  while (network.push(0)) {
+  }
+  std::uint32_t popped = 0;
+  network.run([&] {
+    while (network.pop(0)) {
+      ++popped;
+    }
+    return popped == network.options().producer_shape.slots || network.now() > kIdle + 3 * kPoll.count();
+  });
+  return popped;
+}
+
+TEST(FlowInput, AFlowThatWasIdleForAnHourMovesAtOnce) {
+  EXPECT_EQ(popped_after_an_hour(zero_sided_program()), 8U);
+  EXPECT_EQ(
+      popped_after_an_hour(switchsync::changed_program(
+          "zero_sided.p4", "began = now;  // nothing holds the next one back, however long this thread is idle", "")),
+      0U);
 }
 
 }  // namespace inputs

@@ -32,6 +32,12 @@ constexpr std::uint16_t kGeneratorPort = 510;
 constexpr std::uint64_t kIdlePhase = 1;
 constexpr std::uint64_t kDonePhase = 2;
 constexpr std::uint64_t kDeadPhase = 3;
+constexpr std::uint64_t kFreePhase = 6;
+constexpr std::uint64_t kTellPhase = 7;
+constexpr std::uint64_t kDataPhase = 8;
+constexpr std::uint64_t kPushPhase = 10;
+constexpr std::uint64_t kPacedMark = 1;
+constexpr std::uint64_t kPaidMark = 2;
 
 class FlowSearch {
  public:
@@ -101,6 +107,7 @@ class FlowSearch {
     first.overtakings = options_->overtakings;
     first.early_timers = options_->early_timers;
     first.idle_polls = options_->idle_polls;
+    first.payments = options_->payments;
     save(first);
     return first;
   }
@@ -115,6 +122,8 @@ class FlowSearch {
   [[nodiscard]] std::size_t thread_of(Unit consumer_unit) const {
     return options_->kind == FlowKind::balance ? number_of(consumer_unit) : 0;
   }
+  // Else the thread is alone, and has no registers for several units.
+  [[nodiscard]] bool is_shared() const { return options_->kind != FlowKind::shuffle || options_->producers != 1; }
   [[nodiscard]] bool is_balanced() const { return options_->kind == FlowKind::balance; }
   [[nodiscard]] bool is_replicated() const { return options_->kind == FlowKind::replicate; }
   [[nodiscard]] std::uint32_t all_items() const { return options_->producers * options_->items; }
@@ -127,6 +136,10 @@ class FlowSearch {
     }
     if (is_producer(unit)) {
       return world.registers[place_of_producer("gone", number_of(unit))] == kProducerLost;
+    }
+    if (!is_shared()) {
+      const std::uint64_t phase = world.registers[place_of("phases", 0)];
+      return phase == kTellPhase || phase == kDeadPhase;
     }
     const std::uint64_t lost = world.registers[place_of("lost", thread_of(unit))];
     return (lost & (is_replicated() && unit == second ? 2U : 1U)) != 0;
@@ -187,6 +200,7 @@ class FlowSearch {
     }
     for (std::size_t thread = 0; thread < threads_; ++thread) {
       step_timer(world, thread);
+      step_payment(world, thread);
     }
     if (steps_ == before) {
       ++result_.ends;
@@ -544,8 +558,36 @@ class FlowSearch {
         [&](World& next) {
           next.early_timers = static_cast<std::uint8_t>(next.early_timers - (is_early ? 1 : 0));
           next.idle_polls = static_cast<std::uint8_t>(next.idle_polls - (is_poll ? 1 : 0));
+          next.is_next_paid_for = next.is_next_paid_for || is_idle;
           tick(next, thread);
         });
+  }
+
+  // As the control plane does it, while a batch is on its way: FlowSwitch::pace_of().
+  void step_payment(const World& world, std::size_t thread) {
+    const std::uint64_t phase = world.registers[place_of("phases", thread)];
+    const bool has_batch = phase == kDataPhase || phase == kPushPhase ||
+                           (phase == kFreePhase && world.registers[place_of("items", thread)] != 0);
+    if (world.payments == 0 || !has_batch || world.registers[place_of("paces", thread)] != kPacedMark) {
+      return;
+    }
+    then(
+        world, [&] { return fmt::format("the batch of thread {} is paid for", thread); },
+        [&](World& next) {
+          --next.payments;
+          next.registers[place_of("paces", thread)] = kPaidMark;
+          next.is_next_paid_for = true;
+        });
+  }
+
+  // A batch begins where the phase becomes DATA.
+  void check_paid(World& world, std::uint64_t phase_before) {
+    if (!options_->is_paced || phase_before == kDataPhase || world.registers[place_of("phases", 0)] != kDataPhase) {
+      return;
+    }
+    if (!std::exchange(world.is_next_paid_for, false)) {
+      fail("a batch begins that is not paid for");
+    }
   }
 
   void load(const World& world) {
@@ -590,6 +632,7 @@ class FlowSearch {
   }
 
   void pass(World& world) {
+    const std::uint64_t phase_before = world.registers[place_of("phases", 0)];
     if (!device_.run(1000)) {
       fail("a packet goes round in the switch for ever");
     }
@@ -597,6 +640,7 @@ class FlowSearch {
       world.to_unit.at(departed->port).push_back(decode(departed->bytes));
     }
     save(world);
+    check_paid(world, phase_before);
   }
 
   static std::string text(const Frame& frame) {

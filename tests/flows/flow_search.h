@@ -12,11 +12,11 @@
 // an idle flow when there is something to do, and so many times for nothing.
 //
 // Checked: each consumer pops a producer's items in their order, each item is popped once; none changes while it is
-// read; who pops sees the end after the last one, and the producer that all was delivered; of two consumers of a
-// replicated flow none sees an item that the other one lacks; from every state the flow can come to its end. If a unit
-// dies or is given up, the others get what was delivered, and then an error, or, from several producers or to several
-// consumers that share, all that is left; what is in the ring of a unit that was given up and lives stays there. States
-// that were seen before are not searched again.
+// read; with a limited rate no batch begins that is not paid for; who pops sees the end after the last one, and the
+// producer that all was delivered; of two consumers of a replicated flow none sees an item that the other one lacks;
+// from every state the flow can come to its end. If a unit dies or is given up, the others get what was delivered, and
+// then an error, or, from several producers or to several consumers that share, all that is left; what is in the ring
+// of a unit that was given up and lives stays there. States that were seen before are not searched again.
 #pragma once
 
 #include <sidelatch/flows/flow_switch.h>
@@ -43,7 +43,8 @@ struct FlowSearchOptions {
   std::uint8_t idle_polls = 0;
   bool producer_dies = false;  ///< the first one: its NIC stops, at any time
   bool consumer_dies = false;
-  bool is_paced = false;      ///< a batch for each tick of the timer, as with a limited rate
+  bool is_paced = false;      ///< a limited rate: a batch for each tick of the timer that wakes the idle flow
+  std::uint8_t payments = 0;  ///< so often, at any time, the control plane says that the present batch is paid for
   bool is_impatient = false;  ///< a unit is given up after one repeated request, and lives
   /// A unit writes an item and moves its head in one step, or reads one and gives its slot back; NICs touch memory at
   /// once. For the flows whose states are too many otherwise.

@@ -66,6 +66,13 @@ TEST(ZeroSidedSearch, ReplicationAndAConsumerThatLivesAndIsGivenUp) {
   expect_none(replicated({.items = 1, .losses = 2, .is_impatient = true}));
 }
 TEST(ZeroSidedSearch, ALimitedRate) { expect_none({.items = 2, .losses = 1, .is_paced = true}); }
+TEST(ZeroSidedSearch, ALimitedRateWhoseBatchesArePaidForInTime) {
+  expect_none({.items = 3, .slots = 1, .is_paced = true, .payments = 2});
+  expect_none({.items = 2, .slots = 1, .losses = 1, .is_paced = true, .payments = 1});
+  expect_none({.items = 2, .slots = 1, .repeats = 1, .is_paced = true, .payments = 1});
+  expect_none({.items = 2, .slots = 1, .overtakings = 1, .is_paced = true, .payments = 1});
+  expect_none({.items = 2, .slots = 1, .early_timers = 1, .is_paced = true, .payments = 1});
+}
 // Two threads, which share the producers.
 FlowSearchOptions balanced(std::uint32_t producers, FlowSearchOptions options) {
   options.kind = FlowKind::balance;
@@ -162,8 +169,8 @@ TEST(ZeroSidedSpecimen, AnAcknowledgementOfDataThatCountsForTheHeadIsCaught) {
   expect_caught("phase == PUSH && is_ack && from_c == 0", "phase == PUSH && is_ack", {.losses = 1, .repeats = 1});
 }
 TEST(ZeroSidedSpecimen, ANakThatCountsForThePacketThatIsMissingIsCaught) {
-  expect_caught("if (is_ack) {\n                    arrived = from_c + 1;",
-                "if (is_ack || is_gap) {\n                    arrived = from_c + 1;", {.items = 2, .losses = 1});
+  expect_caught("if (is_ack) {\n            arrived = from_c + 1;",
+                "if (is_ack || is_gap) {\n            arrived = from_c + 1;", {.items = 2, .losses = 1});
 }
 TEST(ZeroSidedSpecimen, ARepeatedRequestWithAnotherPsnIsCaught) {
   expect_caught("tried = tried + 1;\n", "tried = tried + 1;\n p_psn = p_psn + 1;\n", {.losses = 1});
@@ -186,8 +193,8 @@ TEST(ZeroSidedSpecimen, ABatchThatGoesAroundTheEndIsCaught) {
   expect_caught("smaller(p_slots - first_p, c_slots - first_c)", "p_slots", {});
 }
 TEST(ZeroSidedSpecimen, AHeadThatMovesWhenOneConsumerHasTheDataIsCaught) {
-  expect_caught("if (answered | given_up == all_bits) {\n                            c_psn = ",
-                "if (true) {\n                            c_psn = ", replicated({.items = 1, .losses = 1}));
+  expect_caught("if (answered | given_up == all_bits) {\n                    c_psn = ",
+                "if (true) {\n                    c_psn = ", replicated({.items = 1, .losses = 1}));
 }
 TEST(ZeroSidedSpecimen, CopiesForAConsumerThatWasGivenUpAreCaught) {
   if (!takes_long()) {
@@ -204,25 +211,33 @@ TEST(ZeroSidedSpecimen, APsnThatIsNotFilledAfterADeathIsCaught) {
 TEST(ZeroSidedSpecimen, ADeathThatIsKeptSecretIsCaught) {
   expect_caught("head = head | BROKEN;", "head = head | 0;", {.items = 2, .producer_dies = true});
 }
+TEST(ZeroSidedSpecimen, APaymentThatCountsTwiceIsCaught) {
+  expect_caught("phase = IDLE;\n                }\n                pace = smaller(pace, PACED);",
+                "phase = IDLE;\n                }", {.items = 3, .slots = 1, .is_paced = true, .payments = 1});
+}
+TEST(ZeroSidedSpecimen, ABatchThatIsNotPaidForIsCaught) {
+  expect_caught("if (pace == PACED || began != now) {", "if (began != now) {",
+                {.items = 2, .slots = 1, .is_paced = true});
+}
 // Of producers that are put aside.
 const FlowSearchOptions kTwoProducersAndALoss{.producers = 2, .items = 1, .losses = 1, .is_coarse = true};
 const FlowSearchOptions kTwoProducersAndTwoLosses{
     .producers = 2, .items = 1, .packets = 2, .losses = 2, .is_coarse = true};
 TEST(ZeroSidedSpecimen, ATailThatIsForgottenWhenItsProducerIsSilentIsCaught) {
-  expect_caught("p_tail = (p_tail + batch) & COUNT;\n            }\n            if (copies != 0) {",
-                "}\n            if (copies != 0) {", kTwoProducersAndALoss);
+  expect_caught("p_tail = (p_tail + batch) & COUNT;\n        }\n        if (copies != 0) {",
+                "}\n        if (copies != 0) {", kTwoProducersAndALoss);
 }
 TEST(ZeroSidedSpecimen, ASilentProducerThatIsAskedForLessIsCaught) {
-  expect_caught("} else if (pending == 0) {\n                    request(",
-                "} else if (true) {\n                    request(", kTwoProducersAndTwoLosses);
+  expect_caught("} else if (pending == 0) {\n                request(", "} else if (true) {\n                request(",
+                kTwoProducersAndTwoLosses);
 }
 TEST(ZeroSidedSpecimen, APsnThatIsSkippedAfterASilenceIsCaught) {
   expect_caught("p_psn = (bit<32>)(p_psn[23:0] + from_p + 1);", "p_psn = (bit<32>)(p_psn[23:0] + from_p + 2);",
                 kTwoProducersAndTwoLosses);
 }
 TEST(ZeroSidedSpecimen, APsnThatIsNotFilledWhenAConsumerIsSilentIsCaught) {
-  expect_caught("phase = FILL;\n            batch = 0;\n            tried = silent;",
-                "phase = SEEK;\n            batch = 0;\n            tried = silent;",
+  expect_caught("phase = FILL;\n        batch = upto;  // packets\n        tried = silent;",
+                "phase = SEEK;\n        batch = 0;\n        tried = silent;",
                 balanced(1, {.items = 1, .losses = 2, .idle_polls = 1, .is_coarse = true}));
 }
 TEST(ZeroSidedSpecimen, ASilentProducerThatIsNeverAskedAgainIsCaught) {

@@ -178,9 +178,9 @@ TEST(FlowSwitch, FlowsThatCannotWorkAreRefused) {
             "path_mtu 2048: its packets have up to 2122 bytes, and the switch takes 2121 at most "
             "(SwitchOptions::packet_bytes)");
   EXPECT_EQ(refusal([](Flow& flow) { flow.time_out = std::chrono::microseconds(-1); }),
-            "time_out -1 us: 0 to 17592186044416");
-  EXPECT_EQ(refusal([](Flow& flow) { flow.time_out = std::chrono::microseconds((std::int64_t{1} << 44) + 1); }),
-            "time_out 17592186044417 us: 0 to 17592186044416");
+            "time_out -1 us: 0 to 268435456");
+  EXPECT_EQ(refusal([](Flow& flow) { flow.time_out = std::chrono::microseconds((std::int64_t{1} << 28) + 1); }),
+            "time_out 268435457 us: 0 to 268435456");
   EXPECT_EQ(refusal([](Flow& flow) { flow.producers[0].address = ~std::uint64_t{3}; }),
             "producers[0]: address 0xfffffffffffffffc: a ring of 160 bytes there goes beyond the end of memory");
   EXPECT_EQ(refusal([&](Flow& flow) {
@@ -203,6 +203,34 @@ TEST(FlowSwitch, AsManyFlowsAsThePaperHasFit) {
   EXPECT_NE(refusal.find("the switch has no room for more than"), std::string::npos);
   control.stop(flows.front());
   EXPECT_EQ(message_of([&] { control.start(plain(control)); }), "no error");
+}
+
+// What only flows that are not 1:1 need has fewer elements than there are rings: they are given back, too.
+TEST(FlowSwitch, FlowsThatAreNot1To1GiveTheirRegistersBack) {
+  p4::Switch device(zero_sided_program(), {.ports = 2, .icrc = true});
+  FlowSwitch control(device, kOwn);
+  const auto balanced = [&](std::uint32_t producers) {
+    Flow flow = plain(control);
+    flow.kind = FlowKind::balance;
+    while (flow.producers.size() < producers) {
+      flow.producers.push_back(flow.producers.front());
+      flow.producers.back().end = control.new_end();
+      flow.producers.back().address += std::uint64_t{1000} * flow.producers.size();
+    }
+    return flow;
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(message_of([&] { control.stop(control.start(balanced(1000))); }), "no error");
+    EXPECT_EQ(message_of([&] { control.start(balanced(1025)); }),
+              "the switch has no room for more than 1024 producers' rings of flows that are not 1:1");
+  }
+  for (int i = 0; i < 1024; ++i) {
+    ASSERT_EQ(message_of([&] { control.start(balanced(1)); }), "no error");
+  }
+  EXPECT_NE(message_of([&] { control.start(balanced(1)); }), "no error");
+  for (int i = 0; i < 1024; ++i) {
+    ASSERT_EQ(message_of([&] { control.start(plain(control)); }), "no error");  // 1:1 needs none of them
+  }
 }
 
 // Otherwise its timer would keep the thread that drives the switch from ever sleeping.

@@ -19,9 +19,9 @@ inline constexpr std::uint32_t kFirstPsn = 0xfffffe;  // wraps around soon
 inline constexpr std::uint8_t kNothing = 0xff;        // in a slot
 // Of the program; hash_of() and a search know each by its place here.
 inline constexpr std::array kThreadRegisters{
-    "phases", "retries", "positions", "misses",   "ends",    "consumer_psns", "heads",
-    "tails",  "items",   "packets",   "starts",   "passed",  "marks",         "answers",
-    "lost",   "fullest", "reached",   "silences", "shrinks", "slownesses",    "owing"};
+    "phases",  "retries", "positions", "misses",  "ends",       "consumer_psns", "heads",
+    "tails",   "items",   "starts",    "passed",  "marks",      "answers",       "lost",
+    "fullest", "reached", "silences",  "shrinks", "slownesses", "owing",         "paces"};
 inline constexpr std::array kProducerRegisters{"producer_psns", "known", "taken", "locks",
                                                "gone",          "owed",  "waits", "pendings"};
 inline constexpr std::size_t kMostThreads = 2;
@@ -115,6 +115,8 @@ struct World {
   std::uint8_t overtakings = 0;
   std::uint8_t early_timers = 0;
   std::uint8_t idle_polls = 0;
+  std::uint8_t payments = 0;      // that may still be made
+  bool is_next_paid_for = false;  // with a limited rate: the next batch may begin
 };
 
 struct Hash {
@@ -169,6 +171,7 @@ inline Hash hash_of(const World& world) {
   hash.add(world.losses | std::uint64_t{world.repeats} << 8 | std::uint64_t{world.overtakings} << 16 |
            std::uint64_t{world.early_timers} << 24 | std::uint64_t{world.idle_polls} << 32 |
            std::uint64_t{world.all_popped} << 40);
+  hash.add(world.payments | (world.is_next_paid_for ? 0x100U : 0U));
   for (std::size_t i = 0; i < kMostProducers; ++i) {
     hash.add(world.written[i] | (world.has_ended[i] ? 0x100U : 0U));
   }

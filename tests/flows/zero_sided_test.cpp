@@ -150,7 +150,7 @@ TEST(ZeroSided, LongBatchesGoOnWhereTheyBrokeAndBecomeShorter) {
   EXPECT_GT(bad.limit, 1U);
   // From the beginning each time, but for those that come after a time-out and begin with one packet.
   const auto forgetful =
-      switchsync::changed_program("zero_sided.p4", "start = have;\n                        goes_round", "goes_round");
+      switchsync::changed_program("zero_sided.p4", "start = have;\n                goes_round", "goes_round");
   EXPECT_GT(cost_of_a_batch(forgetful, 0.02, kItems).packets, bad.packets + good.packets / 8);
 }
 
@@ -453,8 +453,8 @@ TEST(ZeroSided, NoItemOfAReplicatedFlowIsSeenBeforeAllHaveIt) {
 
 TEST(ZeroSided, AHeadThatMovesWhenOneConsumerHasTheDataIsCaught) {
   const Seen seen = watch_replication(switchsync::changed_program(
-      "zero_sided.p4", "if (answered | given_up == all_bits) {\n                            c_psn = ",
-      "if (true) {\n                            c_psn = "));
+      "zero_sided.p4", "if (answered | given_up == all_bits) {\n                    c_psn = ",
+      "if (true) {\n                    c_psn = "));
   EXPECT_GT(seen.lacking, 0U);
 }
 

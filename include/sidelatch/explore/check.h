@@ -54,8 +54,9 @@ struct Options {
   /// check() and replay() begin again with it when a client has changed an object that another one can reach, other
   /// than World::judges_with.
   bool order_objects = false;
-  /// What a client does behind a post, with no wait between them, is a step of its own, so that others may come
-  /// between. check() and replay() begin again with it when a client has looked there at what others may change.
+  /// What a client does behind a post or an access of a Cpu, with no wait between them, is a step of its own, so that
+  /// others may come between. check() and replay() begin again with it when a client has looked there at what others
+  /// may change.
   bool part_posts = false;
   std::uint64_t max_states = 10'000'000;  ///< `states`: at most so many
   /// `exhaustive`: where nothing but loops is left open, a search through so many states may decide it. 0: none.

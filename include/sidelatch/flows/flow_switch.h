@@ -91,7 +91,7 @@ struct Flow {
   /// flow burns no core, and its first item waits so long at most. If it is
   /// not longer than poll_interval, that one stays.
   std::chrono::nanoseconds idle_interval = std::chrono::milliseconds(1);
-  /// Until a request is repeated, 0 to 2^44 us. It must be longer than 16 packets and their answers take. While data
+  /// Until a request is repeated, 0 to 2^28 us. It must be longer than 16 packets and their answers take. While data
   /// comes it begins anew. The second repetition comes after twice this time, the third after four times, all others
   /// after eight times.
   std::chrono::microseconds time_out = std::chrono::milliseconds(5);
@@ -133,6 +133,7 @@ class FlowSwitch {
   /// Stops all flows, and takes all that it has set out of the device.
   ~FlowSwitch();
 
+  [[nodiscard]] const SwitchAddress& address() const noexcept { return own_; }
   /// Frames for this address that are not for the switch itself leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
   /// A queue pair number that no flow has had, for one ring, and a PSN at random: what is still on its way between
@@ -183,6 +184,7 @@ class FlowSwitch {
   static constexpr std::size_t kNobody = ~std::size_t{0};
   struct Thread {
     std::uint16_t number = 0;
+    std::uint16_t own = 0;              // its own number + 1 among the threads of flows that are not 1:1; else 0
     p4::EntryHandle entry = 0;          // in `threads`
     std::vector<p4::U128> arguments{};  // of it
     std::vector<p4::EntryHandle> members{};
@@ -191,6 +193,7 @@ class FlowSwitch {
   };
   struct Member {
     std::uint32_t number = 0;  // in the switch
+    std::uint16_t own = 0;     // as Thread's
     bool is_there = true;      // else the switch has forgotten it
     std::uint32_t taken = 0;   // then
     bool was_lost = false;     // then
@@ -217,7 +220,7 @@ class FlowSwitch {
   void install_ring(Running& running, std::size_t producer, const FlowRing& ring, p4::State& state);
   void install_thread(Running& running, std::size_t first, std::size_t count);
   p4::MulticastMember install_consumer(Running& running, std::size_t consumer, std::size_t first, std::uint16_t thread);
-  void add_member(Thread& thread, std::size_t producer, std::uint32_t number);
+  void add_member(Thread& thread, std::size_t producer, const Member& member);
   void link_threads(Running& running);
   void tell(const Thread& thread);
   void use_ends(const std::vector<FlowRing>& rings);
@@ -237,6 +240,8 @@ class FlowSwitch {
   [[nodiscard]] p4::RegisterState& reg(const char* name) const;
   [[nodiscard]] std::uint32_t get(const char* name, std::uint64_t index) const;
   void set(const char* name, std::uint64_t index, std::uint64_t value) const;
+  [[nodiscard]] std::uint32_t get_own(const char* name, std::uint16_t own) const;
+  void set_own(const char* name, std::uint16_t own, std::uint64_t value) const;
   [[nodiscard]] std::vector<std::byte> control_packet(std::uint16_t thread) const;
 
   p4::Switch* device_;
@@ -246,6 +251,8 @@ class FlowSwitch {
   std::vector<bool> threads_;        // in use
   std::vector<bool> consumers_;      // in use
   std::vector<bool> producers_;      // in use
+  std::vector<bool> own_threads_;    // own numbers in use
+  std::vector<bool> own_producers_;  // own numbers in use
   std::vector<bool> are_ends_used_;  // those that new_end() has given
   std::mt19937_64 random_{std::random_device{}()};
   FlowId next_flow_ = 1;

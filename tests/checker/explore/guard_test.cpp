@@ -58,6 +58,48 @@ TEST(Guard, TellsWhichRangeWasTouched) {
   EXPECT_EQ(word_of(pages.page(2)), 9);
 }
 
+// Bytes on the same page that nobody asked about do not count, however often they are touched.
+TEST(Guard, TellsTheBytesOfAPageApart) {
+  const Pages pages(2);
+  Guard guard;
+  guard.close(0, pages.page(0), pages.page(0).subspan(128, 8));
+  guard.close(1, pages.page(1), pages.page(1).subspan(64, 8));
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    set_word(pages.page(0), i);
+    EXPECT_EQ(word_of(pages.page(0)), i);
+  }
+  std::byte* const line = pages.page(0).data() + 192;
+  std::memset(line, 1, 64);
+  asm volatile("" : : "r"(line) : "memory");
+  EXPECT_FALSE(guard.open(0));
+  guard.close(0, pages.page(0), pages.page(0).subspan(128, 8));
+  EXPECT_EQ(word_of(pages.page(1)), 0);  // the bytes that are meant
+  set_word(pages.page(0), 4);
+  EXPECT_TRUE(guard.open(1));
+  EXPECT_FALSE(guard.open(0));
+}
+
+// One instruction may touch two pages.
+TEST(Guard, LetsOneInstructionInToTwoPages) {
+  const Pages pages(2);
+  std::span<std::byte> both(pages.page(0).data(), 2 * kPage);
+  Guard guard;
+  guard.close(0, pages.page(0), pages.page(0).first(8));
+  guard.close(1, pages.page(1), pages.page(1).last(8));
+  std::uint64_t word = 0;
+  std::memcpy(&word, both.data() + kPage - 4, sizeof word);
+  asm volatile("" : : "r"(word) : "memory");
+  EXPECT_EQ(word, 0U);
+  EXPECT_FALSE(guard.open(0));
+  EXPECT_FALSE(guard.open(1));
+  guard.close(0, pages.page(0), pages.page(0).last(2));
+  guard.close(1, pages.page(1), pages.page(1).last(8));
+  std::memcpy(&word, both.data() + kPage - 4, sizeof word);
+  asm volatile("" : : "r"(word) : "memory");
+  EXPECT_TRUE(guard.open(0));
+  EXPECT_FALSE(guard.open(1));
+}
+
 TEST(Guard, ForgetsWhatWasTouchedBefore) {
   const Pages pages(1);
   Guard guard;
