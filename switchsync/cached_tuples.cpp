@@ -33,6 +33,17 @@ void OptimisticSwitch::begin_cache(p4::State& state) {
   }
 }
 
+void OptimisticSwitch::limit_hot(std::size_t most) {
+  if (!is_cache() || !hot_.empty()) {
+    throw std::logic_error("limit_hot: a switch that caches, before any tuple is hot");
+  }
+  if (most == 0 || most > room()) {
+    throw std::invalid_argument(
+        fmt::format("{} hot tuples: the switch's program has versions for 1 to {}", most, room()));
+  }
+  free_numbers_.erase(free_numbers_.begin(), free_numbers_.end() - static_cast<std::ptrdiff_t>(most));
+}
+
 std::uint32_t OptimisticSwitch::number_of(std::uint32_t tuple) const {
   if (!is_cache()) {
     return tuple;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +14,9 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -23,11 +26,13 @@
 #include <set>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 namespace sidelatch::tools {
 
+using fabric::verbs::GivenVersion;
 using fabric::verbs::SwitchedEnds;
 using fabric::verbs::SwitchedTuples;
 
@@ -182,13 +187,19 @@ class LatchService::Plane : public fabric::verbs::SwitchControl {
   bool knows_all_addresses_ = true;  // none was given by its MAC alone
 };
 
-class LatchService::Tuples final : public Plane {
+class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCache {
  public:
-  explicit Tuples(p4::WiredSwitch& device) : Plane(device), control_(device.device().state()) {
-    if (control_.is_cache()) {
+  Tuples(p4::WiredSwitch& device, std::size_t hot) : Plane(device), control_(device.device().state()) {
+    if (hot != 0 && !control_.is_cache()) {
       throw std::invalid_argument(
-          "--memory: nothing here makes the tuples of switch_cached.p4 hot, so nobody could latch them: take "
-          "switch_optimistic.p4, or the library's TupleMoves");
+          fmt::format("--hot {}: this program keeps the versions of all tuples; it is for p4/switch_cached.p4", hot));
+    }
+    if (hot != 0) {
+      try {
+        control_.limit_hot(hot);
+      } catch (const std::invalid_argument& error) {
+        throw std::invalid_argument(fmt::format("--hot: {}", error.what()));
+      }
     }
   }
 
@@ -215,13 +226,19 @@ class LatchService::Tuples final : public Plane {
   void fence(ConnectionId connection) override {
     in_thread([&] { control_.fence(connection); });
   }
-  void release(ConnectionId connection) override {
-    in_thread([&] {
+  std::vector<GivenVersion> release(ConnectionId connection) override {
+    return in_thread([&] {
       const switchsync::Released released = control_.release(connection);
       if (!released.in_doubt.empty()) {
         fmt::print(stderr, "sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
                    fmt::join(released.in_doubt, ", "));
       }
+      std::vector<GivenVersion> given;
+      given.reserve(released.tuples.size());
+      for (const std::uint32_t tuple : released.tuples) {
+        given.push_back({.tuple = tuple, .version = control_.version(tuple)});
+      }
+      return given;
     });
   }
   void check_tuples(const SwitchedTuples& tuples) override {
@@ -257,12 +274,42 @@ class LatchService::Tuples final : public Plane {
   }
   bool inherit(ConnectionId to, std::uint32_t tuple) override {
     return in_thread([&] {
-      if (control_.version(tuple) % 2 == 0 || control_.holder(tuple)) {
+      const bool is_cold = control_.is_cache() && (!control_.is_hot(tuple) || control_.is_moving(tuple));
+      if (is_cold || control_.version(tuple) % 2 == 0 || control_.holder(tuple)) {
         return false;
       }
       control_.give_latch(tuple, to);
       return true;
     });
+  }
+
+  SwitchCache* cache() override { return control_.is_cache() ? this : nullptr; }
+  std::vector<std::uint32_t> take_asked() override {
+    return in_thread([&] { return control_.take_asked(); });
+  }
+  bool is_hot(std::uint32_t tuple) override {
+    return in_thread([&] { return control_.is_hot(tuple); });
+  }
+  bool is_moving(std::uint32_t tuple) override {
+    return in_thread([&] { return control_.is_moving(tuple); });
+  }
+  std::optional<std::uint32_t> next_hot(std::uint32_t from) override {
+    return in_thread([&] { return control_.next_hot(from); });
+  }
+  bool begin_to_heat(std::uint32_t tuple) override {
+    return in_thread([&] { return control_.begin_to_heat(tuple); });
+  }
+  void end_to_heat(std::uint32_t tuple, std::uint64_t version) override {
+    in_thread([&] { control_.end_to_heat(tuple, version); });
+  }
+  std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple) override {
+    return in_thread([&] { return control_.begin_to_cool(tuple); });
+  }
+  void end_to_cool(std::uint32_t tuple) override {
+    in_thread([&] { control_.end_to_cool(tuple); });
+  }
+  void give_up_move(std::uint32_t tuple) override {
+    in_thread([&] { control_.give_up_move(tuple); });
   }
 
  private:
@@ -305,8 +352,9 @@ class LatchService::Words final : public Plane {
     });
   }
   void fence(ConnectionId /*connection*/) override {}
-  void release(ConnectionId connection) override {
+  std::vector<GivenVersion> release(ConnectionId connection) override {
     in_thread([&] { control_.disconnect(static_cast<switchsync::WordSwitch::ConnectionId>(connection)); });
+    return {};
   }
   std::uint32_t add_tuples(const SwitchedTuples& /*tuples*/) override { throw std::logic_error("no tuples here"); }
   void remove_tuples(std::uint32_t /*first*/) override {}
@@ -319,6 +367,24 @@ class LatchService::Words final : public Plane {
   std::uint64_t count_;
 };
 
+// For tests: SIDELATCH_SWITCH_DIES_AT=STEP kills this process at that step of a recovery, as kill -9 would.
+std::function<void(std::string_view)> death_at_step() {
+  const char* const given = std::getenv("SIDELATCH_SWITCH_DIES_AT");  // NOLINT(concurrency-mt-unsafe)
+  if (given == nullptr) {
+    return {};
+  }
+  const std::string wanted = given;
+  if (std::ranges::find(fabric::verbs::kRecoverySteps, wanted) == fabric::verbs::kRecoverySteps.end()) {
+    throw std::invalid_argument(fmt::format("SIDELATCH_SWITCH_DIES_AT={}: the steps are {}", wanted,
+                                            fmt::join(fabric::verbs::kRecoverySteps, ", ")));
+  }
+  return [wanted](std::string_view step) {
+    if (step == wanted) {
+      static_cast<void>(::kill(::getpid(), SIGKILL));
+    }
+  };
+}
+
 void add_latch_options(Command command, LatchArguments& arguments, Option control) {
   Option latches = command
                        .option_calling(
@@ -329,7 +395,8 @@ void add_latch_options(Command command, LatchArguments& arguments, Option contro
                        .excludes(control);
   command
       .option("--memory", arguments.memory,
-              "p4/switch_optimistic.p4: HOST[:PORT] of `check --server`, whose memory node is behind this switch")
+              "p4/switch_optimistic.p4 or p4/switch_cached.p4: HOST[:PORT] of `check --server`, whose memory node is "
+              "behind this switch")
       .needs(latches);
   command
       .option("--words", arguments.words,
@@ -339,6 +406,11 @@ void add_latch_options(Command command, LatchArguments& arguments, Option contro
       .option("--grace", arguments.grace_seconds,
               "--latches: seconds that clients which another switch has cut off are waited for, while tuples that "
               "were recovered stay latched (default 10)")
+      .needs(latches);
+  command
+      .option("--hot", arguments.hot,
+              "--memory with p4/switch_cached.p4: most tuples whose versions are at the switch at a time (default: as "
+              "many as the program has room for)")
       .needs(latches);
   command.option("--token", arguments.token, "--latches: a word that clients must give, and the memory server wants")
       .needs(latches);
@@ -360,15 +432,19 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
         "--latches: give --memory with p4/switch_optimistic.p4, or --words with "
         "p4/switch_atomics.p4");
   }
+  if (arguments.hot != 0 && !arguments.words.empty()) {
+    throw std::invalid_argument(fmt::format("--hot {}: it is for --memory with p4/switch_cached.p4", arguments.hot));
+  }
   fabric::verbs::SwitchExchangeOptions options{
       .address = arguments.listen,
       .token = arguments.token,
       .memory = arguments.memory,
-      .grace = std::chrono::milliseconds(std::llround(arguments.grace_seconds * 1000))};
+      .grace = std::chrono::milliseconds(std::llround(arguments.grace_seconds * 1000)),
+      .at_recovery_step = death_at_step()};
   const char* const needed = arguments.words.empty() ? "--memory" : "--words";
   try {
     if (arguments.words.empty()) {
-      plane_ = std::make_unique<Tuples>(device);
+      plane_ = std::make_unique<Tuples>(device, arguments.hot);
     } else {
       const auto ip = parse_ipv4(arguments.words);
       if (!ip) {

@@ -6,6 +6,7 @@
 #include <sidelatch/fabric/verbs/switch_exchange.h>
 #include <sidelatch/p4/wired_switch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,6 +19,7 @@ struct LatchArguments {
   std::string memory;
   std::string words;  ///< the switch's IPv4 address
   std::string token;
+  std::size_t hot = 0;        ///< most tuples that are hot; 0: as many as the program has versions for
   double grace_seconds = 10;  ///< for clients that another switch has cut off
   std::vector<std::string> stations;
 };
@@ -25,7 +27,7 @@ struct LatchArguments {
 /// `control`: --control, which would take the entries of clients away when it is read again.
 void add_latch_options(Command command, LatchArguments& arguments, Option control);
 
-/// The control plane of a switch that runs switch_optimistic.p4 or switch_atomics.p4.
+/// The control plane of a switch that runs switch_optimistic.p4, switch_cached.p4 or switch_atomics.p4.
 class LatchService {
  public:
   /// `device` outlives it. Throws std::invalid_argument that names the option, and std::runtime_error if the address

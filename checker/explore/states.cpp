@@ -366,6 +366,7 @@ StatesResult StateSearch::search() {
     nodes_.push_back({StateTable::kNone, static_cast<std::uint32_t>(start.actions.size()), 0,
                       static_cast<std::uint32_t>(start.actions.size())});
     actions_ = start.actions;
+    result.judged += start.is_end ? 1 : 0;
   }
   std::uint32_t level_begin = 0;
   while (level_begin < nodes_.size() && !result.found && result.bound.empty()) {

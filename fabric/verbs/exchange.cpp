@@ -298,6 +298,12 @@ void visit(T& grant, V&& v) {
   v(grant.version);
 }
 template <class T, class V>
+  requires std::same_as<std::remove_const_t<T>, Move>
+void visit(T& move, V&& v) {
+  v(move.span);
+  v(move.to_hot);
+}
+template <class T, class V>
   requires std::same_as<std::remove_const_t<T>, Recall>
 void visit(T& recall, V&& v) {
   v(recall.span);

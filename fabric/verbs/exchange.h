@@ -149,6 +149,12 @@ struct Inherit {
 struct Inherited {
   std::uint8_t done = 0;  ///< 0: the tuple is not in doubt
 };
+/// Client, to the exchange of a switch that caches versions: the tuple at `span` is to become hot or cold. Noted
+/// follows when it is.
+struct Move {
+  RemoteSpan span;
+  std::uint8_t to_hot = 0;
+};
 // ---- A switch that takes the place of another one: switch_recovery.h.
 
 /// Switch: all connections through other switches end, and these switches are refused from then on. TakenOver follows
@@ -222,7 +228,7 @@ using Message =
     std::variant<Hello, Welcome, Connect, Accepted, Disconnect, Revoke, Revoked, Refused, Allocate, Allocated, Release,
                  Released, Publish, Published, Find, Found, Announce, Ticket, Place, Placed, KeepVersions, VersionsKept,
                  Inherit, Inherited, TakeOver, TakenOver, Leave, Settle, Noted, ReadWords, Words, WriteWords, NoteEpoch,
-                 NoteGrant, Recall, Recalled, Resume, Resumed>;
+                 NoteGrant, Recall, Recalled, Move, Resume, Resumed>;
 
 [[nodiscard]] std::vector<std::byte> encode(const Message& message);
 /// Removes and returns the message at the beginning of `bytes`; nothing if it is not complete yet.

@@ -131,6 +131,7 @@ class MemoryServer::Loop {
     std::unique_ptr<VerbsNode::Lent> memory;
     std::uint64_t taken = 0;  // bytes of its whole pages
     std::string name;         // empty if not published
+    Access access{};
   };
   struct Client {
     FileDescriptor socket;
@@ -345,7 +346,7 @@ class MemoryServer::Loop {
     } else if (std::holds_alternative<exchange::Place>(message)) {
       reply(client, place());
     } else if (std::holds_alternative<exchange::KeepVersions>(message) ||
-               std::holds_alternative<exchange::Inherit>(message) ||
+               std::holds_alternative<exchange::Inherit>(message) || std::holds_alternative<exchange::Move>(message) ||
                std::holds_alternative<exchange::Resume>(message)) {
       reply(client, exchange::Refused{"it is no switch: connect to the exchange of `sidelatch switch --latches`"});
     } else if (std::holds_alternative<exchange::Leave>(message)) {
@@ -373,11 +374,11 @@ class MemoryServer::Loop {
       }
       if (const auto* const read = std::get_if<exchange::ReadWords>(&message)) {
         require_switch(client);
-        return exchange::Words{read_own_words(welcome_.regions, *read)};
+        return exchange::Words{read_own_words(regions_of(client), *read)};
       }
       if (const auto* const write = std::get_if<exchange::WriteWords>(&message)) {
         require_switch(client);
-        write_own_words(welcome_.regions, *write);
+        write_own_words(regions_of(client), *write);
         return exchange::Noted{};
       }
       if (const auto* const epoch = std::get_if<exchange::NoteEpoch>(&message)) {
@@ -399,6 +400,18 @@ class MemoryServer::Loop {
       return exchange::Refused{error.what()};
     }
     return std::nullopt;
+  }
+  // What the server shares, and what it has lent to clients of this switch.
+  [[nodiscard]] std::vector<exchange::SharedRegion> regions_of(const Client& by) const {
+    std::vector<exchange::SharedRegion> all = welcome_.regions;
+    for (const Client& client : clients_) {
+      for (const auto& [number, region] : client.lent) {
+        if (client.switch_id == by.switch_id) {
+          all.push_back({.name = region.name, .span = region.memory->remote(), .access = region.access});
+        }
+      }
+    }
+    return all;
   }
   static void require_switch(const Client& client) {
     if (client.switch_id == 0) {
@@ -473,8 +486,10 @@ class MemoryServer::Loop {
     try {
       const auto& region =
           client.lent
-              .emplace(wanted.region,
-                       LentRegion{std::make_unique<VerbsNode::Lent>(*node_, wanted.bytes, wanted.access), taken, {}})
+              .emplace(
+                  wanted.region,
+                  LentRegion{
+                      std::make_unique<VerbsNode::Lent>(*node_, wanted.bytes, wanted.access), taken, {}, wanted.access})
               .first->second;
       lent_bytes_ += taken;
       return exchange::Allocated{wanted.region, region.memory->remote()};

@@ -258,6 +258,13 @@ bool RemoteNode::inherit(QueuePair& queue_pair, const RemoteSpan& tuple) {
   return peer_of(*this, queue_pair, "inherit").inherit(tuple);
 }
 
+void RemoteNode::make_hot(const RemoteSpan& tuple) {
+  static_cast<void>(parts_->ask<exchange::Noted>(exchange::Move{tuple, 1}));
+}
+void RemoteNode::make_cold(const RemoteSpan& tuple) {
+  static_cast<void>(parts_->ask<exchange::Noted>(exchange::Move{tuple, 0}));
+}
+
 Resumption RemoteNode::resume(QueuePair& queue_pair, const RemoteSpan& tuple, std::uint64_t version) {
   const std::uint8_t resumption = peer_of(*this, queue_pair, "resume").resume(tuple, version);
   if (resumption > static_cast<std::uint8_t>(Resumption::lost)) {

@@ -1,5 +1,6 @@
 #include <sidelatch/fabric/verbs/switch_exchange.h>
 
+#include "switch_moves.h"
 #include "switch_recovery.h"
 #include "switch_service.h"
 
@@ -110,6 +111,9 @@ class SwitchExchange::Server {
       throw SocketError(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
     }
     thread_ = std::thread([this] { accept_clients(); });
+    if (control.cache() != nullptr) {
+      mover_ = std::thread([this] { move_tuples(); });
+    }
   }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -117,6 +121,9 @@ class SwitchExchange::Server {
     const std::uint64_t one = 1;
     static_cast<void>(::write(wake_.number(), &one, sizeof one));
     thread_.join();
+    if (mover_.joinable()) {
+      mover_.join();
+    }
     is_leaving_ = true;
     for (Client& client : clients_) {
       ::shutdown(client.socket.number(), SHUT_RDWR);
@@ -158,6 +165,21 @@ class SwitchExchange::Server {
         continue;
       }
       begin(std::move(socket));
+    }
+  }
+
+  // Who finds a tuple cold that it would latch tries again, and the switch can only note that.
+  void move_tuples() {
+    constexpr int kLookEveryMs = 1;
+    constexpr int kIdleMs = 20;
+    for (;;) {
+      pollfd wake{wake_.number(), POLLIN, 0};
+      if (::poll(&wake, 1, greeted_ == 0 ? kIdleMs : kLookEveryMs) > 0) {
+        return;
+      }
+      if (greeted_ != 0) {
+        moves_.look();
+      }
     }
   }
 
@@ -211,9 +233,9 @@ class SwitchExchange::Server {
   }
 
   void serve(int socket) {
-    const std::unique_ptr<SwitchService> service = options_.memory.empty()
-                                                       ? make_word_service(shared_, options_)
-                                                       : make_tuple_service(shared_, recovery_, options_, switch_id_);
+    const std::unique_ptr<SwitchService> service =
+        options_.memory.empty() ? make_word_service(shared_, options_)
+                                : make_tuple_service(shared_, recovery_, moves_, options_, switch_id_);
     Listener client(socket);
     bool greeted = false;
     try {
@@ -266,6 +288,7 @@ class SwitchExchange::Server {
   SharedSwitch shared_;
   std::uint64_t switch_id_ = secret_number();  // of this process; a restarted one is another switch
   SwitchRecovery recovery_{shared_, options_, switch_id_};
+  SwitchMoves moves_{shared_, options_, switch_id_};
   HostAndPort at_;
   FileDescriptor listening_;
   FileDescriptor wake_;
@@ -273,6 +296,7 @@ class SwitchExchange::Server {
   std::atomic<std::uint32_t> greeted_{0};
   std::atomic<bool> is_leaving_{false};
   std::thread thread_;
+  std::thread mover_;  // of a switch that caches
 };
 
 SwitchExchange::SwitchExchange(SwitchControl& control, const SwitchExchangeOptions& options)

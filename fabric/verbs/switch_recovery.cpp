@@ -61,9 +61,13 @@ void SwitchRecovery::keep(const SwitchedTuples& tuples) {
   }
   // Before other switches end.
   shared_->with([&](SwitchControl& control) { control.check_tuples(tuples); });
+  reach("before");
   const auto cut_off = ask<exchange::TakenOver>(exchange::TakeOver{});
+  reach("taken");
   std::vector<std::uint64_t> found = read_words(tuples);
+  reach("read");
   const RecoveredTuples recovered = shared_->recover(tuples, found);
+  reach("latched");
   try {
     static_cast<void>(
         ask<exchange::Noted>(exchange::NoteEpoch{tuples.memory, tuples.slot_bytes, tuples.count, recovered.version}));
@@ -71,6 +75,7 @@ void SwitchRecovery::keep(const SwitchedTuples& tuples) {
     shared_->forget(tuples.memory);  // as if nobody had asked
     throw;
   }
+  reach("noted");
   rows_.push_back(
       {.tuples = tuples, .first = recovered.first, .version = recovered.version, .found = std::move(found)});
   owners_.insert(cut_off.owners.begin(), cut_off.owners.end());
@@ -99,6 +104,18 @@ bool SwitchRecovery::waits(const RemoteSpan& at) {
   return row != nullptr && !row->is_open;
 }
 
+// A WRITE through this switch itself, whose client was cut off from it.
+Resumption SwitchRecovery::resume_here(SwitchControl::ConnectionId connection, std::uint32_t tuple,
+                                       std::uint64_t version) {
+  if (shared_->with([&](SwitchControl& control) { return control.version(tuple); }) >= version) {
+    return shared_->is_given(tuple, version) ? Resumption::lost : Resumption::happened;
+  }
+  if (!shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); })) {
+    throw std::runtime_error("the connection that this WRITE was made through has not ended yet: ask again");
+  }
+  return Resumption::granted;
+}
+
 Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const RemoteSpan& at, std::uint64_t version) {
   const std::scoped_lock lock(mutex_);
   Row* const row = row_of(at);
@@ -108,6 +125,9 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
         at.address.value));
   }
   const std::uint64_t place = (at.address.value - row->tuples.memory.address.value) / row->tuples.slot_bytes;
+  if (version > row->version) {
+    return resume_here(connection, row->first + static_cast<std::uint32_t>(place), version);
+  }
   const auto answer = ask<exchange::Recalled>(exchange::Recall{at, version});
   version = answer.version;
   const auto granted = row->granted.find(place);
@@ -129,6 +149,7 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
   }
   // Before it can be written.
   static_cast<void>(ask<exchange::Noted>(exchange::NoteGrant{at, row->version, version}));
+  reach("grant-noted");
   if (!shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); })) {
     if (granted == row->granted.end() || granted->second.to != connection) {
       throw std::runtime_error(fmt::format(
@@ -138,6 +159,7 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
     return Resumption::granted;
   }
   row->granted[place] = {.version = version, .to = connection};
+  reach("granted");
   return Resumption::granted;
 }
 
@@ -184,6 +206,7 @@ void SwitchRecovery::open_all() {
 // What was granted is its holder's, or in doubt. The rest nobody can hold, as long as it waits.
 void SwitchRecovery::open(Row& row) {
   const SwitchedTuples& tuples = row.tuples;
+  reach("opening");
   for (std::uint64_t begin = 0; begin < tuples.count;) {
     const auto next = row.granted.lower_bound(begin);
     const std::uint64_t end = next == row.granted.end() ? tuples.count : next->first;
@@ -195,6 +218,7 @@ void SwitchRecovery::open(Row& row) {
     }
     begin = end + 1;
   }
+  reach("written");
   shared_->with([&](SwitchControl& control) {
     for (std::uint64_t i = 0; i < tuples.count; ++i) {
       if (!row.granted.contains(i)) {
@@ -203,6 +227,7 @@ void SwitchRecovery::open(Row& row) {
     }
   });
   row.is_open = true;
+  reach("open");
 }
 
 }  // namespace sidelatch::fabric::verbs

@@ -24,6 +24,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -68,7 +69,14 @@ class SwitchRecovery {
   template <class Answer>
   Answer ask(const exchange::Message& question);
   [[nodiscard]] std::vector<std::uint64_t> read_words(const SwitchedTuples& tuples);
+  [[nodiscard]] Resumption resume_here(SwitchControl::ConnectionId connection, std::uint32_t tuple,
+                                       std::uint64_t version);
   [[nodiscard]] Row* row_of(const RemoteSpan& at);
+  void reach(std::string_view step) const {
+    if (options_->at_recovery_step) {
+      options_->at_recovery_step(step);
+    }
+  }
   [[nodiscard]] bool is_awaited() const { return has_others_ || !owners_.empty(); }
   void open_all();
   void open(Row& row);

@@ -1,5 +1,6 @@
 #include "switch_service.h"
 
+#include "switch_moves.h"
 #include "switch_recovery.h"
 
 #include <sidelatch/fabric/verbs/memory_server.h>
@@ -61,9 +62,9 @@ bool is_within(const RemoteSpan& part, const RemoteSpan& all) {
 // What a client asks goes on to the memory server; the switch learns what concerns it.
 class TupleService final : public SwitchService {
  public:
-  TupleService(SharedSwitch& shared, SwitchRecovery& recovery, const SwitchExchangeOptions& options,
+  TupleService(SharedSwitch& shared, SwitchRecovery& recovery, SwitchMoves& moves, const SwitchExchangeOptions& options,
                std::uint64_t switch_id)
-      : shared_(&shared), recovery_(&recovery), options_(&options), switch_id_(switch_id) {}
+      : shared_(&shared), recovery_(&recovery), moves_(&moves), options_(&options), switch_id_(switch_id) {}
 
   exchange::Welcome welcome() override {
     server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), kAnswerLimit);
@@ -196,6 +197,15 @@ class TupleService final : public SwitchService {
     if (const auto* const inherit = std::get_if<exchange::Inherit>(&message)) {
       return this->inherit(*inherit);
     }
+    if (const auto* const move = std::get_if<exchange::Move>(&message)) {
+      const std::uint32_t tuple = shared_->tuple_at(move->span);
+      if (move->to_hot != 0) {
+        moves_->heat(tuple);
+      } else {
+        moves_->cool(tuple);
+      }
+      return exchange::Noted{};
+    }
     if (const auto* const resume = std::get_if<exchange::Resume>(&message)) {
       const auto connection = connection_of(resume->connection);
       if (resume->version > ~std::uint64_t{0} - 3) {
@@ -268,6 +278,13 @@ class TupleService final : public SwitchService {
     const auto shared_region = std::ranges::find_if(
         shared_regions_, [&](const exchange::SharedRegion& one) { return is_within(wanted.span, one.span); });
     const bool outlives_switch = shared_region != shared_regions_.end();
+    if (outlives_switch && shared_->with([](SwitchControl& control) { return control.cache() != nullptr; })) {
+      throw std::invalid_argument(
+          fmt::format("region '{}' outlives the switch, and p4/switch_cached.p4 does not recover tuples here, as it "
+                      "cannot latch all "
+                      "of them meanwhile: keep them in memory of allocate(), or run p4/switch_optimistic.p4",
+                      shared_region->name));
+    }
     // Before other switches end for it.
     if (outlives_switch && !allows(shared_region->access, Access::remote_read | Access::remote_write)) {
       throw std::invalid_argument(
@@ -309,6 +326,7 @@ class TupleService final : public SwitchService {
 
   SharedSwitch* shared_;
   SwitchRecovery* recovery_;
+  SwitchMoves* moves_;
   const SwitchExchangeOptions* options_;
   std::uint64_t switch_id_;
   std::optional<Conversation> server_;
@@ -434,9 +452,16 @@ void SharedSwitch::fence(SwitchControl::ConnectionId connection) {
 void SharedSwitch::release(SwitchControl::ConnectionId connection) {
   const std::scoped_lock lock(mutex_);
   if (owners_.contains(connection)) {
-    control_->release(connection);
+    for (const GivenVersion& given : control_->release(connection)) {
+      given_.emplace(given.tuple, given.version);
+    }
     owners_.erase(connection);
   }
+}
+
+bool SharedSwitch::is_given(std::uint32_t tuple, std::uint64_t version) {
+  const std::scoped_lock lock(mutex_);
+  return given_.contains({tuple, version});
 }
 
 std::vector<SwitchControl::ConnectionId> SharedSwitch::fence_owner(std::uint16_t owner) {
@@ -483,6 +508,8 @@ void SharedSwitch::forget(const RemoteSpan& memory) noexcept {
     if (!is_within(row.tuples.memory, memory)) {
       return false;
     }
+    given_.erase(given_.lower_bound({row.first, 0}),
+                 given_.lower_bound({row.first + static_cast<std::uint32_t>(row.tuples.count), 0}));
     try {
       control_->remove_tuples(row.first);
     } catch (const std::exception& error) {
@@ -504,6 +531,17 @@ std::uint32_t SharedSwitch::tuple_at(const RemoteSpan& at) {
   throw std::invalid_argument(fmt::format("no tuple begins at {:#x}", at.address.value));
 }
 
+std::optional<RemoteSpan> SharedSwitch::word_of(std::uint32_t tuple) {
+  const std::scoped_lock lock(mutex_);
+  for (const Row& row : rows_) {
+    if (tuple >= row.first && tuple - row.first < row.tuples.count) {
+      constexpr std::uint64_t kWordBytes = 8;
+      return row.tuples.memory.subspan((tuple - row.first) * row.tuples.slot_bytes, kWordBytes);
+    }
+  }
+  return std::nullopt;
+}
+
 std::uint32_t SharedSwitch::next_queue_pair() {
   const std::scoped_lock lock(mutex_);
   constexpr std::uint32_t kLast = 0xff'fffe;
@@ -521,9 +559,9 @@ std::string SharedSwitch::problem() {
   return problem_;
 }
 
-std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery,
+std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery, SwitchMoves& moves,
                                                   const SwitchExchangeOptions& options, std::uint64_t switch_id) {
-  return std::make_unique<TupleService>(shared, recovery, options, switch_id);
+  return std::make_unique<TupleService>(shared, recovery, moves, options, switch_id);
 }
 
 std::unique_ptr<SwitchService> make_word_service(SharedSwitch& shared, const SwitchExchangeOptions& options) {

@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
@@ -38,6 +39,8 @@ class SharedSwitch {
   void release(SwitchControl::ConnectionId connection);
   /// Fences all connections of the owner, whichever client made them, and returns them; from now on it gets no new one.
   [[nodiscard]] std::vector<SwitchControl::ConnectionId> fence_owner(std::uint16_t owner);
+  /// Whether the tuple has got that version when a connection that held it was released, and not by a WRITE.
+  [[nodiscard]] bool is_given(std::uint32_t tuple, std::uint64_t version);
   /// The memory server has refused: the owner is not revoked.
   void admit_owner(std::uint16_t owner);
 
@@ -49,6 +52,8 @@ class SharedSwitch {
   void forget(const RemoteSpan& memory) noexcept;
   /// The number of the tuple that begins at `at`. Throws std::invalid_argument if there is none.
   [[nodiscard]] std::uint32_t tuple_at(const RemoteSpan& at);
+  /// The word of a tuple in memory; nothing if there is no such tuple any more.
+  [[nodiscard]] std::optional<RemoteSpan> word_of(std::uint32_t tuple);
   /// For words: a queue pair's number that no other connection has had.
   [[nodiscard]] std::uint32_t next_queue_pair();
 
@@ -65,12 +70,14 @@ class SharedSwitch {
   std::mutex mutex_;
   std::map<SwitchControl::ConnectionId, std::uint16_t> owners_;  // of the connections at the switch
   std::set<std::uint16_t> revoked_;
+  std::set<std::pair<std::uint32_t, std::uint64_t>> given_;  // versions, as of is_given()
   std::list<Row> rows_;
   std::uint32_t queue_pair_ = 0xff;
   std::mutex reporting_;
   std::string problem_;
 };
 
+class SwitchMoves;
 class SwitchRecovery;
 
 [[nodiscard]] bool is_same_row(const SwitchedTuples& a, const SwitchedTuples& b);
@@ -94,6 +101,7 @@ class SwitchService {
 /// For a switch before the memory node whose server is at options.memory.
 /// `switch_id`: of this switch.
 [[nodiscard]] std::unique_ptr<SwitchService> make_tuple_service(SharedSwitch& shared, SwitchRecovery& recovery,
+                                                                SwitchMoves& moves,
                                                                 const SwitchExchangeOptions& options,
                                                                 std::uint64_t switch_id);
 /// For a switch that hosts words.

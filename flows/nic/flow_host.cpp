@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <list>
 #include <optional>
@@ -37,10 +38,10 @@ constexpr auto kLookAtUnits = std::chrono::milliseconds(1);
 constexpr std::uint64_t kMost32 = 0xffff'ffff;
 constexpr std::uint64_t kMost48 = 0xffff'ffff'ffff;
 
-template <std::size_t bytes>
-std::array<std::uint8_t, bytes> bytes_of(std::uint64_t number) {
-  std::array<std::uint8_t, bytes> result{};
-  for (std::size_t i = bytes; i-- > 0; number >>= 8U) {
+template <std::size_t Bytes>
+std::array<std::uint8_t, Bytes> bytes_of(std::uint64_t number) {
+  std::array<std::uint8_t, Bytes> result{};
+  for (std::size_t i = Bytes; i-- > 0; number >>= 8U) {
     result[i] = static_cast<std::uint8_t>(number);
   }
   return result;

@@ -1,8 +1,8 @@
 // Latches at `sidelatch switch` as their users have them: memory node, switch and clients are processes of their own,
 // on software NICs, and the switch loses, repeats and reorders packets. tests/vm/switch/latch_peer.cpp is the client;
 // it checks what it reads.
-#include "common/sanitizers.h"
 #include "tests/paths.h"
+#include "tests/tools/latches_at_a_switch.h"
 #include "tests/tools/process.h"
 
 #include <gmock/gmock.h>
@@ -24,93 +24,6 @@ namespace sidelatch::tools {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr const char* kTuples = "p4/switch_optimistic.p4";
-constexpr const char* kWords = "p4/switch_atomics.p4";
-
-class LatchesAtASwitch : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (SIDELATCH_IS_SANITIZED) {
-      GTEST_SKIP() << "no sanitizer can be preloaded with the software NIC";
-    }
-  }
-
-  void start(const char* program, const std::vector<std::string>& more = {},
-             const std::vector<std::string>& more_of_memory = {}) {
-    start_switch(program, more);
-    std::vector<std::string> command{program_path(), "check",    "--fabric",    "softnic", "--wire",   wire(1),
-                                     "--order",      "observed", "--torn-bias", "0.3",     "--server", at_memory()};
-    command.insert(command.end(), more_of_memory.begin(), more_of_memory.end());
-    memory_ = std::make_unique<Process>(command);
-    memory_->await("lends");
-  }
-  // Port 1: the memory node. Ports 2 to 4: clients.
-  void start_switch(const char* program, const std::vector<std::string>& more = {}) {
-    const bool has_tuples = program == std::string(kTuples);
-    std::vector<std::string> command{program_path(), "switch",    in_source_tree(program),
-                                     "--json",       "--latches", "127.0.0.1:" + at_switch_};
-    const std::vector<std::string> kind = has_tuples ? std::vector<std::string>{"--memory", "127.0.0.1:" + at_memory_}
-                                                     : std::vector<std::string>{"--words", "10.0.0.9"};
-    command.insert(command.end(), kind.begin(), kind.end());
-    for (int port = 1; port <= 4; ++port) {
-      command.insert(command.end(), {"--port", std::to_string(port) + "=shm:" + cable(port), "--station",
-                                     std::to_string(port) + "=10.0.0." + std::to_string(port)});
-    }
-    command.insert(command.end(), more.begin(), more.end());
-    switch_ = std::make_unique<Process>(command);
-    switch_->await("clients set up latches at");
-  }
-
-  [[nodiscard]] std::unique_ptr<Process> peer(int port, const std::vector<std::string>& arguments) const {
-    std::vector<std::string> command{program_path(), "softnic", "run", "--wire", wire(port), "--", latch_peer()};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return std::make_unique<Process>(command);
-  }
-  static void expect_done(Process& process, const std::string& text) {
-    EXPECT_EQ(process.wait(), 0) << process.text();
-    EXPECT_THAT(process.text(), HasSubstr(text));
-  }
-  void kill_switch() {
-    switch_->signal(SIGKILL);
-    EXPECT_EQ(switch_->wait(), -1);
-  }
-  // Ends the switch, and returns what it says.
-  nlohmann::json stop() {
-    switch_->signal(SIGTERM);
-    EXPECT_EQ(switch_->wait(), 0) << switch_->text();
-    const std::string text = switch_->text();
-    return nlohmann::json::parse(text.substr(text.find('{')));
-  }
-  static void expect_faults(const nlohmann::json& statistics) {
-    for (const char* fault : {"lost", "duplicated", "reordered"}) {
-      std::uint64_t all = 0;
-      for (const auto& port : statistics["ports"]) {
-        all += port["injected"][fault].get<std::uint64_t>();
-      }
-      EXPECT_GT(all, 0U) << fault;
-    }
-  }
-
-  [[nodiscard]] std::string tuples() const { return "tuples,127.0.0.1:" + at_switch_; }
-  // In memory of the server itself.
-  [[nodiscard]] std::string kept(int objects) const { return "kept," + at_switch() + "," + std::to_string(objects); }
-  [[nodiscard]] std::string words() const { return "words,127.0.0.1:" + at_switch_ + ",127.0.0.1:" + at_memory_; }
-  [[nodiscard]] std::string at_switch() const { return "127.0.0.1:" + at_switch_; }
-  [[nodiscard]] std::string at_memory() const { return "127.0.0.1:" + at_memory_; }
-  [[nodiscard]] std::string cable(int port) const { return name_ + std::to_string(port); }
-  [[nodiscard]] std::string wire(int port) const { return "switch:" + cable(port) + ",10.0.0." + std::to_string(port); }
-  [[nodiscard]] Process& memory() { return *memory_; }
-
- private:
-  std::string name_ = "test-latches-" + std::to_string(::getpid()) + "-";
-  std::string at_switch_ = free_port();
-  std::string at_memory_ = free_port();
-  std::unique_ptr<Process> switch_;
-  std::unique_ptr<Process> memory_;
-};
-
-const std::vector<std::string> kFaults{"--loss", "0.01", "--duplication", "0.02", "--reordering", "0.02"};
 
 TEST_F(LatchesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses) {
   start(kTuples, kFaults);
@@ -448,7 +361,6 @@ TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
            {{kTuples, "--memory", "127.0.0.1:1"}, "--latches"},
            {{kWords, "--latches", "--memory", "127.0.0.1:1"}, "--memory: the program is not the one for it"},
            {{kTuples, "--latches", "--words", "10.0.0.9"}, "--words: the program is not the one for it"},
-           {{"p4/switch_cached.p4", "--latches", "--memory", "127.0.0.1:1"}, "--memory: nothing here makes the tuples"},
            {{kWords, "--latches", "--words", "10.0.0"}, "--words 10.0.0: it is an IPv4 address"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "2=10.0.0.1"}, "the switch has no port 2"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=zebra"}, "--station 1=zebra: it is PORT=IP"},

@@ -136,6 +136,8 @@ class OptimisticSwitch {
   [[nodiscard]] bool is_cache() const { return hot_tuples_ != nullptr; }
   [[nodiscard]] bool is_hot(std::uint32_t tuple) const { return hot_.contains(tuple); }
   [[nodiscard]] bool is_moving(std::uint32_t tuple) const { return moving_.contains(tuple); }
+  /// At most so many tuples are hot at a time, 1 to room(). Call it before any is hot. Throws std::invalid_argument.
+  void limit_hot(std::size_t most);
   /// For so many tuples that are cold.
   [[nodiscard]] std::size_t room() const { return free_numbers_.size(); }
   /// The first one from `from` on that is hot and does not move.

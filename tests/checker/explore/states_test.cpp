@@ -114,6 +114,19 @@ Task<void> raise_late_and_wait(Client* client, Store* store, std::uint32_t numbe
   }
 }
 
+// The first state may be the end.
+TEST(States, JudgeAProgramWithoutTasks) {
+  for (const std::uint64_t wanted : {std::uint64_t{0}, std::uint64_t{1}}) {
+    const Verdict verdict = check(
+        [&](World& world) {
+          const auto& store = world.make<Store>(world, 1);
+          world.at_end([&](const Order& /*order*/) { world.require(store.value(0) == wanted, "another value"); });
+        },
+        by_states());
+    EXPECT_EQ(verdict.outcome, wanted == 0 ? Outcome::safe : Outcome::broken) << to_text(verdict);
+  }
+}
+
 TEST(States, KnowThatWhatWasPostedArrives) {
   for (const Preset preset : kPresets) {
     EXPECT_TRUE(is_safe(clients_of(2, raise_late_and_wait), by_states(preset)));

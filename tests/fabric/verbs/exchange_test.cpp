@@ -87,6 +87,7 @@ std::vector<Message> one_of_each() {
           NoteGrant{{{0x7f0000001000}, 8, {0x1234}}, std::uint64_t{7} << 32, 12},
           Recall{{{0x7f0000001000}, 8, {0x1234}}, 12},
           Recalled{2, 12},
+          Move{{{0x7f0000001000}, 8, {0x1234}}, 1},
           Resume{7, {{0x7f0000001000}, 8, {0x1234}}, 12},
           Resumed{2}};
 }
@@ -117,6 +118,9 @@ TEST(Wire, FieldsComeOutAsTheyWentIn) {
   EXPECT_EQ(decoded<Recall>(encode(Recall{{{0x1000}, 8, {5}}, 12})).version, 12U);
   EXPECT_EQ(decoded<Recalled>(encode(Recalled{2, 12})).fate, 2U);
   EXPECT_EQ(decoded<Recalled>(encode(Recalled{2, 12})).version, 12U);
+  const auto move = decoded<Move>(encode(Move{{{0x1000}, 8, {5}}, 1}));
+  EXPECT_EQ(move.span.rkey.value, 5U);
+  EXPECT_EQ(move.to_hot, 1U);
   const auto resume = decoded<Resume>(encode(Resume{7, {{0x1000}, 8, {5}}, 12}));
   EXPECT_EQ(resume.connection, 7U);
   EXPECT_EQ(resume.version, 12U);

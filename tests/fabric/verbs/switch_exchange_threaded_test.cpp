@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -41,6 +42,11 @@ class Log {
     const std::scoped_lock lock(mutex_);
     all_.push_back(what);
     added_.notify_all();
+  }
+  std::vector<std::string> first_with(const std::string& what) {
+    std::unique_lock lock(mutex_);
+    added_.wait(lock, [&] { return std::ranges::find(all_, what) != all_.end(); });
+    return all_;
   }
   std::vector<std::string> first(std::size_t count) {
     std::unique_lock lock(mutex_);
@@ -78,12 +84,18 @@ class LoggedSwitch final : public SwitchControl {
     return ends.client_queue_pair;
   }
   void fence(ConnectionId connection) override { log_->add("switch: fence " + std::to_string(connection)); }
-  void release(ConnectionId connection) override {
+  std::vector<GivenVersion> release(ConnectionId connection) override {
+    std::vector<GivenVersion> given;
     {
       const std::scoped_lock lock(mutex_);
       std::erase_if(holders_, [&](const auto& one) { return one.second == connection; });
+      if (connection == 22) {  // had the latch of tuple 101, and had not written it
+        written_.insert(101);
+        given.push_back({.tuple = 101, .version = 1002});
+      }
     }
     log_->add("switch: release " + std::to_string(connection));
+    return given;
   }
   void check_tuples(const SwitchedTuples& tuples) override {
     if (tuples.tuple_bytes == 666) {
@@ -358,14 +370,32 @@ TEST_F(SwitchExchangeThreads, AWriteThatIsToBeMadeAgainHasNotHappenedBeforeItIsM
   EXPECT_EQ(resumed(*first, 0, 4), kGranted);  // it has not been written since
   EXPECT_THAT(refusal(again, exchange::Resume{1, tuple_of(0), 4}), HasSubstr("has not ended yet"));
   first.reset();
-  const auto has_released = [&] {
-    const auto all = log_.first(16);
-    return std::ranges::find(all, "switch: release 17") != all.end();
-  };
-  EXPECT_TRUE(has_released());
+  static_cast<void>(log_.first_with("switch: release 17"));
   EXPECT_EQ(resumed(again, 0, 4), kGranted);
   switch_.write(100);
   EXPECT_EQ(resumed(again, 0, 4), kHappened);
+}
+
+// Through this switch itself. Its version is 1000 at first, and 1002 when the tuple is written.
+TEST_F(SwitchExchangeThreads, AClientThatIsCutOffFromASwitchThatLivesOnIsToldWhatBecameOfItsWrite) {
+  Conversation client(at(), kPatience);
+  greet(client);
+  EXPECT_EQ(refusal(client, exchange::KeepVersions{kShared, 4, 200, 256}), "taken");
+  static_cast<void>(client.ask(exchange::Connect{1, 7, address_of(2, 17)}));
+  switch_.write(100);
+  EXPECT_EQ(resumed(client, 0, 1001), kHappened);
+  EXPECT_EQ(resumed(client, 2, 1001), kGranted);  // in doubt
+  {
+    Conversation dies(at(), kPatience);
+    greet(dies);
+    static_cast<void>(dies.ask(exchange::Connect{1, 8, address_of(3, 22)}));
+  }
+  static_cast<void>(log_.first_with("switch: release 22"));
+  EXPECT_EQ(resumed(client, 1, 1001), kLost);  // its version is given, and by no WRITE
+  Conversation other(at(), kPatience);
+  greet(other);
+  static_cast<void>(other.ask(exchange::Connect{1, 8, address_of(3, 23)}));
+  EXPECT_THAT(refusal(other, exchange::Resume{1, tuple_of(2), 1001}), HasSubstr("has not ended yet"));
 }
 
 TEST_F(SwitchExchangeThreads, NoSwitchIsReplacedForTuplesThatThisOneCannotKeep) {

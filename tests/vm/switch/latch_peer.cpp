@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -298,6 +299,28 @@ void endure(const std::vector<std::string>& arguments, verbs::VerbsFabric& fabri
   say(fmt::format("done {} updates", work.done));
 }
 
+// Makes tuples hot and cold, as others use them. What is latched stays hot.
+void move_tuples(Place& place, std::uint64_t moves, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uint64_t refused = 0;
+  for (std::uint64_t n = 0; n < moves; ++n) {
+    const RemoteSpan tuple = place.objects().at(random() % place.objects().size()).record();
+    try {
+      if (random() % 2 == 0) {
+        place.storage().make_hot(tuple);
+      } else {
+        place.storage().make_cold(tuple);
+      }
+    } catch (const std::runtime_error& error) {
+      if (std::string(error.what()).find("latched or in doubt") == std::string::npos) {
+        throw;
+      }
+      ++refused;
+    }
+  }
+  say(fmt::format("done {} moves, {} refused", moves, refused));
+}
+
 Task<void> hold(Place& place) {
   const ExclusiveGuard guard = co_await place.scheme().latch(place.session(), place.objects().at(0));
   say("holding");
@@ -315,6 +338,52 @@ Task<void> write_slowly(Place& place) {
   say("writing");
   co_await guard.commit();
   say("written");
+}
+
+// One update, whose WRITE finds no switch any more, and is made again at the next ones until it is told to have
+// happened.
+Task<InDoubt> write_in_doubt(Place& place) {
+  ExclusiveGuard guard = co_await place.scheme().latch(place.session(), place.objects().at(0));
+  const InDoubt write{.object = 0, .version = guard.version(), .counter = counter_in(guard.payload()) + 1};
+  set_counter(guard.payload(), write.counter);
+  say("holding");
+  std::string line;
+  std::getline(std::cin, line);
+  try {
+    co_await guard.commit();
+  } catch (const FabricError& error) {
+    say("in doubt");
+    co_return write;
+  }
+  throw WrongValue("the switch has ended, and a WRITE got its answer");
+}
+
+void doubt(const std::vector<std::string>& arguments, verbs::VerbsFabric& fabric) {
+  const auto owner = static_cast<std::uint16_t>(std::stoul(arguments.at(2)));
+  InDoubt write;
+  {
+    Place place(fabric, arguments.at(1), owner);
+    place.connect();
+    place.storage().settled();
+    write = fabric.reactor().run(write_in_doubt(place));
+  }
+  for (;;) {
+    try {
+      Place place(fabric, arguments.at(1), owner);
+      place.connect();
+      const bool happened = fabric.reactor().run(resume(place, write));
+      expect("the WRITE is not lost", happened ? 1 : 0, 1);
+      place.storage().settled();
+      say("written");
+      return;
+    } catch (const WrongValue&) {
+      throw;
+    } catch (const std::exception& error) {
+      std::cerr << "latch_peer: " << error.what() << std::endl;
+      constexpr auto kBeforeNext = std::chrono::milliseconds(20);
+      std::this_thread::sleep_for(kBeforeNext);
+    }
+  }
 }
 
 Task<void> repair(Place& place) {
@@ -418,7 +487,29 @@ void run(const std::vector<std::string>& arguments) {
     endure(arguments, fabric);
     return;
   }
+  if (command == "doubt") {
+    doubt(arguments, fabric);
+    return;
+  }
   Place place(fabric, arguments.at(1));
+  if (command == "move") {
+    place.connect();
+    move_tuples(place, std::stoull(arguments.at(2)), std::stoull(arguments.at(3)));
+    return;
+  }
+  if (command == "hot" || command == "cold") {
+    // A number behind the last one names no tuple.
+    const RemoteSpan first = place.first();
+    const std::uint64_t at = std::stoull(arguments.at(2)) * std::bit_ceil(first.length);
+    const RemoteSpan tuple{{first.address.value + at}, first.length, first.rkey};
+    if (command == "hot") {
+      place.storage().make_hot(tuple);
+    } else {
+      place.storage().make_cold(tuple);
+    }
+    say(fmt::format("tuple {} is {}", arguments.at(2), command));
+    return;
+  }
   if (command == "sum") {
     place.connect();
     const std::uint64_t sum = fabric.reactor().run(sum_of(place));
@@ -453,8 +544,8 @@ void run(const std::vector<std::string>& arguments) {
     place.connect();
     fabric.reactor().run(repair(place));
   } else {
-    throw std::invalid_argument(
-        fmt::format("{}: make, count, both, endure, sum, hold, write, repair, add or added", command));
+    throw std::invalid_argument(fmt::format(
+        "{}: make, count, both, endure, doubt, sum, move, hot, cold, hold, write, repair, add or added", command));
   }
 }
 

@@ -143,6 +143,13 @@ class RemoteNode final : public Node {
   /// std::logic_error if `queue_pair` does not pass the switch, and FabricError.
   [[nodiscard]] bool inherit(QueuePair& queue_pair, const RemoteSpan& tuple);
 
+  /// If the switch caches versions (p4/switch_cached.p4): the tuple becomes hot, or cold. Nobody needs to ask for that,
+  /// as a tuple becomes hot when it is latched, and another one cold in its place; but it can be done before. Throws
+  /// std::runtime_error that says why it is refused: no tuple begins there, it is latched, all hot tuples are, or the
+  /// switch has another program.
+  void make_hot(const RemoteSpan& tuple);
+  void make_cold(const RemoteSpan& tuple);
+
   /// The switch has ended or restarted, and this client's WRITE of the tuple has no answer. `version`: of the tuple
   /// when it was latched, GuardBase::version(). If granted, `queue_pair` has the latch; it must READ and WRITE the
   /// tuple, which may be torn. If that WRITE has no answer, either, ask of the same version again, and not of the one

@@ -31,9 +31,13 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace sidelatch::fabric::verbs {
 
@@ -58,10 +62,37 @@ struct SwitchedTuples {
   std::uint64_t slot_bytes = 0;
 };
 
+/// A version that a tuple has without a WRITE.
+struct GivenVersion {
+  std::uint32_t tuple = 0;
+  std::uint64_t version = 0;
+};
+
 /// Tuples whose memory was used before.
 struct RecoveredTuples {
   std::uint32_t first = 0;
   std::uint64_t version = 0;  ///< of all of them; the first one of an epoch that nobody has seen
+};
+
+/// What a switch has besides that keeps versions for some of the tuples only (p4/switch_cached.p4). The functions are
+/// those of switchsync::OptimisticSwitch, and so are the errors. The exchange calls them in the order of
+/// switchsync/tuple_moves.h, whenever a client has found a tuple cold that it would latch, or asks for a move.
+class SwitchCache {
+ public:
+  SwitchCache() = default;
+  SwitchCache(const SwitchCache&) = delete;
+  SwitchCache& operator=(const SwitchCache&) = delete;
+  virtual ~SwitchCache() = default;
+
+  [[nodiscard]] virtual std::vector<std::uint32_t> take_asked() = 0;
+  [[nodiscard]] virtual bool is_hot(std::uint32_t tuple) = 0;
+  [[nodiscard]] virtual bool is_moving(std::uint32_t tuple) = 0;
+  [[nodiscard]] virtual std::optional<std::uint32_t> next_hot(std::uint32_t from) = 0;
+  [[nodiscard]] virtual bool begin_to_heat(std::uint32_t tuple) = 0;
+  virtual void end_to_heat(std::uint32_t tuple, std::uint64_t version) = 0;
+  [[nodiscard]] virtual std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple) = 0;
+  virtual void end_to_cool(std::uint32_t tuple) = 0;
+  virtual void give_up_move(std::uint32_t tuple) = 0;
 };
 
 /// The switch. An exception of these functions refuses what a client asks, with the exception's text. For words only
@@ -78,8 +109,8 @@ class SwitchControl {
   virtual ConnectionId connect(const SwitchedEnds& ends) = 0;
   /// Nothing of the connection passes any more.
   virtual void fence(ConnectionId connection) = 0;
-  /// Its queue pair at the other end has ended.
-  virtual void release(ConnectionId connection) = 0;
+  /// Its queue pair at the other end has ended. Returns the tuples that it held and had not written.
+  virtual std::vector<GivenVersion> release(ConnectionId connection) = 0;
   /// Returns the number of the first tuple; the others follow.
   virtual std::uint32_t add_tuples(const SwitchedTuples& tuples) = 0;
   /// Throws what add_tuples() would throw, and changes nothing.
@@ -95,7 +126,17 @@ class SwitchControl {
   virtual bool inherit(ConnectionId to, std::uint32_t tuple) = 0;
   /// Of a tuple of recover_tuples(), at the switch; odd if it is latched. This implementation throws std::logic_error.
   virtual std::uint64_t version(std::uint32_t tuple);
+  /// Null, as here: the switch keeps the versions of all tuples.
+  [[nodiscard]] virtual SwitchCache* cache() { return nullptr; }
 };
+
+/// Of a recovery, in their order; a tuple may be granted any number of times. "before": nothing is asked yet. "taken":
+/// other switches are fenced, what they acknowledged is placed, and their queue pairs have ended. "read": the versions.
+/// "latched": this switch has all tuples. "noted": the memory server has noted the versions. "grant-noted", "granted":
+/// a WRITE that is to be made again. "opening", "written", "open": the other tuples' versions are written, then they
+/// are unlatched.
+inline constexpr std::array<std::string_view, 10> kRecoverySteps{
+    "before", "taken", "read", "latched", "noted", "grant-noted", "granted", "opening", "written", "open"};
 
 struct SwitchExchangeOptions {
   std::string address = "127.0.0.1:18516";  ///< HOST[:PORT] to listen on
@@ -108,6 +149,8 @@ struct SwitchExchangeOptions {
   RemoteSpan words{};                ///< what clients find as region "words"
   /// How long clients that another switch has cut off are waited for, before others may use the tuples.
   std::chrono::milliseconds grace{10'000};
+  /// For tests: called at each of kRecoverySteps, in the thread that takes it, and may end the process.
+  std::function<void(std::string_view)> at_recovery_step = {};
 };
 
 class SwitchExchange {
