@@ -126,7 +126,10 @@ class Execution final : public World {
   /// Also looks at the frames of loops that say that they keep nothing.
   void trust_no_loop() noexcept { trusts_ = false; }
   /// Tasks run in stack frames below this address of the calling thread.
-  void runs_below(const void* stack_top) noexcept { stack_top_ = stack_top; }
+  void runs_below(const void* stack_top);
+  /// Addresses in [low, top) count as equal, too. A program's captured objects may have some between their values, of
+  /// the thread that made them.
+  void leave_out_stack(std::uintptr_t low, std::uintptr_t top);
   void compare_tallies() noexcept { compares_tallies_ = true; }
   /// Whether a client has changed an object of the process that another one can reach, in any execution, and that is
   /// not for judges alone (World::judges_with). Then order_objects() is needed.
@@ -585,6 +588,12 @@ class Execution final : public World {
   std::uint64_t retries_ = 0;        // numbers of waits of loops
   std::vector<const void*> roots_;
   const void* stack_top_ = nullptr;
+  // Of each thread that has run steps: the snapshots that are gone back to keep what it left in frames.
+  struct Stack {
+    std::uintptr_t low;
+    std::uintptr_t top;
+  };
+  std::vector<Stack> stacks_;
   bool building_ = false;
   std::string refused_;  // why a task's program is refused
   bool trusts_ = true;

@@ -17,6 +17,7 @@
 namespace sidelatch::explore {
 
 using namespace fabric;
+using model::StepKind;
 
 namespace {
 

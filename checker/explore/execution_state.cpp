@@ -115,7 +115,12 @@ struct Execution::StateWriter {
       return named(Sort::registered, execution->arena_.range(byte, 0, false).begin);
     }
     const std::uintptr_t in_self = word - reinterpret_cast<std::uintptr_t>(execution);
-    return in_self < sizeof(Execution) ? named(Sort::self, in_self) : word;
+    if (in_self < sizeof(Execution)) {
+      return named(Sort::self, in_self);
+    }
+    const bool on_a_stack = std::ranges::any_of(
+        execution->stacks_, [word](const Stack& stack) { return word - stack.low < stack.top - stack.low; });
+    return on_a_stack ? named(Sort::stack, 0) : word;
   }
 
   // The same where nothing is left out. Most states are nothing else, and most words are plain.
@@ -181,6 +186,22 @@ struct Execution::StateWriter {
 std::uint64_t Execution::completed_of(std::uint16_t qp) const {
   const ModelQueuePair* const known = qp < queue_pair_count() ? queue_pairs_[qp].queue_pair : nullptr;
   return known == nullptr ? 0 : known->completed_so_far() & 0xffff'ffff;
+}
+
+void Execution::runs_below(const void* stack_top) {
+  stack_top_ = stack_top;
+  if (const std::uintptr_t low = lowest_of_this_stack(); low != 0) {
+    leave_out_stack(low, reinterpret_cast<std::uintptr_t>(stack_top));
+  }
+}
+
+void Execution::leave_out_stack(std::uintptr_t low, std::uintptr_t top) {
+  const auto known = std::ranges::find(stacks_, low, &Stack::low);
+  if (known == stacks_.end()) {
+    stacks_.push_back({low, top});
+  } else {
+    known->top = std::max(known->top, top);
+  }
 }
 
 void Execution::append_start(std::vector<std::uint64_t>& out) {

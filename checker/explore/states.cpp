@@ -139,6 +139,9 @@ StateSearch::StateSearch(const Program& program, const Options& options, unsigne
 StateSearch::Hand& StateSearch::hand(std::size_t slot) {
   if (hands_[slot] == nullptr) {
     hands_[slot] = std::make_unique<Hand>(*program_, options_);
+    if (stack_low_ != 0) {
+      hands_[slot]->execution.leave_out_stack(stack_low_, stack_top_);
+    }
     if (compares_clock_) {
       hands_[slot]->execution.compare_clock();
     }
@@ -344,6 +347,8 @@ StatesResult StateSearch::search() {
   is_local_ = false;
   StatesResult result;
   const void* const stack_top = __builtin_frame_address(0);
+  stack_low_ = lowest_of_this_stack();
+  stack_top_ = reinterpret_cast<std::uintptr_t>(stack_top);
   {
     Hand& first = hand(0);
     first.execution.runs_below(stack_top);

@@ -141,6 +141,9 @@ class StateSearch {
   Options options_;
   unsigned threads_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
+  // Of the thread that searches. All hands know it, or a state that one of them reaches would be new to the others.
+  std::uintptr_t stack_low_ = 0;
+  std::uintptr_t stack_top_ = 0;
   bool compares_clock_ = false;
   bool orders_revocations_ = false;
   ObjectsSeen objects_;

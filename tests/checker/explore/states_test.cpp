@@ -230,15 +230,6 @@ TEST(States, GrowLikeAPolynomial) {
   }
 }
 
-TEST(States, GiveTheSameVerdictForAnyNumberOfThreads) {
-  Options options = by_states();
-  const Verdict one = check(latch_with(1), options);
-  options.threads = 3;
-  const Verdict three = check(latch_with(1), options);
-  EXPECT_EQ(one.outcome, three.outcome);
-  // Not the counts: what a task has left in its frame of another thread's stack has other names there.
-}
-
 // ---- Schemes.
 
 TEST(States, DecideLatchesForReadersAndWriters) {
