@@ -320,7 +320,7 @@ TEST(HashTable, BadOptionsAreNamed) {
   EXPECT_THAT(refusal({.capacity = 1, .entries_per_bucket = 33}), HasSubstr("entries_per_bucket is 33"));
   EXPECT_THAT(refusal({.addressing = Addressing::perfect, .capacity = 1, .overflow_buckets = 3}),
               HasSubstr("overflow_buckets is 3"));
-  EXPECT_EQ(refusal({.capacity = 1}), "no such error");
+  EXPECT_EQ(refusal({.capacity = 1}), "no error");
   const TwoReadVersion scheme;
   EXPECT_THAT(message_of<std::invalid_argument>([&] { (void)HashTable::bytes_needed(scheme, {.capacity = 1}, 0); }),
               HasSubstr("0 memory nodes"));

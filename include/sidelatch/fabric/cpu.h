@@ -78,7 +78,15 @@ class Cpu {
    public:
     Access(Cpu& cpu, What what, const LocalSpan& word = {}, std::uint64_t value = 0, const WordCondition& until = {},
            std::optional<Duration> limit = {}) noexcept
-        : word_(word), value_(value), until_(until), limit_(limit), cpu_(&cpu), what_(what) {}
+        : word_(word),
+          value_(value),
+          mask_(until.mask),
+          compared_(until.value),
+          limit_(limit.value_or(Duration::zero())),
+          cpu_(&cpu),
+          equal_(until.equal),
+          is_limited_(limit.has_value()),
+          what_(what) {}
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
     ~Access() {
@@ -106,8 +114,10 @@ class Cpu {
     [[nodiscard]] What what() const noexcept { return what_; }
     [[nodiscard]] const LocalSpan& word() const noexcept { return word_; }
     [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
-    [[nodiscard]] const WordCondition& until() const noexcept { return until_; }
-    [[nodiscard]] const std::optional<Duration>& limit() const noexcept { return limit_; }
+    [[nodiscard]] WordCondition until() const noexcept { return {mask_, compared_, equal_}; }
+    [[nodiscard]] std::optional<Duration> limit() const noexcept {
+      return is_limited_ ? std::optional(limit_) : std::nullopt;
+    }
     /// What a load or a wait has seen.
     void give(std::uint64_t value) noexcept { value_ = value; }
     std::uint64_t timer = 0;  ///< of wait_for(), in worlds that have time
@@ -115,9 +125,14 @@ class Cpu {
    private:
     LocalSpan word_;
     std::uint64_t value_;
-    WordCondition until_;
-    std::optional<Duration> limit_;
+    // Of the condition and the limit, without the bytes between their members, which nobody sets: they would look to
+    // the explorer like something that a client knows.
+    std::uint64_t mask_;
+    std::uint64_t compared_;
+    Duration limit_;
     Cpu* cpu_;
+    bool equal_;
+    bool is_limited_;
     What what_;
     bool waits_ = false;
   };
