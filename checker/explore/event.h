@@ -89,6 +89,7 @@ struct Event {
   std::uint16_t client = kNone;  ///< the client whose local state this event reads or changes
   /// The sender of a message that this event completes and shows to `client` at once (one-step requests).
   std::uint16_t sender = kNone;
+  std::uint16_t message = kNone;  ///< a client's step that learns of the next message of this queue pair
   bool ran = false;        ///< one of its tasks continued
   bool may_crash = false;  ///< the client could have crashed instead
   bool judged = false;     ///< a judge sees when it happens

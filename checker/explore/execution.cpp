@@ -1023,6 +1023,8 @@ std::string Execution::describe_step(const Action& action) const {
       return "tries again";
     case Step::What::completion:
       return fmt::format("sees the completion of qp{}[{}]", found->qp, found->sequence - 1);
+    case Step::What::message:
+      return fmt::format("sees a message of qp{}", found->qp);
   }
   return "goes on";
 }
