@@ -87,7 +87,7 @@ struct Event {
   bool by_cpu = false;  ///< a step of a CPU thread that is no client's, or its drain
   // The client's part of the event.
   std::uint16_t client = kNone;  ///< the client whose local state this event reads or changes
-  /// The sender of a message that this event completes and shows to `client` at once (one-step requests).
+  /// The sender of a message that this event completes, and that `client` gets (one-step requests).
   std::uint16_t sender = kNone;
   std::uint16_t message = kNone;  ///< a client's step that learns of the next message of this queue pair
   bool ran = false;        ///< one of its tasks continued
