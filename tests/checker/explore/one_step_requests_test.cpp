@@ -106,9 +106,9 @@ void a_write_answers(World& world) {
   flag.memory = flag.first.node->allocate(64, fabric::Access::remote_all);
   flag.to_first = flag.second.node->connect(*flag.first.node);
   world.spawn(*flag.first.node, set_flag_and_look(&flag.first, &flag.store, flag.memory.bytes().data()));
-  world.spawn(*flag.second.node, kElsewhere ? answer_elsewhere(&flag.second, &flag.store)
-                                            : answer_by_a_write(&flag.second, &flag.store, flag.to_first.get(),
-                                                                flag.memory.remote(0, 8)));
+  world.spawn(*flag.second.node,
+              kElsewhere ? answer_elsewhere(&flag.second, &flag.store)
+                         : answer_by_a_write(&flag.second, &flag.store, flag.to_first.get(), flag.memory.remote(0, 8)));
 }
 
 struct Answer {
