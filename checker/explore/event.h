@@ -90,9 +90,9 @@ struct Event {
   /// The sender of a message that this event completes, and that `client` gets (one-step requests).
   std::uint16_t sender = kNone;
   std::uint16_t message = kNone;  ///< a client's step that learns of the next message of this queue pair
-  bool ran = false;        ///< one of its tasks continued
-  bool may_crash = false;  ///< the client could have crashed instead
-  bool judged = false;     ///< a judge sees when it happens
+  bool ran = false;               ///< one of its tasks continued
+  bool may_crash = false;         ///< the client could have crashed instead
+  bool judged = false;            ///< a judge sees when it happens
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor
   fabric::RemoteAddress address;

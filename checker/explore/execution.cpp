@@ -928,9 +928,8 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
 
 // Whether the step has done nothing so far that depends on what others do.
 bool Execution::may_revoke_in_this_step() const {
-  return running_ == Event::kNone ||
-         (event_->posts.empty() && event_->receives.empty() && !event_->global && !acted_in_step_ &&
-          shared_with(actors_[running_]).empty());
+  return running_ == Event::kNone || (event_->posts.empty() && event_->receives.empty() && !event_->global &&
+                                      !acted_in_step_ && shared_with(actors_[running_]).empty());
 }
 
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
