@@ -4,6 +4,7 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in" "${SIDELATCH_GENERATED
 
 file(
     GLOB_RECURSE SIDELATCH_SOURCES CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/common/*.cpp"
     "${PROJECT_SOURCE_DIR}/fabric/*.cpp"
     "${PROJECT_SOURCE_DIR}/roce/*.cpp"
     "${PROJECT_SOURCE_DIR}/softnic/*.cpp"

@@ -1,6 +1,8 @@
 #include "switch_latches.h"
 
+#include <sidelatch/fabric/task.h>
 #include <sidelatch/switchsync/optimistic_switch.h>
+#include <sidelatch/switchsync/tuple_moves.h>
 #include <sidelatch/switchsync/word_switch.h>
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <coroutine>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -94,6 +97,33 @@ Station parse_station(const std::string& text, const p4::WiredSwitch& device) {
     throw std::invalid_argument(fmt::format("--station {}: the switch has no port {}", text, station.port));
   }
   return station;
+}
+
+// The result of a task that waits for nothing.
+bool run_at_once(fabric::Task<bool> task) {
+  struct Run {
+    struct promise_type {
+      static Run get_return_object() noexcept { return {}; }
+      static std::suspend_never initial_suspend() noexcept { return {}; }
+      static std::suspend_never final_suspend() noexcept { return {}; }
+      static void return_void() noexcept {}
+      static void unhandled_exception() noexcept { std::terminate(); }
+    };
+  };
+  std::optional<bool> result;
+  std::exception_ptr error;
+  const auto run = [](fabric::Task<bool> all, std::optional<bool>* to, std::exception_ptr* failure) -> Run {
+    try {
+      *to = co_await std::move(all);
+    } catch (...) {
+      *failure = std::current_exception();
+    }
+  };
+  run(std::move(task), &result, &error);
+  if (error != nullptr) {
+    std::rethrow_exception(error);
+  }
+  return result.value();
 }
 
 }  // namespace
@@ -287,33 +317,76 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
   std::vector<std::uint32_t> take_asked() override {
     return in_thread([&] { return control_.take_asked(); });
   }
-  bool is_hot(std::uint32_t tuple) override {
-    return in_thread([&] { return control_.is_hot(tuple); });
+  bool heat(std::uint32_t tuple, Words& words) override {
+    words_.server = &words;
+    return run_at_once(moves_.heat(tuple));
   }
-  bool is_moving(std::uint32_t tuple) override {
-    return in_thread([&] { return control_.is_moving(tuple); });
-  }
-  std::optional<std::uint32_t> next_hot(std::uint32_t from) override {
-    return in_thread([&] { return control_.next_hot(from); });
-  }
-  bool begin_to_heat(std::uint32_t tuple) override {
-    return in_thread([&] { return control_.begin_to_heat(tuple); });
-  }
-  void end_to_heat(std::uint32_t tuple, std::uint64_t version) override {
-    in_thread([&] { control_.end_to_heat(tuple, version); });
-  }
-  std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple) override {
-    return in_thread([&] { return control_.begin_to_cool(tuple); });
-  }
-  void end_to_cool(std::uint32_t tuple) override {
-    in_thread([&] { control_.end_to_cool(tuple); });
-  }
-  void give_up_move(std::uint32_t tuple) override {
-    in_thread([&] { control_.give_up_move(tuple); });
+  bool cool(std::uint32_t tuple, Words& words) override {
+    words_.server = &words;
+    return run_at_once(moves_.cool(tuple));
   }
 
  private:
   void add_station(const Station& station) override { control_.add_station(station.mac, station.port); }
+
+  // For moves, in the thread of the switch.
+  class Cache final : public switchsync::TupleCache {
+    using Control = switchsync::OptimisticSwitch;
+    template <class Job>
+    auto call(Job job) {
+      return tuples_->in_thread([&] { return job(tuples_->control_); });
+    }
+
+   public:
+    explicit Cache(Tuples& tuples) : tuples_(&tuples) {}
+    bool is_hot(std::uint32_t tuple) override {
+      return call([&](Control& control) { return control.is_hot(tuple); });
+    }
+    bool is_moving(std::uint32_t tuple) override {
+      return call([&](Control& control) { return control.is_moving(tuple); });
+    }
+    std::size_t room() override {
+      return call([](Control& control) { return control.room(); });
+    }
+    std::optional<std::uint32_t> next_hot(std::uint32_t from) override {
+      return call([&](Control& control) { return control.next_hot(from); });
+    }
+    bool begin_to_heat(std::uint32_t tuple) override {
+      return call([&](Control& control) { return control.begin_to_heat(tuple); });
+    }
+    void end_to_heat(std::uint32_t tuple, std::uint64_t version) override {
+      call([&](Control& control) { control.end_to_heat(tuple, version); });
+    }
+    std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple) override {
+      return call([&](Control& control) { return control.begin_to_cool(tuple); });
+    }
+    void end_to_cool(std::uint32_t tuple) override {
+      call([&](Control& control) { control.end_to_cool(tuple); });
+    }
+    void give_up(std::uint32_t tuple) override {
+      try {
+        call([&](Control& control) {
+          if (control.is_moving(tuple)) {  // it may have ended with its memory
+            control.give_up_move(tuple);
+          }
+        });
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "sidelatch: a move of tuple {} cannot be given up: {}\n", tuple, error.what());
+      }
+    }
+
+   private:
+    Tuples* tuples_;
+  };
+  // Tasks that do not wait: the exchange asks the memory server, and this thread waits for the answer.
+  struct WordsAtServer final : switchsync::TupleWords {
+    fabric::Task<std::uint64_t> read(std::uint32_t tuple) override { co_return server->read(tuple); }
+    fabric::Task<void> write(std::uint32_t tuple, std::uint64_t version) override {
+      server->write(tuple, version);
+      co_return;
+    }
+    Words* server = nullptr;
+  };
 
   std::uint32_t add_row(const SwitchedTuples& tuples, bool is_new) {
     const std::uint32_t first = control_.add_tuples({.memory_node = tuples.memory_node,
@@ -330,6 +403,9 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
 
   switchsync::OptimisticSwitch control_;
   std::map<std::uint32_t, std::uint64_t> tuple_bytes_;  // bytes of a tuple, by the first one
+  Cache cache_{*this};
+  WordsAtServer words_;
+  switchsync::TupleMoves moves_{cache_, words_, 0, ~std::uint32_t{0}};  // of all rows
 };
 
 class LatchService::Words final : public Plane {

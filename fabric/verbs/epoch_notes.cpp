@@ -8,9 +8,15 @@
 
 namespace sidelatch::fabric::verbs {
 
+namespace {
+
+// A later holder has read the tuple, with this WRITE in it.
+bool is_followed(const TupleNote& note, std::uint64_t version) { return version < note.word || note.granted > version; }
+
+}  // namespace
+
 Fate fate_now(const TupleNote& note, bool is_open, std::uint64_t version) {
-  // A later holder has read the tuple, with this WRITE in it.
-  if (version < note.word || note.granted > version) {
+  if (is_followed(note, version)) {
     return Fate::happened;
   }
   const bool is_decided = is_open || note.granted != 0;
@@ -26,14 +32,12 @@ Recalled recall(std::span<const TupleNote> notes, std::uint64_t version) {
     if (note.epoch <= version) {
       continue;
     }
-    if (version < note.word || note.granted > version) {
-      return {Fate::happened, version};
-    }
-    if (notes[i + 1].word == note.word) {
+    if (notes[i + 1].word == note.word && !is_followed(note, version)) {
       continue;  // this switch has ended before anybody wrote the tuple: the next one has decided
     }
-    if (note.granted != version) {
-      return {version == note.word ? Fate::happened : Fate::lost, version};
+    constexpr bool kIsOpen = true;  // it waits no more
+    if (const Fate fate = fate_now(note, kIsOpen, version); fate != Fate::undecided) {
+      return {fate, version};
     }
     version = note.epoch + 2;  // made again. The WRITE may be torn, as any other
   }

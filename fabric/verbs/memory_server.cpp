@@ -383,7 +383,8 @@ class MemoryServer::Loop {
       }
       if (const auto* const epoch = std::get_if<exchange::NoteEpoch>(&message)) {
         require_switch(client);
-        notes_.begin(epoch->span, epoch->stride, epoch->value, read_all_own_words(welcome_.regions, *epoch));
+        notes_.begin(epoch->span, epoch->stride, epoch->value,
+                     read_all_own_words(welcome_.regions, epoch->span, epoch->stride, epoch->count));
         return exchange::Noted{};
       }
       if (const auto* const grant = std::get_if<exchange::NoteGrant>(&message)) {

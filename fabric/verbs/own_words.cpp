@@ -43,16 +43,16 @@ std::vector<std::uint64_t> read_own_words(std::span<const exchange::SharedRegion
   if (wanted.count > exchange::kMostWords) {
     throw std::invalid_argument(fmt::format("{} words at once: at most {}", wanted.count, exchange::kMostWords));
   }
-  return read_all_own_words(regions, {wanted.span, wanted.stride, wanted.count, 0});
+  return read_all_own_words(regions, wanted.span, wanted.stride, wanted.count);
 }
 
-std::vector<std::uint64_t> read_all_own_words(std::span<const exchange::SharedRegion> regions,
-                                              const exchange::NoteEpoch& wanted) {
-  require_own_words(regions, wanted.span, wanted.stride, wanted.count, Access::remote_read);
+std::vector<std::uint64_t> read_all_own_words(std::span<const exchange::SharedRegion> regions, const RemoteSpan& span,
+                                              std::uint64_t stride, std::uint64_t count) {
+  require_own_words(regions, span, stride, count, Access::remote_read);
   std::vector<std::uint64_t> words;
-  words.reserve(wanted.count);
-  for (std::uint64_t i = 0; i < wanted.count; ++i) {
-    words.push_back(own_word(wanted.span.address.value + i * wanted.stride).load());
+  words.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    words.push_back(own_word(span.address.value + i * stride).load());
   }
   return words;
 }

@@ -18,7 +18,8 @@ namespace sidelatch::fabric::verbs {
                                                         const exchange::ReadWords& wanted);
 /// All words of a row, however many. Throws as read_own_words().
 [[nodiscard]] std::vector<std::uint64_t> read_all_own_words(std::span<const exchange::SharedRegion> regions,
-                                                            const exchange::NoteEpoch& wanted);
+                                                            const RemoteSpan& span, std::uint64_t stride,
+                                                            std::uint64_t count);
 /// Throws as read_own_words(); then nothing is written.
 void write_own_words(std::span<const exchange::SharedRegion> regions, const exchange::WriteWords& wanted);
 

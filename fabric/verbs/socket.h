@@ -1,17 +1,16 @@
-// TCP sockets for the bootstrap: addresses by name, time limits on everything, whole messages.
+// The bootstrap over TCP: whole messages, with a time limit for each.
 #pragma once
 
 #include "exchange.h"
 
 #include "common/file_descriptor.h"
+#include "common/tcp.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <chrono>
 #include <cstdint>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,12 +18,6 @@
 #include <vector>
 
 namespace sidelatch::fabric::verbs {
-
-/// Names the address, the error, and what to do.
-class SocketError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// The other side has understood the question and refuses; the conversation continues.
 class Refusal : public SocketError {
@@ -41,24 +34,6 @@ class ConversationEnded : public SocketError {
  public:
   using SocketError::SocketError;
 };
-
-/// "HOST:PORT", "HOST", "[IPv6]:PORT", "[IPv6]". Throws std::invalid_argument that quotes it.
-struct HostAndPort {
-  std::string host;
-  std::uint16_t port = 0;
-
-  static HostAndPort parse(std::string_view text, std::uint16_t default_port);
-  [[nodiscard]] std::string to_string() const;
-};
-
-/// A non-blocking listening socket. If `at.port` is 0, any free port is used and stored in `at`.
-[[nodiscard]] FileDescriptor listen_on(HostAndPort& at);
-
-/// The address that a socket is bound to. Throws SocketError.
-[[nodiscard]] sockaddr_storage bound_to(const FileDescriptor& socket);
-
-/// For the socket of a server's client: messages leave at once, and a machine that is gone is noticed.
-void watch_over(const FileDescriptor& socket) noexcept;
 
 /// Takes the same time for every wrong token.
 [[nodiscard]] bool same_token(const std::string& a, const std::string& b) noexcept;

@@ -12,47 +12,9 @@ namespace sidelatch::fabric::verbs {
 
 namespace {
 
-constexpr auto kServerLimit = std::chrono::seconds(10);
 constexpr auto kTryAgain = std::chrono::milliseconds(500);
 
 }  // namespace
-
-// A conversation that has ended, with a server that was away, begins anew.
-template <class Answer>
-Answer SwitchRecovery::ask(const exchange::Message& question) {
-  if (!server_) {
-    server_.emplace(HostAndPort::parse(options_->memory, kDefaultPort), kServerLimit);
-    try {
-      static_cast<void>(ask<exchange::Welcome>(exchange::Hello{options_->token, switch_id_}));
-    } catch (...) {
-      server_.reset();
-      throw;
-    }
-  }
-  try {
-    return server_->ask_for<Answer>(question, "the memory server");
-  } catch (const Refusal&) {
-    throw;
-  } catch (const SocketError&) {
-    server_.reset();
-    throw;
-  }
-}
-
-std::vector<std::uint64_t> SwitchRecovery::read_words(const SwitchedTuples& tuples) {
-  std::vector<std::uint64_t> all;
-  all.reserve(tuples.count);
-  while (all.size() < tuples.count) {
-    const std::uint64_t count = std::min(exchange::kMostWords, tuples.count - all.size());
-    const auto part = ask<exchange::Words>(exchange::ReadWords{
-        tuples.memory.subspan(all.size() * tuples.slot_bytes, count * tuples.slot_bytes), tuples.slot_bytes, count});
-    if (part.words.size() != count) {
-      throw SocketError("the memory server answers with another number of words");
-    }
-    all.insert(all.end(), part.words.begin(), part.words.end());
-  }
-  return all;
-}
 
 void SwitchRecovery::keep(const SwitchedTuples& tuples) {
   const std::scoped_lock lock(mutex_);
@@ -62,15 +24,15 @@ void SwitchRecovery::keep(const SwitchedTuples& tuples) {
   // Before other switches end.
   shared_->with([&](SwitchControl& control) { control.check_tuples(tuples); });
   reach("before");
-  const auto cut_off = ask<exchange::TakenOver>(exchange::TakeOver{});
+  const auto cut_off = server_.ask<exchange::TakenOver>(exchange::TakeOver{});
   reach("taken");
-  std::vector<std::uint64_t> found = read_words(tuples);
+  std::vector<std::uint64_t> found = server_.read_words(tuples);
   reach("read");
   const RecoveredTuples recovered = shared_->recover(tuples, found);
   reach("latched");
   try {
-    static_cast<void>(
-        ask<exchange::Noted>(exchange::NoteEpoch{tuples.memory, tuples.slot_bytes, tuples.count, recovered.version}));
+    static_cast<void>(server_.ask<exchange::Noted>(
+        exchange::NoteEpoch{tuples.memory, tuples.slot_bytes, tuples.count, recovered.version}));
   } catch (const std::exception&) {
     shared_->forget(tuples.memory);  // as if nobody had asked
     throw;
@@ -128,7 +90,7 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
   if (version > row->version) {
     return resume_here(connection, row->first + static_cast<std::uint32_t>(place), version);
   }
-  const auto answer = ask<exchange::Recalled>(exchange::Recall{at, version});
+  const auto answer = server_.ask<exchange::Recalled>(exchange::Recall{at, version});
   version = answer.version;
   const auto granted = row->granted.find(place);
   auto fate = static_cast<Fate>(answer.fate);
@@ -148,7 +110,7 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
     return Resumption::happened;
   }
   // Before it can be written.
-  static_cast<void>(ask<exchange::Noted>(exchange::NoteGrant{at, row->version, version}));
+  static_cast<void>(server_.ask<exchange::Noted>(exchange::NoteGrant{at, row->version, version}));
   reach("grant-noted");
   if (!shared_->with([&](SwitchControl& control) { return control.inherit(connection, tuple); })) {
     if (granted == row->granted.end() || granted->second.to != connection) {
@@ -165,7 +127,7 @@ Resumption SwitchRecovery::resume(SwitchControl::ConnectionId connection, const 
 
 void SwitchRecovery::settle(std::uint16_t owner) {
   const std::scoped_lock lock(mutex_);
-  static_cast<void>(ask<exchange::Noted>(exchange::Settle{owner}));
+  static_cast<void>(server_.ask<exchange::Noted>(exchange::Settle{owner}));
   owners_.erase(owner);
   if (!is_awaited()) {
     open_all();
@@ -183,7 +145,7 @@ void SwitchRecovery::look() noexcept {
     return;
   }
   try {
-    static_cast<void>(ask<exchange::Noted>(exchange::Settle{0}));
+    static_cast<void>(server_.ask<exchange::Noted>(exchange::Settle{0}));
     owners_.clear();
     has_others_ = false;
     open_all();
@@ -212,7 +174,7 @@ void SwitchRecovery::open(Row& row) {
     const std::uint64_t end = next == row.granted.end() ? tuples.count : next->first;
     if (end > begin) {
       const std::uint64_t count = end - begin;
-      static_cast<void>(ask<exchange::Noted>(
+      static_cast<void>(server_.ask<exchange::Noted>(
           exchange::WriteWords{tuples.memory.subspan(begin * tuples.slot_bytes, count * tuples.slot_bytes),
                                tuples.slot_bytes, count, row.version}));
     }

@@ -12,7 +12,7 @@
 // next one can do the same.
 #pragma once
 
-#include "socket.h"
+#include "server_line.h"
 #include "switch_service.h"
 
 #include <sidelatch/fabric/verbs/memory_server.h>
@@ -35,7 +35,7 @@ class SwitchRecovery {
 
   /// Both outlive this object. `switch_id`: of this switch, not 0.
   SwitchRecovery(SharedSwitch& shared, const SwitchExchangeOptions& options, std::uint64_t switch_id)
-      : shared_(&shared), options_(&options), switch_id_(switch_id) {}
+      : shared_(&shared), options_(&options), server_(options, switch_id) {}
 
   /// `tuples` are in a region that the server shares. Once for the same row, whoever asks. Throws what the switch
   /// throws, and SocketError.
@@ -66,9 +66,6 @@ class SwitchRecovery {
     std::map<std::uint64_t, Grant> granted{};  // by the tuple's place in the row
     bool is_open = false;
   };
-  template <class Answer>
-  Answer ask(const exchange::Message& question);
-  [[nodiscard]] std::vector<std::uint64_t> read_words(const SwitchedTuples& tuples);
   [[nodiscard]] Resumption resume_here(SwitchControl::ConnectionId connection, std::uint32_t tuple,
                                        std::uint64_t version);
   [[nodiscard]] Row* row_of(const RemoteSpan& at);
@@ -83,9 +80,8 @@ class SwitchRecovery {
 
   SharedSwitch* shared_;
   const SwitchExchangeOptions* options_;
-  std::uint64_t switch_id_;
   std::mutex mutex_;
-  std::optional<Conversation> server_;
+  ServerLine server_;
   std::list<Row> rows_;
   std::set<std::uint16_t> owners_;
   bool has_others_ = false;

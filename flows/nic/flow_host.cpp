@@ -10,6 +10,8 @@
 // The end of the connection is the end of the unit, or of the switch.
 #include "lines.h"
 
+#include "common/tcp.h"
+
 #include <sidelatch/flows/nic/flow_host.h>
 
 #include <fmt/format.h>
@@ -17,7 +19,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <list>
 #include <optional>
@@ -38,21 +39,15 @@ constexpr auto kLookAtUnits = std::chrono::milliseconds(1);
 constexpr std::uint64_t kMost32 = 0xffff'ffff;
 constexpr std::uint64_t kMost48 = 0xffff'ffff'ffff;
 
-template <std::size_t Bytes>
-std::array<std::uint8_t, Bytes> bytes_of(std::uint64_t number) {
-  std::array<std::uint8_t, Bytes> result{};
-  for (std::size_t i = Bytes; i-- > 0; number >>= 8U) {
-    result[i] = static_cast<std::uint8_t>(number);
-  }
-  return result;
-}
-
 }  // namespace
 
 class FlowHost::Service {
  public:
   Service(p4::WiredSwitch& device, FlowSwitch& control, const FlowHostOptions& options)
-      : device_(&device), control_(&control), options_(options), address_(exchange::Address::parse(options.address)) {
+      : device_(&device),
+        control_(&control),
+        options_(options),
+        address_(HostAndPort::parse_to_listen(options.address)) {
     if (options.producers == 0 || options.consumers == 0) {
       throw std::invalid_argument(fmt::format("a flow of {} producers and {} consumers: it has one of each at least",
                                               options.producers, options.consumers));
@@ -64,7 +59,7 @@ class FlowHost::Service {
     if (options.flow.kind == FlowKind::replicate) {
       shared_ends_ = control.new_ends(options.consumers);
     }
-    listener_ = exchange::listen_at(address_);
+    listener_ = listen_on(address_);
   }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -246,8 +241,8 @@ class FlowHost::Service {
   }
 
   void take_rings(Unit& unit, Words& words) {
-    const auto mac = bytes_of<6>(words.number(kMost48));
-    const auto ip = bytes_of<4>(words.number(kMost32));
+    const auto mac = p4::address_of<6>(words.number(kMost48));
+    const auto ip = p4::address_of<4>(words.number(kMost32));
     for (FlowRing& ring : unit.rings) {
       const auto numbers = words.numbers(3, std::numeric_limits<std::uint64_t>::max());
       if (numbers[0] > exchange::kMost24 || numbers[1] > kMost32) {
@@ -323,7 +318,7 @@ class FlowHost::Service {
   p4::WiredSwitch* device_;
   FlowSwitch* control_;
   FlowHostOptions options_;
-  exchange::Address address_;
+  HostAndPort address_;
   FileDescriptor listener_;
   std::vector<SwitchEnd> shared_ends_;
   std::list<Unit> units_;

@@ -1,11 +1,14 @@
 #include "lines.h"
 
+#include "common/tcp.h"
+
 #include <sidelatch/flows/nic/flow_nic.h>
 #include <sidelatch/flows/nic/flow_unit.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -26,7 +29,7 @@ constexpr milliseconds kLook{100};  // at the connection, when nothing moves
 class FlowMembership {
  public:
   FlowMembership(const FlowJoin& join, bool is_producer)
-      : address_(exchange::Address::parse(join.address)), deadline_(Clock::now() + join.patience) {
+      : address_(HostAndPort::parse(join.address)), deadline_(Clock::now() + join.patience) {
     join.shape.check();
     call(join, is_producer);
     try {
@@ -66,13 +69,19 @@ class FlowMembership {
   }
 
   void call(const FlowJoin& join, bool is_producer) {
+    int error = 0;
+    FileDescriptor socket;
     try {
-      lines_ = exchange::Lines(exchange::connect_to(address_, left()));
-    } catch (const std::runtime_error& error) {
+      socket = connect_to(address_, deadline_, error);
+    } catch (const SocketError& unknown) {
+      throw FlowJoinError(Reason::no_switch, unknown.what());
+    }
+    if (!socket.valid()) {
       throw FlowJoinError(Reason::no_switch,
                           fmt::format("no switch answers at {}: {}; does it run, and is this its flow's address?",
-                                      address_.to_string(), error.what()));
+                                      address_.to_string(), std::strerror(error)));
     }
+    lines_ = exchange::Lines(std::move(socket));
     lines_.send(fmt::format("{} {} {} {} {} {} {}", exchange::kGreeting, is_producer ? "producer" : "consumer",
                             join.port, join.shape.slots, join.shape.item_bytes, join.shape.alignment,
                             join.shape.order == ByteOrder::little ? "little" : "big"));
@@ -104,9 +113,7 @@ class FlowMembership {
       throw exchange::WrongLine(fmt::format("it says '{}'", line));
     }
     const auto path_mtu = static_cast<std::uint32_t>(words.number(4096));
-    const std::uint64_t ip = words.number(0xffff'ffff);
-    const Ipv4Address switch_ip{static_cast<std::uint8_t>(ip >> 24U), static_cast<std::uint8_t>(ip >> 16U),
-                                static_cast<std::uint8_t>(ip >> 8U), static_cast<std::uint8_t>(ip)};
+    const Ipv4Address switch_ip = p4::address_of<4>(words.number(0xffff'ffff));
     const std::uint64_t count = words.number(exchange::kMost24);
     std::string offer;
     std::string where;
@@ -138,7 +145,7 @@ class FlowMembership {
     }
   }
 
-  exchange::Address address_;
+  HostAndPort address_;
   Clock::time_point deadline_;
   exchange::Lines lines_;
   std::optional<FlowNic> nic_;

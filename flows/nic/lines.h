@@ -25,23 +25,11 @@ class WrongLine : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// "HOST:PORT". Throws std::invalid_argument that quotes it.
-struct Address {
-  std::string host;
-  std::string port;
-  static Address parse(const std::string& text);
-  [[nodiscard]] std::string to_string() const { return host + ":" + port; }
-};
-
-/// A listening socket that does not block; `at.port` becomes the actual one. Throws std::runtime_error.
-[[nodiscard]] FileDescriptor listen_at(Address& at);
-/// Throws std::runtime_error with the system's reason.
-[[nodiscard]] FileDescriptor connect_to(const Address& to, std::chrono::milliseconds at_most);
-
 /// A connection. It never blocks but in await().
 class Lines {
  public:
   Lines() = default;
+  /// Of a socket that does not block.
   explicit Lines(FileDescriptor socket);
 
   /// False: the other one is gone, or does not read.

@@ -85,21 +85,7 @@ TEST_F(CachedLatches, ATupleInDoubtStaysHotUntilItsHeirHasWrittenIt) {
   start_cached("1");
   const auto owner = peer(2, {"make", tuples(), "2"});
   owner->await("ready");
-  bool is_repaired = false;
-  for (int attempt = 0; attempt < 20 && !is_repaired; ++attempt) {
-    const auto writer = peer(3, {"write", tuples()});
-    writer->await("holding");
-    memory().signal(SIGSTOP);
-    writer->write_line("now");
-    writer->await("writing");
-    writer->signal(SIGKILL);
-    EXPECT_EQ(writer->wait(), -1);
-    memory().signal(SIGCONT);
-    const auto heir = peer(4, {"repair", tuples()});
-    EXPECT_EQ(heir->wait(), 0) << heir->text();
-    is_repaired = heir->text().find("repaired") != std::string::npos;
-  }
-  EXPECT_TRUE(is_repaired);
+  expect_repair_of_a_tuple_in_doubt();
   expect_done(*peer(3, {"count", tuples(), "7", "1"}), "done 7 updates");
   owner->write_line("now");
   EXPECT_EQ(owner->wait(), 0) << owner->text();

@@ -3,6 +3,8 @@
 // Thread-safety: functions without state.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -25,6 +27,16 @@ inline constexpr unsigned kWidest = 128;
     number = number << 8 | byte;
   }
   return number;
+}
+
+/// The address of so many bytes that this number is.
+template <std::size_t Bytes>
+[[nodiscard]] constexpr std::array<std::uint8_t, Bytes> address_of(std::uint64_t number) noexcept {
+  std::array<std::uint8_t, Bytes> bytes{};
+  for (std::size_t i = Bytes; i-- > 0; number >>= 8) {
+    bytes[i] = static_cast<std::uint8_t>(number);
+  }
+  return bytes;
 }
 
 /// Whether the highest of `width` bits is set.

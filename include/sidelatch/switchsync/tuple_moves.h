@@ -24,7 +24,10 @@
 // dies leaves nothing of it behind. A client that dies with a latch leaves a hot tuple, which stays hot while it is
 // latched or in doubt.
 //
-// Thread-safety: as that of OptimisticSwitch. One call at a time, as they share the buffer.
+// The switch and the words are interfaces: a control plane in this process that reaches memory by a queue pair is what
+// they are by default; `sidelatch switch` calls its control plane in another thread, and asks the memory server.
+//
+// Thread-safety: as that of the interfaces. One call at a time.
 #pragma once
 
 #include <sidelatch/fabric/queue_pair.h>
@@ -32,9 +35,46 @@
 #include <sidelatch/fabric/types.h>
 #include <sidelatch/switchsync/optimistic_switch.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 
 namespace sidelatch::switchsync {
+
+/// The switch's part of a move: functions of OptimisticSwitch, which say more.
+class TupleCache {
+ public:
+  TupleCache() = default;
+  TupleCache(const TupleCache&) = delete;
+  TupleCache& operator=(const TupleCache&) = delete;
+  virtual ~TupleCache() = default;
+
+  [[nodiscard]] virtual bool is_hot(std::uint32_t tuple) = 0;
+  [[nodiscard]] virtual bool is_moving(std::uint32_t tuple) = 0;
+  [[nodiscard]] virtual std::size_t room() = 0;
+  [[nodiscard]] virtual std::optional<std::uint32_t> next_hot(std::uint32_t from) = 0;
+  [[nodiscard]] virtual bool begin_to_heat(std::uint32_t tuple) = 0;
+  virtual void end_to_heat(std::uint32_t tuple, std::uint64_t version) = 0;
+  [[nodiscard]] virtual std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple) = 0;
+  virtual void end_to_cool(std::uint32_t tuple) = 0;
+  /// give_up_move(), if the tuple still moves.
+  virtual void give_up(std::uint32_t tuple) = 0;
+};
+
+/// The words of tuples that move, in memory.
+class TupleWords {
+ public:
+  TupleWords() = default;
+  TupleWords(const TupleWords&) = delete;
+  TupleWords& operator=(const TupleWords&) = delete;
+  virtual ~TupleWords() = default;
+
+  /// The word, when all WRITEs of the tuple that were acknowledged are placed.
+  [[nodiscard]] virtual fabric::Task<std::uint64_t> read(std::uint32_t tuple) = 0;
+  /// It is placed when this returns.
+  [[nodiscard]] virtual fabric::Task<void> write(std::uint32_t tuple, std::uint64_t version) = 0;
+};
 
 class TupleMoves {
  public:
@@ -44,26 +84,27 @@ class TupleMoves {
   /// and std::logic_error if the switch has no program that caches.
   TupleMoves(OptimisticSwitch& control, std::uint32_t first, fabric::QueuePair& direct, fabric::RemoteSpan memory,
              fabric::LocalSpan buffer);
+  /// For `count` tuples from `first` on. Both outlive this object.
+  TupleMoves(TupleCache& cache, TupleWords& words, std::uint32_t first, std::uint64_t count);
 
-  /// The tuple is hot, if this returns true. False: there is no room, and all hot tuples of this row are held; or the
-  /// tuple moves already. Try again. Throws FabricError, and std::invalid_argument if there is no such tuple.
+  /// The tuple is hot, if this returns true. False: there is no room, and all hot tuples of these are held; or the
+  /// tuple moves already. Try again. Throws what the interfaces throw (FabricError), and std::invalid_argument if there
+  /// is no such tuple.
   [[nodiscard]] fabric::Task<bool> heat(std::uint32_t tuple);
   /// The tuple is cold, if this returns true. False: it is held, or in doubt, or moves already. Throws as heat().
   [[nodiscard]] fabric::Task<bool> cool(std::uint32_t tuple);
 
  private:
-  [[nodiscard]] fabric::RemoteSpan word_of(std::uint32_t tuple) const;
-  [[nodiscard]] fabric::Task<std::uint64_t> read_word(std::uint32_t tuple);
+  void require(std::uint32_t tuple, const char* what) const;
   [[nodiscard]] fabric::Task<bool> make_room();
 
-  OptimisticSwitch* control_;
+  std::unique_ptr<TupleCache> own_cache_;
+  std::unique_ptr<TupleWords> own_words_;
+  TupleCache* cache_;
+  TupleWords* words_;
   std::uint32_t first_;
-  std::uint64_t slot_bytes_;
   std::uint64_t count_;
-  fabric::QueuePair* direct_;
-  fabric::RemoteSpan memory_;
-  fabric::LocalSpan buffer_;
-  std::uint32_t hand_ = 0;  // the next one of the row that may become cold, as a clock's
+  std::uint32_t hand_ = 0;  // the next one of them that may become cold, as a clock's
 };
 
 }  // namespace sidelatch::switchsync

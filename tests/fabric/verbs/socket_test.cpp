@@ -1,4 +1,4 @@
-// Addresses in users' notation.
+// Conversations over TCP that end with an error, once.
 #include "fabric/verbs/socket.h"
 
 #include <gmock/gmock.h>
@@ -12,43 +12,6 @@
 
 namespace sidelatch::fabric::verbs {
 namespace {
-
-std::string parsed(const char* text) { return HostAndPort::parse(text, 18515).to_string(); }
-
-TEST(HostAndPort, MayLeaveThePortOut) {
-  EXPECT_EQ(parsed("storage1"), "storage1:18515");
-  EXPECT_EQ(parsed("10.0.0.1:99"), "10.0.0.1:99");
-  EXPECT_EQ(parsed("[::1]"), "[::1]:18515");
-  EXPECT_EQ(parsed("[fe80::1]:65535"), "[fe80::1]:65535");
-}
-
-TEST(HostAndPort, OthersAreQuoted) {
-  for (const char* text : {"", ":99", "host:", "host:0", "host:65536", "host:x", "host:1x", "::1", "[::1", "[::1]99",
-                           "[]:99", "host:-1", "host: 1"}) {
-    try {
-      static_cast<void>(HostAndPort::parse(text, 18515));
-      ADD_FAILURE() << text;
-    } catch (const std::invalid_argument& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("'" + std::string(text) + "'"));
-    }
-  }
-}
-
-TEST(Listening, SaysWhatToDoAboutAnAddressThatCannotBeHad) {
-  HostAndPort at{"127.0.0.1", 0};
-  const FileDescriptor listening = listen_on(at);
-  const auto message_of = [](HostAndPort where) {
-    try {
-      static_cast<void>(listen_on(where));
-    } catch (const SocketError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
-  EXPECT_THAT(message_of(at),
-              ::testing::AllOf(::testing::HasSubstr(at.to_string()), ::testing::HasSubstr("another port")));
-  EXPECT_THAT(message_of({"192.0.2.1", 0}), ::testing::HasSubstr("give an address of this machine"));
-}
 
 TEST(Conversation, WithNobodyEndsWithAnErrorThatNamesTheAddress) {
   HostAndPort at{"127.0.0.1", 0};

@@ -1,5 +1,6 @@
 // FlowHost by its protocol: what it refuses, and what becomes of units that come, say something else, or die. The units
 // here have no NIC; tests/tools/flow_join_test.cpp has processes with one.
+#include "common/tcp.h"
 #include "flows/nic/lines.h"
 
 #include <sidelatch/flows/nic/flow_host.h>
@@ -32,7 +33,9 @@ class FlowHostTest : public ::testing::Test {
   FlowSwitch& control() { return control_; }
 
   exchange::Lines unit(const std::string& greeting = "") {
-    exchange::Lines lines(exchange::connect_to(exchange::Address::parse(host_->address()), milliseconds(10'000)));
+    int error = 0;
+    exchange::Lines lines(connect_to(HostAndPort::parse(host_->address()),
+                                     std::chrono::steady_clock::now() + std::chrono::seconds(10), error));
     if (!greeting.empty()) {
       lines.send(std::string(exchange::kGreeting) + " " + greeting);
     }
@@ -93,6 +96,19 @@ TEST_F(FlowHostTest, NamesWhatIsWrong) {
     EXPECT_EQ(said_to(lines), "");
     EXPECT_EQ(host().units(), 0U);
   }
+}
+
+TEST_F(FlowHostTest, IsFoundByAnIpv6Address) {
+  try {
+    HostAndPort any{.host = "::1"};
+    listen_on(any).close();
+  } catch (const SocketError& error) {
+    GTEST_SKIP() << "no IPv6 here: " << error.what();
+  }
+  host({.address = "[::1]:0", .item_bytes = 64});
+  EXPECT_THAT(host().address(), StartsWith("[::1]:"));
+  exchange::Lines producer = unit("producer 0 8 64 1 little");
+  EXPECT_THAT(said_to(producer), StartsWith("ends "));
 }
 
 TEST_F(FlowHostTest, RefusesMoreUnitsThanTheFlowHas) {
@@ -205,15 +221,18 @@ std::string refusal(const FlowJoin& join, FlowJoinError::Reason reason) {
 TEST_F(FlowHostTest, AUnitThatFindsNobodyIsToldSo) {
   constexpr RingShape kShape{.slots = 8, .item_bytes = 64};
   EXPECT_THROW(FlowProducer({.address = "nowhere", .shape = kShape}), std::invalid_argument);
+  EXPECT_THROW(FlowProducer({.address = "127.0.0.1:0", .shape = kShape}), std::invalid_argument);
   EXPECT_THROW(FlowProducer({.address = "127.0.0.1:1", .shape = {.slots = 3}}), std::invalid_argument);
+  EXPECT_THAT(refusal({.address = "no.such.host.invalid:1", .shape = kShape}, FlowJoinError::Reason::no_switch),
+              StartsWith("no.such.host.invalid:1: cannot find this host"));
   host({.item_bytes = 64});
   const std::string address = host().address();
   // It listens, and nobody serves it.
   EXPECT_EQ(
       refusal({.address = address, .shape = kShape, .patience = milliseconds(20)}, FlowJoinError::Reason::timeout),
       fmt::format("the switch at {} does not answer", address));
-  exchange::Address any = exchange::Address::parse("127.0.0.1:0");
-  exchange::listen_at(any).close();  // now nobody has it
+  HostAndPort any{.host = "127.0.0.1"};
+  listen_on(any).close();  // now nobody has it
   EXPECT_EQ(refusal({.address = any.to_string(), .shape = kShape}, FlowJoinError::Reason::no_switch),
             fmt::format("no switch answers at {}: Connection refused; does it run, and is this its flow's address?",
                         any.to_string()));

@@ -33,7 +33,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,25 +73,32 @@ struct RecoveredTuples {
   std::uint64_t version = 0;  ///< of all of them; the first one of an epoch that nobody has seen
 };
 
-/// What a switch has besides that keeps versions for some of the tuples only (p4/switch_cached.p4). The functions are
-/// those of switchsync::OptimisticSwitch, and so are the errors. The exchange calls them in the order of
-/// switchsync/tuple_moves.h, whenever a client has found a tuple cold that it would latch, or asks for a move.
+/// What a switch has besides that keeps versions for some of the tuples only (p4/switch_cached.p4). The exchange makes
+/// hot what a client has found cold and would latch, and moves what a client asks for. heat() and cool() are those of
+/// switchsync::TupleMoves.
 class SwitchCache {
  public:
+  /// The words of tuples in memory. Both throw what asking the memory server throws.
+  class Words {
+   public:
+    Words() = default;
+    Words(const Words&) = delete;
+    Words& operator=(const Words&) = delete;
+    virtual ~Words() = default;
+    /// When all WRITEs of the tuple that were acknowledged are placed.
+    [[nodiscard]] virtual std::uint64_t read(std::uint32_t tuple) = 0;
+    virtual void write(std::uint32_t tuple, std::uint64_t version) = 0;
+  };
+
   SwitchCache() = default;
   SwitchCache(const SwitchCache&) = delete;
   SwitchCache& operator=(const SwitchCache&) = delete;
   virtual ~SwitchCache() = default;
 
   [[nodiscard]] virtual std::vector<std::uint32_t> take_asked() = 0;
-  [[nodiscard]] virtual bool is_hot(std::uint32_t tuple) = 0;
-  [[nodiscard]] virtual bool is_moving(std::uint32_t tuple) = 0;
-  [[nodiscard]] virtual std::optional<std::uint32_t> next_hot(std::uint32_t from) = 0;
-  [[nodiscard]] virtual bool begin_to_heat(std::uint32_t tuple) = 0;
-  virtual void end_to_heat(std::uint32_t tuple, std::uint64_t version) = 0;
-  [[nodiscard]] virtual std::optional<std::uint64_t> begin_to_cool(std::uint32_t tuple) = 0;
-  virtual void end_to_cool(std::uint32_t tuple) = 0;
-  virtual void give_up_move(std::uint32_t tuple) = 0;
+  /// One of these two at a time.
+  [[nodiscard]] virtual bool heat(std::uint32_t tuple, Words& words) = 0;
+  [[nodiscard]] virtual bool cool(std::uint32_t tuple, Words& words) = 0;
 };
 
 /// The switch. An exception of these functions refuses what a client asks, with the exception's text. For words only

@@ -26,7 +26,7 @@
 namespace sidelatch::flows {
 
 struct FlowHostOptions {
-  std::string address = "127.0.0.1:0";  ///< HOST:PORT to listen at; port 0: FlowHost::address() tells which
+  std::string address = "127.0.0.1:0";  ///< HOST:PORT or [IPv6]:PORT; port 0: FlowHost::address() tells which
   std::uint32_t producers = 1;          ///< processes with which the flow begins
   std::uint32_t consumers = 1;
   std::uint32_t item_bytes = 0;
