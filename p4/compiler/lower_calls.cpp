@@ -278,9 +278,8 @@ std::vector<const ast::Expr*> Lowering::in_order(std::span<const ast::ExprPtr> g
       }
     }
     if (which >= parameters.size()) {
-      fail(given[i]->at, names.empty()
-                             ? fmt::format("too many arguments; there are {} parameters", parameters.size())
-                             : "there is no parameter '" + names[i] + "'");
+      fail(given[i]->at, names.empty() ? fmt::format("too many arguments; there are {} parameters", parameters.size())
+                                       : "there is no parameter '" + names[i] + "'");
     }
     if (arguments[which] != nullptr) {
       fail(given[i]->at, "this argument is given twice");

@@ -276,7 +276,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"ConstructorArgumentTwice",
          {.top = "control Q()(bit<8> x) { apply {} }", .locals = "Q(x = 1, x = 2) q;"},
          "this argument is given twice"},
-        {"ExternArgumentOfNoParameter", {.locals = "register<bit<8>>(length = 4) r;"}, "there is no parameter 'length'"},
+        {"ExternArgumentOfNoParameter",
+         {.locals = "register<bit<8>>(length = 4) r;"},
+         "there is no parameter 'length'"},
         {"EntryArgumentOfNoParameter",
          {.locals = "action f(bit<8> x) {} table t { key = { h.x.a : exact; } actions = { f; } const entries = { 1 : "
                     "f(y = 2); } }"},
