@@ -59,6 +59,15 @@ TEST(OracleOfStates, AgreesWithTheSearchThroughStates) {
   EXPECT_GT(count["somebody is stuck, say both"], 0);
 }
 
+// What a client posts before another one revokes its queue pair went first, and was never posted behind.
+TEST(OracleOfStates, AgreesAboutPostsBesideARevocation) {
+  constexpr std::uint64_t kSeed = 3575;
+  const ProgramList program = random_list(kSeed);
+  const Comparison both = compare(program, rules_for(Preset::strict, kSeed), {1'500, 0, Mode::states});
+  ASSERT_TRUE(both.was_made);
+  EXPECT_EQ(both.difference, "") << to_string(program, both);
+}
+
 // Clients that look at their buffers and at a shared object, also behind posts.
 TEST(OracleOfLookers, AgreesWithTheExplorer) {
   std::map<std::string, std::uint64_t> count;
