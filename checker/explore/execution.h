@@ -475,7 +475,6 @@ class Execution final : public World {
   void set_objects_apart();
   void watch_shared_objects(std::uint16_t actor);
   void note_shared_objects(std::uint16_t actor);
-  [[nodiscard]] bool watches_objects() const noexcept { return !shares_objects_ || orders_objects_; }
   [[nodiscard]] bool part_behind_post(fabric::Waiter* waiter);
   [[nodiscard]] bool still_waits(std::uint16_t of, const Suspended& suspended) const;
   void watch_after_post();

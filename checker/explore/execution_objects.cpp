@@ -34,7 +34,7 @@ std::size_t number_of_others(std::size_t region) { return kMostGuarded + 3 * reg
 void Execution::find_shared_objects() {
   constexpr std::uint32_t kLookedAt = 4;
   made_.clear();
-  if (!watches_objects() || ++builds_ > kLookedAt) {
+  if (++builds_ > kLookedAt) {
     return;
   }
   shared_objects_.clear();
@@ -123,9 +123,6 @@ void Execution::watch_shared_objects(std::uint16_t of) {
   goes_on_behind_ = false;
   touched_ = 0;
   watch_other_nodes(of);
-  if (!watches_objects()) {
-    return;
-  }
   objects_before_.clear();
   for (const SharedObject& object : shared_objects_) {
     const std::byte* const begin = zone_.base() + object.offset;
@@ -176,9 +173,6 @@ void Execution::note_shared_objects(std::uint16_t of) {
   }
   if (goes_on_behind_ && reaches_any) {
     note_object_after_post(of, kMadeInTasks);
-  }
-  if (!watches_objects()) {
-    return;
   }
   std::uint64_t altered = 0;
   const std::byte* before = objects_before_.data();
@@ -232,7 +226,7 @@ void Execution::watch_after_post() {
   if (looks_closely_) {
     watch_buffers(of);
   }
-  for (std::size_t i = 0; i < shared_objects_.size() && watches_objects(); ++i) {
+  for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
     const SharedObject& object = shared_objects_[i];
     if (object.pages.empty() || (object.reached_by & bit_of(of)) == 0) {
       continue;

@@ -19,111 +19,114 @@ namespace {
 
 using fabric::model::Preset;
 
-// 10 000 programs for each preset with SIDELATCH_LONG=1. SIDELATCH_ORACLE_FIRST: the seed to begin with.
-std::uint64_t programs() { return kSanitized ? (takes_long() ? 500 : 15) : (takes_long() ? 10'000 : 70); }
+// A number from the environment, to run a part: SIDELATCH_ORACLE_FIRST=501 SIDELATCH_ORACLE_PROGRAMS=500.
+std::uint64_t number_or(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
+  return text == nullptr ? otherwise : std::stoull(text);
+}
 
-// A program with more states than its limit is left out. With SIDELATCH_LONG=1 one of fifty may have many more: a few
-// large programs take as long as thousands of small ones.
+std::uint64_t first_seed() { return number_or("SIDELATCH_ORACLE_FIRST", 1); }
+
+// 10 000 programs for each preset with SIDELATCH_LONG=1.
+std::uint64_t programs(std::uint64_t usual) {
+  return number_or("SIDELATCH_ORACLE_PROGRAMS", kSanitized ? (takes_long() ? 500 : std::min<std::uint64_t>(usual, 15))
+                                                           : (takes_long() ? 10'000 : usual));
+}
+
+// A program with more states than its limit is left out. With SIDELATCH_LONG=1 one of two hundred may have many more: a
+// few large programs take as long as thousands of small ones.
 Limits limit_of(std::uint64_t seed, const Limits& usual, const Limits& large) {
-  return takes_long() && seed % 50 == 0 ? large : usual;
+  return takes_long() && seed % 200 == 0 ? large : usual;
 }
 
-std::uint64_t first_seed() {
-  const char* const text = std::getenv("SIDELATCH_ORACLE_FIRST");  // NOLINT(concurrency-mt-unsafe)
-  return text == nullptr ? 1 : std::stoull(text);
+using Counts = std::map<std::string, std::uint64_t>;
+
+void add(Counts& count, const Comparison& both) {
+  const Verdict& verdict = both.explored.verdict;
+  const bool is_broken = verdict.outcome == Outcome::broken;
+  ++count["compared"];
+  ++count[std::string(name(verdict.outcome))];
+  count["safe with more than one end"] += verdict.outcome == Outcome::safe && both.answer.ends.size() > 1 ? 1U : 0U;
+  count["wrong, says the oracle"] += both.answer.is_clean() ? 0U : 1U;
+  count["wrong, say both"] += !both.answer.is_clean() && is_broken ? 1U : 0U;
+  count["somebody is stuck, say both"] += both.answer.is_stuck && is_broken ? 1U : 0U;
 }
 
-// A state costs the search a replay, so the limits are small.
-TEST(OracleOfStates, AgreesWithTheSearchThroughStates) {
-  std::map<std::string, std::uint64_t> count;
-  const std::uint64_t each = takes_long() ? programs() : std::max<std::uint64_t>(programs() / 2, 30);
-  for (const Preset preset : {Preset::strict, Preset::observed, Preset::spec, Preset::relaxed}) {
-    for (std::uint64_t seed = first_seed(); seed < first_seed() + each; ++seed) {
-      const ProgramList program = random_list(seed);
-      const Limits limit = limit_of(seed, {1'500, 0, Mode::states}, {20'000, 0, Mode::states});
-      const Comparison both = compare(program, rules_for(preset, seed), limit);
-      if (!both.was_made) {
-        ++count["has too many states for the oracle"];
-        continue;
-      }
+Counts compare_all(Preset preset, std::uint64_t each, ProgramList (*list)(std::uint64_t), const Limits& usual,
+                   const Limits& large) {
+  Counts count;
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + each; ++seed) {
+    const ProgramList program = list(seed);
+    const Comparison both = compare(program, rules_for(preset, seed), limit_of(seed, usual, large));
+    if (both.was_made) {
       EXPECT_EQ(both.difference, "") << name(preset) << ", seed " << seed << "\n" << to_string(program, both);
-      ++count[std::string(name(both.explored.verdict.outcome))];
-      count["somebody is stuck, say both"] +=
-          both.answer.is_stuck && both.explored.verdict.outcome == Outcome::broken ? 1U : 0U;
+      add(count, both);
+    } else {
+      ++count["has too many states for the oracle"];
     }
   }
   for (const auto& [what, number] : count) {
     std::cout << fmt::format("{:>6} {}\n", number, what);
   }
-  EXPECT_GT(count["safe"], each / 4);
+  return count;
+}
+
+class Oracle : public ::testing::TestWithParam<Preset> {};
+class OracleOfStates : public Oracle {};
+class OracleOfLookers : public Oracle {};
+
+TEST_P(Oracle, AgreesWithTheExplorer) {
+  const std::uint64_t each = programs(70);
+  Counts count = compare_all(GetParam(), each, random_list, {8'000, 600}, {60'000, 4'000});
+  EXPECT_GT(count["safe"], each / 10);
+  EXPECT_GT(count["safe with more than one end"], each / 15);
+  EXPECT_GT(count["wrong, say both"], each / 15);
+}
+
+// A state costs the search a replay, so the limits are small.
+TEST_P(OracleOfStates, AgreesWithTheSearchThroughStates) {
+  Counts count =
+      compare_all(GetParam(), programs(35), random_list, {1'500, 600, Mode::states}, {20'000, 4'000, Mode::states});
+  EXPECT_GT(count["safe"], 0);
   EXPECT_GT(count["somebody is stuck, say both"], 0);
 }
 
-// What a client posts before another one revokes its queue pair went first, and was never posted behind.
-TEST(OracleOfStates, AgreesAboutPostsBesideARevocation) {
-  constexpr std::uint64_t kSeed = 3575;
-  const ProgramList program = random_list(kSeed);
-  const Comparison both = compare(program, rules_for(Preset::strict, kSeed), {1'500, 0, Mode::states});
+// Clients that look at their buffers and at a shared object, also behind posts. With an object that clients share a
+// step takes long.
+TEST_P(OracleOfLookers, AgreesWithTheExplorer) {
+  Counts count = compare_all(GetParam(), programs(6), random_list_of_lookers, {2'000, 100}, {10'000, 1'000});
+  EXPECT_GT(count["safe"], 0);
+}
+
+struct Seed {
+  std::uint64_t number;
+  ProgramList (*list)(std::uint64_t);
+  Limits limit;
+};
+class OracleOfSeeds : public ::testing::TestWithParam<Seed> {};
+
+// Programs under strict about which the two once disagreed.
+TEST_P(OracleOfSeeds, AgreesWithTheExplorer) {
+  const ProgramList program = GetParam().list(GetParam().number);
+  const Comparison both = compare(program, rules_for(Preset::strict, GetParam().number), GetParam().limit);
   ASSERT_TRUE(both.was_made);
   EXPECT_EQ(both.difference, "") << to_string(program, both);
 }
 
-// Clients that look at their buffers and at a shared object, also behind posts.
-TEST(OracleOfLookers, AgreesWithTheExplorer) {
-  std::map<std::string, std::uint64_t> count;
-  // With an object that clients share a step takes long.
-  const std::uint64_t each = takes_long() ? programs() : 6;
-  for (const Preset preset : kPresets) {
-    for (std::uint64_t seed = first_seed(); seed < first_seed() + each; ++seed) {
-      const ProgramList program = random_list_of_lookers(seed);
-      const Limits limit = limit_of(seed, {2'000, 100}, {10'000, 1'000});
-      const Comparison both = compare(program, rules_for(preset, seed), limit);
-      if (!both.was_made) {
-        ++count["has too many states for the oracle"];
-        continue;
-      }
-      EXPECT_EQ(both.difference, "") << name(preset) << ", seed " << seed << "\n" << to_string(program, both);
-      ++count[std::string(name(both.explored.verdict.outcome))];
-    }
-  }
-  for (const auto& [what, number] : count) {
-    std::cout << fmt::format("{:>6} {}\n", number, what);
-  }
-  EXPECT_GT(count["safe"], 0);
-}
+INSTANTIATE_TEST_SUITE_P(
+    All, OracleOfSeeds,
+    ::testing::Values(
+        // What a client posts before another one revokes its queue pair went first, and was never posted behind.
+        Seed{3575, random_list, {1'500, 600, Mode::states}},
+        // A change of a shared object that was undone counted as one in the first execution, and in no later one.
+        Seed{1069, random_list_of_lookers, {2'000, 100}}, Seed{1133, random_list_of_lookers, {2'000, 100}}),
+    [](const auto& parameter) { return std::to_string(parameter.param.number); });
 
-class Oracle : public ::testing::TestWithParam<Preset> {};
-
-TEST_P(Oracle, AgreesWithTheExplorer) {
-  std::map<std::string, std::uint64_t> count;
-  for (std::uint64_t seed = first_seed(); seed < first_seed() + programs(); ++seed) {
-    const ProgramList program = random_list(seed);
-    const Comparison both =
-        compare(program, rules_for(GetParam(), seed), limit_of(seed, {8'000, 600}, {60'000, 4'000}));
-    if (!both.was_made) {
-      ++count["has too many states for the oracle"];
-      continue;
-    }
-    EXPECT_EQ(both.difference, "") << "seed " << seed << "\n" << to_string(program, both);
-    const Verdict& verdict = both.explored.verdict;
-    ++count["compared"];
-    ++count[std::string(name(verdict.outcome))];
-    count["safe with more than one end"] += verdict.outcome == Outcome::safe && both.answer.ends.size() > 1 ? 1U : 0U;
-    count["wrong, says the oracle"] += both.answer.is_clean() ? 0U : 1U;
-    count["wrong, say both"] += !both.answer.is_clean() && verdict.outcome == Outcome::broken ? 1U : 0U;
-    count["somebody is stuck"] += both.answer.is_stuck ? 1U : 0U;
-  }
-  for (const auto& [what, number] : count) {
-    std::cout << fmt::format("{:>6} {}\n", number, what);
-  }
-  EXPECT_GT(count["safe"], programs() / 10);
-  EXPECT_GT(count["safe with more than one end"], programs() / 15);
-  EXPECT_GT(count["wrong, say both"], programs() / 15);
-}
-
-INSTANTIATE_TEST_SUITE_P(EveryPreset, Oracle,
-                         ::testing::Values(Preset::strict, Preset::observed, Preset::spec, Preset::relaxed),
-                         [](const auto& parameter) { return std::string(name(parameter.param)); });
+const auto kEveryPreset = ::testing::ValuesIn(kPresets);
+constexpr auto kName = [](const auto& parameter) { return std::string(name(parameter.param)); };
+INSTANTIATE_TEST_SUITE_P(EveryPreset, Oracle, kEveryPreset, kName);
+INSTANTIATE_TEST_SUITE_P(EveryPreset, OracleOfStates, kEveryPreset, kName);
+INSTANTIATE_TEST_SUITE_P(EveryPreset, OracleOfLookers, kEveryPreset, kName);
 
 }  // namespace
 }  // namespace sidelatch::explore::oracle
