@@ -196,6 +196,14 @@ void Execution::note_shared_objects(std::uint16_t of) {
     }
     before += made.bytes;
   }
+  // A crash before the client's first step, in which it has changed nothing, is not explored.
+  if (altered != 0 && actors_[of].can_crash && event_->action.sort == Action::Sort::client &&
+      last_what_ == Step::What::start) {
+    note_blind_spot(
+        fmt::format("{}, which may crash, and changes an object that others reach in its first step (let World::yield "
+                    "come before),",
+                    actors_[of].name));
+  }
   if (altered != 0) {
     ++actors_[of].changes;  // others have seen it, also if it is undone later
     find_made_objects();

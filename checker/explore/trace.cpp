@@ -245,7 +245,8 @@ Violation make_violation(const Program& program, const Options& the_options, con
   execution.runs_below(__builtin_frame_address(0));
   execution.begin();
   Describer describer(execution, violation);
-  for (std::size_t i = 0; i < order.size(); ++i) {
+  // In another order the violation may come earlier. A client posts nothing behind it.
+  for (std::size_t i = 0; i < order.size() && execution.failure() == nullptr; ++i) {
     const std::size_t before = violation.trace.size();
     if (i == found.repeats_from) {
       violation.choices.emplace_back(name(found.failure.kind));
