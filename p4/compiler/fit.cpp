@@ -42,19 +42,26 @@ struct Touch {
   int stage = 0;
 };
 
+// What a value that comes from a register is computed of besides.
+struct Besides {
+  std::set<int> inputs;  // slots whose values the ALU needs
+  int ready = 1;         // the first stage in which they, and what chooses among the ALU's actions, are known
+};
+
 // What is known at one point of the program.
 struct Facts {
-  std::map<int, int> ready;              // by slot: the first stage that can use its value
-  std::map<int, std::set<int>> sources;  // by slot: registers that its value comes from
-  std::map<int, std::set<int>> inputs;   // by slot that comes from a register: what else it is computed of
-  std::map<int, Touch> touched;          // by register, on the path with most of them
+  std::map<int, int> ready;                          // by slot: the first stage that can use its value
+  std::map<int, std::set<int>> sources;              // by slot: registers that its value comes from
+  std::map<std::pair<int, int>, Besides> besides;    // by slot, and register that it comes from
+  std::map<int, Touch> touched;                      // by register, on the path with most of them
 
   void merge(const Facts& other) {
     // A stateful ALU has one of several actions: the larger one counts.
-    for (const auto& [slot, slots] : other.inputs) {
-      std::set<int>& mine = inputs[slot];
-      if (slots.size() > mine.size()) {
-        mine = slots;
+    for (const auto& [of, theirs] : other.besides) {
+      Besides& mine = besides[of];
+      mine.ready = std::max(mine.ready, theirs.ready);
+      if (theirs.inputs.size() > mine.inputs.size()) {
+        mine.inputs = theirs.inputs;
       }
     }
     for (const auto& [slot, stage] : other.ready) {
@@ -78,10 +85,24 @@ class Fitter {
   Fitter(const ir::Program& program, FitReport& report) : program_(program), report_(report) {}
 
   std::size_t pipeline(int routine, const char* name) {
-    facts_ = {};
-    last_ = 0;
     pipeline_ = name;
-    walk(program_.routines[static_cast<std::size_t>(routine)].body);
+    // A register is written behind the place where it is read, and what is written decides its stage: what was read is
+    // known only then. So once more, with the stages that were found. If they depend on each other in a circle, this has
+    // no end, and the first round counts.
+    constexpr int kRounds = 20;
+    const auto others = register_stage_;
+    const auto other_tables = table_stage_;
+    for (int round = 0; round <= kRounds; ++round) {
+      register_stage_ = round < kRounds ? register_stage_ : others;
+      const auto before = register_stage_;
+      table_stage_ = other_tables;
+      facts_ = {};
+      last_ = 0;
+      walk(program_.routines[static_cast<std::size_t>(routine)].body);
+      if (register_stage_ == before) {
+        break;
+      }
+    }
     const auto stages = static_cast<std::size_t>(last_);
     if (stages > report_.chip_stages) {
       finding(deepest_, fmt::format("{} needs about {} stages; there are {}. This is what the last one is for", name,
@@ -208,26 +229,43 @@ class Fitter {
       }
     }
     facts_.sources[slot] = std::move(registers);
-    facts_.inputs.erase(slot);
+    facts_.besides.erase(facts_.besides.lower_bound({slot, -1}), facts_.besides.lower_bound({slot + 1, -1}));
   }
 
-  // `slot`, which comes from a register, was computed of `operands`, where the guards may decide within the ALU.
-  void note_inputs(int slot, std::set<int> operands) {
-    if (facts_.sources[slot].empty()) {
-      return;
+  // `slot` was computed of `operands`. Of a register that it comes from, the guards may decide within the ALU.
+  void note_inputs(int slot, const std::set<int>& operands) {
+    for (const int which : facts_.sources[slot]) {
+      std::set<int> needed = operands;
+      if (std::ranges::any_of(guards_, [&](int guard) { return comes_from(guard, which); })) {
+        needed.insert(guards_.begin(), guards_.end());
+      }
+      std::set<int> known = guards_;
+      known.insert(operands.begin(), operands.end());
+      facts_.besides[{slot, which}] = {inputs_of(needed, which), ready_besides(known, which)};
     }
-    if (std::ranges::any_of(guards_, [&](int guard) { return !facts_.sources[guard].empty(); })) {
-      operands.insert(guards_.begin(), guards_.end());
-    }
+  }
+
+  // What of these the register's ALU gets from outside.
+  [[nodiscard]] std::set<int> inputs_of(const std::set<int>& slots, int which) const {
     std::set<int> inputs;
-    for (const int one : operands) {
-      if (facts_.sources[one].empty()) {
-        inputs.insert(one);
-      } else if (const auto found = facts_.inputs.find(one); found != facts_.inputs.end()) {
-        inputs.insert(found->second.begin(), found->second.end());
+    for (const int slot : slots) {
+      if (!comes_from(slot, which)) {
+        inputs.insert(slot);
+      } else if (const auto found = facts_.besides.find({slot, which}); found != facts_.besides.end()) {
+        inputs.insert(found->second.inputs.begin(), found->second.inputs.end());
       }
     }
-    facts_.inputs[slot] = std::move(inputs);
+    return inputs;
+  }
+
+  // The first stage in which the register's ALU can compute these.
+  [[nodiscard]] int ready_besides(const std::set<int>& slots, int which) const {
+    int stage = ready(slots, which);
+    for (const int slot : slots) {
+      const auto found = facts_.besides.find({slot, which});
+      stage = found != facts_.besides.end() ? std::max(stage, found->second.ready) : stage;
+    }
+    return stage;
   }
 
   void step(const ir::Statement& s) {
@@ -245,7 +283,7 @@ class Fitter {
         set(s.to.slot, after, slots);
         std::set<int> operands;
         leaves(s.expr, operands);
-        note_inputs(s.to.slot, std::move(operands));
+        note_inputs(s.to.slot, operands);
         break;
       }
       case Do::zero:
@@ -367,19 +405,9 @@ class Fitter {
         }
       }
     }
-    std::set<int> inputs;
-    for (const int slot : operands) {
-      if (!comes_from(slot, s.which)) {
-        inputs.insert(slot);
-      } else if (const auto found = facts_.inputs.find(slot); found != facts_.inputs.end()) {
-        inputs.insert(found->second.begin(), found->second.end());
-      }
-    }
     std::size_t words = 0;
-    for (const int slot : inputs) {
-      if (!comes_from(slot, s.which)) {
-        words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
-      }
+    for (const int slot : inputs_of(operands, s.which)) {
+      words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
     }
     if (words > kOperands) {
       finding(s.at, fmt::format("the register {} needs {} operands of 32 bits from the packet; a stateful ALU takes {}",
@@ -391,7 +419,10 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage = std::max(touch.stage, ready(slots, s.which));
+    touch.stage = std::max(touch.stage, ready_besides(slots, s.which));
+    if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
+      touch.stage = std::max(touch.stage, found->second.second);
+    }
     used(touch.stage, s.at);
     const auto place = register_stage_.emplace(s.which, std::pair{pipeline_, touch.stage});
     if (place.first->second.first != pipeline_) {
