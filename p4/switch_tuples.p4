@@ -72,6 +72,8 @@ struct metadata_t {
     bit<32> noted;  // the lower half of `ends`
     @field_list(1)
     bool has_read;
+    @field_list(1)
+    bit<9> port;  // where it came from: v1model forgets it
 }
 
 #include "include/tuple_packets.p4"
@@ -342,10 +344,12 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else if (is_new && is_first_look) {
             m.second = LATCHES;
             m.has_read = place[31:0] == number && read_version == compare;
+            m.port = standard.ingress_port;
             resubmit_preserving_field_list(1);
         } else if (is_early) {
             m.second = SENDS_NAK;
             m.noted = end[31:0];
+            m.port = standard.ingress_port;
             resubmit_preserving_field_list(1);
         } else if (!is_new && !is_repeated || is_elsewhere) {
             drop();
@@ -354,6 +358,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else if (has_no_answer) {
             m.second = ENDS;
             m.noted = is_new ? taken : end[31:0];
+            m.port = standard.ingress_port;
             resubmit_preserving_field_list(1);
         } else if (asks == ANSWERED) {
             if (is_repeated) {
@@ -382,6 +387,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             }
             h.bth.ack_request = 1;  // the switch waits for the answer, too
             h.udp.checksum = 0;
+        }
+        if (m.is_answer && m.second != 0) {
+            standard.egress_spec = m.port;
         }
     }
 }

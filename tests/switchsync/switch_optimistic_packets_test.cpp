@@ -10,6 +10,7 @@
 #include <sidelatch/switchsync/optimistic_switch.h>
 
 #include <p4/switch_optimistic.h>
+#include <p4/switch_tuples.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -441,7 +442,8 @@ TEST_P(OptimisticPackets, WhatIsNoSoundPacketOfTheConnectionIsDropped) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, OptimisticPackets,
                          testing::Values(Form{"interpreted", &interpreted},
-                                         Form{"compiled", &p4::programs::switch_optimistic}),
+                                         Form{"compiled", &p4::programs::switch_optimistic},
+                                         Form{"short_versions", &p4::programs::switch_tuples}),
                          [](const auto& form) { return std::string(form.param.name); });
 
 }  // namespace optimistic_packets
