@@ -21,23 +21,30 @@ std::string source_of(const std::string& name) {
 
 namespace {
 
-std::shared_ptr<const p4::Program> changed(std::string text, const std::string& right, const std::string& wrong) {
-  const std::size_t at = text.find(right);
-  EXPECT_NE(at, std::string::npos) << right;
+std::shared_ptr<const p4::Program> changed(std::string text, const Changes& changes) {
+  for (const auto& [right, wrong] : changes) {
+    const std::size_t at = text.find(right);
+    EXPECT_NE(at, std::string::npos) << right;
+    text.replace(at, right.size(), wrong);
+  }
   p4::CompileOptions options;
   options.include_folders = {in_source_tree("p4")};
-  return p4::compile(text.replace(at, right.size(), wrong), "wrong.p4", options);
+  return p4::compile(text, "wrong.p4", options);
 }
 
 }  // namespace
 
 std::shared_ptr<const p4::Program> changed_program(const std::string& name, const std::string& right,
                                                    const std::string& wrong) {
-  return changed(source_of(name), right, wrong);
+  return changed(source_of(name), {{right, wrong}});
+}
+
+std::shared_ptr<const p4::Program> changed_program(const std::string& name, const Changes& changes) {
+  return changed(source_of(name), changes);
 }
 
 std::shared_ptr<const p4::Program> changed_cached_program(const std::string& right, const std::string& wrong) {
-  return changed("#define CACHED_TUPLES\n" + source_of("switch_optimistic.p4"), right, wrong);
+  return changed("#define CACHED_TUPLES\n" + source_of("switch_optimistic.p4"), {{right, wrong}});
 }
 
 std::shared_ptr<const p4::Program> cached_program_for(std::size_t tuples) {
