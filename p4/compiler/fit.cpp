@@ -97,6 +97,7 @@ class Fitter {
       const auto before = register_stage_;
       table_stage_ = other_tables;
       facts_ = {};
+      feeds_ = {};
       last_ = 0;
       walk(program_.routines[static_cast<std::size_t>(routine)].body);
       if (register_stage_ == before) {
