@@ -276,9 +276,8 @@ std::vector<p4::U128> OptimisticSwitch::arguments_of(const SwitchTuples& tuples,
 std::uint64_t OptimisticSwitch::upper_half(std::uint32_t tuple) const {
   const auto row = std::ranges::find_if(
       rows_, [&](const Row& one) { return tuple >= one.first && tuple - one.first < one.tuples.count; });
-  const auto entry =
-      row == rows_.end() ? regions_->rows().end()
-                         : std::ranges::find(regions_->rows(), row->entry, &p4::TableState::Row::handle);
+  const auto entry = row == rows_.end() ? regions_->rows().end()
+                                        : std::ranges::find(regions_->rows(), row->entry, &p4::TableState::Row::handle);
   return entry == regions_->rows().end() ? 0 : static_cast<std::uint64_t>(entry->arguments.back());
 }
 

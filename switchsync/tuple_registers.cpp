@@ -21,7 +21,8 @@ std::uint64_t pair_of(std::uint32_t upper, std::uint32_t lower) { return std::ui
 
 }  // namespace
 
-TupleRegisters::TupleRegisters(p4::State& state) : wanted_(&state.reg("Serve.wanted")), seen_(&state.reg("Serve.seen")) {
+TupleRegisters::TupleRegisters(p4::State& state)
+    : wanted_(&state.reg("Serve.wanted")), seen_(&state.reg("Serve.seen")) {
   if (std::ranges::any_of(state.info().registers, [](const auto& one) { return one.name == "Serve.latches"; })) {
     ends_ = &state.reg("Serve.ends");
     latches_ = &state.reg("Serve.latches");

@@ -50,10 +50,10 @@ struct Besides {
 
 // What is known at one point of the program.
 struct Facts {
-  std::map<int, int> ready;                          // by slot: the first stage that can use its value
-  std::map<int, std::set<int>> sources;              // by slot: registers that its value comes from
-  std::map<std::pair<int, int>, Besides> besides;    // by slot, and register that it comes from
-  std::map<int, Touch> touched;                      // by register, on the path with most of them
+  std::map<int, int> ready;                        // by slot: the first stage that can use its value
+  std::map<int, std::set<int>> sources;            // by slot: registers that its value comes from
+  std::map<std::pair<int, int>, Besides> besides;  // by slot, and register that it comes from
+  std::map<int, Touch> touched;                    // by register, on the path with most of them
 
   void merge(const Facts& other) {
     // A stateful ALU has one of several actions: the larger one counts.
@@ -87,8 +87,8 @@ class Fitter {
   std::size_t pipeline(int routine, const char* name) {
     pipeline_ = name;
     // A register is written behind the place where it is read, and what is written decides its stage: what was read is
-    // known only then. So once more, with the stages that were found. If they depend on each other in a circle, this has
-    // no end, and the first round counts.
+    // known only then. So once more, with the stages that were found. If they depend on each other in a circle, this
+    // has no end, and the first round counts.
     constexpr int kRounds = 20;
     const auto others = register_stage_;
     const auto other_tables = table_stage_;

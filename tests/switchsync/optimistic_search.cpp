@@ -46,9 +46,9 @@ class Search {
       control_.add_station(mac_of(i), static_cast<std::uint16_t>(i));
     }
     control_.add_station(mac_of(memory_port_), static_cast<std::uint16_t>(memory_port_));
-    const std::vector<const char*> names =
-        tuples_.has_short_versions() ? std::vector{"Serve.ends", "wanted", "seen", "kept"}
-                                     : std::vector{"Serve.state", "wanted", "seen", "answered", "kept"};
+    const std::vector<const char*> names = tuples_.has_short_versions()
+                                               ? std::vector{"Serve.ends", "wanted", "seen", "kept"}
+                                               : std::vector{"Serve.state", "wanted", "seen", "answered", "kept"};
     for (const char* const name : names) {
       registers_.push_back(&device_.state().reg(name));
     }
@@ -315,7 +315,10 @@ class Search {
   void step_second_passes(const World& world, std::size_t i) {
     for (std::size_t at = 0; at < world.second_passes[i].size(); ++at) {
       then(
-          world, [&] { return fmt::format("switch, connection {}: {}, second pass", i, text(world.second_passes[i][at].frame)); },
+          world,
+          [&] {
+            return fmt::format("switch, connection {}: {}, second pass", i, text(world.second_passes[i][at].frame));
+          },
           [&](World& next) { pass_again(next, i, at); });
     }
   }

@@ -31,7 +31,6 @@ using namespace tuple_bench;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-
 struct Form {
   const char* name;
   ProgramPtr (*make)();

@@ -245,7 +245,8 @@ TEST_P(SwitchOptimistic, ATupleInDoubtStaysInDoubtUntilItIsWritten) {
   TuplesNetwork other(GetParam().make(), {.clients = 1});
   TupleClient one{&other, 0, &other.connect(0)};
   p4::State& state = other.device().state();
-  const bool is_pair = std::ranges::any_of(state.info().registers, [](const auto& r) { return r.name == "Serve.latches"; });
+  const bool is_pair =
+      std::ranges::any_of(state.info().registers, [](const auto& r) { return r.name == "Serve.latches"; });
   state.reg(is_pair ? "latches" : "versions").write(0, 1);
   other.control().give_latch(0, other.connection_of(0));
   one.swap(0, 1, 2);

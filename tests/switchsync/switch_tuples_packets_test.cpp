@@ -1,5 +1,5 @@
-// What p4/switch_tuples.p4 does otherwise than p4/switch_optimistic.p4, packet by packet: versions of 32 bits, and second
-// passes. All else is in switch_optimistic_packets_test.cpp, for both.
+// What p4/switch_tuples.p4 does otherwise than p4/switch_optimistic.p4, packet by packet: versions of 32 bits, and
+// second passes. All else is in switch_optimistic_packets_test.cpp, for both.
 #include "changed_program.h"
 #include "raw_frames.h"
 #include "tuple_bench.h"
@@ -103,7 +103,8 @@ TEST(SwitchTuplesPackets, AnAcknowledgementOfARefusedWriteUnlatchesNothing) {
   };
   EXPECT_EQ(version_after(right()), 1U);
   EXPECT_EQ(version_after(with("new_latch = latch[63:32] & ~MUST_WRITE == own_read ?", "new_latch = true ?")), 2U);
-  Bench bench(with("h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] == 0;", "h.bth.opcode == RC_ACKNOWLEDGE;"), 0);
+  Bench bench(with("h.bth.opcode == RC_ACKNOWLEDGE && h.aeth.syndrome[6:5] == 0;", "h.bth.opcode == RC_ACKNOWLEDGE;"),
+              0);
   bench.send(swap(0, 0, 1));
   bench.send(read(1));
   bench.back(response(0, 1, 0));
@@ -122,7 +123,8 @@ TEST(SwitchTuplesPackets, ARepeatedWriteIsJudgedAgainUntilItIsAcknowledged) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(bench.send(write(1)), passed(refused, 0));
   }
-  Bench wrong(with("asks == WRITE && !may_write && (is_new || is_waiting)", "asks == WRITE && !may_write && is_new"), 0);
+  Bench wrong(with("asks == WRITE && !may_write && (is_new || is_waiting)", "asks == WRITE && !may_write && is_new"),
+              0);
   wrong.send(swap(0, 0, 1));
   EXPECT_EQ(wrong.send(write(1)), passed(refused, 0));
   EXPECT_NE(wrong.send(write(1)), passed(refused, 0)) << "a repeated WRITE of who has not read is not seen";

@@ -1,7 +1,7 @@
-// p4/switch_tuples.p4 without one of its mends: the search of optimistic_search_test.cpp, which finds nothing in the program
-// itself, must find each.
-#include "optimistic_search.h"
+// p4/switch_tuples.p4 without one of its mends: the search of optimistic_search_test.cpp, which finds nothing in the
+// program itself, must find each.
 #include "changed_program.h"
+#include "optimistic_search.h"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ const std::vector<Specimen> kSpecimens = {
       {"verdict = place[63:32] ++ version;", "verdict = place[63:32] ++ (version & ~32w1);"}},
      without_faults({Script::reader, Script::writer})},
     {"AVersionThatIsStoredAgainForARepeatedRead",
-     {{"if (takes && asks == READ) {\n            seen", "if ((takes || is_repeated) && asks == READ) {\n            seen"}},
+     {{"if (takes && asks == READ) {\n            seen",
+       "if ((takes || is_repeated) && asks == READ) {\n            seen"}},
      with_faults({Script::reader, Script::writer}, 0, 1, 0)},
     {"ARepeatedLatchThatIsExecutedAgain",
      {{"            if (is_repeated) {\n                version = old[31:0];\n            }\n", ""}},
@@ -84,8 +85,7 @@ const std::vector<Specimen> kSpecimens = {
 class SwitchTuplesSpecimen : public testing::TestWithParam<Specimen> {};
 
 TEST_P(SwitchTuplesSpecimen, IsCaught) {
-  const SearchResult result =
-      search(changed_program("switch_tuples.p4", GetParam().changes), GetParam().options);
+  const SearchResult result = search(changed_program("switch_tuples.p4", GetParam().changes), GetParam().options);
   EXPECT_NE(result.violation, "") << result.states << " states";
   std::printf("%s\n", trace_of(result).c_str());
 }

@@ -64,8 +64,7 @@ TEST_P(RecoverySteps, TwoSwitchesThatAreKilledThereLoseNothing) {
   start_switch(program(), {}, step());
   await_death_of_switch();
   // Once it is open, or granted and written, there may be nobody who makes the next one recover.
-  const bool is_early =
-      step() != "granted" && step() != "opening" && step() != "written" && step() != "open";
+  const bool is_early = step() != "granted" && step() != "opening" && step() != "written" && step() != "open";
   if (is_early) {
     start_switch(program(), {}, step());
     await_death_of_switch();
