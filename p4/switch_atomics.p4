@@ -299,7 +299,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         bit<24> expected = next[23:0];
         bit<24> ahead = h.bth.psn - expected;
         bool is_broken = next & BROKEN != 0;
-        bool is_new = ahead == 0;
+        bool is_new = h.bth.psn == expected;
         bool is_repeated = ahead >= 0x800000;
         bool is_second_nak = !is_new && !is_repeated && next & NAK_SENT != 0;
         if (is_new && fault == ACK) {

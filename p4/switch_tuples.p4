@@ -46,8 +46,6 @@ const bit<8> OTHER_READ = 0x14;    // of memory that is no tuple
 const bit<8> OTHER_WRITE = 0x18;
 const bit<8> OTHER_ATOMIC = 0x12;
 const bit<8> REFUSED = 0x10;       // a WRITE that nobody may send
-const bit<8> WAITS = 0x20;         // WAITING and BROKEN, as bits of this half's first byte
-const bit<8> BREAKS = 0x80;
 
 const bit<64> IS_NOT_WAITING = 0xffffffffdfffffff;
 
@@ -138,18 +136,18 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         bit<24> after = h.bth.psn + 1;
 
         // What does a request want?
-        bit<64> address = h.atomic_eth.address;
+        bit<64> address = 0;
         bit<32> bytes = 8;
-        key = h.atomic_eth.key;
         if (h.reth.isValid()) {
             address = h.reth.address;
             bytes = h.reth.bytes;
             key = h.reth.key;
+        } else if (h.atomic_eth.isValid()) {
+            address = h.atomic_eth.address;
+            key = h.atomic_eth.key;
         }
         node_ip = h.ipv4.destination;
-        if (is_request) {
-            regions.apply();
-        }
+        regions.apply();
         bit<64> offset = address - region_address;
         bit<64> room = region_bytes - offset;
         bit<64> before = region_address - address;
@@ -159,8 +157,11 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         bool is_inside = begins_inside && room >= (bit<64>)bytes;
         bool is_beside = address >= region_address && offset >= region_bytes
             || address < region_address && before >= (bit<64>)bytes;
-        bool is_at_word = is_inside && in_slot == 0 && bytes == 8 && !is_write;
-        bool is_tuple = is_inside && in_slot == 0 && (bit<64>)bytes == tuple_bytes && !is_atomic;
+        bool is_slot = in_slot == 0;
+        bool is_word = bytes == 8 && !is_write;
+        bool is_whole_tuple = (bit<64>)bytes == tuple_bytes && !is_atomic;
+        bool is_at_word = is_inside && is_slot && is_word;
+        bool is_tuple = is_inside && is_slot && is_whole_tuple;
         bit<32> whole_bytes = bytes + 60;
         bool is_whole = h.bth.pad == 0 && (bit<32>)h.ipv4.total_bytes == whole_bytes;
         bit<32> number = first_tuple + slot[31:0];
@@ -170,6 +171,8 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         bool is_down = change == 0xffffffffffffffff && compare[0:0] == 1;
         bool is_last = h.atomic_eth.compare[31:1] == 0x7fffffff && is_up;
         bool is_of_epoch = h.atomic_eth.compare[63:32] == epoch;
+        bool is_even = compare[0:0] == 0;
+        bool is_first_pass = m.second == 0;
 
         bit<8> fault = ACK;
         bit<8> asks = OTHER_READ;
@@ -196,24 +199,24 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
                 fault = NAK_INVALID_REQUEST;
             }
         }
-        bool is_swap = is_atomic && asks == ANSWERED && fault == ACK && is_of_epoch;
-        bool is_latch = is_swap && compare[0:0] == 0;
-        bool is_unlatch = is_swap && compare[0:0] == 1;
-        bool is_first_look = is_latch && m.second == 0;
+        bool is_allowed = fault == ACK;
+        bool is_swap = is_atomic && asks == ANSWERED && is_allowed && is_of_epoch;
+        bool is_latch = is_swap && is_even;
+        bool is_unlatch = is_swap && !is_even;
+        bool is_first_look = is_latch && is_first_pass;
         bool passes = asks[4:4] == 1;
 
         // What becomes of the connection if it is new.
         bit<26> psn = 2w0 ++ h.bth.psn;  // neither BROKEN nor WAITING
         bit<32> taken = ANSWERED ++ after;
         if (fault != ACK) {
-            taken = BREAKS ++ h.bth.psn;
-        } else if (passes) {
-            taken = (asks | WAITS) ++ after;
+            taken = BROKEN[31:24] ++ h.bth.psn;
+        } else if (asks[4:4] == 1) {
+            taken = WAITING[31:29] ++ asks[4:0] ++ after;
         }
 
-        bool is_allowed = fault == ACK;
         bool may_be_new = is_request && m.second <= LATCHES;
-        bool may_be_early = is_request && m.second == 0 && !is_write;
+        bool may_be_early = is_request && is_first_pass && !is_write;
         bool is_of_tuple = asks == READ || asks == WRITE;
         bit<32> own = connection + 1;
         bit<32> own_read = own | HAS_READ;

@@ -54,6 +54,20 @@ struct Facts {
   std::map<int, std::set<int>> sources;            // by slot: registers that its value comes from
   std::map<std::pair<int, int>, Besides> besides;  // by slot, and register that it comes from
   std::map<int, Touch> touched;                    // by register, on the path with most of them
+  std::set<int> stays;    // slots of conditions that decide whether the packet has left the program by now
+  bool has_left = false;  // by `exit`
+
+  // Of two branches. What one that has left did is nothing for what follows.
+  void join(const Facts& other) {
+    std::set<int> deciding = other.stays;
+    deciding.insert(stays.begin(), stays.end());
+    if (has_left && !other.has_left) {
+      *this = other;
+    } else if (has_left == other.has_left) {
+      merge(other);
+    }
+    stays = std::move(deciding);
+  }
 
   void merge(const Facts& other) {
     // A stateful ALU has one of several actions: the larger one counts.
@@ -221,7 +235,7 @@ class Fitter {
   }
 
   void set(int slot, int stage, const std::set<int>& from) {
-    facts_.ready[slot] = stage;
+    facts_.ready[slot] = std::max(stage, action_stage_ + 1);
     std::set<int> registers;
     for (const int one : from) {
       const auto found = facts_.sources.find(one);
@@ -274,9 +288,10 @@ class Fitter {
       case Do::assign: {
         std::set<int> slots = guards_;
         leaves(s.expr, slots);
-        const int stage = ready(slots);
         const int operators = depth(s.expr);
         const bool wire = operators == 0 && s.to.slot >= program_.persistent_slots;
+        const bool lasts = s.to.slot < program_.persistent_slots;
+        const int stage = std::max(ready(slots), lasts ? ready(facts_.stays) : 1);
         const int after = wire ? stage : stage + std::max(1, operators);
         if (!wire) {
           used(after - 1, s.at);
@@ -303,6 +318,9 @@ class Fitter {
         break;
       case Do::branch:
         branch(s);
+        break;
+      case Do::leave:
+        facts_.has_left = true;
         break;
       case Do::loop:
         finding(s.at, "a loop; a packet goes through the stages once");
@@ -347,7 +365,11 @@ class Fitter {
     walk(s.yes);
     Facts after = std::exchange(facts_, before);
     walk(s.no);
-    facts_.merge(after);
+    const bool decides = facts_.has_left != after.has_left;
+    facts_.join(after);
+    if (decides) {
+      facts_.stays.insert(guards_.begin(), guards_.end());
+    }
     guards_ = outer;
   }
 
@@ -358,7 +380,7 @@ class Fitter {
     for (const int key : table.keys) {
       leaves(key, slots);
     }
-    const int stage = ready(slots);
+    const int stage = std::max(ready(slots), ready(facts_.stays));
     used(stage, s.at);
     const auto place = table_stage_.emplace(static_cast<std::size_t>(s.which), std::pair{pipeline_, stage});
     place.first->second.second = std::max(place.first->second.second, stage);
@@ -377,9 +399,11 @@ class Fitter {
       for (const int parameter : action.parameters) {
         set(parameter, stage, {});
       }
+      const int outer_stage = std::exchange(action_stage_, stage);
       walk(program_.routines[static_cast<std::size_t>(action.routine)].body);
       walk(action.after);
-      merged.merge(facts_);
+      action_stage_ = outer_stage;
+      merged.join(facts_);
     }
     facts_ = std::move(merged);
     guards_ = outer;
@@ -420,7 +444,8 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage = std::max(touch.stage, ready_besides(slots, s.which));
+    touch.stage =
+        std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which)});
     if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
       touch.stage = std::max(touch.stage, found->second.second);
     }
@@ -453,6 +478,7 @@ class Fitter {
   Facts facts_;
   std::set<int> guards_;  // slots of the conditions around
   int last_ = 0;
+  int action_stage_ = 0;  // of the table whose action runs: what it gives is there in the next one
   ir::Origin deepest_;
   std::map<std::size_t, std::pair<std::string, int>> table_stage_;
   std::map<int, std::pair<std::string, int>> register_stage_;

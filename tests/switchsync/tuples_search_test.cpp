@@ -63,6 +63,12 @@ const std::vector<Specimen> kSpecimens = {
     {"ASecondPassOfALatchThatDoesNotCompareTheVersion",
      {{"new_latch = latch[31:0] == compare ? new_holder ++", "new_latch = true ? new_holder ++"}},
      without_faults({Script::updater, Script::updater})},
+    // Nothing is wrong if no packet comes between.
+    {"ASecondPassThatTakesWhatTheFirstOneHasSeen",
+     {{"new_latch = latch[31:0] == compare ? new_holder ++", "new_latch = m.noted == compare ? new_holder ++"},
+      {"bit<32> version = latch[31:0];", "bit<32> version = m.second == LATCHES ? m.noted : latch[31:0];"},
+      {"            m.second = LATCHES;\n", "            m.second = LATCHES;\n            m.noted = version;\n"}},
+     without_faults({Script::writer, Script::writer})},
     {"ASecondPassOfALatchThatDoesNotCompareThePsn",
      {{"new_end = end[31:31] ++ end[29:29] ++ end[23:0] == psn ? end[63:32] ++ taken",
        "new_end = m.second == LATCHES || end[31:31] ++ end[29:29] ++ end[23:0] == psn ? end[63:32] ++ taken"}},
