@@ -78,12 +78,13 @@ struct metadata_t {
 
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     // By connection.
-    register<bit<64>>(CONNECTIONS) ends;    // the next PSN of the client, with flags; the next one at the memory node
-    register<bit<64>>(CONNECTIONS) wanted;  // tuple of the latest READ or WRITE; the upper half of its version
+    // The upper half of each pair is named first.
+    register<bit<64>>(CONNECTIONS) ends;    // the next PSN at the memory node; that of the client, with flags
+    register<bit<64>>(CONNECTIONS) wanted;  // of the latest READ or WRITE: the upper half of its version; the tuple
     register<bit<32>>(CONNECTIONS) seen;    // its version when that READ passed first; NOT_READ after a WRITE
-    register<bit<64>>(CONNECTIONS) kept;    // the latest answer; 1: there is none, as its sender does not hold the latch
+    register<bit<64>>(CONNECTIONS) kept;    // the latest answer; highest bit: there is none, for lack of the latch
     // By tuple.
-    register<bit<64>>(TUPLES) latches;  // version; holder
+    register<bit<64>>(TUPLES) latches;  // holder; version
 
 #include "include/tuple_tables.p4"
 
@@ -98,12 +99,23 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             drop();
             exit;
         }
+        if (m.second != 0) {
+            from = m.port;
+        }
+        // Tables that do not need each other share a stage.
         stations.apply();
+        if (h.reth.isValid()) {
+            key = h.reth.key;
+        } else if (h.atomic_eth.isValid()) {
+            key = h.atomic_eth.key;
+        }
+        node_ip = h.ipv4.destination;
+        regions.apply();
+        bool is_known = connections.apply().hit;
+        bool is_of_node = memory_nodes.apply().hit;
         if (!h.bth.isValid() || h.bth.opcode == CNP || h.bth.opcode[7:5] == 3) {  // 3: datagrams
             exit;
         }
-        bool is_known = connections.apply().hit;
-        bool is_of_node = memory_nodes.apply().hit;
         if (!is_known && is_of_node || h.bth.opcode >= FIRST_NOT_RC && is_known) {
             drop();
             exit;
@@ -141,13 +153,9 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         if (h.reth.isValid()) {
             address = h.reth.address;
             bytes = h.reth.bytes;
-            key = h.reth.key;
         } else if (h.atomic_eth.isValid()) {
             address = h.atomic_eth.address;
-            key = h.atomic_eth.key;
         }
-        node_ip = h.ipv4.destination;
-        regions.apply();
         bit<64> offset = address - region_address;
         bit<64> room = region_bytes - offset;
         bit<64> before = region_address - address;
@@ -347,12 +355,12 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else if (is_new && is_first_look) {
             m.second = LATCHES;
             m.has_read = place[31:0] == number && read_version == compare;
-            m.port = standard.ingress_port;
+            m.port = from;
             resubmit_preserving_field_list(1);
         } else if (is_early) {
             m.second = SENDS_NAK;
             m.noted = end[31:0];
-            m.port = standard.ingress_port;
+            m.port = from;
             resubmit_preserving_field_list(1);
         } else if (!is_new && !is_repeated || is_elsewhere) {
             drop();
@@ -361,7 +369,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else if (has_no_answer) {
             m.second = ENDS;
             m.noted = is_new ? taken : end[31:0];
-            m.port = standard.ingress_port;
+            m.port = from;
             resubmit_preserving_field_list(1);
         } else if (asks == ANSWERED) {
             if (is_repeated) {
@@ -390,9 +398,6 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             }
             h.bth.ack_request = 1;  // the switch waits for the answer, too
             h.udp.checksum = 0;
-        }
-        if (m.is_answer && m.second != 0) {
-            standard.egress_spec = m.port;
         }
     }
 }

@@ -2,8 +2,8 @@
 //
 // A stage reads the packet's fields at its beginning and writes them at its end. So a value that one stage computes is
 // there for the next one. Each operator takes one stage; slices, casts, concatenations and copies to temporaries are
-// wires. A condition is evaluated in the stage of what it guards. A register is read and written in one stage, by a
-// stateful ALU that sees its element and at most two 32-bit operands of the packet.
+// wires. A condition is evaluated in the stage of what it guards, or of what follows an `exit`. A register is read and
+// written in one stage, by a stateful ALU that sees its element and at most two 32-bit operands of the packet.
 #include <sidelatch/p4/fit.h>
 
 #include "p4/front_end.h"
@@ -444,8 +444,7 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage =
-        std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which)});
+    touch.stage = std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which)});
     if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
       touch.stage = std::max(touch.stage, found->second.second);
     }

@@ -1,6 +1,7 @@
     // What the programs that keep the versions of tuples have in common: their tables, and the switch's own answers.
     // This is a part of their control `Serve`. With VERSIONS_OF_32_BITS the upper half of a row's versions is here.
 
+    bit<9> from = standard.ingress_port;
     bit<32> connection = 0;
     bit<24> client_pair = 0;
     bit<32> peer_ip = 0;
@@ -110,5 +111,6 @@
         h.aeth.setValid();
         h.aeth.syndrome = syndrome;
         h.aeth.msn = done - first_psn;  // each request has one PSN
-        standard.egress_spec = standard.ingress_port;
+        standard.egress_spec = from;
+        standard.mcast_grp = 0;
     }

@@ -138,6 +138,23 @@ TEST(Fit, ATableComesAfterWhatItsKeyNeeds) {
   EXPECT_EQ(report.tcam_blocks, 2U);  // 1000 rows of 32 bits
 }
 
+TEST(Fit, WhatATableGivesIsThereInTheNextStage) {
+  const std::string table =
+      "bit<32> i = 0; action at(bit<32> v) { i = v; } table one { key = { h.x.a : exact; } actions = { at; } }\n";
+  const FitReport report = fit_of(table + kRegister, "one.apply();\nbit<32> old;\nr.read(old, i);");
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  2: register I.r"));
+}
+
+// The packet that leaves must not touch the register; what it did before is nothing for the others.
+TEST(Fit, ARegisterBehindAnExitWaitsForItsCondition) {
+  const FitReport report =
+      fit_of(kRegister,
+             "bit<32> sum = h.x.a + h.x.b + h.x.c;\nbit<32> old;\nif (sum == 7) {\n"
+             "q.read(old, 1);\nh.x.a = h.x.b + 1 + 2;\nexit;\n}\nr.read(old, h.x.a);\nq.read(old, 2);");
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  3: register I.r"));
+}
+
 TEST(Fit, ChipsHaveNames) {
   EXPECT_EQ(parse_chip("tofino2"), Chip::tofino2);
   EXPECT_THROW(static_cast<void>(parse_chip("tofino3")), std::invalid_argument);

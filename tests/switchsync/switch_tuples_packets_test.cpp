@@ -4,6 +4,10 @@
 #include "raw_frames.h"
 #include "tuple_bench.h"
 
+#include "tests/paths.h"
+
+#include <sidelatch/p4/fit.h>
+
 #include <p4/switch_tuples.h>
 
 #include <gmock/gmock.h>
@@ -11,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace sidelatch::switchsync {
@@ -26,6 +31,12 @@ ProgramPtr with(const std::string& right, const std::string& wrong) {
 }
 
 constexpr std::uint64_t kEpoch = 3ULL << 32;
+
+TEST(SwitchTuplesPackets, TheProgramFitsATofino2) {
+  const auto folder = std::filesystem::path(in_source_tree("p4"));
+  EXPECT_TRUE(p4::fit(folder / "switch_tuples.p4", p4::Chip::tofino2).fits());
+  EXPECT_FALSE(p4::fit(folder / "switch_optimistic.p4", p4::Chip::tofino2).fits());
+}
 
 TEST(SwitchTuplesPackets, ClientsSeeTheEpochInTheUpperHalf) {
   const std::uint64_t first = kEpoch | 6;

@@ -41,6 +41,9 @@
 // tuple hot, and another one cold if there is no room: take_asked(), and switchsync/tuple_moves.h. All are cold at
 // first, and after recover().
 //
+// With p4/switch_tuples.p4 a version is the epoch of its row of add_tuples(), and 32 bits of the switch's. No latch
+// leaves an epoch: after 2^31 - 1 new versions a tuple's latch is refused until recover().
+//
 // No version comes twice: recover() gives all tuples versions of a new epoch (the upper 32 bits), which it writes into
 // the tuples before it gives them to the switch.
 //
