@@ -1,6 +1,6 @@
 // TODS 2025, figure 14: one worker reads tuples of growing size, by latches and by optimistic schemes.
 //
-// The profile gives the cost of checksums (table-driven) and of line versions at the paper's client. The last series
+// The profile gives the cost of checksums (table-driven) and of line versions at the client. The last series
 // uses the cost of this library's own kernels instead and shows the difference.
 #include "experiments.h"
 #include "scheme_load.h"

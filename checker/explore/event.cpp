@@ -198,6 +198,9 @@ Dependence::Relation Dependence::between(const Event& first, const Event& second
           first.suspensions.end()) {
     return Relation::forced;
   }
+  if (first.message != Event::kNone && first.message == second.message) {
+    return Relation::forced;  // messages are told in their order
+  }
   if (second.action.sort == Action::Sort::lease && first.client == second.action.owner) {
     return Relation::forced;  // it has parked since
   }

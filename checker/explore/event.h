@@ -87,11 +87,12 @@ struct Event {
   bool by_cpu = false;  ///< a step of a CPU thread that is no client's, or its drain
   // The client's part of the event.
   std::uint16_t client = kNone;  ///< the client whose local state this event reads or changes
-  /// The sender of a message that this event completes and shows to `client` at once (one-step requests).
+  /// The sender of a message that this event completes, and that `client` gets (one-step requests).
   std::uint16_t sender = kNone;
-  bool ran = false;        ///< one of its tasks continued
-  bool may_crash = false;  ///< the client could have crashed instead
-  bool judged = false;     ///< a judge sees when it happens
+  std::uint16_t message = kNone;  ///< a client's step that learns of the next message of this queue pair
+  bool ran = false;               ///< one of its tasks continued
+  bool may_crash = false;         ///< the client could have crashed instead
+  bool judged = false;            ///< a judge sees when it happens
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor
   fabric::RemoteAddress address;

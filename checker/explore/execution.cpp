@@ -928,10 +928,8 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
 
 // Whether the step has done nothing so far that depends on what others do.
 bool Execution::may_revoke_in_this_step() const {
-  return running_ == Event::kNone ||
-         (event_->posts.empty() && event_->receives.empty() && !event_->global && !acted_in_step_ &&
-          shared_with(actors_[running_]).empty() &&
-          !(event_->action.sort == Action::Sort::machine && event_->action.kind == StepKind::execute));
+  return running_ == Event::kNone || (event_->posts.empty() && event_->receives.empty() && !event_->global &&
+                                      !acted_in_step_ && shared_with(actors_[running_]).empty());
 }
 
 void Execution::on_revoke(ModelQueuePair& queue_pair) {
@@ -1023,6 +1021,8 @@ std::string Execution::describe_step(const Action& action) const {
       return "tries again";
     case Step::What::completion:
       return fmt::format("sees the completion of qp{}[{}]", found->qp, found->sequence - 1);
+    case Step::What::message:
+      return fmt::format("sees a message of qp{}", found->qp);
   }
   return "goes on";
 }

@@ -300,7 +300,7 @@ class Execution final : public World {
     std::uint32_t number = 0;
     Step::What what = Step::What::start;
     Step* step = nullptr;
-    std::uint16_t qp = 0;  // completion
+    std::uint16_t qp = 0;  // completion; message: the sender's
     std::uint64_t sequence = 0;
     fabric::Cpu::Access* access = nullptr;
     fabric::Waiter* waiter = nullptr;  // retry, or a sleep
@@ -378,7 +378,8 @@ class Execution final : public World {
     std::uint32_t sends = 0;     // posted so far
     std::uint32_t receives = 0;  // buffers for them
     std::vector<std::span<const std::byte>> receive_buffers{};
-    std::size_t received = 0;  // of these, how many hold messages that their owner knows of
+    std::size_t received = 0;        // of these, how many hold messages that their owner knows of
+    std::uint32_t next_message = 0;  // the request behind the last SEND that the receiver knows of
   };
   struct RequestInfo {
     std::uint64_t tag = 0;
@@ -445,7 +446,9 @@ class Execution final : public World {
   void count_change(const fabric::model::Step& step);
   void notify(std::uint16_t qp, std::uint64_t sequence, bool failed);
   void wake_later(std::uint16_t of, std::uint16_t qp, std::uint64_t sequence);
-  void show_message(const fabric::model::Step& step);
+  [[nodiscard]] ModelQueuePair* receiver_of(std::uint16_t qp) const;
+  void show_message_later(std::uint16_t qp);
+  void show_message(std::uint16_t qp);
   void apply_client(const Action& action);
   void apply_access(std::uint16_t of, fabric::Cpu::Access& access);
   void apply_lease(const Action& action);

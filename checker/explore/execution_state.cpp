@@ -461,6 +461,9 @@ bool Execution::may_come_first(const Action& action) const {
 // step: what anybody posts later is ordered after it. The client's NIC must have nothing in hand that the client could
 // have seen, or changed. Other tasks of the client, and CPU threads of its node, may look at anything of it.
 bool Execution::could_come_first() const {
+  if (orders_revocations_) {
+    return false;  // what is posted earlier may meet the queue pair before its revocation
+  }
   const Event& event = *event_;
   const std::uint16_t of = event.client;
   const bool judged = event.judged && !has(Mutation::judged_steps_come_first);
@@ -484,7 +487,7 @@ bool Execution::could_come_first() const {
     const model::WrId wr = event.action.step().wr();
     const bool placed = machine_.placed(wr) || has(Mutation::completions_come_first);
     if (event.action.kind != StepKind::complete || machine_.failed(wr) || !placed ||
-        is_send(machine_.request(wr).opcode) || orders_revocations_) {
+        is_send(machine_.request(wr).opcode)) {
       return false;
     }
   } else if (last_what_ != Step::What::start && last_what_ != Step::What::yield && last_what_ != Step::What::retry &&

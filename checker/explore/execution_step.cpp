@@ -45,6 +45,13 @@ std::uint64_t hash_bytes(std::span<const std::byte> bytes) {
 // ---- Possible steps.
 
 bool Execution::suspended_enabled(const Actor& actor, const Suspended& suspended) const {
+  if (suspended.what == Step::What::message) {
+    // Those of one queue pair are told in their order.
+    const auto first = std::ranges::find_if(actor.suspended, [&](const Suspended& other) {
+      return other.what == Step::What::message && other.qp == suspended.qp;
+    });
+    return first->number == suspended.number;
+  }
   return suspended.what != Step::What::access || suspended.access->what() != Cpu::What::fence ||
          machine_.drained({actor.machine_thread});
 }
@@ -170,7 +177,7 @@ void Execution::happen(const Action& action, bool described) {
   event_->own = {};
   event_->altered = event_->looked_at = 0;
   event_->allocates_at = Event::kNone;
-  event_->sender = Event::kNone;
+  event_->sender = event_->message = Event::kNone;
   event_->posts.clear();
   event_->receives.clear();
   event_->suspensions.clear();
@@ -292,7 +299,10 @@ void Execution::after_step(const model::Step& step) {
       break;
   }
   if (step.kind == StepKind::receive) {
-    show_message(step);
+    show_message(step.owner);
+    if (receiver_of(step.owner) != nullptr) {
+      run_ready(queue_pairs_[step.owner].target);
+    }
     return;
   }
   if (step.kind != StepKind::fetch && step.kind != StepKind::deliver && step.kind != StepKind::complete &&
@@ -337,13 +347,16 @@ void Execution::after_step(const model::Step& step) {
     }
   }
   const bool is_told = of != crashed_ && (info.signaled || failed);
-  if (step.kind == StepKind::execute && is_send(request.opcode) && !failed) {
-    // One step that both ends learn of: the receiver goes on in it, the sender in a step of its own.
+  if (step.kind == StepKind::execute) {
+    // What others do because of it may come before its client goes on, or the receiver of a message.
     if (is_told) {
       wake_later(of, qp, step.index + 1U);
-      event_->client = event_->sender = of;
+      event_->client = of;
     }
-    show_message(step);
+    if (is_send(request.opcode) && !failed) {
+      event_->sender = event_->client;
+      show_message_later(qp);
+    }
     return;
   }
   if (!is_told) {
@@ -369,27 +382,46 @@ void Execution::wake_later(std::uint16_t of, std::uint16_t qp, std::uint64_t seq
   event_->suspensions.push_back({of, suspended.number});
 }
 
-// A SEND's message is in its buffer, and the receiving node learns of it.
-void Execution::show_message(const model::Step& step) {
-  const std::uint16_t of = queue_pairs_[step.owner].target;
-  const ModelQueuePair* const sender = queue_pairs_[step.owner].queue_pair;
-  ModelQueuePair* const receiver = sender == nullptr ? nullptr : sender->peer();
-  if (of == crashed_ || receiver == nullptr) {
+// The receiving end of a queue pair, if a message can still be shown to anybody.
+ModelQueuePair* Execution::receiver_of(std::uint16_t qp) const {
+  const ModelQueuePair* const sender = queue_pairs_[qp].queue_pair;
+  return queue_pairs_[qp].target == crashed_ || sender == nullptr ? nullptr : sender->peer();
+}
+
+// A SEND's message is in its buffer. The receiving node learns of it in a step of its own.
+void Execution::show_message_later(std::uint16_t qp) {
+  if (receiver_of(qp) == nullptr) {
     return;
   }
-  const WorkRequest& request = machine_.request(step.wr());
+  const std::uint16_t of = queue_pairs_[qp].target;
+  ++actors_[of].changes;  // an attempt in which a message came cannot be left out
+  Suspended& suspended = suspend_next(actors_[of], Step::What::message);
+  suspended.qp = qp;
+  event_->suspensions.push_back({of, suspended.number});
+  event_->client = of;
+}
+
+// The receiving node learns of the message of the oldest SEND that it does not know of.
+void Execution::show_message(std::uint16_t qp) {
+  ModelQueuePair* const receiver = receiver_of(qp);
+  if (receiver == nullptr) {
+    return;
+  }
+  std::uint32_t index = queue_pairs_[qp].next_message;
+  while (!is_send(machine_.request({{qp}, index}).opcode)) {
+    ++index;
+  }
+  queue_pairs_[qp].next_message = index + 1;
+  const WorkRequest& request = machine_.request({{qp}, index});
   ReceiveQueue::Arrival arrival{.bytes = request.length()};
   if (request.opcode == Opcode::send_with_immediate) {
     arrival.immediate = request.immediate;
   }
-  ++actors_[of].changes;  // an attempt in which a message came cannot be left out
-  {
-    const Zone::Use own(nullptr);
-    static_cast<void>(receiver->receives()->take_buffer());
-    receiver->receives()->fill(arrival);
-    ++queue_pairs_[step.owner].received;
-  }
-  run_ready(of);
+  ++actors_[queue_pairs_[qp].target].changes;  // an attempt in which a message came cannot be left out
+  const Zone::Use own(nullptr);
+  static_cast<void>(receiver->receives()->take_buffer());
+  receiver->receives()->fill(arrival);
+  ++queue_pairs_[qp].received;
 }
 
 // What others could see of the client: a placement or a store, also one that is undone later.
@@ -574,6 +606,10 @@ void Execution::apply_client(const Action& action) {
     case Step::What::completion:
       notify(suspended.qp, suspended.sequence,
              machine_.failed({{suspended.qp}, static_cast<std::uint32_t>(suspended.sequence - 1)}));
+      break;
+    case Step::What::message:
+      event_->message = suspended.qp;
+      show_message(suspended.qp);
       break;
   }
   if (suspended.step != nullptr) {

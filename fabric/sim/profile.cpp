@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <variant>
@@ -22,10 +23,11 @@ namespace {
 
 using Real = double& (*)(Profile&);
 using Whole = std::uint64_t& (*)(Profile&);
+using Optional = std::optional<double>& (*)(Profile&);
 
 struct Field {
   ProfileKey key;
-  std::variant<Real, Whole> place;
+  std::variant<Real, Whole, Optional> place;
 };
 
 constexpr double kLongNs = 1e9;
@@ -49,12 +51,14 @@ const std::array kFields = {
           [](Profile& p) -> double& { return p.nic.cqe_ns; }},
     Field{{"nic.request_ns", "ns", 0, kLongNs, "initiator: service time per request"},
           [](Profile& p) -> double& { return p.nic.request_ns; }},
-    Field{{"nic.respond_write_ns", "ns", 0, kLongNs, "target: service time per WRITE or SEND"},
-          [](Profile& p) -> double& { return p.nic.respond_write_ns; }},
-    Field{{"nic.respond_read_ns", "ns", 0, kLongNs, "target: service time per READ"},
-          [](Profile& p) -> double& { return p.nic.respond_read_ns; }},
-    Field{{"nic.respond_atomic_ns", "ns", 0, kLongNs, "target: service time per atomic"},
-          [](Profile& p) -> double& { return p.nic.respond_atomic_ns; }},
+    Field{{"nic.respond_ns", "ns", 0, kLongNs, "target: service time per request"},
+          [](Profile& p) -> double& { return p.nic.respond_ns; }},
+    Field{{"nic.respond_write_ns", "ns", 0, kLongNs, "instead of nic.respond_ns, for a WRITE or SEND", true},
+          [](Profile& p) -> std::optional<double>& { return p.nic.respond_write_ns; }},
+    Field{{"nic.respond_read_ns", "ns", 0, kLongNs, "instead of nic.respond_ns, for a READ", true},
+          [](Profile& p) -> std::optional<double>& { return p.nic.respond_read_ns; }},
+    Field{{"nic.respond_atomic_ns", "ns", 0, kLongNs, "instead of nic.respond_ns, for an atomic", true},
+          [](Profile& p) -> std::optional<double>& { return p.nic.respond_atomic_ns; }},
     Field{{"nic.packet_ns", "ns", 0, kLongNs, "service time per packet after a message's first"},
           [](Profile& p) -> double& { return p.nic.packet_ns; }},
     Field{{"nic.latency_ns", "ns", 0, kLongNs, "passing through one NIC"},
@@ -107,9 +111,13 @@ const std::array kFields = {
           [](Profile& p) -> std::uint64_t& { return p.cpu.cores; }},
 };
 
-double value_of(const Field& field, Profile& profile) {
+// Nothing if the key is optional and absent.
+std::optional<double> value_of(const Field& field, Profile& profile) {
   if (const auto* real = std::get_if<Real>(&field.place)) {
     return (*real)(profile);
+  }
+  if (const auto* optional = std::get_if<Optional>(&field.place)) {
+    return (*optional)(profile);
   }
   return static_cast<double>(std::get<Whole>(field.place)(profile));
 }
@@ -125,9 +133,9 @@ std::string range_of(const ProfileKey& key) {
 std::string complaint(const Profile& profile) {
   Profile copy = profile;
   for (const Field& field : kFields) {
-    const double value = value_of(field, copy);
-    if (!in_range(field.key, value)) {
-      return fmt::format("{} is {:g}: it must be {}", field.key.path, value, range_of(field.key));
+    const std::optional<double> value = value_of(field, copy);
+    if (value && !in_range(field.key, *value)) {
+      return fmt::format("{} is {:g}: it must be {}", field.key.path, *value, range_of(field.key));
     }
   }
   if (!std::has_single_bit(profile.lock_table.slot_bytes)) {
@@ -175,6 +183,10 @@ void set_number(Profile& profile, const Field& field, const toml::node& node, st
   }
   if (const auto* real = std::get_if<Real>(&field.place)) {
     (*real)(profile) = *number;
+    return;
+  }
+  if (const auto* optional = std::get_if<Optional>(&field.place)) {
+    (*optional)(profile) = *number;
     return;
   }
   if (!node.is_integer()) {
@@ -281,9 +293,12 @@ std::string to_toml(const Profile& profile) {
       table = field.key.path.substr(0, dot);
       text << fmt::format("\n[{}]\n", table);
     }
-    const auto* real = std::get_if<Real>(&field.place);
-    const std::string value =
-        real != nullptr ? fmt::format("{}", (*real)(copy)) : fmt::format("{}", std::get<Whole>(field.place)(copy));
+    const std::optional<double> number = value_of(field, copy);
+    if (!number) {
+      continue;
+    }
+    const auto* whole = std::get_if<Whole>(&field.place);
+    const std::string value = whole != nullptr ? fmt::format("{}", (*whole)(copy)) : fmt::format("{}", *number);
     text << fmt::format("{} = {}  # {}{}{}\n", field.key.path.substr(dot + 1), value, field.key.unit,
                         field.key.unit.empty() ? "" : ", ", field.key.meaning);
   }

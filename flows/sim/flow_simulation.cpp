@@ -187,7 +187,7 @@ class FlowSimulation::World {
     unit.gets_from = leaves + static_cast<double>(frame.size()) * ns_per_byte_;
     const bool is_read = frame.size() > kOpcodeAt && frame[kOpcodeAt] == kReadRequest;
     unit.handles_from = std::max(unit.handles_from, unit.gets_from + timing_.cable_ns) +
-                        (is_read ? profile_.nic.respond_read_ns : profile_.nic.respond_write_ns);
+                        (is_read ? profile_.nic.responds_to_read_ns() : profile_.nic.responds_to_write_ns());
     add(unit.handles_from + profile_.nic.latency_ns + (is_read ? profile_.pcie.read_ns : profile_.pcie.write_ns),
         What::at_memory, unit.number, {frame.begin(), frame.end()});
   }

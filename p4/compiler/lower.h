@@ -272,7 +272,11 @@ class Lowering {
   std::vector<const Type*> inferred(const ast::Declaration& generic, const ast::Expr& expr, const Type* expected);
   Value call_object(Object& object, const ast::Expr& expr, Location at);
   Value call_action(Object& action, const ast::Expr& expr);
-  std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, const std::vector<ast::Parameter>& parameters);
+  std::vector<const ast::Expr*> arguments_of(const ast::Expr& call, std::span<const ast::Parameter> parameters);
+  std::vector<const ast::Expr*> in_order(std::span<const ast::ExprPtr> given, const std::vector<std::string>& names,
+                                         std::span<const ast::Parameter> parameters, Location at);
+  std::vector<Value> constructor_arguments(const ast::Declaration& declaration, std::span<const ast::ExprPtr> given,
+                                           const std::vector<std::string>& names, Location at);
   void pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
             const std::vector<Value>& slots, ir::Block& after, std::size_t first = 0);
   Value apply_table(Object& table, Location at);

@@ -262,23 +262,29 @@ Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
 
 // The arguments by position of the parameter; null: left out.
 std::vector<const ast::Expr*> Lowering::arguments_of(const ast::Expr& expr,
-                                                     const std::vector<ast::Parameter>& parameters) {
+                                                     std::span<const ast::Parameter> parameters) {
+  return in_order(std::span(expr.operands).subspan(1), expr.names, parameters, expr.at);
+}
+
+// One argument for each parameter, in the order of the parameters; what is left out has its default.
+std::vector<const ast::Expr*> Lowering::in_order(std::span<const ast::ExprPtr> given,
+                                                 const std::vector<std::string>& names,
+                                                 std::span<const ast::Parameter> parameters, Location at) {
   std::vector<const ast::Expr*> arguments(parameters.size());
-  for (std::size_t i = 1; i < expr.operands.size(); ++i) {
-    std::size_t which = i - 1;
-    if (!expr.names.empty()) {
-      for (which = 0; which < parameters.size() && parameters[which].name != expr.names[i - 1]; ++which) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    std::size_t which = i;
+    if (!names.empty()) {
+      for (which = 0; which < parameters.size() && parameters[which].name != names[i]; ++which) {
       }
     }
     if (which >= parameters.size()) {
-      fail(expr.operands[i]->at, expr.names.empty()
-                                     ? fmt::format("too many arguments; there are {} parameters", parameters.size())
-                                     : "there is no parameter '" + expr.names[i - 1] + "'");
+      fail(given[i]->at, names.empty() ? fmt::format("too many arguments; there are {} parameters", parameters.size())
+                                       : "there is no parameter '" + names[i] + "'");
     }
     if (arguments[which] != nullptr) {
-      fail(expr.operands[i]->at, "this argument is given twice");
+      fail(given[i]->at, "this argument is given twice");
     }
-    arguments[which] = expr.operands[i].get();
+    arguments[which] = given[i].get();
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (arguments[i] == nullptr) {
@@ -287,12 +293,22 @@ std::vector<const ast::Expr*> Lowering::arguments_of(const ast::Expr& expr,
     if (arguments[i] == nullptr) {
       const ast::Annotations& notes = parameters[i].annotations;
       if (std::any_of(notes.begin(), notes.end(), [](const auto& note) { return note.name == "optional"; })) {
-        unsupported(expr.at, "an @optional parameter without its argument");
+        unsupported(at, "an @optional parameter without its argument");
       }
-      fail(expr.at, "the argument for '" + parameters[i].name + "' is missing");
+      fail(at, "the argument for '" + parameters[i].name + "' is missing");
     }
   }
   return arguments;
+}
+
+std::vector<Value> Lowering::constructor_arguments(const ast::Declaration& declaration,
+                                                   std::span<const ast::ExprPtr> given,
+                                                   const std::vector<std::string>& names, Location at) {
+  std::vector<Value> values;
+  for (const ast::Expr* argument : in_order(given, names, declaration.constructor_parameters, at)) {
+    values.push_back(eval(*argument));
+  }
+  return values;
 }
 
 // Copies arguments in; what is to be copied out goes to `after`.

@@ -438,14 +438,8 @@ Object* Lowering::instantiate(const ast::Declaration& instance, const std::strin
   if (type->declaration->kind != DeclarationKind::control && type->declaration->kind != DeclarationKind::parser) {
     fail(instance.at, text(type) + " cannot have instances here");
   }
-  std::vector<Value> arguments;
-  arguments.reserve(instance.arguments.size());
-  for (const ast::ExprPtr& argument : instance.arguments) {
-    arguments.push_back(eval(*argument));
-  }
-  if (!instance.argument_names.empty()) {
-    unsupported(instance.at, "named arguments of a constructor");
-  }
+  const std::vector<Value> arguments =
+      constructor_arguments(*type->declaration, instance.arguments, instance.argument_names, instance.at);
   const std::string name = control_name(instance, prefix);
   return type->declaration->kind == DeclarationKind::control
              ? control_instance(*type->declaration, arguments, name, nullptr)
@@ -457,12 +451,15 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
   object->type = type;
   object->name = control_name(instance, prefix);
   const std::string& kind = type->name;
-  const auto argument = [&](std::size_t which) -> const ast::Expr& {
-    if (which >= instance.arguments.size()) {
-      fail(instance.at, "an argument of the constructor is missing");
-    }
-    return *instance.arguments[which];
-  };
+  const auto& methods = type->declaration->locals;
+  const auto constructor =
+      std::find_if(methods.begin(), methods.end(), [&](const auto& method) { return method->name == kind; });
+  if (constructor == methods.end()) {
+    unsupported(instance.at, "an extern without a constructor");
+  }
+  const std::vector<const ast::Expr*> arguments =
+      in_order(instance.arguments, instance.argument_names, (*constructor)->parameters, instance.at);
+  const auto argument = [&](std::size_t which) -> const ast::Expr& { return *arguments[which]; };
   const auto size = [&]() {
     const Number number = constant_number(argument(0));
     if (number.negative || number.magnitude > (U128{1} << 28)) {
@@ -470,9 +467,6 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
     }
     return static_cast<std::size_t>(number.magnitude);
   };
-  if (!instance.argument_names.empty()) {
-    unsupported(instance.at, "named arguments of a constructor");
-  }
   if (kind == "register") {
     const Type* element = type->arguments.empty() ? nullptr : type->arguments[0];
     const bool has_bits =

@@ -96,18 +96,20 @@ void Lowering::package() {
                                                    : std::string("expected a parser or control"));
     }
     parts[which] = symbol->declaration;
-    if (is_call) {
-      for (std::size_t a = 1; a < expr->operands.size(); ++a) {
-        arguments[which].push_back(eval(*expr->operands[a]));
-      }
-    } else if (symbol->declaration->kind == DeclarationKind::instance) {
-      for (const ast::ExprPtr& argument : symbol->declaration->arguments) {
-        arguments[which].push_back(eval(*argument));
-      }
+    const bool is_instance = !is_call && symbol->declaration->kind == DeclarationKind::instance;
+    if (is_instance) {
       parts[which] = resolve(*symbol->declaration->type)->declaration;
     }
-    if (parts[which]->kind != (which == 0 ? DeclarationKind::parser : DeclarationKind::control)) {
+    if (parts[which] == nullptr ||
+        parts[which]->kind != (which == 0 ? DeclarationKind::parser : DeclarationKind::control)) {
       fail(expr->at, which == 0 ? "expected a parser" : "expected a control");
+    }
+    if (is_call) {
+      arguments[which] =
+          constructor_arguments(*parts[which], std::span(expr->operands).subspan(1), expr->names, expr->at);
+    } else if (is_instance) {
+      arguments[which] = constructor_arguments(*parts[which], symbol->declaration->arguments,
+                                               symbol->declaration->argument_names, expr->at);
     }
   }
   const ast::Declaration& parser = *parts[0];

@@ -366,19 +366,25 @@ std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, c
   }
   const auto which = static_cast<std::size_t>(found - object.action_names.begin());
   const Object* action = object.actions[which];
-  const std::size_t given = is_call ? call.operands.size() - 1 : 0;
+  const std::span<const ast::ExprPtr> given =
+      is_call ? std::span<const ast::ExprPtr>(call.operands).subspan(1) : std::span<const ast::ExprPtr>();
   const std::size_t needed = info.actions[which].parameters.size();
   const std::size_t all = action != nullptr ? action->parameters.size() : 0;
-  if (given != needed && given != all) {
-    fail(call.at, fmt::format("'{}' needs {} arguments, not {}", callee.text, needed, given));
+  if (given.size() > needed && given.size() != all) {
+    fail(call.at, fmt::format("'{}' needs {} arguments, not {}", callee.text, needed, given.size()));
   }
-  if (is_call && !call.names.empty()) {
-    unsupported(call.at, "named arguments of an action in an entry");
+  if (action == nullptr) {
+    return which;
   }
+  // Those with a direction may be given once more, or not.
+  const std::span<const ast::Parameter> parameters = action->declaration->parameters;
+  const std::size_t bound = given.size() > needed ? 0 : all - needed;
+  const std::vector<const ast::Expr*> all_given =
+      in_order(given, is_call ? call.names : std::vector<std::string>(), parameters.subspan(bound), call.at);
   for (std::size_t i = 0; i < needed; ++i) {
-    const ast::Expr& argument = *call.operands[1 + (given - needed) + i];
+    const ast::Expr& argument = *all_given[all - needed - bound + i];
     const Type* type = action->parameters[all - needed + i].type;
-    if (action->declaration->parameters[all - needed + i].direction != Direction::none) {
+    if (parameters[all - needed + i].direction != Direction::none) {
       fail(action->declaration->at, "parameters without a direction come last");
     }
     const Value value = coerce(eval(argument, type), type, argument.at);

@@ -26,7 +26,7 @@ void expect_inferred(const sim::Profile& profile, std::uint64_t slots) {
   EXPECT_EQ(table.slot_bytes, profile.lock_table.slot_bytes) << profile.name;
   const double one_slot = 1000 / (profile.lock_table.service_ns + profile.lock_table.recovery_ns);
   EXPECT_NEAR(table.contended_mops, one_slot, one_slot / 10) << profile.name;
-  const double all_slots = 1000 / profile.nic.respond_atomic_ns;
+  const double all_slots = 1000 / profile.nic.responds_to_atomic_ns();
   EXPECT_NEAR(table.uncontended_mops, all_slots, all_slots / 10) << profile.name;
 }
 

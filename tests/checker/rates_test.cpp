@@ -32,7 +32,7 @@ TEST(Rates, OfAtomicsFollowTheLockTable) {
   EXPECT_NEAR(at(by_stride, 512), 8 * slot, 8 * slot / 10);
   EXPECT_NEAR(at(by_stride, 256), 16 * slot, 16 * slot / 10);
   EXPECT_NEAR(at(probe(Curve::atomics_contended), 128), slot, slot / 10);
-  const double all = 1000 / profile.nic.respond_atomic_ns;
+  const double all = 1000 / profile.nic.responds_to_atomic_ns();
   EXPECT_NEAR(at(probe(Curve::atomics_uncontended), 128), all, all / 10);
 }
 

@@ -173,7 +173,7 @@ TEST_F(Stf, ANameMayBeAnyEndOfTheFullOne) {
 }
 
 TEST_F(Stf, ValidityAsAKey) {
-  for (const std::string key : {"valid", "h.h.valid", "h.h.$valid$", "h.h.isValid()", "isValid ( )"}) {
+  for (const std::string key : {"valid", "h.h.valid", "h.h.$valid$", "h.h.isValid()", "isValid ( )", "h.h"}) {
     EXPECT_THAT(failures("add my_validity " + key + ":1 my_set(x:7)\npacket 0 04 01 0000 00000000\nexpect 2 04 07\n"),
                 IsEmpty())
         << key;

@@ -340,37 +340,48 @@ TEST(Adapter, ItsOwnAddressesAreResolved) {
   }
 }
 
-// A wire that forwards its calls to another one until it is told to fail.
-class FailingWire final : public roce::Wire {
+// Forwards its calls to another wire.
+class ForwardingWire : public roce::Wire {
  public:
-  explicit FailingWire(std::unique_ptr<roce::Wire> wire) : wire_(std::move(wire)) {}
-  std::atomic<bool> fails = false;
-  std::atomic<int> waits = 0;  // since then
+  explicit ForwardingWire(std::unique_ptr<roce::Wire> wire) : wire_(std::move(wire)) {}
 
   const roce::StationAddresses& addresses() const noexcept override { return wire_->addresses(); }
   std::optional<roce::MacAddress> resolve(const roce::Gid& gid) override { return wire_->resolve(gid); }
   std::span<std::byte> reserve(const roce::MacAddress& to, std::size_t bytes) override {
-    if (fails) {
-      throw roce::WireError("the cable is out");
-    }
     return wire_->reserve(to, bytes);
   }
   void commit(std::size_t bytes) override { wire_->commit(bytes); }
   void flush() override { wire_->flush(); }
   std::span<const std::byte> receive() override { return wire_->receive(); }
-  void wait(std::chrono::nanoseconds at_most) override {
-    if (fails) {
-      ++waits;
-      throw roce::WireError("the cable is out");
-    }
-    wire_->wait(at_most);
-  }
+  void wait(std::chrono::nanoseconds at_most) override { wire_->wait(at_most); }
   void interrupt() noexcept override { wire_->interrupt(); }
   void abandon() noexcept override { wire_->abandon(); }
   const roce::WireCounters& counters() const noexcept override { return wire_->counters(); }
 
  private:
   std::unique_ptr<roce::Wire> wire_;
+};
+
+// Until it is told to fail.
+class FailingWire final : public ForwardingWire {
+ public:
+  using ForwardingWire::ForwardingWire;
+  std::atomic<bool> fails = false;
+  std::atomic<int> waits = 0;  // since then
+
+  std::span<std::byte> reserve(const roce::MacAddress& to, std::size_t bytes) override {
+    if (fails) {
+      throw roce::WireError("the cable is out");
+    }
+    return ForwardingWire::reserve(to, bytes);
+  }
+  void wait(std::chrono::nanoseconds at_most) override {
+    if (fails) {
+      ++waits;
+      throw roce::WireError("the cable is out");
+    }
+    ForwardingWire::wait(at_most);
+  }
 };
 
 TEST(Adapter, AWireThatFailsStopsTheNicAndSaysWhy) {
@@ -555,33 +566,21 @@ TEST(Adapter, AFullWireDropsAfterAWhile) {
 }
 
 // A wire without room for one station, like shared memory towards a process that is stopped.
-class StuckWire final : public roce::Wire {
+class StuckWire final : public ForwardingWire {
  public:
-  explicit StuckWire(std::unique_ptr<roce::Wire> wire) : wire_(std::move(wire)) {}
+  using ForwardingWire::ForwardingWire;
   std::optional<roce::MacAddress> stuck;
   bool others_passed = false;  // since the test has set it to false
   std::atomic<bool> waits_beside_others = false;
 
-  const roce::StationAddresses& addresses() const noexcept override { return wire_->addresses(); }
-  std::optional<roce::MacAddress> resolve(const roce::Gid& gid) override { return wire_->resolve(gid); }
   std::span<std::byte> reserve(const roce::MacAddress& to, std::size_t bytes) override {
     if (to == stuck) {
       waits_beside_others = waits_beside_others || others_passed;
       return {};
     }
     others_passed = true;
-    return wire_->reserve(to, bytes);
+    return ForwardingWire::reserve(to, bytes);
   }
-  void commit(std::size_t bytes) override { wire_->commit(bytes); }
-  void flush() override { wire_->flush(); }
-  std::span<const std::byte> receive() override { return wire_->receive(); }
-  void wait(std::chrono::nanoseconds at_most) override { wire_->wait(at_most); }
-  void interrupt() noexcept override { wire_->interrupt(); }
-  void abandon() noexcept override { wire_->abandon(); }
-  const roce::WireCounters& counters() const noexcept override { return wire_->counters(); }
-
- private:
-  std::unique_ptr<roce::Wire> wire_;
 };
 
 // The frame that waits for a station that has stopped must not stand in the way of those to other stations: it still

@@ -159,7 +159,7 @@ class World : public fabric::Fabric {
   /// An awaiter that is one step of the client.
   class Step : public fabric::Waiter {
    public:
-    enum class What : std::uint8_t { start, yield, access, local_store, completion, retry };
+    enum class What : std::uint8_t { start, yield, access, local_store, completion, message, retry };
 
     Step(World& world, fabric::Node& client, What what, const fabric::LocalSpan& local_word = {},
          std::uint64_t number = 0) noexcept

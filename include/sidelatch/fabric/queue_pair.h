@@ -134,9 +134,15 @@ class QueuePair {
   /// not repeated. Throws FabricError for an end of a pair, which cannot be brought back.
   [[nodiscard]] Task<void> reconnect();
 
-  [[nodiscard]] State state() const noexcept { return state_; }
+  [[nodiscard]] State state() const {
+    reactor_->progress_is_read(this, false);
+    return state_;
+  }
   /// The error that led to the error state, or null.
-  [[nodiscard]] const FabricError* error() const noexcept { return error_.get(); }
+  [[nodiscard]] const FabricError* error() const {
+    reactor_->progress_is_read(this, false);
+    return error_.get();
+  }
   [[nodiscard]] const QueuePairOptions& options() const noexcept { return options_; }
   [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
   [[nodiscard]] Node& node() const noexcept { return *node_; }
@@ -166,7 +172,10 @@ class QueuePair {
   [[nodiscard]] std::uint64_t outstanding_so_far() const noexcept { return posted_ - completed_; }
 
   /// How often it has entered the error state. Unlike counters(), part of what a program may act on in every world.
-  [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
+  [[nodiscard]] std::uint64_t failures() const {
+    reactor_->progress_is_read(this, false);
+    return failures_;
+  }
   [[nodiscard]] const Counters& counters() const {
     reactor_->tally_is_read();
     reactor_->progress_is_read(this, true);

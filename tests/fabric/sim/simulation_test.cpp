@@ -17,14 +17,7 @@ Profile quiet_profile() {
   p.link.gbps = 10000;
   p.link.propagation_ns = p.link.jitter_ns = 0;
   p.link.header_bytes = 0;
-  p.nic = {.doorbell_ns = 0,
-           .request_ns = 0,
-           .respond_write_ns = 0,
-           .respond_read_ns = 0,
-           .respond_atomic_ns = 0,
-           .packet_ns = 0,
-           .latency_ns = 0,
-           .completion_ns = 0};
+  p.nic = {.doorbell_ns = 0, .request_ns = 0, .respond_ns = 0, .packet_ns = 0, .latency_ns = 0, .completion_ns = 0};
   p.lock_table.service_ns = 0.001;
   p.lock_table.load_ns = 0;
   p.pcie.gbps = 10000;

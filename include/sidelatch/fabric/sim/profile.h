@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -41,16 +42,22 @@ struct Profile {
 
   /// Service times limit the message rate; latencies are added to each message and limit nothing.
   struct Nic {
-    double doorbell_ns = 250;       ///< from the post to the NIC's first look at the request
-    double chain_ns = 0;            ///< initiator: service time per doorbell, in addition to its requests' times
-    double cqe_ns = 0;              ///< initiator: service time per completion that is signaled
-    double request_ns = 20;         ///< initiator: service time per request
-    double respond_write_ns = 20;   ///< target: service time per WRITE or SEND
-    double respond_read_ns = 20;    ///< target: service time per READ
-    double respond_atomic_ns = 20;  ///< target: service time per atomic
-    double packet_ns = 5;           ///< either side: service time per packet after a message's first
-    double latency_ns = 100;        ///< passing through one NIC, either side, either direction
-    double completion_ns = 250;     ///< from the response's arrival to the moment the CPU sees the completion
+    double doorbell_ns = 250;  ///< from the post to the NIC's first look at the request
+    double chain_ns = 0;       ///< initiator: service time per doorbell, in addition to its requests' times
+    double cqe_ns = 0;         ///< initiator: service time per completion that is signaled
+    double request_ns = 20;    ///< initiator: service time per request
+    double respond_ns = 20;    ///< target: service time per request, of whatever kind
+    /// In the place of respond_ns, each for one kind: for a NIC that was measured, and whose kinds differ.
+    std::optional<double> respond_write_ns = std::nullopt;  ///< also for a SEND
+    std::optional<double> respond_read_ns = std::nullopt;
+    std::optional<double> respond_atomic_ns = std::nullopt;
+    double packet_ns = 5;        ///< either side: service time per packet after a message's first
+    double latency_ns = 100;     ///< passing through one NIC, either side, either direction
+    double completion_ns = 250;  ///< from the response's arrival to the moment the CPU sees the completion
+
+    [[nodiscard]] double responds_to_write_ns() const { return respond_write_ns.value_or(respond_ns); }
+    [[nodiscard]] double responds_to_read_ns() const { return respond_read_ns.value_or(respond_ns); }
+    [[nodiscard]] double responds_to_atomic_ns() const { return respond_atomic_ns.value_or(respond_ns); }
   } nic;
 
   /// The initiating NIC's cache of the states of queue pairs with requests in flight. Beyond its size a state in use
@@ -107,10 +114,12 @@ struct ProfileKey {
   double least = 0;
   double most = 0;
   std::string_view meaning;
+  bool optional = false;  ///< where it is absent, the key that its meaning names counts
 };
 [[nodiscard]] std::span<const ProfileKey> profile_keys();
 
-/// The profile in the format of parse_profile(), with each key's unit and meaning as a comment.
+/// The profile in the format of parse_profile(), with each key's unit and meaning as a comment. It leaves out what is
+/// optional and absent.
 [[nodiscard]] std::string to_toml(const Profile& profile);
 
 /// Reads a profile. `origin` names the text in messages.

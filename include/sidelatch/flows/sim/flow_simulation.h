@@ -16,9 +16,8 @@
 //   a NIC; a packet must have arrived before it is handled;
 // - the switch takes switch_ns for each time that a packet passes its ingress: a resubmitted one passes again;
 // - a bell leaves a NIC nic.doorbell_ns after it was rung;
-// - a NIC handles one request after the other, nic.respond_read_ns or nic.respond_write_ns each; nic.latency_ns passes
-// in
-//   each direction, and pcie.read_ns or pcie.write_ns until memory is reached.
+// - a NIC handles one request after the other, nic.respond_ns each; nic.latency_ns passes in each direction, and
+//   pcie.read_ns or pcie.write_ns until memory is reached.
 // Nothing is lost, and the processors of units take no time but what the caller makes of it.
 //
 // Thread-safety: none. The same calls give the same times.
