@@ -263,6 +263,23 @@ TEST_P(OptimisticPackets, OnlyTheAcknowledgementUnlatches) {
   EXPECT_EQ(bench.version(), 2U);
 }
 
+// Its client dies before an answer. What never reached the tuple has left it whole.
+TEST_P(OptimisticPackets, OnlyAWriteThatHasPassedLeavesATupleInDoubt) {
+  for (const bool has_read : {true, false}) {
+    Bench bench = begin(0);
+    bench.send(swap(0, 0, 1));
+    if (has_read) {
+      bench.send(read(1));
+      bench.back(response(0, 1, 0));
+    }
+    bench.send(write(has_read ? 2 : 1));
+    const Released released = bench.end();
+    EXPECT_THAT(released.in_doubt, SizeIs(has_read ? 1 : 0));
+    EXPECT_THAT(released.tuples, SizeIs(has_read ? 0 : 1));
+    EXPECT_EQ(bench.version(), has_read ? 1U : 2U);
+  }
+}
+
 TEST_P(OptimisticPackets, WhatIsNoSoundPacketOfTheConnectionIsDropped) {
   using Change = std::function<void(RawFrame&)>;
   const std::pair<const char*, Change> changes[] = {

@@ -63,6 +63,11 @@ class Bench {
   [[nodiscard]] bool is_held(std::uint32_t tuple = 0) const { return control_.holder(tuple) == connection_; }
 
   [[nodiscard]] p4::State& state() { return device_.state(); }
+  // The client has died.
+  [[nodiscard]] Released end() {
+    control_.fence(connection_);
+    return control_.release(connection_);
+  }
 
   Sent send(const Bytes& frame, unsigned from = kClientPort) {
     device_.receive(static_cast<std::uint16_t>(from), frame);
