@@ -112,7 +112,7 @@ bool run_at_once(fabric::Task<bool> task) {
   };
   std::optional<bool> result;
   std::exception_ptr error;
-  // NOLINTNEXTLINE(readability-static-accessed-through-instance): GCC's and clang's own calls of the promise
+  // NOLINTNEXTLINE(readability-static-accessed-through-instance): the compiler calls the promise so
   const auto run = [](fabric::Task<bool> all, std::optional<bool>* to, std::exception_ptr* failure) -> Run {
     try {
       *to = co_await std::move(all);

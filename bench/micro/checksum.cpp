@@ -1,13 +1,13 @@
 // The CPU cost at a client of detecting a torn object: CRC64 against the table-driven CRC64 that papers used, and
 // FaRM's line versions against a plain copy. The counter `ratio` is measured within the run.
 #include "measure.h"
+#include "table_crc64.h"
 
 #include <sidelatch/sync/crc64.h>
 #include <sidelatch/sync/line_versions.h>
 
 #include <benchmark/benchmark.h>
 
-#include <array>
 #include <cstring>
 #include <vector>
 
@@ -16,49 +16,10 @@ namespace {
 using namespace sidelatch::sync;
 using sidelatch::bench::micro::best_seconds;
 using sidelatch::bench::micro::numbers;
-
-// Slicing by 8: eight tables of 256 entries, eight bytes per step. It computes the same CRC as the library.
-class SliceBy8 {
- public:
-  SliceBy8() {
-    constexpr std::uint64_t kReflected = 0xc96c5795d7870f42;
-    for (std::uint64_t byte = 0; byte < 256; ++byte) {
-      std::uint64_t crc = byte;
-      for (int bit = 0; bit < 8; ++bit) {
-        crc = (crc & 1) != 0 ? (crc >> 1) ^ kReflected : crc >> 1;
-      }
-      tables_[0][byte] = crc;
-    }
-    for (std::size_t t = 1; t < 8; ++t) {
-      for (std::size_t byte = 0; byte < 256; ++byte) {
-        tables_[t][byte] = (tables_[t - 1][byte] >> 8) ^ tables_[0][tables_[t - 1][byte] & 0xff];
-      }
-    }
-  }
-  [[nodiscard]] std::uint64_t operator()(std::span<const std::byte> bytes) const {
-    std::uint64_t crc = ~std::uint64_t{0};
-    std::size_t i = 0;
-    for (; i + 8 <= bytes.size(); i += 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes.data() + i, 8);
-      word ^= crc;
-      crc = 0;
-      for (std::size_t t = 0; t < 8; ++t) {
-        crc ^= tables_[7 - t][(word >> (8 * t)) & 0xff];
-      }
-    }
-    for (; i < bytes.size(); ++i) {
-      crc = (crc >> 8) ^ tables_[0][(crc ^ static_cast<std::uint64_t>(bytes[i])) & 0xff];
-    }
-    return ~crc;
-  }
-
- private:
-  std::array<std::array<std::uint64_t, 256>, 8> tables_{};
-};
+using sidelatch::bench::micro::TableCrc64;
 
 void crc64_over_slice_by_8(benchmark::State& state) {
-  const SliceBy8 table;
+  const TableCrc64 table;
   const std::vector<std::byte> bytes = numbers(static_cast<std::size_t>(state.range(0)));
   if (table(bytes) != crc64(bytes)) {
     state.SkipWithError("the two CRCs differ");

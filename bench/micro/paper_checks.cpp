@@ -12,7 +12,7 @@
 //   each pass reads it once. The counters `chase ns` are a check of that: a line's latency after CLDEMOTE, and in the
 //   core's own caches.
 // - The result is the median of 1 001 passes; the least and the longest are shown beside it.
-#include "measure.h"
+#include "table_crc64.h"
 
 #include <benchmark/benchmark.h>
 
@@ -30,6 +30,7 @@
 
 namespace {
 
+using sidelatch::bench::micro::TableCrc64;
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kWordsOfALine = kLine / sizeof(std::uint64_t);
@@ -142,37 +143,6 @@ double chase_ns(Words words, bool demoted) {
   return all[all.size() / 2];
 }
 
-using Tables = std::array<std::array<std::uint64_t, 256>, 8>;
-
-Tables make_tables() {
-  constexpr std::uint64_t kReflected = 0xc96c5795d7870f42;
-  Tables tables{};
-  for (std::uint64_t byte = 0; byte < 256; ++byte) {
-    std::uint64_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) {
-      crc = (crc & 1U) != 0 ? (crc >> 1U) ^ kReflected : crc >> 1U;
-    }
-    tables[0][byte] = crc;
-  }
-  for (std::size_t t = 1; t < 8; ++t) {
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      tables[t][byte] = (tables[t - 1][byte] >> 8U) ^ tables[0][tables[t - 1][byte] & 0xffU];
-    }
-  }
-  return tables;
-}
-
-// The eight lookups are written out: as a loop, some compilers make vectors of them, which are slower.
-[[gnu::noinline]] std::uint64_t crc64_by_eight(const Tables& t, Words words) {
-  std::uint64_t crc = ~std::uint64_t{0};
-  for (const std::uint64_t word : words) {
-    crc ^= word;
-    crc = t[7][crc & 0xffU] ^ t[6][(crc >> 8U) & 0xffU] ^ t[5][(crc >> 16U) & 0xffU] ^ t[4][(crc >> 24U) & 0xffU] ^
-          t[3][(crc >> 32U) & 0xffU] ^ t[2][(crc >> 40U) & 0xffU] ^ t[1][(crc >> 48U) & 0xffU] ^ t[0][crc >> 56U];
-  }
-  return crc;
-}
-
 [[gnu::noinline]] bool equal_versions(Words words) {
   for (std::size_t i = 0; i < words.size(); i += kWordsOfALine) {
     if (words[i] != words[0]) {
@@ -187,10 +157,10 @@ void the_papers_crc64(benchmark::State& state) {
     state.SkipWithError("this CPU cannot demote a line to the shared cache");
     return;
   }
-  static const Tables kTables = make_tables();
+  const TableCrc64 table;
   Tuple tuple(static_cast<std::size_t>(state.range(0)) / kLine);
   const Words words(tuple.front().words.data(), tuple.size() * kWordsOfALine);
-  const auto pass = [&] { benchmark::DoNotOptimize(crc64_by_eight(kTables, words)); };
+  const auto pass = [&] { benchmark::DoNotOptimize(table(std::as_bytes(words))); };
   for (auto _ : state) {
     pass();
   }
