@@ -1,5 +1,7 @@
 #include "switch_latches.h"
 
+#include "commands.h"
+
 #include <sidelatch/fabric/task.h>
 #include <sidelatch/switchsync/optimistic_switch.h>
 #include <sidelatch/switchsync/tuple_moves.h>
@@ -261,8 +263,8 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
     return in_thread([&] {
       const switchsync::Released released = control_.release(connection);
       if (!released.in_doubt.empty()) {
-        fmt::print(stderr, "sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
-                   fmt::join(released.in_doubt, ", "));
+        say("sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
+            fmt::join(released.in_doubt, ", "));
       }
       std::vector<GivenVersion> given;
       given.reserve(released.tuples.size());
@@ -372,7 +374,7 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
           }
         });
       } catch (const std::exception& error) {
-        fmt::print(stderr, "sidelatch: a move of tuple {} cannot be given up: {}\n", tuple, error.what());
+        say("sidelatch: a move of tuple {} cannot be given up: {}\n", tuple, error.what());
       }
     }
 

@@ -245,7 +245,19 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"check --emit-profile /no/dir/p.toml", "/no/dir/p.toml"}, std::pair{"check --bogus", "--bogus"},
         std::pair{"bench", "an experiment"}, std::pair{"bench nosuch", "nosuch"},
         std::pair{"bench latch-scaling --fabric tcp", "--fabric tcp"},
-        std::pair{"bench latch-scaling --fabric verbs", "--connect"}));
+        std::pair{"bench latch-scaling --fabric verbs", "--connect"},
+        // What would be ignored is refused.
+        std::pair{"check --fabric sim --token x", "--token: it is for --server"},
+        std::pair{"bench latch-ablation --token x", "--device and --token are for"},
+        std::pair{"bench latch-ablation --device mlx5_0", "--device and --token are for"},
+        std::pair{"check --connect localhost --at-switch --parts effects,rates",
+                  "--parts effects,rates: with --at-switch there are only torn-reads and schemes"},
+        // What is wrong, in words of the command line.
+        std::pair{"check --seconds abc", "--seconds: abc: it must be a number"},
+        std::pair{"check --seconds ' 1'", "--seconds:  1: it must be a number"},
+        std::pair{"check --seconds 0x10", "--seconds: 0x10: it must be a number"},
+        std::pair{"check --seconds 1 --seconds 2", "--seconds: give it once, with one value; 2 were given"},
+        std::pair{"check --seed", "--seed: its value is missing"}));
 
 // Refused before anything is connected.
 INSTANTIATE_TEST_SUITE_P(
