@@ -548,7 +548,12 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
   device.device().state().table("Serve.stations").add({{.value = kBroadcast}}, "flood", {kAll});
   for (const std::string& station : arguments.stations) {
     try {
-      plane_->add(parse_station(station, device));
+      const Station parsed = parse_station(station, device);
+      if (!arguments.words.empty() && parsed.ip == parse_ipv4(arguments.words)) {
+        throw std::invalid_argument(fmt::format("--words {}: --station {} has this address; give one that nothing has",
+                                                arguments.words, station));
+      }
+      plane_->add(parsed);
     } catch (const p4::ControlError& error) {
       throw std::invalid_argument(fmt::format("--station {}: {}", station, error.what()));
     }

@@ -291,6 +291,9 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"softnic run --seed 99999999999999999999 -- true", "--seed: 99999999999999999999"},
                       std::pair{"softnic run --fault-seed 18446744073709551616 -- true", "--fault-seed"},
                       std::pair{"softnic run --wire foo -- true", "\"foo\""},
+                      std::pair{"softnic run --wire shm:a/b -- true", "\"shm:a/b\": 'a/b' is no name of a wire"},
+                      std::pair{"softnic run --wire switch:../x,10.0.0.1 -- true", "'../x' is no name of a wire"},
+                      std::pair{"switch p4/l2_l3.p4 --port 1=shm:a/b", "'a/b' is no name of a wire"},
                       std::pair{"softnic run --wire folder:/no/such/folder -- true", "/no/such"},
                       std::pair{"softnic run --pcap /no/such/file.pcap -- true", "--pcap /no/such/file.pcap"},
                       std::pair{"softnic run ibv_devices -v", "Put --"}, std::pair{"softnic run", "command"}));

@@ -1,4 +1,5 @@
 // The program's streams: closed ones, devices that are full, files that may not grow.
+#include "common/sanitizers.h"
 #include "tests/paths.h"
 
 #include <gmock/gmock.h>
@@ -62,6 +63,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A command that takes the program's place finds its streams as they were.
 TEST(Program, LeavesClosedStreamsToTheCommand) {
+  if (SIDELATCH_IS_SANITIZED) {
+    GTEST_SKIP() << "no sanitizer can be preloaded with the software NIC";
+  }
   EXPECT_EQ(shell("$P softnic run -- test -e /proc/self/fd/0 <&-").status, 1);
   EXPECT_EQ(shell("$P softnic run -- test -e /proc/self/fd/0 </dev/null").status, 0);
 }
@@ -80,6 +84,9 @@ TEST(Program, AFileThatMayNotGrowIsAnErrorThatSaysSo) {
 
 // The signal of that limit is the command's own again.
 TEST(Program, LeavesTheLimitOfFilesToTheCommand) {
+  if (SIDELATCH_IS_SANITIZED) {
+    GTEST_SKIP() << "no sanitizer can be preloaded with the software NIC";
+  }
   const Ended alone = shell("grep SigIgn /proc/self/status");
   const Ended run = shell("$P softnic run -- grep SigIgn /proc/self/status");
   EXPECT_EQ(run.status, 0);
