@@ -472,8 +472,8 @@ void add_latch_options(Command command, LatchArguments& arguments, Option contro
                        .excludes(control);
   command
       .option("--memory", arguments.memory,
-              "p4/switch_optimistic.p4 or p4/switch_cached.p4: HOST[:PORT] of `check --server`, whose memory node is "
-              "behind this switch")
+              "p4/switch_optimistic.p4, p4/switch_tuples.p4 or p4/switch_cached.p4: HOST[:PORT] of `check --server`, "
+              "whose memory node is behind this switch")
       .needs(latches);
   command
       .option("--words", arguments.words,

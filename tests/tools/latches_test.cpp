@@ -17,6 +17,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,8 +26,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(LatchesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses) {
-  start(kTuples, kFaults);
+// With versions of 64 bits, and of 32.
+class TuplesAtASwitch : public LatchesAtASwitch, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, TuplesAtASwitch, ::testing::Values(kTuples, kShortVersions), [](const auto& one) {
+  return std::string(std::string_view(one.param) == kTuples ? "LongVersions" : "ShortVersions");
+});
+
+TEST_P(TuplesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses) {
+  start(GetParam(), kFaults);
   const auto owner = peer(2, {"make", tuples(), "5"});
   owner->await("ready");
   const auto first = peer(3, {"count", tuples(), "60", "1"});
@@ -40,8 +47,8 @@ TEST_F(LatchesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses)
   expect_faults(stop());
 }
 
-TEST_F(LatchesAtASwitch, ADeadClientsLatchIsReleased) {
-  start(kTuples);
+TEST_P(TuplesAtASwitch, ADeadClientsLatchIsReleased) {
+  start(GetParam());
   const auto owner = peer(2, {"make", tuples(), "1"});
   owner->await("ready");
   const auto holder = peer(3, {"hold", tuples()});
@@ -53,8 +60,8 @@ TEST_F(LatchesAtASwitch, ADeadClientsLatchIsReleased) {
   expect_done(*owner, "sum 10");
 }
 
-TEST_F(LatchesAtASwitch, ATupleInDoubtIsWrittenByItsHeir) {
-  start(kTuples);
+TEST_P(TuplesAtASwitch, ATupleInDoubtIsWrittenByItsHeir) {
+  start(GetParam());
   const auto owner = peer(2, {"make", tuples(), "1"});
   owner->await("ready");
   expect_repair_of_a_tuple_in_doubt();
@@ -132,14 +139,14 @@ TEST_F(LatchesAtASwitch, TuplesAreDividedOverTheSwitchesOfTwoRacks) {
 const std::vector<std::string> kShared{"--share", "objects=1"};
 
 // Clients are in the middle of their updates. Those whose answer was lost with the switch happen once, too.
-TEST_F(LatchesAtASwitch, AKilledSwitchRecoversTheTuplesOfAServerThatLivesOn) {
-  start(kTuples, kFaults, kShared);
+TEST_P(TuplesAtASwitch, AKilledSwitchRecoversTheTuplesOfAServerThatLivesOn) {
+  start(GetParam(), kFaults, kShared);
   const auto first = peer(2, {"endure", kept(3), "120", "1", "11"});
   const auto second = peer(3, {"endure", kept(3), "120", "2", "12"});
   for (const char* const so_far : {"at 20\n", "at 60\n", "at 100\n"}) {
     first->await(so_far);
     kill_switch();
-    start_switch(kTuples, kFaults);
+    start_switch(GetParam(), kFaults);
   }
   expect_done(*first, "done 120 updates");
   expect_done(*second, "done 120 updates");
