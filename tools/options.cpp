@@ -205,7 +205,7 @@ namespace {
 
 // CLI11's words for a value that is missing, and for one too many.
 std::string in_plain_words(const CLI::ParseError& error) {
-  const std::string said = error.what();
+  std::string said = error.what();
   constexpr std::string_view kTwice = ": At Most 1 required but received ";
   if (const std::size_t at = said.find(kTwice); at != std::string::npos) {
     return fmt::format("{}: give it once, with one value; {} were given", said.substr(0, at),
