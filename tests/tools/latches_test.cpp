@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -256,6 +257,33 @@ TEST_F(LatchesAtASwitch, ReadsTearAndThoseOfTheSchemeDoNot) {
   EXPECT_TRUE(found) << json;
 }
 
+// A tuple is one packet. The sizes of a check go beyond that, and it says which ones it leaves out.
+TEST_F(LatchesAtASwitch, ACheckLeavesOutBlocksThatAreNoPacket) {
+  start(kTuples);
+  const std::vector<std::string> command = {program_path(), "check",     "--fabric",    "softnic", "--wire", wire(2),
+                                            "--connect",    at_switch(), "--at-switch", "--reads", "100",    "--json"};
+  const auto with_sizes = [&command](const std::string& sizes) {
+    std::vector<std::string> with = command;
+    with.insert(with.end(), {"--sizes", sizes});
+    return with;
+  };
+  Process check(with_sizes("64,8192"));
+  EXPECT_EQ(check.wait(), 0) << check.text();
+  const auto json = nlohmann::json::parse(check.text());
+  EXPECT_TRUE(json["complete"].get<bool>()) << json;
+  std::set<std::string> left_out;
+  for (const auto& probe : json["probes"]) {
+    if (probe.contains("skipped")) {
+      EXPECT_THAT(probe["skipped"].get<std::string>(), HasSubstr("a tuple is one packet: at most 4096 bytes"));
+      left_out.insert(probe["name"]);
+    }
+  }
+  EXPECT_EQ(left_out, (std::set<std::string>{"torn-read, 8192 B", "optimistic/switch, 8192 B"}));
+  Process none(with_sizes("8192"));
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_THAT(none.text(), HasSubstr("--sizes 8192: a tuple is one packet"));
+}
+
 // The blocks of docs/switch.md, "In five minutes", with ports and wires of this test.
 std::vector<std::string> recipe(const std::vector<std::pair<std::string, std::string>>& replaced) {
   std::ifstream file(in_source_tree("docs/switch.md"));
@@ -353,6 +381,8 @@ TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
            {{kWords, "--latches", "--memory", "127.0.0.1:1"}, "--memory: the program is not the one for it"},
            {{kTuples, "--latches", "--words", "10.0.0.9"}, "--words: the program is not the one for it"},
            {{kWords, "--latches", "--words", "10.0.0"}, "--words 10.0.0: it is an IPv4 address"},
+           {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=10.0.0.9"},
+            "--words 10.0.0.9: --station 1=10.0.0.9 has this address"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "2=10.0.0.1"}, "the switch has no port 2"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=zebra"}, "--station 1=zebra: it is PORT=IP"},
            {{kTuples, "--latches", "--memory", "127.0.0.1:1", "--grace", "-1"}, "--grace -1"},
