@@ -377,7 +377,10 @@ Number Lowering::number_of(const Value& value, Location at) const {
 }
 
 Number Lowering::constant_number(const ast::Expr& expr) {
-  const Value value = eval(expr);
+  const Value value = bits_of(eval(expr), expr.at);
+  if (value.kind == Value::Kind::scalar && !value.type->is_bits()) {
+    fail(expr.at, "expected a number, found " + text(value.type));
+  }
   return number_of(value, expr.at);
 }
 
