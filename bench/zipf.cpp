@@ -31,6 +31,12 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// (a + b) % digits of two values below `digits`, without a division.
+std::uint64_t add_modulo(std::uint64_t a, std::uint64_t b, std::uint64_t digits) {
+  const std::uint64_t sum = a + b;
+  return sum < digits ? sum : sum - digits;
+}
+
 }  // namespace
 
 Zipf::Zipf(std::uint64_t items, double exponent) : items_(items), exponent_(exponent) {
@@ -90,8 +96,8 @@ std::uint64_t Scatter::operator()(std::uint64_t i) const {
     std::uint64_t high = i / low_digits_;
     std::uint64_t low = i % low_digits_;
     for (std::uint64_t round = 0; round < kRounds; ++round) {
-      high = (high + mix(seed_ + 2 * round + low * 0x9e3779b97f4a7c15ULL) % high_digits_) % high_digits_;
-      low = (low + mix(seed_ + 2 * round + 1 + high * 0x9e3779b97f4a7c15ULL) % low_digits_) % low_digits_;
+      high = add_modulo(high, mix(seed_ + 2 * round + low * 0x9e3779b97f4a7c15ULL) % high_digits_, high_digits_);
+      low = add_modulo(low, mix(seed_ + 2 * round + 1 + high * 0x9e3779b97f4a7c15ULL) % low_digits_, low_digits_);
     }
     i = high * low_digits_ + low;
   } while (i >= items_);

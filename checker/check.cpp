@@ -24,6 +24,7 @@
 #include <deque>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace sidelatch::checker {
@@ -191,6 +192,10 @@ void CheckOptions::validate() const {
           fmt::format("--parts {}: the parts are {}", part, fmt::join(kParts.begin(), kParts.end(), ", ")));
     }
   }
+  if (at_switch && std::ranges::find_first_of(parts, kPartsAtSwitch) == parts.end()) {
+    throw std::invalid_argument(fmt::format("--parts {}: with --at-switch there are only {}", fmt::join(parts, ","),
+                                            fmt::join(kPartsAtSwitch.begin(), kPartsAtSwitch.end(), " and ")));
+  }
   if (sizes.empty()) {
     throw std::invalid_argument("--sizes: give at least one block size in bytes");
   }
@@ -332,8 +337,9 @@ class Work {
   void report_to(CheckReport& report) const {
     report.lock_table = lock_table_;
     report.complete = lock_table_.has_value() || !wanted("lock-table");
-    for (const std::optional<TornReads>& probe : torn_) {
-      take(probe, probe && probe->reads == options_->reads, report.torn_reads, report);
+    for (std::size_t i = 0; i < torn_.size(); ++i) {
+      const std::optional<TornReads>& probe = torn_[i];
+      take(probe, is_left_out(i) || (probe && probe->reads == options_->reads), report.torn_reads, report);
     }
     for (const std::optional<Observation>& seen : observations_) {
       take(seen, seen && seen->complete, report.observations, report);
@@ -347,8 +353,9 @@ class Work {
     }
     for (const auto& [scheme, probes] : schemes_) {
       std::vector<SchemeReads> sizes;
-      for (const std::optional<SchemeReads>& probe : probes) {
-        take(probe, probe && (probe->reads == options_->reads || probe->stuck), sizes, report);
+      for (std::size_t i = 0; i < probes.size(); ++i) {
+        const std::optional<SchemeReads>& probe = probes[i];
+        take(probe, is_left_out(i) || (probe && (probe->reads == options_->reads || probe->stuck)), sizes, report);
       }
       report.schemes.push_back(judge(*scheme, std::move(sizes)));
     }
@@ -365,6 +372,10 @@ class Work {
     return jobs_.emplace_back(Job{.name = std::move(name), .run = std::move(run)});
   }
 
+  [[nodiscard]] bool is_left_out(std::size_t size) const {
+    return size < options_->sizes.size() && left_out_.contains(options_->sizes[size]);
+  }
+
   template <class T>
   static void take(const std::optional<T>& result, bool complete, std::vector<T>& results, CheckReport& report) {
     if (result) {
@@ -378,11 +389,18 @@ class Work {
     return {.block_bytes = size, .reads = options_->reads, .patience = pace.patience, .keep_going = pace.keep_going};
   }
 
-  [[nodiscard]] RingOptions ring_at_switch(const Cluster& on, const Pace& pace, std::uint64_t size) const {
-    if (size > on.longest_tuple) {
-      throw verbs::DeviceError(
-          fmt::format("a tuple is one packet: at most {} bytes with this path MTU", on.longest_tuple));
+  // A switch that keeps versions takes a tuple as one packet, so longer blocks are left out there.
+  [[nodiscard]] bool leaves_out(const Cluster& on, std::uint64_t size, const std::string& name) {
+    if (!options_->at_switch || size <= on.longest_tuple) {
+      return false;
     }
+    skipped_.push_back(
+        {.name = name,
+         .skipped = fmt::format("a tuple is one packet: at most {} bytes with this path MTU", on.longest_tuple)});
+    left_out_.insert(size);
+    return true;
+  }
+  [[nodiscard]] RingOptions ring_at_switch(const Cluster& on, const Pace& pace, std::uint64_t size) const {
     constexpr std::uint64_t kSlots = 4096;  // the switch has versions for so many, often enough
     RingOptions options = ring(pace, size);
     options.ring_bytes = kSlots * size;
@@ -392,20 +410,24 @@ class Work {
 
   void add_torn_reads() {
     for (const std::uint64_t size : options_->sizes) {
-      add_job(fmt::format("torn-read, {} B", size),
-              [this, size, &seen = torn_.emplace_back()](const Cluster& on, const Pace& pace) {
-                seen = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, size));
-              });
+      const std::string name = fmt::format("torn-read, {} B", size);
+      add_job(name, [this, name, size, &seen = torn_.emplace_back()](const Cluster& on, const Pace& pace) {
+        if (!leaves_out(on, size, name)) {
+          seen = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, size));
+        }
+      });
     }
   }
   void add_on_the_ring(const SchemeEntry* scheme) {
     auto& probes = schemes_.emplace_back(scheme, std::deque<std::optional<SchemeReads>>()).second;
     for (const std::uint64_t size : options_->sizes) {
-      add_job(fmt::format("{}, {} B", scheme->name, size),
-              [this, scheme, size, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
-                seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name),
-                                    options_->at_switch ? ring_at_switch(on, pace, size) : ring(pace, size));
-              });
+      const std::string name = fmt::format("{}, {} B", scheme->name, size);
+      add_job(name, [this, name, scheme, size, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
+        if (!leaves_out(on, size, name)) {
+          seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name),
+                              options_->at_switch ? ring_at_switch(on, pace, size) : ring(pace, size));
+        }
+      });
     }
   }
   void add_latch(const SchemeEntry* latch) {
@@ -468,6 +490,7 @@ class Work {
   const CheckOptions* options_;
   std::vector<Job> jobs_;
   std::vector<Observation> skipped_;
+  std::set<std::uint64_t> left_out_;  // sizes
   // Deques, because their elements do not move.
   std::deque<std::optional<TornReads>> torn_;
   std::deque<std::pair<const SchemeEntry*, std::deque<std::optional<SchemeReads>>>> schemes_;
@@ -515,6 +538,11 @@ void run_in_simulations(Work& work, const CheckOptions& options, const Limit& li
 // Runs one job after the other. Each gets its share of the time left.
 void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, Steps& steps, CheckReport& report) {
   const VerbsCluster cluster(options);
+  const auto is_too_long = [&cluster](std::uint64_t size) { return size > cluster.longest_tuple; };
+  if (options.at_switch && std::ranges::all_of(options.sizes, is_too_long)) {
+    throw std::invalid_argument(fmt::format("--sizes {}: a tuple is one packet: at most {} bytes with this path MTU",
+                                            fmt::join(options.sizes, ","), cluster.longest_tuple));
+  }
   report.device = cluster.fabric.device_name();
   report.environment = environment_of(report.device);
   report.environment.mtu = mtu_of(report.device);

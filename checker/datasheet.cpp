@@ -90,15 +90,18 @@ std::vector<Change> changes_for_the_worse(const ordered_json& old, const ordered
     throw std::invalid_argument(fmt::format("a tolerance of {}: it must be 0 to 1", tolerance));
   }
   std::vector<Change> changes;
+  // The old one first: it comes from a file, and is compared with itself before anything is measured.
+  const auto old_verdicts = named("old", old, verdicts_of);
+  const auto old_rates = named("old", old, rates_of);
   const auto verdicts = named("new", now, verdicts_of);
-  for (const auto& [scheme, before] : named("old", old, verdicts_of)) {
+  for (const auto& [scheme, before] : old_verdicts) {
     const auto after = verdicts.find(scheme);
     if (after != verdicts.end() && after->second != before) {
       changes.push_back({"scheme " + scheme, fmt::format("{}: {}, was {}", scheme, after->second, before)});
     }
   }
   const auto rates = named("new", now, rates_of);
-  for (const auto& [what, before] : named("old", old, rates_of)) {
+  for (const auto& [what, before] : old_rates) {
     const auto after = rates.find(what);
     if (after != rates.end() && is_worse(before, after->second, tolerance)) {
       changes.push_back(

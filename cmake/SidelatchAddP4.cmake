@@ -14,7 +14,9 @@ function(sidelatch_add_p4 target)
         get_filename_component(path "${program}" ABSOLUTE)
         get_filename_component(beside "${path}" DIRECTORY)
         string(MAKE_C_IDENTIFIER "${name}" name)
-        file(GLOB included CONFIGURE_DEPENDS "${beside}/*.p4" "${beside}/include/*.p4" "${beside}/../*.p4")
+        file(GLOB included CONFIGURE_DEPENDS "${beside}/*.p4" "${beside}/include/*.p4" "${beside}/../*.p4"
+             "${beside}/../include/*.p4"
+        )
         # The header is there once CMake has run, for clang-tidy and editors; it is what `--header` writes.
         file(CONFIGURE OUTPUT "${folder}/p4/${name}.h" CONTENT
 "// Made by sidelatch_add_p4; do not edit.

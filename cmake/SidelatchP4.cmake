@@ -20,7 +20,7 @@ include("${CMAKE_CURRENT_LIST_DIR}/SidelatchAddP4.cmake")
 # The library's own: experiments and flows run them.
 sidelatch_add_p4(
     sidelatch_objects "${PROJECT_SOURCE_DIR}/p4/switch_atomics.p4" "${PROJECT_SOURCE_DIR}/p4/switch_optimistic.p4"
-    "${PROJECT_SOURCE_DIR}/p4/switch_cached.p4" "${PROJECT_SOURCE_DIR}/p4/zero_sided.p4"
+    "${PROJECT_SOURCE_DIR}/p4/switch_cached.p4" "${PROJECT_SOURCE_DIR}/p4/switch_tuples.p4" "${PROJECT_SOURCE_DIR}/p4/zero_sided.p4"
     "${PROJECT_SOURCE_DIR}/p4/broken/switch_as_published.p4"
 )
 set(SIDELATCH_P4_HEADERS "${CMAKE_CURRENT_BINARY_DIR}/p4_programs/sidelatch_objects")

@@ -61,6 +61,9 @@ MemoryRegion Node::register_memory(std::span<std::byte> memory, Access access) {
   if (memory.empty()) {
     throw std::invalid_argument("a region of 0 bytes was asked for: it must have at least 1");
   }
+  if (memory.data() == nullptr) {
+    throw std::invalid_argument(fmt::format("a region of {} bytes at a null pointer was asked for", memory.size()));
+  }
   collect_garbage();
   Registration registration;
   registration.data = memory.data();

@@ -282,7 +282,9 @@ class Machine {
 
   Flow apply(const ir::Table& table, std::size_t which) {
     std::array<U128, 64> keys;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
-    static_cast<void>(block(table.before));
+    if (const Flow flow = block(table.before); flow != Flow::on) {
+      return flow;  // a key has applied a table whose action has executed exit
+    }
     for (std::size_t i = 0; i < table.keys.size(); ++i) {
       keys[i] = eval(table.keys[i]);
     }
@@ -307,7 +309,9 @@ class Machine {
     if (action.routine < 0) {
       return Flow::on;
     }
-    static_cast<void>(block(action.before));
+    if (const Flow flow = block(action.before); flow != Flow::on) {
+      return flow;
+    }
     for (std::size_t i = 0; i < action.parameters.size(); ++i) {
       slots_[action.parameters[i]] = arguments[i];
     }
@@ -385,13 +389,17 @@ class Machine {
   Flow extract(const ir::Statement& s, bool moves) {
     const ir::HeaderType& type = program_.headers[static_cast<std::size_t>(s.which)];
     const std::uint64_t varies = s.expr >= 0 ? static_cast<std::uint64_t>(eval(s.expr)) : 0;
-    if (varies % 8 != 0 || varies > type.most_used) {
-      error_ = varies % 8 != 0 ? bad_argument : header_too_short;
+    const std::size_t bits = std::size_t{8} * type.bytes + varies;
+    if (varies % 8 != 0) {
+      error_ = bad_argument;
       return Flow::reject;
     }
-    const std::size_t bits = std::size_t{8} * type.bytes + varies;
-    if (cursor_ + bits > 8 * packet_.packet.size()) {
+    if (cursor_ + bits > 8 * packet_.packet.size()) {  // before the size of the header, as the specification says
       error_ = too_short;
+      return Flow::reject;
+    }
+    if (varies > type.most_used) {
+      error_ = header_too_short;
       return Flow::reject;
     }
     if (U128* header = at(s.to)) {

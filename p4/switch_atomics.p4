@@ -234,11 +234,21 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         }
         bool is_arp_request = h.arp.isValid() && h.arp.hardware_type == 1 && h.arp.protocol_type == TYPE_IPV4
             && h.arp.hardware_bytes == 6 && h.arp.protocol_bytes == 4 && h.arp.operation == 1;
-        if (is_arp_request && own_arp_addresses.apply().hit) {
+        // Tables that do not need each other share a stage of a Tofino.
+        bool is_own_arp = own_arp_addresses.apply().hit;
+        bool is_own = own_addresses.apply().hit;
+        bool is_connected = queue_pairs.apply().hit;
+        if (h.reth.isValid()) {
+            key = h.reth.key;
+        } else if (h.atomic_eth.isValid()) {
+            key = h.atomic_eth.key;
+        }
+        bool is_known = regions.apply().hit;
+        if (is_arp_request && is_own_arp) {
             answer_arp();
             exit;
         }
-        if (!h.ipv4.isValid() || !own_addresses.apply().hit || h.ethernet.destination != own_mac) {
+        if (!h.ipv4.isValid() || !is_own || h.ethernet.destination != own_mac) {
             stations.apply();
             exit;
         }
@@ -253,21 +263,22 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else if (h.word.isValid()) {
             bytes = 68;
         }
-        bool is_whole = h.ipv4.total_bytes == bytes && h.udp.bytes == bytes - 20 && h.bth.pad == 0;
-        if (!has_known_payload || !is_whole || h.bth.version != 0 || h.bth.pkey[14:0] != DEFAULT_PARTITION
-            || !queue_pairs.apply().hit || h.ipv4.source != peer_ip) {
+        bit<16> udp_bytes = bytes - 20;
+        if (!has_known_payload || h.ipv4.total_bytes != bytes || h.udp.bytes != udp_bytes || h.bth.pad != 0
+            || h.bth.version != 0 || h.bth.pkey[14:0] != DEFAULT_PARTITION || !is_connected
+            || h.ipv4.source != peer_ip) {
             drop();
             exit;
         }
 
         // Is it allowed?
-        bit<64> address = h.atomic_eth.address;
+        bit<64> address = 0;
         bit<8> fault = ACK;
         bool touches = true;
-        key = h.atomic_eth.key;
-        if (h.reth.isValid()) {
+        if (is_atomic) {
+            address = h.atomic_eth.address;
+        } else {
             address = h.reth.address;
-            key = h.reth.key;
             touches = h.reth.bytes != 0;
             if (h.reth.bytes != 0 && h.reth.bytes != 8) {
                 fault = NAK_INVALID_REQUEST;
@@ -280,13 +291,12 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
             fault = NAK_INVALID_REQUEST;
         }
 #endif
-        bool is_known = regions.apply().hit;
         bit<64> offset = address - region_address;
-        bool is_allowed = is_known && (is_atomic && may_atomic || is_read && may_read || is_write && may_write)
-            && address >= region_address && offset < region_bytes && region_bytes - offset >= 8;
-        bit<32> word = region_word + (bit<32>)(offset >> 3);
+        bit<64> room = region_bytes - offset;
+        bool may = is_known && (is_atomic && may_atomic || is_read && may_read || is_write && may_write);
+        bit<32> word = region_word + offset[34:3];
         if (fault == ACK && touches) {
-            if (!is_allowed || word >= WORDS) {
+            if (!may || address < region_address || offset >= region_bytes || room < 8 || word >= WORDS) {
                 fault = NAK_REMOTE_ACCESS;
             } else if (offset[2:0] != 0) {
                 fault = NAK_INVALID_REQUEST;
@@ -298,10 +308,11 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         next_psn.read(next, pair);
         bit<24> expected = next[23:0];
         bit<24> ahead = h.bth.psn - expected;
-        bool is_broken = next & BROKEN != 0;
         bool is_new = ahead == 0;
         bool is_repeated = ahead >= 0x800000;
-        bool is_second_nak = !is_new && !is_repeated && next & NAK_SENT != 0;
+        bool is_broken = next[31:31] == 1;
+        bool has_sent_nak = next[30:30] == 1;
+        bool is_second_nak = !is_new && !is_repeated && has_sent_nak;
         if (is_new && fault == ACK) {
             next = (bit<32>)(expected + 1);
         } else if (is_new) {
@@ -309,8 +320,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         } else if (!is_repeated) {
             next = next | NAK_SENT;
         }
-        bool is_repeated_in_vain = is_repeated && fault != ACK;  // its region is gone
-        if (is_broken || is_second_nak || is_repeated_in_vain) {
+        if (is_broken || is_second_nak || is_repeated && fault != ACK) {  // its region is gone
             drop();
             exit;
         }

@@ -61,95 +61,11 @@ const bit<32> MUST_WRITE = 0x80000000;  // the tuple may be torn; only a WRITE u
 const bit<32> HAS_READ = 0x40000000;    // the holder has read the tuple as it is
 const bit<32> HOLDER = 0x0000ffff;
 
-struct headers_t {
-    ethernet_t ethernet;
-    ipv4_t ipv4;
-    udp_t udp;
-    bth_t bth;
-    reth_t reth;
-    atomic_eth_t atomic_eth;
-    aeth_t aeth;
-    word_t word;  // the first bytes of a payload, or what the switch answers
-}
-
 struct metadata_t {
     bool is_answer;  // of the switch
 }
 
-// Memory of the clients' CPUs has a number's lowest byte first.
-bit<64> turned(in bit<64> n) {
-    return n[7:0] ++ n[15:8] ++ n[23:16] ++ n[31:24] ++ n[39:32] ++ n[47:40] ++ n[55:48] ++ n[63:56];
-}
-
-parser Parse(packet_in packet, out headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
-    state start {
-        m.is_answer = false;
-        packet.extract(h.ethernet);
-        transition select(h.ethernet.type) {
-            TYPE_IPV4: ipv4;
-            default: accept;
-        }
-    }
-    state ipv4 {
-        packet.extract(h.ipv4);
-        transition select(h.ipv4.version, h.ipv4.words, h.ipv4.fragment, h.ipv4.flags[0:0], h.ipv4.protocol) {
-            (4, 5, 0, 0, PROTOCOL_UDP): udp;
-            default: accept;
-        }
-    }
-    state udp {
-        packet.extract(h.udp);
-        transition select(h.udp.destination) {
-            PORT_ROCE: bth;
-            default: accept;
-        }
-    }
-    state bth {
-        packet.extract(h.bth);
-        transition select(h.bth.opcode) {
-            RC_READ_REQUEST: reth;
-            RC_WRITE_ONLY: reth;
-            RC_COMPARE_SWAP: atomic_eth;
-            RC_FETCH_ADD: atomic_eth;
-            RC_READ_RESPONSE_ONLY: aeth;
-            RC_ACKNOWLEDGE: aeth;
-            RC_ATOMIC_ACKNOWLEDGE: aeth;
-            default: accept;
-        }
-    }
-    state reth {
-        packet.extract(h.reth);
-        transition select(h.bth.opcode, h.reth.bytes) {
-            (RC_WRITE_ONLY, 8 .. 0xffffffff): word;
-            default: accept;
-        }
-    }
-    state atomic_eth {
-        packet.extract(h.atomic_eth);
-        transition accept;
-    }
-    // A READ's answer has a word if it is long enough: IPv4's 20 bytes, UDP's 8, BTH's 12, AETH's 4, the ICRC's 4, and 8.
-    state aeth {
-        packet.extract(h.aeth);
-        transition select(h.bth.opcode, h.ipv4.total_bytes) {
-            (RC_READ_RESPONSE_ONLY, 56 .. 0xffff): word;
-            default: accept;
-        }
-    }
-    state word {
-        packet.extract(h.word);
-        transition accept;
-    }
-}
-
-control Verify(inout headers_t h, inout metadata_t m) {
-    apply {
-        verify_checksum(h.ipv4.isValid() && h.ipv4.words == 5,
-                        { h.ipv4.version, h.ipv4.words, h.ipv4.service, h.ipv4.total_bytes, h.ipv4.id, h.ipv4.flags,
-                          h.ipv4.fragment, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.source, h.ipv4.destination },
-                        h.ipv4.checksum, HashAlgorithm.csum16);
-    }
-}
+#include "include/tuple_packets.p4"
 
 control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
     // By connection.
@@ -169,80 +85,7 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
     register<bit<32>>(CONNECTIONS) asked;   // place + 1 of the tuple that it found cold and would latch, for the control plane
 #endif
 
-    bit<32> connection = 0;
-    bit<24> client_pair = 0;
-    bit<32> peer_ip = 0;
-    bit<32> mtu = 0;
-    bit<24> first_psn = 0;
-    bool is_request = false;
-    bool is_fenced = false;
-    bool is_direct = false;
-    bool has_tuples = false;
-    bit<64> region_address = 0;
-    bit<64> region_bytes = 0;
-    bit<64> tuple_bytes = 0;
-    bit<8> slot_shift = 0;
-    bit<32> first_tuple = 0;
-
-    action drop() { mark_to_drop(standard); }
-    action forward(bit<9> port) { standard.egress_spec = port; }
-    action flood(bit<16> group) { standard.mcast_grp = group; }
-    table stations {
-        key = { h.ethernet.destination : exact; }
-        actions = { forward; flood; drop; }
-        default_action = drop();
-        size = 1024;
-    }
-
-    // `ip`, `queue_pair`, `psn`: of the client; `psn` is its first one. `path_mtu`: bytes of payload in a packet.
-    action to_memory(bit<32> index, bit<32> ip, bit<24> queue_pair, bit<24> psn, bit<32> path_mtu) {
-        connection = index;
-        peer_ip = ip;
-        client_pair = queue_pair;
-        first_psn = psn;
-        mtu = path_mtu;
-        is_request = true;
-    }
-    // `ip`: of the memory node.
-    action to_client(bit<32> index, bit<32> ip) {
-        connection = index;
-        peer_ip = ip;
-    }
-    // The control plane's own, for recovery.
-    action direct() { is_direct = true; }
-    // Of a client that has been ended: nothing passes, until what it has latched is unlatched.
-    action fenced() { is_fenced = true; }
-    table connections {
-        key = { h.ipv4.destination : exact; h.bth.queue_pair : exact; }
-        actions = { to_memory; to_client; direct; fenced; NoAction; }
-        default_action = NoAction();
-        size = 8192;
-    }
-
-    // `bytes` from `address` on, by the memory node's key, are slots of 2^`shift` bytes. Each of them begins with a tuple
-    // of `each` bytes, at least 16; the first one is number `first`.
-    action tuples(bit<64> address, bit<64> bytes, bit<64> each, bit<8> shift, bit<32> first) {
-        has_tuples = true;
-        region_address = address;
-        region_bytes = bytes;
-        tuple_bytes = each;
-        slot_shift = shift;
-        first_tuple = first;
-    }
-    table memory_nodes {
-        key = { h.ipv4.destination : exact; }
-        actions = { NoAction; }
-        default_action = NoAction();
-        size = 64;
-    }
-    bit<32> key = 0;
-    bit<32> node_ip = 0;
-    table regions {
-        key = { node_ip : exact; key : exact; }
-        actions = { tuples; NoAction; }
-        default_action = NoAction();
-        size = 64;
-    }
+#include "include/tuple_tables.p4"
 
 #ifdef CACHED_TUPLES
     bit<32> place = 0;
@@ -255,32 +98,6 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         size = 262144;
     }
 #endif
-
-    // `done`: the first PSN that is not done.
-    action answer(bit<8> opcode, bit<8> syndrome, bit<24> done, bit<24> psn) {
-        m.is_answer = true;
-        bit<48> node_mac = h.ethernet.destination;
-        h.ethernet.destination = h.ethernet.source;
-        h.ethernet.source = node_mac;
-        bit<32> node = h.ipv4.destination;
-        h.ipv4.destination = h.ipv4.source;
-        h.ipv4.source = node;
-        h.ipv4.service = h.ipv4.service & 0xfc | 2;  // its ECN: capable
-        h.ipv4.ttl = 64;
-        h.udp.checksum = 0;
-        h.bth.opcode = opcode;
-        h.bth.solicited = 0;
-        h.bth.reserved8a = 0;
-        h.bth.queue_pair = client_pair;
-        h.bth.ack_request = 0;
-        h.bth.psn = psn;
-        h.reth.setInvalid();
-        h.atomic_eth.setInvalid();
-        h.aeth.setValid();
-        h.aeth.syndrome = syndrome;
-        h.aeth.msn = done - first_psn;  // each request has one PSN
-        standard.egress_spec = standard.ingress_port;
-    }
 
     apply {
         if (standard.parser_error != error.NoError || standard.checksum_error == 1) {
@@ -627,45 +444,6 @@ control Serve(inout headers_t h, inout metadata_t m, inout standard_metadata_t s
         h.bth.ack_request = 1;  // the switch waits for the answer, too
         h.udp.checksum = 0;
         stations.apply();
-    }
-}
-
-control Finish(inout headers_t h, inout metadata_t m, inout standard_metadata_t standard) {
-    apply {
-        // A flooded packet does not go back to where it came from.
-        if (standard.egress_rid != 0 && standard.egress_port == standard.ingress_port) {
-            mark_to_drop(standard);
-        }
-        // An answer has other headers than its request: UDP's 8 bytes, BTH's 12, AETH's 4, a word's 8, the ICRC's 4.
-        if (m.is_answer) {
-            h.udp.bytes = 28;
-            if (h.word.isValid()) {
-                h.udp.bytes = 36;
-            }
-            h.ipv4.total_bytes = h.udp.bytes + 20;
-        }
-    }
-}
-
-control Compute(inout headers_t h, inout metadata_t m) {
-    apply {
-        update_checksum(m.is_answer,
-                        { h.ipv4.version, h.ipv4.words, h.ipv4.service, h.ipv4.total_bytes, h.ipv4.id, h.ipv4.flags,
-                          h.ipv4.fragment, h.ipv4.ttl, h.ipv4.protocol, h.ipv4.source, h.ipv4.destination },
-                        h.ipv4.checksum, HashAlgorithm.csum16);
-    }
-}
-
-control Deparse(packet_out packet, in headers_t h) {
-    apply {
-        packet.emit(h.ethernet);
-        packet.emit(h.ipv4);
-        packet.emit(h.udp);
-        packet.emit(h.bth);
-        packet.emit(h.reth);
-        packet.emit(h.atomic_eth);
-        packet.emit(h.aeth);
-        packet.emit(h.word);
     }
 }
 

@@ -100,10 +100,12 @@ void require_folders(const Settings& settings) {
     const files::path folder = (wire->folder / "").parent_path();  // without a slash at the end
     require("--wire folder:", folder);
     if (!files::exists(folder)) {
-      fmt::print(stderr,
-                 "sidelatch: --wire folder:{}: this folder is new; programs that name another one are not "
-                 "reached\n",
-                 wire->folder.string());
+      // Not fmt::print(), which throws where stderr takes nothing.
+      std::fputs(fmt::format("sidelatch: --wire folder:{}: this folder is new; programs that name another one are not "
+                             "reached\n",
+                             wire->folder.string())
+                     .c_str(),
+                 stderr);
     }
   }
 }

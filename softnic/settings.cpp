@@ -1,5 +1,7 @@
 #include "settings.h"
 
+#include "roce/wire/wire_name.h"
+
 #include <fmt/format.h>
 
 #include <arpa/inet.h>
@@ -147,6 +149,13 @@ roce::MacAddress mac_for(const Addresses& addresses) {
   return mac;
 }
 
+std::string wire_name_in(std::string_view name, std::size_t most_bytes, std::string_view whole) {
+  if (const std::string fault = roce::fault_of_wire_name(name, most_bytes); !fault.empty()) {
+    throw SettingsError(fmt::format("the wire \"{}\": {}", whole, fault));
+  }
+  return std::string(name);
+}
+
 WireSettings link_in(const std::vector<std::string_view>& parts, std::string_view whole) {
   if (parts.size() < 3 || parts[0].empty() || parts[1].empty()) {
     throw SettingsError(
@@ -182,7 +191,7 @@ WireSettings switch_in(const std::vector<std::string_view>& parts, std::string_v
     throw SettingsError(fmt::format(
         "the wire \"{}\" is not switch:NAME,ADDRESS[,mac=MAC]; NAME is that of a port of the switch", whole));
   }
-  return roce::CableWireOptions{.name = std::string(parts[0]),
+  return roce::CableWireOptions{.name = wire_name_in(parts[0], roce::kMostCableNameBytes, whole),
                                 .addresses = {.mac = addresses.mac.value_or(mac_for(addresses)),
                                               .ipv4 = addresses.ipv4.value_or(roce::Ipv4Address{}),
                                               .ipv6 = addresses.ipv6.value_or(roce::Ipv6Address{})}};
@@ -297,7 +306,7 @@ WireSettings parse_wire(const std::string& text) {
     throw SettingsError(fmt::format("the wire \"{}\" is none of {}", text, kWireForms));
   }
   if (kind == "shm") {
-    return roce::SharedMemoryWireOptions{.name = std::string(rest)};
+    return roce::SharedMemoryWireOptions{.name = wire_name_in(rest, roce::kMostWireNameBytes, text)};
   }
   if (kind == "folder") {
     return roce::FolderWireOptions{.folder = rest};

@@ -2,6 +2,8 @@
 // those of tuple_moves.cpp.
 #include <sidelatch/switchsync/optimistic_switch.h>
 
+#include "switchsync/tuple_registers.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,8 +28,8 @@ void OptimisticSwitch::begin_cache(p4::State& state) {
   moves_ = &state.reg("Serve.moves");
   asked_ = &state.reg("Serve.asked");
   // The last number stands for tuples that are cold again: no READ that asked for one is good.
-  const auto numbers = static_cast<std::uint32_t>(versions_->size());
-  versions_->write(numbers - 1, kColdWord);
+  const auto numbers = static_cast<std::uint32_t>(registers_->tuples());
+  registers_->write_version(numbers - 1, kColdWord);
   for (std::uint32_t number = numbers - 1; number > 0; --number) {
     free_numbers_.push_back(number - 1);
   }
@@ -103,8 +105,8 @@ bool OptimisticSwitch::begin_to_heat(std::uint32_t tuple) {
     return false;
   }
   const std::uint32_t number = free_numbers_.back();
-  versions_->write(number, kNotYet);
-  holders_->write(number, 0);
+  registers_->write_version(number, kNotYet);
+  registers_->write_holder(number, 0);
   const p4::EntryHandle entry = hot_tuples_->add({{.value = tuple}}, "hot", {number});
   free_numbers_.pop_back();
   hot_[tuple] = {.number = number, .entry = entry};
@@ -125,7 +127,7 @@ void OptimisticSwitch::end_to_heat(std::uint32_t tuple, std::uint64_t version, b
                     "writes this memory",
                     version, tuple));
   }
-  versions_->write(number_of(tuple), version + (in_doubt ? 1 : 0));
+  registers_->write_version(number_of(tuple), version + (in_doubt ? 1 : 0));
   moving_.erase(tuple);
 }
 
@@ -135,7 +137,7 @@ std::optional<std::uint64_t> OptimisticSwitch::begin_to_cool(std::uint32_t tuple
   if (version % 2 != 0) {
     return std::nullopt;
   }
-  versions_->write(number_of(tuple), version + 1);
+  registers_->write_version(number_of(tuple), version + 1);
   moving_[tuple] = version;
   return version;
 }
@@ -151,7 +153,7 @@ void OptimisticSwitch::end_to_cool(std::uint32_t tuple) {
 void OptimisticSwitch::give_up_move(std::uint32_t tuple) {
   require_cached(tuple, true, "give_up_move");
   if (const std::optional<std::uint64_t> version = moving_.at(tuple)) {
-    versions_->write(number_of(tuple), *version);
+    registers_->write_version(number_of(tuple), *version);
     moving_.erase(tuple);
   } else {
     forget_hot(tuple);
@@ -162,14 +164,14 @@ void OptimisticSwitch::forget_hot(std::uint32_t tuple) {
   const Hot hot = hot_.at(tuple);
   hot_tuples_->remove(hot.entry);
   // Another tuple gets the number. The answer to a READ of this one must not be judged by the other's version.
-  const std::uint64_t none = versions_->size() - 1;
-  for (std::size_t connection = 0; connection < slots_.size(); ++connection) {
-    if (wanted_->read(connection) == hot.number) {
-      wanted_->write(connection, none);
+  const auto none = static_cast<std::uint32_t>(registers_->tuples() - 1);
+  for (std::uint32_t connection = 0; connection < slots_.size(); ++connection) {
+    if (registers_->wanted(connection) == hot.number) {
+      registers_->write_wanted(connection, none);
     }
   }
-  versions_->write(hot.number, kNotYet);
-  holders_->write(hot.number, 0);
+  registers_->write_version(hot.number, kNotYet);
+  registers_->write_holder(hot.number, 0);
   hot_.erase(tuple);
   moving_.erase(tuple);
   free_numbers_.push_back(hot.number);

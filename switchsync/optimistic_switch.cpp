@@ -1,6 +1,7 @@
 #include <sidelatch/switchsync/optimistic_switch.h>
 
 #include "common/check_24_bits.h"
+#include "switchsync/tuple_registers.h"
 
 #include <fmt/format.h>
 
@@ -14,13 +15,6 @@ namespace sidelatch::switchsync {
 
 namespace {
 
-// Of an element of the program's register `state`.
-constexpr std::uint32_t kWaiting = 0x2000'0000;
-constexpr std::uint32_t kKind = 0x0700'0000;
-constexpr std::uint32_t kWrite = 0x0300'0000;
-constexpr std::uint64_t kNotRead = ~std::uint64_t{0};  // of `seen`
-constexpr std::uint32_t kMustWrite = 0x8000'0000;      // of `holders`
-constexpr std::uint32_t kHolder = 0xffff;
 constexpr std::uint64_t kEpoch = std::uint64_t{1} << 32;
 
 constexpr std::uint64_t kMostPlaces = std::uint64_t{1} << 31;  // of a cache
@@ -40,14 +34,9 @@ OptimisticSwitch::OptimisticSwitch(p4::State& state)
     : stations_(&state.table("Serve.stations")),
       connections_(&state.table("Serve.connections")),
       regions_(&state.table("Serve.regions")),
-      psns_(&state.reg("Serve.state")),
-      answered_(&state.reg("Serve.answered")),
-      versions_(&state.reg("Serve.versions")),
-      holders_(&state.reg("Serve.holders")),
-      wanted_(&state.reg("Serve.wanted")),
-      seen_(&state.reg("Serve.seen")),
+      registers_(std::make_unique<TupleRegisters>(state)),
       memory_nodes_(&state.table("Serve.memory_nodes")),
-      slots_(psns_->size()) {
+      slots_(registers_->connections()) {
   if (connections_->size() != 0 || regions_->size() != 0) {
     throw p4::ControlError(fmt::format(
         "the switch is in use: it has {} entries of connections and {} of tuples, and who holds what is known "
@@ -56,6 +45,8 @@ OptimisticSwitch::OptimisticSwitch(p4::State& state)
   }
   begin_cache(state);
 }
+
+OptimisticSwitch::~OptimisticSwitch() = default;
 
 void OptimisticSwitch::add_station(const MacAddress& mac, std::uint16_t port) {
   stations_->add({{.value = p4::address_number(mac)}}, "forward", {port});
@@ -101,13 +92,12 @@ std::uint32_t OptimisticSwitch::add_tuples(const SwitchTuples& tuples) {
   }
   const std::uint32_t first = room_for(tuples.count);
   for (std::uint64_t i = 0; i < tuples.count && !is_cache(); ++i) {
-    versions_->write(first + i, 0);
-    holders_->write(first + i, 0);
+    registers_->write_version(static_cast<std::uint32_t>(first + i), 0);
+    registers_->write_holder(static_cast<std::uint32_t>(first + i), 0);
   }
   const p4::EntryHandle entry =
       regions_->add({{.value = p4::address_number(tuples.memory_node)}, {.value = tuples.rkey}}, "tuples",
-                    {tuples.address, p4::U128{tuples.count} * tuples.slot_bytes, tuples.tuple_bytes,
-                     static_cast<unsigned>(std::countr_zero(tuples.slot_bytes)), first});
+                    arguments_of(tuples, first, 0));
   // It may have had tuples before.
   const p4::U128 node = p4::address_number(tuples.memory_node);
   if (memory_nodes_->find(&node) == nullptr) {
@@ -128,7 +118,7 @@ std::uint32_t OptimisticSwitch::room_for(std::uint64_t count) const {
     largest = std::max(largest, row.first - free);
     free = row.first + row.tuples.count;
   }
-  const std::uint64_t all = is_cache() ? kMostPlaces : versions_->size();
+  const std::uint64_t all = is_cache() ? kMostPlaces : registers_->tuples();
   if (all - free < count) {
     throw std::invalid_argument(fmt::format("count {}: the switch has {} for {} more tuples of {}", count,
                                             is_cache() ? "numbers" : "versions", std::max(largest, all - free), all));
@@ -145,7 +135,7 @@ void OptimisticSwitch::remove_tuples(std::uint32_t first) {
   for (std::uint64_t i = 0; i < row->tuples.count; ++i) {
     const auto tuple = static_cast<std::uint32_t>(first + i);
     if (!is_cache()) {
-      holders_->write(tuple, 0);
+      registers_->write_holder(tuple, 0);
     } else if (is_hot(tuple)) {
       forget_hot(tuple);
     }
@@ -165,15 +155,15 @@ void OptimisticSwitch::add_direct(const Ipv4Address& memory_node, std::uint32_t 
 
 void OptimisticSwitch::release_tuple(std::uint32_t tuple, bool is_written, Released& released) {
   const std::uint32_t number = number_of(tuple);
-  const bool must_write = (static_cast<std::uint32_t>(holders_->read(number)) & kMustWrite) != 0;
+  const bool must_write = (registers_->holder(number) & kMustWrite) != 0;
   // An epoch begins in the tuple itself, so that recovery finds it.
   const bool begins_epoch = (version(tuple) + 1) % kEpoch == 0;
-  holders_->write(number, 0);
+  registers_->write_holder(number, 0);
   if (is_written || must_write || begins_epoch) {
     released.in_doubt.push_back(tuple);
   } else {
     released.tuples.push_back(tuple);
-    versions_->write(number, version(tuple) + 1);
+    registers_->write_version(number, version(tuple) + 1);
   }
 }
 
@@ -192,10 +182,7 @@ OptimisticSwitch::ConnectionId OptimisticSwitch::connect(const SwitchConnection&
     throw p4::ControlError(fmt::format("the switch has no room for more than {} connections", slots_.size()));
   }
   const auto index = static_cast<std::uint32_t>(free - slots_.begin());
-  psns_->write(index, connection.client_psn);
-  answered_->write(index, 0);
-  wanted_->write(index, 0);
-  seen_->write(index, kNotRead);
+  registers_->begin(index, connection.client_psn);
   const std::uint64_t client = p4::address_number(connection.client);
   const std::uint64_t memory = p4::address_number(connection.memory_node);
   free->to_memory =
@@ -240,13 +227,10 @@ Released OptimisticSwitch::release(ConnectionId connection) {
                     connection));
   }
   const std::uint32_t index = index_of(connection);
-  const auto latest = static_cast<std::uint32_t>(psns_->read(index));
-  const auto wanted = static_cast<std::uint32_t>(wanted_->read(index));
-  const bool is_writing = (latest & kWaiting) != 0 && (latest & kKind) == kWrite;
   Released released;
   const auto look_at = [&](std::uint32_t tuple, std::uint32_t number) {
     if (holder(tuple) == connection) {
-      release_tuple(tuple, is_writing && number == wanted, released);
+      release_tuple(tuple, registers_->is_writing(index, number), released);
     }
   };
   for (const auto& [tuple, hot] : hot_) {
@@ -270,18 +254,38 @@ void OptimisticSwitch::give_latch(std::uint32_t tuple, ConnectionId to) {
   if (!has_tuple(tuple) || is_moving(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
     throw std::logic_error(fmt::format("give_latch: tuple {} is not in doubt", tuple));
   }
-  holders_->write(number_of(tuple), (index_of(to) + 1) | kMustWrite);
+  registers_->write_holder(number_of(tuple), (index_of(to) + 1) | kMustWrite);
 }
 
 std::uint64_t OptimisticSwitch::version(std::uint32_t tuple) const {
-  return static_cast<std::uint64_t>(versions_->read(number_of(tuple)));
+  const std::uint64_t version = registers_->version(number_of(tuple));
+  return registers_->has_short_versions() ? upper_half(tuple) << 32 | version : version;
+}
+
+std::vector<p4::U128> OptimisticSwitch::arguments_of(const SwitchTuples& tuples, std::uint32_t first,
+                                                     std::uint64_t upper) const {
+  std::vector<p4::U128> arguments{tuples.address, p4::U128{tuples.count} * tuples.slot_bytes, tuples.tuple_bytes,
+                                  static_cast<unsigned>(std::countr_zero(tuples.slot_bytes)), first};
+  if (registers_->has_short_versions()) {
+    arguments.emplace_back(upper);
+  }
+  return arguments;
+}
+
+// Only the switch's table has it.
+std::uint64_t OptimisticSwitch::upper_half(std::uint32_t tuple) const {
+  const auto row = std::ranges::find_if(
+      rows_, [&](const Row& one) { return tuple >= one.first && tuple - one.first < one.tuples.count; });
+  const auto entry = row == rows_.end() ? regions_->rows().end()
+                                        : std::ranges::find(regions_->rows(), row->entry, &p4::TableState::Row::handle);
+  return entry == regions_->rows().end() ? 0 : static_cast<std::uint64_t>(entry->arguments.back());
 }
 
 std::optional<OptimisticSwitch::ConnectionId> OptimisticSwitch::holder(std::uint32_t tuple) const {
   if (is_cache() && !is_hot(tuple)) {
     return std::nullopt;
   }
-  const std::uint32_t holder = static_cast<std::uint32_t>(holders_->read(number_of(tuple))) & kHolder;
+  const std::uint32_t holder = registers_->holder(number_of(tuple)) & kHolder;
   if (holder == 0) {
     return std::nullopt;
   }
@@ -307,7 +311,7 @@ void OptimisticSwitch::unlatch(std::uint32_t tuple) {
   if (!has_tuple(tuple) || is_moving(tuple) || version(tuple) % 2 == 0 || holder(tuple)) {
     throw std::logic_error(fmt::format("unlatch: tuple {} is not in doubt", tuple));
   }
-  versions_->write(number_of(tuple), version(tuple) - 1);
+  registers_->write_version(number_of(tuple), version(tuple) - 1);
 }
 
 void OptimisticSwitch::install(std::uint32_t first, std::uint64_t version, bool is_latched) {
@@ -322,10 +326,14 @@ void OptimisticSwitch::install(std::uint32_t first, std::uint64_t version, bool 
     throw std::logic_error("install_latched: a switch that caches has no room for all tuples, latched");
   }
   for (std::uint64_t i = 0; i < count && !is_cache(); ++i) {
-    versions_->write(first + i, version + (is_latched ? 1 : 0));
-    holders_->write(first + i, 0);
+    registers_->write_version(static_cast<std::uint32_t>(first + i), version + (is_latched ? 1 : 0));
+    registers_->write_holder(static_cast<std::uint32_t>(first + i), 0);
   }
-  std::ranges::find(rows_, first, &Row::first)->is_ready = true;
+  const auto row = std::ranges::find(rows_, first, &Row::first);
+  if (registers_->has_short_versions()) {
+    regions_->modify(row->entry, "tuples", arguments_of(row->tuples, first, version >> 32));
+  }
+  row->is_ready = true;
 }
 
 std::uint64_t next_epoch(std::span<const std::uint64_t> headers) {

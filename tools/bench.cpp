@@ -101,7 +101,8 @@ bench::ExperimentResult run(const Arguments& arguments, const bench::Experiment&
 void leave_out_simulator_only(std::vector<bench::Experiment>& chosen, const Arguments& arguments) {
   for (const bench::Experiment& experiment : chosen) {
     if (experiment.simulator_only && prints(arguments)) {
-      fmt::print(arguments.json ? stderr : stdout, "{}: left out, it is for the simulator only\n", experiment.name);
+      const std::string left_out = fmt::format("{}: left out, it is for the simulator only\n", experiment.name);
+      arguments.json ? say_text(left_out) : fmt::print("{}", left_out);
     }
   }
   std::erase_if(chosen, [](const bench::Experiment& experiment) { return experiment.simulator_only; });
@@ -226,6 +227,10 @@ int bench_command(Arguments arguments) {
   if ((arguments.fabric == "verbs" || softnic) && !connects) {
     throw std::invalid_argument(fmt::format(
         "--fabric {}: give --connect HOST[:PORT], after `sidelatch bench --server` there", arguments.fabric));
+  }
+  if (!connects && !(arguments.cluster.device.empty() && arguments.cluster.token.empty())) {
+    throw std::invalid_argument(
+        "--device and --token are for --server and --connect; give one of them, or leave them out");
   }
   if (softnic) {
     become_softnic({});

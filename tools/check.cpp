@@ -109,6 +109,9 @@ int check(const Arguments& arguments) {
                  {.device = arguments.options.device, .relaxed_ordering = arguments.options.relaxed_ordering},
                  arguments.options.token, arguments.json);
   }
+  if (!arguments.options.token.empty() && arguments.options.server.empty()) {
+    throw std::invalid_argument("--token: it is for --server and --connect; give one of them, or leave it out");
+  }
   if (!arguments.out.empty()) {
     // Checked before the work, so that no measurement is wasted.
     std::error_code error;
@@ -154,7 +157,7 @@ int check(const Arguments& arguments) {
     return kInterrupted;
   }
   if (!report.failure.empty()) {
-    fmt::print(stderr, "sidelatch: {}\n", report.failure);
+    say("sidelatch: {}\n", report.failure);
     return kNoEnvironment;
   }
   if (!arguments.profile_file.empty()) {

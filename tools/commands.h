@@ -3,10 +3,13 @@
 
 #include <sidelatch/softnic/launch.h>
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -48,6 +51,24 @@ inline constexpr const char* kSavedDatasheet = "check.json";
 
 /// True if the stream is a terminal and colours are wanted (NO_COLOR is not set).
 [[nodiscard]] bool on_terminal(int file_descriptor);
+
+/// Prints to standard error. Never throws: a message that finds no place (a full disk, a closed stream) must not end a
+/// switch or a server, nor hide an exit status.
+void say_text(const std::string& text) noexcept;
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  say_text(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Of the streams 0 to 2, opens those that are closed: else the next file or socket would get such a number, and what
+/// is printed would go there. Reading finds nothing, standard output still refuses all, and standard error loses it. A
+/// program that takes this one's place finds them closed again.
+void keep_standard_streams_apart();
+
+/// A file that may not grow (`ulimit -f`) is then an error that is told, and not the end of this process by SIGXFSZ.
+void fail_writes_that_are_too_long();
+/// As it was, for a program that takes this one's place.
+void restore_limit_signal();
 
 /// Prints the text to the terminal at standard error, over the `lines` of the last one. Returns its lines.
 [[nodiscard]] std::size_t show_over(const std::string& text, std::size_t lines);

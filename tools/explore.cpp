@@ -195,7 +195,7 @@ void draw(const Arguments& arguments, const explore::Verdict& verdict, const std
   if (verdict.violation) {
     write_file(arguments.svg_file, explore::to_svg(*verdict.violation, title));
   } else {
-    fmt::print(stderr, "sidelatch: nothing is broken, so {} was not written\n", arguments.svg_file);
+    say("sidelatch: nothing is broken, so {} was not written\n", arguments.svg_file);
   }
 }
 
@@ -322,7 +322,7 @@ int explore_command(Arguments arguments) {
   }
   std::fflush(stdout);
   if (!arguments.trace_file.empty() && !cells.front().result.verdict.violation) {
-    fmt::print(stderr, "sidelatch: nothing is broken, so {} was not written\n", arguments.trace_file);
+    say("sidelatch: nothing is broken, so {} was not written\n", arguments.trace_file);
   } else if (!arguments.trace_file.empty()) {
     write_file(arguments.trace_file, trace_json(cells.front(), arguments).dump(2) + "\n");
   }

@@ -23,6 +23,8 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -50,6 +52,14 @@ int written(int status) {
   throw std::runtime_error(fmt::format("cannot write to standard output: {}", reason));
 }
 
+// fmt knows a stream that takes nothing as a "file".
+[[noreturn]] void rethrow_with_stream(const std::system_error& error) {
+  if (std::string_view(error.what()).starts_with("cannot write to file")) {
+    throw std::runtime_error(fmt::format("cannot write to standard output: {}", error.code().message()));
+  }
+  throw;
+}
+
 int run(int argc, char** argv) {
   tools::Program program(
       "sidelatch: synchronization primitives for one-sided RDMA, and the checker that proves or refutes them",
@@ -64,7 +74,11 @@ int run(int argc, char** argv) {
   tools::add_p4(program);
   tools::add_switch(program);
   tools::add_flow(program);
-  return written(program.run(argc, argv));
+  try {
+    return written(program.run(argc, argv));
+  } catch (const std::system_error& error) {
+    rethrow_with_stream(error);
+  }
 }
 
 }  // namespace
@@ -74,30 +88,32 @@ const std::atomic<bool>& sidelatch::tools::interrupted() { return interrupt_seen
 const std::vector<std::string>& sidelatch::tools::command_line() { return given_command_line; }
 
 int main(int argc, char** argv) {
+  tools::keep_standard_streams_apart();
   std::signal(SIGINT, on_interrupt);
+  tools::fail_writes_that_are_too_long();
   given_command_line.assign(argv, argv + argc);
   try {
     return run(argc, argv);
   } catch (const checker::EnvironmentError& error) {
-    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    tools::say("sidelatch: {}\n", error.what());
     return tools::kNoEnvironment;
   } catch (const fabric::sim::ProfileError& error) {
-    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    tools::say("sidelatch: {}\n", error.what());
     return tools::kBadInput;
   } catch (const explore::LitmusError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    tools::say("{}\n", error.what());
     return tools::kBadInput;
   } catch (const p4::CompileError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    tools::say("{}\n", error.what());
     return tools::kBadInput;
   } catch (const p4::StfError& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    tools::say("{}\n", error.what());
     return tools::kBadInput;
   } catch (const std::invalid_argument& error) {
-    fmt::print(stderr, "sidelatch: {}\n", error.what());
+    tools::say("sidelatch: {}\n", error.what());
     return tools::kBadInput;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "sidelatch: {}\n", json_reason(error.what()));
+    tools::say("sidelatch: {}\n", json_reason(error.what()));
     return tools::kNoEnvironment;
   }
 }

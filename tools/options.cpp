@@ -54,6 +54,21 @@ Option Option::optional_value(const std::string& otherwise, const std::string& s
 
 namespace {
 
+template <class T>
+inline constexpr bool kIsReal = false;
+template <>
+inline constexpr bool kIsReal<double> = true;
+template <>
+inline constexpr bool kIsReal<std::optional<double>> = true;
+
+// Text that is no number. The command says what range a number must have.
+std::string why_no_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error != std::errc::invalid_argument && end == text.data() + text.size();
+  return is_number ? std::string() : fmt::format("{}: it must be a number, such as 0.5", text);
+}
+
 // The number that an option takes, if it takes an unsigned one.
 template <class T>
 struct UnsignedIn {
@@ -96,6 +111,8 @@ Option Command::option(const std::string& name, T& into, const std::string& help
                     return whole_number<Number>(text) ? std::string() : why_no_whole_number<Number>(text);
                   },
                   "", "whole number"});
+  } else if constexpr (kIsReal<T>) {
+    option.check({why_no_number, "", "number"});
   }
   return Option(option);
 }
@@ -157,7 +174,6 @@ Program::Program(const std::string& description, const std::string& version)
     : app_(std::make_unique<CLI::App>(description)) {
   app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
-  app_->failure_message(CLI::FailureMessage::simple);
 }
 
 Program::~Program() = default;
@@ -185,15 +201,37 @@ void Program::require_known_command(int argc, char** argv) const {
   throw std::invalid_argument(fmt::format("there is no command {}: the commands are {}", argv[1], names));
 }
 
+namespace {
+
+// CLI11's words for a value that is missing, and for one too many.
+std::string in_plain_words(const CLI::ParseError& error) {
+  std::string said = error.what();
+  constexpr std::string_view kTwice = ": At Most 1 required but received ";
+  if (const std::size_t at = said.find(kTwice); at != std::string::npos) {
+    return fmt::format("{}: give it once, with one value; {} were given", said.substr(0, at),
+                       said.substr(at + kTwice.size()));
+  }
+  constexpr std::string_view kMissing = ": 1 required ";
+  if (const std::size_t at = said.find(kMissing); at != std::string::npos) {
+    return fmt::format("{}: its value is missing", said.substr(0, at));
+  }
+  return said;
+}
+
+}  // namespace
+
 int Program::run(int argc, char** argv) {
   require_known_command(argc, argv);
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has a status of its own for each kind of mistake; here every mistake is 2, and --help is 0.
-    const int status = app_->exit(error);
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
+      say("{}\nRun with --help for more information.\n", in_plain_words(error));
+    }
+    const int status = error.get_exit_code() == 0 ? app_->exit(error) : error.get_exit_code();
     if (status == static_cast<int>(CLI::ExitCodes::ExtrasError) && std::string_view(argv[1]) == "softnic") {
-      fmt::print(stderr, "Put -- before a command that has options: sidelatch softnic run -- COMMAND OPTION...\n");
+      say("Put -- before a command that has options: sidelatch softnic run -- COMMAND OPTION...\n");
     }
     return status == 0 ? kAsExpected : kBadInput;
   }

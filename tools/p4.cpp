@@ -59,7 +59,7 @@ int check(const Arguments& arguments) {
     std::vector<std::string> warnings;
     fmt::print("{}", p4::print_file(arguments.program, compile_options(arguments, warnings)));
     for (const std::string& warning : warnings) {
-      fmt::print(stderr, "{}\n", warning);
+      say("{}\n", warning);
     }
     return kAsExpected;
   }
@@ -80,7 +80,7 @@ int test(const Arguments& arguments) {
   for (const std::string& file : arguments.tests) {
     const p4::StfResult result = p4::run_stf(program, read_file(file), file);
     for (const std::string& failure : result.failures) {
-      fmt::print(stderr, "{}\n", failure);
+      say("{}\n", failure);
     }
     fmt::print("{}: {}, {} packets sent, {} expected\n", file, result.passed() ? "passed" : "FAILED", result.sent,
                result.expected);
@@ -101,7 +101,7 @@ std::shared_ptr<const p4::Program> compile_p4(const P4Source& source) {
   std::vector<std::string> warnings;
   auto program = p4::compile_file(source.program, compile_options(source, warnings));
   for (const std::string& warning : warnings) {
-    fmt::print(stderr, "{}\n", warning);
+    say("{}\n", warning);
   }
   return program;
 }

@@ -32,6 +32,7 @@ struct Arguments {
     arguments.push_back(argument.data());
   }
   arguments.push_back(nullptr);
+  restore_limit_signal();
   ::execvp(program.c_str(), arguments.data());
   throw checker::EnvironmentError(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
 }

@@ -97,10 +97,10 @@ class Session {
 
   int run() {
     const Signals signals(*device_);
-    fmt::print(stderr, "sidelatch: the switch is up; Ctrl-C ends it{}\n",
-               arguments_.control.empty() ? "" : ", SIGHUP reads the control file again");
+    say("sidelatch: the switch is up; Ctrl-C ends it{}\n",
+        arguments_.control.empty() ? "" : ", SIGHUP reads the control file again");
     if (latches_ != nullptr) {
-      fmt::print(stderr, "sidelatch: clients set up latches at {}\n", latches_->address());
+      say("sidelatch: clients set up latches at {}\n", latches_->address());
     }
     const bool terminal = on_terminal(STDERR_FILENO);
     std::size_t lines = 0;
@@ -132,22 +132,22 @@ class Session {
   // A file with a mistake changes nothing; the traffic goes on.
   void read_again() {
     if (!control_) {
-      fmt::print(stderr, "sidelatch: there is no control file to read again; give one with --control\n");
+      say("sidelatch: there is no control file to read again; give one with --control\n");
       return;
     }
     try {
       p4::Control next = read();
       p4::apply(next, device_->device(), &*control_);
       control_ = std::move(next);
-      fmt::print(stderr, "sidelatch: {} is in force\n", arguments_.control);
+      say("sidelatch: {} is in force\n", arguments_.control);
     } catch (const std::invalid_argument& error) {
-      fmt::print(stderr, "sidelatch: {}; nothing has changed\n", error.what());
+      say("sidelatch: {}; nothing has changed\n", error.what());
     }
   }
 
   void tell_problem() {
     if (std::string problem = latches_->problem(); problem != problem_) {
-      fmt::print(stderr, "sidelatch: {}\n", problem);
+      say("sidelatch: {}\n", problem);
       problem_ = std::move(problem);
     }
   }

@@ -1,5 +1,7 @@
 #include "switch_latches.h"
 
+#include "commands.h"
+
 #include <sidelatch/fabric/task.h>
 #include <sidelatch/switchsync/optimistic_switch.h>
 #include <sidelatch/switchsync/tuple_moves.h>
@@ -261,8 +263,8 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
     return in_thread([&] {
       const switchsync::Released released = control_.release(connection);
       if (!released.in_doubt.empty()) {
-        fmt::print(stderr, "sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
-                   fmt::join(released.in_doubt, ", "));
+        say("sidelatch: a client has ended while its WRITE was on its way: tuple {} is in doubt\n",
+            fmt::join(released.in_doubt, ", "));
       }
       std::vector<GivenVersion> given;
       given.reserve(released.tuples.size());
@@ -372,7 +374,7 @@ class LatchService::Tuples final : public Plane, public fabric::verbs::SwitchCac
           }
         });
       } catch (const std::exception& error) {
-        fmt::print(stderr, "sidelatch: a move of tuple {} cannot be given up: {}\n", tuple, error.what());
+        say("sidelatch: a move of tuple {} cannot be given up: {}\n", tuple, error.what());
       }
     }
 
@@ -472,8 +474,8 @@ void add_latch_options(Command command, LatchArguments& arguments, Option contro
                        .excludes(control);
   command
       .option("--memory", arguments.memory,
-              "p4/switch_optimistic.p4 or p4/switch_cached.p4: HOST[:PORT] of `check --server`, whose memory node is "
-              "behind this switch")
+              "p4/switch_optimistic.p4, p4/switch_tuples.p4 or p4/switch_cached.p4: HOST[:PORT] of `check --server`, "
+              "whose memory node is behind this switch")
       .needs(latches);
   command
       .option("--words", arguments.words,
@@ -546,7 +548,12 @@ LatchService::LatchService(const LatchArguments& arguments, p4::WiredSwitch& dev
   device.device().state().table("Serve.stations").add({{.value = kBroadcast}}, "flood", {kAll});
   for (const std::string& station : arguments.stations) {
     try {
-      plane_->add(parse_station(station, device));
+      const Station parsed = parse_station(station, device);
+      if (!arguments.words.empty() && parsed.ip == parse_ipv4(arguments.words)) {
+        throw std::invalid_argument(fmt::format("--words {}: --station {} has this address; give one that nothing has",
+                                                arguments.words, station));
+      }
+      plane_->add(parsed);
     } catch (const p4::ControlError& error) {
       throw std::invalid_argument(fmt::format("--station {}: {}", station, error.what()));
     }

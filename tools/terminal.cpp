@@ -1,5 +1,6 @@
 #include "commands.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -30,6 +33,30 @@ constexpr std::int64_t kQuietNs = 2'000'000'000;
 
 bool on_terminal(int file_descriptor) { return ::isatty(file_descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
+void say_text(const std::string& text) noexcept {
+  std::fputs(text.c_str(), stderr);  // not fmt::print(), which throws where stderr takes nothing
+}
+
+void keep_standard_streams_apart() {
+  constexpr std::array<int, 3> kModes = {O_RDONLY, O_RDONLY,
+                                         O_WRONLY};  // so that what is printed is an error, as before
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
+      static_cast<void>(
+          ::open("/dev/null", kModes[static_cast<std::size_t>(stream)] | O_CLOEXEC));  // the lowest number
+    }
+  }
+}
+
+namespace {
+
+void (*limit_signal_before)(int) = SIG_DFL;
+
+}  // namespace
+
+void fail_writes_that_are_too_long() { limit_signal_before = std::signal(SIGXFSZ, SIG_IGN); }
+void restore_limit_signal() { std::signal(SIGXFSZ, limit_signal_before); }
+
 std::string progress_bar(std::size_t done, std::size_t all) {
   constexpr std::size_t kCells = 30;
   const std::size_t full = all == 0 ? kCells : std::min(done, all) * kCells / all;
@@ -39,9 +66,9 @@ std::string progress_bar(std::size_t done, std::size_t all) {
 
 std::size_t show_over(const std::string& text, std::size_t lines) {
   if (lines > 0) {
-    fmt::print(stderr, "\x1b[{}A\x1b[J", lines);
+    say("\x1b[{}A\x1b[J", lines);
   }
-  fmt::print(stderr, "{}", text);
+  say_text(text);
   return static_cast<std::size_t>(std::ranges::count(text, '\n'));
 }
 
@@ -50,14 +77,14 @@ Progress::Progress(std::string what)
 
 Progress::~Progress() {
   if (shown_) {
-    fmt::print(stderr, "\r\x1b[K");
+    say("\r\x1b[K");
   }
 }
 
 void Progress::show(std::size_t done, std::size_t all) {
   if (terminal_ && now_ns() - started_ns_ > kQuietNs) {
     shown_ = true;
-    fmt::print(stderr, "\r{}{}{}", what_, what_.empty() ? "" : " ", progress_bar(done, all));
+    say("\r{}{}{}", what_, what_.empty() ? "" : " ", progress_bar(done, all));
   }
 }
 

@@ -10,7 +10,7 @@ namespace sidelatch::fabric::sim {
 namespace {
 
 NetworkDevice::Message message_of(Request& request, bool carries, Time now) {
-  const std::size_t bytes = carries ? request.wr.length() : 0;
+  const std::size_t bytes = carries ? request.length : 0;
   return {.connection = request.connection,
           .request = request.wr,
           .payload = {request.payload(), bytes},
@@ -21,7 +21,7 @@ NetworkDevice::Message message_of(Request& request, bool carries, Time now) {
 
 std::uint64_t answer_bytes(const Request& request) {
   const bool has_data = !request.failed && (request.kind == model::Kind::read || request.kind == model::Kind::atomic);
-  return has_data ? request.wr.length() : 0;
+  return has_data ? request.length : 0;
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ void World::pass(Request& request) {
   NetworkDevice& device = *request.device;
   const bool reads = request.kind == model::Kind::read;
   if (reads) {
-    std::memset(request.payload(), 0, request.wr.length());
+    std::memset(request.payload(), 0, request.length);
   }
   const Time way = device.latency() + device.cable();
   if (revoked(request.connection)) {

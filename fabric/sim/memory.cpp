@@ -16,7 +16,7 @@ namespace sidelatch::fabric::sim {
 namespace {
 
 bool overlap(const Request& request, const std::byte* data, std::uint64_t length) {
-  return request.memory < data + length && data < request.memory + request.wr.length();
+  return request.memory < data + length && data < request.memory + request.length;
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ std::byte* World::resolve(const Request& request) const {
 }
 
 // Answers a request for which resolve() has no bytes, unless it was answered before.
-void World::refuse_unresolved(Request& request) {
+[[gnu::noinline, gnu::cold]] void World::refuse_unresolved(Request& request) {
   if (request.dropped) {
     return;
   }
@@ -46,7 +46,8 @@ void World::refuse_unresolved(Request& request) {
   }
 }
 
-void World::begin(Request& request) {
+// Every WRITE, SEND and READ passes here, so the calls are flattened: most are as short as the call itself.
+[[gnu::flatten]] void World::begin(Request& request) {
   request.begun = true;
   request.memory = resolve(request);
   if (request.memory == nullptr) {
@@ -62,12 +63,13 @@ void World::begin(Request& request) {
   }
   if (request.kind == model::Kind::read) {
     // Response packets follow the samples; the last one leaves after the last sample.
-    const std::uint64_t mtu_pieces = std::max<std::uint64_t>(request.target->profile.link.mtu / request.atom, 1);
+    const std::uint64_t mtu_pieces =
+        std::max<std::uint64_t>(request.target->profile.link.mtu / request.target->times.piece_bytes, 1);
     const Time first_packet = now + request.gap * static_cast<std::int64_t>(std::min(request.pieces, mtu_pieces) - 1);
-    respond(request, first_packet, request.wr.length(), request.last);
+    respond(request, first_packet, request.length, request.last);
   }
   if (request.pieces == 1) {
-    touch(*request.target, request.memory, request.wr.length(), request.kind != model::Kind::read);
+    touch(*request.target, request.memory, request.length, request.kind != model::Kind::read);
     do_piece(request, 0);
     return;
   }
@@ -75,13 +77,13 @@ void World::begin(Request& request) {
   const bool writes = request.kind != model::Kind::read;
   for (Request* other : request.target->executing) {
     const bool conflict = writes || other->kind != model::Kind::read;
-    if (conflict && overlap(*other, request.memory, request.wr.length())) {
+    if (conflict && overlap(*other, request.memory, request.length)) {
       make_stepwise(*other);
       request.stepwise = true;
     }
   }
   if (writes && request.target->watching != nullptr &&
-      request.target->watching->watches(request.memory, request.wr.length())) {
+      request.target->watching->watches(request.memory, request.length)) {
     request.stepwise = true;
   }
   request.target->executing.push_back(&request);
@@ -93,8 +95,8 @@ void World::begin(Request& request) {
 }
 
 // Preset strict: does the fetch and all places, or all samples, at one moment.
-void World::execute(Request& request) {
-  const std::uint64_t length = request.wr.length();
+[[gnu::noinline]] void World::execute(Request& request) {
+  const std::uint64_t length = request.length;
   if (request.kind == model::Kind::read) {
     std::memcpy(request.payload(), request.memory, length);
   } else if (request.payload_bound) {
@@ -119,7 +121,7 @@ void World::make_steps(Request& request) {
   std::ranges::stable_sort(request.steps, {}, &Request::Step::time);
 }
 
-void World::make_stepwise(Request& request) {
+[[gnu::noinline]] void World::make_stepwise(Request& request) {
   if (request.stepwise) {
     return;
   }
@@ -169,7 +171,10 @@ void World::stop(Request& request) {
 }
 
 void World::do_piece(Request& request, std::uint64_t index) {
-  const model::Piece piece = model::piece_at(request.wr.remote.value, request.wr.length(), request.atom, index);
+  const std::uint64_t length = request.length;
+  const model::Piece piece =
+      request.pieces == 1 ? model::Piece{0, length}
+                          : model::piece_at(request.wr.remote.value, length, request.target->times.piece_bytes, index);
   if (request.kind == model::Kind::read) {
     std::memcpy(request.payload() + piece.offset, request.memory + piece.offset, piece.length);
     observe_step(SimStep::Kind::sample, request, index);
@@ -182,10 +187,10 @@ void World::do_piece(Request& request, std::uint64_t index) {
 
 void World::do_all_pieces(Request& request) {
   if (request.kind == model::Kind::read) {
-    std::memcpy(request.payload(), request.memory, request.wr.length());
+    std::memcpy(request.payload(), request.memory, request.length);
   } else {
-    std::memcpy(request.memory, request.payload(), request.wr.length());
-    changed(*request.target, request.memory, request.wr.length());
+    std::memcpy(request.memory, request.payload(), request.length);
+    changed(*request.target, request.memory, request.length);
   }
 }
 
@@ -205,7 +210,7 @@ bool World::place_the_rest(Request& request) {
     return false;
   }
   request.begun = true;
-  touch(*request.target, request.memory, request.wr.length(), /*writes=*/true);
+  touch(*request.target, request.memory, request.length, /*writes=*/true);
   make_steps(request);
   advance_steps(request, Time::max());
   return true;

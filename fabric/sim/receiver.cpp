@@ -94,7 +94,7 @@ void World::resume_held(SimQueuePair& end) {
 bool World::take_buffer(Request& request) {
   SimQueuePair& end = *request.receiver;
   const LocalSpan buffer = end.receives()->take_buffer();
-  if (request.wr.length() <= buffer.length) {
+  if (request.length <= buffer.length) {
     request.memory = buffer.data;
     return true;
   }
@@ -106,7 +106,7 @@ bool World::take_buffer(Request& request) {
   }
   respond_with_error(request, Status::remote_invalid_request,
                      fmt::format("a SEND of {} bytes met a receive buffer of {} bytes: post longer ones, or send less",
-                                 request.wr.length(), buffer.length));
+                                 request.length, buffer.length));
   request.last = now;
   expect(request);
   return false;
@@ -196,7 +196,9 @@ void World::hang_up(SimQueuePair& end) {
     return;
   }
   // Like the connection manager's message, the notice comes after all that this end has sent.
-  Request& notice = *make_request(end, send({}), 0, end.initiator(), end.target());
+  const WorkRequest nothing = send({});
+  const CheckedRequest empty{.posted = &nothing, .data = nullptr, .length = 0, .lkey = 0, .signaled = false};
+  Request& notice = *make_request(end, empty, 0, end.initiator(), end.target());
   notice.queue_pair = nullptr;
   const NicTimes& times = end.initiator().times;
   const Time arrives = now + times.latency + times.propagation + end.target().times.latency;

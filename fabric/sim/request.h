@@ -25,6 +25,7 @@ struct alignas(32) Request {
   };
 
   WorkRequest wr;
+  std::uint64_t length = 0;  ///< wr.length()
   model::Kind kind = model::Kind::write;
   SimQueuePair* queue_pair = nullptr;  ///< null once its queue pair has forgotten the request
   /// The end of a pair that the request goes to; null for a queue pair that is no end. Do not follow it once the
@@ -32,8 +33,6 @@ struct alignas(32) Request {
   SimQueuePair* receiver = nullptr;
   NetworkDevice* device = nullptr;  ///< that it passes; null: none
   std::uint64_t tag = 0;            ///< the device's
-  bool passed_back = false;         ///< the device has seen its answer, or has given it
-  bool waits_back = false;          ///< its answer is at the device before that of an earlier request
   SimNode* initiator = nullptr;
   SimNode* target = nullptr;
   Request* next = nullptr;       ///< on its queue pair, in posting order
@@ -41,6 +40,8 @@ struct alignas(32) Request {
   std::uint64_t sequence = 0;    ///< 0: not a request but the notice that the other end of a pair has ended
   std::uint32_t references = 0;  ///< events on the agenda, and 1 for its queue pair
 
+  bool passed_back = false;    ///< the device has seen its answer, or has given it
+  bool waits_back = false;     ///< its answer is at the device before that of an earlier request
   bool payload_bound = false;  ///< fetched, or inlined
   bool dropped = false;        ///< will not be executed: an earlier request failed, or its payload was never fetched
   bool admitted = false;       ///< the receiving end does not hold it back, or no longer does
@@ -54,7 +55,6 @@ struct alignas(32) Request {
 
   std::byte* memory = nullptr;  ///< target bytes while executing; for a SEND from its acceptance on
   std::uint64_t pieces = 0;
-  std::uint64_t atom = 64;
   std::uint64_t salt = 0;  ///< seeds the delays of its pieces
   Time first{};            ///< of the first place or sample, if nothing is late
   Time last{};             ///< of the last place or sample
@@ -70,19 +70,15 @@ struct alignas(32) Request {
   std::vector<std::byte> large;
 
   /// The payload on its way, in either direction.
-  [[nodiscard]] std::byte* payload() noexcept { return wr.length() <= small.size() ? small.data() : large.data(); }
+  [[nodiscard]] std::byte* payload() noexcept { return length <= small.size() ? small.data() : large.data(); }
 };
 
 /// Keeps requests for reuse: a warmed-up simulation allocates none.
 class RequestPool {
  public:
   [[nodiscard]] Request* take() {
-    if (free_.empty()) {
-      constexpr std::size_t kChunk = 64;
-      chunks_.push_back(std::make_unique<std::array<Request, kChunk>>());
-      for (Request& request : *chunks_.back()) {
-        free_.push_back(&request);
-      }
+    if (free_.empty()) [[unlikely]] {
+      grow();
     }
     Request* request = free_.back();
     free_.pop_back();
@@ -91,7 +87,15 @@ class RequestPool {
   void give_back(Request* request) { free_.push_back(request); }
 
  private:
-  std::vector<std::unique_ptr<std::array<Request, 64>>> chunks_;
+  [[gnu::noinline]] void grow() {
+    chunks_.push_back(std::make_unique<std::array<Request, kChunk>>());
+    for (Request& request : *chunks_.back()) {
+      free_.push_back(&request);
+    }
+  }
+
+  static constexpr std::size_t kChunk = 64;
+  std::vector<std::unique_ptr<std::array<Request, kChunk>>> chunks_;
   std::vector<Request*> free_;
 };
 

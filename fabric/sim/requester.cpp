@@ -42,19 +42,49 @@ void SimQueuePair::leave_cache() noexcept {
   }
 }
 
-void SimQueuePair::post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) {
+Request* World::make_request(SimQueuePair& queue_pair, const CheckedRequest& checked, std::uint64_t sequence,
+                             SimNode& initiator, SimNode& target) {
+  Request* request = pool_.take();
+  std::construct_at(&request->wr, checked.final_form());  // in place: the copy is a good part of what this costs
+  request->length = request->wr.length();
+  request->kind = model::kind_of(request->wr.opcode);
+  request->queue_pair = &queue_pair;
+  request->connection = queue_pair.connection();
+  request->receiver = queue_pair.peer();
+  request->device = queue_pair.device;
+  request->initiator = &initiator;
+  request->target = &target;
+  request->next = nullptr;
+  request->sequence = sequence;
+  request->references = 1;
+  request->passed_back = request->waits_back = false;
+  request->payload_bound = request->dropped = request->admitted = false;
+  request->begun = request->executing = request->stepwise = false;
+  request->done = request->failed = false;
+  request->tag = request->old_value = request->pieces = 0;
+  request->first = request->last = request->gap = Time::zero();
+  request->steps.clear();
+  request->steps_done = 0;
+  if (request->length > request->small.size() && request->large.size() < request->length) [[unlikely]] {
+    request->large.resize(request->length);
+  }
+  return request;
+}
+
+// Every request passes here, so the calls are flattened: most are as short as the call itself.
+[[gnu::flatten]] void SimQueuePair::post_chain(std::span<const CheckedRequest> chain, std::uint64_t first) {
   World& world = initiator_->world;
   Time& busy_until = initiator_->nic.requester_free;
   busy_until = std::max(world.now + initiator_->times.doorbell, busy_until) + initiator_->times.chain;
   for (const CheckedRequest& checked : chain) {
-    Request* request = world.make_request(*this, checked.final_form(), first++, *initiator_, *target_);
+    Request* request = world.make_request(*this, checked, first++, *initiator_, *target_);
     const WorkRequest& wr = request->wr;
     request->dropped = target_refuses_;
     (newest_ == nullptr ? oldest_ : newest_->next) = request;
     newest_ = request;
     world.observe_step(SimStep::Kind::post, *request);
-    if (wr.inlined && wr.length() > 0) {
-      std::memcpy(request->payload(), wr.local.data, wr.length());
+    if (wr.inlined && request->length > 0) {
+      std::memcpy(request->payload(), wr.local.data, request->length);
       request->payload_bound = true;
     }
     if (next_to_issue_ == nullptr) {
@@ -169,16 +199,16 @@ void SimQueuePair::drop_after(Request& failed) {
 
 void SimQueuePair::on_response(Request& request) {
   World& world = initiator_->world;
-  if (!request.failed && request.wr.length() > 0 && request.wr.local.data != nullptr) {
+  if (!request.failed && request.length > 0 && request.wr.local.data != nullptr) {
     if (request.kind == model::Kind::read) {
-      world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
-      std::memcpy(request.wr.local.data, request.payload(), request.wr.length());
-      World::changed(*initiator_, request.wr.local.data, request.wr.length());
+      world.touch(*initiator_, request.wr.local.data, request.length, /*writes=*/true);
+      std::memcpy(request.wr.local.data, request.payload(), request.length);
+      World::changed(*initiator_, request.wr.local.data, request.length);
       world.observe_step(SimStep::Kind::deliver, request);
     } else if (request.kind == model::Kind::atomic) {
-      world.touch(*initiator_, request.wr.local.data, request.wr.length(), /*writes=*/true);
+      world.touch(*initiator_, request.wr.local.data, request.length, /*writes=*/true);
       model::store_word(request.wr.local.data, request.old_value);
-      World::changed(*initiator_, request.wr.local.data, request.wr.length());
+      World::changed(*initiator_, request.wr.local.data, request.length);
       world.observe_step(SimStep::Kind::deliver, request);
     }
   }
@@ -186,16 +216,20 @@ void SimQueuePair::on_response(Request& request) {
   complete_in_order();
 }
 
+[[gnu::noinline, gnu::cold]] void SimQueuePair::fail(const Request& request) {
+  const std::uint64_t sequence = request.sequence;
+  const Status status = request.status;
+  const std::string detail = request.detail;
+  on_error(sequence, status, detail);  // also completes everything before
+}
+
 void SimQueuePair::complete_in_order() {
   World& world = initiator_->world;
   std::uint64_t signaled = 0;
   while (oldest_ != nullptr && oldest_->done) {
     Request& request = *oldest_;
-    if (request.failed) {
-      const std::uint64_t sequence = request.sequence;
-      const Status status = request.status;
-      const std::string detail = request.detail;
-      on_error(sequence, status, detail);  // also completes everything before
+    if (request.failed) [[unlikely]] {
+      fail(request);
       return;
     }
     oldest_ = request.next;
@@ -250,7 +284,7 @@ void World::issue(Request& request, bool from_doorbell) {
   SimNode& node = *request.initiator;
   const NicTimes& times = node.times;
   const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;
-  const std::uint64_t bytes = carries ? request.wr.length() : 0;
+  const std::uint64_t bytes = carries ? request.length : 0;
   const std::uint64_t count = packets(bytes, node.profile.link.mtu);
 
   const Time ready = now + (from_doorbell ? times.doorbell : Time::zero());
@@ -282,26 +316,25 @@ void World::fetch(Request& request) {
     return;
   }
   const std::byte* from = request.wr.local.data;
-  touch(*request.initiator, from, request.wr.length(), /*writes=*/false);
-  std::memcpy(request.payload(), from, request.wr.length());
+  touch(*request.initiator, from, request.length, /*writes=*/false);
+  std::memcpy(request.payload(), from, request.length);
   request.payload_bound = true;
   if (observer != nullptr) {
-    const std::uint64_t lines =
-        model::piece_count(reinterpret_cast<std::uintptr_t>(from), request.wr.length(), kLineBytes);
+    const std::uint64_t lines = model::piece_count(reinterpret_cast<std::uintptr_t>(from), request.length, kLineBytes);
     for (std::uint64_t i = 0; i < lines; ++i) {
       observe_step(SimStep::Kind::fetch, request, i);
     }
   }
 }
 
-void World::complete(Request& request) {
+[[gnu::flatten]] void World::complete(Request& request) {
   if (request.queue_pair != nullptr) {
     request.queue_pair->on_response(request);
   }
 }
 
 // The response of `bytes` leaves the target once it is `ready` and the link is free, but its end not before `tail`.
-void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail) {
+[[gnu::flatten]] void World::respond(Request& request, Time ready, std::uint64_t bytes, Time tail) {
   SimNode& target = *request.target;
   const std::uint64_t count = packets(bytes, target.profile.link.mtu);
   // `ready` may lie ahead, and other responses may be ready earlier. The link's queue counts only the work given and

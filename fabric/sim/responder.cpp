@@ -7,25 +7,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace sidelatch::fabric::sim {
 
 namespace {
 
-constexpr model::Kind kKinds[] = {model::Kind::write, model::Kind::read, model::Kind::atomic, model::Kind::send};
+constexpr Access needed(model::Kind kind) {
+  return kind == model::Kind::read     ? Access::remote_read
+         : kind == model::Kind::atomic ? Access::remote_atomic
+                                       : Access::remote_write;
+}
 
-Access needed(model::Kind kind) {
-  switch (kind) {
-    case model::Kind::read:
-      return Access::remote_read;
-    case model::Kind::atomic:
-      return Access::remote_atomic;
-    case model::Kind::write:
-    case model::Kind::send:
-      return Access::remote_write;
-  }
-  return Access::remote_all;
+bool is_inside(const Node::Registration& region, const Request& request) {
+  const std::uint64_t base = region.address.value;
+  const std::uint64_t start = request.wr.remote.value;
+  return start >= base && request.length <= region.length && start - base <= region.length - request.length;
 }
 
 // A number that looks random and is the same for the same request and piece.
@@ -60,37 +58,33 @@ std::size_t unit_for(const Nic& nic, Time begins) {
 }  // namespace
 
 bool World::refuse(Request& request) {
-  const WorkRequest& wr = request.wr;
-  const std::uint64_t length = wr.length();
-  if (length == 0) {
+  if (request.length == 0) {
     return false;  // touches no memory: no key is checked
   }
-  const Node::Registration* region = request.target->find(wr.rkey);
-  if (region == nullptr) {
-    respond_with_error(
-        request, Status::remote_access,
-        fmt::format("rkey {:#x} names no live region of node {}", wr.rkey.value, request.target->name()));
-    return true;
+  const Node::Registration* region = request.target->find(request.wr.rkey);
+  if (region != nullptr && is_inside(*region, request) && allows(region->access, needed(request.kind))) [[likely]] {
+    return false;
   }
-  const std::uint64_t base = region->address.value;
-  const bool inside =
-      wr.remote.value >= base && length <= region->length && wr.remote.value - base <= region->length - length;
-  if (!inside) {
-    respond_with_error(request, Status::remote_access,
-                       fmt::format("[{:#x}, {:#x} + {}) is outside the region [{:#x}, {:#x})", wr.remote.value,
-                                   wr.remote.value, length, base, base + region->length));
-    return true;
-  }
-  if (!allows(region->access, needed(request.kind))) {
-    respond_with_error(request, Status::remote_access,
-                       fmt::format("the region has access {}: this needs {}", to_string(region->access),
-                                   to_string(needed(request.kind))));
-    return true;
-  }
-  return false;
+  explain_refusal(request, region);
+  return true;
 }
 
-void World::respond_with_error(Request& request, Status status, std::string detail) {
+[[gnu::noinline, gnu::cold]] void World::explain_refusal(Request& request, const Node::Registration* region) {
+  const WorkRequest& wr = request.wr;
+  std::string why;
+  if (region == nullptr) {
+    why = fmt::format("rkey {:#x} names no live region of node {}", wr.rkey.value, request.target->name());
+  } else if (!is_inside(*region, request)) {
+    why = fmt::format("[{:#x}, {:#x} + {}) is outside the region [{:#x}, {:#x})", wr.remote.value, wr.remote.value,
+                      wr.length(), region->address.value, region->address.value + region->length);
+  } else {
+    why = fmt::format("the region has access {}: this needs {}", to_string(region->access),
+                      to_string(needed(request.kind)));
+  }
+  respond_with_error(request, Status::remote_access, std::move(why));
+}
+
+[[gnu::noinline, gnu::cold]] void World::respond_with_error(Request& request, Status status, std::string detail) {
   request.failed = true;
   request.status = status;
   request.detail = std::move(detail);
@@ -100,7 +94,8 @@ void World::respond_with_error(Request& request, Status status, std::string deta
   respond(request, now, 0, now);
 }
 
-void World::arrive(Request& request) {
+// Every request passes here, so the calls are flattened: most are as short as the call itself.
+[[gnu::flatten]] void World::arrive(Request& request) {
   if (request.receiver != nullptr && !request.admitted) [[unlikely]] {
     arrive_at_end(request);
     return;
@@ -116,7 +111,7 @@ void World::arrive(Request& request) {
   const NicTimes& times = target.times;
   const bool carries = request.kind == model::Kind::write || request.kind == model::Kind::send;
   const std::uint64_t mtu = target.profile.link.mtu;
-  const std::uint64_t length = request.wr.length();
+  const std::uint64_t length = request.length;
   const std::uint64_t count = length <= mtu ? 1 : (length + mtu - 1) / mtu;
 
   const Time wire = wire_time(target, carries ? length : 0, carries ? count : 1);
@@ -162,12 +157,12 @@ void World::arrive(Request& request) {
 // The earliest moment at which the ordering rules let the request's first micro-step happen.
 Time World::not_before(const Request& request, Time time) const {
   if (request.queue_pair != nullptr) {
-    for (const model::Kind first : kKinds) {
-      // The initiator has already waited for Order::completed. Order::same_word holds because a word has one lock slot,
-      // which serves in the order of arrival.
-      if (order(first, request.kind, request.wr.fence) == model::Order::executed) {
-        time = std::max(time, request.queue_pair->executed_until[static_cast<std::size_t>(first)] + kAfter);  // rule 5
-      }
+    // The initiator has already waited for Order::completed. Order::same_word holds because a word has one lock slot,
+    // which serves in the order of arrival.
+    unsigned firsts = waits_for_[static_cast<std::size_t>(request.kind)][request.wr.fence ? 1 : 0];
+    for (; firsts != 0; firsts &= firsts - 1) {
+      const Time executed = request.queue_pair->executed_until[static_cast<std::size_t>(std::countr_zero(firsts))];
+      time = std::max(time, executed + kAfter);  // rule 5
     }
   }
   const bool sees_writes =
@@ -177,19 +172,18 @@ Time World::not_before(const Request& request, Time time) const {
 
 void World::plan_write(Request& request, Time served, Time received_first, Time received_last) {
   SimNode& target = *request.target;
-  if (request.wr.length() == 0) {
+  if (request.length == 0) {
     request.last = served;
     request.begun = true;
     respond(request, served, 0, served);
     return;
   }
   const Time first = not_before(request, served + target.times.pcie_write);
-  const std::uint64_t atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
-  const std::uint64_t count = model::piece_count(request.wr.remote.value, request.wr.length(), atom);
-  Time gap{static_cast<std::int64_t>(static_cast<double>(atom) * target.times.pcie_ps_per_byte)};
-  if (count > 1) {
+  request.pieces = model::piece_count(request.wr.remote.value, request.length, target.times.piece_bytes);
+  Time gap = target.times.piece_gap;
+  if (request.pieces > 1) {
     // The last lines cannot be placed before they are received.
-    gap = std::max(gap, (received_last - received_first) / static_cast<std::int64_t>(count - 1));
+    gap = std::max(gap, (received_last - received_first) / static_cast<std::int64_t>(request.pieces - 1));
   }
   if (!options.rules.one_step_requests) {
     // The acknowledgement shows that the NIC has the bytes, not that they are placed: rule 2.
@@ -201,15 +195,14 @@ void World::plan_write(Request& request, Time served, Time received_first, Time 
 
 void World::plan_read(Request& request, Time served) {
   SimNode& target = *request.target;
-  if (request.wr.length() == 0) {
+  if (request.length == 0) {
     request.last = served;
     respond(request, served, 0, served);
     return;
   }
   const Time first = not_before(request, served) + target.times.pcie_read;
-  const std::uint64_t atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
-  plan_pieces(request, first,
-              Time{static_cast<std::int64_t>(static_cast<double>(atom) * target.times.pcie_ps_per_byte)});
+  request.pieces = model::piece_count(request.wr.remote.value, request.length, target.times.piece_bytes);
+  plan_pieces(request, first, target.times.piece_gap);
 }
 
 void World::plan_atomic(Request& request, Time served) {
@@ -233,8 +226,6 @@ void World::plan_atomic(Request& request, Time served) {
 
 void World::plan_pieces(Request& request, Time first, Time gap) {
   SimNode& target = *request.target;
-  request.atom = std::min<std::uint64_t>(options.rules.atom, target.profile.memory.atom_bytes);
-  request.pieces = model::piece_count(request.wr.remote.value, request.wr.length(), request.atom);
   request.first = first;
   request.gap = gap;
   request.stall = Time::zero();

@@ -3,13 +3,14 @@
 #include "sim_queue_pair.h"
 #include "world.h"
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 #include <stdexcept>
 
 namespace sidelatch::fabric::sim {
 
-NicTimes::NicTimes(const Profile& profile)
+NicTimes::NicTimes(const Profile& profile, std::uint64_t atom)
     : doorbell(from_ns(profile.nic.doorbell_ns)),
       chain(from_ns(profile.nic.chain_ns)),
       cqe(from_ns(profile.nic.cqe_ns)),
@@ -29,7 +30,8 @@ NicTimes::NicTimes(const Profile& profile)
       pcie_read(from_ns(profile.pcie.read_ns)),
       pcie_write(from_ns(profile.pcie.write_ns)),
       wire_ps_per_byte(8e3 / profile.link.gbps),
-      pcie_ps_per_byte(8e3 / profile.pcie.gbps),
+      piece_bytes(std::min<std::uint64_t>(atom, profile.memory.atom_bytes)),
+      piece_gap{static_cast<std::int64_t>(static_cast<double>(piece_bytes) * (8e3 / profile.pcie.gbps))},
       slot_shift(static_cast<unsigned>(std::countr_zero(profile.lock_table.slot_bytes))),
       slot_mask(profile.lock_table.slots() - 1) {}
 
@@ -37,7 +39,7 @@ SimNode::SimNode(World& the_world, std::string name, const Profile& node_profile
     : Node(std::move(name)),
       world(the_world),
       profile(node_profile),
-      times(node_profile),
+      times(node_profile, the_world.options.rules.atom),
       next_address_((std::uint64_t{index} + 1) << 40) {
   nic.slot_free.resize(profile.lock_table.slots());
   nic.unit_free.resize(profile.lock_table.units);

@@ -21,10 +21,13 @@ class World;
 
 /// Profile times as the simulator uses them.
 struct NicTimes {
-  explicit NicTimes(const Profile& profile);
+  /// `atom`: that of the rules.
+  NicTimes(const Profile& profile, std::uint64_t atom);
   Time doorbell, chain, cqe, request, respond_write, respond_read, respond_atomic, packet, latency, completion;
   Time propagation, qp_miss, slot_service, slot_load, slot_recovery, slot_changed, pcie_read, pcie_write;
-  double wire_ps_per_byte, pcie_ps_per_byte;
+  double wire_ps_per_byte;
+  std::uint64_t piece_bytes;  ///< of what is sampled or placed whole
+  Time piece_gap;             ///< between neighbouring pieces, at the rate of PCIe
   /// Profile::LockTable::slot_of as a shift and a mask.
   unsigned slot_shift;
   std::uint64_t slot_mask;

@@ -78,6 +78,7 @@ class SimQueuePair final : public QueuePair {
   [[nodiscard]] bool may_issue(const Request& request) const;
   void issue_waiting();
   void complete_in_order();
+  void fail(const Request& request);
   void count_issued(const Request& request, int change);
 
   SimNode* initiator_;

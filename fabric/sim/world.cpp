@@ -43,19 +43,35 @@ World::World(const SimulationOptions& simulation_options)
       }
     }
   }
+  waits_for_ = kinds_waited_for();
+}
+
+std::array<std::array<unsigned, 2>, 4> World::kinds_waited_for() const {
+  std::array<std::array<unsigned, 2>, 4> kinds{};
+  for (const model::Kind second : kKinds) {
+    for (const bool fence : {false, true}) {
+      unsigned& bits = kinds.at(static_cast<std::size_t>(second)).at(fence ? 1 : 0);
+      for (const model::Kind first : kKinds) {
+        if (order(first, second, fence) == model::Order::executed) {
+          bits |= 1U << static_cast<unsigned>(first);
+        }
+      }
+    }
+  }
+  return kinds;
 }
 
 World::~World() { reactor.destroy_spawned(); }
 
 bool World::advance(std::optional<Time> limit) {
+  const Time until = limit.value_or(Time::max());
   while (!reactor.has_ready()) {
     const bool more = agenda_.prepare();
-    if (limit && (!more || agenda_.next_time() > *limit)) {
-      now = std::max(now, *limit);
+    if (!more || agenda_.next_time() > until) [[unlikely]] {
+      if (limit) {
+        now = std::max(now, *limit);
+      }
       return more;
-    }
-    if (!more) {
-      return false;
     }
     const EventQueue::Event event = agenda_.pop();
     now = Time{event.time};
@@ -113,11 +129,6 @@ bool World::advance(std::optional<Time> limit) {
   return true;
 }
 
-void World::schedule(Time time, Request& request, Action action) {
-  ++request.references;
-  agenda_.push(std::max(time, now), reinterpret_cast<std::uintptr_t>(&request) | static_cast<std::uintptr_t>(action));
-}
-
 std::uint64_t World::start_timer(Duration duration, Waiter& waiter) {
   std::uint32_t index = 0;
   if (free_timers_.empty()) {
@@ -142,57 +153,8 @@ void World::cancel_timer(std::uint64_t timer) noexcept {
   }
 }
 
-Request* World::make_request(SimQueuePair& queue_pair, const WorkRequest& wr, std::uint64_t sequence,
-                             SimNode& initiator, SimNode& target) {
-  Request* request = pool_.take();
-  request->wr = wr;
-  request->kind = model::kind_of(wr.opcode);
-  request->queue_pair = &queue_pair;
-  request->connection = queue_pair.connection();
-  request->receiver = queue_pair.peer();
-  request->device = queue_pair.device;
-  request->tag = request->old_value = 0;
-  request->passed_back = request->waits_back = false;
-  request->initiator = &initiator;
-  request->target = &target;
-  request->next = nullptr;
-  request->sequence = sequence;
-  request->references = 1;
-  request->payload_bound = request->dropped = request->admitted = false;
-  request->begun = request->executing = request->stepwise = false;
-  request->done = request->failed = false;
-  request->pieces = 0;
-  request->first = request->last = request->gap = Time::zero();
-  request->steps.clear();
-  request->steps_done = 0;
-  if (wr.length() > request->small.size() && request->large.size() < wr.length()) {
-    request->large.resize(wr.length());
-  }
-  return request;
-}
-
-void World::release(Request& request) {
-  if (--request.references == 0) {
-    pool_.give_back(&request);
-  }
-}
-
-void World::observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece) {
-  if (observer != nullptr) [[unlikely]] {
-    observer->on_step({kind, now, request.queue_pair, request.sequence, piece, &request.wr});
-  }
-}
-
-bool World::chance(double probability) {
-  return probability > 0 && static_cast<double>(random_() >> 11) * 0x1.0p-53 < probability;
-}
-
-Time World::uniform(double at_most_ns) {
-  if (at_most_ns <= 0) {
-    return Time::zero();
-  }
-  const double part = static_cast<double>(random_() >> 11) * 0x1.0p-53;
-  return Time{static_cast<std::int64_t>(part * at_most_ns * 1e3)};
+void World::tell_observer(SimStep::Kind kind, const Request& request, std::uint64_t piece) {
+  observer->on_step({kind, now, request.queue_pair, request.sequence, piece, &request.wr});
 }
 
 }  // namespace sidelatch::fabric::sim

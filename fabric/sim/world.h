@@ -17,6 +17,8 @@
 #include <sidelatch/fabric/model/pieces.h>
 #include <sidelatch/fabric/sim/simulation.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -67,13 +69,16 @@ class World {
 
   // The agenda.
   bool advance(std::optional<Time> limit);
-  void schedule(Time time, Request& request, Action action);
+  void schedule(Time time, Request& request, Action action) {
+    ++request.references;
+    agenda_.push(std::max(time, now), reinterpret_cast<std::uintptr_t>(&request) | static_cast<std::uintptr_t>(action));
+  }
   std::uint64_t start_timer(Duration duration, Waiter& waiter);
   void cancel_timer(std::uint64_t timer) noexcept;
 
   // A request's life, in order.
-  Request* make_request(SimQueuePair& queue_pair, const WorkRequest& wr, std::uint64_t sequence, SimNode& initiator,
-                        SimNode& target);
+  Request* make_request(SimQueuePair& queue_pair, const CheckedRequest& checked, std::uint64_t sequence,
+                        SimNode& initiator, SimNode& target);
   void issue(Request& request, bool from_doorbell);
   void fetch(Request& request);
   void arrive(Request& request);
@@ -96,7 +101,11 @@ class World {
   /// sent.
   void hang_up(SimQueuePair& end);
   /// Drops one reference; the last one frees the request.
-  void release(Request& request);
+  void release(Request& request) {
+    if (--request.references == 0) {
+      pool_.give_back(&request);
+    }
+  }
 
   /// Call before reading or writing these bytes at once: requests executing there catch up first.
   void touch(SimNode& node, const std::byte* data, std::uint64_t length, bool writes) {
@@ -119,12 +128,24 @@ class World {
   }
   /// Stops requests executing in these bytes because their region has ended.
   void stop_executing(SimNode& node, const std::byte* data, std::uint64_t length);
-  void observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece = 0);
+  void observe_step(SimStep::Kind kind, const Request& request, std::uint64_t piece = 0) {
+    if (observer != nullptr) [[unlikely]] {
+      tell_observer(kind, request, piece);
+    }
+  }
   [[nodiscard]] model::Order order(model::Kind first, model::Kind second, bool fence) const {
     return order_[static_cast<std::size_t>(first)][static_cast<std::size_t>(second)][fence ? 1 : 0];
   }
-  [[nodiscard]] bool chance(double probability);
-  [[nodiscard]] Time uniform(double at_most_ns);
+  [[nodiscard]] bool chance(double probability) {
+    return probability > 0 && static_cast<double>(random_() >> 11) * 0x1.0p-53 < probability;
+  }
+  [[nodiscard]] Time uniform(double at_most_ns) {
+    if (at_most_ns <= 0) {
+      return Time::zero();
+    }
+    const double part = static_cast<double>(random_() >> 11) * 0x1.0p-53;
+    return Time{static_cast<std::int64_t>(part * at_most_ns * 1e3)};
+  }
 
   SimulationOptions options;
   SimReactor reactor;
@@ -135,6 +156,7 @@ class World {
   std::vector<std::unique_ptr<SimNode>> nodes;
 
  private:
+  void tell_observer(SimStep::Kind kind, const Request& request, std::uint64_t piece);
   [[nodiscard]] Time qp_state_cost(SimNode& node, SimQueuePair& queue_pair);
   void arrive_at_end(Request& request);
   bool take_buffer(Request& request);
@@ -142,6 +164,7 @@ class World {
   void hand_over(Request& request);
   [[nodiscard]] bool place_the_rest(Request& request);
   bool refuse(Request& request);
+  void explain_refusal(Request& request, const Node::Registration* region);
   void respond_with_error(Request& request, Status status, std::string detail);
   void respond(Request& request, Time ready, std::uint64_t bytes, Time tail);
   void deliver(Request& request, Time first, Time last, std::uint64_t bytes);
@@ -150,6 +173,7 @@ class World {
     const auto on_wire = static_cast<double>(bytes + count * node.profile.link.header_bytes);
     return Time{static_cast<std::int64_t>(on_wire * node.times.wire_ps_per_byte)};
   }
+  [[nodiscard]] std::array<std::array<unsigned, 2>, 4> kinds_waited_for() const;
   [[nodiscard]] Time not_before(const Request& request, Time time) const;
   void plan_write(Request& request, Time served, Time received_first, Time received_last);
   void plan_read(Request& request, Time served);
@@ -160,7 +184,7 @@ class World {
   void refuse_unresolved(Request& request);
   void execute(Request& request);
 
-  void catch_up(SimNode& node, const std::byte* data, std::uint64_t length, bool writes);
+  [[gnu::noinline]] void catch_up(SimNode& node, const std::byte* data, std::uint64_t length, bool writes);
   void make_steps(Request& request);
   void make_stepwise(Request& request);
   void advance_steps(Request& request, Time until);
@@ -169,6 +193,8 @@ class World {
   void stop(Request& request);
 
   model::Order order_[4][4][2];
+  /// By the later request's kind and fence: the kinds whose earlier requests must have been executed (rule 5), as bits.
+  std::array<std::array<unsigned, 2>, 4> waits_for_;
   std::unordered_set<std::uint64_t> revoked_;  // connections
   std::mt19937_64 random_;
   EventQueue agenda_;

@@ -58,7 +58,7 @@ enum class ExprKind : std::uint8_t {
   conditional,
   cast,
   call,      // operands[0](the others), named by names
-  list,      // text "...": what is left out has its default value
+  list,      // text ", ...": what is left out has its default value; "...": the default value itself, without braces
   fields,    // {names[i] = operands[i]}; text as of a list
   type,      // the name of a type before a '.'
   any,       // _

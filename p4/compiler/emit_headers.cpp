@@ -22,9 +22,9 @@ void Emitter::set_validity(const ir::Statement& s) {
 void Emitter::extract_varying(const ir::Statement& s, const ir::HeaderType& type) {
   line(fmt::format("{{ const std::uint64_t varies = {};", value(s.expr)));
   line("if (varies % 8 != 0) { e.error = bad_argument; return reject; }");
-  line(fmt::format("if (varies > {}) {{ e.error = header_too_short; return reject; }}", type.most_used));
   line(fmt::format("const std::size_t bytes = {} + varies / 8;", type.bytes));
   line("if (e.cursor + bytes > e.packet.packet.size()) { e.error = too_short; return reject; }");
+  line(fmt::format("if (varies > {}) {{ e.error = header_too_short; return reject; }}", type.most_used));
   line(s.to.index < 0 ? "{" : fmt::format("if ({}) {{", in_range(s.to)));
   line(fmt::format("{} = 1;\n{} = varies;\nstd::size_t bit = 8 * e.cursor;", at(s.to), at(moved(s.to, type.used))));
   varying_fields(type, [&](const ir::HeaderField& field) {

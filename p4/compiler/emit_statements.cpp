@@ -157,41 +157,55 @@ void Emitter::move_stack(const ir::Statement& s) {
 
 void Emitter::apply(std::size_t which) {
   const ir::Table& table = program_.tables[which];
+  // The arguments of an action may apply another table, within the scope of these names.
+  const auto name = [suffix = nesting_ == 0 ? std::string() : std::to_string(nesting_)](std::string_view word) {
+    return std::string(word) + suffix;
+  };
+  const std::string keys = name("keys");
+  const std::string state = name("table");
+  const std::string row = name("row");
+  const std::string action = name("action");
+  const std::string arguments = name("arguments");
   line("{");
   block(table.before);
-  std::string keys;
+  std::string values;
   for (const int key : table.keys) {
-    keys += (keys.empty() ? "" : ", ") + value(key);
+    values += (values.empty() ? "" : ", ") + value(key);
   }
-  line(fmt::format("const U128 keys[] = {{{}}};", keys.empty() ? "0" : keys));
-  line(fmt::format("TableState& table = e.state.tables[{}];\nTableState::Row* row = table.find(keys);", which));
+  line(fmt::format("const U128 {}[] = {{{}}};", keys, values.empty() ? "0" : values));
+  line(fmt::format("TableState& {0} = e.state.tables[{1}];\nTableState::Row* {2} = {0}.find({3});", state, which, row,
+                   keys));
   const bool selects = table.selector_slot >= 0;
-  line(fmt::format("{}std::uint32_t action = row != nullptr ? row->action : table.default_action();",
-                   selects ? "" : "const "));
+  line(fmt::format("{}std::uint32_t {} = {} != nullptr ? {}->action : {}.default_action();", selects ? "" : "const ",
+                   action, row, row, state));
   line(
-      "[[maybe_unused]] const U128* arguments = row != nullptr ? row->arguments.data() : "
-      "table.default_arguments().data();");
+      fmt::format("[[maybe_unused]] const U128* {0} = {1} != nullptr ? {1}->arguments.data() : "
+                  "{2}.default_arguments().data();",
+                  arguments, row, state));
   if (selects) {
-    line(fmt::format("if (row != nullptr && !row->group.empty()) {{ const ActionCall& member = row->chosen({});",
+    line(fmt::format("if ({0} != nullptr && !{0}->group.empty()) {{ const ActionCall& member = {0}->chosen({1});", row,
                      slot(table.selector_slot)));
-    line("action = std::uint32_t(member.action); arguments = member.arguments.data(); }");
+    line(fmt::format("{} = std::uint32_t(member.action); {} = member.arguments.data(); }}", action, arguments));
   }
-  line(fmt::format("{} = row != nullptr;\n{} = action;", slot(table.hit_slot), slot(table.action_slot)));
+  line(fmt::format("{} = {} != nullptr;\n{} = {};", slot(table.hit_slot), row, slot(table.action_slot), action));
   if (table.direct_counter >= 0) {
-    line("if (row != nullptr) { ++row->count.packets; row->count.bytes += e.packet.packet.size(); }");
+    line(fmt::format("if ({0} != nullptr) {{ ++{0}->count.packets; {0}->count.bytes += e.packet.packet.size(); }}",
+                     row));
   }
-  line("switch (action) {");
+  line(fmt::format("switch ({}) {{", action));
   for (std::size_t i = 0; i < table.actions.size(); ++i) {
-    const ir::TableAction& action = table.actions[i];
-    if (action.routine < 0) {
+    const ir::TableAction& one = table.actions[i];
+    if (one.routine < 0) {
       continue;
     }
     line(fmt::format("case {}: {{", i));
-    block(action.before);
-    for (std::size_t p = 0; p < action.parameters.size(); ++p) {
-      line(fmt::format("{} = arguments[{}];", slot(action.parameters[p]), p));
+    ++nesting_;
+    block(one.before);
+    --nesting_;
+    for (std::size_t p = 0; p < one.parameters.size(); ++p) {
+      line(fmt::format("{} = {}[{}];", slot(one.parameters[p]), arguments, p));
     }
-    call('r', action.routine, action.after);
+    call('r', one.routine, one.after);
     line("break; }");
   }
   line("default: break; } }");

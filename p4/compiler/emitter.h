@@ -161,7 +161,8 @@ class Emitter {
   std::vector<SlotAt> slots_;
   int sizes_[4] = {1, 1, 1, 1};
   int loops_ = 0;
-  int loop_ = 0;  // the innermost one
+  int loop_ = 0;     // the innermost one
+  int nesting_ = 0;  // of tables whose actions get arguments from other tables
   std::string out_;
 };
 

@@ -2,8 +2,8 @@
 //
 // A stage reads the packet's fields at its beginning and writes them at its end. So a value that one stage computes is
 // there for the next one. Each operator takes one stage; slices, casts, concatenations and copies to temporaries are
-// wires. A condition is evaluated in the stage of what it guards. A register is read and written in one stage, by a
-// stateful ALU that sees its element and at most two 32-bit operands of the packet.
+// wires. A condition is evaluated in the stage of what it guards, or of what follows an `exit`. A register is read and
+// written in one stage, by a stateful ALU that sees its element and at most two 32-bit operands of the packet.
 #include <sidelatch/p4/fit.h>
 
 #include "p4/front_end.h"
@@ -42,19 +42,40 @@ struct Touch {
   int stage = 0;
 };
 
+// What a value that comes from a register is computed of besides.
+struct Besides {
+  std::set<int> inputs;  // slots whose values the ALU needs
+  int ready = 1;         // the first stage in which they, and what chooses among the ALU's actions, are known
+};
+
 // What is known at one point of the program.
 struct Facts {
-  std::map<int, int> ready;              // by slot: the first stage that can use its value
-  std::map<int, std::set<int>> sources;  // by slot: registers that its value comes from
-  std::map<int, std::set<int>> inputs;   // by slot that comes from a register: what else it is computed of
-  std::map<int, Touch> touched;          // by register, on the path with most of them
+  std::map<int, int> ready;                        // by slot: the first stage that can use its value
+  std::map<int, std::set<int>> sources;            // by slot: registers that its value comes from
+  std::map<std::pair<int, int>, Besides> besides;  // by slot, and register that it comes from
+  std::map<int, Touch> touched;                    // by register, on the path with most of them
+  std::set<int> stays;    // slots of conditions that decide whether the packet has left the program by now
+  bool has_left = false;  // by `exit`
+
+  // Of two branches. What one that has left did is nothing for what follows.
+  void join(const Facts& other) {
+    std::set<int> deciding = other.stays;
+    deciding.insert(stays.begin(), stays.end());
+    if (has_left && !other.has_left) {
+      *this = other;
+    } else if (has_left == other.has_left) {
+      merge(other);
+    }
+    stays = std::move(deciding);
+  }
 
   void merge(const Facts& other) {
     // A stateful ALU has one of several actions: the larger one counts.
-    for (const auto& [slot, slots] : other.inputs) {
-      std::set<int>& mine = inputs[slot];
-      if (slots.size() > mine.size()) {
-        mine = slots;
+    for (const auto& [of, theirs] : other.besides) {
+      Besides& mine = besides[of];
+      mine.ready = std::max(mine.ready, theirs.ready);
+      if (theirs.inputs.size() > mine.inputs.size()) {
+        mine.inputs = theirs.inputs;
       }
     }
     for (const auto& [slot, stage] : other.ready) {
@@ -78,10 +99,25 @@ class Fitter {
   Fitter(const ir::Program& program, FitReport& report) : program_(program), report_(report) {}
 
   std::size_t pipeline(int routine, const char* name) {
-    facts_ = {};
-    last_ = 0;
     pipeline_ = name;
-    walk(program_.routines[static_cast<std::size_t>(routine)].body);
+    // A register is written behind the place where it is read, and what is written decides its stage: what was read is
+    // known only then. So once more, with the stages that were found. If they depend on each other in a circle, this
+    // has no end, and the first round counts.
+    constexpr int kRounds = 20;
+    const auto others = register_stage_;
+    const auto other_tables = table_stage_;
+    for (int round = 0; round <= kRounds; ++round) {
+      register_stage_ = round < kRounds ? register_stage_ : others;
+      const auto before = register_stage_;
+      table_stage_ = other_tables;
+      facts_ = {};
+      feeds_ = {};
+      last_ = 0;
+      walk(program_.routines[static_cast<std::size_t>(routine)].body);
+      if (register_stage_ == before) {
+        break;
+      }
+    }
     const auto stages = static_cast<std::size_t>(last_);
     if (stages > report_.chip_stages) {
       finding(deepest_, fmt::format("{} needs about {} stages; there are {}. This is what the last one is for", name,
@@ -199,7 +235,7 @@ class Fitter {
   }
 
   void set(int slot, int stage, const std::set<int>& from) {
-    facts_.ready[slot] = stage;
+    facts_.ready[slot] = std::max(stage, action_stage_ + 1);
     std::set<int> registers;
     for (const int one : from) {
       const auto found = facts_.sources.find(one);
@@ -208,26 +244,43 @@ class Fitter {
       }
     }
     facts_.sources[slot] = std::move(registers);
-    facts_.inputs.erase(slot);
+    facts_.besides.erase(facts_.besides.lower_bound({slot, -1}), facts_.besides.lower_bound({slot + 1, -1}));
   }
 
-  // `slot`, which comes from a register, was computed of `operands`, where the guards may decide within the ALU.
-  void note_inputs(int slot, std::set<int> operands) {
-    if (facts_.sources[slot].empty()) {
-      return;
+  // `slot` was computed of `operands`. Of a register that it comes from, the guards may decide within the ALU.
+  void note_inputs(int slot, const std::set<int>& operands) {
+    for (const int which : facts_.sources[slot]) {
+      std::set<int> needed = operands;
+      if (std::ranges::any_of(guards_, [&](int guard) { return comes_from(guard, which); })) {
+        needed.insert(guards_.begin(), guards_.end());
+      }
+      std::set<int> known = guards_;
+      known.insert(operands.begin(), operands.end());
+      facts_.besides[{slot, which}] = {inputs_of(needed, which), ready_besides(known, which)};
     }
-    if (std::ranges::any_of(guards_, [&](int guard) { return !facts_.sources[guard].empty(); })) {
-      operands.insert(guards_.begin(), guards_.end());
-    }
+  }
+
+  // What of these the register's ALU gets from outside.
+  [[nodiscard]] std::set<int> inputs_of(const std::set<int>& slots, int which) const {
     std::set<int> inputs;
-    for (const int one : operands) {
-      if (facts_.sources[one].empty()) {
-        inputs.insert(one);
-      } else if (const auto found = facts_.inputs.find(one); found != facts_.inputs.end()) {
-        inputs.insert(found->second.begin(), found->second.end());
+    for (const int slot : slots) {
+      if (!comes_from(slot, which)) {
+        inputs.insert(slot);
+      } else if (const auto found = facts_.besides.find({slot, which}); found != facts_.besides.end()) {
+        inputs.insert(found->second.inputs.begin(), found->second.inputs.end());
       }
     }
-    facts_.inputs[slot] = std::move(inputs);
+    return inputs;
+  }
+
+  // The first stage in which the register's ALU can compute these.
+  [[nodiscard]] int ready_besides(const std::set<int>& slots, int which) const {
+    int stage = ready(slots, which);
+    for (const int slot : slots) {
+      const auto found = facts_.besides.find({slot, which});
+      stage = found != facts_.besides.end() ? std::max(stage, found->second.ready) : stage;
+    }
+    return stage;
   }
 
   void step(const ir::Statement& s) {
@@ -235,9 +288,10 @@ class Fitter {
       case Do::assign: {
         std::set<int> slots = guards_;
         leaves(s.expr, slots);
-        const int stage = ready(slots);
         const int operators = depth(s.expr);
         const bool wire = operators == 0 && s.to.slot >= program_.persistent_slots;
+        const bool lasts = s.to.slot < program_.persistent_slots;
+        const int stage = std::max(ready(slots), lasts ? ready(facts_.stays) : 1);
         const int after = wire ? stage : stage + std::max(1, operators);
         if (!wire) {
           used(after - 1, s.at);
@@ -245,7 +299,7 @@ class Fitter {
         set(s.to.slot, after, slots);
         std::set<int> operands;
         leaves(s.expr, operands);
-        note_inputs(s.to.slot, std::move(operands));
+        note_inputs(s.to.slot, operands);
         break;
       }
       case Do::zero:
@@ -264,6 +318,9 @@ class Fitter {
         break;
       case Do::branch:
         branch(s);
+        break;
+      case Do::leave:
+        facts_.has_left = true;
         break;
       case Do::loop:
         finding(s.at, "a loop; a packet goes through the stages once");
@@ -308,7 +365,11 @@ class Fitter {
     walk(s.yes);
     Facts after = std::exchange(facts_, before);
     walk(s.no);
-    facts_.merge(after);
+    const bool decides = facts_.has_left != after.has_left;
+    facts_.join(after);
+    if (decides) {
+      facts_.stays.insert(guards_.begin(), guards_.end());
+    }
     guards_ = outer;
   }
 
@@ -319,7 +380,7 @@ class Fitter {
     for (const int key : table.keys) {
       leaves(key, slots);
     }
-    const int stage = ready(slots);
+    const int stage = std::max(ready(slots), ready(facts_.stays));
     used(stage, s.at);
     const auto place = table_stage_.emplace(static_cast<std::size_t>(s.which), std::pair{pipeline_, stage});
     place.first->second.second = std::max(place.first->second.second, stage);
@@ -338,9 +399,11 @@ class Fitter {
       for (const int parameter : action.parameters) {
         set(parameter, stage, {});
       }
+      const int outer_stage = std::exchange(action_stage_, stage);
       walk(program_.routines[static_cast<std::size_t>(action.routine)].body);
       walk(action.after);
-      merged.merge(facts_);
+      action_stage_ = outer_stage;
+      merged.join(facts_);
     }
     facts_ = std::move(merged);
     guards_ = outer;
@@ -367,19 +430,9 @@ class Fitter {
         }
       }
     }
-    std::set<int> inputs;
-    for (const int slot : operands) {
-      if (!comes_from(slot, s.which)) {
-        inputs.insert(slot);
-      } else if (const auto found = facts_.inputs.find(slot); found != facts_.inputs.end()) {
-        inputs.insert(found->second.begin(), found->second.end());
-      }
-    }
     std::size_t words = 0;
-    for (const int slot : inputs) {
-      if (!comes_from(slot, s.which)) {
-        words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
-      }
+    for (const int slot : inputs_of(operands, s.which)) {
+      words += divided(program_.slot_widths[static_cast<std::size_t>(slot)], kOperandBits);
     }
     if (words > kOperands) {
       finding(s.at, fmt::format("the register {} needs {} operands of 32 bits from the packet; a stateful ALU takes {}",
@@ -391,7 +444,10 @@ class Fitter {
       finding(s.at, fmt::format("the register {} is touched again in the same pass; a packet meets each register once",
                                 info.name));
     }
-    touch.stage = std::max(touch.stage, ready(slots, s.which));
+    touch.stage = std::max({touch.stage, ready_besides(slots, s.which), ready_besides(facts_.stays, s.which)});
+    if (const auto found = register_stage_.find(s.which); found != register_stage_.end()) {
+      touch.stage = std::max(touch.stage, found->second.second);
+    }
     used(touch.stage, s.at);
     const auto place = register_stage_.emplace(s.which, std::pair{pipeline_, touch.stage});
     if (place.first->second.first != pipeline_) {
@@ -421,6 +477,7 @@ class Fitter {
   Facts facts_;
   std::set<int> guards_;  // slots of the conditions around
   int last_ = 0;
+  int action_stage_ = 0;  // of the table whose action runs: what it gives is there in the next one
   ir::Origin deepest_;
   std::map<std::size_t, std::pair<std::string, int>> table_stage_;
   std::map<int, std::pair<std::string, int>> register_stage_;

@@ -58,7 +58,8 @@ struct Value {
   ir::Place union_place;
   std::vector<Value> items;
   std::vector<std::string> names;
-  bool has_rest = false;  // of a list: {a, ...}
+  bool has_rest = false;    // of a list: {a, ...}
+  bool is_default = false;  // ... alone; of a header, {...} is valid, and this is not
   Object* object = nullptr;
   std::string text;
 };
@@ -91,6 +92,7 @@ struct Object {
   Scope* scope = nullptr;
   std::vector<Object*> actions;  // of a table
   std::vector<std::string> action_names;
+  std::vector<const ast::Expr*> action_calls;  // as the table names them; null: NoAction, which it does not name
   int uses = 0;
   bool waits = false;            // a control whose externs come with its apply(), which then lowers it
   std::vector<Value> arguments;  // of its constructor, until then
@@ -125,6 +127,7 @@ class Lowering {
   // lower_declarations.cpp
   void declare(const ast::Declaration& declaration);
   void declare_type(const ast::Declaration& declaration);
+  const Type* new_type(const ast::Declaration& declaration);
   void declare_constant(const ast::Declaration& declaration);
   Type* declare_structure(const ast::Declaration& declaration);
   const Type* varbit(const ast::Type& type);
@@ -268,6 +271,7 @@ class Lowering {
   Value call(const ast::Expr& expr, const Type* expected);
   Value call_method(const ast::Expr& expr, const Type* expected);
   Value data_method(const Value& base, const ast::Expr& expr);
+  Value size_of(const Type* type, const ast::Expr& expr);
   const ast::Declaration& overload(const ast::Declaration& first, const ast::Expr& expr);
   std::vector<const Type*> inferred(const ast::Declaration& generic, const ast::Expr& expr, const Type* expected);
   Value call_object(Object& object, const ast::Expr& expr, Location at);
@@ -276,7 +280,8 @@ class Lowering {
   std::vector<const ast::Expr*> in_order(std::span<const ast::ExprPtr> given, const std::vector<std::string>& names,
                                          std::span<const ast::Parameter> parameters, Location at);
   std::vector<Value> constructor_arguments(const ast::Declaration& declaration, std::span<const ast::ExprPtr> given,
-                                           const std::vector<std::string>& names, Location at);
+                                           const std::vector<std::string>& names, Location at, const std::string& name);
+  Object* nameless(const ast::Expr& expr, const std::string& name, const std::string& prefix);
   void pass(const std::vector<const ast::Expr*>& arguments, const std::vector<ast::Parameter>& parameters,
             const std::vector<Value>& slots, ir::Block& after, std::size_t first = 0);
   Value apply_table(Object& table, Location at);
@@ -352,7 +357,8 @@ class Lowering {
   Types types_;
   std::deque<Scope> scopes_;
   std::deque<Object> objects_;
-  std::deque<ast::Declaration> made_here_;  // that the program has not written as declarations
+  std::deque<ast::Declaration> made_here_;       // that the program has not written as declarations
+  std::map<const ast::Expr*, Scope*> defaults_;  // of parameters: their names are those of the declaration
   std::deque<std::vector<Value>> kept_places_;
   Scope* global_ = nullptr;
   Scope* scope_ = nullptr;

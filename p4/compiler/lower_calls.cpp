@@ -146,10 +146,11 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
     base = place;
     base.writable = false;
   }
-  if (base.kind == Value::Kind::place) {
-    return data_method(base, expr);
+  const bool is_size = callee.text.starts_with("minSizeIn") || callee.text.starts_with("maxSizeIn");
+  if (is_size && base.type != nullptr && base.kind != Value::Kind::object) {
+    return size_of(base.type, expr);
   }
-  if (base.kind == Value::Kind::type && (callee.text.starts_with("minSize") || callee.text.starts_with("maxSize"))) {
+  if (base.kind == Value::Kind::place) {
     return data_method(base, expr);
   }
   if (base.kind != Value::Kind::object) {
@@ -199,26 +200,48 @@ Value Lowering::call_method(const ast::Expr& expr, const Type* expected) {
   }
 }
 
+// minSizeInBits and its kin. Source: the P4_16 specification, "Compile-time size determination".
+Value Lowering::size_of(const Type* type, const ast::Expr& expr) {
+  const ast::Expr& callee = *expr.operands[0];
+  const std::string_view unit = std::string_view(callee.text).substr(std::string_view("minSize").size());
+  if ((unit != "InBits" && unit != "InBytes") || expr.operands.size() != 1) {
+    fail(callee.at, "a value of type " + text(type) + " has no method '" + callee.text + "' with these arguments");
+  }
+  const bool most = callee.text.starts_with("max");
+  const std::function<std::uint64_t(const Type*)> bits_of_type = [&](const Type* inner) -> std::uint64_t {
+    std::uint64_t sum = 0;
+    switch (inner->kind) {
+      case Type::Kind::varbit:
+        return most ? inner->width : 0;
+      case Type::Kind::stack:
+        return static_cast<std::uint64_t>(inner->count) * bits_of_type(inner->element);
+      case Type::Kind::header_union:
+        for (const FieldType& field : inner->fields) {
+          sum = std::max(sum, bits_of_type(field.type));
+        }
+        return sum;
+      case Type::Kind::header:
+      case Type::Kind::structure:
+      case Type::Kind::tuple:
+        for (const FieldType& field : inner->fields) {
+          sum += bits_of_type(field.type);
+        }
+        return sum;
+      default:
+        if (!has_bits(inner)) {
+          fail(callee.at, "a value of type " + text(inner) + " has no size");
+        }
+        return inner->width;
+    }
+  };
+  const std::uint64_t bits = bits_of_type(type);
+  return integer_value(Number::of(unit == "InBits" ? bits : (bits + 7) / 8));
+}
+
 Value Lowering::data_method(const Value& base, const ast::Expr& expr) {
   const ast::Expr& callee = *expr.operands[0];
   const std::string& method = callee.text;
   const Type* type = base.type;
-  if (method.starts_with("minSize") || method.starts_with("maxSize")) {
-    if (type->kind != Type::Kind::header && type->kind != Type::Kind::structure && !type->is_bits()) {
-      unsupported(callee.at, method + " of " + text(type));
-    }
-    unsigned bits = 0;
-    const std::function<void(const Type*)> sum = [&](const Type* inner) {
-      if (inner->is_scalar() || (inner->kind == Type::Kind::varbit && method.starts_with("max"))) {
-        bits += inner->width;
-      }
-      for (const FieldType& field : inner->fields) {
-        sum(field.type);
-      }
-    };
-    sum(type);
-    return integer_value(Number::of(method.ends_with("Bits") ? bits : (bits + 7) / 8));
-  }
   if (base.kind != Value::Kind::place) {
     fail(callee.at, "this has no method '" + method + "'");
   }
@@ -303,12 +326,56 @@ std::vector<const ast::Expr*> Lowering::in_order(std::span<const ast::ExprPtr> g
 
 std::vector<Value> Lowering::constructor_arguments(const ast::Declaration& declaration,
                                                    std::span<const ast::ExprPtr> given,
-                                                   const std::vector<std::string>& names, Location at) {
+                                                   const std::vector<std::string>& names, Location at,
+                                                   const std::string& name) {
   std::vector<Value> values;
-  for (const ast::Expr* argument : in_order(given, names, declaration.constructor_parameters, at)) {
-    values.push_back(eval(*argument));
+  const std::vector<const ast::Expr*> arguments = in_order(given, names, declaration.constructor_parameters, at);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const ast::Parameter& parameter = declaration.constructor_parameters[i];
+    in_scope(arguments[i] == parameter.otherwise.get() ? global_ : scope_, [&] {
+      Value value;
+      value.object = nameless(*arguments[i], parameter.name, name);
+      value.kind = Value::Kind::object;
+      values.push_back(value.object != nullptr ? value : eval(*arguments[i]));
+    });
   }
   return values;
+}
+
+// TYPE(...) as an argument of a constructor: an instance that has the name of the parameter. Null: another expression.
+Object* Lowering::nameless(const ast::Expr& expr, const std::string& name, const std::string& prefix) {
+  if (expr.kind != ExprKind::call) {
+    return nullptr;
+  }
+  const ast::Expr& callee = *expr.operands[0];
+  ast::TypePtr type = callee.kind == ExprKind::type ? callee.type : nullptr;
+  if (callee.kind == ExprKind::name) {
+    const Symbol* symbol = find(callee.text, callee.global);
+    const bool is_constructor = symbol != nullptr && symbol->declaration != nullptr &&
+                                (symbol->declaration->kind == ast::DeclarationKind::control ||
+                                 symbol->declaration->kind == ast::DeclarationKind::parser ||
+                                 symbol->declaration->kind == ast::DeclarationKind::extern_object);
+    if (!is_constructor) {
+      return nullptr;
+    }
+    type = std::make_shared<ast::Type>();
+    type->at = callee.at;
+    type->kind = ast::TypeKind::name;
+    type->name = callee.text;
+    type->arguments = expr.type_arguments;
+    type->global = callee.global;
+  }
+  if (type == nullptr) {
+    return nullptr;
+  }
+  ast::Declaration& instance = made_here_.emplace_back();
+  instance.at = expr.at;
+  instance.kind = ast::DeclarationKind::instance;
+  instance.name = name;
+  instance.type = std::move(type);
+  instance.arguments.assign(expr.operands.begin() + 1, expr.operands.end());
+  instance.argument_names = expr.names;
+  return instantiate(instance, prefix);
 }
 
 // Copies arguments in; what is to be copied out goes to `after`.

@@ -66,7 +66,7 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
     made.type = type;
     return made;
   }
-  if (value.kind == Value::Kind::list && value.has_rest && value.items.empty()) {
+  if (value.kind == Value::Kind::list && value.is_default) {
     return default_of(type, at);
   }
   if (value.kind == Value::Kind::list && value.type == nullptr) {
@@ -112,18 +112,24 @@ Value Lowering::coerce(const Value& value, const Type* type, Location at) {
   if (value.type == type) {
     return value;
   }
-  if (value.type != nullptr && value.type->kind == Type::Kind::enumeration && value.type->element == type) {
+  if (value.type != nullptr && value.type->is_serializable() && value.type->element == type) {
     return scalar_value(scalar(value, at), type);
   }
   fail(at, "expected a value of type " + text(type) + ", found " + text(value.type));
 }
 
 Value Lowering::cast(const Value& value, const Type* type, Location at) {
+  if (value.type != type && type->is_new && (value.kind == Value::Kind::integer || value.type == type->element)) {
+    return scalar_value(scalar(cast(value, type->element, at), at), type);
+  }
+  if (value.type != type && value.type != nullptr && value.type->is_new && value.type->element == type) {
+    return scalar_value(scalar(value, at), type);
+  }
   if (value.kind == Value::Kind::integer && type == types_.boolean &&
       (value.number == Number::of(0) || value.number == Number::of(1))) {
     return scalar_value(constant(value.number.magnitude, 1), type);
   }
-  if (value.kind == Value::Kind::integer && type->kind == Type::Kind::enumeration && type->element != nullptr) {
+  if (value.kind == Value::Kind::integer && type->is_serializable()) {
     return scalar_value(constant(value.number.bits(type->width), type->width), type);
   }
   if (value.kind == Value::Kind::integer && type->is_bits()) {
@@ -136,12 +142,10 @@ Value Lowering::cast(const Value& value, const Type* type, Location at) {
   if (value.kind == Value::Kind::list || value.kind == Value::Kind::invalid || from == type || from == nullptr) {
     return coerce(value, type, at);
   }
-  if (from->kind == Type::Kind::enumeration && from->element != nullptr &&
-      (type->is_bits() || (type->kind == Type::Kind::enumeration && type->element != nullptr))) {
+  if (from->is_serializable() && (type->is_bits() || type->is_serializable())) {
     return cast(scalar_value(scalar(value, at), from->element), type, at);
   }
-  if (type->kind == Type::Kind::enumeration && type->element != nullptr && from->is_bits() &&
-      from->width == type->element->width) {
+  if (type->is_serializable() && from->is_bits() && from->width == type->element->width) {
     return scalar_value(scalar(cast(value, type->element, at), at), type);
   }
   if (type == types_.boolean && from->is_bits() && from->width == 1 && !from->is_signed) {

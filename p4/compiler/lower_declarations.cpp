@@ -144,6 +144,9 @@ void Lowering::declare(const ast::Declaration& declaration) {
       if (const Symbol* type = find(declaration.type->name);
           type != nullptr && type->kind == Symbol::Kind::declaration &&
           type->declaration->kind != DeclarationKind::extern_object) {
+        if (type->declaration->kind == DeclarationKind::control || type->declaration->kind == DeclarationKind::parser) {
+          fail(declaration.at, "a control or parser has no instances at the top level");
+        }
         symbol.kind = Symbol::Kind::declaration;
         symbol.declaration = &declaration;
       } else {
@@ -175,8 +178,10 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   symbol.kind = Symbol::Kind::type;
   switch (declaration.kind) {
     case DeclarationKind::alias:
-    case DeclarationKind::new_type:
       symbol.type = resolve(*declaration.type);
+      break;
+    case DeclarationKind::new_type:
+      symbol.type = new_type(declaration);
       break;
     case DeclarationKind::enumeration:
       declare_enumeration(declaration);
@@ -202,6 +207,23 @@ void Lowering::declare_type(const ast::Declaration& declaration) {
   define(declaration, symbol);
 }
 
+const Type* Lowering::new_type(const ast::Declaration& declaration) {
+  const Type* below = resolve(*declaration.type);
+  if (below->is_wide) {
+    return below;  // keeps no name of its own
+  }
+  if (!below->is_bits() && below != types_.boolean && !below->is_new) {
+    fail(declaration.at, "a new type is made of bit<N>, int<N> or bool, not of " + text(below));
+  }
+  Type* type = types_.make(Type::Kind::enumeration, declaration.name);
+  type->declaration = &declaration;
+  type->element = below;
+  type->width = below->width;
+  type->is_signed = below->is_signed;
+  type->is_new = true;
+  return type;
+}
+
 void Lowering::declare_constant(const ast::Declaration& declaration) {
   const Type* type = resolve(*declaration.type);
   Symbol symbol;
@@ -225,6 +247,7 @@ void Lowering::declare_enumeration(const ast::Declaration& declaration) {
       fail(declaration.at, "an enumeration is based on a bit<N> or int<N>");
     }
     type->width = type->element->width;
+    type->is_signed = type->element->is_signed;
   }
   in_scope(scope_, [&] { enumeration_members(declaration, *type); });
 }
@@ -245,6 +268,9 @@ void Lowering::enumeration_members(const ast::Declaration& declaration, Type& ma
       if (given.type == type) {
         given.type = type->element;  // a member before
       }
+      if (given.kind == Value::Kind::integer && !given.number.fits(type->width, type->is_signed)) {
+        fail(member.at, text(given.number) + " does not fit " + text(type->element));
+      }
       given = coerce(given, type->element, member.at);
       if (!is_constant(given)) {
         fail(member.at, "the value must be known at compile time");
@@ -258,6 +284,17 @@ void Lowering::enumeration_members(const ast::Declaration& declaration, Type& ma
     }
   }
 }
+
+namespace {
+
+// A structure in a header has numbers only. Source: the P4_16 specification, "Type nesting rules".
+bool fits_header(const Type* type) {
+  return has_bits(type) || (type->kind == Type::Kind::structure &&
+                            std::all_of(type->fields.begin(), type->fields.end(),
+                                        [](const FieldType& field) { return fits_header(field.type); }));
+}
+
+}  // namespace
 
 Type* Lowering::declare_structure(const ast::Declaration& declaration) {
   const Type::Kind kind = declaration.kind == DeclarationKind::structure ? Type::Kind::structure
@@ -274,9 +311,8 @@ Type* Lowering::declare_structure(const ast::Declaration& declaration) {
       }
     }
     const bool fits = kind == Type::Kind::header_union ? of->kind == Type::Kind::header
-                      : kind == Type::Kind::header
-                          ? of->is_scalar() || of->kind == Type::Kind::varbit || of->kind == Type::Kind::structure
-                          : of->is_data();
+                      : kind == Type::Kind::header     ? fits_header(of) || of->kind == Type::Kind::varbit
+                                                       : of->is_data();
     if (!fits) {
       fail(field.at, "this cannot have a field of type " + text(of));
     }
@@ -438,12 +474,15 @@ Object* Lowering::instantiate(const ast::Declaration& instance, const std::strin
   if (type->declaration->kind != DeclarationKind::control && type->declaration->kind != DeclarationKind::parser) {
     fail(instance.at, text(type) + " cannot have instances here");
   }
-  const std::vector<Value> arguments =
-      constructor_arguments(*type->declaration, instance.arguments, instance.argument_names, instance.at);
+  const bool is_control = type->declaration->kind == DeclarationKind::control;
+  if ((where_ == Where::parser && is_control) || (where_ == Where::control && !is_control)) {
+    fail(instance.at, is_control ? "a parser contains no controls" : "a control contains no parsers");
+  }
   const std::string name = control_name(instance, prefix);
-  return type->declaration->kind == DeclarationKind::control
-             ? control_instance(*type->declaration, arguments, name, nullptr)
-             : parser_instance(*type->declaration, arguments, name, nullptr);
+  const std::vector<Value> arguments =
+      constructor_arguments(*type->declaration, instance.arguments, instance.argument_names, instance.at, name);
+  return is_control ? control_instance(*type->declaration, arguments, name, nullptr)
+                    : parser_instance(*type->declaration, arguments, name, nullptr);
 }
 
 Object* Lowering::extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix) {
@@ -505,6 +544,22 @@ Object* Lowering::extern_instance(const Type* type, const ast::Declaration& inst
   return object;
 }
 
+namespace {
+
+bool is_instance_of(const Value& value, const Type* type) {
+  if (value.kind != Value::Kind::object || type->declaration == nullptr) {
+    return false;
+  }
+  const Object& object = *value.object;
+  if (object.kind == Object::Kind::extern_instance) {
+    return object.type->declaration == type->declaration && object.type->arguments == type->arguments;
+  }
+  return (object.kind == Object::Kind::control || object.kind == Object::Kind::parser) &&
+         object.declaration == type->declaration;
+}
+
+}  // namespace
+
 void Lowering::bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at) {
   if (arguments.size() != declaration.constructor_parameters.size()) {
     fail(at, fmt::format("'{}' needs {} arguments of its constructor, not {}", declaration.name,
@@ -514,7 +569,10 @@ void Lowering::bind_constructor(const ast::Declaration& declaration, const std::
     const ast::Parameter& parameter = declaration.constructor_parameters[i];
     const Type* type = resolve(*parameter.type);
     Symbol symbol;
-    if (arguments[i].kind == Value::Kind::object) {
+    if (type->kind == Type::Kind::object) {
+      if (!is_instance_of(arguments[i], type)) {
+        fail(at, "the argument for '" + parameter.name + "' is no " + text(type));
+      }
       symbol.kind = Symbol::Kind::object;
       symbol.object = arguments[i].object;
     } else {
@@ -538,6 +596,9 @@ void Lowering::bind_parameters(Object& object, const std::vector<ast::Parameter>
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ast::Parameter& parameter = parameters[i];
     const Type* type = resolve(*parameter.type);
+    if (parameter.otherwise != nullptr) {
+      defaults_[parameter.otherwise.get()] = scope_->parent;
+    }
     Value value;
     if (type->kind == Type::Kind::object && next_extern < object.externs.size()) {
       value.kind = Value::Kind::object;

@@ -27,7 +27,12 @@ Value Lowering::eval(const ast::Expr& expr, const Type* expected) {
   if (++depth_ > kDeepestExpression) {
     unsupported(expr.at, "nesting this deep");
   }
-  Value value = eval_inside(expr, expected);
+  Value value;
+  if (const auto home = defaults_.find(&expr); home != defaults_.end()) {
+    in_scope(home->second, [&] { value = eval_inside(expr, expected); });
+  } else {
+    value = eval_inside(expr, expected);
+  }
   --depth_;
   return value;
 }
@@ -232,7 +237,7 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
   value.kind = Value::Kind::place;
   value.type = base.type->element;
   value.place = {base.place.slot + 1, at.expr, base.type->element->slots, base.type->count};
-  value.writable = base.writable;
+  value.writable = is_next && base.writable;  // STACK.last is only read
   value.is_next = is_next;
   value.stack = base.place;
   return value;
@@ -241,9 +246,7 @@ Value Lowering::stack_member(const Value& base, const ast::Expr& expr) {
 Value Lowering::index(const ast::Expr& expr) {
   const Value base = eval(*expr.operands[0]);
   Value at = eval(*expr.operands[1]);
-  if (at.type != nullptr && at.type->kind == Type::Kind::enumeration && at.type->element != nullptr) {
-    at = cast(at, at.type->element, expr.at);
-  }
+  at = bits_of(at, expr.at);
   if (base.kind == Value::Kind::list || (base.kind == Value::Kind::place && base.type->kind == Type::Kind::tuple)) {
     const Number number = number_of(at, expr.at);
     const std::size_t count = base.kind == Value::Kind::list ? base.items.size() : base.type->fields.size();
@@ -300,9 +303,7 @@ Value Lowering::slice(const ast::Expr& expr) {
     }
     high = combine("+", low, combine("-", width, Number::of(1), expr.at), expr.at);
   }
-  if (base.type != nullptr && base.type->kind == Type::Kind::enumeration && base.type->element != nullptr) {
-    base = cast(base, base.type->element, expr.at);
-  }
+  base = bits_of(base, expr.at);
   const bool is_number = base.kind == Value::Kind::integer;
   const bool is_wide = base.kind == Value::Kind::place && base.type->is_wide;
   if (!is_number && !is_wide && (base.type == nullptr || !base.type->is_bits())) {
@@ -376,7 +377,10 @@ Number Lowering::number_of(const Value& value, Location at) const {
 }
 
 Number Lowering::constant_number(const ast::Expr& expr) {
-  const Value value = eval(expr);
+  const Value value = bits_of(eval(expr), expr.at);
+  if (value.kind == Value::Kind::scalar && !value.type->is_bits()) {
+    fail(expr.at, "expected a number, found " + text(value.type));
+  }
   return number_of(value, expr.at);
 }
 

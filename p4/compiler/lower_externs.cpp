@@ -300,6 +300,9 @@ Value Lowering::extern_call(const Object& function, const ast::Expr& expr) {
     }
     return condition;
   } else if (name == "log_msg") {
+    if (eval(*arguments[0]).kind != Value::Kind::string) {
+      fail(arguments[0]->at, "log_msg needs a string");
+    }
     // Evaluated for what it does, and not written anywhere.
     for (std::size_t i = 1; i < arguments.size(); ++i) {
       static_cast<void>(eval(*arguments[i]));

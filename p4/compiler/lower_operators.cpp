@@ -10,9 +10,8 @@ namespace sidelatch::p4 {
 
 // The bits of a serializable enumeration; any other value as it is.
 Value Lowering::bits_of(const Value& value, Location at) {
-  const bool has_bits =
-      value.type != nullptr && value.type->kind == Type::Kind::enumeration && value.type->element != nullptr;
-  return has_bits ? cast(value, value.type->element, at) : value;
+  const bool is_serializable = value.type != nullptr && value.type->is_serializable();
+  return is_serializable ? cast(value, value.type->element, at) : value;
 }
 
 Value Lowering::unary(const ast::Expr& expr, const Type* expected) {
@@ -64,8 +63,7 @@ void Lowering::unify(Value& left, Value& right, Location at) {
     return;
   }
   const auto below = [&](Value& value, const Value& other) {
-    if (value.type != nullptr && value.type->kind == Type::Kind::enumeration && value.type->element != nullptr &&
-        value.type != other.type) {
+    if (value.type != nullptr && value.type->is_serializable() && value.type != other.type) {
       value = cast(value, value.type->element, at);
     }
   };
@@ -359,7 +357,8 @@ Value Lowering::list(const ast::Expr& expr, const Type* expected) {
   Value value;
   value.kind = Value::Kind::list;
   value.names = expr.names;
-  value.has_rest = expr.text == "...";
+  value.has_rest = !expr.text.empty();
+  value.is_default = expr.text == "...";
   std::vector<const ast::Expr*> exprs;
   std::vector<const Type*> types;
   for (std::size_t i = 0; i < expr.operands.size(); ++i) {

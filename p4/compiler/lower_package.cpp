@@ -77,7 +77,7 @@ void Lowering::package() {
     fail(main_->at, "V1Switch has six arguments");
   }
   std::array<const ast::Declaration*, 6> parts{};
-  std::array<std::vector<Value>, 6> arguments;
+  std::array<const ast::Expr*, 6> given{};
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     const ast::Expr* expr = main_->arguments[i].get();
     std::size_t which = i;
@@ -96,21 +96,13 @@ void Lowering::package() {
                                                    : std::string("expected a parser or control"));
     }
     parts[which] = symbol->declaration;
-    const bool is_instance = !is_call && symbol->declaration->kind == DeclarationKind::instance;
-    if (is_instance) {
-      parts[which] = resolve(*symbol->declaration->type)->declaration;
-    }
-    if (parts[which] == nullptr ||
-        parts[which]->kind != (which == 0 ? DeclarationKind::parser : DeclarationKind::control)) {
+    if (parts[which]->kind != (which == 0 ? DeclarationKind::parser : DeclarationKind::control)) {
       fail(expr->at, which == 0 ? "expected a parser" : "expected a control");
     }
-    if (is_call) {
-      arguments[which] =
-          constructor_arguments(*parts[which], std::span(expr->operands).subspan(1), expr->names, expr->at);
-    } else if (is_instance) {
-      arguments[which] = constructor_arguments(*parts[which], symbol->declaration->arguments,
-                                               symbol->declaration->argument_names, expr->at);
+    if (!is_call) {
+      fail(expr->at, "a constructor is called: '" + callee.text + "()'");
     }
+    given[which] = expr;
   }
   const ast::Declaration& parser = *parts[0];
   if (parser.parameters.size() != 4) {
@@ -148,12 +140,18 @@ void Lowering::package() {
   const std::vector<Value> short_places{headers, meta};
   const std::vector<Value> pipeline_places{headers, meta, standard};
   const std::vector<Value> deparser_places{packet_in, headers};
+  // Not before the frame has its places: an argument may be an instance, which takes slots.
+  const auto arguments = [&](std::size_t which) {
+    const ast::Expr& expr = *given[which];
+    return constructor_arguments(*parts[which], std::span(expr.operands).subspan(1), expr.names, expr.at,
+                                 parts[which]->name);
+  };
   const auto control = [&](std::size_t which, Stage stage, const std::vector<Value>& places) {
     stage_ = stage;
-    return control_instance(*parts[which], arguments[which], parts[which]->name, &places)->index;
+    return control_instance(*parts[which], arguments(which), parts[which]->name, &places)->index;
   };
   stage_ = Stage::parser;
-  out_.parser = parser_instance(parser, arguments[0], parser.name, &parser_places)->index;
+  out_.parser = parser_instance(parser, arguments(0), parser.name, &parser_places)->index;
   out_.verify = control(1, Stage::verify, short_places);
   out_.ingress = control(2, Stage::ingress, pipeline_places);
   out_.egress = control(3, Stage::egress, pipeline_places);

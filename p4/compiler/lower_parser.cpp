@@ -35,6 +35,10 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
       if (!numbers.emplace(state.name, static_cast<int>(i) + 1).second) {
         fail(state.at, "the state '" + state.name + "' is there twice");
       }
+      const auto& locals = declaration.locals;
+      if (std::any_of(locals.begin(), locals.end(), [&](const auto& local) { return local->name == state.name; })) {
+        fail(state.at, "'" + state.name + "' is declared twice");
+      }
     }
     if (!numbers.contains("start")) {
       fail(declaration.at, "the parser has no state 'start'");
@@ -296,9 +300,7 @@ Value Lowering::lookahead(const ast::Expr& expr) {
   // The whole structure as one number, then its parts.
   unsigned bits = 0;
   for (const FieldType& field : type->fields) {
-    const bool has_bits = field.type->is_bits() || field.type == types_.boolean ||
-                          (field.type->kind == Type::Kind::enumeration && field.type->element != nullptr);
-    if (!has_bits) {
+    if (!has_bits(field.type)) {
       unsupported(expr.at, "lookahead of " + text(type));
     }
     bits += field.type->width;

@@ -282,6 +282,14 @@ void Lowering::run_cases(const std::vector<int>& conditions, const std::vector<c
 }
 
 void Lowering::choose(const ast::Statement& statement) {
+  if (where_ == Where::parser) {
+    fail(statement.at, "switch is not for parsers");
+  }
+  for (std::size_t i = 0; i + 1 < statement.cases.size(); ++i) {
+    if (statement.cases[i].label == nullptr) {
+      fail(statement.cases[i].at, "default is the last label");
+    }
+  }
   if (statement.left->kind == ExprKind::member && statement.left->text == "action_run") {
     choose_action(statement, *statement.left->operands[0]);
     return;

@@ -104,7 +104,7 @@ ir::Set Lowering::set(const ast::Expr& expr, const Type* type) {
   ir::Set made;
   made.width = type->width;
   made.is_signed = type->is_signed;
-  const Type* plain = type->kind == Type::Kind::enumeration && type->element != nullptr ? type->element : type;
+  const Type* plain = type->is_serializable() ? type->element : type;
   const auto value = [&](const ast::Expr& part) {
     Value evaluated = eval(part, type);
     const bool as_plain = type != plain && (evaluated.kind == Value::Kind::integer || evaluated.type != type);
@@ -316,6 +316,7 @@ void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table
     }
     object.actions.push_back(&action);
     object.action_names.push_back(callee.text);
+    object.action_calls.push_back(reference.call.get());
     table.actions.push_back(std::move(made));
     info.actions.push_back(std::move(one));
   }
@@ -332,6 +333,7 @@ void Lowering::table_actions(const ast::Table& source, Object& object, ir::Table
   if (nothing == object.action_names.end()) {
     object.actions.push_back(nullptr);
     object.action_names.emplace_back("NoAction");
+    object.action_calls.push_back(nullptr);
     table.actions.emplace_back();
     info.actions.push_back({"NoAction", {}, true, false});
   }
@@ -356,6 +358,17 @@ int Lowering::entry_priority(const ast::TableEntry& entry, std::size_t position)
 }
 
 // The action's number, and the values that the control plane would give.
+namespace {
+
+// Whether two expressions are written in the same way.
+bool same(const ast::Expr& one, const ast::Expr& other) {
+  return one.kind == other.kind && one.text == other.text && one.global == other.global && one.names == other.names &&
+         std::equal(one.operands.begin(), one.operands.end(), other.operands.begin(), other.operands.end(),
+                    [](const ast::ExprPtr& a, const ast::ExprPtr& b) { return same(*a, *b); });
+}
+
+}  // namespace
+
 std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, const TableInfo& info,
                                   std::vector<U128>& arguments) {
   const bool is_call = call.kind == ExprKind::call;
@@ -381,6 +394,15 @@ std::size_t Lowering::action_call(const ast::Expr& call, const Object& object, c
   const std::size_t bound = given.size() > needed ? 0 : all - needed;
   const std::vector<const ast::Expr*> all_given =
       in_order(given, is_call ? call.names : std::vector<std::string>(), parameters.subspan(bound), call.at);
+  if (bound == 0 && all > needed) {
+    const std::vector<const ast::Expr*> listed =
+        arguments_of(*object.action_calls[which], parameters.first(all - needed));
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+      if (!same(*listed[i], *all_given[i])) {
+        fail(all_given[i]->at, "this argument is not the one in the table's list of actions");
+      }
+    }
+  }
   for (std::size_t i = 0; i < needed; ++i) {
     const ast::Expr& argument = *all_given[all - needed - bound + i];
     const Type* type = action->parameters[all - needed + i].type;

@@ -420,6 +420,9 @@ class Preprocessor {
       macro.has_parameters = true;
       for (++i; i < line.size() && !line[i].is(")"); ++i) {
         if (line[i].kind == TokenKind::name) {
+          if (std::find(macro.parameters.begin(), macro.parameters.end(), line[i].text) != macro.parameters.end()) {
+            fail(line[i].at, "this macro has the parameter '" + line[i].text + "' twice");
+          }
           macro.parameters.push_back(line[i].text);
         } else if (!line[i].is(",")) {
           fail(line[i].at, "a parameter of a macro is a name");

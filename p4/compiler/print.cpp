@@ -182,6 +182,9 @@ class Printer {
         return operand(part(0), kTightest) + types + arguments(expr);
       }
       case ExprKind::list:
+        if (expr.text == "...") {
+          return "...";
+        }
         return "{ " + joined(expr.operands, [](const ExprPtr& one) { return text(*one); }) + rest(expr) + " }";
       case ExprKind::fields: {
         std::string made;

@@ -362,7 +362,7 @@ ExprPtr ExpressionParser::braces() {
   }
   while (!take("}")) {
     if (take("...")) {  // what is left out has the default value of its type
-      made->text = "...";
+      made->text = ", ...";
       take(",");
       expect("}");
       break;

@@ -101,6 +101,11 @@ const Type* Types::stack(const Type* element, int count) {
   return known;
 }
 
+bool has_bits(const Type* type) {
+  return type->is_bits() || type->kind == Type::Kind::boolean ||
+         (type->kind == Type::Kind::enumeration && type->element != nullptr);
+}
+
 std::string text(const Type* type) {
   if (type == nullptr) {
     return "an unknown type";

@@ -55,9 +55,12 @@ struct Type {
   const ast::Declaration* declaration = nullptr;
   std::vector<const Type*> arguments;  // of an extern object
   int slots = 0;
+  bool is_new = false;   // an enumeration without members that `type` has made of its element
   bool is_wide = false;  // a structure that stands for a bit<N> of more than kWidest bits: its parts, the highest first
 
   [[nodiscard]] bool is_bits() const { return kind == Kind::bits; }
+  /// An enumeration whose values are numbers where one is needed.
+  [[nodiscard]] bool is_serializable() const { return kind == Kind::enumeration && element != nullptr && !is_new; }
   /// One slot.
   [[nodiscard]] bool is_scalar() const {
     return kind == Kind::bits || kind == Kind::boolean || kind == Kind::error || kind == Kind::enumeration;
@@ -96,6 +99,9 @@ class Types {
   std::map<std::vector<const Type*>, const Type*> tuples_;
   std::map<std::pair<const Type*, int>, const Type*> stacks_;
 };
+
+/// A fixed number of bits: a number, a bool, or an enum with a type below.
+[[nodiscard]] bool has_bits(const Type* type);
 
 /// As a program would write it.
 [[nodiscard]] std::string text(const Type* type);

@@ -400,15 +400,8 @@ void keep_counts(TableState& table, const TableState& before) {
     if (old.count == Count{}) {
       continue;
     }
-    for (const TableState::Row& row : table.rows()) {
-      const bool same =
-          row.priority == old.priority && std::ranges::equal(row.keys, old.keys, [](const Match& a, const Match& b) {
-            return a.value == b.value && a.mask == b.mask;
-          });
-      if (same) {
-        *table.count(row.handle) = old.count;
-        break;
-      }
+    if (const TableState::Row* const row = table.same_entry(old); row != nullptr) {
+      *table.count(row->handle) = old.count;
     }
   }
 }

@@ -8,8 +8,11 @@ const bit<16> TYPE_ARP = 0x0806;
 const bit<8> PROTOCOL_UDP = 17;
 const bit<16> PORT_ROCE = 4791;
 
+const bit<8> RC_SEND_ONLY = 0x04;
 const bit<8> RC_WRITE_ONLY = 0x0a;
 const bit<8> RC_READ_REQUEST = 0x0c;
+const bit<8> RC_READ_RESPONSE_FIRST = 0x0d;
+const bit<8> RC_READ_RESPONSE_LAST = 0x0f;
 const bit<8> RC_READ_RESPONSE_ONLY = 0x10;
 const bit<8> RC_ACKNOWLEDGE = 0x11;
 const bit<8> RC_ATOMIC_ACKNOWLEDGE = 0x12;
@@ -24,7 +27,7 @@ const bit<8> NAK_REMOTE_ACCESS = 0x62;
 const bit<15> DEFAULT_PARTITION = 0x7fff;  // of a full member or of a limited one
 
 const bit<8> FIRST_NOT_RC = 0x20;
-const bit<8> CNP = 0x81;
+const bit<8> CNP = 0x81;  // a congestion notification packet
 
 header ethernet_t {
     bit<48> destination;

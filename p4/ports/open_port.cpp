@@ -1,6 +1,7 @@
 #include "p4/ports/open_port.h"
 
 #include "roce/port/ports.h"
+#include "roce/wire/wire_name.h"
 
 #include <sidelatch/p4/wired_switch.h>
 
@@ -80,6 +81,9 @@ OpenedPort open_port(const PortOptions& port) {
     refuse(port, "this is no wire");
   }
   if (kind == "shm") {
+    if (const std::string fault = roce::fault_of_wire_name(rest, roce::kMostCableNameBytes); !fault.empty()) {
+      refuse(port, fault);
+    }
     return {roce::open_cable_port({.name = std::string(rest)}), nullptr};
   }
   if (kind == "link") {

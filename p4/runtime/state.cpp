@@ -24,6 +24,20 @@ void mix_wide(std::uint64_t& hash, U128 value) noexcept {
 
 bool same_match(const Match& a, const Match& b) { return a.value == b.value && a.mask == b.mask; }
 
+// `value_of(i)` is the value of key i.
+template <class ValueOf>
+std::uint64_t hash_keys(const TableInfo& info, const ValueOf& value_of) noexcept {
+  std::uint64_t hash = kMultiplier;
+  for (std::size_t i = 0; i < info.keys.size(); ++i) {
+    const U128 value = value_of(i);
+    mix(hash, static_cast<std::uint64_t>(value));
+    if (info.keys[i].width > 64) {
+      mix(hash, static_cast<std::uint64_t>(value >> 64));
+    }
+  }
+  return hash;
+}
+
 unsigned count_ones(U128 value) {
   return static_cast<unsigned>(std::popcount(static_cast<std::uint64_t>(value)) +
                                std::popcount(static_cast<std::uint64_t>(value >> 64)));
@@ -150,36 +164,45 @@ EntryHandle TableState::insert(const Entry& entry) {
       row.prefix = count_ones(match.mask);
     }
   }
-  for (const Row& other : rows_) {
-    if (other.priority == row.priority &&
-        std::equal(row.keys.begin(), row.keys.end(), other.keys.begin(), other.keys.end(), same_match)) {
-      throw ControlError(fmt::format("table {}: it has an entry with this key already", info_->name));
-    }
+  if (same_entry(row) != nullptr) {
+    throw ControlError(fmt::format("table {}: it has an entry with this key already", info_->name));
   }
   row.handle = next_handle_++;
-  auto place = rows_.end();
-  if (search_ == Search::longest_prefix) {
-    place = std::find_if(rows_.begin(), rows_.end(), [&](const Row& other) { return other.prefix < row.prefix; });
-  } else if (search_ == Search::priority) {
-    place = std::find_if(rows_.begin(), rows_.end(), [&](const Row& other) { return other.priority < row.priority; });
-  }
   const EntryHandle handle = row.handle;
+  if (search_ == Search::exact) {
+    rows_.push_back(std::move(row));
+    if (2 * rows_.size() > buckets_.size()) {
+      index();
+    } else {
+      index_row(rows_.size() - 1);
+    }
+    return handle;
+  }
+  const auto comes_after = [&](const Row& other) {
+    return search_ == Search::longest_prefix ? other.prefix < row.prefix : other.priority < row.priority;
+  };
+  const auto place = std::ranges::find_if(rows_, comes_after);
   rows_.insert(place, std::move(row));
-  index();
   return handle;
 }
 
 std::size_t TableState::row_of(EntryHandle handle) const {
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    if (rows_[i].handle == handle) {
-      return i;
+  if (search_ == Search::exact) {
+    if (const auto number = numbers_.find(handle); number != numbers_.end()) {
+      return number->second;
     }
+  } else if (const auto row = std::ranges::find(rows_, handle, &Row::handle); row != rows_.end()) {
+    return static_cast<std::size_t>(row - rows_.begin());
   }
   throw ControlError(fmt::format("table {}: it has no entry with the handle {}", info_->name, handle));
 }
 
 Count* TableState::count(EntryHandle handle) noexcept {
-  const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& one) { return one.handle == handle; });
+  if (search_ == Search::exact) {
+    const auto number = numbers_.find(handle);
+    return number != numbers_.end() ? &rows_[number->second].count : nullptr;
+  }
+  const auto row = std::ranges::find(rows_, handle, &Row::handle);
   return row != rows_.end() ? &row->count : nullptr;
 }
 
@@ -196,8 +219,12 @@ void TableState::remove(EntryHandle handle) {
   if (info_->constant_entries) {
     throw ControlError(fmt::format("table {}: its entries are constant", info_->name));
   }
-  rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(row_of(handle)));
-  index();
+  const std::size_t row = row_of(handle);
+  if (search_ == Search::exact) {
+    forget_row(row);
+  } else {
+    rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(row));
+  }
 }
 
 void TableState::clear() {
@@ -229,32 +256,54 @@ std::size_t TableState::action_number(std::string_view action) const {
   return State::find_name(names, action, "action of table " + info_->name);
 }
 
-std::uint64_t TableState::hash_keys(const U128* keys) const noexcept {
-  std::uint64_t hash = kMultiplier;
-  for (std::size_t i = 0; i < info_->keys.size(); ++i) {
-    mix(hash, static_cast<std::uint64_t>(keys[i]));
-    if (info_->keys[i].width > 64) {
-      mix(hash, static_cast<std::uint64_t>(keys[i] >> 64));
-    }
+std::size_t TableState::home(const Row& row) const noexcept {
+  return hash_keys(*info_, [&](std::size_t i) { return row.keys[i].value; }) & (buckets_.size() - 1);
+}
+
+std::size_t TableState::bucket_of(std::size_t row) const noexcept {
+  std::size_t bucket = home(rows_[row]);
+  while (buckets_[bucket] != row + 1) {
+    bucket = next(bucket);
   }
-  return hash;
+  return bucket;
+}
+
+void TableState::index_row(std::size_t row) {
+  std::size_t bucket = home(rows_[row]);
+  while (buckets_[bucket] != 0) {
+    bucket = next(bucket);
+  }
+  buckets_[bucket] = static_cast<std::uint32_t>(row + 1);
+  numbers_[rows_[row].handle] = static_cast<std::uint32_t>(row);
 }
 
 void TableState::index() {
-  if (search_ != Search::exact) {
-    return;
-  }
-  buckets_.assign(std::bit_ceil(2 * rows_.size() + 1), 0);
-  std::vector<U128> keys(info_->keys.size());
+  numbers_.clear();
+  buckets_.assign(std::bit_ceil(4 * rows_.size() + 1), 0);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    std::transform(rows_[i].keys.begin(), rows_[i].keys.end(), keys.begin(),
-                   [](const Match& match) { return match.value; });
-    std::size_t bucket = hash_keys(keys.data()) & (buckets_.size() - 1);
-    while (buckets_[bucket] != 0) {
-      bucket = (bucket + 1) & (buckets_.size() - 1);
-    }
-    buckets_[bucket] = static_cast<std::uint32_t>(i + 1);
+    index_row(i);
   }
+}
+
+void TableState::forget_row(std::size_t row) {
+  // Who has passed this bucket moves up, so that it is found.
+  std::size_t hole = bucket_of(row);
+  for (std::size_t bucket = next(hole); buckets_[bucket] != 0; bucket = next(bucket)) {
+    const std::size_t passed = (bucket - home(rows_[buckets_[bucket] - 1])) & (buckets_.size() - 1);
+    if (passed >= ((bucket - hole) & (buckets_.size() - 1))) {
+      buckets_[hole] = buckets_[bucket];
+      hole = bucket;
+    }
+  }
+  buckets_[hole] = 0;
+  numbers_.erase(rows_[row].handle);
+  // The last row takes the place.
+  if (row != rows_.size() - 1) {
+    buckets_[bucket_of(rows_.size() - 1)] = static_cast<std::uint32_t>(row + 1);
+    numbers_[rows_.back().handle] = static_cast<std::uint32_t>(row);
+    rows_[row] = std::move(rows_.back());
+  }
+  rows_.pop_back();
 }
 
 bool TableState::matches(const Row& row, const U128* keys) const noexcept {
@@ -274,8 +323,8 @@ TableState::Row* TableState::find(const U128* keys) noexcept {
     return nullptr;
   }
   if (search_ == Search::exact) {
-    for (std::size_t bucket = hash_keys(keys) & (buckets_.size() - 1); buckets_[bucket] != 0;
-         bucket = (bucket + 1) & (buckets_.size() - 1)) {
+    const std::uint64_t hash = hash_keys(*info_, [&](std::size_t i) { return keys[i]; });
+    for (std::size_t bucket = hash & (buckets_.size() - 1); buckets_[bucket] != 0; bucket = next(bucket)) {
       Row& row = rows_[buckets_[bucket] - 1];
       if (matches(row, keys)) {
         return &row;
@@ -286,6 +335,26 @@ TableState::Row* TableState::find(const U128* keys) noexcept {
   for (Row& row : rows_) {
     if (matches(row, keys)) {
       return &row;
+    }
+  }
+  return nullptr;
+}
+
+const TableState::Row* TableState::same_entry(const Row& row) const noexcept {
+  const auto is_same = [&](const Row& other) {
+    return other.priority == row.priority && std::ranges::equal(row.keys, other.keys, same_match);
+  };
+  if (search_ != Search::exact) {
+    const auto found = std::ranges::find_if(rows_, is_same);
+    return found != rows_.end() ? &*found : nullptr;
+  }
+  if (rows_.empty() || row.keys.size() != info_->keys.size()) {
+    return nullptr;
+  }
+  for (std::size_t bucket = home(row); buckets_[bucket] != 0; bucket = next(bucket)) {
+    const Row& other = rows_[buckets_[bucket] - 1];
+    if (is_same(other)) {
+      return &other;
     }
   }
   return nullptr;
@@ -332,7 +401,11 @@ bool TableState::operator==(const TableState& other) const {
   if (search_ == Search::priority) {
     return std::equal(rows_.begin(), rows_.end(), other.rows_.begin(), same);
   }
-  return std::is_permutation(rows_.begin(), rows_.end(), other.rows_.begin(), same);
+  // No two rows have the same keys.
+  return std::ranges::all_of(rows_, [&](const Row& row) {
+    const Row* const its = other.same_entry(row);
+    return its != nullptr && same(row, *its);
+  });
 }
 
 RegisterState::RegisterState(const RegisterInfo& info)

@@ -167,6 +167,7 @@ void Switch::set_clone_session(std::uint32_t session, CloneSession clone) {
   }
 }
 
+std::size_t Switch::arrived() const { return arrived_->size(); }
 std::size_t Switch::queued(std::uint16_t port) const { return port < queues_.size() ? queues_[port].size() : 0; }
 
 void Switch::set_paused(std::uint16_t port, bool paused) {

@@ -1,6 +1,7 @@
 #include "segment.h"
 
 #include "file_lock.h"
+#include "wire_name.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -88,14 +89,8 @@ bool exists_at(const std::string& path) noexcept { return ::access(path.c_str(),
 std::string prefix_of_user() { return fmt::format("sidelatch-{}-", ::geteuid()); }
 
 void check_name(const std::string& name) {
-  constexpr std::size_t kMost = 64;
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.';
-  };
-  if (name.empty() || name.size() > kMost || !std::all_of(name.begin(), name.end(), is_allowed)) {
-    throw WireError(
-        fmt::format("'{}' is no name of a wire: it must be 1 to {} letters, digits, '-', '_' or '.'", name, kMost));
+  if (const std::string fault = fault_of_wire_name(name); !fault.empty()) {
+    throw WireError(fault);
   }
 }
 

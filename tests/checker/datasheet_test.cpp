@@ -13,6 +13,7 @@ using nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
 
 ordered_json datasheet() {
   CheckReport report;
@@ -95,6 +96,8 @@ TEST(Datasheet, WhatCannotBeComparedIsNamed) {
   EXPECT_THAT(message(old, 0.1), HasSubstr("the old datasheet cannot be compared"));
   old.erase("schemes");
   EXPECT_THAT(message(old, 0.1), HasSubstr("'schemes' not found"));
+  EXPECT_THAT([&old] { (void)changes_for_the_worse(old, old, 0.1); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("the old datasheet")));
   EXPECT_THAT(message(datasheet(), 2), HasSubstr("a tolerance of 2: it must be 0 to 1"));
   EXPECT_THAT(message(datasheet(), -0.1), HasSubstr("a tolerance of -0.1"));
 }

@@ -56,6 +56,9 @@ TEST(MemoryRegions, OfNoBytesAreRefused) {
               ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("0 bytes"), HasSubstr("at least 1"))));
   EXPECT_THAT([&] { (void)world.client.register_memory({}, Access::local_read); },
               ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("0 bytes"), HasSubstr("at least 1"))));
+  const std::span<std::byte> nowhere(static_cast<std::byte*>(nullptr), 64);
+  EXPECT_THAT([&] { (void)world.client.register_memory(nowhere, Access::local_read); },
+              ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("64 bytes"), HasSubstr("null pointer"))));
 }
 
 TEST(MemoryRegions, ThatNoMachineCanHoldAreRefusedWithTheirLength) {

@@ -69,6 +69,34 @@ TEST(Fit, OperandsCountThroughVariables) {
               IsEmpty());
 }
 
+// The ALU needs h.x.a + h.x.b + h.x.c, which takes two stages; so it is in the third one.
+TEST(Fit, ARegisterComesAfterWhatItsAluNeeds) {
+  const FitReport report = fit_of(kRegister,
+                                  "bit<32> sum = h.x.a + h.x.b + h.x.c;\nbit<32> old;\nr.read(old, 1);\n"
+                                  "bit<32> new = old;\nif (h.x.l == 1) {\nnew = old + sum;\n}\nr.write(1, new);");
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  3: register I.r"));
+}
+
+// What was read is known when the register was met, which its write decides; not where the program reads it.
+TEST(Fit, WhatWasReadIsKnownBehindTheRegister) {
+  const FitReport report = fit_of(kRegister,
+                                  "bit<32> sum = h.x.a + h.x.b + h.x.c;\nbit<32> old;\nr.read(old, 1);\n"
+                                  "r.write(1, sum);\nbit<32> x;\nq.read(x, old);");
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  3: register I.r"));
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  4: register I.q"));
+}
+
+// Another register's value chooses the action, and is no operand of it.
+TEST(Fit, WhatAnotherRegisterDecidesIsNoOperand) {
+  EXPECT_THAT(fit_of(kRegister,
+                     "bit<32> x;\nq.read(x, 1);\nbit<32> old;\nr.read(old, 1);\nbit<32> new = old;\n"
+                     "if (x == h.x.c && h.x.l == 1) {\nnew = old == h.x.a ? h.x.b : old;\n}\nr.write(1, new);")
+                  .findings,
+              IsEmpty());
+}
+
 TEST(Fit, ARegisterIsMetOnce) {
   const FitReport report = fit_of(kRegister, "bit<32> x;\nr.read(x, 1);\nr.read(x, 2);");
   ASSERT_THAT(report.findings, ElementsAre(HasSubstr("t.p4:14:3: the register I.r is touched again")));
@@ -108,6 +136,23 @@ TEST(Fit, ATableComesAfterWhatItsKeyNeeds) {
   const FitReport report = fit_of(tables, "one.apply();\ntwo.apply();\nother.apply();");
   EXPECT_EQ(report.ingress_stages, 2U);
   EXPECT_EQ(report.tcam_blocks, 2U);  // 1000 rows of 32 bits
+}
+
+TEST(Fit, WhatATableGivesIsThereInTheNextStage) {
+  const std::string table =
+      "bit<32> i = 0; action at(bit<32> v) { i = v; } table one { key = { h.x.a : exact; } actions = { at; } }\n";
+  const FitReport report = fit_of(table + kRegister, "one.apply();\nbit<32> old;\nr.read(old, i);");
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  2: register I.r"));
+}
+
+// The packet that leaves must not touch the register; what it did before is nothing for the others.
+TEST(Fit, ARegisterBehindAnExitWaitsForItsCondition) {
+  const FitReport report =
+      fit_of(kRegister,
+             "bit<32> sum = h.x.a + h.x.b + h.x.c;\nbit<32> old;\nif (sum == 7) {\n"
+             "q.read(old, 1);\nh.x.a = h.x.b + 1 + 2;\nexit;\n}\nr.read(old, h.x.a);\nq.read(old, 2);");
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_THAT(to_text(report, Chip::tofino), HasSubstr("ingress stage  3: register I.r"));
 }
 
 TEST(Fit, ChipsHaveNames) {

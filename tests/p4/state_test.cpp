@@ -7,7 +7,10 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <random>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -32,6 +35,7 @@ control I(inout H h, inout M m, inout standard_metadata_t s) {
   counter(2, CounterType.packets) counted;
   action set(bit<8> x) { h.h.a = x; }
   table exact_table { key = { h.h.a : exact; h.h.b : exact; } actions = { set; NoAction; } }
+  table large { key = { h.h.b : exact; } actions = { set; NoAction; } size = 100000; }
   table lpm_table { key = { h.h.b : lpm; } actions = { set; NoAction; } }
   table ternary_table { key = { h.h.b : ternary; } actions = { set; NoAction; } }
   table grouped {
@@ -43,6 +47,7 @@ control I(inout H h, inout M m, inout standard_metadata_t s) {
     s.egress_spec = 1;
     counted.count(0);
     exact_table.apply();
+    large.apply();
     lpm_table.apply();
     ternary_table.apply();
     grouped.apply();
@@ -208,6 +213,73 @@ TEST_F(StateValue, CountersDoNotCount) {
   ASSERT_TRUE(device.run());
   EXPECT_EQ(device.state().counter("counted").at(0).packets, 1U);
   expect_same(before, device.state());
+}
+
+// Against a map. The keys are few, so that entries come and go beside each other.
+TEST_F(StateValue, AnExactTableHasWhatWasAddedAndNotRemoved) {
+  State state = fresh();
+  TableState& table = state.table("exact_table");
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::pair<EntryHandle, U128>> expected;
+  std::mt19937 random(7);
+  for (int step = 0; step < 20'000; ++step) {
+    const std::pair<std::uint64_t, std::uint64_t> key{random() % 4, random() % 64};
+    const U128 argument = random() % 256;
+    const auto there = expected.find(key);
+    if (there == expected.end()) {
+      const EntryHandle handle = table.add({{.value = key.first}, {.value = key.second}}, "set", {argument});
+      expected[key] = {handle, argument};
+    } else if (random() % 3 == 0) {
+      EXPECT_THROW(table.add({{.value = key.first}, {.value = key.second}}, "set", {argument}), ControlError);
+      table.modify(there->second.first, "set", {argument});
+      there->second.second = argument;
+    } else {
+      table.remove(there->second.first);
+      EXPECT_THROW(table.remove(there->second.first), ControlError);
+      EXPECT_EQ(table.count(there->second.first), nullptr);
+      expected.erase(there);
+    }
+    ASSERT_EQ(table.size(), expected.size());
+    const std::array<U128, 2> looked_up{random() % 4, random() % 64};
+    const auto found =
+        expected.find({static_cast<std::uint64_t>(looked_up[0]), static_cast<std::uint64_t>(looked_up[1])});
+    const TableState::Row* const row = table.find(looked_up.data());
+    ASSERT_EQ(row != nullptr, found != expected.end()) << "step " << step;
+    if (row != nullptr) {
+      ASSERT_EQ(row->handle, found->second.first);
+      ASSERT_EQ(row->arguments.at(0), found->second.second);
+      ASSERT_EQ(table.count(row->handle), &row->count);
+    }
+  }
+  TableState other = fresh().table("exact_table");
+  for (const auto& [key, entry] : expected) {
+    other.add({{.value = key.first}, {.value = key.second}}, "set", {entry.second});
+  }
+  EXPECT_TRUE(table == other);
+  if (!expected.empty()) {
+    other.modify(other.rows().front().handle, "NoAction", {});
+    EXPECT_FALSE(table == other);
+  }
+}
+
+// A table of 100 000 entries takes as many steps, not the square of them: with the square this test would take minutes.
+TEST_F(StateValue, ALargeTableIsFilledAndEmptied) {
+  State state = fresh();
+  TableState& table = state.table("large");
+  std::vector<EntryHandle> handles;
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
+    handles.push_back(table.add({{.value = i * 2654435761U}}, "set", {i % 256}));
+  }
+  EXPECT_THROW(table.add({{.value = 3}}, "set", {3}), ControlError);
+  EXPECT_TRUE(table == TableState(table));
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
+    const std::array<U128, 1> key{i * 2654435761U};
+    const TableState::Row* const row = table.find(key.data());
+    ASSERT_NE(row, nullptr);
+    ASSERT_EQ(row->handle, handles[i]);
+    table.remove(handles[i]);
+    ASSERT_EQ(table.find(key.data()), nullptr);
+  }
+  EXPECT_EQ(table.size(), 0U);
 }
 
 }  // namespace

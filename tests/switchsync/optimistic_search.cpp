@@ -4,6 +4,8 @@
 #include "optimistic_search_restart.h"
 #include "optimistic_search_world.h"
 
+#include "switchsync/tuple_registers.h"
+
 #include <sidelatch/p4/switch.h>
 #include <sidelatch/switchsync/optimistic_switch.h>
 
@@ -44,15 +46,19 @@ class Search {
       control_.add_station(mac_of(i), static_cast<std::uint16_t>(i));
     }
     control_.add_station(mac_of(memory_port_), static_cast<std::uint16_t>(memory_port_));
-    for (const char* const name : {"Serve.state", "wanted", "seen", "answered", "kept"}) {
+    const std::vector<const char*> names = tuples_.has_short_versions()
+                                               ? std::vector{"Serve.ends", "wanted", "seen", "kept"}
+                                               : std::vector{"Serve.state", "wanted", "seen", "answered", "kept"};
+    for (const char* const name : names) {
       registers_.push_back(&device_.state().reg(name));
     }
     if (control_.is_cache()) {
       registers_.push_back(&device_.state().reg("Serve.places"));
       moves_ = &device_.state().reg("Serve.moves");
     }
-    versions_ = &device_.state().reg("versions");
-    holders_ = &device_.state().reg("holders");
+    for (std::size_t r = 0; r < registers_.size(); ++r) {
+      fresh_.at(r) = static_cast<std::uint64_t>(registers_[r]->read(0));
+    }
   }
 
   SearchResult run() {
@@ -61,7 +67,8 @@ class Search {
       first.clients.push_back({.early_timers = static_cast<std::uint8_t>(options_->early_timers)});
       first.links.emplace_back();
       first.pairs.emplace_back();
-      first.connections.push_back({kFirstPsn, 0, ~std::uint64_t{0}, 0, 0, 0});
+      first.second_passes.emplace_back();
+      first.connections.push_back(fresh_);
     }
     first.place = options_->is_cold ? Place::cold : Place::hot;
     first.moves_left = static_cast<std::uint8_t>(options_->moves);
@@ -103,6 +110,7 @@ class Search {
     for (std::size_t i = 0; i < world.clients.size(); ++i) {
       step_client(world, i);
       step_links(world, i);
+      step_second_passes(world, i);
       step_memory(world, i);
     }
     step_death(world);
@@ -149,6 +157,7 @@ class Search {
       return;
     }
     const bool is_quiet = std::ranges::all_of(world.links[i], [](const auto& link) { return link.empty(); }) &&
+                          world.second_passes[i].empty() &&
                           std::ranges::all_of(world.pairs[i].jobs, &Job::has_answered);
     if (is_quiet || client.early_timers != 0) {
       then(
@@ -169,8 +178,9 @@ class Search {
     const bool is_empty = std::ranges::all_of(world.links, [](const auto& hops) {
       return std::ranges::all_of(hops, [](const auto& link) { return link.empty(); });
     });
+    const bool is_over = std::ranges::all_of(world.second_passes, [](const auto& passes) { return passes.empty(); });
     const bool is_placed = std::ranges::all_of(world.pairs, [](const MemoryPair& pair) { return pair.jobs.empty(); });
-    if (!is_empty || !is_placed) {
+    if (!is_empty || !is_over || !is_placed) {
       return;
     }
     const bool has_heir = std::ranges::any_of(options_->clients, [](Script s) { return s == Script::heir; });
@@ -278,8 +288,60 @@ class Search {
       return;
     }
     load(world);
+    if (pass_once(i, is_request, frame)) {
+      world.second_passes[i].push_back({.hop = is_request ? client_to_switch : memory_to_switch,
+                                        .frame = frame,
+                                        .connection = world.connections[i],
+                                        .version = world.version,
+                                        .holder = world.holder});
+      store(world);
+      device_.run();  // away with it
+      while (device_.departed()) {
+      }
+      return;
+    }
+    leave(world, i);
+  }
+
+  // Returns whether the packet waits for a second pass.
+  bool pass_once(std::size_t i, bool is_request, const Frame& frame) {
     device_.receive(static_cast<std::uint16_t>(is_request ? i : memory_port_),
                     encode(i, memory_port_, is_request, frame, buffer_));
+    device_.step();
+    return device_.arrived() != 0;
+  }
+
+  // Other packets may come between.
+  void step_second_passes(const World& world, std::size_t i) {
+    for (std::size_t at = 0; at < world.second_passes[i].size(); ++at) {
+      then(
+          world,
+          [&] {
+            return fmt::format("switch, connection {}: {}, second pass", i, text(world.second_passes[i][at].frame));
+          },
+          [&](World& next) { pass_again(next, i, at); });
+    }
+  }
+
+  void pass_again(World& world, std::size_t i, std::size_t at) {
+    const SecondPass pass = world.second_passes[i][at];
+    world.second_passes[i].erase(world.second_passes[i].begin() + static_cast<std::ptrdiff_t>(at));
+    if (is_dead(i) && world.death >= Death::fenced) {
+      return;
+    }
+    World before = world;
+    before.connections[i] = pass.connection;
+    before.version = pass.version;
+    before.holder = pass.holder;
+    load(before);
+    EXPECT_TRUE(pass_once(i, pass.hop == client_to_switch, pass.frame));
+    load(world);
+    device_.step();
+    EXPECT_EQ(device_.arrived(), 0U) << "a packet is resubmitted once";
+    leave(world, i);
+  }
+
+  void leave(World& world, std::size_t i) {
     device_.run();
     while (const auto departed = device_.departed()) {
       const bool to_memory = departed->port == memory_port_;
@@ -304,8 +366,15 @@ class Search {
         registers_[r]->write(c, world.connections[c][r]);
       }
     }
-    versions_->write(0, world.version);
-    holders_->write(0, world.holder);
+    tuples_.write_version(0, world.version);
+    tuples_.write_holder(0, static_cast<std::uint32_t>(world.holder));
+    if (tuples_.has_short_versions() && upper_half_ != world.base >> 32) {
+      upper_half_ = world.base >> 32;
+      p4::TableState& regions = device_.state().table("Serve.regions");
+      std::vector<p4::U128> arguments = regions.rows().front().arguments;
+      arguments.back() = upper_half_;
+      regions.modify(regions.rows().front().handle, "tuples", arguments);
+    }
   }
   void store(World& world) const {
     for (std::size_t c = 0; c < world.connections.size(); ++c) {
@@ -316,8 +385,8 @@ class Search {
     if (control_.is_cache()) {
       world.moves = static_cast<std::uint64_t>(moves_->read(0));
     }
-    world.version = static_cast<std::uint64_t>(versions_->read(0));
-    world.holder = static_cast<std::uint64_t>(holders_->read(0));
+    world.version = tuples_.version(0) | (tuples_.has_short_versions() ? upper_half_ << 32 : 0);
+    world.holder = tuples_.holder(0);
   }
 
   // ---- A tuple that becomes hot or cold, in the steps of TupleMoves.
@@ -328,7 +397,7 @@ class Search {
       EXPECT_TRUE(control_.begin_to_heat(0));
       control_.end_to_heat(0, 0);
     } else if (place == Place::cold && control_.is_hot(0)) {
-      versions_->write(0, 0);
+      tuples_.write_version(0, 0);
       EXPECT_TRUE(control_.begin_to_cool(0));
       control_.end_to_cool(0);
     }
@@ -421,7 +490,7 @@ class Search {
   }
   void end_to_cool(World& world) {
     be(Place::hot);
-    versions_->write(0, 0);
+    tuples_.write_version(0, 0);
     EXPECT_TRUE(control_.begin_to_cool(0));
     load_registers(world);
     control_.end_to_cool(0);
@@ -553,7 +622,7 @@ class Search {
         break;
       case Restart::ended:
         becomes("the version is read back, and clients connect again", [&](World& next) {
-          const std::string error = begin_again(next, *options_);
+          const std::string error = begin_again(next, *options_, fresh_);
           if (!error.empty()) {
             fail(error);
           }
@@ -599,8 +668,9 @@ class Search {
   OptimisticSwitch control_;
   std::vector<OptimisticSwitch::ConnectionId> ids_;
   std::vector<p4::RegisterState*> registers_;
-  p4::RegisterState* versions_ = nullptr;
-  p4::RegisterState* holders_ = nullptr;
+  TupleRegisters tuples_{device_.state()};
+  Registers fresh_{};
+  std::uint64_t upper_half_ = 0;  // of versions, if the program has the other one
   p4::RegisterState* moves_ = nullptr;
   std::array<std::byte, 512> buffer_{};
   std::unordered_set<StateHash, StateHash::Of> seen_;

@@ -5,6 +5,8 @@
 #include "optimistic_search.h"
 #include "optimistic_search_world.h"
 
+#include "switchsync/tuple_registers.h"
+
 #include <sidelatch/switchsync/optimistic_switch.h>
 
 #include <algorithm>
@@ -13,8 +15,6 @@
 #include <cstdint>
 
 namespace sidelatch::switchsync::packets {
-
-inline constexpr std::uint64_t kMustWrite = 0x8000'0000;  // of the program's register `holders`
 
 // The old switch passes nothing any more.
 inline void stop(World& world, bool fences) {
@@ -25,6 +25,9 @@ inline void stop(World& world, bool fences) {
   for (auto& hops : world.links) {
     hops[client_to_switch].clear();
     hops[memory_to_switch].clear();
+  }
+  for (auto& passes : world.second_passes) {
+    passes.clear();
   }
 }
 
@@ -59,6 +62,7 @@ inline void end_all(World& world, const SearchOptions& options) {
     for (auto& link : world.links[i]) {
       link.clear();
     }
+    world.second_passes[i].clear();
     const bool is_spared = !options.ends_dead && world.death != Death::none && options.dies == static_cast<int>(i);
     if (options.ends_queue_pair && !is_spared) {
       world.pairs[i].jobs.clear();
@@ -87,8 +91,8 @@ inline int must_write_again(const World& world, bool looks_at_header) {
   return latest;
 }
 
-// recover(), new connections, and clients that begin again. Returns an error; empty: none.
-inline const char* begin_again(World& world, const SearchOptions& options) {
+// recover(), new connections, whose registers are `fresh`, and clients that begin again. Returns an error; empty: none.
+inline const char* begin_again(World& world, const SearchOptions& options, const Registers& fresh) {
   world.restart = Restart::recovered;
   const int again = options.writes_again ? must_write_again(world, options.looks_at_header) : -1;
   const bool is_torn = world.lines[0] != world.lines[1];
@@ -110,7 +114,7 @@ inline const char* begin_again(World& world, const SearchOptions& options) {
   }
   world.is_in_doubt = false;
   for (auto& registers : world.connections) {
-    registers = {kFirstPsn, 0, ~std::uint64_t{0}, 0, 0, 0};
+    registers = fresh;
   }
   for (std::size_t i = 0; i < world.clients.size(); ++i) {
     ClientState& client = world.clients[i];

@@ -77,6 +77,17 @@ enum class Place : std::uint8_t { hot, cold, heats, has_word, cools, reading, ha
 
 enum class Restart : std::uint8_t { none, stopped, reading, has_read, ended, recovered };
 
+using Registers = std::array<std::uint64_t, 6>;  // of a connection
+
+// A packet that goes through the switch once more: its first pass can be made again with what the registers were then.
+struct SecondPass {
+  Hop hop = client_to_switch;
+  Frame frame{};
+  Registers connection{};
+  std::uint64_t version = 0;
+  std::uint64_t holder = 0;
+};
+
 struct World {
   std::vector<ClientState> clients{};
   std::vector<std::array<std::vector<Frame>, 4>> links{};
@@ -84,7 +95,8 @@ struct World {
   std::uint64_t word = 0;
   std::array<std::uint8_t, 2> lines{};
   // The switch.
-  std::vector<std::array<std::uint64_t, 6>> connections{};
+  std::vector<Registers> connections{};
+  std::vector<std::vector<SecondPass>> second_passes{};  // by connection
   std::uint64_t version = 0;
   std::uint64_t holder = 0;
   // What versions hold, by index_of().
@@ -205,6 +217,16 @@ inline StateHash hash_of(const World& world) {
   bytes.add(world.lines);
   for (const auto& registers : world.connections) {
     bytes.add(registers);
+  }
+  for (const std::vector<SecondPass>& passes : world.second_passes) {
+    bytes.add(static_cast<std::uint8_t>(passes.size()));
+    for (const SecondPass& pass : passes) {
+      bytes.add(pass.hop);
+      bytes.add(pass.frame);
+      bytes.add(pass.connection);
+      bytes.add(pass.version);
+      bytes.add(pass.holder);
+    }
   }
   bytes.add(world.version);
   bytes.add(world.holder);

@@ -1,4 +1,5 @@
-// The control plane of p4/switch_optimistic.p4: what it refuses, and how it reads versions back.
+// The control plane of p4/switch_optimistic.p4 and p4/switch_tuples.p4: what it refuses, and how it reads versions
+// back.
 #include <sidelatch/switchsync/optimistic_switch.h>
 
 #include "tests/message_of.h"
@@ -31,8 +32,8 @@ constexpr Ipv4Address kClient{10, 0, 0, 1};
 constexpr Ipv4Address kMemory{10, 0, 0, 2};
 
 struct Bench {
-  Bench()
-      : device(p4::compile_file(in_source_tree("p4/switch_optimistic.p4")), {.ports = 2}), control(device.state()) {}
+  explicit Bench(const char* program)
+      : device(p4::compile_file(in_source_tree("p4/") + program), {.ports = 2}), control(device.state()) {}
   static SwitchTuples tuples() {
     return {.memory_node = kMemory,
             .rkey = 7,
@@ -53,8 +54,15 @@ struct Bench {
   OptimisticSwitch control;
 };
 
-TEST(OptimisticSwitch, SaysWhatIsWrongWithTuples) {
-  Bench bench;
+class OptimisticSwitchOf : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, OptimisticSwitchOf, testing::Values("switch_optimistic.p4", "switch_tuples.p4"),
+                         [](const auto& one) {
+                           const std::string name = one.param;
+                           return name.substr(0, name.find('.'));
+                         });
+
+TEST_P(OptimisticSwitchOf, SaysWhatIsWrongWithTuples) {
+  Bench bench(GetParam());
   const auto refused = [&](auto change) {
     SwitchTuples tuples = Bench::tuples();
     change(tuples);
@@ -79,8 +87,8 @@ TEST(OptimisticSwitch, SaysWhatIsWrongWithTuples) {
   EXPECT_EQ(bench.control.add_tuples(second), 100U);
 }
 
-TEST(OptimisticSwitch, SaysWhatIsWrongWithConnections) {
-  Bench bench;
+TEST_P(OptimisticSwitchOf, SaysWhatIsWrongWithConnections) {
+  Bench bench(GetParam());
   const auto refused = [&](auto change) {
     SwitchConnection pair = Bench::pair(1);
     change(pair);
@@ -120,8 +128,8 @@ TEST(OptimisticSwitch, EpochsOnlyGrow) {
   EXPECT_THROW((void)next_epoch(last), std::overflow_error);
 }
 
-TEST(OptimisticSwitch, RecoveryReadsTheVersionsBackAndBeginsAnEpoch) {
-  Bench bench;
+TEST_P(OptimisticSwitchOf, RecoveryReadsTheVersionsBackAndBeginsAnEpoch) {
+  Bench bench(GetParam());
   SwitchTuples tuples = Bench::tuples();
   tuples.is_new = false;
   const std::uint32_t first = bench.control.add_tuples(tuples);
@@ -161,12 +169,33 @@ TEST(OptimisticSwitch, RecoveryReadsTheVersionsBackAndBeginsAnEpoch) {
   EXPECT_EQ(kept, std::uint64_t{3} << 32);
 }
 
+TEST_P(OptimisticSwitchOf, RowsHaveEpochsOfTheirOwn) {
+  Bench bench(GetParam());
+  SwitchTuples tuples = Bench::tuples();
+  const std::uint32_t first = bench.control.add_tuples(tuples);
+  tuples.address += tuples.count * tuples.slot_bytes;
+  tuples.rkey = 8;
+  const std::uint32_t second = bench.control.add_tuples(tuples);
+  constexpr std::uint64_t kEpoch = std::uint64_t{1} << 32;
+  bench.control.install_version(first, 2 * kEpoch + 4);
+  bench.control.install_latched(second, 5 * kEpoch);
+  EXPECT_EQ(bench.control.version(first + 99), 2 * kEpoch + 4);
+  EXPECT_EQ(bench.control.version(second + 99), 5 * kEpoch + 1);
+  bench.control.unlatch(second);
+  EXPECT_EQ(bench.control.version(second), 5 * kEpoch);
+  EXPECT_THROW(bench.control.unlatch(second), std::logic_error);
+  bench.control.remove_tuples(second);
+  EXPECT_EQ(bench.control.add_tuples(tuples), second);
+  EXPECT_EQ(bench.control.version(second + 99), 0U);
+  EXPECT_EQ(bench.control.version(first + 99), 2 * kEpoch + 4);
+}
+
 // Whenever the connection ends: the next attempt gives all tuples one version, later than any before.
-TEST(OptimisticSwitch, RecoveryThatIsCutOffIsDoneAgain) {
+TEST_P(OptimisticSwitchOf, RecoveryThatIsCutOffIsDoneAgain) {
   int cut_off = 0;
   int done = 0;
   for (int ns = 500; ns < 60'000; ns += 500) {
-    Bench bench;
+    Bench bench(GetParam());
     SwitchTuples tuples = Bench::tuples();
     tuples.is_new = false;
     const std::uint32_t first = bench.control.add_tuples(tuples);

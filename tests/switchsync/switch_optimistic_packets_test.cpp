@@ -2,14 +2,14 @@
 // test is the client and the memory node; it writes packets by InfiniBand's specification, not by the project's codec.
 #include "changed_program.h"
 #include "raw_frames.h"
+#include "tuple_bench.h"
 
 #include "tests/paths.h"
 
 #include <sidelatch/p4/compile.h>
-#include <sidelatch/p4/switch.h>
-#include <sidelatch/switchsync/optimistic_switch.h>
 
 #include <p4/switch_optimistic.h>
+#include <p4/switch_tuples.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,10 +27,9 @@ namespace sidelatch::switchsync {
 namespace {
 namespace optimistic_packets {
 
+using namespace tuple_bench;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-using ProgramPtr = std::shared_ptr<const p4::Program>;
 
 struct Form {
   const char* name;
@@ -40,125 +39,6 @@ struct Form {
 ProgramPtr interpreted() {
   static const auto kProgram = p4::compile_file(in_source_tree("p4/switch_optimistic.p4"));
   return kProgram;
-}
-
-constexpr std::uint64_t kClientMac = 0x020000000001;
-constexpr std::uint64_t kMemoryMac = 0x020000000002;
-constexpr std::uint32_t kClientIp = 0x0a000001;
-constexpr std::uint32_t kMemoryIp = 0x0a000002;
-constexpr unsigned kClientPort = 1;
-constexpr unsigned kMemoryPort = 2;
-constexpr std::uint32_t kClientPair = 0x17;
-constexpr std::uint32_t kMemoryPair = 0x18;
-constexpr std::uint32_t kKey = 0x5eed;
-constexpr std::uint64_t kAddress = 0x7f00'0000'0000;
-constexpr std::uint32_t kTupleBytes = 64;
-constexpr std::uint64_t kSlotBytes = 128;
-constexpr std::uint64_t kTuples = 4;
-constexpr std::uint64_t kElsewhere = kAddress + kTuples * kSlotBytes;
-
-// What leaves the switch: port, frame.
-using Sent = std::vector<std::pair<unsigned, Bytes>>;
-
-class Bench {
- public:
-  Bench(ProgramPtr program, std::uint32_t first_psn)
-      : device_(std::move(program), {.ports = 3, .icrc = true}), control_(device_.state()) {
-    control_.add_station({2, 0, 0, 0, 0, 1}, kClientPort);
-    control_.add_station({2, 0, 0, 0, 0, 2}, kMemoryPort);
-    control_.add_tuples({.memory_node = {10, 0, 0, 2},
-                         .rkey = kKey,
-                         .address = kAddress,
-                         .count = kTuples,
-                         .tuple_bytes = kTupleBytes,
-                         .slot_bytes = kSlotBytes,
-                         .is_new = true});
-    connection_ = control_.connect({.client = {10, 0, 0, 1},
-                                    .client_queue_pair = kClientPair,
-                                    .client_psn = first_psn,
-                                    .memory_node = {10, 0, 0, 2},
-                                    .memory_queue_pair = kMemoryPair});
-  }
-  [[nodiscard]] std::uint64_t version(std::uint32_t tuple = 0) const { return control_.version(tuple); }
-  [[nodiscard]] bool is_held(std::uint32_t tuple = 0) const { return control_.holder(tuple) == connection_; }
-
-  Sent send(const Bytes& frame, unsigned from = kClientPort) {
-    device_.receive(static_cast<std::uint16_t>(from), frame);
-    EXPECT_TRUE(device_.run());
-    Sent sent;
-    while (const auto departed = device_.departed()) {
-      sent.emplace_back(departed->port, Bytes(departed->bytes.begin(), departed->bytes.end()));
-    }
-    return sent;
-  }
-  Sent send(const RawFrame& frame, unsigned from = kClientPort) { return send(frame.bytes(), from); }
-  // From the memory node.
-  Sent back(const RawFrame& frame) { return send(frame, kMemoryPort); }
-
- private:
-  p4::Switch device_;
-  OptimisticSwitch control_;
-  OptimisticSwitch::ConnectionId connection_ = 0;
-};
-
-RawFrame request(unsigned opcode, std::uint32_t psn, Bytes rest) {
-  return {.to_mac = kMemoryMac,
-          .from_mac = kClientMac,
-          .from_ip = kClientIp,
-          .to_ip = kMemoryIp,
-          .opcode = opcode,
-          .queue_pair = kMemoryPair,
-          .psn = psn,
-          .rest = std::move(rest)};
-}
-std::uint64_t at(std::uint64_t tuple) { return kAddress + tuple * kSlotBytes; }
-Bytes tuple_of(std::uint64_t word, unsigned content = 0xcd) {
-  Bytes bytes = in_memory(word);
-  bytes.resize(kTupleBytes, static_cast<std::byte>(content));
-  return bytes;
-}
-RawFrame read(std::uint32_t psn, std::uint64_t tuple = 0) {
-  return request(raw::kReadRequest, psn, raw::reth(at(tuple), kKey, kTupleBytes));
-}
-RawFrame read_word(std::uint32_t psn, std::uint64_t tuple = 0) {
-  return request(raw::kReadRequest, psn, raw::reth(at(tuple), kKey, 8));
-}
-RawFrame swap(std::uint32_t psn, std::uint64_t compare, std::uint64_t value, std::uint64_t tuple = 0) {
-  return request(raw::kCompareSwap, psn, raw::atomic(at(tuple), kKey, value, compare));
-}
-RawFrame write(std::uint32_t psn, std::uint64_t word = 0xdead, std::uint64_t tuple = 0) {
-  return request(raw::kWriteOnly, psn, raw::reth(at(tuple), kKey, kTupleBytes, tuple_of(word)));
-}
-
-RawFrame answer(unsigned opcode, std::uint32_t psn, Bytes rest) {
-  return {.to_mac = kClientMac,
-          .from_mac = kMemoryMac,
-          .from_ip = kMemoryIp,
-          .to_ip = kClientIp,
-          .opcode = opcode,
-          .queue_pair = kClientPair,
-          .ack_request = false,
-          .psn = psn,
-          .rest = std::move(rest)};
-}
-RawFrame response(std::uint32_t psn, std::uint32_t msn, std::uint64_t word) {
-  return answer(raw::kReadResponse, psn, raw::aeth(raw::kAck, msn, tuple_of(word)));
-}
-RawFrame ack(std::uint32_t psn, std::uint32_t msn, unsigned syndrome = raw::kAck) {
-  return answer(raw::kAcknowledge, psn, raw::aeth(syndrome, msn));
-}
-
-Sent passed(RawFrame frame, std::uint32_t psn) {
-  frame.psn = psn;
-  frame.ack_request = true;
-  return {{kMemoryPort, frame.bytes()}};
-}
-Sent to_client(const RawFrame& frame) { return {{kClientPort, frame.bytes()}}; }
-Sent atomic_ack(std::uint32_t psn, std::uint32_t msn, std::uint64_t old) {
-  return to_client(answer(raw::kAtomicAcknowledge, psn, raw::aeth(raw::kAck, msn, raw::number(old))));
-}
-Sent word_response(std::uint32_t psn, std::uint32_t msn, std::uint64_t version) {
-  return to_client(answer(raw::kReadResponse, psn, raw::aeth(raw::kAck, msn, in_memory(version))));
 }
 
 class OptimisticPackets : public testing::TestWithParam<Form> {
@@ -383,6 +263,23 @@ TEST_P(OptimisticPackets, OnlyTheAcknowledgementUnlatches) {
   EXPECT_EQ(bench.version(), 2U);
 }
 
+// Its client dies before an answer. What never reached the tuple has left it whole.
+TEST_P(OptimisticPackets, OnlyAWriteThatHasPassedLeavesATupleInDoubt) {
+  for (const bool has_read : {true, false}) {
+    Bench bench = begin(0);
+    bench.send(swap(0, 0, 1));
+    if (has_read) {
+      bench.send(read(1));
+      bench.back(response(0, 1, 0));
+    }
+    bench.send(write(has_read ? 2 : 1));
+    const Released released = bench.end();
+    EXPECT_THAT(released.in_doubt, SizeIs(has_read ? 1 : 0));
+    EXPECT_THAT(released.tuples, SizeIs(has_read ? 0 : 1));
+    EXPECT_EQ(bench.version(), has_read ? 1U : 2U);
+  }
+}
+
 TEST_P(OptimisticPackets, WhatIsNoSoundPacketOfTheConnectionIsDropped) {
   using Change = std::function<void(RawFrame&)>;
   const std::pair<const char*, Change> changes[] = {
@@ -441,7 +338,8 @@ TEST_P(OptimisticPackets, WhatIsNoSoundPacketOfTheConnectionIsDropped) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, OptimisticPackets,
                          testing::Values(Form{"interpreted", &interpreted},
-                                         Form{"compiled", &p4::programs::switch_optimistic}),
+                                         Form{"compiled", &p4::programs::switch_optimistic},
+                                         Form{"short_versions", &p4::programs::switch_tuples}),
                          [](const auto& form) { return std::string(form.param.name); });
 
 }  // namespace optimistic_packets

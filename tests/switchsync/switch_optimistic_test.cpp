@@ -8,6 +8,7 @@
 #include <sidelatch/p4/compile.h>
 
 #include <p4/switch_optimistic.h>
+#include <p4/switch_tuples.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -243,7 +244,10 @@ TEST_P(SwitchOptimistic, ATupleInDoubtStaysInDoubtUntilItIsWritten) {
   // An unlatch is refused.
   TuplesNetwork other(GetParam().make(), {.clients = 1});
   TupleClient one{&other, 0, &other.connect(0)};
-  other.device().state().reg("versions").write(0, 1);
+  p4::State& state = other.device().state();
+  const bool is_pair =
+      std::ranges::any_of(state.info().registers, [](const auto& r) { return r.name == "Serve.latches"; });
+  state.reg(is_pair ? "latches" : "versions").write(0, 1);
   other.control().give_latch(0, other.connection_of(0));
   one.swap(0, 1, 2);
   EXPECT_THAT(one.outcomes(), ElementsAre(CompletionStatus::remote_access));
@@ -734,7 +738,8 @@ TEST(BrokenSwitchOptimistic, AVersionThatIsNotPutIntoTheTupleIsCaught) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, SwitchOptimistic,
                          testing::Values(Form{"interpreted", &interpreted},
-                                         Form{"compiled", &p4::programs::switch_optimistic}),
+                                         Form{"compiled", &p4::programs::switch_optimistic},
+                                         Form{"short_versions", &p4::programs::switch_tuples}),
                          [](const auto& form) { return std::string(form.param.name); });
 
 }  // namespace optimistic

@@ -21,6 +21,7 @@
 namespace sidelatch::tools {
 
 inline constexpr const char* kTuples = "p4/switch_optimistic.p4";
+inline constexpr const char* kShortVersions = "p4/switch_tuples.p4";
 inline constexpr const char* kWords = "p4/switch_atomics.p4";
 inline constexpr const char* kCached = "p4/switch_cached.p4";
 

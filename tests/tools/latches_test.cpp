@@ -16,7 +16,9 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,8 +27,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(LatchesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses) {
-  start(kTuples, kFaults);
+// With versions of 64 bits, and of 32.
+class TuplesAtASwitch : public LatchesAtASwitch, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, TuplesAtASwitch, ::testing::Values(kTuples, kShortVersions), [](const auto& one) {
+  return std::string(std::string_view(one.param) == kTuples ? "LongVersions" : "ShortVersions");
+});
+
+TEST_P(TuplesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses) {
+  start(GetParam(), kFaults);
   const auto owner = peer(2, {"make", tuples(), "5"});
   owner->await("ready");
   const auto first = peer(3, {"count", tuples(), "60", "1"});
@@ -40,8 +48,8 @@ TEST_F(LatchesAtASwitch, TuplesAreUpdatedOnceAndReadWholeWhateverTheSwitchLoses)
   expect_faults(stop());
 }
 
-TEST_F(LatchesAtASwitch, ADeadClientsLatchIsReleased) {
-  start(kTuples);
+TEST_P(TuplesAtASwitch, ADeadClientsLatchIsReleased) {
+  start(GetParam());
   const auto owner = peer(2, {"make", tuples(), "1"});
   owner->await("ready");
   const auto holder = peer(3, {"hold", tuples()});
@@ -53,8 +61,8 @@ TEST_F(LatchesAtASwitch, ADeadClientsLatchIsReleased) {
   expect_done(*owner, "sum 10");
 }
 
-TEST_F(LatchesAtASwitch, ATupleInDoubtIsWrittenByItsHeir) {
-  start(kTuples);
+TEST_P(TuplesAtASwitch, ATupleInDoubtIsWrittenByItsHeir) {
+  start(GetParam());
   const auto owner = peer(2, {"make", tuples(), "1"});
   owner->await("ready");
   expect_repair_of_a_tuple_in_doubt();
@@ -132,14 +140,14 @@ TEST_F(LatchesAtASwitch, TuplesAreDividedOverTheSwitchesOfTwoRacks) {
 const std::vector<std::string> kShared{"--share", "objects=1"};
 
 // Clients are in the middle of their updates. Those whose answer was lost with the switch happen once, too.
-TEST_F(LatchesAtASwitch, AKilledSwitchRecoversTheTuplesOfAServerThatLivesOn) {
-  start(kTuples, kFaults, kShared);
+TEST_P(TuplesAtASwitch, AKilledSwitchRecoversTheTuplesOfAServerThatLivesOn) {
+  start(GetParam(), kFaults, kShared);
   const auto first = peer(2, {"endure", kept(3), "120", "1", "11"});
   const auto second = peer(3, {"endure", kept(3), "120", "2", "12"});
   for (const char* const so_far : {"at 20\n", "at 60\n", "at 100\n"}) {
     first->await(so_far);
     kill_switch();
-    start_switch(kTuples, kFaults);
+    start_switch(GetParam(), kFaults);
   }
   expect_done(*first, "done 120 updates");
   expect_done(*second, "done 120 updates");
@@ -249,6 +257,33 @@ TEST_F(LatchesAtASwitch, ReadsTearAndThoseOfTheSchemeDoNot) {
   EXPECT_TRUE(found) << json;
 }
 
+// A tuple is one packet. The sizes of a check go beyond that, and it says which ones it leaves out.
+TEST_F(LatchesAtASwitch, ACheckLeavesOutBlocksThatAreNoPacket) {
+  start(kTuples);
+  const std::vector<std::string> command = {program_path(), "check",     "--fabric",    "softnic", "--wire", wire(2),
+                                            "--connect",    at_switch(), "--at-switch", "--reads", "100",    "--json"};
+  const auto with_sizes = [&command](const std::string& sizes) {
+    std::vector<std::string> with = command;
+    with.insert(with.end(), {"--sizes", sizes});
+    return with;
+  };
+  Process check(with_sizes("64,8192"));
+  EXPECT_EQ(check.wait(), 0) << check.text();
+  const auto json = nlohmann::json::parse(check.text());
+  EXPECT_TRUE(json["complete"].get<bool>()) << json;
+  std::set<std::string> left_out;
+  for (const auto& probe : json["probes"]) {
+    if (probe.contains("skipped")) {
+      EXPECT_THAT(probe["skipped"].get<std::string>(), HasSubstr("a tuple is one packet: at most 4096 bytes"));
+      left_out.insert(probe["name"]);
+    }
+  }
+  EXPECT_EQ(left_out, (std::set<std::string>{"torn-read, 8192 B", "optimistic/switch, 8192 B"}));
+  Process none(with_sizes("8192"));
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_THAT(none.text(), HasSubstr("--sizes 8192: a tuple is one packet"));
+}
+
 // The blocks of docs/switch.md, "In five minutes", with ports and wires of this test.
 std::vector<std::string> recipe(const std::vector<std::pair<std::string, std::string>>& replaced) {
   std::ifstream file(in_source_tree("docs/switch.md"));
@@ -346,6 +381,8 @@ TEST_F(LatchesAtASwitch, WrongOptionsAreOneSentenceAndStatusTwo) {
            {{kWords, "--latches", "--memory", "127.0.0.1:1"}, "--memory: the program is not the one for it"},
            {{kTuples, "--latches", "--words", "10.0.0.9"}, "--words: the program is not the one for it"},
            {{kWords, "--latches", "--words", "10.0.0"}, "--words 10.0.0: it is an IPv4 address"},
+           {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=10.0.0.9"},
+            "--words 10.0.0.9: --station 1=10.0.0.9 has this address"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "2=10.0.0.1"}, "the switch has no port 2"},
            {{kWords, "--latches", "--words", "10.0.0.9", "--station", "1=zebra"}, "--station 1=zebra: it is PORT=IP"},
            {{kTuples, "--latches", "--memory", "127.0.0.1:1", "--grace", "-1"}, "--grace -1"},

@@ -245,7 +245,19 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"check --emit-profile /no/dir/p.toml", "/no/dir/p.toml"}, std::pair{"check --bogus", "--bogus"},
         std::pair{"bench", "an experiment"}, std::pair{"bench nosuch", "nosuch"},
         std::pair{"bench latch-scaling --fabric tcp", "--fabric tcp"},
-        std::pair{"bench latch-scaling --fabric verbs", "--connect"}));
+        std::pair{"bench latch-scaling --fabric verbs", "--connect"},
+        // What would be ignored is refused.
+        std::pair{"check --fabric sim --token x", "--token: it is for --server"},
+        std::pair{"bench latch-ablation --token x", "--device and --token are for"},
+        std::pair{"bench latch-ablation --device mlx5_0", "--device and --token are for"},
+        std::pair{"check --connect localhost --at-switch --parts effects,rates",
+                  "--parts effects,rates: with --at-switch there are only torn-reads and schemes"},
+        // What is wrong, in words of the command line.
+        std::pair{"check --seconds abc", "--seconds: abc: it must be a number"},
+        std::pair{"check --seconds ' 1'", "--seconds:  1: it must be a number"},
+        std::pair{"check --seconds 0x10", "--seconds: 0x10: it must be a number"},
+        std::pair{"check --seconds 1 --seconds 2", "--seconds: give it once, with one value; 2 were given"},
+        std::pair{"check --seed", "--seed: its value is missing"}));
 
 // Refused before anything is connected.
 INSTANTIATE_TEST_SUITE_P(
@@ -279,6 +291,9 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"softnic run --seed 99999999999999999999 -- true", "--seed: 99999999999999999999"},
                       std::pair{"softnic run --fault-seed 18446744073709551616 -- true", "--fault-seed"},
                       std::pair{"softnic run --wire foo -- true", "\"foo\""},
+                      std::pair{"softnic run --wire shm:a/b -- true", "\"shm:a/b\": 'a/b' is no name of a wire"},
+                      std::pair{"softnic run --wire switch:../x,10.0.0.1 -- true", "'../x' is no name of a wire"},
+                      std::pair{"switch p4/l2_l3.p4 --port 1=shm:a/b", "'a/b' is no name of a wire"},
                       std::pair{"softnic run --wire folder:/no/such/folder -- true", "/no/such"},
                       std::pair{"softnic run --pcap /no/such/file.pcap -- true", "--pcap /no/such/file.pcap"},
                       std::pair{"softnic run ibv_devices -v", "Put --"}, std::pair{"softnic run", "command"}));

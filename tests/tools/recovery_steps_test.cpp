@@ -1,5 +1,6 @@
 // `sidelatch switch` is killed at each step of the recovery of another one that was killed: every tuple is right, and
 // every client goes on.
+#include "tests/sampled.h"
 #include "tests/tools/latches_at_a_switch.h"
 #include "tests/tools/process.h"
 
@@ -12,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace sidelatch::tools {
@@ -21,20 +23,31 @@ using ::testing::HasSubstr;
 
 const std::vector<std::string> kSharedObjects{"--share", "objects=1"};
 
-class RecoverySteps : public LatchesAtASwitch, public ::testing::WithParamInterface<std::string_view> {};
+class RecoverySteps : public LatchesAtASwitch,
+                      public ::testing::WithParamInterface<std::tuple<std::string_view, const char*>> {
+ protected:
+  void SetUp() override {
+    LatchesAtASwitch::SetUp();
+    if (program() != std::string_view(kTuples) && !takes_long()) {
+      GTEST_SKIP() << "the steps are the same; SIDELATCH_LONG=1 takes them with versions of 32 bits, too";
+    }
+  }
+  static std::string step() { return std::string(std::get<0>(GetParam())); }
+  static const char* program() { return std::get<1>(GetParam()); }
+};
 
 // One client's WRITE is in doubt all the time; the other one updates until then, and after.
 TEST_P(RecoverySteps, ASwitchThatIsKilledThereLosesNothing) {
-  start(kTuples, kFaults, kSharedObjects);
+  start(program(), kFaults, kSharedObjects);
   const auto doubts = peer(2, {"doubt", kept(3), "11"});
   doubts->await("holding");
   kill_switch();
   doubts->write_line("now");
   doubts->await("in doubt");
-  start_switch(kTuples, kFaults, std::string(GetParam()));
+  start_switch(program(), kFaults, step());
   const auto endures = peer(3, {"endure", kept(3), "40", "2", "12"});
   await_death_of_switch();
-  start_switch(kTuples, kFaults);
+  start_switch(program(), kFaults);
   expect_done(*doubts, "written");
   expect_done(*endures, "done 40 updates");
   expect_done(*peer(4, {"sum", kept(3)}), "sum 41");
@@ -42,31 +55,33 @@ TEST_P(RecoverySteps, ASwitchThatIsKilledThereLosesNothing) {
 
 // Twice at the same step: the second recovery finds what the first one has left.
 TEST_P(RecoverySteps, TwoSwitchesThatAreKilledThereLoseNothing) {
-  start(kTuples, {}, kSharedObjects);
+  start(program(), {}, kSharedObjects);
   const auto doubts = peer(2, {"doubt", kept(1), "11"});
   doubts->await("holding");
   kill_switch();
   doubts->write_line("now");
   doubts->await("in doubt");
-  start_switch(kTuples, {}, std::string(GetParam()));
+  start_switch(program(), {}, step());
   await_death_of_switch();
   // Once it is open, or granted and written, there may be nobody who makes the next one recover.
-  const bool is_early =
-      GetParam() != "granted" && GetParam() != "opening" && GetParam() != "written" && GetParam() != "open";
+  const bool is_early = step() != "granted" && step() != "opening" && step() != "written" && step() != "open";
   if (is_early) {
-    start_switch(kTuples, {}, std::string(GetParam()));
+    start_switch(program(), {}, step());
     await_death_of_switch();
   }
-  start_switch(kTuples);
+  start_switch(program());
   expect_done(*doubts, "written");
   expect_done(*peer(4, {"sum", kept(1)}), "sum 1");
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, RecoverySteps, ::testing::ValuesIn(fabric::verbs::kRecoverySteps), [](const auto& one) {
-  std::string name(one.param);
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Steps, RecoverySteps,
+                         ::testing::Combine(::testing::ValuesIn(fabric::verbs::kRecoverySteps),
+                                            ::testing::Values(kTuples, kShortVersions)),
+                         [](const auto& one) {
+                           std::string name(std::get<0>(one.param));
+                           std::ranges::replace(name, '-', '_');
+                           return name + (std::string_view(std::get<1>(one.param)) == kTuples ? "" : "_short_versions");
+                         });
 
 class DeclaredDead : public LatchesAtASwitch {};
 

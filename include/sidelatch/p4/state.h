@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace sidelatch::p4 {
@@ -75,6 +76,8 @@ class TableState {
 
   /// The row that these keys match, or null.
   [[nodiscard]] Row* find(const U128* keys) noexcept;
+  /// The row of the entry that was added with the keys and the priority of this one, or null.
+  [[nodiscard]] const Row* same_entry(const Row& row) const noexcept;
 
   [[nodiscard]] std::size_t action_number(std::string_view action) const;
   void hash(std::uint64_t& into) const;
@@ -87,14 +90,20 @@ class TableState {
   void check(const Entry& entry) const;
   void check_arguments(std::size_t action, const std::vector<U128>& arguments) const;
   void index();
-  [[nodiscard]] std::uint64_t hash_keys(const U128* keys) const noexcept;
+  void index_row(std::size_t row);
+  void forget_row(std::size_t row);
+  [[nodiscard]] std::size_t bucket_of(std::size_t row) const noexcept;
+  [[nodiscard]] std::size_t home(const Row& row) const noexcept;
+  [[nodiscard]] std::size_t next(std::size_t bucket) const noexcept { return (bucket + 1) & (buckets_.size() - 1); }
   [[nodiscard]] bool matches(const Row& row, const U128* keys) const noexcept;
   [[nodiscard]] std::size_t row_of(EntryHandle handle) const;
 
   const TableInfo* info_;
   Search search_ = Search::exact;
-  std::vector<Row> rows_;               // exact: in any order; else those to be tried first come first
-  std::vector<std::uint32_t> buckets_;  // exact: row number + 1, or 0
+  std::vector<Row> rows_;  // exact: in any order; else those to be tried first come first
+  // Exact: row number + 1, or 0, by the keys' hash; who finds a bucket in use takes the next one.
+  std::vector<std::uint32_t> buckets_;
+  std::unordered_map<EntryHandle, std::uint32_t> numbers_;  // exact: of the rows
   std::uint32_t default_action_ = 0;
   std::vector<U128> default_arguments_;
   EntryHandle next_handle_ = 0;

@@ -151,6 +151,8 @@ class Switch {
   std::optional<Departure> departed();
 
   [[nodiscard]] std::uint64_t drops(Drop reason) const { return drops_[static_cast<std::size_t>(reason)]; }
+  /// Packets that wait for ingress: those that have arrived, also once more.
+  [[nodiscard]] std::size_t arrived() const;
   /// Packets that wait for a port.
   [[nodiscard]] std::size_t queued(std::uint16_t port) const;
 

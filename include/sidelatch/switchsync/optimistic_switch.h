@@ -1,4 +1,5 @@
-// OptimisticSwitch: the control plane of p4/switch_optimistic.p4, for one memory node or several.
+// OptimisticSwitch: the control plane of p4/switch_optimistic.p4, for one memory node or several; and of
+// p4/switch_tuples.p4, its form with versions of 32 bits.
 //
 //   p4::Switch device(p4::compile_file("switch_optimistic.p4"), {.ports = 3, .icrc = true});
 //   OptimisticSwitch control(device.state());
@@ -40,6 +41,9 @@
 // tuple hot, and another one cold if there is no room: take_asked(), and switchsync/tuple_moves.h. All are cold at
 // first, and after recover().
 //
+// With p4/switch_tuples.p4 a version is the epoch of its row of add_tuples(), and 32 bits of the switch's. No latch
+// leaves an epoch: after 2^31 - 1 new versions a tuple's latch is refused until recover().
+//
 // No version comes twice: recover() gives all tuples versions of a new epoch (the upper 32 bits), which it writes into
 // the tuples before it gives them to the switch.
 //
@@ -55,6 +59,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -96,6 +101,8 @@ struct Released {
   std::vector<std::uint32_t> in_doubt{};  ///< a WRITE was on its way: they stay latched, see give_latch()
 };
 
+class TupleRegisters;
+
 class OptimisticSwitch {
  public:
   /// Names a connection of this switch; not used again.
@@ -104,6 +111,9 @@ class OptimisticSwitch {
   /// Throws p4::ControlError if the state is that of another program, or if it is in use: a control plane that begins
   /// anew begins with the switch. The state must outlive this object.
   explicit OptimisticSwitch(p4::State& state);
+  ~OptimisticSwitch();
+  OptimisticSwitch(const OptimisticSwitch&) = delete;
+  OptimisticSwitch& operator=(const OptimisticSwitch&) = delete;
 
   /// Frames for this address leave at the port.
   void add_station(const MacAddress& mac, std::uint16_t port);
@@ -191,6 +201,10 @@ class OptimisticSwitch {
     p4::EntryHandle to_client = 0;
   };
   void install(std::uint32_t first, std::uint64_t version, bool is_latched);
+  /// Of the entry of `regions`. `upper`: half of the versions, if the program has the other one.
+  [[nodiscard]] std::vector<p4::U128> arguments_of(const SwitchTuples& tuples, std::uint32_t first,
+                                                   std::uint64_t upper) const;
+  [[nodiscard]] std::uint64_t upper_half(std::uint32_t tuple) const;
   void begin_cache(p4::State& state);
   void require_cached(std::uint32_t tuple, bool is_moving, const char* what) const;
   void forget_hot(std::uint32_t tuple);
@@ -207,12 +221,7 @@ class OptimisticSwitch {
   p4::TableState* stations_;
   p4::TableState* connections_;
   p4::TableState* regions_;
-  p4::RegisterState* psns_;
-  p4::RegisterState* answered_;
-  p4::RegisterState* versions_;
-  p4::RegisterState* holders_;
-  p4::RegisterState* wanted_;
-  p4::RegisterState* seen_;
+  std::unique_ptr<TupleRegisters> registers_;
   p4::TableState* memory_nodes_;
   std::vector<Row> rows_;  // by `first`
   // Of a cache.

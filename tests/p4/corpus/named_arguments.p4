@@ -17,8 +17,14 @@ struct metadata_t {
   bit<8> skipped;
 }
 
+const bit<8> usual = 2;
+
+bit<8> sum(in bit<8> one, in bit<8> other = usual) {
+  return one + other;
+}
+
 // Divides: the order of its arguments counts.
-control quotient(inout bit<8> value)(bit<8> times, bit<8> by = 2) {
+control quotient(inout bit<8> value)(bit<8> times, bit<8> by = usual) {
   apply {
     value = value * times / by;
   }
@@ -41,6 +47,7 @@ control Verify(inout headers_t headers, inout metadata_t metadata) {
 
 control In(inout headers_t headers, inout metadata_t metadata, inout standard_metadata_t standard)(bit<9> to,
                                                                                                    bit<8> plus) {
+  const bit<8> usual = 9;  // not the one that the defaults name
   quotient(by = 4, times = 12) threefold;
   quotient(times = 1) half;
   quotient(10) fivefold;
@@ -75,7 +82,7 @@ control In(inout headers_t headers, inout metadata_t metadata, inout standard_me
     by_kind.apply();
     kept.write(3, headers.bytes.first);
     seen.count(1);
-    headers.bytes.third = headers.bytes.third + plus;
+    headers.bytes.third = sum(headers.bytes.third) - 2 + plus;
   }
 }
 

@@ -237,6 +237,7 @@ TEST_F(WiredSwitches, WrongPortsAreRefused) {
   EXPECT_THAT(refusal({"-1=shm:left"}), HasSubstr("no number"));
   EXPECT_THAT(refusal({"1=pigeon:left"}), HasSubstr("port 1=pigeon:left: this is no wire"));
   EXPECT_THAT(refusal({"1=shm:"}), HasSubstr("this is no wire"));
+  EXPECT_THAT(refusal({"1=shm:a/b"}), HasSubstr("port 1=shm:a/b: 'a/b' is no name of a wire: it must be 1 to 58"));
   EXPECT_THAT(refusal({"1=shm:" + name_, "1=shm:" + name_ + "x"}), HasSubstr("port 1 is given twice"));
   EXPECT_THAT(refusal({"1=shm:" + name_, "2=shm:" + name_}), HasSubstr("the ports 1 and 2 are the same wire"));
   EXPECT_THAT(refusal({"1=link:" + in("a")}), HasSubstr("two sockets"));
