@@ -86,7 +86,7 @@ TEST(MutantsOfLookers, AreCaught) {
   constexpr std::uint64_t kPrograms = 20;
   const Limits limits{2'000, 400};
   for (const auto& [mutation, first] : {std::pair{Mutation::objects_are_no_race, std::uint64_t{80}},
-                                        std::pair{Mutation::looks_after_posts_are_unseen, std::uint64_t{175}}}) {
+                                        std::pair{Mutation::looks_after_posts_are_unseen, std::uint64_t{400}}}) {
     bool is_caught = false;
     for (std::uint64_t seed = first; seed < first + kPrograms && !is_caught; ++seed) {
       const ProgramList program = random_list_of_lookers(seed);
