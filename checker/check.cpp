@@ -24,7 +24,6 @@
 #include <deque>
 #include <memory>
 #include <numeric>
-#include <set>
 #include <utility>
 
 namespace sidelatch::checker {
@@ -264,6 +263,10 @@ struct Pace {
   RatesOptions rates = {};
 };
 
+std::string limit_of_tuples(const Cluster& cluster) {
+  return fmt::format("a tuple is one packet: at most {} bytes with this path MTU", cluster.longest_tuple);
+}
+
 // The jobs. Each fills in its own result: one per size for the torn-read probe, one per scheme and size, one for each
 // of the other probes.
 class Work {
@@ -337,9 +340,8 @@ class Work {
   void report_to(CheckReport& report) const {
     report.lock_table = lock_table_;
     report.complete = lock_table_.has_value() || !wanted("lock-table");
-    for (std::size_t i = 0; i < torn_.size(); ++i) {
-      const std::optional<TornReads>& probe = torn_[i];
-      take(probe, is_left_out(i) || (probe && probe->reads == options_->reads), report.torn_reads, report);
+    for (const auto& [seen, is_left_out] : torn_) {
+      take(seen, is_left_out || (seen && seen->reads == options_->reads), report.torn_reads, report);
     }
     for (const std::optional<Observation>& seen : observations_) {
       take(seen, seen && seen->complete, report.observations, report);
@@ -353,9 +355,8 @@ class Work {
     }
     for (const auto& [scheme, probes] : schemes_) {
       std::vector<SchemeReads> sizes;
-      for (std::size_t i = 0; i < probes.size(); ++i) {
-        const std::optional<SchemeReads>& probe = probes[i];
-        take(probe, is_left_out(i) || (probe && (probe->reads == options_->reads || probe->stuck)), sizes, report);
+      for (const auto& [seen, is_left_out] : probes) {
+        take(seen, is_left_out || (seen && (seen->reads == options_->reads || seen->stuck)), sizes, report);
       }
       report.schemes.push_back(judge(*scheme, std::move(sizes)));
     }
@@ -372,9 +373,11 @@ class Work {
     return jobs_.emplace_back(Job{.name = std::move(name), .run = std::move(run)});
   }
 
-  [[nodiscard]] bool is_left_out(std::size_t size) const {
-    return size < options_->sizes.size() && left_out_.contains(options_->sizes[size]);
-  }
+  template <class T>
+  struct Probe {
+    std::optional<T> seen;
+    bool is_left_out = false;
+  };
 
   template <class T>
   static void take(const std::optional<T>& result, bool complete, std::vector<T>& results, CheckReport& report) {
@@ -394,10 +397,7 @@ class Work {
     if (!options_->at_switch || size <= on.longest_tuple) {
       return false;
     }
-    skipped_.push_back(
-        {.name = name,
-         .skipped = fmt::format("a tuple is one packet: at most {} bytes with this path MTU", on.longest_tuple)});
-    left_out_.insert(size);
+    skipped_.push_back({.name = name, .skipped = limit_of_tuples(on)});
     return true;
   }
   [[nodiscard]] RingOptions ring_at_switch(const Cluster& on, const Pace& pace, std::uint64_t size) const {
@@ -411,29 +411,31 @@ class Work {
   void add_torn_reads() {
     for (const std::uint64_t size : options_->sizes) {
       const std::string name = fmt::format("torn-read, {} B", size);
-      add_job(name, [this, name, size, &seen = torn_.emplace_back()](const Cluster& on, const Pace& pace) {
-        if (!leaves_out(on, size, name)) {
-          seen = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, size));
+      add_job(name, [this, name, size, &probe = torn_.emplace_back()](const Cluster& on, const Pace& pace) {
+        probe.is_left_out = leaves_out(on, size, name);
+        if (!probe.is_left_out) {
+          probe.seen = probe_torn_reads(*on.storage, writer(on), reader(on), ring(pace, size));
         }
       });
     }
   }
   void add_on_the_ring(const SchemeEntry* scheme) {
-    auto& probes = schemes_.emplace_back(scheme, std::deque<std::optional<SchemeReads>>()).second;
+    auto& probes = schemes_.emplace_back(scheme, std::deque<Probe<SchemeReads>>()).second;
     for (const std::uint64_t size : options_->sizes) {
       const std::string name = fmt::format("{}, {} B", scheme->name, size);
-      add_job(name, [this, name, scheme, size, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
-        if (!leaves_out(on, size, name)) {
-          seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name),
-                              options_->at_switch ? ring_at_switch(on, pace, size) : ring(pace, size));
+      add_job(name, [this, name, scheme, size, &probe = probes.emplace_back()](const Cluster& on, const Pace& pace) {
+        probe.is_left_out = leaves_out(on, size, name);
+        if (!probe.is_left_out) {
+          probe.seen = probe_scheme(*on.storage, writer(on), reader(on), select_scheme(scheme->name),
+                                    options_->at_switch ? ring_at_switch(on, pace, size) : ring(pace, size));
         }
       });
     }
   }
   void add_latch(const SchemeEntry* latch) {
-    auto& probes = schemes_.emplace_back(latch, std::deque<std::optional<SchemeReads>>()).second;
+    auto& probes = schemes_.emplace_back(latch, std::deque<Probe<SchemeReads>>()).second;
     add_job(std::string(latch->name),
-            [this, latch, &seen = probes.emplace_back()](const Cluster& on, const Pace& pace) {
+            [this, latch, &seen = probes.emplace_back().seen](const Cluster& on, const Pace& pace) {
               seen = probe_exclusion(*on.storage, on.clients, select_scheme(latch->name),
                                      {.updates = options_->reads,
                                       .patience = std::max(pace.patience, ExclusionOptions{}.patience),
@@ -490,10 +492,9 @@ class Work {
   const CheckOptions* options_;
   std::vector<Job> jobs_;
   std::vector<Observation> skipped_;
-  std::set<std::uint64_t> left_out_;  // sizes
   // Deques, because their elements do not move.
-  std::deque<std::optional<TornReads>> torn_;
-  std::deque<std::pair<const SchemeEntry*, std::deque<std::optional<SchemeReads>>>> schemes_;
+  std::deque<Probe<TornReads>> torn_;
+  std::deque<std::pair<const SchemeEntry*, std::deque<Probe<SchemeReads>>>> schemes_;
   std::deque<std::optional<Observation>> observations_;
   std::deque<std::optional<Series>> series_;
   std::optional<LockTable> lock_table_;
@@ -540,8 +541,7 @@ void run_on_a_nic(Work& work, const CheckOptions& options, const Limit& limit, S
   const VerbsCluster cluster(options);
   const auto is_too_long = [&cluster](std::uint64_t size) { return size > cluster.longest_tuple; };
   if (options.at_switch && std::ranges::all_of(options.sizes, is_too_long)) {
-    throw std::invalid_argument(fmt::format("--sizes {}: a tuple is one packet: at most {} bytes with this path MTU",
-                                            fmt::join(options.sizes, ","), cluster.longest_tuple));
+    throw std::invalid_argument(fmt::format("--sizes {}: {}", fmt::join(options.sizes, ","), limit_of_tuples(cluster)));
   }
   report.device = cluster.fabric.device_name();
   report.environment = environment_of(report.device);

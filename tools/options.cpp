@@ -226,14 +226,16 @@ int Program::run(int argc, char** argv) {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has a status of its own for each kind of mistake; here every mistake is 2, and --help is 0.
-    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
-      say("{}\nRun with --help for more information.\n", in_plain_words(error));
+    const auto mistake = static_cast<CLI::ExitCodes>(error.get_exit_code());
+    if (mistake == CLI::ExitCodes::Success) {
+      app_->exit(error);  // prints what was asked for
+      return kAsExpected;
     }
-    const int status = error.get_exit_code() == 0 ? app_->exit(error) : error.get_exit_code();
-    if (status == static_cast<int>(CLI::ExitCodes::ExtrasError) && std::string_view(argv[1]) == "softnic") {
+    say("{}\nRun with --help for more information.\n", in_plain_words(error));
+    if (mistake == CLI::ExitCodes::ExtrasError && std::string_view(argv[1]) == "softnic") {
       say("Put -- before a command that has options: sidelatch softnic run -- COMMAND OPTION...\n");
     }
-    return status == 0 ? kAsExpected : kBadInput;
+    return kBadInput;
   }
   return chosen_();
 }

@@ -38,12 +38,12 @@ void say_text(const std::string& text) noexcept {
 }
 
 void keep_standard_streams_apart() {
-  constexpr std::array<int, 3> kModes = {O_RDONLY, O_RDONLY,
-                                         O_WRONLY};  // so that what is printed is an error, as before
+  // Standard output is for reading only, so that a write to it is an error, as before.
+  constexpr std::array<int, 3> kModes = {O_RDONLY, O_RDONLY, O_WRONLY};
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
-      static_cast<void>(
-          ::open("/dev/null", kModes[static_cast<std::size_t>(stream)] | O_CLOEXEC));  // the lowest number
+      // It gets the lowest number that is free, which is this stream's.
+      static_cast<void>(::open("/dev/null", kModes[static_cast<std::size_t>(stream)] | O_CLOEXEC));
     }
   }
 }

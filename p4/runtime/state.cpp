@@ -186,24 +186,26 @@ EntryHandle TableState::insert(const Entry& entry) {
   return handle;
 }
 
-std::size_t TableState::row_of(EntryHandle handle) const {
+// The number of the row; rows_.size() if there is none.
+std::size_t TableState::number_of(EntryHandle handle) const noexcept {
   if (search_ == Search::exact) {
-    if (const auto number = numbers_.find(handle); number != numbers_.end()) {
-      return number->second;
-    }
-  } else if (const auto row = std::ranges::find(rows_, handle, &Row::handle); row != rows_.end()) {
-    return static_cast<std::size_t>(row - rows_.begin());
+    const auto number = numbers_.find(handle);
+    return number != numbers_.end() ? number->second : rows_.size();
   }
-  throw ControlError(fmt::format("table {}: it has no entry with the handle {}", info_->name, handle));
+  return static_cast<std::size_t>(std::ranges::find(rows_, handle, &Row::handle) - rows_.begin());
+}
+
+std::size_t TableState::row_of(EntryHandle handle) const {
+  const std::size_t number = number_of(handle);
+  if (number == rows_.size()) {
+    throw ControlError(fmt::format("table {}: it has no entry with the handle {}", info_->name, handle));
+  }
+  return number;
 }
 
 Count* TableState::count(EntryHandle handle) noexcept {
-  if (search_ == Search::exact) {
-    const auto number = numbers_.find(handle);
-    return number != numbers_.end() ? &rows_[number->second].count : nullptr;
-  }
-  const auto row = std::ranges::find(rows_, handle, &Row::handle);
-  return row != rows_.end() ? &row->count : nullptr;
+  const std::size_t number = number_of(handle);
+  return number != rows_.size() ? &rows_[number].count : nullptr;
 }
 
 void TableState::modify(EntryHandle handle, std::string_view action, const std::vector<U128>& arguments) {

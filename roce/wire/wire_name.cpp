@@ -6,8 +6,6 @@
 
 namespace sidelatch::roce {
 
-static_assert(std::string_view(kCableSuffix).size() + kMostCableNameBytes == kMostWireNameBytes);
-
 std::string fault_of_wire_name(std::string_view name, std::size_t most_bytes) {
   const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||

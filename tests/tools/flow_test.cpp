@@ -4,20 +4,18 @@
 #include "tests/paths.h"
 #include "tests/sampled.h"
 #include "tests/tools/process.h"
+#include "tests/tools/shell.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -28,26 +26,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Ended {
-  int status = -1;
-  std::string text;  // both streams
-};
-
-Ended flow(const std::string& arguments) {
-  const std::string command = "SIDELATCH_SOFTNIC_LIBRARY='" + std::string(verbs_library_path()) + "' '" +
-                              program_path() + "' flow " + arguments + " 2>&1";
-  Ended ended;
-  FILE* const pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) {
-    return ended;
-  }
-  std::array<char, 4096> part{};
-  while (const std::size_t bytes = std::fread(part.data(), 1, part.size(), pipe)) {
-    ended.text.append(part.data(), bytes);
-  }
-  const int status = ::pclose(pipe);
-  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ended;
+ShellResult flow(const std::string& arguments) {
+  return run_shell("SIDELATCH_SOFTNIC_LIBRARY='" + std::string(verbs_library_path()) + "' '" + program_path() +
+                   "' flow " + arguments + " 2>&1");
 }
 
 class FlowProgram : public ::testing::TestWithParam<const char*> {
@@ -82,10 +63,10 @@ TEST_P(FlowProgram, SaysWhatCameWhenItIsEndedBySigterm) {
 
 TEST_P(FlowProgram, BringsEachItemOnceWhateverTheNetworkDoes) {
   const std::string items = takes_long() ? "2000000" : "40000";
-  const Ended ended = flow(std::string(GetParam()) + " --items " + items +
-                           " --item-bytes 100 --loss 0.01 --duplication 0.01 --reordering 0.01 --json");
-  ASSERT_EQ(ended.status, 0) << ended.text;
-  const auto json = nlohmann::json::parse(ended.text);
+  const ShellResult ended = flow(std::string(GetParam()) + " --items " + items +
+                                 " --item-bytes 100 --loss 0.01 --duplication 0.01 --reordering 0.01 --json");
+  ASSERT_EQ(ended.status, 0) << ended.printed;
+  const auto json = nlohmann::json::parse(ended.printed);
   EXPECT_EQ(json["kind"], GetParam());
   EXPECT_TRUE(json["ended"]);
   EXPECT_TRUE(json["violations"].empty());
@@ -96,27 +77,27 @@ TEST_P(FlowProgram, BringsEachItemOnceWhateverTheNetworkDoes) {
 }
 
 TEST_P(FlowProgram, NoticesALostItem) {
-  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 16 --mistake lost");
+  const ShellResult ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 16 --mistake lost");
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.text, HasSubstr("lost"));
-  EXPECT_THAT(ended.text, HasSubstr("1000"));
+  EXPECT_THAT(ended.printed, HasSubstr("lost"));
+  EXPECT_THAT(ended.printed, HasSubstr("1000"));
 }
 
 TEST_P(FlowProgram, NoticesAnItemThatComesTwice) {
-  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 16 --mistake twice");
+  const ShellResult ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 16 --mistake twice");
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.text, HasSubstr("twice"));
+  EXPECT_THAT(ended.printed, HasSubstr("twice"));
 }
 
 TEST_P(FlowProgram, NoticesATornItem) {
-  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 17 --mistake torn");
+  const ShellResult ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 17 --mistake torn");
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.text, HasSubstr("torn"));
+  EXPECT_THAT(ended.printed, HasSubstr("torn"));
 }
 
 TEST_P(FlowProgram, UnitsMakeNoSystemCall) {
-  const Ended ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 64 --no-system-calls");
-  EXPECT_EQ(ended.status, 0) << ended.text;
+  const ShellResult ended = flow(std::string(GetParam()) + " --items 2000 --item-bytes 64 --no-system-calls");
+  EXPECT_EQ(ended.status, 0) << ended.printed;
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKinds, FlowProgram, ::testing::Values("1:1", "shuffle", "balance", "replicate"),
@@ -128,26 +109,26 @@ INSTANTIATE_TEST_SUITE_P(AllKinds, FlowProgram, ::testing::Values("1:1", "shuffl
 using FlowChecks = FlowProgram;
 
 TEST_F(FlowChecks, NoticeItemsOutOfOrder) {
-  const Ended ended = flow("shuffle --items 2000 --item-bytes 16 --mistake swapped");
+  const ShellResult ended = flow("shuffle --items 2000 --item-bytes 16 --mistake swapped");
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.text, HasSubstr("out of order"));
+  EXPECT_THAT(ended.printed, HasSubstr("out of order"));
 }
 
 TEST_F(FlowChecks, NoticeCopiesInDifferentOrders) {
-  const Ended ended = flow("replicate --items 2000 --item-bytes 16 --mistake chain");
+  const ShellResult ended = flow("replicate --items 2000 --item-bytes 16 --mistake chain");
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.text, HasSubstr("consumers 0 and 1 got the items in different orders"));
+  EXPECT_THAT(ended.printed, HasSubstr("consumers 0 and 1 got the items in different orders"));
 }
 
 TEST_F(FlowChecks, NoticeASystemCall) {
-  const Ended ended = flow("1:1 --items 2000 --item-bytes 16 --no-system-calls --mistake syscall");
+  const ShellResult ended = flow("1:1 --items 2000 --item-bytes 16 --no-system-calls --mistake syscall");
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.text, HasSubstr("producer 0 made system call number 110"));  // getppid
+  EXPECT_THAT(ended.printed, HasSubstr("producer 0 made system call number 110"));  // getppid
 }
 
 TEST_F(FlowChecks, WorkOverNicsThatTouchMemoryInAnotherOrder) {
-  const Ended ended = flow("shuffle --producers 1 --consumers 3 --items 5000 --item-bytes 100 --order observed");
-  EXPECT_EQ(ended.status, 0) << ended.text;
+  const ShellResult ended = flow("shuffle --producers 1 --consumers 3 --items 5000 --item-bytes 100 --order observed");
+  EXPECT_EQ(ended.status, 0) << ended.printed;
 }
 
 // Units come and go while the network loses, doubles and reorders: what the flow promises to those that stay holds.
@@ -169,10 +150,11 @@ class FlowOfChangingUnits : public ::testing::TestWithParam<Changing> {
 };
 
 TEST_P(FlowOfChangingUnits, KeepsItsPromises) {
-  const Ended ended = flow(std::string(GetParam().arguments) + " --items " + (takes_long() ? "2000000" : "30000") +
-                           " --item-bytes 100 --loss 0.01 --duplication 0.01 --reordering 0.01 --json");
-  ASSERT_EQ(ended.status, 0) << ended.text;
-  const auto json = nlohmann::json::parse(ended.text);
+  const ShellResult ended =
+      flow(std::string(GetParam().arguments) + " --items " + (takes_long() ? "2000000" : "30000") +
+           " --item-bytes 100 --loss 0.01 --duplication 0.01 --reordering 0.01 --json");
+  ASSERT_EQ(ended.status, 0) << ended.printed;
+  const auto json = nlohmann::json::parse(ended.printed);
   EXPECT_TRUE(json["ended"]);
   EXPECT_TRUE(json["violations"].empty());
   EXPECT_EQ(json["units"]["joined"], GetParam().joined);
@@ -198,18 +180,18 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(FlowChecks, NoticeALostItemWhileUnitsJoinAndLeave) {
   for (const char* const kind : {"balance --consumers 3 --join-consumers 1", "replicate --consumers 3"}) {
-    const Ended ended = flow(std::string(kind) + " --join-producers 1 --leave-consumers 1 --items 4000 " +
-                             "--item-bytes 16 --mistake lost");
+    const ShellResult ended = flow(std::string(kind) + " --join-producers 1 --leave-consumers 1 --items 4000 " +
+                                   "--item-bytes 16 --mistake lost");
     EXPECT_EQ(ended.status, 1) << kind;
-    EXPECT_THAT(ended.text, HasSubstr("lost"));
-    EXPECT_THAT(ended.text, HasSubstr("2000"));
+    EXPECT_THAT(ended.printed, HasSubstr("lost"));
+    EXPECT_THAT(ended.printed, HasSubstr("2000"));
   }
 }
 
 TEST_F(FlowChecks, SayThatAFlowWasOverBeforeAUnitCouldBeKilled) {
-  const Ended ended = flow("1:1 --items 1 --item-bytes 16 --kill-producers 1");
-  EXPECT_EQ(ended.status, 1) << ended.text;
-  EXPECT_THAT(ended.text, HasSubstr("1 units could not join, leave or be killed"));
+  const ShellResult ended = flow("1:1 --items 1 --item-bytes 16 --kill-producers 1");
+  EXPECT_EQ(ended.status, 1) << ended.printed;
+  EXPECT_THAT(ended.printed, HasSubstr("1 units could not join, leave or be killed"));
 }
 
 struct Refused {
@@ -220,9 +202,9 @@ struct Refused {
 class FlowRefuses : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(FlowRefuses, WhatMeansNothing) {
-  const Ended ended = flow(GetParam().arguments);
-  EXPECT_EQ(ended.status, 2) << ended.text;
-  EXPECT_THAT(ended.text, HasSubstr(GetParam().says));
+  const ShellResult ended = flow(GetParam().arguments);
+  EXPECT_EQ(ended.status, 2) << ended.printed;
+  EXPECT_THAT(ended.printed, HasSubstr(GetParam().says));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -263,9 +245,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 // What it says of the device or, without the right to use the interface, of the interface.
 TEST(FlowOfNics, SaysThatThereIsNone) {
-  const Ended ended = flow("1:1 --nic nosuch0=nosuch1");
-  EXPECT_EQ(ended.status, 3) << ended.text;
-  EXPECT_THAT(ended.text, HasSubstr("nosuch"));
+  const ShellResult ended = flow("1:1 --nic nosuch0=nosuch1");
+  EXPECT_EQ(ended.status, 3) << ended.printed;
+  EXPECT_THAT(ended.printed, HasSubstr("nosuch"));
 }
 
 }  // namespace

@@ -1,16 +1,14 @@
 // The program as its users meet it: output, files and exit statuses.
 #include "tests/paths.h"
+#include "tests/tools/shell.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -43,15 +41,8 @@ std::string slurp(const std::string& path) {
 Outcome run(const std::string& arguments) {
   const std::string errors = ::testing::TempDir() + "/sidelatch_stderr_" + std::to_string(::getpid());
   const std::string command = "cd '" + in_source_tree("") + "' && " + program_path() + " " + arguments + " 2>" + errors;
-  Outcome outcome;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  std::array<char, 4096> chunk{};
-  for (std::size_t n = 0; (n = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;) {
-    outcome.out.append(chunk.data(), n);
-  }
-  const int status = ::pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  outcome.err = slurp(errors);
+  const ShellResult result = run_shell(command);
+  Outcome outcome{.status = result.status, .out = result.printed, .err = slurp(errors)};
   std::filesystem::remove(errors);
   return outcome;
 }

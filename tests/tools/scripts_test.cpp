@@ -1,28 +1,19 @@
 // The scripts, and sidelatch-p4c, as their users meet them, as far as that needs no build.
 #include "tests/paths.h"
+#include "tests/tools/shell.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
 #include <array>
-#include <cstdio>
 #include <string>
 #include <utility>
 
 namespace sidelatch::tools {
 namespace {
 
-std::pair<int, std::string> shell(const std::string& what) {
-  const std::string command = "cd '" + in_source_tree("") + "' && timeout 60 " + what + " 2>&1";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  std::string printed;
-  std::array<char, 4096> chunk{};
-  for (std::size_t n = 0; (n = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;) {
-    printed.append(chunk.data(), n);
-  }
-  const int status = ::pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, printed};
+ShellResult shell(const std::string& what) {
+  return run_shell("cd '" + in_source_tree("") + "' && timeout 60 " + what + " 2>&1");
 }
 
 // libFuzzer takes "abc" for 0, and runs nothing but its corpus.

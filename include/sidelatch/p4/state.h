@@ -96,6 +96,7 @@ class TableState {
   [[nodiscard]] std::size_t home(const Row& row) const noexcept;
   [[nodiscard]] std::size_t next(std::size_t bucket) const noexcept { return (bucket + 1) & (buckets_.size() - 1); }
   [[nodiscard]] bool matches(const Row& row, const U128* keys) const noexcept;
+  [[nodiscard]] std::size_t number_of(EntryHandle handle) const noexcept;
   [[nodiscard]] std::size_t row_of(EntryHandle handle) const;
 
   const TableInfo* info_;
