@@ -13,6 +13,7 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -105,11 +106,13 @@ struct Symbol {
   const Type* type = nullptr;
   Object* object = nullptr;
   const ast::Declaration* declaration = nullptr;  // a control or parser to be instantiated, a generic type
+  std::size_t order = 0;                          // of a declaration of the program: its place among them
 };
 
 struct Scope {
   std::map<std::string, Symbol, std::less<>> names;
   Scope* parent = nullptr;
+  std::size_t sees = std::numeric_limits<std::size_t>::max();  // of the program's declarations those up to this one
 };
 
 struct Warning {
@@ -136,6 +139,8 @@ class Lowering {
   void enumeration_members(const ast::Declaration& declaration, Type& made);
   void define(const ast::Declaration& declaration, Symbol symbol);
   [[nodiscard]] const Symbol* find(std::string_view name, bool global = false) const;
+  // What is said of a name that find() has not found.
+  [[nodiscard]] std::string not_found(std::string_view name, std::string otherwise) const;
   const Type* resolve(const ast::Type& type);
   Object* instantiate(const ast::Declaration& instance, const std::string& prefix);
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
@@ -350,6 +355,18 @@ class Lowering {
     scope_ = outer;
   }
 
+  // The body of one of the program's declarations, which is lowered when it is used. It sees what was declared before
+  // it.
+  template <class Body>
+  void in_scope_of(const ast::Declaration& declaration, Body&& body) {
+    in_scope(global_, [&] {
+      if (const auto known = orders_.find(&declaration); known != orders_.end()) {
+        scope_->sees = known->second;
+      }
+      body();
+    });
+  }
+
   enum class Where : std::uint8_t { nowhere, parser, control, action, function };
 
   const ast::Program& program_;
@@ -361,6 +378,7 @@ class Lowering {
   std::map<const ast::Expr*, Scope*> defaults_;  // of parameters: their names are those of the declaration
   std::deque<std::vector<Value>> kept_places_;
   Scope* global_ = nullptr;
+  std::map<const ast::Declaration*, std::size_t> orders_;
   Scope* scope_ = nullptr;
   ir::Block* block_ = nullptr;
   Where where_ = Where::nowhere;

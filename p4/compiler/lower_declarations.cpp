@@ -48,12 +48,13 @@ ir::Program Lowering::run() {
   ir::Block nothing;
   block_ = &nothing;
   for (const ast::DeclarationPtr& declaration : program_.declarations) {
+    orders_.emplace(declaration.get(), orders_.size());
     declare(*declaration);
   }
   if (main_ == nullptr) {
     fail({}, "the program has no 'V1Switch(...) main;'");
   }
-  package();
+  in_scope_of(*main_, [&] { package(); });
   find_unassigned(out_, variables_, [this](const ir::Origin& at, const std::string& name) {
     warnings_.push_back({{at.file, at.line, at.column}, "'" + name + "' is read before it has a value"});
   });
@@ -63,16 +64,29 @@ ir::Program Lowering::run() {
 }
 
 const Symbol* Lowering::find(std::string_view name, bool global) const {
-  for (const Scope* scope = global ? global_ : scope_; scope != nullptr; scope = scope->parent) {
+  std::size_t sees = std::numeric_limits<std::size_t>::max();
+  for (const Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
+    sees = std::min(sees, scope->sees);
+    if (global && scope != global_) {
+      continue;
+    }
     const auto found = scope->names.find(name);
-    if (found != scope->names.end()) {
+    if (found != scope->names.end() && (scope != global_ || found->second.order <= sees)) {
       return &found->second;
     }
   }
   return nullptr;
 }
 
+std::string Lowering::not_found(std::string_view name, std::string otherwise) const {
+  return global_->names.contains(name) ? fmt::format("'{}' is declared below its use: move its declaration up", name)
+                                       : otherwise;
+}
+
 void Lowering::define(const ast::Declaration& declaration, Symbol symbol) {
+  if (scope_ == global_) {
+    symbol.order = orders_.size() - 1;
+  }
   const auto [known, is_new] = scope_->names.try_emplace(declaration.name, std::move(symbol));
   if (!is_new) {
     if (known->second.kind == Symbol::Kind::object && scope_ == global_ && known->second.object != nullptr &&
@@ -432,7 +446,8 @@ const Type* Lowering::resolve(const ast::Type& type) {
     if (symbol == nullptr && type.name == "list") {
       unsupported(type.at, "the type list<T>");
     }
-    fail(type.at, symbol == nullptr ? "there is no type '" + type.name + "'" : "'" + type.name + "' is no type");
+    fail(type.at, symbol == nullptr ? not_found(type.name, "there is no type '" + type.name + "'")
+                                    : "'" + type.name + "' is no type");
   }
   if (symbol->kind == Symbol::Kind::type) {
     if (!type.arguments.empty()) {
@@ -702,7 +717,7 @@ void Lowering::lower_control(Object& object, const std::vector<Value>& arguments
   made.name = object.name;
   const Where outer_where = std::exchange(where_, Where::control);
   const std::string outer_prefix = std::exchange(prefix_, object.name);
-  in_scope(global_, [&] {
+  in_scope_of(declaration, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(object, declaration.parameters, places);
     in_scope(scope_, [&] {
@@ -767,7 +782,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
   made.name = declaration.name;
   const Where outer_where = std::exchange(where_, Where::function);
   const Object* outer_function = std::exchange(function_, object);
-  in_scope(global_, [&] {
+  in_scope_of(declaration, [&] {
     for (std::size_t i = 0; i < types.size(); ++i) {
       Symbol symbol;
       symbol.kind = Symbol::Kind::type;
