@@ -142,31 +142,35 @@ class Lowering {
   // What is said of a name that find() has not found.
   [[nodiscard]] std::string not_found(std::string_view name, std::string otherwise) const;
   const Type* resolve(const ast::Type& type);
-  Object* instantiate(const ast::Declaration& instance, const std::string& prefix);
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
-  Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
-  Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
-                           const std::vector<Value>* places);
   Value wide_value(const Number& number, const Type* type, Location at);
   static void no_wide(const Value& value, const ast::Expr& expr);
   Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
-  void lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
   std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
   void lower_waiting(Object& control, const ast::Expr& expr);
+  void local_variable(const ast::Declaration& declaration);
+  void package();
+  void standard_metadata(const Value& place);
+  void field_lists(const Type* type, int slot, const std::vector<unsigned>& outer);
+  std::vector<unsigned> lists_of(const ast::Annotations* annotations);
+
+  // lower_instances.cpp
+  Object* instantiate(const ast::Declaration& instance, const std::string& prefix);
+  Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
+  Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
+                           const std::vector<Value>* places);
+  void lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places);
+  bool has_type(const ast::Declaration& declaration, const Type* wanted);
+  bool is_instance_of(const Value& value, const Type* type);
   void bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at);
   void bind_parameters(Object& object, const std::vector<ast::Parameter>& parameters, const std::vector<Value>* places);
   void declare_locals(const ast::Declaration& declaration, const std::string& prefix);
-  void local_variable(const ast::Declaration& declaration);
   Object* action(const ast::Declaration& declaration, const std::string& prefix);
   Object* function(const ast::Declaration& declaration, const std::vector<const Type*>& types,
                    const std::vector<Object*>& externs = {});
-  void package();
-  void standard_metadata(const Value& place);
   [[nodiscard]] static std::string control_name(const ast::Declaration& declaration, const std::string& prefix);
-  void field_lists(const Type* type, int slot, const std::vector<unsigned>& outer);
   void count_instance(Location at) const;
-  std::vector<unsigned> lists_of(const ast::Annotations* annotations);
 
   // lower_unused.cpp
   void check_unused();
