@@ -139,7 +139,8 @@ bool is_prototype(const ast::Declaration& declaration) {
 
 }  // namespace
 
-// A declaration without a body is a type: every control (or parser) with these parameters has it (P4-16, control type declarations).
+// A declaration without a body is a type: every control (or parser) with these parameters has it (P4-16, control type
+// declarations).
 bool Lowering::has_type(const ast::Declaration& declaration, const Type* wanted) {
   const ast::Declaration& type = *wanted->declaration;
   if (&declaration == &type) {
