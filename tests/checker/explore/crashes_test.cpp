@@ -258,6 +258,8 @@ TEST(CrashesInLine, AChainThatWaitsForRoomMayBePostedInPart) {
     const Verdict verdict = check(program, searching(preset));
     ASSERT_EQ(verdict.outcome, Outcome::broken) << name(preset);
     EXPECT_EQ(replay(program, searching(preset), verdict.violation->choices).outcome, Outcome::broken);
+    const PlantedFault planted(Mutation::crashes_after_all_posts);
+    EXPECT_TRUE(is_safe(program, searching(preset))) << name(preset);
   }
 }
 
