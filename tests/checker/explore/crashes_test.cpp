@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 namespace sidelatch::explore {
@@ -230,6 +232,72 @@ TEST(BehindACrash, WhereATaskCannotWaitAChangeIsNoEnd) {
             (std::set<End>{{0, 0, 0, 1}, {1, 0, 0, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}, {1, 1, 1, 1}}));
 }
 
+// An object is changed before and behind a post, in a step that a completion begins.
+Task<void> wait_set_raise_set(Client* client, Store* store, Shared* shared) {
+  co_await client->qp->submit(raise(*store, 0));
+  shared->flag = 1;
+  co_await client->qp->enqueue(raise(*store, 1));
+  shared->flag = 2;
+  co_await client->qp->reactor().sleep(fabric::from_ns(10));
+  shared->flag = 3;
+}
+
+TEST(BehindACrash, BeforeAndBehindAPostAreDifferentPlaces) {
+  for (const Preset preset : kPresets) {
+    EXPECT_EQ(ends_of(wait_set_raise_set, searching(preset)),
+              (std::set<End>{
+                  {0, 0, 0, 1}, {1, 0, 0, 1}, {1, 0, 1, 1}, {1, 1, 1, 1}, {1, 1, 2, 1}, {1, 1, 3, 1}, {1, 1, 3, 0}}))
+        << name(preset);
+  }
+}
+
+// What was thrown, and what a destructor sets, would come behind the crash.
+struct Guarded {
+  explicit Guarded(Shared* the_shared) : shared(the_shared) {}
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() { shared->flag = 2; }
+  Shared* shared;
+};
+Task<void> raise_with_a_guard(Client* client, Store* store, Shared* shared) {
+  const Guarded guarded(shared);
+  shared->flag = 1;
+  try {
+    co_await client->qp->enqueue(raise(*store, 0));
+    co_await client->qp->submit(raise(*store, 1));
+  } catch (...) {
+    shared->flag = 3;
+  }
+}
+
+TEST(BehindACrash, NoDestructorRunsAndNothingIsThrown) {
+  for (const Preset preset : kPresets) {
+    EXPECT_EQ(ends_of(raise_with_a_guard, searching(preset)),
+              (std::set<End>{{0, 0, 0, 1}, {0, 0, 1, 1}, {1, 0, 1, 1}, {1, 1, 1, 1}, {1, 1, 2, 0}, {1, 1, 2, 1}}))
+        << name(preset);
+  }
+}
+
+// A loop that says too late where it begins, and counts in an object that both see.
+Task<void> count_attempts(Client* client, Store* store, Shared* shared) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  fabric::Reactor::LoopId loop = fabric::Reactor::kNoLoop;
+  while (shared->flag < 2) {
+    co_await client->qp->enqueue(raise(*store, 0));
+    ++shared->flag;
+    loop = loop == fabric::Reactor::kNoLoop ? reactor.begin_retries() : loop;
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+}
+
+TEST(BehindACrash, ALoopThatIsDeclaredLateCountsWhatWasPosted) {
+  for (const Preset preset : kPresets) {
+    EXPECT_EQ(ends_of(count_attempts, searching(preset)),
+              (std::set<End>{{0, 0, 0, 1}, {1, 0, 0, 1}, {1, 0, 1, 1}, {2, 0, 1, 1}, {2, 0, 2, 1}, {2, 0, 2, 0}}))
+        << name(preset);
+  }
+}
+
 // ---- A chain that waits for room.
 
 struct Narrow {
@@ -341,6 +409,98 @@ TEST(NeverBegins, ItBeginsWithAnyTask) {
   };
   EXPECT_TRUE(is_safe(program, searching()));
   EXPECT_EQ(ends, (std::set<std::array<std::uint64_t, 3>>{{0, 0, 1}, {0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {1, 1, 1}}));
+}
+
+// A message is in its buffer although the receiver never begins; one without a buffer is not.
+Task<void> send_one(std::unique_ptr<fabric::QueuePair>* qp, fabric::LocalSpan from, Shared* shared) {
+  co_await (*qp)->submit(fabric::send(from));
+  shared->flag = 1;
+}
+Task<void> receive_one(std::unique_ptr<fabric::QueuePair>* qp, fabric::LocalSpan into, bool posts) {
+  if (posts) {
+    static_cast<void>((*qp)->post_receive(into));
+  }
+  static_cast<void>(co_await (*qp)->receive());
+}
+
+TEST(NeverBegins, AReceiverThatPostsItsBufferNeedNot) {
+  for (const bool posts : {false, true}) {
+    for (const Preset preset : kPresets) {
+      std::set<std::array<int, 2>> ends;
+      const Program program = [&](World& world) {
+        fabric::Node& receiver = world.add_node("receiver");
+        fabric::Node& sender = world.add_node("sender");
+        auto& shared = world.make<Shared>();
+        auto& here = world.make<std::unique_ptr<fabric::QueuePair>>();
+        auto& there = world.make<std::unique_ptr<fabric::QueuePair>>();
+        std::tie(here, there) = receiver.connect_pair(sender);
+        const auto& inbox = world.make<fabric::MemoryRegion>(receiver.allocate(64, fabric::Access::local_write));
+        const auto& outbox = world.make<fabric::MemoryRegion>(sender.allocate(64, fabric::Access::local_write));
+        if (!posts) {
+          static_cast<void>(here->post_receive(inbox.local(0, 8)));
+        }
+        world.may_crash(receiver);
+        world.spawn(receiver, receive_one(&here, inbox.local(0, 8), posts));
+        world.spawn(sender, send_one(&there, outbox.local(0, 8), &shared));
+        world.at_end([&](const Order& /*order*/) { ends.insert({shared.flag, world.crashed() ? 1 : 0}); });
+      };
+      EXPECT_TRUE(is_safe(program, searching(preset))) << name(preset);
+      const std::set<std::array<int, 2>> always = {{1, 0}, {1, 1}};
+      const std::set<std::array<int, 2>> perhaps = {{0, 1}, {1, 0}, {1, 1}};
+      EXPECT_EQ(ends, posts ? perhaps : always) << name(preset);
+    }
+  }
+}
+
+// Nobody holds the latch of a client that has never begun; and one that holds it is waited for.
+Task<void> take_and_give_back(Client* client, Store* store, Shared* /*shared*/) {
+  co_await client->qp->compare_swap(store->word(0), 0, 1);
+  co_await client->qp->compare_swap(store->word(0), 1, 0);
+}
+Task<void> take_at_last(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    const std::uint64_t old = co_await client->qp->compare_swap(store->word(0), 0, 2);
+    if (old == 0) {
+      co_return;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+}
+Task<void> wait_until_it_begins(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    co_await client->qp->read(client->word(0), store->word(1));
+    if (client->value(0) == 1) {
+      co_return;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+}
+Task<void> raise_one(Client* client, Store* store, Shared* /*shared*/) {
+  co_await client->qp->submit(raise(*store, 1));
+}
+
+Program with_a_waiter(Task<void> (*mortal)(Client*, Store*, Shared*), Task<void> (*waiter)(Client*, Store*)) {
+  return [mortal, waiter](World& world) {
+    auto& cast = world.make<Cast>(world);
+    world.require_liveness_after_crash();
+    world.spawn(*cast.mortal.node, mortal(&cast.mortal, &cast.store, &cast.shared));
+    world.spawn(*cast.witness.node, waiter(&cast.witness, &cast.store));
+  };
+}
+
+TEST(NeverBegins, WhoWaitsForItWaitsForEver) {
+  for (const Preset preset : kPresets) {
+    const Verdict of_latch = check(with_a_waiter(take_and_give_back, take_at_last), searching(preset));
+    ASSERT_EQ(of_latch.outcome, Outcome::broken) << name(preset);
+    EXPECT_EQ(of_latch.violation->kind, Kind::deadlock) << "it dies with the latch";
+    const Verdict of_flag = check(with_a_waiter(raise_one, wait_until_it_begins), searching(preset));
+    ASSERT_EQ(of_flag.outcome, Outcome::broken) << name(preset);
+    EXPECT_EQ(of_flag.violation->kind, Kind::deadlock);
+  }
 }
 
 TEST(NeverBegins, RandomExecutionsFindIt) {
