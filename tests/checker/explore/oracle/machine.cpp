@@ -442,10 +442,11 @@ Fault Machine::advance(State& state, std::size_t flow, bool behind_a_post) const
 // A task that is about to do one of these waits first, or is over.
 bool Machine::waits_next(const State& state, std::size_t flow) const {
   const FlowState& own = state.flows[flow];
-  if (own.status != FlowState::Status::runs || own.waits) {
+  const Code& code = program_->flows[flow].code;
+  if (own.status != FlowState::Status::runs || own.waits || own.at == code.size()) {  // its last step may have failed
     return true;
   }
-  const Instruction& at = program_->flows[flow].code[own.at];
+  const Instruction& at = code[own.at];
   const bool of_buffers = at.what == What::look || at.what == What::put;
   return at.what == What::wait || at.what == What::yield || at.what == What::retry || at.intended ||
          (of_buffers && program_->flows[flow].has_unwaited && !program_->looks_behind_posts);
