@@ -36,7 +36,7 @@ struct Arguments {
   std::optional<std::uint32_t> ranks;
   double milliseconds = 200;
   std::optional<double> longest_wait_us;
-  std::string practice = "paper";
+  std::string practice;  // paper
   std::string out;
   std::vector<std::string> only;  // experiments of `targets`
   ServeArguments serve;
@@ -156,6 +156,18 @@ void refuse_simulator_only(const bench::Experiment& experiment) {
   }
 }
 
+// These would change nothing.
+void refuse_what_is_not_taken(const Arguments& arguments, const bench::Experiment& experiment) {
+  if (!arguments.practice.empty() && experiment.takes == bench::Takes::neither) {
+    throw std::invalid_argument(
+        fmt::format("--practice: bench {} has no clients whose practice may differ; leave it out", experiment.name));
+  }
+  if (arguments.longest_wait_us && experiment.takes != bench::Takes::practice_and_waits) {
+    throw std::invalid_argument(
+        fmt::format("--longest-wait-us: it is for the stores, not for bench {}; leave it out", experiment.name));
+  }
+}
+
 int run_in_cluster(Arguments arguments) {
   if (arguments.name != "targets") {
     refuse_simulator_only(bench::find_experiment(arguments.name));  // before others wait for this process
@@ -203,10 +215,13 @@ int bench_command(Arguments arguments) {
   if (arguments.name == "list") {
     return list(arguments);
   }
-  if (arguments.practice != "paper" && arguments.practice != "advised") {
+  if (arguments.name != "targets") {
+    refuse_what_is_not_taken(arguments, bench::find_experiment(arguments.name));
+  }
+  if (!arguments.practice.empty() && arguments.practice != "paper" && arguments.practice != "advised") {
     throw std::invalid_argument(fmt::format("--practice {}: it must be paper or advised", arguments.practice));
   }
-  arguments.options.practice = arguments.practice == "paper" ? bench::Practice::paper : bench::Practice::advised;
+  arguments.options.practice = arguments.practice == "advised" ? bench::Practice::advised : bench::Practice::paper;
   if (arguments.longest_wait_us) {
     constexpr double kLongestUs = 1e6;
     if (!(*arguments.longest_wait_us > 0) || *arguments.longest_wait_us > kLongestUs) {
@@ -249,15 +264,16 @@ void add_bench(Program& program) {
   Command command = program.command("bench", "Experiments that reproduce figures of the papers");
   command.option("name", arguments->name, "an experiment, or list, or targets (all of them against the papers)");
   command.option("--only", arguments->only, "targets: of these experiments alone (default all)");
-  command.option("--profile", arguments->options.profile,
-                 "simulator: NIC profile, a name or a TOML file (default connectx5)");
+  Option profile = command.option("--profile", arguments->options.profile,
+                                  "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command.option("--fabric", arguments->fabric,
                  "auto, verbs, softnic or sim (default auto: verbs with --connect, else sim)");
   Option server = add_serve_options(command, arguments->serve);
   Option connect = command
                        .option("--connect", arguments->cluster.server,
                                "HOST[:PORT] of `sidelatch bench --server`: run on NICs, with the memory there")
-                       .excludes(server);
+                       .excludes(server)
+                       .excludes(profile);
   command.option("--device", arguments->cluster.device,
                  "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
   command.option("--token", arguments->cluster.token, "--server, --connect: a word that both must give");

@@ -32,6 +32,7 @@ struct Arguments {
   std::string out;
   std::string against;
   double tolerance = 0.1;
+  std::string profile;  // of the simulator
   std::string profile_file;
   // For the software NIC. Without an order it would access memory at once, and nothing would be torn.
   std::string wire{};   // shm:default
@@ -104,6 +105,15 @@ int check(const Arguments& arguments) {
     throw std::invalid_argument(
         "--wire, --order and --torn-bias are of the software NIC: give --fabric softnic, or leave them out");
   }
+  checker::CheckOptions options = arguments.options;
+  if (!arguments.profile.empty()) {
+    if (options.fabric != "auto" && options.fabric != "sim") {
+      throw std::invalid_argument(
+          fmt::format("--profile is of the simulator: leave it out, or --fabric {}", options.fabric));
+    }
+    options.fabric = "sim";
+    options.profile = arguments.profile;
+  }
   if (arguments.serve.wanted) {
     return serve(arguments.serve,
                  {.device = arguments.options.device, .relaxed_ordering = arguments.options.relaxed_ordering},
@@ -132,7 +142,6 @@ int check(const Arguments& arguments) {
   checker::CheckReport report;
   {
     Progress progress;
-    checker::CheckOptions options = arguments.options;
     options.interrupted = &interrupted();
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     report = checker::run_check(options);
@@ -173,20 +182,25 @@ void add_check(Program& program) {
   Command command =
       program.command("check", "A datasheet of a NIC: torn reads, order, atomics, rates, and a verdict on each scheme");
   command.option("--fabric", arguments->options.fabric, "auto, verbs, softnic or sim (default auto)");
-  command.option("--device", arguments->options.device,
-                 "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
+  Option device =
+      command.option("--device", arguments->options.device,
+                     "verbs: NIC, as `sidelatch devices` lists it (default: the first with an active port)");
   Option server = add_serve_options(command, arguments->serve);
+  Option profile = command
+                       .option("--profile", arguments->profile,
+                               "simulator, which it chooses: NIC profile, a name or a TOML file (default connectx5)")
+                       .excludes(server)
+                       .excludes(device);
   command
       .option("--connect", arguments->options.server,
               "HOST[:PORT] of `sidelatch check --server`: the memory is there (default: on this machine)")
-      .excludes(server);
+      .excludes(server)
+      .excludes(profile);
   command.flag(
       "--at-switch", arguments->options.at_switch,
       "--connect is the exchange of `sidelatch switch --latches` with switch_optimistic.p4: torn reads through "
       "it, and optimistic/switch");
   command.option("--token", arguments->options.token, "--server, --connect: a word that both must give");
-  command.option("--profile", arguments->options.profile,
-                 "simulator: NIC profile, a name or a TOML file (default connectx5)");
   command.option("--seconds", arguments->options.seconds, "time limit, seconds (default 60)");
   command.list("--parts", arguments->options.parts,
                "what to do, comma-separated: torn-reads, schemes, latches, effects, lock-table, rates, proofs "

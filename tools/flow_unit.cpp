@@ -178,7 +178,7 @@ class ConsumingUnit {
     for (;;) {
       const std::span<const std::byte> present = look();
       if (present.empty()) {
-        if (has_ended()) {
+        if (is_over_) {
           break;
         }
         patience_.wait();
@@ -203,20 +203,22 @@ class ConsumingUnit {
   }
 
  private:
-  // All that is there, or nothing if the flow is broken.
+  // All that is there. If that is nothing, is_over_ says whether more comes. The mark of a broken flow may come at any
+  // time, so each look at the ring may throw.
   std::span<const std::byte> look() {
     try {
-      return ring_.peek();
+      const std::span<const std::byte> present = ring_.peek();
+      is_over_ = present.empty() && (leaves_replicated() || ring_.has_ended());
+      return present;
     } catch (const flows::FlowBroken&) {
       row_.is_broken = true;
+      is_over_ = true;
       return {};
     }
   }
-  bool has_ended() {
-    const bool is_replicated = task_.kind == flows::FlowKind::replicate;
-    // Who leaves a replicated flow is told nothing by the switch.
-    const bool leaves = is_replicated && row_.fate.load(std::memory_order_relaxed) == FlowFate::leaves;
-    return row_.is_broken || leaves || ring_.has_ended();
+  // The switch tells such a unit nothing.
+  [[nodiscard]] bool leaves_replicated() const {
+    return task_.kind == flows::FlowKind::replicate && row_.fate.load(std::memory_order_relaxed) == FlowFate::leaves;
   }
 
   void skip_others(std::uint64_t& number) const {
@@ -279,6 +281,7 @@ class ConsumingUnit {
   FlowUnitRow& row_;
   FlowPatience patience_;
   flows::Consumer ring_;
+  bool is_over_ = false;
 };
 
 FlowUnitPhase work(FlowBoard& board, FlowUnitRow& row) {

@@ -65,10 +65,11 @@ void add_softnic(Program& program) {
       "--wire", options.wire,
       "shm:NAME, folder:PATH, link:OURS,THEIRS,ADDRESS, interface:NAME,ADDRESS or switch:NAME,ADDRESS (default "
       "shm:default)");
-  command.option("--order", options.order,
-                 "touch memory line by line, in any order that this preset of the memory model allows: strict, "
-                 "observed, spec or relaxed (default: at once)");
-  command.option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)");
+  Option order =
+      command.option("--order", options.order,
+                     "touch memory line by line, in any order that this preset of the memory model allows: strict, "
+                     "observed, spec or relaxed (default: at once)");
+  command.option("--seed", options.seed, "--order: seed of the NIC's choices (default 1)").needs(order);
   command.option("--torn-bias", options.torn_bias,
                  "--order: chance that the lines of a request are touched far apart (default 0)");
   command.option("--atomics", options.atomics,

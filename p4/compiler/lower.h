@@ -13,6 +13,7 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -105,11 +106,13 @@ struct Symbol {
   const Type* type = nullptr;
   Object* object = nullptr;
   const ast::Declaration* declaration = nullptr;  // a control or parser to be instantiated, a generic type
+  std::size_t order = 0;                          // of a declaration of the program: its place among them
 };
 
 struct Scope {
   std::map<std::string, Symbol, std::less<>> names;
   Scope* parent = nullptr;
+  std::size_t sees = std::numeric_limits<std::size_t>::max();  // of the program's declarations those up to this one
 };
 
 struct Warning {
@@ -136,32 +139,38 @@ class Lowering {
   void enumeration_members(const ast::Declaration& declaration, Type& made);
   void define(const ast::Declaration& declaration, Symbol symbol);
   [[nodiscard]] const Symbol* find(std::string_view name, bool global = false) const;
+  // What is said of a name that find() has not found.
+  [[nodiscard]] std::string not_found(std::string_view name, std::string otherwise) const;
   const Type* resolve(const ast::Type& type);
-  Object* instantiate(const ast::Declaration& instance, const std::string& prefix);
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
-  Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
-  Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
-                           const std::vector<Value>* places);
   Value wide_value(const Number& number, const Type* type, Location at);
   static void no_wide(const Value& value, const ast::Expr& expr);
   Value wide_slice(const Value& base, unsigned low, unsigned width, Location at);
-  void lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places);
   [[nodiscard]] bool takes_externs(const ast::Declaration& declaration);
   std::vector<Object*> externs_of(const ast::Declaration& declaration, const ast::Expr& expr);
   void lower_waiting(Object& control, const ast::Expr& expr);
+  void local_variable(const ast::Declaration& declaration);
+  void package();
+  void standard_metadata(const Value& place);
+  void field_lists(const Type* type, int slot, const std::vector<unsigned>& outer);
+  std::vector<unsigned> lists_of(const ast::Annotations* annotations);
+
+  // lower_instances.cpp
+  Object* instantiate(const ast::Declaration& instance, const std::string& prefix);
+  Object* extern_instance(const Type* type, const ast::Declaration& instance, const std::string& prefix);
+  Object* control_instance(const ast::Declaration& declaration, const std::vector<Value>& arguments, std::string name,
+                           const std::vector<Value>* places);
+  void lower_control(Object& object, const std::vector<Value>& arguments, const std::vector<Value>* places);
+  bool has_type(const ast::Declaration& declaration, const Type* wanted);
+  bool is_instance_of(const Value& value, const Type* type);
   void bind_constructor(const ast::Declaration& declaration, const std::vector<Value>& arguments, Location at);
   void bind_parameters(Object& object, const std::vector<ast::Parameter>& parameters, const std::vector<Value>* places);
   void declare_locals(const ast::Declaration& declaration, const std::string& prefix);
-  void local_variable(const ast::Declaration& declaration);
   Object* action(const ast::Declaration& declaration, const std::string& prefix);
   Object* function(const ast::Declaration& declaration, const std::vector<const Type*>& types,
                    const std::vector<Object*>& externs = {});
-  void package();
-  void standard_metadata(const Value& place);
   [[nodiscard]] static std::string control_name(const ast::Declaration& declaration, const std::string& prefix);
-  void field_lists(const Type* type, int slot, const std::vector<unsigned>& outer);
   void count_instance(Location at) const;
-  std::vector<unsigned> lists_of(const ast::Annotations* annotations);
 
   // lower_unused.cpp
   void check_unused();
@@ -350,6 +359,18 @@ class Lowering {
     scope_ = outer;
   }
 
+  // The body of one of the program's declarations, which is lowered when it is used. It sees what was declared before
+  // it.
+  template <class Body>
+  void in_scope_of(const ast::Declaration& declaration, Body&& body) {
+    in_scope(global_, [&] {
+      if (const auto known = orders_.find(&declaration); known != orders_.end()) {
+        scope_->sees = known->second;
+      }
+      body();
+    });
+  }
+
   enum class Where : std::uint8_t { nowhere, parser, control, action, function };
 
   const ast::Program& program_;
@@ -361,6 +382,7 @@ class Lowering {
   std::map<const ast::Expr*, Scope*> defaults_;  // of parameters: their names are those of the declaration
   std::deque<std::vector<Value>> kept_places_;
   Scope* global_ = nullptr;
+  std::map<const ast::Declaration*, std::size_t> orders_;
   Scope* scope_ = nullptr;
   ir::Block* block_ = nullptr;
   Where where_ = Where::nowhere;

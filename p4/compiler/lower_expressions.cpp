@@ -109,7 +109,7 @@ Value Lowering::name(const ast::Expr& expr) {
     if (std::find(kOldExterns.begin(), kOldExterns.end(), expr.text) != kOldExterns.end()) {
       unsupported(expr.at, "'" + expr.text + "', which v1model has given up; use the form with _preserving_field_list");
     }
-    fail(expr.at, "'" + expr.text + "' is not declared");
+    fail(expr.at, not_found(expr.text, "'" + expr.text + "' is not declared"));
   }
   switch (symbol->kind) {
     case Symbol::Kind::value:
@@ -127,9 +127,7 @@ Value Lowering::name(const ast::Expr& expr) {
       if (symbol->declaration->kind == ast::DeclarationKind::action) {
         Object*& known = functions_[{symbol->declaration, {}, {}}];
         if (known == nullptr) {
-          Scope* outer = std::exchange(scope_, global_);
-          known = action(*symbol->declaration, "");
-          scope_ = outer;
+          in_scope_of(*symbol->declaration, [&] { known = action(*symbol->declaration, ""); });
         }
         value.object = known;
         return value;

@@ -92,8 +92,9 @@ void Lowering::package() {
     const ast::Expr& callee = is_call ? *expr->operands[0] : *expr;
     const Symbol* symbol = callee.kind == ExprKind::name ? find(callee.text, callee.global) : nullptr;
     if (symbol == nullptr || symbol->kind != Symbol::Kind::declaration) {
-      fail(expr->at, callee.kind == ExprKind::name ? "there is no parser or control '" + callee.text + "'"
-                                                   : std::string("expected a parser or control"));
+      fail(expr->at, callee.kind == ExprKind::name
+                         ? not_found(callee.text, "there is no parser or control '" + callee.text + "'")
+                         : std::string("expected a parser or control"));
     }
     parts[which] = symbol->declaration;
     if (parts[which]->kind != (which == 0 ? DeclarationKind::parser : DeclarationKind::control)) {

@@ -25,7 +25,7 @@ Object* Lowering::parser_instance(const ast::Declaration& declaration, const std
   made.name = name;
   const Where outer_where = std::exchange(where_, Where::parser);
   const std::string outer_prefix = std::exchange(prefix_, name);
-  in_scope(global_, [&] {
+  in_scope_of(declaration, [&] {
     bind_constructor(declaration, arguments, declaration.at);
     bind_parameters(*object, declaration.parameters, places);
     // State 0 sets up the local variables.

@@ -43,7 +43,7 @@ void Lowering::check_unused(const ast::Declaration& declaration) {
     } else if (is_parser) {
       parser_instance(declaration, {}, declaration.name, nullptr);
     } else if (is_action) {
-      action(declaration, "");
+      in_scope_of(declaration, [&] { action(declaration, ""); });
     } else {
       function(declaration, {});
     }

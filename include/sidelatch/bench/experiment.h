@@ -100,11 +100,15 @@ struct ExperimentResult {
   std::vector<Target> targets;
 };
 
+/// Which options of its clients an experiment takes: ExperimentOptions::practice, or also ::longest_wait.
+enum class Takes : std::uint8_t { neither, practice, practice_and_waits };
+
 struct Experiment {
   std::string_view name;
   std::string_view summary;
   std::string_view figure;  ///< as in ExperimentResult
   ExperimentResult (*run)(const ExperimentOptions& options) = nullptr;
+  Takes takes = Takes::neither;
   bool simulator_only = false;  ///< run() throws std::invalid_argument if it is given a cluster
 };
 

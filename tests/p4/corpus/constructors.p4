@@ -13,6 +13,11 @@ control Add(inout bit<8> x)(bit<8> step) {
   }
 }
 control Twice(inout bit<8> x)(Add add) { apply { add.apply(x); add.apply(x); } }
+control Change(inout bit<8> x);  // the type of every control with this parameter
+control ChangeAny<T>(inout T x);
+control Thrice(inout bit<8> x)(Change change) { apply { change.apply(x); change.apply(x); change.apply(x); } }
+control Once(inout bit<8> x)(ChangeAny<bit<8>> change) { apply { change.apply(x); } }
+parser Reads(packet_in b, out op_t o);
 control Both(inout bit<8> x, inout bit<8> y)(Twice one, Add other) { apply { one.apply(x); other.apply(y); } }
 control Store(inout bit<8> x)(register<bit<8>> store, counter seen) {
   apply {
@@ -27,7 +32,7 @@ control Given(inout bit<8> x)(Add add = Add(0x40)) { apply { add.apply(x); } }
 parser Read(packet_in b, out op_t o)(bit<8> mark) {
   state start { b.extract(o); o.c = o.c + mark; transition accept; }
 }
-parser ReadBy(packet_in b, out op_t o)(Read read) { state start { read.apply(b, o); transition accept; } }
+parser ReadBy(packet_in b, out op_t o)(Reads read) { state start { read.apply(b, o); transition accept; } }
 parser Parse(packet_in b, out H h, inout M m, STANDARD)(ReadBy last) {
   ReadBy(Read(1)) next;
   state start {
@@ -42,6 +47,9 @@ control In(inout H h, inout M m, STANDARD)(Add add, bit<8> one) {
   Both(Twice(Add(1)), Add(2)) another;
   Both(other = Add(2), one = Twice(Add(1))) nested;
   Store(register<bit<8>>(1), counter(2, CounterType.packets)) store;
+  Add(1) shared;
+  Thrice(shared) thrice;
+  Once(shared) once;
   Given() given;
   Given(Add(0x50)) given_another;
   apply {
@@ -53,6 +61,7 @@ control In(inout H h, inout M m, STANDARD)(Add add, bit<8> one) {
       6: { another.apply(h.o.a, h.o.b); }
       3: { store.apply(h.o.a); }
       4: { given.apply(h.o.a); given_another.apply(h.o.b); }
+      7: { thrice.apply(h.o.a); once.apply(h.o.b); }
       5: { add.apply(h.o.a); h.o.b = one; }
     }
   }
