@@ -319,6 +319,7 @@ void Execution::look_for_changes_by_the_dead() {
 
 void Execution::note_act_of_the_dead(std::uint16_t of) {
   is_void_ = true;
+  const Zone::Use own(nullptr);
   note_blind_spot(fmt::format(
       "{}, which may crash at a post, and changes behind it, with no wait between them, what others look at "
       "(post by enqueue(), or let World::yield come between),",

@@ -232,6 +232,25 @@ TEST(BehindACrash, WhereATaskCannotWaitAChangeIsNoEnd) {
             (std::set<End>{{0, 0, 0, 1}, {1, 0, 0, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}, {1, 1, 1, 1}}));
 }
 
+// The end of a queue pair is seen at its other end.
+Task<void> post_and_disconnect(Client* client, Store* store, std::unique_ptr<fabric::QueuePair> other) {
+  const std::array chain = {raise(*store, 0)};
+  client->world->require(client->qp->post(chain), "there is no room");
+  other.reset();
+  co_await client->qp->drain();
+}
+
+TEST(BehindACrash, WhereATaskCannotWaitTheEndOfAQueuePairIsNone) {
+  const Program program = [](World& world) {
+    auto& cast = world.make<Cast>(world);
+    world.spawn(*cast.mortal.node, post_and_disconnect(&cast.mortal, &cast.store,
+                                                       world.connect(*cast.mortal.node, *cast.store.node, 0, {})));
+  };
+  const Verdict verdict = check(program, searching());
+  EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+  EXPECT_THAT(to_text(verdict), HasSubstr("mortal, which may crash at a post, and changes behind it"));
+}
+
 // An object is changed before and behind a post, in a step that a completion begins.
 Task<void> wait_set_raise_set(Client* client, Store* store, Shared* shared) {
   co_await client->qp->submit(raise(*store, 0));
