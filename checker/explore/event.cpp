@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kClient = "client";
 constexpr std::string_view kLease = "lease";
+constexpr std::string_view kNever = "never-begins";
 constexpr std::array kSteps = {StepKind::fetch,    StepKind::place,      StepKind::sample,  StepKind::load,
                                StepKind::store,    StepKind::load_store, StepKind::execute, StepKind::deliver,
                                StepKind::complete, StepKind::receive,    StepKind::drain};
@@ -137,7 +138,9 @@ std::string to_string(const Action& action) {
                                 : action.sort == Action::Sort::lease ? kLease
                                                                      : name(action.kind);
   std::string text = fmt::format("{}:{}:{}:{}", what, action.owner, action.index, action.piece);
-  return action.crash == 0 ? text : fmt::format("{}:{}", text, action.crash);
+  return action.crash == 0                      ? text
+         : action.crash == Action::kNeverBegins ? fmt::format("{}:{}", text, kNever)
+                                                : fmt::format("{}:{}", text, action.crash);
 }
 
 Action parse_action(std::string_view text) {
@@ -173,7 +176,9 @@ Action parse_action(std::string_view text) {
   action.owner = parse_number<std::uint16_t>(parts[1], text);
   action.index = parse_number<std::uint32_t>(parts[2], text);
   action.piece = parse_number<std::uint32_t>(parts[3], text);
-  action.crash = count == 5 ? parse_number<std::uint16_t>(parts[4], text) : std::uint16_t{0};
+  action.crash = count != 5           ? std::uint16_t{0}
+                 : parts[4] == kNever ? Action::kNeverBegins
+                                      : parse_number<std::uint16_t>(parts[4], text);
   return action;
 }
 

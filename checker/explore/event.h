@@ -26,6 +26,8 @@ struct Action {
   fabric::model::StepKind kind = fabric::model::StepKind::fetch;
   /// 0: the woken client continues. n + 1: it crashes after n more requests.
   std::uint16_t crash = 0;
+  /// A client's first step: it crashes instead, and has done nothing.
+  static constexpr std::uint16_t kNeverBegins = 0xffff;
   std::uint16_t owner = 0;
   std::uint32_t index = 0;
   std::uint32_t piece = 0;
@@ -92,6 +94,7 @@ struct Event {
   std::uint16_t message = kNone;  ///< a client's step that learns of the next message of this queue pair
   bool ran = false;               ///< one of its tasks continued
   bool may_crash = false;         ///< the client could have crashed instead
+  bool begins = false;            ///< the first step of a client that may crash
   bool judged = false;            ///< a judge sees when it happens
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor

@@ -246,7 +246,8 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   in_tail_ = liveness_after_crash_ = false;
   progress_.clear();
   failure_.reset();
-  is_cut_ = false;
+  is_cut_ = is_void_ = false;
+  seen_at_crash_.clear();
   refused_.clear();
   tasks_running_ = retries_ = 0;
   building_ = true;
@@ -761,6 +762,9 @@ void Execution::on_region(std::uint16_t of, model::NodeId node, RemoteAddress ad
     }
   }
   if (!building_) {
+    if (runs_the_dead()) {
+      note_act_of_the_dead(running_);
+    }
     if (running_ != Event::kNone) {
       ++actors_[running_].changes;
       event_->allocates_at = of;
@@ -829,6 +833,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
     const WorkRequest request = checked.final_form();
     if (posts_left_ && *posts_left_ == 0) {
       crash_now(of);
+      remember_what_others_see();
       return;
     }
     if (++calls_in_step_ > kMostCallsInAStep) {
@@ -968,6 +973,9 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
 void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
   const std::uint16_t qp = queue_pair.id().value;
   queue_pairs_[qp].queue_pair = nullptr;
+  if (runs_the_dead()) {
+    note_act_of_the_dead(running_);
+  }
   const auto in_flight = [](const RequestTimes& times) { return times.completed == RequestTimes{}.completed; };
   if (running_ != Event::kNone && std::ranges::any_of(times_[qp], in_flight)) {
     fail(Kind::exception,

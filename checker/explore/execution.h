@@ -142,8 +142,9 @@ class Execution final : public World {
   static constexpr std::uint32_t kMadeInTasks = 0;  ///< all that tasks have made and linked to such objects
   /// A client looks at an object behind a post, in the same step, or may do so.
   struct LookBehind {
+    static constexpr std::uint64_t kCrash = std::uint64_t{1} << 63;
     std::uint32_t taken_as = 0;
-    std::uint64_t by = 0;  ///< actors, one bit each
+    std::uint64_t by = 0;  ///< actors, one bit each; kCrash: one of them may crash
     std::string what;
   };
   /// `known`: those of changing_objects(), of executions of the same program.
@@ -211,6 +212,8 @@ class Execution final : public World {
   /// The actions possible now, in an order that does not depend on how this state was reached.
   void enabled(std::vector<Action>& out);
   [[nodiscard]] bool is_enabled(const Action& action);
+  /// Whether the enabled action is the first step of a client that may crash before it (Action::kNeverBegins).
+  [[nodiscard]] bool may_never_begin(const Action& action) const;
   /// Performs an enabled action and describes it in `event`.
   void apply(const Action& action, Event& event);
   /// The same for an action that happened at this point of an earlier execution; its effects are not recorded.
@@ -224,6 +227,9 @@ class Execution final : public World {
   [[nodiscard]] const Failure* failure() const noexcept { return failure_ ? &*failure_ : nullptr; }
   /// Whether a loop was cut in this execution, so that what would have followed is unknown.
   [[nodiscard]] bool is_cut() const noexcept { return is_cut_; }
+  /// Whether a client has changed behind its crash what others could see. Then this is no execution of the program, and
+  /// blind_spot() says so.
+  [[nodiscard]] bool is_void() const noexcept { return is_void_; }
   /// The first loop that was cut since forget_cuts(), in any execution.
   [[nodiscard]] const std::optional<Cut>& first_cut() const noexcept { return first_cut_; }
   void forget_cuts() noexcept { first_cut_.reset(); }
@@ -348,6 +354,7 @@ class Execution final : public World {
     std::string name;
     bool is_cpu = false;
     bool can_crash = false;
+    bool has_begun = false;
     std::uint16_t machine_client = 0;  // of a node
     std::uint16_t machine_thread = 0;
     std::uint16_t node = 0;  // the actor of its node
@@ -476,6 +483,10 @@ class Execution final : public World {
   void watch_shared_objects(std::uint16_t actor);
   void note_shared_objects(std::uint16_t actor);
   [[nodiscard]] bool part_behind_post(fabric::Waiter* waiter);
+  [[nodiscard]] bool halt_the_dead(fabric::Waiter* waiter);
+  void remember_what_others_see();
+  void look_for_changes_by_the_dead();
+  void note_act_of_the_dead(std::uint16_t of);
   [[nodiscard]] bool still_waits(std::uint16_t of, const Suspended& suspended) const;
   void watch_after_post();
   void watch_buffers(std::uint16_t of);
@@ -600,6 +611,14 @@ class Execution final : public World {
   std::string refused_;  // why a task's program is refused
   bool trusts_ = true;
   bool is_cut_ = false;
+  bool is_void_ = false;
+  // What others could see of a client when it crashed in the middle of a step.
+  struct Seen {
+    const std::byte* begin;
+    std::uint32_t life;  // of its block
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Seen> seen_at_crash_;
   std::optional<Cut> first_cut_;
   std::vector<std::span<const std::byte>> blocks_;
   struct Mapped {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace sidelatch::explore {
@@ -196,14 +197,6 @@ void Execution::note_shared_objects(std::uint16_t of) {
     }
     before += made.bytes;
   }
-  // A crash before the client's first step, in which it has changed nothing, is not explored.
-  if (altered != 0 && actors_[of].can_crash && event_->action.sort == Action::Sort::client &&
-      last_what_ == Step::What::start) {
-    note_blind_spot(
-        fmt::format("{}, which may crash, and changes an object that others reach in its first step (let World::yield "
-                    "come before),",
-                    actors_[of].name));
-  }
   if (altered != 0) {
     ++actors_[of].changes;  // others have seen it, also if it is undone later
     find_made_objects();
@@ -255,8 +248,11 @@ void Execution::watch_after_post() {
 // had its own moment. What others do between the two is explored if it goes on in a step of its own. This takes longer,
 // so first the explorer sees whether it looks at anything that others may have changed.
 bool Execution::part_behind_post(Waiter* waiter) {
+  if (runs_the_dead()) {
+    return halt_the_dead(waiter);
+  }
   const bool has_posted = !event_->posts.empty() || !event_->receives.empty();
-  if (running_ == Event::kNone || runs_the_dead() || (!has_posted && !acted_in_step_)) {
+  if (running_ == Event::kNone || (!has_posted && !acted_in_step_)) {
     return false;
   }
   // What the explorer notes lasts longer than the program's heap: a block of it that stays would move all later ones.
@@ -273,6 +269,61 @@ bool Execution::part_behind_post(Waiter* waiter) {
   }
   watch_buffers(running_);
   return false;
+}
+
+// Nothing that a client does behind its crash happens. Where it can wait, it waits for ever. Else its code runs on to
+// its next wait, and what comes of that execution is no end of the program if others could see it.
+bool Execution::halt_the_dead(Waiter* waiter) {
+  if (waiter == nullptr || has(Mutation::the_dead_go_on)) {
+    return false;
+  }
+  reactor_->parted(running_).push_back(*waiter);
+  return true;
+}
+
+// What the program has made for all to see, what other clients reach, and what its judges keep.
+void Execution::remember_what_others_see() {
+  if (has(Mutation::the_dead_go_on)) {
+    return;
+  }
+  roots_.clear();
+  for (const Kept& kept : kept_) {
+    roots_.push_back(kept.object);
+  }
+  for (const SharedObject& object : shared_objects_) {
+    roots_.push_back(zone_.base() + object.offset);
+  }
+  for (const Made& made : made_) {
+    roots_.push_back(made.begin);
+  }
+  for (const auto& judge : judges_) {
+    std::array<const void*, sizeof judge / sizeof(void*)> words{};
+    std::memcpy(words.data(), static_cast<const void*>(&judge), sizeof words);
+    roots_.insert(roots_.end(), words.begin(), words.end());
+  }
+  zone_.reachable(roots_, blocks_);
+  for (const std::span<const std::byte> block : blocks_) {
+    seen_at_crash_.push_back({block.data(), zone_.life_at(block.data()), {block.begin(), block.end()}});
+  }
+}
+
+void Execution::look_for_changes_by_the_dead() {
+  const bool changed = std::ranges::any_of(seen_at_crash_, [&](const Seen& seen) {
+    return zone_.life_at(seen.begin) != seen.life || std::memcmp(seen.begin, seen.bytes.data(), seen.bytes.size()) != 0;
+  });
+  seen_at_crash_.clear();
+  if (changed) {
+    note_act_of_the_dead(crashed_);
+  }
+}
+
+void Execution::note_act_of_the_dead(std::uint16_t of) {
+  is_void_ = true;
+  const Zone::Use own(nullptr);
+  note_blind_spot(fmt::format(
+      "{}, which may crash at a post, and changes behind it, with no wait between them, what others look at "
+      "(post by enqueue(), or let World::yield come between),",
+      actors_[of].name));
 }
 
 bool Execution::still_waits(std::uint16_t of, const Suspended& suspended) const {
@@ -446,12 +497,17 @@ void Execution::note_object_after_post(std::uint16_t of, std::uint32_t taken_as)
   if (has(Mutation::looks_after_posts_are_unseen)) {
     return;
   }
+  // A crash between the post and a change behind it is as good as another client.
+  const bool may_crash = actors_[of].can_crash && !has(Mutation::crashes_after_all_posts);
+  const std::uint64_t by = bit_of(of) | (may_crash ? LookBehind::kCrash : 0);
   const auto known = std::ranges::find(looks_behind_, taken_as, &LookBehind::taken_as);
   if (known != looks_behind_.end()) {
-    known->by |= bit_of(of);
+    known->by |= by;
     return;
   }
-  looks_behind_.push_back({taken_as, bit_of(of), look_behind(of, "at an object that another client changes")});
+  looks_behind_.push_back(
+      {taken_as, by,
+       look_behind(of, may_crash ? "at an object that clients share" : "at an object that another client changes")});
 }
 
 std::string Execution::look_behind(std::uint16_t of, std::string_view what) const {

@@ -173,7 +173,7 @@ bool Execution::repeats(const Event& before) {
 void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
-  event_->may_crash = event_->ran = event_->judged = event_->global = false;
+  event_->may_crash = event_->begins = event_->ran = event_->judged = event_->global = false;
   event_->own = {};
   event_->altered = event_->looked_at = 0;
   event_->allocates_at = Event::kNone;
@@ -193,7 +193,7 @@ void Execution::happen(const Action& action, bool described) {
   }
   calls_in_step_ = ended_in_step_ = 0;
   acted_in_step_ = looks_at_progress_ = false;
-  if (action.crash != 0) {
+  if (action.crash != 0 && action.crash != Action::kNeverBegins) {
     posts_left_ = action.crash - 1U;
   }
   switch (action.sort) {
@@ -217,6 +217,9 @@ void Execution::happen(const Action& action, bool described) {
     crash_now(event_->client);
   }
   posts_left_.reset();
+  if (!seen_at_crash_.empty()) {
+    look_for_changes_by_the_dead();
+  }
   ++moment_;
   if (!refused_.empty()) {
     throw std::logic_error(refused_);
@@ -441,7 +444,8 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
     return;
   }
   ModelQueuePair& queue_pair = *queue_pairs_[qp].queue_pair;
-  watch(queue_pairs_[qp].actor);  // the old values of a chain may go where others look
+  set_may_crash(queue_pairs_[qp].actor);  // a chain that waits for room may be posted
+  watch(queue_pairs_[qp].actor);          // the old values of a chain may go where others look
   sequence += first_request_number(qp);
   if (failed) {
     if (queue_pair.state() == QueuePair::State::ready && sequence > queue_pair.completed_so_far()) {
@@ -450,6 +454,15 @@ void Execution::notify(std::uint16_t qp, std::uint64_t sequence, bool failed) {
   } else if (queue_pair.state() == QueuePair::State::ready) {
     queue_pair.on_completed(sequence);
   }
+}
+
+bool Execution::may_never_begin(const Action& action) const {
+  if (action.sort != Action::Sort::client || crashed_ != Event::kNone) {
+    return false;
+  }
+  const Actor& actor = actors_[action.owner];
+  const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
+  return actor.can_crash && !actor.has_begun && found != actor.suspended.end() && found->what == Step::What::start;
 }
 
 void Execution::set_may_crash(std::uint16_t of) {
@@ -520,7 +533,9 @@ void Execution::run_ready(std::uint16_t of) {
   event_->client = of;
   if (reactor_->has_ready()) {
     event_->ran = true;
-    set_may_crash(of);
+    if (!runs_the_dead()) {
+      set_may_crash(of);
+    }
     resume_ready(of);
     look_for_changed_buffers(of);
     if (actors_[of].tasks.size() > 1) {
@@ -528,6 +543,10 @@ void Execution::run_ready(std::uint16_t of) {
     }
   } else if (watched_ == of) {
     note(of);
+  }
+  // The client has done nothing: it could have crashed behind its last step.
+  if (!event_->ran && event_->posts.empty() && !runs_the_dead()) {
+    event_->may_crash = false;
   }
   running_ = Event::kNone;
 }
@@ -557,6 +576,7 @@ void Execution::apply_client(const Action& action) {
   if (found == actor.suspended.end()) {
     throw std::logic_error(fmt::format("explorer: client {} has no step {}", actor.name, action.index));
   }
+  const bool begins = may_never_begin(action);
   const Suspended suspended = *found;
   last_what_ = suspended.what;
   actor.suspended.erase(found);
@@ -565,8 +585,15 @@ void Execution::apply_client(const Action& action) {
   event_->by_cpu = actor.is_cpu;
   switch (suspended.what) {
     case Step::What::start:
-      event_->ran = true;
       set_may_crash(action.owner);
+      event_->begins = begins;
+      if (action.crash == Action::kNeverBegins && event_->begins) {
+        crash_now(action.owner);
+        running_ = Event::kNone;
+        return;
+      }
+      actor.has_begun = true;
+      event_->ran = true;
       // A client's tasks have the first suspension numbers.
       ++tasks_running_;
       {

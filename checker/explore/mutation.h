@@ -25,6 +25,8 @@ enum class Mutation : std::uint8_t {
   locks_are_not_reversed,
   revocations_are_reduced,
   crashes_after_all_posts,  ///< and not between them
+  clients_begin,            ///< before they crash
+  the_dead_go_on,           ///< to their next wait
   // The end.
   nobody_is_stuck,
   // What a state is, in the search through states.

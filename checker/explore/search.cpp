@@ -77,7 +77,7 @@ void ObjectsSeen::add(const std::vector<Execution::LookBehind>& looks) {
 const std::string* ObjectsSeen::blind_spot() const {
   for (const Execution::LookBehind& look : looks_) {
     const auto object = std::ranges::find(changing_, look.taken_as, &Execution::Changing::taken_as);
-    // Two actors: one that looks and another one that changes it.
+    // Two actors: one that looks and another one that changes it. Or one that may crash between a post and a change.
     const bool by_others =
         object != changing_.end() && object->changed_by != 0 && (std::popcount(look.by | object->changed_by) > 1);
     if (by_others) {
@@ -243,6 +243,11 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
       crash.crash = static_cast<std::uint16_t>(n);
       node.todo.push_back(crash);
     }
+    if (node.event.begins && !has(Mutation::clients_begin)) {
+      Action crash = action;
+      crash.crash = Action::kNeverBegins;
+      node.todo.push_back(crash);
+    }
   }
   // A revocation, and the choice of whose lease ends first, disable other actions. Therefore all alternatives are
   // explored.
@@ -355,6 +360,11 @@ void Worker::add_choice(std::size_t depth, const std::vector<Action>& initials) 
 
 void Worker::extend(TaskResult& result) {
   for (;;) {
+    if (execution_.is_void()) {
+      ++result.redundant;
+      note_leaf();
+      return;
+    }
     if (execution_.failure() != nullptr) {
       end_execution(result);
       return;
@@ -612,7 +622,7 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
   const std::size_t crash_after = random() % (2 * usual_length);
   const auto crash = static_cast<std::uint16_t>(1 + random() % 4);
   bool crashed = false;
-  while (execution_.failure() == nullptr) {
+  while (execution_.failure() == nullptr && !execution_.is_void()) {
     execution_.enabled(enabled_);
     if (enabled_.empty() || depth_ >= options_->max_events) {
       break;
@@ -633,18 +643,23 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
         }
       }
     }
-    action.crash = crashed || depth_ < crash_after ? std::uint16_t{0} : crash;
+    action.crash = crashed || depth_ < crash_after                    ? std::uint16_t{0}
+                   : execution_.may_never_begin(action) && crash == 1 ? Action::kNeverBegins
+                                                                      : crash;
     push(action);
     make_happen(depth_ - 1, action);
     SearchNode& node = *nodes_[depth_ - 1];
     node.todo.clear();
     crashed = crashed || (action.crash != 0 && node.event.may_crash);
+    if (action.crash == Action::kNeverBegins) {
+      continue;
+    }
     node.event.action.crash =
         node.event.may_crash
             ? static_cast<std::uint16_t>(std::min<std::size_t>(action.crash, node.event.posts.size() + 1))
             : std::uint16_t{0};
   }
-  if (depth_ >= options_->max_events) {
+  if (depth_ >= options_->max_events || execution_.is_void()) {
     extend(result);
   } else {
     end_execution(result);
@@ -722,7 +737,10 @@ TaskResult Worker::run_along(const std::vector<Action>& choices, bool to_the_end
     push(action);
     make_happen(depth_ - 1, action);
     const SearchNode& node = *nodes_[depth_ - 1];
-    if (action.crash != 0 && (!node.event.may_crash || action.crash > node.event.posts.size() + 1)) {
+    const bool can_be = action.crash == Action::kNeverBegins
+                            ? node.event.begins
+                            : node.event.may_crash && action.crash <= node.event.posts.size() + 1;
+    if (action.crash != 0 && !can_be) {
       throw std::invalid_argument(
           fmt::format("the crash in '{}' is not possible after {} steps of the trace", to_string(action), depth_ - 1));
     }

@@ -111,6 +111,11 @@ class Describer {
       step.actor = execution_->actor_name(action.owner);
       step.action = execution_->describe_step(action);
     }
+    const bool never_begins = action.crash == Action::kNeverBegins;
+    if (never_begins) {
+      step.action = "crashes before its first step";
+      step.rule = fabric::model::describe(fabric::model::Rule::crash);
+    }
     const fabric::model::Footprint print =
         machine_step ? execution_->machine().footprint(action.step()) : fabric::model::Footprint{};
     if (!execution_->is_enabled(action)) {
@@ -131,7 +136,7 @@ class Describer {
     if (event.client != Event::kNone && (event.ran || !event.posts.empty())) {
       client_part(event, action);
     }
-    if (action.crash != 0) {
+    if (action.crash != 0 && !never_begins) {
       TraceStep crash;
       crash.actor = execution_->actor_name(event.client);
       crash.action = "crashes";

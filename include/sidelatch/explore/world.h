@@ -97,9 +97,9 @@ class World : public fabric::Fabric {
   /// task.
   virtual void spawn(fabric::Node& client, fabric::Task<void> task) = 0;
   virtual void spawn(fabric::Cpu& cpu, fabric::Task<void> task) = 0;
-  /// The client may stop for ever at any of its steps (rule 9). At most one client crashes in an execution. Its task
-  /// runs on to its next wait, without effect on the world; do not judge by anything that it sets in this process
-  /// meanwhile.
+  /// The client may stop for ever at any of its steps, also before the first one (rule 9). At most one client crashes
+  /// in an execution. Its tasks do nothing more; but behind QueuePair::post(), where none can wait, a task runs on to
+  /// its next wait.
   virtual void may_crash(fabric::Node& client) = 0;
   /// The others must make progress although a client has crashed, as with leases. Without this call, waiting for a
   /// crashed client is no deadlock.

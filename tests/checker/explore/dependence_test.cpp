@@ -147,6 +147,9 @@ class Orders {
         // The client crashes behind some of its posts instead.
         go_to(actions_.size());
         action.crash = static_cast<std::uint16_t>(1 + random_() % (event.posts.size() + 1));
+        if (event.begins && random_() % 2 == 0) {
+          action.crash = Action::kNeverBegins;
+        }
         event = {};
         event.action = action;
         execution_.apply(action, event);

@@ -439,9 +439,35 @@ Fault Machine::advance(State& state, std::size_t flow, bool behind_a_post) const
   return fault;
 }
 
+// A task that is about to do one of these waits first, or is over.
+bool Machine::waits_next(const State& state, std::size_t flow) const {
+  const FlowState& own = state.flows[flow];
+  const Code& code = program_->flows[flow].code;
+  if (own.status != FlowState::Status::runs || own.waits || own.at == code.size()) {  // its last step may have failed
+    return true;
+  }
+  const Instruction& at = code[own.at];
+  const bool of_buffers = at.what == What::look || at.what == What::put;
+  return at.what == What::wait || at.what == What::yield || at.what == What::retry || at.intended ||
+         (of_buffers && program_->flows[flow].has_unwaited && !program_->looks_behind_posts);
+}
+
+// A client has one thread, whatever tasks it has.
+bool Machine::is_held_up(const State& state, std::size_t flow) const {
+  for (std::size_t i = 0; i < state.flows.size(); ++i) {
+    const bool of_client = program_->flows[i].sort == Flow::Sort::client &&
+                           program_->flows[flow].sort == Flow::Sort::client &&
+                           program_->flows[i].client == program_->flows[flow].client;
+    if (i != flow && of_client && state.flows[i].is_running) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& out) const {
   const FlowState& own = state.flows[flow];
-  if (own.status != FlowState::Status::runs || is_dead(state, flow)) {
+  if (own.status != FlowState::Status::runs || is_dead(state, flow) || is_held_up(state, flow)) {
     return;
   }
   const auto unit = static_cast<Unit>(flow);
@@ -449,7 +475,7 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
   const auto abort = [&] {
     Next& next = out.emplace_back(Next{state, unit, Fault::none});
     next.state.flows[flow].status = FlowState::Status::aborted;
-    next.state.flows[flow].waits = false;
+    next.state.flows[flow].waits = next.state.flows[flow].is_running = false;
     next.state.flows[flow].knows_failed = 0;
   };
   const bool waits = own.waits || at.what == What::wait;
@@ -479,6 +505,7 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
     post(next.state, flow, at);
     if (at.waited) {
       after.waits = true;
+      after.is_running = false;
       return;
     }
   }
@@ -530,6 +557,7 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
   }
   const Fault fault = advance(next.state, flow, at.posts() && !at.waited);
   next.fault = next.fault == Fault::none ? fault : next.fault;
+  after.is_running = !waits_next(next.state, flow);
 }
 
 // The lease of a client that has crashed ends for another one that waits, once, when nobody else is in the middle of
@@ -591,7 +619,7 @@ void Machine::next(const State& state, std::vector<Next>& out) const {
         next.state.flows[i].status = FlowState::Status::ended;
         next.state.flows[i].registers = {};
         next.state.flows[i].at = 0;
-        next.state.flows[i].waits = false;
+        next.state.flows[i].waits = next.state.flows[i].is_running = false;
         next.state.flows[i].knows_failed = 0;
       }
     }

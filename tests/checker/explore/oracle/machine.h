@@ -42,6 +42,8 @@ struct FlowState {
   enum class Status : std::uint8_t { runs, ended, aborted };
   Status status = Status::runs;
   bool waits = false;  // for its newest request
+  // Its client's thread is in the middle of it: another task of the client goes on only where this one waits.
+  bool is_running = false;
   // Queue pairs, one bit each, whose failure it may know: completions are looked at only while a task waits.
   std::uint32_t knows_failed = 0;
   std::uint16_t at = 0;
@@ -110,6 +112,8 @@ class Machine {
   void steps_of(const State& state, std::size_t index, Unit unit, std::vector<Next>& out) const;
   void execute(const State& state, std::size_t index, Unit unit, std::vector<Next>& out) const;
   void step_of(const State& state, std::size_t flow, std::vector<Next>& out) const;
+  [[nodiscard]] bool waits_next(const State& state, std::size_t flow) const;
+  [[nodiscard]] bool is_held_up(const State& state, std::size_t flow) const;
   [[nodiscard]] Request make(const State& state, std::size_t flow, const Instruction& at) const;
   void post(State& state, std::size_t flow, const Instruction& at) const;
   [[nodiscard]] Fault put(State& state, std::size_t flow, const Instruction& at) const;

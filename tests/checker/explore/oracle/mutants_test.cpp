@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"Rule2IsNoRace", Mutation::rule_2_is_no_race, Preset::observed, 2},
         Mutant{"LocksAreNotReversed", Mutation::locks_are_not_reversed, Preset::observed, 14},
         Mutant{"RevocationsAreReduced", Mutation::revocations_are_reduced, Preset::strict, 24},
-        Mutant{"CrashesAfterAllPosts", Mutation::crashes_after_all_posts, Preset::strict, 197},
+        Mutant{"CrashesAfterAllPosts", Mutation::crashes_after_all_posts, Preset::observed, 2324},
         Mutant{"NobodyIsStuck", Mutation::nobody_is_stuck, Preset::strict, 10},
         Mutant{"StatesWithoutHeap", Mutation::states_without_heap, Preset::strict, 6, Mode::states},
         Mutant{"StatesWithoutMemory", Mutation::states_without_memory, Preset::strict, 6, Mode::states},
@@ -86,6 +86,8 @@ TEST(MutantsOfLookers, AreCaught) {
   constexpr std::uint64_t kPrograms = 20;
   const Limits limits{2'000, 400};
   for (const auto& [mutation, first] : {std::pair{Mutation::objects_are_no_race, std::uint64_t{80}},
+                                        std::pair{Mutation::clients_begin, std::uint64_t{215}},
+                                        std::pair{Mutation::the_dead_go_on, std::uint64_t{2912}},
                                         std::pair{Mutation::looks_after_posts_are_unseen, std::uint64_t{400}}}) {
     bool is_caught = false;
     for (std::uint64_t seed = first; seed < first + kPrograms && !is_caught; ++seed) {
