@@ -143,8 +143,10 @@ class Execution final : public World {
   /// A client looks at an object behind a post, in the same step, or may do so.
   struct LookBehind {
     static constexpr std::uint64_t kCrash = std::uint64_t{1} << 63;
+    static constexpr std::uint64_t kChange = std::uint64_t{1} << 62;
     std::uint32_t taken_as = 0;
-    std::uint64_t by = 0;  ///< actors, one bit each; kCrash: one of them may crash
+    /// Actors, one bit each. kCrash: one of them may crash. kChange: one of them has changed it, and others reach it.
+    std::uint64_t by = 0;
     std::string what;
   };
   /// `known`: those of changing_objects(), of executions of the same program.
@@ -501,7 +503,7 @@ class Execution final : public World {
   [[nodiscard]] std::span<const std::byte> filled_part_of(std::uint16_t of, std::span<const std::byte> region) const;
   void note_after_post(std::uint16_t of, std::string_view what) const;
   [[nodiscard]] std::string look_behind(std::uint16_t of, std::string_view what) const;
-  void note_object_after_post(std::uint16_t of, std::uint32_t taken_as);
+  void note_object_after_post(std::uint16_t of, std::uint32_t taken_as, std::uint64_t changes = 0);
   static void look_at_inlined(std::span<const fabric::CheckedRequest> chain);
   // A post. What the client looks at behind it, in the same step, may change between the two.
   class WatchAfterPost {
@@ -660,6 +662,7 @@ class Execution final : public World {
   bool looks_at_other_nodes_ = false;  // how clients look at their memory
   bool parts_posts_ = false;
   std::uint64_t touched_ = 0;                       // objects, before a post of the step
+  std::uint64_t touched_behind_ = 0;                // the same, behind a post
   std::vector<std::span<std::byte>> closed_nodes_;  // memory of other nodes
   std::size_t closed_ranges_ = 0;                   // of the guard, of such memory
   mutable std::optional<BlindSpot> blind_spot_;

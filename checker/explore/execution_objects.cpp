@@ -122,7 +122,7 @@ void Execution::find_made_objects() {
 void Execution::watch_shared_objects(std::uint16_t of) {
   posted_in_step_ = !event_->posts.empty();  // a chain that waited for room
   goes_on_behind_ = false;
-  touched_ = 0;
+  touched_ = touched_behind_ = 0;
   watch_other_nodes(of);
   objects_before_.clear();
   for (const SharedObject& object : shared_objects_) {
@@ -151,6 +151,7 @@ void Execution::note_shared_objects(std::uint16_t of) {
   const auto was_touched = [&](std::size_t i) {
     SharedObject& object = shared_objects_[i];
     if (object.pages.empty()) {
+      touched_behind_ |= goes_on_behind_ ? bit_of(i) : 0;
       if (goes_on_behind_ && (object.reached_by & bit_of(of) & ~object.looked_behind) != 0) {
         object.looked_behind |= bit_of(of);
         note_object_after_post(of, object.taken_as);
@@ -159,6 +160,7 @@ void Execution::note_shared_objects(std::uint16_t of) {
     }
     const bool touched = guard_.open(i);
     if (touched && posted_in_step_) {
+      touched_behind_ |= bit_of(i);
       note_object_after_post(of, object.taken_as);
     }
     return touched || (touched_ & bit_of(i)) != 0;
@@ -188,12 +190,18 @@ void Execution::note_shared_objects(std::uint16_t of) {
     shares_objects_ = shares_objects_ || (object.reached_by & ~bit_of(of)) != 0;
     object.changed_by |= bit_of(of);
     add_changing({object.taken_as, object.changed_by});
+    if ((touched_behind_ & bit_of(i)) != 0 && (object.reached_by & ~bit_of(of)) != 0) {
+      note_object_after_post(of, object.taken_as, LookBehind::kChange);
+    }
   }
   for (const Made& made : made_) {
     if (std::memcmp(made.begin, before, made.bytes) != 0) {
       altered |= kMade;
       shares_objects_ = true;
       add_changing({kMadeInTasks, bit_of(of)});
+      if (goes_on_behind_) {
+        note_object_after_post(of, kMadeInTasks, LookBehind::kChange);
+      }
     }
     before += made.bytes;
   }
@@ -235,6 +243,7 @@ void Execution::watch_after_post() {
     if (guard_.open(i)) {
       touched_ |= bit_of(i);
       if (posted_in_step_) {
+        touched_behind_ |= bit_of(i);
         note_object_after_post(of, object.taken_as);
       }
     }
@@ -493,21 +502,20 @@ void Execution::look_at_inlined(std::span<const CheckedRequest> chain) {
   }
 }
 
-void Execution::note_object_after_post(std::uint16_t of, std::uint32_t taken_as) {
+// A change behind a post is seen by another client also if that one looks in front of its own posts.
+void Execution::note_object_after_post(std::uint16_t of, std::uint32_t taken_as, std::uint64_t changes) {
   if (has(Mutation::looks_after_posts_are_unseen)) {
     return;
   }
   // A crash between the post and a change behind it is as good as another client.
   const bool may_crash = actors_[of].can_crash && !has(Mutation::crashes_after_all_posts);
-  const std::uint64_t by = bit_of(of) | (may_crash ? LookBehind::kCrash : 0);
+  const std::uint64_t by = bit_of(of) | (may_crash ? LookBehind::kCrash : 0) | changes;
   const auto known = std::ranges::find(looks_behind_, taken_as, &LookBehind::taken_as);
   if (known != looks_behind_.end()) {
     known->by |= by;
     return;
   }
-  looks_behind_.push_back(
-      {taken_as, by,
-       look_behind(of, may_crash ? "at an object that clients share" : "at an object that another client changes")});
+  looks_behind_.push_back({taken_as, by, look_behind(of, "at an object that clients share")});
 }
 
 std::string Execution::look_behind(std::uint16_t of, std::string_view what) const {

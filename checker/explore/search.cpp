@@ -77,7 +77,8 @@ void ObjectsSeen::add(const std::vector<Execution::LookBehind>& looks) {
 const std::string* ObjectsSeen::blind_spot() const {
   for (const Execution::LookBehind& look : looks_) {
     const auto object = std::ranges::find(changing_, look.taken_as, &Execution::Changing::taken_as);
-    // Two actors: one that looks and another one that changes it. Or one that may crash between a post and a change.
+    // Two actors: one that looks and another one that changes it. Or one that changes it, and others reach it, or it
+    // may crash between a post and a change.
     const bool by_others =
         object != changing_.end() && object->changed_by != 0 && (std::popcount(look.by | object->changed_by) > 1);
     if (by_others) {

@@ -128,7 +128,9 @@ INSTANTIATE_TEST_SUITE_P(
         // The oracle let another task of the client go on between an object's change and the post behind it.
         Seed{2704, random_list_of_lookers, {2'000, 100}, Preset::observed},
         // A client that had crashed at a post changed the object behind it.
-        Seed{2912, random_list_of_lookers, {2'000, 100}, Preset::observed}),
+        Seed{2912, random_list_of_lookers, {2'000, 100}, Preset::observed},
+        // A client changed an object behind a post, and another one that only looked at it was not seen in between.
+        Seed{9429, random_list_of_lookers, {2'000, 100}, Preset::observed}),
     [](const auto& parameter) { return std::to_string(parameter.param.number); });
 
 const auto kEveryPreset = ::testing::ValuesIn(kPresets);
