@@ -4,8 +4,8 @@
 #include <sidelatch/explore/check.h>
 #include <sidelatch/explore/gtest.h>
 
-#include "checking.h"
 #include "clients.h"
+#include "either_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,20 +19,7 @@ namespace sidelatch::explore {
 namespace {
 
 using fabric::Task;
-using fabric::model::Preset;
 using ::testing::HasSubstr;
-
-constexpr std::array kEitherSearch = {Mode::exhaustive, Mode::states};
-
-// Nothing is left to chance.
-Options searching(Mode mode) {
-  Options options = under(Preset::observed);
-  options.mode = mode;
-  options.walks = 0;
-  options.threads = 1;
-  options.max_events = 400;
-  return options;
-}
 
 struct Said {
   int small = 0;

@@ -7,6 +7,7 @@
 
 #include "checking.h"
 #include "clients.h"
+#include "either_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,20 +24,7 @@ namespace sidelatch::explore {
 namespace {
 
 using fabric::Task;
-using fabric::model::Preset;
 using ::testing::HasSubstr;
-
-constexpr std::array kEitherSearch = {Mode::exhaustive, Mode::states};
-
-// Nothing is left to chance.
-Options searching(Mode mode) {
-  Options options = under(Preset::observed);
-  options.mode = mode;
-  options.walks = 0;
-  options.threads = 1;
-  options.max_events = 400;
-  return options;
-}
 
 struct PlantedFault {
   explicit PlantedFault(Mutation mutation) { planted_mutation = mutation; }

@@ -6,6 +6,7 @@
 
 #include "checking.h"
 #include "clients.h"
+#include "either_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -332,14 +333,7 @@ TEST(UnseenLooks, AreNotCalledSafe) {
 
 // ---- What clients may learn beside requests, and what ends beside tasks. No order of requests shows it.
 
-Options searching(Mode mode) {
-  Options options = under(Preset::observed);
-  options.mode = mode;
-  options.walks = 0;
-  options.threads = 1;
-  options.max_events = 2000;
-  return options;
-}
+constexpr std::uint32_t kMostEvents = 2000;
 
 // How many requests have completed, behind a post of the same step: the first one may have completed in between.
 Task<void> ask_behind_a_post(Client* client, Store* store, bool outstanding) {
@@ -378,7 +372,7 @@ class AskedProgress : public ::testing::TestWithParam<std::tuple<Named, Mode>> {
 
 TEST_P(AskedProgress, IsThatOfEveryOrder) {
   const auto& [named, mode] = GetParam();
-  const Verdict verdict = check(named.program, searching(mode));
+  const Verdict verdict = check(named.program, searching(mode, kMostEvents));
   ASSERT_EQ(verdict.outcome, Outcome::broken) << verdict.bound;
   EXPECT_THAT(verdict.violation->what, HasSubstr("one request is done"));
 }
@@ -540,7 +534,7 @@ class UnseenWays : public ::testing::TestWithParam<std::tuple<Undecided, Mode>> 
 // A search may find what is wrong. Else it says who took such a way.
 TEST_P(UnseenWays, AreNotCalledSafe) {
   const auto& [one, mode] = GetParam();
-  const Verdict verdict = check(one.program, searching(mode));
+  const Verdict verdict = check(one.program, searching(mode, kMostEvents));
   if (verdict.outcome == Outcome::broken) {
     EXPECT_THAT(verdict.violation->what, HasSubstr("seen"));
     return;
@@ -703,10 +697,10 @@ void bare_addresses_lie_in_a_buffer(World& world) {
 
 TEST(UnseenEnds, AreJudged) {
   for (const Mode mode : {Mode::exhaustive, Mode::states}) {
-    const Verdict wrong = check(a_destructor_judges, searching(mode));
+    const Verdict wrong = check(a_destructor_judges, searching(mode, kMostEvents));
     ASSERT_EQ(wrong.outcome, Outcome::broken);
     EXPECT_EQ(wrong.violation->what, "an update is lost");
-    Options again = searching(mode);
+    Options again = searching(mode, kMostEvents);
     again.walks = 100;
     EXPECT_EQ(replay(a_destructor_judges, again, wrong.violation->choices).outcome, Outcome::broken);
     EXPECT_EQ(check(a_destructor_has_nothing_to_say, again).outcome, Outcome::safe);
@@ -715,7 +709,7 @@ TEST(UnseenEnds, AreJudged) {
 
 TEST(UnseenEnds, ACoroutineThatYieldsMayBeDestroyed) {
   for (const Mode mode : {Mode::exhaustive, Mode::states}) {
-    const Verdict verdict = check(what_yields_is_destroyed, searching(mode));
+    const Verdict verdict = check(what_yields_is_destroyed, searching(mode, kMostEvents));
     EXPECT_EQ(verdict.outcome, Outcome::safe) << verdict.bound;
   }
 }
@@ -723,18 +717,18 @@ TEST(UnseenEnds, ACoroutineThatYieldsMayBeDestroyed) {
 TEST(NumbersOfMoments, AreNothingToActOn) {
   for (const Mode mode : {Mode::exhaustive, Mode::states}) {
     for (const auto& program : {a_client_acts_on_a_number<false>, a_client_acts_on_a_number<true>}) {
-      EXPECT_THAT([&] { static_cast<void>(check(program, searching(mode))); },
+      EXPECT_THAT([&] { static_cast<void>(check(program, searching(mode, kMostEvents))); },
                   testing::ThrowsMessage<std::logic_error>(HasSubstr("World::moment()")));
     }
-    EXPECT_EQ(check(moments_are_compared, searching(mode)).outcome, Outcome::safe);
+    EXPECT_EQ(check(moments_are_compared, searching(mode, kMostEvents)).outcome, Outcome::safe);
   }
 }
 
 TEST(AddressesInBuffers, AreAClientsOwnBusiness) {
   for (const Mode mode : {Mode::exhaustive, Mode::states}) {
-    const Verdict verdict = check(addresses_lie_in_a_buffer, searching(mode));
+    const Verdict verdict = check(addresses_lie_in_a_buffer, searching(mode, kMostEvents));
     EXPECT_EQ(verdict.outcome, Outcome::safe) << verdict.bound;
-    const Verdict bare = check(bare_addresses_lie_in_a_buffer, searching(mode));
+    const Verdict bare = check(bare_addresses_lie_in_a_buffer, searching(mode, kMostEvents));
     EXPECT_NE(bare.outcome, Outcome::broken);
     if (bare.outcome == Outcome::bounded) {
       EXPECT_THAT(bare.bound, HasSubstr("leaves an object on the heap"));
