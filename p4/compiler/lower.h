@@ -134,6 +134,8 @@ class Lowering {
   void declare_constant(const ast::Declaration& declaration);
   Type* declare_structure(const ast::Declaration& declaration);
   const Type* varbit(const ast::Type& type);
+  // The names of the type parameters, in this scope, stand for these types.
+  void bind_types(const ast::Declaration& declaration, const std::vector<const Type*>& types);
   const Type* generic_structure(const ast::Declaration& declaration, const ast::Type& use);
   void declare_enumeration(const ast::Declaration& declaration);
   void enumeration_members(const ast::Declaration& declaration, Type& made);

@@ -318,6 +318,15 @@ Type* Lowering::declare_structure(const ast::Declaration& declaration) {
 }
 
 // One type for each list of arguments.
+void Lowering::bind_types(const ast::Declaration& declaration, const std::vector<const Type*>& types) {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    Symbol symbol;
+    symbol.kind = Symbol::Kind::type;
+    symbol.type = types[i];
+    scope_->names[declaration.type_parameters[i]] = symbol;
+  }
+}
+
 const Type* Lowering::generic_structure(const ast::Declaration& declaration, const ast::Type& use) {
   if (use.arguments.size() != declaration.type_parameters.size()) {
     fail(use.at, fmt::format("'{}' has {} type parameters", use.name, declaration.type_parameters.size()));
@@ -333,12 +342,7 @@ const Type* Lowering::generic_structure(const ast::Declaration& declaration, con
     return known->second;
   }
   in_scope(global_, [&] {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      Symbol symbol;
-      symbol.kind = Symbol::Kind::type;
-      symbol.type = arguments[i];
-      scope_->names[declaration.type_parameters[i]] = symbol;
-    }
+    bind_types(declaration, arguments);
     Type* made = declare_structure(declaration);
     made->name = fmt::format("{}<{}>", declaration.name, name);
     structures_[key] = made;

@@ -151,12 +151,7 @@ bool Lowering::has_type(const ast::Declaration& declaration, const Type* wanted)
   }
   std::vector<const Type*> parameters;
   in_scope_of(type, [&] {
-    for (std::size_t i = 0; i < wanted->arguments.size(); ++i) {
-      Symbol symbol;
-      symbol.kind = Symbol::Kind::type;
-      symbol.type = wanted->arguments[i];
-      scope_->names[type.type_parameters[i]] = symbol;
-    }
+    bind_types(type, wanted->arguments);
     for (const ast::Parameter& parameter : type.parameters) {
       parameters.push_back(resolve(*parameter.type));
     }
@@ -178,7 +173,7 @@ bool Lowering::is_instance_of(const Value& value, const Type* type) {
   }
   const Object& object = *value.object;
   if (object.kind == Object::Kind::extern_instance) {
-    return object.type->declaration == type->declaration && object.type->arguments == type->arguments;
+    return is_same(object.type, type);
   }
   return (object.kind == Object::Kind::control || object.kind == Object::Kind::parser) &&
          has_type(*object.declaration, type);
@@ -392,12 +387,7 @@ Object* Lowering::function(const ast::Declaration& declaration, const std::vecto
   const Where outer_where = std::exchange(where_, Where::function);
   const Object* outer_function = std::exchange(function_, object);
   in_scope_of(declaration, [&] {
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      Symbol symbol;
-      symbol.kind = Symbol::Kind::type;
-      symbol.type = types[i];
-      scope_->names[declaration.type_parameters[i]] = symbol;
-    }
+    bind_types(declaration, types);
     const Type* result = resolve(*declaration.type);
     if (result->is_data()) {
       object->result = new_place(result);
