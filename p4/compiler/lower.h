@@ -142,7 +142,7 @@ class Lowering {
   void define(const ast::Declaration& declaration, Symbol symbol);
   [[nodiscard]] const Symbol* find(std::string_view name, bool global = false) const;
   // What is said of a name that find() has not found.
-  [[nodiscard]] std::string not_found(std::string_view name, std::string otherwise) const;
+  [[nodiscard]] std::string not_found(std::string_view name, const std::string& otherwise) const;
   const Type* resolve(const ast::Type& type);
   Object* new_object(Object::Kind kind, const ast::Declaration* declaration);
   Value wide_value(const Number& number, const Type* type, Location at);

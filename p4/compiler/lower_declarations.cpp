@@ -56,7 +56,7 @@ const Symbol* Lowering::find(std::string_view name, bool global) const {
   return nullptr;
 }
 
-std::string Lowering::not_found(std::string_view name, std::string otherwise) const {
+std::string Lowering::not_found(std::string_view name, const std::string& otherwise) const {
   return global_->names.contains(name) ? fmt::format("'{}' is declared below its use: move its declaration up", name)
                                        : otherwise;
 }
