@@ -248,6 +248,8 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   failure_.reset();
   is_cut_ = is_void_ = false;
   seen_at_crash_.clear();
+  seen_behind_.clear();
+  memory_at_crash_.clear();
   refused_.clear();
   tasks_running_ = retries_ = 0;
   building_ = true;
@@ -369,9 +371,17 @@ std::uint16_t Execution::actor_of(const Node& node) const {
   return model_node->actor();
 }
 
+void Execution::refuse_more_actors() const {
+  if (actors_.size() == kMostActors) {
+    throw std::invalid_argument(
+        fmt::format("the program makes more than {} nodes and CPU threads, which is not explored", kMostActors));
+  }
+}
+
 Node& Execution::add_node(std::string_view name, unsigned nics) {
   const Zone::Use own(nullptr);
   refuse_in_tasks("added a node");
+  refuse_more_actors();
   if (nics == 0 || nics > 64) {
     throw std::invalid_argument(fmt::format("node {} with {} NICs: it must have 1 to 64", name, nics));
   }
@@ -452,6 +462,7 @@ bool Execution::has_cpu(std::uint16_t of) const {
 Cpu& Execution::add_cpu(Node& node, std::string_view name) {
   const Zone::Use own(nullptr);
   refuse_in_tasks("added a CPU thread");
+  refuse_more_actors();
   const std::uint16_t of = actor_of(node);
   const std::uint16_t thread =
       part({Part::Sort::cpu, of, 0, 0, 0}, [&] { return machine_.add_thread(nodes_[of]->id()).value; });
@@ -685,6 +696,8 @@ std::uint64_t Execution::on_sleep(Duration duration, Waiter& waiter) {
     if (waits_for_another || !is_undisturbed(running_)) {
       return go_on_later(Step::What::yield, waiter);
     }
+    const Guard::Pause looks(guard_);
+    note_changed_objects(running_);
   }
   if (++calls_in_step_ > kMostCallsInAStep) {
     fail(Kind::livelock,
@@ -833,7 +846,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
     const WorkRequest request = checked.final_form();
     if (posts_left_ && *posts_left_ == 0) {
       crash_now(of);
-      remember_what_others_see();
+      remember_the_dead(of);
       return;
     }
     if (++calls_in_step_ > kMostCallsInAStep) {

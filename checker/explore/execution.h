@@ -84,6 +84,8 @@ class Arena {
   /// The pages that hold bytes that were taken.
   [[nodiscard]] std::span<std::byte> pages_of(std::span<const std::byte> bytes) const noexcept;
   [[nodiscard]] bool holds(const std::byte* byte) const noexcept { return byte >= base_ && byte < base_ + kBytes; }
+  /// A byte that was taken, to write it.
+  [[nodiscard]] std::byte* at(const std::byte* byte) const noexcept { return base_ + (byte - base_); }
   /// Calls `take(offset, bytes)` for all that was taken.
   template <class Take>
   void for_each(const Take& take) const {
@@ -142,11 +144,10 @@ class Execution final : public World {
   static constexpr std::uint32_t kMadeInTasks = 0;  ///< all that tasks have made and linked to such objects
   /// A client looks at an object behind a post, in the same step, or may do so.
   struct LookBehind {
-    static constexpr std::uint64_t kCrash = std::uint64_t{1} << 63;
-    static constexpr std::uint64_t kChange = std::uint64_t{1} << 62;
+    /// One actor is enough: it has changed the object itself behind the post, and others look at it.
+    static constexpr std::uint64_t kEnough = std::uint64_t{1} << 63;
     std::uint32_t taken_as = 0;
-    /// Actors, one bit each. kCrash: one of them may crash. kChange: one of them has changed it, and others reach it.
-    std::uint64_t by = 0;
+    std::uint64_t by = 0;  ///< actors, one bit each, and kEnough
     std::string what;
   };
   /// `known`: those of changing_objects(), of executions of the same program.
@@ -321,6 +322,7 @@ class Execution final : public World {
     std::uint64_t changes = 0;  // of the client, until then
     std::uint64_t looks = 0;    // of the client at moments
     fabric::Time clock{};       // of the client, but in the tail, where time only passes to let it try again
+    std::uint32_t leases = 0;   // that have ended for the client, but in the tail
     std::uint64_t memory = 0;   // hash of all registered memory, in the tail
     bool in_tail = false;
     bool quiet = false;  // nothing of the client was under way
@@ -348,7 +350,7 @@ class Execution final : public World {
     std::uint64_t number = 0;               // of the wait
     fabric::Reactor::LoopId loop = 0;       // kNoLoop: a wait for a word, which looked in vain
     std::uint64_t progress = 0;             // the client's progress and changes then
-    std::uint64_t state = 0;                // hash of the client's state, in the tail
+    std::uint64_t state = 0;                // hash of the client's state
     fabric::Cpu::Access* access = nullptr;  // of a wait for a word
     [[nodiscard]] bool is_loop() const noexcept { return loop != fabric::Reactor::kNoLoop; }
   };
@@ -367,6 +369,7 @@ class Execution final : public World {
     std::uint32_t next_suspension = 0;
     std::uint32_t tasks_left = 0;
     std::uint32_t leases_used = 0;
+    std::uint64_t at_last_lease = 0;  // lease_state()
     std::uint64_t progress = 0;       // tasks ended plus loops begun
     std::uint64_t changes = 0;        // what it did that others can see: placements, stores, new memory; it only grows
     mutable std::uint64_t looks = 0;  // at moments
@@ -483,11 +486,16 @@ class Execution final : public World {
   }
   void set_objects_apart();
   void watch_shared_objects(std::uint16_t actor);
+  void remember_objects();
+  void note_changed_objects(std::uint16_t actor);
   void note_shared_objects(std::uint16_t actor);
   [[nodiscard]] bool part_behind_post(fabric::Waiter* waiter);
   [[nodiscard]] bool halt_the_dead(fabric::Waiter* waiter);
-  void remember_what_others_see();
+  void remember_the_dead(std::uint16_t of);
+  void undo_stores_of_the_dead();
   void look_for_changes_by_the_dead();
+  void look_for_changes_behind(std::uint16_t of);
+  [[nodiscard]] std::string changes_behind(std::uint16_t of) const;
   void note_act_of_the_dead(std::uint16_t of);
   [[nodiscard]] bool still_waits(std::uint16_t of, const Suspended& suspended) const;
   void watch_after_post();
@@ -503,7 +511,7 @@ class Execution final : public World {
   [[nodiscard]] std::span<const std::byte> filled_part_of(std::uint16_t of, std::span<const std::byte> region) const;
   void note_after_post(std::uint16_t of, std::string_view what) const;
   [[nodiscard]] std::string look_behind(std::uint16_t of, std::string_view what) const;
-  void note_object_after_post(std::uint16_t of, std::uint32_t taken_as, std::uint64_t changes = 0);
+  void note_object_after_post(std::uint16_t of, std::uint32_t taken_as, bool changed_it = false);
   static void look_at_inlined(std::span<const fabric::CheckedRequest> chain);
   // A post. What the client looks at behind it, in the same step, may change between the two.
   class WatchAfterPost {
@@ -521,6 +529,10 @@ class Execution final : public World {
     std::optional<Guard::Pause> pause_;
   };
   void crash_now(std::uint16_t actor);
+  [[nodiscard]] std::uint64_t lease_state(const Actor& actor) const noexcept;
+  [[nodiscard]] bool needs_a_lease(const Actor& actor) const noexcept;
+  void note_leases_left();
+  void refuse_more_actors() const;
   [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
 
@@ -614,13 +626,21 @@ class Execution final : public World {
   bool trusts_ = true;
   bool is_cut_ = false;
   bool is_void_ = false;
-  // What others could see of a client when it crashed in the middle of a step.
+  // What others could see of a client in the middle of a step, at its crash or where it might have crashed.
   struct Seen {
     const std::byte* begin;
     std::uint32_t life;  // of its block
     std::vector<std::byte> bytes;
   };
+  void remember_what_others_see(std::vector<Seen>& seen);
+  [[nodiscard]] bool is_changed(const std::vector<Seen>& seen) const;
   std::vector<Seen> seen_at_crash_;
+  std::vector<Seen> seen_behind_;  // a post of one who may crash
+  struct Memory {
+    std::byte* begin;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Memory> memory_at_crash_;  // of the node that crashed
   std::optional<Cut> first_cut_;
   std::vector<std::span<const std::byte>> blocks_;
   struct Mapped {
@@ -640,8 +660,10 @@ class Execution final : public World {
     std::uint64_t looked_behind = 0;  // actors that may have looked at it behind a post, one bit each
     std::span<std::byte> pages{};     // its own, if it is known to change; then looks at it are seen
   };
+  // Of an actor, or an object. There are no more actors than that; the last objects share a bit.
+  static constexpr std::size_t kMostActors = 62;
   static std::uint64_t bit_of(std::size_t number) noexcept {
-    return std::uint64_t{1} << std::min<std::size_t>(number, 62);
+    return std::uint64_t{1} << std::min<std::size_t>(number, kMostActors);
   }
   static constexpr std::uint64_t kMade = std::uint64_t{1} << 63;  // all that tasks have made and linked to such objects
   std::vector<SharedObject> shared_objects_;
@@ -662,7 +684,7 @@ class Execution final : public World {
   bool looks_at_other_nodes_ = false;  // how clients look at their memory
   bool parts_posts_ = false;
   std::uint64_t touched_ = 0;                       // objects, before a post of the step
-  std::uint64_t touched_behind_ = 0;                // the same, behind a post
+  std::uint64_t altered_ = 0;                       // the same, changed in this step, also if it was taken back
   std::vector<std::span<std::byte>> closed_nodes_;  // memory of other nodes
   std::size_t closed_ranges_ = 0;                   // of the guard, of such memory
   mutable std::optional<BlindSpot> blind_spot_;

@@ -44,6 +44,10 @@ Reactor::LoopId Execution::on_begin_loop(const std::source_location& place, bool
     return Reactor::kNoLoop;
   }
   const Zone::Use own(nullptr);
+  {
+    const Guard::Pause looks(guard_);
+    note_changed_objects(running_);  // before the loop
+  }
   Actor& actor = actors_[running_];
   ++actor.progress;
   progress_.push_back(moment_);
@@ -89,10 +93,13 @@ bool Execution::is_quiet(std::uint16_t of) const {
   return true;
 }
 
-// Nothing that the client can look at changes before it posts something.
+// Nothing that the client can look at changes before it posts something, and nobody sees whether it goes on.
 bool Execution::is_undisturbed(std::uint16_t of) const {
   if (!is_quiet(of) || !shared_with(actors_[of]).empty() || (orders_objects_ && reaches_shared_objects(of))) {
     return false;
+  }
+  if (actors_[of].can_crash && crashed_ == Event::kNone) {
+    return false;  // a judge may see where it crashes
   }
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i != of && actors_[i].node == actors_[of].node) {
@@ -149,9 +156,6 @@ void Execution::look_at(std::uint16_t of, const Waiter& waiter, bool leaves_out_
     }
   }
   state.add_number(actor.tag);
-  if (!in_tail_) {
-    state.add_number(actor.leases_used);
-  }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
     if (queue_pairs_[qp].actor == of) {
       const ModelQueuePair* const known = queue_pairs_[qp].queue_pair;
@@ -169,7 +173,8 @@ bool Execution::repeats_an_attempt(const Actor& actor, const Loop& loop, const A
            const bool unseen = in_tail_ ? earlier.in_tail && earlier.memory == end.memory
                                         : (earlier.changes == actor.changes || has(Mutation::changes_do_not_count)) &&
                                               earlier.looks == actor.looks;
-           return earlier.quiet && unseen && earlier.clock == end.clock && earlier.state == end.state;
+           return earlier.quiet && unseen && earlier.clock == end.clock && earlier.leases == end.leases &&
+                  earlier.state == end.state;
          });
 }
 
@@ -208,6 +213,7 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   const Zone::Use own(nullptr);
   const Guard::Pause looks(guard_);
   const std::uint16_t of = running_;
+  note_changed_objects(of);
   Actor& actor = actors_[of];
   actor.last_retry = moment_;
   Loop& loop = actor.loops[number - 1];
@@ -221,6 +227,7 @@ std::uint64_t Execution::on_retry(Reactor::LoopId number, Duration /*duration*/,
   end.looks = actor.looks;
   end.in_tail = in_tail_;
   end.clock = in_tail_ || has(Mutation::clock_left_out) ? Time{} : actor.clock;
+  end.leases = in_tail_ ? 0 : actor.leases_used;
   end.memory = in_tail_ ? arena_.hash() : 0;
   if (loop.retries_to_head != 0) {
     if (--loop.retries_to_head == 0) {
@@ -297,6 +304,7 @@ void Execution::enter_tail() noexcept {
 
 void Execution::run_tail(std::vector<Action>* record) {
   if (!in_tail_) {  // a replay goes on from the end of a trace
+    note_leases_left();
     enter_tail();
   }
   const bool was_cut = is_cut_;

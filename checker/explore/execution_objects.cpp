@@ -122,8 +122,18 @@ void Execution::find_made_objects() {
 void Execution::watch_shared_objects(std::uint16_t of) {
   posted_in_step_ = !event_->posts.empty();  // a chain that waited for room
   goes_on_behind_ = false;
-  touched_ = touched_behind_ = 0;
+  touched_ = altered_ = 0;
+  seen_behind_.clear();
   watch_other_nodes(of);
+  remember_objects();
+  for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
+    if (!shared_objects_[i].pages.empty() && (shared_objects_[i].reached_by & bit_of(of)) != 0) {
+      guard_.close(i, shared_objects_[i].pages);
+    }
+  }
+}
+
+void Execution::remember_objects() {
   objects_before_.clear();
   for (const SharedObject& object : shared_objects_) {
     const std::byte* const begin = zone_.base() + object.offset;
@@ -132,10 +142,45 @@ void Execution::watch_shared_objects(std::uint16_t of) {
   for (const Made& made : made_) {
     objects_before_.insert(objects_before_.end(), made.begin, made.begin + made.bytes);
   }
+}
+
+// What the client has changed since the last time that this was asked: at the end of its step, and wherever others
+// may come before it goes on. They see it also if the client takes it back later.
+void Execution::note_changed_objects(std::uint16_t of) {
+  const bool is_behind = goes_on_behind_ || posted_in_step_;
+  std::uint64_t altered = 0;
+  const std::byte* before = objects_before_.data();
   for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
-    if (!shared_objects_[i].pages.empty() && (shared_objects_[i].reached_by & bit_of(of)) != 0) {
-      guard_.close(i, shared_objects_[i].pages);
+    SharedObject& object = shared_objects_[i];
+    const bool changed = std::memcmp(zone_.base() + object.offset, before, object.bytes) != 0;
+    before += object.bytes;
+    if (!changed) {
+      continue;
     }
+    altered |= bit_of(i);
+    shares_objects_ = shares_objects_ || (object.reached_by & ~bit_of(of)) != 0;
+    object.changed_by |= bit_of(of);
+    add_changing({object.taken_as, object.changed_by});
+    if (is_behind && (object.reached_by & ~bit_of(of)) != 0) {
+      note_object_after_post(of, object.taken_as, true);
+    }
+  }
+  for (const Made& made : made_) {
+    if (std::memcmp(made.begin, before, made.bytes) != 0) {
+      altered |= kMade;
+      shares_objects_ = true;
+      add_changing({kMadeInTasks, bit_of(of)});
+      if (is_behind) {
+        note_object_after_post(of, kMadeInTasks, true);
+      }
+    }
+    before += made.bytes;
+  }
+  if (altered != 0) {
+    altered_ |= altered;
+    ++actors_[of].changes;
+    find_made_objects();
+    remember_objects();
   }
 }
 
@@ -151,7 +196,6 @@ void Execution::note_shared_objects(std::uint16_t of) {
   const auto was_touched = [&](std::size_t i) {
     SharedObject& object = shared_objects_[i];
     if (object.pages.empty()) {
-      touched_behind_ |= goes_on_behind_ ? bit_of(i) : 0;
       if (goes_on_behind_ && (object.reached_by & bit_of(of) & ~object.looked_behind) != 0) {
         object.looked_behind |= bit_of(of);
         note_object_after_post(of, object.taken_as);
@@ -160,7 +204,6 @@ void Execution::note_shared_objects(std::uint16_t of) {
     }
     const bool touched = guard_.open(i);
     if (touched && posted_in_step_) {
-      touched_behind_ |= bit_of(i);
       note_object_after_post(of, object.taken_as);
     }
     return touched || (touched_ & bit_of(i)) != 0;
@@ -177,44 +220,14 @@ void Execution::note_shared_objects(std::uint16_t of) {
   if (goes_on_behind_ && reaches_any) {
     note_object_after_post(of, kMadeInTasks);
   }
-  std::uint64_t altered = 0;
-  const std::byte* before = objects_before_.data();
-  for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
-    SharedObject& object = shared_objects_[i];
-    const bool changed = std::memcmp(zone_.base() + object.offset, before, object.bytes) != 0;
-    before += object.bytes;
-    if (!changed) {
-      continue;
-    }
-    altered |= bit_of(i);
-    shares_objects_ = shares_objects_ || (object.reached_by & ~bit_of(of)) != 0;
-    object.changed_by |= bit_of(of);
-    add_changing({object.taken_as, object.changed_by});
-    if ((touched_behind_ & bit_of(i)) != 0 && (object.reached_by & ~bit_of(of)) != 0) {
-      note_object_after_post(of, object.taken_as, LookBehind::kChange);
-    }
-  }
-  for (const Made& made : made_) {
-    if (std::memcmp(made.begin, before, made.bytes) != 0) {
-      altered |= kMade;
-      shares_objects_ = true;
-      add_changing({kMadeInTasks, bit_of(of)});
-      if (goes_on_behind_) {
-        note_object_after_post(of, kMadeInTasks, LookBehind::kChange);
-      }
-    }
-    before += made.bytes;
-  }
-  if (altered != 0) {
-    ++actors_[of].changes;  // others have seen it, also if it is undone later
-    find_made_objects();
-  }
+  note_changed_objects(of);
+  look_for_changes_behind(of);
   if (!orders_objects_) {
     return;
   }
   // A search through states asks what may ever happen before the step, so no order is left out.
   event_->judged = event_->judged || (by_states_ && reaches_any);
-  event_->altered |= altered;
+  event_->altered |= altered_;
   event_->looked_at |= looked_at | (reaches_any ? kMade : 0);
 }
 
@@ -225,6 +238,7 @@ void Execution::watch_after_post() {
     return;
   }
   const std::uint16_t of = running_;
+  look_for_changes_behind(of);
   const std::vector<std::span<const std::byte>>& regions = shared_with(actors_[of]);
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (guard_.open(number_of_shared(i))) {
@@ -243,11 +257,15 @@ void Execution::watch_after_post() {
     if (guard_.open(i)) {
       touched_ |= bit_of(i);
       if (posted_in_step_) {
-        touched_behind_ |= bit_of(i);
         note_object_after_post(of, object.taken_as);
       }
     }
-    guard_.close(i, object.pages);
+  }
+  note_changed_objects(of);
+  for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
+    if (!shared_objects_[i].pages.empty() && (shared_objects_[i].reached_by & bit_of(of)) != 0) {
+      guard_.close(i, shared_objects_[i].pages);
+    }
   }
   posted_in_step_ = true;
 }
@@ -277,6 +295,10 @@ bool Execution::part_behind_post(Waiter* waiter) {
     watch_after_post();
   }
   watch_buffers(running_);
+  if (seen_behind_.empty() && actors_[running_].can_crash && crashed_ == Event::kNone) {
+    const Guard::Pause looks(guard_);
+    remember_what_others_see(seen_behind_);
+  }
   return false;
 }
 
@@ -291,10 +313,7 @@ bool Execution::halt_the_dead(Waiter* waiter) {
 }
 
 // What the program has made for all to see, what other clients reach, and what its judges keep.
-void Execution::remember_what_others_see() {
-  if (has(Mutation::the_dead_go_on)) {
-    return;
-  }
+void Execution::remember_what_others_see(std::vector<Seen>& seen) {
   roots_.clear();
   for (const Kept& kept : kept_) {
     roots_.push_back(kept.object);
@@ -312,27 +331,64 @@ void Execution::remember_what_others_see() {
   }
   zone_.reachable(roots_, blocks_);
   for (const std::span<const std::byte> block : blocks_) {
-    seen_at_crash_.push_back({block.data(), zone_.life_at(block.data()), {block.begin(), block.end()}});
+    seen.push_back({block.data(), zone_.life_at(block.data()), {block.begin(), block.end()}});
   }
 }
 
-void Execution::look_for_changes_by_the_dead() {
-  const bool changed = std::ranges::any_of(seen_at_crash_, [&](const Seen& seen) {
-    return zone_.life_at(seen.begin) != seen.life || std::memcmp(seen.begin, seen.bytes.data(), seen.bytes.size()) != 0;
+bool Execution::is_changed(const std::vector<Seen>& seen) const {
+  return std::ranges::any_of(seen, [&](const Seen& one) {
+    return zone_.life_at(one.begin) != one.life || std::memcmp(one.begin, one.bytes.data(), one.bytes.size()) != 0;
   });
+}
+
+// Here the client crashes, and its code runs on to its next wait.
+void Execution::remember_the_dead(std::uint16_t of) {
+  if (has(Mutation::the_dead_go_on)) {
+    return;
+  }
+  remember_what_others_see(seen_at_crash_);
+  for (const std::span<const std::byte> region : regions_of(actors_[of])) {
+    memory_at_crash_.push_back({arena_.at(region.data()), {region.begin(), region.end()}});
+  }
+}
+
+// Its own memory is as it was: its NIC still fetches from there, and at_end may look.
+void Execution::undo_stores_of_the_dead() {
+  for (const Memory& memory : memory_at_crash_) {
+    std::memcpy(memory.begin, memory.bytes.data(), memory.bytes.size());
+  }
+  memory_at_crash_.clear();
+}
+
+void Execution::look_for_changes_by_the_dead() {
+  const bool changed = is_changed(seen_at_crash_);
   seen_at_crash_.clear();
   if (changed) {
     note_act_of_the_dead(crashed_);
   }
 }
 
+// Behind a post of one who may crash: a crash between the two would not show the change. Until the next post, or the
+// end of the step.
+void Execution::look_for_changes_behind(std::uint16_t of) {
+  const Guard::Pause looks(guard_);
+  if (!seen_behind_.empty() && !blind_spot_ && !has(Mutation::crashes_after_all_posts) && is_changed(seen_behind_)) {
+    blind_spot_ = BlindSpot{changes_behind(of), true};
+  }
+  seen_behind_.clear();
+}
+
+std::string Execution::changes_behind(std::uint16_t of) const {
+  return fmt::format(
+      "{}, which may crash at a post, and changes behind it, with no wait between them, what others look at "
+      "(post by enqueue(), or let World::yield come between),",
+      actors_[of].name);
+}
+
 void Execution::note_act_of_the_dead(std::uint16_t of) {
   is_void_ = true;
   const Zone::Use own(nullptr);
-  note_blind_spot(fmt::format(
-      "{}, which may crash at a post, and changes behind it, with no wait between them, what others look at "
-      "(post by enqueue(), or let World::yield come between),",
-      actors_[of].name));
+  note_blind_spot(changes_behind(of));
 }
 
 bool Execution::still_waits(std::uint16_t of, const Suspended& suspended) const {
@@ -503,13 +559,11 @@ void Execution::look_at_inlined(std::span<const CheckedRequest> chain) {
 }
 
 // A change behind a post is seen by another client also if that one looks in front of its own posts.
-void Execution::note_object_after_post(std::uint16_t of, std::uint32_t taken_as, std::uint64_t changes) {
+void Execution::note_object_after_post(std::uint16_t of, std::uint32_t taken_as, bool changed_it) {
   if (has(Mutation::looks_after_posts_are_unseen)) {
     return;
   }
-  // A crash between the post and a change behind it is as good as another client.
-  const bool may_crash = actors_[of].can_crash && !has(Mutation::crashes_after_all_posts);
-  const std::uint64_t by = bit_of(of) | (may_crash ? LookBehind::kCrash : 0) | changes;
+  const std::uint64_t by = bit_of(of) | (changed_it ? LookBehind::kEnough : 0);
   const auto known = std::ranges::find(looks_behind_, taken_as, &LookBehind::taken_as);
   if (known != looks_behind_.end()) {
     known->by |= by;

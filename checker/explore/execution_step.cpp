@@ -23,6 +23,8 @@ namespace {
 
 // Longer than any lease or deadline that a program expects to outlive.
 constexpr Duration kMuchTime = std::chrono::hours(1);
+// Leases that end for one client. One that changes something after each may never stop.
+constexpr std::uint32_t kMostLeases = 4;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
@@ -71,9 +73,9 @@ bool Execution::looks_in_vain(const Actor& actor, const Cpu::Access& access) con
 }
 
 // A crashed client's lease may end only when no other client is in the middle of something: a live holder gives its
-// latch back in time.
+// latch back in time. The dead may have held several, so it ends again unless all is as it was when it last ended.
 bool Execution::lease_may_end(std::uint16_t of) const {
-  if (crashed_ == Event::kNone || actors_[of].leases_used != 0 ||
+  if (crashed_ == Event::kNone || actors_[of].leases_used == kMostLeases || !needs_a_lease(actors_[of]) ||
       std::ranges::none_of(actors_[of].parked, &Parked::is_loop)) {
     return false;
   }
@@ -493,6 +495,7 @@ void Execution::watch(std::uint16_t of) {
 
 void Execution::note(std::uint16_t of) {
   watched_ = Event::kNone;
+  undo_stores_of_the_dead();
   actors_[of].spawned += static_cast<std::int64_t>(reactor_->spawned_so_far() - tasks_running_) - spawned_before_;
   note_shared_objects(of);
   note_shared_memory(actors_[of]);
@@ -681,6 +684,41 @@ void Execution::apply_access(std::uint16_t of, Cpu::Access& access) {
   reactor_->ready(access);
 }
 
+// What the client waits with, and whether anybody has changed anything.
+std::uint64_t Execution::lease_state(const Actor& actor) const noexcept {
+  std::uint64_t state = 0;
+  for (const Actor& one : actors_) {
+    state += one.changes;
+  }
+  for (const Parked& parked : actor.parked) {
+    state = mix(mix(state, parked.state), parked.loop);
+  }
+  return state;
+}
+
+bool Execution::needs_a_lease(const Actor& actor) const noexcept {
+  return actor.leases_used == 0 || actor.at_last_lease != lease_state(actor);
+}
+
+// At the end of an execution: whether one more lease would have had to end.
+void Execution::note_leases_left() {
+  for (std::uint16_t of = 0; of < actor_count() && crashed_ != Event::kNone; ++of) {
+    const Actor& actor = actors_[of];
+    if (of != crashed_ && actor.leases_used == kMostLeases && needs_a_lease(actor) &&
+        std::ranges::any_of(actor.parked, &Parked::is_loop)) {
+      is_cut_ = true;
+      if (!first_cut_) {
+        first_cut_ = Cut{
+            actor.name,
+            {},
+            0,
+            {},
+            fmt::format("{}, which waits for the end of a lease again after {} have ended,", actor.name, kMostLeases)};
+      }
+    }
+  }
+}
+
 void Execution::apply_lease(const Action& action) {
   // At the end of an execution clients try again although no lease has ended; a trace tells it by nothing else.
   if (!in_tail_ && !lease_may_end(action.owner)) {
@@ -689,6 +727,7 @@ void Execution::apply_lease(const Action& action) {
   Actor& actor = actors_[action.owner];
   actor.clock += kMuchTime;
   ++actor.leases_used;
+  actor.at_last_lease = lease_state(actor);
   event_->lease_of = crashed_;
   for (const Parked& parked : std::exchange(actor.parked, {})) {
     if (!parked.is_loop()) {

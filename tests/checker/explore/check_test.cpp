@@ -229,6 +229,12 @@ TEST(Check, WhatTheProgramThrowsWhileItIsBuiltComesOut) {
                std::domain_error);
 }
 
+void add_nodes(World& world, int count) {
+  for (int i = 0; i < count; ++i) {
+    static_cast<void>(world.add_node("another"));
+  }
+}
+
 TEST(Check, PartsOfAnotherWorldOrOutOfRangeAreRefused) {
   const auto refused = [](void (*build)(World&, Store&)) {
     return message_of([build] {
@@ -241,6 +247,13 @@ TEST(Check, PartsOfAnotherWorldOrOutOfRangeAreRefused) {
               AllOf(HasSubstr("none"), HasSubstr("0 NICs")));
   EXPECT_THAT(refused([](World& world, Store& /*store*/) { static_cast<void>(world.add_node("many", 65)); }),
               AllOf(HasSubstr("many"), HasSubstr("65 NICs")));
+  EXPECT_THAT(refused([](World& world, Store& /*store*/) { add_nodes(world, 62); }), HasSubstr("more than 62 nodes"));
+  EXPECT_THAT(refused([](World& world, Store& store) {
+                add_nodes(world, 61);
+                static_cast<void>(world.add_cpu(*store.node, "thread"));
+              }),
+              HasSubstr("more than 62 nodes"));
+  EXPECT_EQ(refused([](World& world, Store& /*store*/) { add_nodes(world, 61); }), "no error");
 }
 
 TEST(Check, OptionsOutOfRangeAreRefused) {

@@ -317,6 +317,123 @@ TEST(BehindACrash, ALoopThatIsDeclaredLateCountsWhatWasPosted) {
   }
 }
 
+// What it writes to its own memory is not there either: neither for a judge nor for its NIC, which fetches from it.
+Task<void> post_and_write(Client* client, Store* store, Shared* /*shared*/) {
+  client->set(1, 7);
+  client->set(2, 7);
+  const std::array first = {fabric::write(client->word(1), store->word(0))};
+  const std::array second = {raise(*store, 1)};
+  client->world->require(client->qp->post(first), "there is no room");
+  client->world->require(client->qp->post(second), "there is no room");
+  client->set(2, 8);
+  co_await client->qp->drain();
+}
+
+TEST(BehindACrash, ItsOwnMemoryStaysAsItWas) {
+  for (const Preset preset : kPresets) {
+    EXPECT_TRUE(is_safe(with_a_witness(post_and_write,
+                                       [](const Cast& cast) {
+                                         cast.world.require(cast.mortal.value(2) != 8 || cast.store.value(1) == 1,
+                                                            "it has gone on, and its second request was not posted");
+                                       }),
+                        searching(preset)))
+        << name(preset);
+  }
+}
+
+// ---- Where nobody but a judge sees that it has crashed.
+
+// An object of which no other client knows.
+struct Diary {
+  std::size_t page = 0;
+  std::vector<int> pages;
+};
+
+Task<void> write_asleep(Client* client, Store* /*store*/, Diary* diary) {
+  diary->page = 1;
+  co_await client->qp->reactor().sleep(fabric::from_ns(10));
+  diary->page = 0;
+}
+Task<void> write_and_try_again(Client* client, Store* /*store*/, Diary* diary) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  while (diary->page < 2) {
+    ++diary->page;
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+  diary->page = 0;
+}
+Task<void> write_behind_a_post(Client* client, Store* store, Diary* diary) {
+  co_await client->qp->enqueue(raise(*store, 0));
+  diary->page = 1;
+}
+Task<void> add_a_page_behind_a_post(Client* client, Store* store, Diary* diary) {
+  co_await client->qp->enqueue(raise(*store, 0));
+  diary->pages.assign(20, 1);
+}
+Task<void> write_behind_a_post_in_line(Client* client, Store* store, Diary* diary) {
+  const std::array chain = {raise(*store, 0)};
+  client->world->require(client->qp->post(chain), "there is no room");
+  diary->page = 1;
+  co_await client->qp->drain();
+}
+
+struct Author {
+  explicit Author(World& world)
+      : store(world.make<Store>(world)),
+        mortal(world.make<Client>(world, store, "mortal")),
+        diary(world.make<Diary>()) {
+    world.may_crash(*mortal.node);
+  }
+  Store& store;
+  Client& mortal;
+  Diary& diary;
+};
+
+template <class Judge>
+Program alone(Task<void> (*mortal)(Client*, Store*, Diary*), Judge judge) {
+  return [mortal, judge](World& world) {
+    auto& author = world.make<Author>(world);
+    world.spawn(*author.mortal.node, mortal(&author.mortal, &author.store, &author.diary));
+    world.at_end([&author, &world, judge](const Order& /*order*/) {
+      world.require(judge(author), "that is not what the diary should say");
+    });
+  };
+}
+
+TEST(CrashesThatOnlyJudgesSee, MayComeInASleepAndBetweenAttempts) {
+  for (const auto mortal : {write_asleep, write_and_try_again}) {
+    EXPECT_TRUE(is_broken(alone(mortal, [](const Author& author) { return author.diary.page != 1; }), searching(),
+                          Kind::assertion));
+    EXPECT_TRUE(is_safe(alone(mortal, [](const Author& author) { return author.diary.page != 3; }), searching()));
+  }
+}
+
+TEST(CrashesThatOnlyJudgesSee, MayComeBetweenAPostAndAChange) {
+  for (const auto mortal : {write_behind_a_post, add_a_page_behind_a_post}) {
+    EXPECT_TRUE(is_broken(alone(mortal,
+                                [](const Author& author) {
+                                  return author.store.value(0) == 0 ||
+                                         author.diary.page + author.diary.pages.size() != 0;
+                                }),
+                          searching(), Kind::assertion));
+    EXPECT_TRUE(is_safe(alone(mortal,
+                              [](const Author& author) {
+                                return author.store.value(0) != 0 || author.diary.page + author.diary.pages.size() == 0;
+                              }),
+                        searching()));
+  }
+}
+
+TEST(CrashesThatOnlyJudgesSee, WhereATaskCannotWaitAreNotCalledSafe) {
+  const Verdict verdict =
+      check(alone(write_behind_a_post_in_line,
+                  [](const Author& author) { return author.store.value(0) == 0 || author.diary.page == 1; }),
+            searching());
+  EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+  EXPECT_THAT(to_text(verdict), HasSubstr("mortal, which may crash at a post, and changes behind it"));
+}
+
 // ---- A chain that waits for room.
 
 struct Narrow {
@@ -520,6 +637,68 @@ TEST(NeverBegins, WhoWaitsForItWaitsForEver) {
     ASSERT_EQ(of_flag.outcome, Outcome::broken) << name(preset);
     EXPECT_EQ(of_flag.violation->kind, Kind::deadlock);
   }
+}
+
+// ---- What the dead have held.
+
+// It takes as many latches as its heir will take over.
+Task<void> take_all(Client* client, Store* store, int latches) {
+  for (int latch = 0; latch < latches; ++latch) {
+    co_await client->qp->compare_swap(store->word(static_cast<std::uint64_t>(latch)), 0, 1);
+  }
+  for (int latch = 0; latch < latches; ++latch) {
+    co_await client->qp->compare_swap(store->word(static_cast<std::uint64_t>(latch)), 1, 0);
+  }
+}
+
+// A latch that has been held for longer than a lease is taken over.
+Task<void> inherit(Client* client, Store* store, int latches, int* taken_over) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  for (int latch = 0; latch < latches; ++latch) {
+    const fabric::RemoteSpan word = store->word(static_cast<std::uint64_t>(latch));
+    const fabric::Time began = reactor.now();
+    const auto loop = reactor.begin_retries();
+    for (;;) {
+      const std::uint64_t old = co_await client->qp->compare_swap(word, 0, 2);
+      if (old == 0) {
+        break;
+      }
+      if (reactor.now() - began > std::chrono::minutes(1)) {
+        co_await client->qp->compare_swap(word, old, 2);
+        ++*taken_over;
+        break;
+      }
+      co_await reactor.retry(loop, fabric::Duration::zero());
+    }
+  }
+}
+
+Program heirs_of(int latches, int allowed) {
+  return [latches, allowed](World& world) {
+    auto& store = world.make<Store>(world, 8);
+    auto& holder = world.make<Client>(world, store, "holder");
+    auto& heir = world.make<Client>(world, store, "heir");
+    auto& taken_over = world.make<int>(0);
+    world.may_crash(*holder.node);
+    world.spawn(*holder.node, take_all(&holder, &store, latches));
+    world.spawn(*heir.node, inherit(&heir, &store, latches, &taken_over));
+    world.at_end([&world, &taken_over, allowed](const Order& /*order*/) {
+      world.require(taken_over <= allowed, "more was taken over than is allowed");
+    });
+  };
+}
+
+TEST(Leases, EndOneAfterTheOther) {
+  for (const int latches : {1, 2, 3}) {
+    EXPECT_TRUE(is_broken(heirs_of(latches, latches - 1), searching(), Kind::assertion)) << latches;
+    EXPECT_TRUE(is_safe(heirs_of(latches, latches), searching())) << latches;
+  }
+}
+
+TEST(Leases, ThatEndTooOftenAreNamed) {
+  const Verdict verdict = check(heirs_of(6, 5), searching());
+  EXPECT_EQ(verdict.outcome, Outcome::bounded) << to_text(verdict);
+  EXPECT_THAT(to_text(verdict), HasSubstr("heir, which waits for the end of a lease again after 4 have ended"));
 }
 
 TEST(NeverBegins, RandomExecutionsFindIt) {
