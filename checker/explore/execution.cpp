@@ -248,7 +248,8 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   failure_.reset();
   is_cut_ = is_void_ = false;
   seen_at_crash_.clear();
-  seen_behind_.clear();
+  seen_by_judges_.clear();
+  own_memory_.clear();
   memory_at_crash_.clear();
   refused_.clear();
   tasks_running_ = retries_ = 0;

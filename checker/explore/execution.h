@@ -626,21 +626,26 @@ class Execution final : public World {
   bool trusts_ = true;
   bool is_cut_ = false;
   bool is_void_ = false;
-  // What others could see of a client in the middle of a step, at its crash or where it might have crashed.
+  // Objects in the middle of a step, where a client crashes or might have crashed.
   struct Seen {
     const std::byte* begin;
     std::uint32_t life;  // of its block
     std::vector<std::byte> bytes;
   };
-  void remember_what_others_see(std::vector<Seen>& seen);
+  void add_roots_of_judges();
+  void remember_reachable(std::vector<Seen>& seen);  // from roots_
+  void remember_for_judges(std::uint16_t of);
+  [[nodiscard]] bool shows_changes_to_judges() const;
   [[nodiscard]] bool is_changed(const std::vector<Seen>& seen) const;
   std::vector<Seen> seen_at_crash_;
-  std::vector<Seen> seen_behind_;  // a post of one who may crash
+  std::vector<Seen> seen_by_judges_;  // of one who may crash: since its step began, or its last post
   struct Memory {
     std::byte* begin;
     std::vector<std::byte> bytes;
   };
+  std::vector<Memory> own_memory_;       // as seen_by_judges_
   std::vector<Memory> memory_at_crash_;  // of the node that crashed
+  void remember_memory(std::uint16_t of, std::vector<Memory>& memory) const;
   std::optional<Cut> first_cut_;
   std::vector<std::span<const std::byte>> blocks_;
   struct Mapped {

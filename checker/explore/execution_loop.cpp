@@ -98,8 +98,8 @@ bool Execution::is_undisturbed(std::uint16_t of) const {
   if (!is_quiet(of) || !shared_with(actors_[of]).empty() || (orders_objects_ && reaches_shared_objects(of))) {
     return false;
   }
-  if (actors_[of].can_crash && crashed_ == Event::kNone) {
-    return false;  // a judge may see where it crashes
+  if (shows_changes_to_judges()) {
+    return false;  // they see where it crashes
   }
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i != of && actors_[i].node == actors_[of].node) {

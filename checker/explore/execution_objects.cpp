@@ -123,7 +123,7 @@ void Execution::watch_shared_objects(std::uint16_t of) {
   posted_in_step_ = !event_->posts.empty();  // a chain that waited for room
   goes_on_behind_ = false;
   touched_ = altered_ = 0;
-  seen_behind_.clear();
+  remember_for_judges(of);
   watch_other_nodes(of);
   remember_objects();
   for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
@@ -295,9 +295,8 @@ bool Execution::part_behind_post(Waiter* waiter) {
     watch_after_post();
   }
   watch_buffers(running_);
-  if (seen_behind_.empty() && actors_[running_].can_crash && crashed_ == Event::kNone) {
-    const Guard::Pause looks(guard_);
-    remember_what_others_see(seen_behind_);
+  if (seen_by_judges_.empty()) {
+    remember_for_judges(running_);
   }
   return false;
 }
@@ -312,23 +311,61 @@ bool Execution::halt_the_dead(Waiter* waiter) {
   return true;
 }
 
-// What the program has made for all to see, what other clients reach, and what its judges keep.
-void Execution::remember_what_others_see(std::vector<Seen>& seen) {
-  roots_.clear();
-  for (const Kept& kept : kept_) {
-    roots_.push_back(kept.object);
-  }
-  for (const SharedObject& object : shared_objects_) {
-    roots_.push_back(zone_.base() + object.offset);
-  }
-  for (const Made& made : made_) {
-    roots_.push_back(made.begin);
-  }
+void Execution::add_roots_of_judges() {
   for (const auto& judge : judges_) {
     std::array<const void*, sizeof judge / sizeof(void*)> words{};
     std::memcpy(words.data(), static_cast<const void*>(&judge), sizeof words);
     roots_.insert(roots_.end(), words.begin(), words.end());
   }
+}
+
+// What judges would see if the client, which may crash, crashed here: objects, and its own memory if they have a
+// pointer to it, or to its node.
+void Execution::remember_for_judges(std::uint16_t of) {
+  seen_by_judges_.clear();
+  own_memory_.clear();
+  if (!actors_[of].can_crash || crashed_ != Event::kNone) {
+    return;
+  }
+  const Guard::Pause looks(guard_);
+  roots_.clear();
+  add_roots_of_judges();
+  remember_reachable(seen_by_judges_);
+  const auto leads_to_memory = [&](const void* pointer) {
+    const auto* const byte = static_cast<const std::byte*>(pointer);
+    return pointer == node(of) ||
+           (arena_.holds(byte) && std::ranges::any_of(regions_of(actors_[of]), [&](const auto& region) {
+              return byte >= region.data() && byte < region.data() + region.size();
+            }));
+  };
+  const auto has_such_a_word = [&](std::span<const std::byte> block) {
+    for (std::size_t at = 0; at + sizeof(void*) <= block.size(); at += sizeof(void*)) {
+      const void* word = nullptr;
+      std::memcpy(&word, block.data() + at, sizeof word);
+      if (leads_to_memory(word)) {
+        return true;
+      }
+    }
+    return false;
+  };
+  if (std::ranges::any_of(roots_, leads_to_memory) || std::ranges::any_of(blocks_, has_such_a_word)) {
+    remember_memory(of, own_memory_);
+  }
+}
+
+bool Execution::shows_changes_to_judges() const {
+  return is_changed(seen_by_judges_) || std::ranges::any_of(own_memory_, [](const Memory& memory) {
+           return std::memcmp(memory.begin, memory.bytes.data(), memory.bytes.size()) != 0;
+         });
+}
+
+void Execution::remember_memory(std::uint16_t of, std::vector<Memory>& memory) const {
+  for (const std::span<const std::byte> region : regions_of(actors_[of])) {
+    memory.push_back({arena_.at(region.data()), {region.begin(), region.end()}});
+  }
+}
+
+void Execution::remember_reachable(std::vector<Seen>& seen) {
   zone_.reachable(roots_, blocks_);
   for (const std::span<const std::byte> block : blocks_) {
     seen.push_back({block.data(), zone_.life_at(block.data()), {block.begin(), block.end()}});
@@ -341,15 +378,25 @@ bool Execution::is_changed(const std::vector<Seen>& seen) const {
   });
 }
 
-// Here the client crashes, and its code runs on to its next wait.
+// Here the client crashes, and its code runs on to its next wait. Others may see what the program has made for all,
+// what clients share, and what judges keep.
 void Execution::remember_the_dead(std::uint16_t of) {
   if (has(Mutation::the_dead_go_on)) {
     return;
   }
-  remember_what_others_see(seen_at_crash_);
-  for (const std::span<const std::byte> region : regions_of(actors_[of])) {
-    memory_at_crash_.push_back({arena_.at(region.data()), {region.begin(), region.end()}});
+  roots_.clear();
+  for (const Kept& kept : kept_) {
+    roots_.push_back(kept.object);
   }
+  for (const SharedObject& object : shared_objects_) {
+    roots_.push_back(zone_.base() + object.offset);
+  }
+  for (const Made& made : made_) {
+    roots_.push_back(made.begin);
+  }
+  add_roots_of_judges();
+  remember_reachable(seen_at_crash_);
+  remember_memory(of, memory_at_crash_);
 }
 
 // Its own memory is as it was: its NIC still fetches from there, and at_end may look.
@@ -368,14 +415,15 @@ void Execution::look_for_changes_by_the_dead() {
   }
 }
 
-// Behind a post of one who may crash: a crash between the two would not show the change. Until the next post, or the
-// end of the step.
+// Behind a post of one who may crash: after a crash between the two, judges would not see the change. Until the next
+// post, or the end of the step.
 void Execution::look_for_changes_behind(std::uint16_t of) {
   const Guard::Pause looks(guard_);
-  if (!seen_behind_.empty() && !blind_spot_ && !has(Mutation::crashes_after_all_posts) && is_changed(seen_behind_)) {
+  if (goes_on_behind_ && !blind_spot_ && !has(Mutation::crashes_after_all_posts) && is_changed(seen_by_judges_)) {
     blind_spot_ = BlindSpot{changes_behind(of), true};
   }
-  seen_behind_.clear();
+  seen_by_judges_.clear();
+  own_memory_.clear();
 }
 
 std::string Execution::changes_behind(std::uint16_t of) const {
