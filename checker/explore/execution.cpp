@@ -697,7 +697,6 @@ std::uint64_t Execution::on_sleep(Duration duration, Waiter& waiter) {
     if (waits_for_another || !is_undisturbed(running_)) {
       return go_on_later(Step::What::yield, waiter);
     }
-    const Guard::Pause looks(guard_);
     note_changed_objects(running_);
   }
   if (++calls_in_step_ > kMostCallsInAStep) {

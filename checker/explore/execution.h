@@ -552,7 +552,7 @@ class Execution final : public World {
   [[nodiscard]] fabric::Reactor::LoopId on_begin_loop(const std::source_location& place, bool forgets);
   void enter_tail() noexcept;
   [[nodiscard]] bool is_quiet(std::uint16_t of) const;
-  [[nodiscard]] bool is_undisturbed(std::uint16_t of) const;
+  [[nodiscard]] bool is_undisturbed(std::uint16_t of);
   void look_at(std::uint16_t of, const fabric::Waiter& waiter, bool leaves_out_frame, ClientState& state);
   [[nodiscard]] bool repeats_an_attempt(const Actor& actor, const Loop& loop, const AttemptEnd& end) const;
   void cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end);
@@ -635,8 +635,8 @@ class Execution final : public World {
   void add_roots_of_judges();
   void remember_reachable(std::vector<Seen>& seen);  // from roots_
   void remember_for_judges(std::uint16_t of);
-  [[nodiscard]] bool shows_changes_to_judges() const;
-  [[nodiscard]] bool is_changed(const std::vector<Seen>& seen) const;
+  [[nodiscard]] bool shows_changes_to_judges();
+  [[nodiscard]] bool is_changed(const std::vector<Seen>& seen);
   std::vector<Seen> seen_at_crash_;
   std::vector<Seen> seen_by_judges_;  // of one who may crash: since its step began, or its last post
   struct Memory {

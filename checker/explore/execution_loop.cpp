@@ -44,10 +44,7 @@ Reactor::LoopId Execution::on_begin_loop(const std::source_location& place, bool
     return Reactor::kNoLoop;
   }
   const Zone::Use own(nullptr);
-  {
-    const Guard::Pause looks(guard_);
-    note_changed_objects(running_);  // before the loop
-  }
+  note_changed_objects(running_);  // before the loop
   Actor& actor = actors_[running_];
   ++actor.progress;
   progress_.push_back(moment_);
@@ -94,7 +91,7 @@ bool Execution::is_quiet(std::uint16_t of) const {
 }
 
 // Nothing that the client can look at changes before it posts something, and nobody sees whether it goes on.
-bool Execution::is_undisturbed(std::uint16_t of) const {
+bool Execution::is_undisturbed(std::uint16_t of) {
   if (!is_quiet(of) || !shared_with(actors_[of]).empty() || (orders_objects_ && reaches_shared_objects(of))) {
     return false;
   }

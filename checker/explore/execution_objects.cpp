@@ -152,7 +152,8 @@ void Execution::note_changed_objects(std::uint16_t of) {
   const std::byte* before = objects_before_.data();
   for (std::size_t i = 0; i < shared_objects_.size(); ++i) {
     SharedObject& object = shared_objects_[i];
-    const bool changed = std::memcmp(zone_.base() + object.offset, before, object.bytes) != 0;
+    const bool is_untouched = !object.pages.empty() && guard_.is_closed(i);
+    const bool changed = !is_untouched && std::memcmp(zone_.base() + object.offset, before, object.bytes) != 0;
     before += object.bytes;
     if (!changed) {
       continue;
@@ -177,6 +178,7 @@ void Execution::note_changed_objects(std::uint16_t of) {
     before += made.bytes;
   }
   if (altered != 0) {
+    const Guard::Pause looks(guard_);
     altered_ |= altered;
     ++actors_[of].changes;
     find_made_objects();
@@ -353,7 +355,11 @@ void Execution::remember_for_judges(std::uint16_t of) {
   }
 }
 
-bool Execution::shows_changes_to_judges() const {
+bool Execution::shows_changes_to_judges() {
+  if (seen_by_judges_.empty() && own_memory_.empty()) {
+    return false;
+  }
+  const Guard::Pause looks(guard_);
   return is_changed(seen_by_judges_) || std::ranges::any_of(own_memory_, [](const Memory& memory) {
            return std::memcmp(memory.begin, memory.bytes.data(), memory.bytes.size()) != 0;
          });
@@ -372,7 +378,11 @@ void Execution::remember_reachable(std::vector<Seen>& seen) {
   }
 }
 
-bool Execution::is_changed(const std::vector<Seen>& seen) const {
+bool Execution::is_changed(const std::vector<Seen>& seen) {
+  if (seen.empty()) {
+    return false;
+  }
+  const Guard::Pause looks(guard_);
   return std::ranges::any_of(seen, [&](const Seen& one) {
     return zone_.life_at(one.begin) != one.life || std::memcmp(one.begin, one.bytes.data(), one.bytes.size()) != 0;
   });
@@ -418,7 +428,6 @@ void Execution::look_for_changes_by_the_dead() {
 // Behind a post of one who may crash: after a crash between the two, judges would not see the change. Until the next
 // post, or the end of the step.
 void Execution::look_for_changes_behind(std::uint16_t of) {
-  const Guard::Pause looks(guard_);
   if (goes_on_behind_ && !blind_spot_ && !has(Mutation::crashes_after_all_posts) && is_changed(seen_by_judges_)) {
     blind_spot_ = BlindSpot{changes_behind(of), true};
   }

@@ -33,6 +33,10 @@ class Guard {
   void close(std::size_t number, std::span<std::byte> pages, std::span<const std::byte> bytes) noexcept;
   /// Opens range `number`; whether it was touched while it was closed.
   bool open(std::size_t number) noexcept;
+  /// Whether nobody has touched range `number` since it was closed.
+  [[nodiscard]] bool is_closed(std::size_t number) const noexcept {
+    return number < ranges_.size() && ranges_[number].closed;
+  }
   /// Opens all.
   void open() noexcept;
 

@@ -10,6 +10,8 @@
 
 #include "checking.h"
 
+#include "tests/sampled.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -247,8 +249,8 @@ TEST(SchemeProgram, ALatchThatIsGivenBackTwiceIsNeverFreeAgain) {
 TEST(SchemeProgram, ATakeoverIsSafeOnlyWithRevocation) {
   const ExclusiveLatch basic(LatchLevel::basic);
   const TwoReadVersion optimistic;
-  const auto program = [&](bool latched, bool revocation) {
-    const Workload workload{.writers = 2, .updates = 2, .crash = true, .revocation = revocation};
+  const auto program = [&](bool latched, bool revocation, std::uint32_t updates = 2) {
+    const Workload workload{.writers = 2, .updates = updates, .crash = true, .revocation = revocation};
     return latched ? scheme_program(basic, Promise::exclusion, workload)
                    : scheme_program(optimistic, Promise::latch_equivalent, workload);
   };
@@ -256,7 +258,7 @@ TEST(SchemeProgram, ATakeoverIsSafeOnlyWithRevocation) {
     SCOPED_TRACE(latched ? "latch" : "optimistic");
     Options options = under(Preset::observed);
     options.writing_retries = 1;
-    EXPECT_TRUE(is_safe(program(latched, true), options));
+    EXPECT_TRUE(is_safe(program(latched, true, latched || takes_long() ? 2 : 1), options));
     const Verdict without = check(program(latched, false), options);
     ASSERT_EQ(without.outcome, Outcome::broken);
     // The dead client's late WRITE is placed after the new one's, whole or in part.
