@@ -640,6 +640,9 @@ bool QueuePair::post_receive(const LocalSpan& into) {
   receives_->post(into);
   ++counters_.receives;
   receive_posted(into);
+  if (reactor_->explores()) [[unlikely]] {
+    static_cast<void>(reactor_->part_behind_post(nullptr));
+  }
   return true;
 }
 

@@ -20,7 +20,8 @@ struct Action {
   enum class Sort : std::uint8_t {
     machine,  ///< `kind`, `owner`, `index`, `piece` as in model::Step
     client,   ///< suspension number `index` of client `owner` ends
-    lease,    ///< client `owner`, which waits for a latch, finds for the `index`th time that time has passed
+    lease,    ///< the lease of client `owner`, which has crashed, ends for the `index`th time; at the end of an
+              ///< execution: client `owner`, which waits, finds that time has passed
   };
   Sort sort = Sort::machine;
   fabric::model::StepKind kind = fabric::model::StepKind::fetch;
@@ -94,8 +95,11 @@ struct Event {
   std::uint16_t message = kNone;  ///< a client's step that learns of the next message of this queue pair
   bool ran = false;               ///< one of its tasks continued
   bool may_crash = false;         ///< the client could have crashed instead
-  bool begins = false;            ///< the first step of a client that may crash
-  bool judged = false;            ///< a judge sees when it happens
+  /// How many requests and receive buffers it has posted, between which it could have crashed.
+  [[nodiscard]] std::size_t posted() const noexcept { return posts.size() + receives.size(); }
+  bool begins = false;  ///< the first step of a client that may crash
+  bool starts = false;  ///< the first step of a task
+  bool judged = false;  ///< a judge sees when it happens
   // Memory that it touched at a node, for judges.
   std::uint16_t node = kNone;  ///< the node's actor
   fabric::RemoteAddress address;

@@ -171,10 +171,12 @@ Execution::~Execution() { end_execution(); }
 // What the program has made, in the order in which it ends.
 void Execution::destroy_program() noexcept {
   const Zone::Use use(&zone_);
+  ends_tasks_ = true;
   reactor_->destroy_spawned();
   for (Actor& actor : actors_) {
     actor.tasks.clear();
   }
+  ends_tasks_ = false;
   judges_.clear();
   of_judges_.clear();
   while (!kept_.empty()) {
@@ -242,6 +244,7 @@ void Execution::begin(std::vector<std::uint64_t>* start) {
   moment_ = 0;
   next_part_ = 0;
   running_ = crashed_ = watched_ = Event::kNone;
+  leases_ended_ = 0;
   posts_left_.reset();
   in_tail_ = liveness_after_crash_ = false;
   progress_.clear();
@@ -536,7 +539,9 @@ bool Execution::crashed() const {
 }
 
 void Execution::fail(Kind kind, std::string what) {
-  if (!failure_ && !runs_the_dead()) {
+  // No destructor of the dead runs, nor of those who wait for them.
+  const bool is_of_the_dead = runs_the_dead() || (ends_tasks_ && crashed_ != Event::kNone);
+  if (!failure_ && !is_of_the_dead) {
     const Zone::Use own(nullptr);
     // A copy: the program's heap ends with the execution.
     failure_ = Failure{kind, std::string(what), moment_, {}, false};  // NOLINT(performance-unnecessary-value-param)
@@ -827,6 +832,10 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
   const WatchAfterPost after(*this);
   const std::uint16_t qp = queue_pair.id().value;
   const std::uint16_t of = queue_pairs_[qp].actor;
+  if (queue_pairs_[qp].is_alone) {
+    note_end_of_pair(qp);
+    return;
+  }
   Actor& actor = actors_[of];
   if (running_ != of) {
     if (running_ == Event::kNone) {
@@ -844,9 +853,7 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
       return;
     }
     const WorkRequest request = checked.final_form();
-    if (posts_left_ && *posts_left_ == 0) {
-      crash_now(of);
-      remember_the_dead(of);
+    if (crashes_here(of)) {
       return;
     }
     if (++calls_in_step_ > kMostCallsInAStep) {
@@ -860,9 +867,6 @@ void Execution::on_post(ModelQueuePair& queue_pair, std::span<const CheckedReque
     } catch (const std::exception& error) {
       fail(Kind::exception, fmt::format("{}: {}", actor.name, error.what()));
       return;
-    }
-    if (posts_left_) {
-      --*posts_left_;
     }
     if (first_request_number(qp) + id.index + 1 != first) {
       throw std::logic_error("explorer: a queue pair counts its requests otherwise than the model");
@@ -915,6 +919,9 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
   const Zone::Use own(nullptr);
   const WatchAfterPost after(*this);  // a message may come between
   if (queue_pair.peer() == nullptr) {
+    if (queue_pairs_[queue_pair.id().value].is_alone) {
+      note_end_of_pair(queue_pair.id().value);
+    }
     return;
   }
   const std::uint16_t qp = queue_pair.peer()->id().value;
@@ -927,17 +934,14 @@ void Execution::on_receive_posted(const ModelQueuePair& queue_pair, const LocalS
                                       running_ == Event::kNone ? "nobody" : actors_[running_].name, actors_[of].name));
     return;
   }
+  if (crashes_here(of)) {
+    return;
+  }
   try {
     machine_.post_receive({qp}, recv(into));
   } catch (const std::invalid_argument& error) {
     fail(Kind::exception, fmt::format("{}: {}", actors_[of].name, error.what()));
     return;
-  }
-  if (actors_[of].can_crash && !event_->posts.empty() && !blind_spot_) {
-    note_blind_spot(fmt::format(
-        "{}, which posts a receive buffer behind a request, may crash between the two, and has no wait there (let "
-        "World::yield come between),",
-        actors_[of].name));
   }
   ++actors_[of].changes;
   event_->receives.push_back({qp, queue_pairs_[qp].receives++});
@@ -961,6 +965,9 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
   }
   const Zone::Use own(nullptr);
   revokes_ = true;
+  if (running_ != Event::kNone) {
+    note_changed_objects(running_);  // also what is taken back behind the revocation
+  }
   machine_.revoke(queue_pair.id());
   if (running_ != Event::kNone) {
     Actor& actor = actors_[running_];
@@ -982,12 +989,33 @@ void Execution::on_revoke(ModelQueuePair& queue_pair) {
   event_->global = true;
 }
 
+// The other end is not told, as it would be elsewhere. Where it still has something to do, this is no execution.
+void Execution::on_end_of_pair(const ModelQueuePair& left) noexcept {
+  QueuePairPart& part = queue_pairs_[left.id().value];
+  part.is_alone = true;
+  const QueuePairPart& incoming = queue_pairs_[left.peer()->id().value];
+  if (!machine_.idle(left.id()) || incoming.received < incoming.receive_buffers.size()) {
+    note_end_of_pair(left.id().value);
+  }
+}
+
+void Execution::note_end_of_pair(std::uint16_t qp) noexcept {
+  is_void_ = true;
+  note_blind_spot(
+      fmt::format("{}, which uses its end of a pair (connect_pair) after a task has destroyed the other one (keep both "
+                  "to the end),",
+                  actors_[queue_pairs_[qp].actor].name));
+}
+
 // No rule defines the fate of requests that are in flight then.
 void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
   const std::uint16_t qp = queue_pair.id().value;
   queue_pairs_[qp].queue_pair = nullptr;
   if (runs_the_dead()) {
     note_act_of_the_dead(running_);
+  }
+  if (queue_pair.peer() != nullptr && running_ != Event::kNone) {
+    on_end_of_pair(*queue_pair.peer());
   }
   const auto in_flight = [](const RequestTimes& times) { return times.completed == RequestTimes{}.completed; };
   if (running_ != Event::kNone && std::ranges::any_of(times_[qp], in_flight)) {
@@ -996,6 +1024,20 @@ void Execution::on_disconnect(const ModelQueuePair& queue_pair) noexcept {
                      "them: wait for them first (co_await qp.drain())",
                      actors_[queue_pairs_[qp].actor].name, qp));
   }
+}
+
+// At each request, and each receive buffer, that the client posts.
+bool Execution::crashes_here(std::uint16_t of) {
+  if (!posts_left_) {
+    return false;
+  }
+  if (*posts_left_ != 0) {
+    --*posts_left_;
+    return false;
+  }
+  crash_now(of);
+  remember_the_dead(of);
+  return true;
 }
 
 // The rest of the chain, and all later steps of the client, never happen.
@@ -1013,7 +1055,7 @@ const Node* Execution::node(std::uint16_t actor) const { return nodes_[actors_[a
 std::string Execution::describe_step(const Action& action) const {
   const Actor& actor = actors_[action.owner];
   if (action.sort == Action::Sort::lease) {
-    return "tries again after much time";
+    return action.owner == crashed_ ? "is dead for so long that its lease ends" : "tries again after much time";
   }
   const auto found = std::ranges::find(actor.suspended, action.index, &Suspended::number);
   if (found == actor.suspended.end()) {

@@ -313,6 +313,7 @@ class Execution final : public World {
     std::uint64_t sequence = 0;
     fabric::Cpu::Access* access = nullptr;
     fabric::Waiter* waiter = nullptr;  // retry, or a sleep
+    std::uint64_t wait = 0;            // its number as a Parked, if it was one
     std::uint32_t slot = 0;            // no other one that waits has it
     bool is_parted = false;            // it waits behind a post, and may be destroyed there
   };
@@ -392,6 +393,7 @@ class Execution final : public World {
     std::vector<std::span<const std::byte>> receive_buffers{};
     std::size_t received = 0;        // of these, how many hold messages that their owner knows of
     std::uint32_t next_message = 0;  // the request behind the last SEND that the receiver knows of
+    bool is_alone = false;           // a task has destroyed the other end
   };
   struct RequestInfo {
     std::uint64_t tag = 0;
@@ -468,6 +470,7 @@ class Execution final : public World {
   void set_may_crash(std::uint16_t actor);
   void run_ready(std::uint16_t actor);
   void resume_ready(std::uint16_t actor);
+  [[nodiscard]] std::int64_t spawned_in_step() const;  // less those that have ended
   void watch(std::uint16_t actor);
   void note(std::uint16_t actor);
   void watch_shared_memory(const Actor& actor);
@@ -488,6 +491,7 @@ class Execution final : public World {
   void watch_shared_objects(std::uint16_t actor);
   void remember_objects();
   void note_changed_objects(std::uint16_t actor);
+  void look_beside_revocation(std::uint16_t of, std::uint64_t looked_at, bool reaches_any);
   void note_shared_objects(std::uint16_t actor);
   [[nodiscard]] bool part_behind_post(fabric::Waiter* waiter);
   [[nodiscard]] bool halt_the_dead(fabric::Waiter* waiter);
@@ -528,12 +532,15 @@ class Execution final : public World {
     Execution* execution_;
     std::optional<Guard::Pause> pause_;
   };
+  [[nodiscard]] bool crashes_here(std::uint16_t actor);
   void crash_now(std::uint16_t actor);
   [[nodiscard]] std::uint64_t lease_state(const Actor& actor) const noexcept;
   [[nodiscard]] bool needs_a_lease(const Actor& actor) const noexcept;
   void note_leases_left();
   void refuse_more_actors() const;
-  [[nodiscard]] bool lease_may_end(std::uint16_t actor) const;
+  [[nodiscard]] bool lease_may_end(const std::vector<fabric::model::Step>& steps) const;
+  [[nodiscard]] bool waits_for_a_lease() const;
+  void pass_much_time(std::uint16_t of);
   [[nodiscard]] bool suspended_enabled(const Actor& actor, const Suspended& suspended) const;
 
   [[nodiscard]] fabric::RemoteAddress address_of(const Actor& actor, const fabric::LocalSpan& word) const;
@@ -547,6 +554,8 @@ class Execution final : public World {
   void on_receive_posted(const ModelQueuePair& queue_pair, const fabric::LocalSpan& into);
   void on_revoke(ModelQueuePair& queue_pair);
   void on_disconnect(const ModelQueuePair& queue_pair) noexcept;
+  void on_end_of_pair(const ModelQueuePair& left) noexcept;
+  void note_end_of_pair(std::uint16_t qp) noexcept;
   // A crashed client's task runs on to its next wait, but no longer counts as the client.
   [[nodiscard]] bool runs_the_dead() const noexcept { return running_ != Event::kNone && running_ == crashed_; }
   [[nodiscard]] fabric::Reactor::LoopId on_begin_loop(const std::source_location& place, bool forgets);
@@ -622,7 +631,8 @@ class Execution final : public World {
   };
   std::vector<Stack> stacks_;
   bool building_ = false;
-  std::string refused_;  // why a task's program is refused
+  bool ends_tasks_ = false;  // they are destroyed
+  std::string refused_;      // why a task's program is refused
   bool trusts_ = true;
   bool is_cut_ = false;
   bool is_void_ = false;
@@ -731,6 +741,7 @@ class Execution final : public World {
   std::uint16_t crashed_ = Event::kNone;
   std::optional<std::uint32_t> posts_left_;  // until the running client crashes
   bool liveness_after_crash_ = false;
+  std::uint32_t leases_ended_ = 0;
   bool in_tail_ = false;
   std::uint32_t calls_in_step_ = 0;
   std::uint32_t ended_in_step_ = 0;  // tasks of the client that ran

@@ -78,8 +78,8 @@ Reactor::LoopId Execution::on_begin_loop(const std::source_location& place, bool
 bool Execution::is_quiet(std::uint16_t of) const {
   const Actor& actor = actors_[of];
   // What others of its tasks wait for may come without anything that the comparison sees.
-  if (actor.tasks_left != 1 || !actor.suspended.empty() || reactor_->spawned_so_far() != tasks_running_ ||
-      !machine_.drained({actor.machine_thread})) {
+  const std::int64_t spawned = actor.spawned + (watched_ == of ? spawned_in_step() : 0);
+  if (actor.tasks_left != 1 || !actor.suspended.empty() || spawned != 0 || !machine_.drained({actor.machine_thread})) {
     return false;
   }
   for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
@@ -185,7 +185,8 @@ void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
   cut.place = fmt::format("{}:{}", file_name(loop.place.file_name()), loop.place.line());
   cut.attempts = loop.failed + loop.silent;
   if (!end.quiet) {
-    cut.difference = actors_[of].tasks_left != 1 ? "another task of the client is there" : "requests are in flight";
+    cut.difference = actors_[of].tasks_left != 1 || actors_[of].spawned != 0 ? "another task of the client is there"
+                                                                             : "requests are in flight";
   } else if (loop.changes_at_head != end.changes) {
     cut.difference = fmt::format("the last one made {} stores or placements that others can see",
                                  end.changes - loop.changes_at_head);
@@ -200,7 +201,8 @@ void Execution::cut(std::uint16_t of, const Loop& loop, const AttemptEnd& end) {
 void Execution::on_retry_cancelled(std::uint64_t number) noexcept {
   for (Actor& actor : actors_) {
     std::erase_if(actor.suspended, [&](const Suspended& suspended) {
-      return suspended.waiter != nullptr && reinterpret_cast<std::uintptr_t>(suspended.waiter) == number;
+      return suspended.waiter != nullptr &&
+             (suspended.wait == number || reinterpret_cast<std::uintptr_t>(suspended.waiter) == number);
     });
     std::erase_if(actor.parked, [&](const Parked& parked) { return parked.number == number; });
   }

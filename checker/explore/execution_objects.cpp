@@ -227,10 +227,30 @@ void Execution::note_shared_objects(std::uint16_t of) {
   if (!orders_objects_) {
     return;
   }
+  if (event_->global) {
+    look_beside_revocation(of, looked_at, reaches_any);
+  }
   // A search through states asks what may ever happen before the step, so no order is left out.
   event_->judged = event_->judged || (by_states_ && reaches_any);
   event_->altered |= altered_;
   event_->looked_at |= looked_at | (reaches_any ? kMade : 0);
+}
+
+// A revocation disables steps of others, so it does not commute with what the client does in the same step.
+void Execution::look_beside_revocation(std::uint16_t of, std::uint64_t looked_at, bool reaches_any) {
+  bool matters = altered_ != 0;
+  for (std::size_t i = 0; i < shared_objects_.size() && !matters; ++i) {
+    const SharedObject& object = shared_objects_[i];
+    matters = (looked_at & bit_of(i)) != 0 && (object.changed_by & ~bit_of(of)) != 0;
+  }
+  const auto made = std::ranges::find(changing_, kMadeInTasks, &Changing::taken_as);
+  matters = matters || (reaches_any && made != changing_.end() && (made->changed_by & ~bit_of(of)) != 0);
+  if (matters && !blind_spot_) {
+    note_blind_spot(fmt::format(
+        "{}, which revokes a queue pair in one step with a look at an object that clients share, or a change of it "
+        "(let World::yield come before Node::revoke, and behind it),",
+        actors_[of].name));
+  }
 }
 
 // ---- Behind a post.
@@ -411,6 +431,10 @@ void Execution::remember_the_dead(std::uint16_t of) {
 
 // Its own memory is as it was: its NIC still fetches from there, and at_end may look.
 void Execution::undo_stores_of_the_dead() {
+  if (memory_at_crash_.empty()) {
+    return;
+  }
+  const Guard::Pause looks(guard_);
   for (const Memory& memory : memory_at_crash_) {
     std::memcpy(memory.begin, memory.bytes.data(), memory.bytes.size());
   }
@@ -428,7 +452,8 @@ void Execution::look_for_changes_by_the_dead() {
 // Behind a post of one who may crash: after a crash between the two, judges would not see the change. Until the next
 // post, or the end of the step.
 void Execution::look_for_changes_behind(std::uint16_t of) {
-  if (goes_on_behind_ && !blind_spot_ && !has(Mutation::crashes_after_all_posts) && is_changed(seen_by_judges_)) {
+  if ((goes_on_behind_ || event_->global) && !blind_spot_ && !has(Mutation::crashes_after_all_posts) &&
+      shows_changes_to_judges()) {
     blind_spot_ = BlindSpot{changes_behind(of), true};
   }
   seen_by_judges_.clear();

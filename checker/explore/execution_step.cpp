@@ -23,7 +23,7 @@ namespace {
 
 // Longer than any lease or deadline that a program expects to outlive.
 constexpr Duration kMuchTime = std::chrono::hours(1);
-// Leases that end for one client. One that changes something after each may never stop.
+// How often a lease ends. A client that changes something each time may never stop.
 constexpr std::uint32_t kMostLeases = 4;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
@@ -72,34 +72,38 @@ bool Execution::looks_in_vain(const Actor& actor, const Cpu::Access& access) con
          !access.until().holds(machine_.cpu_load({actor.machine_thread}, address_of(actor, access.word())));
 }
 
-// A crashed client's lease may end only when no other client is in the middle of something: a live holder gives its
-// latch back in time. The dead may have held several, so it ends again unless all is as it was when it last ended.
-bool Execution::lease_may_end(std::uint16_t of) const {
-  if (crashed_ == Event::kNone || actors_[of].leases_used == kMostLeases || !needs_a_lease(actors_[of]) ||
-      std::ranges::none_of(actors_[of].parked, &Parked::is_loop)) {
+// The lease of a crashed client ends, and much time passes for all others, only where none of them could go on before:
+// a live holder gives its latch back in time. Who has not begun may begin later. The dead may have held several
+// latches, so it ends again unless all is as it was when it last ended. `steps` are those that the machine can take.
+bool Execution::lease_may_end(const std::vector<model::Step>& steps) const {
+  if (crashed_ == Event::kNone || in_tail_ || leases_ended_ == kMostLeases || !waits_for_a_lease()) {
     return false;
   }
   for (std::uint16_t i = 0; i < actor_count(); ++i) {
     if (i == crashed_ || actors_[i].is_cpu) {
       continue;
     }
-    if (!machine_.drained({actors_[i].machine_thread}) || !actors_[i].suspended.empty() ||
-        machine_.outstanding(model::ClientId{actors_[i].machine_client}) != 0) {
+    const bool rests = std::ranges::all_of(actors_[i].suspended, [&](const Suspended& suspended) {
+      return suspended.what == Step::What::start ||
+             (suspended.access != nullptr && looks_in_vain(actors_[i], *suspended.access));
+    });
+    if (!rests || !machine_.drained({actors_[i].machine_thread})) {
       return false;
     }
   }
-  for (std::uint16_t qp = 0; qp < queue_pair_count(); ++qp) {
-    if (queue_pairs_[qp].actor == crashed_) {
-      continue;
-    }
-    const std::uint32_t posted = machine_.posted({qp});
-    for (std::uint32_t i = 0; i < posted; ++i) {
-      if (!machine_.placed({{qp}, i}) && machine_.request({{qp}, i}).length() != 0) {
-        return false;
-      }
+  return std::ranges::all_of(steps, [&](const model::Step& step) {
+    return step.kind == StepKind::drain || queue_pairs_[step.owner].actor == crashed_;
+  });
+}
+
+// Whether a client waits in a loop, and the end of a lease may change something for it.
+bool Execution::waits_for_a_lease() const {
+  for (std::uint16_t i = 0; i < actor_count(); ++i) {
+    if (i != crashed_ && std::ranges::any_of(actors_[i].parked, &Parked::is_loop) && needs_a_lease(actors_[i])) {
+      return true;
     }
   }
-  return true;
+  return false;
 }
 
 void Execution::enabled(std::vector<Action>& out) {
@@ -128,12 +132,8 @@ void Execution::enabled(std::vector<Action>& out) {
       }
     }
   }
-  if (crashed_ != Event::kNone) {
-    for (std::uint16_t i = 0; i < actor_count(); ++i) {
-      if (i != crashed_ && lease_may_end(i)) {
-        out.push_back({Action::Sort::lease, StepKind::fetch, 0, i, actors_[i].leases_used, 0});
-      }
-    }
+  if (lease_may_end(steps_)) {
+    out.push_back({Action::Sort::lease, StepKind::fetch, 0, crashed_, leases_ended_, 0});
   }
 }
 
@@ -143,6 +143,10 @@ bool Execution::is_enabled(const Action& action) {
   }
   if (action.piece != 0 || action.kind != StepKind::fetch) {
     return false;
+  }
+  if (action.sort == Action::Sort::lease && action.owner == crashed_) {
+    machine_.enabled(steps_);
+    return action.index == leases_ended_ && lease_may_end(steps_);
   }
   if (action.owner >= actors_.size() || action.owner == crashed_) {
     return false;
@@ -175,7 +179,7 @@ bool Execution::repeats(const Event& before) {
 void Execution::happen(const Action& action, bool described) {
   event_->action = action;
   event_->client = Event::kNone;
-  event_->may_crash = event_->begins = event_->ran = event_->judged = event_->global = false;
+  event_->may_crash = event_->begins = event_->starts = event_->ran = event_->judged = event_->global = false;
   event_->own = {};
   event_->altered = event_->looked_at = 0;
   event_->allocates_at = Event::kNone;
@@ -485,6 +489,10 @@ void Execution::resume_ready(std::uint16_t of) {
   note(of);
 }
 
+std::int64_t Execution::spawned_in_step() const {
+  return static_cast<std::int64_t>(reactor_->spawned_so_far() - tasks_running_) - spawned_before_;
+}
+
 // From here to note() what the client changes and looks at is seen.
 void Execution::watch(std::uint16_t of) {
   watched_ = of;
@@ -496,7 +504,7 @@ void Execution::watch(std::uint16_t of) {
 void Execution::note(std::uint16_t of) {
   watched_ = Event::kNone;
   undo_stores_of_the_dead();
-  actors_[of].spawned += static_cast<std::int64_t>(reactor_->spawned_so_far() - tasks_running_) - spawned_before_;
+  actors_[of].spawned += spawned_in_step();
   note_shared_objects(of);
   note_shared_memory(actors_[of]);
 }
@@ -590,6 +598,7 @@ void Execution::apply_client(const Action& action) {
     case Step::What::start:
       set_may_crash(action.owner);
       event_->begins = begins;
+      event_->starts = true;
       if (action.crash == Action::kNeverBegins && event_->begins) {
         crash_now(action.owner);
         running_ = Event::kNone;
@@ -700,43 +709,60 @@ bool Execution::needs_a_lease(const Actor& actor) const noexcept {
   return actor.leases_used == 0 || actor.at_last_lease != lease_state(actor);
 }
 
-// At the end of an execution: whether one more lease would have had to end.
+// At the end of an execution: whether the lease would have had to end once more.
 void Execution::note_leases_left() {
-  for (std::uint16_t of = 0; of < actor_count() && crashed_ != Event::kNone; ++of) {
-    const Actor& actor = actors_[of];
-    if (of != crashed_ && actor.leases_used == kMostLeases && needs_a_lease(actor) &&
-        std::ranges::any_of(actor.parked, &Parked::is_loop)) {
-      is_cut_ = true;
-      if (!first_cut_) {
-        first_cut_ = Cut{
-            actor.name,
-            {},
-            0,
-            {},
-            fmt::format("{}, which waits for the end of a lease again after {} have ended,", actor.name, kMostLeases)};
-      }
+  if (crashed_ == Event::kNone || leases_ended_ < kMostLeases || !waits_for_a_lease()) {
+    return;
+  }
+  is_cut_ = true;
+  if (!first_cut_) {
+    const std::string& name = actors_[crashed_].name;
+    first_cut_ = Cut{name, {}, 0, {}, fmt::format("the lease of {}, which has ended {} times,", name, kMostLeases)};
+  }
+}
+
+// The client tries again, in a step of its own: others may come before.
+void Execution::pass_much_time(std::uint16_t of) {
+  Actor& actor = actors_[of];
+  actor.clock += kMuchTime;
+  ++actor.leases_used;
+  actor.at_last_lease = lease_state(actor);
+  for (const Parked& parked : std::exchange(actor.parked, {})) {
+    if (!parked.is_loop()) {
+      actor.parked.push_back(parked);  // time changes nothing for a wait for a word
+      continue;
     }
+    Loop& loop = actor.loops[parked.loop - 1];
+    loop.seen = 0;
+    loop.changes_at_head = actor.changes;
+    Suspended& next = suspend_next(actor, Step::What::retry);
+    next.waiter = parked.waiter;
+    next.wait = parked.number;
+    event_->suspensions.push_back({of, next.number});
   }
 }
 
 void Execution::apply_lease(const Action& action) {
+  event_->lease_of = crashed_;
+  if (action.owner == crashed_) {
+    ++leases_ended_;
+    for (std::uint16_t of = 0; of < actor_count(); ++of) {
+      if (of != crashed_) {
+        pass_much_time(of);
+      }
+    }
+    return;
+  }
   // At the end of an execution clients try again although no lease has ended; a trace tells it by nothing else.
-  if (!in_tail_ && !lease_may_end(action.owner)) {
+  if (!in_tail_) {
     enter_tail();
   }
   Actor& actor = actors_[action.owner];
   actor.clock += kMuchTime;
   ++actor.leases_used;
-  actor.at_last_lease = lease_state(actor);
-  event_->lease_of = crashed_;
   for (const Parked& parked : std::exchange(actor.parked, {})) {
     if (!parked.is_loop()) {
-      // Time changes nothing for it. At the end of an execution it looks again.
-      if (in_tail_) {
-        apply_access(action.owner, *parked.access);
-      } else {
-        actor.parked.push_back(parked);
-      }
+      apply_access(action.owner, *parked.access);
       continue;
     }
     Loop& loop = actor.loops[parked.loop - 1];

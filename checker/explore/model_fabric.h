@@ -155,10 +155,10 @@ class ModelQueuePair final : public fabric::QueuePair {
   ModelQueuePair& operator=(const ModelQueuePair&) = delete;
   ~ModelQueuePair() override {
     disconnect();
+    execution_->on_disconnect(*this);
     if (peer_ != nullptr) {
       peer_->peer_ = nullptr;
     }
-    execution_->on_disconnect(*this);
   }
 
   [[nodiscard]] fabric::model::QpId id() const noexcept { return id_; }

@@ -238,8 +238,8 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
   execution_.apply(action, node.event);
   if (node.event.may_crash && action.crash == 0) {
     // Also before the first post: what the client has learned by then may matter, although it tells nobody.
-    const std::size_t first = has(Mutation::crashes_after_all_posts) ? node.event.posts.size() + 1 : 1;
-    for (std::size_t n = first; n <= node.event.posts.size() + 1; ++n) {
+    const std::size_t first = has(Mutation::crashes_after_all_posts) ? node.event.posted() + 1 : 1;
+    for (std::size_t n = first; n <= node.event.posted() + 1; ++n) {
       Action crash = action;
       crash.crash = static_cast<std::uint16_t>(n);
       node.todo.push_back(crash);
@@ -250,8 +250,7 @@ void Worker::make_happen(std::size_t depth, const Action& action) {
       node.todo.push_back(crash);
     }
   }
-  // A revocation, and the choice of whose lease ends first, disable other actions. Therefore all alternatives are
-  // explored.
+  // A revocation, and the end of a lease, disable other actions. Therefore all alternatives are explored.
   const bool everything = !reduces() || (node.event.global && !has(Mutation::revocations_are_reduced)) ||
                           action.sort == Action::Sort::lease;
   if (everything) {
@@ -293,6 +292,9 @@ void Worker::find_order(std::size_t depth) {
     set_bit(before, static_cast<Moment>(i));
     include(before, *rows_[i]);
   }
+  if (reduces() && own.lease_of != Event::kNone && own.action.sort == Action::Sort::lease) {
+    let_start_later(depth);
+  }
   if (reduces() && opened_by != depth && !has(Mutation::locks_are_not_reversed)) {
     for (std::size_t i = opened_by; i-- > 0;) {
       if (is_load(event(i)) && event(i).action.owner == event(opened_by).action.owner &&
@@ -300,6 +302,27 @@ void Worker::find_order(std::size_t depth) {
         reverse_lock(i, opened_by, depth);
         break;
       }
+    }
+  }
+}
+
+// A lease ends where all who have begun are at rest. Its end comes behind all that they did; but a task that began
+// before could have begun after it, if nobody else has seen anything of its client.
+void Worker::let_start_later(std::size_t lease) {
+  for (std::size_t i = 0; i < lease; ++i) {
+    const Event& start = event(i);
+    if (!start.starts || start.client == event(lease).lease_of) {
+      continue;
+    }
+    const auto is_of_it = [&](const Event& other) {
+      return other.client == start.client || other.initiator == start.client;
+    };
+    bool is_alone = true;
+    for (std::size_t k = i + 1; k < lease && is_alone; ++k) {
+      is_alone = !has_bit(*rows_[k], static_cast<Moment>(i)) || is_of_it(event(k));
+    }
+    if (is_alone) {
+      reverse(i, lease);
     }
   }
 }
@@ -497,6 +520,9 @@ bool Worker::next_choice() {
       replay_to(depth_ - 1);
       execution_.enabled(enabled_);
       if (!execution_.is_enabled(action)) {
+        if (action.sort == Action::Sort::lease) {
+          continue;  // what let_start_later() left out made it possible
+        }
         throw std::logic_error(
             fmt::format("explorer: the step '{}' is not possible where it was to be tried", to_string(action)));
       }
@@ -522,6 +548,9 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
     for (const Action& action : task.asleep) {
       if (reduces() && !contains(asleep, action)) {
         replay_to(base_);
+        if (action.sort == Action::Sort::lease && !execution_.is_enabled(action)) {
+          continue;
+        }
         auto event = std::make_shared<Event>();
         execution_.apply(action, *event);
         asleep.push_back(std::move(event));
@@ -529,6 +558,11 @@ TaskResult Worker::run(const SearchTask& task, std::uint64_t most_executions) {
     }
     replay_to(base_);
     execution_.enabled(enabled_);
+    if (!execution_.is_enabled(task.first) && task.first.sort == Action::Sort::lease) {
+      ++result.redundant;
+      tell_what_was_seen(result);
+      return result;
+    }
     if (!execution_.is_enabled(task.first)) {
       throw std::logic_error(
           fmt::format("explorer: the step '{}' is not possible where it was to be tried", to_string(task.first)));
@@ -656,9 +690,8 @@ TaskResult Worker::run_random(std::uint64_t seed, std::size_t usual_length) {
       continue;
     }
     node.event.action.crash =
-        node.event.may_crash
-            ? static_cast<std::uint16_t>(std::min<std::size_t>(action.crash, node.event.posts.size() + 1))
-            : std::uint16_t{0};
+        node.event.may_crash ? static_cast<std::uint16_t>(std::min<std::size_t>(action.crash, node.event.posted() + 1))
+                             : std::uint16_t{0};
   }
   if (depth_ >= options_->max_events || execution_.is_void()) {
     extend(result);
@@ -690,10 +723,10 @@ TaskResult Worker::walk(std::uint64_t seed, std::size_t most_events) {
   };
   while (execution_.failure() == nullptr) {
     execution_.enabled(enabled_);
-    if (enabled_.empty()) {
+    if (enabled_.empty() && !execution_.is_void()) {
       break;
     }
-    if (depth_ >= most_events) {
+    if (depth_ >= most_events || execution_.is_void()) {
       result.events += depth_;
       tell_what_was_seen(result);
       return result;
@@ -740,7 +773,7 @@ TaskResult Worker::run_along(const std::vector<Action>& choices, bool to_the_end
     const SearchNode& node = *nodes_[depth_ - 1];
     const bool can_be = action.crash == Action::kNeverBegins
                             ? node.event.begins
-                            : node.event.may_crash && action.crash <= node.event.posts.size() + 1;
+                            : node.event.may_crash && action.crash <= node.event.posted() + 1;
     if (action.crash != 0 && !can_be) {
       throw std::invalid_argument(
           fmt::format("the crash in '{}' is not possible after {} steps of the trace", to_string(action), depth_ - 1));

@@ -311,19 +311,68 @@ void a_client_crashes_before_it_posts_a_buffer(World& world) {
   world.spawn(*two.second.node, send_if_told(&two.second, &messages));
 }
 
+TEST(Crashes, ComeBetweenARequestAndAReceiveBuffer) {
+  EXPECT_TRUE(is_broken(a_client_crashes_before_it_posts_a_buffer, under(Preset::observed), Kind::deadlock));
+}
+
+// A revocation disables steps of others, so what else is done in its step is not explored as it happens.
+struct Work {
+  int done = 0;
+};
+Task<void> do_work(Client* client, Store* store, Work* shared) {
+  try {
+    co_await client->qp->submit(fabric::fetch_add(store->word(0), 1));
+    shared->done = 1;
+  } catch (const fabric::FabricError&) {  // NOLINT(bugprone-empty-catch): it was revoked
+  }
+}
+Task<void> revoke_who_is_not_done(Client* client, Store* store, Client* worker, Work* shared) {
+  co_await client->world->yield(*client->node);
+  if (shared->done == 0) {
+    store->node->revoke(*worker->qp);
+  }
+}
+void a_client_looks_and_revokes(World& world) {
+  auto& store = world.make<Store>(world);
+  auto& worker = world.make<Client>(world, store, "worker");
+  auto& reaper = world.make<Client>(world, store, "reaper");
+  auto& shared = world.make<Work>();
+  world.spawn(*worker.node, do_work(&worker, &store, &shared));
+  world.spawn(*reaper.node, revoke_who_is_not_done(&reaper, &store, &worker, &shared));
+}
+
+// The other end would be told.
+Task<void> receive_and_leave(Client* client, Messages* messages) {
+  static_cast<void>(messages->ends.first->post_receive(client->word(0)));
+  static_cast<void>(co_await messages->ends.first->receive());
+  messages->ends.first.reset();
+}
+Task<void> send_both(Client* client, Messages* messages) {
+  co_await messages->ends.second->submit(fabric::send(client->word(0)));
+  co_await messages->ends.second->submit(fabric::send(client->word(0)));
+}
+void a_client_ends_a_pair(World& world) {
+  auto& two = world.make<Two>(world);
+  auto& messages = world.make<Messages>();
+  messages.ends = two.first.node->connect_pair(*two.second.node);
+  world.spawn(*two.first.node, receive_and_leave(&two.first, &messages));
+  world.spawn(*two.second.node, send_both(&two.second, &messages));
+}
+
 TEST(UnseenLooks, AreNotCalledSafe) {
-  for (const auto& [program, reason] :
-       {std::pair{&a_task_leaves_an_object, "an object"},
-        std::pair{&a_client_asks_for_crashes, "asks World::crashed()"},
-        std::pair{&a_client_crashes_before_it_posts_a_buffer, "posts a receive buffer behind a request"}}) {
+  for (const auto& [program, reason] : {std::pair{&a_task_leaves_an_object, "an object"},
+                                        std::pair{&a_client_asks_for_crashes, "asks World::crashed()"},
+                                        std::pair{&a_client_looks_and_revokes, "reaper, which revokes a queue pair"},
+                                        std::pair{&a_client_ends_a_pair, "uses its end of a pair"}}) {
     for (const Mode mode : {Mode::exhaustive, Mode::states}) {
       Options options = under(Preset::observed);
       options.mode = mode;
       options.walks = 10;
       options.threads = 1;
       options.max_events = 2000;
+      SCOPED_TRACE(reason);
       const Verdict verdict = check(program, options);
-      EXPECT_NE(verdict.outcome, Outcome::safe) << reason;
+      EXPECT_NE(verdict.outcome, Outcome::safe);
       if (verdict.outcome == Outcome::bounded) {
         EXPECT_THAT(verdict.bound, HasSubstr(reason));
       }

@@ -445,5 +445,44 @@ TEST(Waiting, LoopsInLoopsHaveATraceOrABound) {
   EXPECT_TRUE(is_never_safe(program, options));
 }
 
+// ---- A task that one client has spawned is none of another one's.
+
+Task<void> count_twice(Client* client, Store* store) {
+  co_await client->qp->fetch_add(store->word(2), 1);
+  co_await client->qp->fetch_add(store->word(2), 1);
+}
+Task<void> spawn_a_task(Client* client, Store* store) {
+  client->qp->reactor().spawn(count_twice(client, store));
+  co_await client->qp->fetch_add(store->word(3), 1);
+}
+Task<void> take_and_free(Client* client, Store* store) {
+  fabric::Reactor& reactor = client->qp->reactor();
+  const auto loop = reactor.begin_retries();
+  for (;;) {
+    const std::uint64_t old = co_await client->qp->compare_swap(store->word(0), 0, 1);
+    if (old == 0) {
+      break;
+    }
+    co_await reactor.retry(loop, fabric::Duration::zero());
+  }
+  co_await client->qp->compare_swap(store->word(0), 1, 0);
+}
+
+TEST(Waiting, ATaskThatAnotherClientHasSpawnedIsNoneOfThisOne) {
+  const Program program = [](World& world) {
+    auto& store = world.make<Store>(world);
+    auto& spawns = world.make<Client>(world, store, "spawns");
+    auto& waits = world.make<Client>(world, store, "waits");
+    world.spawn(*spawns.node, spawn_a_task(&spawns, &store));
+    world.spawn(*waits.node, take_and_free(&waits, &store));
+    auto& holds = world.make<Client>(world, store, "holds");
+    world.spawn(*holds.node, take_and_free(&holds, &store));
+  };
+  Options options = under(Preset::strict);
+  options.states_for_loops = 0;
+  options.walks = 0;
+  EXPECT_TRUE(is_safe(program, options));
+}
+
 }  // namespace
 }  // namespace sidelatch::explore

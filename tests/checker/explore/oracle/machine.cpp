@@ -474,6 +474,7 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
   const Instruction& at = program_->flows[flow].code[own.at];
   const auto abort = [&] {
     Next& next = out.emplace_back(Next{state, unit, Fault::none});
+    next.state.flows[flow].has_begun = true;
     next.state.flows[flow].status = FlowState::Status::aborted;
     next.state.flows[flow].waits = next.state.flows[flow].is_running = false;
     next.state.flows[flow].knows_failed = 0;
@@ -500,6 +501,7 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
   }
   Next& next = out.emplace_back(Next{state, unit, Fault::none});
   FlowState& after = next.state.flows[flow];
+  after.has_begun = true;
   std::uint64_t& reg = after.registers.at(at.reg);
   if (at.posts() && !own.waits) {
     post(next.state, flow, at);
@@ -560,8 +562,9 @@ void Machine::step_of(const State& state, std::size_t flow, std::vector<Next>& o
   after.is_running = !waits_next(next.state, flow);
 }
 
-// The lease of a client that has crashed ends for another one that waits, once, when nobody else is in the middle of
-// something and only requests of the dead are under way. Where nobody has crashed, it ends when all wait or have ended.
+// The lease of a client that has crashed ends for all others, once, when one of them waits, none is in the middle of
+// something, and only requests of the dead are under way. Where nobody has crashed, it ends for one of them when all
+// wait or have ended.
 bool Machine::lease_may_end(const State& state, std::uint8_t client) const {
   if ((state.crashed && client == 0) || (state.expired >> client & 1U) != 0) {
     return false;
@@ -574,7 +577,7 @@ bool Machine::lease_may_end(const State& state, std::uint8_t client) const {
     }
     const FlowState& own = state.flows[i];
     const bool rests = own.status == FlowState::Status::runs && flow.code[own.at].what == What::retry;
-    if (own.status == FlowState::Status::runs && !rests) {
+    if (own.status == FlowState::Status::runs && !rests && (own.has_begun || !state.crashed)) {
       return false;
     }
     waits |= rests && flow.client == client && flow.sort == Flow::Sort::client;
@@ -608,7 +611,7 @@ void Machine::next(const State& state, std::vector<Next>& out) const {
   for (std::uint8_t client = 0; client < program_->clients; ++client) {
     if (lease_may_end(state, client)) {
       Next& next = out.emplace_back(Next{state, static_cast<Unit>(kLeases + client), Fault::none});
-      next.state.expired = next.state.expired | 1U << client;
+      next.state.expired = state.crashed ? (1U << program_->clients) - 1 : next.state.expired | 1U << client;
     }
   }
   if (program_->may_crash && !state.crashed && state.expired == 0) {
@@ -619,7 +622,7 @@ void Machine::next(const State& state, std::vector<Next>& out) const {
         next.state.flows[i].status = FlowState::Status::ended;
         next.state.flows[i].registers = {};
         next.state.flows[i].at = 0;
-        next.state.flows[i].waits = next.state.flows[i].is_running = false;
+        next.state.flows[i].waits = next.state.flows[i].is_running = next.state.flows[i].has_begun = false;
         next.state.flows[i].knows_failed = 0;
       }
     }

@@ -42,6 +42,7 @@ struct FlowState {
   enum class Status : std::uint8_t { runs, ended, aborted };
   Status status = Status::runs;
   bool waits = false;  // for its newest request
+  bool has_begun = false;
   // Its client's thread is in the middle of it: another task of the client goes on only where this one waits.
   bool is_running = false;
   // Queue pairs, one bit each, whose failure it may know: completions are looked at only while a task waits.

@@ -24,8 +24,8 @@ std::string Machine::key(const State& state) {
   }
   append(key, state.object);
   for (const FlowState& flow : state.flows) {
-    append(key, static_cast<std::uint8_t>((static_cast<unsigned>(flow.status) * 2 + (flow.waits ? 1U : 0U)) * 2 +
-                                          (flow.is_running ? 1U : 0U)));
+    append(key, static_cast<std::uint8_t>(static_cast<unsigned>(flow.status) * 8 + (flow.waits ? 1U : 0U) +
+                                          (flow.is_running ? 2U : 0U) + (flow.has_begun ? 4U : 0U)));
     append(key, flow.at);
     append(key, flow.knows_failed);
     for (const std::uint64_t number : flow.registers) {
