@@ -13,6 +13,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 namespace sidelatch::explore {
@@ -139,16 +140,16 @@ TEST(Cells, VersionOnlyValidationIsSafeWithTheVersionInFrontWherePlacementAscend
 }
 
 TEST(Cells, ACrashIsSurvivedWithRevocationOnly) {
+  const std::string_view scheme = is_sampled() ? "latch-exclusive/basic" : "latch-exclusive/combined";
   CellOptions options = cell(Preset::observed);
   options.crash = true;
-  EXPECT_EQ(explore_cell("latch-exclusive/combined", options).verdict.outcome, Outcome::safe);
+  EXPECT_EQ(explore_cell(scheme, options).verdict.outcome, Outcome::safe);
   options.revocation = false;
-  const CellResult result = explore_cell("latch-exclusive/combined", options);
+  const CellResult result = explore_cell(scheme, options);
   ASSERT_EQ(result.verdict.outcome, Outcome::broken);
   EXPECT_TRUE(result.workload.crash);
   EXPECT_FALSE(result.workload.revocation);
-  const Verdict again =
-      replay_cell("latch-exclusive/combined", result.workload, options.options, result.verdict.violation->choices);
+  const Verdict again = replay_cell(scheme, result.workload, options.options, result.verdict.violation->choices);
   ASSERT_TRUE(again.violation);
   EXPECT_EQ(again.violation->kind, result.verdict.violation->kind);
 }
