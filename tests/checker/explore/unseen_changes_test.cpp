@@ -3,6 +3,8 @@
 // In each program one changes a value so often as the other looks, so the other may see each value in turn; and that is
 // what it says never happens.
 #include <sidelatch/explore/check.h>
+#include <sidelatch/explore/gtest.h>
+#include <sidelatch/fabric/error.h>
 
 #include "checking.h"
 #include "clients.h"
